@@ -1,0 +1,31 @@
+//! Exit codes, as in sysexits.h.
+
+use baton_session::store;
+
+/// The command line or configuration is wrong.
+pub const USAGE: u8 = 64;
+/// Something needed cannot be reached.
+pub const UNAVAILABLE: u8 = 69;
+const OTHER: u8 = 1;
+
+/// A configuration that cannot work, with every fault named.
+#[derive(Debug)]
+pub struct Misconfigured(pub Vec<String>);
+
+impl std::fmt::Display for Misconfigured {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}", self.0.join("\n       "))
+    }
+}
+
+impl std::error::Error for Misconfigured {}
+
+pub fn code(error: &anyhow::Error) -> u8 {
+    if error.is::<Misconfigured>() {
+        return USAGE;
+    }
+    match error.downcast_ref::<store::Error>() {
+        Some(store::Error::Unavailable(_)) => UNAVAILABLE,
+        _ => OTHER,
+    }
+}

@@ -1,0 +1,68 @@
+//! The `baton` binary: reads the command line, wires the parts together, and nothing else.
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+mod exit;
+mod gateway;
+mod options;
+mod serve;
+mod signals;
+mod telemetry;
+mod token;
+mod worker;
+
+/// Agent sessions over HTTP, on any replica.
+#[derive(Parser)]
+#[command(version, about, max_term_width = 100)]
+struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Gateway, worker and store in one process: nothing to configure
+    Serve(serve::Arguments),
+    /// A gateway replica
+    Gateway(gateway::Arguments),
+    /// A worker
+    Worker(worker::Arguments),
+    /// Keys and tokens
+    #[command(subcommand)]
+    Token(token::Command),
+}
+
+fn main() -> ExitCode {
+    let arguments = match Arguments::try_parse() {
+        Ok(arguments) => arguments,
+        Err(error) => {
+            let _ = error.print();
+            return if error.use_stderr() { exit::USAGE.into() } else { ExitCode::SUCCESS };
+        }
+    };
+    telemetry::start();
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
+    let outcome = runtime.map_err(anyhow::Error::from).and_then(|runtime| {
+        let outcome = runtime.block_on(run(arguments.command));
+        runtime.shutdown_background();
+        outcome
+    });
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("baton: {error:#}");
+            exit::code(&error).into()
+        }
+    }
+}
+
+async fn run(command: Command) -> anyhow::Result<()> {
+    match command {
+        Command::Serve(arguments) => serve::run(arguments).await,
+        Command::Gateway(arguments) => gateway::run(arguments).await,
+        Command::Worker(arguments) => worker::run(arguments).await,
+        Command::Token(command) => token::run(command),
+    }
+}

@@ -1,0 +1,33 @@
+//! `baton token`: keys and tokens.
+
+use clap::{Subcommand, ValueEnum};
+use jsonwebtoken::Algorithm;
+
+#[derive(Subcommand)]
+pub enum Command {
+    /// Print a new key set for --keys
+    Keygen {
+        /// HS256 is small and fast; EdDSA lets others verify tokens without a secret
+        #[arg(long, default_value = "hs256")]
+        alg: Kind,
+    },
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+pub enum Kind {
+    Hs256,
+    Eddsa,
+}
+
+pub fn run(command: Command) -> anyhow::Result<()> {
+    match command {
+        Command::Keygen { alg } => {
+            let algorithm = match alg {
+                Kind::Hs256 => Algorithm::HS256,
+                Kind::Eddsa => Algorithm::EdDSA,
+            };
+            println!("{}", baton_session::token::generate(algorithm));
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,24 @@
+//! `baton worker`: takes sessions and runs their agent.
+
+use clap::Args;
+
+use crate::options::{StoreOptions, WorkerOptions, check};
+use crate::signals;
+
+#[derive(Args)]
+pub struct Arguments {
+    #[command(flatten)]
+    store: StoreOptions,
+    #[command(flatten)]
+    worker: WorkerOptions,
+}
+
+pub async fn run(arguments: Arguments) -> anyhow::Result<()> {
+    check([arguments.store.faults(), arguments.worker.faults()])?;
+    let stop = signals::stop()?;
+    let store = arguments.store.connect().await?;
+    let config = arguments.worker.config();
+    tracing::info!(worker.id = %config.id, slots = config.slots, "worker takes sessions");
+    baton_worker::run(store, arguments.worker.agent(), config, stop).await?;
+    Ok(())
+}

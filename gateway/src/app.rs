@@ -1,0 +1,54 @@
+//! What a request may touch.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use baton_session::store::{self, Store};
+use baton_session::token::KeyRing;
+use tokio_util::sync::CancellationToken;
+
+use crate::metrics::Metrics;
+use crate::stream::hub::Hub;
+use crate::stream::ledger::Ledger;
+
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// The agent that sessions get when the client doesn't choose.
+    pub agent: String,
+    /// How often an idle stream gets a comment.
+    pub keep_alive: Duration,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self { agent: "scripted".into(), keep_alive: Duration::from_secs(15) }
+    }
+}
+
+pub struct App {
+    pub config: Config,
+    pub store: Arc<dyn Store>,
+    /// Signs and verifies connection tokens.
+    pub keys: KeyRing,
+    /// Tails every log that a stream of this process reads.
+    pub hub: Arc<Hub>,
+    /// Tells the store which streams are held here and how far they were written.
+    pub ledger: Arc<Ledger>,
+    pub metrics: Metrics,
+    /// Fires when the process stops: streams end.
+    pub stop: CancellationToken,
+}
+
+impl App {
+    pub async fn new(
+        config: Config,
+        store: Arc<dyn Store>,
+        keys: KeyRing,
+        stop: CancellationToken,
+    ) -> store::Result<Arc<Self>> {
+        let hub = Hub::start(store.clone(), stop.clone()).await?;
+        let ledger = Ledger::start(store.clone(), stop.clone());
+        let metrics = Metrics::default();
+        Ok(Arc::new(Self { config, store, keys, hub, ledger, metrics, stop }))
+    }
+}

@@ -1,0 +1,341 @@
+//! One JSON-RPC message of a client becomes one step on the store.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use baton_session::command::{Command, Idempotency, Kind};
+use baton_session::event::Event;
+use baton_session::id::{Partition, SessionId};
+use baton_session::store::{Attach, Attached, Attachment, Enqueue, Enqueued, NewSession, Posted};
+use baton_session::token::Connection;
+use bytes::Bytes;
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use crate::app::App;
+use crate::error::Reject;
+use crate::rpc::{self, Envelope};
+use crate::stream::one_shot::Follow;
+
+/// What became of a message.
+pub enum Outcome {
+    /// Nothing to say: a notification, or an answer to the agent.
+    Taken,
+    /// The answer will be in the session's log.
+    Follow(Follow),
+    /// The answer is for the stream's holder to give, after the history.
+    Attached(SessionId, Box<Attachment>),
+    /// The answer is known already, and belongs to no session.
+    Answer(Bytes),
+}
+
+pub struct Message<'a> {
+    pub envelope: &'a Envelope<'a>,
+    pub bytes: &'a Bytes,
+    /// The `Acp-Session-Id` header.
+    pub session_header: Option<&'a str>,
+    /// The answer travels in the body of this POST.
+    pub one_shot: bool,
+}
+
+/// Reads the envelope. What isn't a JSON-RPC message is refused as a whole.
+pub fn parse(bytes: &[u8]) -> Result<Envelope<'_>, Reject> {
+    let first = bytes.iter().find(|byte| !byte.is_ascii_whitespace());
+    if first == Some(&b'[') {
+        serde_json::from_slice::<&RawValue>(bytes).map_err(|e| Reject::NotJson(e.to_string()))?;
+        return Err(Reject::NotAMessage("batches are not supported: send one message per request"));
+    }
+    match serde_json::from_slice::<Envelope>(bytes) {
+        Ok(envelope) if envelope.jsonrpc.as_deref() != Some("2.0") => {
+            Err(Reject::NotAMessage("not a JSON-RPC message: \"jsonrpc\" must be \"2.0\""))
+        }
+        Ok(envelope) if !envelope.has_valid_id() => {
+            Err(Reject::NotAMessage("\"id\" must be a string or an integer"))
+        }
+        Ok(envelope) if envelope.method.is_none() && envelope.id().is_none() => {
+            Err(Reject::NotAMessage("not a JSON-RPC message: it has neither \"method\" nor \"id\""))
+        }
+        Ok(envelope) => Ok(envelope),
+        Err(error) if error.is_data() => Err(Reject::NotAMessage("not a JSON-RPC message: a field has the wrong type")),
+        Err(error) => Err(Reject::NotJson(error.to_string())),
+    }
+}
+
+/// Carries the message out. `Err` only for what the store cannot do now.
+pub async fn dispatch(app: &App, connection: &Connection, message: Message<'_>) -> Result<Outcome, Reject> {
+    app.metrics.requests.inc();
+    let call = Call { app, connection, message };
+    match call.run().await {
+        Ok(outcome) => Ok(outcome),
+        Err(Problem::Reject(reject)) => Err(reject),
+        Err(Problem::Rpc(code, text)) => Ok(match call.message.envelope.id() {
+            Some(id) if call.message.envelope.method.is_some() => Outcome::Answer(rpc::error(id, code, &text)),
+            // Nobody waits for the answer to a notification.
+            _ => Outcome::Taken,
+        }),
+    }
+}
+
+/// Puts an answer that belongs to no session on the connection's stream.
+pub async fn post_answer(app: &App, connection: &Connection, message: &Message<'_>, answer: Bytes) -> Result<(), Reject> {
+    let key = Idempotency::of(&connection.id, message.envelope.id(), message.bytes);
+    // The same request with the same content has its answer already, or will get this one.
+    match app.store.post(&connection.id, Event::Message { message: answer }, &key).await? {
+        Posted::New | Posted::Known(_) => Ok(()),
+        Posted::Conflict => {
+            let id = message.envelope.id().unwrap_or("null");
+            let event = Event::Message { message: rpc::error(id, rpc::ID_REUSED, ID_REUSED) };
+            app.store.post(&connection.id, event, &Idempotency::of(&connection.id, None, message.bytes)).await?;
+            Ok(())
+        }
+    }
+}
+
+const ID_REUSED: &str = "this id was used on this connection for another request: use a fresh one";
+
+/// Why a message is not carried out.
+enum Problem {
+    Rpc(i64, String),
+    Reject(Reject),
+}
+
+impl<E: Into<Reject>> From<E> for Problem {
+    fn from(error: E) -> Self {
+        Self::Reject(error.into())
+    }
+}
+
+fn invalid(text: impl Into<String>) -> Problem {
+    Problem::Rpc(rpc::INVALID_PARAMS, text.into())
+}
+
+struct Call<'a> {
+    app: &'a App,
+    connection: &'a Connection,
+    message: Message<'a>,
+}
+
+impl Call<'_> {
+    async fn run(&self) -> Result<Outcome, Problem> {
+        let envelope = self.message.envelope;
+        let Some(method) = envelope.method.as_deref() else { return self.answer().await };
+        let is_request = envelope.id().is_some();
+        match method {
+            "session/new" if is_request => self.new_session().await,
+            "session/load" if is_request => self.attach(true).await,
+            "session/resume" if is_request => self.attach(false).await,
+            "session/prompt" if is_request => {
+                self.check_prompt()?;
+                self.enqueue(Kind::Prompt, self.session()?).await
+            }
+            "session/set_mode" if is_request => self.enqueue(Kind::SetMode, self.session()?).await,
+            "session/set_config_option" if is_request => self.enqueue(Kind::SetConfigOption, self.session()?).await,
+            "session/close" if is_request => self.enqueue(Kind::Close, self.session()?).await,
+            "session/cancel" => self.enqueue(Kind::Cancel, self.session()?).await,
+            "initialize" => Err(Problem::Rpc(
+                rpc::INVALID_REQUEST,
+                "this connection is initialized already: POST initialize without Acp-Connection-Id for another".into(),
+            )),
+            extension if extension.starts_with('_') && envelope.session_id().is_some() => {
+                self.enqueue(Kind::Extension, self.session()?).await
+            }
+            unknown => Err(Problem::Rpc(rpc::METHOD_NOT_FOUND, format!("there is no method {unknown:?}"))),
+        }
+    }
+
+    /// The session the message is about. Header and payload must agree.
+    fn session(&self) -> Result<SessionId, Problem> {
+        let named = self.message.envelope.session_id();
+        if let (Some(named), Some(header)) = (named.as_deref(), self.message.session_header)
+            && named != header
+        {
+            return Err(invalid(format!("Acp-Session-Id is {header:?}, but params.sessionId is {named:?}")));
+        }
+        let text = named.as_deref().or(self.message.session_header);
+        let text = text.ok_or_else(|| invalid("params.sessionId is missing: send the id that session/new returned"))?;
+        SessionId::parse(text).ok_or_else(|| unknown_session(text))
+    }
+
+    fn command(&self, kind: Kind) -> Command {
+        Command {
+            kind,
+            connection: self.connection.id.clone(),
+            request: self.request(),
+            client: self.connection.client,
+            message: self.message.bytes.clone(),
+        }
+    }
+
+    fn request(&self) -> Option<Arc<str>> {
+        let envelope = self.message.envelope;
+        envelope.method.as_ref().and(envelope.id()).map(Arc::from)
+    }
+
+    fn key(&self) -> Idempotency {
+        Idempotency::of(&self.connection.id, self.request().as_deref(), self.message.bytes)
+    }
+
+    async fn new_session(&self) -> Result<Outcome, Problem> {
+        let params = self.setup_params()?;
+        let minted = SessionId::mint(Partition::random(self.app.store.partitions()));
+        let watch = Event::Watch { session: minted.clone(), after: 0 };
+        let key = self.key();
+        // Posted before the session exists, so that its answer finds the connection's stream.
+        let id = match self.app.store.post(&self.connection.id, watch, &key).await? {
+            Posted::New => minted,
+            Posted::Known(Event::Watch { session, .. }) => session,
+            Posted::Known(_) | Posted::Conflict => return Err(Problem::Rpc(rpc::ID_REUSED, ID_REUSED.into())),
+        };
+        let new = NewSession {
+            id: id.clone(),
+            principal: self.connection.principal.clone(),
+            agent: self.app.config.agent.clone(),
+            cwd: params.cwd,
+            params: Bytes::copy_from_slice(self.message.envelope.params().as_bytes()),
+            one_shot: self.message.one_shot,
+        };
+        self.app.store.create(&new, &self.command(Kind::New), &key).await?;
+        Ok(self.follow(id, 1, 0))
+    }
+
+    async fn enqueue(&self, kind: Kind, session: SessionId) -> Result<Outcome, Problem> {
+        let mut enqueue = Enqueue {
+            session,
+            principal: self.connection.principal.clone(),
+            command: self.command(kind),
+            key: self.key(),
+            one_shot: self.message.one_shot,
+            watched: false,
+        };
+        loop {
+            match self.app.store.enqueue(&enqueue).await? {
+                Enqueued::Accepted { number, head, .. } | Enqueued::Joined { number, head, .. } => {
+                    return Ok(self.follow(enqueue.session, number, head));
+                }
+                Enqueued::Conflict => return Err(Problem::Rpc(rpc::ID_REUSED, ID_REUSED.into())),
+                Enqueued::NotFound => return Err(unknown_session(enqueue.session.as_str())),
+                Enqueued::Full => {
+                    let text = "too many commands wait in this session: wait for answers, then try again";
+                    return Err(Problem::Rpc(rpc::QUEUE_FULL, text.into()));
+                }
+                Enqueued::Unwatched { head } => {
+                    self.watch(&enqueue.session, head).await?;
+                    enqueue.watched = true;
+                }
+            }
+        }
+    }
+
+    fn follow(&self, session: SessionId, command: u64, head: u64) -> Outcome {
+        match self.request() {
+            None => Outcome::Taken,
+            Some(request) => {
+                let connection = self.connection.id.clone();
+                Outcome::Follow(Follow { session, connection, request, command, head })
+            }
+        }
+    }
+
+    /// Tells the holder of the connection's stream to tail the session.
+    async fn watch(&self, session: &SessionId, after: u64) -> Result<(), Problem> {
+        let watch = Event::Watch { session: session.clone(), after };
+        let key = Idempotency::of(&self.connection.id, None, b"");
+        self.app.store.post(&self.connection.id, watch, &key).await?;
+        Ok(())
+    }
+
+    async fn attach(&self, replay: bool) -> Result<Outcome, Problem> {
+        let session = self.session()?;
+        let params = if replay { self.setup_params()? } else { self.resume_params()? };
+        let mut attach = Attach {
+            session,
+            principal: self.connection.principal.clone(),
+            connection: self.connection.id.clone(),
+            request: self.request().expect("only requests get here"),
+            cwd: params.cwd,
+            replay,
+            one_shot: self.message.one_shot,
+            watched: false,
+        };
+        loop {
+            match self.app.store.attach(&attach).await? {
+                Attached::Done(attachment) => return Ok(Outcome::Attached(attach.session, attachment)),
+                Attached::NotFound => return Err(unknown_session(attach.session.as_str())),
+                Attached::WrongCwd(cwd) => {
+                    return Err(invalid(format!("params.cwd is {:?}, but the session lives in {cwd:?}", attach.cwd)));
+                }
+                Attached::Unwatched { head } => {
+                    self.watch(&attach.session, head).await?;
+                    attach.watched = true;
+                }
+            }
+        }
+    }
+
+    /// A client's answer names its session in its id.
+    async fn answer(&self) -> Result<Outcome, Problem> {
+        let id: Option<String> = self.message.envelope.id().and_then(|id| serde_json::from_str(id).ok());
+        let session = id.as_deref().and_then(|id| id.split_once(':')).and_then(|(session, _)| SessionId::parse(session));
+        match session {
+            Some(session) => self.enqueue(Kind::Answer, session).await,
+            None => Ok(Outcome::Taken),
+        }
+    }
+
+    fn check_prompt(&self) -> Result<(), Problem> {
+        #[derive(Deserialize)]
+        struct Prompt<'a> {
+            #[serde(borrow)]
+            prompt: Option<&'a RawValue>,
+        }
+        let params: Prompt = serde_json::from_str(self.message.envelope.params()).map_err(|_| invalid(PARAMS_OBJECT))?;
+        match params.prompt {
+            Some(prompt) if prompt.get().starts_with('[') => Ok(()),
+            _ => Err(invalid("params.prompt must be an array of content blocks, such as [{\"type\":\"text\",\"text\":\"hello\"}]")),
+        }
+    }
+
+    /// What `session/new` and `session/load` must bring.
+    fn setup_params(&self) -> Result<Setup, Problem> {
+        let params: RawSetup = serde_json::from_str(self.message.envelope.params()).map_err(|_| invalid(PARAMS_OBJECT))?;
+        if !params.mcp_servers.is_some_and(|servers| servers.get().starts_with('[')) {
+            return Err(invalid("params.mcpServers must be an array; send [] for none"));
+        }
+        params.cwd()
+    }
+
+    fn resume_params(&self) -> Result<Setup, Problem> {
+        let params: RawSetup = serde_json::from_str(self.message.envelope.params()).map_err(|_| invalid(PARAMS_OBJECT))?;
+        params.cwd()
+    }
+}
+
+const PARAMS_OBJECT: &str = "params must be an object";
+
+struct Setup {
+    cwd: String,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct RawSetup<'a> {
+    #[serde(borrow)]
+    cwd: Option<&'a RawValue>,
+    #[serde(borrow)]
+    mcp_servers: Option<&'a RawValue>,
+}
+
+impl RawSetup<'_> {
+    fn cwd(&self) -> Result<Setup, Problem> {
+        let cwd: Option<String> = self.cwd.and_then(|cwd| serde_json::from_str(cwd.get()).ok());
+        match cwd {
+            Some(cwd) if Path::new(&cwd).is_absolute() => Ok(Setup { cwd }),
+            Some(cwd) => Err(invalid(format!("params.cwd must be an absolute path, such as \"/home/me/project\"; got {cwd:?}"))),
+            None => Err(invalid("params.cwd is missing: send an absolute path, such as \"/home/me/project\"")),
+        }
+    }
+}
+
+fn unknown_session(id: &str) -> Problem {
+    Problem::Rpc(rpc::RESOURCE_NOT_FOUND, format!("there is no session {id:?}: create one with session/new"))
+}

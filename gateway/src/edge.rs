@@ -1,0 +1,92 @@
+//! What a request must look like, and whose it is.
+
+use axum::http::{HeaderMap, HeaderName, header};
+use baton_session::token::{Connection, KeyRing, MAX_TOKEN_BYTES};
+
+use crate::error::Reject;
+
+pub const CONNECTION_ID: HeaderName = HeaderName::from_static("acp-connection-id");
+pub const SESSION_ID: HeaderName = HeaderName::from_static("acp-session-id");
+pub const RESUME: HeaderName = HeaderName::from_static("acp-resume");
+pub const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
+
+/// Everybody, until callers authenticate.
+pub const ANONYMOUS: &str = "anonymous";
+
+/// The one value of a header; two are refused rather than chosen from.
+pub fn single<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Result<Option<&'a str>, Reject> {
+    let mut values = headers.get_all(name).iter();
+    let Some(first) = values.next() else { return Ok(None) };
+    if values.next().is_some() {
+        return Err(Reject::Header("an Acp header or Last-Event-ID was sent twice"));
+    }
+    let text = first.to_str().map_err(|_| Reject::Header("a header has characters beyond visible ASCII"))?;
+    Ok(Some(text))
+}
+
+/// The connection a request belongs to.
+pub fn connection(headers: &HeaderMap, keys: &KeyRing) -> Result<Connection, Reject> {
+    let token = single(headers, &CONNECTION_ID)?
+        .ok_or(Reject::Header("the Acp-Connection-Id header is missing: initialize answers with it"))?;
+    verify(token, keys)
+}
+
+pub fn verify(token: &str, keys: &KeyRing) -> Result<Connection, Reject> {
+    if token.len() > MAX_TOKEN_BYTES {
+        return Err(Reject::Header("Acp-Connection-Id is longer than any token"));
+    }
+    keys.verify_connection(token).map_err(|why| {
+        tracing::debug!(%why, "refused a connection token");
+        Reject::UnknownConnection
+    })
+}
+
+pub fn is_json(headers: &HeaderMap) -> bool {
+    let value = headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok());
+    let essence = value.and_then(|value| value.split(';').next()).unwrap_or_default();
+    essence.trim().eq_ignore_ascii_case("application/json")
+}
+
+/// What a client is ready to read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Accepts {
+    pub json: bool,
+    /// Named, not merely covered by a wildcard.
+    pub event_stream: bool,
+    pub anything: bool,
+}
+
+pub fn accepts(headers: &HeaderMap) -> Accepts {
+    let values = headers.get_all(header::ACCEPT);
+    let mut accepts = Accepts { json: false, event_stream: false, anything: values.iter().next().is_none() };
+    let lines = values.iter().filter_map(|value| value.to_str().ok());
+    for range in lines.flat_map(|line| line.split(',')) {
+        let essence = range.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
+        match essence.as_str() {
+            "application/json" | "application/*" => accepts.json = true,
+            "text/event-stream" | "text/*" => accepts.event_stream = true,
+            "*/*" => accepts.anything = true,
+            _ => {}
+        }
+    }
+    accepts
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use axum::http::HeaderValue;
+
+    #[test]
+    fn only_a_named_event_stream_asks_for_one() {
+        let read = |value: &'static str| {
+            let headers = HeaderMap::from_iter([(header::ACCEPT, HeaderValue::from_static(value))]);
+            accepts(&headers)
+        };
+        assert!(!read("*/*").event_stream);
+        assert!(read("text/event-stream").event_stream);
+        assert!(read("application/json, Text/Event-Stream;q=0.9").event_stream);
+        assert!(accepts(&HeaderMap::new()).anything);
+        assert!(!read("text/html").anything && !read("text/html").json);
+    }
+}

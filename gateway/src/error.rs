@@ -1,0 +1,94 @@
+//! The only place that turns failures into HTTP statuses.
+//!
+//! An SDK client takes most statuses as the end of its connection, so a status is for what is wrong
+//! with the request as such. What is wrong with its content is answered on the stream.
+
+use axum::body::Body;
+use axum::http::{HeaderValue, Response, StatusCode, header};
+use axum::response::IntoResponse;
+use baton_session::store;
+
+use crate::rpc;
+
+#[derive(Debug)]
+pub enum Reject {
+    /// Not JSON at all.
+    NotJson(String),
+    /// A batch, or not a JSON-RPC message.
+    NotAMessage(&'static str),
+    /// The header is missing, doubled or not readable.
+    Header(&'static str),
+    /// Unknown, forged, expired, foreign or revoked: one answer, so that nothing can be learned.
+    UnknownConnection,
+    ContentType,
+    Accept(&'static str),
+    TooLarge,
+    Method,
+    NotFound,
+    /// Too many streams for sessions that this connection has not opened.
+    TooManyStreams,
+    Store(store::Error),
+}
+
+impl From<store::Error> for Reject {
+    fn from(error: store::Error) -> Self {
+        Self::Store(error)
+    }
+}
+
+impl Reject {
+    fn parts(&self) -> (StatusCode, i64, String) {
+        use StatusCode as S;
+        match self {
+            Self::NotJson(why) => (S::BAD_REQUEST, rpc::PARSE_ERROR, format!("the body is not JSON: {why}")),
+            Self::NotAMessage(why) => (S::BAD_REQUEST, rpc::INVALID_REQUEST, (*why).into()),
+            Self::Header(why) => (S::BAD_REQUEST, rpc::INVALID_REQUEST, (*why).into()),
+            Self::UnknownConnection => {
+                (S::NOT_FOUND, rpc::UNKNOWN_CONNECTION, "no such connection: send initialize to open one".into())
+            }
+            Self::ContentType => (
+                S::UNSUPPORTED_MEDIA_TYPE,
+                rpc::INVALID_REQUEST,
+                "send the message with Content-Type: application/json".into(),
+            ),
+            Self::Accept(what) => (S::NOT_ACCEPTABLE, rpc::INVALID_REQUEST, format!("the Accept header must allow {what}")),
+            Self::TooLarge => (S::PAYLOAD_TOO_LARGE, rpc::INVALID_REQUEST, "a message may have 16 MiB at most".into()),
+            Self::Method => (S::METHOD_NOT_ALLOWED, rpc::INVALID_REQUEST, "use POST, GET or DELETE".into()),
+            Self::NotFound => (S::NOT_FOUND, rpc::INVALID_REQUEST, "nothing here: the endpoint is /acp".into()),
+            Self::TooManyStreams => (
+                S::NOT_FOUND,
+                rpc::LIMIT_REACHED,
+                "too many streams of sessions that this connection has not opened".into(),
+            ),
+            Self::Store(store::Error::Unavailable(_)) => (
+                S::SERVICE_UNAVAILABLE,
+                rpc::STORE_UNAVAILABLE,
+                "the session store cannot be reached; nothing was accepted, try again".into(),
+            ),
+            Self::Store(store::Error::Broken(_)) => {
+                (S::INTERNAL_SERVER_ERROR, rpc::INTERNAL_ERROR, "internal error, see the gateway's log".into())
+            }
+        }
+    }
+}
+
+impl IntoResponse for Reject {
+    fn into_response(self) -> Response<Body> {
+        if let Self::Store(error) = &self {
+            tracing::error!(%error, "a request failed");
+        }
+        let (status, code, message) = self.parts();
+        let body = rpc::error("null", code, &message);
+        let mut response = Response::new(Body::from(body));
+        *response.status_mut() = status;
+        let headers = response.headers_mut();
+        headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        if status == StatusCode::SERVICE_UNAVAILABLE {
+            headers.insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
+        }
+        if status == StatusCode::METHOD_NOT_ALLOWED {
+            headers.insert(header::ALLOW, HeaderValue::from_static("POST, GET, DELETE"));
+        }
+        response
+    }
+}

@@ -1,0 +1,7 @@
+//! One verb per file.
+
+pub mod delete;
+pub mod initialize;
+pub mod post;
+pub mod probe;
+pub mod stream;

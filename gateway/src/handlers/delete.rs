@@ -1,0 +1,21 @@
+//! DELETE detaches the client: its streams end. Sessions and running turns are not touched, since
+//! clients send this after every hiccup.
+
+use std::sync::Arc;
+
+use axum::extract::State;
+use axum::http::{HeaderMap, StatusCode, header};
+use axum::response::IntoResponse;
+use baton_session::command::Idempotency;
+use baton_session::event::Event;
+
+use crate::app::App;
+use crate::edge;
+use crate::error::Reject;
+
+pub async fn delete(State(app): State<Arc<App>>, headers: HeaderMap) -> Result<impl IntoResponse, Reject> {
+    let connection = edge::connection(&headers, &app.keys)?;
+    let key = Idempotency::of(&connection.id, None, b"");
+    app.store.post(&connection.id, Event::Closed, &key).await?;
+    Ok((StatusCode::ACCEPTED, [(header::CONTENT_LENGTH, "0")]))
+}

@@ -1,0 +1,95 @@
+//! `initialize` opens a connection. The gateway answers it alone, from what workers have registered.
+
+use agent_client_protocol_schema::v1;
+use baton_session::command::ClientCapabilities;
+use baton_session::id::{ConnectionId, Partition};
+use baton_session::store;
+use baton_session::token::{CONNECTION_LIFETIME, Connection};
+use bytes::Bytes;
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use crate::app::App;
+use crate::edge::ANONYMOUS;
+use crate::rpc::{self, Envelope};
+
+const PROTOCOL_VERSION: u16 = 1;
+
+pub struct Initialized {
+    pub connection: Connection,
+    pub token: String,
+    /// The JSON-RPC answer, which may be an error; the connection exists all the same.
+    pub answer: Bytes,
+}
+
+/// `id` continues a connection that a WebSocket upgrade has opened.
+pub async fn initialize(app: &App, envelope: &Envelope<'_>, socket: Option<Socket>) -> store::Result<Initialized> {
+    let params = serde_json::from_str::<Params>(envelope.params());
+    let client = params.as_ref().map(|params| capabilities(&params.client_capabilities)).unwrap_or_default();
+    let (id, resumable) = match socket {
+        Some(socket) => (socket.id, socket.resumable),
+        None => (ConnectionId::mint(Partition::random(app.store.partitions())), false),
+    };
+    let connection =
+        Connection { id, principal: ANONYMOUS.into(), protocol_version: PROTOCOL_VERSION, client };
+    let token = app.keys.sign_connection(&connection, CONNECTION_LIFETIME);
+    let request = envelope.id().unwrap_or("null");
+    let answer = match (params, result(app).await?) {
+        (Err(_), _) => {
+            let text = "params.protocolVersion must be a number: send 1";
+            rpc::error(request, rpc::INVALID_PARAMS, text)
+        }
+        (_, None) => {
+            let text = format!("no worker has registered the agent {:?} yet: start one with `baton worker`", app.config.agent);
+            rpc::error(request, rpc::NO_AGENT, &text)
+        }
+        (Ok(_), Some(mut result)) => {
+            if resumable {
+                result["_meta"]["baton/connection"] = json!({ "token": token });
+            }
+            rpc::result(request, result.to_string().as_bytes())
+        }
+    };
+    Ok(Initialized { connection, token, answer })
+}
+
+/// What a WebSocket brings along.
+pub struct Socket {
+    pub id: ConnectionId,
+    pub resumable: bool,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Params {
+    #[serde(rename = "protocolVersion")]
+    _protocol_version: u64,
+    #[serde(default)]
+    client_capabilities: v1::ClientCapabilities,
+}
+
+fn capabilities(client: &v1::ClientCapabilities) -> ClientCapabilities {
+    let options = client.session.as_ref().and_then(|session| session.config_options.as_ref());
+    ClientCapabilities {
+        read_file: client.fs.read_text_file,
+        write_file: client.fs.write_text_file,
+        terminal: client.terminal,
+        elicitation: client.elicitation.as_ref().is_some_and(|elicitation| elicitation.form.is_some()),
+        boolean_options: options.is_some(),
+    }
+}
+
+/// The agent's own answer, with what Baton adds to any agent.
+async fn result(app: &App) -> store::Result<Option<Value>> {
+    let agents = app.store.agents().await?;
+    let card = agents.into_iter().map(|(card, _)| card).find(|card| card.name == app.config.agent);
+    Ok(card.map(|card| {
+        let mut result = card.initialize;
+        result["protocolVersion"] = json!(PROTOCOL_VERSION);
+        let capabilities = &mut result["agentCapabilities"];
+        capabilities["loadSession"] = json!(true);
+        capabilities["sessionCapabilities"]["resume"] = json!({});
+        capabilities["sessionCapabilities"]["close"] = json!({});
+        result
+    }))
+}

@@ -1,0 +1,139 @@
+//! POST: one JSON-RPC message. Acknowledged as soon as it is durable in the store, never held open;
+//! with `Accept: text/event-stream` the body carries the events of this one request.
+
+use std::sync::Arc;
+
+use axum::body::Body;
+use axum::extract::State;
+use axum::http::{HeaderMap, HeaderValue, Request, Response, StatusCode, header};
+use axum::response::IntoResponse;
+use baton_session::id::{LogId, SessionId};
+use baton_session::route::Via;
+use baton_session::store::Attachment;
+use baton_session::token::Connection;
+use bytes::Bytes;
+use http_body_util::{BodyExt as _, LengthLimitError, Limited};
+use tokio::sync::Notify;
+
+use super::initialize::initialize;
+use crate::app::App;
+use crate::dispatch::{self, Message, Outcome, dispatch};
+use crate::edge;
+use crate::error::Reject;
+use crate::rpc::Envelope;
+use crate::stream::one_shot::{Known, OneShotFeed};
+use crate::stream::session_feed::{From, Reader, SessionFeed};
+use crate::stream::sse;
+
+pub const MAX_BODY: usize = 16 << 20;
+
+pub async fn post(State(app): State<Arc<App>>, request: Request<Body>) -> Response<Body> {
+    match handle(&app, request).await {
+        Ok(response) => response,
+        Err(reject) => {
+            let unavailable = matches!(reject, Reject::Store(_));
+            if unavailable { app.metrics.unavailable.inc() } else { app.metrics.refused.inc() };
+            reject.into_response()
+        }
+    }
+}
+
+async fn handle(app: &Arc<App>, request: Request<Body>) -> Result<Response<Body>, Reject> {
+    let (parts, body) = request.into_parts();
+    let headers = parts.headers;
+    if !edge::is_json(&headers) {
+        return Err(Reject::ContentType);
+    }
+    let accepts = edge::accepts(&headers);
+    if !accepts.json && !accepts.event_stream && !accepts.anything {
+        return Err(Reject::Accept("application/json or text/event-stream"));
+    }
+    let bytes = read(&headers, body).await?;
+    let envelope = dispatch::parse(&bytes)?;
+    if envelope.method.as_deref() == Some("initialize") {
+        return open_connection(app, &envelope).await;
+    }
+    let connection = edge::connection(&headers, &app.keys)?;
+    let message = Message {
+        envelope: &envelope,
+        bytes: &bytes,
+        session_header: edge::single(&headers, &edge::SESSION_ID)?,
+        one_shot: accepts.event_stream,
+    };
+    if accepts.event_stream {
+        return one_shot(app, &connection, message, &headers).await;
+    }
+    let answered = Message { envelope: &envelope, bytes: &bytes, session_header: None, one_shot: false };
+    if let Outcome::Answer(answer) = dispatch(app, &connection, message).await? {
+        dispatch::post_answer(app, &connection, &answered, answer).await?;
+    }
+    Ok(accepted())
+}
+
+async fn read(headers: &HeaderMap, body: Body) -> Result<Bytes, Reject> {
+    let announced = headers.get(header::CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse().ok());
+    if announced.is_some_and(|length: usize| length > MAX_BODY) {
+        return Err(Reject::TooLarge);
+    }
+    match Limited::new(body, MAX_BODY).collect().await {
+        Ok(collected) => Ok(collected.to_bytes()),
+        Err(error) if error.is::<LengthLimitError>() => Err(Reject::TooLarge),
+        Err(_) => Err(Reject::NotAMessage("the body ended early")),
+    }
+}
+
+/// Without a body length a Node client drops the TCP connection instead of using it again.
+fn accepted() -> Response<Body> {
+    (StatusCode::ACCEPTED, [(header::CONTENT_LENGTH, "0")]).into_response()
+}
+
+async fn open_connection(app: &App, envelope: &Envelope<'_>) -> Result<Response<Body>, Reject> {
+    let opened = initialize(app, envelope, None).await?;
+    let mut response = Response::new(Body::from(opened.answer));
+    let headers = response.headers_mut();
+    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    let token = HeaderValue::from_str(&opened.token).expect("a token is visible ASCII");
+    headers.insert(edge::CONNECTION_ID, token);
+    Ok(response)
+}
+
+async fn one_shot(
+    app: &Arc<App>,
+    connection: &Connection,
+    message: Message<'_>,
+    headers: &HeaderMap,
+) -> Result<Response<Body>, Reject> {
+    let after = edge::single(headers, &edge::LAST_EVENT_ID)?.and_then(|cursor| cursor.parse().ok());
+    Ok(match dispatch(app, connection, message).await? {
+        Outcome::Taken => accepted(),
+        Outcome::Answer(answer) => sse::respond(app.clone(), Known::new(answer), None),
+        Outcome::Follow(follow) => {
+            let feed = OneShotFeed::open(app, follow, after).await?;
+            sse::respond(app.clone(), feed, None)
+        }
+        Outcome::Attached(session, attachment) => {
+            let feed = history(app, connection, session, *attachment).await?;
+            sse::respond(app.clone(), feed, None)
+        }
+    })
+}
+
+/// A load or resume in one body: the history if asked for, then the answer.
+async fn history(
+    app: &App,
+    connection: &Connection,
+    session: SessionId,
+    attachment: Attachment,
+) -> Result<SessionFeed, Reject> {
+    let wake = Arc::new(Notify::new());
+    let subscription = app.hub.subscribe(&LogId::Session(session.clone()), wake.clone()).await?;
+    let reader = Reader {
+        session,
+        connection: connection.id.clone(),
+        principal: connection.principal.clone(),
+        via: Via::OneShot,
+        holder: None,
+    };
+    Ok(SessionFeed::open(app, reader, subscription, wake, attachment, From::Joined).await?)
+}

@@ -1,0 +1,139 @@
+//! GET: the connection's stream, a session's stream, or a WebSocket.
+
+use std::sync::Arc;
+
+use axum::body::Body;
+use axum::extract::{FromRequestParts as _, State, WebSocketUpgrade};
+use axum::http::{HeaderMap, Request, Response, header};
+use axum::response::IntoResponse;
+use baton_session::id::{LogId, SessionId};
+use baton_session::route::Via;
+use baton_session::store::StreamId;
+use baton_session::token::Connection;
+use tokio::sync::Notify;
+
+use crate::app::App;
+use crate::edge;
+use crate::error::Reject;
+use crate::stream::connection_feed::ConnectionFeed;
+use crate::stream::one_shot::Silence;
+use crate::stream::session_feed::{From, Reader, SessionFeed};
+use crate::stream::{sse, websocket};
+
+/// Clients open a session's stream before they load it; this many may wait for that.
+const MAX_UNOPENED: usize = 16;
+
+pub async fn get(State(app): State<Arc<App>>, request: Request<Body>) -> Response<Body> {
+    let outcome = if wants_websocket(request.headers()) {
+        upgrade(&app, request).await
+    } else {
+        open(&app, request.headers()).await
+    };
+    outcome.unwrap_or_else(|reject| {
+        app.metrics.refused.inc();
+        reject.into_response()
+    })
+}
+
+fn wants_websocket(headers: &HeaderMap) -> bool {
+    let upgrade = headers.get(header::UPGRADE).and_then(|value| value.to_str().ok());
+    upgrade.is_some_and(|value| value.eq_ignore_ascii_case("websocket"))
+}
+
+async fn upgrade(app: &Arc<App>, request: Request<Body>) -> Result<Response<Body>, Reject> {
+    let asked = edge::single(request.headers(), &edge::RESUME)? == Some("1");
+    let resumable = asked || request.uri().query().is_some_and(|query| query.split('&').any(|part| part == "resume=1"));
+    let (mut parts, _) = request.into_parts();
+    match WebSocketUpgrade::from_request_parts(&mut parts, &()).await {
+        Ok(upgrade) => Ok(websocket::accept(app.clone(), upgrade, resumable)),
+        Err(rejection) => Ok(rejection.into_response()),
+    }
+}
+
+async fn open(app: &Arc<App>, headers: &HeaderMap) -> Result<Response<Body>, Reject> {
+    let accepts = edge::accepts(headers);
+    if !accepts.event_stream && !accepts.anything {
+        return Err(Reject::Accept("text/event-stream"));
+    }
+    let connection = edge::connection(headers, &app.keys)?;
+    let cursor = edge::single(headers, &edge::LAST_EVENT_ID)?;
+    match edge::single(headers, &edge::SESSION_ID)? {
+        None => connection_stream(app, connection, cursor).await,
+        Some(session) => session_stream(app, connection, session, cursor).await,
+    }
+}
+
+async fn connection_stream(app: &Arc<App>, connection: Connection, cursor: Option<&str>) -> Result<Response<Body>, Reject> {
+    let wake = Arc::new(Notify::new());
+    let outbox = app.hub.subscribe(&LogId::Outbox(connection.id.clone()), wake.clone()).await?;
+    let stream = StreamId { connection: connection.id.clone(), session: None };
+    let holder = app.ledger.hold(stream.clone());
+    let opened = app.store.open_stream(&stream, &connection.principal, &holder.name).await?;
+    let written = opened.and_then(|opened| opened.written);
+    let cursor = match cursor {
+        Some("0") => None,
+        Some(cursor) => Some(cursor),
+        None => written.as_deref(),
+    };
+    let feed = ConnectionFeed::open(app.clone(), connection, holder.name.clone(), outbox, wake, cursor).await?;
+    Ok(sse::respond(app.clone(), feed, Some(holder)))
+}
+
+async fn session_stream(
+    app: &Arc<App>,
+    connection: Connection,
+    session: &str,
+    cursor: Option<&str>,
+) -> Result<Response<Body>, Reject> {
+    let Some(session) = SessionId::parse(session) else {
+        return unopened(app, &connection);
+    };
+    let wake = Arc::new(Notify::new());
+    let subscription = app.hub.subscribe(&LogId::Session(session.clone()), wake.clone()).await?;
+    let stream = StreamId { connection: connection.id.clone(), session: Some(session.clone()) };
+    let holder = app.ledger.hold(stream.clone());
+    let opened = app.store.open_stream(&stream, &connection.principal, &holder.name).await?;
+    let Some((written, attachment)) = opened.and_then(|opened| Some((opened.written, opened.attachment?))) else {
+        drop(holder);
+        return unopened(app, &connection);
+    };
+    if attachment.route.joined().is_none() && app.ledger.session_streams(&connection.id) > MAX_UNOPENED {
+        return Err(Reject::TooManyStreams);
+    }
+    let from = match cursor {
+        Some("0") => From::Joined,
+        Some(cursor) => From::After(cursor.parse().unwrap_or(UNREADABLE)),
+        None => written.and_then(|cursor| cursor.parse().ok()).map_or(From::Joined, From::After),
+    };
+    let reader = Reader {
+        session,
+        connection: connection.id,
+        principal: connection.principal,
+        via: Via::Session,
+        holder: Some(holder.name.clone()),
+    };
+    let feed = SessionFeed::open(app, reader, subscription, wake, attachment, from).await?;
+    Ok(sse::respond(app.clone(), feed, Some(holder)))
+}
+
+/// A cursor that is no cursor cannot be honoured, and the client is told so on the stream.
+const UNREADABLE: baton_session::cursor::Cursor = baton_session::cursor::Cursor {
+    seq: u64::MAX,
+    nonce: baton_session::id::Nonce(0),
+    phase: baton_session::cursor::Phase::Live,
+};
+
+/// No such session, or not this principal's: the stream is open and stays silent, so that a client
+/// learns from the answer to its load what is wrong, and nobody learns which ids exist.
+fn unopened(app: &Arc<App>, connection: &Connection) -> Result<Response<Body>, Reject> {
+    let stream = StreamId { connection: connection.id.clone(), session: Some(nowhere()) };
+    let holder = app.ledger.hold(stream);
+    if app.ledger.session_streams(&connection.id) > MAX_UNOPENED {
+        return Err(Reject::TooManyStreams);
+    }
+    Ok(sse::respond(app.clone(), Silence::default(), Some(holder)))
+}
+
+fn nowhere() -> SessionId {
+    SessionId::mint(baton_session::id::Partition(0))
+}

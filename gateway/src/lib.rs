@@ -1,0 +1,28 @@
+//! The HTTP edge: takes what clients send to the store, and brings what the store holds to them.
+//! Keeps nothing that another replica would miss.
+//!
+//! Read in this order, which is the way of a request:
+//!
+//! | file | what |
+//! |---|---|
+//! | [`server`] | the socket, the stop signal |
+//! | [`router`] | all routes on one page |
+//! | `edge` | what a request must look like, and whose it is |
+//! | `handlers` | one verb per file |
+//! | `dispatch` | one JSON-RPC message becomes one step on the store |
+//! | `stream` | back again: hub, feeds, and the three ways to write them out |
+//! | [`error`] | the only place with status codes |
+
+pub mod app;
+mod dispatch;
+mod edge;
+pub mod error;
+mod handlers;
+pub mod metrics;
+pub mod router;
+mod rpc;
+pub mod server;
+mod stream;
+
+pub use app::{App, Config};
+pub use server::serve;

@@ -1,0 +1,59 @@
+//! Every metric of the gateway: name, help and meaning in one place.
+
+use std::sync::atomic::AtomicI64;
+
+use prometheus_client::encoding::text::encode;
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::registry::Registry;
+
+pub struct Metrics {
+    registry: Registry,
+    pub requests: Counter,
+    pub refused: Counter,
+    pub unavailable: Counter,
+    pub events: Counter,
+    pub resets: Counter,
+    pub streams: Gauge<i64, AtomicI64>,
+}
+
+impl Default for Metrics {
+    fn default() -> Self {
+        let mut registry = Registry::with_prefix("baton_gateway");
+        let counter = |registry: &mut Registry, name: &str, help: &str| {
+            let counter = Counter::default();
+            registry.register(name, help, counter.clone());
+            counter
+        };
+        let requests = counter(&mut registry, "messages", "JSON-RPC messages received from clients");
+        let refused = counter(&mut registry, "refused", "Requests answered with a 4xx status");
+        let unavailable = counter(&mut registry, "unavailable", "Requests answered with 503 because the store was away");
+        let events = counter(&mut registry, "events", "Messages written to clients");
+        let resets = counter(&mut registry, "resets", "Streams that could not be resumed where the client asked");
+        let streams = Gauge::default();
+        registry.register("streams", "Open SSE streams and WebSockets", streams.clone());
+        Self { registry, requests, refused, unavailable, events, resets, streams }
+    }
+}
+
+impl Metrics {
+    pub fn render(&self) -> String {
+        let mut text = String::new();
+        encode(&mut text, &self.registry).expect("writing to a string cannot fail");
+        text
+    }
+
+    /// Counts a stream for as long as the guard lives.
+    pub fn stream_guard(&self) -> StreamGuard {
+        self.streams.inc();
+        StreamGuard(self.streams.clone())
+    }
+}
+
+pub struct StreamGuard(Gauge<i64, AtomicI64>);
+
+impl Drop for StreamGuard {
+    fn drop(&mut self) {
+        self.0.dec();
+    }
+}

@@ -1,0 +1,99 @@
+//! JSON-RPC as bytes: the envelope is read once, payloads are never taken apart.
+//!
+//! Codes of our own are positive; the README has them in one table.
+
+use std::borrow::Cow;
+
+use bytes::Bytes;
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+
+pub const PARSE_ERROR: i64 = -32700;
+pub const INVALID_REQUEST: i64 = -32600;
+pub const METHOD_NOT_FOUND: i64 = -32601;
+pub const INVALID_PARAMS: i64 = -32602;
+pub const INTERNAL_ERROR: i64 = -32603;
+/// ACP's own: what was named does not exist.
+pub const RESOURCE_NOT_FOUND: i64 = -32002;
+
+pub const UNKNOWN_CONNECTION: i64 = 4001;
+pub const ID_REUSED: i64 = 4002;
+pub const QUEUE_FULL: i64 = 4003;
+pub const LIMIT_REACHED: i64 = 4004;
+pub const NO_AGENT: i64 = 5001;
+pub const STORE_UNAVAILABLE: i64 = 5002;
+
+/// The parts of a message that concern a gateway, borrowed from its bytes.
+#[derive(Deserialize)]
+pub struct Envelope<'a> {
+    #[serde(borrow)]
+    pub jsonrpc: Option<Cow<'a, str>>,
+    #[serde(borrow)]
+    id: Option<&'a RawValue>,
+    #[serde(borrow)]
+    pub method: Option<Cow<'a, str>>,
+    #[serde(borrow)]
+    params: Option<&'a RawValue>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct SessionParams<'a> {
+    #[serde(borrow)]
+    session_id: Option<&'a RawValue>,
+}
+
+impl<'a> Envelope<'a> {
+    /// The id exactly as written.
+    pub fn id(&self) -> Option<&'a str> {
+        self.id.map(RawValue::get)
+    }
+
+    pub fn has_valid_id(&self) -> bool {
+        self.id().is_none_or(|id| id.starts_with(['"', '-']) || id.starts_with(|c: char| c.is_ascii_digit()))
+    }
+
+    pub fn params(&self) -> &'a str {
+        self.params.map_or("{}", RawValue::get)
+    }
+
+    /// `params.sessionId`, if it is there and a string.
+    pub fn session_id(&self) -> Option<String> {
+        let params: SessionParams = serde_json::from_str(self.params()).unwrap_or_default();
+        serde_json::from_str(params.session_id?.get()).ok()
+    }
+}
+
+#[derive(Serialize)]
+struct ErrorBody<'a> {
+    code: i64,
+    message: &'a str,
+}
+
+pub fn error(id: &str, code: i64, message: &str) -> Bytes {
+    let body = serde_json::to_string(&ErrorBody { code, message }).expect("plain strings encode");
+    format!("{{\"jsonrpc\":\"2.0\",\"id\":{id},\"error\":{body}}}").into()
+}
+
+/// `result` is JSON already.
+pub fn result(id: &str, result: &[u8]) -> Bytes {
+    let head = format!("{{\"jsonrpc\":\"2.0\",\"id\":{id},\"result\":");
+    [head.as_bytes(), if result.is_empty() { b"{}" } else { result }, b"}"].concat().into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ids_survive_as_they_were_written() {
+        for id in ["0", "9223372036854775807", "-1", "\"a\\u00e9\"", "\"\""] {
+            let text = format!("{{\"jsonrpc\":\"2.0\",\"id\":{id},\"method\":\"x\"}}");
+            let envelope: Envelope = serde_json::from_str(&text).unwrap();
+            assert_eq!(envelope.id(), Some(id));
+            assert!(envelope.has_valid_id());
+        }
+        let envelope: Envelope = serde_json::from_str(r#"{"id":{},"method":"x"}"#).unwrap();
+        assert!(!envelope.has_valid_id());
+    }
+}

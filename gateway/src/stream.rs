@@ -1,0 +1,82 @@
+//! From the store back to clients.
+//!
+//! | file | what |
+//! |---|---|
+//! | `topic` | one log as this process has it: the last frames, how far it has grown |
+//! | `hub` | all topics, fed by one push connection |
+//! | `session_feed` | what one connection gets of one session on one of its streams |
+//! | `connection_feed` | what a connection stream or WebSocket carries |
+//! | `one_shot` | the events of one request |
+//! | `sse`, `websocket` | the ways to write them out |
+//! | `ledger` | tells the store which streams are held here and how far they were written |
+
+pub mod connection_feed;
+pub mod hub;
+pub mod ledger;
+pub mod one_shot;
+pub mod session_feed;
+pub mod sse;
+pub mod topic;
+pub mod websocket;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use baton_session::store;
+use bytes::Bytes;
+use tokio::sync::Notify;
+use tokio::time::{Instant, sleep, timeout_at};
+
+/// A message on its way out, with the position after it.
+#[derive(Debug)]
+pub struct Outgoing {
+    pub cursor: String,
+    pub message: Bytes,
+}
+
+/// What a feed comes up with.
+pub enum Next {
+    Batch(Vec<Outgoing>),
+    /// Nothing happened until the deadline.
+    Idle,
+    End,
+}
+
+/// A source of messages for one stream.
+pub trait Feed: Send + 'static {
+    /// The position the stream starts from, and whether the client's own could not be honoured.
+    fn start(&self) -> Start;
+
+    /// Collects what is there into `out`. False ends the stream after `out`.
+    fn gather(&mut self, out: &mut Vec<Outgoing>) -> impl Future<Output = store::Result<bool>> + Send;
+
+    fn wake(&self) -> &Arc<Notify>;
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Start {
+    pub cursor: String,
+    pub reset: Option<&'static str>,
+}
+
+/// Waits for messages. Only the idle wait ends at `deadline`; a read from the store is never cut
+/// off half way, so nothing that was taken from the log is dropped.
+pub async fn next(feed: &mut impl Feed, deadline: Instant) -> Next {
+    let mut out = Vec::new();
+    loop {
+        match feed.gather(&mut out).await {
+            Ok(_) if !out.is_empty() => return Next::Batch(out),
+            Ok(true) => {}
+            Ok(false) => return Next::End,
+            Err(_) if !out.is_empty() => return Next::Batch(out),
+            Err(store::Error::Unavailable(_)) => sleep(Duration::from_millis(200)).await,
+            Err(error) => {
+                tracing::error!(%error, "a stream ends because its log cannot be read");
+                return Next::End;
+            }
+        }
+        if timeout_at(deadline, feed.wake().notified()).await.is_err() {
+            return Next::Idle;
+        }
+    }
+}

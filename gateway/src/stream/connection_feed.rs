@@ -1,0 +1,286 @@
+//! What a connection stream or WebSocket carries: the connection's outbox, and every session that
+//! has no stream of its own. Its cursor covers them all: `<outbox>~<watch>:<session cursor>~…`.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use baton_session::cursor::Cursor;
+use baton_session::event::Event;
+use baton_session::id::{LogId, SessionId};
+use baton_session::route::Via;
+use baton_session::store;
+use baton_session::token::Connection;
+use tokio::sync::Notify;
+
+use super::hub::Subscription;
+use super::session_feed::{From, Reader, SessionFeed};
+use super::topic::{Look, Notice};
+use super::{Feed, Outgoing, Start};
+use crate::app::App;
+
+const PAGE: usize = 64;
+
+pub struct ConnectionFeed {
+    app: Arc<App>,
+    connection: Connection,
+    holder: String,
+    outbox: Subscription,
+    wake: Arc<Notify>,
+    /// The last entry of the outbox that was read.
+    read: u64,
+    notices_seen: u64,
+    /// By the outbox entry that told us to watch.
+    sessions: BTreeMap<u64, Watched>,
+    /// Our own registration was announced; from then on another one means that we lost the stream.
+    announced: bool,
+    ended: bool,
+    start: Start,
+}
+
+struct Watched {
+    feed: SessionFeed,
+    resting: bool,
+}
+
+impl ConnectionFeed {
+    /// `cursor` is what the client or the ledger remembers; `None` is the beginning.
+    pub async fn open(
+        app: Arc<App>,
+        connection: Connection,
+        holder: String,
+        outbox: Subscription,
+        wake: Arc<Notify>,
+        cursor: Option<&str>,
+    ) -> store::Result<Self> {
+        let log = LogId::Outbox(connection.id.clone());
+        let head = app.store.heads(std::slice::from_ref(&log)).await?[0];
+        outbox.topic.grow(head);
+        let notices_seen = outbox.notices;
+        let mut feed = Self {
+            app,
+            connection,
+            holder,
+            outbox,
+            wake,
+            read: 0,
+            notices_seen,
+            sessions: BTreeMap::new(),
+            announced: false,
+            ended: false,
+            start: Start { cursor: "0".into(), reset: None },
+        };
+        if let Some(cursor) = cursor {
+            let honoured = match Position::parse(cursor).filter(|position| position.outbox <= head) {
+                Some(position) => feed.resume(position).await?,
+                None => false,
+            };
+            if !honoured {
+                feed.start_over(head).await?;
+            }
+        }
+        feed.start.cursor = feed.position().to_string();
+        Ok(feed)
+    }
+
+    async fn resume(&mut self, position: Position) -> store::Result<bool> {
+        self.read = position.outbox;
+        for (watch, cursor) in position.sessions {
+            let Some(session) = self.watched_by(watch).await? else { return Ok(false) };
+            if !self.watch(watch, session, From::After(cursor)).await? {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    /// The client's cursor means nothing here: it gets a reset, and what comes from now on.
+    async fn start_over(&mut self, head: u64) -> store::Result<()> {
+        self.sessions.clear();
+        self.start.reset = Some("the cursor is not part of this connection's history: load your sessions again");
+        self.read = head;
+        let log = LogId::Outbox(self.connection.id.clone());
+        let mut from = 1;
+        while from <= head {
+            let frames = self.app.store.read(&log, from, PAGE).await?;
+            let Some(last) = frames.last() else { break };
+            from = last.last() + 1;
+            for (seq, event) in frames.iter().flat_map(|frame| frame.numbered()) {
+                if let Event::Watch { session, .. } = event {
+                    let head = self.app.store.heads(&[LogId::Session(session.clone())]).await?[0];
+                    let frames = self.app.store.read(&LogId::Session(session.clone()), head, 1).await?;
+                    let nonce = frames.first().map(|frame| frame.nonce).unwrap_or_default();
+                    self.watch(seq, session.clone(), From::After(Cursor::live(head, nonce))).await?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    async fn watched_by(&self, watch: u64) -> store::Result<Option<SessionId>> {
+        let log = LogId::Outbox(self.connection.id.clone());
+        let frames = self.app.store.read(&log, watch, 1).await?;
+        let mut events = frames.iter().flat_map(|frame| frame.numbered());
+        Ok(events.find(|(seq, _)| *seq == watch).and_then(|(_, event)| match event {
+            Event::Watch { session, .. } => Some(session.clone()),
+            _ => None,
+        }))
+    }
+
+    /// False if the session's part of the cursor could not be honoured.
+    async fn watch(&mut self, watch: u64, session: SessionId, from: From) -> store::Result<bool> {
+        if self.sessions.values().any(|watched| *watched.feed.session() == session) {
+            return Ok(true);
+        }
+        let log = LogId::Session(session.clone());
+        let subscription = self.app.hub.subscribe(&log, self.wake.clone()).await?;
+        let principal = &self.connection.principal;
+        let attachment = self.app.store.attachment(&session, &self.connection.id, principal).await?;
+        // Deleted, or created after the watch was posted: it is announced before it exists.
+        let attachment = attachment.unwrap_or_else(unborn);
+        let reader = Reader {
+            session,
+            connection: self.connection.id.clone(),
+            principal: principal.clone(),
+            via: Via::Connection,
+            holder: None,
+        };
+        let feed = SessionFeed::open(&self.app, reader, subscription, self.wake.clone(), attachment, from).await?;
+        let honoured = feed.start().reset.is_none();
+        self.sessions.insert(watch, Watched { feed, resting: false });
+        Ok(honoured)
+    }
+
+    fn position(&self) -> Position {
+        let sessions = self.sessions.iter().map(|(watch, watched)| (*watch, watched.feed.position()));
+        Position { outbox: self.read, sessions: sessions.collect() }
+    }
+
+    async fn read_outbox(&mut self, out: &mut Vec<Outgoing>) -> store::Result<()> {
+        loop {
+            let frames = match self.outbox.topic.look(self.read + 1) {
+                Look::UpToDate => return Ok(()),
+                Look::Frames(frames) => frames,
+                Look::InStore => {
+                    let log = LogId::Outbox(self.connection.id.clone());
+                    self.app.store.read(&log, self.read + 1, PAGE).await?
+                }
+            };
+            if frames.is_empty() {
+                return Ok(());
+            }
+            for (seq, event) in frames.iter().flat_map(|frame| frame.numbered()) {
+                if seq <= self.read {
+                    continue;
+                }
+                // An entry counts as read only when it is dealt with: opening a watch may fail.
+                match event {
+                    Event::Message { message } => {
+                        self.read = seq;
+                        let cursor = self.position().to_string();
+                        out.push(Outgoing { cursor, message: message.clone() });
+                    }
+                    Event::Watch { session, after } => {
+                        let from = if *after == 0 { From::Joined } else { self.after(session, *after).await? };
+                        self.watch(seq, session.clone(), from).await?;
+                    }
+                    Event::Closed => self.ended = true,
+                    _ => {}
+                }
+                self.read = seq;
+            }
+        }
+    }
+
+    async fn after(&self, session: &SessionId, seq: u64) -> store::Result<From> {
+        let frames = self.app.store.read(&LogId::Session(session.clone()), seq, 1).await?;
+        let nonce = frames.first().map(|frame| frame.nonce).unwrap_or_default();
+        Ok(From::After(Cursor::live(seq, nonce)))
+    }
+
+    async fn read_sessions(&mut self, out: &mut Vec<Outgoing>) -> store::Result<()> {
+        let watches: Vec<u64> = self.sessions.keys().copied().collect();
+        for watch in watches {
+            let mut collected = Vec::new();
+            let outcome = {
+                let watched = self.sessions.get_mut(&watch).expect("listed a moment ago");
+                if watched.resting && !watched.feed.rouse() {
+                    continue;
+                }
+                let outcome = watched.feed.collect(&mut collected).await;
+                watched.resting = watched.feed.rest();
+                outcome
+            };
+            if !collected.is_empty() {
+                let mut position = self.position();
+                for (cursor, message) in collected {
+                    position.sessions.insert(watch, cursor);
+                    out.push(Outgoing { cursor: position.to_string(), message });
+                }
+            }
+            outcome?;
+        }
+        Ok(())
+    }
+
+    fn is_taken(&mut self) -> bool {
+        for notice in self.outbox.topic.notices_since(&mut self.notices_seen) {
+            match notice {
+                Notice::Taken { holder, .. } if holder == self.holder => self.announced = true,
+                Notice::Taken { .. } if self.announced => return true,
+                _ => {}
+            }
+        }
+        false
+    }
+}
+
+impl Feed for ConnectionFeed {
+    fn start(&self) -> Start {
+        self.start.clone()
+    }
+
+    async fn gather(&mut self, out: &mut Vec<Outgoing>) -> store::Result<bool> {
+        if self.ended || self.is_taken() {
+            self.ended = true;
+            return Ok(false);
+        }
+        self.read_outbox(out).await?;
+        self.read_sessions(out).await?;
+        Ok(!self.ended)
+    }
+
+    fn wake(&self) -> &Arc<Notify> {
+        &self.wake
+    }
+}
+
+/// A session as it is before it exists.
+fn unborn() -> store::Attachment {
+    let mut route = baton_session::route::Route::default();
+    route.switch(1, Via::Connection);
+    store::Attachment { head: 0, route, controller: None, directive: None, view: Default::default(), pending: Vec::new() }
+}
+
+struct Position {
+    outbox: u64,
+    sessions: BTreeMap<u64, Cursor>,
+}
+
+impl Position {
+    fn parse(text: &str) -> Option<Self> {
+        let mut parts = text.split('~');
+        let outbox = parts.next()?.parse().ok()?;
+        let sessions = parts.map(|part| {
+            let (watch, cursor) = part.split_once(':')?;
+            Some((watch.parse().ok()?, cursor.parse().ok()?))
+        });
+        Some(Self { outbox, sessions: sessions.collect::<Option<_>>()? })
+    }
+}
+
+impl std::fmt::Display for Position {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}", self.outbox)?;
+        self.sessions.iter().try_for_each(|(watch, cursor)| write!(f, "~{watch}:{cursor}"))
+    }
+}

@@ -1,0 +1,117 @@
+//! Tells the store which streams are held here, and how far they were written, at least every
+//! second and when a stream ends: a client that comes back without a cursor goes on from there.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Duration;
+
+use baton_session::id::random_text;
+use baton_session::store::{STREAM_TTL, Store, StreamId, Touch};
+use tokio::time::{Instant, MissedTickBehavior, interval};
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+const FLUSH: Duration = Duration::from_secs(1);
+
+pub struct Ledger {
+    store: Arc<dyn Store>,
+    entries: Mutex<HashMap<String, Entry>>,
+    closing: TaskTracker,
+}
+
+struct Entry {
+    stream: StreamId,
+    written: Option<String>,
+    touched: Instant,
+}
+
+/// The right to write a stream; given back when dropped.
+pub struct Holder {
+    pub name: String,
+    ledger: Arc<Ledger>,
+}
+
+impl Ledger {
+    pub fn start(store: Arc<dyn Store>, stop: CancellationToken) -> Arc<Self> {
+        let ledger = Arc::new(Self { store, entries: Mutex::default(), closing: TaskTracker::new() });
+        tokio::spawn(ledger.clone().keep(stop));
+        ledger
+    }
+
+    fn entries(&self) -> MutexGuard<'_, HashMap<String, Entry>> {
+        self.entries.lock().expect("held for moments only")
+    }
+
+    pub fn hold(self: &Arc<Self>, stream: StreamId) -> Holder {
+        let name = random_text(12);
+        let entry = Entry { stream, written: None, touched: Instant::now() };
+        self.entries().insert(name.clone(), entry);
+        Holder { name, ledger: self.clone() }
+    }
+
+    /// How many session streams of a connection are held here.
+    pub fn session_streams(&self, connection: &baton_session::id::ConnectionId) -> usize {
+        let entries = self.entries();
+        let of = entries.values().filter(|entry| entry.stream.connection == *connection);
+        of.filter(|entry| entry.stream.session.is_some()).count()
+    }
+
+    async fn keep(self: Arc<Self>, stop: CancellationToken) {
+        let mut ticker = interval(FLUSH);
+        ticker.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        loop {
+            tokio::select! {
+                _ = ticker.tick() => {}
+                _ = stop.cancelled() => return,
+            }
+            let due = self.due();
+            if let Err(error) = self.store.touch_streams(&due).await {
+                tracing::warn!(%error, streams = due.len(), "could not record how far streams were written");
+            }
+        }
+    }
+
+    fn due(&self) -> Vec<Touch> {
+        let now = Instant::now();
+        let mut due = Vec::new();
+        for (name, entry) in self.entries().iter_mut() {
+            if entry.written.is_some() || now - entry.touched > STREAM_TTL / 3 {
+                entry.touched = now;
+                let (stream, written) = (entry.stream.clone(), entry.written.take());
+                due.push(Touch { stream, holder: name.clone(), written });
+            }
+        }
+        due
+    }
+
+    /// Waits until the ends of all streams are recorded.
+    pub async fn settle(&self) {
+        self.closing.close();
+        self.closing.wait().await;
+    }
+}
+
+impl Holder {
+    pub fn record(&self, cursor: &str) {
+        if let Some(entry) = self.ledger.entries().get_mut(&self.name) {
+            entry.written = Some(cursor.to_owned());
+        }
+    }
+}
+
+impl Drop for Holder {
+    fn drop(&mut self) {
+        let Some(entry) = self.ledger.entries().remove(&self.name) else { return };
+        let touch = Touch { stream: entry.stream, holder: self.name.clone(), written: entry.written };
+        let store = self.ledger.store.clone();
+        let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
+        self.ledger.closing.spawn_on(
+            async move {
+                if let Err(error) = store.close_stream(&touch).await {
+                    tracing::warn!(%error, "could not record the end of a stream");
+                }
+            },
+            &runtime,
+        );
+    }
+}

@@ -1,0 +1,107 @@
+//! A feed as server-sent events. The body is polled by the connection itself: no task, no queue,
+//! and a client that reads slowly simply asks for less.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::body::Body;
+use axum::http::{HeaderValue, Response, header};
+use bytes::Bytes;
+use futures_util::stream;
+use rand::RngExt as _;
+use tokio::time::Instant;
+
+use super::ledger::Holder;
+use super::{Feed, Next, Outgoing, Start};
+use crate::app::App;
+use crate::metrics::StreamGuard;
+
+const KEEP_ALIVE: Bytes = Bytes::from_static(b":\n\n");
+
+struct Writer<F> {
+    app: Arc<App>,
+    feed: F,
+    /// Absent for the body of a POST, which is nobody's registered stream.
+    holder: Option<Holder>,
+    opened: bool,
+    _open: StreamGuard,
+}
+
+pub fn respond(app: Arc<App>, feed: impl Feed, holder: Option<Holder>) -> Response<Body> {
+    let open = app.metrics.stream_guard();
+    let writer = Writer { app, feed, holder, opened: false, _open: open };
+    let body = stream::unfold(writer, |mut writer| async move {
+        let chunk = writer.next().await?;
+        Some((Ok::<_, std::convert::Infallible>(chunk), writer))
+    });
+    let mut response = Response::new(Body::from_stream(body));
+    let headers = response.headers_mut();
+    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
+    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-cache"));
+    headers.insert("x-accel-buffering", HeaderValue::from_static("no"));
+    response
+}
+
+impl<F: Feed> Writer<F> {
+    /// The next bytes of the body; `None` ends it.
+    async fn next(&mut self) -> Option<Bytes> {
+        if !self.opened {
+            self.opened = true;
+            return Some(self.open());
+        }
+        let deadline = Instant::now() + self.app.config.keep_alive;
+        let stop = self.app.stop.clone();
+        let next = tokio::select! {
+            biased;
+            next = super::next(&mut self.feed, deadline) => next,
+            _ = stop.cancelled() => return None,
+        };
+        match next {
+            Next::Idle => Some(KEEP_ALIVE),
+            Next::End => None,
+            Next::Batch(batch) => {
+                self.app.metrics.events.inc_by(batch.len() as u64);
+                if let (Some(holder), Some(last)) = (&self.holder, batch.last()) {
+                    holder.record(&last.cursor);
+                }
+                Some(format(&batch))
+            }
+        }
+    }
+
+    /// A stream begins with its starting cursor: an event with an id and nothing else.
+    fn open(&self) -> Bytes {
+        // Spread out, so that clients of a lost replica don't all come back at once.
+        let retry = Duration::from_millis(rand::rng().random_range(500..3000)).as_millis();
+        let Start { cursor, reset } = self.feed.start();
+        match reset {
+            None => format!("retry: {retry}\nid: {cursor}\n\n").into(),
+            Some(reason) => {
+                self.app.metrics.resets.inc();
+                format!("retry: {retry}\nid: {cursor}\nevent: reset\ndata: {{\"reason\":\"{reason}\"}}\n\n").into()
+            }
+        }
+    }
+}
+
+fn format(batch: &[Outgoing]) -> Bytes {
+    let size = batch.iter().map(|outgoing| outgoing.cursor.len() + outgoing.message.len() + 16).sum();
+    let mut text = Vec::with_capacity(size);
+    for Outgoing { cursor, message } in batch {
+        text.extend_from_slice(b"id: ");
+        text.extend_from_slice(cursor.as_bytes());
+        text.extend_from_slice(b"\ndata: ");
+        one_line(message, &mut text);
+        text.extend_from_slice(b"\n\n");
+    }
+    text.into()
+}
+
+/// A client's own line breaks (between tokens of its JSON) would end the event early.
+fn one_line(message: &[u8], out: &mut Vec<u8>) {
+    if message.iter().any(|byte| matches!(byte, b'\n' | b'\r')) {
+        out.extend(message.iter().map(|byte| if matches!(byte, b'\n' | b'\r') { b' ' } else { *byte }));
+    } else {
+        out.extend_from_slice(message);
+    }
+}

@@ -1,0 +1,238 @@
+//! One log as this process has it: the last frames, and how far it has grown. Readers pull at
+//! their own speed; one that falls behind the kept frames reads from the store, so a slow client
+//! costs no memory.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, MutexGuard};
+
+use baton_session::event::{Event, Frame};
+use baton_session::id::{ConnectionId, LogId, Nonce};
+use baton_session::route::Via;
+use tokio::sync::{Notify, OnceCell};
+
+const MAX_FRAMES: usize = 256;
+const MAX_EVENTS: usize = 4096;
+
+pub struct Topic {
+    pub log: LogId,
+    /// Set once the store has confirmed the subscription.
+    pub confirmed: OnceCell<()>,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    frames: VecDeque<Arc<Frame>>,
+    events: usize,
+    /// The highest number known to exist.
+    grown_to: u64,
+    /// Rises when something beside the log concerns a reader.
+    notices: u64,
+    notices_for: VecDeque<(u64, Notice)>,
+    readers: Vec<Reader>,
+    next_reader: u64,
+}
+
+struct Reader {
+    number: u64,
+    wake: Arc<Notify>,
+    /// Wants to know only of what is addressed to this connection, by its connection stream.
+    muted_for: Option<ConnectionId>,
+    /// Where a muted reader has to go on.
+    resume_at: Option<u64>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Notice {
+    Attached(ConnectionId),
+    Taken { connection: ConnectionId, holder: String },
+    /// Signals were lost; anything may have happened.
+    Resync,
+}
+
+/// What there is from a position on.
+pub enum Look {
+    UpToDate,
+    Frames(Vec<Arc<Frame>>),
+    /// Not kept here: read it from the store.
+    InStore,
+}
+
+impl Topic {
+    pub fn new(log: LogId) -> Self {
+        Self { log, confirmed: OnceCell::new(), state: Mutex::default() }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().expect("held for moments only")
+    }
+
+    pub fn add_reader(&self, wake: Arc<Notify>) -> u64 {
+        let mut state = self.state();
+        state.next_reader += 1;
+        let number = state.next_reader;
+        state.readers.push(Reader { number, wake, muted_for: None, resume_at: None });
+        number
+    }
+
+    /// Returns how many readers are left.
+    pub fn remove_reader(&self, number: u64) -> usize {
+        let mut state = self.state();
+        state.readers.retain(|reader| reader.number != number);
+        state.readers.len()
+    }
+
+    pub fn readers(&self) -> usize {
+        self.state().readers.len()
+    }
+
+    pub fn insert(&self, frame: Arc<Frame>) {
+        let mut state = self.state();
+        if frame.last() <= state.grown_to && state.frames.back().is_none_or(|last| last.last() >= frame.last()) {
+            return;
+        }
+        // After a hole, what is kept starts anew; readers fill the hole from the store.
+        if frame.first > state.grown_to + 1 {
+            state.unmute_all();
+        }
+        if state.frames.back().is_some_and(|last| last.last() + 1 != frame.first) {
+            state.frames.clear();
+            state.events = 0;
+        }
+        state.grown_to = state.grown_to.max(frame.last());
+        state.events += frame.events.len();
+        state.wake_readers(|reader| reader.is_concerned_by(&frame));
+        state.frames.push_back(frame);
+        while state.frames.len() > MAX_FRAMES || state.events > MAX_EVENTS && state.frames.len() > 1 {
+            let oldest = state.frames.pop_front().expect("just counted");
+            state.events -= oldest.events.len();
+        }
+    }
+
+    /// The log is known to reach at least to `seq`.
+    pub fn grow(&self, seq: u64) {
+        let mut state = self.state();
+        if seq > state.grown_to {
+            state.grown_to = seq;
+            state.unmute_all();
+            state.wake_readers(|_| true);
+        }
+    }
+
+    pub fn notify(&self, notice: Notice) {
+        let mut state = self.state();
+        state.notices += 1;
+        let number = state.notices;
+        if notice == Notice::Resync {
+            state.unmute_all();
+        }
+        state.notices_for.push_back((number, notice));
+        if state.notices_for.len() > 64 {
+            state.notices_for.pop_front();
+        }
+        state.wake_readers(|_| true);
+    }
+
+    /// Notices since `seen`, which is brought up to date. Too many to remember count as a resync.
+    pub fn notices_since(&self, seen: &mut u64) -> Vec<Notice> {
+        let state = self.state();
+        if *seen == state.notices {
+            return Vec::new();
+        }
+        let forgotten = state.notices_for.front().is_some_and(|(first, _)| *first > *seen + 1);
+        let since = state.notices_for.iter().filter(|(number, _)| *number > *seen);
+        let notices = since.map(|(_, notice)| notice.clone());
+        let notices = if forgotten { vec![Notice::Resync] } else { notices.collect() };
+        *seen = state.notices;
+        notices
+    }
+
+    pub fn notice_count(&self) -> u64 {
+        self.state().notices
+    }
+
+    pub fn look(&self, next: u64) -> Look {
+        let state = self.state();
+        if next > state.grown_to {
+            return Look::UpToDate;
+        }
+        let start = state.frames.partition_point(|frame| frame.last() < next);
+        match state.frames.get(start) {
+            Some(frame) if frame.first <= next => Look::Frames(state.frames.range(start..).cloned().collect()),
+            _ => Look::InStore,
+        }
+    }
+
+    /// Stops waking the reader until something is addressed to `connection` by its connection
+    /// stream. False if there is already something at or after `next`.
+    pub fn mute(&self, reader: u64, connection: &ConnectionId, next: u64) -> bool {
+        let mut state = self.state();
+        if next <= state.grown_to {
+            return false;
+        }
+        if let Some(reader) = state.readers.iter_mut().find(|known| known.number == reader) {
+            reader.muted_for = Some(connection.clone());
+            reader.resume_at = None;
+        }
+        true
+    }
+
+    /// How a muted reader stands: `None` if it is not muted any more and has to read from where it
+    /// was, else the end of what is known not to concern it.
+    pub fn muted(&self, reader: u64) -> Muted {
+        let mut state = self.state();
+        let last = state.frames.back().map(|frame| (frame.last(), frame.nonce));
+        let Some(reader) = state.readers.iter_mut().find(|known| known.number == reader) else {
+            return Muted::Unsure;
+        };
+        match (&reader.muted_for, reader.resume_at.take()) {
+            (_, Some(seq)) => {
+                reader.muted_for = None;
+                Muted::ResumeAt(seq)
+            }
+            (Some(_), None) => Muted::Still(last),
+            (None, None) => Muted::Unsure,
+        }
+    }
+}
+
+pub enum Muted {
+    /// Nothing up to this event concerned it.
+    Still(Option<(u64, Nonce)>),
+    ResumeAt(u64),
+    Unsure,
+}
+
+impl State {
+    /// What a muted reader missed is not known: it has to look for itself.
+    fn unmute_all(&mut self) {
+        for reader in &mut self.readers {
+            reader.muted_for = None;
+            reader.resume_at = None;
+        }
+    }
+
+    fn wake_readers(&mut self, mut concerned: impl FnMut(&mut Reader) -> bool) {
+        for reader in &mut self.readers {
+            if concerned(reader) {
+                reader.wake.notify_one();
+            }
+        }
+    }
+}
+
+impl Reader {
+    fn is_concerned_by(&mut self, frame: &Frame) -> bool {
+        let Some(connection) = &self.muted_for else { return true };
+        if self.resume_at.is_some() {
+            return true;
+        }
+        let addressed = |event: &Event| match event {
+            Event::Begin(begin) => begin.connection == *connection && begin.via == Via::Connection,
+            Event::Response { to, .. } => to.connection == *connection && to.via == Via::Connection,
+            _ => false,
+        };
+        self.resume_at = frame.numbered().find(|(_, event)| addressed(event)).map(|(seq, _)| seq);
+        self.resume_at.is_some()
+    }
+}

@@ -1,0 +1,228 @@
+//! A WebSocket: the connection's stream and its POSTs on one wire. A client that asked to resume
+//! gets a cursor with every message and may come back with it after a cut.
+
+use std::sync::Arc;
+
+use axum::body::Body;
+use axum::extract::ws::{CloseFrame, Message as Frame, Utf8Bytes, WebSocket, WebSocketUpgrade};
+use axum::http::{HeaderValue, Response};
+use axum::response::IntoResponse as _;
+use baton_session::id::{ConnectionId, LogId, Partition};
+use baton_session::store::StreamId;
+use baton_session::token::{CONNECTION_LIFETIME, Connection};
+use bytes::Bytes;
+use futures_util::stream::{SplitSink, SplitStream};
+use futures_util::{SinkExt as _, StreamExt as _};
+use serde::Deserialize;
+use tokio::sync::Notify;
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+use super::connection_feed::ConnectionFeed;
+use super::{Feed as _, Next, Outgoing};
+use crate::app::App;
+use crate::dispatch::{self, Message, Outcome, dispatch};
+use crate::edge::{self, ANONYMOUS, CONNECTION_ID};
+use crate::error::Reject;
+use crate::handlers::initialize::{Socket, initialize};
+use crate::handlers::post::MAX_BODY;
+use crate::rpc;
+
+const PROTOCOL_ERROR: u16 = 1002;
+const TRY_AGAIN: u16 = 1013;
+const GOING_AWAY: u16 = 1001;
+const UNKNOWN_CONNECTION: u16 = 4001;
+
+pub fn accept(app: Arc<App>, upgrade: WebSocketUpgrade, resumable: bool) -> Response<Body> {
+    let id = ConnectionId::mint(Partition::random(app.store.partitions()));
+    let connection =
+        Connection { id: id.clone(), principal: ANONYMOUS.into(), protocol_version: 1, client: Default::default() };
+    let token = app.keys.sign_connection(&connection, CONNECTION_LIFETIME);
+    let mut response = upgrade
+        .max_message_size(MAX_BODY)
+        .max_frame_size(MAX_BODY)
+        .on_upgrade(move |socket| async move {
+            let _open = app.metrics.stream_guard();
+            talk(app, socket, id, resumable).await;
+        })
+        .into_response();
+    let token = HeaderValue::from_str(&token).expect("a token is visible ASCII");
+    response.headers_mut().insert(CONNECTION_ID, token);
+    response
+}
+
+async fn talk(app: Arc<App>, mut socket: WebSocket, id: ConnectionId, resumable: bool) {
+    let opened = match open(&app, &mut socket, id, resumable).await {
+        Ok(Some(opened)) => opened,
+        Ok(None) => return,
+        Err(refusal) => return close(&mut socket, refusal).await,
+    };
+    let (mut sink, stream) = socket.split();
+    let ended = CancellationToken::new();
+    let reader = tokio::spawn(read(app.clone(), stream, opened.connection.clone(), ended.clone()));
+    let farewell = write(&app, &mut sink, opened, resumable, ended.clone()).await;
+    if let Some((code, reason)) = farewell {
+        let reason = Utf8Bytes::from_static(reason);
+        let _ = sink.send(Frame::Close(Some(CloseFrame { code, reason }))).await;
+    }
+    ended.cancel();
+    let _ = reader.await;
+}
+
+type Refusal = (u16, &'static str);
+
+struct Opened {
+    connection: Connection,
+    cursor: Option<String>,
+    /// The answer to `initialize`.
+    answer: Option<Bytes>,
+}
+
+#[derive(Deserialize)]
+struct ResumeFrame {
+    resume: Resume,
+}
+
+#[derive(Deserialize)]
+struct Resume {
+    connection: String,
+    cursor: Option<String>,
+}
+
+/// The first frame: `initialize`, or the cursor of an earlier socket. `None` if the client left.
+async fn open(app: &App, socket: &mut WebSocket, id: ConnectionId, resumable: bool) -> Result<Option<Opened>, Refusal> {
+    loop {
+        let Some(Ok(frame)) = socket.recv().await else { return Ok(None) };
+        let Frame::Text(text) = frame else { continue };
+        if resumable && let Ok(ResumeFrame { resume }) = serde_json::from_str(&text) {
+            let connection = edge::verify(&resume.connection, &app.keys)
+                .map_err(|_| (UNKNOWN_CONNECTION, "no such connection: send initialize"))?;
+            return Ok(Some(Opened { connection, cursor: resume.cursor, answer: None }));
+        }
+        let envelope = dispatch::parse(text.as_bytes()).map_err(|_| (PROTOCOL_ERROR, "not a JSON-RPC message"))?;
+        if envelope.method.as_deref() != Some("initialize") {
+            return Err((PROTOCOL_ERROR, "the first message must be initialize"));
+        }
+        let opened = initialize(app, &envelope, Some(Socket { id, resumable })).await;
+        let opened = opened.map_err(|_| (TRY_AGAIN, "the session store cannot be reached"))?;
+        return Ok(Some(Opened { connection: opened.connection, cursor: Some("0".into()), answer: Some(opened.answer) }));
+    }
+}
+
+async fn close(socket: &mut WebSocket, (code, reason): Refusal) {
+    let reason = Utf8Bytes::from_static(reason);
+    let _ = socket.send(Frame::Close(Some(CloseFrame { code, reason }))).await;
+}
+
+/// Writes the feed until it or the client ends. Returns how to say goodbye, if there is a need to.
+async fn write(
+    app: &Arc<App>,
+    sink: &mut SplitSink<WebSocket, Frame>,
+    opened: Opened,
+    resumable: bool,
+    ended: CancellationToken,
+) -> Option<Refusal> {
+    let unavailable = Some((TRY_AGAIN, "the session store cannot be reached"));
+    let wake = Arc::new(Notify::new());
+    let stream = StreamId { connection: opened.connection.id.clone(), session: None };
+    let Ok(outbox) = app.hub.subscribe(&LogId::Outbox(opened.connection.id.clone()), wake.clone()).await else {
+        return unavailable;
+    };
+    let holder = app.ledger.hold(stream.clone());
+    let Ok(registered) = app.store.open_stream(&stream, &opened.connection.principal, &holder.name).await else {
+        return unavailable;
+    };
+    let cursor = opened.cursor.or_else(|| registered.and_then(|opened| opened.written));
+    let cursor = cursor.filter(|cursor| cursor != "0");
+    let feed = ConnectionFeed::open(app.clone(), opened.connection, holder.name.clone(), outbox, wake, cursor.as_deref());
+    let Ok(mut feed) = feed.await else { return unavailable };
+    let start = feed.start();
+    if let Some(reason) = start.reset {
+        app.metrics.resets.inc();
+        let text = format!("{{\"cursor\":\"{}\",\"reset\":\"{reason}\"}}", start.cursor);
+        sink.send(Frame::Text(text.into())).await.ok()?;
+    }
+    if let Some(answer) = opened.answer {
+        let answer = Outgoing { cursor: start.cursor, message: answer };
+        sink.send(frame(answer, resumable)).await.ok()?;
+    }
+    loop {
+        let deadline = Instant::now() + app.config.keep_alive;
+        let next = tokio::select! {
+            biased;
+            _ = ended.cancelled() => return None,
+            _ = app.stop.cancelled() => return Some((GOING_AWAY, "the gateway stops: come back")),
+            next = super::next(&mut feed, deadline) => next,
+        };
+        match next {
+            Next::Idle => sink.send(Frame::Ping(Bytes::new())).await.ok()?,
+            Next::End => return Some((1000, "detached, or taken over by another socket")),
+            Next::Batch(batch) => {
+                app.metrics.events.inc_by(batch.len() as u64);
+                if let Some(last) = batch.last() {
+                    holder.record(&last.cursor);
+                }
+                for outgoing in batch {
+                    sink.feed(frame(outgoing, resumable)).await.ok()?;
+                }
+                sink.flush().await.ok()?;
+            }
+        }
+    }
+}
+
+fn frame(outgoing: Outgoing, resumable: bool) -> Frame {
+    let Outgoing { cursor, message } = outgoing;
+    // Messages were text when they came in, or were written by us.
+    let text = Utf8Bytes::try_from(message).unwrap_or_else(|_| Utf8Bytes::from_static("null"));
+    match resumable {
+        true => Frame::Text(format!("{{\"cursor\":\"{cursor}\",\"message\":{text}}}").into()),
+        false => Frame::Text(text),
+    }
+}
+
+async fn read(app: Arc<App>, mut stream: SplitStream<WebSocket>, connection: Connection, ended: CancellationToken) {
+    let _ended = ended.clone().drop_guard();
+    loop {
+        let frame = tokio::select! {
+            frame = stream.next() => frame,
+            _ = ended.cancelled() => return,
+        };
+        match frame {
+            Some(Ok(Frame::Text(text))) => {
+                let bytes = Bytes::copy_from_slice(text.as_bytes());
+                if receive(&app, &connection, &bytes).await.is_err() {
+                    return;
+                }
+            }
+            Some(Ok(Frame::Close(_)) | Err(_)) | None => return,
+            Some(Ok(_)) => {}
+        }
+    }
+}
+
+/// One message of the client. What cannot be accepted is answered on the stream; if even that is
+/// impossible the socket ends, so that nothing is taken for accepted that was not.
+async fn receive(app: &App, connection: &Connection, bytes: &Bytes) -> Result<(), Reject> {
+    let envelope = match dispatch::parse(bytes) {
+        Ok(envelope) => envelope,
+        Err(reject) => return refuse(app, connection, bytes, reject).await,
+    };
+    let message = || Message { envelope: &envelope, bytes, session_header: None, one_shot: false };
+    if let Outcome::Answer(answer) = dispatch(app, connection, message()).await? {
+        dispatch::post_answer(app, connection, &message(), answer).await?;
+    }
+    Ok(())
+}
+
+async fn refuse(app: &App, connection: &Connection, bytes: &Bytes, reject: Reject) -> Result<(), Reject> {
+    let (code, text) = match &reject {
+        Reject::NotJson(why) => (rpc::PARSE_ERROR, format!("not JSON: {why}")),
+        Reject::NotAMessage(why) => (rpc::INVALID_REQUEST, (*why).to_owned()),
+        _ => return Err(reject),
+    };
+    let event = baton_session::event::Event::Message { message: rpc::error("null", code, &text) };
+    let key = baton_session::command::Idempotency::of(&connection.id, None, bytes);
+    app.store.post(&connection.id, event, &key).await?;
+    Ok(())
+}

@@ -1,0 +1,136 @@
+//! What a client asks of a session, as it waits in the session's inbox.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use sha2::{Digest, Sha256};
+
+use crate::id::{ConnectionId, random_text};
+use crate::route::Via;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Kind {
+    New,
+    Prompt,
+    Cancel,
+    SetMode,
+    SetConfigOption,
+    Close,
+    /// A response to a request of the agent.
+    Answer,
+    /// An extension method, for the agent to judge.
+    Extension,
+}
+
+impl Kind {
+    const ALL: [(Self, &'static str); 8] = [
+        (Self::New, "new"),
+        (Self::Prompt, "prompt"),
+        (Self::Cancel, "cancel"),
+        (Self::SetMode, "set_mode"),
+        (Self::SetConfigOption, "set_config_option"),
+        (Self::Close, "close"),
+        (Self::Answer, "answer"),
+        (Self::Extension, "extension"),
+    ];
+
+    pub fn as_str(self) -> &'static str {
+        let found = Self::ALL.iter().find(|(kind, _)| *kind == self);
+        found.expect("every kind is listed").1
+    }
+
+    pub fn parse(text: &str) -> Option<Self> {
+        Self::ALL.iter().find(|(_, name)| *name == text).map(|(kind, _)| *kind)
+    }
+}
+
+/// What a client said in `initialize` that it can do, small enough to travel in its token.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ClientCapabilities {
+    pub read_file: bool,
+    pub write_file: bool,
+    pub terminal: bool,
+    pub elicitation: bool,
+    pub boolean_options: bool,
+}
+
+impl ClientCapabilities {
+    pub fn letters(self) -> String {
+        let flags = [
+            (self.read_file, 'r'),
+            (self.write_file, 'w'),
+            (self.terminal, 't'),
+            (self.elicitation, 'e'),
+            (self.boolean_options, 'b'),
+        ];
+        flags.iter().filter(|(set, _)| *set).map(|(_, letter)| letter).collect()
+    }
+
+    pub fn from_letters(letters: &str) -> Self {
+        let has = |letter| letters.contains(letter);
+        Self {
+            read_file: has('r'),
+            write_file: has('w'),
+            terminal: has('t'),
+            elicitation: has('e'),
+            boolean_options: has('b'),
+        }
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Command {
+    pub kind: Kind,
+    pub connection: ConnectionId,
+    /// The JSON-RPC id exactly as written; `None` for notifications and answers.
+    pub request: Option<Arc<str>>,
+    /// What the asking client can do for the agent.
+    pub client: ClientCapabilities,
+    /// The whole JSON-RPC message as it arrived.
+    pub message: Bytes,
+}
+
+/// A command in the inbox, with what the store decided about it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Queued {
+    pub number: u64,
+    pub via: Via,
+    pub command: Command,
+}
+
+/// What makes a repeated POST recognisable: the same key with the same fingerprint is the same
+/// request, with another fingerprint it is a mistake.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Idempotency {
+    pub key: String,
+    pub fingerprint: String,
+}
+
+impl Idempotency {
+    pub fn of(connection: &ConnectionId, request: Option<&str>, message: &[u8]) -> Self {
+        let key = match request {
+            Some(request) => format!("{connection}\n{request}"),
+            // A notification has no name; a fresh key still makes our own retry harmless.
+            None => format!("{connection}\n#{}", random_text(16)),
+        };
+        let digest = Sha256::digest(message);
+        let fingerprint = digest[..8].iter().map(|byte| format!("{byte:02x}")).collect();
+        Self { key, fingerprint }
+    }
+}
+
+impl Command {
+    pub(crate) fn head(&self) -> String {
+        let request = self.request.as_deref().unwrap_or_default();
+        format!("{}\n{}\n{}\n{request}", self.kind.as_str(), self.connection, self.client.letters())
+    }
+
+    pub(crate) fn from_parts(head: &str, message: Bytes) -> Option<Self> {
+        let mut fields = head.splitn(4, '\n');
+        let kind = Kind::parse(fields.next()?)?;
+        let connection = ConnectionId::parse(fields.next()?)?;
+        let client = ClientCapabilities::from_letters(fields.next()?);
+        let request = fields.next().filter(|request| !request.is_empty()).map(Arc::from);
+        Some(Self { kind, connection, request, client, message })
+    }
+}

@@ -1,0 +1,216 @@
+//! Events, and the frames they are stored in. A log is a row of frames; a frame holds 1…n events
+//! that were written together. Payloads are JSON-RPC messages as bytes, never parsed here.
+
+use std::sync::Arc;
+
+use bytes::{BufMut, Bytes, BytesMut};
+
+use crate::id::{ConnectionId, Nonce, SessionId};
+use crate::route::Via;
+
+/// One numbered entry of a log.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Event {
+    /// A `session/update`, for everyone attached. `turn` tells the running turn's own updates from
+    /// those of a `session/set_mode` that came in between: only the former are its journal.
+    Update { turn: bool, message: Bytes },
+    /// The user's words as an update: for everyone but the connection that said them, and for replay.
+    Echo { by: ConnectionId, message: Bytes },
+    /// The answer to a command, for the connection that asked. `turn` marks the end of a turn.
+    Response { to: Recipient, turn: bool, message: Bytes },
+    /// A request of the agent to the controlling client.
+    Request { id: Arc<str>, message: Bytes },
+    /// Internal: a prompt became the running turn, and from here on its connection reads by `via`.
+    Begin(Begin),
+    /// Internal: the client's answer to a request, kept so that a resumed turn finds it again.
+    Answer { id: Arc<str>, message: Bytes },
+    /// Outbox: a message that belongs to no session.
+    Message { message: Bytes },
+    /// Outbox: the holder of the connection stream tails this session from `after` on.
+    Watch { session: SessionId, after: u64 },
+    /// Outbox: the client detached; its streams end.
+    Closed,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Recipient {
+    pub connection: ConnectionId,
+    /// The JSON-RPC id exactly as the client wrote it.
+    pub request: Arc<str>,
+    pub via: Via,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Begin {
+    pub command: u64,
+    pub connection: ConnectionId,
+    pub via: Via,
+}
+
+/// Events that were written together, numbered from `first`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Frame {
+    pub first: u64,
+    pub nonce: Nonce,
+    pub events: Vec<Event>,
+}
+
+#[derive(Debug, thiserror::Error)]
+#[error("a stored frame cannot be read: {0}")]
+pub struct Malformed(pub &'static str);
+
+impl Frame {
+    pub fn last(&self) -> u64 {
+        self.first + self.events.len() as u64 - 1
+    }
+
+    pub fn numbered(&self) -> impl Iterator<Item = (u64, &Event)> {
+        (self.first..).zip(&self.events)
+    }
+
+    /// Layout: nonce (4 bytes), then per event a kind byte, a head and a payload, both with their
+    /// length (4 bytes) before them. A head is text, its fields separated by line feeds.
+    pub fn encode(nonce: Nonce, events: &[Event]) -> Bytes {
+        let mut out = BytesMut::with_capacity(64 + events.len() * 192);
+        out.put_u32(nonce.0);
+        for event in events {
+            encode_event(event, &mut out);
+        }
+        out.freeze()
+    }
+
+    pub fn decode(last: u64, mut data: Bytes) -> Result<Self, Malformed> {
+        let nonce = Nonce(take_u32(&mut data)?);
+        let mut events = Vec::new();
+        while !data.is_empty() {
+            events.push(decode_event(&mut data)?);
+        }
+        let first = (last + 1).checked_sub(events.len() as u64);
+        match first {
+            Some(first) if !events.is_empty() && first > 0 => Ok(Self { first, nonce, events }),
+            _ => Err(Malformed("more events than numbers")),
+        }
+    }
+}
+
+const EMPTY: Bytes = Bytes::new();
+
+fn encode_event(event: &Event, out: &mut BytesMut) {
+    let (kind, head, payload): (u8, String, &Bytes) = match event {
+        Event::Update { turn: true, message } => (b'u', String::new(), message),
+        Event::Update { turn: false, message } => (b'v', String::new(), message),
+        Event::Echo { by, message } => (b'e', by.to_string(), message),
+        Event::Response { to, turn, message } => {
+            let head = format!("{}\n{}\n{}", to.connection, to.via.letter(), to.request);
+            (if *turn { b't' } else { b'r' }, head, message)
+        }
+        Event::Request { id, message } => (b'q', id.to_string(), message),
+        Event::Begin(begin) => {
+            let head = format!("{}\n{}\n{}", begin.command, begin.connection, begin.via.letter());
+            (b'b', head, &EMPTY)
+        }
+        Event::Answer { id, message } => (b'a', id.to_string(), message),
+        Event::Message { message } => (b'm', String::new(), message),
+        Event::Watch { session, after } => (b'w', format!("{session}\n{after}"), &EMPTY),
+        Event::Closed => (b'c', String::new(), &EMPTY),
+    };
+    out.put_u8(kind);
+    out.put_u32(head.len() as u32);
+    out.put_slice(head.as_bytes());
+    out.put_u32(payload.len() as u32);
+    out.put_slice(payload);
+}
+
+fn decode_event(data: &mut Bytes) -> Result<Event, Malformed> {
+    let kind = take(data, 1)?[0];
+    let head_len = take_u32(data)? as usize;
+    let head = take(data, head_len)?;
+    let head = std::str::from_utf8(&head).map_err(|_| Malformed("head is not text"))?;
+    let payload_len = take_u32(data)? as usize;
+    let message = take(data, payload_len)?;
+    let mut fields = head.splitn(3, '\n');
+    let mut field = || fields.next().ok_or(Malformed("head is too short"));
+    Ok(match kind {
+        b'u' | b'v' => Event::Update { turn: kind == b'u', message },
+        b'e' => Event::Echo { by: connection(field()?)?, message },
+        b't' | b'r' => {
+            let (connection, via) = (connection(field()?)?, via(field()?)?);
+            let to = Recipient { connection, via, request: field()?.into() };
+            Event::Response { to, turn: kind == b't', message }
+        }
+        b'q' => Event::Request { id: field()?.into(), message },
+        b'b' => Event::Begin(Begin {
+            command: number(field()?)?,
+            connection: connection(field()?)?,
+            via: via(field()?)?,
+        }),
+        b'a' => Event::Answer { id: field()?.into(), message },
+        b'm' => Event::Message { message },
+        b'w' => {
+            let session = SessionId::parse(field()?).ok_or(Malformed("not a session id"))?;
+            Event::Watch { session, after: number(field()?)? }
+        }
+        b'c' => Event::Closed,
+        _ => return Err(Malformed("unknown kind of event, written by a newer version?")),
+    })
+}
+
+fn take(data: &mut Bytes, len: usize) -> Result<Bytes, Malformed> {
+    if data.len() < len {
+        return Err(Malformed("cut short"));
+    }
+    Ok(data.split_to(len))
+}
+
+fn take_u32(data: &mut Bytes) -> Result<u32, Malformed> {
+    let raw = take(data, 4)?;
+    Ok(u32::from_be_bytes([raw[0], raw[1], raw[2], raw[3]]))
+}
+
+fn connection(text: &str) -> Result<ConnectionId, Malformed> {
+    ConnectionId::parse(text).ok_or(Malformed("not a connection id"))
+}
+
+fn via(text: &str) -> Result<Via, Malformed> {
+    Via::from_letter(text).ok_or(Malformed("not a way to deliver"))
+}
+
+fn number(text: &str) -> Result<u64, Malformed> {
+    text.parse().map_err(|_| Malformed("not a number"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::id::Partition;
+
+    #[test]
+    fn a_frame_survives_its_encoding() {
+        let connection = ConnectionId::mint(Partition(1));
+        let message = Bytes::from_static(b"{\"jsonrpc\":\"2.0\"}");
+        let to = Recipient { connection: connection.clone(), request: "\"a\\nb\"".into(), via: Via::Session };
+        let events = vec![
+            Event::Begin(Begin { command: 7, connection: connection.clone(), via: Via::OneShot }),
+            Event::Echo { by: connection, message: message.clone() },
+            Event::Update { turn: true, message: message.clone() },
+            Event::Request { id: "x".into(), message: message.clone() },
+            Event::Answer { id: "x".into(), message: message.clone() },
+            Event::Response { to, turn: true, message: message.clone() },
+            Event::Message { message },
+            Event::Watch { session: SessionId::mint(Partition(2)), after: 9 },
+            Event::Closed,
+        ];
+        let decoded = Frame::decode(20, Frame::encode(Nonce(5), &events)).unwrap();
+        assert_eq!((decoded.first, decoded.last(), decoded.nonce), (12, 20, Nonce(5)));
+        assert_eq!(decoded.events, events);
+    }
+
+    #[test]
+    fn rubbish_is_an_error_not_a_panic() {
+        let good = Frame::encode(Nonce(1), &[Event::Closed, Event::Message { message: Bytes::from_static(b"{}") }]);
+        for cut in 0..good.len() {
+            let _ = Frame::decode(2, good.slice(..cut));
+        }
+        assert!(Frame::decode(1, good).is_err(), "two events cannot end at number one");
+    }
+}

@@ -1,0 +1,32 @@
+//! Sessions and the stores that keep them: no HTTP, no agent.
+//!
+//! | word | where |
+//! |---|---|
+//! | session, connection, partition | [`id`] |
+//! | event, frame: what a log consists of | [`event`] |
+//! | command: what waits in an inbox | [`command`] |
+//! | route: on which stream a connection reads | [`route`] |
+//! | cursor: where a client stands | [`cursor`] |
+//! | connection token and the keys that sign it | [`token`] |
+//! | the store, what each of its steps promises | [`store`] |
+//!
+//! The data model, whichever store keeps it:
+//!
+//! | of | what | written by |
+//! |---|---|---|
+//! | a session | **log** of frames, numbered without holes | the worker that holds the claim, [`store::Store::append`] |
+//! | | **inbox** of commands, each acknowledged by an append | gateways, [`store::Store::enqueue`] |
+//! | | **lease**: who may append, until when | workers |
+//! | | **parties**: connections, their routes, their open streams | gateways and the log itself |
+//! | | **state, view, pending**: what the next worker or reader needs | the append that changes it |
+//! | a connection | **outbox**: a log of what belongs to no session | gateways, [`store::Store::post`] |
+
+pub mod command;
+#[cfg(any(test, feature = "conformance"))]
+pub mod conformance;
+pub mod cursor;
+pub mod event;
+pub mod id;
+pub mod route;
+pub mod store;
+pub mod token;

@@ -1,0 +1,135 @@
+//! On which of a connection's streams an event is delivered. The answer is a function of the log
+//! position alone, so every replica that holds one of the streams comes to the same one, and no
+//! event travels on two of them.
+
+/// The stream that carries a session's events to one connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Via {
+    /// The session's own stream.
+    Session,
+    /// The connection's stream (or WebSocket), which carries whatever has no stream of its own.
+    Connection,
+    /// The body of the POST that asked.
+    OneShot,
+}
+
+impl Via {
+    pub fn letter(self) -> &'static str {
+        match self {
+            Self::Session => "s",
+            Self::Connection => "c",
+            Self::OneShot => "o",
+        }
+    }
+
+    pub fn from_letter(letter: &str) -> Option<Self> {
+        match letter {
+            "s" => Some(Self::Session),
+            "c" => Some(Self::Connection),
+            "o" => Some(Self::OneShot),
+            _ => None,
+        }
+    }
+}
+
+/// The positions at which a connection's way of delivery changed, oldest first.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Route {
+    points: Vec<(u64, Via)>,
+}
+
+/// Enough for every cursor a client plausibly comes back with; older ones read by the oldest point.
+const MAX_POINTS: usize = 64;
+
+impl Route {
+    /// How event `seq` reaches the connection; `None` before it joined.
+    pub fn at(&self, seq: u64) -> Option<Via> {
+        let point = self.points.iter().rev().find(|(from, _)| *from <= seq);
+        point.map(|(_, via)| *via)
+    }
+
+    /// The first event from `seq` on that is delivered by `via`, as far as is known.
+    pub fn next_by(&self, via: Via, seq: u64) -> Option<u64> {
+        if self.at(seq) == Some(via) {
+            return Some(seq);
+        }
+        let later = self.points.iter().find(|(from, way)| *from > seq && *way == via);
+        later.map(|(from, _)| *from)
+    }
+
+    /// The first event this connection gets.
+    pub fn joined(&self) -> Option<u64> {
+        self.points.first().map(|(from, _)| *from)
+    }
+
+    /// From event `seq` on, delivery is by `via`.
+    pub fn switch(&mut self, seq: u64, via: Via) {
+        if self.points.last().is_some_and(|(from, last)| *last == via && *from <= seq) {
+            return;
+        }
+        self.points.retain(|(from, _)| *from < seq);
+        self.points.push((seq, via));
+        if self.points.len() > MAX_POINTS {
+            // The first point stays: it says where the connection joined.
+            self.points.remove(1);
+        }
+    }
+
+    /// The turn that was delivered in a POST body ended with event `seq`: back to what was before.
+    pub fn one_shot_ended(&mut self, seq: u64) {
+        let count = self.points.len();
+        if count >= 2 && self.points[count - 1].1 == Via::OneShot {
+            let before = self.points[count - 2].1;
+            self.switch(seq + 1, before);
+        }
+    }
+
+    /// As stored: `12s,40c`.
+    pub fn to_text(&self) -> String {
+        let points = self.points.iter().map(|(from, via)| format!("{from}{}", via.letter()));
+        points.collect::<Vec<_>>().join(",")
+    }
+
+    pub fn from_text(text: &str) -> Option<Self> {
+        let mut points = Vec::new();
+        for point in text.split(',').filter(|point| !point.is_empty()) {
+            let (from, via) = point.split_at_checked(point.len() - 1)?;
+            points.push((from.parse().ok()?, Via::from_letter(via)?));
+        }
+        Some(Self { points })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_event_has_exactly_one_way() {
+        let mut route = Route::default();
+        assert_eq!((route.at(1), route.joined()), (None, None));
+        route.switch(1, Via::Connection);
+        route.switch(5, Via::Session);
+        route.switch(9, Via::Session);
+        assert_eq!(route.to_text(), "1c,5s");
+        assert_eq!((route.at(4), route.at(5), route.at(100)), (Some(Via::Connection), Some(Via::Session), Some(Via::Session)));
+        assert_eq!(Route::from_text("1c,5s"), Some(route));
+    }
+
+    #[test]
+    fn a_one_shot_turn_gives_the_stream_back() {
+        let mut route = Route::from_text("1s").unwrap();
+        route.switch(10, Via::OneShot);
+        route.one_shot_ended(14);
+        assert_eq!((route.at(9), route.at(10), route.at(14), route.at(15)), (Some(Via::Session), Some(Via::OneShot), Some(Via::OneShot), Some(Via::Session)));
+    }
+
+    #[test]
+    fn the_joining_point_outlives_many_switches() {
+        let mut route = Route::default();
+        for turn in 0..200 {
+            route.switch(1 + turn, if turn % 2 == 0 { Via::Connection } else { Via::Session });
+        }
+        assert_eq!((route.joined(), route.points.len()), (Some(1), MAX_POINTS));
+    }
+}

@@ -1,0 +1,373 @@
+//! The store: what every step promises, whoever keeps the data.
+//!
+//! Steps are atomic and idempotent: a caller that never saw the reply repeats the call and gets
+//! the same outcome. Signals are hints and may be lost; logs and inboxes are the truth.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use serde::{Deserialize, Serialize};
+use tokio::sync::mpsc;
+
+use crate::command::{Command, Idempotency, Queued};
+use crate::event::{Event, Frame};
+use crate::id::{ConnectionId, LogId, Nonce, Partition, SessionId, random_text};
+use crate::route::{Route, Via};
+
+pub mod memory;
+pub mod redis;
+
+pub type Result<T> = std::result::Result<T, Error>;
+
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// Nothing was acknowledged; the same call may be made again.
+    #[error("the store cannot be reached: {0}")]
+    Unavailable(String),
+    /// A fault of ours or of the data; trying again will not help.
+    #[error("the store answered with something unexpected: {0}")]
+    Broken(String),
+}
+
+#[async_trait]
+pub trait Store: Send + Sync + 'static {
+    /// How many partitions new sessions and connections are spread over.
+    fn partitions(&self) -> u16;
+
+    /// Answers when the store does.
+    async fn ping(&self) -> Result<()>;
+
+    // ---- agents ----
+
+    /// A worker says what it runs and that it lives; to be repeated every [`HEARTBEAT`].
+    async fn register(&self, agent: &AgentCard, worker: &WorkerId) -> Result<()>;
+
+    /// All agents that ever registered, with the number of workers alive.
+    async fn agents(&self) -> Result<Vec<(AgentCard, usize)>>;
+
+    // ---- connections ----
+
+    /// Appends to a connection's outbox, once per key.
+    async fn post(&self, to: &ConnectionId, event: Event, key: &Idempotency) -> Result<Posted>;
+
+    // ---- sessions, from the client's side ----
+
+    /// Creates the session with its first command in the inbox and its creator attached. Creating
+    /// the same id again changes nothing.
+    async fn create(&self, new: &NewSession, first: &Command, key: &Idempotency) -> Result<()>;
+
+    /// Puts a command into the inbox, once per key, and wakes a worker.
+    async fn enqueue(&self, request: &Enqueue) -> Result<Enqueued>;
+
+    /// Attaches a connection (`session/load`, `session/resume`) and makes it the controller.
+    async fn attach(&self, request: &Attach) -> Result<Attached>;
+
+    /// What the session knows of a connection; `None` if there is no such session for the principal.
+    async fn attachment(
+        &self,
+        session: &SessionId,
+        connection: &ConnectionId,
+        principal: &str,
+    ) -> Result<Option<Attachment>>;
+
+    // ---- streams ----
+
+    /// Registers the holder of a stream; an earlier holder is told that it lost it. `None` if the
+    /// principal has no such session.
+    async fn open_stream(&self, stream: &StreamId, principal: &str, holder: &str) -> Result<Option<Opened>>;
+
+    /// Keeps registrations alive and records what was written.
+    async fn touch_streams(&self, touches: &[Touch]) -> Result<()>;
+
+    /// Ends the registration, unless another holder has taken the stream over.
+    async fn close_stream(&self, touch: &Touch) -> Result<()>;
+
+    // ---- logs ----
+
+    /// Frames from the one that contains `from` on, at most `limit`.
+    async fn read(&self, log: &LogId, from: u64, limit: usize) -> Result<Vec<Arc<Frame>>>;
+
+    /// The number of the last event of each log, 0 for an empty or unknown one.
+    async fn heads(&self, logs: &[LogId]) -> Result<Vec<u64>>;
+
+    // ---- sessions, from the worker's side ----
+
+    /// Takes the session if nobody holds a live lease on it and it has work.
+    async fn claim(&self, session: &SessionId, claimant: &Claimant) -> Result<Option<Claim>>;
+
+    /// Takes any session of the partition: first one whose lease ran out, else the longest waiting.
+    async fn claim_any(&self, partition: Partition, claimant: &Claimant) -> Result<Option<Claim>>;
+
+    /// Extends leases; returns the sessions that are no longer the caller's.
+    async fn renew(&self, claims: &[(SessionId, ClaimToken)], lease: Duration) -> Result<Vec<SessionId>>;
+
+    /// Commands that wait, in order, with numbers above `after`.
+    async fn inbox(&self, session: &SessionId, after: u64) -> Result<Vec<Queued>>;
+
+    /// The one way to write a session's log.
+    async fn append(&self, append: &Append) -> Result<Appended>;
+
+    /// Gives the session up, so that another worker can go on at once.
+    async fn release(&self, session: &SessionId, token: &ClaimToken) -> Result<()>;
+
+    // ---- signals ----
+
+    /// Opens the caller's one push connection. Signals go to `sink`; when it is full they are
+    /// dropped and a [`Signal::Lost`] follows.
+    async fn listen(&self, sink: mpsc::Sender<Signal>) -> Result<Arc<dyn Listener>>;
+}
+
+#[async_trait]
+pub trait Listener: Send + Sync {
+    /// Returns once the store has confirmed: what is written from now on is signalled.
+    async fn subscribe(&self, topic: &Topic) -> Result<()>;
+    async fn unsubscribe(&self, topic: &Topic);
+}
+
+/// How often a worker repeats [`Store::register`]; it counts as alive for three times as long.
+pub const HEARTBEAT: Duration = Duration::from_secs(3);
+/// How long a stream counts as open after its last touch.
+pub const STREAM_TTL: Duration = Duration::from_secs(45);
+/// Commands that may wait in one inbox.
+pub const INBOX_LIMIT: u64 = 256;
+/// How many idempotency keys are remembered per session and per connection.
+pub const REMEMBERED_KEYS: u64 = 256;
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct WorkerId(pub Arc<str>);
+
+/// A random name of one claim: only its holder can append.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct ClaimToken(pub Arc<str>);
+
+impl ClaimToken {
+    pub fn random() -> Self {
+        Self(random_text(22).into())
+    }
+}
+
+/// What a worker runs, as it tells the gateways.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct AgentCard {
+    pub name: String,
+    pub version: String,
+    /// The agent's own `initialize` result.
+    pub initialize: serde_json::Value,
+}
+
+#[derive(Clone, Debug)]
+pub struct NewSession {
+    pub id: SessionId,
+    pub principal: String,
+    pub agent: String,
+    pub cwd: String,
+    /// The params of `session/new`, for whichever worker opens the session later.
+    pub params: Bytes,
+    pub one_shot: bool,
+}
+
+#[derive(Debug, PartialEq, Eq)]
+pub enum Posted {
+    New,
+    /// The key was used before, for this event.
+    Known(Event),
+    /// The key was used before, with another fingerprint.
+    Conflict,
+}
+
+#[derive(Clone, Debug)]
+pub struct Enqueue {
+    pub session: SessionId,
+    pub principal: String,
+    pub command: Command,
+    pub key: Idempotency,
+    /// The answer travels in the body of this POST.
+    pub one_shot: bool,
+    /// The caller has posted an [`Event::Watch`] for this session just now.
+    pub watched: bool,
+}
+
+#[derive(Debug, PartialEq, Eq)]
+pub enum Enqueued {
+    /// `head` is the log's end when the command was accepted: its events come after.
+    Accepted { number: u64, head: u64, via: Via },
+    /// The same request again: it is already waiting, running or answered.
+    Joined { number: u64, head: u64, via: Via },
+    Conflict,
+    /// No such session for this principal.
+    NotFound,
+    Full,
+    /// The answer would go to the connection stream, whose holder doesn't tail this session: post
+    /// an [`Event::Watch`] after `head`, then call again with `watched`.
+    Unwatched { head: u64 },
+}
+
+#[derive(Clone, Debug)]
+pub struct Attach {
+    pub session: SessionId,
+    pub principal: String,
+    pub connection: ConnectionId,
+    pub request: Arc<str>,
+    pub cwd: String,
+    /// `session/load` replays, `session/resume` doesn't.
+    pub replay: bool,
+    pub one_shot: bool,
+    pub watched: bool,
+}
+
+#[derive(Debug, PartialEq, Eq)]
+pub enum Attached {
+    Done(Box<Attachment>),
+    NotFound,
+    /// The session lives in another directory.
+    WrongCwd(String),
+    Unwatched { head: u64 },
+}
+
+/// What a session knows of one connection, and what a stream's holder needs to serve it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Attachment {
+    pub head: u64,
+    pub route: Route,
+    pub controller: Option<ConnectionId>,
+    pub directive: Option<Directive>,
+    /// The result of a load or resume: modes and config options as they are now.
+    pub view: Bytes,
+    /// Numbers of the agent's requests that nobody has answered yet.
+    pub pending: Vec<u64>,
+}
+
+/// What the holder of a stream does for a load or resume: history 1…`upto` if `replay`, then the
+/// answer to `request`, then live from `upto` + 1.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Directive {
+    pub number: u64,
+    pub upto: u64,
+    pub replay: bool,
+    pub via: Via,
+    pub request: Arc<str>,
+}
+
+/// One stream of a connection: a session's, or the connection's own.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct StreamId {
+    pub connection: ConnectionId,
+    pub session: Option<SessionId>,
+}
+
+impl StreamId {
+    pub fn log(&self) -> LogId {
+        match &self.session {
+            Some(session) => LogId::Session(session.clone()),
+            None => LogId::Outbox(self.connection.clone()),
+        }
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Opened {
+    /// The cursor that was last recorded as written on this stream.
+    pub written: Option<String>,
+    /// For a session stream.
+    pub attachment: Option<Attachment>,
+}
+
+#[derive(Clone, Debug)]
+pub struct Touch {
+    pub stream: StreamId,
+    pub holder: String,
+    /// The cursor last written, if it has changed.
+    pub written: Option<String>,
+}
+
+#[derive(Clone, Debug)]
+pub struct Claimant {
+    pub worker: WorkerId,
+    pub agent: String,
+    pub token: ClaimToken,
+    pub lease: Duration,
+}
+
+/// A session in a worker's hands, with all it needs to go on.
+#[derive(Clone, Debug)]
+pub struct Claim {
+    pub session: SessionId,
+    pub token: ClaimToken,
+    pub head: u64,
+    pub cwd: String,
+    pub params: Bytes,
+    /// What the agent asked to be kept between turns.
+    pub state: Bytes,
+    /// The turn that was running when the last holder vanished.
+    pub running: Option<Running>,
+    pub inbox: Vec<Queued>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Running {
+    pub command: u64,
+    /// The number of the turn's [`Event::Begin`].
+    pub began: u64,
+}
+
+#[derive(Clone, Debug)]
+pub struct Append {
+    pub session: SessionId,
+    pub token: ClaimToken,
+    pub nonce: Nonce,
+    /// The number of the first event: the head the writer knows, plus one.
+    pub first: u64,
+    pub events: Vec<Event>,
+    /// Commands that are done with; they leave the inbox in the same step.
+    pub acks: Vec<u64>,
+    /// New values of the session's fields; `None` leaves them as they are.
+    pub state: Option<Bytes>,
+    pub view: Option<Bytes>,
+    pub pending: Option<Vec<u64>>,
+    pub title: Option<String>,
+    /// Give the session up, unless commands wait.
+    pub release: bool,
+}
+
+#[derive(Debug, PartialEq, Eq)]
+pub enum Appended {
+    /// Written, now or by an earlier try. `released` tells whether the session was given up.
+    Done { head: u64, released: bool },
+    /// The session belongs to somebody else now.
+    Fenced,
+    /// The log ends before `first` - 1: it lost its tail. Write again from `head` + 1.
+    Gap { head: u64 },
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Topic {
+    Log(LogId),
+    /// Commands for sessions this worker holds.
+    Inbox(Partition, WorkerId),
+    /// Sessions that want a worker.
+    Ready(Partition, String),
+}
+
+#[derive(Clone, Debug)]
+pub enum Signal {
+    Frame(LogId, Arc<Frame>),
+    /// The log has grown to this number; the frame was too large to be sent along.
+    Grown(LogId, u64),
+    /// A connection was attached to the session.
+    Attached(SessionId, ConnectionId),
+    /// A stream has a new holder.
+    Taken { log: LogId, connection: ConnectionId, holder: String },
+    Inbox(SessionId),
+    Ready(SessionId),
+    /// Signals may have been missed: look at everything again.
+    Lost,
+}
+
+impl fmt::Display for WorkerId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}

@@ -1,0 +1,272 @@
+//! One session and the steps on it, as plain functions of its state.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Instant;
+
+use bytes::Bytes;
+
+use super::RememberedKeys;
+use crate::command::{Command, Idempotency, Kind, Queued};
+use crate::event::{Event, Frame};
+use crate::id::{ConnectionId, SessionId};
+use crate::route::{Route, Via};
+use crate::store::{
+    Append, Appended, Attach, Attached, Attachment, Claim, ClaimToken, Claimant, Directive, Enqueue,
+    Enqueued, INBOX_LIMIT, NewSession, Running, WorkerId,
+};
+
+pub(super) struct Session {
+    pub principal: String,
+    pub agent: String,
+    cwd: String,
+    params: Bytes,
+    state: Bytes,
+    view: Bytes,
+    title: String,
+    pub frames: Vec<Arc<Frame>>,
+    pub inbox: Vec<Queued>,
+    last_command: u64,
+    known: RememberedKeys<(u64, u64, Via)>,
+    pub lease: Option<Lease>,
+    /// The claim that gave the session up last: its repeated append is a duplicate, not a trespass.
+    released_by: Option<ClaimToken>,
+    running: Option<Running>,
+    pending: Vec<u64>,
+    controller: Option<ConnectionId>,
+    pub parties: HashMap<ConnectionId, Party>,
+}
+
+pub(super) struct Lease {
+    pub worker: WorkerId,
+    pub token: ClaimToken,
+    pub expires: Instant,
+}
+
+/// A connection as the session sees it.
+#[derive(Default)]
+pub(super) struct Party {
+    /// Holder of its session stream, and until when that counts.
+    pub stream: Option<(String, Instant)>,
+    pub written: Option<String>,
+    /// The holder of its connection stream was told to tail this session.
+    watched: bool,
+    route: Route,
+    directive: Option<Directive>,
+}
+
+impl Party {
+    /// Chooses the stream for what this connection is about to receive.
+    fn settle(&mut self, watched: bool) -> Option<Via> {
+        let has_stream = self.stream.as_ref().is_some_and(|(_, until)| *until > Instant::now());
+        let via = if has_stream { Via::Session } else { Via::Connection };
+        self.watched |= watched;
+        (via == Via::Session || self.watched).then_some(via)
+    }
+}
+
+impl Session {
+    pub fn create(new: &NewSession, first: &Command, key: &Idempotency) -> Self {
+        let creator = &first.connection;
+        let via = if new.one_shot { Via::OneShot } else { Via::Connection };
+        let mut party = Party { watched: true, ..Party::default() };
+        party.route.switch(1, Via::Connection);
+        let mut session = Self {
+            principal: new.principal.clone(),
+            agent: new.agent.clone(),
+            cwd: new.cwd.clone(),
+            params: new.params.clone(),
+            state: Bytes::new(),
+            view: Bytes::new(),
+            title: String::new(),
+            frames: Vec::new(),
+            inbox: Vec::new(),
+            last_command: 0,
+            known: RememberedKeys::default(),
+            lease: None,
+            released_by: None,
+            running: None,
+            pending: Vec::new(),
+            controller: Some(creator.clone()),
+            parties: HashMap::from([(creator.clone(), party)]),
+        };
+        session.accept(first, via, key);
+        session
+    }
+
+    pub fn head(&self) -> u64 {
+        self.frames.last().map_or(0, |frame| frame.last())
+    }
+
+    pub fn enqueue(&mut self, request: &Enqueue) -> Enqueued {
+        if self.principal != request.principal {
+            return Enqueued::NotFound;
+        }
+        match self.known.find(&request.key) {
+            Some(Ok((number, head, via))) => return Enqueued::Joined { number, head, via },
+            Some(Err(())) => return Enqueued::Conflict,
+            None => {}
+        }
+        let command = &request.command;
+        // Cancels and answers must get through to a session whose inbox is full of prompts.
+        let urgent = matches!(command.kind, Kind::Cancel | Kind::Answer | Kind::Close);
+        if self.inbox.len() as u64 >= INBOX_LIMIT && !urgent {
+            return Enqueued::Full;
+        }
+        let via = if request.one_shot {
+            Via::OneShot
+        } else if command.request.is_none() {
+            Via::Connection
+        } else {
+            let head = self.head();
+            match self.parties.entry(command.connection.clone()).or_default().settle(request.watched) {
+                Some(via) => via,
+                None => return Enqueued::Unwatched { head },
+            }
+        };
+        let number = self.accept(command, via, &request.key);
+        Enqueued::Accepted { number, head: self.head(), via }
+    }
+
+    fn accept(&mut self, command: &Command, via: Via, key: &Idempotency) -> u64 {
+        self.last_command += 1;
+        let number = self.last_command;
+        self.known.remember(key, (number, self.head(), via));
+        self.inbox.push(Queued { number, via, command: command.clone() });
+        number
+    }
+
+    pub fn attach(&mut self, request: &Attach) -> Attached {
+        if self.principal != request.principal {
+            return Attached::NotFound;
+        }
+        if self.cwd != request.cwd {
+            return Attached::WrongCwd(self.cwd.clone());
+        }
+        let head = self.head();
+        let party = self.parties.entry(request.connection.clone()).or_default();
+        let again = party.directive.as_ref().is_some_and(|directive| directive.request == request.request);
+        if !again {
+            let Some(via) = party.settle(request.watched) else {
+                return Attached::Unwatched { head };
+            };
+            party.route.switch(head + 1, via);
+            let number = party.directive.as_ref().map_or(0, |directive| directive.number) + 1;
+            party.directive = Some(Directive {
+                number,
+                upto: head,
+                replay: request.replay,
+                via: if request.one_shot { Via::OneShot } else { via },
+                request: request.request.clone(),
+            });
+            self.controller = Some(request.connection.clone());
+        }
+        Attached::Done(Box::new(self.attachment(&request.connection)))
+    }
+
+    pub fn attachment(&self, connection: &ConnectionId) -> Attachment {
+        let party = self.parties.get(connection);
+        Attachment {
+            head: self.head(),
+            route: party.map(|party| party.route.clone()).unwrap_or_default(),
+            controller: self.controller.clone(),
+            directive: party.and_then(|party| party.directive.clone()),
+            view: self.view.clone(),
+            pending: self.pending.clone(),
+        }
+    }
+
+    pub fn claim(&mut self, id: &SessionId, claimant: &Claimant) -> Option<Claim> {
+        let now = Instant::now();
+        if let Some(lease) = &self.lease {
+            let ours = lease.token == claimant.token;
+            if lease.expires > now && !ours {
+                return None;
+            }
+        } else if self.inbox.is_empty() {
+            return None;
+        }
+        self.lease = Some(Lease {
+            worker: claimant.worker.clone(),
+            token: claimant.token.clone(),
+            expires: now + claimant.lease,
+        });
+        Some(Claim {
+            session: id.clone(),
+            token: claimant.token.clone(),
+            head: self.head(),
+            cwd: self.cwd.clone(),
+            params: self.params.clone(),
+            state: self.state.clone(),
+            running: self.running,
+            inbox: self.inbox.clone(),
+        })
+    }
+
+    /// Returns the frame that was written, if one was.
+    pub fn append(&mut self, append: &Append) -> (Appended, Option<Arc<Frame>>) {
+        let head = self.head();
+        let last = append.first + append.events.len() as u64 - 1;
+        let holds = self.lease.as_ref().is_some_and(|lease| lease.token == append.token);
+        if !holds {
+            let repeated = self.released_by.as_ref() == Some(&append.token) && last <= head;
+            let outcome = if repeated { Appended::Done { head, released: true } } else { Appended::Fenced };
+            return (outcome, None);
+        }
+        if append.first > head + 1 {
+            return (Appended::Gap { head }, None);
+        }
+        if append.first <= head {
+            let outcome = if last <= head { Appended::Done { head, released: false } } else { Appended::Gap { head } };
+            return (outcome, None);
+        }
+        let frame = Arc::new(Frame { first: append.first, nonce: append.nonce, events: append.events.clone() });
+        for (seq, event) in frame.numbered() {
+            self.follow(seq, event);
+        }
+        if !append.events.is_empty() {
+            self.frames.push(frame.clone());
+        }
+        self.inbox.retain(|queued| !append.acks.contains(&queued.number));
+        self.apply_fields(append);
+        let released = append.release && self.inbox.is_empty();
+        if released {
+            self.lease = None;
+            self.released_by = Some(append.token.clone());
+        }
+        (Appended::Done { head: last, released }, (!append.events.is_empty()).then_some(frame))
+    }
+
+    /// What an event changes beside the log.
+    fn follow(&mut self, seq: u64, event: &Event) {
+        match event {
+            Event::Begin(begin) => {
+                self.running = Some(Running { command: begin.command, began: seq });
+                self.controller = Some(begin.connection.clone());
+                self.parties.entry(begin.connection.clone()).or_default().route.switch(seq, begin.via);
+            }
+            Event::Response { to, turn: true, .. } => {
+                self.running = None;
+                if let Some(party) = self.parties.get_mut(&to.connection) {
+                    party.route.one_shot_ended(seq);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn apply_fields(&mut self, append: &Append) {
+        if let Some(state) = &append.state {
+            self.state = state.clone();
+        }
+        if let Some(view) = &append.view {
+            self.view = view.clone();
+        }
+        if let Some(pending) = &append.pending {
+            self.pending = pending.clone();
+        }
+        if let Some(title) = &append.title {
+            self.title = title.clone();
+        }
+    }
+}

@@ -1,0 +1,79 @@
+//! Signals within one process.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+
+use async_trait::async_trait;
+use tokio::sync::mpsc;
+
+use crate::store::{Listener, Result, Signal, Topic};
+
+#[derive(Default)]
+pub(super) struct Switchboard {
+    lines: Mutex<HashMap<Topic, Vec<Arc<Line>>>>,
+    next_line: AtomicU64,
+}
+
+struct Line {
+    number: u64,
+    sink: mpsc::Sender<Signal>,
+    /// A signal was dropped because the sink was full.
+    lost: AtomicBool,
+}
+
+impl Line {
+    fn send(&self, signal: Signal) {
+        if self.lost.load(Ordering::Relaxed) {
+            if self.sink.try_send(Signal::Lost).is_err() {
+                return;
+            }
+            self.lost.store(false, Ordering::Relaxed);
+        }
+        if self.sink.try_send(signal).is_err() {
+            self.lost.store(true, Ordering::Relaxed);
+        }
+    }
+}
+
+impl Switchboard {
+    pub fn connect(self: Arc<Self>, sink: mpsc::Sender<Signal>) -> Arc<dyn Listener> {
+        let number = self.next_line.fetch_add(1, Ordering::Relaxed);
+        let line = Arc::new(Line { number, sink, lost: AtomicBool::new(false) });
+        Arc::new(Connected { switchboard: self, line })
+    }
+
+    pub fn send(&self, topic: &Topic, signal: Signal) {
+        let lines = self.lines.lock().expect("held only for lookups");
+        for line in lines.get(topic).into_iter().flatten() {
+            line.send(signal.clone());
+        }
+    }
+}
+
+struct Connected {
+    switchboard: Arc<Switchboard>,
+    line: Arc<Line>,
+}
+
+#[async_trait]
+impl Listener for Connected {
+    async fn subscribe(&self, topic: &Topic) -> Result<()> {
+        let mut lines = self.switchboard.lines.lock().expect("held only for lookups");
+        let subscribed = lines.entry(topic.clone()).or_default();
+        if subscribed.iter().all(|line| line.number != self.line.number) {
+            subscribed.push(self.line.clone());
+        }
+        Ok(())
+    }
+
+    async fn unsubscribe(&self, topic: &Topic) {
+        let mut lines = self.switchboard.lines.lock().expect("held only for lookups");
+        if let Some(subscribed) = lines.get_mut(topic) {
+            subscribed.retain(|line| line.number != self.line.number);
+            if subscribed.is_empty() {
+                lines.remove(topic);
+            }
+        }
+    }
+}

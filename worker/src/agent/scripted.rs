@@ -1,0 +1,112 @@
+//! The built-in agent: deterministic, and able to exercise the whole protocol. The demo, the tests
+//! and the load tests talk to it. Each line of a prompt is a directive; other text is echoed.
+
+use std::sync::{Arc, Mutex, MutexGuard};
+
+use async_trait::async_trait;
+use baton_session::store::AgentCard;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json, value::RawValue};
+
+use self::directive::{Directive, lines};
+use self::options::Options;
+use super::{Agent, Conversation, Failure, Opening, Snapshot, StopReason, Turn};
+
+mod directive;
+mod options;
+mod perform;
+
+pub struct Scripted;
+
+impl Agent for Scripted {
+    fn card(&self) -> AgentCard {
+        let version = env!("CARGO_PKG_VERSION");
+        AgentCard {
+            name: "scripted".into(),
+            version: version.into(),
+            initialize: json!({
+                "protocolVersion": 1,
+                "agentInfo": { "name": "scripted", "title": "Baton's scripted agent", "version": version },
+                "agentCapabilities": {
+                    "promptCapabilities": { "image": true, "audio": true, "embeddedContext": true },
+                    "mcpCapabilities": { "http": true, "sse": true },
+                },
+                "authMethods": [],
+            }),
+        }
+    }
+
+    fn open(&self, session: &Opening) -> Result<Arc<dyn Conversation>, Failure> {
+        let memory = match &session.state {
+            state if state.is_empty() => Memory::default(),
+            state => serde_json::from_slice(state)
+                .map_err(|e| Failure::internal(format!("the session's state cannot be read: {e}")))?,
+        };
+        Ok(Arc::new(Talk { memory: Mutex::new(memory) }))
+    }
+}
+
+/// What the agent remembers between turns.
+#[derive(Clone, Default, Serialize, Deserialize)]
+struct Memory {
+    /// Prompts answered so far.
+    prompts: u64,
+    options: Options,
+    title: String,
+    bound: serde_json::Map<String, Value>,
+}
+
+struct Talk {
+    memory: Mutex<Memory>,
+}
+
+impl Talk {
+    fn memory(&self) -> MutexGuard<'_, Memory> {
+        self.memory.lock().expect("held for moments only")
+    }
+}
+
+#[async_trait]
+impl Conversation for Talk {
+    async fn prompt(&self, turn: &Turn, prompt: &RawValue) -> Result<StopReason, Failure> {
+        // Counted when the turn ends, so that a turn run again has the same number.
+        let ordinal = self.memory().prompts + 1;
+        let script = lines(prompt)?;
+        let outcome = tokio::select! {
+            biased;
+            _ = turn.cancelled() => Ok(StopReason::Cancelled),
+            outcome = self.play(turn, ordinal, &script) => outcome,
+        };
+        self.memory().prompts = ordinal;
+        outcome
+    }
+
+    fn set_mode(&self, mode: &str) -> Result<Value, Failure> {
+        self.memory().options.set_mode(mode)
+    }
+
+    fn set_config_option(&self, id: &str, value: &Value) -> Result<Value, Failure> {
+        self.memory().options.set(id, value)
+    }
+
+    fn snapshot(&self) -> Snapshot {
+        let memory = self.memory();
+        let bytes = |value: &Value| value.to_string().into();
+        Snapshot {
+            state: serde_json::to_vec(&*memory).expect("plain data encodes").into(),
+            view: bytes(&memory.options.view()),
+            title: memory.title.clone(),
+        }
+    }
+}
+
+impl Talk {
+    async fn play(&self, turn: &Turn, ordinal: u64, script: &[Directive]) -> Result<StopReason, Failure> {
+        for directive in script {
+            if let Some(reason) = self.perform(turn, ordinal, directive).await? {
+                return Ok(reason);
+            }
+        }
+        Ok(StopReason::EndTurn)
+    }
+}

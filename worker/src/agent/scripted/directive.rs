@@ -1,0 +1,141 @@
+//! The language of the script.
+
+use std::time::Duration;
+
+use serde_json::{Value, value::RawValue};
+
+use crate::agent::Failure;
+
+#[derive(Debug, PartialEq)]
+pub(super) enum Directive {
+    Count { chunks: u64, delay: Duration, size: usize },
+    Permission,
+    Tool,
+    Plan,
+    Think,
+    Mode(String),
+    Config(String, String),
+    Commands,
+    Usage,
+    Title(String),
+    Read(String),
+    Write(String, String),
+    Terminal(String),
+    Elicit,
+    Sleep(Duration),
+    Fail,
+    Refuse,
+    Bind(String, String),
+    Echo(String),
+}
+
+/// The directives of a prompt, in order. Content that is not text is named, not read.
+pub(super) fn lines(prompt: &RawValue) -> Result<Vec<Directive>, Failure> {
+    let blocks: Vec<Value> = serde_json::from_str(prompt.get())
+        .map_err(|e| Failure::invalid_params(format!("params.prompt must be an array of content blocks: {e}")))?;
+    let mut script = Vec::new();
+    for block in &blocks {
+        match block["type"].as_str() {
+            Some("text") => {
+                let text = block["text"].as_str().unwrap_or_default();
+                let lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
+                for line in lines {
+                    script.push(parse(line)?);
+                }
+            }
+            Some(kind) => script.push(Directive::Echo(format!("[{kind}]"))),
+            None => return Err(Failure::invalid_params("each content block of params.prompt needs a type")),
+        }
+    }
+    Ok(script)
+}
+
+fn parse(line: &str) -> Result<Directive, Failure> {
+    let (name, rest) = line.split_once(char::is_whitespace).unwrap_or((line, ""));
+    let rest = rest.trim();
+    let pair = || {
+        let (first, second) = rest.split_once(char::is_whitespace).unwrap_or((rest, ""));
+        (first.to_owned(), second.trim().to_owned())
+    };
+    Ok(match name {
+        "/count" => count(rest)?,
+        "/permission" => Directive::Permission,
+        "/tool" => Directive::Tool,
+        "/plan" => Directive::Plan,
+        "/think" => Directive::Think,
+        "/mode" => Directive::Mode(rest.to_owned()),
+        "/config" => {
+            let (id, value) = pair();
+            Directive::Config(id, value)
+        }
+        "/commands" => Directive::Commands,
+        "/usage" => Directive::Usage,
+        "/title" => Directive::Title(rest.to_owned()),
+        "/read" => Directive::Read(rest.to_owned()),
+        "/write" => {
+            let (path, text) = pair();
+            Directive::Write(path, text)
+        }
+        "/terminal" => Directive::Terminal(rest.to_owned()),
+        "/elicit" => Directive::Elicit,
+        "/sleep" => Directive::Sleep(Duration::from_millis(number("/sleep MS", rest)?)),
+        "/fail" => Directive::Fail,
+        "/refuse" => Directive::Refuse,
+        "/bind" => {
+            let (key, value) = pair();
+            Directive::Bind(key, value)
+        }
+        _ => Directive::Echo(line.to_owned()),
+    })
+}
+
+const MAX_CHUNKS: u64 = 1_000_000;
+const MAX_SIZE: u64 = 1 << 20;
+
+fn count(rest: &str) -> Result<Directive, Failure> {
+    const USAGE: &str = "/count N [delay=MS] [size=BYTES]";
+    let mut words = rest.split_whitespace();
+    let chunks = number(USAGE, words.next().unwrap_or_default())?;
+    let (mut delay, mut size) = (0, 0);
+    for word in words {
+        match word.split_once('=') {
+            Some(("delay", value)) => delay = number(USAGE, value)?,
+            Some(("size", value)) => size = number(USAGE, value)?,
+            _ => return Err(Failure::invalid_params(format!("{word:?} is no part of {USAGE}"))),
+        }
+    }
+    if chunks > MAX_CHUNKS || size > MAX_SIZE {
+        let limits = format!("at most {MAX_CHUNKS} chunks of {MAX_SIZE} bytes");
+        return Err(Failure::invalid_params(format!("{USAGE}: {limits}")));
+    }
+    Ok(Directive::Count { chunks, delay: Duration::from_millis(delay), size: size as usize })
+}
+
+fn number(usage: &str, text: &str) -> Result<u64, Failure> {
+    text.parse().map_err(|_| Failure::invalid_params(format!("{text:?} is not a number: {usage}")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn script(text: &str) -> Result<Vec<Directive>, Failure> {
+        let prompt = serde_json::json!([{ "type": "text", "text": text }]).to_string();
+        lines(&RawValue::from_string(prompt).unwrap())
+    }
+
+    #[test]
+    fn each_line_is_a_directive_and_other_text_is_echoed() {
+        let read = script("/count 3 delay=10 size=100\n\n hello world \n/write /a b c").unwrap();
+        let count = Directive::Count { chunks: 3, delay: Duration::from_millis(10), size: 100 };
+        let write = Directive::Write("/a".into(), "b c".into());
+        assert_eq!(read, [count, Directive::Echo("hello world".into()), write]);
+    }
+
+    #[test]
+    fn a_bad_directive_says_how_it_is_written() {
+        assert!(script("/count many").unwrap_err().message.contains("/count N"));
+        assert!(script("/count 2 speed=9").unwrap_err().message.contains("speed=9"));
+        assert!(script("/count 99999999").unwrap_err().message.contains("at most"));
+    }
+}

@@ -1,0 +1,223 @@
+//! What each directive does.
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json, value::RawValue};
+
+use super::directive::Directive;
+use super::{StopReason, Talk};
+use crate::agent::{Failure, Turn};
+
+impl Talk {
+    /// `Some` ends the turn.
+    pub(super) async fn perform(
+        &self,
+        turn: &Turn,
+        ordinal: u64,
+        directive: &Directive,
+    ) -> Result<Option<StopReason>, Failure> {
+        match directive {
+            Directive::Count { chunks, delay, size } => count(turn, ordinal, *chunks, *delay, *size).await,
+            Directive::Echo(text) => {
+                for word in text.split_whitespace() {
+                    say(turn, &format!("{word} ")).await;
+                }
+            }
+            Directive::Think => turn.update(Chunk::new("agent_thought_chunk", "thinking it over ")).await,
+            Directive::Sleep(duration) => turn.sleep(*duration).await,
+            Directive::Permission => return permission(turn, ordinal).await,
+            Directive::Tool => tool(turn, ordinal).await,
+            Directive::Plan => turn.update(plan()).await,
+            Directive::Commands => turn.update(commands()).await,
+            Directive::Usage => {
+                turn.update(json!({ "sessionUpdate": "usage_update", "used": ordinal * 1000, "size": 200_000 })).await;
+            }
+            Directive::Mode(mode) => {
+                let mut options = self.memory().options.clone();
+                let update = options.set_mode(mode)?;
+                turn.update_with(update, || self.memory().options = options).await;
+            }
+            Directive::Config(id, value) => {
+                let mut options = self.memory().options.clone();
+                let update = options.set(id, &json!(value))?;
+                turn.update_with(update, || self.memory().options = options).await;
+            }
+            Directive::Title(title) => {
+                let update = json!({ "sessionUpdate": "session_info_update", "title": title });
+                turn.update_with(update, || self.memory().title = title.clone()).await;
+            }
+            Directive::Bind(key, value) => {
+                let bind = json!({ "baton/bind": { key: value } });
+                let update = json!({ "sessionUpdate": "session_info_update", "_meta": bind });
+                turn.update_with(update, || {
+                    self.memory().bound.insert(key.clone(), json!(value));
+                })
+                .await;
+            }
+            Directive::Read(path) => read(turn, path).await?,
+            Directive::Write(path, text) => write(turn, path, text).await?,
+            Directive::Terminal(command) => terminal(turn, command).await?,
+            Directive::Elicit => elicit(turn).await?,
+            Directive::Fail => return Err(Failure::internal("the script said /fail")),
+            Directive::Refuse => return Ok(Some(StopReason::Refusal)),
+        }
+        Ok(None)
+    }
+}
+
+/// A chunk of text, the most frequent update of all.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Chunk<'a> {
+    session_update: &'static str,
+    content: Text<'a>,
+}
+
+#[derive(Serialize)]
+struct Text<'a> {
+    r#type: &'static str,
+    text: &'a str,
+}
+
+impl<'a> Chunk<'a> {
+    fn new(session_update: &'static str, text: &'a str) -> Self {
+        Self { session_update, content: Text { r#type: "text", text } }
+    }
+}
+
+async fn say(turn: &Turn, text: &str) {
+    turn.update(Chunk::new("agent_message_chunk", text)).await;
+}
+
+async fn count(turn: &Turn, ordinal: u64, chunks: u64, delay: Duration, size: usize) {
+    for chunk in 1..=chunks {
+        let mut text = format!("chunk {chunk} of {chunks}, prompt {ordinal} ");
+        while text.len() < size {
+            text.push('.');
+        }
+        say(turn, &text).await;
+        if !delay.is_zero() && chunk < chunks {
+            turn.sleep(delay).await;
+        }
+    }
+}
+
+fn plan() -> Value {
+    let entry = |content: &str, status: &str| json!({ "content": content, "priority": "medium", "status": status });
+    json!({ "sessionUpdate": "plan", "entries": [entry("look", "completed"), entry("act", "pending")] })
+}
+
+fn commands() -> Value {
+    let names = ["count", "permission", "tool", "plan", "think"];
+    let commands = names.map(|name| json!({ "name": name, "description": format!("the /{name} directive") }));
+    json!({ "sessionUpdate": "available_commands_update", "availableCommands": commands })
+}
+
+fn tool_call(id: &str, title: &str, status: &str) -> Value {
+    json!({ "sessionUpdate": "tool_call", "toolCallId": id, "title": title, "kind": "execute", "status": status })
+}
+
+fn tool_status(id: &str, status: &str) -> Value {
+    json!({ "sessionUpdate": "tool_call_update", "toolCallId": id, "status": status })
+}
+
+async fn tool(turn: &Turn, ordinal: u64) {
+    let id = format!("tool-{ordinal}");
+    turn.update(tool_call(&id, "A tool that does nothing", "in_progress")).await;
+    turn.update(tool_status(&id, "completed")).await;
+}
+
+async fn permission(turn: &Turn, ordinal: u64) -> Result<Option<StopReason>, Failure> {
+    #[derive(Deserialize)]
+    struct Reply {
+        outcome: Outcome,
+    }
+    #[derive(Deserialize)]
+    #[serde(rename_all = "camelCase")]
+    struct Outcome {
+        option_id: Option<String>,
+    }
+    let id = format!("permission-{ordinal}");
+    turn.update(tool_call(&id, "Something that needs permission", "pending")).await;
+    let option = |id: &str, name: &str| json!({ "optionId": id, "name": name, "kind": id });
+    let params = json!({
+        "sessionId": turn.session(),
+        "toolCall": { "toolCallId": id, "title": "Something that needs permission", "status": "pending" },
+        "options": [option("allow_once", "Allow"), option("allow_always", "Always allow"), option("reject_once", "Reject")],
+    });
+    let reply: Reply = read_reply(&turn.request("session/request_permission", params).await?)?;
+    match reply.outcome.option_id.as_deref() {
+        Some(chosen @ ("allow_once" | "allow_always")) => {
+            turn.update(tool_status(&id, "completed")).await;
+            say(turn, &format!("permission {chosen} ")).await;
+        }
+        Some(chosen) => {
+            turn.update(tool_status(&id, "failed")).await;
+            say(turn, &format!("permission {chosen} ")).await;
+        }
+        None => {
+            turn.update(tool_status(&id, "failed")).await;
+            return Ok(Some(StopReason::Cancelled));
+        }
+    }
+    Ok(None)
+}
+
+async fn read(turn: &Turn, path: &str) -> Result<(), Failure> {
+    if !turn.client().read_file {
+        say(turn, "the client cannot read files ").await;
+        return Ok(());
+    }
+    let params = json!({ "sessionId": turn.session(), "path": path });
+    let reply: Value = read_reply(&turn.request("fs/read_text_file", params).await?)?;
+    say(turn, reply["content"].as_str().unwrap_or_default()).await;
+    Ok(())
+}
+
+async fn write(turn: &Turn, path: &str, text: &str) -> Result<(), Failure> {
+    if !turn.client().write_file {
+        say(turn, "the client cannot write files ").await;
+        return Ok(());
+    }
+    let params = json!({ "sessionId": turn.session(), "path": path, "content": text });
+    turn.request("fs/write_text_file", params).await?;
+    say(turn, &format!("wrote {path} ")).await;
+    Ok(())
+}
+
+async fn terminal(turn: &Turn, command: &str) -> Result<(), Failure> {
+    if !turn.client().terminal {
+        say(turn, "the client has no terminal ").await;
+        return Ok(());
+    }
+    let params = json!({ "sessionId": turn.session(), "command": command });
+    let created: Value = read_reply(&turn.request("terminal/create", params).await?)?;
+    let same = json!({ "sessionId": turn.session(), "terminalId": created["terminalId"] });
+    turn.request("terminal/wait_for_exit", &same).await?;
+    let output: Value = read_reply(&turn.request("terminal/output", &same).await?)?;
+    turn.request("terminal/release", &same).await?;
+    say(turn, output["output"].as_str().unwrap_or_default()).await;
+    Ok(())
+}
+
+async fn elicit(turn: &Turn) -> Result<(), Failure> {
+    if !turn.client().elicitation {
+        say(turn, "the client cannot be asked ").await;
+        return Ok(());
+    }
+    let schema = json!({ "type": "object", "properties": { "name": { "type": "string" } }, "required": ["name"] });
+    let params = json!({
+        "mode": "form", "sessionId": turn.session(),
+        "message": "What is your name?", "requestedSchema": schema,
+    });
+    let reply: Value = read_reply(&turn.request("elicitation/create", params).await?)?;
+    let action = reply["action"].as_str().unwrap_or_default();
+    say(turn, &format!("elicitation {action} {} ", reply["content"]["name"].as_str().unwrap_or_default())).await;
+    Ok(())
+}
+
+fn read_reply<T: for<'a> Deserialize<'a>>(reply: &RawValue) -> Result<T, Failure> {
+    serde_json::from_str(reply.get())
+        .map_err(|e| Failure::internal(format!("the client's answer cannot be understood: {e}")))
+}

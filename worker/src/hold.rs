@@ -1,0 +1,329 @@
+//! One held session: its commands in order, until nothing waits and the session is given up.
+
+use std::collections::VecDeque;
+use std::future::pending;
+use std::pin::pin;
+use std::sync::Arc;
+
+use baton_session::command::{Kind, Queued};
+use baton_session::event::{Begin, Event};
+use baton_session::id::LogId;
+use baton_session::store::{Claim, Running, Store};
+use futures_util::future::BoxFuture;
+use serde::Deserialize;
+use serde_json::{Value, json, value::RawValue};
+use tokio::sync::Notify;
+use tokio_util::sync::CancellationToken;
+
+use crate::agent::{Agent, Conversation, Opening, StopReason};
+use crate::journal::{Journal, Unanswered};
+use crate::outlet::{Lost, Outlet};
+use crate::rpc::{self, Answer, Failure};
+use crate::turn::Turn;
+
+/// What a held session needs of its worker.
+pub(crate) struct Reins {
+    /// Something arrived in the inbox.
+    pub inbox: Arc<Notify>,
+    /// The worker stops: hand the session over at the next step.
+    pub stop: CancellationToken,
+    /// The claim was lost.
+    pub lost: CancellationToken,
+}
+
+pub(crate) async fn run(
+    store: Arc<dyn Store>,
+    agent: &dyn Agent,
+    claim: Claim,
+    reins: Reins,
+) -> Result<(), Lost> {
+    let opening = Opening {
+        session: claim.session.clone(),
+        cwd: claim.cwd.clone(),
+        params: claim.params.clone(),
+        state: claim.state.clone(),
+    };
+    let outlet = Arc::new(Outlet::new(store.clone(), &claim));
+    match agent.open(&opening) {
+        Ok(conversation) => {
+            let queue: VecDeque<Queued> = claim.inbox.clone().into();
+            let seen = queue.back().map_or(0, |queued| queued.number);
+            Hold { store, claim, reins, conversation, outlet, queue, seen }.run().await
+        }
+        Err(failure) => refuse_all(&outlet, &claim, failure).await,
+    }
+}
+
+/// The agent cannot open this session: everyone who waits is told.
+async fn refuse_all(outlet: &Outlet, claim: &Claim, failure: Failure) -> Result<(), Lost> {
+    for queued in &claim.inbox {
+        let turn = queued.command.kind == Kind::Prompt;
+        if let Some(event) = rpc::response(queued, turn, Err::<(), _>(failure.clone())) {
+            outlet.push(event);
+        }
+        outlet.ack(queued.number);
+    }
+    outlet.flush(Default::default(), true).await.map(drop)
+}
+
+struct Hold {
+    store: Arc<dyn Store>,
+    claim: Claim,
+    reins: Reins,
+    conversation: Arc<dyn Conversation>,
+    outlet: Arc<Outlet>,
+    /// Commands that were read and not yet handled.
+    queue: VecDeque<Queued>,
+    /// The highest command number read.
+    seen: u64,
+}
+
+enum Ended {
+    Answered,
+    /// The worker stops; the session was handed over.
+    HandedOver,
+}
+
+impl Hold {
+    async fn run(mut self) -> Result<(), Lost> {
+        loop {
+            if self.reins.stop.is_cancelled() {
+                return self.hand_over().await;
+            }
+            let Some(queued) = self.queue.pop_front() else {
+                if self.outlet.flush(self.conversation.snapshot(), true).await? {
+                    return Ok(());
+                }
+                self.read_inbox().await?;
+                continue;
+            };
+            match queued.command.kind {
+                Kind::Prompt => match self.prompt(queued).await? {
+                    Ended::Answered => {}
+                    Ended::HandedOver => return Ok(()),
+                },
+                _ => self.handle(queued, None),
+            }
+        }
+    }
+
+    async fn hand_over(&self) -> Result<(), Lost> {
+        self.outlet.flush(self.conversation.snapshot(), false).await?;
+        Ok(self.store.release(&self.claim.session, &self.claim.token).await?)
+    }
+
+    async fn read_inbox(&mut self) -> Result<(), Lost> {
+        for queued in self.store.inbox(&self.claim.session, self.seen).await? {
+            self.seen = queued.number;
+            self.queue.push_back(queued);
+        }
+        Ok(())
+    }
+
+    /// One prompt from begin to answer.
+    async fn prompt(&mut self, queued: Queued) -> Result<Ended, Lost> {
+        let prompt: Prompt = match rpc::params(&queued.command.message) {
+            Ok(prompt) => prompt,
+            Err(failure) => return Ok(self.finish(&queued, Err(failure))),
+        };
+        let interrupted = self.claim.running.take().filter(|running| running.command == queued.number);
+        let (journal, unanswered) = match interrupted {
+            Some(running) => self.reread(running).await?,
+            None if self.is_cancelled(&queued) => return Ok(self.finish(&queued, Ok(StopReason::Cancelled))),
+            None => self.begin(&queued, &prompt),
+        };
+        let turn = Turn::new(
+            self.claim.session.clone(),
+            queued.number,
+            queued.command.client,
+            self.outlet.clone(),
+            journal,
+            unanswered,
+        );
+        self.attend(&turn);
+        let conversation = self.conversation.clone();
+        let mut work = pin!(conversation.prompt(&turn, prompt.prompt));
+        let outlet = self.outlet.clone();
+        let mut flight: Option<BoxFuture<'_, Result<bool, Lost>>> = None;
+        let outcome = loop {
+            tokio::select! {
+                biased;
+                _ = self.reins.lost.cancelled() => return Err(Lost::Fenced),
+                outcome = &mut work => break outcome,
+                written = async { match &mut flight { Some(flight) => flight.await, None => pending().await } } => {
+                    written?;
+                    flight = None;
+                }
+                _ = self.reins.stop.cancelled() => {
+                    if let Some(flight) = flight {
+                        flight.await?;
+                    }
+                    self.hand_over().await?;
+                    return Ok(Ended::HandedOver);
+                }
+                _ = outlet.due(), if flight.is_none() => {
+                    flight = Some(Box::pin(outlet.flush(self.conversation.snapshot(), false)));
+                }
+                _ = self.reins.inbox.notified() => {
+                    self.read_inbox().await?;
+                    self.attend(&turn);
+                }
+            }
+        };
+        if let Some(flight) = flight {
+            flight.await?;
+        }
+        Ok(self.finish(&queued, outcome))
+    }
+
+    /// The turn's first events: who reads it how, and the user's words for everyone else.
+    fn begin(&self, queued: &Queued, prompt: &Prompt) -> (Journal, Vec<Unanswered>) {
+        let connection = queued.command.connection.clone();
+        self.outlet.push(Event::Begin(Begin {
+            command: queued.number,
+            connection: connection.clone(),
+            via: queued.via,
+        }));
+        let blocks: Vec<&RawValue> = serde_json::from_str(prompt.prompt.get()).unwrap_or_default();
+        for block in blocks {
+            let update = json_update("user_message_chunk", block);
+            let message = rpc::update(self.claim.session.as_str(), &*update);
+            self.outlet.push(Event::Echo { by: connection.clone(), message });
+        }
+        (Journal::default(), Vec::new())
+    }
+
+    /// What the interrupted turn has already said.
+    async fn reread(&self, running: Running) -> Result<(Journal, Vec<Unanswered>), Lost> {
+        tracing::info!(session.id = %self.claim.session, command = running.command, "goes on with an interrupted turn");
+        let log = LogId::Session(self.claim.session.clone());
+        let mut frames = Vec::new();
+        let mut from = running.began;
+        while from <= self.claim.head {
+            let page = self.store.read(&log, from, 500).await?;
+            let Some(last) = page.last() else { break };
+            from = last.last() + 1;
+            frames.extend(page);
+        }
+        Ok(Journal::read(&frames, running.began))
+    }
+
+    /// Handles what can be handled while a turn runs; prompts stay queued.
+    fn attend(&mut self, turn: &Turn) {
+        for queued in std::mem::take(&mut self.queue) {
+            match queued.command.kind {
+                Kind::Prompt => self.queue.push_back(queued),
+                Kind::Cancel | Kind::Close => {
+                    turn.cancel();
+                    self.queue.push_back(queued);
+                }
+                _ => self.handle(queued, Some(turn)),
+            }
+        }
+    }
+
+    /// A cancel or close that came after the prompt concerns it, whether or not it has begun.
+    fn is_cancelled(&self, prompt: &Queued) -> bool {
+        let mut later = self.queue.iter().filter(|queued| queued.number > prompt.number);
+        later.any(|queued| matches!(queued.command.kind, Kind::Cancel | Kind::Close))
+    }
+
+    /// The answer and the end of the command go into the log together.
+    fn finish(&mut self, queued: &Queued, outcome: Result<StopReason, Failure>) -> Ended {
+        self.outlet.settle_all();
+        let outcome = outcome.map(|reason| json!({ "stopReason": reason }));
+        if let Some(event) = rpc::response(queued, true, outcome) {
+            self.outlet.push(event);
+        }
+        self.outlet.ack(queued.number);
+        Ended::Answered
+    }
+
+    fn handle(&self, queued: Queued, turn: Option<&Turn>) {
+        let message = &queued.command.message;
+        let outcome: Result<Value, Failure> = match queued.command.kind {
+            Kind::New => Ok(self.opened()),
+            Kind::SetMode => self.set_mode(message),
+            Kind::SetConfigOption => self.set_config_option(message),
+            Kind::Close => Ok(json!({})),
+            Kind::Extension => Err(extension_unknown(message)),
+            Kind::Answer => {
+                self.answered(message, turn);
+                return self.outlet.ack(queued.number);
+            }
+            // A cancel has done its work when the prompts before it are through.
+            Kind::Cancel | Kind::Prompt => return self.outlet.ack(queued.number),
+        };
+        if let Some(event) = rpc::response(&queued, false, outcome) {
+            self.outlet.push(event);
+        }
+        self.outlet.ack(queued.number);
+    }
+
+    fn opened(&self) -> Value {
+        let view = self.conversation.snapshot().view;
+        let mut result: Value = serde_json::from_slice(&view).unwrap_or_else(|_| json!({}));
+        result["sessionId"] = json!(self.claim.session);
+        result
+    }
+
+    fn set_mode(&self, message: &[u8]) -> Result<Value, Failure> {
+        #[derive(Deserialize)]
+        #[serde(rename_all = "camelCase")]
+        struct Params {
+            mode_id: String,
+        }
+        let params: Params = rpc::params(message)?;
+        self.announce(self.conversation.set_mode(&params.mode_id)?);
+        Ok(json!({}))
+    }
+
+    fn set_config_option(&self, message: &[u8]) -> Result<Value, Failure> {
+        #[derive(Deserialize)]
+        #[serde(rename_all = "camelCase")]
+        struct Params {
+            config_id: String,
+            value: Value,
+        }
+        let params: Params = rpc::params(message)?;
+        let update = self.conversation.set_config_option(&params.config_id, &params.value)?;
+        let options = update["configOptions"].clone();
+        self.announce(update);
+        Ok(json!({ "configOptions": options }))
+    }
+
+    fn announce(&self, update: Value) {
+        let message = rpc::update(self.claim.session.as_str(), update);
+        self.outlet.push(Event::Update { turn: false, message });
+    }
+
+    /// The first answer to an open question counts; it is kept with the turn.
+    fn answered(&self, message: &bytes::Bytes, turn: Option<&Turn>) {
+        let Ok(answer) = serde_json::from_slice::<Answer>(message) else { return };
+        let id: Arc<str> = answer.id.as_str().into();
+        if turn.is_some_and(|turn| turn.answer(answer)) {
+            self.outlet.push(Event::Answer { id, message: message.clone() });
+        }
+    }
+}
+
+#[derive(Deserialize)]
+struct Prompt<'a> {
+    #[serde(borrow)]
+    prompt: &'a RawValue,
+}
+
+fn json_update(kind: &str, content: &RawValue) -> Box<RawValue> {
+    let text = format!("{{\"sessionUpdate\":\"{kind}\",\"content\":{}}}", content.get());
+    RawValue::from_string(text).expect("made of valid JSON")
+}
+
+fn extension_unknown(message: &[u8]) -> Failure {
+    #[derive(Deserialize)]
+    struct Envelope<'a> {
+        #[serde(borrow)]
+        method: std::borrow::Cow<'a, str>,
+    }
+    let method = serde_json::from_slice::<Envelope>(message).map(|envelope| envelope.method.into_owned());
+    Failure::method_not_found(&method.unwrap_or_default())
+}

@@ -1,0 +1,80 @@
+//! What a turn has already said. A turn that is taken over runs again from its beginning; each
+//! thing it says is checked off here first, and only what is new reaches the log.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
+
+use baton_session::event::{Event, Frame};
+use bytes::Bytes;
+
+#[derive(Default)]
+pub(crate) struct Journal {
+    said: VecDeque<Said>,
+    answers: HashMap<Arc<str>, Bytes>,
+}
+
+enum Said {
+    Update,
+    Request(Arc<str>),
+}
+
+/// A request that was asked before the take-over and is not answered yet.
+pub(crate) struct Unanswered {
+    pub id: Arc<str>,
+    pub seq: u64,
+}
+
+impl Journal {
+    /// Reads the frames of the interrupted turn, from its begin on.
+    pub fn read(frames: &[Arc<Frame>], began: u64) -> (Self, Vec<Unanswered>) {
+        let mut journal = Self::default();
+        let mut asked: Vec<Unanswered> = Vec::new();
+        for (seq, event) in frames.iter().flat_map(|frame| frame.numbered()) {
+            match event {
+                _ if seq < began => {}
+                Event::Update { turn: true, .. } => journal.said.push_back(Said::Update),
+                Event::Request { id, .. } => {
+                    journal.said.push_back(Said::Request(id.clone()));
+                    asked.push(Unanswered { id: id.clone(), seq });
+                }
+                Event::Answer { id, message } => {
+                    journal.answers.insert(id.clone(), message.clone());
+                    asked.retain(|request| request.id != *id);
+                }
+                _ => {}
+            }
+        }
+        (journal, asked)
+    }
+
+    /// Nothing is left to check off: what is said now is new.
+    pub fn is_live(&self) -> bool {
+        self.said.is_empty()
+    }
+
+    /// Whether this update was already written.
+    pub fn check_off_update(&mut self) -> bool {
+        match self.said.front() {
+            Some(Said::Update) => {
+                self.said.pop_front();
+                true
+            }
+            _ => false,
+        }
+    }
+
+    /// Whether this request was already written.
+    pub fn check_off_request(&mut self, id: &str) -> bool {
+        match self.said.front() {
+            Some(Said::Request(said)) if **said == *id => {
+                self.said.pop_front();
+                true
+            }
+            _ => false,
+        }
+    }
+
+    pub fn answer(&mut self, id: &str) -> Option<Bytes> {
+        self.answers.remove(id)
+    }
+}

@@ -1,0 +1,201 @@
+//! Collects what a session says and appends it in frames: the first event at once, then whatever
+//! gathers within a short window. One order, one writer.
+
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Duration;
+
+use baton_session::event::Event;
+use baton_session::id::{Nonce, SessionId};
+use baton_session::store::{self, Append, Appended, Claim, ClaimToken, Store};
+use tokio::sync::Notify;
+use tokio::time::{Instant, sleep, sleep_until};
+
+use crate::agent::Snapshot;
+
+/// Invisible to people, and worth several times its cost to the store.
+const WINDOW: Duration = Duration::from_millis(25);
+/// An agent that is faster than the store waits when this much is unwritten.
+const MAX_BUFFERED_BYTES: usize = 1 << 20;
+const MAX_RETRY_PAUSE: Duration = Duration::from_secs(1);
+
+pub(crate) struct Outlet {
+    store: Arc<dyn Store>,
+    session: SessionId,
+    token: ClaimToken,
+    nonce: Nonce,
+    state: Mutex<State>,
+    filled: Notify,
+    emptied: Notify,
+}
+
+struct State {
+    events: Vec<Event>,
+    bytes: usize,
+    acks: Vec<u64>,
+    /// The number of the next event to be buffered.
+    next: u64,
+    written: Snapshot,
+    /// Unanswered requests of the agent, by number.
+    pending: Vec<u64>,
+    pending_changed: bool,
+    flushed_at: Option<Instant>,
+}
+
+/// Why a session cannot be written any more.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Lost {
+    #[error("another worker holds the session now")]
+    Fenced,
+    #[error("the log lost its tail: it ends at {head}")]
+    Gap { head: u64 },
+    #[error(transparent)]
+    Store(#[from] store::Error),
+}
+
+impl Outlet {
+    pub fn new(store: Arc<dyn Store>, claim: &Claim) -> Self {
+        let state = State {
+            events: Vec::new(),
+            bytes: 0,
+            acks: Vec::new(),
+            next: claim.head + 1,
+            written: Snapshot { state: claim.state.clone(), ..Snapshot::default() },
+            pending: Vec::new(),
+            pending_changed: false,
+            flushed_at: None,
+        };
+        Self {
+            store,
+            session: claim.session.clone(),
+            token: claim.token.clone(),
+            nonce: Nonce::random(),
+            state: Mutex::new(state),
+            filled: Notify::new(),
+            emptied: Notify::new(),
+        }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().expect("held for moments only")
+    }
+
+    /// Returns the number the event will have.
+    pub fn push(&self, event: Event) -> u64 {
+        let mut state = self.state();
+        let seq = state.next;
+        state.next += 1;
+        state.bytes += size(&event);
+        if matches!(event, Event::Request { .. }) {
+            state.pending.push(seq);
+            state.pending_changed = true;
+        }
+        state.events.push(event);
+        drop(state);
+        self.filled.notify_one();
+        seq
+    }
+
+    /// The command leaves the inbox together with what is buffered now.
+    pub fn ack(&self, command: u64) {
+        self.state().acks.push(command);
+        self.filled.notify_one();
+    }
+
+    /// Requests that are still unanswered after a take-over.
+    pub fn restore_pending(&self, pending: Vec<u64>) {
+        self.state().pending = pending;
+    }
+
+    pub fn settle(&self, request: u64) {
+        let mut state = self.state();
+        state.pending.retain(|seq| *seq != request);
+        state.pending_changed = true;
+    }
+
+    pub fn settle_all(&self) {
+        let mut state = self.state();
+        state.pending_changed |= !state.pending.is_empty();
+        state.pending.clear();
+    }
+
+    /// Waits until there is room for more.
+    pub async fn room(&self) {
+        while self.state().bytes > MAX_BUFFERED_BYTES {
+            self.emptied.notified().await;
+        }
+    }
+
+    /// Waits until something should be written.
+    pub async fn due(&self) {
+        loop {
+            let (empty, flushed_at) = {
+                let state = self.state();
+                (state.events.is_empty() && state.acks.is_empty(), state.flushed_at)
+            };
+            if !empty {
+                if let Some(at) = flushed_at {
+                    sleep_until(at + WINDOW).await;
+                }
+                return;
+            }
+            self.filled.notified().await;
+        }
+    }
+
+    /// Writes everything that is buffered. With `release` the session is given up in the same step
+    /// unless commands wait; returns whether it was. Waits out an absent store: what an agent said
+    /// is not dropped because Redis restarts.
+    pub async fn flush(&self, now: Snapshot, release: bool) -> Result<bool, Lost> {
+        let Some(append) = self.take(now, release) else { return Ok(false) };
+        let mut pause = Duration::from_millis(10);
+        loop {
+            match self.store.append(&append).await {
+                Ok(Appended::Done { released, .. }) => return Ok(released),
+                Ok(Appended::Fenced) => return Err(Lost::Fenced),
+                Ok(Appended::Gap { head }) => return Err(Lost::Gap { head }),
+                Err(store::Error::Unavailable(_)) => sleep(pause).await,
+                Err(error) => return Err(error.into()),
+            }
+            pause = (pause * 2).min(MAX_RETRY_PAUSE);
+        }
+    }
+
+    fn take(&self, now: Snapshot, release: bool) -> Option<Append> {
+        let mut state = self.state();
+        if state.events.is_empty() && state.acks.is_empty() && !release {
+            return None;
+        }
+        let events = std::mem::take(&mut state.events);
+        let changed = |old: &bytes::Bytes, new: &bytes::Bytes| (old != new).then(|| new.clone());
+        let append = Append {
+            session: self.session.clone(),
+            token: self.token.clone(),
+            nonce: self.nonce,
+            first: state.next - events.len() as u64,
+            events,
+            acks: std::mem::take(&mut state.acks),
+            state: changed(&state.written.state, &now.state),
+            view: changed(&state.written.view, &now.view),
+            title: (state.written.title != now.title).then(|| now.title.clone()),
+            pending: std::mem::take(&mut state.pending_changed).then(|| state.pending.clone()),
+            release,
+        };
+        state.written = now;
+        state.bytes = 0;
+        state.flushed_at = Some(Instant::now());
+        self.emptied.notify_waiters();
+        Some(append)
+    }
+}
+
+fn size(event: &Event) -> usize {
+    match event {
+        Event::Update { message, .. }
+        | Event::Echo { message, .. }
+        | Event::Response { message, .. }
+        | Event::Request { message, .. }
+        | Event::Answer { message, .. }
+        | Event::Message { message } => message.len(),
+        Event::Begin(_) | Event::Watch { .. } | Event::Closed => 0,
+    }
+}

@@ -1,0 +1,108 @@
+//! JSON-RPC messages, written by hand where bytes pass through untouched.
+
+use std::sync::Arc;
+
+use baton_session::event::{Event, Recipient};
+use baton_session::command::Queued;
+use bytes::Bytes;
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+
+/// A failure as the client sees it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, thiserror::Error)]
+#[error("{message} ({code})")]
+pub struct Failure {
+    pub code: i64,
+    pub message: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub data: Option<serde_json::Value>,
+}
+
+impl Failure {
+    pub fn invalid_params(message: impl Into<String>) -> Self {
+        Self { code: -32602, message: message.into(), data: None }
+    }
+
+    pub fn method_not_found(method: &str) -> Self {
+        Self { code: -32601, message: format!("the agent knows no method {method:?}"), data: None }
+    }
+
+    pub fn internal(message: impl Into<String>) -> Self {
+        Self { code: -32603, message: message.into(), data: None }
+    }
+}
+
+#[derive(Serialize)]
+struct Notification<'a, T> {
+    jsonrpc: &'static str,
+    method: &'a str,
+    params: T,
+}
+
+#[derive(Serialize)]
+struct Request<'a, T> {
+    jsonrpc: &'static str,
+    id: &'a str,
+    method: &'a str,
+    params: T,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct SessionParams<'a, T> {
+    session_id: &'a str,
+    update: T,
+}
+
+pub fn update(session: &str, update: impl Serialize) -> Bytes {
+    let params = SessionParams { session_id: session, update };
+    to_bytes(&Notification { jsonrpc: "2.0", method: "session/update", params })
+}
+
+pub fn request(id: &str, method: &str, params: impl Serialize) -> Bytes {
+    to_bytes(&Request { jsonrpc: "2.0", id, method, params })
+}
+
+/// The answer to a command, addressed to whoever asked; `None` for a notification.
+pub fn response(
+    asked: &Queued,
+    turn: bool,
+    outcome: Result<impl Serialize, Failure>,
+) -> Option<Event> {
+    let request: Arc<str> = asked.command.request.clone()?;
+    let body = match outcome {
+        Ok(result) => format!("\"result\":{}", to_text(&result)),
+        Err(failure) => format!("\"error\":{}", to_text(&failure)),
+    };
+    let message = format!("{{\"jsonrpc\":\"2.0\",\"id\":{request},{body}}}").into();
+    let to = Recipient { connection: asked.command.connection.clone(), request, via: asked.via };
+    Some(Event::Response { to, turn, message })
+}
+
+/// The params of a client's message, borrowed from its bytes.
+pub fn params<'a, T: Deserialize<'a>>(message: &'a [u8]) -> Result<T, Failure> {
+    #[derive(Deserialize)]
+    struct Envelope<'a> {
+        #[serde(borrow)]
+        params: &'a RawValue,
+    }
+    let envelope: Envelope<'a> =
+        serde_json::from_slice(message).map_err(|e| Failure::invalid_params(e.to_string()))?;
+    serde_json::from_str(envelope.params.get()).map_err(|e| Failure::invalid_params(e.to_string()))
+}
+
+/// A client's answer to a request of the agent.
+#[derive(Deserialize)]
+pub struct Answer {
+    pub id: String,
+    pub result: Option<Box<RawValue>>,
+    pub error: Option<Failure>,
+}
+
+fn to_bytes(value: &impl Serialize) -> Bytes {
+    serde_json::to_vec(value).expect("our own messages encode").into()
+}
+
+fn to_text(value: &impl Serialize) -> String {
+    serde_json::to_string(value).expect("our own messages encode")
+}

@@ -1,0 +1,221 @@
+//! Takes sessions while it has room. A wake-up is a hint; the sweep is what guarantees that no
+//! session waits for ever.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Duration;
+
+use baton_session::id::{Partition, SessionId};
+use baton_session::store::{
+    self, Claim, ClaimToken, Claimant, HEARTBEAT, Signal, Store, Topic, WorkerId,
+};
+use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, mpsc};
+use tokio::time::{MissedTickBehavior, interval, sleep};
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use crate::agent::Agent;
+use crate::hold::{self, Reins};
+use crate::outlet::Lost;
+
+#[derive(Clone, Debug)]
+pub struct Config {
+    pub id: WorkerId,
+    /// How many sessions may run here at once.
+    pub slots: usize,
+    /// How long a session stays ours without a word from us.
+    pub lease: Duration,
+}
+
+const SWEEP: Duration = Duration::from_secs(1);
+const SIGNAL_QUEUE: usize = 16 * 1024;
+
+/// Runs until `stop`, then hands every session over and returns.
+pub async fn run(
+    store: Arc<dyn Store>,
+    agent: Arc<dyn Agent>,
+    config: Config,
+    stop: CancellationToken,
+) -> store::Result<()> {
+    let (sink, mut signals) = mpsc::channel(SIGNAL_QUEUE);
+    let listener = store.listen(sink).await?;
+    let card = agent.card();
+    for partition in (0..store.partitions()).map(Partition) {
+        listener.subscribe(&Topic::Ready(partition, card.name.clone())).await?;
+        listener.subscribe(&Topic::Inbox(partition, config.id.clone())).await?;
+    }
+    store.register(&card, &config.id).await?;
+    let runner = Arc::new(Runner {
+        slots: Arc::new(Semaphore::new(config.slots)),
+        store,
+        agent,
+        agent_name: card.name.clone(),
+        config,
+        held: Mutex::default(),
+        room: Notify::new(),
+        tasks: TaskTracker::new(),
+        stop: stop.clone(),
+    });
+    let mut sweep = ticker(SWEEP);
+    let mut heartbeat = ticker(HEARTBEAT);
+    let mut renewal = ticker(runner.config.lease / 3);
+    loop {
+        tokio::select! {
+            _ = stop.cancelled() => break,
+            Some(signal) = signals.recv() => runner.clone().on_signal(signal),
+            _ = sweep.tick() => runner.clone().spawn_sweep(),
+            _ = runner.room.notified() => runner.clone().spawn_sweep(),
+            _ = renewal.tick() => { runner.tasks.spawn(renew(runner.clone())); }
+            _ = heartbeat.tick() => {
+                if let Err(error) = runner.store.register(&card, &runner.config.id).await {
+                    tracing::warn!(%error, "could not tell the gateways that this worker lives");
+                }
+            }
+        }
+    }
+    tracing::info!(sessions = runner.held().len(), "stopping: handing sessions over");
+    runner.tasks.close();
+    runner.tasks.wait().await;
+    Ok(())
+}
+
+struct Runner {
+    store: Arc<dyn Store>,
+    agent: Arc<dyn Agent>,
+    agent_name: String,
+    config: Config,
+    slots: Arc<Semaphore>,
+    held: Mutex<HashMap<SessionId, Held>>,
+    /// A slot came free while sessions may be waiting.
+    room: Notify,
+    tasks: TaskTracker,
+    stop: CancellationToken,
+}
+
+struct Held {
+    token: ClaimToken,
+    inbox: Arc<Notify>,
+    lost: CancellationToken,
+}
+
+impl Runner {
+    fn held(&self) -> MutexGuard<'_, HashMap<SessionId, Held>> {
+        self.held.lock().expect("held for moments only")
+    }
+
+    fn claimant(&self) -> Claimant {
+        Claimant {
+            worker: self.config.id.clone(),
+            agent: self.agent_name.clone(),
+            token: ClaimToken::random(),
+            lease: self.config.lease,
+        }
+    }
+
+    fn on_signal(self: Arc<Self>, signal: Signal) {
+        match signal {
+            Signal::Ready(session) => {
+                let Ok(slot) = self.slots.clone().try_acquire_owned() else { return };
+                let tasks = self.tasks.clone();
+                tasks.spawn(async move {
+                    match self.store.claim(&session, &self.claimant()).await {
+                        Ok(Some(claim)) => self.run_session(claim, slot).await,
+                        Ok(None) => {}
+                        Err(error) => tracing::warn!(session.id = %session, %error, "could not claim"),
+                    }
+                });
+            }
+            Signal::Inbox(session) => {
+                if let Some(held) = self.held().get(&session) {
+                    held.inbox.notify_one();
+                }
+            }
+            Signal::Lost => {
+                self.held().values().for_each(|held| held.inbox.notify_one());
+                self.spawn_sweep();
+            }
+            _ => {}
+        }
+    }
+
+    fn spawn_sweep(self: Arc<Self>) {
+        let tasks = self.tasks.clone();
+        tasks.spawn(async move {
+            for partition in (0..self.store.partitions()).map(Partition) {
+                if let Err(error) = self.clone().sweep(partition).await {
+                    tracing::warn!(%error, "could not look for waiting sessions");
+                    return;
+                }
+            }
+        });
+    }
+
+    async fn sweep(self: Arc<Self>, partition: Partition) -> store::Result<()> {
+        while !self.stop.is_cancelled() {
+            let Ok(slot) = self.slots.clone().try_acquire_owned() else { return Ok(()) };
+            let Some(claim) = self.store.claim_any(partition, &self.claimant()).await? else {
+                return Ok(());
+            };
+            let runner = self.clone();
+            self.tasks.spawn(async move { runner.run_session(claim, slot).await });
+        }
+        Ok(())
+    }
+
+    async fn run_session(&self, claim: Claim, slot: OwnedSemaphorePermit) {
+        let session = claim.session.clone();
+        let (inbox, lost) = (Arc::new(Notify::new()), CancellationToken::new());
+        let held = Held { token: claim.token.clone(), inbox: inbox.clone(), lost: lost.clone() };
+        let token = held.token.clone();
+        self.held().insert(session.clone(), held);
+        let reins = Reins { inbox, lost, stop: self.stop.clone() };
+        let outcome = hold::run(self.store.clone(), &*self.agent, claim, reins).await;
+        let mut all = self.held();
+        // A later claim of ours on the same session may have taken the place.
+        if all.get(&session).is_some_and(|held| held.token == token) {
+            all.remove(&session);
+        }
+        drop(all);
+        match outcome {
+            Ok(()) => {}
+            Err(Lost::Fenced) => tracing::warn!(session.id = %session, "fenced: another worker goes on"),
+            Err(error) => tracing::error!(session.id = %session, %error, "gave a session up"),
+        }
+        let was_full = self.slots.available_permits() == 0;
+        drop(slot);
+        if was_full {
+            self.room.notify_one();
+        }
+    }
+}
+
+/// Renews all leases in one go; sessions that are lost stop at once.
+async fn renew(runner: Arc<Runner>) {
+    let claims: Vec<_> = runner.held().iter().map(|(id, held)| (id.clone(), held.token.clone())).collect();
+    if claims.is_empty() {
+        return;
+    }
+    match runner.store.renew(&claims, runner.config.lease).await {
+        Ok(lost) => {
+            let held = runner.held();
+            for (session, token) in claims.iter().filter(|(session, _)| lost.contains(session)) {
+                // Released meanwhile and claimed again by us is not lost.
+                if let Some(held) = held.get(session).filter(|held| held.token == *token) {
+                    held.lost.cancel();
+                }
+            }
+            // A lost hint costs no more than this long.
+            held.values().for_each(|held| held.inbox.notify_one());
+        }
+        Err(error) => {
+            tracing::warn!(%error, "could not renew leases");
+            sleep(Duration::from_millis(100)).await;
+        }
+    }
+}
+
+fn ticker(period: Duration) -> tokio::time::Interval {
+    let mut ticker = interval(period);
+    ticker.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    ticker
+}

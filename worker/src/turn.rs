@@ -1,0 +1,179 @@
+//! One prompt from begin to answer, as the agent sees it.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Duration;
+
+use baton_session::command::ClientCapabilities;
+use baton_session::event::Event;
+use baton_session::id::SessionId;
+use serde::Serialize;
+use serde_json::value::RawValue;
+use tokio::sync::oneshot;
+use tokio_util::sync::CancellationToken;
+
+use crate::journal::{Journal, Unanswered};
+use crate::outlet::Outlet;
+use crate::rpc::{self, Answer, Failure};
+
+/// The agent's side of a running turn.
+pub struct Turn {
+    session: SessionId,
+    command: u64,
+    client: ClientCapabilities,
+    outlet: Arc<Outlet>,
+    journal: Mutex<Journal>,
+    requests: AtomicU64,
+    waiting: Mutex<HashMap<Arc<str>, Waiting>>,
+    cancel: CancellationToken,
+}
+
+struct Waiting {
+    seq: u64,
+    /// `None` until the resumed turn asks again.
+    reply: Option<oneshot::Sender<Answer>>,
+    /// An answer that came before the resumed turn asked again.
+    early: Option<Answer>,
+}
+
+impl Turn {
+    pub(crate) fn new(
+        session: SessionId,
+        command: u64,
+        client: ClientCapabilities,
+        outlet: Arc<Outlet>,
+        journal: Journal,
+        unanswered: Vec<Unanswered>,
+    ) -> Self {
+        outlet.restore_pending(unanswered.iter().map(|request| request.seq).collect());
+        let waiting = unanswered.into_iter().map(|request| {
+            (request.id, Waiting { seq: request.seq, reply: None, early: None })
+        });
+        Self {
+            session,
+            command,
+            client,
+            outlet,
+            journal: Mutex::new(journal),
+            requests: AtomicU64::new(0),
+            waiting: Mutex::new(waiting.collect()),
+            cancel: CancellationToken::new(),
+        }
+    }
+
+    /// What the client that prompted can do.
+    pub fn client(&self) -> ClientCapabilities {
+        self.client
+    }
+
+    pub fn session(&self) -> &SessionId {
+        &self.session
+    }
+
+    /// Sends a `session/update`. `apply` makes the change it announces; it is skipped along with
+    /// the update when an earlier run of this turn has made it.
+    pub async fn update_with(&self, update: impl Serialize, apply: impl FnOnce()) {
+        if self.journal().check_off_update() {
+            return;
+        }
+        self.outlet.room().await;
+        apply();
+        let message = rpc::update(self.session.as_str(), update);
+        self.outlet.push(Event::Update { turn: true, message });
+    }
+
+    pub async fn update(&self, update: impl Serialize) {
+        self.update_with(update, || ()).await;
+    }
+
+    /// Asks the controlling client. The question outlives this worker: whoever goes on with the
+    /// turn gets the answer.
+    pub async fn request(&self, method: &str, params: impl Serialize) -> Result<Box<RawValue>, Failure> {
+        let ordinal = self.requests.fetch_add(1, Ordering::Relaxed) + 1;
+        // The id routes itself: it names the session, and is the same when the turn is run again.
+        let id: Arc<str> = format!("{}:{}.{ordinal}", self.session, self.command).into();
+        let answer = match self.ask(&id, method, params) {
+            Asked::Answered(answer) => answer,
+            Asked::Waiting(reply) => {
+                reply.await.map_err(|_| Failure::internal("the turn ended before the answer came"))?
+            }
+        };
+        match (answer.result, answer.error) {
+            (_, Some(failure)) => Err(failure),
+            (Some(result), None) => Ok(result),
+            (None, None) => Err(Failure::internal("the client answered with neither result nor error")),
+        }
+    }
+
+    fn ask(&self, id: &Arc<str>, method: &str, params: impl Serialize) -> Asked {
+        let mut journal = self.journal();
+        let asked_before = journal.check_off_request(id);
+        if let Some(message) = journal.answer(id)
+            && let Ok(answer) = serde_json::from_slice(&message)
+        {
+            return Asked::Answered(answer);
+        }
+        let mut waiting = self.waiting();
+        if let Some(early) = waiting.get_mut(id).and_then(|waiting| waiting.early.take()) {
+            waiting.remove(id);
+            return Asked::Answered(early);
+        }
+        let (reply, answer) = oneshot::channel();
+        match waiting.get_mut(id) {
+            Some(known) if asked_before => known.reply = Some(reply),
+            _ => {
+                let message = rpc::request(id, method, params);
+                let seq = self.outlet.push(Event::Request { id: id.clone(), message });
+                waiting.insert(id.clone(), Waiting { seq, reply: Some(reply), early: None });
+            }
+        }
+        Asked::Waiting(answer)
+    }
+
+    /// Takes a client's answer. False if nobody asked, or it was answered before.
+    pub(crate) fn answer(&self, answer: Answer) -> bool {
+        let mut all = self.waiting();
+        let Some(waiting) = all.get_mut(answer.id.as_str()) else { return false };
+        self.outlet.settle(waiting.seq);
+        match waiting.reply.take() {
+            Some(reply) => {
+                let id = answer.id.clone();
+                let _ = reply.send(answer);
+                all.remove(id.as_str());
+            }
+            None if waiting.early.is_none() => waiting.early = Some(answer),
+            None => return false,
+        }
+        true
+    }
+
+    /// Pauses, except where an earlier run of this turn has paused already.
+    pub async fn sleep(&self, duration: Duration) {
+        if self.journal().is_live() {
+            tokio::time::sleep(duration).await;
+        }
+    }
+
+    /// Resolves when the client cancels the turn.
+    pub async fn cancelled(&self) {
+        self.cancel.cancelled().await;
+    }
+
+    pub(crate) fn cancel(&self) {
+        self.cancel.cancel();
+    }
+
+    fn journal(&self) -> MutexGuard<'_, Journal> {
+        self.journal.lock().expect("held for moments only")
+    }
+
+    fn waiting(&self) -> MutexGuard<'_, HashMap<Arc<str>, Waiting>> {
+        self.waiting.lock().expect("held for moments only")
+    }
+}
+
+enum Asked {
+    Answered(Answer),
+    Waiting(oneshot::Receiver<Answer>),
+}
