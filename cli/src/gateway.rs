@@ -19,16 +19,31 @@ pub struct Arguments {
     #[command(flatten)]
     store: StoreOptions,
     /// Where to listen
-    #[arg(long, env = "BATON_LISTEN", default_value = "127.0.0.1:8080", value_name = "ADDR")]
+    #[arg(
+        long,
+        env = "BATON_LISTEN",
+        default_value = "127.0.0.1:8080",
+        value_name = "ADDR"
+    )]
     listen: SocketAddr,
     /// Key set that signs tokens; make one with `baton token keygen`, the same for all replicas
     #[arg(long, env = "BATON_KEYS", value_name = "FILE")]
     keys: PathBuf,
     /// The agent that new sessions get
-    #[arg(long, env = "BATON_DEFAULT_AGENT", default_value = "scripted", value_name = "NAME")]
+    #[arg(
+        long,
+        env = "BATON_DEFAULT_AGENT",
+        default_value = "scripted",
+        value_name = "NAME"
+    )]
     default_agent: String,
     /// How long requests under way may take after SIGTERM
-    #[arg(long, env = "BATON_GRACE_MS", default_value_t = 30_000, value_name = "MS")]
+    #[arg(
+        long,
+        env = "BATON_GRACE_MS",
+        default_value_t = 30_000,
+        value_name = "MS"
+    )]
     grace_ms: u64,
 }
 
@@ -44,7 +59,10 @@ pub async fn run(arguments: Arguments) -> anyhow::Result<()> {
         .await
         .with_context(|| format!("cannot listen on {}", arguments.listen))?;
     let store = arguments.store.connect().await?;
-    let config = baton_gateway::Config { agent: arguments.default_agent, ..Default::default() };
+    let config = baton_gateway::Config {
+        agent: arguments.default_agent,
+        ..Default::default()
+    };
     let app = App::new(config, store, keys, stop).await?;
     tracing::info!(address = %listener.local_addr()?, "gateway listens");
     baton_gateway::serve(listener, app, Duration::from_millis(arguments.grace_ms)).await?;
@@ -52,7 +70,11 @@ pub async fn run(arguments: Arguments) -> anyhow::Result<()> {
 }
 
 fn read_keys(path: &PathBuf) -> Result<KeyRing, String> {
-    let text = std::fs::read_to_string(path)
-        .map_err(|error| format!("--keys {}: {error}. Make one with `baton token keygen`", path.display()))?;
+    let text = std::fs::read_to_string(path).map_err(|error| {
+        format!(
+            "--keys {}: {error}. Make one with `baton token keygen`",
+            path.display()
+        )
+    })?;
     KeyRing::parse(&text).map_err(|fault| format!("--keys {}: {fault}", path.display()))
 }

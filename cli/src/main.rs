@@ -39,11 +39,17 @@ fn main() -> ExitCode {
         Ok(arguments) => arguments,
         Err(error) => {
             let _ = error.print();
-            return if error.use_stderr() { exit::USAGE.into() } else { ExitCode::SUCCESS };
+            return if error.use_stderr() {
+                exit::USAGE.into()
+            } else {
+                ExitCode::SUCCESS
+            };
         }
     };
     telemetry::start();
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build();
     let outcome = runtime.map_err(anyhow::Error::from).and_then(|runtime| {
         let outcome = runtime.block_on(run(arguments.command));
         runtime.shutdown_background();

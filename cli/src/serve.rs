@@ -20,7 +20,12 @@ use crate::signals;
 #[derive(Args)]
 pub struct Arguments {
     /// Where to listen
-    #[arg(long, env = "BATON_LISTEN", default_value = "127.0.0.1:8080", value_name = "ADDR")]
+    #[arg(
+        long,
+        env = "BATON_LISTEN",
+        default_value = "127.0.0.1:8080",
+        value_name = "ADDR"
+    )]
     listen: SocketAddr,
     /// Keep sessions in memory: they end with the process (for now they always do)
     #[arg(long, env = "BATON_EPHEMERAL")]
@@ -34,17 +39,28 @@ const GRACE: Duration = Duration::from_secs(5);
 pub async fn run(arguments: Arguments) -> anyhow::Result<()> {
     check([arguments.worker.faults()])?;
     let stop = signals::stop()?;
-    let listener = TcpListener::bind(arguments.listen)
-        .await
-        .with_context(|| format!("cannot listen on {}: is another baton running? Choose with --listen", arguments.listen))?;
+    let listener = TcpListener::bind(arguments.listen).await.with_context(|| {
+        format!(
+            "cannot listen on {}: is another baton running? Choose with --listen",
+            arguments.listen
+        )
+    })?;
     let address = listener.local_addr()?;
     let store: Arc<dyn Store> = Arc::new(MemoryStore::default());
     let agent = arguments.worker.agent();
-    let config = baton_gateway::Config { agent: agent.card().name, ..Default::default() };
+    let config = baton_gateway::Config {
+        agent: agent.card().name,
+        ..Default::default()
+    };
     // Known before the first client asks.
     let worker_config = arguments.worker.config();
     store.register(&agent.card(), &worker_config.id).await?;
-    let worker = tokio::spawn(baton_worker::run(store.clone(), agent, worker_config, stop.clone()));
+    let worker = tokio::spawn(baton_worker::run(
+        store.clone(),
+        agent,
+        worker_config,
+        stop.clone(),
+    ));
     let keys = KeyRing::parse(&generate(Algorithm::HS256))?;
     let app = App::new(config, store, keys, stop).await?;
     if !arguments.ephemeral {

@@ -21,7 +21,10 @@ pub struct Config {
 
 impl Default for Config {
     fn default() -> Self {
-        Self { agent: "scripted".into(), keep_alive: Duration::from_secs(15) }
+        Self {
+            agent: "scripted".into(),
+            keep_alive: Duration::from_secs(15),
+        }
     }
 }
 
@@ -49,6 +52,14 @@ impl App {
         let hub = Hub::start(store.clone(), stop.clone()).await?;
         let ledger = Ledger::start(store.clone(), stop.clone());
         let metrics = Metrics::default();
-        Ok(Arc::new(Self { config, store, keys, hub, ledger, metrics, stop }))
+        Ok(Arc::new(Self {
+            config,
+            store,
+            keys,
+            hub,
+            ledger,
+            metrics,
+            stop,
+        }))
     }
 }

@@ -43,33 +43,47 @@ pub fn parse(bytes: &[u8]) -> Result<Envelope<'_>, Reject> {
     let first = bytes.iter().find(|byte| !byte.is_ascii_whitespace());
     if first == Some(&b'[') {
         serde_json::from_slice::<&RawValue>(bytes).map_err(|e| Reject::NotJson(e.to_string()))?;
-        return Err(Reject::NotAMessage("batches are not supported: send one message per request"));
+        return Err(Reject::NotAMessage(
+            "batches are not supported: send one message per request",
+        ));
     }
     match serde_json::from_slice::<Envelope>(bytes) {
-        Ok(envelope) if envelope.jsonrpc.as_deref() != Some("2.0") => {
-            Err(Reject::NotAMessage("not a JSON-RPC message: \"jsonrpc\" must be \"2.0\""))
-        }
+        Ok(envelope) if envelope.jsonrpc.as_deref() != Some("2.0") => Err(Reject::NotAMessage(
+            "not a JSON-RPC message: \"jsonrpc\" must be \"2.0\"",
+        )),
         Ok(envelope) if !envelope.has_valid_id() => {
             Err(Reject::NotAMessage("\"id\" must be a string or an integer"))
         }
-        Ok(envelope) if envelope.method.is_none() && envelope.id().is_none() => {
-            Err(Reject::NotAMessage("not a JSON-RPC message: it has neither \"method\" nor \"id\""))
-        }
+        Ok(envelope) if envelope.method.is_none() && envelope.id().is_none() => Err(
+            Reject::NotAMessage("not a JSON-RPC message: it has neither \"method\" nor \"id\""),
+        ),
         Ok(envelope) => Ok(envelope),
-        Err(error) if error.is_data() => Err(Reject::NotAMessage("not a JSON-RPC message: a field has the wrong type")),
+        Err(error) if error.is_data() => Err(Reject::NotAMessage(
+            "not a JSON-RPC message: a field has the wrong type",
+        )),
         Err(error) => Err(Reject::NotJson(error.to_string())),
     }
 }
 
 /// Carries the message out. `Err` only for what the store cannot do now.
-pub async fn dispatch(app: &App, connection: &Connection, message: Message<'_>) -> Result<Outcome, Reject> {
+pub async fn dispatch(
+    app: &App,
+    connection: &Connection,
+    message: Message<'_>,
+) -> Result<Outcome, Reject> {
     app.metrics.requests.inc();
-    let call = Call { app, connection, message };
+    let call = Call {
+        app,
+        connection,
+        message,
+    };
     match call.run().await {
         Ok(outcome) => Ok(outcome),
         Err(Problem::Reject(reject)) => Err(reject),
         Err(Problem::Rpc(code, text)) => Ok(match call.message.envelope.id() {
-            Some(id) if call.message.envelope.method.is_some() => Outcome::Answer(rpc::error(id, code, &text)),
+            Some(id) if call.message.envelope.method.is_some() => {
+                Outcome::Answer(rpc::error(id, code, &text))
+            }
             // Nobody waits for the answer to a notification.
             _ => Outcome::Taken,
         }),
@@ -77,15 +91,32 @@ pub async fn dispatch(app: &App, connection: &Connection, message: Message<'_>) 
 }
 
 /// Puts an answer that belongs to no session on the connection's stream.
-pub async fn post_answer(app: &App, connection: &Connection, message: &Message<'_>, answer: Bytes) -> Result<(), Reject> {
+pub async fn post_answer(
+    app: &App,
+    connection: &Connection,
+    message: &Message<'_>,
+    answer: Bytes,
+) -> Result<(), Reject> {
     let key = Idempotency::of(&connection.id, message.envelope.id(), message.bytes);
     // The same request with the same content has its answer already, or will get this one.
-    match app.store.post(&connection.id, Event::Message { message: answer }, &key).await? {
+    match app
+        .store
+        .post(&connection.id, Event::Message { message: answer }, &key)
+        .await?
+    {
         Posted::New | Posted::Known(_) => Ok(()),
         Posted::Conflict => {
             let id = message.envelope.id().unwrap_or("null");
-            let event = Event::Message { message: rpc::error(id, rpc::ID_REUSED, ID_REUSED) };
-            app.store.post(&connection.id, event, &Idempotency::of(&connection.id, None, message.bytes)).await?;
+            let event = Event::Message {
+                message: rpc::error(id, rpc::ID_REUSED, ID_REUSED),
+            };
+            app.store
+                .post(
+                    &connection.id,
+                    event,
+                    &Idempotency::of(&connection.id, None, message.bytes),
+                )
+                .await?;
             Ok(())
         }
     }
@@ -118,7 +149,9 @@ struct Call<'a> {
 impl Call<'_> {
     async fn run(&self) -> Result<Outcome, Problem> {
         let envelope = self.message.envelope;
-        let Some(method) = envelope.method.as_deref() else { return self.answer().await };
+        let Some(method) = envelope.method.as_deref() else {
+            return self.answer().await;
+        };
         let is_request = envelope.id().is_some();
         match method {
             "session/new" if is_request => self.new_session().await,
@@ -149,10 +182,14 @@ impl Call<'_> {
         if let (Some(named), Some(header)) = (named.as_deref(), self.message.session_header)
             && named != header
         {
-            return Err(invalid(format!("Acp-Session-Id is {header:?}, but params.sessionId is {named:?}")));
+            return Err(invalid(format!(
+                "Acp-Session-Id is {header:?}, but params.sessionId is {named:?}"
+            )));
         }
         let text = named.as_deref().or(self.message.session_header);
-        let text = text.ok_or_else(|| invalid("params.sessionId is missing: send the id that session/new returned"))?;
+        let text = text.ok_or_else(|| {
+            invalid("params.sessionId is missing: send the id that session/new returned")
+        })?;
         SessionId::parse(text).ok_or_else(|| unknown_session(text))
     }
 
@@ -172,19 +209,33 @@ impl Call<'_> {
     }
 
     fn key(&self) -> Idempotency {
-        Idempotency::of(&self.connection.id, self.request().as_deref(), self.message.bytes)
+        Idempotency::of(
+            &self.connection.id,
+            self.request().as_deref(),
+            self.message.bytes,
+        )
     }
 
     async fn new_session(&self) -> Result<Outcome, Problem> {
         let params = self.setup_params()?;
         let minted = SessionId::mint(Partition::random(self.app.store.partitions()));
-        let watch = Event::Watch { session: minted.clone(), after: 0 };
+        let watch = Event::Watch {
+            session: minted.clone(),
+            after: 0,
+        };
         let key = self.key();
         // Posted before the session exists, so that its answer finds the connection's stream.
-        let id = match self.app.store.post(&self.connection.id, watch, &key).await? {
+        let id = match self
+            .app
+            .store
+            .post(&self.connection.id, watch, &key)
+            .await?
+        {
             Posted::New => minted,
             Posted::Known(Event::Watch { session, .. }) => session,
-            Posted::Known(_) | Posted::Conflict => return Err(Problem::Rpc(rpc::ID_REUSED, ID_REUSED.into())),
+            Posted::Known(_) | Posted::Conflict => {
+                return Err(Problem::Rpc(rpc::ID_REUSED, ID_REUSED.into()));
+            }
         };
         let new = NewSession {
             id: id.clone(),
@@ -194,7 +245,10 @@ impl Call<'_> {
             params: Bytes::copy_from_slice(self.message.envelope.params().as_bytes()),
             one_shot: self.message.one_shot,
         };
-        self.app.store.create(&new, &self.command(Kind::New), &key).await?;
+        self.app
+            .store
+            .create(&new, &self.command(Kind::New), &key)
+            .await?;
         Ok(self.follow(id, 1, 0))
     }
 
@@ -215,7 +269,8 @@ impl Call<'_> {
                 Enqueued::Conflict => return Err(Problem::Rpc(rpc::ID_REUSED, ID_REUSED.into())),
                 Enqueued::NotFound => return Err(unknown_session(enqueue.session.as_str())),
                 Enqueued::Full => {
-                    let text = "too many commands wait in this session: wait for answers, then try again";
+                    let text =
+                        "too many commands wait in this session: wait for answers, then try again";
                     return Err(Problem::Rpc(rpc::QUEUE_FULL, text.into()));
                 }
                 Enqueued::Unwatched { head } => {
@@ -231,22 +286,38 @@ impl Call<'_> {
             None => Outcome::Taken,
             Some(request) => {
                 let connection = self.connection.id.clone();
-                Outcome::Follow(Follow { session, connection, request, command, head })
+                Outcome::Follow(Follow {
+                    session,
+                    connection,
+                    request,
+                    command,
+                    head,
+                })
             }
         }
     }
 
     /// Tells the holder of the connection's stream to tail the session.
     async fn watch(&self, session: &SessionId, after: u64) -> Result<(), Problem> {
-        let watch = Event::Watch { session: session.clone(), after };
+        let watch = Event::Watch {
+            session: session.clone(),
+            after,
+        };
         let key = Idempotency::of(&self.connection.id, None, b"");
-        self.app.store.post(&self.connection.id, watch, &key).await?;
+        self.app
+            .store
+            .post(&self.connection.id, watch, &key)
+            .await?;
         Ok(())
     }
 
     async fn attach(&self, replay: bool) -> Result<Outcome, Problem> {
         let session = self.session()?;
-        let params = if replay { self.setup_params()? } else { self.resume_params()? };
+        let params = if replay {
+            self.setup_params()?
+        } else {
+            self.resume_params()?
+        };
         let mut attach = Attach {
             session,
             principal: self.connection.principal.clone(),
@@ -259,10 +330,15 @@ impl Call<'_> {
         };
         loop {
             match self.app.store.attach(&attach).await? {
-                Attached::Done(attachment) => return Ok(Outcome::Attached(attach.session, attachment)),
+                Attached::Done(attachment) => {
+                    return Ok(Outcome::Attached(attach.session, attachment));
+                }
                 Attached::NotFound => return Err(unknown_session(attach.session.as_str())),
                 Attached::WrongCwd(cwd) => {
-                    return Err(invalid(format!("params.cwd is {:?}, but the session lives in {cwd:?}", attach.cwd)));
+                    return Err(invalid(format!(
+                        "params.cwd is {:?}, but the session lives in {cwd:?}",
+                        attach.cwd
+                    )));
                 }
                 Attached::Unwatched { head } => {
                     self.watch(&attach.session, head).await?;
@@ -274,8 +350,15 @@ impl Call<'_> {
 
     /// A client's answer names its session in its id.
     async fn answer(&self) -> Result<Outcome, Problem> {
-        let id: Option<String> = self.message.envelope.id().and_then(|id| serde_json::from_str(id).ok());
-        let session = id.as_deref().and_then(|id| id.split_once(':')).and_then(|(session, _)| SessionId::parse(session));
+        let id: Option<String> = self
+            .message
+            .envelope
+            .id()
+            .and_then(|id| serde_json::from_str(id).ok());
+        let session = id
+            .as_deref()
+            .and_then(|id| id.split_once(':'))
+            .and_then(|(session, _)| SessionId::parse(session));
         match session {
             Some(session) => self.enqueue(Kind::Answer, session).await,
             None => Ok(Outcome::Taken),
@@ -288,24 +371,34 @@ impl Call<'_> {
             #[serde(borrow)]
             prompt: Option<&'a RawValue>,
         }
-        let params: Prompt = serde_json::from_str(self.message.envelope.params()).map_err(|_| invalid(PARAMS_OBJECT))?;
+        let params: Prompt = serde_json::from_str(self.message.envelope.params())
+            .map_err(|_| invalid(PARAMS_OBJECT))?;
         match params.prompt {
             Some(prompt) if prompt.get().starts_with('[') => Ok(()),
-            _ => Err(invalid("params.prompt must be an array of content blocks, such as [{\"type\":\"text\",\"text\":\"hello\"}]")),
+            _ => Err(invalid(
+                "params.prompt must be an array of content blocks, such as [{\"type\":\"text\",\"text\":\"hello\"}]",
+            )),
         }
     }
 
     /// What `session/new` and `session/load` must bring.
     fn setup_params(&self) -> Result<Setup, Problem> {
-        let params: RawSetup = serde_json::from_str(self.message.envelope.params()).map_err(|_| invalid(PARAMS_OBJECT))?;
-        if !params.mcp_servers.is_some_and(|servers| servers.get().starts_with('[')) {
-            return Err(invalid("params.mcpServers must be an array; send [] for none"));
+        let params: RawSetup = serde_json::from_str(self.message.envelope.params())
+            .map_err(|_| invalid(PARAMS_OBJECT))?;
+        if !params
+            .mcp_servers
+            .is_some_and(|servers| servers.get().starts_with('['))
+        {
+            return Err(invalid(
+                "params.mcpServers must be an array; send [] for none",
+            ));
         }
         params.cwd()
     }
 
     fn resume_params(&self) -> Result<Setup, Problem> {
-        let params: RawSetup = serde_json::from_str(self.message.envelope.params()).map_err(|_| invalid(PARAMS_OBJECT))?;
+        let params: RawSetup = serde_json::from_str(self.message.envelope.params())
+            .map_err(|_| invalid(PARAMS_OBJECT))?;
         params.cwd()
     }
 }
@@ -327,15 +420,24 @@ struct RawSetup<'a> {
 
 impl RawSetup<'_> {
     fn cwd(&self) -> Result<Setup, Problem> {
-        let cwd: Option<String> = self.cwd.and_then(|cwd| serde_json::from_str(cwd.get()).ok());
+        let cwd: Option<String> = self
+            .cwd
+            .and_then(|cwd| serde_json::from_str(cwd.get()).ok());
         match cwd {
             Some(cwd) if Path::new(&cwd).is_absolute() => Ok(Setup { cwd }),
-            Some(cwd) => Err(invalid(format!("params.cwd must be an absolute path, such as \"/home/me/project\"; got {cwd:?}"))),
-            None => Err(invalid("params.cwd is missing: send an absolute path, such as \"/home/me/project\"")),
+            Some(cwd) => Err(invalid(format!(
+                "params.cwd must be an absolute path, such as \"/home/me/project\"; got {cwd:?}"
+            ))),
+            None => Err(invalid(
+                "params.cwd is missing: send an absolute path, such as \"/home/me/project\"",
+            )),
         }
     }
 }
 
 fn unknown_session(id: &str) -> Problem {
-    Problem::Rpc(rpc::RESOURCE_NOT_FOUND, format!("there is no session {id:?}: create one with session/new"))
+    Problem::Rpc(
+        rpc::RESOURCE_NOT_FOUND,
+        format!("there is no session {id:?}: create one with session/new"),
+    )
 }

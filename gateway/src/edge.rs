@@ -16,18 +16,25 @@ pub const ANONYMOUS: &str = "anonymous";
 /// The one value of a header; two are refused rather than chosen from.
 pub fn single<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Result<Option<&'a str>, Reject> {
     let mut values = headers.get_all(name).iter();
-    let Some(first) = values.next() else { return Ok(None) };
+    let Some(first) = values.next() else {
+        return Ok(None);
+    };
     if values.next().is_some() {
-        return Err(Reject::Header("an Acp header or Last-Event-ID was sent twice"));
+        return Err(Reject::Header(
+            "an Acp header or Last-Event-ID was sent twice",
+        ));
     }
-    let text = first.to_str().map_err(|_| Reject::Header("a header has characters beyond visible ASCII"))?;
+    let text = first
+        .to_str()
+        .map_err(|_| Reject::Header("a header has characters beyond visible ASCII"))?;
     Ok(Some(text))
 }
 
 /// The connection a request belongs to.
 pub fn connection(headers: &HeaderMap, keys: &KeyRing) -> Result<Connection, Reject> {
-    let token = single(headers, &CONNECTION_ID)?
-        .ok_or(Reject::Header("the Acp-Connection-Id header is missing: initialize answers with it"))?;
+    let token = single(headers, &CONNECTION_ID)?.ok_or(Reject::Header(
+        "the Acp-Connection-Id header is missing: initialize answers with it",
+    ))?;
     verify(token, keys)
 }
 
@@ -42,8 +49,12 @@ pub fn verify(token: &str, keys: &KeyRing) -> Result<Connection, Reject> {
 }
 
 pub fn is_json(headers: &HeaderMap) -> bool {
-    let value = headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok());
-    let essence = value.and_then(|value| value.split(';').next()).unwrap_or_default();
+    let value = headers
+        .get(header::CONTENT_TYPE)
+        .and_then(|value| value.to_str().ok());
+    let essence = value
+        .and_then(|value| value.split(';').next())
+        .unwrap_or_default();
     essence.trim().eq_ignore_ascii_case("application/json")
 }
 
@@ -58,10 +69,19 @@ pub struct Accepts {
 
 pub fn accepts(headers: &HeaderMap) -> Accepts {
     let values = headers.get_all(header::ACCEPT);
-    let mut accepts = Accepts { json: false, event_stream: false, anything: values.iter().next().is_none() };
+    let mut accepts = Accepts {
+        json: false,
+        event_stream: false,
+        anything: values.iter().next().is_none(),
+    };
     let lines = values.iter().filter_map(|value| value.to_str().ok());
     for range in lines.flat_map(|line| line.split(',')) {
-        let essence = range.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
+        let essence = range
+            .split(';')
+            .next()
+            .unwrap_or_default()
+            .trim()
+            .to_ascii_lowercase();
         match essence.as_str() {
             "application/json" | "application/*" => accepts.json = true,
             "text/event-stream" | "text/*" => accepts.event_stream = true,

@@ -40,21 +40,43 @@ impl Reject {
     fn parts(&self) -> (StatusCode, i64, String) {
         use StatusCode as S;
         match self {
-            Self::NotJson(why) => (S::BAD_REQUEST, rpc::PARSE_ERROR, format!("the body is not JSON: {why}")),
+            Self::NotJson(why) => (
+                S::BAD_REQUEST,
+                rpc::PARSE_ERROR,
+                format!("the body is not JSON: {why}"),
+            ),
             Self::NotAMessage(why) => (S::BAD_REQUEST, rpc::INVALID_REQUEST, (*why).into()),
             Self::Header(why) => (S::BAD_REQUEST, rpc::INVALID_REQUEST, (*why).into()),
-            Self::UnknownConnection => {
-                (S::NOT_FOUND, rpc::UNKNOWN_CONNECTION, "no such connection: send initialize to open one".into())
-            }
+            Self::UnknownConnection => (
+                S::NOT_FOUND,
+                rpc::UNKNOWN_CONNECTION,
+                "no such connection: send initialize to open one".into(),
+            ),
             Self::ContentType => (
                 S::UNSUPPORTED_MEDIA_TYPE,
                 rpc::INVALID_REQUEST,
                 "send the message with Content-Type: application/json".into(),
             ),
-            Self::Accept(what) => (S::NOT_ACCEPTABLE, rpc::INVALID_REQUEST, format!("the Accept header must allow {what}")),
-            Self::TooLarge => (S::PAYLOAD_TOO_LARGE, rpc::INVALID_REQUEST, "a message may have 16 MiB at most".into()),
-            Self::Method => (S::METHOD_NOT_ALLOWED, rpc::INVALID_REQUEST, "use POST, GET or DELETE".into()),
-            Self::NotFound => (S::NOT_FOUND, rpc::INVALID_REQUEST, "nothing here: the endpoint is /acp".into()),
+            Self::Accept(what) => (
+                S::NOT_ACCEPTABLE,
+                rpc::INVALID_REQUEST,
+                format!("the Accept header must allow {what}"),
+            ),
+            Self::TooLarge => (
+                S::PAYLOAD_TOO_LARGE,
+                rpc::INVALID_REQUEST,
+                "a message may have 16 MiB at most".into(),
+            ),
+            Self::Method => (
+                S::METHOD_NOT_ALLOWED,
+                rpc::INVALID_REQUEST,
+                "use POST, GET or DELETE".into(),
+            ),
+            Self::NotFound => (
+                S::NOT_FOUND,
+                rpc::INVALID_REQUEST,
+                "nothing here: the endpoint is /acp".into(),
+            ),
             Self::TooManyStreams => (
                 S::NOT_FOUND,
                 rpc::LIMIT_REACHED,
@@ -65,9 +87,11 @@ impl Reject {
                 rpc::STORE_UNAVAILABLE,
                 "the session store cannot be reached; nothing was accepted, try again".into(),
             ),
-            Self::Store(store::Error::Broken(_)) => {
-                (S::INTERNAL_SERVER_ERROR, rpc::INTERNAL_ERROR, "internal error, see the gateway's log".into())
-            }
+            Self::Store(store::Error::Broken(_)) => (
+                S::INTERNAL_SERVER_ERROR,
+                rpc::INTERNAL_ERROR,
+                "internal error, see the gateway's log".into(),
+            ),
         }
     }
 }
@@ -82,7 +106,10 @@ impl IntoResponse for Reject {
         let mut response = Response::new(Body::from(body));
         *response.status_mut() = status;
         let headers = response.headers_mut();
-        headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        headers.insert(
+            header::CONTENT_TYPE,
+            HeaderValue::from_static("application/json"),
+        );
         if status == StatusCode::SERVICE_UNAVAILABLE {
             headers.insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
         }

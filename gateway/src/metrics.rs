@@ -25,14 +25,42 @@ impl Default for Metrics {
             registry.register(name, help, counter.clone());
             counter
         };
-        let requests = counter(&mut registry, "messages", "JSON-RPC messages received from clients");
-        let refused = counter(&mut registry, "refused", "Requests answered with a 4xx status");
-        let unavailable = counter(&mut registry, "unavailable", "Requests answered with 503 because the store was away");
+        let requests = counter(
+            &mut registry,
+            "messages",
+            "JSON-RPC messages received from clients",
+        );
+        let refused = counter(
+            &mut registry,
+            "refused",
+            "Requests answered with a 4xx status",
+        );
+        let unavailable = counter(
+            &mut registry,
+            "unavailable",
+            "Requests answered with 503 because the store was away",
+        );
         let events = counter(&mut registry, "events", "Messages written to clients");
-        let resets = counter(&mut registry, "resets", "Streams that could not be resumed where the client asked");
+        let resets = counter(
+            &mut registry,
+            "resets",
+            "Streams that could not be resumed where the client asked",
+        );
         let streams = Gauge::default();
-        registry.register("streams", "Open SSE streams and WebSockets", streams.clone());
-        Self { registry, requests, refused, unavailable, events, resets, streams }
+        registry.register(
+            "streams",
+            "Open SSE streams and WebSockets",
+            streams.clone(),
+        );
+        Self {
+            registry,
+            requests,
+            refused,
+            unavailable,
+            events,
+            resets,
+            streams,
+        }
     }
 }
 

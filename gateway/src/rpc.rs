@@ -50,7 +50,9 @@ impl<'a> Envelope<'a> {
     }
 
     pub fn has_valid_id(&self) -> bool {
-        self.id().is_none_or(|id| id.starts_with(['"', '-']) || id.starts_with(|c: char| c.is_ascii_digit()))
+        self.id().is_none_or(|id| {
+            id.starts_with(['"', '-']) || id.starts_with(|c: char| c.is_ascii_digit())
+        })
     }
 
     pub fn params(&self) -> &'a str {
@@ -78,7 +80,13 @@ pub fn error(id: &str, code: i64, message: &str) -> Bytes {
 /// `result` is JSON already.
 pub fn result(id: &str, result: &[u8]) -> Bytes {
     let head = format!("{{\"jsonrpc\":\"2.0\",\"id\":{id},\"result\":");
-    [head.as_bytes(), if result.is_empty() { b"{}" } else { result }, b"}"].concat().into()
+    [
+        head.as_bytes(),
+        if result.is_empty() { b"{}" } else { result },
+        b"}",
+    ]
+    .concat()
+    .into()
 }
 
 #[cfg(test)]

@@ -48,7 +48,10 @@ pub trait Feed: Send + 'static {
     fn start(&self) -> Start;
 
     /// Collects what is there into `out`. False ends the stream after `out`.
-    fn gather(&mut self, out: &mut Vec<Outgoing>) -> impl Future<Output = store::Result<bool>> + Send;
+    fn gather(
+        &mut self,
+        out: &mut Vec<Outgoing>,
+    ) -> impl Future<Output = store::Result<bool>> + Send;
 
     fn wake(&self) -> &Arc<Notify>;
 }

@@ -48,7 +48,17 @@ pub(crate) async fn run(
         Ok(conversation) => {
             let queue: VecDeque<Queued> = claim.inbox.clone().into();
             let seen = queue.back().map_or(0, |queued| queued.number);
-            Hold { store, claim, reins, conversation, outlet, queue, seen }.run().await
+            Hold {
+                store,
+                claim,
+                reins,
+                conversation,
+                outlet,
+                queue,
+                seen,
+            }
+            .run()
+            .await
         }
         Err(failure) => refuse_all(&outlet, &claim, failure).await,
     }
@@ -91,7 +101,11 @@ impl Hold {
                 return self.hand_over().await;
             }
             let Some(queued) = self.queue.pop_front() else {
-                if self.outlet.flush(self.conversation.snapshot(), true).await? {
+                if self
+                    .outlet
+                    .flush(self.conversation.snapshot(), true)
+                    .await?
+                {
                     return Ok(());
                 }
                 self.read_inbox().await?;
@@ -108,8 +122,13 @@ impl Hold {
     }
 
     async fn hand_over(&self) -> Result<(), Lost> {
-        self.outlet.flush(self.conversation.snapshot(), false).await?;
-        Ok(self.store.release(&self.claim.session, &self.claim.token).await?)
+        self.outlet
+            .flush(self.conversation.snapshot(), false)
+            .await?;
+        Ok(self
+            .store
+            .release(&self.claim.session, &self.claim.token)
+            .await?)
     }
 
     async fn read_inbox(&mut self) -> Result<(), Lost> {
@@ -126,10 +145,16 @@ impl Hold {
             Ok(prompt) => prompt,
             Err(failure) => return Ok(self.finish(&queued, Err(failure))),
         };
-        let interrupted = self.claim.running.take().filter(|running| running.command == queued.number);
+        let interrupted = self
+            .claim
+            .running
+            .take()
+            .filter(|running| running.command == queued.number);
         let (journal, unanswered) = match interrupted {
             Some(running) => self.reread(running).await?,
-            None if self.is_cancelled(&queued) => return Ok(self.finish(&queued, Ok(StopReason::Cancelled))),
+            None if self.is_cancelled(&queued) => {
+                return Ok(self.finish(&queued, Ok(StopReason::Cancelled)));
+            }
             None => self.begin(&queued, &prompt),
         };
         let turn = Turn::new(
@@ -188,7 +213,10 @@ impl Hold {
         for block in blocks {
             let update = json_update("user_message_chunk", block);
             let message = rpc::update(self.claim.session.as_str(), &*update);
-            self.outlet.push(Event::Echo { by: connection.clone(), message });
+            self.outlet.push(Event::Echo {
+                by: connection.clone(),
+                message,
+            });
         }
         (Journal::default(), Vec::new())
     }
@@ -224,7 +252,10 @@ impl Hold {
 
     /// A cancel or close that came after the prompt concerns it, whether or not it has begun.
     fn is_cancelled(&self, prompt: &Queued) -> bool {
-        let mut later = self.queue.iter().filter(|queued| queued.number > prompt.number);
+        let mut later = self
+            .queue
+            .iter()
+            .filter(|queued| queued.number > prompt.number);
         later.any(|queued| matches!(queued.command.kind, Kind::Cancel | Kind::Close))
     }
 
@@ -286,7 +317,9 @@ impl Hold {
             value: Value,
         }
         let params: Params = rpc::params(message)?;
-        let update = self.conversation.set_config_option(&params.config_id, &params.value)?;
+        let update = self
+            .conversation
+            .set_config_option(&params.config_id, &params.value)?;
         let options = update["configOptions"].clone();
         self.announce(update);
         Ok(json!({ "configOptions": options }))
@@ -294,15 +327,23 @@ impl Hold {
 
     fn announce(&self, update: Value) {
         let message = rpc::update(self.claim.session.as_str(), update);
-        self.outlet.push(Event::Update { turn: false, message });
+        self.outlet.push(Event::Update {
+            turn: false,
+            message,
+        });
     }
 
     /// The first answer to an open question counts; it is kept with the turn.
     fn answered(&self, message: &bytes::Bytes, turn: Option<&Turn>) {
-        let Ok(answer) = serde_json::from_slice::<Answer>(message) else { return };
+        let Ok(answer) = serde_json::from_slice::<Answer>(message) else {
+            return;
+        };
         let id: Arc<str> = answer.id.as_str().into();
         if turn.is_some_and(|turn| turn.answer(answer)) {
-            self.outlet.push(Event::Answer { id, message: message.clone() });
+            self.outlet.push(Event::Answer {
+                id,
+                message: message.clone(),
+            });
         }
     }
 }
@@ -314,7 +355,10 @@ struct Prompt<'a> {
 }
 
 fn json_update(kind: &str, content: &RawValue) -> Box<RawValue> {
-    let text = format!("{{\"sessionUpdate\":\"{kind}\",\"content\":{}}}", content.get());
+    let text = format!(
+        "{{\"sessionUpdate\":\"{kind}\",\"content\":{}}}",
+        content.get()
+    );
     RawValue::from_string(text).expect("made of valid JSON")
 }
 
@@ -324,6 +368,7 @@ fn extension_unknown(message: &[u8]) -> Failure {
         #[serde(borrow)]
         method: std::borrow::Cow<'a, str>,
     }
-    let method = serde_json::from_slice::<Envelope>(message).map(|envelope| envelope.method.into_owned());
+    let method =
+        serde_json::from_slice::<Envelope>(message).map(|envelope| envelope.method.into_owned());
     Failure::method_not_found(&method.unwrap_or_default())
 }

@@ -35,7 +35,10 @@ impl Journal {
                 Event::Update { turn: true, .. } => journal.said.push_back(Said::Update),
                 Event::Request { id, .. } => {
                     journal.said.push_back(Said::Request(id.clone()));
-                    asked.push(Unanswered { id: id.clone(), seq });
+                    asked.push(Unanswered {
+                        id: id.clone(),
+                        seq,
+                    });
                 }
                 Event::Answer { id, message } => {
                     journal.answers.insert(id.clone(), message.clone());

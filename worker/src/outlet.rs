@@ -59,7 +59,10 @@ impl Outlet {
             bytes: 0,
             acks: Vec::new(),
             next: claim.head + 1,
-            written: Snapshot { state: claim.state.clone(), ..Snapshot::default() },
+            written: Snapshot {
+                state: claim.state.clone(),
+                ..Snapshot::default()
+            },
             pending: Vec::new(),
             pending_changed: false,
             flushed_at: None,
@@ -130,7 +133,10 @@ impl Outlet {
         loop {
             let (empty, flushed_at) = {
                 let state = self.state();
-                (state.events.is_empty() && state.acks.is_empty(), state.flushed_at)
+                (
+                    state.events.is_empty() && state.acks.is_empty(),
+                    state.flushed_at,
+                )
             };
             if !empty {
                 if let Some(at) = flushed_at {
@@ -146,7 +152,9 @@ impl Outlet {
     /// unless commands wait; returns whether it was. Waits out an absent store: what an agent said
     /// is not dropped because Redis restarts.
     pub async fn flush(&self, now: Snapshot, release: bool) -> Result<bool, Lost> {
-        let Some(append) = self.take(now, release) else { return Ok(false) };
+        let Some(append) = self.take(now, release) else {
+            return Ok(false);
+        };
         let mut pause = Duration::from_millis(10);
         loop {
             match self.store.append(&append).await {

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use baton_session::event::{Event, Recipient};
 use baton_session::command::Queued;
+use baton_session::event::{Event, Recipient};
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
@@ -20,15 +20,27 @@ pub struct Failure {
 
 impl Failure {
     pub fn invalid_params(message: impl Into<String>) -> Self {
-        Self { code: -32602, message: message.into(), data: None }
+        Self {
+            code: -32602,
+            message: message.into(),
+            data: None,
+        }
     }
 
     pub fn method_not_found(method: &str) -> Self {
-        Self { code: -32601, message: format!("the agent knows no method {method:?}"), data: None }
+        Self {
+            code: -32601,
+            message: format!("the agent knows no method {method:?}"),
+            data: None,
+        }
     }
 
     pub fn internal(message: impl Into<String>) -> Self {
-        Self { code: -32603, message: message.into(), data: None }
+        Self {
+            code: -32603,
+            message: message.into(),
+            data: None,
+        }
     }
 }
 
@@ -55,12 +67,24 @@ struct SessionParams<'a, T> {
 }
 
 pub fn update(session: &str, update: impl Serialize) -> Bytes {
-    let params = SessionParams { session_id: session, update };
-    to_bytes(&Notification { jsonrpc: "2.0", method: "session/update", params })
+    let params = SessionParams {
+        session_id: session,
+        update,
+    };
+    to_bytes(&Notification {
+        jsonrpc: "2.0",
+        method: "session/update",
+        params,
+    })
 }
 
 pub fn request(id: &str, method: &str, params: impl Serialize) -> Bytes {
-    to_bytes(&Request { jsonrpc: "2.0", id, method, params })
+    to_bytes(&Request {
+        jsonrpc: "2.0",
+        id,
+        method,
+        params,
+    })
 }
 
 /// The answer to a command, addressed to whoever asked; `None` for a notification.
@@ -75,7 +99,11 @@ pub fn response(
         Err(failure) => format!("\"error\":{}", to_text(&failure)),
     };
     let message = format!("{{\"jsonrpc\":\"2.0\",\"id\":{request},{body}}}").into();
-    let to = Recipient { connection: asked.command.connection.clone(), request, via: asked.via };
+    let to = Recipient {
+        connection: asked.command.connection.clone(),
+        request,
+        via: asked.via,
+    };
     Some(Event::Response { to, turn, message })
 }
 
@@ -100,7 +128,9 @@ pub struct Answer {
 }
 
 fn to_bytes(value: &impl Serialize) -> Bytes {
-    serde_json::to_vec(value).expect("our own messages encode").into()
+    serde_json::to_vec(value)
+        .expect("our own messages encode")
+        .into()
 }
 
 fn to_text(value: &impl Serialize) -> String {

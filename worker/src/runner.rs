@@ -41,8 +41,12 @@ pub async fn run(
     let listener = store.listen(sink).await?;
     let card = agent.card();
     for partition in (0..store.partitions()).map(Partition) {
-        listener.subscribe(&Topic::Ready(partition, card.name.clone())).await?;
-        listener.subscribe(&Topic::Inbox(partition, config.id.clone())).await?;
+        listener
+            .subscribe(&Topic::Ready(partition, card.name.clone()))
+            .await?;
+        listener
+            .subscribe(&Topic::Inbox(partition, config.id.clone()))
+            .await?;
     }
     store.register(&card, &config.id).await?;
     let runner = Arc::new(Runner {
@@ -73,7 +77,10 @@ pub async fn run(
             }
         }
     }
-    tracing::info!(sessions = runner.held().len(), "stopping: handing sessions over");
+    tracing::info!(
+        sessions = runner.held().len(),
+        "stopping: handing sessions over"
+    );
     runner.tasks.close();
     runner.tasks.wait().await;
     Ok(())
@@ -115,13 +122,17 @@ impl Runner {
     fn on_signal(self: Arc<Self>, signal: Signal) {
         match signal {
             Signal::Ready(session) => {
-                let Ok(slot) = self.slots.clone().try_acquire_owned() else { return };
+                let Ok(slot) = self.slots.clone().try_acquire_owned() else {
+                    return;
+                };
                 let tasks = self.tasks.clone();
                 tasks.spawn(async move {
                     match self.store.claim(&session, &self.claimant()).await {
                         Ok(Some(claim)) => self.run_session(claim, slot).await,
                         Ok(None) => {}
-                        Err(error) => tracing::warn!(session.id = %session, %error, "could not claim"),
+                        Err(error) => {
+                            tracing::warn!(session.id = %session, %error, "could not claim")
+                        }
                     }
                 });
             }
@@ -131,7 +142,9 @@ impl Runner {
                 }
             }
             Signal::Lost => {
-                self.held().values().for_each(|held| held.inbox.notify_one());
+                self.held()
+                    .values()
+                    .for_each(|held| held.inbox.notify_one());
                 self.spawn_sweep();
             }
             _ => {}
@@ -152,12 +165,15 @@ impl Runner {
 
     async fn sweep(self: Arc<Self>, partition: Partition) -> store::Result<()> {
         while !self.stop.is_cancelled() {
-            let Ok(slot) = self.slots.clone().try_acquire_owned() else { return Ok(()) };
+            let Ok(slot) = self.slots.clone().try_acquire_owned() else {
+                return Ok(());
+            };
             let Some(claim) = self.store.claim_any(partition, &self.claimant()).await? else {
                 return Ok(());
             };
             let runner = self.clone();
-            self.tasks.spawn(async move { runner.run_session(claim, slot).await });
+            self.tasks
+                .spawn(async move { runner.run_session(claim, slot).await });
         }
         Ok(())
     }
@@ -165,10 +181,18 @@ impl Runner {
     async fn run_session(&self, claim: Claim, slot: OwnedSemaphorePermit) {
         let session = claim.session.clone();
         let (inbox, lost) = (Arc::new(Notify::new()), CancellationToken::new());
-        let held = Held { token: claim.token.clone(), inbox: inbox.clone(), lost: lost.clone() };
+        let held = Held {
+            token: claim.token.clone(),
+            inbox: inbox.clone(),
+            lost: lost.clone(),
+        };
         let token = held.token.clone();
         self.held().insert(session.clone(), held);
-        let reins = Reins { inbox, lost, stop: self.stop.clone() };
+        let reins = Reins {
+            inbox,
+            lost,
+            stop: self.stop.clone(),
+        };
         let outcome = hold::run(self.store.clone(), &*self.agent, claim, reins).await;
         let mut all = self.held();
         // A later claim of ours on the same session may have taken the place.
@@ -178,7 +202,9 @@ impl Runner {
         drop(all);
         match outcome {
             Ok(()) => {}
-            Err(Lost::Fenced) => tracing::warn!(session.id = %session, "fenced: another worker goes on"),
+            Err(Lost::Fenced) => {
+                tracing::warn!(session.id = %session, "fenced: another worker goes on")
+            }
             Err(error) => tracing::error!(session.id = %session, %error, "gave a session up"),
         }
         let was_full = self.slots.available_permits() == 0;
@@ -191,7 +217,11 @@ impl Runner {
 
 /// Renews all leases in one go; sessions that are lost stop at once.
 async fn renew(runner: Arc<Runner>) {
-    let claims: Vec<_> = runner.held().iter().map(|(id, held)| (id.clone(), held.token.clone())).collect();
+    let claims: Vec<_> = runner
+        .held()
+        .iter()
+        .map(|(id, held)| (id.clone(), held.token.clone()))
+        .collect();
     if claims.is_empty() {
         return;
     }

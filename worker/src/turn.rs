@@ -48,7 +48,14 @@ impl Turn {
     ) -> Self {
         outlet.restore_pending(unanswered.iter().map(|request| request.seq).collect());
         let waiting = unanswered.into_iter().map(|request| {
-            (request.id, Waiting { seq: request.seq, reply: None, early: None })
+            (
+                request.id,
+                Waiting {
+                    seq: request.seq,
+                    reply: None,
+                    early: None,
+                },
+            )
         });
         Self {
             session,
@@ -80,7 +87,10 @@ impl Turn {
         self.outlet.room().await;
         apply();
         let message = rpc::update(self.session.as_str(), update);
-        self.outlet.push(Event::Update { turn: true, message });
+        self.outlet.push(Event::Update {
+            turn: true,
+            message,
+        });
     }
 
     pub async fn update(&self, update: impl Serialize) {
@@ -89,20 +99,26 @@ impl Turn {
 
     /// Asks the controlling client. The question outlives this worker: whoever goes on with the
     /// turn gets the answer.
-    pub async fn request(&self, method: &str, params: impl Serialize) -> Result<Box<RawValue>, Failure> {
+    pub async fn request(
+        &self,
+        method: &str,
+        params: impl Serialize,
+    ) -> Result<Box<RawValue>, Failure> {
         let ordinal = self.requests.fetch_add(1, Ordering::Relaxed) + 1;
         // The id routes itself: it names the session, and is the same when the turn is run again.
         let id: Arc<str> = format!("{}:{}.{ordinal}", self.session, self.command).into();
         let answer = match self.ask(&id, method, params) {
             Asked::Answered(answer) => answer,
-            Asked::Waiting(reply) => {
-                reply.await.map_err(|_| Failure::internal("the turn ended before the answer came"))?
-            }
+            Asked::Waiting(reply) => reply
+                .await
+                .map_err(|_| Failure::internal("the turn ended before the answer came"))?,
         };
         match (answer.result, answer.error) {
             (_, Some(failure)) => Err(failure),
             (Some(result), None) => Ok(result),
-            (None, None) => Err(Failure::internal("the client answered with neither result nor error")),
+            (None, None) => Err(Failure::internal(
+                "the client answered with neither result nor error",
+            )),
         }
     }
 
@@ -124,8 +140,18 @@ impl Turn {
             Some(known) if asked_before => known.reply = Some(reply),
             _ => {
                 let message = rpc::request(id, method, params);
-                let seq = self.outlet.push(Event::Request { id: id.clone(), message });
-                waiting.insert(id.clone(), Waiting { seq, reply: Some(reply), early: None });
+                let seq = self.outlet.push(Event::Request {
+                    id: id.clone(),
+                    message,
+                });
+                waiting.insert(
+                    id.clone(),
+                    Waiting {
+                        seq,
+                        reply: Some(reply),
+                        early: None,
+                    },
+                );
             }
         }
         Asked::Waiting(answer)
@@ -134,7 +160,9 @@ impl Turn {
     /// Takes a client's answer. False if nobody asked, or it was answered before.
     pub(crate) fn answer(&self, answer: Answer) -> bool {
         let mut all = self.waiting();
-        let Some(waiting) = all.get_mut(answer.id.as_str()) else { return false };
+        let Some(waiting) = all.get_mut(answer.id.as_str()) else {
+            return false;
+        };
         self.outlet.settle(waiting.seq);
         match waiting.reply.take() {
             Some(reply) => {

@@ -13,7 +13,10 @@ use crate::app::App;
 use crate::edge;
 use crate::error::Reject;
 
-pub async fn delete(State(app): State<Arc<App>>, headers: HeaderMap) -> Result<impl IntoResponse, Reject> {
+pub async fn delete(
+    State(app): State<Arc<App>>,
+    headers: HeaderMap,
+) -> Result<impl IntoResponse, Reject> {
     let connection = edge::connection(&headers, &app.keys)?;
     let key = Idempotency::of(&connection.id, None, b"");
     app.store.post(&connection.id, Event::Closed, &key).await?;

@@ -23,15 +23,29 @@ pub struct Initialized {
 }
 
 /// `id` continues a connection that a WebSocket upgrade has opened.
-pub async fn initialize(app: &App, envelope: &Envelope<'_>, socket: Option<Socket>) -> store::Result<Initialized> {
+pub async fn initialize(
+    app: &App,
+    envelope: &Envelope<'_>,
+    socket: Option<Socket>,
+) -> store::Result<Initialized> {
     let params = serde_json::from_str::<Params>(envelope.params());
-    let client = params.as_ref().map(|params| capabilities(&params.client_capabilities)).unwrap_or_default();
+    let client = params
+        .as_ref()
+        .map(|params| capabilities(&params.client_capabilities))
+        .unwrap_or_default();
     let (id, resumable) = match socket {
         Some(socket) => (socket.id, socket.resumable),
-        None => (ConnectionId::mint(Partition::random(app.store.partitions())), false),
+        None => (
+            ConnectionId::mint(Partition::random(app.store.partitions())),
+            false,
+        ),
     };
-    let connection =
-        Connection { id, principal: ANONYMOUS.into(), protocol_version: PROTOCOL_VERSION, client };
+    let connection = Connection {
+        id,
+        principal: ANONYMOUS.into(),
+        protocol_version: PROTOCOL_VERSION,
+        client,
+    };
     let token = app.keys.sign_connection(&connection, CONNECTION_LIFETIME);
     let request = envelope.id().unwrap_or("null");
     let answer = match (params, result(app).await?) {
@@ -40,7 +54,10 @@ pub async fn initialize(app: &App, envelope: &Envelope<'_>, socket: Option<Socke
             rpc::error(request, rpc::INVALID_PARAMS, text)
         }
         (_, None) => {
-            let text = format!("no worker has registered the agent {:?} yet: start one with `baton worker`", app.config.agent);
+            let text = format!(
+                "no worker has registered the agent {:?} yet: start one with `baton worker`",
+                app.config.agent
+            );
             rpc::error(request, rpc::NO_AGENT, &text)
         }
         (Ok(_), Some(mut result)) => {
@@ -50,7 +67,11 @@ pub async fn initialize(app: &App, envelope: &Envelope<'_>, socket: Option<Socke
             rpc::result(request, result.to_string().as_bytes())
         }
     };
-    Ok(Initialized { connection, token, answer })
+    Ok(Initialized {
+        connection,
+        token,
+        answer,
+    })
 }
 
 /// What a WebSocket brings along.
@@ -69,12 +90,18 @@ struct Params {
 }
 
 fn capabilities(client: &v1::ClientCapabilities) -> ClientCapabilities {
-    let options = client.session.as_ref().and_then(|session| session.config_options.as_ref());
+    let options = client
+        .session
+        .as_ref()
+        .and_then(|session| session.config_options.as_ref());
     ClientCapabilities {
         read_file: client.fs.read_text_file,
         write_file: client.fs.write_text_file,
         terminal: client.terminal,
-        elicitation: client.elicitation.as_ref().is_some_and(|elicitation| elicitation.form.is_some()),
+        elicitation: client
+            .elicitation
+            .as_ref()
+            .is_some_and(|elicitation| elicitation.form.is_some()),
         boolean_options: options.is_some(),
     }
 }
@@ -82,7 +109,10 @@ fn capabilities(client: &v1::ClientCapabilities) -> ClientCapabilities {
 /// The agent's own answer, with what Baton adds to any agent.
 async fn result(app: &App) -> store::Result<Option<Value>> {
     let agents = app.store.agents().await?;
-    let card = agents.into_iter().map(|(card, _)| card).find(|card| card.name == app.config.agent);
+    let card = agents
+        .into_iter()
+        .map(|(card, _)| card)
+        .find(|card| card.name == app.config.agent);
     Ok(card.map(|card| {
         let mut result = card.initialize;
         result["protocolVersion"] = json!(PROTOCOL_VERSION);

@@ -32,7 +32,11 @@ pub async fn post(State(app): State<Arc<App>>, request: Request<Body>) -> Respon
         Ok(response) => response,
         Err(reject) => {
             let unavailable = matches!(reject, Reject::Store(_));
-            if unavailable { app.metrics.unavailable.inc() } else { app.metrics.refused.inc() };
+            if unavailable {
+                app.metrics.unavailable.inc()
+            } else {
+                app.metrics.refused.inc()
+            };
             reject.into_response()
         }
     }
@@ -63,7 +67,12 @@ async fn handle(app: &Arc<App>, request: Request<Body>) -> Result<Response<Body>
     if accepts.event_stream {
         return one_shot(app, &connection, message, &headers).await;
     }
-    let answered = Message { envelope: &envelope, bytes: &bytes, session_header: None, one_shot: false };
+    let answered = Message {
+        envelope: &envelope,
+        bytes: &bytes,
+        session_header: None,
+        one_shot: false,
+    };
     if let Outcome::Answer(answer) = dispatch(app, &connection, message).await? {
         dispatch::post_answer(app, &connection, &answered, answer).await?;
     }
@@ -71,7 +80,9 @@ async fn handle(app: &Arc<App>, request: Request<Body>) -> Result<Response<Body>
 }
 
 async fn read(headers: &HeaderMap, body: Body) -> Result<Bytes, Reject> {
-    let announced = headers.get(header::CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse().ok());
+    let announced = headers
+        .get(header::CONTENT_LENGTH)
+        .and_then(|length| length.to_str().ok()?.parse().ok());
     if announced.is_some_and(|length: usize| length > MAX_BODY) {
         return Err(Reject::TooLarge);
     }
@@ -91,7 +102,10 @@ async fn open_connection(app: &App, envelope: &Envelope<'_>) -> Result<Response<
     let opened = initialize(app, envelope, None).await?;
     let mut response = Response::new(Body::from(opened.answer));
     let headers = response.headers_mut();
-    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    headers.insert(
+        header::CONTENT_TYPE,
+        HeaderValue::from_static("application/json"),
+    );
     headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
     let token = HeaderValue::from_str(&opened.token).expect("a token is visible ASCII");
     headers.insert(edge::CONNECTION_ID, token);
@@ -127,7 +141,10 @@ async fn history(
     attachment: Attachment,
 ) -> Result<SessionFeed, Reject> {
     let wake = Arc::new(Notify::new());
-    let subscription = app.hub.subscribe(&LogId::Session(session.clone()), wake.clone()).await?;
+    let subscription = app
+        .hub
+        .subscribe(&LogId::Session(session.clone()), wake.clone())
+        .await?;
     let reader = Reader {
         session,
         connection: connection.id.clone(),

@@ -20,7 +20,10 @@ pub async fn readyz(State(app): State<Arc<App>>) -> impl IntoResponse {
     }
     match app.store.ping().await {
         Ok(()) => (StatusCode::OK, "ready\n".to_owned()),
-        Err(error) => (StatusCode::SERVICE_UNAVAILABLE, format!("waiting for the store: {error}\n")),
+        Err(error) => (
+            StatusCode::SERVICE_UNAVAILABLE,
+            format!("waiting for the store: {error}\n"),
+        ),
     }
 }
 

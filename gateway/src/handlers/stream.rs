@@ -36,13 +36,19 @@ pub async fn get(State(app): State<Arc<App>>, request: Request<Body>) -> Respons
 }
 
 fn wants_websocket(headers: &HeaderMap) -> bool {
-    let upgrade = headers.get(header::UPGRADE).and_then(|value| value.to_str().ok());
+    let upgrade = headers
+        .get(header::UPGRADE)
+        .and_then(|value| value.to_str().ok());
     upgrade.is_some_and(|value| value.eq_ignore_ascii_case("websocket"))
 }
 
 async fn upgrade(app: &Arc<App>, request: Request<Body>) -> Result<Response<Body>, Reject> {
     let asked = edge::single(request.headers(), &edge::RESUME)? == Some("1");
-    let resumable = asked || request.uri().query().is_some_and(|query| query.split('&').any(|part| part == "resume=1"));
+    let resumable = asked
+        || request
+            .uri()
+            .query()
+            .is_some_and(|query| query.split('&').any(|part| part == "resume=1"));
     let (mut parts, _) = request.into_parts();
     match WebSocketUpgrade::from_request_parts(&mut parts, &()).await {
         Ok(upgrade) => Ok(websocket::accept(app.clone(), upgrade, resumable)),
@@ -63,19 +69,40 @@ async fn open(app: &Arc<App>, headers: &HeaderMap) -> Result<Response<Body>, Rej
     }
 }
 
-async fn connection_stream(app: &Arc<App>, connection: Connection, cursor: Option<&str>) -> Result<Response<Body>, Reject> {
+async fn connection_stream(
+    app: &Arc<App>,
+    connection: Connection,
+    cursor: Option<&str>,
+) -> Result<Response<Body>, Reject> {
     let wake = Arc::new(Notify::new());
-    let outbox = app.hub.subscribe(&LogId::Outbox(connection.id.clone()), wake.clone()).await?;
-    let stream = StreamId { connection: connection.id.clone(), session: None };
+    let outbox = app
+        .hub
+        .subscribe(&LogId::Outbox(connection.id.clone()), wake.clone())
+        .await?;
+    let stream = StreamId {
+        connection: connection.id.clone(),
+        session: None,
+    };
     let holder = app.ledger.hold(stream.clone());
-    let opened = app.store.open_stream(&stream, &connection.principal, &holder.name).await?;
+    let opened = app
+        .store
+        .open_stream(&stream, &connection.principal, &holder.name)
+        .await?;
     let written = opened.and_then(|opened| opened.written);
     let cursor = match cursor {
         Some("0") => None,
         Some(cursor) => Some(cursor),
         None => written.as_deref(),
     };
-    let feed = ConnectionFeed::open(app.clone(), connection, holder.name.clone(), outbox, wake, cursor).await?;
+    let feed = ConnectionFeed::open(
+        app.clone(),
+        connection,
+        holder.name.clone(),
+        outbox,
+        wake,
+        cursor,
+    )
+    .await?;
     Ok(sse::respond(app.clone(), feed, Some(holder)))
 }
 
@@ -89,21 +116,36 @@ async fn session_stream(
         return unopened(app, &connection);
     };
     let wake = Arc::new(Notify::new());
-    let subscription = app.hub.subscribe(&LogId::Session(session.clone()), wake.clone()).await?;
-    let stream = StreamId { connection: connection.id.clone(), session: Some(session.clone()) };
+    let subscription = app
+        .hub
+        .subscribe(&LogId::Session(session.clone()), wake.clone())
+        .await?;
+    let stream = StreamId {
+        connection: connection.id.clone(),
+        session: Some(session.clone()),
+    };
     let holder = app.ledger.hold(stream.clone());
-    let opened = app.store.open_stream(&stream, &connection.principal, &holder.name).await?;
-    let Some((written, attachment)) = opened.and_then(|opened| Some((opened.written, opened.attachment?))) else {
+    let opened = app
+        .store
+        .open_stream(&stream, &connection.principal, &holder.name)
+        .await?;
+    let Some((written, attachment)) =
+        opened.and_then(|opened| Some((opened.written, opened.attachment?)))
+    else {
         drop(holder);
         return unopened(app, &connection);
     };
-    if attachment.route.joined().is_none() && app.ledger.session_streams(&connection.id) > MAX_UNOPENED {
+    if attachment.route.joined().is_none()
+        && app.ledger.session_streams(&connection.id) > MAX_UNOPENED
+    {
         return Err(Reject::TooManyStreams);
     }
     let from = match cursor {
         Some("0") => From::Joined,
         Some(cursor) => From::After(cursor.parse().unwrap_or(UNREADABLE)),
-        None => written.and_then(|cursor| cursor.parse().ok()).map_or(From::Joined, From::After),
+        None => written
+            .and_then(|cursor| cursor.parse().ok())
+            .map_or(From::Joined, From::After),
     };
     let reader = Reader {
         session,
@@ -126,7 +168,10 @@ const UNREADABLE: baton_session::cursor::Cursor = baton_session::cursor::Cursor 
 /// No such session, or not this principal's: the stream is open and stays silent, so that a client
 /// learns from the answer to its load what is wrong, and nobody learns which ids exist.
 fn unopened(app: &Arc<App>, connection: &Connection) -> Result<Response<Body>, Reject> {
-    let stream = StreamId { connection: connection.id.clone(), session: Some(nowhere()) };
+    let stream = StreamId {
+        connection: connection.id.clone(),
+        session: Some(nowhere()),
+    };
     let holder = app.ledger.hold(stream);
     if app.ledger.session_streams(&connection.id) > MAX_UNOPENED {
         return Err(Reject::TooManyStreams);

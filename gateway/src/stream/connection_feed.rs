@@ -67,10 +67,14 @@ impl ConnectionFeed {
             sessions: BTreeMap::new(),
             announced: false,
             ended: false,
-            start: Start { cursor: "0".into(), reset: None },
+            start: Start {
+                cursor: "0".into(),
+                reset: None,
+            },
         };
         if let Some(cursor) = cursor {
-            let honoured = match Position::parse(cursor).filter(|position| position.outbox <= head) {
+            let honoured = match Position::parse(cursor).filter(|position| position.outbox <= head)
+            {
                 Some(position) => feed.resume(position).await?,
                 None => false,
             };
@@ -85,7 +89,9 @@ impl ConnectionFeed {
     async fn resume(&mut self, position: Position) -> store::Result<bool> {
         self.read = position.outbox;
         for (watch, cursor) in position.sessions {
-            let Some(session) = self.watched_by(watch).await? else { return Ok(false) };
+            let Some(session) = self.watched_by(watch).await? else {
+                return Ok(false);
+            };
             if !self.watch(watch, session, From::After(cursor)).await? {
                 return Ok(false);
             }
@@ -96,7 +102,8 @@ impl ConnectionFeed {
     /// The client's cursor means nothing here: it gets a reset, and what comes from now on.
     async fn start_over(&mut self, head: u64) -> store::Result<()> {
         self.sessions.clear();
-        self.start.reset = Some("the cursor is not part of this connection's history: load your sessions again");
+        self.start.reset =
+            Some("the cursor is not part of this connection's history: load your sessions again");
         self.read = head;
         let log = LogId::Outbox(self.connection.id.clone());
         let mut from = 1;
@@ -106,10 +113,19 @@ impl ConnectionFeed {
             from = last.last() + 1;
             for (seq, event) in frames.iter().flat_map(|frame| frame.numbered()) {
                 if let Event::Watch { session, .. } = event {
-                    let head = self.app.store.heads(&[LogId::Session(session.clone())]).await?[0];
-                    let frames = self.app.store.read(&LogId::Session(session.clone()), head, 1).await?;
+                    let head = self
+                        .app
+                        .store
+                        .heads(&[LogId::Session(session.clone())])
+                        .await?[0];
+                    let frames = self
+                        .app
+                        .store
+                        .read(&LogId::Session(session.clone()), head, 1)
+                        .await?;
                     let nonce = frames.first().map(|frame| frame.nonce).unwrap_or_default();
-                    self.watch(seq, session.clone(), From::After(Cursor::live(head, nonce))).await?;
+                    self.watch(seq, session.clone(), From::After(Cursor::live(head, nonce)))
+                        .await?;
                 }
             }
         }
@@ -120,21 +136,31 @@ impl ConnectionFeed {
         let log = LogId::Outbox(self.connection.id.clone());
         let frames = self.app.store.read(&log, watch, 1).await?;
         let mut events = frames.iter().flat_map(|frame| frame.numbered());
-        Ok(events.find(|(seq, _)| *seq == watch).and_then(|(_, event)| match event {
-            Event::Watch { session, .. } => Some(session.clone()),
-            _ => None,
-        }))
+        Ok(events
+            .find(|(seq, _)| *seq == watch)
+            .and_then(|(_, event)| match event {
+                Event::Watch { session, .. } => Some(session.clone()),
+                _ => None,
+            }))
     }
 
     /// False if the session's part of the cursor could not be honoured.
     async fn watch(&mut self, watch: u64, session: SessionId, from: From) -> store::Result<bool> {
-        if self.sessions.values().any(|watched| *watched.feed.session() == session) {
+        if self
+            .sessions
+            .values()
+            .any(|watched| *watched.feed.session() == session)
+        {
             return Ok(true);
         }
         let log = LogId::Session(session.clone());
         let subscription = self.app.hub.subscribe(&log, self.wake.clone()).await?;
         let principal = &self.connection.principal;
-        let attachment = self.app.store.attachment(&session, &self.connection.id, principal).await?;
+        let attachment = self
+            .app
+            .store
+            .attachment(&session, &self.connection.id, principal)
+            .await?;
         // Deleted, or created after the watch was posted: it is announced before it exists.
         let attachment = attachment.unwrap_or_else(unborn);
         let reader = Reader {
@@ -144,15 +170,35 @@ impl ConnectionFeed {
             via: Via::Connection,
             holder: None,
         };
-        let feed = SessionFeed::open(&self.app, reader, subscription, self.wake.clone(), attachment, from).await?;
+        let feed = SessionFeed::open(
+            &self.app,
+            reader,
+            subscription,
+            self.wake.clone(),
+            attachment,
+            from,
+        )
+        .await?;
         let honoured = feed.start().reset.is_none();
-        self.sessions.insert(watch, Watched { feed, resting: false });
+        self.sessions.insert(
+            watch,
+            Watched {
+                feed,
+                resting: false,
+            },
+        );
         Ok(honoured)
     }
 
     fn position(&self) -> Position {
-        let sessions = self.sessions.iter().map(|(watch, watched)| (*watch, watched.feed.position()));
-        Position { outbox: self.read, sessions: sessions.collect() }
+        let sessions = self
+            .sessions
+            .iter()
+            .map(|(watch, watched)| (*watch, watched.feed.position()));
+        Position {
+            outbox: self.read,
+            sessions: sessions.collect(),
+        }
     }
 
     async fn read_outbox(&mut self, out: &mut Vec<Outgoing>) -> store::Result<()> {
@@ -177,10 +223,17 @@ impl ConnectionFeed {
                     Event::Message { message } => {
                         self.read = seq;
                         let cursor = self.position().to_string();
-                        out.push(Outgoing { cursor, message: message.clone() });
+                        out.push(Outgoing {
+                            cursor,
+                            message: message.clone(),
+                        });
                     }
                     Event::Watch { session, after } => {
-                        let from = if *after == 0 { From::Joined } else { self.after(session, *after).await? };
+                        let from = if *after == 0 {
+                            From::Joined
+                        } else {
+                            self.after(session, *after).await?
+                        };
                         self.watch(seq, session.clone(), from).await?;
                     }
                     Event::Closed => self.ended = true,
@@ -192,7 +245,11 @@ impl ConnectionFeed {
     }
 
     async fn after(&self, session: &SessionId, seq: u64) -> store::Result<From> {
-        let frames = self.app.store.read(&LogId::Session(session.clone()), seq, 1).await?;
+        let frames = self
+            .app
+            .store
+            .read(&LogId::Session(session.clone()), seq, 1)
+            .await?;
         let nonce = frames.first().map(|frame| frame.nonce).unwrap_or_default();
         Ok(From::After(Cursor::live(seq, nonce)))
     }
@@ -214,7 +271,10 @@ impl ConnectionFeed {
                 let mut position = self.position();
                 for (cursor, message) in collected {
                     position.sessions.insert(watch, cursor);
-                    out.push(Outgoing { cursor: position.to_string(), message });
+                    out.push(Outgoing {
+                        cursor: position.to_string(),
+                        message,
+                    });
                 }
             }
             outcome?;
@@ -258,7 +318,14 @@ impl Feed for ConnectionFeed {
 fn unborn() -> store::Attachment {
     let mut route = baton_session::route::Route::default();
     route.switch(1, Via::Connection);
-    store::Attachment { head: 0, route, controller: None, directive: None, view: Default::default(), pending: Vec::new() }
+    store::Attachment {
+        head: 0,
+        route,
+        controller: None,
+        directive: None,
+        view: Default::default(),
+        pending: Vec::new(),
+    }
 }
 
 struct Position {
@@ -274,13 +341,18 @@ impl Position {
             let (watch, cursor) = part.split_once(':')?;
             Some((watch.parse().ok()?, cursor.parse().ok()?))
         });
-        Some(Self { outbox, sessions: sessions.collect::<Option<_>>()? })
+        Some(Self {
+            outbox,
+            sessions: sessions.collect::<Option<_>>()?,
+        })
     }
 }
 
 impl std::fmt::Display for Position {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "{}", self.outbox)?;
-        self.sessions.iter().try_for_each(|(watch, cursor)| write!(f, "~{watch}:{cursor}"))
+        self.sessions
+            .iter()
+            .try_for_each(|(watch, cursor)| write!(f, "~{watch}:{cursor}"))
     }
 }

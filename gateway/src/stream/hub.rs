@@ -42,7 +42,12 @@ impl Hub {
         let (sink, signals) = mpsc::channel(SIGNAL_QUEUE);
         let listener = store.listen(sink).await?;
         let gates = std::array::from_fn(|_| AsyncMutex::new(()));
-        let hub = Arc::new(Self { store, listener, topics: Mutex::default(), gates });
+        let hub = Arc::new(Self {
+            store,
+            listener,
+            topics: Mutex::default(),
+            gates,
+        });
         tokio::spawn(hub.clone().relay(signals, stop.clone()));
         tokio::spawn(hub.clone().check_heads(stop));
         Ok(hub)
@@ -53,13 +58,25 @@ impl Hub {
     }
 
     /// Returns once the store has confirmed: everything written from now on reaches the topic.
-    pub async fn subscribe(self: &Arc<Self>, log: &LogId, wake: Arc<Notify>) -> store::Result<Subscription> {
+    pub async fn subscribe(
+        self: &Arc<Self>,
+        log: &LogId,
+        wake: Arc<Notify>,
+    ) -> store::Result<Subscription> {
         let subscription = {
             let mut topics = self.topics();
-            let topic = topics.entry(log.clone()).or_insert_with(|| Arc::new(Topic::new(log.clone()))).clone();
+            let topic = topics
+                .entry(log.clone())
+                .or_insert_with(|| Arc::new(Topic::new(log.clone())))
+                .clone();
             let (reader, notices) = (topic.add_reader(wake), topic.notice_count());
             // From here on the place is given back even if this future is dropped.
-            Subscription { topic, reader, notices, hub: self.clone() }
+            Subscription {
+                topic,
+                reader,
+                notices,
+                hub: self.clone(),
+            }
         };
         let topic = &subscription.topic;
         topic
@@ -89,10 +106,18 @@ impl Hub {
                 Some(Signal::Frame(log, frame)) => self.on(&log, |topic| topic.insert(frame)),
                 Some(Signal::Grown(log, seq)) => self.on(&log, |topic| topic.grow(seq)),
                 Some(Signal::Attached(session, connection)) => {
-                    self.on(&LogId::Session(session), |topic| topic.notify(Notice::Attached(connection)));
+                    self.on(&LogId::Session(session), |topic| {
+                        topic.notify(Notice::Attached(connection))
+                    });
                 }
-                Some(Signal::Taken { log, connection, holder }) => {
-                    self.on(&log, |topic| topic.notify(Notice::Taken { connection, holder }));
+                Some(Signal::Taken {
+                    log,
+                    connection,
+                    holder,
+                }) => {
+                    self.on(&log, |topic| {
+                        topic.notify(Notice::Taken { connection, holder })
+                    });
                 }
                 Some(Signal::Lost) => {
                     let topics: Vec<_> = self.topics().values().cloned().collect();
@@ -127,7 +152,10 @@ impl Hub {
         for batch in topics.chunks(HEAD_CHECK_BATCH) {
             let logs: Vec<_> = batch.iter().map(|topic| topic.log.clone()).collect();
             match self.store.heads(&logs).await {
-                Ok(heads) => batch.iter().zip(heads).for_each(|(topic, head)| topic.grow(head)),
+                Ok(heads) => batch
+                    .iter()
+                    .zip(heads)
+                    .for_each(|(topic, head)| topic.grow(head)),
                 Err(error) => {
                     tracing::warn!(%error, "could not compare streams with the store");
                     return;
@@ -152,7 +180,10 @@ impl Drop for Subscription {
             return;
         }
         let log = self.topic.log.clone();
-        if topics.get(&log).is_some_and(|known| Arc::ptr_eq(known, &self.topic)) {
+        if topics
+            .get(&log)
+            .is_some_and(|known| Arc::ptr_eq(known, &self.topic))
+        {
             topics.remove(&log);
             drop(topics);
             if let Ok(runtime) = tokio::runtime::Handle::try_current() {

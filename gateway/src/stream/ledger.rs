@@ -33,7 +33,11 @@ pub struct Holder {
 
 impl Ledger {
     pub fn start(store: Arc<dyn Store>, stop: CancellationToken) -> Arc<Self> {
-        let ledger = Arc::new(Self { store, entries: Mutex::default(), closing: TaskTracker::new() });
+        let ledger = Arc::new(Self {
+            store,
+            entries: Mutex::default(),
+            closing: TaskTracker::new(),
+        });
         tokio::spawn(ledger.clone().keep(stop));
         ledger
     }
@@ -44,15 +48,24 @@ impl Ledger {
 
     pub fn hold(self: &Arc<Self>, stream: StreamId) -> Holder {
         let name = random_text(12);
-        let entry = Entry { stream, written: None, touched: Instant::now() };
+        let entry = Entry {
+            stream,
+            written: None,
+            touched: Instant::now(),
+        };
         self.entries().insert(name.clone(), entry);
-        Holder { name, ledger: self.clone() }
+        Holder {
+            name,
+            ledger: self.clone(),
+        }
     }
 
     /// How many session streams of a connection are held here.
     pub fn session_streams(&self, connection: &baton_session::id::ConnectionId) -> usize {
         let entries = self.entries();
-        let of = entries.values().filter(|entry| entry.stream.connection == *connection);
+        let of = entries
+            .values()
+            .filter(|entry| entry.stream.connection == *connection);
         of.filter(|entry| entry.stream.session.is_some()).count()
     }
 
@@ -78,7 +91,11 @@ impl Ledger {
             if entry.written.is_some() || now - entry.touched > STREAM_TTL / 3 {
                 entry.touched = now;
                 let (stream, written) = (entry.stream.clone(), entry.written.take());
-                due.push(Touch { stream, holder: name.clone(), written });
+                due.push(Touch {
+                    stream,
+                    holder: name.clone(),
+                    written,
+                });
             }
         }
         due
@@ -101,10 +118,18 @@ impl Holder {
 
 impl Drop for Holder {
     fn drop(&mut self) {
-        let Some(entry) = self.ledger.entries().remove(&self.name) else { return };
-        let touch = Touch { stream: entry.stream, holder: self.name.clone(), written: entry.written };
+        let Some(entry) = self.ledger.entries().remove(&self.name) else {
+            return;
+        };
+        let touch = Touch {
+            stream: entry.stream,
+            holder: self.name.clone(),
+            written: entry.written,
+        };
         let store = self.ledger.store.clone();
-        let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
+        let Ok(runtime) = tokio::runtime::Handle::try_current() else {
+            return;
+        };
         self.ledger.closing.spawn_on(
             async move {
                 if let Err(error) = store.close_stream(&touch).await {

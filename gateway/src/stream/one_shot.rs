@@ -70,9 +70,12 @@ impl OneShotFeed {
                     self.begun |= begin.command == self.follow.command;
                     None
                 }
-                Event::Update { message, .. } | Event::Request { message, .. } => self.begun.then_some(message),
+                Event::Update { message, .. } | Event::Request { message, .. } => {
+                    self.begun.then_some(message)
+                }
                 Event::Response { to, message, .. } => {
-                    let ours = to.connection == self.follow.connection && to.request == self.follow.request;
+                    let ours = to.connection == self.follow.connection
+                        && to.request == self.follow.request;
                     self.ended = ours;
                     ours.then_some(message)
                 }
@@ -80,7 +83,10 @@ impl OneShotFeed {
             };
             if let Some(message) = message.filter(|_| seq > self.seen) {
                 let cursor = Cursor::live(seq, frame.nonce).to_string();
-                out.push(Outgoing { cursor, message: message.clone() });
+                out.push(Outgoing {
+                    cursor,
+                    message: message.clone(),
+                });
             }
         }
     }
@@ -88,7 +94,10 @@ impl OneShotFeed {
 
 impl Feed for OneShotFeed {
     fn start(&self) -> Start {
-        Start { cursor: Cursor::live(self.seen, Default::default()).to_string(), reset: None }
+        Start {
+            cursor: Cursor::live(self.seen, Default::default()).to_string(),
+            reset: None,
+        }
     }
 
     async fn gather(&mut self, out: &mut Vec<Outgoing>) -> store::Result<bool> {
@@ -122,18 +131,29 @@ pub struct Known {
 
 impl Known {
     pub fn new(message: bytes::Bytes) -> Self {
-        Self { message: Some(message), wake: Arc::new(Notify::new()) }
+        Self {
+            message: Some(message),
+            wake: Arc::new(Notify::new()),
+        }
     }
 }
 
 impl Feed for Known {
     fn start(&self) -> Start {
-        Start { cursor: "0".into(), reset: None }
+        Start {
+            cursor: "0".into(),
+            reset: None,
+        }
     }
 
     async fn gather(&mut self, out: &mut Vec<Outgoing>) -> store::Result<bool> {
-        let Some(message) = self.message.take() else { return Ok(false) };
-        out.push(Outgoing { cursor: "0".into(), message });
+        let Some(message) = self.message.take() else {
+            return Ok(false);
+        };
+        out.push(Outgoing {
+            cursor: "0".into(),
+            message,
+        });
         Ok(true)
     }
 
@@ -150,7 +170,10 @@ pub struct Silence {
 
 impl Feed for Silence {
     fn start(&self) -> Start {
-        Start { cursor: "0".into(), reset: None }
+        Start {
+            cursor: "0".into(),
+            reset: None,
+        }
     }
 
     async fn gather(&mut self, _: &mut Vec<Outgoing>) -> store::Result<bool> {

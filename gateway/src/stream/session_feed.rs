@@ -98,19 +98,29 @@ impl SessionFeed {
             position: Cursor::default(),
             notices_seen,
             ended: false,
-            start: Start { cursor: String::new(), reset: None },
+            start: Start {
+                cursor: String::new(),
+                reset: None,
+            },
         };
         let reset = match from {
             From::After(cursor) => feed.resume(cursor).await?,
             From::Joined => {
                 let head = feed.attachment.head;
                 let joined = feed.attachment.route.joined().unwrap_or(head + 1);
-                let next = feed.attachment.route.next_by(feed.via, joined).unwrap_or(head + 1);
+                let next = feed
+                    .attachment
+                    .route
+                    .next_by(feed.via, joined)
+                    .unwrap_or(head + 1);
                 feed.go_to(next).await?;
                 None
             }
         };
-        feed.start = Start { cursor: feed.position.to_string(), reset };
+        feed.start = Start {
+            cursor: feed.position.to_string(),
+            reset,
+        };
         Ok(feed)
     }
 
@@ -119,13 +129,15 @@ impl SessionFeed {
         let head = self.attachment.head;
         let directive = self.attachment.directive.clone();
         let latest = directive.as_ref().map_or(0, |directive| directive.number);
-        let known = cursor.seq <= head && (cursor.seq == 0 || self.nonce_of(cursor.seq).await? == Some(cursor.nonce));
+        let known = cursor.seq <= head
+            && (cursor.seq == 0 || self.nonce_of(cursor.seq).await? == Some(cursor.nonce));
         let replaying_other = matches!(cursor.phase, Phase::Replaying(number) if number != latest);
         if !known || replaying_other {
             self.answered = latest;
             self.go_to(head + 1).await?;
             let gone = "the cursor is not part of this session's history: load the session again";
-            let superseded = "the load that was being replayed was superseded: load the session again";
+            let superseded =
+                "the load that was being replayed was superseded: load the session again";
             return Ok(Some(if known { superseded } else { gone }));
         }
         self.position = cursor;
@@ -145,7 +157,11 @@ impl SessionFeed {
 
     async fn go_to(&mut self, next: u64) -> store::Result<()> {
         self.next = next;
-        let nonce = if next > 1 { self.nonce_of(next - 1).await? } else { None };
+        let nonce = if next > 1 {
+            self.nonce_of(next - 1).await?
+        } else {
+            None
+        };
         self.position = Cursor::live(next - 1, nonce.unwrap_or_default());
         Ok(())
     }
@@ -197,10 +213,17 @@ impl SessionFeed {
 
     /// False if another holder took this stream over.
     fn heed_notices(&mut self) -> bool {
-        for notice in self.subscription.topic.notices_since(&mut self.notices_seen) {
+        for notice in self
+            .subscription
+            .topic
+            .notices_since(&mut self.notices_seen)
+        {
             match notice {
-                Notice::Taken { connection, .. } if connection != self.connection || self.holder.is_none() => {}
-                Notice::Taken { holder, .. } if self.holder.as_ref() == Some(&holder) => self.announced = true,
+                Notice::Taken { connection, .. }
+                    if connection != self.connection || self.holder.is_none() => {}
+                Notice::Taken { holder, .. } if self.holder.as_ref() == Some(&holder) => {
+                    self.announced = true
+                }
                 Notice::Taken { .. } if self.announced => return false,
                 Notice::Taken { .. } => {}
                 Notice::Attached(_) | Notice::Resync => self.stale = true,
@@ -210,7 +233,10 @@ impl SessionFeed {
     }
 
     async fn refresh(&mut self) -> store::Result<()> {
-        let read = self.store.attachment(&self.session, &self.connection, &self.principal).await?;
+        let read = self
+            .store
+            .attachment(&self.session, &self.connection, &self.principal)
+            .await?;
         if let Some(attachment) = read {
             self.subscription.topic.grow(attachment.head);
             self.attachment = attachment;
@@ -252,15 +278,27 @@ impl SessionFeed {
         Ok(())
     }
 
-    async fn replay(&mut self, directive: &Directive, from: u64, out: &mut Vec<(Cursor, Bytes)>) -> store::Result<()> {
+    async fn replay(
+        &mut self,
+        directive: &Directive,
+        from: u64,
+        out: &mut Vec<(Cursor, Bytes)>,
+    ) -> store::Result<()> {
         let frames = self.store.read(&self.log(), from, PAGE).await?;
         if frames.is_empty() {
             self.replayed = Some(directive.upto);
         }
         for frame in &frames {
-            for (seq, event) in frame.numbered().filter(|(seq, _)| (from..=directive.upto).contains(seq)) {
+            for (seq, event) in frame
+                .numbered()
+                .filter(|(seq, _)| (from..=directive.upto).contains(seq))
+            {
                 self.replayed = Some(seq);
-                self.position = Cursor { seq, nonce: frame.nonce, phase: Phase::Replaying(directive.number) };
+                self.position = Cursor {
+                    seq,
+                    nonce: frame.nonce,
+                    phase: Phase::Replaying(directive.number),
+                };
                 if let Event::Update { message, .. } | Event::Echo { message, .. } = event {
                     out.push((self.position, message.clone()));
                 }
@@ -269,13 +307,32 @@ impl SessionFeed {
         Ok(())
     }
 
-    async fn answer(&mut self, directive: &Directive, out: &mut Vec<(Cursor, Bytes)>) -> store::Result<()> {
-        let nonce = if directive.upto > 0 { self.nonce_of(directive.upto).await? } else { None };
+    async fn answer(
+        &mut self,
+        directive: &Directive,
+        out: &mut Vec<(Cursor, Bytes)>,
+    ) -> store::Result<()> {
+        let nonce = if directive.upto > 0 {
+            self.nonce_of(directive.upto).await?
+        } else {
+            None
+        };
         let asked_again = self.unanswered(directive.upto).await?;
         let phase = Phase::Answered(directive.number);
-        self.position = Cursor { seq: directive.upto, nonce: nonce.unwrap_or_default(), phase };
-        out.push((self.position, rpc::result(&directive.request, &self.attachment.view)));
-        out.extend(asked_again.into_iter().map(|message| (self.position, message)));
+        self.position = Cursor {
+            seq: directive.upto,
+            nonce: nonce.unwrap_or_default(),
+            phase,
+        };
+        out.push((
+            self.position,
+            rpc::result(&directive.request, &self.attachment.view),
+        ));
+        out.extend(
+            asked_again
+                .into_iter()
+                .map(|message| (self.position, message)),
+        );
         self.answered = directive.number;
         self.replayed = None;
         self.next = self.next.max(directive.upto + 1);
@@ -292,7 +349,9 @@ impl SessionFeed {
         for seq in self.attachment.pending.iter().filter(|seq| **seq <= upto) {
             let frames = self.store.read(&self.log(), *seq, 1).await?;
             let mut events = frames.iter().flat_map(|frame| frame.numbered());
-            if let Some((_, Event::Request { message, .. })) = events.find(|(number, _)| number == seq) {
+            if let Some((_, Event::Request { message, .. })) =
+                events.find(|(number, _)| number == seq)
+            {
                 messages.push(message.clone());
             }
         }
@@ -301,7 +360,9 @@ impl SessionFeed {
 
     fn deliver(&mut self, frame: &Frame, out: &mut Vec<(Cursor, Bytes)>) {
         // A resume is answered between two events, see `follow_directive`.
-        let upto = self.directive().map_or(u64::MAX, |directive| directive.upto);
+        let upto = self
+            .directive()
+            .map_or(u64::MAX, |directive| directive.upto);
         for (seq, event) in frame.numbered() {
             if seq != self.next || seq > upto {
                 continue;
@@ -349,7 +410,12 @@ impl SessionFeed {
     pub fn rest(&mut self) -> bool {
         let elsewhere = self.attachment.route.at(self.next) == Some(Via::Session);
         let idle = self.directive().is_none() && !self.stale;
-        elsewhere && idle && self.subscription.topic.mute(self.subscription.reader, &self.connection, self.next)
+        elsewhere
+            && idle
+            && self
+                .subscription
+                .topic
+                .mute(self.subscription.reader, &self.connection, self.next)
     }
 
     /// False while it rests and nothing concerns it.
@@ -381,7 +447,10 @@ impl Feed for SessionFeed {
     async fn gather(&mut self, out: &mut Vec<Outgoing>) -> store::Result<bool> {
         let mut collected = Vec::new();
         let outcome = self.collect(&mut collected).await;
-        let outgoing = |(cursor, message): (Cursor, Bytes)| Outgoing { cursor: cursor.to_string(), message };
+        let outgoing = |(cursor, message): (Cursor, Bytes)| Outgoing {
+            cursor: cursor.to_string(),
+            message,
+        };
         out.extend(collected.into_iter().map(outgoing));
         outcome
     }

@@ -29,14 +29,23 @@ struct Writer<F> {
 
 pub fn respond(app: Arc<App>, feed: impl Feed, holder: Option<Holder>) -> Response<Body> {
     let open = app.metrics.stream_guard();
-    let writer = Writer { app, feed, holder, opened: false, _open: open };
+    let writer = Writer {
+        app,
+        feed,
+        holder,
+        opened: false,
+        _open: open,
+    };
     let body = stream::unfold(writer, |mut writer| async move {
         let chunk = writer.next().await?;
         Some((Ok::<_, std::convert::Infallible>(chunk), writer))
     });
     let mut response = Response::new(Body::from_stream(body));
     let headers = response.headers_mut();
-    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
+    headers.insert(
+        header::CONTENT_TYPE,
+        HeaderValue::from_static("text/event-stream"),
+    );
     headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-cache"));
     headers.insert("x-accel-buffering", HeaderValue::from_static("no"));
     response
@@ -85,7 +94,10 @@ impl<F: Feed> Writer<F> {
 }
 
 fn format(batch: &[Outgoing]) -> Bytes {
-    let size = batch.iter().map(|outgoing| outgoing.cursor.len() + outgoing.message.len() + 16).sum();
+    let size = batch
+        .iter()
+        .map(|outgoing| outgoing.cursor.len() + outgoing.message.len() + 16)
+        .sum();
     let mut text = Vec::with_capacity(size);
     for Outgoing { cursor, message } in batch {
         text.extend_from_slice(b"id: ");
@@ -100,7 +112,13 @@ fn format(batch: &[Outgoing]) -> Bytes {
 /// A client's own line breaks (between tokens of its JSON) would end the event early.
 fn one_line(message: &[u8], out: &mut Vec<u8>) {
     if message.iter().any(|byte| matches!(byte, b'\n' | b'\r')) {
-        out.extend(message.iter().map(|byte| if matches!(byte, b'\n' | b'\r') { b' ' } else { *byte }));
+        out.extend(message.iter().map(|byte| {
+            if matches!(byte, b'\n' | b'\r') {
+                b' '
+            } else {
+                *byte
+            }
+        }));
     } else {
         out.extend_from_slice(message);
     }

@@ -45,7 +45,10 @@ struct Reader {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Notice {
     Attached(ConnectionId),
-    Taken { connection: ConnectionId, holder: String },
+    Taken {
+        connection: ConnectionId,
+        holder: String,
+    },
     /// Signals were lost; anything may have happened.
     Resync,
 }
@@ -60,7 +63,11 @@ pub enum Look {
 
 impl Topic {
     pub fn new(log: LogId) -> Self {
-        Self { log, confirmed: OnceCell::new(), state: Mutex::default() }
+        Self {
+            log,
+            confirmed: OnceCell::new(),
+            state: Mutex::default(),
+        }
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -71,7 +78,12 @@ impl Topic {
         let mut state = self.state();
         state.next_reader += 1;
         let number = state.next_reader;
-        state.readers.push(Reader { number, wake, muted_for: None, resume_at: None });
+        state.readers.push(Reader {
+            number,
+            wake,
+            muted_for: None,
+            resume_at: None,
+        });
         number
     }
 
@@ -88,14 +100,23 @@ impl Topic {
 
     pub fn insert(&self, frame: Arc<Frame>) {
         let mut state = self.state();
-        if frame.last() <= state.grown_to && state.frames.back().is_none_or(|last| last.last() >= frame.last()) {
+        if frame.last() <= state.grown_to
+            && state
+                .frames
+                .back()
+                .is_none_or(|last| last.last() >= frame.last())
+        {
             return;
         }
         // After a hole, what is kept starts anew; readers fill the hole from the store.
         if frame.first > state.grown_to + 1 {
             state.unmute_all();
         }
-        if state.frames.back().is_some_and(|last| last.last() + 1 != frame.first) {
+        if state
+            .frames
+            .back()
+            .is_some_and(|last| last.last() + 1 != frame.first)
+        {
             state.frames.clear();
             state.events = 0;
         }
@@ -103,7 +124,8 @@ impl Topic {
         state.events += frame.events.len();
         state.wake_readers(|reader| reader.is_concerned_by(&frame));
         state.frames.push_back(frame);
-        while state.frames.len() > MAX_FRAMES || state.events > MAX_EVENTS && state.frames.len() > 1 {
+        while state.frames.len() > MAX_FRAMES || state.events > MAX_EVENTS && state.frames.len() > 1
+        {
             let oldest = state.frames.pop_front().expect("just counted");
             state.events -= oldest.events.len();
         }
@@ -139,10 +161,20 @@ impl Topic {
         if *seen == state.notices {
             return Vec::new();
         }
-        let forgotten = state.notices_for.front().is_some_and(|(first, _)| *first > *seen + 1);
-        let since = state.notices_for.iter().filter(|(number, _)| *number > *seen);
+        let forgotten = state
+            .notices_for
+            .front()
+            .is_some_and(|(first, _)| *first > *seen + 1);
+        let since = state
+            .notices_for
+            .iter()
+            .filter(|(number, _)| *number > *seen);
         let notices = since.map(|(_, notice)| notice.clone());
-        let notices = if forgotten { vec![Notice::Resync] } else { notices.collect() };
+        let notices = if forgotten {
+            vec![Notice::Resync]
+        } else {
+            notices.collect()
+        };
         *seen = state.notices;
         notices
     }
@@ -158,7 +190,9 @@ impl Topic {
         }
         let start = state.frames.partition_point(|frame| frame.last() < next);
         match state.frames.get(start) {
-            Some(frame) if frame.first <= next => Look::Frames(state.frames.range(start..).cloned().collect()),
+            Some(frame) if frame.first <= next => {
+                Look::Frames(state.frames.range(start..).cloned().collect())
+            }
             _ => Look::InStore,
         }
     }
@@ -170,7 +204,11 @@ impl Topic {
         if next <= state.grown_to {
             return false;
         }
-        if let Some(reader) = state.readers.iter_mut().find(|known| known.number == reader) {
+        if let Some(reader) = state
+            .readers
+            .iter_mut()
+            .find(|known| known.number == reader)
+        {
             reader.muted_for = Some(connection.clone());
             reader.resume_at = None;
         }
@@ -182,7 +220,11 @@ impl Topic {
     pub fn muted(&self, reader: u64) -> Muted {
         let mut state = self.state();
         let last = state.frames.back().map(|frame| (frame.last(), frame.nonce));
-        let Some(reader) = state.readers.iter_mut().find(|known| known.number == reader) else {
+        let Some(reader) = state
+            .readers
+            .iter_mut()
+            .find(|known| known.number == reader)
+        else {
             return Muted::Unsure;
         };
         match (&reader.muted_for, reader.resume_at.take()) {
@@ -223,7 +265,9 @@ impl State {
 
 impl Reader {
     fn is_concerned_by(&mut self, frame: &Frame) -> bool {
-        let Some(connection) = &self.muted_for else { return true };
+        let Some(connection) = &self.muted_for else {
+            return true;
+        };
         if self.resume_at.is_some() {
             return true;
         }
@@ -232,7 +276,10 @@ impl Reader {
             Event::Response { to, .. } => to.connection == *connection && to.via == Via::Connection,
             _ => false,
         };
-        self.resume_at = frame.numbered().find(|(_, event)| addressed(event)).map(|(seq, _)| seq);
+        self.resume_at = frame
+            .numbered()
+            .find(|(_, event)| addressed(event))
+            .map(|(seq, _)| seq);
         self.resume_at.is_some()
     }
 }

@@ -2,6 +2,7 @@
 //! gets a cursor with every message and may come back with it after a cut.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use axum::body::Body;
 use axum::extract::ws::{CloseFrame, Message as Frame, Utf8Bytes, WebSocket, WebSocketUpgrade};
@@ -15,7 +16,7 @@ use futures_util::stream::{SplitSink, SplitStream};
 use futures_util::{SinkExt as _, StreamExt as _};
 use serde::Deserialize;
 use tokio::sync::Notify;
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout};
 use tokio_util::sync::CancellationToken;
 
 use super::connection_feed::ConnectionFeed;
@@ -32,11 +33,16 @@ const PROTOCOL_ERROR: u16 = 1002;
 const TRY_AGAIN: u16 = 1013;
 const GOING_AWAY: u16 = 1001;
 const UNKNOWN_CONNECTION: u16 = 4001;
+const FAREWELL: Duration = Duration::from_secs(1);
 
 pub fn accept(app: Arc<App>, upgrade: WebSocketUpgrade, resumable: bool) -> Response<Body> {
     let id = ConnectionId::mint(Partition::random(app.store.partitions()));
-    let connection =
-        Connection { id: id.clone(), principal: ANONYMOUS.into(), protocol_version: 1, client: Default::default() };
+    let connection = Connection {
+        id: id.clone(),
+        principal: ANONYMOUS.into(),
+        protocol_version: 1,
+        client: Default::default(),
+    };
     let token = app.keys.sign_connection(&connection, CONNECTION_LIFETIME);
     let mut response = upgrade
         .max_message_size(MAX_BODY)
@@ -59,14 +65,23 @@ async fn talk(app: Arc<App>, mut socket: WebSocket, id: ConnectionId, resumable:
     };
     let (mut sink, stream) = socket.split();
     let ended = CancellationToken::new();
-    let reader = tokio::spawn(read(app.clone(), stream, opened.connection.clone(), ended.clone()));
+    let reader = tokio::spawn(read(
+        app.clone(),
+        stream,
+        opened.connection.clone(),
+        ended.clone(),
+    ));
     let farewell = write(&app, &mut sink, opened, resumable, ended.clone()).await;
     if let Some((code, reason)) = farewell {
         let reason = Utf8Bytes::from_static(reason);
-        let _ = sink.send(Frame::Close(Some(CloseFrame { code, reason }))).await;
+        let _ = sink
+            .send(Frame::Close(Some(CloseFrame { code, reason })))
+            .await;
     }
     ended.cancel();
     let _ = reader.await;
+    // Also sends our half of a close that the client began.
+    let _ = timeout(FAREWELL, sink.close()).await;
 }
 
 type Refusal = (u16, &'static str);
@@ -90,28 +105,46 @@ struct Resume {
 }
 
 /// The first frame: `initialize`, or the cursor of an earlier socket. `None` if the client left.
-async fn open(app: &App, socket: &mut WebSocket, id: ConnectionId, resumable: bool) -> Result<Option<Opened>, Refusal> {
+async fn open(
+    app: &App,
+    socket: &mut WebSocket,
+    id: ConnectionId,
+    resumable: bool,
+) -> Result<Option<Opened>, Refusal> {
     loop {
-        let Some(Ok(frame)) = socket.recv().await else { return Ok(None) };
+        let Some(Ok(frame)) = socket.recv().await else {
+            return Ok(None);
+        };
         let Frame::Text(text) = frame else { continue };
         if resumable && let Ok(ResumeFrame { resume }) = serde_json::from_str(&text) {
             let connection = edge::verify(&resume.connection, &app.keys)
                 .map_err(|_| (UNKNOWN_CONNECTION, "no such connection: send initialize"))?;
-            return Ok(Some(Opened { connection, cursor: resume.cursor, answer: None }));
+            return Ok(Some(Opened {
+                connection,
+                cursor: resume.cursor,
+                answer: None,
+            }));
         }
-        let envelope = dispatch::parse(text.as_bytes()).map_err(|_| (PROTOCOL_ERROR, "not a JSON-RPC message"))?;
+        let envelope = dispatch::parse(text.as_bytes())
+            .map_err(|_| (PROTOCOL_ERROR, "not a JSON-RPC message"))?;
         if envelope.method.as_deref() != Some("initialize") {
             return Err((PROTOCOL_ERROR, "the first message must be initialize"));
         }
         let opened = initialize(app, &envelope, Some(Socket { id, resumable })).await;
         let opened = opened.map_err(|_| (TRY_AGAIN, "the session store cannot be reached"))?;
-        return Ok(Some(Opened { connection: opened.connection, cursor: Some("0".into()), answer: Some(opened.answer) }));
+        return Ok(Some(Opened {
+            connection: opened.connection,
+            cursor: Some("0".into()),
+            answer: Some(opened.answer),
+        }));
     }
 }
 
 async fn close(socket: &mut WebSocket, (code, reason): Refusal) {
     let reason = Utf8Bytes::from_static(reason);
-    let _ = socket.send(Frame::Close(Some(CloseFrame { code, reason }))).await;
+    let _ = socket
+        .send(Frame::Close(Some(CloseFrame { code, reason })))
+        .await;
 }
 
 /// Writes the feed until it or the client ends. Returns how to say goodbye, if there is a need to.
@@ -124,18 +157,40 @@ async fn write(
 ) -> Option<Refusal> {
     let unavailable = Some((TRY_AGAIN, "the session store cannot be reached"));
     let wake = Arc::new(Notify::new());
-    let stream = StreamId { connection: opened.connection.id.clone(), session: None };
-    let Ok(outbox) = app.hub.subscribe(&LogId::Outbox(opened.connection.id.clone()), wake.clone()).await else {
+    let stream = StreamId {
+        connection: opened.connection.id.clone(),
+        session: None,
+    };
+    let Ok(outbox) = app
+        .hub
+        .subscribe(&LogId::Outbox(opened.connection.id.clone()), wake.clone())
+        .await
+    else {
         return unavailable;
     };
     let holder = app.ledger.hold(stream.clone());
-    let Ok(registered) = app.store.open_stream(&stream, &opened.connection.principal, &holder.name).await else {
+    let Ok(registered) = app
+        .store
+        .open_stream(&stream, &opened.connection.principal, &holder.name)
+        .await
+    else {
         return unavailable;
     };
-    let cursor = opened.cursor.or_else(|| registered.and_then(|opened| opened.written));
+    let cursor = opened
+        .cursor
+        .or_else(|| registered.and_then(|opened| opened.written));
     let cursor = cursor.filter(|cursor| cursor != "0");
-    let feed = ConnectionFeed::open(app.clone(), opened.connection, holder.name.clone(), outbox, wake, cursor.as_deref());
-    let Ok(mut feed) = feed.await else { return unavailable };
+    let feed = ConnectionFeed::open(
+        app.clone(),
+        opened.connection,
+        holder.name.clone(),
+        outbox,
+        wake,
+        cursor.as_deref(),
+    );
+    let Ok(mut feed) = feed.await else {
+        return unavailable;
+    };
     let start = feed.start();
     if let Some(reason) = start.reset {
         app.metrics.resets.inc();
@@ -143,7 +198,10 @@ async fn write(
         sink.send(Frame::Text(text.into())).await.ok()?;
     }
     if let Some(answer) = opened.answer {
-        let answer = Outgoing { cursor: start.cursor, message: answer };
+        let answer = Outgoing {
+            cursor: start.cursor,
+            message: answer,
+        };
         sink.send(frame(answer, resumable)).await.ok()?;
     }
     loop {
@@ -181,7 +239,12 @@ fn frame(outgoing: Outgoing, resumable: bool) -> Frame {
     }
 }
 
-async fn read(app: Arc<App>, mut stream: SplitStream<WebSocket>, connection: Connection, ended: CancellationToken) {
+async fn read(
+    app: Arc<App>,
+    mut stream: SplitStream<WebSocket>,
+    connection: Connection,
+    ended: CancellationToken,
+) {
     let _ended = ended.clone().drop_guard();
     loop {
         let frame = tokio::select! {
@@ -208,20 +271,32 @@ async fn receive(app: &App, connection: &Connection, bytes: &Bytes) -> Result<()
         Ok(envelope) => envelope,
         Err(reject) => return refuse(app, connection, bytes, reject).await,
     };
-    let message = || Message { envelope: &envelope, bytes, session_header: None, one_shot: false };
+    let message = || Message {
+        envelope: &envelope,
+        bytes,
+        session_header: None,
+        one_shot: false,
+    };
     if let Outcome::Answer(answer) = dispatch(app, connection, message()).await? {
         dispatch::post_answer(app, connection, &message(), answer).await?;
     }
     Ok(())
 }
 
-async fn refuse(app: &App, connection: &Connection, bytes: &Bytes, reject: Reject) -> Result<(), Reject> {
+async fn refuse(
+    app: &App,
+    connection: &Connection,
+    bytes: &Bytes,
+    reject: Reject,
+) -> Result<(), Reject> {
     let (code, text) = match &reject {
         Reject::NotJson(why) => (rpc::PARSE_ERROR, format!("not JSON: {why}")),
         Reject::NotAMessage(why) => (rpc::INVALID_REQUEST, (*why).to_owned()),
         _ => return Err(reject),
     };
-    let event = baton_session::event::Event::Message { message: rpc::error("null", code, &text) };
+    let event = baton_session::event::Event::Message {
+        message: rpc::error("null", code, &text),
+    };
     let key = baton_session::command::Idempotency::of(&connection.id, None, bytes);
     app.store.post(&connection.id, event, &key).await?;
     Ok(())

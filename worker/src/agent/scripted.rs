@@ -39,10 +39,13 @@ impl Agent for Scripted {
     fn open(&self, session: &Opening) -> Result<Arc<dyn Conversation>, Failure> {
         let memory = match &session.state {
             state if state.is_empty() => Memory::default(),
-            state => serde_json::from_slice(state)
-                .map_err(|e| Failure::internal(format!("the session's state cannot be read: {e}")))?,
+            state => serde_json::from_slice(state).map_err(|e| {
+                Failure::internal(format!("the session's state cannot be read: {e}"))
+            })?,
         };
-        Ok(Arc::new(Talk { memory: Mutex::new(memory) }))
+        Ok(Arc::new(Talk {
+            memory: Mutex::new(memory),
+        }))
     }
 }
 
@@ -93,7 +96,9 @@ impl Conversation for Talk {
         let memory = self.memory();
         let bytes = |value: &Value| value.to_string().into();
         Snapshot {
-            state: serde_json::to_vec(&*memory).expect("plain data encodes").into(),
+            state: serde_json::to_vec(&*memory)
+                .expect("plain data encodes")
+                .into(),
             view: bytes(&memory.options.view()),
             title: memory.title.clone(),
         }
@@ -101,7 +106,12 @@ impl Conversation for Talk {
 }
 
 impl Talk {
-    async fn play(&self, turn: &Turn, ordinal: u64, script: &[Directive]) -> Result<StopReason, Failure> {
+    async fn play(
+        &self,
+        turn: &Turn,
+        ordinal: u64,
+        script: &[Directive],
+    ) -> Result<StopReason, Failure> {
         for directive in script {
             if let Some(reason) = self.perform(turn, ordinal, directive).await? {
                 return Ok(reason);

@@ -8,7 +8,11 @@ use crate::agent::Failure;
 
 #[derive(Debug, PartialEq)]
 pub(super) enum Directive {
-    Count { chunks: u64, delay: Duration, size: usize },
+    Count {
+        chunks: u64,
+        delay: Duration,
+        size: usize,
+    },
     Permission,
     Tool,
     Plan,
@@ -31,8 +35,11 @@ pub(super) enum Directive {
 
 /// The directives of a prompt, in order. Content that is not text is named, not read.
 pub(super) fn lines(prompt: &RawValue) -> Result<Vec<Directive>, Failure> {
-    let blocks: Vec<Value> = serde_json::from_str(prompt.get())
-        .map_err(|e| Failure::invalid_params(format!("params.prompt must be an array of content blocks: {e}")))?;
+    let blocks: Vec<Value> = serde_json::from_str(prompt.get()).map_err(|e| {
+        Failure::invalid_params(format!(
+            "params.prompt must be an array of content blocks: {e}"
+        ))
+    })?;
     let mut script = Vec::new();
     for block in &blocks {
         match block["type"].as_str() {
@@ -44,7 +51,11 @@ pub(super) fn lines(prompt: &RawValue) -> Result<Vec<Directive>, Failure> {
                 }
             }
             Some(kind) => script.push(Directive::Echo(format!("[{kind}]"))),
-            None => return Err(Failure::invalid_params("each content block of params.prompt needs a type")),
+            None => {
+                return Err(Failure::invalid_params(
+                    "each content block of params.prompt needs a type",
+                ));
+            }
         }
     }
     Ok(script)
@@ -101,18 +112,27 @@ fn count(rest: &str) -> Result<Directive, Failure> {
         match word.split_once('=') {
             Some(("delay", value)) => delay = number(USAGE, value)?,
             Some(("size", value)) => size = number(USAGE, value)?,
-            _ => return Err(Failure::invalid_params(format!("{word:?} is no part of {USAGE}"))),
+            _ => {
+                return Err(Failure::invalid_params(format!(
+                    "{word:?} is no part of {USAGE}"
+                )));
+            }
         }
     }
     if chunks > MAX_CHUNKS || size > MAX_SIZE {
         let limits = format!("at most {MAX_CHUNKS} chunks of {MAX_SIZE} bytes");
         return Err(Failure::invalid_params(format!("{USAGE}: {limits}")));
     }
-    Ok(Directive::Count { chunks, delay: Duration::from_millis(delay), size: size as usize })
+    Ok(Directive::Count {
+        chunks,
+        delay: Duration::from_millis(delay),
+        size: size as usize,
+    })
 }
 
 fn number(usage: &str, text: &str) -> Result<u64, Failure> {
-    text.parse().map_err(|_| Failure::invalid_params(format!("{text:?} is not a number: {usage}")))
+    text.parse()
+        .map_err(|_| Failure::invalid_params(format!("{text:?} is not a number: {usage}")))
 }
 
 #[cfg(test)]
@@ -127,15 +147,34 @@ mod tests {
     #[test]
     fn each_line_is_a_directive_and_other_text_is_echoed() {
         let read = script("/count 3 delay=10 size=100\n\n hello world \n/write /a b c").unwrap();
-        let count = Directive::Count { chunks: 3, delay: Duration::from_millis(10), size: 100 };
+        let count = Directive::Count {
+            chunks: 3,
+            delay: Duration::from_millis(10),
+            size: 100,
+        };
         let write = Directive::Write("/a".into(), "b c".into());
         assert_eq!(read, [count, Directive::Echo("hello world".into()), write]);
     }
 
     #[test]
     fn a_bad_directive_says_how_it_is_written() {
-        assert!(script("/count many").unwrap_err().message.contains("/count N"));
-        assert!(script("/count 2 speed=9").unwrap_err().message.contains("speed=9"));
-        assert!(script("/count 99999999").unwrap_err().message.contains("at most"));
+        assert!(
+            script("/count many")
+                .unwrap_err()
+                .message
+                .contains("/count N")
+        );
+        assert!(
+            script("/count 2 speed=9")
+                .unwrap_err()
+                .message
+                .contains("speed=9")
+        );
+        assert!(
+            script("/count 99999999")
+                .unwrap_err()
+                .message
+                .contains("at most")
+        );
     }
 }

@@ -6,8 +6,11 @@ use serde_json::{Value, json};
 use crate::agent::Failure;
 
 const MODES: [(&str, &str); 3] = [("ask", "Ask"), ("code", "Code"), ("architect", "Architect")];
-const MODELS: [(&str, &str, &str); 3] =
-    [("small", "Small", "fast"), ("medium", "Medium", "fast"), ("large", "Large", "thorough")];
+const MODELS: [(&str, &str, &str); 3] = [
+    ("small", "Small", "fast"),
+    ("medium", "Medium", "fast"),
+    ("large", "Large", "thorough"),
+];
 const TONES: [(&str, &str); 2] = [("plain", "Plain"), ("formal", "Formal")];
 
 #[derive(Clone, Serialize, Deserialize)]
@@ -20,7 +23,12 @@ pub(super) struct Options {
 
 impl Default for Options {
     fn default() -> Self {
-        Self { mode: "code".into(), model: "small".into(), tone: "plain".into(), verbose: false }
+        Self {
+            mode: "code".into(),
+            model: "small".into(),
+            tone: "plain".into(),
+            verbose: false,
+        }
     }
 }
 
@@ -67,7 +75,8 @@ impl Options {
             "model" => self.model = one_of("value", text, MODELS.iter().map(|(id, ..)| *id))?,
             "tone" => self.tone = one_of("value", text, TONES.iter().map(|(id, _)| *id))?,
             "verbose" => {
-                let wrong = || Failure::invalid_params("value of option \"verbose\" must be true or false");
+                let wrong =
+                    || Failure::invalid_params("value of option \"verbose\" must be true or false");
                 self.verbose = value.as_bool().or(text.parse().ok()).ok_or_else(wrong)?;
             }
             _ => {
@@ -79,10 +88,16 @@ impl Options {
     }
 }
 
-fn one_of<'a>(field: &str, value: &str, valid: impl Iterator<Item = &'a str> + Clone) -> Result<String, Failure> {
+fn one_of<'a>(
+    field: &str,
+    value: &str,
+    valid: impl Iterator<Item = &'a str> + Clone,
+) -> Result<String, Failure> {
     if valid.clone().any(|known| known == value) {
         return Ok(value.to_owned());
     }
     let valid = valid.collect::<Vec<_>>().join(", ");
-    Err(Failure::invalid_params(format!("{field} {value:?} is not known; valid: {valid}")))
+    Err(Failure::invalid_params(format!(
+        "{field} {value:?} is not known; valid: {valid}"
+    )))
 }

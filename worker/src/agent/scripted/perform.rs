@@ -18,13 +18,20 @@ impl Talk {
         directive: &Directive,
     ) -> Result<Option<StopReason>, Failure> {
         match directive {
-            Directive::Count { chunks, delay, size } => count(turn, ordinal, *chunks, *delay, *size).await,
+            Directive::Count {
+                chunks,
+                delay,
+                size,
+            } => count(turn, ordinal, *chunks, *delay, *size).await,
             Directive::Echo(text) => {
                 for word in text.split_whitespace() {
                     say(turn, &format!("{word} ")).await;
                 }
             }
-            Directive::Think => turn.update(Chunk::new("agent_thought_chunk", "thinking it over ")).await,
+            Directive::Think => {
+                turn.update(Chunk::new("agent_thought_chunk", "thinking it over "))
+                    .await
+            }
             Directive::Sleep(duration) => turn.sleep(*duration).await,
             Directive::Permission => return permission(turn, ordinal).await,
             Directive::Tool => tool(turn, ordinal).await,
@@ -36,16 +43,19 @@ impl Talk {
             Directive::Mode(mode) => {
                 let mut options = self.memory().options.clone();
                 let update = options.set_mode(mode)?;
-                turn.update_with(update, || self.memory().options = options).await;
+                turn.update_with(update, || self.memory().options = options)
+                    .await;
             }
             Directive::Config(id, value) => {
                 let mut options = self.memory().options.clone();
                 let update = options.set(id, &json!(value))?;
-                turn.update_with(update, || self.memory().options = options).await;
+                turn.update_with(update, || self.memory().options = options)
+                    .await;
             }
             Directive::Title(title) => {
                 let update = json!({ "sessionUpdate": "session_info_update", "title": title });
-                turn.update_with(update, || self.memory().title = title.clone()).await;
+                turn.update_with(update, || self.memory().title = title.clone())
+                    .await;
             }
             Directive::Bind(key, value) => {
                 let bind = json!({ "baton/bind": { key: value } });
@@ -82,7 +92,13 @@ struct Text<'a> {
 
 impl<'a> Chunk<'a> {
     fn new(session_update: &'static str, text: &'a str) -> Self {
-        Self { session_update, content: Text { r#type: "text", text } }
+        Self {
+            session_update,
+            content: Text {
+                r#type: "text",
+                text,
+            },
+        }
     }
 }
 
@@ -110,7 +126,8 @@ fn plan() -> Value {
 
 fn commands() -> Value {
     let names = ["count", "permission", "tool", "plan", "think"];
-    let commands = names.map(|name| json!({ "name": name, "description": format!("the /{name} directive") }));
+    let commands =
+        names.map(|name| json!({ "name": name, "description": format!("the /{name} directive") }));
     json!({ "sessionUpdate": "available_commands_update", "availableCommands": commands })
 }
 
@@ -124,7 +141,8 @@ fn tool_status(id: &str, status: &str) -> Value {
 
 async fn tool(turn: &Turn, ordinal: u64) {
     let id = format!("tool-{ordinal}");
-    turn.update(tool_call(&id, "A tool that does nothing", "in_progress")).await;
+    turn.update(tool_call(&id, "A tool that does nothing", "in_progress"))
+        .await;
     turn.update(tool_status(&id, "completed")).await;
 }
 
@@ -139,7 +157,8 @@ async fn permission(turn: &Turn, ordinal: u64) -> Result<Option<StopReason>, Fai
         option_id: Option<String>,
     }
     let id = format!("permission-{ordinal}");
-    turn.update(tool_call(&id, "Something that needs permission", "pending")).await;
+    turn.update(tool_call(&id, "Something that needs permission", "pending"))
+        .await;
     let option = |id: &str, name: &str| json!({ "optionId": id, "name": name, "kind": id });
     let params = json!({
         "sessionId": turn.session(),
@@ -213,7 +232,14 @@ async fn elicit(turn: &Turn) -> Result<(), Failure> {
     });
     let reply: Value = read_reply(&turn.request("elicitation/create", params).await?)?;
     let action = reply["action"].as_str().unwrap_or_default();
-    say(turn, &format!("elicitation {action} {} ", reply["content"]["name"].as_str().unwrap_or_default())).await;
+    say(
+        turn,
+        &format!(
+            "elicitation {action} {} ",
+            reply["content"]["name"].as_str().unwrap_or_default()
+        ),
+    )
+    .await;
     Ok(())
 }
 

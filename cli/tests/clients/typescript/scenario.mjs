@@ -1,0 +1,261 @@
+// Drives a Baton endpoint with the official TypeScript SDK, unmodified.
+// Usage: node scenario.mjs <http|ws> <url>, for example: node scenario.mjs ws http://127.0.0.1:8080/acp
+import assert from "node:assert/strict";
+import { once } from "node:events";
+import { setImmediate } from "node:timers/promises";
+import { client, methods } from "@agentclientprotocol/sdk";
+import { createHttpStream } from "@agentclientprotocol/sdk/experimental/http-client";
+import { createWebSocketStream } from "@agentclientprotocol/sdk/experimental/ws-client";
+import { WebSocket } from "ws";
+
+const LIMIT_MS = 60_000;
+const SESSION_AT = { cwd: "/tmp", mcpServers: [] };
+
+/** One transport with its SDK connection, and everything the agent sent over it. */
+class Peer {
+  updates = [];
+  permissionRequests = [];
+  #wake = () => {};
+
+  constructor(transport, url) {
+    this.stream = transport === "ws" ? this.#openSocket(url) : createHttpStream(url);
+    this.connection = client({ name: "baton-scenario" })
+      .onNotification(methods.client.session.update, ({ params }) => {
+        this.updates.push(params);
+        this.#wake();
+      })
+      .onRequest(methods.client.session.requestPermission, ({ params }) => this.#allowOnce(params))
+      .connect(this.stream);
+  }
+
+  #openSocket(url) {
+    const keep = (socket) => (this.socket = socket);
+    const KeptSocket = class extends WebSocket {
+      constructor(...args) {
+        super(...args);
+        keep(this);
+      }
+    };
+    return createWebSocketStream(url.replace(/^http/, "ws"), { WebSocket: KeptSocket });
+  }
+
+  #allowOnce(params) {
+    this.permissionRequests.push(params);
+    const option = params.options.find(({ kind }) => kind === "allow_once");
+    return { outcome: option ? { outcome: "selected", optionId: option.optionId } : { outcome: "cancelled" } };
+  }
+
+  async request(method, params) {
+    const answer = await this.connection.agent.request(method, params);
+    // The SDK runs update handlers in later microtasks; let those of updates that came before the answer finish.
+    await setImmediate();
+    return answer;
+  }
+
+  /** Sends a prompt; `text` is one or more directives of the scripted agent. */
+  prompt(sessionId, text) {
+    return this.request(methods.agent.session.prompt, { sessionId, prompt: [{ type: "text", text }] });
+  }
+
+  cancel(sessionId) {
+    return this.connection.agent.notify(methods.agent.session.cancel, { sessionId });
+  }
+
+  initialize() {
+    return this.request(methods.agent.initialize, {
+      protocolVersion: 1,
+      clientCapabilities: { fs: { readTextFile: false, writeTextFile: false }, terminal: false },
+      clientInfo: { name: "baton-scenario", version: "1.0.0" },
+    });
+  }
+
+  /** Hands over the updates collected so far and starts collecting afresh. */
+  takeUpdates() {
+    return this.updates.splice(0);
+  }
+
+  async untilChunks(count) {
+    while (chunkTexts(this.updates).length < count) {
+      await new Promise((resolve) => (this.#wake = resolve));
+    }
+  }
+
+  /** Closes the transport; over HTTP this rejects unless the DELETE is answered with success. */
+  async close() {
+    const socketClosed = this.socket && once(this.socket, "close");
+    await this.stream.writable.close();
+    await this.connection.closed;
+    if (socketClosed) {
+      const [code] = await socketClosed;
+      assert.notEqual(code, 1006, "the WebSocket ended without a close frame");
+    }
+  }
+}
+
+function chunkTexts(updates, kind = "agent_message_chunk") {
+  return updates
+    .filter(({ update }) => update.sessionUpdate === kind)
+    .map(({ update }) => update.content.text);
+}
+
+function counted(n, prompt, upTo = n) {
+  return Array.from({ length: upTo }, (_, k) => `chunk ${k + 1} of ${n}, prompt ${prompt} `);
+}
+
+/** Groups a replay into turns: each user message and the agent text that follows it. */
+function turnsOf(updates) {
+  const turns = [];
+  for (const { update } of updates) {
+    if (update.sessionUpdate === "user_message_chunk") {
+      turns.push({ user: update.content.text, agent: "" });
+    } else if (update.sessionUpdate === "agent_message_chunk") {
+      assert.ok(turns.length > 0, "the replay begins with an agent message, not with the user's prompt");
+      turns.at(-1).agent += update.content.text;
+    }
+  }
+  return turns;
+}
+
+/** A select option and one of its values that is not the current one. */
+function otherChoice(configOptions) {
+  for (const option of configOptions ?? []) {
+    if (option.type !== "select") continue;
+    const choices = option.options.flatMap((entry) => entry.options ?? [entry]);
+    const choice = choices.find(({ value }) => value !== option.currentValue);
+    if (choice) return { configId: option.id, value: choice.value };
+  }
+}
+
+function valueOf(configOptions, configId) {
+  return configOptions.find(({ id }) => id === configId)?.currentValue;
+}
+
+let step = "start";
+
+async function run(name, body) {
+  step = name;
+  const result = await body();
+  console.log(`ok ${name}`);
+  return result;
+}
+
+async function scenario(transport, url) {
+  const first = new Peer(transport, url);
+  const live = [];
+
+  /** Runs a turn on the first connection and notes it for the comparison with the replay. A straggler of the turn
+   * before would count as a chunk of this one and so be noticed. */
+  async function turn(text, during = async () => {}) {
+    const [{ stopReason }] = await Promise.all([first.prompt(session.sessionId, text), during()]);
+    const chunks = chunkTexts(first.takeUpdates());
+    live.push({ user: text, agent: chunks.join("") });
+    return { stopReason, chunks };
+  }
+
+  await run("initialize", async () => {
+    const { protocolVersion, agentCapabilities } = await first.initialize();
+    assert.equal(protocolVersion, 1);
+    assert.equal(agentCapabilities?.loadSession, true, "agentCapabilities.loadSession");
+  });
+
+  const session = await run("session/new", async () => {
+    const answer = await first.request(methods.agent.session.new, SESSION_AT);
+    assert.ok(answer.sessionId, "sessionId is empty");
+    assert.equal(answer.modes?.currentModeId, "code", "modes.currentModeId");
+    return answer;
+  });
+  const { sessionId } = session;
+
+  await run("prompt echo", async () => {
+    const { stopReason, chunks } = await turn("hello brave new world");
+    assert.equal(chunks.join("").trim(), "hello brave new world");
+    assert.equal(stopReason, "end_turn");
+  });
+
+  await run("permission", async () => {
+    const { stopReason } = await turn("/permission");
+    assert.equal(first.permissionRequests.length, 1, "permission requests received");
+    const [{ sessionId: asked, options }] = first.permissionRequests;
+    assert.equal(asked, sessionId);
+    assert.ok(options.some(({ kind }) => kind === "allow_once"), "no allow_once option was offered");
+    assert.equal(stopReason, "end_turn");
+  });
+
+  await run("prompt count 50", async () => {
+    const { stopReason, chunks } = await turn("/count 50");
+    assert.deepEqual(chunks, counted(50, 3));
+    assert.equal(stopReason, "end_turn");
+  });
+
+  await run("cancel", async () => {
+    const { stopReason, chunks } = await turn("/count 1000 delay=20", async () => {
+      await first.untilChunks(3);
+      await first.cancel(sessionId);
+    });
+    assert.equal(stopReason, "cancelled");
+    assert.ok(chunks.length < 1000, "the turn ran to its end in spite of the cancel");
+    assert.deepEqual(chunks, counted(1000, 4, chunks.length));
+  });
+
+  await run("session/set_mode", () =>
+    first.request(methods.agent.session.setMode, { sessionId, modeId: "ask" }),
+  );
+
+  const choice = otherChoice(session.configOptions);
+  if (choice) {
+    await run("session/set_config_option", async () => {
+      const { configOptions } = await first.request(methods.agent.session.setConfigOption, { sessionId, ...choice });
+      assert.equal(valueOf(configOptions, choice.configId), choice.value);
+    });
+  }
+
+  const second = new Peer(transport, url);
+  await run("second connection initialize", async () => {
+    const { agentCapabilities } = await second.initialize();
+    assert.equal(agentCapabilities?.loadSession, true, "agentCapabilities.loadSession");
+  });
+
+  await run("session/load", async () => {
+    const answer = await second.request(methods.agent.session.load, { sessionId, ...SESSION_AT });
+    assert.deepEqual(turnsOf(second.takeUpdates()), live, "the replay differs from what the first connection saw");
+    assert.equal(answer.modes?.currentModeId ?? "ask", "ask", "modes.currentModeId after load");
+    if (choice && answer.configOptions) {
+      assert.equal(valueOf(answer.configOptions, choice.configId), choice.value, "config option after load");
+    }
+  });
+
+  await run("prompt on second connection", async () => {
+    const { stopReason } = await second.prompt(sessionId, "/count 5");
+    assert.deepEqual(chunkTexts(second.takeUpdates()), counted(5, 5));
+    assert.equal(stopReason, "end_turn");
+  });
+
+  await run("session/close", () => second.request(methods.agent.session.close, { sessionId }));
+
+  await run("close transports", async () => {
+    const late = chunkTexts(first.takeUpdates());
+    assert.deepEqual(late, counted(5, 5, late.length), "unexpected updates on the observing connection");
+    assert.equal(first.permissionRequests.length + second.permissionRequests.length, 1, "permission requests in all");
+    await second.close();
+    await first.close();
+  });
+}
+
+function fail(message) {
+  console.log(`failed at ${step}: ${message}`);
+  process.exit(1);
+}
+
+const [transport, url] = process.argv.slice(2);
+if (!["http", "ws"].includes(transport) || !url) {
+  console.log("usage: scenario <http|ws> <url>");
+  process.exit(1);
+}
+setTimeout(() => fail(`no end after ${LIMIT_MS / 1000} s`), LIMIT_MS);
+try {
+  await scenario(transport, url);
+} catch (error) {
+  fail(error?.stack ?? error);
+}
+console.log("scenario passed");
+process.exit(0);

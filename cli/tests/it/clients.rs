@@ -1,0 +1,65 @@
+//! The three official clients, unmodified, over HTTP and WebSocket, against both shapes of Baton.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use crate::support::process::Process;
+use crate::support::{Cluster, Served, within};
+use tempfile::TempDir;
+
+fn folder() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/clients")
+}
+
+fn rust() -> Command {
+    // Built by `make setup`, beside this build and not mixed with it.
+    Command::new(Path::new(env!("CARGO_MANIFEST_DIR")).join("../target/clients/debug/scenario"))
+}
+
+fn typescript() -> Command {
+    let mut command = Command::new("node");
+    command.arg(folder().join("typescript/scenario.mjs"));
+    command
+}
+
+fn python() -> Command {
+    let mut command = Command::new(folder().join("python/.venv/bin/python"));
+    command.arg(folder().join("python/scenario.py"));
+    command
+}
+
+async fn plays(mut client: Command, transport: &str, url: &str) {
+    let dir = TempDir::new().expect("a temporary directory");
+    let mut process = Process::start(dir.path(), "client", client.args([transport, url]));
+    let status = within("the client's scenario", process.exit_status()).await;
+    let output = process.output();
+    assert!(
+        status.success() && output.ends_with("scenario passed\n"),
+        "{output}"
+    );
+}
+
+macro_rules! scenarios {
+    ($($name:ident: $client:ident over $transport:literal on $shape:ident;)*) => {
+        $(#[tokio::test]
+        async fn $name() {
+            let baton = $shape::start().await;
+            plays($client(), $transport, &baton.url()).await;
+        })*
+    };
+}
+
+scenarios! {
+    rust_over_http: rust over "http" on Served;
+    rust_over_websocket: rust over "ws" on Served;
+    typescript_over_http: typescript over "http" on Served;
+    typescript_over_websocket: typescript over "ws" on Served;
+    python_over_http: python over "http" on Served;
+    python_over_websocket: python over "ws" on Served;
+    rust_over_http_with_replicas: rust over "http" on Cluster;
+    rust_over_websocket_with_replicas: rust over "ws" on Cluster;
+    typescript_over_http_with_replicas: typescript over "http" on Cluster;
+    typescript_over_websocket_with_replicas: typescript over "ws" on Cluster;
+    python_over_http_with_replicas: python over "http" on Cluster;
+    python_over_websocket_with_replicas: python over "ws" on Cluster;
+}

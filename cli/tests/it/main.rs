@@ -1,0 +1,11 @@
+//! End to end: real processes, a real Redis, a real balancer, unmodified clients.
+
+mod bad_input;
+mod clients;
+mod newcomer;
+mod once;
+mod outage;
+mod resume;
+mod support;
+mod takeover;
+mod websocket;

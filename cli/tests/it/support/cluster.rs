@@ -1,0 +1,240 @@
+//! Baton in its two shapes: one process, and replicas on a real Redis behind a real balancer.
+
+use std::fs;
+use std::process::Command;
+
+use tempfile::TempDir;
+
+use super::process::{Process, baton, free_port};
+use super::{Client, until};
+
+/// `baton serve`.
+pub struct Served {
+    pub process: Process,
+    port: u16,
+    _dir: TempDir,
+}
+
+impl Served {
+    pub async fn start() -> Self {
+        let dir = TempDir::new().expect("a temporary directory");
+        let port = free_port();
+        let mut command = baton();
+        command.args(["serve", "--ephemeral", "--listen", &address(port)]);
+        let process = Process::start(dir.path(), "serve", &mut command);
+        ready(port).await;
+        Self {
+            process,
+            port,
+            _dir: dir,
+        }
+    }
+
+    pub fn url(&self) -> String {
+        url(self.port)
+    }
+}
+
+pub struct Redis {
+    pub process: Process,
+    pub port: u16,
+    dir: TempDir,
+}
+
+impl Redis {
+    pub async fn start() -> Self {
+        let dir = TempDir::new().expect("a temporary directory");
+        let port = free_port();
+        let process = Self::launch(&dir, port);
+        let redis = Self { process, port, dir };
+        redis.answers().await;
+        redis
+    }
+
+    fn launch(dir: &TempDir, port: u16) -> Process {
+        let mut command = Command::new("redis-server");
+        command.args([
+            "--port",
+            &port.to_string(),
+            "--bind",
+            "127.0.0.1",
+            "--save",
+            "",
+            "--appendonly",
+            "yes",
+        ]);
+        command.arg("--dir").arg(dir.path());
+        Process::start(dir.path(), "redis", &mut command)
+    }
+
+    async fn answers(&self) {
+        let port = self.port;
+        until("Redis answers", async || {
+            let ping = Command::new("redis-cli")
+                .args(["-p", &port.to_string(), "ping"])
+                .output();
+            let answered = ping.is_ok_and(|output| output.stdout.starts_with(b"PONG"));
+            answered.then_some(())
+        })
+        .await;
+    }
+
+    pub async fn restart(&mut self) {
+        self.process.kill();
+        self.process = Self::launch(&self.dir, self.port);
+        self.answers().await;
+    }
+
+    pub fn store(&self) -> String {
+        format!("redis://127.0.0.1:{}", self.port)
+    }
+}
+
+/// Two gateways behind a balancer that spreads every request, two workers, one Redis.
+pub struct Cluster {
+    pub redis: Redis,
+    pub gateways: Vec<Process>,
+    pub workers: Vec<Process>,
+    ports: Vec<u16>,
+    _balancer: Process,
+    balancer_port: u16,
+    dir: TempDir,
+}
+
+impl Cluster {
+    pub async fn start() -> Self {
+        let dir = TempDir::new().expect("a temporary directory");
+        let redis = Redis::start().await;
+        let keygen = baton()
+            .args(["token", "keygen"])
+            .output()
+            .expect("baton runs");
+        fs::write(dir.path().join("keys.json"), keygen.stdout).expect("the directory is writable");
+        let ports = vec![free_port(), free_port()];
+        let balancer_port = free_port();
+        let balancer = nginx(&dir, balancer_port, &ports);
+        let mut cluster = Self {
+            redis,
+            gateways: Vec::new(),
+            workers: Vec::new(),
+            ports,
+            _balancer: balancer,
+            balancer_port,
+            dir,
+        };
+        for number in 0..2 {
+            cluster.gateways.push(cluster.gateway(number));
+            cluster.workers.push(cluster.worker(number));
+        }
+        for port in &cluster.ports {
+            ready(*port).await;
+        }
+        ready(cluster.balancer_port).await;
+        // A worker makes itself known when it has connected.
+        let url = cluster.url();
+        until("an agent is registered", async || {
+            Client::try_initialize(&url).await
+        })
+        .await;
+        cluster
+    }
+
+    fn gateway(&self, number: usize) -> Process {
+        let mut command = baton();
+        command.args([
+            "gateway",
+            "--store",
+            &self.redis.store(),
+            "--listen",
+            &address(self.ports[number]),
+        ]);
+        command.arg("--keys").arg(self.dir.path().join("keys.json"));
+        Process::start(self.dir.path(), &format!("gateway-{number}"), &mut command)
+    }
+
+    fn worker(&self, number: usize) -> Process {
+        let mut command = baton();
+        command.args([
+            "worker",
+            "--store",
+            &self.redis.store(),
+            "--lease-ms",
+            "2000",
+        ]);
+        Process::start(self.dir.path(), &format!("worker-{number}"), &mut command)
+    }
+
+    /// The balancer.
+    pub fn url(&self) -> String {
+        url(self.balancer_port)
+    }
+
+    /// One of the gateways, past the balancer.
+    pub fn gateway_url(&self, number: usize) -> String {
+        url(self.ports[number])
+    }
+}
+
+/// nginx with round robin and nothing else: every request goes to the next gateway.
+fn nginx(dir: &TempDir, port: u16, gateways: &[u16]) -> Process {
+    let servers: String = gateways
+        .iter()
+        .map(|port| format!("server 127.0.0.1:{port};\n"))
+        .collect();
+    let base = dir.path().display();
+    let config = format!(
+        "daemon off; master_process off; pid {base}/nginx.pid; error_log stderr;
+         events {{ worker_connections 512; }}
+         http {{
+           access_log off;
+           client_body_temp_path {base}/b; proxy_temp_path {base}/p; fastcgi_temp_path {base}/f;
+           uwsgi_temp_path {base}/u; scgi_temp_path {base}/s;
+           client_max_body_size 0;
+           map $http_upgrade $connection_upgrade {{ default upgrade; '' ''; }}
+           upstream gateways {{ {servers} keepalive 16; }}
+           server {{
+             listen 127.0.0.1:{port};
+             location / {{
+               proxy_pass http://gateways; proxy_http_version 1.1; proxy_read_timeout 300s;
+               proxy_set_header Upgrade $http_upgrade; proxy_set_header Connection $connection_upgrade;
+               proxy_set_header Host $http_host;
+             }}
+           }}
+         }}"
+    );
+    let path = dir.path().join("nginx.conf");
+    fs::write(&path, config).expect("the directory is writable");
+    let mut command = Command::new("nginx");
+    command
+        .env("PATH", path_with_sbin())
+        .arg("-p")
+        .arg(dir.path())
+        .arg("-c")
+        .arg(path);
+    Process::start(dir.path(), "nginx", &mut command)
+}
+
+fn path_with_sbin() -> String {
+    format!(
+        "{}:/usr/sbin:/usr/local/sbin",
+        std::env::var("PATH").unwrap_or_default()
+    )
+}
+
+fn address(port: u16) -> String {
+    format!("127.0.0.1:{port}")
+}
+
+fn url(port: u16) -> String {
+    format!("http://127.0.0.1:{port}/acp")
+}
+
+async fn ready(port: u16) {
+    until("ready", async || {
+        let response = reqwest::get(format!("http://127.0.0.1:{port}/readyz"))
+            .await
+            .ok()?;
+        response.status().is_success().then_some(())
+    })
+    .await;
+}

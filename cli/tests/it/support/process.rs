@@ -1,0 +1,90 @@
+//! Child processes that never outlive the test.
+
+use std::fs::File;
+use std::net::TcpListener;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+
+pub struct Process {
+    name: String,
+    child: Child,
+    log: PathBuf,
+}
+
+impl Process {
+    /// Starts a program; its output goes to a file, shown when the test fails.
+    pub fn start(dir: &Path, name: &str, command: &mut Command) -> Self {
+        let log = dir.join(format!("{name}.log"));
+        let output = File::create(&log).expect("the test's directory is writable");
+        let errors = output.try_clone().expect("a file can be shared");
+        let spawned = command
+            .stdin(Stdio::null())
+            .stdout(output)
+            .stderr(errors)
+            .spawn();
+        let program = command.get_program().to_string_lossy().into_owned();
+        let child = spawned.unwrap_or_else(|e| {
+            panic!("cannot start {program}: {e}. `make setup` installs what tests need")
+        });
+        Self {
+            name: name.to_owned(),
+            child,
+            log,
+        }
+    }
+
+    pub fn output(&self) -> String {
+        std::fs::read_to_string(&self.log).unwrap_or_default()
+    }
+
+    /// kill -9.
+    pub fn kill(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+
+    pub fn signal(&self, signal: &str) {
+        let status = Command::new("kill")
+            .arg(format!("-{signal}"))
+            .arg(self.child.id().to_string())
+            .status();
+        assert!(
+            status.expect("kill runs").success(),
+            "{} is gone already",
+            self.name
+        );
+    }
+
+    pub async fn exit_status(&mut self) -> ExitStatus {
+        super::within("a process ends", async {
+            loop {
+                if let Some(status) = self.child.try_wait().expect("a child can be waited for") {
+                    return status;
+                }
+                tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+            }
+        })
+        .await
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        self.kill();
+        if std::thread::panicking() {
+            eprintln!("---- {} ----\n{}", self.name, self.output());
+        }
+    }
+}
+
+pub fn baton() -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_baton"));
+    command.env("BATON_LOG", "info");
+    command
+}
+
+/// A port nobody listens on just now.
+pub fn free_port() -> u16 {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("loopback has free ports");
+    listener.local_addr().expect("bound").port()
+}

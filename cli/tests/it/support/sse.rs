@@ -1,0 +1,126 @@
+//! Server-sent events as they come.
+
+use std::collections::VecDeque;
+
+use reqwest::Response;
+use serde_json::Value;
+
+use super::within;
+
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Event {
+    pub id: String,
+    pub event: String,
+    pub data: String,
+}
+
+impl Event {
+    pub fn message(&self) -> Value {
+        serde_json::from_str(&self.data).unwrap_or_else(|e| panic!("{e}: {:?}", self.data))
+    }
+
+    /// The text of an agent's message chunk.
+    pub fn chunk(&self) -> Option<String> {
+        let message = self.message();
+        let update = &message["params"]["update"];
+        let is_chunk = update["sessionUpdate"] == "agent_message_chunk";
+        is_chunk.then(|| {
+            update["content"]["text"]
+                .as_str()
+                .unwrap_or_default()
+                .to_owned()
+        })
+    }
+}
+
+pub struct Stream {
+    response: Response,
+    buffer: Vec<u8>,
+    events: VecDeque<Event>,
+    /// The last id seen, as a browser would keep it.
+    pub last_id: String,
+}
+
+impl Stream {
+    pub fn new(response: Response) -> Self {
+        Self {
+            response,
+            buffer: Vec::new(),
+            events: VecDeque::new(),
+            last_id: String::new(),
+        }
+    }
+
+    /// The next event that has data; `None` when the stream has ended.
+    pub async fn next(&mut self) -> Option<Event> {
+        within("an event", async {
+            loop {
+                while let Some(event) = self.events.pop_front() {
+                    if !event.id.is_empty() {
+                        self.last_id.clone_from(&event.id);
+                    }
+                    if !event.data.is_empty() {
+                        return Some(event);
+                    }
+                }
+                // A cut connection is an end, too.
+                let chunk = self.response.chunk().await.unwrap_or_default()?;
+                self.buffer.extend_from_slice(&chunk);
+                self.parse();
+            }
+        })
+        .await
+    }
+
+    fn parse(&mut self) {
+        while let Some(end) = self.buffer.windows(2).position(|pair| pair == b"\n\n") {
+            let block: Vec<u8> = self.buffer.drain(..end + 2).collect();
+            let block = String::from_utf8(block).expect("streams are UTF-8");
+            let mut event = Event::default();
+            for line in block.lines() {
+                match line.split_once(": ") {
+                    Some(("id", value)) => event.id = value.to_owned(),
+                    Some(("event", value)) => event.event = value.to_owned(),
+                    Some(("data", value)) => event.data = value.to_owned(),
+                    _ => {}
+                }
+            }
+            self.events.push_back(event);
+        }
+    }
+
+    /// Reads on to the response with this id and returns it.
+    pub async fn response(&mut self, id: &Value) -> Value {
+        self.until_response(id).await.1
+    }
+
+    /// All events before the response with this id, and the response.
+    pub async fn until_response(&mut self, id: &Value) -> (Vec<Event>, Value) {
+        let mut before = Vec::new();
+        loop {
+            let event = self
+                .next()
+                .await
+                .unwrap_or_else(|| panic!("the stream ended before the answer to {id}"));
+            let message = event.message();
+            if message["id"] == *id && message.get("method").is_none() {
+                return (before, message);
+            }
+            before.push(event);
+        }
+    }
+
+    /// The texts of chunks up to the response, which must be a normal end.
+    pub async fn turn(&mut self, id: &Value) -> Vec<String> {
+        let (events, response) = self.until_response(id).await;
+        assert_eq!(response["result"]["stopReason"], "end_turn", "{response}");
+        events.iter().filter_map(Event::chunk).collect()
+    }
+}
+
+/// What `/count` says.
+pub fn counted(chunks: u64, prompt: u64) -> Vec<String> {
+    (1..=chunks)
+        .map(|chunk| format!("chunk {chunk} of {chunks}, prompt {prompt} "))
+        .collect()
+}

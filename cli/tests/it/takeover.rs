@@ -1,0 +1,94 @@
+//! A worker dies in the middle of a turn; another finishes it, and the client notices nothing.
+
+use std::process::Command;
+
+use serde_json::json;
+
+use crate::support::http::prompt;
+use crate::support::sse::counted;
+use crate::support::{Client, Cluster};
+
+/// Which of the workers holds the session.
+fn holder(cluster: &Cluster, session: &str) -> usize {
+    let tag = session.split('-').next().expect("an id has a tag");
+    let key = format!("baton:{{{tag}}}:s:{session}");
+    let port = cluster.redis.port.to_string();
+    let output = Command::new("redis-cli")
+        .args(["-p", &port, "HGET", &key, "wk"])
+        .output()
+        .expect("redis-cli runs");
+    let worker = String::from_utf8(output.stdout)
+        .expect("text")
+        .trim()
+        .to_owned();
+    let found = cluster
+        .workers
+        .iter()
+        .position(|process| process.output().contains(&worker));
+    found.unwrap_or_else(|| panic!("no worker logged the id {worker:?}"))
+}
+
+#[tokio::test]
+async fn a_killed_workers_turn_goes_on_elsewhere() {
+    let mut cluster = Cluster::start().await;
+    let client = Client::initialize(&cluster.url()).await;
+    let session = client.new_session().await;
+    let mut stream = client.session_stream(&session, None).await;
+    client
+        .post(prompt(json!(1), &session, "/count 200 delay=10"))
+        .await;
+    let mut chunks = Vec::new();
+    while chunks.len() < 50 {
+        chunks.extend(stream.next().await.expect("the stream goes on").chunk());
+    }
+    let holder = holder(&cluster, &session);
+    cluster.workers[holder].kill();
+    chunks.extend(stream.turn(&json!(1)).await);
+    assert_eq!(chunks, counted(200, 1));
+}
+
+#[tokio::test]
+async fn a_stopping_worker_hands_its_turn_over() {
+    let mut cluster = Cluster::start().await;
+    let client = Client::initialize(&cluster.url()).await;
+    let session = client.new_session().await;
+    let mut stream = client.session_stream(&session, None).await;
+    client
+        .post(prompt(json!(1), &session, "/count 100 delay=10"))
+        .await;
+    let mut chunks = Vec::new();
+    while chunks.len() < 20 {
+        chunks.extend(stream.next().await.expect("the stream goes on").chunk());
+    }
+    let holder = holder(&cluster, &session);
+    cluster.workers[holder].signal("TERM");
+    assert!(cluster.workers[holder].exit_status().await.success());
+    chunks.extend(stream.turn(&json!(1)).await);
+    assert_eq!(chunks, counted(100, 1));
+}
+
+#[tokio::test]
+async fn a_question_outlives_the_worker_that_asked() {
+    let mut cluster = Cluster::start().await;
+    let client = Client::initialize(&cluster.url()).await;
+    let session = client.new_session().await;
+    let mut stream = client.session_stream(&session, None).await;
+    client
+        .post(prompt(json!(1), &session, "/permission\n/count 3"))
+        .await;
+    let question = loop {
+        let message = stream.next().await.expect("the stream goes on").message();
+        if message["method"] == "session/request_permission" {
+            break message;
+        }
+    };
+    let holder = holder(&cluster, &session);
+    cluster.workers[holder].kill();
+    let outcome = json!({ "outcome": { "outcome": "selected", "optionId": "allow_once" } });
+    client
+        .post(json!({ "jsonrpc": "2.0", "id": question["id"], "result": outcome }))
+        .await;
+    let mut expected = vec!["permission allow_once ".to_owned()];
+    expected.extend(counted(3, 1));
+    assert_eq!(stream.turn(&json!(1)).await, expected);
+}

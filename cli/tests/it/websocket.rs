@@ -1,0 +1,125 @@
+//! WebSockets that come back after a cut.
+
+use futures_util::{SinkExt as _, StreamExt as _};
+use serde_json::{Value, json};
+use tokio_tungstenite::tungstenite::Message;
+use tokio_tungstenite::tungstenite::client::IntoClientRequest as _;
+use tokio_tungstenite::{MaybeTlsStream, WebSocketStream, connect_async};
+
+use crate::support::http::{new_session, prompt};
+use crate::support::sse::counted;
+use crate::support::{Cluster, Served, within};
+
+struct Socket(WebSocketStream<MaybeTlsStream<tokio::net::TcpStream>>);
+
+impl Socket {
+    async fn open(url: &str, resumable: bool) -> Self {
+        let mut request = url
+            .replace("http://", "ws://")
+            .into_client_request()
+            .expect("a URL");
+        if resumable {
+            request
+                .headers_mut()
+                .insert("acp-resume", "1".parse().expect("a header value"));
+        }
+        let (socket, response) = within("an upgrade", connect_async(request))
+            .await
+            .expect("an upgrade");
+        assert!(response.headers().contains_key("acp-connection-id"));
+        assert!(!response.headers().contains_key("sec-websocket-protocol"));
+        assert!(!response.headers().contains_key("sec-websocket-extensions"));
+        Self(socket)
+    }
+
+    async fn send(&mut self, message: Value) {
+        self.0
+            .send(Message::text(message.to_string()))
+            .await
+            .expect("the socket is open");
+    }
+
+    async fn next(&mut self) -> Value {
+        loop {
+            match within("a frame", self.0.next()).await {
+                Some(Ok(Message::Text(text))) => return serde_json::from_str(&text).expect("JSON"),
+                Some(Ok(Message::Ping(_) | Message::Pong(_))) => {}
+                other => panic!("expected a message, got {other:?}"),
+            }
+        }
+    }
+}
+
+fn initialize() -> Value {
+    json!({ "jsonrpc": "2.0", "id": 0, "method": "initialize", "params": { "protocolVersion": 1 } })
+}
+
+#[tokio::test]
+async fn a_socket_that_asked_can_come_back_at_the_other_gateway() {
+    let cluster = Cluster::start().await;
+    let mut socket = Socket::open(&cluster.gateway_url(0), true).await;
+    socket.send(initialize()).await;
+    let opened = socket.next().await;
+    let token = opened["message"]["result"]["_meta"]["baton/connection"]["token"].clone();
+    socket.send(new_session(json!(1))).await;
+    let session = socket.next().await["message"]["result"]["sessionId"]
+        .as_str()
+        .expect("an id")
+        .to_owned();
+    socket
+        .send(prompt(json!(2), &session, "/count 60 delay=5"))
+        .await;
+    let mut chunks = Vec::new();
+    let mut cursor = Value::Null;
+    for round in 0.. {
+        let frame = socket.next().await;
+        cursor = if frame["cursor"].is_null() {
+            cursor
+        } else {
+            frame["cursor"].clone()
+        };
+        let message = &frame["message"];
+        if message["id"] == 2 {
+            break;
+        }
+        chunks.push(
+            message["params"]["update"]["content"]["text"]
+                .as_str()
+                .expect("a chunk")
+                .to_owned(),
+        );
+        if round % 9 == 8 {
+            drop(socket);
+            socket = Socket::open(&cluster.gateway_url(round % 2), true).await;
+            socket
+                .send(json!({ "resume": { "connection": token, "cursor": cursor } }))
+                .await;
+        }
+    }
+    assert_eq!(chunks, counted(60, 1));
+}
+
+#[tokio::test]
+async fn what_cannot_be_understood_is_answered_and_the_socket_stays() {
+    let baton = Served::start().await;
+    let mut socket = Socket::open(&baton.url(), false).await;
+    socket.send(initialize()).await;
+    assert_eq!(socket.next().await["id"], 0);
+    socket.0.send(Message::text("{")).await.expect("open");
+    assert_eq!(socket.next().await["error"]["code"], -32700);
+    socket.send(json!([])).await;
+    assert_eq!(socket.next().await["error"]["code"], -32600);
+    socket.send(new_session(json!(1))).await;
+    assert_eq!(socket.next().await["id"], 1);
+}
+
+#[tokio::test]
+async fn the_first_message_must_be_initialize() {
+    let baton = Served::start().await;
+    let mut socket = Socket::open(&baton.url(), false).await;
+    socket.send(new_session(json!(1))).await;
+    match within("a close", socket.0.next()).await {
+        Some(Ok(Message::Close(Some(frame)))) => assert_eq!(u16::from(frame.code), 1002),
+        other => panic!("expected a close, got {other:?}"),
+    }
+}
