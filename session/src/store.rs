@@ -19,6 +19,7 @@ use crate::route::{Route, Via};
 
 pub mod memory;
 pub mod redis;
+mod sink;
 
 pub type Result<T> = std::result::Result<T, Error>;
 
@@ -134,7 +135,7 @@ pub const STREAM_TTL: Duration = Duration::from_secs(45);
 /// Commands that may wait in one inbox.
 pub const INBOX_LIMIT: u64 = 256;
 /// How many idempotency keys are remembered per session and per connection.
-pub const REMEMBERED_KEYS: u64 = 256;
+pub const REMEMBERED_KEYS: u64 = 64;
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct WorkerId(pub Arc<str>);

@@ -299,7 +299,7 @@ impl Store for MemoryStore {
         let mut state = self.state();
         let Some(held) = state.sessions.get_mut(session) else { return Ok(()) };
         if held.lease.as_ref().is_some_and(|lease| lease.token == *token) {
-            held.lease = None;
+            held.give_up();
             if !held.inbox.is_empty() {
                 self.wake(&mut state, session);
             }

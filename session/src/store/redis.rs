@@ -1,2 +1,397 @@
-pub struct RedisStore;
-impl RedisStore { pub async fn connect(_: &str, _: &str) -> super::Result<super::memory::MemoryStore> { Err(super::Error::Unavailable("not yet".into())) } }
+//! The store on Redis: standalone or Cluster. Every step is one Lua script whose keys share a
+//! partition tag; see `keys` for the layout and `session/lua` for the scripts.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use futures_util::future::join_all;
+use tokio::sync::mpsc;
+
+use self::keys::Keys;
+use self::link::Link;
+use self::reply::Reply;
+use self::scripts::{Call, scripts};
+use crate::command::{Command, Idempotency, Kind, Queued};
+use crate::event::{Event, Frame};
+use crate::id::{ConnectionId, LogId, Nonce, Partition, SessionId};
+use crate::store::{
+    AgentCard, Append, Appended, Attach, Attached, Attachment, Claim, ClaimToken, Claimant, Enqueue,
+    Enqueued, Error, HEARTBEAT, INBOX_LIMIT, Listener, NewSession, Opened, Posted, REMEMBERED_KEYS,
+    Result, STREAM_TTL, Signal, Store, StreamId, Touch, WorkerId,
+};
+use crate::token::CONNECTION_LIFETIME;
+
+mod keys;
+mod link;
+mod push;
+mod reply;
+mod scripts;
+
+/// Larger frames are announced by number and read by those who want them.
+const PUBLISH_WHOLE: usize = 16 * 1024;
+/// A connection's data outlives its token by an hour.
+const CONNECTION_TTL: u64 = CONNECTION_LIFETIME.as_secs() + 3600;
+
+pub struct RedisStore {
+    link: Link,
+    keys: Keys,
+}
+
+impl RedisStore {
+    /// Connects, or says what is wrong after a bounded number of tries.
+    pub async fn connect(url: &str, namespace: &str) -> Result<Self> {
+        let link = Link::connect(url).await?;
+        Ok(Self { link, keys: Keys::new(namespace) })
+    }
+
+    async fn run(&self, call: Call<'_>) -> Result<Reply> {
+        self.link.run(call).await
+    }
+
+    async fn touch(&self, touch: &Touch, keep: bool) -> Result<()> {
+        let written = touch.written.as_deref().unwrap_or_default();
+        let (k, connection) = (&self.keys, &touch.stream.connection);
+        let call = match &touch.stream.session {
+            Some(session) => {
+                let ttl = if keep { STREAM_TTL.as_millis() as u64 } else { 0 };
+                Call::new(&scripts().touch_session_stream)
+                    .key(k.parties(session))
+                    .arg(connection.as_str())
+                    .arg(&touch.holder)
+                    .arg(written)
+                    .num(ttl)
+            }
+            None => Call::new(&scripts().touch_connection_stream)
+                .key(k.connection(connection))
+                .key(k.outbox(connection))
+                .arg(&touch.holder)
+                .arg(written)
+                .num(keep.into())
+                .num(CONNECTION_TTL),
+        };
+        self.run(call).await.map(drop)
+    }
+}
+
+#[async_trait]
+impl Store for RedisStore {
+    fn partitions(&self) -> u16 {
+        self.link.partitions()
+    }
+
+    async fn ping(&self) -> Result<()> {
+        self.link.ping().await
+    }
+
+    async fn register(&self, agent: &AgentCard, worker: &WorkerId) -> Result<()> {
+        let card = serde_json::to_string(agent).map_err(|e| Error::Broken(e.to_string()))?;
+        let call = Call::new(&scripts().register)
+            .key(self.keys.agents())
+            .key(self.keys.alive(&agent.name))
+            .arg(&agent.name)
+            .arg(&card)
+            .arg(&*worker.0)
+            .num((HEARTBEAT * 3).as_millis() as u64);
+        self.run(call).await.map(drop)
+    }
+
+    async fn agents(&self) -> Result<Vec<(AgentCard, usize)>> {
+        let reply = self.run(Call::new(&scripts().agents).key(self.keys.agents())).await?;
+        let mut items = reply.items()?;
+        let mut agents = Vec::new();
+        while let Some(card) = items.next_text()? {
+            let card = serde_json::from_str(&card).map_err(|e| Error::Broken(e.to_string()))?;
+            agents.push((card, items.number()? as usize));
+        }
+        Ok(agents)
+    }
+
+    async fn post(&self, to: &ConnectionId, event: Event, key: &Idempotency) -> Result<Posted> {
+        let frame = Frame::encode(Nonce(0), &[event]);
+        let call = Call::new(&scripts().post)
+            .key(self.keys.connection(to))
+            .key(self.keys.outbox(to))
+            .arg(to.as_str())
+            .arg(&key.key)
+            .arg(&key.fingerprint)
+            .arg(&frame)
+            .num(REMEMBERED_KEYS)
+            .num(CONNECTION_TTL);
+        let mut items = self.run(call).await?.items()?;
+        match items.text()?.as_str() {
+            "new" => Ok(Posted::New),
+            "conflict" => Ok(Posted::Conflict),
+            "known" => {
+                let number = items.number()?;
+                let frame = reply::frame(number, items.bytes()?)?;
+                Ok(Posted::Known(frame.events[0].clone()))
+            }
+            other => Err(reply::unexpected(other)),
+        }
+    }
+
+    async fn create(&self, new: &NewSession, first: &Command, key: &Idempotency) -> Result<()> {
+        let (k, id) = (&self.keys, &new.id);
+        let head = first.head();
+        let call = Call::new(&scripts().create)
+            .key(k.session(id))
+            .key(k.inbox(id))
+            .key(k.idempotency(id))
+            .key(k.parties(id))
+            .arg(id.as_str())
+            .arg(&new.principal)
+            .arg(&new.agent)
+            .arg(&new.cwd)
+            .arg(&new.params)
+            .arg(first.connection.as_str())
+            .arg(&key.key)
+            .arg(&key.fingerprint)
+            .arg(if new.one_shot { "o" } else { "c" })
+            .arg(&head)
+            .arg(&first.message);
+        self.run(call).await.map(drop)
+    }
+
+    async fn enqueue(&self, request: &Enqueue) -> Result<Enqueued> {
+        let (k, id, command) = (&self.keys, &request.session, &request.command);
+        let urgent = matches!(command.kind, Kind::Cancel | Kind::Answer | Kind::Close);
+        let head = command.head();
+        let call = Call::new(&scripts().enqueue)
+            .key(k.session(id))
+            .key(k.inbox(id))
+            .key(k.idempotency(id))
+            .key(k.parties(id))
+            .arg(id.as_str())
+            .arg(&request.principal)
+            .arg(command.connection.as_str())
+            .arg(&request.key.key)
+            .arg(&request.key.fingerprint)
+            .arg(&head)
+            .arg(&command.message)
+            .num(request.one_shot.into())
+            .num(request.watched.into())
+            .num(command.request.is_some().into())
+            .num(urgent.into())
+            .num(INBOX_LIMIT)
+            .num(REMEMBERED_KEYS);
+        let mut items = self.run(call).await?.items()?;
+        match items.text()?.as_str() {
+            "accepted" => Ok(Enqueued::Accepted { number: items.number()?, head: items.number()?, via: items.via()? }),
+            "joined" => Ok(Enqueued::Joined { number: items.number()?, head: items.number()?, via: items.via()? }),
+            "conflict" => Ok(Enqueued::Conflict),
+            "notfound" => Ok(Enqueued::NotFound),
+            "full" => Ok(Enqueued::Full),
+            "unwatched" => Ok(Enqueued::Unwatched { head: items.number()? }),
+            other => Err(reply::unexpected(other)),
+        }
+    }
+
+    async fn attach(&self, request: &Attach) -> Result<Attached> {
+        let id = &request.session;
+        let call = Call::new(&scripts().attach)
+            .key(self.keys.session(id))
+            .key(self.keys.parties(id))
+            .arg(id.as_str())
+            .arg(&request.principal)
+            .arg(request.connection.as_str())
+            .arg(&*request.request)
+            .arg(&request.cwd)
+            .num(request.replay.into())
+            .num(request.one_shot.into())
+            .num(request.watched.into());
+        let mut items = self.run(call).await?.items()?;
+        match items.text()?.as_str() {
+            "done" => Ok(Attached::Done(Box::new(items.attachment()?))),
+            "notfound" => Ok(Attached::NotFound),
+            "cwd" => Ok(Attached::WrongCwd(items.text()?)),
+            "unwatched" => Ok(Attached::Unwatched { head: items.number()? }),
+            other => Err(reply::unexpected(other)),
+        }
+    }
+
+    async fn attachment(&self, session: &SessionId, connection: &ConnectionId, principal: &str) -> Result<Option<Attachment>> {
+        let call = Call::new(&scripts().attachment)
+            .key(self.keys.session(session))
+            .key(self.keys.parties(session))
+            .arg(principal)
+            .arg(connection.as_str());
+        let mut items = self.run(call).await?.items()?;
+        if items.is_empty() { Ok(None) } else { items.attachment().map(Some) }
+    }
+
+    async fn open_stream(&self, stream: &StreamId, principal: &str, holder: &str) -> Result<Option<Opened>> {
+        let (k, connection) = (&self.keys, &stream.connection);
+        let call = match &stream.session {
+            Some(session) => Call::new(&scripts().open_session_stream)
+                .key(k.session(session))
+                .key(k.parties(session))
+                .arg(session.as_str())
+                .arg(principal)
+                .arg(connection.as_str())
+                .arg(holder)
+                .num(STREAM_TTL.as_millis() as u64),
+            None => Call::new(&scripts().open_connection_stream)
+                .key(k.connection(connection))
+                .arg(connection.as_str())
+                .arg(holder)
+                .num(CONNECTION_TTL),
+        };
+        let mut items = self.run(call).await?.items()?;
+        if items.is_empty() {
+            return Ok(None);
+        }
+        let written = Some(items.text()?).filter(|cursor| !cursor.is_empty());
+        let attachment = stream.session.as_ref().map(|_| items.attachment()).transpose()?;
+        Ok(Some(Opened { written, attachment }))
+    }
+
+    async fn touch_streams(&self, touches: &[Touch]) -> Result<()> {
+        // One multiplexed connection: these travel together.
+        let touched = join_all(touches.iter().map(|touch| self.touch(touch, true))).await;
+        touched.into_iter().collect()
+    }
+
+    async fn close_stream(&self, touch: &Touch) -> Result<()> {
+        self.touch(touch, false).await
+    }
+
+    async fn read(&self, log: &LogId, from: u64, limit: usize) -> Result<Vec<Arc<Frame>>> {
+        let mut command = redis::cmd("XRANGE");
+        command.arg(self.keys.log(log)).arg(format!("{from}-0")).arg("+").arg("COUNT").arg(limit);
+        reply::frames(self.link.query(&command).await?)
+    }
+
+    async fn heads(&self, logs: &[LogId]) -> Result<Vec<u64>> {
+        let heads = logs.iter().map(|log| async move {
+            let key = match log {
+                LogId::Session(id) => self.keys.session(id),
+                LogId::Outbox(id) => self.keys.connection(id),
+            };
+            self.link.query(redis::cmd("HGET").arg(key).arg("seq")).await?.optional_number()
+        });
+        join_all(heads).await.into_iter().collect()
+    }
+
+    async fn claim(&self, session: &SessionId, claimant: &Claimant) -> Result<Option<Claim>> {
+        let k = &self.keys;
+        let call = Call::new(&scripts().claim)
+            .key(k.session(session))
+            .key(k.inbox(session))
+            .key(k.ready(session.partition(), &claimant.agent))
+            .key(k.leases(session.partition(), &claimant.agent))
+            .arg(session.as_str())
+            .arg(&claimant.agent)
+            .arg(&*claimant.token.0)
+            .arg(&*claimant.worker.0)
+            .num(claimant.lease.as_millis() as u64);
+        let mut items = self.run(call).await?.items()?;
+        if items.is_empty() { Ok(None) } else { items.claim(session, claimant).map(Some) }
+    }
+
+    async fn claim_any(&self, partition: Partition, claimant: &Claimant) -> Result<Option<Claim>> {
+        let next = Call::new(&scripts().next)
+            .key(self.keys.ready(partition, &claimant.agent))
+            .key(self.keys.leases(partition, &claimant.agent));
+        let Some(session) = self.run(next).await?.optional_text()? else { return Ok(None) };
+        let session = SessionId::parse(&session).ok_or_else(|| reply::unexpected(&session))?;
+        // Somebody may be faster; the next sweep looks again.
+        self.claim(&session, claimant).await
+    }
+
+    async fn renew(&self, claims: &[(SessionId, ClaimToken)], lease: Duration) -> Result<Vec<SessionId>> {
+        let mut partitions: HashMap<Partition, Vec<&(SessionId, ClaimToken)>> = HashMap::new();
+        for claim in claims {
+            partitions.entry(claim.0.partition()).or_default().push(claim);
+        }
+        let mut lost = Vec::new();
+        for claims in partitions.into_values() {
+            let mut call = Call::new(&scripts().renew).num(lease.as_millis() as u64);
+            for (session, token) in &claims {
+                call = call.key(self.keys.session(session)).arg(session.as_str()).arg(&*token.0);
+            }
+            let mut items = self.run(call).await?.items()?;
+            while !items.is_empty() {
+                lost.push(claims[items.number()? as usize - 1].0.clone());
+            }
+        }
+        Ok(lost)
+    }
+
+    async fn inbox(&self, session: &SessionId, after: u64) -> Result<Vec<Queued>> {
+        let mut command = redis::cmd("XRANGE");
+        command.arg(self.keys.inbox(session)).arg(format!("{}-0", after + 1)).arg("+");
+        reply::queued(self.link.query(&command).await?)
+    }
+
+    async fn append(&self, append: &Append) -> Result<Appended> {
+        let (k, id) = (&self.keys, &append.session);
+        let frame = Frame::encode(append.nonce, &append.events);
+        let mut call = Call::new(&scripts().append)
+            .key(k.session(id))
+            .key(k.events(id))
+            .key(k.inbox(id))
+            .key(k.parties(id))
+            .arg(id.as_str())
+            .arg(&*append.token.0)
+            .num(append.first)
+            .num(append.events.len() as u64)
+            .arg(&frame)
+            .num(append.release.into())
+            .num(PUBLISH_WHOLE as u64)
+            .num(append.acks.len() as u64);
+        for ack in &append.acks {
+            call = call.num(*ack);
+        }
+        let changes = changes(append);
+        for (name, value) in &changes {
+            call = call.arg(name).arg(value);
+        }
+        let mut items = self.run(call).await?.items()?;
+        match items.text()?.as_str() {
+            "done" => Ok(Appended::Done { head: items.number()?, released: items.number()? == 1 }),
+            "fenced" => Ok(Appended::Fenced),
+            "gap" => Ok(Appended::Gap { head: items.number()? }),
+            other => Err(reply::unexpected(other)),
+        }
+    }
+
+    async fn release(&self, session: &SessionId, token: &ClaimToken) -> Result<()> {
+        let call = Call::new(&scripts().release)
+            .key(self.keys.session(session))
+            .key(self.keys.inbox(session))
+            .arg(session.as_str())
+            .arg(&*token.0);
+        self.run(call).await.map(drop)
+    }
+
+    async fn listen(&self, sink: mpsc::Sender<Signal>) -> Result<Arc<dyn Listener>> {
+        push::listen(&self.link, self.keys.clone(), sink).await
+    }
+}
+
+/// What an append changes beside the log, as the script takes it.
+fn changes(append: &Append) -> Vec<(&'static str, bytes::Bytes)> {
+    let mut changes = Vec::new();
+    for (seq, event) in (append.first..).zip(&append.events) {
+        match event {
+            Event::Begin(begin) => {
+                let value = format!("{seq} {} {} {}", begin.command, begin.connection, begin.via.letter());
+                changes.push(("begin", value.into()));
+            }
+            Event::Response { to, turn: true, .. } => {
+                changes.push(("end", format!("{seq} {}", to.connection).into()));
+            }
+            _ => {}
+        }
+    }
+    changes.extend(append.state.clone().map(|state| ("state", state)));
+    changes.extend(append.view.clone().map(|view| ("view", view)));
+    changes.extend(append.title.clone().map(|title| ("title", title.into())));
+    changes.extend(append.pending.as_ref().map(|pending| {
+        let numbers: Vec<String> = pending.iter().map(u64::to_string).collect();
+        ("pend", numbers.join(",").into())
+    }));
+    changes
+}

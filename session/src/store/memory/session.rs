@@ -231,10 +231,13 @@ impl Session {
         self.apply_fields(append);
         let released = append.release && self.inbox.is_empty();
         if released {
-            self.lease = None;
-            self.released_by = Some(append.token.clone());
+            self.give_up();
         }
         (Appended::Done { head: last, released }, (!append.events.is_empty()).then_some(frame))
+    }
+
+    pub fn give_up(&mut self) {
+        self.released_by = self.lease.take().map(|lease| lease.token);
     }
 
     /// What an event changes beside the log.

@@ -1,12 +1,13 @@
 //! Signals within one process.
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
 use tokio::sync::mpsc;
 
+use crate::store::sink::Sink;
 use crate::store::{Listener, Result, Signal, Topic};
 
 #[derive(Default)]
@@ -17,36 +18,20 @@ pub(super) struct Switchboard {
 
 struct Line {
     number: u64,
-    sink: mpsc::Sender<Signal>,
-    /// A signal was dropped because the sink was full.
-    lost: AtomicBool,
-}
-
-impl Line {
-    fn send(&self, signal: Signal) {
-        if self.lost.load(Ordering::Relaxed) {
-            if self.sink.try_send(Signal::Lost).is_err() {
-                return;
-            }
-            self.lost.store(false, Ordering::Relaxed);
-        }
-        if self.sink.try_send(signal).is_err() {
-            self.lost.store(true, Ordering::Relaxed);
-        }
-    }
+    sink: Sink,
 }
 
 impl Switchboard {
     pub fn connect(self: Arc<Self>, sink: mpsc::Sender<Signal>) -> Arc<dyn Listener> {
         let number = self.next_line.fetch_add(1, Ordering::Relaxed);
-        let line = Arc::new(Line { number, sink, lost: AtomicBool::new(false) });
+        let line = Arc::new(Line { number, sink: Sink::new(sink) });
         Arc::new(Connected { switchboard: self, line })
     }
 
     pub fn send(&self, topic: &Topic, signal: Signal) {
         let lines = self.lines.lock().expect("held only for lookups");
         for line in lines.get(topic).into_iter().flatten() {
-            line.send(signal.clone());
+            line.sink.send(signal.clone());
         }
     }
 }

@@ -1,0 +1,66 @@
+-- The one way to write a session's log: fenced, without holes, without repetition.
+-- KEYS  1 session  2 log  3 inbox  4 parties
+-- ARGV  1 session id  2 token  3 first number  4 how many events  5 frame  6 release
+--       7 frames up to this size are published whole  8 number of acks  … acks
+--       then pairs: a field of the session and its value, or
+--       begin, 'seq command connection via' / end, 'seq connection'
+-- Returns {'fenced'} {'gap', head} {'done', head, released}
+local m = redis.call('HMGET', KEYS[1], 'own', 'seq', 'rel', 'ag')
+local head = tonumber(m[2] or '0')
+local first, count = tonumber(ARGV[3]), tonumber(ARGV[4])
+local last = first + count - 1
+if not m[1] or m[1] ~= ARGV[2] then
+  if m[3] == ARGV[2] and last <= head then return { 'done', m[2], 1 } end
+  return { 'fenced' }
+end
+if first <= head and last <= head then return { 'done', m[2], 0 } end
+if first ~= head + 1 then return { 'gap', m[2] } end
+local text = string.format('%d', last)
+local fields = { 'seq', text }
+local acks = tonumber(ARGV[8])
+for at = 9, 8 + acks do redis.call('XDEL', KEYS[3], ARGV[at] .. '-0') end
+--@include switch
+local function reroute(connection, change)
+  local route = redis.call('HGET', KEYS[4], 'r:' .. connection) or ''
+  local changed = change(route)
+  if changed ~= route then redis.call('HSET', KEYS[4], 'r:' .. connection, changed) end
+end
+for at = 9 + acks, #ARGV, 2 do
+  local name, value = ARGV[at], ARGV[at + 1]
+  if name == 'begin' then
+    local seq, command, connection, via = string.match(value, '^(%d+) (%d+) (%S+) (%a)$')
+    reroute(connection, function(route) return switch(route, tonumber(seq), via) end)
+    fields[#fields + 1] = 'run'; fields[#fields + 1] = command
+    fields[#fields + 1] = 'began'; fields[#fields + 1] = seq
+    fields[#fields + 1] = 'ctl'; fields[#fields + 1] = connection
+  elseif name == 'end' then
+    local seq, connection = string.match(value, '^(%d+) (%S+)$')
+    reroute(connection, function(route)
+      local before = string.match(route, '(%a),%d+o$')
+      return before and switch(route, tonumber(seq) + 1, before) or route
+    end)
+    fields[#fields + 1] = 'run'; fields[#fields + 1] = ''
+  else
+    fields[#fields + 1] = name; fields[#fields + 1] = value
+  end
+end
+local prefix = string.match(KEYS[1], '^.-}:')
+local released = 0
+if ARGV[6] == '1' and redis.call('XLEN', KEYS[3]) == 0 then
+  released = 1
+  -- An empty stream still costs a node; the numbers go on from 'cseq'.
+  redis.call('DEL', KEYS[3])
+  fields[#fields + 1] = 'own'; fields[#fields + 1] = ''
+  fields[#fields + 1] = 'rel'; fields[#fields + 1] = ARGV[2]
+  redis.call('ZREM', prefix .. 'lx:' .. m[4], ARGV[1])
+end
+redis.call('HSET', KEYS[1], unpack(fields))
+if count > 0 then
+  redis.call('XADD', KEYS[2], text .. '-0', 'd', ARGV[5])
+  if #ARGV[5] <= tonumber(ARGV[7]) then
+    redis.call('SPUBLISH', prefix .. 'n:' .. ARGV[1], 'F' .. text .. '\n' .. ARGV[5])
+  else
+    redis.call('SPUBLISH', prefix .. 'n:' .. ARGV[1], 'G' .. text)
+  end
+end
+return { 'done', text, released }

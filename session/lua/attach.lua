@@ -1,0 +1,37 @@
+-- Attaches a connection (load, resume) and makes it the controller.
+-- KEYS  1 session  2 parties
+-- ARGV  1 session id  2 principal  3 connection  4 request  5 cwd  6 replay  7 one-shot  8 watched
+-- Returns {'notfound'} {'cwd', cwd} {'unwatched', head}
+--         {'done', head, route, controller, directive, view, pending}
+local m = redis.call('HMGET', KEYS[1], 'prn', 'cwd', 'seq')
+if not m[1] or m[1] ~= ARGV[2] then return { 'notfound' } end
+if m[2] ~= ARGV[5] then return { 'cwd', m[2] } end
+local head = tonumber(m[3])
+local party = redis.call('HMGET', KEYS[2], 's:' .. ARGV[3], 'w:' .. ARGV[3], 'r:' .. ARGV[3], 'd:' .. ARGV[3])
+local last, request = 0, nil
+if party[4] then
+  local number, rest = string.match(party[4], '^(%d+) %d+ %d %a (.*)$')
+  last, request = tonumber(number), rest
+end
+if request ~= ARGV[4] then
+  local time = redis.call('TIME')
+  local now = time[1] * 1000 + math.floor(time[2] / 1000)
+  local expires = party[1] and string.match(party[1], ' (%d+)$')
+  if ARGV[8] == '1' and not party[2] then redis.call('HSET', KEYS[2], 'w:' .. ARGV[3], '1') end
+  local via = 'c'
+  if expires and tonumber(expires) > now then
+    via = 's'
+  elseif ARGV[8] ~= '1' and not party[2] then
+    return { 'unwatched', m[3] }
+  end
+  --@include switch
+  local route = switch(party[3] or '', head + 1, via)
+  local directive = string.format('%d %d %s %s %s', last + 1, head, ARGV[6], ARGV[7] == '1' and 'o' or via, ARGV[4])
+  redis.call('HSET', KEYS[2], 'r:' .. ARGV[3], route, 'd:' .. ARGV[3], directive)
+  redis.call('HSET', KEYS[1], 'ctl', ARGV[3])
+end
+local prefix = string.match(KEYS[1], '^.-}:')
+redis.call('SPUBLISH', prefix .. 'n:' .. ARGV[1], 'A' .. ARGV[3])
+local s = redis.call('HMGET', KEYS[1], 'seq', 'ctl', 'view', 'pend')
+local p = redis.call('HMGET', KEYS[2], 'r:' .. ARGV[3], 'd:' .. ARGV[3])
+return { 'done', s[1], p[1] or '', s[2] or '', p[2] or '', s[3] or '', s[4] or '' }

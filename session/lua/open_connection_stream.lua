@@ -1,0 +1,9 @@
+-- Registers the holder of a connection stream and tells an earlier one that it lost it.
+-- KEYS  1 connection
+-- ARGV  1 connection id  2 holder  3 time to live of the connection, s
+-- Returns {written}
+redis.call('HSET', KEYS[1], 'holder', ARGV[2])
+redis.call('EXPIRE', KEYS[1], ARGV[3])
+local prefix = string.match(KEYS[1], '^.-}:')
+redis.call('SPUBLISH', prefix .. 'y:' .. ARGV[1], 'T' .. ARGV[1] .. '\n' .. ARGV[2])
+return { redis.call('HGET', KEYS[1], 'written') or '' }

@@ -1,0 +1,13 @@
+-- Gives a session up; if commands wait, another worker is woken.
+-- KEYS  1 session  2 inbox
+-- ARGV  1 session id  2 token
+local m = redis.call('HMGET', KEYS[1], 'own', 'ag')
+if not m[1] or m[1] ~= ARGV[2] then return end
+local prefix = string.match(KEYS[1], '^.-}:')
+redis.call('HSET', KEYS[1], 'own', '', 'rel', ARGV[2])
+redis.call('ZREM', prefix .. 'lx:' .. m[2], ARGV[1])
+if redis.call('XLEN', KEYS[2]) > 0 then
+  local time = redis.call('TIME')
+  redis.call('ZADD', prefix .. 'rq:' .. m[2], 'NX', time[1] * 1000 + math.floor(time[2] / 1000), ARGV[1])
+  redis.call('SPUBLISH', prefix .. 'w:' .. m[2], 'R' .. ARGV[1])
+end

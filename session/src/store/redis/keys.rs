@@ -1,0 +1,111 @@
+//! Every key and channel, one function each. `{tag}` is the partition that the id carries, so all
+//! keys of a session share a slot, and so do the queues of its partition.
+//!
+//! | key | type | content |
+//! |---|---|---|
+//! | `ns:{tag}:s:<session>` | hash | `prn` principal, `ag` agent, `cwd`, `params`, `state`, `view`, `title`, `pend` open requests, `ctl` controller; `seq` last event, `cseq` last command; `own` claim token or empty, `exp` its end (ms), `wk` its worker, `rel` the claim that released last; `run`, `began` the running turn |
+//! | `ns:{tag}:e:<session>` | stream | the log: entry `<last number>-0`, field `d` a frame |
+//! | `ns:{tag}:c:<session>` | stream | the inbox: entry `<number>-0`, fields `v` via, `h` head, `d` message |
+//! | `ns:{tag}:i:<session>` | hash | idempotency: key → `fingerprint number head via`, `#number` → key |
+//! | `ns:{tag}:p:<session>` | hash | parties: `s:` open stream, `t:` written, `w:` watched, `r:` route, `d:` directive, each by connection |
+//! | `ns:{tag}:rq:<agent>` | zset | sessions that want a worker, by waiting since (ms) |
+//! | `ns:{tag}:lx:<agent>` | zset | leased sessions, by end of lease (ms) |
+//! | `ns:{tag}:k:<connection>` | hash | `seq`, `holder`, `written`, `i:` idempotency |
+//! | `ns:{tag}:x:<connection>` | stream | the outbox, as a log |
+//! | `ns:{agents}:cards` | hash | agent → card |
+//! | `ns:{agents}:alive:<agent>` | zset | workers, by when they count as dead (ms) |
+//!
+//! | channel | says |
+//! |---|---|
+//! | `ns:{tag}:n:<session>` | `F` a frame, `G` grown to, `A` attached, `T` stream taken |
+//! | `ns:{tag}:y:<connection>` | the same, of an outbox |
+//! | `ns:{tag}:o:<worker>` | `I` something arrived for a session this worker holds |
+//! | `ns:{tag}:w:<agent>` | `R` a session wants a worker |
+
+use crate::id::{ConnectionId, LogId, Partition, SessionId};
+use crate::store::Topic;
+
+#[derive(Clone, Debug)]
+pub(super) struct Keys {
+    namespace: String,
+}
+
+impl Keys {
+    pub fn new(namespace: &str) -> Self {
+        Self { namespace: namespace.to_owned() }
+    }
+
+    fn of(&self, partition: Partition, kind: &str, name: &str) -> String {
+        format!("{}:{{{}}}:{kind}:{name}", self.namespace, partition.tag())
+    }
+
+    pub fn session(&self, id: &SessionId) -> String {
+        self.of(id.partition(), "s", id.as_str())
+    }
+
+    pub fn events(&self, id: &SessionId) -> String {
+        self.of(id.partition(), "e", id.as_str())
+    }
+
+    pub fn inbox(&self, id: &SessionId) -> String {
+        self.of(id.partition(), "c", id.as_str())
+    }
+
+    pub fn idempotency(&self, id: &SessionId) -> String {
+        self.of(id.partition(), "i", id.as_str())
+    }
+
+    pub fn parties(&self, id: &SessionId) -> String {
+        self.of(id.partition(), "p", id.as_str())
+    }
+
+    pub fn ready(&self, partition: Partition, agent: &str) -> String {
+        self.of(partition, "rq", agent)
+    }
+
+    pub fn leases(&self, partition: Partition, agent: &str) -> String {
+        self.of(partition, "lx", agent)
+    }
+
+    pub fn connection(&self, id: &ConnectionId) -> String {
+        self.of(id.partition(), "k", id.as_str())
+    }
+
+    pub fn outbox(&self, id: &ConnectionId) -> String {
+        self.of(id.partition(), "x", id.as_str())
+    }
+
+    pub fn log(&self, log: &LogId) -> String {
+        match log {
+            LogId::Session(id) => self.events(id),
+            LogId::Outbox(id) => self.outbox(id),
+        }
+    }
+
+    pub fn agents(&self) -> String {
+        format!("{}:{{agents}}:cards", self.namespace)
+    }
+
+    pub fn alive(&self, agent: &str) -> String {
+        format!("{}:{{agents}}:alive:{agent}", self.namespace)
+    }
+
+    pub fn channel(&self, topic: &Topic) -> String {
+        match topic {
+            Topic::Log(LogId::Session(id)) => self.of(id.partition(), "n", id.as_str()),
+            Topic::Log(LogId::Outbox(id)) => self.of(id.partition(), "y", id.as_str()),
+            Topic::Inbox(partition, worker) => self.of(*partition, "o", &worker.0),
+            Topic::Ready(partition, agent) => self.of(*partition, "w", agent),
+        }
+    }
+
+    /// The log that a channel of kind `n` or `y` is about.
+    pub fn log_of(channel: &str) -> Option<LogId> {
+        let (head, name) = channel.rsplit_once(':')?;
+        match head.rsplit_once(':')?.1 {
+            "n" => SessionId::parse(name).map(LogId::Session),
+            "y" => ConnectionId::parse(name).map(LogId::Outbox),
+            _ => None,
+        }
+    }
+}

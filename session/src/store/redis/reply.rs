@@ -1,0 +1,186 @@
+//! Reading what scripts return.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use redis::Value;
+
+use crate::command::{Command, Queued};
+use crate::event::Frame;
+use crate::id::{ConnectionId, SessionId};
+use crate::route::{Route, Via};
+use crate::store::{Attachment, Claim, Claimant, Directive, Error, Result, Running};
+
+pub(super) struct Reply(pub Value);
+
+pub(super) struct Items(std::vec::IntoIter<Value>);
+
+pub(super) fn unexpected(what: &str) -> Error {
+    Error::Broken(format!("unexpected reply {what:?}"))
+}
+
+impl Reply {
+    pub fn items(self) -> Result<Items> {
+        match self.0 {
+            Value::Array(items) => Ok(Items(items.into_iter())),
+            Value::Nil => Ok(Items(Vec::new().into_iter())),
+            other => Err(unexpected(&format!("{other:?}"))),
+        }
+    }
+
+    pub fn optional_text(self) -> Result<Option<String>> {
+        match self.0 {
+            Value::Nil => Ok(None),
+            value => text(value).map(Some),
+        }
+    }
+
+    pub fn optional_number(self) -> Result<u64> {
+        match self.0 {
+            Value::Nil => Ok(0),
+            value => number(value),
+        }
+    }
+}
+
+impl Items {
+    pub fn is_empty(&self) -> bool {
+        self.0.as_slice().is_empty()
+    }
+
+    fn next(&mut self) -> Result<Value> {
+        self.0.next().ok_or_else(|| unexpected("too short"))
+    }
+
+    pub fn next_text(&mut self) -> Result<Option<String>> {
+        self.0.next().map(text).transpose()
+    }
+
+    pub fn text(&mut self) -> Result<String> {
+        text(self.next()?)
+    }
+
+    pub fn bytes(&mut self) -> Result<Bytes> {
+        bytes(self.next()?)
+    }
+
+    pub fn number(&mut self) -> Result<u64> {
+        number(self.next()?)
+    }
+
+    pub fn via(&mut self) -> Result<Via> {
+        let letter = self.text()?;
+        Via::from_letter(&letter).ok_or_else(|| unexpected(&letter))
+    }
+
+    pub fn attachment(&mut self) -> Result<Attachment> {
+        let head = self.number()?;
+        let route = self.text()?;
+        let route = Route::from_text(&route).ok_or_else(|| unexpected(&route))?;
+        let controller = ConnectionId::parse(&self.text()?);
+        let directive = directive(&self.text()?)?;
+        let view = self.bytes()?;
+        let pending = self.text()?;
+        let pending = pending.split(',').filter(|number| !number.is_empty());
+        let pending = pending.map(|number| number.parse().map_err(|_| unexpected(number)));
+        Ok(Attachment { head, route, controller, directive, view, pending: pending.collect::<Result<_>>()? })
+    }
+
+    pub fn claim(&mut self, session: &SessionId, claimant: &Claimant) -> Result<Claim> {
+        let (head, cwd) = (self.number()?, self.text()?);
+        let (params, state) = (self.bytes()?, self.bytes()?);
+        let (command, began) = (self.text()?, self.text()?);
+        let running = match (command.parse(), began.parse()) {
+            (Ok(command), Ok(began)) => Some(Running { command, began }),
+            _ => None,
+        };
+        let inbox = queued(Reply(self.next()?))?;
+        let (session, token) = (session.clone(), claimant.token.clone());
+        Ok(Claim { session, token, head, cwd, params, state, running, inbox })
+    }
+}
+
+fn directive(text: &str) -> Result<Option<Directive>> {
+    if text.is_empty() {
+        return Ok(None);
+    }
+    let read = || {
+        let mut fields = text.splitn(5, ' ');
+        Some(Directive {
+            number: fields.next()?.parse().ok()?,
+            upto: fields.next()?.parse().ok()?,
+            replay: fields.next()? == "1",
+            via: Via::from_letter(fields.next()?)?,
+            request: fields.next()?.into(),
+        })
+    };
+    read().map(Some).ok_or_else(|| unexpected(text))
+}
+
+/// The entries of a stream: number and fields by name.
+fn entries(reply: Reply) -> Result<Vec<(u64, Vec<Value>)>> {
+    let entries = match reply.0 {
+        Value::Array(entries) => entries,
+        // None were asked for.
+        Value::Nil => return Ok(Vec::new()),
+        _ => return Err(unexpected("not a stream")),
+    };
+    let read = |entry: Value| -> Result<(u64, Vec<Value>)> {
+        let mut items = Reply(entry).items()?;
+        let id = items.text()?;
+        let number = id.split('-').next().and_then(|number| number.parse().ok());
+        let Value::Array(fields) = items.next()? else { return Err(unexpected("an entry without fields")) };
+        Ok((number.ok_or_else(|| unexpected(&id))?, fields))
+    };
+    entries.into_iter().map(read).collect()
+}
+
+fn field(fields: &mut [Value], name: &[u8]) -> Result<Value> {
+    let mut pairs = fields.chunks_exact_mut(2);
+    let found = pairs.find(|pair| matches!(&pair[0], Value::BulkString(text) if text == name));
+    let found = found.ok_or_else(|| unexpected("an entry without a needed field"))?;
+    Ok(std::mem::replace(&mut found[1], Value::Nil))
+}
+
+pub(super) fn frame(last: u64, data: Bytes) -> Result<Frame> {
+    Frame::decode(last, data).map_err(|malformed| Error::Broken(malformed.to_string()))
+}
+
+pub(super) fn frames(reply: Reply) -> Result<Vec<Arc<Frame>>> {
+    let read = |(last, mut fields): (u64, Vec<Value>)| frame(last, bytes(field(&mut fields, b"d")?)?).map(Arc::new);
+    entries(reply)?.into_iter().map(read).collect()
+}
+
+pub(super) fn queued(reply: Reply) -> Result<Vec<Queued>> {
+    let read = |(number, mut fields): (u64, Vec<Value>)| {
+        let via = text(field(&mut fields, b"v")?)?;
+        let head = text(field(&mut fields, b"h")?)?;
+        let message = bytes(field(&mut fields, b"d")?)?;
+        let command = Command::from_parts(&head, message).ok_or_else(|| unexpected(&head))?;
+        Ok(Queued { number, via: Via::from_letter(&via).ok_or_else(|| unexpected(&via))?, command })
+    };
+    entries(reply)?.into_iter().map(read).collect()
+}
+
+fn bytes(value: Value) -> Result<Bytes> {
+    match value {
+        Value::BulkString(bytes) => Ok(bytes.into()),
+        Value::SimpleString(text) => Ok(text.into()),
+        other => Err(unexpected(&format!("{other:?}"))),
+    }
+}
+
+fn text(value: Value) -> Result<String> {
+    let bytes = bytes(value)?;
+    String::from_utf8(bytes.into()).map_err(|_| unexpected("not text"))
+}
+
+fn number(value: Value) -> Result<u64> {
+    match value {
+        Value::Int(number) => u64::try_from(number).map_err(|_| unexpected("a negative number")),
+        value => {
+            let text = text(value)?;
+            text.parse().map_err(|_| unexpected(&text))
+        }
+    }
+}

@@ -1,0 +1,109 @@
+//! The scripts, and how a call of one is put together.
+
+use std::sync::OnceLock;
+
+use redis::Cmd;
+use sha1_smol::Sha1;
+
+pub(super) struct Script {
+    pub body: String,
+    pub hash: String,
+}
+
+impl Script {
+    fn new(body: &str) -> Self {
+        let body = body.replace("--@include switch", include_str!("../../../lua/switch.lua"));
+        let hash = Sha1::from(&body).digest().to_string();
+        Self { body, hash }
+    }
+}
+
+macro_rules! scripts {
+    ($($name:ident),* $(,)?) => {
+        pub(super) struct Scripts { $(pub $name: Script),* }
+
+        pub(super) fn scripts() -> &'static Scripts {
+            static SCRIPTS: OnceLock<Scripts> = OnceLock::new();
+            SCRIPTS.get_or_init(|| Scripts {
+                $($name: Script::new(include_str!(concat!("../../../lua/", stringify!($name), ".lua")))),*
+            })
+        }
+    };
+}
+
+scripts!(
+    create,
+    enqueue,
+    attach,
+    attachment,
+    open_session_stream,
+    touch_session_stream,
+    open_connection_stream,
+    touch_connection_stream,
+    post,
+    next,
+    claim,
+    renew,
+    append,
+    release,
+    register,
+    agents,
+);
+
+/// One call of a script.
+pub(super) struct Call<'a> {
+    script: &'static Script,
+    keys: Vec<String>,
+    arguments: Vec<Argument<'a>>,
+}
+
+enum Argument<'a> {
+    Bytes(&'a [u8]),
+    Number(u64),
+}
+
+impl<'a> Call<'a> {
+    pub fn new(script: &'static Script) -> Self {
+        Self { script, keys: Vec::new(), arguments: Vec::new() }
+    }
+
+    pub fn key(mut self, key: String) -> Self {
+        self.keys.push(key);
+        self
+    }
+
+    pub fn arg(mut self, value: &'a (impl AsRef<[u8]> + ?Sized)) -> Self {
+        self.arguments.push(Argument::Bytes(value.as_ref()));
+        self
+    }
+
+    pub fn num(mut self, value: u64) -> Self {
+        self.arguments.push(Argument::Number(value));
+        self
+    }
+
+    /// By hash: what is sent at first.
+    pub fn by_hash(&self) -> Cmd {
+        self.command("EVALSHA", &self.script.hash)
+    }
+
+    /// With its text: when the server doesn't know the script, which it then keeps.
+    pub fn by_text(&self) -> Cmd {
+        self.command("EVAL", &self.script.body)
+    }
+
+    fn command(&self, name: &str, script: &str) -> Cmd {
+        let mut command = redis::cmd(name);
+        command.arg(script).arg(self.keys.len());
+        for key in &self.keys {
+            command.arg(key);
+        }
+        for argument in &self.arguments {
+            match argument {
+                Argument::Bytes(bytes) => command.arg(*bytes),
+                Argument::Number(number) => command.arg(*number),
+            };
+        }
+        command
+    }
+}
