@@ -1,0 +1,132 @@
+//! The load client: a session with its own connection, the way the SDK clients do it, only cheaper.
+
+mod http;
+mod http1;
+mod inbox;
+mod ledger;
+mod rpc;
+mod sse;
+mod websocket;
+
+use std::net::SocketAddr;
+use std::time::{Duration, Instant};
+
+use anyhow::Result;
+use tokio::task::JoinSet;
+
+use crate::count::Count;
+
+pub use http::{get, probe};
+pub use inbox::Inbox;
+pub use ledger::Faults;
+
+#[derive(Clone, Copy, Debug, PartialEq, clap::ValueEnum)]
+pub enum Transport {
+    Http,
+    Ws,
+}
+
+pub struct Session {
+    id: String,
+    directive: String,
+    inbox: Inbox,
+    link: Link,
+    /// One task per stream, ended with the session.
+    _readers: JoinSet<()>,
+}
+
+enum Link {
+    Http(http::Link),
+    Ws(websocket::Link),
+}
+
+impl Session {
+    /// Initializes a connection, makes a session and opens its streams.
+    pub async fn open(addr: SocketAddr, transport: Transport, count: Count) -> Result<Self> {
+        let (inbox, mut readers) = (Inbox::default(), JoinSet::new());
+        let (link, id) = match transport {
+            Transport::Http => {
+                let (link, id) = http::Link::open(addr, count, &inbox, &mut readers).await?;
+                (Link::Http(link), id)
+            }
+            Transport::Ws => {
+                let (link, id) = websocket::Link::open(addr, count, &inbox, &mut readers).await?;
+                (Link::Ws(link), id)
+            }
+        };
+        Ok(Self {
+            id,
+            directive: count.directive(),
+            inbox,
+            link,
+            _readers: readers,
+        })
+    }
+
+    pub fn inbox(&self) -> Inbox {
+        self.inbox.clone()
+    }
+
+    /// One prompt, from the first byte sent to the answer received.
+    pub async fn prompt(&mut self) -> Result<Duration> {
+        let prompt = self.inbox.with(|ledger| ledger.ask());
+        let message = rpc::prompt(prompt + ledger::ID_OFFSET, &self.id, &self.directive);
+        let started = Instant::now();
+        match &mut self.link {
+            Link::Http(link) => link.post(&message).await?,
+            Link::Ws(link) => link.send(message).await?,
+        }
+        self.inbox.answered().await?;
+        Ok(self.inbox.with(|ledger| ledger.answered_at) - started)
+    }
+
+    pub async fn close(self) {
+        self.inbox.close();
+        match self.link {
+            Link::Http(link) => link.close().await,
+            Link::Ws(link) => link.close().await,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::official;
+
+    async fn prompts_are_answered_whole(transport: Transport, directive: &str) {
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let addr = listener.local_addr().unwrap();
+        let count = Count::parse(directive).unwrap();
+        tokio::task::spawn_local(official::serve(listener));
+        let mut session = Session::open(addr, transport, count).await.unwrap();
+        for _ in 0..3 {
+            session.prompt().await.unwrap();
+        }
+        session.inbox().with(|ledger| {
+            assert_eq!(
+                ledger.close(),
+                Faults::default(),
+                "{:?}",
+                ledger.first_wrong
+            );
+            assert_eq!((ledger.answers, ledger.events), (3, 3 * 6));
+        });
+        session.close().await;
+    }
+
+    #[tokio::test(flavor = "local")]
+    async fn http_carries_prompts_to_the_official_server() {
+        prompts_are_answered_whole(Transport::Http, "/count 5 size=100").await;
+    }
+
+    #[tokio::test(flavor = "local")]
+    async fn websocket_carries_prompts_to_the_official_server() {
+        prompts_are_answered_whole(Transport::Ws, "/count 5 size=100").await;
+    }
+
+    #[tokio::test(flavor = "local")]
+    async fn paced_prompts_are_answered_too() {
+        prompts_are_answered_whole(Transport::Http, "/count 5 delay=1 size=100").await;
+    }
+}

@@ -1,0 +1,156 @@
+//! Drives the official ACP server and Baton with the same load, side by side in one run, and compares them.
+//!
+//! `official` is the yardstick, `target` starts and stops what is measured, `client` is one session of load,
+//! `load` runs one cell of the table, `rounds` all of them, `report` prints it. See ../README.md for how to read the result.
+
+mod client;
+mod count;
+mod load;
+mod official;
+mod process;
+mod report;
+mod rounds;
+mod target;
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use anyhow::{Result, bail, ensure};
+use clap::{Parser, Subcommand};
+use tokio::net::TcpListener;
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::task::LocalSet;
+
+use crate::client::Transport;
+use crate::count::Count;
+use crate::load::Load;
+use crate::report::Outcome;
+use crate::rounds::Plan;
+use crate::target::{Kind, Programs};
+
+const CHUNKS: u32 = 20;
+const CHUNK_SIZE: usize = 100;
+const PACE: Duration = Duration::from_millis(20);
+
+/// Compares Baton with the official in-memory ACP server on this machine.
+#[derive(Parser)]
+#[command(args_conflicts_with_subcommands = true)]
+struct Args {
+    #[command(subcommand)]
+    role: Option<Role>,
+    /// Servers to drive; ratios need the official one
+    #[arg(
+        long,
+        value_enum,
+        value_delimiter = ',',
+        default_value = "official,serve,redis"
+    )]
+    targets: Vec<Kind>,
+    /// Numbers of concurrent sessions, each with its own connection
+    #[arg(long, value_delimiter = ',', default_value = "1,16,64,256")]
+    sessions: Vec<usize>,
+    /// How often every cell is measured
+    #[arg(long, default_value_t = 3)]
+    rounds: usize,
+    /// How long a cell is measured, after a warm-up of half a second
+    #[arg(long, default_value_t = 3.0)]
+    seconds: f64,
+    /// How the load client speaks ACP
+    #[arg(long, value_enum, default_value = "http")]
+    transport: Transport,
+    /// Chunks come 20 ms apart, as from a model, instead of as fast as they can
+    #[arg(long)]
+    paced: bool,
+    /// The baton binary
+    #[arg(long, default_value = concat!(env!("CARGO_MANIFEST_DIR"), "/../../target/release/baton"))]
+    baton: PathBuf,
+    /// The Redis server binary
+    #[arg(long, default_value = "redis-server")]
+    redis_server: PathBuf,
+}
+
+#[derive(Subcommand)]
+enum Role {
+    /// Run only the official server with the echo agent
+    Official {
+        #[arg(long)]
+        listen: SocketAddr,
+    },
+}
+
+fn main() -> ExitCode {
+    let args = Args::parse();
+    let result = match args.role {
+        Some(Role::Official { listen }) => official(listen),
+        None => compare(&args),
+    };
+    result.unwrap_or_else(|error| {
+        eprintln!("baton-bench: {error:#}");
+        ExitCode::from(2)
+    })
+}
+
+fn official(listen: SocketAddr) -> Result<ExitCode> {
+    let runtime = tokio::runtime::Runtime::new()?;
+    runtime.block_on(async { official::serve(TcpListener::bind(listen).await?).await })?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// One thread for all load: what it can't do with one core it should not take from the server.
+fn compare(args: &Args) -> Result<ExitCode> {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()?;
+    let outcome = LocalSet::new().block_on(&runtime, async {
+        let mut terminate = signal(SignalKind::terminate())?;
+        // Whichever branch ends drops the others, and with them every process started.
+        tokio::select! {
+            outcome = measure(args) => outcome,
+            _ = tokio::signal::ctrl_c() => bail!("interrupted"),
+            _ = terminate.recv() => bail!("terminated"),
+        }
+    })?;
+    Ok(match outcome {
+        Outcome::Whole => ExitCode::SUCCESS,
+        Outcome::Faulty => ExitCode::FAILURE,
+        Outcome::Unmeasured => ExitCode::from(2),
+    })
+}
+
+async fn measure(args: &Args) -> Result<Outcome> {
+    let plan = args.plan()?;
+    report::print_machine(&plan.programs);
+    let (transport, prompt) = (plan.load.transport, plan.load.count.directive());
+    let (rounds, seconds) = (args.rounds, args.seconds);
+    println!("{transport:?}, {prompt:?}, median of {rounds} rounds of {seconds} s\n");
+    Ok(report::print(&plan.run().await))
+}
+
+impl Args {
+    fn plan(&self) -> Result<Plan> {
+        ensure!(!self.sessions.contains(&0), "--sessions must not be 0");
+        ensure!(self.rounds > 0, "--rounds must not be 0");
+        ensure!(self.seconds > 0.0, "--seconds must be more than 0");
+        let count = Count {
+            chunks: CHUNKS,
+            delay: self.paced.then_some(PACE),
+            size: CHUNK_SIZE,
+        };
+        Ok(Plan {
+            targets: self.targets.clone(),
+            sessions: self.sessions.clone(),
+            rounds: self.rounds,
+            load: Load {
+                transport: self.transport,
+                count,
+                duration: Duration::try_from_secs_f64(self.seconds)?,
+            },
+            programs: Programs {
+                baton: std::path::absolute(&self.baton)?,
+                redis_server: self.redis_server.clone(),
+            },
+        })
+    }
+}

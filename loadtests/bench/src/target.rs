@@ -1,0 +1,214 @@
+//! What is measured: a set of processes that together serve ACP on one loopback address.
+
+use std::fs;
+use std::net::{SocketAddr, TcpListener};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail, ensure};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::time::{Instant, sleep};
+
+use crate::client;
+use crate::process::Process;
+
+/// How long a target may take from its first process to its first connection.
+const START_LIMIT: Duration = Duration::from_secs(15);
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum Kind {
+    /// The official in-memory server, the yardstick.
+    Official,
+    /// `baton serve --ephemeral`: one process, memory store.
+    Serve,
+    /// `baton gateway`, `baton worker` and a Redis with AOF.
+    Redis,
+}
+
+impl Kind {
+    pub fn name(self) -> &'static str {
+        match self {
+            Kind::Official => "official",
+            Kind::Serve => "baton serve",
+            Kind::Redis => "gateway + worker + Redis",
+        }
+    }
+
+    /// The most CPU per event it may take, as a multiple of the official server's.
+    pub fn limit(self) -> Option<f64> {
+        match self {
+            Kind::Official => None,
+            Kind::Serve => Some(1.3),
+            Kind::Redis => Some(2.0),
+        }
+    }
+}
+
+pub struct Programs {
+    pub baton: PathBuf,
+    pub redis_server: PathBuf,
+}
+
+pub struct Target {
+    pub addr: SocketAddr,
+    processes: Vec<Process>,
+    /// Last, so that it is removed after the processes that write there are gone.
+    dir: Scratch,
+}
+
+impl Target {
+    pub async fn start(kind: Kind, programs: &Programs) -> Result<Self> {
+        let mut target = Self {
+            addr: free_address()?,
+            processes: Vec::new(),
+            dir: Scratch::new()?,
+        };
+        match kind {
+            Kind::Official => target.start_official()?,
+            Kind::Serve => target.start_serve(programs)?,
+            Kind::Redis => target.start_redis(programs).await?,
+        }
+        target.ready(kind).await?;
+        Ok(target)
+    }
+
+    /// Processor time so far, by process.
+    pub fn cpu_ms(&self) -> Result<Vec<(&'static str, u64)>> {
+        let one = |process: &Process| Ok((process.name, process.cpu_ms()?));
+        self.processes.iter().map(one).collect()
+    }
+
+    pub fn rss_kib(&self) -> Result<u64> {
+        self.processes.iter().map(Process::rss_kib).sum()
+    }
+
+    pub fn check(&mut self) -> Result<()> {
+        self.processes.iter_mut().try_for_each(Process::check)
+    }
+
+    fn start_official(&mut self) -> Result<()> {
+        let listen = self.addr.to_string();
+        let mut command = Command::new(std::env::current_exe()?);
+        self.run("official", command.args(["official", "--listen", &listen]))
+    }
+
+    fn start_serve(&mut self, programs: &Programs) -> Result<()> {
+        let listen = self.addr.to_string();
+        let mut command = Command::new(&programs.baton);
+        self.run(
+            "serve",
+            command.args(["serve", "--listen", &listen, "--ephemeral"]),
+        )
+    }
+
+    async fn start_redis(&mut self, programs: &Programs) -> Result<()> {
+        let redis = free_address()?;
+        let port = redis.port().to_string();
+        let mut command = Command::new(&programs.redis_server);
+        command.args(["--bind", "127.0.0.1", "--port", &port, "--save", ""]);
+        command
+            .args(["--appendonly", "yes", "--dir"])
+            .arg(&self.dir.0);
+        self.run("redis", &mut command)?;
+        self.until("Redis answers PING", async || ping(redis).await)
+            .await?;
+
+        let (store, listen) = (format!("redis://{redis}"), self.addr.to_string());
+        let keys = self.dir.0.join("keys");
+        keygen(&programs.baton, &keys)?;
+        let mut command = Command::new(&programs.baton);
+        command.args(["gateway", "--store", &store, "--listen", &listen, "--keys"]);
+        self.run("gateway", command.arg(&keys))?;
+        let mut command = Command::new(&programs.baton);
+        self.run(
+            "worker",
+            command.args(["worker", "--store", &store, "--agent", "scripted"]),
+        )
+    }
+
+    /// Ready is what a client can use: health says so, and `initialize` succeeds (a worker has registered).
+    async fn ready(&mut self, kind: Kind) -> Result<()> {
+        let (addr, path) = match kind {
+            Kind::Official => (self.addr, "/health"),
+            Kind::Serve | Kind::Redis => (self.addr, "/readyz"),
+        };
+        self.until(path, async || {
+            let status = client::get(addr, path).await?;
+            ensure!(status == 200, "answered {status}");
+            Ok(())
+        })
+        .await?;
+        self.until("initialize", async || client::probe(addr).await)
+            .await
+    }
+
+    fn run(&mut self, name: &'static str, command: &mut Command) -> Result<()> {
+        self.processes
+            .push(Process::start(name, command, &self.dir.0)?);
+        Ok(())
+    }
+
+    async fn until(&mut self, what: &str, attempt: impl AsyncFn() -> Result<()>) -> Result<()> {
+        let deadline = Instant::now() + START_LIMIT;
+        loop {
+            self.check()?;
+            let tried = tokio::time::timeout_at(deadline, attempt()).await;
+            match tried.context("no answer").and_then(|result| result) {
+                Ok(()) => return Ok(()),
+                Err(error) if Instant::now() >= deadline => {
+                    let words = self.processes.last().map(Process::last_words);
+                    bail!(
+                        "not ready: {what}: {error:#} ({})",
+                        words.unwrap_or_default()
+                    );
+                }
+                Err(_) => sleep(Duration::from_millis(20)).await,
+            }
+        }
+    }
+}
+
+async fn ping(redis: SocketAddr) -> Result<()> {
+    let mut socket = tokio::net::TcpStream::connect(redis).await?;
+    socket.write_all(b"PING\r\n").await?;
+    let mut answer = [0; 7];
+    socket.read_exact(&mut answer).await?;
+    ensure!(&answer == b"+PONG\r\n", "Redis is still loading");
+    Ok(())
+}
+
+fn keygen(baton: &Path, keys: &Path) -> Result<()> {
+    let file = fs::OpenOptions::new()
+        .write(true)
+        .create_new(true)
+        .mode(0o600)
+        .open(keys)?;
+    let mut command = Command::new(baton);
+    let status = command.args(["token", "keygen"]).stdout(file).status()?;
+    ensure!(status.success(), "baton token keygen: {status}");
+    Ok(())
+}
+
+fn free_address() -> Result<SocketAddr> {
+    Ok(TcpListener::bind("127.0.0.1:0")?.local_addr()?)
+}
+
+/// A directory for logs, keys and Redis's files, removed when dropped.
+struct Scratch(PathBuf);
+
+impl Scratch {
+    fn new() -> Result<Self> {
+        let unique = (std::process::id(), free_address()?.port());
+        let path = std::env::temp_dir().join(format!("baton-bench-{}-{}", unique.0, unique.1));
+        fs::create_dir(&path)?;
+        Ok(Self(path))
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
