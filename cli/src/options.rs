@@ -66,7 +66,7 @@ pub struct WorkerOptions {
     )]
     agent: String,
     /// How many sessions may run here at once
-    #[arg(long, env = "BATON_SLOTS", default_value_t = 256, value_name = "N")]
+    #[arg(long, env = "BATON_SLOTS", default_value_t = 1024, value_name = "N")]
     slots: usize,
     /// How long a session waits for a worker that fell silent before another goes on
     #[arg(

@@ -5,7 +5,7 @@
 --       then pairs: a field of the session and its value, or
 --       begin, 'seq command connection via' / end, 'seq connection'
 -- Returns {'fenced'} {'gap', head} {'done', head, released}
-local m = redis.call('HMGET', KEYS[1], 'own', 'seq', 'rel', 'ag')
+local m = redis.call('HMGET', KEYS[1], 'own', 'seq', 'rel', 'ag', 'cn')
 local head = tonumber(m[2] or '0')
 local first, count = tonumber(ARGV[3]), tonumber(ARGV[4])
 local last = first + count - 1
@@ -17,8 +17,17 @@ if first <= head and last <= head then return { 'done', m[2], 0 } end
 if first ~= head + 1 then return { 'gap', m[2] } end
 local text = string.format('%d', last)
 local fields = { 'seq', text }
-local acks = tonumber(ARGV[8])
-for at = 9, 8 + acks do redis.call('XDEL', KEYS[3], ARGV[at] .. '-0') end
+local function set(name, value)
+  fields[#fields + 1] = name
+  fields[#fields + 1] = value
+end
+
+local acks, waiting = tonumber(ARGV[8]), tonumber(m[5])
+if acks > 0 then
+  waiting = waiting - redis.call('HDEL', KEYS[3], unpack(ARGV, 9, 8 + acks))
+  set('cn', waiting)
+end
+
 --@include switch
 local function reroute(connection, change)
   local route = redis.call('HGET', KEYS[4], 'r:' .. connection) or ''
@@ -30,29 +39,28 @@ for at = 9 + acks, #ARGV, 2 do
   if name == 'begin' then
     local seq, command, connection, via = string.match(value, '^(%d+) (%d+) (%S+) (%a)$')
     reroute(connection, function(route) return switch(route, tonumber(seq), via) end)
-    fields[#fields + 1] = 'run'; fields[#fields + 1] = command
-    fields[#fields + 1] = 'began'; fields[#fields + 1] = seq
-    fields[#fields + 1] = 'ctl'; fields[#fields + 1] = connection
+    set('run', command)
+    set('began', seq)
+    set('ctl', connection)
   elseif name == 'end' then
     local seq, connection = string.match(value, '^(%d+) (%S+)$')
     reroute(connection, function(route)
       local before = string.match(route, '(%a),%d+o$')
       return before and switch(route, tonumber(seq) + 1, before) or route
     end)
-    fields[#fields + 1] = 'run'; fields[#fields + 1] = ''
+    set('run', '')
   else
-    fields[#fields + 1] = name; fields[#fields + 1] = value
+    set(name, value)
   end
 end
+
 local prefix = string.match(KEYS[1], '^.-}:')
 local released = 0
-if ARGV[6] == '1' and redis.call('XLEN', KEYS[3]) == 0 then
+if ARGV[6] == '1' and waiting == 0 then
   released = 1
-  -- An empty stream still costs a node; the numbers go on from 'cseq'.
-  redis.call('DEL', KEYS[3])
-  fields[#fields + 1] = 'own'; fields[#fields + 1] = ''
-  fields[#fields + 1] = 'rel'; fields[#fields + 1] = ARGV[2]
-  redis.call('ZREM', prefix .. 'lx:' .. m[4], ARGV[1])
+  set('own', '')
+  set('rel', ARGV[2])
+  redis.call('ZREM', prefix .. 'due:' .. m[4], ARGV[1])
 end
 redis.call('HSET', KEYS[1], unpack(fields))
 if count > 0 then

@@ -1,22 +1,21 @@
 -- Takes a session that has work and no live lease, with everything needed to go on.
--- KEYS  1 session  2 inbox  3 ready queue  4 leases
+-- KEYS  1 session  2 inbox  3 due
 -- ARGV  1 session id  2 agent  3 token  4 worker  5 lease, ms
--- Returns {} or {head, cwd, params, state, running command, its begin, inbox entries}
-local m = redis.call('HMGET', KEYS[1], 'own', 'exp', 'ag', 'seq', 'cwd', 'params', 'state', 'run', 'began')
+-- Returns {} or {head, cwd, params, state, running command, its begin, inbox}
+local m = redis.call('HMGET', KEYS[1], 'own', 'exp', 'ag', 'seq', 'cwd', 'params', 'state', 'run', 'began', 'cn')
 if not m[1] then
   redis.call('ZREM', KEYS[3], ARGV[1])
-  redis.call('ZREM', KEYS[4], ARGV[1])
   return {}
 end
 if m[3] ~= ARGV[2] then return {} end
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
--- Whoever holds it, or takes it now, has its work: it must not stand in the way of others.
-redis.call('ZREM', KEYS[3], ARGV[1])
 if m[1] ~= '' and m[1] ~= ARGV[3] and tonumber(m[2]) > now then return {} end
-local inbox = redis.call('XRANGE', KEYS[2], '-', '+')
-if m[1] == '' and not inbox[1] then return {} end
+if m[1] == '' and m[10] == '0' then
+  redis.call('ZREM', KEYS[3], ARGV[1])
+  return {}
+end
 local expires = string.format('%d', now + tonumber(ARGV[5]))
 redis.call('HSET', KEYS[1], 'own', ARGV[3], 'exp', expires, 'wk', ARGV[4])
-redis.call('ZADD', KEYS[4], expires, ARGV[1])
-return { m[4], m[5], m[6], m[7] or '', m[8] or '', m[9] or '', inbox }
+redis.call('ZADD', KEYS[3], expires, ARGV[1])
+return { m[4], m[5], m[6], m[7] or '', m[8] or '', m[9] or '', redis.call('HGETALL', KEYS[2]) }

@@ -1,16 +1,16 @@
 -- Creates a session with its first command in the inbox and its creator attached.
--- KEYS  1 session  2 inbox  3 idempotency  4 parties
+-- KEYS  1 session  2 inbox  3 parties
 -- ARGV  1 session id  2 principal  3 agent  4 cwd  5 params  6 creator
 --       7 idempotency key  8 fingerprint  9 via  10 command head  11 command message
 -- Returns nothing; an id that exists is left alone.
 if redis.call('EXISTS', KEYS[1]) == 1 then return end
 local prefix = string.match(KEYS[1], '^.-}:')
+local known = ARGV[7] .. ' ' .. ARGV[8] .. ' 1 0 ' .. ARGV[9] .. '\n'
 redis.call('HSET', KEYS[1],
   'prn', ARGV[2], 'ag', ARGV[3], 'cwd', ARGV[4], 'params', ARGV[5], 'ctl', ARGV[6],
-  'own', '', 'exp', '0', 'seq', '0', 'cseq', '1')
-redis.call('HSET', KEYS[4], 'r:' .. ARGV[6], '1c', 'w:' .. ARGV[6], '1')
-redis.call('HSET', KEYS[3], ARGV[7], ARGV[8] .. ' 1 0 ' .. ARGV[9], '#1', ARGV[7])
-redis.call('XADD', KEYS[2], '1-0', 'v', ARGV[9], 'h', ARGV[10], 'd', ARGV[11])
+  'own', '', 'exp', '0', 'seq', '0', 'cseq', '1', 'cn', '1', 'known', known)
+redis.call('HSET', KEYS[3], 'r:' .. ARGV[6], '1c', 'w:' .. ARGV[6], '1')
+redis.call('HSET', KEYS[2], '1', known .. ARGV[10] .. '\n' .. ARGV[11])
 local time = redis.call('TIME')
-redis.call('ZADD', prefix .. 'rq:' .. ARGV[3], time[1] * 1000 + math.floor(time[2] / 1000), ARGV[1])
+redis.call('ZADD', prefix .. 'due:' .. ARGV[3], time[1] * 1000 + math.floor(time[2] / 1000), ARGV[1])
 redis.call('SPUBLISH', prefix .. 'w:' .. ARGV[3], 'R' .. ARGV[1])

@@ -1,13 +1,14 @@
 -- Gives a session up; if commands wait, another worker is woken.
--- KEYS  1 session  2 inbox
+-- KEYS  1 session
 -- ARGV  1 session id  2 token
-local m = redis.call('HMGET', KEYS[1], 'own', 'ag')
+local m = redis.call('HMGET', KEYS[1], 'own', 'ag', 'cn')
 if not m[1] or m[1] ~= ARGV[2] then return end
 local prefix = string.match(KEYS[1], '^.-}:')
 redis.call('HSET', KEYS[1], 'own', '', 'rel', ARGV[2])
-redis.call('ZREM', prefix .. 'lx:' .. m[2], ARGV[1])
-if redis.call('XLEN', KEYS[2]) > 0 then
+if m[3] == '0' then
+  redis.call('ZREM', prefix .. 'due:' .. m[2], ARGV[1])
+else
   local time = redis.call('TIME')
-  redis.call('ZADD', prefix .. 'rq:' .. m[2], 'NX', time[1] * 1000 + math.floor(time[2] / 1000), ARGV[1])
+  redis.call('ZADD', prefix .. 'due:' .. m[2], time[1] * 1000 + math.floor(time[2] / 1000), ARGV[1])
   redis.call('SPUBLISH', prefix .. 'w:' .. m[2], 'R' .. ARGV[1])
 end

@@ -1,5 +1,6 @@
 //! What a client asks of a session, as it waits in the session's inbox.
 
+use std::fmt::Write as _;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -40,7 +41,10 @@ impl Kind {
     }
 
     pub fn parse(text: &str) -> Option<Self> {
-        Self::ALL.iter().find(|(_, name)| *name == text).map(|(kind, _)| *kind)
+        Self::ALL
+            .iter()
+            .find(|(_, name)| *name == text)
+            .map(|(kind, _)| *kind)
     }
 }
 
@@ -63,7 +67,11 @@ impl ClientCapabilities {
             (self.elicitation, 'e'),
             (self.boolean_options, 'b'),
         ];
-        flags.iter().filter(|(set, _)| *set).map(|(_, letter)| letter).collect()
+        flags
+            .iter()
+            .filter(|(set, _)| *set)
+            .map(|(_, letter)| letter)
+            .collect()
     }
 
     pub fn from_letters(letters: &str) -> Self {
@@ -113,16 +121,31 @@ impl Idempotency {
             // A notification has no name; a fresh key still makes our own retry harmless.
             None => format!("{connection}\n#{}", random_text(16)),
         };
-        let digest = Sha256::digest(message);
-        let fingerprint = digest[..8].iter().map(|byte| format!("{byte:02x}")).collect();
-        Self { key, fingerprint }
+        Self {
+            key: digest(key.as_bytes(), 16),
+            fingerprint: digest(message, 8),
+        }
     }
+}
+
+/// The first `len` bytes of the hash, as hex.
+fn digest(data: &[u8], len: usize) -> String {
+    let mut text = String::with_capacity(len * 2);
+    for byte in &Sha256::digest(data)[..len] {
+        let _ = write!(text, "{byte:02x}");
+    }
+    text
 }
 
 impl Command {
     pub(crate) fn head(&self) -> String {
         let request = self.request.as_deref().unwrap_or_default();
-        format!("{}\n{}\n{}\n{request}", self.kind.as_str(), self.connection, self.client.letters())
+        format!(
+            "{}\n{}\n{}\n{request}",
+            self.kind.as_str(),
+            self.connection,
+            self.client.letters()
+        )
     }
 
     pub(crate) fn from_parts(head: &str, message: Bytes) -> Option<Self> {
@@ -130,7 +153,16 @@ impl Command {
         let kind = Kind::parse(fields.next()?)?;
         let connection = ConnectionId::parse(fields.next()?)?;
         let client = ClientCapabilities::from_letters(fields.next()?);
-        let request = fields.next().filter(|request| !request.is_empty()).map(Arc::from);
-        Some(Self { kind, connection, request, client, message })
+        let request = fields
+            .next()
+            .filter(|request| !request.is_empty())
+            .map(Arc::from);
+        Some(Self {
+            kind,
+            connection,
+            request,
+            client,
+            message,
+        })
     }
 }

@@ -1,0 +1,182 @@
+//! The suite every store passes. Each case makes its own session, agent and connections, so all of
+//! them can run against one store, one after another or at once.
+//!
+//! A store gets every case as a test of its own with [`for_each_case`](crate::for_each_case), or
+//! all of them in one go with [`cases`].
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+
+use crate::store::Store;
+
+pub mod agents;
+pub mod appends;
+pub mod attachments;
+pub mod claims;
+pub mod inbox;
+pub mod leases;
+pub mod logs;
+pub mod outbox;
+pub mod releases;
+pub mod routes;
+pub mod scene;
+pub mod signals;
+pub mod streams;
+pub mod turns;
+
+pub type Case = fn(&Arc<dyn Store>) -> Pin<Box<dyn Future<Output = ()> + Send + '_>>;
+
+/// Hands the names of all cases to the macro `$with`, as `room: case case …;`.
+#[macro_export]
+macro_rules! for_each_case {
+    ($with:ident) => {
+        $with! {
+            agents:
+                a_registered_agent_is_listed_with_its_workers
+                a_card_is_replaced_by_the_latest;
+            appends:
+                events_are_numbered_without_holes
+                a_repeated_append_is_done_but_writes_nothing
+                a_gap_is_refused_from_both_sides
+                only_the_holder_writes
+                acknowledged_commands_leave_and_others_stay
+                an_append_without_events_only_acknowledges
+                fields_stay_until_they_are_changed
+                a_repeated_append_changes_no_fields;
+            attachments:
+                attaching_directs_what_to_send
+                attaching_again_for_the_same_request_is_once
+                attaching_follows_the_open_stream
+                the_route_switches_after_the_head
+                a_connection_stream_must_watch_before_it_is_attached
+                a_one_shot_load_is_answered_in_its_own_body
+                the_directory_must_be_the_sessions_own
+                a_session_that_is_not_ones_own_cannot_be_attached;
+            claims:
+                a_claim_brings_all_that_a_worker_needs
+                a_claim_is_exclusive
+                a_repeated_claim_succeeds_again
+                nothing_to_do_is_nothing_to_claim
+                another_agents_session_is_out_of_reach
+                any_takes_the_longest_waiting
+                any_passes_over_what_was_claimed_by_name;
+            inbox:
+                creating_a_session_twice_changes_nothing
+                the_creating_command_can_be_joined
+                a_command_is_accepted_with_number_head_and_way
+                the_same_request_joins_the_first
+                a_key_used_for_something_else_is_a_conflict
+                an_unknown_or_foreign_session_is_not_found
+                commands_wait_in_order
+                a_command_arrives_as_it_was_sent
+                a_full_inbox_takes_only_what_ends_things
+                old_keys_are_forgotten_one_by_one
+                a_command_that_waits_is_recognised_however_old;
+            leases:
+                a_lease_that_ran_out_is_taken_over
+                a_running_turn_is_handed_over
+                a_finished_turn_is_not_handed_over
+                any_finds_a_lease_that_ran_out_before_what_waits
+                a_lease_that_ran_out_is_found_without_any_command
+                nobody_else_came_so_the_holder_goes_on
+                renewing_reports_what_was_lost
+                a_renewed_lease_hides_nobody_who_waits
+                a_late_renewal_tells_the_holder_what_it_missed;
+            logs:
+                reading_starts_with_the_frame_that_holds_the_event
+                events_are_read_as_they_were_written
+                heads_are_told_for_many_logs_at_once
+                an_unknown_log_is_empty
+                large_frames_are_signalled_and_read;
+            outbox:
+                posts_are_numbered_from_one
+                a_repeated_post_returns_the_first
+                a_post_key_used_for_something_else_is_a_conflict
+                outboxes_do_not_mix
+                old_post_keys_are_forgotten;
+            releases:
+                an_append_gives_up_only_what_has_no_work
+                a_releasing_append_can_be_repeated
+                a_releasing_append_without_events_can_be_repeated
+                a_released_session_goes_on_elsewhere_at_once
+                only_the_holder_releases
+                releasing_without_work_wakes_nobody;
+            routes:
+                the_creator_reads_from_the_first_event_on
+                a_turn_switches_route_and_controller
+                a_turn_on_the_same_stream_switches_nothing
+                a_one_shot_turn_gives_the_route_back
+                one_shot_turns_in_a_row_give_the_route_back
+                a_one_shot_turn_right_after_attaching_gives_the_route_back
+                many_switches_keep_the_joining_point;
+            signals:
+                frames_are_signalled_whole_and_in_order
+                only_what_was_written_is_signalled
+                an_attached_connection_is_signalled
+                a_taken_session_stream_is_signalled
+                a_taken_connection_stream_is_signalled
+                a_post_is_signalled
+                work_wakes_those_who_wait_for_it
+                a_command_wakes_the_holder_and_nobody_else
+                a_joined_request_wakes_nobody
+                nothing_is_heard_after_unsubscribing
+                a_topic_can_be_taken_up_again
+                every_listener_hears
+                a_full_sink_is_told_that_it_missed_something;
+            streams:
+                commands_follow_the_open_stream
+                a_stream_matters_only_to_its_own_connection
+                an_old_holder_changes_nothing
+                what_was_written_is_known_to_the_next_holder
+                a_stream_opens_with_what_the_session_knows
+                an_unknown_or_foreign_session_has_no_stream
+                a_connection_stream_must_watch_before_it_is_answered
+                a_session_stream_needs_no_watching
+                what_expects_no_answer_needs_no_stream
+                a_one_shot_changes_nothing_about_its_connection;
+            turns:
+                a_prompt_goes_in_and_its_answer_comes_out_once
+                a_turn_survives_the_worker_that_ran_it;
+        }
+    };
+}
+
+/// Every case with its name.
+pub fn cases() -> Vec<(&'static str, Case)> {
+    macro_rules! list {
+        ($($room:ident: $($case:ident)*;)*) => {
+            vec![$($((concat!(stringify!($room), "::", stringify!($case)), |store| Box::pin($room::$case(store)))),*),*]
+        };
+    }
+    for_each_case!(list)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_case_is_forgotten() {
+        let rooms = [
+            include_str!("conformance/agents.rs"),
+            include_str!("conformance/appends.rs"),
+            include_str!("conformance/attachments.rs"),
+            include_str!("conformance/claims.rs"),
+            include_str!("conformance/inbox.rs"),
+            include_str!("conformance/leases.rs"),
+            include_str!("conformance/logs.rs"),
+            include_str!("conformance/outbox.rs"),
+            include_str!("conformance/releases.rs"),
+            include_str!("conformance/routes.rs"),
+            include_str!("conformance/signals.rs"),
+            include_str!("conformance/streams.rs"),
+            include_str!("conformance/turns.rs"),
+        ];
+        let written: usize = rooms
+            .iter()
+            .map(|room| room.matches("pub async fn ").count())
+            .sum();
+        assert_eq!(cases().len(), written);
+    }
+}

@@ -24,7 +24,11 @@ pub enum Phase {
 
 impl Cursor {
     pub fn live(seq: u64, nonce: Nonce) -> Self {
-        Self { seq, nonce, phase: Phase::Live }
+        Self {
+            seq,
+            nonce,
+            phase: Phase::Live,
+        }
     }
 }
 
@@ -45,14 +49,21 @@ impl FromStr for Cursor {
     fn from_str(text: &str) -> Result<Self, ()> {
         let mut parts = text.splitn(3, '.');
         let seq = parts.next().and_then(|seq| seq.parse().ok()).ok_or(())?;
-        let nonce = parts.next().and_then(|nonce| u32::from_str_radix(nonce, 16).ok()).ok_or(())?;
+        let nonce = parts
+            .next()
+            .and_then(|nonce| u32::from_str_radix(nonce, 16).ok())
+            .ok_or(())?;
         let phase = match parts.next().map(|phase| phase.split_at_checked(1)) {
             None => Phase::Live,
             Some(Some(("l", number))) => Phase::Replaying(number.parse().map_err(|_| ())?),
             Some(Some(("d", number))) => Phase::Answered(number.parse().map_err(|_| ())?),
             Some(_) => return Err(()),
         };
-        Ok(Self { seq, nonce: Nonce(nonce), phase })
+        Ok(Self {
+            seq,
+            nonce: Nonce(nonce),
+            phase,
+        })
     }
 }
 
@@ -63,7 +74,11 @@ mod tests {
     #[test]
     fn a_cursor_reads_back() {
         for phase in [Phase::Live, Phase::Replaying(3), Phase::Answered(12)] {
-            let cursor = Cursor { seq: 42, nonce: Nonce(0xbeef), phase };
+            let cursor = Cursor {
+                seq: 42,
+                nonce: Nonce(0xbeef),
+                phase,
+            };
             assert_eq!(cursor.to_string().parse(), Ok(cursor));
         }
         assert_eq!(Cursor::live(42, Nonce(0xbeef)).to_string(), "42.0000beef");

@@ -17,7 +17,11 @@ pub enum Event {
     /// The user's words as an update: for everyone but the connection that said them, and for replay.
     Echo { by: ConnectionId, message: Bytes },
     /// The answer to a command, for the connection that asked. `turn` marks the end of a turn.
-    Response { to: Recipient, turn: bool, message: Bytes },
+    Response {
+        to: Recipient,
+        turn: bool,
+        message: Bytes,
+    },
     /// A request of the agent to the controlling client.
     Request { id: Arc<str>, message: Bytes },
     /// Internal: a prompt became the running turn, and from here on its connection reads by `via`.
@@ -87,7 +91,11 @@ impl Frame {
         }
         let first = (last + 1).checked_sub(events.len() as u64);
         match first {
-            Some(first) if !events.is_empty() && first > 0 => Ok(Self { first, nonce, events }),
+            Some(first) if !events.is_empty() && first > 0 => Ok(Self {
+                first,
+                nonce,
+                events,
+            }),
             _ => Err(Malformed("more events than numbers")),
         }
     }
@@ -97,8 +105,14 @@ const EMPTY: Bytes = Bytes::new();
 
 fn encode_event(event: &Event, out: &mut BytesMut) {
     let (kind, head, payload): (u8, String, &Bytes) = match event {
-        Event::Update { turn: true, message } => (b'u', String::new(), message),
-        Event::Update { turn: false, message } => (b'v', String::new(), message),
+        Event::Update {
+            turn: true,
+            message,
+        } => (b'u', String::new(), message),
+        Event::Update {
+            turn: false,
+            message,
+        } => (b'v', String::new(), message),
         Event::Echo { by, message } => (b'e', by.to_string(), message),
         Event::Response { to, turn, message } => {
             let head = format!("{}\n{}\n{}", to.connection, to.via.letter(), to.request);
@@ -106,7 +120,12 @@ fn encode_event(event: &Event, out: &mut BytesMut) {
         }
         Event::Request { id, message } => (b'q', id.to_string(), message),
         Event::Begin(begin) => {
-            let head = format!("{}\n{}\n{}", begin.command, begin.connection, begin.via.letter());
+            let head = format!(
+                "{}\n{}\n{}",
+                begin.command,
+                begin.connection,
+                begin.via.letter()
+            );
             (b'b', head, &EMPTY)
         }
         Event::Answer { id, message } => (b'a', id.to_string(), message),
@@ -131,27 +150,54 @@ fn decode_event(data: &mut Bytes) -> Result<Event, Malformed> {
     let mut fields = head.splitn(3, '\n');
     let mut field = || fields.next().ok_or(Malformed("head is too short"));
     Ok(match kind {
-        b'u' | b'v' => Event::Update { turn: kind == b'u', message },
-        b'e' => Event::Echo { by: connection(field()?)?, message },
+        b'u' | b'v' => Event::Update {
+            turn: kind == b'u',
+            message,
+        },
+        b'e' => Event::Echo {
+            by: connection(field()?)?,
+            message,
+        },
         b't' | b'r' => {
             let (connection, via) = (connection(field()?)?, via(field()?)?);
-            let to = Recipient { connection, via, request: field()?.into() };
-            Event::Response { to, turn: kind == b't', message }
+            let to = Recipient {
+                connection,
+                via,
+                request: field()?.into(),
+            };
+            Event::Response {
+                to,
+                turn: kind == b't',
+                message,
+            }
         }
-        b'q' => Event::Request { id: field()?.into(), message },
+        b'q' => Event::Request {
+            id: field()?.into(),
+            message,
+        },
         b'b' => Event::Begin(Begin {
             command: number(field()?)?,
             connection: connection(field()?)?,
             via: via(field()?)?,
         }),
-        b'a' => Event::Answer { id: field()?.into(), message },
+        b'a' => Event::Answer {
+            id: field()?.into(),
+            message,
+        },
         b'm' => Event::Message { message },
         b'w' => {
             let session = SessionId::parse(field()?).ok_or(Malformed("not a session id"))?;
-            Event::Watch { session, after: number(field()?)? }
+            Event::Watch {
+                session,
+                after: number(field()?)?,
+            }
         }
         b'c' => Event::Closed,
-        _ => return Err(Malformed("unknown kind of event, written by a newer version?")),
+        _ => {
+            return Err(Malformed(
+                "unknown kind of event, written by a newer version?",
+            ));
+        }
     })
 }
 
@@ -188,29 +234,70 @@ mod tests {
     fn a_frame_survives_its_encoding() {
         let connection = ConnectionId::mint(Partition(1));
         let message = Bytes::from_static(b"{\"jsonrpc\":\"2.0\"}");
-        let to = Recipient { connection: connection.clone(), request: "\"a\\nb\"".into(), via: Via::Session };
+        let to = Recipient {
+            connection: connection.clone(),
+            request: "\"a\\nb\"".into(),
+            via: Via::Session,
+        };
         let events = vec![
-            Event::Begin(Begin { command: 7, connection: connection.clone(), via: Via::OneShot }),
-            Event::Echo { by: connection, message: message.clone() },
-            Event::Update { turn: true, message: message.clone() },
-            Event::Request { id: "x".into(), message: message.clone() },
-            Event::Answer { id: "x".into(), message: message.clone() },
-            Event::Response { to, turn: true, message: message.clone() },
+            Event::Begin(Begin {
+                command: 7,
+                connection: connection.clone(),
+                via: Via::OneShot,
+            }),
+            Event::Echo {
+                by: connection,
+                message: message.clone(),
+            },
+            Event::Update {
+                turn: true,
+                message: message.clone(),
+            },
+            Event::Request {
+                id: "x".into(),
+                message: message.clone(),
+            },
+            Event::Answer {
+                id: "x".into(),
+                message: message.clone(),
+            },
+            Event::Response {
+                to,
+                turn: true,
+                message: message.clone(),
+            },
             Event::Message { message },
-            Event::Watch { session: SessionId::mint(Partition(2)), after: 9 },
+            Event::Watch {
+                session: SessionId::mint(Partition(2)),
+                after: 9,
+            },
             Event::Closed,
         ];
         let decoded = Frame::decode(20, Frame::encode(Nonce(5), &events)).unwrap();
-        assert_eq!((decoded.first, decoded.last(), decoded.nonce), (12, 20, Nonce(5)));
+        assert_eq!(
+            (decoded.first, decoded.last(), decoded.nonce),
+            (12, 20, Nonce(5))
+        );
         assert_eq!(decoded.events, events);
     }
 
     #[test]
     fn rubbish_is_an_error_not_a_panic() {
-        let good = Frame::encode(Nonce(1), &[Event::Closed, Event::Message { message: Bytes::from_static(b"{}") }]);
+        let good = Frame::encode(
+            Nonce(1),
+            &[
+                Event::Closed,
+                Event::Message {
+                    message: Bytes::from_static(b"{}"),
+                },
+            ],
+        );
         for cut in 0..good.len() {
             let _ = Frame::decode(2, good.slice(..cut));
         }
-        assert!(Frame::decode(1, good).is_err(), "two events cannot end at number one");
+        assert!(
+            Frame::decode(1, good).is_err(),
+            "two events cannot end at number one"
+        );
     }
 }

@@ -144,12 +144,22 @@ mod tests {
     fn an_id_carries_its_partition() {
         let id = SessionId::mint(Partition(0x7a));
         assert!(id.as_str().starts_with("07a-"));
-        assert_eq!(SessionId::parse(id.as_str()).unwrap().partition(), Partition(0x7a));
+        assert_eq!(
+            SessionId::parse(id.as_str()).unwrap().partition(),
+            Partition(0x7a)
+        );
     }
 
     #[test]
     fn what_was_never_minted_is_refused() {
-        for text in ["", "07a", "07a-", "07A-0123456789012345678901", "07a-012345678901234567890!", "../etc/passwd"] {
+        for text in [
+            "",
+            "07a",
+            "07a-",
+            "07A-0123456789012345678901",
+            "07a-012345678901234567890!",
+            "../etc/passwd",
+        ] {
             assert_eq!(SessionId::parse(text), None, "{text}");
         }
     }

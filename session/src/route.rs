@@ -53,7 +53,11 @@ impl Route {
         if self.at(seq) == Some(via) {
             return Some(seq);
         }
-        let later = self.points.iter().find(|(from, way)| *from > seq && *way == via);
+        // A point may be covered by a one-shot turn that begins with the same event.
+        let later = self
+            .points
+            .iter()
+            .find(|(from, way)| *from > seq && *way == via && self.at(*from) == Some(via));
         later.map(|(from, _)| *from)
     }
 
@@ -64,10 +68,17 @@ impl Route {
 
     /// From event `seq` on, delivery is by `via`.
     pub fn switch(&mut self, seq: u64, via: Via) {
-        if self.points.last().is_some_and(|(from, last)| *last == via && *from <= seq) {
+        if self
+            .points
+            .last()
+            .is_some_and(|(from, last)| *last == via && *from <= seq)
+        {
             return;
         }
-        self.points.retain(|(from, _)| *from < seq);
+        // A one-shot turn only covers the point it begins at: that says what comes after the turn.
+        let covers = |from, way| via == Via::OneShot && from == seq && way != Via::OneShot;
+        self.points
+            .retain(|(from, way)| *from < seq || covers(*from, *way));
         self.points.push((seq, via));
         if self.points.len() > MAX_POINTS {
             // The first point stays: it says where the connection joined.
@@ -86,7 +97,10 @@ impl Route {
 
     /// As stored: `12s,40c`.
     pub fn to_text(&self) -> String {
-        let points = self.points.iter().map(|(from, via)| format!("{from}{}", via.letter()));
+        let points = self
+            .points
+            .iter()
+            .map(|(from, via)| format!("{from}{}", via.letter()));
         points.collect::<Vec<_>>().join(",")
     }
 
@@ -112,7 +126,14 @@ mod tests {
         route.switch(5, Via::Session);
         route.switch(9, Via::Session);
         assert_eq!(route.to_text(), "1c,5s");
-        assert_eq!((route.at(4), route.at(5), route.at(100)), (Some(Via::Connection), Some(Via::Session), Some(Via::Session)));
+        assert_eq!(
+            (route.at(4), route.at(5), route.at(100)),
+            (
+                Some(Via::Connection),
+                Some(Via::Session),
+                Some(Via::Session)
+            )
+        );
         assert_eq!(Route::from_text("1c,5s"), Some(route));
     }
 
@@ -121,14 +142,54 @@ mod tests {
         let mut route = Route::from_text("1s").unwrap();
         route.switch(10, Via::OneShot);
         route.one_shot_ended(14);
-        assert_eq!((route.at(9), route.at(10), route.at(14), route.at(15)), (Some(Via::Session), Some(Via::OneShot), Some(Via::OneShot), Some(Via::Session)));
+        assert_eq!(
+            (route.at(9), route.at(10), route.at(14), route.at(15)),
+            (
+                Some(Via::Session),
+                Some(Via::OneShot),
+                Some(Via::OneShot),
+                Some(Via::Session)
+            )
+        );
+    }
+
+    #[test]
+    fn a_one_shot_turn_covers_the_point_it_begins_at() {
+        let mut route = Route::from_text("4s").unwrap();
+        for begin in [4, 6, 8] {
+            route.switch(begin, Via::OneShot);
+            assert_eq!(
+                (route.at(begin), route.next_by(Via::Session, begin)),
+                (Some(Via::OneShot), None)
+            );
+            route.one_shot_ended(begin + 1);
+            assert_eq!(route.at(begin + 2), Some(Via::Session));
+        }
+        assert_eq!(
+            (route.joined(), route.next_by(Via::Session, 1)),
+            (Some(4), Some(10))
+        );
+        // Followed again from an earlier event on, as a reader of the log does.
+        route.switch(6, Via::OneShot);
+        route.one_shot_ended(7);
+        assert_eq!(
+            (route.at(6), route.at(8)),
+            (Some(Via::OneShot), Some(Via::Session))
+        );
     }
 
     #[test]
     fn the_joining_point_outlives_many_switches() {
         let mut route = Route::default();
         for turn in 0..200 {
-            route.switch(1 + turn, if turn % 2 == 0 { Via::Connection } else { Via::Session });
+            route.switch(
+                1 + turn,
+                if turn % 2 == 0 {
+                    Via::Connection
+                } else {
+                    Via::Session
+                },
+            );
         }
         assert_eq!((route.joined(), route.points.len()), (Some(1), MAX_POINTS));
     }

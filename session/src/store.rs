@@ -78,7 +78,12 @@ pub trait Store: Send + Sync + 'static {
 
     /// Registers the holder of a stream; an earlier holder is told that it lost it. `None` if the
     /// principal has no such session.
-    async fn open_stream(&self, stream: &StreamId, principal: &str, holder: &str) -> Result<Option<Opened>>;
+    async fn open_stream(
+        &self,
+        stream: &StreamId,
+        principal: &str,
+        holder: &str,
+    ) -> Result<Option<Opened>>;
 
     /// Keeps registrations alive and records what was written.
     async fn touch_streams(&self, touches: &[Touch]) -> Result<()>;
@@ -103,7 +108,11 @@ pub trait Store: Send + Sync + 'static {
     async fn claim_any(&self, partition: Partition, claimant: &Claimant) -> Result<Option<Claim>>;
 
     /// Extends leases; returns the sessions that are no longer the caller's.
-    async fn renew(&self, claims: &[(SessionId, ClaimToken)], lease: Duration) -> Result<Vec<SessionId>>;
+    async fn renew(
+        &self,
+        claims: &[(SessionId, ClaimToken)],
+        lease: Duration,
+    ) -> Result<Vec<SessionId>>;
 
     /// Commands that wait, in order, with numbers above `after`.
     async fn inbox(&self, session: &SessionId, after: u64) -> Result<Vec<Queued>>;
@@ -134,8 +143,9 @@ pub const HEARTBEAT: Duration = Duration::from_secs(3);
 pub const STREAM_TTL: Duration = Duration::from_secs(45);
 /// Commands that may wait in one inbox.
 pub const INBOX_LIMIT: u64 = 256;
-/// How many idempotency keys are remembered per session and per connection.
-pub const REMEMBERED_KEYS: u64 = 64;
+/// How many idempotency keys are remembered per session and per connection. Those of commands that
+/// still wait are remembered however many they are.
+pub const REMEMBERED_KEYS: u64 = 32;
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct WorkerId(pub Arc<str>);
@@ -194,16 +204,26 @@ pub struct Enqueue {
 #[derive(Debug, PartialEq, Eq)]
 pub enum Enqueued {
     /// `head` is the log's end when the command was accepted: its events come after.
-    Accepted { number: u64, head: u64, via: Via },
+    Accepted {
+        number: u64,
+        head: u64,
+        via: Via,
+    },
     /// The same request again: it is already waiting, running or answered.
-    Joined { number: u64, head: u64, via: Via },
+    Joined {
+        number: u64,
+        head: u64,
+        via: Via,
+    },
     Conflict,
     /// No such session for this principal.
     NotFound,
     Full,
     /// The answer would go to the connection stream, whose holder doesn't tail this session: post
     /// an [`Event::Watch`] after `head`, then call again with `watched`.
-    Unwatched { head: u64 },
+    Unwatched {
+        head: u64,
+    },
 }
 
 #[derive(Clone, Debug)]
@@ -225,7 +245,9 @@ pub enum Attached {
     NotFound,
     /// The session lives in another directory.
     WrongCwd(String),
-    Unwatched { head: u64 },
+    Unwatched {
+        head: u64,
+    },
 }
 
 /// What a session knows of one connection, and what a stream's holder needs to serve it.
@@ -360,7 +382,11 @@ pub enum Signal {
     /// A connection was attached to the session.
     Attached(SessionId, ConnectionId),
     /// A stream has a new holder.
-    Taken { log: LogId, connection: ConnectionId, holder: String },
+    Taken {
+        log: LogId,
+        connection: ConnectionId,
+        holder: String,
+    },
     Inbox(SessionId),
     Ready(SessionId),
     /// Signals may have been missed: look at everything again.

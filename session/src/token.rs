@@ -72,7 +72,11 @@ impl KeyRing {
         if header.typ.as_deref() != Some(CONNECTION_TYPE) {
             return Err(refused("another kind of token"));
         }
-        let key = header.kid.as_deref().and_then(|id| self.find(id)).ok_or(refused("unknown key"))?;
+        let key = header
+            .kid
+            .as_deref()
+            .and_then(|id| self.find(id))
+            .ok_or(refused("unknown key"))?;
         let claims = decode::<Claims>(token, &key.decoding, &rules(key.algorithm))
             .map_err(|e| refused(&e.to_string()))?
             .claims;
@@ -99,7 +103,9 @@ fn rules(algorithm: Algorithm) -> Validation {
 }
 
 fn unix_seconds() -> u64 {
-    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_secs())
+    SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .map_or(0, |time| time.as_secs())
 }
 
 #[cfg(test)]
@@ -112,7 +118,10 @@ mod tests {
             id: ConnectionId::mint(Partition(3)),
             principal: "anonymous".into(),
             protocol_version: 1,
-            client: ClientCapabilities { terminal: true, ..Default::default() },
+            client: ClientCapabilities {
+                terminal: true,
+                ..Default::default()
+            },
         }
     }
 
@@ -135,7 +144,11 @@ mod tests {
             let mut forged = token.clone().into_bytes();
             forged[at] = if forged[at] == b'A' { b'B' } else { b'A' };
             let forged = String::from_utf8(forged).unwrap();
-            assert!(ring.verify_connection(&forged).is_err(), "byte {at} of {}", token.len());
+            assert!(
+                ring.verify_connection(&forged).is_err(),
+                "byte {at} of {}",
+                token.len()
+            );
         }
     }
 
@@ -147,7 +160,10 @@ mod tests {
         assert!(ring.verify_connection(&expired).is_err());
         let foreign = other.sign_connection(&connection(), CONNECTION_LIFETIME);
         assert!(ring.verify_connection(&foreign).is_err());
-        assert!(ring.verify_connection(&"a".repeat(MAX_TOKEN_BYTES + 1)).is_err());
+        assert!(
+            ring.verify_connection(&"a".repeat(MAX_TOKEN_BYTES + 1))
+                .is_err()
+        );
     }
 
     #[test]
@@ -158,7 +174,8 @@ mod tests {
                 let set: serde_json::Value = serde_json::from_str(file).unwrap();
                 set["keys"].as_array().unwrap().clone()
             });
-            KeyRing::parse(&serde_json::json!({ "keys": all.collect::<Vec<_>>() }).to_string()).unwrap()
+            KeyRing::parse(&serde_json::json!({ "keys": all.collect::<Vec<_>>() }).to_string())
+                .unwrap()
         };
         let before = keys(&[&old, &new]).sign_connection(&connection(), CONNECTION_LIFETIME);
         let during = keys(&[&new, &old]);

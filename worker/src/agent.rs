@@ -27,7 +27,7 @@ pub struct Opening {
     pub cwd: String,
     /// The params of `session/new`.
     pub params: Bytes,
-    /// [`Snapshot::state`] of the conversation before, empty at first.
+    /// [`Changes::state`] of the conversation before, empty at first.
     pub state: Bytes,
 }
 
@@ -44,17 +44,21 @@ pub trait Conversation: Send + Sync {
     /// Returns the update that announces the change.
     fn set_config_option(&self, id: &str, value: &Value) -> Result<Value, Failure>;
 
-    /// What to keep, as of now.
-    fn snapshot(&self) -> Snapshot;
+    /// Modes and config options as `session/new` and `session/load` answer them, a JSON object.
+    fn view(&self) -> Bytes;
+
+    /// What has to be kept that changed since this was last asked. It is written together with
+    /// what the conversation has said by then.
+    fn changes(&self) -> Changes;
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Snapshot {
+pub struct Changes {
     /// For [`Opening::state`].
-    pub state: Bytes,
-    /// Modes and config options as `session/new` and `session/load` answer them, a JSON object.
-    pub view: Bytes,
-    pub title: String,
+    pub state: Option<Bytes>,
+    /// As [`Conversation::view`].
+    pub view: Option<Bytes>,
+    pub title: Option<String>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]

@@ -101,11 +101,7 @@ impl Hold {
                 return self.hand_over().await;
             }
             let Some(queued) = self.queue.pop_front() else {
-                if self
-                    .outlet
-                    .flush(self.conversation.snapshot(), true)
-                    .await?
-                {
+                if self.outlet.flush(self.conversation.changes(), true).await? {
                     return Ok(());
                 }
                 self.read_inbox().await?;
@@ -123,7 +119,7 @@ impl Hold {
 
     async fn hand_over(&self) -> Result<(), Lost> {
         self.outlet
-            .flush(self.conversation.snapshot(), false)
+            .flush(self.conversation.changes(), false)
             .await?;
         Ok(self
             .store
@@ -187,7 +183,7 @@ impl Hold {
                     return Ok(Ended::HandedOver);
                 }
                 _ = outlet.due(), if flight.is_none() => {
-                    flight = Some(Box::pin(outlet.flush(self.conversation.snapshot(), false)));
+                    flight = Some(Box::pin(outlet.flush(self.conversation.changes(), false)));
                 }
                 _ = self.reins.inbox.notified() => {
                     self.read_inbox().await?;
@@ -292,7 +288,7 @@ impl Hold {
     }
 
     fn opened(&self) -> Value {
-        let view = self.conversation.snapshot().view;
+        let view = self.conversation.view();
         let mut result: Value = serde_json::from_slice(&view).unwrap_or_else(|_| json!({}));
         result["sessionId"] = json!(self.claim.session);
         result

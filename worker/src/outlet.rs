@@ -10,7 +10,7 @@ use baton_session::store::{self, Append, Appended, Claim, ClaimToken, Store};
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep, sleep_until};
 
-use crate::agent::Snapshot;
+use crate::agent::Changes;
 
 /// Invisible to people, and worth several times its cost to the store.
 const WINDOW: Duration = Duration::from_millis(25);
@@ -34,7 +34,6 @@ struct State {
     acks: Vec<u64>,
     /// The number of the next event to be buffered.
     next: u64,
-    written: Snapshot,
     /// Unanswered requests of the agent, by number.
     pending: Vec<u64>,
     pending_changed: bool,
@@ -59,10 +58,6 @@ impl Outlet {
             bytes: 0,
             acks: Vec::new(),
             next: claim.head + 1,
-            written: Snapshot {
-                state: claim.state.clone(),
-                ..Snapshot::default()
-            },
             pending: Vec::new(),
             pending_changed: false,
             flushed_at: None,
@@ -151,8 +146,8 @@ impl Outlet {
     /// Writes everything that is buffered. With `release` the session is given up in the same step
     /// unless commands wait; returns whether it was. Waits out an absent store: what an agent said
     /// is not dropped because Redis restarts.
-    pub async fn flush(&self, now: Snapshot, release: bool) -> Result<bool, Lost> {
-        let Some(append) = self.take(now, release) else {
+    pub async fn flush(&self, changes: Changes, release: bool) -> Result<bool, Lost> {
+        let Some(append) = self.take(changes, release) else {
             return Ok(false);
         };
         let mut pause = Duration::from_millis(10);
@@ -168,13 +163,12 @@ impl Outlet {
         }
     }
 
-    fn take(&self, now: Snapshot, release: bool) -> Option<Append> {
+    fn take(&self, changes: Changes, release: bool) -> Option<Append> {
         let mut state = self.state();
         if state.events.is_empty() && state.acks.is_empty() && !release {
             return None;
         }
         let events = std::mem::take(&mut state.events);
-        let changed = |old: &bytes::Bytes, new: &bytes::Bytes| (old != new).then(|| new.clone());
         let append = Append {
             session: self.session.clone(),
             token: self.token.clone(),
@@ -182,13 +176,12 @@ impl Outlet {
             first: state.next - events.len() as u64,
             events,
             acks: std::mem::take(&mut state.acks),
-            state: changed(&state.written.state, &now.state),
-            view: changed(&state.written.view, &now.view),
-            title: (state.written.title != now.title).then(|| now.title.clone()),
+            state: changes.state,
+            view: changes.view,
+            title: changes.title,
             pending: std::mem::take(&mut state.pending_changed).then(|| state.pending.clone()),
             release,
         };
-        state.written = now;
         state.bytes = 0;
         state.flushed_at = Some(Instant::now());
         self.emptied.notify_waiters();

@@ -1,7 +1,7 @@
 //! Takes sessions while it has room. A wake-up is a hint; the sweep is what guarantees that no
 //! session waits for ever.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
@@ -29,6 +29,8 @@ pub struct Config {
 
 const SWEEP: Duration = Duration::from_secs(1);
 const SIGNAL_QUEUE: usize = 16 * 1024;
+/// More than these are found by the sweep.
+const MAX_TURNED_AWAY: usize = 4096;
 
 /// Runs until `stop`, then hands every session over and returns.
 pub async fn run(
@@ -56,7 +58,7 @@ pub async fn run(
         agent_name: card.name.clone(),
         config,
         held: Mutex::default(),
-        room: Notify::new(),
+        turned_away: Mutex::default(),
         tasks: TaskTracker::new(),
         stop: stop.clone(),
     });
@@ -68,7 +70,6 @@ pub async fn run(
             _ = stop.cancelled() => break,
             Some(signal) = signals.recv() => runner.clone().on_signal(signal),
             _ = sweep.tick() => runner.clone().spawn_sweep(),
-            _ = runner.room.notified() => runner.clone().spawn_sweep(),
             _ = renewal.tick() => { runner.tasks.spawn(renew(runner.clone())); }
             _ = heartbeat.tick() => {
                 if let Err(error) = runner.store.register(&card, &runner.config.id).await {
@@ -93,8 +94,8 @@ struct Runner {
     config: Config,
     slots: Arc<Semaphore>,
     held: Mutex<HashMap<SessionId, Held>>,
-    /// A slot came free while sessions may be waiting.
-    room: Notify,
+    /// Sessions that wanted a worker when there was no room.
+    turned_away: Mutex<VecDeque<SessionId>>,
     tasks: TaskTracker,
     stop: CancellationToken,
 }
@@ -121,21 +122,7 @@ impl Runner {
 
     fn on_signal(self: Arc<Self>, signal: Signal) {
         match signal {
-            Signal::Ready(session) => {
-                let Ok(slot) = self.slots.clone().try_acquire_owned() else {
-                    return;
-                };
-                let tasks = self.tasks.clone();
-                tasks.spawn(async move {
-                    match self.store.claim(&session, &self.claimant()).await {
-                        Ok(Some(claim)) => self.run_session(claim, slot).await,
-                        Ok(None) => {}
-                        Err(error) => {
-                            tracing::warn!(session.id = %session, %error, "could not claim")
-                        }
-                    }
-                });
-            }
+            Signal::Ready(session) => self.take(session),
             Signal::Inbox(session) => {
                 if let Some(held) = self.held().get(&session) {
                     held.inbox.notify_one();
@@ -149,6 +136,38 @@ impl Runner {
             }
             _ => {}
         }
+    }
+
+    /// Claims the session if there is room, else remembers it until there is.
+    fn take(self: Arc<Self>, session: SessionId) {
+        let Ok(slot) = self.slots.clone().try_acquire_owned() else {
+            let mut waiting = self.turned_away();
+            if waiting.len() < MAX_TURNED_AWAY {
+                waiting.push_back(session);
+            }
+            return;
+        };
+        let tasks = self.tasks.clone();
+        tasks.spawn(async move {
+            match self.store.claim(&session, &self.claimant()).await {
+                Ok(Some(claim)) => self.run_session(claim, slot).await,
+                Ok(None) => self.leave(slot),
+                Err(error) => tracing::warn!(session.id = %session, %error, "could not claim"),
+            }
+        });
+    }
+
+    /// Gives a slot back, to the next that was turned away.
+    fn leave(self: Arc<Self>, slot: OwnedSemaphorePermit) {
+        drop(slot);
+        let next = self.turned_away().pop_front();
+        if let Some(session) = next.filter(|_| !self.stop.is_cancelled()) {
+            self.take(session);
+        }
+    }
+
+    fn turned_away(&self) -> MutexGuard<'_, VecDeque<SessionId>> {
+        self.turned_away.lock().expect("held for moments only")
     }
 
     fn spawn_sweep(self: Arc<Self>) {
@@ -178,7 +197,7 @@ impl Runner {
         Ok(())
     }
 
-    async fn run_session(&self, claim: Claim, slot: OwnedSemaphorePermit) {
+    async fn run_session(self: Arc<Self>, claim: Claim, slot: OwnedSemaphorePermit) {
         let session = claim.session.clone();
         let (inbox, lost) = (Arc::new(Notify::new()), CancellationToken::new());
         let held = Held {
@@ -207,11 +226,7 @@ impl Runner {
             }
             Err(error) => tracing::error!(session.id = %session, %error, "gave a session up"),
         }
-        let was_full = self.slots.available_permits() == 0;
-        drop(slot);
-        if was_full {
-            self.room.notify_one();
-        }
+        self.leave(slot);
     }
 }
 

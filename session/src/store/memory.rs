@@ -14,9 +14,9 @@ use crate::command::{Command, Idempotency, Queued};
 use crate::event::{Event, Frame};
 use crate::id::{ConnectionId, LogId, Nonce, Partition, SessionId};
 use crate::store::{
-    AgentCard, Append, Appended, Attach, Attached, Attachment, Claim, ClaimToken, Claimant, Enqueue,
-    Enqueued, HEARTBEAT, Listener, NewSession, Opened, Posted, REMEMBERED_KEYS, Result, STREAM_TTL, Signal,
-    Store, StreamId, Topic, Touch, WorkerId,
+    AgentCard, Append, Appended, Attach, Attached, Attachment, Claim, ClaimToken, Claimant,
+    Enqueue, Enqueued, HEARTBEAT, Listener, NewSession, Opened, Posted, REMEMBERED_KEYS, Result,
+    STREAM_TTL, Signal, Store, StreamId, Topic, Touch, WorkerId,
 };
 
 mod session;
@@ -53,7 +53,10 @@ struct RememberedKeys<T> {
 
 impl<T> Default for RememberedKeys<T> {
     fn default() -> Self {
-        Self { entries: HashMap::new(), order: Default::default() }
+        Self {
+            entries: HashMap::new(),
+            order: Default::default(),
+        }
     }
 }
 
@@ -61,11 +64,16 @@ impl<T: Clone> RememberedKeys<T> {
     /// `Some(Err(()))` if the key was used for something else.
     fn find(&self, key: &Idempotency) -> Option<std::result::Result<T, ()>> {
         let (fingerprint, outcome) = self.entries.get(&key.key)?;
-        Some(if *fingerprint == key.fingerprint { Ok(outcome.clone()) } else { Err(()) })
+        Some(if *fingerprint == key.fingerprint {
+            Ok(outcome.clone())
+        } else {
+            Err(())
+        })
     }
 
     fn remember(&mut self, key: &Idempotency, outcome: T) {
-        self.entries.insert(key.key.clone(), (key.fingerprint.clone(), outcome));
+        self.entries
+            .insert(key.key.clone(), (key.fingerprint.clone(), outcome));
         self.order.push_back(key.key.clone());
         if self.order.len() as u64 > REMEMBERED_KEYS
             && let Some(oldest) = self.order.pop_front()
@@ -77,7 +85,9 @@ impl<T: Clone> RememberedKeys<T> {
 
 impl MemoryStore {
     fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().expect("no step panics while it holds the lock")
+        self.state
+            .lock()
+            .expect("no step panics while it holds the lock")
     }
 
     fn announce(&self, topic: Topic, signal: Signal) {
@@ -102,7 +112,10 @@ impl MemoryStore {
                 if !waiting.contains(id) {
                     waiting.push(id.clone());
                 }
-                self.announce(Topic::Ready(id.partition(), agent), Signal::Ready(id.clone()));
+                self.announce(
+                    Topic::Ready(id.partition(), agent),
+                    Signal::Ready(id.clone()),
+                );
             }
         }
     }
@@ -120,29 +133,48 @@ impl Store for MemoryStore {
 
     async fn register(&self, agent: &AgentCard, worker: &WorkerId) -> Result<()> {
         let mut state = self.state();
-        let entry = state.agents.entry(agent.name.clone()).or_insert_with(|| (agent.clone(), HashMap::new()));
+        let entry = state
+            .agents
+            .entry(agent.name.clone())
+            .or_insert_with(|| (agent.clone(), HashMap::new()));
         entry.0 = agent.clone();
-        entry.1.insert(worker.clone(), Instant::now() + HEARTBEAT * 3);
+        entry
+            .1
+            .insert(worker.clone(), Instant::now() + HEARTBEAT * 3);
         Ok(())
     }
 
     async fn agents(&self) -> Result<Vec<(AgentCard, usize)>> {
         let now = Instant::now();
         let state = self.state();
-        let alive = |workers: &HashMap<WorkerId, Instant>| workers.values().filter(|until| **until > now).count();
-        Ok(state.agents.values().map(|(card, workers)| (card.clone(), alive(workers))).collect())
+        let alive = |workers: &HashMap<WorkerId, Instant>| {
+            workers.values().filter(|until| **until > now).count()
+        };
+        Ok(state
+            .agents
+            .values()
+            .map(|(card, workers)| (card.clone(), alive(workers)))
+            .collect())
     }
 
     async fn post(&self, to: &ConnectionId, event: Event, key: &Idempotency) -> Result<Posted> {
         let mut state = self.state();
         let outbox = state.outboxes.entry(to.clone()).or_default();
         match outbox.known.find(key) {
-            Some(Ok(seq)) => return Ok(Posted::Known(outbox.frames[seq as usize - 1].events[0].clone())),
+            Some(Ok(seq)) => {
+                return Ok(Posted::Known(
+                    outbox.frames[seq as usize - 1].events[0].clone(),
+                ));
+            }
             Some(Err(())) => return Ok(Posted::Conflict),
             None => {}
         }
         let seq = outbox.frames.len() as u64 + 1;
-        let frame = Arc::new(Frame { first: seq, nonce: Nonce(0), events: vec![event] });
+        let frame = Arc::new(Frame {
+            first: seq,
+            nonce: Nonce(0),
+            events: vec![event],
+        });
         outbox.frames.push(frame.clone());
         outbox.known.remember(key, seq);
         let log = LogId::Outbox(to.clone());
@@ -155,7 +187,9 @@ impl Store for MemoryStore {
         if state.sessions.contains_key(&new.id) {
             return Ok(());
         }
-        state.sessions.insert(new.id.clone(), Session::create(new, first, key));
+        state
+            .sessions
+            .insert(new.id.clone(), Session::create(new, first, key));
         self.wake(&mut state, &new.id);
         Ok(())
     }
@@ -185,31 +219,65 @@ impl Store for MemoryStore {
         Ok(outcome)
     }
 
-    async fn attachment(&self, session: &SessionId, connection: &ConnectionId, principal: &str) -> Result<Option<Attachment>> {
+    async fn attachment(
+        &self,
+        session: &SessionId,
+        connection: &ConnectionId,
+        principal: &str,
+    ) -> Result<Option<Attachment>> {
         let state = self.state();
-        let session = state.sessions.get(session).filter(|session| session.principal == principal);
+        let session = state
+            .sessions
+            .get(session)
+            .filter(|session| session.principal == principal);
         Ok(session.map(|session| session.attachment(connection)))
     }
 
-    async fn open_stream(&self, stream: &StreamId, principal: &str, holder: &str) -> Result<Option<Opened>> {
+    async fn open_stream(
+        &self,
+        stream: &StreamId,
+        principal: &str,
+        holder: &str,
+    ) -> Result<Option<Opened>> {
         let mut state = self.state();
         let opened = match &stream.session {
             None => {
                 let outbox = state.outboxes.entry(stream.connection.clone()).or_default();
                 outbox.holder = Some(holder.to_owned());
-                Opened { written: outbox.written.clone(), attachment: None }
+                Opened {
+                    written: outbox.written.clone(),
+                    attachment: None,
+                }
             }
             Some(id) => {
-                let session = state.sessions.get_mut(id).filter(|session| session.principal == principal);
-                let Some(session) = session else { return Ok(None) };
-                let party = session.parties.entry(stream.connection.clone()).or_default();
+                let session = state
+                    .sessions
+                    .get_mut(id)
+                    .filter(|session| session.principal == principal);
+                let Some(session) = session else {
+                    return Ok(None);
+                };
+                let party = session
+                    .parties
+                    .entry(stream.connection.clone())
+                    .or_default();
                 party.stream = Some((holder.to_owned(), Instant::now() + STREAM_TTL));
                 let written = party.written.clone();
-                Opened { written, attachment: Some(session.attachment(&stream.connection)) }
+                Opened {
+                    written,
+                    attachment: Some(session.attachment(&stream.connection)),
+                }
             }
         };
         let (log, connection) = (stream.log(), stream.connection.clone());
-        self.announce_log(log.clone(), Signal::Taken { log, connection, holder: holder.to_owned() });
+        self.announce_log(
+            log.clone(),
+            Signal::Taken {
+                log,
+                connection,
+                holder: holder.to_owned(),
+            },
+        );
         Ok(Some(opened))
     }
 
@@ -232,7 +300,9 @@ impl Store for MemoryStore {
             LogId::Session(id) => state.sessions.get(id).map(|session| &session.frames),
             LogId::Outbox(id) => state.outboxes.get(id).map(|outbox| &outbox.frames),
         };
-        let Some(frames) = frames else { return Ok(Vec::new()) };
+        let Some(frames) = frames else {
+            return Ok(Vec::new());
+        };
         let start = frames.partition_point(|frame| frame.last() < from);
         Ok(frames[start..].iter().take(limit).cloned().collect())
     }
@@ -241,7 +311,10 @@ impl Store for MemoryStore {
         let state = self.state();
         let head = |log: &LogId| match log {
             LogId::Session(id) => state.sessions.get(id).map_or(0, Session::head),
-            LogId::Outbox(id) => state.outboxes.get(id).map_or(0, |outbox| outbox.frames.len() as u64),
+            LogId::Outbox(id) => state
+                .outboxes
+                .get(id)
+                .map_or(0, |outbox| outbox.frames.len() as u64),
         };
         Ok(logs.iter().map(head).collect())
     }
@@ -254,22 +327,46 @@ impl Store for MemoryStore {
         let mut state = self.state();
         let now = Instant::now();
         let expired = state.sessions.iter().find(|(_, session)| {
-            session.agent == claimant.agent && session.lease.as_ref().is_some_and(|lease| lease.expires <= now)
+            session.agent == claimant.agent
+                && session
+                    .lease
+                    .as_ref()
+                    .is_some_and(|lease| lease.expires <= now)
         });
-        let waiting = || state.ready.get(&claimant.agent).and_then(|waiting| waiting.first());
+        let waiting = || {
+            state
+                .ready
+                .get(&claimant.agent)
+                .and_then(|waiting| waiting.first())
+        };
         let Some(id) = expired.map(|(id, _)| id).or_else(waiting).cloned() else {
             return Ok(None);
         };
         Ok(state.claim(&id, claimant))
     }
 
-    async fn renew(&self, claims: &[(SessionId, ClaimToken)], lease: Duration) -> Result<Vec<SessionId>> {
+    async fn renew(
+        &self,
+        claims: &[(SessionId, ClaimToken)],
+        lease: Duration,
+    ) -> Result<Vec<SessionId>> {
         let mut state = self.state();
         let mut lost = Vec::new();
         for (id, token) in claims {
-            match state.sessions.get_mut(id).and_then(|session| session.lease.as_mut()) {
+            match state
+                .sessions
+                .get_mut(id)
+                .and_then(|session| session.lease.as_mut())
+            {
                 Some(held) if held.token == *token => held.expires = Instant::now() + lease,
-                _ => lost.push(id.clone()),
+                _ => {
+                    lost.push(id.clone());
+                    continue;
+                }
+            }
+            // A command came while the lease was over: others were told, the holder was not.
+            if state.no_longer_waits(id) {
+                self.wake(&mut state, id);
             }
         }
         Ok(lost)
@@ -278,7 +375,10 @@ impl Store for MemoryStore {
     async fn inbox(&self, session: &SessionId, after: u64) -> Result<Vec<Queued>> {
         let state = self.state();
         let inbox = state.sessions.get(session).map(|session| &session.inbox);
-        let waiting = inbox.into_iter().flatten().filter(|queued| queued.number > after);
+        let waiting = inbox
+            .into_iter()
+            .flatten()
+            .filter(|queued| queued.number > after);
         Ok(waiting.cloned().collect())
     }
 
@@ -297,8 +397,14 @@ impl Store for MemoryStore {
 
     async fn release(&self, session: &SessionId, token: &ClaimToken) -> Result<()> {
         let mut state = self.state();
-        let Some(held) = state.sessions.get_mut(session) else { return Ok(()) };
-        if held.lease.as_ref().is_some_and(|lease| lease.token == *token) {
+        let Some(held) = state.sessions.get_mut(session) else {
+            return Ok(());
+        };
+        if held
+            .lease
+            .as_ref()
+            .is_some_and(|lease| lease.token == *token)
+        {
             held.give_up();
             if !held.inbox.is_empty() {
                 self.wake(&mut state, session);
@@ -319,10 +425,19 @@ impl State {
             return None;
         }
         let claim = session.claim(id, claimant);
-        if let Some(waiting) = self.ready.get_mut(&claimant.agent) {
-            waiting.retain(|waiting| waiting != id);
-        }
+        self.no_longer_waits(id);
         claim
+    }
+
+    /// Takes the session out of the queue for a worker; true if it was there.
+    fn no_longer_waits(&mut self, id: &SessionId) -> bool {
+        let agent = self.sessions.get(id).map(|session| &session.agent);
+        let Some(waiting) = agent.and_then(|agent| self.ready.get_mut(agent)) else {
+            return false;
+        };
+        let before = waiting.len();
+        waiting.retain(|waiting| waiting != id);
+        waiting.len() < before
     }
 
     /// `until` is the registration's new end; `None` ends it now.
@@ -331,16 +446,25 @@ impl State {
         let connection = &touch.stream.connection;
         match &touch.stream.session {
             None => {
-                let Some(outbox) = self.outboxes.get_mut(connection) else { return };
+                let Some(outbox) = self.outboxes.get_mut(connection) else {
+                    return;
+                };
                 if outbox.holder.as_deref() == Some(&touch.holder) {
                     outbox.written = written.or(outbox.written.take());
                     outbox.holder = until.and(outbox.holder.take());
                 }
             }
             Some(id) => {
-                let party = self.sessions.get_mut(id).and_then(|session| session.parties.get_mut(connection));
+                let party = self
+                    .sessions
+                    .get_mut(id)
+                    .and_then(|session| session.parties.get_mut(connection));
                 let Some(party) = party else { return };
-                if party.stream.as_ref().is_some_and(|(holder, _)| *holder == touch.holder) {
+                if party
+                    .stream
+                    .as_ref()
+                    .is_some_and(|(holder, _)| *holder == touch.holder)
+                {
                     party.written = written.or(party.written.take());
                     party.stream = until.map(|until| (touch.holder.clone(), until));
                 }

@@ -17,9 +17,9 @@ use crate::command::{Command, Idempotency, Kind, Queued};
 use crate::event::{Event, Frame};
 use crate::id::{ConnectionId, LogId, Nonce, Partition, SessionId};
 use crate::store::{
-    AgentCard, Append, Appended, Attach, Attached, Attachment, Claim, ClaimToken, Claimant, Enqueue,
-    Enqueued, Error, HEARTBEAT, INBOX_LIMIT, Listener, NewSession, Opened, Posted, REMEMBERED_KEYS,
-    Result, STREAM_TTL, Signal, Store, StreamId, Touch, WorkerId,
+    AgentCard, Append, Appended, Attach, Attached, Attachment, Claim, ClaimToken, Claimant,
+    Enqueue, Enqueued, Error, HEARTBEAT, INBOX_LIMIT, Listener, NewSession, Opened, Posted,
+    REMEMBERED_KEYS, Result, STREAM_TTL, Signal, Store, StreamId, Touch, WorkerId,
 };
 use crate::token::CONNECTION_LIFETIME;
 
@@ -43,7 +43,10 @@ impl RedisStore {
     /// Connects, or says what is wrong after a bounded number of tries.
     pub async fn connect(url: &str, namespace: &str) -> Result<Self> {
         let link = Link::connect(url).await?;
-        Ok(Self { link, keys: Keys::new(namespace) })
+        Ok(Self {
+            link,
+            keys: Keys::new(namespace),
+        })
     }
 
     async fn run(&self, call: Call<'_>) -> Result<Reply> {
@@ -55,7 +58,11 @@ impl RedisStore {
         let (k, connection) = (&self.keys, &touch.stream.connection);
         let call = match &touch.stream.session {
             Some(session) => {
-                let ttl = if keep { STREAM_TTL.as_millis() as u64 } else { 0 };
+                let ttl = if keep {
+                    STREAM_TTL.as_millis() as u64
+                } else {
+                    0
+                };
                 Call::new(&scripts().touch_session_stream)
                     .key(k.parties(session))
                     .arg(connection.as_str())
@@ -98,7 +105,9 @@ impl Store for RedisStore {
     }
 
     async fn agents(&self) -> Result<Vec<(AgentCard, usize)>> {
-        let reply = self.run(Call::new(&scripts().agents).key(self.keys.agents())).await?;
+        let reply = self
+            .run(Call::new(&scripts().agents).key(self.keys.agents()))
+            .await?;
         let mut items = reply.items()?;
         let mut agents = Vec::new();
         while let Some(card) = items.next_text()? {
@@ -138,7 +147,6 @@ impl Store for RedisStore {
         let call = Call::new(&scripts().create)
             .key(k.session(id))
             .key(k.inbox(id))
-            .key(k.idempotency(id))
             .key(k.parties(id))
             .arg(id.as_str())
             .arg(&new.principal)
@@ -161,7 +169,6 @@ impl Store for RedisStore {
         let call = Call::new(&scripts().enqueue)
             .key(k.session(id))
             .key(k.inbox(id))
-            .key(k.idempotency(id))
             .key(k.parties(id))
             .arg(id.as_str())
             .arg(&request.principal)
@@ -178,12 +185,22 @@ impl Store for RedisStore {
             .num(REMEMBERED_KEYS);
         let mut items = self.run(call).await?.items()?;
         match items.text()?.as_str() {
-            "accepted" => Ok(Enqueued::Accepted { number: items.number()?, head: items.number()?, via: items.via()? }),
-            "joined" => Ok(Enqueued::Joined { number: items.number()?, head: items.number()?, via: items.via()? }),
+            "accepted" => Ok(Enqueued::Accepted {
+                number: items.number()?,
+                head: items.number()?,
+                via: items.via()?,
+            }),
+            "joined" => Ok(Enqueued::Joined {
+                number: items.number()?,
+                head: items.number()?,
+                via: items.via()?,
+            }),
             "conflict" => Ok(Enqueued::Conflict),
             "notfound" => Ok(Enqueued::NotFound),
             "full" => Ok(Enqueued::Full),
-            "unwatched" => Ok(Enqueued::Unwatched { head: items.number()? }),
+            "unwatched" => Ok(Enqueued::Unwatched {
+                head: items.number()?,
+            }),
             other => Err(reply::unexpected(other)),
         }
     }
@@ -206,22 +223,38 @@ impl Store for RedisStore {
             "done" => Ok(Attached::Done(Box::new(items.attachment()?))),
             "notfound" => Ok(Attached::NotFound),
             "cwd" => Ok(Attached::WrongCwd(items.text()?)),
-            "unwatched" => Ok(Attached::Unwatched { head: items.number()? }),
+            "unwatched" => Ok(Attached::Unwatched {
+                head: items.number()?,
+            }),
             other => Err(reply::unexpected(other)),
         }
     }
 
-    async fn attachment(&self, session: &SessionId, connection: &ConnectionId, principal: &str) -> Result<Option<Attachment>> {
+    async fn attachment(
+        &self,
+        session: &SessionId,
+        connection: &ConnectionId,
+        principal: &str,
+    ) -> Result<Option<Attachment>> {
         let call = Call::new(&scripts().attachment)
             .key(self.keys.session(session))
             .key(self.keys.parties(session))
             .arg(principal)
             .arg(connection.as_str());
         let mut items = self.run(call).await?.items()?;
-        if items.is_empty() { Ok(None) } else { items.attachment().map(Some) }
+        if items.is_empty() {
+            Ok(None)
+        } else {
+            items.attachment().map(Some)
+        }
     }
 
-    async fn open_stream(&self, stream: &StreamId, principal: &str, holder: &str) -> Result<Option<Opened>> {
+    async fn open_stream(
+        &self,
+        stream: &StreamId,
+        principal: &str,
+        holder: &str,
+    ) -> Result<Option<Opened>> {
         let (k, connection) = (&self.keys, &stream.connection);
         let call = match &stream.session {
             Some(session) => Call::new(&scripts().open_session_stream)
@@ -243,8 +276,15 @@ impl Store for RedisStore {
             return Ok(None);
         }
         let written = Some(items.text()?).filter(|cursor| !cursor.is_empty());
-        let attachment = stream.session.as_ref().map(|_| items.attachment()).transpose()?;
-        Ok(Some(Opened { written, attachment }))
+        let attachment = stream
+            .session
+            .as_ref()
+            .map(|_| items.attachment())
+            .transpose()?;
+        Ok(Some(Opened {
+            written,
+            attachment,
+        }))
     }
 
     async fn touch_streams(&self, touches: &[Touch]) -> Result<()> {
@@ -259,7 +299,12 @@ impl Store for RedisStore {
 
     async fn read(&self, log: &LogId, from: u64, limit: usize) -> Result<Vec<Arc<Frame>>> {
         let mut command = redis::cmd("XRANGE");
-        command.arg(self.keys.log(log)).arg(format!("{from}-0")).arg("+").arg("COUNT").arg(limit);
+        command
+            .arg(self.keys.log(log))
+            .arg(format!("{from}-0"))
+            .arg("+")
+            .arg("COUNT")
+            .arg(limit);
         reply::frames(self.link.query(&command).await?)
     }
 
@@ -269,7 +314,10 @@ impl Store for RedisStore {
                 LogId::Session(id) => self.keys.session(id),
                 LogId::Outbox(id) => self.keys.connection(id),
             };
-            self.link.query(redis::cmd("HGET").arg(key).arg("seq")).await?.optional_number()
+            self.link
+                .query(redis::cmd("HGET").arg(key).arg("seq"))
+                .await?
+                .optional_number()
         });
         join_all(heads).await.into_iter().collect()
     }
@@ -279,37 +327,50 @@ impl Store for RedisStore {
         let call = Call::new(&scripts().claim)
             .key(k.session(session))
             .key(k.inbox(session))
-            .key(k.ready(session.partition(), &claimant.agent))
-            .key(k.leases(session.partition(), &claimant.agent))
+            .key(k.due(session.partition(), &claimant.agent))
             .arg(session.as_str())
             .arg(&claimant.agent)
             .arg(&*claimant.token.0)
             .arg(&*claimant.worker.0)
             .num(claimant.lease.as_millis() as u64);
         let mut items = self.run(call).await?.items()?;
-        if items.is_empty() { Ok(None) } else { items.claim(session, claimant).map(Some) }
+        if items.is_empty() {
+            Ok(None)
+        } else {
+            items.claim(session, claimant).map(Some)
+        }
     }
 
     async fn claim_any(&self, partition: Partition, claimant: &Claimant) -> Result<Option<Claim>> {
-        let next = Call::new(&scripts().next)
-            .key(self.keys.ready(partition, &claimant.agent))
-            .key(self.keys.leases(partition, &claimant.agent));
-        let Some(session) = self.run(next).await?.optional_text()? else { return Ok(None) };
+        let next = Call::new(&scripts().next).key(self.keys.due(partition, &claimant.agent));
+        let Some(session) = self.run(next).await?.optional_text()? else {
+            return Ok(None);
+        };
         let session = SessionId::parse(&session).ok_or_else(|| reply::unexpected(&session))?;
         // Somebody may be faster; the next sweep looks again.
         self.claim(&session, claimant).await
     }
 
-    async fn renew(&self, claims: &[(SessionId, ClaimToken)], lease: Duration) -> Result<Vec<SessionId>> {
+    async fn renew(
+        &self,
+        claims: &[(SessionId, ClaimToken)],
+        lease: Duration,
+    ) -> Result<Vec<SessionId>> {
         let mut partitions: HashMap<Partition, Vec<&(SessionId, ClaimToken)>> = HashMap::new();
         for claim in claims {
-            partitions.entry(claim.0.partition()).or_default().push(claim);
+            partitions
+                .entry(claim.0.partition())
+                .or_default()
+                .push(claim);
         }
         let mut lost = Vec::new();
         for claims in partitions.into_values() {
             let mut call = Call::new(&scripts().renew).num(lease.as_millis() as u64);
             for (session, token) in &claims {
-                call = call.key(self.keys.session(session)).arg(session.as_str()).arg(&*token.0);
+                call = call
+                    .key(self.keys.session(session))
+                    .arg(session.as_str())
+                    .arg(&*token.0);
             }
             let mut items = self.run(call).await?.items()?;
             while !items.is_empty() {
@@ -320,9 +381,13 @@ impl Store for RedisStore {
     }
 
     async fn inbox(&self, session: &SessionId, after: u64) -> Result<Vec<Queued>> {
-        let mut command = redis::cmd("XRANGE");
-        command.arg(self.keys.inbox(session)).arg(format!("{}-0", after + 1)).arg("+");
-        reply::queued(self.link.query(&command).await?)
+        let reply = self
+            .link
+            .query(redis::cmd("HGETALL").arg(self.keys.inbox(session)))
+            .await?;
+        let mut waiting = reply::queued(reply)?;
+        waiting.retain(|queued| queued.number > after);
+        Ok(waiting)
     }
 
     async fn append(&self, append: &Append) -> Result<Appended> {
@@ -350,9 +415,14 @@ impl Store for RedisStore {
         }
         let mut items = self.run(call).await?.items()?;
         match items.text()?.as_str() {
-            "done" => Ok(Appended::Done { head: items.number()?, released: items.number()? == 1 }),
+            "done" => Ok(Appended::Done {
+                head: items.number()?,
+                released: items.number()? == 1,
+            }),
             "fenced" => Ok(Appended::Fenced),
-            "gap" => Ok(Appended::Gap { head: items.number()? }),
+            "gap" => Ok(Appended::Gap {
+                head: items.number()?,
+            }),
             other => Err(reply::unexpected(other)),
         }
     }
@@ -360,7 +430,6 @@ impl Store for RedisStore {
     async fn release(&self, session: &SessionId, token: &ClaimToken) -> Result<()> {
         let call = Call::new(&scripts().release)
             .key(self.keys.session(session))
-            .key(self.keys.inbox(session))
             .arg(session.as_str())
             .arg(&*token.0);
         self.run(call).await.map(drop)
@@ -377,7 +446,12 @@ fn changes(append: &Append) -> Vec<(&'static str, bytes::Bytes)> {
     for (seq, event) in (append.first..).zip(&append.events) {
         match event {
             Event::Begin(begin) => {
-                let value = format!("{seq} {} {} {}", begin.command, begin.connection, begin.via.letter());
+                let value = format!(
+                    "{seq} {} {} {}",
+                    begin.command,
+                    begin.connection,
+                    begin.via.letter()
+                );
                 changes.push(("begin", value.into()));
             }
             Event::Response { to, turn: true, .. } => {

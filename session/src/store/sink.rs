@@ -17,7 +17,10 @@ pub(super) struct Sink {
 
 impl Sink {
     pub fn new(to: mpsc::Sender<Signal>) -> Self {
-        Self { to, owed: Arc::default() }
+        Self {
+            to,
+            owed: Arc::default(),
+        }
     }
 
     pub fn send(&self, signal: Signal) {

@@ -57,10 +57,29 @@ pub fn generate(algorithm: Algorithm) -> String {
     let encoded = Some(BASE64URL.encode(secret));
     let key = if algorithm == Algorithm::EdDSA {
         let public = SigningKey::from_bytes(&secret).verifying_key();
-        let (crv, x) = (Some("Ed25519".into()), Some(BASE64URL.encode(public.as_bytes())));
-        Jwk { kty: "OKP".into(), kid, alg: "EdDSA".into(), k: None, crv, x, d: encoded }
+        let (crv, x) = (
+            Some("Ed25519".into()),
+            Some(BASE64URL.encode(public.as_bytes())),
+        );
+        Jwk {
+            kty: "OKP".into(),
+            kid,
+            alg: "EdDSA".into(),
+            k: None,
+            crv,
+            x,
+            d: encoded,
+        }
     } else {
-        Jwk { kty: "oct".into(), kid, alg: "HS256".into(), k: encoded, crv: None, x: None, d: None }
+        Jwk {
+            kty: "oct".into(),
+            kid,
+            alg: "HS256".into(),
+            k: encoded,
+            crv: None,
+            x: None,
+            d: None,
+        }
     };
     serde_json::to_string_pretty(&KeySet { keys: vec![key] }).expect("plain strings encode")
 }
@@ -68,13 +87,20 @@ pub fn generate(algorithm: Algorithm) -> String {
 impl KeyRing {
     pub fn parse(text: &str) -> Result<Self, KeyFault> {
         let set: KeySet = serde_json::from_str(text)?;
-        let keys = set.keys.iter().map(Key::from_jwk).collect::<Result<Vec<_>, _>>()?;
+        let keys = set
+            .keys
+            .iter()
+            .map(Key::from_jwk)
+            .collect::<Result<Vec<_>, _>>()?;
         if keys.is_empty() {
             return Err(KeyFault::Empty);
         }
         for (at, key) in keys.iter().enumerate() {
             if keys[..at].iter().any(|other| other.id == key.id) {
-                return Err(KeyFault::Unusable(key.id.clone(), "another key has the same kid"));
+                return Err(KeyFault::Unusable(
+                    key.id.clone(),
+                    "another key has the same kid",
+                ));
             }
         }
         Ok(Self { keys })
@@ -94,7 +120,9 @@ impl Key {
         let fault = |why| KeyFault::Unusable(jwk.kid.clone(), why);
         let secret = |value: &Option<String>, missing| {
             let value = value.as_deref().ok_or(fault(missing))?;
-            BASE64URL.decode(value).map_err(|_| fault("the secret is not base64url"))
+            BASE64URL
+                .decode(value)
+                .map_err(|_| fault("the secret is not base64url"))
         };
         let (algorithm, encoding, decoding) = match (jwk.kty.as_str(), jwk.alg.as_str()) {
             ("oct", "HS256") => {
@@ -105,25 +133,44 @@ impl Key {
                 if secret.iter().all(|byte| *byte == secret[0]) {
                     return Err(fault("not random"));
                 }
-                (Algorithm::HS256, EncodingKey::from_secret(&secret), DecodingKey::from_secret(&secret))
+                (
+                    Algorithm::HS256,
+                    EncodingKey::from_secret(&secret),
+                    DecodingKey::from_secret(&secret),
+                )
             }
             ("OKP", "EdDSA") => {
                 let seed = secret(&jwk.d, "an OKP key needs the field d")?;
                 let seed: [u8; 32] = seed.try_into().map_err(|_| fault("d is not 32 bytes"))?;
                 let public = SigningKey::from_bytes(&seed).verifying_key();
                 let decoding = DecodingKey::from_ed_der(public.as_bytes());
-                (Algorithm::EdDSA, EncodingKey::from_ed_der(&pkcs8(&seed)), decoding)
+                (
+                    Algorithm::EdDSA,
+                    EncodingKey::from_ed_der(&pkcs8(&seed)),
+                    decoding,
+                )
             }
-            _ => return Err(fault("only oct with alg HS256 and OKP with alg EdDSA can be used")),
+            _ => {
+                return Err(fault(
+                    "only oct with alg HS256 and OKP with alg EdDSA can be used",
+                ));
+            }
         };
-        Ok(Self { id: jwk.kid.clone(), algorithm, encoding, decoding })
+        Ok(Self {
+            id: jwk.kid.clone(),
+            algorithm,
+            encoding,
+            decoding,
+        })
     }
 }
 
 /// The fixed PKCS#8 wrapping of an Ed25519 seed (RFC 8410, section 7).
 fn pkcs8(seed: &[u8; 32]) -> Vec<u8> {
-    const PREFIX: [u8; 16] =
-        [0x30, 0x2e, 0x02, 0x01, 0x00, 0x30, 0x05, 0x06, 0x03, 0x2b, 0x65, 0x70, 0x04, 0x22, 0x04, 0x20];
+    const PREFIX: [u8; 16] = [
+        0x30, 0x2e, 0x02, 0x01, 0x00, 0x30, 0x05, 0x06, 0x03, 0x2b, 0x65, 0x70, 0x04, 0x22, 0x04,
+        0x20,
+    ];
     [&PREFIX[..], seed].concat()
 }
 
@@ -135,7 +182,8 @@ mod tests {
     fn weak_and_malformed_keys_are_refused_with_a_reason() {
         let short = BASE64URL.encode([7u8; 31]);
         let constant = BASE64URL.encode([7u8; 32]);
-        let key = |k: &str| format!(r#"{{"keys":[{{"kty":"oct","kid":"a","alg":"HS256","k":"{k}"}}]}}"#);
+        let key =
+            |k: &str| format!(r#"{{"keys":[{{"kty":"oct","kid":"a","alg":"HS256","k":"{k}"}}]}}"#);
         let reason = |text: &str| KeyRing::parse(text).err().expect("refused").to_string();
         assert!(reason(&key(&short)).contains("shorter than 32 bytes"));
         assert!(reason(&key(&constant)).contains("not random"));

@@ -5,12 +5,13 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 use async_trait::async_trait;
 use baton_session::store::AgentCard;
+use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json, value::RawValue};
 
 use self::directive::{Directive, lines};
 use self::options::Options;
-use super::{Agent, Conversation, Failure, Opening, Snapshot, StopReason, Turn};
+use super::{Agent, Changes, Conversation, Failure, Opening, StopReason, Turn};
 
 mod directive;
 mod options;
@@ -37,11 +38,17 @@ impl Agent for Scripted {
     }
 
     fn open(&self, session: &Opening) -> Result<Arc<dyn Conversation>, Failure> {
-        let memory = match &session.state {
-            state if state.is_empty() => Memory::default(),
-            state => serde_json::from_slice(state).map_err(|e| {
+        let is_new = session.state.is_empty();
+        let mut memory = match is_new {
+            true => Memory::default(),
+            false => serde_json::from_slice(&session.state).map_err(|e| {
                 Failure::internal(format!("the session's state cannot be read: {e}"))
             })?,
+        };
+        memory.unsaved = Unsaved {
+            state: is_new,
+            view: is_new,
+            title: false,
         };
         Ok(Arc::new(Talk {
             memory: Mutex::new(memory),
@@ -57,6 +64,16 @@ struct Memory {
     options: Options,
     title: String,
     bound: serde_json::Map<String, Value>,
+    #[serde(skip)]
+    unsaved: Unsaved,
+}
+
+/// What the store does not know yet.
+#[derive(Clone, Copy, Default)]
+struct Unsaved {
+    state: bool,
+    view: bool,
+    title: bool,
 }
 
 struct Talk {
@@ -66,6 +83,24 @@ struct Talk {
 impl Talk {
     fn memory(&self) -> MutexGuard<'_, Memory> {
         self.memory.lock().expect("held for moments only")
+    }
+
+    fn set_options(&self, options: Options) {
+        let mut memory = self.memory();
+        memory.options = options;
+        memory.unsaved.state = true;
+        memory.unsaved.view = true;
+    }
+
+    /// Makes a change of the options and returns the update that announces it.
+    fn change_options(
+        &self,
+        change: impl FnOnce(&mut Options) -> Result<Value, Failure>,
+    ) -> Result<Value, Failure> {
+        let mut options = self.memory().options.clone();
+        let update = change(&mut options)?;
+        self.set_options(options);
+        Ok(update)
     }
 }
 
@@ -80,27 +115,38 @@ impl Conversation for Talk {
             _ = turn.cancelled() => Ok(StopReason::Cancelled),
             outcome = self.play(turn, ordinal, &script) => outcome,
         };
-        self.memory().prompts = ordinal;
+        let mut memory = self.memory();
+        memory.prompts = ordinal;
+        memory.unsaved.state = true;
         outcome
     }
 
     fn set_mode(&self, mode: &str) -> Result<Value, Failure> {
-        self.memory().options.set_mode(mode)
+        self.change_options(|options| options.set_mode(mode))
     }
 
     fn set_config_option(&self, id: &str, value: &Value) -> Result<Value, Failure> {
-        self.memory().options.set(id, value)
+        self.change_options(|options| options.set(id, value))
     }
 
-    fn snapshot(&self) -> Snapshot {
-        let memory = self.memory();
-        let bytes = |value: &Value| value.to_string().into();
-        Snapshot {
-            state: serde_json::to_vec(&*memory)
+    fn view(&self) -> Bytes {
+        self.memory().options.view().to_string().into()
+    }
+
+    fn changes(&self) -> Changes {
+        let mut memory = self.memory();
+        let unsaved = std::mem::take(&mut memory.unsaved);
+        let state = || {
+            serde_json::to_vec(&*memory)
                 .expect("plain data encodes")
-                .into(),
-            view: bytes(&memory.options.view()),
-            title: memory.title.clone(),
+                .into()
+        };
+        Changes {
+            state: unsaved.state.then(state),
+            view: unsaved
+                .view
+                .then(|| memory.options.view().to_string().into()),
+            title: unsaved.title.then(|| memory.title.clone()),
         }
     }
 }

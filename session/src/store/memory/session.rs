@@ -6,14 +6,13 @@ use std::time::Instant;
 
 use bytes::Bytes;
 
-use super::RememberedKeys;
 use crate::command::{Command, Idempotency, Kind, Queued};
 use crate::event::{Event, Frame};
 use crate::id::{ConnectionId, SessionId};
 use crate::route::{Route, Via};
 use crate::store::{
-    Append, Appended, Attach, Attached, Attachment, Claim, ClaimToken, Claimant, Directive, Enqueue,
-    Enqueued, INBOX_LIMIT, NewSession, Running, WorkerId,
+    Append, Appended, Attach, Attached, Attachment, Claim, ClaimToken, Claimant, Directive,
+    Enqueue, Enqueued, INBOX_LIMIT, NewSession, REMEMBERED_KEYS, Running, WorkerId,
 };
 
 pub(super) struct Session {
@@ -27,7 +26,8 @@ pub(super) struct Session {
     pub frames: Vec<Arc<Frame>>,
     pub inbox: Vec<Queued>,
     last_command: u64,
-    known: RememberedKeys<(u64, u64, Via)>,
+    /// The last idempotency keys, and those of commands that still wait.
+    known: Vec<Known>,
     pub lease: Option<Lease>,
     /// The claim that gave the session up last: its repeated append is a duplicate, not a trespass.
     released_by: Option<ClaimToken>,
@@ -35,6 +35,13 @@ pub(super) struct Session {
     pending: Vec<u64>,
     controller: Option<ConnectionId>,
     pub parties: HashMap<ConnectionId, Party>,
+}
+
+struct Known {
+    key: Idempotency,
+    number: u64,
+    head: u64,
+    via: Via,
 }
 
 pub(super) struct Lease {
@@ -58,8 +65,15 @@ pub(super) struct Party {
 impl Party {
     /// Chooses the stream for what this connection is about to receive.
     fn settle(&mut self, watched: bool) -> Option<Via> {
-        let has_stream = self.stream.as_ref().is_some_and(|(_, until)| *until > Instant::now());
-        let via = if has_stream { Via::Session } else { Via::Connection };
+        let has_stream = self
+            .stream
+            .as_ref()
+            .is_some_and(|(_, until)| *until > Instant::now());
+        let via = if has_stream {
+            Via::Session
+        } else {
+            Via::Connection
+        };
         self.watched |= watched;
         (via == Via::Session || self.watched).then_some(via)
     }
@@ -68,8 +82,15 @@ impl Party {
 impl Session {
     pub fn create(new: &NewSession, first: &Command, key: &Idempotency) -> Self {
         let creator = &first.connection;
-        let via = if new.one_shot { Via::OneShot } else { Via::Connection };
-        let mut party = Party { watched: true, ..Party::default() };
+        let via = if new.one_shot {
+            Via::OneShot
+        } else {
+            Via::Connection
+        };
+        let mut party = Party {
+            watched: true,
+            ..Party::default()
+        };
         party.route.switch(1, Via::Connection);
         let mut session = Self {
             principal: new.principal.clone(),
@@ -82,7 +103,7 @@ impl Session {
             frames: Vec::new(),
             inbox: Vec::new(),
             last_command: 0,
-            known: RememberedKeys::default(),
+            known: Vec::new(),
             lease: None,
             released_by: None,
             running: None,
@@ -102,10 +123,8 @@ impl Session {
         if self.principal != request.principal {
             return Enqueued::NotFound;
         }
-        match self.known.find(&request.key) {
-            Some(Ok((number, head, via))) => return Enqueued::Joined { number, head, via },
-            Some(Err(())) => return Enqueued::Conflict,
-            None => {}
+        if let Some(known) = self.recall(&request.key) {
+            return known;
         }
         let command = &request.command;
         // Cancels and answers must get through to a session whose inbox is full of prompts.
@@ -119,20 +138,52 @@ impl Session {
             Via::Connection
         } else {
             let head = self.head();
-            match self.parties.entry(command.connection.clone()).or_default().settle(request.watched) {
+            match self
+                .parties
+                .entry(command.connection.clone())
+                .or_default()
+                .settle(request.watched)
+            {
                 Some(via) => via,
                 None => return Enqueued::Unwatched { head },
             }
         };
         let number = self.accept(command, via, &request.key);
-        Enqueued::Accepted { number, head: self.head(), via }
+        Enqueued::Accepted {
+            number,
+            head: self.head(),
+            via,
+        }
+    }
+
+    fn recall(&mut self, key: &Idempotency) -> Option<Enqueued> {
+        let (last, inbox) = (self.last_command, &self.inbox);
+        let waits = |number| inbox.iter().any(|queued| queued.number == number);
+        self.known
+            .retain(|known| known.number + REMEMBERED_KEYS > last || waits(known.number));
+        let known = self.known.iter().find(|known| known.key.key == key.key)?;
+        if known.key.fingerprint != key.fingerprint {
+            return Some(Enqueued::Conflict);
+        }
+        let (number, head, via) = (known.number, known.head, known.via);
+        Some(Enqueued::Joined { number, head, via })
     }
 
     fn accept(&mut self, command: &Command, via: Via, key: &Idempotency) -> u64 {
         self.last_command += 1;
         let number = self.last_command;
-        self.known.remember(key, (number, self.head(), via));
-        self.inbox.push(Queued { number, via, command: command.clone() });
+        let (key, head) = (key.clone(), self.head());
+        self.known.push(Known {
+            key,
+            number,
+            head,
+            via,
+        });
+        self.inbox.push(Queued {
+            number,
+            via,
+            command: command.clone(),
+        });
         number
     }
 
@@ -145,13 +196,20 @@ impl Session {
         }
         let head = self.head();
         let party = self.parties.entry(request.connection.clone()).or_default();
-        let again = party.directive.as_ref().is_some_and(|directive| directive.request == request.request);
+        let again = party
+            .directive
+            .as_ref()
+            .is_some_and(|directive| directive.request == request.request);
         if !again {
             let Some(via) = party.settle(request.watched) else {
                 return Attached::Unwatched { head };
             };
             party.route.switch(head + 1, via);
-            let number = party.directive.as_ref().map_or(0, |directive| directive.number) + 1;
+            let number = party
+                .directive
+                .as_ref()
+                .map_or(0, |directive| directive.number)
+                + 1;
             party.directive = Some(Directive {
                 number,
                 upto: head,
@@ -207,33 +265,61 @@ impl Session {
     pub fn append(&mut self, append: &Append) -> (Appended, Option<Arc<Frame>>) {
         let head = self.head();
         let last = append.first + append.events.len() as u64 - 1;
-        let holds = self.lease.as_ref().is_some_and(|lease| lease.token == append.token);
+        let holds = self
+            .lease
+            .as_ref()
+            .is_some_and(|lease| lease.token == append.token);
         if !holds {
             let repeated = self.released_by.as_ref() == Some(&append.token) && last <= head;
-            let outcome = if repeated { Appended::Done { head, released: true } } else { Appended::Fenced };
+            let outcome = if repeated {
+                Appended::Done {
+                    head,
+                    released: true,
+                }
+            } else {
+                Appended::Fenced
+            };
             return (outcome, None);
         }
         if append.first > head + 1 {
             return (Appended::Gap { head }, None);
         }
         if append.first <= head {
-            let outcome = if last <= head { Appended::Done { head, released: false } } else { Appended::Gap { head } };
+            let outcome = if last <= head {
+                Appended::Done {
+                    head,
+                    released: false,
+                }
+            } else {
+                Appended::Gap { head }
+            };
             return (outcome, None);
         }
-        let frame = Arc::new(Frame { first: append.first, nonce: append.nonce, events: append.events.clone() });
+        let frame = Arc::new(Frame {
+            first: append.first,
+            nonce: append.nonce,
+            events: append.events.clone(),
+        });
         for (seq, event) in frame.numbered() {
             self.follow(seq, event);
         }
         if !append.events.is_empty() {
             self.frames.push(frame.clone());
         }
-        self.inbox.retain(|queued| !append.acks.contains(&queued.number));
+        self.inbox
+            .retain(|queued| !append.acks.contains(&queued.number));
         self.apply_fields(append);
         let released = append.release && self.inbox.is_empty();
         if released {
             self.give_up();
         }
-        (Appended::Done { head: last, released }, (!append.events.is_empty()).then_some(frame))
+        (
+            Appended::Done {
+                head: last,
+                released,
+            },
+            (!append.events.is_empty()).then_some(frame),
+        )
     }
 
     pub fn give_up(&mut self) {
@@ -244,9 +330,16 @@ impl Session {
     fn follow(&mut self, seq: u64, event: &Event) {
         match event {
             Event::Begin(begin) => {
-                self.running = Some(Running { command: begin.command, began: seq });
+                self.running = Some(Running {
+                    command: begin.command,
+                    began: seq,
+                });
                 self.controller = Some(begin.connection.clone());
-                self.parties.entry(begin.connection.clone()).or_default().route.switch(seq, begin.via);
+                self.parties
+                    .entry(begin.connection.clone())
+                    .or_default()
+                    .route
+                    .switch(seq, begin.via);
             }
             Event::Response { to, turn: true, .. } => {
                 self.running = None;

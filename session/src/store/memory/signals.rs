@@ -24,8 +24,14 @@ struct Line {
 impl Switchboard {
     pub fn connect(self: Arc<Self>, sink: mpsc::Sender<Signal>) -> Arc<dyn Listener> {
         let number = self.next_line.fetch_add(1, Ordering::Relaxed);
-        let line = Arc::new(Line { number, sink: Sink::new(sink) });
-        Arc::new(Connected { switchboard: self, line })
+        let line = Arc::new(Line {
+            number,
+            sink: Sink::new(sink),
+        });
+        Arc::new(Connected {
+            switchboard: self,
+            line,
+        })
     }
 
     pub fn send(&self, topic: &Topic, signal: Signal) {
@@ -44,16 +50,27 @@ struct Connected {
 #[async_trait]
 impl Listener for Connected {
     async fn subscribe(&self, topic: &Topic) -> Result<()> {
-        let mut lines = self.switchboard.lines.lock().expect("held only for lookups");
+        let mut lines = self
+            .switchboard
+            .lines
+            .lock()
+            .expect("held only for lookups");
         let subscribed = lines.entry(topic.clone()).or_default();
-        if subscribed.iter().all(|line| line.number != self.line.number) {
+        if subscribed
+            .iter()
+            .all(|line| line.number != self.line.number)
+        {
             subscribed.push(self.line.clone());
         }
         Ok(())
     }
 
     async fn unsubscribe(&self, topic: &Topic) {
-        let mut lines = self.switchboard.lines.lock().expect("held only for lookups");
+        let mut lines = self
+            .switchboard
+            .lines
+            .lock()
+            .expect("held only for lookups");
         if let Some(subscribed) = lines.get_mut(topic) {
             subscribed.retain(|line| line.number != self.line.number);
             if subscribed.is_empty() {

@@ -3,13 +3,11 @@
 //!
 //! | key | type | content |
 //! |---|---|---|
-//! | `ns:{tag}:s:<session>` | hash | `prn` principal, `ag` agent, `cwd`, `params`, `state`, `view`, `title`, `pend` open requests, `ctl` controller; `seq` last event, `cseq` last command; `own` claim token or empty, `exp` its end (ms), `wk` its worker, `rel` the claim that released last; `run`, `began` the running turn |
+//! | `ns:{tag}:s:<session>` | hash | `prn` principal, `ag` agent, `cwd`, `params`, `state`, `view`, `title`, `pend` open requests, `ctl` controller; `seq` last event, `cseq` last command, `cn` commands that wait, `known` the last idempotency keys, a line each: `key fingerprint number head via`; `own` claim token or empty, `exp` its end (ms), `wk` its worker, `rel` the claim that released last; `run`, `began` the running turn |
 //! | `ns:{tag}:e:<session>` | stream | the log: entry `<last number>-0`, field `d` a frame |
-//! | `ns:{tag}:c:<session>` | stream | the inbox: entry `<number>-0`, fields `v` via, `h` head, `d` message |
-//! | `ns:{tag}:i:<session>` | hash | idempotency: key → `fingerprint number head via`, `#number` → key |
+//! | `ns:{tag}:c:<session>` | hash | the inbox: number → the line of its key, its head, its message |
 //! | `ns:{tag}:p:<session>` | hash | parties: `s:` open stream, `t:` written, `w:` watched, `r:` route, `d:` directive, each by connection |
-//! | `ns:{tag}:rq:<agent>` | zset | sessions that want a worker, by waiting since (ms) |
-//! | `ns:{tag}:lx:<agent>` | zset | leased sessions, by end of lease (ms) |
+//! | `ns:{tag}:due:<agent>` | zset | sessions with work, by when they may be claimed (ms): since when they wait, or when their lease ends |
 //! | `ns:{tag}:k:<connection>` | hash | `seq`, `holder`, `written`, `i:` idempotency |
 //! | `ns:{tag}:x:<connection>` | stream | the outbox, as a log |
 //! | `ns:{agents}:cards` | hash | agent → card |
@@ -32,7 +30,9 @@ pub(super) struct Keys {
 
 impl Keys {
     pub fn new(namespace: &str) -> Self {
-        Self { namespace: namespace.to_owned() }
+        Self {
+            namespace: namespace.to_owned(),
+        }
     }
 
     fn of(&self, partition: Partition, kind: &str, name: &str) -> String {
@@ -51,20 +51,12 @@ impl Keys {
         self.of(id.partition(), "c", id.as_str())
     }
 
-    pub fn idempotency(&self, id: &SessionId) -> String {
-        self.of(id.partition(), "i", id.as_str())
-    }
-
     pub fn parties(&self, id: &SessionId) -> String {
         self.of(id.partition(), "p", id.as_str())
     }
 
-    pub fn ready(&self, partition: Partition, agent: &str) -> String {
-        self.of(partition, "rq", agent)
-    }
-
-    pub fn leases(&self, partition: Partition, agent: &str) -> String {
-        self.of(partition, "lx", agent)
+    pub fn due(&self, partition: Partition, agent: &str) -> String {
+        self.of(partition, "due", agent)
     }
 
     pub fn connection(&self, id: &ConnectionId) -> String {

@@ -7,7 +7,9 @@ use redis::aio::{ConnectionLike as _, ConnectionManager, ConnectionManagerConfig
 use redis::cluster::ClusterClientBuilder;
 use redis::cluster_async::ClusterConnection;
 use redis::io::tcp::TcpSettings;
-use redis::{Client, Cmd, ConnectionInfo, IntoConnectionInfo as _, ProtocolVersion, RedisError, RetryMethod};
+use redis::{
+    Client, Cmd, ConnectionInfo, IntoConnectionInfo as _, ProtocolVersion, RedisError, RetryMethod,
+};
 use tokio::time::{Instant, sleep, timeout};
 
 use super::reply::Reply;
@@ -50,7 +52,12 @@ impl Link {
         let mut told = false;
         loop {
             match servers.connect().await {
-                Ok(connection) => return Ok(Self { servers, connection }),
+                Ok(connection) => {
+                    return Ok(Self {
+                        servers,
+                        connection,
+                    });
+                }
                 Err(error) if Instant::now() > deadline => {
                     let safe = url.rsplit('@').next().unwrap_or_default();
                     return Err(Error::Unavailable(format!(
@@ -131,7 +138,15 @@ impl Link {
 
 /// Worth another try: the network, a server that is starting, failing over or moving slots.
 fn is_passing(error: &RedisError) -> bool {
-    let codes = ["LOADING", "READONLY", "CLUSTERDOWN", "TRYAGAIN", "MASTERDOWN", "BUSY", "NOREPLICAS"];
+    let codes = [
+        "LOADING",
+        "READONLY",
+        "CLUSTERDOWN",
+        "TRYAGAIN",
+        "MASTERDOWN",
+        "BUSY",
+        "NOREPLICAS",
+    ];
     error.is_io_error()
         || error.is_cluster_error()
         || error.code().is_some_and(|code| codes.contains(&code))
@@ -142,12 +157,22 @@ impl Servers {
     fn parse(url: &str) -> Result<Self> {
         let wrong = |error: RedisError| Error::Broken(format!("--store: {error}"));
         if let Some(hosts) = url.strip_prefix(CLUSTER_SCHEME) {
-            return Ok(Self::Cluster(hosts.split(',').map(|host| format!("redis://{host}")).collect()));
+            return Ok(Self::Cluster(
+                hosts
+                    .split(',')
+                    .map(|host| format!("redis://{host}"))
+                    .collect(),
+            ));
         }
         let info = url.into_connection_info().map_err(wrong)?;
-        let redis = info.redis_settings().clone().set_protocol(ProtocolVersion::RESP3);
+        let redis = info
+            .redis_settings()
+            .clone()
+            .set_protocol(ProtocolVersion::RESP3);
         let tcp = TcpSettings::default().set_nodelay(true);
-        Ok(Self::One(Box::new(info.set_redis_settings(redis).set_tcp_settings(tcp))))
+        Ok(Self::One(Box::new(
+            info.set_redis_settings(redis).set_tcp_settings(tcp),
+        )))
     }
 
     async fn connect(&self) -> std::result::Result<Connection, RedisError> {
@@ -160,7 +185,10 @@ impl Servers {
                     .set_max_delay(Duration::from_millis(200))
                     .set_number_of_retries(1);
                 let client = Client::open((**info).clone())?;
-                client.get_connection_manager_with_config(config).await.map(Connection::One)
+                client
+                    .get_connection_manager_with_config(config)
+                    .await
+                    .map(Connection::One)
             }
             Self::Cluster(nodes) => {
                 let client = cluster(nodes).build()?;

@@ -1,15 +1,17 @@
 //! The push connection: one per process and server, with a sharded subscription per topic. What it
-//! carries are hints; when it breaks, everything is subscribed again and `Lost` is signalled.
+//! carries are hints; when it breaks, another one is made, everything is subscribed again and `Lost`
+//! is signalled.
 
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex, MutexGuard, Weak};
 use std::time::Duration;
 
 use async_trait::async_trait;
+use futures_util::future::join_all;
 use redis::aio::{ConnectionLike as _, MultiplexedConnection};
 use redis::cluster_async::ClusterConnection;
-use redis::{AsyncConnectionConfig, Client, ConnectionInfo, PushInfo, PushKind, RedisError, Value};
-use tokio::sync::{Notify, mpsc, watch};
+use redis::{AsyncConnectionConfig, Client, PushInfo, PushKind, RedisError, Value};
+use tokio::sync::{Notify, mpsc};
 use tokio::time::{Instant, sleep};
 
 use super::keys::Keys;
@@ -20,40 +22,30 @@ use crate::store::sink::Sink;
 use crate::store::{Error, Listener, Result, Signal, Topic};
 
 const PATIENCE: Duration = Duration::from_secs(5);
+/// How often a silent connection is asked whether it still lives.
+const PROBE: Duration = Duration::from_secs(5);
 
-pub(super) async fn listen(link: &Link, keys: Keys, sink: mpsc::Sender<Signal>) -> Result<Arc<dyn Listener>> {
-    let relay = Arc::new(Relay { sink: Sink::new(sink), broken: Notify::new() });
-    let unavailable = |error: RedisError| Error::Unavailable(error.to_string());
-    let wire = match &link.servers {
-        Servers::One(info) => {
-            let (wire, _) = watch::channel(None);
-            let single = Arc::new(Single { info: (**info).clone(), relay, wire, channels: Mutex::default() });
-            single.connect().await.map_err(unavailable)?;
-            tokio::spawn(keep_connected(Arc::downgrade(&single)));
-            Wire::Single(single)
-        }
-        Servers::Cluster(nodes) => {
-            let (turned_out, moved) = mpsc::unbounded_channel();
-            let watch = Arc::new(Watch { relay, confirmed: Mutex::default(), turned_out });
-            let sender = { let watch = watch.clone(); move |info| watch.take(info) };
-            let client = cluster(nodes).push_sender(sender).build().map_err(unavailable)?;
-            let connection = client.get_async_connection().await.map_err(unavailable)?;
-            let nodes = Arc::new(Nodes { connection, watch });
-            tokio::spawn(follow_slots(Arc::downgrade(&nodes), moved));
-            Wire::Cluster(nodes)
-        }
-    };
-    Ok(Arc::new(RedisListener { keys, wire }))
+pub(super) async fn listen(
+    link: &Link,
+    keys: Keys,
+    sink: mpsc::Sender<Signal>,
+) -> Result<Arc<dyn Listener>> {
+    let servers = link.servers.clone();
+    let push = Arc::new(Push {
+        servers,
+        sink: Sink::new(sink),
+        subscribed: Arc::default(),
+    });
+    push.connect()
+        .await
+        .map_err(|error| Error::Unavailable(error.to_string()))?;
+    tokio::spawn(keep_connected(Arc::downgrade(&push)));
+    Ok(Arc::new(RedisListener { keys, push }))
 }
 
 struct RedisListener {
     keys: Keys,
-    wire: Wire,
-}
-
-enum Wire {
-    Single(Arc<Single>),
-    Cluster(Arc<Nodes>),
+    push: Arc<Push>,
 }
 
 #[async_trait]
@@ -62,13 +54,12 @@ impl Listener for RedisListener {
         let channel = self.keys.channel(topic);
         let deadline = Instant::now() + PATIENCE;
         loop {
-            let outcome = match &self.wire {
-                Wire::Single(single) => single.subscribe(&channel).await,
-                Wire::Cluster(nodes) => nodes.subscribe(&channel).await,
-            };
-            match outcome {
+            // Noted first: if the connection breaks now, the next one subscribes it too.
+            match self.push.note(&channel).subscribe(&channel).await {
                 Ok(()) => return Ok(()),
-                Err(error) if Instant::now() > deadline => return Err(Error::Unavailable(error.to_string())),
+                Err(error) if Instant::now() > deadline => {
+                    return Err(Error::Unavailable(error.to_string()));
+                }
                 Err(_) => sleep(Duration::from_millis(50)).await,
             }
         }
@@ -76,17 +67,159 @@ impl Listener for RedisListener {
 
     async fn unsubscribe(&self, topic: &Topic) {
         let channel = self.keys.channel(topic);
-        match &self.wire {
-            Wire::Single(single) => single.unsubscribe(&channel).await,
-            Wire::Cluster(nodes) => nodes.unsubscribe(&channel).await,
+        self.push.forget(&channel).unsubscribe(&channel).await;
+    }
+}
+
+struct Push {
+    servers: Servers,
+    sink: Sink,
+    subscribed: Arc<Mutex<Subscribed>>,
+}
+
+/// The channels that are wanted, and the connection that carries all of them.
+#[derive(Default)]
+struct Subscribed {
+    channels: HashSet<String>,
+    wire: Option<Wire>,
+}
+
+impl Push {
+    fn subscribed(&self) -> MutexGuard<'_, Subscribed> {
+        self.subscribed.lock().expect("held for moments only")
+    }
+
+    fn wire(&self) -> Wire {
+        self.subscribed()
+            .wire
+            .clone()
+            .expect("there is one from the beginning")
+    }
+
+    fn note(&self, channel: &str) -> Wire {
+        let mut subscribed = self.subscribed();
+        subscribed.channels.insert(channel.to_owned());
+        subscribed
+            .wire
+            .clone()
+            .expect("there is one from the beginning")
+    }
+
+    fn forget(&self, channel: &str) -> Wire {
+        let mut subscribed = self.subscribed();
+        subscribed.channels.remove(channel);
+        subscribed
+            .wire
+            .clone()
+            .expect("there is one from the beginning")
+    }
+
+    /// Makes a connection, subscribes all that is wanted, and only then puts it in use.
+    async fn connect(&self) -> std::result::Result<(), RedisError> {
+        let wire = self.dial().await?;
+        let mut done = HashSet::new();
+        while let Some(missing) = self.put_in_use(&wire, &done) {
+            let subscribed = join_all(missing.iter().map(|channel| wire.subscribe(channel))).await;
+            subscribed
+                .into_iter()
+                .collect::<std::result::Result<(), RedisError>>()?;
+            done.extend(missing);
         }
+        Ok(())
+    }
+
+    /// Returns what is wanted but not subscribed yet, if there is something.
+    fn put_in_use(&self, wire: &Wire, done: &HashSet<String>) -> Option<Vec<String>> {
+        let mut subscribed = self.subscribed();
+        let missing: Vec<String> = subscribed.channels.difference(done).cloned().collect();
+        if missing.is_empty() {
+            subscribed.wire = Some(wire.clone());
+            return None;
+        }
+        Some(missing)
+    }
+
+    async fn dial(&self) -> std::result::Result<Wire, RedisError> {
+        let broken = Arc::new(Notify::new());
+        let subscribed = Arc::downgrade(&self.subscribed);
+        let relay = Relay {
+            sink: self.sink.clone(),
+            subscribed,
+            broken: broken.clone(),
+        };
+        let take = move |info| relay.take(info);
+        let connection = match &self.servers {
+            Servers::One(info) => {
+                let config = AsyncConnectionConfig::new()
+                    .set_connection_timeout(Some(Duration::from_secs(1)))
+                    .set_response_timeout(Some(Duration::from_secs(2)))
+                    .set_push_sender(take);
+                let client = Client::open((**info).clone())?;
+                Connection::One(
+                    client
+                        .get_multiplexed_async_connection_with_config(&config)
+                        .await?,
+                )
+            }
+            Servers::Cluster(nodes) => {
+                let client = cluster(nodes).push_sender(take).build()?;
+                Connection::Cluster(client.get_async_connection().await?)
+            }
+        };
+        Ok(Wire { connection, broken })
+    }
+}
+
+#[derive(Clone)]
+struct Wire {
+    connection: Connection,
+    broken: Arc<Notify>,
+}
+
+#[derive(Clone)]
+enum Connection {
+    One(MultiplexedConnection),
+    /// Repairs itself, but neither at once nor without losing subscriptions: a broken one is replaced.
+    Cluster(ClusterConnection),
+}
+
+impl Wire {
+    async fn subscribe(&self, channel: &str) -> std::result::Result<(), RedisError> {
+        match self.connection.clone() {
+            Connection::One(mut one) => one
+                .req_packed_command(redis::cmd("SSUBSCRIBE").arg(channel))
+                .await
+                .map(drop),
+            Connection::Cluster(mut nodes) => nodes.ssubscribe(channel).await,
+        }
+    }
+
+    async fn unsubscribe(&self, channel: &str) {
+        let _ = match self.connection.clone() {
+            Connection::One(mut one) => one
+                .req_packed_command(redis::cmd("SUNSUBSCRIBE").arg(channel))
+                .await
+                .map(drop),
+            Connection::Cluster(mut nodes) => nodes.sunsubscribe(channel).await,
+        };
+    }
+
+    async fn answers(&self) -> bool {
+        let ping = redis::cmd("PING");
+        let answer = match self.connection.clone() {
+            Connection::One(mut one) => one.req_packed_command(&ping).await,
+            Connection::Cluster(mut nodes) => nodes.req_packed_command(&ping).await,
+        };
+        answer.is_ok()
     }
 }
 
 /// Turns pushes into signals, without ever making the connection wait.
 struct Relay {
     sink: Sink,
-    broken: Notify,
+    // Weak, as this belongs to a connection, which in turn is kept there.
+    subscribed: Weak<Mutex<Subscribed>>,
+    broken: Arc<Notify>,
 }
 
 impl Relay {
@@ -98,155 +231,57 @@ impl Relay {
                 }
             }
             PushKind::Disconnection => self.broken.notify_one(),
+            // Unless somebody asked for it, the slot has moved to another node.
+            PushKind::SUnsubscribe if self.wants(&info.data) => self.broken.notify_one(),
             _ => {}
         }
         Ok(())
     }
-}
 
-/// The push connections to the nodes of a cluster. After a lost connection they subscribe again by
-/// themselves; after a slot has moved they have to be told.
-struct Nodes {
-    connection: ClusterConnection,
-    watch: Arc<Watch>,
-}
-
-/// Tells subscriptions that were asked for from those that were lost and made again.
-struct Watch {
-    relay: Arc<Relay>,
-    confirmed: Mutex<HashSet<Vec<u8>>>,
-    /// Channels that a node no longer serves.
-    turned_out: mpsc::UnboundedSender<String>,
-}
-
-impl Watch {
-    fn confirmed(&self) -> MutexGuard<'_, HashSet<Vec<u8>>> {
-        self.confirmed.lock().expect("held for moments only")
-    }
-
-    fn take(&self, info: PushInfo) -> std::result::Result<(), ()> {
-        let Some(Value::BulkString(channel)) = info.data.first() else { return self.relay.take(info) };
-        match info.kind {
-            // Subscribed again: what came in between may be missing.
-            PushKind::SSubscribe if !self.confirmed().insert(channel.clone()) => self.relay.sink.tell_lost(),
-            PushKind::SUnsubscribe if self.confirmed().contains(channel) => {
-                let _ = self.turned_out.send(String::from_utf8_lossy(channel).into_owned());
-            }
-            _ => return self.relay.take(info),
-        }
-        Ok(())
-    }
-}
-
-impl Nodes {
-    async fn subscribe(&self, channel: &str) -> std::result::Result<(), RedisError> {
-        self.watch.confirmed().remove(channel.as_bytes());
-        self.connection.clone().ssubscribe(channel).await
-    }
-
-    async fn unsubscribe(&self, channel: &str) {
-        self.watch.confirmed().remove(channel.as_bytes());
-        let _ = self.connection.clone().sunsubscribe(channel).await;
-    }
-}
-
-/// Subscribes where a slot has moved to; ends with its listener.
-async fn follow_slots(nodes: Weak<Nodes>, mut moved: mpsc::UnboundedReceiver<String>) {
-    while let Some(channel) = moved.recv().await {
-        while let Some(nodes) = nodes.upgrade()
-            && nodes.watch.confirmed().contains(channel.as_bytes())
-            && nodes.connection.clone().ssubscribe(&channel).await.is_err()
-        {
-            drop(nodes);
-            sleep(Duration::from_millis(50)).await;
-        }
-    }
-}
-
-/// The push connection to a single server.
-struct Single {
-    info: ConnectionInfo,
-    relay: Arc<Relay>,
-    wire: watch::Sender<Option<MultiplexedConnection>>,
-    channels: Mutex<HashSet<String>>,
-}
-
-impl Single {
-    fn channels(&self) -> MutexGuard<'_, HashSet<String>> {
-        self.channels.lock().expect("held for moments only")
-    }
-
-    async fn connect(&self) -> std::result::Result<(), RedisError> {
-        let relay = self.relay.clone();
-        let config = AsyncConnectionConfig::new()
-            .set_connection_timeout(Some(Duration::from_secs(1)))
-            .set_response_timeout(Some(Duration::from_secs(2)))
-            .set_push_sender(move |info| relay.take(info));
-        let client = Client::open(self.info.clone())?;
-        let mut wire = client.get_multiplexed_async_connection_with_config(&config).await?;
-        let channels: Vec<String> = self.channels().iter().cloned().collect();
-        for channel in channels {
-            wire.req_packed_command(redis::cmd("SSUBSCRIBE").arg(channel)).await?;
-        }
-        self.wire.send_replace(Some(wire));
-        Ok(())
-    }
-
-    async fn subscribe(&self, channel: &str) -> std::result::Result<(), RedisError> {
-        // Noted first: if the connection breaks now, the next one subscribes it too.
-        self.channels().insert(channel.to_owned());
-        let wire = self.wire.borrow().clone();
-        let Some(mut wire) = wire else {
-            return Err(RedisError::from(std::io::Error::from(std::io::ErrorKind::NotConnected)));
+    fn wants(&self, data: &[Value]) -> bool {
+        let Some(Value::BulkString(channel)) = data.first() else {
+            return false;
         };
-        wire.req_packed_command(redis::cmd("SSUBSCRIBE").arg(channel)).await.map(drop)
-    }
-
-    async fn unsubscribe(&self, channel: &str) {
-        self.channels().remove(channel);
-        let wire = self.wire.borrow().clone();
-        if let Some(mut wire) = wire {
-            let _ = wire.req_packed_command(redis::cmd("SUNSUBSCRIBE").arg(channel)).await;
-        }
+        let Some(subscribed) = self.subscribed.upgrade() else {
+            return false;
+        };
+        let subscribed = subscribed.lock().expect("held for moments only");
+        std::str::from_utf8(channel).is_ok_and(|channel| subscribed.channels.contains(channel))
     }
 }
 
 /// Connects again whenever the connection broke; ends with its listener.
-async fn keep_connected(single: Weak<Single>) {
-    const PROBE: Duration = Duration::from_secs(5);
+async fn keep_connected(push: Weak<Push>) {
     loop {
-        let Some(held) = single.upgrade() else { return };
-        let relay = held.relay.clone();
-        drop(held);
+        let Some(wire) = push.upgrade().map(|push| push.wire()) else {
+            return;
+        };
         let broken = tokio::select! {
-            _ = relay.broken.notified() => true,
+            _ = wire.broken.notified() => true,
             _ = sleep(PROBE) => false,
         };
-        let Some(held) = single.upgrade() else { return };
+        let Some(push) = push.upgrade() else { return };
         // A connection can be dead without saying so.
-        if !broken {
-            let wire = held.wire.borrow().clone();
-            if let Some(mut wire) = wire
-                && wire.req_packed_command(&redis::cmd("PING")).await.is_ok()
-            {
-                continue;
-            }
+        if !broken && wire.answers().await {
+            continue;
         }
-        held.wire.send_replace(None);
         let mut pause = Duration::from_millis(20);
-        while held.connect().await.is_err() {
+        while push.connect().await.is_err() {
             sleep(pause).await;
             pause = (pause * 2).min(Duration::from_secs(1));
         }
         // Subscribed again; what was missed meanwhile has to be looked up.
-        relay.sink.tell_lost();
+        push.sink.tell_lost();
         tracing::info!("the push connection to Redis is back");
     }
 }
 
 fn signal(data: Vec<Value>) -> Option<Signal> {
     let mut data = data.into_iter();
-    let (Value::BulkString(channel), Value::BulkString(payload)) = (data.next()?, data.next()?) else { return None };
+    let (Value::BulkString(channel), Value::BulkString(payload)) = (data.next()?, data.next()?)
+    else {
+        return None;
+    };
     let channel = std::str::from_utf8(&channel).ok()?;
     let mut payload = bytes::Bytes::from(payload);
     let kind = payload.split_to_checked(1)?[0];
@@ -257,7 +292,10 @@ fn signal(data: Vec<Value>) -> Option<Signal> {
             let frame = Frame::decode(last, payload.slice(line + 1..)).ok()?;
             Some(Signal::Frame(Keys::log_of(channel)?, Arc::new(frame)))
         }
-        b'G' => Some(Signal::Grown(Keys::log_of(channel)?, std::str::from_utf8(&payload).ok()?.parse().ok()?)),
+        b'G' => Some(Signal::Grown(
+            Keys::log_of(channel)?,
+            std::str::from_utf8(&payload).ok()?.parse().ok()?,
+        )),
         b'A' => {
             let connection = ConnectionId::parse(std::str::from_utf8(&payload).ok()?)?;
             match Keys::log_of(channel)? {
@@ -268,7 +306,11 @@ fn signal(data: Vec<Value>) -> Option<Signal> {
         b'T' => {
             let (connection, holder) = std::str::from_utf8(&payload).ok()?.split_once('\n')?;
             let connection = ConnectionId::parse(connection)?;
-            Some(Signal::Taken { log: Keys::log_of(channel)?, connection, holder: holder.to_owned() })
+            Some(Signal::Taken {
+                log: Keys::log_of(channel)?,
+                connection,
+                holder: holder.to_owned(),
+            })
         }
         b'I' => SessionId::parse(std::str::from_utf8(&payload).ok()?).map(Signal::Inbox),
         b'R' => SessionId::parse(std::str::from_utf8(&payload).ok()?).map(Signal::Ready),

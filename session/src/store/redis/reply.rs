@@ -83,7 +83,14 @@ impl Items {
         let pending = self.text()?;
         let pending = pending.split(',').filter(|number| !number.is_empty());
         let pending = pending.map(|number| number.parse().map_err(|_| unexpected(number)));
-        Ok(Attachment { head, route, controller, directive, view, pending: pending.collect::<Result<_>>()? })
+        Ok(Attachment {
+            head,
+            route,
+            controller,
+            directive,
+            view,
+            pending: pending.collect::<Result<_>>()?,
+        })
     }
 
     pub fn claim(&mut self, session: &SessionId, claimant: &Claimant) -> Result<Claim> {
@@ -96,7 +103,16 @@ impl Items {
         };
         let inbox = queued(Reply(self.next()?))?;
         let (session, token) = (session.clone(), claimant.token.clone());
-        Ok(Claim { session, token, head, cwd, params, state, running, inbox })
+        Ok(Claim {
+            session,
+            token,
+            head,
+            cwd,
+            params,
+            state,
+            running,
+            inbox,
+        })
     }
 }
 
@@ -129,7 +145,9 @@ fn entries(reply: Reply) -> Result<Vec<(u64, Vec<Value>)>> {
         let mut items = Reply(entry).items()?;
         let id = items.text()?;
         let number = id.split('-').next().and_then(|number| number.parse().ok());
-        let Value::Array(fields) = items.next()? else { return Err(unexpected("an entry without fields")) };
+        let Value::Array(fields) = items.next()? else {
+            return Err(unexpected("an entry without fields"));
+        };
         Ok((number.ok_or_else(|| unexpected(&id))?, fields))
     };
     entries.into_iter().map(read).collect()
@@ -147,19 +165,52 @@ pub(super) fn frame(last: u64, data: Bytes) -> Result<Frame> {
 }
 
 pub(super) fn frames(reply: Reply) -> Result<Vec<Arc<Frame>>> {
-    let read = |(last, mut fields): (u64, Vec<Value>)| frame(last, bytes(field(&mut fields, b"d")?)?).map(Arc::new);
+    let read = |(last, mut fields): (u64, Vec<Value>)| {
+        frame(last, bytes(field(&mut fields, b"d")?)?).map(Arc::new)
+    };
     entries(reply)?.into_iter().map(read).collect()
 }
 
+/// An inbox: number and entry in turn, in no order.
 pub(super) fn queued(reply: Reply) -> Result<Vec<Queued>> {
-    let read = |(number, mut fields): (u64, Vec<Value>)| {
-        let via = text(field(&mut fields, b"v")?)?;
-        let head = text(field(&mut fields, b"h")?)?;
-        let message = bytes(field(&mut fields, b"d")?)?;
-        let command = Command::from_parts(&head, message).ok_or_else(|| unexpected(&head))?;
-        Ok(Queued { number, via: Via::from_letter(&via).ok_or_else(|| unexpected(&via))?, command })
+    let pairs = match reply.0 {
+        Value::Map(pairs) => pairs,
+        value => {
+            let mut items = Reply(value).items()?.0;
+            std::iter::from_fn(|| Some((items.next()?, items.next()?))).collect()
+        }
     };
-    entries(reply)?.into_iter().map(read).collect()
+    let mut waiting = Vec::with_capacity(pairs.len());
+    for (number_text, entry) in pairs {
+        waiting.push(entry_of(number(number_text)?, bytes(entry)?)?);
+    }
+    waiting.sort_by_key(|queued| queued.number);
+    Ok(waiting)
+}
+
+/// The line of the idempotency key ends with the way of delivery; then come four lines of the
+/// command's head and its message.
+fn entry_of(number: u64, mut entry: Bytes) -> Result<Queued> {
+    let broken = || unexpected("an inbox entry that cannot be read");
+    let mut line_feeds = entry
+        .iter()
+        .enumerate()
+        .filter(|(_, byte)| **byte == b'\n')
+        .map(|(at, _)| at);
+    let line = line_feeds.next().ok_or_else(broken)?;
+    let head = line_feeds.nth(3).ok_or_else(broken)?;
+    let message = entry.split_off(head + 1);
+    let text = std::str::from_utf8(&entry[..head]).map_err(|_| broken())?;
+    let via = text
+        .get(line - 1..line)
+        .and_then(Via::from_letter)
+        .ok_or_else(broken)?;
+    let command = Command::from_parts(&text[line + 1..], message).ok_or_else(broken)?;
+    Ok(Queued {
+        number,
+        via,
+        command,
+    })
 }
 
 fn bytes(value: Value) -> Result<Bytes> {

@@ -64,7 +64,11 @@ enum Argument<'a> {
 
 impl<'a> Call<'a> {
     pub fn new(script: &'static Script) -> Self {
-        Self { script, keys: Vec::new(), arguments: Vec::new() }
+        Self {
+            script,
+            keys: Vec::new(),
+            arguments: Vec::new(),
+        }
     }
 
     pub fn key(mut self, key: String) -> Self {

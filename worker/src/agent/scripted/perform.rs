@@ -43,25 +43,30 @@ impl Talk {
             Directive::Mode(mode) => {
                 let mut options = self.memory().options.clone();
                 let update = options.set_mode(mode)?;
-                turn.update_with(update, || self.memory().options = options)
-                    .await;
+                turn.update_with(update, || self.set_options(options)).await;
             }
             Directive::Config(id, value) => {
                 let mut options = self.memory().options.clone();
                 let update = options.set(id, &json!(value))?;
-                turn.update_with(update, || self.memory().options = options)
-                    .await;
+                turn.update_with(update, || self.set_options(options)).await;
             }
             Directive::Title(title) => {
                 let update = json!({ "sessionUpdate": "session_info_update", "title": title });
-                turn.update_with(update, || self.memory().title = title.clone())
-                    .await;
+                turn.update_with(update, || {
+                    let mut memory = self.memory();
+                    memory.title.clone_from(title);
+                    memory.unsaved.title = true;
+                    memory.unsaved.state = true;
+                })
+                .await;
             }
             Directive::Bind(key, value) => {
                 let bind = json!({ "baton/bind": { key: value } });
                 let update = json!({ "sessionUpdate": "session_info_update", "_meta": bind });
                 turn.update_with(update, || {
-                    self.memory().bound.insert(key.clone(), json!(value));
+                    let mut memory = self.memory();
+                    memory.bound.insert(key.clone(), json!(value));
+                    memory.unsaved.state = true;
                 })
                 .await;
             }

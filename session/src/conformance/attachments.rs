@@ -1,0 +1,199 @@
+//! `session/load` and `session/resume`: a connection joins a session that exists.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+use super::scene::{CWD, Scene, updates};
+use crate::id::ConnectionId;
+use crate::route::Via;
+use crate::store::{Append, Attach, Attached, Attachment, Directive, Store};
+
+async fn attach(scene: &Scene, request: &Attach) -> Attachment {
+    match scene.store.attach(request).await.unwrap() {
+        Attached::Done(attachment) => *attachment,
+        other => panic!("not attached: {other:?}"),
+    }
+}
+
+/// A session with three events, and a connection that is new to it.
+async fn with_history(store: &Arc<dyn Store>) -> (Scene, ConnectionId) {
+    let scene = Scene::created(store).await;
+    let token = scene.claim().await.token;
+    let history = Append {
+        view: Some(Bytes::from_static(b"{\"modes\":[]}")),
+        pending: Some(vec![2]),
+        ..scene.append(&token, 1, updates(3))
+    };
+    scene.write(&history).await;
+    let newcomer = scene.another_connection();
+    (scene, newcomer)
+}
+
+pub async fn attaching_directs_what_to_send(store: &Arc<dyn Store>) {
+    let (scene, newcomer) = with_history(store).await;
+    let done = attach(&scene, &scene.attach(&newcomer, "\"load 1\"")).await;
+    let directive = Directive {
+        number: 1,
+        upto: 3,
+        replay: true,
+        via: Via::Connection,
+        request: "\"load 1\"".into(),
+    };
+    assert_eq!(done.directive, Some(directive));
+    assert_eq!(
+        (done.head, &done.view[..], &done.pending),
+        (3, &b"{\"modes\":[]}"[..], &vec![2])
+    );
+    assert_eq!(done.controller, Some(newcomer.clone()));
+    assert_eq!(
+        (done.route.at(3), done.route.at(4)),
+        (None, Some(Via::Connection))
+    );
+    assert_eq!(done, scene.attachment(&newcomer).await);
+    // The creator stays where it was, but no longer steers.
+    let creator = scene.attachment(&scene.creator).await;
+    assert_eq!(
+        (creator.route.at(4), creator.directive),
+        (Some(Via::Connection), None)
+    );
+    assert_eq!(creator.controller, Some(newcomer));
+}
+
+pub async fn attaching_again_for_the_same_request_is_once(store: &Arc<dyn Store>) {
+    let (scene, newcomer) = with_history(store).await;
+    let load = scene.attach(&newcomer, "1");
+    let first = attach(&scene, &load).await;
+    attach(&scene, &scene.attach(&scene.creator, "1")).await;
+    scene.open_stream(&newcomer, "a").await;
+    let again = attach(&scene, &load).await;
+    assert_eq!(
+        (&again.directive, &again.route),
+        (&first.directive, &first.route)
+    );
+    assert_eq!(
+        again.controller,
+        Some(scene.creator.clone()),
+        "a repetition takes nothing back"
+    );
+    let next = attach(
+        &scene,
+        &Attach {
+            replay: false,
+            ..scene.attach(&newcomer, "2")
+        },
+    )
+    .await;
+    let directive = next.directive.unwrap();
+    assert_eq!(
+        (directive.number, directive.replay, directive.via),
+        (2, false, Via::Session)
+    );
+    assert_eq!(next.controller, Some(newcomer));
+}
+
+pub async fn attaching_follows_the_open_stream(store: &Arc<dyn Store>) {
+    let (scene, newcomer) = with_history(store).await;
+    scene.open_stream(&newcomer, "a").await;
+    let load = Attach {
+        watched: false,
+        ..scene.attach(&newcomer, "1")
+    };
+    let done = attach(&scene, &load).await;
+    assert_eq!(done.directive.unwrap().via, Via::Session);
+    assert_eq!(
+        (done.route.joined(), done.route.at(4)),
+        (Some(4), Some(Via::Session))
+    );
+}
+
+pub async fn the_route_switches_after_the_head(store: &Arc<dyn Store>) {
+    let (scene, _) = with_history(store).await;
+    let creator = &scene.creator;
+    scene.open_stream(creator, "a").await;
+    let done = attach(&scene, &scene.attach(creator, "1")).await;
+    assert_eq!(
+        (done.route.joined(), done.route.at(3)),
+        (Some(1), Some(Via::Connection))
+    );
+    assert_eq!(done.route.at(4), Some(Via::Session));
+}
+
+pub async fn a_connection_stream_must_watch_before_it_is_attached(store: &Arc<dyn Store>) {
+    let (scene, newcomer) = with_history(store).await;
+    let load = Attach {
+        watched: false,
+        ..scene.attach(&newcomer, "1")
+    };
+    assert_eq!(
+        store.attach(&load).await.unwrap(),
+        Attached::Unwatched { head: 3 }
+    );
+    let nothing = scene.attachment(&newcomer).await;
+    assert_eq!((nothing.directive, nothing.route.joined()), (None, None));
+    assert_eq!(nothing.controller, Some(scene.creator.clone()));
+    attach(&scene, &scene.attach(&newcomer, "1")).await;
+    // Once is enough, for loads and for prompts.
+    attach(
+        &scene,
+        &Attach {
+            watched: false,
+            ..scene.attach(&newcomer, "2")
+        },
+    )
+    .await;
+    let prompt = store
+        .enqueue(&scene.prompt_by(&newcomer, "3"))
+        .await
+        .unwrap();
+    assert!(
+        matches!(prompt, crate::store::Enqueued::Accepted { .. }),
+        "{prompt:?}"
+    );
+}
+
+pub async fn a_one_shot_load_is_answered_in_its_own_body(store: &Arc<dyn Store>) {
+    let (scene, newcomer) = with_history(store).await;
+    let load = Attach {
+        one_shot: true,
+        ..scene.attach(&newcomer, "1")
+    };
+    let done = attach(&scene, &load).await;
+    assert_eq!(done.directive.unwrap().via, Via::OneShot);
+    assert_eq!(
+        done.route.at(4),
+        Some(Via::Connection),
+        "what comes later takes the stream"
+    );
+}
+
+pub async fn the_directory_must_be_the_sessions_own(store: &Arc<dyn Store>) {
+    let (scene, newcomer) = with_history(store).await;
+    let wrong = Attach {
+        cwd: "/elsewhere".into(),
+        ..scene.attach(&newcomer, "1")
+    };
+    assert_eq!(
+        store.attach(&wrong).await.unwrap(),
+        Attached::WrongCwd(CWD.to_owned())
+    );
+    assert_eq!(scene.attachment(&newcomer).await.directive, None);
+}
+
+pub async fn a_session_that_is_not_ones_own_cannot_be_attached(store: &Arc<dyn Store>) {
+    let (scene, newcomer) = with_history(store).await;
+    let unknown = Scene::planned(store);
+    let load = unknown.attach(&newcomer, "1");
+    assert_eq!(store.attach(&load).await.unwrap(), Attached::NotFound);
+    // Whoever may not see the session doesn't learn its directory either.
+    let foreign = Attach {
+        principal: unknown.principal,
+        cwd: "/elsewhere".into(),
+        ..scene.attach(&newcomer, "1")
+    };
+    assert_eq!(store.attach(&foreign).await.unwrap(), Attached::NotFound);
+    assert_eq!(
+        scene.attachment(&newcomer).await.controller,
+        Some(scene.creator)
+    );
+}

@@ -1,0 +1,237 @@
+//! Commands: how they get into the inbox, once each, and in which order they wait there.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+use super::scene::{Scene, updates};
+use crate::command::{ClientCapabilities, Command, Idempotency, Kind};
+use crate::route::Via;
+use crate::store::{Enqueue, Enqueued, INBOX_LIMIT, NewSession, REMEMBERED_KEYS, Store};
+
+async fn numbers(scene: &Scene, after: u64) -> Vec<u64> {
+    let waiting = scene.store.inbox(&scene.id, after).await.unwrap();
+    waiting.iter().map(|queued| queued.number).collect()
+}
+
+pub async fn creating_a_session_twice_changes_nothing(store: &Arc<dyn Store>) {
+    let scene = Scene::created(store).await;
+    scene.create().await;
+    let impostor = NewSession {
+        principal: "somebody else".into(),
+        cwd: "/elsewhere".into(),
+        ..scene.new_session()
+    };
+    let key = Idempotency {
+        key: "other".into(),
+        fingerprint: "ab".into(),
+    };
+    store.create(&impostor, &scene.first(), &key).await.unwrap();
+    let claim = scene.claim().await;
+    assert_eq!(
+        (claim.cwd.as_str(), claim.inbox.len()),
+        (super::scene::CWD, 1)
+    );
+    assert_eq!(claim.inbox[0].command, scene.first());
+}
+
+pub async fn the_creating_command_can_be_joined(store: &Arc<dyn Store>) {
+    let scene = Scene::created(store).await;
+    let again = scene.request(scene.first());
+    let joined = Enqueued::Joined {
+        number: 1,
+        head: 0,
+        via: Via::Connection,
+    };
+    assert_eq!(store.enqueue(&again).await.unwrap(), joined);
+}
+
+pub async fn a_command_is_accepted_with_number_head_and_way(store: &Arc<dyn Store>) {
+    let scene = Scene::created(store).await;
+    let claim = scene.claim().await;
+    scene
+        .write(&scene.append(&claim.token, 1, updates(3)))
+        .await;
+    let outcome = store.enqueue(&scene.prompt("1")).await.unwrap();
+    assert_eq!(
+        outcome,
+        Enqueued::Accepted {
+            number: 2,
+            head: 3,
+            via: Via::Connection
+        }
+    );
+}
+
+pub async fn the_same_request_joins_the_first(store: &Arc<dyn Store>) {
+    let scene = Scene::created(store).await;
+    let prompt = scene.prompt("1");
+    store.enqueue(&prompt).await.unwrap();
+    // What has changed since doesn't matter: not the log, not the streams, not the inbox.
+    let claim = scene.claim().await;
+    scene
+        .write(&scene.append(&claim.token, 1, updates(2)))
+        .await;
+    scene.open_stream(&scene.creator, "holder").await;
+    let joined = Enqueued::Joined {
+        number: 2,
+        head: 0,
+        via: Via::Connection,
+    };
+    assert_eq!(store.enqueue(&prompt).await.unwrap(), joined);
+    scene.finish(&claim.token).await;
+    assert_eq!(store.enqueue(&prompt).await.unwrap(), joined);
+    assert_eq!(numbers(&scene, 0).await, [0u64; 0]);
+}
+
+pub async fn a_key_used_for_something_else_is_a_conflict(store: &Arc<dyn Store>) {
+    let scene = Scene::created(store).await;
+    let prompt = scene.prompt("1");
+    store.enqueue(&prompt).await.unwrap();
+    let mut other = prompt.clone();
+    other.command.message = Bytes::from_static(b"other words");
+    other.key = Idempotency::of(&scene.creator, Some("1"), &other.command.message);
+    assert_eq!(store.enqueue(&other).await.unwrap(), Enqueued::Conflict);
+    assert_eq!(numbers(&scene, 0).await, [1, 2]);
+}
+
+pub async fn an_unknown_or_foreign_session_is_not_found(store: &Arc<dyn Store>) {
+    let unknown = Scene::planned(store);
+    assert_eq!(
+        store.enqueue(&unknown.prompt("1")).await.unwrap(),
+        Enqueued::NotFound
+    );
+    assert!(store.inbox(&unknown.id, 0).await.unwrap().is_empty());
+
+    let scene = Scene::created(store).await;
+    let foreign = Enqueue {
+        principal: unknown.principal,
+        ..scene.prompt("1")
+    };
+    assert_eq!(store.enqueue(&foreign).await.unwrap(), Enqueued::NotFound);
+    // Not even for a key that is known.
+    let known = Enqueue {
+        principal: foreign.principal,
+        ..scene.request(scene.first())
+    };
+    assert_eq!(store.enqueue(&known).await.unwrap(), Enqueued::NotFound);
+    assert_eq!(numbers(&scene, 0).await, [1]);
+}
+
+pub async fn commands_wait_in_order(store: &Arc<dyn Store>) {
+    let scene = Scene::created(store).await;
+    for request in 1..=12 {
+        store
+            .enqueue(&scene.prompt(&request.to_string()))
+            .await
+            .unwrap();
+    }
+    assert_eq!(numbers(&scene, 0).await, (1..=13).collect::<Vec<_>>());
+    assert_eq!(numbers(&scene, 10).await, [11, 12, 13]);
+    assert_eq!(numbers(&scene, 13).await, [0u64; 0]);
+}
+
+pub async fn a_command_arrives_as_it_was_sent(store: &Arc<dyn Store>) {
+    let scene = Scene::created(store).await;
+    let kinds = [
+        Kind::Prompt,
+        Kind::Cancel,
+        Kind::SetMode,
+        Kind::SetConfigOption,
+    ];
+    let kinds = kinds
+        .into_iter()
+        .chain([Kind::Close, Kind::Answer, Kind::Extension]);
+    let mut sent = vec![scene.first()];
+    for (at, kind) in kinds.enumerate() {
+        let request = (at % 2 == 0).then(|| format!("\"id {at}\\n\u{e4}\""));
+        let command = Command {
+            client: ClientCapabilities {
+                terminal: true,
+                boolean_options: at > 2,
+                ..Default::default()
+            },
+            message: Bytes::from(vec![0, 255, b'\n', b'\r', at as u8]),
+            ..scene.command(kind, request.as_deref())
+        };
+        let outcome = store
+            .enqueue(&scene.request(command.clone()))
+            .await
+            .unwrap();
+        assert!(matches!(outcome, Enqueued::Accepted { .. }), "{outcome:?}");
+        sent.push(command);
+    }
+    let waiting = store.inbox(&scene.id, 0).await.unwrap();
+    let arrived: Vec<Command> = waiting.into_iter().map(|queued| queued.command).collect();
+    assert_eq!(arrived, sent);
+}
+
+pub async fn a_full_inbox_takes_only_what_ends_things(store: &Arc<dyn Store>) {
+    let scene = Scene::created(store).await;
+    for number in 2..=INBOX_LIMIT {
+        let outcome = store
+            .enqueue(&scene.prompt(&number.to_string()))
+            .await
+            .unwrap();
+        assert!(
+            matches!(outcome, Enqueued::Accepted { .. }),
+            "{number}: {outcome:?}"
+        );
+    }
+    assert_eq!(
+        store.enqueue(&scene.prompt("more")).await.unwrap(),
+        Enqueued::Full
+    );
+    let mode = scene.request(scene.command(Kind::SetMode, Some("mode")));
+    assert_eq!(store.enqueue(&mode).await.unwrap(), Enqueued::Full);
+    let joined = store
+        .enqueue(&scene.prompt(&INBOX_LIMIT.to_string()))
+        .await
+        .unwrap();
+    assert!(matches!(joined, Enqueued::Joined { .. }), "{joined:?}");
+    for kind in [Kind::Cancel, Kind::Answer, Kind::Close] {
+        let outcome = store
+            .enqueue(&scene.request(scene.command(kind, None)))
+            .await
+            .unwrap();
+        assert!(
+            matches!(outcome, Enqueued::Accepted { .. }),
+            "{kind:?}: {outcome:?}"
+        );
+    }
+    // What was refused is not remembered: once there is room, it is welcome.
+    scene.finish(&scene.claim().await.token).await;
+    let outcome = store.enqueue(&scene.prompt("more")).await.unwrap();
+    assert!(matches!(outcome, Enqueued::Accepted { .. }), "{outcome:?}");
+}
+
+pub async fn old_keys_are_forgotten_one_by_one(store: &Arc<dyn Store>) {
+    let scene = Scene::created(store).await;
+    // With the creating command, exactly as many as are remembered; all of them are done with.
+    for number in 2..=REMEMBERED_KEYS {
+        let prompt = scene.prompt(&number.to_string());
+        store.enqueue(&prompt).await.unwrap();
+    }
+    scene.finish(&scene.claim().await.token).await;
+    let joins = async |request: &Enqueue| {
+        let outcome = store.enqueue(request).await.unwrap();
+        matches!(outcome, Enqueued::Joined { .. })
+    };
+    assert!(joins(&scene.request(scene.first())).await);
+    store.enqueue(&scene.prompt("one too many")).await.unwrap();
+    assert!(joins(&scene.prompt("2")).await);
+    assert!(!joins(&scene.request(scene.first())).await);
+}
+
+pub async fn a_command_that_waits_is_recognised_however_old(store: &Arc<dyn Store>) {
+    let scene = Scene::created(store).await;
+    for number in 2..=REMEMBERED_KEYS + 5 {
+        let prompt = scene.prompt(&number.to_string());
+        store.enqueue(&prompt).await.unwrap();
+    }
+    let outcome = store.enqueue(&scene.request(scene.first())).await.unwrap();
+    assert!(
+        matches!(outcome, Enqueued::Joined { number: 1, .. }),
+        "{outcome:?}"
+    );
+}

@@ -1,0 +1,337 @@
+//! What cases are made of: a session of one's own, and an ear for signals.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use tokio::sync::mpsc;
+use tokio::time::timeout;
+
+use crate::command::{ClientCapabilities, Command, Idempotency, Kind};
+use crate::event::{Begin, Event, Recipient};
+use crate::id::{ConnectionId, LogId, Nonce, Partition, SessionId, random_text};
+use crate::route::Via;
+use crate::store::{
+    Append, Appended, Attach, Attachment, Claim, ClaimToken, Claimant, Enqueue, Listener,
+    NewSession, Signal, Store, StreamId, Topic, Touch, WorkerId,
+};
+
+pub const CWD: &str = "/home/someone/project";
+/// A lease that outlives every test.
+pub const LONG: Duration = Duration::from_secs(3600);
+/// A lease that is over before anyone can look.
+pub const OVER: Duration = Duration::ZERO;
+/// How long a signal may take; only a failing test waits for it.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// A session with its own agent, principal and creator.
+pub struct Scene {
+    pub store: Arc<dyn Store>,
+    pub id: SessionId,
+    pub creator: ConnectionId,
+    pub principal: String,
+    pub agent: String,
+}
+
+impl Scene {
+    /// Names for a session that doesn't exist yet.
+    pub fn planned(store: &Arc<dyn Store>) -> Self {
+        Self::planned_in(store, Partition::random(store.partitions()))
+    }
+
+    fn planned_in(store: &Arc<dyn Store>, partition: Partition) -> Self {
+        Self {
+            store: store.clone(),
+            id: SessionId::mint(partition),
+            creator: ConnectionId::mint(partition),
+            principal: format!("principal-{}", random_text(8)),
+            agent: format!("agent-{}", random_text(8)),
+        }
+    }
+
+    /// A session as `session/new` leaves it: command 1 waits, the log is empty.
+    pub async fn created(store: &Arc<dyn Store>) -> Self {
+        let scene = Self::planned(store);
+        scene.create().await;
+        scene
+    }
+
+    /// Another session of the same agent and partition.
+    pub async fn sibling(&self) -> Self {
+        let planned = Self::planned_in(&self.store, self.id.partition());
+        let sibling = Self {
+            agent: self.agent.clone(),
+            ..planned
+        };
+        sibling.create().await;
+        sibling
+    }
+
+    pub async fn create(&self) {
+        let first = self.first();
+        let key = Idempotency::of(&self.creator, Some("0"), &first.message);
+        let created = self.store.create(&self.new_session(), &first, &key).await;
+        created.expect("the session is created");
+    }
+
+    pub fn new_session(&self) -> NewSession {
+        NewSession {
+            id: self.id.clone(),
+            principal: self.principal.clone(),
+            agent: self.agent.clone(),
+            cwd: CWD.to_owned(),
+            params: Bytes::from_static(b"{\"mcpServers\":[]}"),
+            one_shot: false,
+        }
+    }
+
+    pub fn first(&self) -> Command {
+        self.command(Kind::New, Some("0"))
+    }
+
+    // ---- as a client ----
+
+    pub fn another_connection(&self) -> ConnectionId {
+        ConnectionId::mint(Partition::random(self.store.partitions()))
+    }
+
+    pub fn command(&self, kind: Kind, request: Option<&str>) -> Command {
+        let message = format!("{{\"kind\":\"{}\",\"id\":{request:?}}}", kind.as_str());
+        Command {
+            kind,
+            connection: self.creator.clone(),
+            request: request.map(Arc::from),
+            client: ClientCapabilities {
+                read_file: true,
+                ..Default::default()
+            },
+            message: message.into(),
+        }
+    }
+
+    pub fn request(&self, command: Command) -> Enqueue {
+        Enqueue {
+            session: self.id.clone(),
+            principal: self.principal.clone(),
+            key: Idempotency::of(
+                &command.connection,
+                command.request.as_deref(),
+                &command.message,
+            ),
+            command,
+            one_shot: false,
+            watched: false,
+        }
+    }
+
+    /// A prompt of the creator, whose connection stream is known to watch the session.
+    pub fn prompt(&self, request: &str) -> Enqueue {
+        self.request(self.command(Kind::Prompt, Some(request)))
+    }
+
+    pub fn prompt_by(&self, connection: &ConnectionId, request: &str) -> Enqueue {
+        let connection = connection.clone();
+        self.request(Command {
+            connection,
+            ..self.command(Kind::Prompt, Some(request))
+        })
+    }
+
+    pub fn attach(&self, connection: &ConnectionId, request: &str) -> Attach {
+        Attach {
+            session: self.id.clone(),
+            principal: self.principal.clone(),
+            connection: connection.clone(),
+            request: request.into(),
+            cwd: CWD.to_owned(),
+            replay: true,
+            one_shot: false,
+            watched: true,
+        }
+    }
+
+    pub async fn attachment(&self, connection: &ConnectionId) -> Attachment {
+        let found = self
+            .store
+            .attachment(&self.id, connection, &self.principal)
+            .await;
+        found.unwrap().expect("the session is there")
+    }
+
+    pub fn stream(&self, connection: &ConnectionId) -> StreamId {
+        StreamId {
+            connection: connection.clone(),
+            session: Some(self.id.clone()),
+        }
+    }
+
+    pub fn touch(&self, connection: &ConnectionId, holder: &str, written: Option<&str>) -> Touch {
+        Touch {
+            stream: self.stream(connection),
+            holder: holder.to_owned(),
+            written: written.map(str::to_owned),
+        }
+    }
+
+    pub async fn open_stream(&self, connection: &ConnectionId, holder: &str) {
+        let opened = self
+            .store
+            .open_stream(&self.stream(connection), &self.principal, holder)
+            .await;
+        opened.unwrap().expect("the session is there");
+    }
+
+    // ---- as a worker ----
+
+    pub fn claimant(&self, lease: Duration) -> Claimant {
+        Claimant {
+            worker: WorkerId(format!("worker-{}", random_text(8)).into()),
+            agent: self.agent.clone(),
+            token: ClaimToken::random(),
+            lease,
+        }
+    }
+
+    pub async fn try_claim(&self, claimant: &Claimant) -> Option<Claim> {
+        self.store
+            .claim(&self.id, claimant)
+            .await
+            .expect("the store answers")
+    }
+
+    pub async fn try_claim_any(&self, claimant: &Claimant) -> Option<SessionId> {
+        let claim = self.store.claim_any(self.id.partition(), claimant).await;
+        claim.expect("the store answers").map(|claim| claim.session)
+    }
+
+    /// Takes the session for good.
+    pub async fn claim(&self) -> Claim {
+        self.try_claim(&self.claimant(LONG))
+            .await
+            .expect("the session waits for a worker")
+    }
+
+    pub fn append(&self, token: &ClaimToken, first: u64, events: Vec<Event>) -> Append {
+        Append {
+            session: self.id.clone(),
+            token: token.clone(),
+            nonce: Nonce(7),
+            first,
+            events,
+            acks: Vec::new(),
+            state: None,
+            view: None,
+            pending: None,
+            title: None,
+            release: false,
+        }
+    }
+
+    pub async fn write(&self, append: &Append) -> Appended {
+        self.store.append(append).await.expect("the store answers")
+    }
+
+    pub async fn head(&self) -> u64 {
+        self.store.heads(&[self.log()]).await.unwrap()[0]
+    }
+
+    /// Acknowledges everything that waits and gives the session up.
+    pub async fn finish(&self, token: &ClaimToken) {
+        let waiting = self.store.inbox(&self.id, 0).await.unwrap();
+        let done = Append {
+            acks: waiting.iter().map(|queued| queued.number).collect(),
+            release: true,
+            ..self.append(token, self.head().await + 1, Vec::new())
+        };
+        let outcome = self.write(&done).await;
+        assert!(
+            matches!(outcome, Appended::Done { released: true, .. }),
+            "{outcome:?}"
+        );
+    }
+
+    // ---- as a listener ----
+
+    pub fn log(&self) -> LogId {
+        LogId::Session(self.id.clone())
+    }
+
+    pub fn ready(&self) -> Topic {
+        Topic::Ready(self.id.partition(), self.agent.clone())
+    }
+}
+
+pub fn update(text: &str) -> Event {
+    Event::Update {
+        turn: true,
+        message: Bytes::from(text.to_owned()),
+    }
+}
+
+pub fn updates(count: usize) -> Vec<Event> {
+    (1..=count)
+        .map(|number| update(&format!("update {number}")))
+        .collect()
+}
+
+pub fn begin(command: u64, connection: &ConnectionId, via: Via) -> Event {
+    Event::Begin(Begin {
+        command,
+        connection: connection.clone(),
+        via,
+    })
+}
+
+pub fn end(connection: &ConnectionId, via: Via) -> Event {
+    let to = Recipient {
+        connection: connection.clone(),
+        request: "1".into(),
+        via,
+    };
+    Event::Response {
+        to,
+        turn: true,
+        message: Bytes::from_static(b"{\"result\":{}}"),
+    }
+}
+
+/// Hears what a store signals, and gives up on silence.
+pub struct Ear {
+    pub listener: Arc<dyn Listener>,
+    pub signals: mpsc::Receiver<Signal>,
+}
+
+impl Ear {
+    pub async fn on(store: &Arc<dyn Store>, topics: &[Topic]) -> Self {
+        Self::with_room(store, topics, 64).await
+    }
+
+    pub async fn with_room(store: &Arc<dyn Store>, topics: &[Topic], room: usize) -> Self {
+        let (sink, signals) = mpsc::channel(room);
+        let listener = store
+            .listen(sink)
+            .await
+            .expect("the store can be listened to");
+        for topic in topics {
+            listener.subscribe(topic).await.expect("the store confirms");
+        }
+        Self { listener, signals }
+    }
+
+    pub async fn next(&mut self) -> Signal {
+        let heard = timeout(PATIENCE, self.signals.recv()).await;
+        heard
+            .expect("a signal comes in time")
+            .expect("the store keeps the sink")
+    }
+
+    /// Skips until a signal is what the caller waits for.
+    pub async fn until(&mut self, wanted: impl Fn(&Signal) -> bool) -> Signal {
+        loop {
+            let signal = self.next().await;
+            if wanted(&signal) {
+                return signal;
+            }
+        }
+    }
+}

@@ -1,0 +1,314 @@
+//! Streams: who holds them, and what an open one means for a command.
+
+use std::sync::Arc;
+
+use super::scene::Scene;
+use crate::command::Kind;
+use crate::id::ConnectionId;
+use crate::route::Via;
+use crate::store::{Enqueue, Enqueued, Store, StreamId, Touch};
+
+/// The way a new prompt of the connection is answered.
+async fn way(scene: &Scene, connection: &ConnectionId, request: &str) -> Via {
+    let prompt = Enqueue {
+        watched: true,
+        ..scene.prompt_by(connection, request)
+    };
+    match scene.store.enqueue(&prompt).await.unwrap() {
+        Enqueued::Accepted { via, .. } => via,
+        other => panic!("not accepted: {other:?}"),
+    }
+}
+
+async fn written(scene: &Scene, stream: &StreamId, holder: &str) -> Option<String> {
+    let opened = scene
+        .store
+        .open_stream(stream, &scene.principal, holder)
+        .await
+        .unwrap();
+    opened.expect("it can be opened").written
+}
+
+pub async fn commands_follow_the_open_stream(store: &Arc<dyn Store>) {
+    let scene = Scene::created(store).await;
+    let creator = &scene.creator;
+    assert_eq!(way(&scene, creator, "1").await, Via::Connection);
+    scene.open_stream(creator, "a").await;
+    assert_eq!(way(&scene, creator, "2").await, Via::Session);
+    store
+        .touch_streams(&[scene.touch(creator, "a", None)])
+        .await
+        .unwrap();
+    assert_eq!(way(&scene, creator, "3").await, Via::Session);
+    store
+        .close_stream(&scene.touch(creator, "a", None))
+        .await
+        .unwrap();
+    assert_eq!(way(&scene, creator, "4").await, Via::Connection);
+    let ways: Vec<Via> = store
+        .inbox(&scene.id, 1)
+        .await
+        .unwrap()
+        .iter()
+        .map(|queued| queued.via)
+        .collect();
+    assert_eq!(
+        ways,
+        [Via::Connection, Via::Session, Via::Session, Via::Connection]
+    );
+}
+
+pub async fn a_stream_matters_only_to_its_own_connection(store: &Arc<dyn Store>) {
+    let scene = Scene::created(store).await;
+    let other = scene.another_connection();
+    scene.open_stream(&other, "a").await;
+    assert_eq!(way(&scene, &scene.creator, "1").await, Via::Connection);
+    assert_eq!(way(&scene, &other, "1").await, Via::Session);
+}
+
+pub async fn an_old_holder_changes_nothing(store: &Arc<dyn Store>) {
+    let scene = Scene::created(store).await;
+    let creator = &scene.creator;
+    let session = scene.stream(creator);
+    let connection = StreamId {
+        connection: creator.clone(),
+        session: None,
+    };
+    for stream in [&session, &connection] {
+        let touch = |holder: &str, written: &str| Touch {
+            stream: stream.clone(),
+            holder: holder.to_owned(),
+            written: Some(written.to_owned()),
+        };
+        written(&scene, stream, "old").await;
+        written(&scene, stream, "new").await;
+        store
+            .touch_streams(&[touch("new", "5.0"), touch("old", "9.9")])
+            .await
+            .unwrap();
+        store.close_stream(&touch("old", "9.9")).await.unwrap();
+        store.touch_streams(&[touch("new", "6.0")]).await.unwrap();
+        assert_eq!(
+            written(&scene, stream, "newest").await.as_deref(),
+            Some("6.0")
+        );
+    }
+    assert_eq!(way(&scene, creator, "1").await, Via::Session);
+}
+
+pub async fn what_was_written_is_known_to_the_next_holder(store: &Arc<dyn Store>) {
+    let scene = Scene::created(store).await;
+    let creator = scene.creator.clone();
+    let session = scene.stream(&creator);
+    let connection = StreamId {
+        connection: creator,
+        session: None,
+    };
+    for stream in [session, connection] {
+        let touch = |written: Option<&str>| Touch {
+            stream: stream.clone(),
+            holder: "a".into(),
+            written: written.map(str::to_owned),
+        };
+        assert_eq!(written(&scene, &stream, "a").await, None);
+        store
+            .touch_streams(&[touch(Some("3.0000beef"))])
+            .await
+            .unwrap();
+        store.touch_streams(&[touch(None)]).await.unwrap();
+        assert_eq!(
+            written(&scene, &stream, "a").await.as_deref(),
+            Some("3.0000beef")
+        );
+        store
+            .close_stream(&touch(Some("4.0000beef")))
+            .await
+            .unwrap();
+        // Closed: there is nobody left to record for.
+        store
+            .touch_streams(&[touch(Some("5.0000beef"))])
+            .await
+            .unwrap();
+        assert_eq!(
+            written(&scene, &stream, "b").await.as_deref(),
+            Some("4.0000beef")
+        );
+    }
+}
+
+pub async fn a_stream_opens_with_what_the_session_knows(store: &Arc<dyn Store>) {
+    let scene = Scene::created(store).await;
+    let stream = scene.stream(&scene.creator);
+    let opened = store
+        .open_stream(&stream, &scene.principal, "a")
+        .await
+        .unwrap()
+        .unwrap();
+    assert_eq!(
+        opened.attachment,
+        Some(scene.attachment(&scene.creator).await)
+    );
+    let own = StreamId {
+        session: None,
+        ..stream
+    };
+    let opened = store
+        .open_stream(&own, &scene.principal, "a")
+        .await
+        .unwrap()
+        .unwrap();
+    assert_eq!(opened.attachment, None);
+}
+
+pub async fn an_unknown_or_foreign_session_has_no_stream(store: &Arc<dyn Store>) {
+    let (scene, unknown) = (Scene::created(store).await, Scene::planned(store));
+    let creator = &scene.creator;
+    let open = |scene: &Scene, principal: &str| {
+        let (stream, principal) = (scene.stream(creator), principal.to_owned());
+        async move { store.open_stream(&stream, &principal, "a").await.unwrap() }
+    };
+    assert_eq!(open(&unknown, &unknown.principal).await, None);
+    assert_eq!(open(&scene, &unknown.principal).await, None);
+    assert_eq!(way(&scene, creator, "1").await, Via::Connection);
+    let foreign = store
+        .attachment(&scene.id, creator, &unknown.principal)
+        .await
+        .unwrap();
+    assert_eq!(foreign, None);
+    let missing = store
+        .attachment(&unknown.id, creator, &unknown.principal)
+        .await
+        .unwrap();
+    assert_eq!(missing, None);
+    store
+        .touch_streams(&[unknown.touch(creator, "a", Some("1.0"))])
+        .await
+        .unwrap();
+    store
+        .close_stream(&unknown.touch(creator, "a", None))
+        .await
+        .unwrap();
+}
+
+pub async fn a_connection_stream_must_watch_before_it_is_answered(store: &Arc<dyn Store>) {
+    let scene = Scene::created(store).await;
+    let other = scene.another_connection();
+    let prompt = scene.prompt_by(&other, "1");
+    assert_eq!(
+        store.enqueue(&prompt).await.unwrap(),
+        Enqueued::Unwatched { head: 0 }
+    );
+    assert_eq!(
+        store.enqueue(&prompt).await.unwrap(),
+        Enqueued::Unwatched { head: 0 }
+    );
+    let watched = Enqueue {
+        watched: true,
+        ..prompt
+    };
+    let accepted = Enqueued::Accepted {
+        number: 2,
+        head: 0,
+        via: Via::Connection,
+    };
+    assert_eq!(store.enqueue(&watched).await.unwrap(), accepted);
+    // Once is enough.
+    let next = store.enqueue(&scene.prompt_by(&other, "2")).await.unwrap();
+    assert!(
+        matches!(
+            next,
+            Enqueued::Accepted {
+                via: Via::Connection,
+                ..
+            }
+        ),
+        "{next:?}"
+    );
+}
+
+pub async fn a_session_stream_needs_no_watching(store: &Arc<dyn Store>) {
+    let scene = Scene::created(store).await;
+    let other = scene.another_connection();
+    scene.open_stream(&other, "a").await;
+    let outcome = store.enqueue(&scene.prompt_by(&other, "1")).await.unwrap();
+    assert!(
+        matches!(
+            outcome,
+            Enqueued::Accepted {
+                via: Via::Session,
+                ..
+            }
+        ),
+        "{outcome:?}"
+    );
+    store
+        .close_stream(&scene.touch(&other, "a", None))
+        .await
+        .unwrap();
+    let outcome = store.enqueue(&scene.prompt_by(&other, "2")).await.unwrap();
+    assert_eq!(outcome, Enqueued::Unwatched { head: 0 });
+}
+
+pub async fn what_expects_no_answer_needs_no_stream(store: &Arc<dyn Store>) {
+    let scene = Scene::created(store).await;
+    let other = scene.another_connection();
+    for kind in [Kind::Cancel, Kind::Answer] {
+        let mut command = scene.command(kind, None);
+        command.connection = other.clone();
+        let outcome = store.enqueue(&scene.request(command)).await.unwrap();
+        assert!(
+            matches!(
+                outcome,
+                Enqueued::Accepted {
+                    via: Via::Connection,
+                    ..
+                }
+            ),
+            "{outcome:?}"
+        );
+    }
+    let outcome = store.enqueue(&scene.prompt_by(&other, "1")).await.unwrap();
+    assert_eq!(outcome, Enqueued::Unwatched { head: 0 });
+}
+
+pub async fn a_one_shot_changes_nothing_about_its_connection(store: &Arc<dyn Store>) {
+    let scene = Scene::created(store).await;
+    let other = scene.another_connection();
+    let before = scene.attachment(&other).await;
+    let one_shot = Enqueue {
+        one_shot: true,
+        watched: true,
+        ..scene.prompt_by(&other, "1")
+    };
+    let outcome = store.enqueue(&one_shot).await.unwrap();
+    assert!(
+        matches!(
+            outcome,
+            Enqueued::Accepted {
+                via: Via::OneShot,
+                ..
+            }
+        ),
+        "{outcome:?}"
+    );
+    assert_eq!(scene.attachment(&other).await, before);
+    let outcome = store.enqueue(&scene.prompt_by(&other, "2")).await.unwrap();
+    assert_eq!(outcome, Enqueued::Unwatched { head: 0 });
+    // Nor does an open stream change where a one-shot is answered.
+    scene.open_stream(&other, "a").await;
+    let next = Enqueue {
+        one_shot: true,
+        ..scene.prompt_by(&other, "3")
+    };
+    let outcome = store.enqueue(&next).await.unwrap();
+    assert!(
+        matches!(
+            outcome,
+            Enqueued::Accepted {
+                via: Via::OneShot,
+                ..
+            }
+        ),
+        "{outcome:?}"
+    );
+}

@@ -1,0 +1,111 @@
+//! Whole walks through the store, as gateways and workers take them.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+use super::scene::{LONG, OVER, Scene, begin, end, update};
+use crate::route::Via;
+use crate::store::{Append, Appended, Enqueued, Store};
+
+pub async fn a_prompt_goes_in_and_its_answer_comes_out_once(store: &Arc<dyn Store>) {
+    let scene = Scene::created(store).await;
+    let creator = &scene.creator;
+    scene.finish(&scene.claim().await.token).await;
+    let prompt = scene.prompt("1");
+    let accepted = store.enqueue(&prompt).await.unwrap();
+    assert_eq!(
+        accepted,
+        Enqueued::Accepted {
+            number: 2,
+            head: 0,
+            via: Via::Connection
+        }
+    );
+
+    let claim = store
+        .claim_any(scene.id.partition(), &scene.claimant(LONG))
+        .await
+        .unwrap()
+        .unwrap();
+    let queued = &claim.inbox[0];
+    let start = vec![
+        begin(queued.number, creator, queued.via),
+        update("thinking"),
+    ];
+    scene
+        .write(&scene.append(&claim.token, claim.head + 1, start))
+        .await;
+    let last = Append {
+        acks: vec![queued.number],
+        state: Some(Bytes::from_static(b"remember")),
+        release: true,
+        ..scene.append(&claim.token, 3, vec![end(creator, queued.via)])
+    };
+    let done = Appended::Done {
+        head: 3,
+        released: true,
+    };
+    assert_eq!(scene.write(&last).await, done);
+    assert_eq!(scene.write(&last).await, done);
+
+    let joined = store.enqueue(&prompt).await.unwrap();
+    assert_eq!(
+        joined,
+        Enqueued::Joined {
+            number: 2,
+            head: 0,
+            via: Via::Connection
+        }
+    );
+    assert!(
+        scene.try_claim(&scene.claimant(LONG)).await.is_none(),
+        "a repetition is no new work"
+    );
+    let frames = store.read(&scene.log(), 1, 10).await.unwrap();
+    assert_eq!(
+        frames
+            .iter()
+            .map(|frame| (frame.first, frame.last()))
+            .collect::<Vec<_>>(),
+        [(1, 2), (3, 3)]
+    );
+}
+
+pub async fn a_turn_survives_the_worker_that_ran_it(store: &Arc<dyn Store>) {
+    let scene = Scene::created(store).await;
+    let creator = &scene.creator;
+    let vanished = scene.claimant(OVER);
+    scene.try_claim(&vanished).await.unwrap();
+    let start = vec![begin(1, creator, Via::Connection), update("half")];
+    scene.write(&scene.append(&vanished.token, 1, start)).await;
+
+    let claim = store
+        .claim_any(scene.id.partition(), &scene.claimant(LONG))
+        .await
+        .unwrap()
+        .unwrap();
+    let running = claim.running.expect("the turn goes on");
+    assert_eq!((running.command, running.began, claim.head), (1, 1, 2));
+    // The vanished one comes back with its last words, too late.
+    let words = vec![update("other half"), end(creator, Via::Connection)];
+    let late = Append {
+        acks: vec![1],
+        release: true,
+        ..scene.append(&vanished.token, 3, words.clone())
+    };
+    assert_eq!(scene.write(&late).await, Appended::Fenced);
+    let last = Append {
+        acks: vec![1],
+        release: true,
+        ..scene.append(&claim.token, 3, words)
+    };
+    assert_eq!(
+        scene.write(&last).await,
+        Appended::Done {
+            head: 4,
+            released: true
+        }
+    );
+    assert_eq!(store.read(&scene.log(), 1, 10).await.unwrap().len(), 2);
+}

@@ -1,0 +1,125 @@
+//! Redis forgets its scripts, or drops its listeners: things go on.
+
+use baton_session::conformance::scene::{Ear, LONG, Scene, updates};
+use baton_session::store::{Append, Appended, Enqueued, Signal, Topic};
+
+use crate::support::{RedisServer, bounded};
+
+#[tokio::test]
+async fn forgotten_scripts_are_sent_again() -> anyhow::Result<()> {
+    let server = RedisServer::start().await?;
+    let store = server.store().await?;
+    let flush = async || server.command::<()>(&["SCRIPT", "FLUSH"]).await;
+    bounded(async {
+        let scene = Scene::created(&store).await;
+        flush().await?;
+        scene.open_stream(&scene.creator, "a").await;
+        flush().await?;
+        let accepted = store.enqueue(&scene.prompt("1")).await?;
+        assert!(
+            matches!(accepted, Enqueued::Accepted { number: 2, .. }),
+            "{accepted:?}"
+        );
+        flush().await?;
+        let claim = store
+            .claim_any(scene.id.partition(), &scene.claimant(LONG))
+            .await?;
+        let claim = claim.expect("the session waits");
+        flush().await?;
+        assert!(
+            store
+                .renew(&[(scene.id.clone(), claim.token.clone())], LONG)
+                .await?
+                .is_empty()
+        );
+        for first in 1..=3 {
+            flush().await?;
+            let append = scene.append(&claim.token, first, updates(1));
+            assert_eq!(
+                scene.write(&append).await,
+                Appended::Done {
+                    head: first,
+                    released: false
+                }
+            );
+        }
+        flush().await?;
+        let last = Append {
+            acks: vec![1, 2],
+            release: true,
+            ..scene.append(&claim.token, 4, updates(1))
+        };
+        assert_eq!(
+            scene.write(&last).await,
+            Appended::Done {
+                head: 4,
+                released: true
+            }
+        );
+        flush().await?;
+        assert_eq!(scene.attachment(&scene.creator).await.head, 4);
+        Ok(())
+    })
+    .await
+}
+
+#[tokio::test]
+async fn a_killed_push_connection_comes_back_and_says_so() -> anyhow::Result<()> {
+    let server = RedisServer::start().await?;
+    let store = server.store().await?;
+    bounded(async {
+        let scene = Scene::created(&store).await;
+        let token = scene.claim().await.token;
+        let mut ear = Ear::on(&store, &[Topic::Log(scene.log()), scene.ready()]).await;
+        for round in 0..3 {
+            let first = round * 2 + 1;
+            scene.write(&scene.append(&token, first, updates(1))).await;
+            ear.until(|signal| matches!(signal, Signal::Frame(_, frame) if frame.first == first))
+                .await;
+            let killed: i64 = server
+                .command(&["CLIENT", "KILL", "TYPE", "pubsub"])
+                .await?;
+            assert_eq!(killed, 1);
+            ear.until(|signal| matches!(signal, Signal::Lost)).await;
+            scene
+                .write(&scene.append(&token, first + 1, updates(1)))
+                .await;
+            ear.until(
+                |signal| matches!(signal, Signal::Frame(_, frame) if frame.last() == first + 1),
+            )
+            .await;
+        }
+        // Not only the topic that was looked at.
+        let other = scene.sibling().await;
+        ear.until(|signal| matches!(signal, Signal::Ready(id) if *id == other.id))
+            .await;
+        Ok(())
+    })
+    .await
+}
+
+#[tokio::test]
+async fn killed_command_connections_are_replaced() -> anyhow::Result<()> {
+    let server = RedisServer::start().await?;
+    let store = server.store().await?;
+    bounded(async {
+        let scene = Scene::created(&store).await;
+        let token = scene.claim().await.token;
+        for first in 1..=5 {
+            let _: i64 = server
+                .command(&["CLIENT", "KILL", "TYPE", "normal"])
+                .await?;
+            let append = scene.append(&token, first, updates(1));
+            assert_eq!(
+                scene.write(&append).await,
+                Appended::Done {
+                    head: first,
+                    released: false
+                }
+            );
+        }
+        assert_eq!(store.read(&scene.log(), 1, 10).await?.len(), 5);
+        Ok(())
+    })
+    .await
+}

@@ -1,0 +1,8 @@
+//! The stores, held against the suite that all of them pass, and against each other.
+
+mod cluster;
+mod failures;
+mod memory;
+mod model;
+mod redis;
+mod support;

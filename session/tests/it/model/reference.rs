@@ -1,0 +1,377 @@
+//! The model: little is kept but what happened, and every answer is looked up in that.
+
+use baton_session::route::Via;
+use baton_session::store::{Appended, Attached, Enqueued, Running};
+
+use super::steps::{CWD, Outcome, Step, View, Write, first};
+
+#[derive(Default)]
+pub struct Reference {
+    events: Vec<Write>,
+    frames: Vec<(u64, u64)>,
+    commands: Vec<Accepted>,
+    /// Token, and whether its lease lasts.
+    held: Option<(u8, bool)>,
+    gave_up: Option<u8>,
+    parties: [Party; 2],
+    controller: usize,
+    pending: Vec<u64>,
+}
+
+struct Accepted {
+    key: Option<(u8, u8)>,
+    head: u64,
+    via: Via,
+    waits: bool,
+}
+
+#[derive(Default)]
+struct Party {
+    /// From which event on which way; what was said last about an event holds.
+    ways: Vec<(u64, Via)>,
+    holder: Option<u8>,
+    written: Option<u8>,
+    watched: bool,
+    loads: Vec<(u64, bool, Via, u8)>,
+}
+
+impl Party {
+    fn way(&self, seq: u64) -> Option<Via> {
+        let said = self.ways.iter().rev().find(|(from, _)| *from <= seq);
+        said.map(|(_, via)| *via)
+    }
+
+    /// The way to answer, or `None` if the holder of the connection stream must be told first.
+    fn settle(&mut self, watched: bool) -> Option<Via> {
+        self.watched |= watched;
+        match (self.holder, self.watched) {
+            (Some(_), _) => Some(Via::Session),
+            (None, true) => Some(Via::Connection),
+            (None, false) => None,
+        }
+    }
+}
+
+impl Reference {
+    pub fn new() -> Self {
+        let mut model = Self::default();
+        model.parties[0] = Party {
+            ways: vec![(1, Via::Connection)],
+            watched: true,
+            ..Party::default()
+        };
+        model.commands.push(Accepted {
+            key: None,
+            head: 0,
+            via: Via::Connection,
+            waits: true,
+        });
+        model
+    }
+
+    fn head(&self) -> u64 {
+        self.events.len() as u64
+    }
+
+    fn waiting(&self) -> Vec<u64> {
+        let numbered = (1..).zip(&self.commands);
+        numbered
+            .filter(|(_, command)| command.waits)
+            .map(|(number, _)| number)
+            .collect()
+    }
+
+    fn running(&self) -> Option<Running> {
+        let ended = |write: &Write| matches!(write, Write::End { .. });
+        let last_end = self.events.iter().rposition(ended).map_or(0, |at| at + 1);
+        let turn = (1..).zip(&self.events).skip(last_end);
+        let begins = turn.filter_map(|(began, write)| match write {
+            Write::Begin { command, .. } => Some(Running {
+                command: *command,
+                began,
+            }),
+            _ => None,
+        });
+        begins.last()
+    }
+
+    pub fn take(&mut self, step: &Step) -> Outcome {
+        match step.clone() {
+            Step::Enqueue {
+                by,
+                key,
+                fingerprint,
+                urgent: _,
+                one_shot,
+                watched,
+                foreign,
+            } => {
+                Outcome::Enqueued(self.enqueue(by, (key, fingerprint), one_shot, watched, foreign))
+            }
+            Step::Claim {
+                token,
+                lasting,
+                any,
+            } => Outcome::Claimed(self.claim(token, lasting, any)),
+            Step::Renew { token } => {
+                let ours = self.held.is_some_and(|(holder, _)| holder == token);
+                if ours {
+                    self.held = Some((token, true));
+                }
+                Outcome::Lost(!ours)
+            }
+            Step::Append {
+                token,
+                offset,
+                events,
+                acks,
+                pending,
+                release,
+            } => {
+                let outcome =
+                    self.append(token, first(self.head(), offset), &events, &acks, release);
+                if let (Some(number), Ok(_)) = (pending, &outcome) {
+                    self.pending = vec![number];
+                }
+                Outcome::Appended(outcome.unwrap_or_else(|refused| refused))
+            }
+            Step::Release { token } => {
+                if self.held.is_some_and(|(holder, _)| holder == token) {
+                    (self.held, self.gave_up) = (None, Some(token));
+                }
+                Outcome::Nothing
+            }
+            Step::Attach {
+                by,
+                request,
+                replay,
+                one_shot,
+                watched,
+                elsewhere,
+            } => {
+                if elsewhere {
+                    return Outcome::Refused(Attached::WrongCwd(CWD.into()));
+                }
+                self.attach(by, request, replay, one_shot, watched)
+            }
+            Step::Open { by, holder } => {
+                let party = &mut self.parties[by];
+                party.holder = Some(holder);
+                Outcome::Opened(party.written.map(|number| number.to_string()))
+            }
+            Step::Touch {
+                by,
+                holder,
+                written,
+            } => {
+                let party = &mut self.parties[by];
+                if party.holder == Some(holder) {
+                    party.written = Some(written);
+                }
+                Outcome::Nothing
+            }
+            Step::Close { by, holder } => {
+                let party = &mut self.parties[by];
+                party.holder = party.holder.filter(|held| *held != holder);
+                Outcome::Nothing
+            }
+        }
+    }
+
+    fn enqueue(
+        &mut self,
+        by: usize,
+        key: (u8, u8),
+        one_shot: bool,
+        watched: bool,
+        foreign: bool,
+    ) -> Enqueued {
+        if foreign {
+            return Enqueued::NotFound;
+        }
+        let mut known = (1..)
+            .zip(&self.commands)
+            .filter(|(_, command)| command.key.is_some_and(|(name, _)| name == key.0));
+        if let Some((number, command)) = known.next() {
+            let Accepted { head, via, .. } = *command;
+            return if command.key == Some(key) {
+                Enqueued::Joined { number, head, via }
+            } else {
+                Enqueued::Conflict
+            };
+        }
+        let head = self.head();
+        let via = if one_shot {
+            Some(Via::OneShot)
+        } else {
+            self.parties[by].settle(watched)
+        };
+        let Some(via) = via else {
+            return Enqueued::Unwatched { head };
+        };
+        self.commands.push(Accepted {
+            key: Some(key),
+            head,
+            via,
+            waits: true,
+        });
+        Enqueued::Accepted {
+            number: self.commands.len() as u64,
+            head,
+            via,
+        }
+    }
+
+    fn claim(
+        &mut self,
+        token: u8,
+        lasting: bool,
+        any: bool,
+    ) -> Option<(u64, Option<Running>, Vec<u64>)> {
+        let waiting = self.waiting();
+        let free = match self.held {
+            None => !waiting.is_empty(),
+            // Only by name can a holder take again what it has.
+            Some((holder, lasts)) => !lasts || holder == token && !any,
+        };
+        free.then(|| {
+            self.held = Some((token, lasting));
+            (self.head(), self.running(), waiting)
+        })
+    }
+
+    /// `Ok` if it was written now.
+    fn append(
+        &mut self,
+        token: u8,
+        first: u64,
+        events: &[Write],
+        acks: &[u64],
+        release: bool,
+    ) -> Result<Appended, Appended> {
+        let head = self.head();
+        let there = first + events.len() as u64 <= head + 1;
+        if self.held.is_none_or(|(holder, _)| holder != token) {
+            let repeated = self.gave_up == Some(token) && there;
+            return Err(if repeated {
+                Appended::Done {
+                    head,
+                    released: true,
+                }
+            } else {
+                Appended::Fenced
+            });
+        }
+        if first != head + 1 {
+            return Err(if there {
+                Appended::Done {
+                    head,
+                    released: false,
+                }
+            } else {
+                Appended::Gap { head }
+            });
+        }
+        for write in events {
+            self.write(write);
+        }
+        if !events.is_empty() {
+            self.frames.push((first, self.head()));
+        }
+        for number in acks {
+            if let Some(command) = self.commands.get_mut(*number as usize - 1) {
+                command.waits = false;
+            }
+        }
+        let released = release && self.waiting().is_empty();
+        if released {
+            (self.held, self.gave_up) = (None, Some(token));
+        }
+        Ok(Appended::Done {
+            head: self.head(),
+            released,
+        })
+    }
+
+    fn write(&mut self, write: &Write) {
+        self.events.push(write.clone());
+        let seq = self.head();
+        match write {
+            Write::Update => {}
+            Write::Begin { by, via, .. } => {
+                self.controller = *by;
+                self.parties[*by].ways.push((seq, *via));
+            }
+            Write::End { by } => {
+                let party = &mut self.parties[*by];
+                // Back to the last way that was no one-shot, if there was one.
+                let before = party
+                    .ways
+                    .iter()
+                    .rev()
+                    .find(|(_, via)| *via != Via::OneShot);
+                if let (Some(Via::OneShot), Some((_, before))) = (party.way(seq), before) {
+                    party.ways.push((seq + 1, *before));
+                }
+            }
+        }
+    }
+
+    fn attach(
+        &mut self,
+        by: usize,
+        request: u8,
+        replay: bool,
+        one_shot: bool,
+        watched: bool,
+    ) -> Outcome {
+        let head = self.head();
+        let party = &mut self.parties[by];
+        if party.loads.last().is_none_or(|(.., last)| *last != request) {
+            let Some(via) = party.settle(watched) else {
+                return Outcome::Refused(Attached::Unwatched { head });
+            };
+            party.ways.push((head + 1, via));
+            party.loads.push((
+                head,
+                replay,
+                if one_shot { Via::OneShot } else { via },
+                request,
+            ));
+            self.controller = by;
+        }
+        Outcome::Attached(Box::new(self.view(by)))
+    }
+
+    fn view(&self, by: usize) -> View {
+        let (head, party) = (self.head(), &self.parties[by]);
+        let directive = |(upto, replay, via, request): &(u64, bool, Via, u8)| {
+            (
+                party.loads.len() as u64,
+                *upto,
+                *replay,
+                *via,
+                request.to_string(),
+            )
+        };
+        View {
+            head,
+            ways: (1..head + 3).map(|seq| party.way(seq)).collect(),
+            controller: Some(self.controller),
+            directive: party.loads.last().map(directive),
+            pending: self.pending.clone(),
+        }
+    }
+
+    pub fn look(&self) -> Outcome {
+        let ways = self
+            .waiting()
+            .into_iter()
+            .map(|number| (number, self.commands[number as usize - 1].via));
+        Outcome::Looks {
+            inbox: ways.collect(),
+            views: vec![self.view(0), self.view(1)],
+            frames: self.frames.clone(),
+        }
+    }
+}

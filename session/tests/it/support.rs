@@ -1,0 +1,139 @@
+//! Redis servers for tests: on a private port, in a directory of their own, gone with the test.
+
+use std::future::Future;
+use std::io::ErrorKind;
+use std::net::TcpListener;
+use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context as _, bail};
+use baton_session::store::Store;
+use baton_session::store::redis::RedisStore;
+use redis::{Client, FromRedisValue};
+use tempfile::TempDir;
+use tokio::time::{Instant, sleep, timeout};
+
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// Ends a test that hangs.
+pub async fn bounded<T>(test: impl Future<Output = T>) -> T {
+    timeout(Duration::from_secs(50), test)
+        .await
+        .expect("the test ends in time")
+}
+
+pub struct RedisServer {
+    process: Child,
+    pub port: u16,
+    pub bus_port: u16,
+    // Removed after the process has ended.
+    _directory: TempDir,
+}
+
+impl RedisServer {
+    pub async fn start() -> anyhow::Result<Self> {
+        Self::start_with(&[]).await
+    }
+
+    /// For a cluster; it still has to be told about the others.
+    pub async fn start_node() -> anyhow::Result<Self> {
+        Self::start_with(&["--cluster-enabled", "yes", "--cluster-node-timeout", "5000"]).await
+    }
+
+    /// A port that was free may be taken by the time the server asks for it: then with another.
+    async fn start_with(options: &[&str]) -> anyhow::Result<Self> {
+        for _ in 0..10 {
+            let mut server = Self::spawn(options)?;
+            if server.answers().await? {
+                return Ok(server);
+            }
+        }
+        bail!("redis-server found no port to listen on")
+    }
+
+    fn spawn(options: &[&str]) -> anyhow::Result<Self> {
+        let directory = tempfile::tempdir()?;
+        let (port, bus_port) = free_ports()?;
+        let mut command = Command::new("redis-server");
+        command.args(["--port", &port.to_string(), "--bind", "127.0.0.1"]);
+        command.args(["--save", "", "--appendonly", "no", "--daemonize", "no"]);
+        command.arg("--dir").arg(directory.path());
+        if !options.is_empty() {
+            command
+                .args(options)
+                .args(["--cluster-port", &bus_port.to_string()]);
+        }
+        let spawned = command
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn();
+        let process = match spawned {
+            Err(error) if error.kind() == ErrorKind::NotFound => {
+                bail!(
+                    "redis-server is not installed, and this test needs it: `make setup` installs it"
+                )
+            }
+            spawned => spawned.context("redis-server does not start")?,
+        };
+        Ok(Self {
+            process,
+            port,
+            bus_port,
+            _directory: directory,
+        })
+    }
+
+    /// Waits for the first answer; false if the process ended instead.
+    async fn answers(&mut self) -> anyhow::Result<bool> {
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            if self.process.try_wait()?.is_some() {
+                return Ok(false);
+            }
+            let pid: Option<String> = self.command(&["INFO", "server"]).await.ok();
+            // Somebody else's server may sit on the port.
+            let ours = format!("process_id:{}\r", self.process.id());
+            if pid.is_some_and(|info| info.contains(&ours)) {
+                return Ok(true);
+            }
+            if Instant::now() > deadline {
+                bail!("redis-server does not answer")
+            }
+            sleep(Duration::from_millis(10)).await;
+        }
+    }
+
+    pub fn url(&self) -> String {
+        format!("redis://127.0.0.1:{}", self.port)
+    }
+
+    pub async fn store(&self) -> anyhow::Result<Arc<dyn Store>> {
+        Ok(Arc::new(RedisStore::connect(&self.url(), "test").await?))
+    }
+
+    /// Sends one command on a connection of its own.
+    pub async fn command<T: FromRedisValue>(&self, words: &[&str]) -> anyhow::Result<T> {
+        let client = Client::open(self.url())?;
+        let mut connection = client.get_multiplexed_async_connection().await?;
+        let mut command = redis::cmd(words[0]);
+        command.arg(&words[1..]);
+        Ok(timeout(PATIENCE, command.query_async(&mut connection)).await??)
+    }
+}
+
+impl Drop for RedisServer {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+fn free_ports() -> anyhow::Result<(u16, u16)> {
+    let (one, two) = (
+        TcpListener::bind("127.0.0.1:0")?,
+        TcpListener::bind("127.0.0.1:0")?,
+    );
+    Ok((one.local_addr()?.port(), two.local_addr()?.port()))
+}
