@@ -37,6 +37,14 @@ pub struct Arguments {
         value_name = "NAME"
     )]
     default_agent: String,
+    /// How long commands wait while no worker is alive, before they are answered with an error
+    #[arg(
+        long,
+        env = "BATON_WITHDRAW_AFTER_MS",
+        default_value_t = 30_000,
+        value_name = "MS"
+    )]
+    withdraw_after_ms: u64,
     /// How long requests under way may take after SIGTERM
     #[arg(
         long,
@@ -61,6 +69,7 @@ pub async fn run(arguments: Arguments) -> anyhow::Result<()> {
     let store = arguments.store.connect().await?;
     let config = baton_gateway::Config {
         agent: arguments.default_agent,
+        withdraw_after: Duration::from_millis(arguments.withdraw_after_ms),
         ..Default::default()
     };
     let app = App::new(config, store, keys, stop).await?;

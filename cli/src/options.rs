@@ -32,6 +32,11 @@ impl StoreOptions {
             .iter()
             .any(|scheme| self.store.starts_with(scheme));
         let mut faults = Vec::new();
+        if let Err(fault) = RedisStore::check(&self.store)
+            && known
+        {
+            faults.push(format!("--store: {fault}"));
+        }
         if !known {
             faults.push(format!(
                 "--store {:?}: must begin with redis:// or redis+cluster://",

@@ -28,7 +28,7 @@ pub struct Arguments {
     )]
     listen: SocketAddr,
     /// Keep sessions in memory: they end with the process (for now they always do)
-    #[arg(long, env = "BATON_EPHEMERAL")]
+    #[arg(long, env = "BATON_EPHEMERAL", value_parser = clap::builder::BoolishValueParser::new())]
     ephemeral: bool,
     #[command(flatten)]
     worker: WorkerOptions,

@@ -17,6 +17,8 @@ pub struct Config {
     pub agent: String,
     /// How often an idle stream gets a comment.
     pub keep_alive: Duration,
+    /// How long commands wait while no worker is alive.
+    pub withdraw_after: Duration,
 }
 
 impl Default for Config {
@@ -24,6 +26,7 @@ impl Default for Config {
         Self {
             agent: "scripted".into(),
             keep_alive: Duration::from_secs(15),
+            withdraw_after: Duration::from_secs(30),
         }
     }
 }
@@ -52,7 +55,7 @@ impl App {
         let hub = Hub::start(store.clone(), stop.clone()).await?;
         let ledger = Ledger::start(store.clone(), stop.clone());
         let metrics = Metrics::default();
-        Ok(Arc::new(Self {
+        let app = Arc::new(Self {
             config,
             store,
             keys,
@@ -60,6 +63,8 @@ impl App {
             ledger,
             metrics,
             stop,
-        }))
+        });
+        tokio::spawn(crate::withdraw::run(app.clone()));
+        Ok(app)
     }
 }

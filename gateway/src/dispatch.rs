@@ -2,6 +2,7 @@
 
 use std::path::Path;
 use std::sync::Arc;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use baton_session::command::{Command, Idempotency, Kind};
 use baton_session::event::Event;
@@ -199,6 +200,7 @@ impl Call<'_> {
             connection: self.connection.id.clone(),
             request: self.request(),
             client: self.connection.client,
+            taken_at: unix_millis(),
             message: self.message.bytes.clone(),
         }
     }
@@ -401,6 +403,12 @@ impl Call<'_> {
             .map_err(|_| invalid(PARAMS_OBJECT))?;
         params.cwd()
     }
+}
+
+/// Now, in milliseconds since 1970.
+pub fn unix_millis() -> u64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH);
+    since.map_or(0, |time| time.as_millis() as u64)
 }
 
 const PARAMS_OBJECT: &str = "params must be an object";

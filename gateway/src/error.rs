@@ -85,7 +85,8 @@ impl Reject {
             Self::Store(store::Error::Unavailable(_)) => (
                 S::SERVICE_UNAVAILABLE,
                 rpc::STORE_UNAVAILABLE,
-                "the session store cannot be reached; nothing was accepted, try again".into(),
+                "the session store cannot be reached: try again, repeating a request is safe"
+                    .into(),
             ),
             Self::Store(store::Error::Broken(_)) => (
                 S::INTERNAL_SERVER_ERROR,

@@ -11,6 +11,7 @@
 //! | `handlers` | one verb per file |
 //! | `dispatch` | one JSON-RPC message becomes one step on the store |
 //! | `stream` | back again: hub, feeds, and the three ways to write them out |
+//! | `withdraw` | what becomes of commands when no worker is alive |
 //! | [`error`] | the only place with status codes |
 
 pub mod app;
@@ -23,6 +24,7 @@ pub mod router;
 mod rpc;
 pub mod server;
 mod stream;
+mod withdraw;
 
 pub use app::{App, Config};
 pub use server::serve;

@@ -1,17 +1,25 @@
 //! Every metric of the gateway: name, help and meaning in one place.
 
+use std::sync::Arc;
 use std::sync::atomic::AtomicI64;
 
+use axum::extract::{Request, State};
+use axum::http::StatusCode;
+use axum::middleware::Next;
+use axum::response::Response;
 use prometheus_client::encoding::text::encode;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
+
+use crate::app::App;
 
 pub struct Metrics {
     registry: Registry,
     pub requests: Counter,
     pub refused: Counter,
     pub unavailable: Counter,
+    pub failed: Counter,
     pub events: Counter,
     pub resets: Counter,
     pub streams: Gauge<i64, AtomicI64>,
@@ -40,6 +48,11 @@ impl Default for Metrics {
             "unavailable",
             "Requests answered with 503 because the store was away",
         );
+        let failed = counter(
+            &mut registry,
+            "failed",
+            "Requests answered with another 5xx status",
+        );
         let events = counter(&mut registry, "events", "Messages written to clients");
         let resets = counter(
             &mut registry,
@@ -57,6 +70,7 @@ impl Default for Metrics {
             requests,
             refused,
             unavailable,
+            failed,
             events,
             resets,
             streams,
@@ -76,6 +90,20 @@ impl Metrics {
         self.streams.inc();
         StreamGuard(self.streams.clone())
     }
+}
+
+/// Counts requests by what became of them.
+pub async fn count_refusals(State(app): State<Arc<App>>, request: Request, next: Next) -> Response {
+    let response = next.run(request).await;
+    let status = response.status();
+    if status == StatusCode::SERVICE_UNAVAILABLE {
+        app.metrics.unavailable.inc();
+    } else if status.is_client_error() {
+        app.metrics.refused.inc();
+    } else if status.is_server_error() {
+        app.metrics.failed.inc();
+    }
+    response
 }
 
 pub struct StreamGuard(Gauge<i64, AtomicI64>);

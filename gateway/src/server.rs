@@ -9,6 +9,8 @@ use tokio::net::TcpListener;
 use crate::app::App;
 use crate::router::router;
 
+const SETTLE: Duration = Duration::from_secs(5);
+
 /// HTTP/1.1 and HTTP/2 on one port, WebSocket on the same path. Returns when `app.stop` fired and
 /// requests under way are done, or after `grace`.
 pub async fn serve(listener: TcpListener, app: Arc<App>, grace: Duration) -> std::io::Result<()> {
@@ -25,11 +27,14 @@ pub async fn serve(listener: TcpListener, app: Arc<App>, grace: Duration) -> std
         app.stop.cancelled().await;
         tokio::time::sleep(grace).await;
     };
-    tokio::select! {
+    let outcome = tokio::select! {
         done = server => done,
         _ = overrun => {
             tracing::warn!(grace_ms = grace.as_millis() as u64, "some requests were still open after the grace period");
             Ok(())
         }
-    }
+    };
+    // The ends of the streams are recorded before the process is gone.
+    let _ = tokio::time::timeout(SETTLE, app.ledger.settle()).await;
+    outcome
 }

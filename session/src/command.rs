@@ -94,6 +94,8 @@ pub struct Command {
     pub request: Option<Arc<str>>,
     /// What the asking client can do for the agent.
     pub client: ClientCapabilities,
+    /// When a gateway took it, in milliseconds since 1970.
+    pub taken_at: u64,
     /// The whole JSON-RPC message as it arrived.
     pub message: Bytes,
 }
@@ -141,18 +143,20 @@ impl Command {
     pub(crate) fn head(&self) -> String {
         let request = self.request.as_deref().unwrap_or_default();
         format!(
-            "{}\n{}\n{}\n{request}",
+            "{}\n{}\n{}\n{}\n{request}",
             self.kind.as_str(),
             self.connection,
-            self.client.letters()
+            self.client.letters(),
+            self.taken_at,
         )
     }
 
     pub(crate) fn from_parts(head: &str, message: Bytes) -> Option<Self> {
-        let mut fields = head.splitn(4, '\n');
+        let mut fields = head.splitn(5, '\n');
         let kind = Kind::parse(fields.next()?)?;
         let connection = ConnectionId::parse(fields.next()?)?;
         let client = ClientCapabilities::from_letters(fields.next()?);
+        let taken_at = fields.next()?.parse().ok()?;
         let request = fields
             .next()
             .filter(|request| !request.is_empty())
@@ -162,6 +166,7 @@ impl Command {
             connection,
             request,
             client,
+            taken_at,
             message,
         })
     }

@@ -70,6 +70,7 @@ macro_rules! for_each_case {
                 an_unknown_or_foreign_session_is_not_found
                 commands_wait_in_order
                 a_command_arrives_as_it_was_sent
+                a_request_is_recognised_whatever_its_id
                 a_full_inbox_takes_only_what_ends_things
                 old_keys_are_forgotten_one_by_one
                 a_command_that_waits_is_recognised_however_old;
@@ -77,7 +78,7 @@ macro_rules! for_each_case {
                 a_lease_that_ran_out_is_taken_over
                 a_running_turn_is_handed_over
                 a_finished_turn_is_not_handed_over
-                any_finds_a_lease_that_ran_out_before_what_waits
+                any_finds_what_ran_out_and_what_waits
                 a_lease_that_ran_out_is_found_without_any_command
                 nobody_else_came_so_the_holder_goes_on
                 renewing_reports_what_was_lost

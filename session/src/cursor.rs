@@ -1,5 +1,6 @@
 //! A position in a session's log as clients carry it: `<seq>.<nonce>`, and a suffix where a load or
-//! resume is concerned: `.l<n>` while its history is being replayed, `.d<n>` once it was answered.
+//! resume is concerned: `.l<n>` while its history is being replayed, `.d<n>` once it was answered,
+//! `.q<n>-<seq>` once the agent's open question with that number was asked again.
 
 use std::fmt;
 use std::str::FromStr;
@@ -20,6 +21,8 @@ pub enum Phase {
     Live,
     Replaying(u64),
     Answered(u64),
+    /// Open questions up to this one were asked again.
+    Asked(u64, u64),
 }
 
 impl Cursor {
@@ -39,6 +42,7 @@ impl fmt::Display for Cursor {
             Phase::Live => Ok(()),
             Phase::Replaying(number) => write!(f, ".l{number}"),
             Phase::Answered(number) => write!(f, ".d{number}"),
+            Phase::Asked(number, question) => write!(f, ".q{number}-{question}"),
         }
     }
 }
@@ -57,6 +61,11 @@ impl FromStr for Cursor {
             None => Phase::Live,
             Some(Some(("l", number))) => Phase::Replaying(number.parse().map_err(|_| ())?),
             Some(Some(("d", number))) => Phase::Answered(number.parse().map_err(|_| ())?),
+            Some(Some(("q", asked))) => {
+                let (number, question) = asked.split_once('-').ok_or(())?;
+                let number = number.parse().map_err(|_| ())?;
+                Phase::Asked(number, question.parse().map_err(|_| ())?)
+            }
             Some(_) => return Err(()),
         };
         Ok(Self {
@@ -73,7 +82,12 @@ mod tests {
 
     #[test]
     fn a_cursor_reads_back() {
-        for phase in [Phase::Live, Phase::Replaying(3), Phase::Answered(12)] {
+        for phase in [
+            Phase::Live,
+            Phase::Replaying(3),
+            Phase::Answered(12),
+            Phase::Asked(4, 40),
+        ] {
             let cursor = Cursor {
                 seq: 42,
                 nonce: Nonce(0xbeef),
@@ -82,7 +96,7 @@ mod tests {
             assert_eq!(cursor.to_string().parse(), Ok(cursor));
         }
         assert_eq!(Cursor::live(42, Nonce(0xbeef)).to_string(), "42.0000beef");
-        for wrong in ["42", "x.1", "1.2.", "1.2.x3", "1.2.l", "-1.0"] {
+        for wrong in ["42", "x.1", "1.2.", "1.2.x3", "1.2.l", "1.2.q3", "-1.0"] {
             assert!(wrong.parse::<Cursor>().is_err(), "{wrong}");
         }
     }

@@ -32,7 +32,7 @@ pub enum Event {
     Message { message: Bytes },
     /// Outbox: the holder of the connection stream tails this session from `after` on.
     Watch { session: SessionId, after: u64 },
-    /// Outbox: the client detached; its streams end.
+    /// Outbox: the client detached; its connection stream ends.
     Closed,
 }
 

@@ -104,7 +104,8 @@ pub trait Store: Send + Sync + 'static {
     /// Takes the session if nobody holds a live lease on it and it has work.
     async fn claim(&self, session: &SessionId, claimant: &Claimant) -> Result<Option<Claim>>;
 
-    /// Takes any session of the partition: first one whose lease ran out, else the longest waiting.
+    /// Takes any session of the partition that waits or whose lease ran out, oldest first as far as
+    /// the store can tell.
     async fn claim_any(&self, partition: Partition, claimant: &Claimant) -> Result<Option<Claim>>;
 
     /// Extends leases; returns the sessions that are no longer the caller's.

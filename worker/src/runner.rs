@@ -157,6 +157,14 @@ impl Runner {
         });
     }
 
+    fn forget(&self, session: &SessionId, token: &ClaimToken) {
+        let mut held = self.held();
+        // A later claim of ours on the same session may have taken the place.
+        if held.get(session).is_some_and(|held| held.token == *token) {
+            held.remove(session);
+        }
+    }
+
     /// Gives a slot back, to the next that was turned away.
     fn leave(self: Arc<Self>, slot: OwnedSemaphorePermit) {
         drop(slot);
@@ -213,18 +221,17 @@ impl Runner {
             stop: self.stop.clone(),
         };
         let outcome = hold::run(self.store.clone(), &*self.agent, claim, reins).await;
-        let mut all = self.held();
-        // A later claim of ours on the same session may have taken the place.
-        if all.get(&session).is_some_and(|held| held.token == token) {
-            all.remove(&session);
-        }
-        drop(all);
+        self.forget(&session, &token);
         match outcome {
             Ok(()) => {}
             Err(Lost::Fenced) => {
                 tracing::warn!(session.id = %session, "fenced: another worker goes on")
             }
-            Err(error) => tracing::error!(session.id = %session, %error, "gave a session up"),
+            Err(error) => {
+                tracing::error!(session.id = %session, %error, "gives a session up");
+                // Whoever claims it next goes on from what the log holds.
+                let _ = self.store.release(&session, &token).await;
+            }
         }
         self.leave(slot);
     }

@@ -6,6 +6,7 @@ mod newcomer;
 mod once;
 mod outage;
 mod resume;
+mod streams;
 mod support;
 mod takeover;
 mod websocket;

@@ -73,3 +73,19 @@ async fn a_turn_survives_a_restart_of_redis() {
     chunks.extend(stream.turn(&json!(1)).await);
     assert_eq!(chunks, counted(150, 1));
 }
+
+#[tokio::test]
+async fn without_any_worker_a_command_is_withdrawn_with_an_error() {
+    let mut cluster = Cluster::start_with(&["--withdraw-after-ms", "300"]).await;
+    let client = Client::initialize(&cluster.url()).await;
+    let session = client.new_session().await;
+    cluster.workers.iter_mut().for_each(|worker| worker.kill());
+    let message = prompt(json!(1), &session, "/count 3");
+    let answer = client.one_shot(message).await.response(&json!(1)).await;
+    assert_eq!(answer["error"]["code"], 5003, "{answer}");
+    let text = answer["error"]["message"].as_str().expect("a message");
+    assert!(
+        text.contains("no worker") && text.contains("safe"),
+        "{text}"
+    );
+}

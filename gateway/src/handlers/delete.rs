@@ -1,5 +1,5 @@
-//! DELETE detaches the client: its streams end. Sessions and running turns are not touched, since
-//! clients send this after every hiccup.
+//! DELETE detaches the client: its connection stream ends. Sessions and running turns are not
+//! touched, since clients send this after every hiccup, and one that comes back is welcome.
 
 use std::sync::Arc;
 

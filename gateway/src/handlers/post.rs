@@ -27,22 +27,11 @@ use crate::stream::sse;
 
 pub const MAX_BODY: usize = 16 << 20;
 
-pub async fn post(State(app): State<Arc<App>>, request: Request<Body>) -> Response<Body> {
-    match handle(&app, request).await {
-        Ok(response) => response,
-        Err(reject) => {
-            let unavailable = matches!(reject, Reject::Store(_));
-            if unavailable {
-                app.metrics.unavailable.inc()
-            } else {
-                app.metrics.refused.inc()
-            };
-            reject.into_response()
-        }
-    }
-}
-
-async fn handle(app: &Arc<App>, request: Request<Body>) -> Result<Response<Body>, Reject> {
+pub async fn post(
+    State(app): State<Arc<App>>,
+    request: Request<Body>,
+) -> Result<Response<Body>, Reject> {
+    let app = &app;
     let (parts, body) = request.into_parts();
     let headers = parts.headers;
     if !edge::is_json(&headers) {
@@ -121,14 +110,14 @@ async fn one_shot(
     let after = edge::single(headers, &edge::LAST_EVENT_ID)?.and_then(|cursor| cursor.parse().ok());
     Ok(match dispatch(app, connection, message).await? {
         Outcome::Taken => accepted(),
-        Outcome::Answer(answer) => sse::respond(app.clone(), Known::new(answer), None),
+        Outcome::Answer(answer) => sse::respond(app.clone(), Known::new(answer), None, None),
         Outcome::Follow(follow) => {
             let feed = OneShotFeed::open(app, follow, after).await?;
-            sse::respond(app.clone(), feed, None)
+            sse::respond(app.clone(), feed, None, None)
         }
         Outcome::Attached(session, attachment) => {
             let feed = history(app, connection, session, *attachment).await?;
-            sse::respond(app.clone(), feed, None)
+            sse::respond(app.clone(), feed, None, None)
         }
     })
 }

@@ -20,19 +20,14 @@ use crate::stream::one_shot::Silence;
 use crate::stream::session_feed::{From, Reader, SessionFeed};
 use crate::stream::{sse, websocket};
 
-/// Clients open a session's stream before they load it; this many may wait for that.
-const MAX_UNOPENED: usize = 16;
-
-pub async fn get(State(app): State<Arc<App>>, request: Request<Body>) -> Response<Body> {
-    let outcome = if wants_websocket(request.headers()) {
-        upgrade(&app, request).await
-    } else {
-        open(&app, request.headers()).await
-    };
-    outcome.unwrap_or_else(|reject| {
-        app.metrics.refused.inc();
-        reject.into_response()
-    })
+pub async fn get(
+    State(app): State<Arc<App>>,
+    request: Request<Body>,
+) -> Result<Response<Body>, Reject> {
+    if wants_websocket(request.headers()) {
+        return upgrade(&app, request).await;
+    }
+    open(&app, request.headers()).await
 }
 
 fn wants_websocket(headers: &HeaderMap) -> bool {
@@ -103,7 +98,7 @@ async fn connection_stream(
         cursor,
     )
     .await?;
-    Ok(sse::respond(app.clone(), feed, Some(holder)))
+    Ok(sse::respond(app.clone(), feed, Some(holder), None))
 }
 
 async fn session_stream(
@@ -132,14 +127,16 @@ async fn session_stream(
     let Some((written, attachment)) =
         opened.and_then(|opened| Some((opened.written, opened.attachment?)))
     else {
-        drop(holder);
         return unopened(app, &connection);
     };
-    if attachment.route.joined().is_none()
-        && app.ledger.session_streams(&connection.id) > MAX_UNOPENED
-    {
-        return Err(Reject::TooManyStreams);
-    }
+    let unopened = match attachment.route.joined() {
+        Some(_) => None,
+        None => Some(
+            app.ledger
+                .unopened(&connection.id)
+                .ok_or(Reject::TooManyStreams)?,
+        ),
+    };
     let from = match cursor {
         Some("0") => From::Joined,
         Some(cursor) => From::After(cursor.parse().unwrap_or(UNREADABLE)),
@@ -155,7 +152,7 @@ async fn session_stream(
         holder: Some(holder.name.clone()),
     };
     let feed = SessionFeed::open(app, reader, subscription, wake, attachment, from).await?;
-    Ok(sse::respond(app.clone(), feed, Some(holder)))
+    Ok(sse::respond(app.clone(), feed, Some(holder), unopened))
 }
 
 /// A cursor that is no cursor cannot be honoured, and the client is told so on the stream.
@@ -168,17 +165,14 @@ const UNREADABLE: baton_session::cursor::Cursor = baton_session::cursor::Cursor 
 /// No such session, or not this principal's: the stream is open and stays silent, so that a client
 /// learns from the answer to its load what is wrong, and nobody learns which ids exist.
 fn unopened(app: &Arc<App>, connection: &Connection) -> Result<Response<Body>, Reject> {
-    let stream = StreamId {
-        connection: connection.id.clone(),
-        session: Some(nowhere()),
-    };
-    let holder = app.ledger.hold(stream);
-    if app.ledger.session_streams(&connection.id) > MAX_UNOPENED {
-        return Err(Reject::TooManyStreams);
-    }
-    Ok(sse::respond(app.clone(), Silence::default(), Some(holder)))
-}
-
-fn nowhere() -> SessionId {
-    SessionId::mint(baton_session::id::Partition(0))
+    let unopened = app
+        .ledger
+        .unopened(&connection.id)
+        .ok_or(Reject::TooManyStreams)?;
+    Ok(sse::respond(
+        app.clone(),
+        Silence::default(),
+        None,
+        Some(unopened),
+    ))
 }

@@ -28,6 +28,8 @@ pub struct ConnectionFeed {
     wake: Arc<Notify>,
     /// The last entry of the outbox that was read.
     read: u64,
+    /// The last entry when this stream was opened: a detach before that concerned an earlier one.
+    opened_at: u64,
     notices_seen: u64,
     /// By the outbox entry that told us to watch.
     sessions: BTreeMap<u64, Watched>,
@@ -63,6 +65,7 @@ impl ConnectionFeed {
             outbox,
             wake,
             read: 0,
+            opened_at: head,
             notices_seen,
             sessions: BTreeMap::new(),
             announced: false,
@@ -236,7 +239,7 @@ impl ConnectionFeed {
                         };
                         self.watch(seq, session.clone(), from).await?;
                     }
-                    Event::Closed => self.ended = true,
+                    Event::Closed => self.ended |= seq > self.opened_at,
                     _ => {}
                 }
                 self.read = seq;

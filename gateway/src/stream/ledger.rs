@@ -5,17 +5,20 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
-use baton_session::id::random_text;
+use baton_session::id::{ConnectionId, random_text};
 use baton_session::store::{STREAM_TTL, Store, StreamId, Touch};
 use tokio::time::{Instant, MissedTickBehavior, interval};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 const FLUSH: Duration = Duration::from_secs(1);
+/// Clients open a session's stream before they load it; this many may wait for that.
+const MAX_UNOPENED: usize = 16;
 
 pub struct Ledger {
     store: Arc<dyn Store>,
     entries: Mutex<HashMap<String, Entry>>,
+    unopened: Mutex<HashMap<ConnectionId, usize>>,
     closing: TaskTracker,
 }
 
@@ -36,6 +39,7 @@ impl Ledger {
         let ledger = Arc::new(Self {
             store,
             entries: Mutex::default(),
+            unopened: Mutex::default(),
             closing: TaskTracker::new(),
         });
         tokio::spawn(ledger.clone().keep(stop));
@@ -60,13 +64,19 @@ impl Ledger {
         }
     }
 
-    /// How many session streams of a connection are held here.
-    pub fn session_streams(&self, connection: &baton_session::id::ConnectionId) -> usize {
-        let entries = self.entries();
-        let of = entries
-            .values()
-            .filter(|entry| entry.stream.connection == *connection);
-        of.filter(|entry| entry.stream.session.is_some()).count()
+    /// A place for a stream whose session the connection has not opened; `None` if there are too
+    /// many already.
+    pub fn unopened(self: &Arc<Self>, connection: &ConnectionId) -> Option<Unopened> {
+        let mut unopened = self.unopened.lock().expect("held for moments only");
+        let count = unopened.entry(connection.clone()).or_default();
+        if *count >= MAX_UNOPENED {
+            return None;
+        }
+        *count += 1;
+        Some(Unopened {
+            connection: connection.clone(),
+            ledger: self.clone(),
+        })
     }
 
     async fn keep(self: Arc<Self>, stop: CancellationToken) {
@@ -105,6 +115,24 @@ impl Ledger {
     pub async fn settle(&self) {
         self.closing.close();
         self.closing.wait().await;
+    }
+}
+
+/// Counts a stream until its session is opened, or it ends.
+pub struct Unopened {
+    connection: ConnectionId,
+    ledger: Arc<Ledger>,
+}
+
+impl Drop for Unopened {
+    fn drop(&mut self) {
+        let mut unopened = self.ledger.unopened.lock().expect("held for moments only");
+        if let Some(count) = unopened.get_mut(&self.connection) {
+            *count -= 1;
+            if *count == 0 {
+                unopened.remove(&self.connection);
+            }
+        }
     }
 }
 

@@ -42,6 +42,8 @@ pub struct SessionFeed {
     answered: u64,
     /// How far the history of the current directive was replayed.
     replayed: Option<u64>,
+    /// The agent's open questions after this number have yet to be asked again.
+    ask_after: Option<u64>,
     next: u64,
     position: Cursor,
     notices_seen: u64,
@@ -94,6 +96,7 @@ impl SessionFeed {
             stale: false,
             answered: 0,
             replayed: None,
+            ask_after: None,
             next: 1,
             position: Cursor::default(),
             notices_seen,
@@ -148,7 +151,14 @@ impl SessionFeed {
                 self.replayed = Some(cursor.seq);
                 self.next = directive.upto + 1;
             }
-            (Phase::Answered(number), _) => self.answered = number,
+            (Phase::Answered(number), _) => {
+                self.answered = number;
+                self.ask_after = Some(0);
+            }
+            (Phase::Asked(number, question), _) => {
+                self.answered = number;
+                self.ask_after = Some(question);
+            }
             (_, Some(directive)) if cursor.seq > directive.upto => self.answered = latest,
             _ => self.answered = latest.saturating_sub(1),
         }
@@ -275,7 +285,7 @@ impl SessionFeed {
             }
             self.answer(&directive, out).await?;
         }
-        Ok(())
+        self.ask_again(out).await
     }
 
     async fn replay(
@@ -312,50 +322,50 @@ impl SessionFeed {
         directive: &Directive,
         out: &mut Vec<(Cursor, Bytes)>,
     ) -> store::Result<()> {
-        let nonce = if directive.upto > 0 {
-            self.nonce_of(directive.upto).await?
-        } else {
-            None
+        let nonce = match directive.upto {
+            0 => None,
+            upto => self.nonce_of(upto).await?,
         };
-        let asked_again = self.unanswered(directive.upto).await?;
-        let phase = Phase::Answered(directive.number);
         self.position = Cursor {
             seq: directive.upto,
             nonce: nonce.unwrap_or_default(),
-            phase,
+            phase: Phase::Answered(directive.number),
         };
-        out.push((
-            self.position,
-            rpc::result(&directive.request, &self.attachment.view),
-        ));
-        out.extend(
-            asked_again
-                .into_iter()
-                .map(|message| (self.position, message)),
-        );
+        let answer = rpc::result(&directive.request, &self.attachment.view);
+        out.push((self.position, answer));
         self.answered = directive.number;
         self.replayed = None;
+        self.ask_after = Some(0);
         self.next = self.next.max(directive.upto + 1);
         self.ended = self.one_shot;
         Ok(())
     }
 
-    /// The agent's open questions, for a client that has just taken control.
-    async fn unanswered(&self, upto: u64) -> store::Result<Vec<Bytes>> {
-        let mut messages = Vec::new();
-        if self.attachment.controller.as_ref() != Some(&self.connection) {
-            return Ok(messages);
-        }
-        for seq in self.attachment.pending.iter().filter(|seq| **seq <= upto) {
-            let frames = self.store.read(&self.log(), *seq, 1).await?;
+    /// A client that has just taken control is asked the agent's open questions again.
+    async fn ask_again(&mut self, out: &mut Vec<(Cursor, Bytes)>) -> store::Result<()> {
+        let Some(after) = self.ask_after else {
+            return Ok(());
+        };
+        // Later ones come live.
+        let upto = self.position.seq;
+        let controls = self.attachment.controller.as_ref() == Some(&self.connection);
+        let open = self.attachment.pending.iter().copied();
+        let open: Vec<u64> = open
+            .filter(|seq| controls && (after + 1..=upto).contains(seq))
+            .collect();
+        for seq in open {
+            let frames = self.store.read(&self.log(), seq, 1).await?;
             let mut events = frames.iter().flat_map(|frame| frame.numbered());
             if let Some((_, Event::Request { message, .. })) =
-                events.find(|(number, _)| number == seq)
+                events.find(|(number, _)| *number == seq)
             {
-                messages.push(message.clone());
+                self.position.phase = Phase::Asked(self.answered, seq);
+                out.push((self.position, message.clone()));
             }
+            self.ask_after = Some(seq);
         }
-        Ok(messages)
+        self.ask_after = None;
+        Ok(())
     }
 
     fn deliver(&mut self, frame: &Frame, out: &mut Vec<(Cursor, Bytes)>) {

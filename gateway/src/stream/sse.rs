@@ -11,7 +11,7 @@ use futures_util::stream;
 use rand::RngExt as _;
 use tokio::time::Instant;
 
-use super::ledger::Holder;
+use super::ledger::{Holder, Unopened};
 use super::{Feed, Next, Outgoing, Start};
 use crate::app::App;
 use crate::metrics::StreamGuard;
@@ -23,16 +23,24 @@ struct Writer<F> {
     feed: F,
     /// Absent for the body of a POST, which is nobody's registered stream.
     holder: Option<Holder>,
+    /// Held until something comes of the session.
+    unopened: Option<Unopened>,
     opened: bool,
     _open: StreamGuard,
 }
 
-pub fn respond(app: Arc<App>, feed: impl Feed, holder: Option<Holder>) -> Response<Body> {
+pub fn respond(
+    app: Arc<App>,
+    feed: impl Feed,
+    holder: Option<Holder>,
+    unopened: Option<Unopened>,
+) -> Response<Body> {
     let open = app.metrics.stream_guard();
     let writer = Writer {
         app,
         feed,
         holder,
+        unopened,
         opened: false,
         _open: open,
     };
@@ -69,6 +77,7 @@ impl<F: Feed> Writer<F> {
             Next::Idle => Some(KEEP_ALIVE),
             Next::End => None,
             Next::Batch(batch) => {
+                self.unopened = None;
                 self.app.metrics.events.inc_by(batch.len() as u64);
                 if let (Some(holder), Some(last)) = (&self.holder, batch.last()) {
                     holder.record(&last.cursor);

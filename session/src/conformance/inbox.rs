@@ -151,6 +151,7 @@ pub async fn a_command_arrives_as_it_was_sent(store: &Arc<dyn Store>) {
                 boolean_options: at > 2,
                 ..Default::default()
             },
+            taken_at: 1_700_000_000_000,
             message: Bytes::from(vec![0, 255, b'\n', b'\r', at as u8]),
             ..scene.command(kind, request.as_deref())
         };
@@ -234,4 +235,39 @@ pub async fn a_command_that_waits_is_recognised_however_old(store: &Arc<dyn Stor
         matches!(outcome, Enqueued::Joined { number: 1, .. }),
         "{outcome:?}"
     );
+}
+
+pub async fn a_request_is_recognised_whatever_its_id(store: &Arc<dyn Store>) {
+    let scene = Scene::created(store).await;
+    // Beginnings and ends of one another, and what might be mistaken for a separator or a pattern.
+    let ids = [
+        "1",
+        "11",
+        "\"1\"",
+        "\"a b\"",
+        "\"a\"",
+        "b\"",
+        "\"\"",
+        "\"a\nb\"",
+        "\"%d.*\"",
+        "1 00 1 0 c",
+    ];
+    for (number, id) in (2..).zip(ids) {
+        let outcome = store.enqueue(&scene.prompt(id)).await.unwrap();
+        let accepted = Enqueued::Accepted {
+            number,
+            head: 0,
+            via: Via::Connection,
+        };
+        assert_eq!(outcome, accepted, "{id}");
+    }
+    for (number, id) in (2..).zip(ids) {
+        let outcome = store.enqueue(&scene.prompt(id)).await.unwrap();
+        let joined = Enqueued::Joined {
+            number,
+            head: 0,
+            via: Via::Connection,
+        };
+        assert_eq!(outcome, joined, "{id}");
+    }
 }

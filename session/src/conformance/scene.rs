@@ -105,6 +105,7 @@ impl Scene {
                 read_file: true,
                 ..Default::default()
             },
+            taken_at: 1_700_000_000_000,
             message: message.into(),
         }
     }

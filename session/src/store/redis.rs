@@ -10,7 +10,7 @@ use futures_util::future::join_all;
 use tokio::sync::mpsc;
 
 use self::keys::Keys;
-use self::link::Link;
+use self::link::{Link, Servers};
 use self::reply::Reply;
 use self::scripts::{Call, scripts};
 use crate::command::{Command, Idempotency, Kind, Queued};
@@ -40,6 +40,11 @@ pub struct RedisStore {
 }
 
 impl RedisStore {
+    /// What is wrong with the URL, if anything.
+    pub fn check(url: &str) -> std::result::Result<(), String> {
+        Servers::parse(url).map(drop)
+    }
+
     /// Connects, or says what is wrong after a bounded number of tries.
     pub async fn connect(url: &str, namespace: &str) -> Result<Self> {
         let link = Link::connect(url).await?;

@@ -103,6 +103,11 @@ pub struct Cluster {
 
 impl Cluster {
     pub async fn start() -> Self {
+        Self::start_with(&[]).await
+    }
+
+    /// With these arguments for the gateways.
+    pub async fn start_with(gateway_arguments: &[&str]) -> Self {
         let dir = TempDir::new().expect("a temporary directory");
         let redis = Redis::start().await;
         let keygen = baton()
@@ -123,7 +128,9 @@ impl Cluster {
             dir,
         };
         for number in 0..2 {
-            cluster.gateways.push(cluster.gateway(number));
+            cluster
+                .gateways
+                .push(cluster.gateway(number, gateway_arguments));
             cluster.workers.push(cluster.worker(number));
         }
         for port in &cluster.ports {
@@ -139,7 +146,7 @@ impl Cluster {
         cluster
     }
 
-    fn gateway(&self, number: usize) -> Process {
+    fn gateway(&self, number: usize, arguments: &[&str]) -> Process {
         let mut command = baton();
         command.args([
             "gateway",
@@ -149,6 +156,7 @@ impl Cluster {
             &address(self.ports[number]),
         ]);
         command.arg("--keys").arg(self.dir.path().join("keys.json"));
+        command.args(arguments);
         Process::start(self.dir.path(), &format!("gateway-{number}"), &mut command)
     }
 

@@ -125,6 +125,22 @@ impl Client {
         Stream::new(response)
     }
 
+    /// The same connection, by other means.
+    pub fn over(self, http: reqwest::Client) -> Self {
+        Self { http, ..self }
+    }
+
+    pub async fn delete(&self) -> StatusCode {
+        let request = self
+            .http
+            .delete(&self.url)
+            .header("acp-connection-id", &self.token);
+        within("an answer to a DELETE", request.send())
+            .await
+            .expect("the gateway answers")
+            .status()
+    }
+
     pub async fn new_session(&self) -> String {
         // A repeated id would be the same request.
         static COUNT: AtomicU64 = AtomicU64::new(0);

@@ -47,7 +47,7 @@ enum Connection {
 
 impl Link {
     pub async fn connect(url: &str) -> Result<Self> {
-        let servers = Servers::parse(url)?;
+        let servers = Servers::parse(url).map_err(Error::Broken)?;
         let deadline = Instant::now() + START_PATIENCE;
         let mut told = false;
         loop {
@@ -146,6 +146,8 @@ fn is_passing(error: &RedisError) -> bool {
         "MASTERDOWN",
         "BUSY",
         "NOREPLICAS",
+        "OOM",
+        "MISCONF",
     ];
     error.is_io_error()
         || error.is_cluster_error()
@@ -154,8 +156,7 @@ fn is_passing(error: &RedisError) -> bool {
 }
 
 impl Servers {
-    fn parse(url: &str) -> Result<Self> {
-        let wrong = |error: RedisError| Error::Broken(format!("--store: {error}"));
+    pub fn parse(url: &str) -> std::result::Result<Self, String> {
         if let Some(hosts) = url.strip_prefix(CLUSTER_SCHEME) {
             return Ok(Self::Cluster(
                 hosts
@@ -164,7 +165,9 @@ impl Servers {
                     .collect(),
             ));
         }
-        let info = url.into_connection_info().map_err(wrong)?;
+        let info = url
+            .into_connection_info()
+            .map_err(|error| error.to_string())?;
         let redis = info
             .redis_settings()
             .clone()

@@ -188,7 +188,7 @@ pub(super) fn queued(reply: Reply) -> Result<Vec<Queued>> {
     Ok(waiting)
 }
 
-/// The line of the idempotency key ends with the way of delivery; then come four lines of the
+/// The line of the idempotency key ends with the way of delivery; then come the five lines of the
 /// command's head and its message.
 fn entry_of(number: u64, mut entry: Bytes) -> Result<Queued> {
     let broken = || unexpected("an inbox entry that cannot be read");
@@ -198,7 +198,7 @@ fn entry_of(number: u64, mut entry: Bytes) -> Result<Queued> {
         .filter(|(_, byte)| **byte == b'\n')
         .map(|(at, _)| at);
     let line = line_feeds.next().ok_or_else(broken)?;
-    let head = line_feeds.nth(3).ok_or_else(broken)?;
+    let head = line_feeds.nth(4).ok_or_else(broken)?;
     let message = entry.split_off(head + 1);
     let text = std::str::from_utf8(&entry[..head]).map_err(|_| broken())?;
     let via = text

@@ -181,6 +181,7 @@ impl Cast {
             connection: self.connections[by].clone(),
             request: Some(request.into()),
             client: ClientCapabilities::default(),
+            taken_at: 1_700_000_000_000,
             message: Bytes::new(),
         }
     }

@@ -1,0 +1,117 @@
+//! When no worker is alive, commands don't wait for ever: they are withdrawn and answered with an
+//! error that says so. A gateway does it the way a worker would, with a claim and an append, so a
+//! worker that comes back at the same moment and this never both answer.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use baton_session::command::Queued;
+use baton_session::event::{Event, Recipient};
+use baton_session::id::{Nonce, Partition, random_text};
+use baton_session::store::{self, Append, Claim, ClaimToken, Claimant, WorkerId};
+use tokio::time::{MissedTickBehavior, interval};
+
+use crate::app::App;
+use crate::dispatch::unix_millis;
+use crate::rpc;
+
+const LOOK: Duration = Duration::from_secs(1);
+/// Long enough for one append; if this gateway dies meanwhile, another looks again.
+const LEASE: Duration = Duration::from_secs(5);
+const REASON: &str = "no worker is running for this agent, so the request was withdrawn: nothing was \
+    done, and sending it again is safe";
+
+/// Looks until the process stops.
+pub async fn run(app: Arc<App>) {
+    let mut ticker = interval(LOOK);
+    ticker.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    loop {
+        tokio::select! {
+            _ = ticker.tick() => {}
+            _ = app.stop.cancelled() => return,
+        }
+        if let Err(error) = look(&app).await {
+            tracing::debug!(%error, "could not look for commands that nobody will take");
+        }
+    }
+}
+
+async fn look(app: &App) -> store::Result<()> {
+    for (card, alive) in app.store.agents().await? {
+        if alive == 0 {
+            for partition in (0..app.store.partitions()).map(Partition) {
+                withdraw(app, partition, &card.name).await?;
+            }
+        }
+    }
+    Ok(())
+}
+
+async fn withdraw(app: &App, partition: Partition, agent: &str) -> store::Result<()> {
+    let mut seen = HashSet::new();
+    loop {
+        let claimant = Claimant {
+            worker: WorkerId(random_text(12).into()),
+            agent: agent.to_owned(),
+            token: ClaimToken::random(),
+            lease: LEASE,
+        };
+        let Some(claim) = app.store.claim_any(partition, &claimant).await? else {
+            return Ok(());
+        };
+        let again = !seen.insert(claim.session.clone());
+        // A turn that has begun is not given up: it goes on when a worker is back.
+        if !again && claim.running.is_none() {
+            answer(app, &claim).await?;
+        }
+        app.store.release(&claim.session, &claim.token).await?;
+        if again {
+            return Ok(());
+        }
+    }
+}
+
+async fn answer(app: &App, claim: &Claim) -> store::Result<()> {
+    let limit = unix_millis().saturating_sub(app.config.withdraw_after.as_millis() as u64);
+    let stale: Vec<&Queued> = claim
+        .inbox
+        .iter()
+        .filter(|queued| queued.command.taken_at <= limit)
+        .collect();
+    if stale.is_empty() {
+        return Ok(());
+    }
+    let append = Append {
+        session: claim.session.clone(),
+        token: claim.token.clone(),
+        nonce: Nonce::random(),
+        first: claim.head + 1,
+        events: stale.iter().filter_map(|queued| refusal(queued)).collect(),
+        acks: stale.iter().map(|queued| queued.number).collect(),
+        state: None,
+        view: None,
+        pending: None,
+        title: None,
+        release: false,
+    };
+    app.store.append(&append).await?;
+    tracing::warn!(session.id = %claim.session, commands = stale.len(), "no worker is alive: withdrew what waited");
+    Ok(())
+}
+
+/// `None` for what expects no answer.
+fn refusal(queued: &Queued) -> Option<Event> {
+    let request = queued.command.request.clone()?;
+    let message = rpc::error(&request, rpc::NO_WORKER, REASON);
+    let to = Recipient {
+        connection: queued.command.connection.clone(),
+        request,
+        via: queued.via,
+    };
+    Some(Event::Response {
+        to,
+        turn: false,
+        message,
+    })
+}
