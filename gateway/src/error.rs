@@ -20,6 +20,8 @@ pub enum Reject {
     Header(&'static str),
     /// Unknown, forged, expired, foreign or revoked: one answer, so that nothing can be learned.
     UnknownConnection,
+    /// A web page from elsewhere.
+    Origin,
     ContentType,
     Accept(&'static str),
     TooLarge,
@@ -51,6 +53,11 @@ impl Reject {
                 S::NOT_FOUND,
                 rpc::UNKNOWN_CONNECTION,
                 "no such connection: send initialize to open one".into(),
+            ),
+            Self::Origin => (
+                S::FORBIDDEN,
+                rpc::INVALID_REQUEST,
+                "pages from this origin may not use this gateway".into(),
             ),
             Self::ContentType => (
                 S::UNSUPPORTED_MEDIA_TYPE,

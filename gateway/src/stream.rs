@@ -72,7 +72,10 @@ pub async fn next(feed: &mut impl Feed, deadline: Instant) -> Next {
             Ok(true) => {}
             Ok(false) => return Next::End,
             Err(_) if !out.is_empty() => return Next::Batch(out),
-            Err(store::Error::Unavailable(_)) => sleep(Duration::from_millis(200)).await,
+            Err(store::Error::Unavailable(_)) => {
+                sleep(Duration::from_millis(200)).await;
+                continue;
+            }
             Err(error) => {
                 tracing::error!(%error, "a stream ends because its log cannot be read");
                 return Next::End;

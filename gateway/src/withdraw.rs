@@ -2,15 +2,15 @@
 //! error that says so. A gateway does it the way a worker would, with a claim and an append, so a
 //! worker that comes back at the same moment and this never both answer.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
 use baton_session::command::Queued;
 use baton_session::event::{Event, Recipient};
 use baton_session::id::{Nonce, Partition, random_text};
-use baton_session::store::{self, Append, Claim, ClaimToken, Claimant, WorkerId};
-use tokio::time::{MissedTickBehavior, interval};
+use baton_session::store::{self, Append, Claim, ClaimToken, Claimant, HEARTBEAT, WorkerId};
+use tokio::time::{Instant, MissedTickBehavior, interval};
 
 use crate::app::App;
 use crate::dispatch::unix_millis;
@@ -24,6 +24,7 @@ const REASON: &str = "no worker is running for this agent, so the request was wi
 
 /// Looks until the process stops.
 pub async fn run(app: Arc<App>) {
+    let mut deserted = HashMap::new();
     let mut ticker = interval(LOOK);
     ticker.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
@@ -31,15 +32,25 @@ pub async fn run(app: Arc<App>) {
             _ = ticker.tick() => {}
             _ = app.stop.cancelled() => return,
         }
-        if let Err(error) = look(&app).await {
+        if let Err(error) = look(&app, &mut deserted).await {
+            // After an outage workers need a moment to say that they live.
+            deserted.clear();
             tracing::debug!(%error, "could not look for commands that nobody will take");
         }
     }
 }
 
-async fn look(app: &App) -> store::Result<()> {
+/// `deserted` notes since when an agent has been without workers.
+async fn look(app: &App, deserted: &mut HashMap<String, Instant>) -> store::Result<()> {
     for (card, alive) in app.store.agents().await? {
-        if alive == 0 {
+        if alive > 0 {
+            deserted.remove(&card.name);
+            continue;
+        }
+        let since = *deserted
+            .entry(card.name.clone())
+            .or_insert_with(Instant::now);
+        if since.elapsed() > HEARTBEAT * 2 {
             for partition in (0..app.store.partitions()).map(Partition) {
                 withdraw(app, partition, &card.name).await?;
             }

@@ -26,6 +26,8 @@ local acks, waiting = tonumber(ARGV[8]), tonumber(m[5])
 if acks > 0 then
   waiting = waiting - redis.call('HDEL', KEYS[3], unpack(ARGV, 9, 8 + acks))
   set('cn', waiting)
+  -- Counted again from nothing once nothing waits.
+  if waiting == 0 then set('cb', '0') end
 end
 
 --@include switch

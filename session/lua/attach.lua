@@ -1,19 +1,21 @@
 -- Attaches a connection (load, resume) and makes it the controller.
 -- KEYS  1 session  2 parties
 -- ARGV  1 session id  2 principal  3 connection  4 request  5 cwd  6 replay  7 one-shot  8 watched
+--       9 directives to keep
 -- Returns {'notfound'} {'cwd', cwd} {'unwatched', head}
---         {'done', head, route, controller, directive, view, pending}
+--         {'done', head, route, controller, directives, view, pending}
 local m = redis.call('HMGET', KEYS[1], 'prn', 'cwd', 'seq')
 if not m[1] or m[1] ~= ARGV[2] then return { 'notfound' } end
 if m[2] ~= ARGV[5] then return { 'cwd', m[2] } end
 local head = tonumber(m[3])
 local party = redis.call('HMGET', KEYS[2], 's:' .. ARGV[3], 'w:' .. ARGV[3], 'r:' .. ARGV[3], 'd:' .. ARGV[3])
-local last, request = 0, nil
-if party[4] then
-  local number, rest = string.match(party[4], '^(%d+) %d+ %d %a (.*)$')
-  last, request = tonumber(number), rest
+local directives = party[4] or ''
+local last, count, again = 0, 0, false
+for number, request in string.gmatch(directives, '(%d+) %d+ %d %a ([^\n]*)\n') do
+  last, count = tonumber(number), count + 1
+  again = again or request == ARGV[4]
 end
-if request ~= ARGV[4] then
+if not again then
   local time = redis.call('TIME')
   local now = time[1] * 1000 + math.floor(time[2] / 1000)
   local expires = party[1] and string.match(party[1], ' (%d+)$')
@@ -25,9 +27,11 @@ if request ~= ARGV[4] then
     return { 'unwatched', m[3] }
   end
   --@include switch
-  local route = switch(party[3] or '', head + 1, via)
-  local directive = string.format('%d %d %s %s %s', last + 1, head, ARGV[6], ARGV[7] == '1' and 'o' or via, ARGV[4])
-  redis.call('HSET', KEYS[2], 'r:' .. ARGV[3], route, 'd:' .. ARGV[3], directive)
+  local route = attach(party[3] or '', head + 1, via)
+  if count >= tonumber(ARGV[9]) then directives = string.gsub(directives, '^[^\n]*\n', '', 1) end
+  directives = directives .. string.format('%d %d %s %s %s\n',
+    last + 1, head, ARGV[6], ARGV[7] == '1' and 'o' or via, ARGV[4])
+  redis.call('HSET', KEYS[2], 'r:' .. ARGV[3], route, 'd:' .. ARGV[3], directives)
   redis.call('HSET', KEYS[1], 'ctl', ARGV[3])
 end
 local prefix = string.match(KEYS[1], '^.-}:')

@@ -1,32 +1,27 @@
 -- Puts a command into the inbox, once per key, and wakes whoever should look.
 -- KEYS  1 session  2 inbox  3 parties
--- ARGV  1 session id  2 principal  3 connection  4 idempotency key  5 fingerprint
+-- ARGV  1 session id  2 principal  3 connection  4 idempotency key or ''  5 fingerprint
 --       6 command head  7 command message  8 one-shot  9 watched  10 has an answer
---       11 urgent  12 inbox limit  13 keys to remember
+--       11 urgent  12 inbox limit  13 keys to remember  14 inbox limit in bytes
 -- Returns {'notfound'} {'conflict'} {'full'} {'unwatched', head}
 --         {'accepted' or 'joined', number, head, via}
-local m = redis.call('HMGET', KEYS[1], 'prn', 'seq', 'cseq', 'own', 'exp', 'wk', 'ag', 'cn', 'known')
+local m = redis.call('HMGET', KEYS[1], 'prn', 'seq', 'cseq', 'own', 'exp', 'wk', 'ag', 'cn', 'known', 'cb')
 if not m[1] or m[1] ~= ARGV[2] then return { 'notfound' } end
-local waiting = tonumber(m[8])
-
--- The last keys are kept with the session; those of commands that still wait, with the commands.
-local function recall(text)
-  local from = string.find(text, ARGV[4] .. ' ', 1, true)
-  if not from then return end
-  local fingerprint, number, head, via = string.match(text, '^%S+ (%x+) (%d+) (%d+) (%a)\n', from)
-  if fingerprint ~= ARGV[5] then return { 'conflict' } end
-  return { 'joined', number, head, via }
-end
-local known = recall(m[9])
-if known then return known end
-if waiting > 0 and tonumber(m[3]) > tonumber(ARGV[13]) then
-  for _, entry in ipairs(redis.call('HVALS', KEYS[2])) do
-    known = recall(string.match(entry, '^.-\n'))
-    if known then return known end
+local known = m[9]
+if ARGV[4] ~= '' then
+  local from = string.find(known, ARGV[4] .. ' ', 1, true)
+  if from then
+    local fingerprint, number, head, via = string.match(known, '^%S+ (%x+) (%d+) (%d+) (%a)\n', from)
+    if fingerprint ~= ARGV[5] then return { 'conflict' } end
+    return { 'joined', number, head, via }
   end
 end
-
-if ARGV[11] == '0' and waiting >= tonumber(ARGV[12]) then return { 'full' } end
+-- What ends things gets through to a session that is full of prompts, within reason.
+local waiting, bytes = tonumber(m[8]), tonumber(m[10]) + #ARGV[7]
+local room = ARGV[11] == '1' and 2 or 1
+if waiting >= room * tonumber(ARGV[12]) or waiting > 0 and bytes > room * tonumber(ARGV[14]) then
+  return { 'full' }
+end
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
 local via = 'c'
@@ -44,10 +39,21 @@ elseif ARGV[10] == '1' then
 end
 local number = string.format('%d', tonumber(m[3]) + 1)
 local line = ARGV[4] .. ' ' .. ARGV[5] .. ' ' .. number .. ' ' .. m[2] .. ' ' .. via .. '\n'
-local lines = m[9]
-if tonumber(m[3]) >= tonumber(ARGV[13]) then lines = string.match(lines, '^.-\n(.*)$') end
 redis.call('HSET', KEYS[2], number, line .. ARGV[6] .. '\n' .. ARGV[7])
-redis.call('HSET', KEYS[1], 'cseq', number, 'cn', waiting + 1, 'known', lines .. line)
+if ARGV[4] ~= '' then
+  -- The oldest key that nobody waits under makes room for the new one.
+  local _, count = string.gsub(known, '\n', '\n')
+  if count >= tonumber(ARGV[13]) then
+    for old in string.gmatch(known, '%S+ %x+ (%d+) %d+ %a\n') do
+      if redis.call('HEXISTS', KEYS[2], old) == 0 then
+        known = string.gsub(known, '%S+ %x+ ' .. old .. ' %d+ %a\n', '', 1)
+        break
+      end
+    end
+  end
+  known = known .. line
+end
+redis.call('HSET', KEYS[1], 'cseq', number, 'cn', waiting + 1, 'cb', bytes, 'known', known)
 local prefix = string.match(KEYS[1], '^.-}:')
 if m[4] ~= '' and tonumber(m[5]) > now then
   redis.call('SPUBLISH', prefix .. 'o:' .. m[6], 'I' .. ARGV[1])

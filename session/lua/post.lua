@@ -1,9 +1,10 @@
 -- Appends one frame of one event to a connection's outbox, once per key.
 -- KEYS  1 connection  2 outbox
--- ARGV  1 connection id  2 idempotency key  3 fingerprint  4 frame  5 keys to remember
+-- ARGV  1 connection id  2 idempotency key or ''  3 fingerprint  4 frame  5 keys to remember
 --       6 time to live of the connection, s
 -- Returns {'new'} {'conflict'} {'known', number, frame}
-local known = redis.call('HGET', KEYS[1], 'i:' .. ARGV[2])
+local named = ARGV[2] ~= ''
+local known = named and redis.call('HGET', KEYS[1], 'i:' .. ARGV[2])
 if known then
   local fingerprint, number = string.match(known, '^(%x+) (%d+)$')
   if fingerprint ~= ARGV[3] then return { 'conflict' } end
@@ -13,9 +14,9 @@ end
 local number = redis.call('HINCRBY', KEYS[1], 'seq', 1)
 local text = string.format('%d', number)
 redis.call('XADD', KEYS[2], text .. '-0', 'd', ARGV[4])
-redis.call('HSET', KEYS[1], 'i:' .. ARGV[2], ARGV[3] .. ' ' .. text, '#' .. text, ARGV[2])
-local oldest = number - tonumber(ARGV[5])
-if oldest > 0 then
+if named then
+  redis.call('HSET', KEYS[1], 'i:' .. ARGV[2], ARGV[3] .. ' ' .. text, '#' .. redis.call('HINCRBY', KEYS[1], 'keys', 1), ARGV[2])
+  local oldest = redis.call('HGET', KEYS[1], 'keys') - tonumber(ARGV[5])
   local field = '#' .. string.format('%d', oldest)
   local key = redis.call('HGET', KEYS[1], field)
   if key then redis.call('HDEL', KEYS[1], field, 'i:' .. key) end

@@ -1,4 +1,4 @@
--- Shared: from event `seq` on, delivery is by `via`. The same rule as Route::switch.
+-- Shared: the same rules as Route::switch and Route::attach.
 local function switch(route, seq, via)
   local from, way = string.match(route, '(%d+)(%a)$')
   if way == via and tonumber(from) <= seq then return route end
@@ -10,6 +10,12 @@ local function switch(route, seq, via)
   local point = string.format('%d', seq) .. via
   route = route == '' and point or (route .. ',' .. point)
   local _, commas = string.gsub(route, ',', ',')
-  if commas > 63 then route = string.gsub(route, '^(%d+%a),%d+%a,', '%1,', 1) end
+  if commas > 63 then route = string.gsub(route, '^%d+%a,', '', 1) end
   return route
+end
+local function attach(route, seq, via)
+  local began = string.match(route, '(%d+)o$')
+  if not began then return switch(route, seq, via) end
+  local before = string.gsub(route, ',?%d+o$', '')
+  return switch(before, tonumber(began), via) .. ',' .. began .. 'o'
 end

@@ -1,8 +1,10 @@
 -- Keeps or ends the registration of a session stream and records what was written.
 -- KEYS  1 parties
 -- ARGV  1 connection  2 holder  3 written cursor or ''  4 time to live, ms; 0 ends it
+-- Returns 0 if another holder has the stream, else 1.
 local held = redis.call('HGET', KEYS[1], 's:' .. ARGV[1])
-if not held or string.match(held, '^(%S+) ') ~= ARGV[2] then return end
+if not held then return 1 end
+if string.match(held, '^(%S+) ') ~= ARGV[2] then return 0 end
 if ARGV[3] ~= '' then redis.call('HSET', KEYS[1], 't:' .. ARGV[1], ARGV[3]) end
 if ARGV[4] == '0' then
   redis.call('HDEL', KEYS[1], 's:' .. ARGV[1])
@@ -11,3 +13,4 @@ else
   local expires = time[1] * 1000 + math.floor(time[2] / 1000) + tonumber(ARGV[4])
   redis.call('HSET', KEYS[1], 's:' .. ARGV[1], ARGV[2] .. ' ' .. string.format('%d', expires))
 end
+return 1

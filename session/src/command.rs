@@ -6,7 +6,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use sha2::{Digest, Sha256};
 
-use crate::id::{ConnectionId, random_text};
+use crate::id::ConnectionId;
 use crate::route::Via;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -109,7 +109,7 @@ pub struct Queued {
 }
 
 /// What makes a repeated POST recognisable: the same key with the same fingerprint is the same
-/// request, with another fingerprint it is a mistake.
+/// request, with another fingerprint it is a mistake. An empty key is never recognised.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Idempotency {
     pub key: String,
@@ -117,14 +117,12 @@ pub struct Idempotency {
 }
 
 impl Idempotency {
+    /// Only what has an id can be recognised. Repeating anything else does no harm: a cancel, an
+    /// answer that was given before.
     pub fn of(connection: &ConnectionId, request: Option<&str>, message: &[u8]) -> Self {
-        let key = match request {
-            Some(request) => format!("{connection}\n{request}"),
-            // A notification has no name; a fresh key still makes our own retry harmless.
-            None => format!("{connection}\n#{}", random_text(16)),
-        };
+        let key = request.map(|request| digest(format!("{connection}\n{request}").as_bytes(), 16));
         Self {
-            key: digest(key.as_bytes(), 16),
+            key: key.unwrap_or_default(),
             fingerprint: digest(message, 8),
         }
     }

@@ -63,7 +63,26 @@ pub struct Frame {
 #[error("a stored frame cannot be read: {0}")]
 pub struct Malformed(pub &'static str);
 
+impl Event {
+    /// The size of the message, where there is one.
+    pub fn size(&self) -> usize {
+        match self {
+            Self::Update { message, .. }
+            | Self::Echo { message, .. }
+            | Self::Response { message, .. }
+            | Self::Request { message, .. }
+            | Self::Answer { message, .. }
+            | Self::Message { message } => message.len(),
+            Self::Begin(_) | Self::Watch { .. } | Self::Closed => 0,
+        }
+    }
+}
+
 impl Frame {
+    pub fn size(&self) -> usize {
+        self.events.iter().map(Event::size).sum()
+    }
+
     pub fn last(&self) -> u64 {
         self.first + self.events.len() as u64 - 1
     }

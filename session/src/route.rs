@@ -38,7 +38,7 @@ pub struct Route {
     points: Vec<(u64, Via)>,
 }
 
-/// Enough for every cursor a client plausibly comes back with; older ones read by the oldest point.
+/// Enough for every cursor a client plausibly comes back with.
 const MAX_POINTS: usize = 64;
 
 impl Route {
@@ -48,20 +48,7 @@ impl Route {
         point.map(|(_, via)| *via)
     }
 
-    /// The first event from `seq` on that is delivered by `via`, as far as is known.
-    pub fn next_by(&self, via: Via, seq: u64) -> Option<u64> {
-        if self.at(seq) == Some(via) {
-            return Some(seq);
-        }
-        // A point may be covered by a one-shot turn that begins with the same event.
-        let later = self
-            .points
-            .iter()
-            .find(|(from, way)| *from > seq && *way == via && self.at(*from) == Some(via));
-        later.map(|(from, _)| *from)
-    }
-
-    /// The first event this connection gets.
+    /// The first event this connection gets, as far back as is remembered.
     pub fn joined(&self) -> Option<u64> {
         self.points.first().map(|(from, _)| *from)
     }
@@ -81,8 +68,23 @@ impl Route {
             .retain(|(from, way)| *from < seq || covers(*from, *way));
         self.points.push((seq, via));
         if self.points.len() > MAX_POINTS {
-            // The first point stays: it says where the connection joined.
-            self.points.remove(1);
+            // What is forgotten is not delivered again: a cursor from back then gets a reset.
+            self.points.remove(0);
+        }
+    }
+
+    /// Attached while event `seq` was still to come. A one-shot turn that runs keeps its events; what
+    /// comes after it is by `via`.
+    pub fn attach(&mut self, seq: u64, via: Via) {
+        match self.points.pop() {
+            Some((began, Via::OneShot)) => {
+                self.switch(began, via);
+                self.points.push((began, Via::OneShot));
+            }
+            last => {
+                self.points.extend(last);
+                self.switch(seq, via);
+            }
         }
     }
 
@@ -158,17 +160,11 @@ mod tests {
         let mut route = Route::from_text("4s").unwrap();
         for begin in [4, 6, 8] {
             route.switch(begin, Via::OneShot);
-            assert_eq!(
-                (route.at(begin), route.next_by(Via::Session, begin)),
-                (Some(Via::OneShot), None)
-            );
+            assert_eq!(route.at(begin), Some(Via::OneShot));
             route.one_shot_ended(begin + 1);
             assert_eq!(route.at(begin + 2), Some(Via::Session));
         }
-        assert_eq!(
-            (route.joined(), route.next_by(Via::Session, 1)),
-            (Some(4), Some(10))
-        );
+        assert_eq!((route.joined(), route.at(1)), (Some(4), None));
         // Followed again from an earlier event on, as a reader of the log does.
         route.switch(6, Via::OneShot);
         route.one_shot_ended(7);
@@ -179,18 +175,35 @@ mod tests {
     }
 
     #[test]
-    fn the_joining_point_outlives_many_switches() {
+    fn a_route_is_bounded() {
         let mut route = Route::default();
         for turn in 0..200 {
-            route.switch(
-                1 + turn,
-                if turn % 2 == 0 {
-                    Via::Connection
-                } else {
-                    Via::Session
-                },
-            );
+            let via = if turn % 2 == 0 {
+                Via::Connection
+            } else {
+                Via::Session
+            };
+            route.switch(1 + turn, via);
         }
-        assert_eq!((route.joined(), route.points.len()), (Some(1), MAX_POINTS));
+        assert_eq!(
+            (route.points.len(), route.joined()),
+            (MAX_POINTS, Some(137))
+        );
+        assert_eq!((route.at(136), route.at(200)), (None, Some(Via::Session)));
+    }
+
+    #[test]
+    fn attaching_during_a_one_shot_turn_leaves_it_its_events() {
+        let mut route = Route::from_text("1c,5o").unwrap();
+        route.attach(9, Via::Session);
+        assert_eq!(
+            (route.at(4), route.at(9)),
+            (Some(Via::Connection), Some(Via::OneShot))
+        );
+        route.one_shot_ended(12);
+        assert_eq!(
+            (route.at(12), route.at(13)),
+            (Some(Via::OneShot), Some(Via::Session))
+        );
     }
 }

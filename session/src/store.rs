@@ -85,8 +85,9 @@ pub trait Store: Send + Sync + 'static {
         holder: &str,
     ) -> Result<Option<Opened>>;
 
-    /// Keeps registrations alive and records what was written.
-    async fn touch_streams(&self, touches: &[Touch]) -> Result<()>;
+    /// Keeps registrations alive and records what was written. Returns the holders that are no longer
+    /// the ones, because a newer one took their stream.
+    async fn touch_streams(&self, touches: &[Touch]) -> Result<Vec<String>>;
 
     /// Ends the registration, unless another holder has taken the stream over.
     async fn close_stream(&self, touch: &Touch) -> Result<()>;
@@ -142,10 +143,14 @@ pub trait Listener: Send + Sync {
 pub const HEARTBEAT: Duration = Duration::from_secs(3);
 /// How long a stream counts as open after its last touch.
 pub const STREAM_TTL: Duration = Duration::from_secs(45);
-/// Commands that may wait in one inbox.
+/// Commands that may wait in one inbox; twice as many if they end something.
 pub const INBOX_LIMIT: u64 = 256;
+/// What the commands in one inbox may weigh together, unless it is a single one.
+pub const INBOX_BYTES: u64 = 32 << 20;
+/// Loads and resumes of one connection that are remembered until they are answered.
+pub const KEPT_DIRECTIVES: usize = 16;
 /// How many idempotency keys are remembered per session and per connection. Those of commands that
-/// still wait are remembered however many they are.
+/// still wait are never the ones to be forgotten.
 pub const REMEMBERED_KEYS: u64 = 32;
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -257,11 +262,19 @@ pub struct Attachment {
     pub head: u64,
     pub route: Route,
     pub controller: Option<ConnectionId>,
-    pub directive: Option<Directive>,
+    /// The last loads and resumes, oldest first. Each is answered by the holder of its stream.
+    pub directives: Vec<Directive>,
     /// The result of a load or resume: modes and config options as they are now.
     pub view: Bytes,
     /// Numbers of the agent's requests that nobody has answered yet.
     pub pending: Vec<u64>,
+}
+
+impl Attachment {
+    /// The last load or resume.
+    pub fn latest(&self) -> Option<Directive> {
+        self.directives.last().cloned()
+    }
 }
 
 /// What the holder of a stream does for a load or resume: history 1…`upto` if `replay`, then the

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use baton_session::command::{Kind, Queued};
 use baton_session::event::{Begin, Event};
 use baton_session::id::LogId;
-use baton_session::store::{Claim, Running, Store};
+use baton_session::store::{self, Claim, Running, Store};
 use futures_util::future::BoxFuture;
 use serde::Deserialize;
 use serde_json::{Value, json, value::RawValue};
@@ -127,8 +127,13 @@ impl Hold {
             .await?)
     }
 
+    /// A store that is away is no reason to give up: every renewal of the lease looks again.
     async fn read_inbox(&mut self) -> Result<(), Lost> {
-        for queued in self.store.inbox(&self.claim.session, self.seen).await? {
+        let waiting = match self.store.inbox(&self.claim.session, self.seen).await {
+            Err(store::Error::Unavailable(_)) => Vec::new(),
+            read => read?,
+        };
+        for queued in waiting {
             self.seen = queued.number;
             self.queue.push_back(queued);
         }
@@ -279,7 +284,7 @@ impl Hold {
                 return self.outlet.ack(queued.number);
             }
             // A cancel has done its work when the prompts before it are through.
-            Kind::Cancel | Kind::Prompt => return self.outlet.ack(queued.number),
+            Kind::Cancel | Kind::Prompt => Ok(json!({})),
         };
         if let Some(event) = rpc::response(&queued, false, outcome) {
             self.outlet.push(event);
@@ -331,7 +336,7 @@ impl Hold {
 
     /// The first answer to an open question counts; it is kept with the turn.
     fn answered(&self, message: &bytes::Bytes, turn: Option<&Turn>) {
-        let Ok(answer) = serde_json::from_slice::<Answer>(message) else {
+        let Some(answer) = Answer::read(message) else {
             return;
         };
         let id: Arc<str> = answer.id.as_str().into();

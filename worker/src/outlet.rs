@@ -14,8 +14,9 @@ use crate::agent::Changes;
 
 /// Invisible to people, and worth several times its cost to the store.
 const WINDOW: Duration = Duration::from_millis(25);
-/// An agent that is faster than the store waits when this much is unwritten.
-const MAX_BUFFERED_BYTES: usize = 1 << 20;
+/// An agent that is faster than the store waits when this much is unwritten. It bounds a frame, and
+/// with it what readers hold at a time.
+const MAX_BUFFERED_BYTES: usize = 64 << 10;
 const MAX_RETRY_PAUSE: Duration = Duration::from_secs(1);
 
 pub(crate) struct Outlet {
@@ -82,7 +83,7 @@ impl Outlet {
         let mut state = self.state();
         let seq = state.next;
         state.next += 1;
-        state.bytes += size(&event);
+        state.bytes += event.size();
         if matches!(event, Event::Request { .. }) {
             state.pending.push(seq);
             state.pending_changed = true;
@@ -126,15 +127,13 @@ impl Outlet {
     /// Waits until something should be written.
     pub async fn due(&self) {
         loop {
-            let (empty, flushed_at) = {
+            let (empty, full, flushed_at) = {
                 let state = self.state();
-                (
-                    state.events.is_empty() && state.acks.is_empty(),
-                    state.flushed_at,
-                )
+                let empty = state.events.is_empty() && state.acks.is_empty();
+                (empty, state.bytes > MAX_BUFFERED_BYTES, state.flushed_at)
             };
             if !empty {
-                if let Some(at) = flushed_at {
+                if let Some(at) = flushed_at.filter(|_| !full) {
                     sleep_until(at + WINDOW).await;
                 }
                 return;
@@ -143,13 +142,25 @@ impl Outlet {
         }
     }
 
-    /// Writes everything that is buffered. With `release` the session is given up in the same step
-    /// unless commands wait; returns whether it was. Waits out an absent store: what an agent said
-    /// is not dropped because Redis restarts.
-    pub async fn flush(&self, changes: Changes, release: bool) -> Result<bool, Lost> {
-        let Some(append) = self.take(changes, release) else {
-            return Ok(false);
-        };
+    /// Writes everything that is buffered now. With `release` the session is given up in the same
+    /// step unless commands wait; returns whether it was. What goes into the frame is settled by the
+    /// call itself, so that it fits the changes; only the writing is waited for.
+    pub fn flush(
+        &self,
+        changes: Changes,
+        release: bool,
+    ) -> impl Future<Output = Result<bool, Lost>> + Send + use<'_> {
+        let append = self.take(changes, release);
+        async move {
+            match append {
+                Some(append) => self.write(append).await,
+                None => Ok(false),
+            }
+        }
+    }
+
+    /// Waits out an absent store: what an agent said is not dropped because Redis restarts.
+    async fn write(&self, append: Append) -> Result<bool, Lost> {
         let mut pause = Duration::from_millis(10);
         loop {
             match self.store.append(&append).await {
@@ -186,17 +197,5 @@ impl Outlet {
         state.flushed_at = Some(Instant::now());
         self.emptied.notify_waiters();
         Some(append)
-    }
-}
-
-fn size(event: &Event) -> usize {
-    match event {
-        Event::Update { message, .. }
-        | Event::Echo { message, .. }
-        | Event::Response { message, .. }
-        | Event::Request { message, .. }
-        | Event::Answer { message, .. }
-        | Event::Message { message } => message.len(),
-        Event::Begin(_) | Event::Watch { .. } | Event::Closed => 0,
     }
 }

@@ -120,11 +120,49 @@ pub fn params<'a, T: Deserialize<'a>>(message: &'a [u8]) -> Result<T, Failure> {
 }
 
 /// A client's answer to a request of the agent.
-#[derive(Deserialize)]
 pub struct Answer {
     pub id: String,
-    pub result: Option<Box<RawValue>>,
-    pub error: Option<Failure>,
+    pub outcome: Result<Box<RawValue>, Failure>,
+}
+
+impl Answer {
+    /// `None` if it does not even say what it answers. An answer that cannot be understood is a
+    /// failure, not nothing: somebody waits for it.
+    pub fn read(message: &[u8]) -> Option<Self> {
+        #[derive(Deserialize)]
+        struct Named {
+            id: String,
+        }
+        #[derive(Deserialize)]
+        struct Raw {
+            #[serde(default, deserialize_with = "present")]
+            result: Option<Box<RawValue>>,
+            error: Option<Failure>,
+        }
+        let Named { id } = serde_json::from_slice(message).ok()?;
+        let outcome = match serde_json::from_slice(message) {
+            Ok(Raw {
+                error: Some(failure),
+                ..
+            }) => Err(failure),
+            Ok(Raw {
+                result: Some(result),
+                ..
+            }) => Ok(result),
+            Ok(_) => Err(Failure::internal(
+                "the client answered with neither result nor error",
+            )),
+            Err(error) => Err(Failure::internal(format!(
+                "the client's answer cannot be understood: {error}"
+            ))),
+        };
+        Some(Self { id, outcome })
+    }
+}
+
+/// `null` is a result; only an absent one is none.
+fn present<'de, D: serde::Deserializer<'de>>(from: D) -> Result<Option<Box<RawValue>>, D::Error> {
+    Box::<RawValue>::deserialize(from).map(Some)
 }
 
 fn to_bytes(value: &impl Serialize) -> Bytes {
@@ -135,4 +173,33 @@ fn to_bytes(value: &impl Serialize) -> Bytes {
 
 fn to_text(value: &impl Serialize) -> String {
     serde_json::to_string(value).expect("our own messages encode")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn whatever_a_client_answers_is_an_outcome() {
+        let read = |text: &str| Answer::read(text.as_bytes()).unwrap().outcome;
+        assert_eq!(read(r#"{"id":"a","result":null}"#).unwrap().get(), "null");
+        assert_eq!(
+            read(r#"{"id":"a","result":{"x":1}}"#).unwrap().get(),
+            r#"{"x":1}"#
+        );
+        assert_eq!(
+            read(r#"{"id":"a","error":{"code":7,"message":"no"}}"#)
+                .unwrap_err()
+                .code,
+            7
+        );
+        for broken in [
+            r#"{"id":"a"}"#,
+            r#"{"id":"a","error":{"code":-32000}}"#,
+            r#"{"id":"a","error":{"code":1.5,"message":""}}"#,
+        ] {
+            assert_eq!(read(broken).unwrap_err().code, -32603, "{broken}");
+        }
+        assert!(Answer::read(b"{}").is_none());
+    }
 }

@@ -10,7 +10,7 @@ use baton_session::store::{
     self, Claim, ClaimToken, Claimant, HEARTBEAT, Signal, Store, Topic, WorkerId,
 };
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, mpsc};
-use tokio::time::{MissedTickBehavior, interval, sleep};
+use tokio::time::{MissedTickBehavior, interval, sleep, timeout};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -28,6 +28,8 @@ pub struct Config {
 }
 
 const SWEEP: Duration = Duration::from_secs(1);
+/// How long handing over may take: the store may be away.
+const HAND_OVER: Duration = Duration::from_secs(10);
 const SIGNAL_QUEUE: usize = 16 * 1024;
 /// More than these are found by the sweep.
 const MAX_TURNED_AWAY: usize = 4096;
@@ -83,7 +85,12 @@ pub async fn run(
         "stopping: handing sessions over"
     );
     runner.tasks.close();
-    runner.tasks.wait().await;
+    if timeout(HAND_OVER, runner.tasks.wait()).await.is_err() {
+        tracing::warn!(
+            sessions = runner.held().len(),
+            "could not hand all sessions over; their leases will run out"
+        );
+    }
     Ok(())
 }
 
@@ -157,14 +164,6 @@ impl Runner {
         });
     }
 
-    fn forget(&self, session: &SessionId, token: &ClaimToken) {
-        let mut held = self.held();
-        // A later claim of ours on the same session may have taken the place.
-        if held.get(session).is_some_and(|held| held.token == *token) {
-            held.remove(session);
-        }
-    }
-
     /// Gives a slot back, to the next that was turned away.
     fn leave(self: Arc<Self>, slot: OwnedSemaphorePermit) {
         drop(slot);
@@ -182,9 +181,9 @@ impl Runner {
         let tasks = self.tasks.clone();
         tasks.spawn(async move {
             for partition in (0..self.store.partitions()).map(Partition) {
+                // One partition that cannot be read must not hide the others.
                 if let Err(error) = self.clone().sweep(partition).await {
-                    tracing::warn!(%error, "could not look for waiting sessions");
-                    return;
+                    tracing::warn!(%error, partition = partition.0, "could not look for waiting sessions");
                 }
             }
         });
@@ -220,8 +219,14 @@ impl Runner {
             lost,
             stop: self.stop.clone(),
         };
+        // Also if an agent panics: a lease that nobody works under must not be renewed.
+        let entry = Entry {
+            runner: &self,
+            session: &session,
+            token: &token,
+        };
         let outcome = hold::run(self.store.clone(), &*self.agent, claim, reins).await;
-        self.forget(&session, &token);
+        drop(entry);
         match outcome {
             Ok(()) => {}
             Err(Lost::Fenced) => {
@@ -234,6 +239,26 @@ impl Runner {
             }
         }
         self.leave(slot);
+    }
+}
+
+/// A session's place among those held; given up when dropped.
+struct Entry<'a> {
+    runner: &'a Runner,
+    session: &'a SessionId,
+    token: &'a ClaimToken,
+}
+
+impl Drop for Entry<'_> {
+    fn drop(&mut self) {
+        let mut held = self.runner.held();
+        // A later claim of ours on the same session may have taken the place.
+        if held
+            .get(self.session)
+            .is_some_and(|held| held.token == *self.token)
+        {
+            held.remove(self.session);
+        }
     }
 }
 

@@ -113,20 +113,15 @@ impl Turn {
                 .await
                 .map_err(|_| Failure::internal("the turn ended before the answer came"))?,
         };
-        match (answer.result, answer.error) {
-            (_, Some(failure)) => Err(failure),
-            (Some(result), None) => Ok(result),
-            (None, None) => Err(Failure::internal(
-                "the client answered with neither result nor error",
-            )),
-        }
+        answer.outcome
     }
 
     fn ask(&self, id: &Arc<str>, method: &str, params: impl Serialize) -> Asked {
         let mut journal = self.journal();
         let asked_before = journal.check_off_request(id);
-        if let Some(message) = journal.answer(id)
-            && let Ok(answer) = serde_json::from_slice(&message)
+        if let Some(answer) = journal
+            .answer(id)
+            .and_then(|message| Answer::read(&message))
         {
             return Asked::Answered(answer);
         }

@@ -2,6 +2,7 @@
 
 mod bad_input;
 mod clients;
+mod edge_cases;
 mod newcomer;
 mod once;
 mod outage;

@@ -31,7 +31,9 @@ pub async fn initialize(
     let params = serde_json::from_str::<Params>(envelope.params());
     let client = params
         .as_ref()
-        .map(|params| capabilities(&params.client_capabilities))
+        .ok()
+        .and_then(|params| params.client_capabilities.as_ref())
+        .map(capabilities)
         .unwrap_or_default();
     let (id, resumable) = match socket {
         Some(socket) => (socket.id, socket.resumable),
@@ -85,8 +87,7 @@ pub struct Socket {
 struct Params {
     #[serde(rename = "protocolVersion")]
     _protocol_version: u64,
-    #[serde(default)]
-    client_capabilities: v1::ClientCapabilities,
+    client_capabilities: Option<v1::ClientCapabilities>,
 }
 
 fn capabilities(client: &v1::ClientCapabilities) -> ClientCapabilities {

@@ -141,5 +141,5 @@ async fn history(
         via: Via::OneShot,
         holder: None,
     };
-    Ok(SessionFeed::open(app, reader, subscription, wake, attachment, From::Joined).await?)
+    Ok(SessionFeed::open(app, reader, subscription, wake, attachment, From::Directive).await?)
 }

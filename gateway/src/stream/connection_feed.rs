@@ -259,6 +259,8 @@ impl ConnectionFeed {
 
     async fn read_sessions(&mut self, out: &mut Vec<Outgoing>) -> store::Result<()> {
         let watches: Vec<u64> = self.sessions.keys().copied().collect();
+        // One session that cannot be read must not hold up the others.
+        let mut failed = Ok(());
         for watch in watches {
             let mut collected = Vec::new();
             let outcome = {
@@ -280,9 +282,9 @@ impl ConnectionFeed {
                     });
                 }
             }
-            outcome?;
+            failed = failed.and(outcome.map(drop));
         }
-        Ok(())
+        failed
     }
 
     fn is_taken(&mut self) -> bool {
@@ -325,7 +327,7 @@ fn unborn() -> store::Attachment {
         head: 0,
         route,
         controller: None,
-        directive: None,
+        directives: Vec::new(),
         view: Default::default(),
         pending: Vec::new(),
     }

@@ -158,7 +158,6 @@ impl Hub {
                     .for_each(|(topic, head)| topic.grow(head)),
                 Err(error) => {
                     tracing::warn!(%error, "could not compare streams with the store");
-                    return;
                 }
             }
         }

@@ -26,11 +26,15 @@ struct Entry {
     stream: StreamId,
     written: Option<String>,
     touched: Instant,
+    lost: CancellationToken,
 }
 
 /// The right to write a stream; given back when dropped.
 pub struct Holder {
     pub name: String,
+    /// Fires when the store says that somebody else holds the stream. Normally a notice says so
+    /// first; a notice may be lost.
+    pub lost: CancellationToken,
     ledger: Arc<Ledger>,
 }
 
@@ -52,14 +56,17 @@ impl Ledger {
 
     pub fn hold(self: &Arc<Self>, stream: StreamId) -> Holder {
         let name = random_text(12);
+        let lost = CancellationToken::new();
         let entry = Entry {
             stream,
             written: None,
             touched: Instant::now(),
+            lost: lost.clone(),
         };
         self.entries().insert(name.clone(), entry);
         Holder {
             name,
+            lost,
             ledger: self.clone(),
         }
     }
@@ -88,9 +95,21 @@ impl Ledger {
                 _ = stop.cancelled() => return,
             }
             let due = self.due();
-            if let Err(error) = self.store.touch_streams(&due).await {
-                tracing::warn!(%error, streams = due.len(), "could not record how far streams were written");
+            match self.store.touch_streams(&due).await {
+                Ok(lost) => self.end(&lost),
+                Err(error) => {
+                    self.put_back(&due);
+                    let streams = due.len();
+                    tracing::warn!(%error, streams, "could not record how far streams were written");
+                }
             }
+        }
+    }
+
+    fn end(&self, lost: &[String]) {
+        let entries = self.entries();
+        for entry in lost.iter().filter_map(|holder| entries.get(holder)) {
+            entry.lost.cancel();
         }
     }
 
@@ -109,6 +128,16 @@ impl Ledger {
             }
         }
         due
+    }
+
+    /// What could not be recorded is due again, unless there is something newer.
+    fn put_back(&self, touches: &[Touch]) {
+        let mut entries = self.entries();
+        for touch in touches {
+            if let Some(entry) = entries.get_mut(&touch.holder) {
+                entry.written = entry.written.take().or(touch.written.clone());
+            }
+        }
     }
 
     /// Waits until the ends of all streams are recorded.

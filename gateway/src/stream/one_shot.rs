@@ -113,7 +113,14 @@ impl Feed for OneShotFeed {
             if frames.is_empty() {
                 return Ok(true);
             }
+            let before = self.next;
             frames.iter().for_each(|frame| self.deliver(frame, out));
+            if self.next == before {
+                let session = &self.follow.session;
+                return Err(store::Error::Broken(format!(
+                    "the log of {session} has a hole at {before}"
+                )));
+            }
         }
         Ok(!self.ended)
     }

@@ -7,7 +7,7 @@ use baton_session::cursor::{Cursor, Phase};
 use baton_session::event::{Event, Frame};
 use baton_session::id::{ConnectionId, LogId, Nonce, SessionId};
 use baton_session::route::Via;
-use baton_session::store::{self, Attachment, Directive, Store};
+use baton_session::store::{self, Attachment, Store};
 use bytes::Bytes;
 use tokio::sync::Notify;
 
@@ -15,7 +15,8 @@ use super::hub::Subscription;
 use super::topic::{Look, Muted, Notice};
 use super::{Feed, Outgoing, Start};
 use crate::app::App;
-use crate::rpc;
+
+mod directives;
 
 /// Frames per read from the store; a slow client holds no more than this.
 const PAGE: usize = 64;
@@ -38,7 +39,7 @@ pub struct SessionFeed {
     attachment: Attachment,
     /// The attachment must be read again.
     stale: bool,
-    /// The number of the last directive that was answered here or is not ours.
+    /// Directives up to this number are done with, as far as they are ours.
     answered: u64,
     /// How far the history of the current directive was replayed.
     replayed: Option<u64>,
@@ -47,8 +48,8 @@ pub struct SessionFeed {
     next: u64,
     position: Cursor,
     notices_seen: u64,
-    /// Ends after the directive's answer.
-    one_shot: bool,
+    /// Carries out this directive alone, and ends.
+    only: Option<u64>,
     ended: bool,
     start: Start,
 }
@@ -59,6 +60,8 @@ pub enum From {
     After(Cursor),
     /// From where the connection joined the session.
     Joined,
+    /// Only what the latest load or resume asks for.
+    Directive,
 }
 
 pub struct Reader {
@@ -85,7 +88,7 @@ impl SessionFeed {
             store: app.store.clone(),
             subscription,
             wake,
-            one_shot: reader.via == Via::OneShot,
+            only: None,
             session: reader.session,
             connection: reader.connection,
             principal: reader.principal,
@@ -111,12 +114,12 @@ impl SessionFeed {
             From::Joined => {
                 let head = feed.attachment.head;
                 let joined = feed.attachment.route.joined().unwrap_or(head + 1);
-                let next = feed
-                    .attachment
-                    .route
-                    .next_by(feed.via, joined)
-                    .unwrap_or(head + 1);
-                feed.go_to(next).await?;
+                feed.go_to(joined).await?;
+                None
+            }
+            From::Directive => {
+                feed.only = feed.attachment.latest().map(|directive| directive.number);
+                feed.next = feed.attachment.head + 1;
                 None
             }
         };
@@ -129,38 +132,54 @@ impl SessionFeed {
 
     /// Goes on after a client's cursor. Returns why it can't, if it can't.
     async fn resume(&mut self, cursor: Cursor) -> store::Result<Option<&'static str>> {
+        const GONE: &str = "the cursor is not part of what this connection gets of the session: load the session again";
+        let directives = self.attachment.directives.clone();
         let head = self.attachment.head;
-        let directive = self.attachment.directive.clone();
-        let latest = directive.as_ref().map_or(0, |directive| directive.number);
         let known = cursor.seq <= head
             && (cursor.seq == 0 || self.nonce_of(cursor.seq).await? == Some(cursor.nonce));
-        let replaying_other = matches!(cursor.phase, Phase::Replaying(number) if number != latest);
-        if !known || replaying_other {
-            self.answered = latest;
+        let replaying = match cursor.phase {
+            Phase::Replaying(number) => directives
+                .iter()
+                .find(|directive| directive.number == number),
+            _ => None,
+        };
+        let joined = self
+            .attachment
+            .route
+            .joined()
+            .is_some_and(|joined| joined <= cursor.seq.saturating_add(1));
+        let ours = match cursor.phase {
+            Phase::Replaying(_) => replaying.is_some(),
+            // A connection stream's cursor was made here, before the connection joined perhaps.
+            _ => joined || self.via == Via::Connection || cursor.seq == 0,
+        };
+        if !known || !ours {
+            self.answered = directives.last().map_or(0, |directive| directive.number);
             self.go_to(head + 1).await?;
-            let gone = "the cursor is not part of this session's history: load the session again";
-            let superseded =
-                "the load that was being replayed was superseded: load the session again";
-            return Ok(Some(if known { superseded } else { gone }));
+            return Ok(Some(GONE));
         }
         self.position = cursor;
         self.next = cursor.seq + 1;
-        match (cursor.phase, directive) {
-            (Phase::Replaying(_), Some(directive)) => {
-                self.answered = latest - 1;
+        match cursor.phase {
+            Phase::Replaying(number) => {
+                self.answered = number - 1;
                 self.replayed = Some(cursor.seq);
-                self.next = directive.upto + 1;
+                self.next = replaying.map_or(self.next, |directive| directive.upto + 1);
             }
-            (Phase::Answered(number), _) => {
+            Phase::Answered(number) => {
                 self.answered = number;
                 self.ask_after = Some(0);
             }
-            (Phase::Asked(number, question), _) => {
+            Phase::Asked(number, question) => {
                 self.answered = number;
                 self.ask_after = Some(question);
             }
-            (_, Some(directive)) if cursor.seq > directive.upto => self.answered = latest,
-            _ => self.answered = latest.saturating_sub(1),
+            Phase::Live => {
+                let before = directives
+                    .iter()
+                    .filter(|directive| directive.upto < cursor.seq);
+                self.answered = before.map(|directive| directive.number).max().unwrap_or(0);
+            }
         }
         Ok(None)
     }
@@ -203,20 +222,29 @@ impl SessionFeed {
             self.refresh().await?;
         }
         loop {
-            self.follow_directive(out).await?;
+            self.follow_directives(out).await?;
             if self.ended || out.len() >= MAX_BATCH {
                 return Ok(!self.ended);
             }
-            match self.subscription.topic.look(self.next) {
+            let frames = match self.subscription.topic.look(self.next) {
                 Look::UpToDate => return Ok(true),
-                Look::Frames(frames) => frames.iter().for_each(|frame| self.deliver(frame, out)),
-                Look::InStore => {
-                    let frames = self.store.read(&self.log(), self.next, PAGE).await?;
-                    if frames.is_empty() {
-                        return Ok(true);
-                    }
-                    frames.iter().for_each(|frame| self.deliver(frame, out));
-                }
+                Look::Frames(frames) => frames,
+                Look::InStore => self.store.read(&self.log(), self.next, PAGE).await?,
+            };
+            if frames.is_empty() {
+                return Ok(true);
+            }
+            let before = self.next;
+            frames.iter().for_each(|frame| self.deliver(frame, out));
+            if self.next == before
+                && self
+                    .directive()
+                    .is_none_or(|directive| before <= directive.upto)
+            {
+                return Err(store::Error::Broken(format!(
+                    "the log of {} has a hole at {before}",
+                    self.session
+                )));
             }
         }
     }
@@ -255,121 +283,8 @@ impl SessionFeed {
         Ok(())
     }
 
-    /// The directive that this stream still has to carry out.
-    fn directive(&mut self) -> Option<Directive> {
-        let directive = self.attachment.directive.clone()?;
-        if directive.number <= self.answered {
-            return None;
-        }
-        if directive.via != self.via {
-            self.answered = directive.number;
-            return None;
-        }
-        Some(directive)
-    }
-
-    /// History, then the answer. Without replay, the answer comes once everything before it went out.
-    async fn follow_directive(&mut self, out: &mut Vec<(Cursor, Bytes)>) -> store::Result<()> {
-        while let Some(directive) = self.directive() {
-            if directive.replay {
-                let from = *self.replayed.get_or_insert(0) + 1;
-                if from <= directive.upto {
-                    if out.len() >= MAX_BATCH {
-                        return Ok(());
-                    }
-                    self.replay(&directive, from, out).await?;
-                    continue;
-                }
-            } else if self.next <= directive.upto {
-                return Ok(());
-            }
-            self.answer(&directive, out).await?;
-        }
-        self.ask_again(out).await
-    }
-
-    async fn replay(
-        &mut self,
-        directive: &Directive,
-        from: u64,
-        out: &mut Vec<(Cursor, Bytes)>,
-    ) -> store::Result<()> {
-        let frames = self.store.read(&self.log(), from, PAGE).await?;
-        if frames.is_empty() {
-            self.replayed = Some(directive.upto);
-        }
-        for frame in &frames {
-            for (seq, event) in frame
-                .numbered()
-                .filter(|(seq, _)| (from..=directive.upto).contains(seq))
-            {
-                self.replayed = Some(seq);
-                self.position = Cursor {
-                    seq,
-                    nonce: frame.nonce,
-                    phase: Phase::Replaying(directive.number),
-                };
-                if let Event::Update { message, .. } | Event::Echo { message, .. } = event {
-                    out.push((self.position, message.clone()));
-                }
-            }
-        }
-        Ok(())
-    }
-
-    async fn answer(
-        &mut self,
-        directive: &Directive,
-        out: &mut Vec<(Cursor, Bytes)>,
-    ) -> store::Result<()> {
-        let nonce = match directive.upto {
-            0 => None,
-            upto => self.nonce_of(upto).await?,
-        };
-        self.position = Cursor {
-            seq: directive.upto,
-            nonce: nonce.unwrap_or_default(),
-            phase: Phase::Answered(directive.number),
-        };
-        let answer = rpc::result(&directive.request, &self.attachment.view);
-        out.push((self.position, answer));
-        self.answered = directive.number;
-        self.replayed = None;
-        self.ask_after = Some(0);
-        self.next = self.next.max(directive.upto + 1);
-        self.ended = self.one_shot;
-        Ok(())
-    }
-
-    /// A client that has just taken control is asked the agent's open questions again.
-    async fn ask_again(&mut self, out: &mut Vec<(Cursor, Bytes)>) -> store::Result<()> {
-        let Some(after) = self.ask_after else {
-            return Ok(());
-        };
-        // Later ones come live.
-        let upto = self.position.seq;
-        let controls = self.attachment.controller.as_ref() == Some(&self.connection);
-        let open = self.attachment.pending.iter().copied();
-        let open: Vec<u64> = open
-            .filter(|seq| controls && (after + 1..=upto).contains(seq))
-            .collect();
-        for seq in open {
-            let frames = self.store.read(&self.log(), seq, 1).await?;
-            let mut events = frames.iter().flat_map(|frame| frame.numbered());
-            if let Some((_, Event::Request { message, .. })) =
-                events.find(|(number, _)| *number == seq)
-            {
-                self.position.phase = Phase::Asked(self.answered, seq);
-                out.push((self.position, message.clone()));
-            }
-            self.ask_after = Some(seq);
-        }
-        self.ask_after = None;
-        Ok(())
-    }
-
     fn deliver(&mut self, frame: &Frame, out: &mut Vec<(Cursor, Bytes)>) {
-        // A resume is answered between two events, see `follow_directive`.
+        // A directive is carried out between two events.
         let upto = self
             .directive()
             .map_or(u64::MAX, |directive| directive.upto);
@@ -405,10 +320,16 @@ impl SessionFeed {
                 (here && controls).then_some(message)
             }
             Event::Response { to, turn, message } if to.connection == self.connection => {
+                // A turn's answer comes where its events came, also if that changed meanwhile.
+                let way = match (turn, to.via) {
+                    (true, Via::Session | Via::Connection) => self.attachment.route.at(seq),
+                    _ => None,
+                };
+                let way = way.filter(|way| *way != Via::OneShot).unwrap_or(to.via);
                 if *turn && news {
                     self.attachment.route.one_shot_ended(seq);
                 }
-                (to.via == self.via).then_some(message)
+                (way == self.via).then_some(message)
             }
             _ => None,
         }
@@ -419,7 +340,7 @@ impl SessionFeed {
     /// Stops listening if the session's own stream carries it from here on.
     pub fn rest(&mut self) -> bool {
         let elsewhere = self.attachment.route.at(self.next) == Some(Via::Session);
-        let idle = self.directive().is_none() && !self.stale;
+        let idle = self.directive().is_none() && self.ask_after.is_none() && !self.stale;
         elsewhere
             && idle
             && self

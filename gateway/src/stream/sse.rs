@@ -68,10 +68,13 @@ impl<F: Feed> Writer<F> {
         }
         let deadline = Instant::now() + self.app.config.keep_alive;
         let stop = self.app.stop.clone();
+        let lost = self.holder.as_ref().map(|holder| holder.lost.clone());
+        let lost = lost.unwrap_or_default();
         let next = tokio::select! {
             biased;
             next = super::next(&mut self.feed, deadline) => next,
             _ = stop.cancelled() => return None,
+            _ = lost.cancelled() => return None,
         };
         match next {
             Next::Idle => Some(KEEP_ALIVE),

@@ -11,7 +11,7 @@ use baton_session::route::Via;
 use tokio::sync::{Notify, OnceCell};
 
 const MAX_FRAMES: usize = 256;
-const MAX_EVENTS: usize = 4096;
+const MAX_BYTES: usize = 1 << 20;
 
 pub struct Topic {
     pub log: LogId,
@@ -23,7 +23,8 @@ pub struct Topic {
 #[derive(Default)]
 struct State {
     frames: VecDeque<Arc<Frame>>,
-    events: usize,
+    /// The size of what is kept.
+    bytes: usize,
     /// The highest number known to exist.
     grown_to: u64,
     /// Rises when something beside the log concerns a reader.
@@ -118,16 +119,15 @@ impl Topic {
             .is_some_and(|last| last.last() + 1 != frame.first)
         {
             state.frames.clear();
-            state.events = 0;
+            state.bytes = 0;
         }
         state.grown_to = state.grown_to.max(frame.last());
-        state.events += frame.events.len();
+        state.bytes += frame.size();
         state.wake_readers(|reader| reader.is_concerned_by(&frame));
         state.frames.push_back(frame);
-        while state.frames.len() > MAX_FRAMES || state.events > MAX_EVENTS && state.frames.len() > 1
-        {
+        while state.frames.len() > MAX_FRAMES || state.bytes > MAX_BYTES && state.frames.len() > 1 {
             let oldest = state.frames.pop_front().expect("just counted");
-            state.events -= oldest.events.len();
+            state.bytes -= oldest.size();
         }
     }
 

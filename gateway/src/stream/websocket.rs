@@ -33,7 +33,10 @@ const PROTOCOL_ERROR: u16 = 1002;
 const TRY_AGAIN: u16 = 1013;
 const GOING_AWAY: u16 = 1001;
 const UNKNOWN_CONNECTION: u16 = 4001;
+const TAKEN: Refusal = (1000, "detached, or taken over by another socket");
 const FAREWELL: Duration = Duration::from_secs(1);
+/// How long a new socket may stay silent.
+const PATIENCE: Duration = Duration::from_secs(30);
 
 pub fn accept(app: Arc<App>, upgrade: WebSocketUpgrade, resumable: bool) -> Response<Body> {
     let id = ConnectionId::mint(Partition::random(app.store.partitions()));
@@ -112,7 +115,10 @@ async fn open(
     resumable: bool,
 ) -> Result<Option<Opened>, Refusal> {
     loop {
-        let Some(Ok(frame)) = socket.recv().await else {
+        let Ok(received) = timeout(PATIENCE, socket.recv()).await else {
+            return Err((PROTOCOL_ERROR, "nothing was sent"));
+        };
+        let Some(Ok(frame)) = received else {
             return Ok(None);
         };
         let Frame::Text(text) = frame else { continue };
@@ -209,12 +215,13 @@ async fn write(
         let next = tokio::select! {
             biased;
             _ = ended.cancelled() => return None,
+            _ = holder.lost.cancelled() => return Some(TAKEN),
             _ = app.stop.cancelled() => return Some((GOING_AWAY, "the gateway stops: come back")),
             next = super::next(&mut feed, deadline) => next,
         };
         match next {
             Next::Idle => sink.send(Frame::Ping(Bytes::new())).await.ok()?,
-            Next::End => return Some((1000, "detached, or taken over by another socket")),
+            Next::End => return Some(TAKEN),
             Next::Batch(batch) => {
                 app.metrics.events.inc_by(batch.len() as u64);
                 if let Some(last) = batch.last() {

@@ -40,7 +40,7 @@ pub async fn attaching_directs_what_to_send(store: &Arc<dyn Store>) {
         via: Via::Connection,
         request: "\"load 1\"".into(),
     };
-    assert_eq!(done.directive, Some(directive));
+    assert_eq!(done.latest(), Some(directive));
     assert_eq!(
         (done.head, &done.view[..], &done.pending),
         (3, &b"{\"modes\":[]}"[..], &vec![2])
@@ -54,7 +54,7 @@ pub async fn attaching_directs_what_to_send(store: &Arc<dyn Store>) {
     // The creator stays where it was, but no longer steers.
     let creator = scene.attachment(&scene.creator).await;
     assert_eq!(
-        (creator.route.at(4), creator.directive),
+        (creator.route.at(4), creator.latest()),
         (Some(Via::Connection), None)
     );
     assert_eq!(creator.controller, Some(newcomer));
@@ -68,8 +68,8 @@ pub async fn attaching_again_for_the_same_request_is_once(store: &Arc<dyn Store>
     scene.open_stream(&newcomer, "a").await;
     let again = attach(&scene, &load).await;
     assert_eq!(
-        (&again.directive, &again.route),
-        (&first.directive, &first.route)
+        (&again.latest(), &again.route),
+        (&first.latest(), &first.route)
     );
     assert_eq!(
         again.controller,
@@ -84,7 +84,7 @@ pub async fn attaching_again_for_the_same_request_is_once(store: &Arc<dyn Store>
         },
     )
     .await;
-    let directive = next.directive.unwrap();
+    let directive = next.latest().unwrap();
     assert_eq!(
         (directive.number, directive.replay, directive.via),
         (2, false, Via::Session)
@@ -100,7 +100,7 @@ pub async fn attaching_follows_the_open_stream(store: &Arc<dyn Store>) {
         ..scene.attach(&newcomer, "1")
     };
     let done = attach(&scene, &load).await;
-    assert_eq!(done.directive.unwrap().via, Via::Session);
+    assert_eq!(done.latest().unwrap().via, Via::Session);
     assert_eq!(
         (done.route.joined(), done.route.at(4)),
         (Some(4), Some(Via::Session))
@@ -130,7 +130,7 @@ pub async fn a_connection_stream_must_watch_before_it_is_attached(store: &Arc<dy
         Attached::Unwatched { head: 3 }
     );
     let nothing = scene.attachment(&newcomer).await;
-    assert_eq!((nothing.directive, nothing.route.joined()), (None, None));
+    assert_eq!((nothing.latest(), nothing.route.joined()), (None, None));
     assert_eq!(nothing.controller, Some(scene.creator.clone()));
     attach(&scene, &scene.attach(&newcomer, "1")).await;
     // Once is enough, for loads and for prompts.
@@ -159,7 +159,7 @@ pub async fn a_one_shot_load_is_answered_in_its_own_body(store: &Arc<dyn Store>)
         ..scene.attach(&newcomer, "1")
     };
     let done = attach(&scene, &load).await;
-    assert_eq!(done.directive.unwrap().via, Via::OneShot);
+    assert_eq!(done.latest().unwrap().via, Via::OneShot);
     assert_eq!(
         done.route.at(4),
         Some(Via::Connection),
@@ -177,7 +177,7 @@ pub async fn the_directory_must_be_the_sessions_own(store: &Arc<dyn Store>) {
         store.attach(&wrong).await.unwrap(),
         Attached::WrongCwd(CWD.to_owned())
     );
-    assert_eq!(scene.attachment(&newcomer).await.directive, None);
+    assert_eq!(scene.attachment(&newcomer).await.latest(), None);
 }
 
 pub async fn a_session_that_is_not_ones_own_cannot_be_attached(store: &Arc<dyn Store>) {

@@ -160,7 +160,8 @@ impl Store for MemoryStore {
     async fn post(&self, to: &ConnectionId, event: Event, key: &Idempotency) -> Result<Posted> {
         let mut state = self.state();
         let outbox = state.outboxes.entry(to.clone()).or_default();
-        match outbox.known.find(key) {
+        let known = outbox.known.find(key).filter(|_| !key.key.is_empty());
+        match known {
             Some(Ok(seq)) => {
                 return Ok(Posted::Known(
                     outbox.frames[seq as usize - 1].events[0].clone(),
@@ -176,7 +177,9 @@ impl Store for MemoryStore {
             events: vec![event],
         });
         outbox.frames.push(frame.clone());
-        outbox.known.remember(key, seq);
+        if !key.key.is_empty() {
+            outbox.known.remember(key, seq);
+        }
         let log = LogId::Outbox(to.clone());
         self.announce_log(log.clone(), Signal::Frame(log, frame));
         Ok(Posted::New)
@@ -281,12 +284,11 @@ impl Store for MemoryStore {
         Ok(Some(opened))
     }
 
-    async fn touch_streams(&self, touches: &[Touch]) -> Result<()> {
+    async fn touch_streams(&self, touches: &[Touch]) -> Result<Vec<String>> {
         let mut state = self.state();
-        for touch in touches {
-            state.touch(touch, Some(Instant::now() + STREAM_TTL));
-        }
-        Ok(())
+        let until = Some(Instant::now() + STREAM_TTL);
+        let lost = touches.iter().filter(|touch| !state.touch(touch, until));
+        Ok(lost.map(|touch| touch.holder.clone()).collect())
     }
 
     async fn close_stream(&self, touch: &Touch) -> Result<()> {
@@ -440,35 +442,38 @@ impl State {
         waiting.len() < before
     }
 
-    /// `until` is the registration's new end; `None` ends it now.
-    fn touch(&mut self, touch: &Touch, until: Option<Instant>) {
+    /// `until` is the registration's new end; `None` ends it now. False if another holder has it.
+    fn touch(&mut self, touch: &Touch, until: Option<Instant>) -> bool {
         let written = touch.written.clone();
         let connection = &touch.stream.connection;
         match &touch.stream.session {
             None => {
                 let Some(outbox) = self.outboxes.get_mut(connection) else {
-                    return;
+                    return true;
                 };
-                if outbox.holder.as_deref() == Some(&touch.holder) {
-                    outbox.written = written.or(outbox.written.take());
-                    outbox.holder = until.and(outbox.holder.take());
+                if outbox.holder.as_deref() != Some(&touch.holder) {
+                    return outbox.holder.is_none();
                 }
+                outbox.written = written.or(outbox.written.take());
+                outbox.holder = until.and(outbox.holder.take());
             }
             Some(id) => {
-                let party = self
-                    .sessions
-                    .get_mut(id)
-                    .and_then(|session| session.parties.get_mut(connection));
-                let Some(party) = party else { return };
+                let session = self.sessions.get_mut(id);
+                let Some(party) = session.and_then(|session| session.parties.get_mut(connection))
+                else {
+                    return true;
+                };
                 if party
                     .stream
                     .as_ref()
-                    .is_some_and(|(holder, _)| *holder == touch.holder)
+                    .is_none_or(|(holder, _)| *holder != touch.holder)
                 {
-                    party.written = written.or(party.written.take());
-                    party.stream = until.map(|until| (touch.holder.clone(), until));
+                    return party.stream.is_none();
                 }
+                party.written = written.or(party.written.take());
+                party.stream = until.map(|until| (touch.holder.clone(), until));
             }
         }
+        true
     }
 }

@@ -18,8 +18,9 @@ use crate::event::{Event, Frame};
 use crate::id::{ConnectionId, LogId, Nonce, Partition, SessionId};
 use crate::store::{
     AgentCard, Append, Appended, Attach, Attached, Attachment, Claim, ClaimToken, Claimant,
-    Enqueue, Enqueued, Error, HEARTBEAT, INBOX_LIMIT, Listener, NewSession, Opened, Posted,
-    REMEMBERED_KEYS, Result, STREAM_TTL, Signal, Store, StreamId, Touch, WorkerId,
+    Enqueue, Enqueued, Error, HEARTBEAT, INBOX_BYTES, INBOX_LIMIT, KEPT_DIRECTIVES, Listener,
+    NewSession, Opened, Posted, REMEMBERED_KEYS, Result, STREAM_TTL, Signal, Store, StreamId,
+    Touch, WorkerId,
 };
 use crate::token::CONNECTION_LIFETIME;
 
@@ -58,7 +59,28 @@ impl RedisStore {
         self.link.run(call).await
     }
 
-    async fn touch(&self, touch: &Touch, keep: bool) -> Result<()> {
+    async fn renew_partition(
+        &self,
+        claims: Vec<&(SessionId, ClaimToken)>,
+        lease: Duration,
+    ) -> Result<Vec<SessionId>> {
+        let mut call = Call::new(&scripts().renew).num(lease.as_millis() as u64);
+        for (session, token) in &claims {
+            call = call
+                .key(self.keys.session(session))
+                .arg(session.as_str())
+                .arg(&*token.0);
+        }
+        let mut items = self.run(call).await?.items()?;
+        let mut lost = Vec::new();
+        while !items.is_empty() {
+            lost.push(claims[items.number()? as usize - 1].0.clone());
+        }
+        Ok(lost)
+    }
+
+    /// False if another holder has the stream.
+    async fn touch(&self, touch: &Touch, keep: bool) -> Result<bool> {
         let written = touch.written.as_deref().unwrap_or_default();
         let (k, connection) = (&self.keys, &touch.stream.connection);
         let call = match &touch.stream.session {
@@ -83,7 +105,7 @@ impl RedisStore {
                 .num(keep.into())
                 .num(CONNECTION_TTL),
         };
-        self.run(call).await.map(drop)
+        Ok(self.run(call).await?.optional_number()? == 1)
     }
 }
 
@@ -187,7 +209,8 @@ impl Store for RedisStore {
             .num(command.request.is_some().into())
             .num(urgent.into())
             .num(INBOX_LIMIT)
-            .num(REMEMBERED_KEYS);
+            .num(REMEMBERED_KEYS)
+            .num(INBOX_BYTES);
         let mut items = self.run(call).await?.items()?;
         match items.text()?.as_str() {
             "accepted" => Ok(Enqueued::Accepted {
@@ -222,7 +245,8 @@ impl Store for RedisStore {
             .arg(&request.cwd)
             .num(request.replay.into())
             .num(request.one_shot.into())
-            .num(request.watched.into());
+            .num(request.watched.into())
+            .num(KEPT_DIRECTIVES as u64);
         let mut items = self.run(call).await?.items()?;
         match items.text()?.as_str() {
             "done" => Ok(Attached::Done(Box::new(items.attachment()?))),
@@ -292,14 +316,20 @@ impl Store for RedisStore {
         }))
     }
 
-    async fn touch_streams(&self, touches: &[Touch]) -> Result<()> {
+    async fn touch_streams(&self, touches: &[Touch]) -> Result<Vec<String>> {
         // One multiplexed connection: these travel together.
         let touched = join_all(touches.iter().map(|touch| self.touch(touch, true))).await;
-        touched.into_iter().collect()
+        let mut lost = Vec::new();
+        for (touch, held) in touches.iter().zip(touched) {
+            if !held? {
+                lost.push(touch.holder.clone());
+            }
+        }
+        Ok(lost)
     }
 
     async fn close_stream(&self, touch: &Touch) -> Result<()> {
-        self.touch(touch, false).await
+        self.touch(touch, false).await.map(drop)
     }
 
     async fn read(&self, log: &LogId, from: u64, limit: usize) -> Result<Vec<Arc<Frame>>> {
@@ -368,31 +398,31 @@ impl Store for RedisStore {
                 .or_default()
                 .push(claim);
         }
+        // One node that does not answer must not cost the leases on the others.
+        let renewals = partitions
+            .into_values()
+            .map(|claims| self.renew_partition(claims, lease));
         let mut lost = Vec::new();
-        for claims in partitions.into_values() {
-            let mut call = Call::new(&scripts().renew).num(lease.as_millis() as u64);
-            for (session, token) in &claims {
-                call = call
-                    .key(self.keys.session(session))
-                    .arg(session.as_str())
-                    .arg(&*token.0);
-            }
-            let mut items = self.run(call).await?.items()?;
-            while !items.is_empty() {
-                lost.push(claims[items.number()? as usize - 1].0.clone());
+        let mut failed = Ok(());
+        for renewed in join_all(renewals).await {
+            match renewed {
+                Ok(sessions) => lost.extend(sessions),
+                Err(error) => failed = Err(error),
             }
         }
-        Ok(lost)
+        if lost.is_empty() {
+            failed.map(|()| lost)
+        } else {
+            Ok(lost)
+        }
     }
 
     async fn inbox(&self, session: &SessionId, after: u64) -> Result<Vec<Queued>> {
-        let reply = self
-            .link
-            .query(redis::cmd("HGETALL").arg(self.keys.inbox(session)))
-            .await?;
-        let mut waiting = reply::queued(reply)?;
-        waiting.retain(|queued| queued.number > after);
-        Ok(waiting)
+        let call = Call::new(&scripts().inbox)
+            .key(self.keys.session(session))
+            .key(self.keys.inbox(session))
+            .num(after);
+        reply::queued(self.run(call).await?)
     }
 
     async fn append(&self, append: &Append) -> Result<Appended> {

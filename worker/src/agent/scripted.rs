@@ -85,11 +85,9 @@ impl Talk {
         self.memory.lock().expect("held for moments only")
     }
 
-    fn set_options(&self, options: Options) {
-        let mut memory = self.memory();
-        memory.options = options;
-        memory.unsaved.state = true;
-        memory.unsaved.view = true;
+    /// Makes a change that is known to be possible.
+    fn change_again(&self, change: impl FnOnce(&mut Options) -> Result<Value, Failure>) {
+        let _ = self.change_options(change);
     }
 
     /// Makes a change of the options and returns the update that announces it.
@@ -97,9 +95,10 @@ impl Talk {
         &self,
         change: impl FnOnce(&mut Options) -> Result<Value, Failure>,
     ) -> Result<Value, Failure> {
-        let mut options = self.memory().options.clone();
-        let update = change(&mut options)?;
-        self.set_options(options);
+        let mut memory = self.memory();
+        let update = change(&mut memory.options)?;
+        memory.unsaved.state = true;
+        memory.unsaved.view = true;
         Ok(update)
     }
 }

@@ -12,7 +12,8 @@ use crate::id::{ConnectionId, SessionId};
 use crate::route::{Route, Via};
 use crate::store::{
     Append, Appended, Attach, Attached, Attachment, Claim, ClaimToken, Claimant, Directive,
-    Enqueue, Enqueued, INBOX_LIMIT, NewSession, REMEMBERED_KEYS, Running, WorkerId,
+    Enqueue, Enqueued, INBOX_BYTES, INBOX_LIMIT, KEPT_DIRECTIVES, NewSession, REMEMBERED_KEYS,
+    Running, WorkerId,
 };
 
 pub(super) struct Session {
@@ -25,6 +26,8 @@ pub(super) struct Session {
     title: String,
     pub frames: Vec<Arc<Frame>>,
     pub inbox: Vec<Queued>,
+    /// What was put into the inbox since it was last empty.
+    inbox_bytes: u64,
     last_command: u64,
     /// The last idempotency keys, and those of commands that still wait.
     known: Vec<Known>,
@@ -59,7 +62,7 @@ pub(super) struct Party {
     /// The holder of its connection stream was told to tail this session.
     watched: bool,
     route: Route,
-    directive: Option<Directive>,
+    directives: Vec<Directive>,
 }
 
 impl Party {
@@ -102,6 +105,7 @@ impl Session {
             title: String::new(),
             frames: Vec::new(),
             inbox: Vec::new(),
+            inbox_bytes: 0,
             last_command: 0,
             known: Vec::new(),
             lease: None,
@@ -129,7 +133,10 @@ impl Session {
         let command = &request.command;
         // Cancels and answers must get through to a session whose inbox is full of prompts.
         let urgent = matches!(command.kind, Kind::Cancel | Kind::Answer | Kind::Close);
-        if self.inbox.len() as u64 >= INBOX_LIMIT && !urgent {
+        let room = if urgent { 2 } else { 1 };
+        let bytes = self.inbox_bytes + command.message.len() as u64;
+        let heavy = !self.inbox.is_empty() && bytes > room * INBOX_BYTES;
+        if self.inbox.len() as u64 >= room * INBOX_LIMIT || heavy {
             return Enqueued::Full;
         }
         let via = if request.one_shot {
@@ -156,12 +163,12 @@ impl Session {
         }
     }
 
-    fn recall(&mut self, key: &Idempotency) -> Option<Enqueued> {
-        let (last, inbox) = (self.last_command, &self.inbox);
-        let waits = |number| inbox.iter().any(|queued| queued.number == number);
-        self.known
-            .retain(|known| known.number + REMEMBERED_KEYS > last || waits(known.number));
-        let known = self.known.iter().find(|known| known.key.key == key.key)?;
+    fn recall(&self, key: &Idempotency) -> Option<Enqueued> {
+        let named = !key.key.is_empty();
+        let known = self
+            .known
+            .iter()
+            .find(|known| named && known.key.key == key.key)?;
         if known.key.fingerprint != key.fingerprint {
             return Some(Enqueued::Conflict);
         }
@@ -172,19 +179,37 @@ impl Session {
     fn accept(&mut self, command: &Command, via: Via, key: &Idempotency) -> u64 {
         self.last_command += 1;
         let number = self.last_command;
-        let (key, head) = (key.clone(), self.head());
-        self.known.push(Known {
-            key,
-            number,
-            head,
-            via,
-        });
-        self.inbox.push(Queued {
+        let queued = Queued {
             number,
             via,
             command: command.clone(),
-        });
+        };
+        self.inbox_bytes += command.message.len() as u64;
+        self.inbox.push(queued);
+        if !key.key.is_empty() {
+            self.remember(Known {
+                key: key.clone(),
+                number,
+                head: self.head(),
+                via,
+            });
+        }
         number
+    }
+
+    /// The oldest key that nobody waits under makes room for the new one.
+    fn remember(&mut self, new: Known) {
+        if self.known.len() as u64 >= REMEMBERED_KEYS {
+            let waits = |known: &Known| {
+                self.inbox
+                    .iter()
+                    .any(|queued| queued.number == known.number)
+            };
+            if let Some(oldest) = self.known.iter().position(|known| !waits(known)) {
+                self.known.remove(oldest);
+            }
+        }
+        self.known.push(new);
     }
 
     pub fn attach(&mut self, request: &Attach) -> Attached {
@@ -196,22 +221,21 @@ impl Session {
         }
         let head = self.head();
         let party = self.parties.entry(request.connection.clone()).or_default();
-        let again = party
-            .directive
-            .as_ref()
-            .is_some_and(|directive| directive.request == request.request);
-        if !again {
+        let mut directives = party.directives.iter();
+        if !directives.any(|directive| directive.request == request.request) {
             let Some(via) = party.settle(request.watched) else {
                 return Attached::Unwatched { head };
             };
-            party.route.switch(head + 1, via);
-            let number = party
-                .directive
-                .as_ref()
-                .map_or(0, |directive| directive.number)
-                + 1;
-            party.directive = Some(Directive {
-                number,
+            party.route.attach(head + 1, via);
+            let last = party
+                .directives
+                .last()
+                .map_or(0, |directive| directive.number);
+            if party.directives.len() >= KEPT_DIRECTIVES {
+                party.directives.remove(0);
+            }
+            party.directives.push(Directive {
+                number: last + 1,
                 upto: head,
                 replay: request.replay,
                 via: if request.one_shot { Via::OneShot } else { via },
@@ -228,7 +252,9 @@ impl Session {
             head: self.head(),
             route: party.map(|party| party.route.clone()).unwrap_or_default(),
             controller: self.controller.clone(),
-            directive: party.and_then(|party| party.directive.clone()),
+            directives: party
+                .map(|party| party.directives.clone())
+                .unwrap_or_default(),
             view: self.view.clone(),
             pending: self.pending.clone(),
         }
@@ -308,6 +334,9 @@ impl Session {
         }
         self.inbox
             .retain(|queued| !append.acks.contains(&queued.number));
+        if self.inbox.is_empty() {
+            self.inbox_bytes = 0;
+        }
         self.apply_fields(append);
         let released = append.release && self.inbox.is_empty();
         if released {

@@ -78,7 +78,7 @@ impl Items {
         let route = self.text()?;
         let route = Route::from_text(&route).ok_or_else(|| unexpected(&route))?;
         let controller = ConnectionId::parse(&self.text()?);
-        let directive = directive(&self.text()?)?;
+        let directives = self.text()?.lines().map(directive).collect::<Result<_>>()?;
         let view = self.bytes()?;
         let pending = self.text()?;
         let pending = pending.split(',').filter(|number| !number.is_empty());
@@ -87,7 +87,7 @@ impl Items {
             head,
             route,
             controller,
-            directive,
+            directives,
             view,
             pending: pending.collect::<Result<_>>()?,
         })
@@ -116,12 +116,9 @@ impl Items {
     }
 }
 
-fn directive(text: &str) -> Result<Option<Directive>> {
-    if text.is_empty() {
-        return Ok(None);
-    }
+fn directive(line: &str) -> Result<Directive> {
     let read = || {
-        let mut fields = text.splitn(5, ' ');
+        let mut fields = line.splitn(5, ' ');
         Some(Directive {
             number: fields.next()?.parse().ok()?,
             upto: fields.next()?.parse().ok()?,
@@ -130,7 +127,7 @@ fn directive(text: &str) -> Result<Option<Directive>> {
             request: fields.next()?.into(),
         })
     };
-    read().map(Some).ok_or_else(|| unexpected(text))
+    read().ok_or_else(|| unexpected(line))
 }
 
 /// The entries of a stream: number and fields by name.

@@ -41,6 +41,7 @@ scripts!(
     open_connection_stream,
     touch_connection_stream,
     post,
+    inbox,
     next,
     claim,
     renew,

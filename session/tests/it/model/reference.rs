@@ -327,11 +327,18 @@ impl Reference {
     ) -> Outcome {
         let head = self.head();
         let party = &mut self.parties[by];
-        if party.loads.last().is_none_or(|(.., last)| *last != request) {
+        if party.loads.iter().all(|(.., known)| *known != request) {
             let Some(via) = party.settle(watched) else {
                 return Outcome::Refused(Attached::Unwatched { head });
             };
-            party.ways.push((head + 1, via));
+            match party.ways.last() {
+                // A one-shot turn keeps its events; this is for what comes after it.
+                Some((began, Via::OneShot)) => {
+                    let (at, beneath) = (party.ways.len() - 1, (*began, via));
+                    party.ways.insert(at, beneath);
+                }
+                _ => party.ways.push((head + 1, via)),
+            }
             party.loads.push((
                 head,
                 replay,

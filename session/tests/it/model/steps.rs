@@ -390,8 +390,8 @@ impl Cast {
             ways: (1..attachment.head + 3)
                 .map(|seq| attachment.route.at(seq))
                 .collect(),
-            controller: attachment.controller.and_then(position),
-            directive: attachment.directive.map(|directive| {
+            controller: attachment.controller.clone().and_then(position),
+            directive: attachment.latest().map(|directive| {
                 let request = directive.request.to_string();
                 (
                     directive.number,

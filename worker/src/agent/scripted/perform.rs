@@ -43,12 +43,18 @@ impl Talk {
             Directive::Mode(mode) => {
                 let mut options = self.memory().options.clone();
                 let update = options.set_mode(mode)?;
-                turn.update_with(update, || self.set_options(options)).await;
+                turn.update_with(update, || {
+                    self.change_again(|options| options.set_mode(mode))
+                })
+                .await;
             }
             Directive::Config(id, value) => {
                 let mut options = self.memory().options.clone();
                 let update = options.set(id, &json!(value))?;
-                turn.update_with(update, || self.set_options(options)).await;
+                turn.update_with(update, || {
+                    self.change_again(|options| options.set(id, &json!(value)))
+                })
+                .await;
             }
             Directive::Title(title) => {
                 let update = json!({ "sessionUpdate": "session_info_update", "title": title });

@@ -1,0 +1,135 @@
+//! Loads and resumes, which the holder of a stream carries out by itself: history if asked for,
+//! the answer, and the agent's open questions once more.
+
+use baton_session::cursor::{Cursor, Phase};
+use baton_session::event::Event;
+use baton_session::store::{self, Directive};
+use bytes::Bytes;
+
+use super::{MAX_BATCH, PAGE, SessionFeed};
+use crate::rpc;
+
+impl SessionFeed {
+    /// The directive that this stream has to carry out next.
+    pub(super) fn directive(&self) -> Option<&Directive> {
+        let ours = |directive: &&Directive| match self.only {
+            Some(number) => directive.number == number,
+            None => directive.via == self.via,
+        };
+        let mut directives = self.attachment.directives.iter().filter(ours);
+        directives.find(|directive| directive.number > self.answered)
+    }
+
+    /// Carries out what is due. A directive comes after everything that was written before it, so
+    /// that no answer of an earlier request is passed over.
+    pub(super) async fn follow_directives(
+        &mut self,
+        out: &mut Vec<(Cursor, Bytes)>,
+    ) -> store::Result<()> {
+        while let Some(directive) = self.directive().cloned() {
+            if self.replayed.is_none() && self.next <= directive.upto {
+                return Ok(());
+            }
+            let from = self.replayed.unwrap_or(0) + 1;
+            if directive.replay && from <= directive.upto {
+                if out.len() >= MAX_BATCH {
+                    return Ok(());
+                }
+                self.replay(&directive, from, out).await?;
+            } else {
+                self.answer(&directive, out).await?;
+            }
+        }
+        self.ask_again(out).await
+    }
+
+    async fn replay(
+        &mut self,
+        directive: &Directive,
+        from: u64,
+        out: &mut Vec<(Cursor, Bytes)>,
+    ) -> store::Result<()> {
+        let frames = self.store.read(&self.log(), from, PAGE).await?;
+        if frames.is_empty() {
+            self.replayed = Some(directive.upto);
+        }
+        let phase = Phase::Replaying(directive.number);
+        for frame in &frames {
+            for (seq, event) in frame
+                .numbered()
+                .filter(|(seq, _)| (from..=directive.upto).contains(seq))
+            {
+                self.replayed = Some(seq);
+                self.position = Cursor {
+                    seq,
+                    nonce: frame.nonce,
+                    phase,
+                };
+                if let Event::Update { message, .. } | Event::Echo { message, .. } = event {
+                    out.push((self.position, message.clone()));
+                }
+            }
+        }
+        // Past the end, though nothing of the last frames was before it.
+        if frames
+            .last()
+            .is_some_and(|frame| frame.last() > directive.upto)
+        {
+            self.replayed = Some(directive.upto);
+        }
+        Ok(())
+    }
+
+    async fn answer(
+        &mut self,
+        directive: &Directive,
+        out: &mut Vec<(Cursor, Bytes)>,
+    ) -> store::Result<()> {
+        let nonce = match directive.upto {
+            0 => None,
+            upto => self.nonce_of(upto).await?,
+        };
+        let phase = Phase::Answered(directive.number);
+        self.position = Cursor {
+            seq: directive.upto,
+            nonce: nonce.unwrap_or_default(),
+            phase,
+        };
+        out.push((
+            self.position,
+            rpc::result(&directive.request, &self.attachment.view),
+        ));
+        self.answered = directive.number;
+        self.replayed = None;
+        self.ask_after = Some(0);
+        self.ended = self.only.is_some();
+        Ok(())
+    }
+
+    /// A client that has just taken control is asked the agent's open questions again.
+    async fn ask_again(&mut self, out: &mut Vec<(Cursor, Bytes)>) -> store::Result<()> {
+        let Some(after) = self.ask_after else {
+            return Ok(());
+        };
+        // Later ones come live.
+        let upto = self.position.seq;
+        let controls = self.attachment.controller.as_ref() == Some(&self.connection);
+        let open = self.attachment.pending.iter().copied();
+        let open: Vec<u64> = open
+            .filter(|seq| controls && *seq > after && *seq <= upto)
+            .collect();
+        for seq in open {
+            let frames = self.store.read(&self.log(), seq, 1).await?;
+            let mut events = frames.iter().flat_map(|frame| frame.numbered());
+            if let Some((_, Event::Request { message, .. })) =
+                events.find(|(number, _)| *number == seq)
+            {
+                self.position.phase = Phase::Asked(self.answered, seq);
+                out.push((self.position, message.clone()));
+            }
+            self.ask_after = Some(seq);
+        }
+        self.ask_after = None;
+        Ok(())
+    }
+}
