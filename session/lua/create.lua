@@ -8,7 +8,7 @@ local prefix = string.match(KEYS[1], '^.-}:')
 local known = ARGV[7] .. ' ' .. ARGV[8] .. ' 1 0 ' .. ARGV[9] .. '\n'
 redis.call('HSET', KEYS[1],
   'prn', ARGV[2], 'ag', ARGV[3], 'cwd', ARGV[4], 'params', ARGV[5], 'ctl', ARGV[6],
-  'own', '', 'exp', '0', 'seq', '0', 'cseq', '1', 'cn', '1', 'cb', #ARGV[11], 'known', known)
+  'own', '', 'exp', '0', 'seq', '0', 'cseq', '1', 'cn', '1', 'cb', #ARGV[11], 'known', known, 'keys', '1')
 redis.call('HSET', KEYS[3], 'r:' .. ARGV[6], '1c', 'w:' .. ARGV[6], '1')
 redis.call('HSET', KEYS[2], '1', known .. ARGV[10] .. '\n' .. ARGV[11])
 local time = redis.call('TIME')

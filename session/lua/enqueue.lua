@@ -5,7 +5,7 @@
 --       11 urgent  12 inbox limit  13 keys to remember  14 inbox limit in bytes
 -- Returns {'notfound'} {'conflict'} {'full'} {'unwatched', head}
 --         {'accepted' or 'joined', number, head, via}
-local m = redis.call('HMGET', KEYS[1], 'prn', 'seq', 'cseq', 'own', 'exp', 'wk', 'ag', 'cn', 'known', 'cb')
+local m = redis.call('HMGET', KEYS[1], 'prn', 'seq', 'cseq', 'own', 'exp', 'wk', 'ag', 'cn', 'known', 'cb', 'keys')
 if not m[1] or m[1] ~= ARGV[2] then return { 'notfound' } end
 local known = m[9]
 if ARGV[4] ~= '' then
@@ -40,20 +40,23 @@ end
 local number = string.format('%d', tonumber(m[3]) + 1)
 local line = ARGV[4] .. ' ' .. ARGV[5] .. ' ' .. number .. ' ' .. m[2] .. ' ' .. via .. '\n'
 redis.call('HSET', KEYS[2], number, line .. ARGV[6] .. '\n' .. ARGV[7])
+local keys = tonumber(m[11])
 if ARGV[4] ~= '' then
-  -- The oldest key that nobody waits under makes room for the new one.
-  local _, count = string.gsub(known, '\n', '\n')
-  if count >= tonumber(ARGV[13]) then
-    for old in string.gmatch(known, '%S+ %x+ (%d+) %d+ %a\n') do
-      if redis.call('HEXISTS', KEYS[2], old) == 0 then
-        known = string.gsub(known, '%S+ %x+ ' .. old .. ' %d+ %a\n', '', 1)
-        break
-      end
+  -- The oldest key that nobody waits under makes room for the new one; nearly always the first.
+  local at, full = 1, keys >= tonumber(ARGV[13])
+  while full do
+    local old, after = string.match(known, '^%S+ %x+ (%d+) %d+ %a\n()', at)
+    if not old then break end
+    if redis.call('HEXISTS', KEYS[2], old) == 0 then
+      known = string.sub(known, 1, at - 1) .. string.sub(known, after)
+      keys = keys - 1
+      break
     end
+    at = after
   end
-  known = known .. line
+  known, keys = known .. line, keys + 1
 end
-redis.call('HSET', KEYS[1], 'cseq', number, 'cn', waiting + 1, 'cb', bytes, 'known', known)
+redis.call('HSET', KEYS[1], 'cseq', number, 'cn', waiting + 1, 'cb', bytes, 'known', known, 'keys', keys)
 local prefix = string.match(KEYS[1], '^.-}:')
 if m[4] ~= '' and tonumber(m[5]) > now then
   redis.call('SPUBLISH', prefix .. 'o:' .. m[6], 'I' .. ARGV[1])

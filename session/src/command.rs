@@ -120,10 +120,10 @@ impl Idempotency {
     /// Only what has an id can be recognised. Repeating anything else does no harm: a cancel, an
     /// answer that was given before.
     pub fn of(connection: &ConnectionId, request: Option<&str>, message: &[u8]) -> Self {
-        let key = request.map(|request| digest(format!("{connection}\n{request}").as_bytes(), 16));
+        let key = request.map(|request| digest(format!("{connection}\n{request}").as_bytes(), 12));
         Self {
             key: key.unwrap_or_default(),
-            fingerprint: digest(message, 8),
+            fingerprint: digest(message, 6),
         }
     }
 }

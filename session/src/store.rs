@@ -151,7 +151,7 @@ pub const INBOX_BYTES: u64 = 32 << 20;
 pub const KEPT_DIRECTIVES: usize = 16;
 /// How many idempotency keys are remembered per session and per connection. Those of commands that
 /// still wait are never the ones to be forgotten.
-pub const REMEMBERED_KEYS: u64 = 32;
+pub const REMEMBERED_KEYS: u64 = 16;
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct WorkerId(pub Arc<str>);

@@ -3,7 +3,7 @@
 //!
 //! | key | type | content |
 //! |---|---|---|
-//! | `ns:{tag}:s:<session>` | hash | `prn` principal, `ag` agent, `cwd`, `params`, `state`, `view`, `title`, `pend` open requests, `ctl` controller; `seq` last event, `cseq` last command, `cn` commands that wait, `known` the last idempotency keys, a line each: `key fingerprint number head via`; `own` claim token or empty, `exp` its end (ms), `wk` its worker, `rel` the claim that released last; `run`, `began` the running turn |
+//! | `ns:{tag}:s:<session>` | hash | `prn` principal, `ag` agent, `cwd`, `params`, `state`, `view`, `title`, `pend` open requests, `ctl` controller; `seq` last event, `cseq` last command, `cn` commands that wait, `cb` their bytes, `known` the last `keys` idempotency keys, a line each: `key fingerprint number head via`; `own` claim token or empty, `exp` its end (ms), `wk` its worker, `rel` the claim that released last; `run`, `began` the running turn |
 //! | `ns:{tag}:e:<session>` | stream | the log: entry `<last number>-0`, field `d` a frame |
 //! | `ns:{tag}:c:<session>` | hash | the inbox: number → the line of its key, its head, its message |
 //! | `ns:{tag}:p:<session>` | hash | parties: `s:` open stream, `t:` written, `w:` watched, `r:` route, `d:` directive, each by connection |
