@@ -1,11 +1,16 @@
 //! Bad input gets a clear error, and only what is wrong with the request as such gets a status.
 
+use std::time::Duration;
+
+use baton_session::token::KeyRing;
 use reqwest::StatusCode;
 use serde_json::{Value, json};
+use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader};
+use tokio::net::TcpStream;
 
 use crate::support::http::{JSON, new_session, prompt};
 use crate::support::process::{baton, free_port};
-use crate::support::{Client, Served};
+use crate::support::{Client, Cluster, Served, within};
 
 async fn refusal(
     client: &Client,
@@ -149,7 +154,7 @@ async fn a_header_that_contradicts_the_payload() {
 }
 
 #[tokio::test]
-async fn forged_foreign_and_expired_tokens_get_one_answer() {
+async fn forged_and_foreign_tokens_get_one_answer() {
     let baton = Served::start().await;
     let elsewhere = Served::start().await;
     let good = Client::initialize(&baton.url()).await;
@@ -172,6 +177,24 @@ async fn forged_foreign_and_expired_tokens_get_one_answer() {
     }
     answers.dedup();
     assert_eq!(answers.len(), 1, "{answers:?}");
+}
+
+#[tokio::test]
+async fn an_expired_token_gets_the_answer_of_an_unknown_one() {
+    let cluster = Cluster::start().await;
+    let mut client = Client::initialize(&cluster.url()).await;
+    let good = client.token.clone();
+    let keys = KeyRing::parse(&cluster.keys()).expect("the gateways' keys");
+    let connection = keys.verify_connection(&good).expect("a good token");
+    client.token = keys.sign_connection(&connection, Duration::ZERO);
+    let (expired, body) = refusal(&client, &[JSON], new_session(json!(1)).to_string()).await;
+    client.token = good.replace('.', "");
+    let (unknown, other) = refusal(&client, &[JSON], new_session(json!(1)).to_string()).await;
+    assert_eq!(
+        (expired, unknown),
+        (StatusCode::NOT_FOUND, StatusCode::NOT_FOUND)
+    );
+    assert_eq!(body, other);
 }
 
 #[tokio::test]
@@ -201,6 +224,28 @@ async fn a_missing_doubled_or_oversized_token() {
     assert!(message(&answer["error"]).contains("longer than any token"));
 }
 
+/// Announces a body of this size and returns the status line that comes before any of it was sent.
+async fn announce(url: &str, token: &str, size: usize) -> String {
+    let address = url.trim_start_matches("http://").trim_end_matches("/acp");
+    let mut socket = TcpStream::connect(address)
+        .await
+        .expect("the gateway listens");
+    let head = format!(
+        "POST /acp HTTP/1.1\r\nHost: {address}\r\nContent-Type: application/json\r\n\
+         Acp-Connection-Id: {token}\r\nContent-Length: {size}\r\n\r\n"
+    );
+    socket
+        .write_all(head.as_bytes())
+        .await
+        .expect("the gateway reads");
+    let mut line = String::new();
+    let mut reader = BufReader::new(socket);
+    within("a status line", reader.read_line(&mut line))
+        .await
+        .expect("the gateway answers");
+    line.trim_end().to_owned()
+}
+
 #[tokio::test]
 async fn wrong_content_type_accept_size_and_method() {
     let baton = Served::start().await;
@@ -221,18 +266,8 @@ async fn wrong_content_type_accept_size_and_method() {
     );
     let put = http.put(baton.url()).send().await.expect("an answer");
     assert_eq!(put.status(), StatusCode::METHOD_NOT_ALLOWED);
-    let large = prompt(json!(1), "x", &"x".repeat(16 << 20)).to_string();
-    // The gateway may answer and hang up before it has read everything.
-    let sent = http
-        .post(baton.url())
-        .header(JSON.0, JSON.1)
-        .header("acp-connection-id", &client.token)
-        .body(large)
-        .send()
-        .await;
-    if let Ok(response) = sent {
-        assert_eq!(response.status(), StatusCode::PAYLOAD_TOO_LARGE);
-    }
+    let too_large = announce(&baton.url(), &client.token, (16 << 20) + 1).await;
+    assert_eq!(too_large, "HTTP/1.1 413 Payload Too Large");
     let announced = client
         .send(
             &[JSON, ("expect", "100-continue")],

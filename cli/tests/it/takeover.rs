@@ -48,6 +48,31 @@ async fn a_killed_workers_turn_goes_on_elsewhere() {
 }
 
 #[tokio::test]
+async fn a_killed_gateways_streams_go_on_at_another() {
+    let mut cluster = Cluster::start().await;
+    let client = Client::initialize(&cluster.gateway_url(0)).await;
+    let session = client.new_session().await;
+    let mut stream = client.session_stream(&session, None).await;
+    client
+        .post(prompt(json!(1), &session, "/count 200 delay=10"))
+        .await;
+    let mut chunks = Vec::new();
+    while chunks.len() < 50 {
+        chunks.extend(stream.next().await.expect("the stream goes on").chunk());
+    }
+    cluster.gateways[0].kill();
+    // What had arrived before the cut counts; the cursor says how far that was.
+    while let Some(event) = stream.next().await {
+        chunks.extend(event.chunk());
+    }
+    let elsewhere = client.at(&cluster.gateway_url(1));
+    let cursor = stream.last_id.clone();
+    let mut stream = elsewhere.session_stream(&session, Some(&cursor)).await;
+    chunks.extend(stream.turn(&json!(1)).await);
+    assert_eq!(chunks, counted(200, 1));
+}
+
+#[tokio::test]
 async fn a_stopping_worker_hands_its_turn_over() {
     let mut cluster = Cluster::start().await;
     let client = Client::initialize(&cluster.url()).await;

@@ -177,6 +177,11 @@ impl Cluster {
         url(self.balancer_port)
     }
 
+    /// What the gateways sign with.
+    pub fn keys(&self) -> String {
+        fs::read_to_string(self.dir.path().join("keys.json")).expect("written at the start")
+    }
+
     /// One of the gateways, past the balancer.
     pub fn gateway_url(&self, number: usize) -> String {
         url(self.ports[number])
