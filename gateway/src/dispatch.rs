@@ -7,6 +7,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use baton_session::command::{Command, Idempotency, Kind};
 use baton_session::event::Event;
 use baton_session::id::{Partition, SessionId};
+use baton_session::route::Via;
 use baton_session::store::{Attach, Attached, Attachment, Enqueue, Enqueued, NewSession, Posted};
 use baton_session::token::Connection;
 use bytes::Bytes;
@@ -124,6 +125,9 @@ pub async fn post_answer(
 }
 
 const ID_REUSED: &str = "this id was used on this connection for another request: use a fresh one";
+
+const IN_A_BODY: &str = "this request is answered in the body of the POST that made it: to join it, \
+    send it again with Accept: text/event-stream";
 
 /// Why a message is not carried out.
 enum Problem {
@@ -265,6 +269,11 @@ impl Call<'_> {
         };
         loop {
             match self.app.store.enqueue(&enqueue).await? {
+                Enqueued::Joined {
+                    via: Via::OneShot, ..
+                } if !self.message.one_shot => {
+                    return Err(Problem::Rpc(rpc::ID_REUSED, IN_A_BODY.into()));
+                }
                 Enqueued::Accepted { number, head, .. } | Enqueued::Joined { number, head, .. } => {
                     return Ok(self.follow(enqueue.session, number, head));
                 }

@@ -142,7 +142,7 @@ pub trait Listener: Send + Sync {
 /// How often a worker repeats [`Store::register`]; it counts as alive for three times as long.
 pub const HEARTBEAT: Duration = Duration::from_secs(3);
 /// How long a stream counts as open after its last touch.
-pub const STREAM_TTL: Duration = Duration::from_secs(45);
+pub const STREAM_TTL: Duration = Duration::from_secs(20);
 /// Commands that may wait in one inbox; twice as many if they end something.
 pub const INBOX_LIMIT: u64 = 256;
 /// What the commands in one inbox may weigh together, unless it is a single one.

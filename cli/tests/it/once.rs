@@ -114,3 +114,16 @@ async fn an_event_travels_on_one_stream_only() {
     let (between, _) = connection.until_response(&json!("last")).await;
     assert_eq!(between, []);
 }
+
+#[tokio::test]
+async fn a_one_shot_request_cannot_be_joined_from_a_stream_and_says_so() {
+    let baton = Served::start().await;
+    let client = Client::initialize(&baton.url()).await;
+    let session = client.new_session().await;
+    let mut stream = client.connection_stream(None).await;
+    let message = prompt(json!(1), &session, "/count 3");
+    client.one_shot(message.clone()).await.turn(&json!(1)).await;
+    client.post(message).await;
+    let answer = stream.response(&json!(1)).await;
+    assert_eq!(answer["error"]["code"], 4002, "{answer}");
+}
