@@ -83,6 +83,10 @@ class Peer {
   /** Closes the transport; over HTTP this rejects unless the DELETE is answered with success. */
   async close() {
     const socketClosed = this.socket && once(this.socket, "close");
+    // The SDK holds the writer until a POST is acknowledged, which its answer may overtake.
+    while (this.stream.writable.locked) {
+      await new Promise((resolve) => setTimeout(resolve, 1));
+    }
     await this.stream.writable.close();
     await this.connection.closed;
     if (socketClosed) {
