@@ -258,3 +258,69 @@ fn read_reply<T: for<'a> Deserialize<'a>>(reply: &RawValue) -> Result<T, Failure
     serde_json::from_str(reply.get())
         .map_err(|e| Failure::internal(format!("the client's answer cannot be understood: {e}")))
 }
+
+#[cfg(test)]
+mod tests {
+    use agent_client_protocol_schema::v1::{
+        InitializeResponse, NewSessionResponse, SessionUpdate, SetSessionConfigOptionResponse,
+    };
+
+    use super::super::{Scripted, options::Options};
+    use super::*;
+    use crate::agent::Agent as _;
+
+    /// What is read as the protocol's type and written again must still say what we said.
+    fn survives<T: for<'a> Deserialize<'a> + Serialize>(said: &Value) {
+        let read: T =
+            serde_json::from_value(said.clone()).unwrap_or_else(|e| panic!("{e}: {said}"));
+        let again = serde_json::to_value(read).expect("the protocol's types encode");
+        assert!(covers(&again, said), "{said}\nbecame\n{again}");
+    }
+
+    /// Whether everything in `part` is in `whole`, which may say more.
+    fn covers(whole: &Value, part: &Value) -> bool {
+        match (whole, part) {
+            (Value::Object(whole), Value::Object(part)) => {
+                let has = |(key, value): (&String, &Value)| {
+                    whole.get(key).is_some_and(|w| covers(w, value))
+                };
+                part.iter().all(has)
+            }
+            (Value::Array(whole), Value::Array(part)) => {
+                whole.len() == part.len() && whole.iter().zip(part).all(|(w, p)| covers(w, p))
+            }
+            _ => whole == part,
+        }
+    }
+
+    #[test]
+    fn every_update_is_one_of_the_protocols() {
+        let mut options = Options::default();
+        let chunk = serde_json::to_value(Chunk::new("agent_message_chunk", "hello ")).unwrap();
+        let thought = serde_json::to_value(Chunk::new("agent_thought_chunk", "hm ")).unwrap();
+        let updates = [
+            chunk,
+            thought,
+            plan(),
+            commands(),
+            tool_call("t", "A tool", "in_progress"),
+            tool_status("t", "completed"),
+            options.set_mode("ask").unwrap(),
+            options.set("model", &json!("large")).unwrap(),
+            json!({ "sessionUpdate": "usage_update", "used": 1000, "size": 200_000 }),
+            json!({ "sessionUpdate": "session_info_update", "title": "A title" }),
+        ];
+        updates.iter().for_each(survives::<SessionUpdate>);
+    }
+
+    #[test]
+    fn what_a_session_answers_is_the_protocols() {
+        let mut view = Options::default().view();
+        survives::<SetSessionConfigOptionResponse>(
+            &json!({ "configOptions": view["configOptions"] }),
+        );
+        view["sessionId"] = json!("000-A");
+        survives::<NewSessionResponse>(&view);
+        survives::<InitializeResponse>(&Scripted.card().initialize);
+    }
+}
