@@ -31,6 +31,7 @@ pub enum Outcome {
     Answer(Bytes),
 }
 
+#[derive(Clone, Copy)]
 pub struct Message<'a> {
     pub envelope: &'a Envelope<'a>,
     pub bytes: &'a Bytes,
@@ -96,7 +97,7 @@ pub async fn dispatch(
 pub async fn post_answer(
     app: &App,
     connection: &Connection,
-    message: &Message<'_>,
+    message: Message<'_>,
     answer: Bytes,
 ) -> Result<(), Reject> {
     let key = Idempotency::of(&connection.id, message.envelope.id(), message.bytes);

@@ -176,7 +176,8 @@ impl Outlet {
 
     fn take(&self, changes: Changes, release: bool) -> Option<Append> {
         let mut state = self.state();
-        if state.events.is_empty() && state.acks.is_empty() && !release {
+        let nothing = state.events.is_empty() && state.acks.is_empty();
+        if nothing && changes == Changes::default() && !release {
             return None;
         }
         let events = std::mem::take(&mut state.events);

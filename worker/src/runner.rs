@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use baton_session::id::{Partition, SessionId};
 use baton_session::store::{
-    self, Claim, ClaimToken, Claimant, HEARTBEAT, Signal, Store, Topic, WorkerId,
+    self, AgentCard, Claim, ClaimToken, Claimant, HEARTBEAT, Signal, Store, Topic, WorkerId,
 };
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, mpsc};
 use tokio::time::{MissedTickBehavior, interval, sleep, timeout};
@@ -73,11 +73,7 @@ pub async fn run(
             Some(signal) = signals.recv() => runner.clone().on_signal(signal),
             _ = sweep.tick() => runner.clone().spawn_sweep(),
             _ = renewal.tick() => { runner.tasks.spawn(renew(runner.clone())); }
-            _ = heartbeat.tick() => {
-                if let Err(error) = runner.store.register(&card, &runner.config.id).await {
-                    tracing::warn!(%error, "could not tell the gateways that this worker lives");
-                }
-            }
+            _ = heartbeat.tick() => { runner.tasks.spawn(register(runner.clone(), card.clone())); }
         }
     }
     tracing::info!(
@@ -259,6 +255,13 @@ impl Drop for Entry<'_> {
         {
             held.remove(self.session);
         }
+    }
+}
+
+/// Beside the loop: a store that is slow to take this must not hold up the leases.
+async fn register(runner: Arc<Runner>, card: AgentCard) {
+    if let Err(error) = runner.store.register(&card, &runner.config.id).await {
+        tracing::warn!(%error, "could not tell the gateways that this worker lives");
     }
 }
 

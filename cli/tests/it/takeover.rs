@@ -6,7 +6,7 @@ use serde_json::json;
 
 use crate::support::http::prompt;
 use crate::support::sse::counted;
-use crate::support::{Client, Cluster};
+use crate::support::{Client, Cluster, Stream};
 
 /// Which of the workers holds the session.
 fn holder(cluster: &Cluster, session: &str) -> usize {
@@ -28,19 +28,24 @@ fn holder(cluster: &Cluster, session: &str) -> usize {
     found.unwrap_or_else(|| panic!("no worker logged the id {worker:?}"))
 }
 
+/// A turn that has said at least `seen` chunks, and those.
+async fn under_way(url: &str, text: &str, seen: usize) -> (Client, String, Stream, Vec<String>) {
+    let client = Client::initialize(url).await;
+    let session = client.new_session().await;
+    let mut stream = client.session_stream(&session, None).await;
+    client.post(prompt(json!(1), &session, text)).await;
+    let mut chunks = Vec::new();
+    while chunks.len() < seen {
+        chunks.extend(stream.next().await.expect("the stream goes on").chunk());
+    }
+    (client, session, stream, chunks)
+}
+
 #[tokio::test]
 async fn a_killed_workers_turn_goes_on_elsewhere() {
     let mut cluster = Cluster::start().await;
-    let client = Client::initialize(&cluster.url()).await;
-    let session = client.new_session().await;
-    let mut stream = client.session_stream(&session, None).await;
-    client
-        .post(prompt(json!(1), &session, "/count 200 delay=10"))
-        .await;
-    let mut chunks = Vec::new();
-    while chunks.len() < 50 {
-        chunks.extend(stream.next().await.expect("the stream goes on").chunk());
-    }
+    let (_client, session, mut stream, mut chunks) =
+        under_way(&cluster.url(), "/count 200 delay=10", 50).await;
     let holder = holder(&cluster, &session);
     cluster.workers[holder].kill();
     chunks.extend(stream.turn(&json!(1)).await);
@@ -50,16 +55,8 @@ async fn a_killed_workers_turn_goes_on_elsewhere() {
 #[tokio::test]
 async fn a_killed_gateways_streams_go_on_at_another() {
     let mut cluster = Cluster::start().await;
-    let client = Client::initialize(&cluster.gateway_url(0)).await;
-    let session = client.new_session().await;
-    let mut stream = client.session_stream(&session, None).await;
-    client
-        .post(prompt(json!(1), &session, "/count 200 delay=10"))
-        .await;
-    let mut chunks = Vec::new();
-    while chunks.len() < 50 {
-        chunks.extend(stream.next().await.expect("the stream goes on").chunk());
-    }
+    let (client, session, mut stream, mut chunks) =
+        under_way(&cluster.gateway_url(0), "/count 200 delay=10", 50).await;
     cluster.gateways[0].kill();
     // What had arrived before the cut counts; the cursor says how far that was.
     while let Some(event) = stream.next().await {
@@ -75,16 +72,8 @@ async fn a_killed_gateways_streams_go_on_at_another() {
 #[tokio::test]
 async fn a_stopping_worker_hands_its_turn_over() {
     let mut cluster = Cluster::start().await;
-    let client = Client::initialize(&cluster.url()).await;
-    let session = client.new_session().await;
-    let mut stream = client.session_stream(&session, None).await;
-    client
-        .post(prompt(json!(1), &session, "/count 100 delay=10"))
-        .await;
-    let mut chunks = Vec::new();
-    while chunks.len() < 20 {
-        chunks.extend(stream.next().await.expect("the stream goes on").chunk());
-    }
+    let (_client, session, mut stream, mut chunks) =
+        under_way(&cluster.url(), "/count 100 delay=10", 20).await;
     let holder = holder(&cluster, &session);
     cluster.workers[holder].signal("TERM");
     assert!(cluster.workers[holder].exit_status().await.success());

@@ -56,14 +56,8 @@ pub async fn post(
     if accepts.event_stream {
         return one_shot(app, &connection, message, &headers).await;
     }
-    let answered = Message {
-        envelope: &envelope,
-        bytes: &bytes,
-        session_header: None,
-        one_shot: false,
-    };
     if let Outcome::Answer(answer) = dispatch(app, &connection, message).await? {
-        dispatch::post_answer(app, &connection, &answered, answer).await?;
+        dispatch::post_answer(app, &connection, message, answer).await?;
     }
     Ok(accepted())
 }

@@ -95,10 +95,6 @@ impl Topic {
         state.readers.len()
     }
 
-    pub fn readers(&self) -> usize {
-        self.state().readers.len()
-    }
-
     pub fn insert(&self, frame: Arc<Frame>) {
         let mut state = self.state();
         if frame.last() <= state.grown_to

@@ -278,14 +278,14 @@ async fn receive(app: &App, connection: &Connection, bytes: &Bytes) -> Result<()
         Ok(envelope) => envelope,
         Err(reject) => return refuse(app, connection, bytes, reject).await,
     };
-    let message = || Message {
+    let message = Message {
         envelope: &envelope,
         bytes,
         session_header: None,
         one_shot: false,
     };
-    if let Outcome::Answer(answer) = dispatch(app, connection, message()).await? {
-        dispatch::post_answer(app, connection, &message(), answer).await?;
+    if let Outcome::Answer(answer) = dispatch(app, connection, message).await? {
+        dispatch::post_answer(app, connection, message, answer).await?;
     }
     Ok(())
 }

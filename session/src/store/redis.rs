@@ -9,6 +9,7 @@ use async_trait::async_trait;
 use futures_util::future::join_all;
 use tokio::sync::mpsc;
 
+use self::changes::changes;
 use self::keys::Keys;
 use self::link::{Link, Servers};
 use self::reply::Reply;
@@ -24,6 +25,7 @@ use crate::store::{
 };
 use crate::token::CONNECTION_LIFETIME;
 
+mod changes;
 mod keys;
 mod link;
 mod push;
@@ -473,34 +475,4 @@ impl Store for RedisStore {
     async fn listen(&self, sink: mpsc::Sender<Signal>) -> Result<Arc<dyn Listener>> {
         push::listen(&self.link, self.keys.clone(), sink).await
     }
-}
-
-/// What an append changes beside the log, as the script takes it.
-fn changes(append: &Append) -> Vec<(&'static str, bytes::Bytes)> {
-    let mut changes = Vec::new();
-    for (seq, event) in (append.first..).zip(&append.events) {
-        match event {
-            Event::Begin(begin) => {
-                let value = format!(
-                    "{seq} {} {} {}",
-                    begin.command,
-                    begin.connection,
-                    begin.via.letter()
-                );
-                changes.push(("begin", value.into()));
-            }
-            Event::Response { to, turn: true, .. } => {
-                changes.push(("end", format!("{seq} {}", to.connection).into()));
-            }
-            _ => {}
-        }
-    }
-    changes.extend(append.state.clone().map(|state| ("state", state)));
-    changes.extend(append.view.clone().map(|view| ("view", view)));
-    changes.extend(append.title.clone().map(|title| ("title", title.into())));
-    changes.extend(append.pending.as_ref().map(|pending| {
-        let numbers: Vec<String> = pending.iter().map(u64::to_string).collect();
-        ("pend", numbers.join(",").into())
-    }));
-    changes
 }

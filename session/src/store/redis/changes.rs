@@ -1,0 +1,35 @@
+//! What an append changes beside the log, as the script takes it.
+
+use bytes::Bytes;
+
+use crate::event::Event;
+use crate::store::Append;
+
+pub(super) fn changes(append: &Append) -> Vec<(&'static str, Bytes)> {
+    let mut changes = Vec::new();
+    for (seq, event) in (append.first..).zip(&append.events) {
+        match event {
+            Event::Begin(begin) => {
+                let value = format!(
+                    "{seq} {} {} {}",
+                    begin.command,
+                    begin.connection,
+                    begin.via.letter()
+                );
+                changes.push(("begin", value.into()));
+            }
+            Event::Response { to, turn: true, .. } => {
+                changes.push(("end", format!("{seq} {}", to.connection).into()));
+            }
+            _ => {}
+        }
+    }
+    changes.extend(append.state.clone().map(|state| ("state", state)));
+    changes.extend(append.view.clone().map(|view| ("view", view)));
+    changes.extend(append.title.clone().map(|title| ("title", title.into())));
+    changes.extend(append.pending.as_ref().map(|pending| {
+        let numbers: Vec<String> = pending.iter().map(u64::to_string).collect();
+        ("pend", numbers.join(",").into())
+    }));
+    changes
+}
