@@ -6,7 +6,16 @@ use baton_session::store;
 pub const USAGE: u8 = 64;
 /// Something needed cannot be reached.
 pub const UNAVAILABLE: u8 = 69;
+/// The data directory cannot be used, or cannot be written any more.
+pub const IO: u8 = 74;
 const OTHER: u8 = 1;
+
+/// The embedded store stopped taking anything.
+#[derive(Debug, thiserror::Error)]
+#[error(
+    "{0}. Nothing that was acknowledged is lost: make room or repair the disk, and start again"
+)]
+pub struct Unwritable(pub String);
 
 /// A configuration that cannot work, with every fault named.
 #[derive(Debug)]
@@ -23,6 +32,9 @@ impl std::error::Error for Misconfigured {}
 pub fn code(error: &anyhow::Error) -> u8 {
     if error.is::<Misconfigured>() {
         return USAGE;
+    }
+    if error.is::<Unwritable>() || error.is::<store::Refused>() {
+        return IO;
     }
     match error.downcast_ref::<store::Error>() {
         Some(store::Error::Unavailable(_)) => UNAVAILABLE,

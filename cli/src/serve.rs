@@ -2,18 +2,22 @@
 
 use std::io::Write as _;
 use std::net::SocketAddr;
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::{Path, PathBuf};
+use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::Context as _;
+use anyhow::{Context as _, anyhow};
 use baton_gateway::App;
-use baton_session::store::Store;
-use baton_session::store::memory::MemoryStore;
+use baton_session::store::{FileStore, MemoryStore, Store};
+
 use baton_session::token::{KeyRing, generate};
 use clap::Args;
 use jsonwebtoken::Algorithm;
 use tokio::net::TcpListener;
 
+use crate::exit::Unwritable;
 use crate::options::{WorkerOptions, check};
 use crate::signals;
 
@@ -27,7 +31,15 @@ pub struct Arguments {
         value_name = "ADDR"
     )]
     listen: SocketAddr,
-    /// Keep sessions in memory: they end with the process (for now they always do)
+    /// Where sessions and keys are kept; made if it is not there
+    #[arg(
+        long,
+        env = "BATON_DATA_DIR",
+        default_value = "baton-data",
+        value_name = "DIR"
+    )]
+    data_dir: PathBuf,
+    /// Keep everything in memory instead: it ends with the process
     #[arg(long, env = "BATON_EPHEMERAL", value_parser = clap::builder::BoolishValueParser::new())]
     ephemeral: bool,
     #[command(flatten)]
@@ -46,7 +58,11 @@ pub async fn run(arguments: Arguments) -> anyhow::Result<()> {
         )
     })?;
     let address = listener.local_addr()?;
-    let store: Arc<dyn Store> = Arc::new(MemoryStore::default());
+    let Embedded {
+        store,
+        keys,
+        failed,
+    } = open(&arguments)?;
     let agent = arguments.worker.agent();
     let config = baton_gateway::Config {
         agent: agent.card().name,
@@ -61,16 +77,59 @@ pub async fn run(arguments: Arguments) -> anyhow::Result<()> {
         worker_config,
         stop.clone(),
     ));
-    let keys = KeyRing::parse(&generate(Algorithm::HS256))?;
     let app = App::new(config, store, keys, stop).await?;
-    if !arguments.ephemeral {
-        tracing::info!("sessions live in memory and end with this process");
-    }
     // Nobody reading is no reason to stop.
     let _ = writeln!(std::io::stdout(), "{}", greeting(address));
-    baton_gateway::serve(listener, app, GRACE).await?;
+    tokio::select! {
+        served = baton_gateway::serve(listener, app, GRACE) => served?,
+        reason = failed => return Err(Unwritable(reason).into()),
+    }
     worker.await??;
     Ok(())
+}
+
+struct Embedded {
+    store: Arc<dyn Store>,
+    keys: KeyRing,
+    /// Returns when nothing can be saved any more.
+    failed: Pin<Box<dyn Future<Output = String> + Send>>,
+}
+
+fn open(arguments: &Arguments) -> anyhow::Result<Embedded> {
+    if arguments.ephemeral {
+        return Ok(Embedded {
+            store: Arc::new(MemoryStore::default()),
+            keys: KeyRing::parse(&generate(Algorithm::HS256))?,
+            failed: Box::pin(std::future::pending()),
+        });
+    }
+    let store = FileStore::open(&arguments.data_dir)?;
+    let keys = own_keys(&store.key_file())?;
+    tracing::info!(directory = %arguments.data_dir.display(), "sessions are kept in files");
+    let watched = store.clone();
+    Ok(Embedded {
+        store: Arc::new(store),
+        keys,
+        failed: Box::pin(async move { watched.failed().await }),
+    })
+}
+
+/// The keys stay the same from start to start, so that tokens stay good.
+fn own_keys(path: &Path) -> anyhow::Result<KeyRing> {
+    if !path.exists() {
+        let half = path.with_extension("new");
+        let _ = std::fs::remove_file(&half);
+        let mut file = std::fs::OpenOptions::new()
+            .write(true)
+            .create_new(true)
+            .mode(0o600)
+            .open(&half)?;
+        writeln!(file, "{}", generate(Algorithm::HS256))?;
+        file.sync_all()?;
+        std::fs::rename(&half, path)?;
+    }
+    let text = std::fs::read_to_string(path)?;
+    KeyRing::parse(&text).map_err(|fault| anyhow!("{}: {fault}", path.display()))
 }
 
 /// What a newcomer sees: the URL, and something to paste into another shell.

@@ -2,8 +2,8 @@
 
 use std::path::Path;
 use std::sync::Arc;
-use std::time::{SystemTime, UNIX_EPOCH};
 
+use baton_session::clock::unix_millis;
 use baton_session::command::{Command, Idempotency, Kind};
 use baton_session::event::Event;
 use baton_session::id::{Partition, SessionId};
@@ -413,12 +413,6 @@ impl Call<'_> {
             .map_err(|_| invalid(PARAMS_OBJECT))?;
         params.cwd()
     }
-}
-
-/// Now, in milliseconds since 1970.
-pub fn unix_millis() -> u64 {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH);
-    since.map_or(0, |time| time.as_millis() as u64)
 }
 
 const PARAMS_OBJECT: &str = "params must be an object";

@@ -6,6 +6,7 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
+use baton_session::clock::unix_millis;
 use baton_session::command::Queued;
 use baton_session::event::{Event, Recipient};
 use baton_session::id::{Nonce, Partition, random_text};
@@ -13,7 +14,6 @@ use baton_session::store::{self, Append, Claim, ClaimToken, Claimant, HEARTBEAT,
 use tokio::time::{Instant, MissedTickBehavior, interval};
 
 use crate::app::App;
-use crate::dispatch::unix_millis;
 use crate::rpc;
 
 const LOOK: Duration = Duration::from_secs(1);

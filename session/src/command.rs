@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 use std::sync::Arc;
 
 use bytes::Bytes;
+use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
 use crate::id::ConnectionId;
@@ -110,7 +111,7 @@ pub struct Queued {
 
 /// What makes a repeated POST recognisable: the same key with the same fingerprint is the same
 /// request, with another fingerprint it is a mistake. An empty key is never recognised.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Idempotency {
     pub key: String,
     pub fingerprint: String,

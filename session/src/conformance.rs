@@ -77,6 +77,7 @@ macro_rules! for_each_case {
             leases:
                 a_lease_that_ran_out_is_taken_over
                 a_running_turn_is_handed_over
+                only_holders_that_vanished_in_a_row_are_counted
                 a_finished_turn_is_not_handed_over
                 any_finds_what_ran_out_and_what_waits
                 a_lease_that_ran_out_is_found_without_any_command

@@ -2,8 +2,10 @@
 //! position alone, so every replica that holds one of the streams comes to the same one, and no
 //! event travels on two of them.
 
+use serde::{Deserialize, Serialize};
+
 /// The stream that carries a session's events to one connection.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Via {
     /// The session's own stream.
     Session,
@@ -33,7 +35,7 @@ impl Via {
 }
 
 /// The positions at which a connection's way of delivery changed, oldest first.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Route {
     points: Vec<(u64, Via)>,
 }

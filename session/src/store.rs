@@ -16,10 +16,13 @@ use crate::command::{Command, Idempotency, Queued};
 use crate::event::{Event, Frame};
 use crate::id::{ConnectionId, LogId, Nonce, Partition, SessionId, random_text};
 use crate::route::{Route, Via};
+use crate::token::CONNECTION_LIFETIME;
 
-pub mod memory;
+mod embedded;
 pub mod redis;
 mod sink;
+
+pub use embedded::{FileStore, MemoryStore, Refused};
 
 pub type Result<T> = std::result::Result<T, Error>;
 
@@ -125,6 +128,11 @@ pub trait Store: Send + Sync + 'static {
     /// Gives the session up, so that another worker can go on at once.
     async fn release(&self, session: &SessionId, token: &ClaimToken) -> Result<()>;
 
+    // ---- housekeeping ----
+
+    /// Forgets what nobody has used for `ttl`, and makes what rests smaller. To be repeated.
+    async fn tidy(&self, partition: Partition, ttl: Duration) -> Result<Tidied>;
+
     // ---- signals ----
 
     /// Opens the caller's one push connection. Signals go to `sink`; when it is full they are
@@ -141,6 +149,8 @@ pub trait Listener: Send + Sync {
 
 /// How often a worker repeats [`Store::register`]; it counts as alive for three times as long.
 pub const HEARTBEAT: Duration = Duration::from_secs(3);
+/// How long a connection's outbox is kept without being used: an hour longer than its token is good.
+pub const OUTBOX_TTL: Duration = Duration::from_secs(CONNECTION_LIFETIME.as_secs() + 3600);
 /// How long a stream counts as open after its last touch.
 pub const STREAM_TTL: Duration = Duration::from_secs(20);
 /// Commands that may wait in one inbox; twice as many if they end something.
@@ -279,7 +289,7 @@ impl Attachment {
 
 /// What the holder of a stream does for a load or resume: history 1…`upto` if `replay`, then the
 /// answer to `request`, then live from `upto` + 1.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Directive {
     pub number: u64,
     pub upto: u64,
@@ -340,10 +350,12 @@ pub struct Claim {
     pub state: Bytes,
     /// The turn that was running when the last holder vanished.
     pub running: Option<Running>,
+    /// How many holders in a row vanished without writing anything.
+    pub stalls: u32,
     pub inbox: Vec<Queued>,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Running {
     pub command: u64,
     /// The number of the turn's [`Event::Begin`].
@@ -377,6 +389,13 @@ pub enum Appended {
     Fenced,
     /// The log ends before `first` - 1: it lost its tail. Write again from `head` + 1.
     Gap { head: u64 },
+}
+
+/// What a round of housekeeping has done.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Tidied {
+    pub compacted: usize,
+    pub expired: usize,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]

@@ -44,6 +44,9 @@ pub(crate) async fn run(
         state: claim.state.clone(),
     };
     let outlet = Arc::new(Outlet::new(store.clone(), &claim));
+    if claim.stalls >= MAX_STALLS {
+        return give_up(&*store, &outlet, &claim).await;
+    }
     match agent.open(&opening) {
         Ok(conversation) => {
             let queue: VecDeque<Queued> = claim.inbox.clone().into();
@@ -74,6 +77,29 @@ async fn refuse_all(outlet: &Outlet, claim: &Claim, failure: Failure) -> Result<
         outlet.ack(queued.number);
     }
     outlet.flush(Default::default(), true).await.map(drop)
+}
+
+/// So many workers in a row may stop without a word over one command.
+const MAX_STALLS: u32 = 3;
+
+/// Whoever took this on was never heard of again: the command that is next is answered instead of
+/// tried, and whoever comes then goes on with the others.
+async fn give_up(store: &dyn Store, outlet: &Outlet, claim: &Claim) -> Result<(), Lost> {
+    let running = claim.running.map(|running| running.command);
+    let is_next = |queued: &&Queued| running.is_none_or(|running| queued.number == running);
+    if let Some(queued) = claim.inbox.iter().find(is_next) {
+        tracing::error!(session.id = %claim.session, command = queued.number, stalls = claim.stalls, "gives up on a command that stops whoever works on it");
+        let turn = queued.command.kind == Kind::Prompt;
+        if let Some(event) = rpc::response(queued, turn, Err::<(), _>(Failure::poisonous())) {
+            outlet.push(event);
+        }
+        outlet.ack(queued.number);
+        outlet.settle_unseen();
+    }
+    if !outlet.flush(Default::default(), true).await? {
+        store.release(&claim.session, &claim.token).await?;
+    }
+    Ok(())
 }
 
 struct Hold {
@@ -175,6 +201,11 @@ impl Hold {
             tokio::select! {
                 biased;
                 _ = self.reins.lost.cancelled() => return Err(Lost::Fenced),
+                // Before the work, or an agent that never pauses could not be cancelled.
+                _ = self.reins.inbox.notified() => {
+                    self.read_inbox().await?;
+                    self.attend(&turn);
+                }
                 outcome = &mut work => break outcome,
                 written = async { match &mut flight { Some(flight) => flight.await, None => pending().await } } => {
                     written?;
@@ -189,10 +220,6 @@ impl Hold {
                 }
                 _ = outlet.due(), if flight.is_none() => {
                     flight = Some(Box::pin(outlet.flush(self.conversation.changes(), false)));
-                }
-                _ = self.reins.inbox.notified() => {
-                    self.read_inbox().await?;
-                    self.attend(&turn);
                 }
             }
         };

@@ -117,6 +117,11 @@ impl Outlet {
         state.pending.clear();
     }
 
+    /// As [`Self::settle_all`], for requests of an earlier holder that this one has not read.
+    pub fn settle_unseen(&self) {
+        self.state().pending_changed = true;
+    }
+
     /// Waits until there is room for more.
     pub async fn room(&self) {
         while self.state().bytes > MAX_BUFFERED_BYTES {

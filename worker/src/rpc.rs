@@ -35,6 +35,17 @@ impl Failure {
         }
     }
 
+    /// See the table of error codes in the README.
+    pub fn poisonous() -> Self {
+        Self {
+            code: 5004,
+            message: "three workers in a row stopped while they worked on this request, so it was \
+                given up: what it said until then stands; change the request before trying again"
+                .into(),
+            data: None,
+        }
+    }
+
     pub fn internal(message: impl Into<String>) -> Self {
         Self {
             code: -32603,

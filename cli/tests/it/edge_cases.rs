@@ -268,3 +268,18 @@ async fn a_page_from_elsewhere_is_refused() {
         .await;
     assert_eq!(socket.status(), StatusCode::FORBIDDEN);
 }
+
+#[tokio::test]
+async fn a_turn_that_never_pauses_can_be_cancelled() {
+    let baton = Served::start().await;
+    let client = Client::initialize(&baton.url()).await;
+    let session = client.new_session().await;
+    let mut stream = client.session_stream(&session, None).await;
+    client
+        .post(prompt(json!(1), &session, "/count 100000 size=200"))
+        .await;
+    stream.next().await.expect("the turn has begun");
+    client.post(json!({ "jsonrpc": "2.0", "method": "session/cancel", "params": { "sessionId": session } })).await;
+    let answer = stream.response(&json!(1)).await;
+    assert_eq!(answer["result"]["stopReason"], "cancelled", "{answer}");
+}

@@ -6,6 +6,7 @@ mod edge_cases;
 mod newcomer;
 mod once;
 mod outage;
+mod restart;
 mod resume;
 mod streams;
 mod support;

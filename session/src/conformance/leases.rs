@@ -75,6 +75,34 @@ pub async fn a_running_turn_is_handed_over(store: &Arc<dyn Store>) {
     assert_eq!(scene.claim().await.running, running);
 }
 
+pub async fn only_holders_that_vanished_in_a_row_are_counted(store: &Arc<dyn Store>) {
+    let scene = Scene::created(store).await;
+    store.enqueue(&scene.prompt("1")).await.unwrap();
+    let first = scene.claimant(OVER);
+    assert_eq!(scene.try_claim(&first).await.unwrap().stalls, 0);
+    let second = scene.claimant(OVER);
+    assert_eq!(scene.try_claim(&second).await.unwrap().stalls, 1);
+    // The same claim again is no new one.
+    assert_eq!(scene.try_claim(&second).await.unwrap().stalls, 1);
+    let third = scene.claimant(OVER);
+    assert_eq!(scene.try_claim(&third).await.unwrap().stalls, 2);
+    // It goes on: that is no work which kills whoever takes it.
+    scene
+        .write(&scene.append(&third.token, 1, updates(1)))
+        .await;
+    let fourth = scene.claimant(LONG);
+    assert_eq!(scene.try_claim(&fourth).await.unwrap().stalls, 1);
+    // Nor is what was handed over.
+    store.release(&scene.id, &fourth.token).await.unwrap();
+    let fifth = scene.claim().await;
+    assert_eq!(fifth.stalls, 1);
+    scene
+        .write(&scene.append(&fifth.token, 2, updates(1)))
+        .await;
+    store.release(&scene.id, &fifth.token).await.unwrap();
+    assert_eq!(scene.claim().await.stalls, 0);
+}
+
 pub async fn a_finished_turn_is_not_handed_over(store: &Arc<dyn Store>) {
     let scene = Scene::created(store).await;
     let old = scene.claimant(OVER);

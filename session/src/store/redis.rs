@@ -20,10 +20,9 @@ use crate::id::{ConnectionId, LogId, Nonce, Partition, SessionId};
 use crate::store::{
     AgentCard, Append, Appended, Attach, Attached, Attachment, Claim, ClaimToken, Claimant,
     Enqueue, Enqueued, Error, HEARTBEAT, INBOX_BYTES, INBOX_LIMIT, KEPT_DIRECTIVES, Listener,
-    NewSession, Opened, Posted, REMEMBERED_KEYS, Result, STREAM_TTL, Signal, Store, StreamId,
-    Touch, WorkerId,
+    NewSession, OUTBOX_TTL, Opened, Posted, REMEMBERED_KEYS, Result, STREAM_TTL, Signal, Store,
+    StreamId, Tidied, Touch, WorkerId,
 };
-use crate::token::CONNECTION_LIFETIME;
 
 mod changes;
 mod keys;
@@ -34,8 +33,7 @@ mod scripts;
 
 /// Larger frames are announced by number and read by those who want them.
 const PUBLISH_WHOLE: usize = 16 * 1024;
-/// A connection's data outlives its token by an hour.
-const CONNECTION_TTL: u64 = CONNECTION_LIFETIME.as_secs() + 3600;
+const CONNECTION_TTL: u64 = OUTBOX_TTL.as_secs();
 
 pub struct RedisStore {
     link: Link,
@@ -470,6 +468,10 @@ impl Store for RedisStore {
             .arg(session.as_str())
             .arg(&*token.0);
         self.run(call).await.map(drop)
+    }
+
+    async fn tidy(&self, _partition: Partition, _ttl: Duration) -> Result<Tidied> {
+        Ok(Tidied::default())
     }
 
     async fn listen(&self, sink: mpsc::Sender<Signal>) -> Result<Arc<dyn Listener>> {

@@ -2,6 +2,7 @@
 
 mod cluster;
 mod failures;
+mod file;
 mod memory;
 mod model;
 mod redis;

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
+use baton_session::store::MemoryStore;
 use baton_session::store::Store;
-use baton_session::store::memory::MemoryStore;
 
 use crate::support::bounded;
 

@@ -4,8 +4,8 @@
 use std::sync::Arc;
 
 use baton_session::id::{ConnectionId, Partition, SessionId, random_text};
+use baton_session::store::MemoryStore;
 use baton_session::store::Store;
-use baton_session::store::memory::MemoryStore;
 use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::test_runner::{TestCaseResult, TestRunner};

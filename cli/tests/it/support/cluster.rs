@@ -3,6 +3,7 @@
 use std::fs;
 use std::process::Command;
 
+use std::path::PathBuf;
 use tempfile::TempDir;
 
 use super::process::{Process, baton, free_port};
@@ -12,22 +13,34 @@ use super::{Client, until};
 pub struct Served {
     pub process: Process,
     port: u16,
-    _dir: TempDir,
+    dir: TempDir,
 }
 
 impl Served {
     pub async fn start() -> Self {
         let dir = TempDir::new().expect("a temporary directory");
         let port = free_port();
-        let mut command = baton();
-        command.args(["serve", "--ephemeral", "--listen", &address(port)]);
-        let process = Process::start(dir.path(), "serve", &mut command);
+        let process = Self::launch(&dir, port);
         ready(port).await;
-        Self {
-            process,
-            port,
-            _dir: dir,
-        }
+        Self { process, port, dir }
+    }
+
+    fn launch(dir: &TempDir, port: u16) -> Process {
+        let mut command = baton();
+        command.args(["serve", "--listen", &address(port), "--data-dir"]);
+        command.arg(dir.path().join("data"));
+        Process::start(dir.path(), "serve", &mut command)
+    }
+
+    /// kill -9, and once more from the beginning with the same data.
+    pub async fn kill_and_restart(&mut self) {
+        self.process.kill();
+        self.process = Self::launch(&self.dir, self.port);
+        ready(self.port).await;
+    }
+
+    pub fn data_dir(&self) -> PathBuf {
+        self.dir.path().join("data")
     }
 
     pub fn url(&self) -> String {
@@ -242,7 +255,7 @@ fn url(port: u16) -> String {
     format!("http://127.0.0.1:{port}/acp")
 }
 
-async fn ready(port: u16) {
+pub async fn ready(port: u16) {
     until("ready", async || {
         let response = reqwest::get(format!("http://127.0.0.1:{port}/readyz"))
             .await

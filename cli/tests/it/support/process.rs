@@ -37,6 +37,10 @@ impl Process {
         std::fs::read_to_string(&self.log).unwrap_or_default()
     }
 
+    pub fn id(&self) -> u32 {
+        self.child.id()
+    }
+
     /// kill -9.
     pub fn kill(&mut self) {
         let _ = self.child.kill();
@@ -78,9 +82,7 @@ impl Drop for Process {
 }
 
 pub fn baton() -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_baton"));
-    command.env("BATON_LOG", "info");
-    command
+    Command::new(env!("CARGO_BIN_EXE_baton"))
 }
 
 /// A port nobody listens on just now.

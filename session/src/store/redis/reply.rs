@@ -97,6 +97,7 @@ impl Items {
         let (head, cwd) = (self.number()?, self.text()?);
         let (params, state) = (self.bytes()?, self.bytes()?);
         let (command, began) = (self.text()?, self.text()?);
+        let stalls = self.number()? as u32;
         let running = match (command.parse(), began.parse()) {
             (Ok(command), Ok(began)) => Some(Running { command, began }),
             _ => None,
@@ -111,6 +112,7 @@ impl Items {
             params,
             state,
             running,
+            stalls,
             inbox,
         })
     }

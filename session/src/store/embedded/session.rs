@@ -5,7 +5,10 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use bytes::Bytes;
+use serde::{Deserialize, Serialize};
 
+use super::shelf::note_use;
+use crate::clock::unix_millis;
 use crate::command::{Command, Idempotency, Kind, Queued};
 use crate::event::{Event, Frame};
 use crate::id::{ConnectionId, SessionId};
@@ -16,7 +19,9 @@ use crate::store::{
     Running, WorkerId,
 };
 
-pub(super) struct Session {
+/// The frames are on the shelf. What is skipped ends with this process.
+#[derive(Serialize, Deserialize)]
+pub struct Session {
     pub principal: String,
     pub agent: String,
     cwd: String,
@@ -24,22 +29,38 @@ pub(super) struct Session {
     state: Bytes,
     view: Bytes,
     title: String,
-    pub frames: Vec<Arc<Frame>>,
+    pub head: u64,
+    /// Kept apart from the rest: a command may be large.
+    #[serde(skip)]
     pub inbox: Vec<Queued>,
     /// What was put into the inbox since it was last empty.
+    #[serde(skip)]
     inbox_bytes: u64,
     last_command: u64,
     /// The last idempotency keys, and those of commands that still wait.
     known: Vec<Known>,
+    #[serde(skip)]
     pub lease: Option<Lease>,
+    /// Its place in the queue for a worker.
+    #[serde(skip)]
+    pub waits: Option<u64>,
     /// The claim that gave the session up last: its repeated append is a duplicate, not a trespass.
+    #[serde(skip)]
     released_by: Option<ClaimToken>,
     running: Option<Running>,
+    /// Somebody has it who has not given it up.
+    held: bool,
+    /// Holders in a row that vanished without writing anything, and the end of the log then.
+    stalls: u32,
+    stalled_at: u64,
+    /// When a turn last ended or a client came, in milliseconds since 1970.
+    pub used: u64,
     pending: Vec<u64>,
     controller: Option<ConnectionId>,
     pub parties: HashMap<ConnectionId, Party>,
 }
 
+#[derive(Serialize, Deserialize)]
 struct Known {
     key: Idempotency,
     number: u64,
@@ -47,16 +68,24 @@ struct Known {
     via: Via,
 }
 
-pub(super) struct Lease {
+/// What an append has changed.
+pub struct Written {
+    pub frame: Option<Arc<Frame>>,
+    /// More than the log and the inbox.
+    pub beside_the_log: bool,
+}
+
+pub struct Lease {
     pub worker: WorkerId,
     pub token: ClaimToken,
     pub expires: Instant,
 }
 
 /// A connection as the session sees it.
-#[derive(Default)]
-pub(super) struct Party {
+#[derive(Default, Serialize, Deserialize)]
+pub struct Party {
     /// Holder of its session stream, and until when that counts.
+    #[serde(skip)]
     pub stream: Option<(String, Instant)>,
     pub written: Option<String>,
     /// The holder of its connection stream was told to tail this session.
@@ -103,14 +132,19 @@ impl Session {
             state: Bytes::new(),
             view: Bytes::new(),
             title: String::new(),
-            frames: Vec::new(),
+            head: 0,
             inbox: Vec::new(),
             inbox_bytes: 0,
             last_command: 0,
             known: Vec::new(),
             lease: None,
+            waits: None,
             released_by: None,
             running: None,
+            held: false,
+            stalls: 0,
+            stalled_at: 0,
+            used: unix_millis(),
             pending: Vec::new(),
             controller: Some(creator.clone()),
             parties: HashMap::from([(creator.clone(), party)]),
@@ -119,8 +153,26 @@ impl Session {
         session
     }
 
-    pub fn head(&self) -> u64 {
-        self.frames.last().map_or(0, |frame| frame.last())
+    /// Puts a session together that an earlier process has left.
+    pub fn revive(mut self, inbox: Vec<Queued>) -> Self {
+        self.inbox_bytes = inbox
+            .iter()
+            .map(|queued| queued.command.message.len() as u64)
+            .sum();
+        self.inbox = inbox;
+        self
+    }
+
+    /// Notes that it is used; what was noted before, if that is too long ago to stand.
+    pub fn use_now(&mut self) -> Option<u64> {
+        note_use(&mut self.used)
+    }
+
+    /// Somebody works on it, has asked something of it, or listens.
+    pub fn is_busy(&self) -> bool {
+        let now = Instant::now();
+        let listens = |party: &Party| party.stream.as_ref().is_some_and(|(_, until)| *until > now);
+        self.lease.is_some() || !self.inbox.is_empty() || self.parties.values().any(listens)
     }
 
     pub fn enqueue(&mut self, request: &Enqueue) -> Enqueued {
@@ -144,7 +196,7 @@ impl Session {
         } else if command.request.is_none() {
             Via::Connection
         } else {
-            let head = self.head();
+            let head = self.head;
             match self
                 .parties
                 .entry(command.connection.clone())
@@ -158,7 +210,7 @@ impl Session {
         let number = self.accept(command, via, &request.key);
         Enqueued::Accepted {
             number,
-            head: self.head(),
+            head: self.head,
             via,
         }
     }
@@ -190,7 +242,7 @@ impl Session {
             self.remember(Known {
                 key: key.clone(),
                 number,
-                head: self.head(),
+                head: self.head,
                 via,
             });
         }
@@ -219,7 +271,7 @@ impl Session {
         if self.cwd != request.cwd {
             return Attached::WrongCwd(self.cwd.clone());
         }
-        let head = self.head();
+        let head = self.head;
         let party = self.parties.entry(request.connection.clone()).or_default();
         let mut directives = party.directives.iter();
         if !directives.any(|directive| directive.request == request.request) {
@@ -249,7 +301,7 @@ impl Session {
     pub fn attachment(&self, connection: &ConnectionId) -> Attachment {
         let party = self.parties.get(connection);
         Attachment {
-            head: self.head(),
+            head: self.head,
             route: party.map(|party| party.route.clone()).unwrap_or_default(),
             controller: self.controller.clone(),
             directives: party
@@ -267,29 +319,46 @@ impl Session {
             if lease.expires > now && !ours {
                 return None;
             }
+            if ours {
+                return Some(self.claimed(id, claimant));
+            }
         } else if self.inbox.is_empty() {
             return None;
         }
+        self.count_stall();
+        self.held = true;
+        Some(self.claimed(id, claimant))
+    }
+
+    fn claimed(&mut self, id: &SessionId, claimant: &Claimant) -> Claim {
         self.lease = Some(Lease {
             worker: claimant.worker.clone(),
             token: claimant.token.clone(),
-            expires: now + claimant.lease,
+            expires: Instant::now() + claimant.lease,
         });
-        Some(Claim {
+        Claim {
             session: id.clone(),
             token: claimant.token.clone(),
-            head: self.head(),
+            head: self.head,
             cwd: self.cwd.clone(),
             params: self.params.clone(),
             state: self.state.clone(),
             running: self.running,
+            stalls: self.stalls,
             inbox: self.inbox.clone(),
-        })
+        }
     }
 
-    /// Returns the frame that was written, if one was.
-    pub fn append(&mut self, append: &Append) -> (Appended, Option<Arc<Frame>>) {
-        let head = self.head();
+    fn count_stall(&mut self) {
+        let again = self.stalled_at == self.head;
+        let before = if again { self.stalls } else { 0 };
+        self.stalls = before + u32::from(self.held);
+        self.stalled_at = self.head;
+    }
+
+    /// Returns what was written, if something was.
+    pub fn append(&mut self, append: &Append) -> (Appended, Option<Written>) {
+        let head = self.head;
         let last = append.first + append.events.len() as u64 - 1;
         let holds = self
             .lease
@@ -326,37 +395,38 @@ impl Session {
             nonce: append.nonce,
             events: append.events.clone(),
         });
+        let mut beside_the_log = self.apply_fields(append);
         for (seq, event) in frame.numbered() {
-            self.follow(seq, event);
+            beside_the_log |= self.follow(seq, event);
         }
         if !append.events.is_empty() {
-            self.frames.push(frame.clone());
+            self.head = last;
         }
         self.inbox
             .retain(|queued| !append.acks.contains(&queued.number));
         if self.inbox.is_empty() {
             self.inbox_bytes = 0;
         }
-        self.apply_fields(append);
         let released = append.release && self.inbox.is_empty();
         if released {
             self.give_up();
+            beside_the_log = true;
         }
-        (
-            Appended::Done {
-                head: last,
-                released,
-            },
-            (!append.events.is_empty()).then_some(frame),
-        )
+        let written = Written {
+            frame: (!append.events.is_empty()).then_some(frame),
+            beside_the_log,
+        };
+        let head = last;
+        (Appended::Done { head, released }, Some(written))
     }
 
     pub fn give_up(&mut self) {
         self.released_by = self.lease.take().map(|lease| lease.token);
+        self.held = false;
     }
 
-    /// What an event changes beside the log.
-    fn follow(&mut self, seq: u64, event: &Event) {
+    /// What an event changes beside the log; false if nothing.
+    fn follow(&mut self, seq: u64, event: &Event) -> bool {
         match event {
             Event::Begin(begin) => {
                 self.running = Some(Running {
@@ -364,34 +434,40 @@ impl Session {
                     began: seq,
                 });
                 self.controller = Some(begin.connection.clone());
-                self.parties
-                    .entry(begin.connection.clone())
-                    .or_default()
-                    .route
-                    .switch(seq, begin.via);
+                let party = self.parties.entry(begin.connection.clone()).or_default();
+                party.route.switch(seq, begin.via);
+                true
             }
             Event::Response { to, turn: true, .. } => {
                 self.running = None;
                 if let Some(party) = self.parties.get_mut(&to.connection) {
                     party.route.one_shot_ended(seq);
                 }
+                true
             }
-            _ => {}
+            _ => false,
         }
     }
 
-    fn apply_fields(&mut self, append: &Append) {
-        if let Some(state) = &append.state {
-            self.state = state.clone();
-        }
-        if let Some(view) = &append.view {
-            self.view = view.clone();
-        }
+    /// False if there were none.
+    fn apply_fields(&mut self, append: &Append) -> bool {
+        let mut changed = false;
+        let mut set = |field: &mut Bytes, value: &Option<Bytes>| {
+            if let Some(value) = value {
+                *field = value.clone();
+                changed = true;
+            }
+        };
+        set(&mut self.state, &append.state);
+        set(&mut self.view, &append.view);
         if let Some(pending) = &append.pending {
             self.pending = pending.clone();
+            changed = true;
         }
         if let Some(title) = &append.title {
             self.title = title.clone();
+            changed = true;
         }
+        changed
     }
 }

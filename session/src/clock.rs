@@ -1,0 +1,9 @@
+//! Wall-clock time, for what outlives the process. Leases are judged by the monotonic clock.
+
+use std::time::{SystemTime, UNIX_EPOCH};
+
+pub fn unix_millis() -> u64 {
+    SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .map_or(0, |since| since.as_millis() as u64)
+}

@@ -1,0 +1,333 @@
+//! The shelf in files: an LSM tree (fjall) in a directory of its own. Every step is one atomic batch
+//! that is handed to the operating system before the step is acknowledged, so a killed process
+//! loses nothing; once a second all of it is forced to the disk, so a power cut loses a second at
+//! most.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use bytes::Bytes;
+use fjall::{Database, Keyspace, KeyspaceCreateOptions, PersistMode, Slice};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use self::directory::Directory;
+use super::FileStore;
+use super::outbox::Outbox;
+use super::session::Session;
+use super::shelf::{Change, Kind, Shelf};
+use crate::command::{Command, Queued};
+use crate::event::Frame;
+use crate::id::{ConnectionId, LogId, SessionId};
+use crate::route::Via;
+use crate::store::{Error, Result};
+
+mod directory;
+mod keys;
+
+pub use self::directory::Refused;
+
+const SYNC_EVERY: Duration = Duration::from_secs(1);
+/// What is read again soon is mostly in the gateway's own memory.
+const CACHE_BYTES: u64 = 16 << 20;
+const COMMITS: &str = "commits";
+
+#[derive(Clone)]
+pub struct Disk(Arc<Files>);
+
+struct Files {
+    sessions: Keyspace,
+    outboxes: Keyspace,
+    frames: Keyspace,
+    commands: Keyspace,
+    /// By when they were last used.
+    used: Keyspace,
+    /// How often the data was forced to the disk.
+    meta: Keyspace,
+    database: Database,
+    /// Something was saved since then.
+    dirty: AtomicBool,
+    directory: Arc<Directory>,
+}
+
+impl FileStore {
+    /// Opens the directory, or makes it if it is not there. One process at a time; a directory that
+    /// is damaged, of a newer format, or not ours is refused and left as it is.
+    pub fn open(path: &Path) -> std::result::Result<Self, Refused> {
+        let files = Arc::new(Files::open(Directory::enter(path)?)?);
+        let store = Self::on(Disk(files.clone()));
+        let store = store.map_err(|error| files.directory.damaged(error))?;
+        let files = Arc::downgrade(&files);
+        std::thread::spawn(move || keep_synced(&files));
+        Ok(store)
+    }
+
+    /// Where the keys that sign tokens belong.
+    pub fn key_file(&self) -> PathBuf {
+        self.shelf.0.directory.key_file()
+    }
+}
+
+fn keep_synced(files: &Weak<Files>) {
+    loop {
+        std::thread::sleep(SYNC_EVERY);
+        let Some(files) = files.upgrade() else { return };
+        if let Err(error) = files.sync() {
+            tracing::error!(%error, "could not force the data to the disk");
+        }
+    }
+}
+
+impl Files {
+    fn open(directory: Directory) -> std::result::Result<Self, Refused> {
+        directory.save_journals()?;
+        let directory = Arc::new(directory);
+        match Self::open_checked(&directory) {
+            Ok(files) => {
+                directory.forget_journals()?;
+                Ok(files)
+            }
+            Err(damage) => {
+                directory.restore_journals()?;
+                Err(directory.damaged(damage))
+            }
+        }
+    }
+
+    fn open_checked(directory: &Arc<Directory>) -> std::result::Result<Self, String> {
+        let synced = directory.synced()?;
+        // Some damage makes the database panic instead.
+        let opened = catch_unwind(AssertUnwindSafe(|| Self::open_database(directory)));
+        let opened = opened.map_err(|_| "the database cannot be read")?;
+        let files = opened.map_err(|error| error.to_string())?;
+        let found = files.commits().map_err(|error| error.to_string())?;
+        if found < synced {
+            return Err("the end of what was saved is missing or cannot be read".into());
+        }
+        Ok(files)
+    }
+
+    fn open_database(directory: &Arc<Directory>) -> fjall::Result<Self> {
+        let database = Database::builder(directory.store())
+            .cache_size(CACHE_BYTES)
+            .worker_threads(1)
+            .open()?;
+        let keyspace = |name| database.keyspace(name, KeyspaceCreateOptions::default);
+        Ok(Self {
+            sessions: keyspace("sessions")?,
+            outboxes: keyspace("outboxes")?,
+            frames: keyspace("frames")?,
+            commands: keyspace("commands")?,
+            used: keyspace("used")?,
+            meta: keyspace("meta")?,
+            dirty: AtomicBool::new(false),
+            directory: directory.clone(),
+            database,
+        })
+    }
+
+    fn commits(&self) -> fjall::Result<u64> {
+        let found = self.meta.get(COMMITS)?;
+        Ok(found.and_then(|value| keys::number(&value)).unwrap_or(0))
+    }
+
+    /// Everything saved so far is on the disk for certain, and a later process can tell.
+    fn sync(&self) -> Result<()> {
+        if !self.dirty.swap(false, Ordering::SeqCst) {
+            return Ok(());
+        }
+        let commits = self.commits().map_err(unreadable)? + 1;
+        let counted = self.meta.insert(COMMITS, commits.to_be_bytes());
+        let synced = counted.and_then(|()| self.database.persist(PersistMode::SyncData));
+        synced.map_err(unwritable)?;
+        let noted = self.directory.write_synced(commits);
+        noted.map_err(|error| Error::Unavailable(error.to_string()))
+    }
+
+    fn last_frame(&self, log: &LogId) -> Result<u64> {
+        let frames = self.frames.prefix(keys::log(log)).next_back();
+        let key = frames.map(fjall::Guard::key).transpose();
+        let key = key.map_err(unreadable)?;
+        Ok(key.and_then(|key| keys::number(&key)).unwrap_or(0))
+    }
+
+    fn commands(&self, session: &SessionId) -> Result<Vec<Queued>> {
+        let all = self.commands.prefix(session.as_str());
+        all.map(|entry| {
+            let (key, value) = entry.into_inner().map_err(unreadable)?;
+            let number = keys::number(&key).ok_or_else(|| spoiled("command"))?;
+            decode_command(number, value.into()).ok_or_else(|| spoiled("command"))
+        })
+        .collect()
+    }
+}
+
+impl Drop for Files {
+    fn drop(&mut self) {
+        let _ = self.sync();
+    }
+}
+
+impl Shelf for Disk {
+    const FINDS_AGAIN: bool = true;
+
+    fn save(&self, changes: &[Change<'_>]) -> Result<()> {
+        let files = &*self.0;
+        // By default a batch is handed to the operating system before `commit` returns.
+        let mut batch = files.database.batch();
+        for change in changes {
+            match change {
+                Change::Frame(log, frame) => {
+                    let value = Frame::encode(frame.nonce, &frame.events);
+                    batch.insert(&files.frames, keys::frame(log, frame.last()), slice(value));
+                }
+                Change::Session(id, session) => {
+                    batch.insert(&files.sessions, id.as_str(), record(session)?);
+                }
+                Change::Queued(id, queued) => {
+                    let key = keys::command(id, queued.number);
+                    batch.insert(&files.commands, key, slice(encode_command(queued)));
+                }
+                Change::Done(id, number) => {
+                    batch.remove(&files.commands, keys::command(id, *number));
+                }
+                Change::Outbox(id, outbox) => {
+                    batch.insert(&files.outboxes, id.as_str(), record(outbox)?);
+                }
+                Change::Used(log, before, now) => {
+                    if let Some(before) = before {
+                        batch.remove(&files.used, keys::used(log, *before));
+                    }
+                    if let Some(now) = now {
+                        batch.insert(&files.used, keys::used(log, *now), []);
+                    }
+                }
+                Change::Forget(log) => {
+                    for frame in files.frames.prefix(keys::log(log)) {
+                        batch.remove(&files.frames, frame.key().map_err(unreadable)?);
+                    }
+                    match log {
+                        LogId::Session(id) => batch.remove(&files.sessions, id.as_str()),
+                        LogId::Outbox(id) => batch.remove(&files.outboxes, id.as_str()),
+                    }
+                }
+            }
+        }
+        files.dirty.store(true, Ordering::SeqCst);
+        batch.commit().map_err(unwritable)
+    }
+
+    fn session(&self, id: &SessionId) -> Result<Option<Session>> {
+        let Some(value) = self.0.sessions.get(id.as_str()).map_err(unreadable)? else {
+            return Ok(None);
+        };
+        let mut session: Session = unrecord(&value)?;
+        session.head = self.0.last_frame(&LogId::Session(id.clone()))?;
+        Ok(Some(session.revive(self.0.commands(id)?)))
+    }
+
+    fn outbox(&self, id: &ConnectionId) -> Result<Option<Outbox>> {
+        let value = self.0.outboxes.get(id.as_str()).map_err(unreadable)?;
+        value.map(|value| unrecord(&value)).transpose()
+    }
+
+    fn read(&self, log: &LogId, from: u64, limit: usize) -> Result<Vec<Arc<Frame>>> {
+        let frames = self
+            .0
+            .frames
+            .range(keys::frame(log, from)..=keys::frame(log, u64::MAX));
+        let decode = |entry: fjall::Guard| {
+            let (key, value) = entry.into_inner().map_err(unreadable)?;
+            let last = keys::number(&key).ok_or_else(|| spoiled("frame"))?;
+            let frame = Frame::decode(last, value.into());
+            frame
+                .map(Arc::new)
+                .map_err(|error| Error::Broken(error.to_string()))
+        };
+        frames.take(limit).map(decode).collect()
+    }
+
+    fn waiting(&self) -> Result<Vec<SessionId>> {
+        let mut waiting: Vec<SessionId> = Vec::new();
+        for command in self.0.commands.iter() {
+            let key = command.key().map_err(unreadable)?;
+            let session = keys::session_of(&key).ok_or_else(|| spoiled("command"))?;
+            if waiting.last() != Some(&session) {
+                waiting.push(session);
+            }
+        }
+        Ok(waiting)
+    }
+
+    fn unused_since(&self, kind: Kind, time: u64, limit: usize) -> Result<Vec<(u64, LogId)>> {
+        let old = self
+            .0
+            .used
+            .range(keys::used_at(kind, 0)..keys::used_at(kind, time));
+        let read = |entry: fjall::Guard| {
+            let key = entry.key().map_err(unreadable)?;
+            keys::user(&key).ok_or_else(|| spoiled("note of use"))
+        };
+        old.take(limit).map(read).collect()
+    }
+}
+
+// ---- values ----
+
+fn slice(bytes: Bytes) -> Slice {
+    bytes.into()
+}
+
+/// With names, so that a later version can add fields.
+fn record(value: &impl Serialize) -> Result<Vec<u8>> {
+    rmp_serde::to_vec_named(value).map_err(|error| Error::Broken(error.to_string()))
+}
+
+fn unrecord<T: DeserializeOwned>(value: &[u8]) -> Result<T> {
+    rmp_serde::from_slice(value).map_err(|error| Error::Broken(error.to_string()))
+}
+
+/// Its way and its head, each with a length before it, then the message.
+fn encode_command(queued: &Queued) -> Bytes {
+    let head = queued.command.head();
+    let mut value = Vec::with_capacity(8 + head.len() + queued.command.message.len());
+    value.extend_from_slice(queued.via.letter().as_bytes());
+    value.extend_from_slice(&(head.len() as u32).to_be_bytes());
+    value.extend_from_slice(head.as_bytes());
+    value.extend_from_slice(&queued.command.message);
+    value.into()
+}
+
+fn decode_command(number: u64, mut value: Bytes) -> Option<Queued> {
+    let rest = value.get(1..5)?;
+    let length = u32::from_be_bytes(rest.try_into().ok()?) as usize;
+    let start = 5 + length;
+    let via = Via::from_letter(std::str::from_utf8(value.get(..1)?).ok()?)?;
+    let head = std::str::from_utf8(value.get(5..start)?).ok()?.to_owned();
+    let command = Command::from_parts(&head, value.split_off(start))?;
+    Some(Queued {
+        number,
+        via,
+        command,
+    })
+}
+
+fn spoiled(what: &str) -> Error {
+    Error::Broken(format!("a stored {what} cannot be read"))
+}
+
+fn unreadable(error: fjall::Error) -> Error {
+    Error::Broken(format!("the data directory cannot be read: {error}"))
+}
+
+fn unwritable(error: fjall::Error) -> Error {
+    let reason = match &error {
+        fjall::Error::Io(error) => error.to_string(),
+        fjall::Error::Poisoned => "an earlier write failed, is the disk full?".into(),
+        _ => error.to_string(),
+    };
+    Error::Unavailable(format!("the data directory cannot be written: {reason}"))
+}

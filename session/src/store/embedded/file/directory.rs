@@ -1,0 +1,195 @@
+//! The data directory: whose it is, which format it has, and that what it holds is all there.
+//!
+//! ```text
+//! FORMAT     the format's number; written first, checked first
+//! LOCK       held by the one process that uses the directory
+//! SYNCED     how much the database must hold at least
+//! keys.json  the keys that sign tokens, readable by the owner alone
+//! store/     the database
+//! rescue/    the database's journals as they were found, while they are being checked
+//! ```
+
+use std::fs::{self, DirBuilder, File, TryLockError};
+use std::io::{self, Write as _};
+use std::os::unix::fs::DirBuilderExt as _;
+use std::path::{Path, PathBuf};
+
+const FORMAT: u32 = 1;
+
+/// Why a data directory cannot be used. It was left as it is.
+#[derive(Debug, thiserror::Error)]
+pub enum Refused {
+    #[error(
+        "{0}: another process uses this data directory; stop it, or choose another with --data-dir"
+    )]
+    InUse(String),
+    #[error(
+        "{0}: this data directory was written by a newer version (format {1}, this version knows {FORMAT}); \
+         use that version, or choose another directory"
+    )]
+    Newer(String, u32),
+    #[error("{0}: there are files here that are not Baton's; choose an empty or a new directory")]
+    Foreign(String),
+    #[error(
+        "{0}: the data directory is damaged: {1}. Nothing was changed; restore it from a copy, or choose another"
+    )]
+    Damaged(String, String),
+    #[error("{0}: {1}")]
+    Io(String, io::Error),
+}
+
+pub struct Directory {
+    path: PathBuf,
+    /// Released when the process ends, however it ends.
+    _lock: File,
+}
+
+impl Directory {
+    /// Makes it if need be, and takes hold of it.
+    pub fn enter(path: &Path) -> Result<Self, Refused> {
+        let io = |error| Refused::Io(path.display().to_string(), error);
+        DirBuilder::new()
+            .recursive(true)
+            .mode(0o700)
+            .create(path)
+            .map_err(io)?;
+        let format = path.join("FORMAT");
+        match fs::read_to_string(&format) {
+            Ok(text) => check_format(path, &text)?,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                if fs::read_dir(path).map_err(io)?.next().is_some() {
+                    return Err(Refused::Foreign(path.display().to_string()));
+                }
+                write_whole(&format, &FORMAT.to_string()).map_err(io)?;
+            }
+            Err(error) => return Err(io(error)),
+        }
+        let lock = File::create(path.join("LOCK")).map_err(io)?;
+        match lock.try_lock() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => {
+                return Err(Refused::InUse(path.display().to_string()));
+            }
+            Err(TryLockError::Error(error)) => return Err(io(error)),
+        }
+        Ok(Self {
+            path: path.to_owned(),
+            _lock: lock,
+        })
+    }
+
+    pub fn key_file(&self) -> PathBuf {
+        self.path.join("keys.json")
+    }
+
+    pub fn store(&self) -> PathBuf {
+        self.path.join("store")
+    }
+
+    pub fn damaged(&self, what: impl ToString) -> Refused {
+        Refused::Damaged(self.path.display().to_string(), what.to_string())
+    }
+
+    fn io(&self, error: io::Error) -> Refused {
+        Refused::Io(self.path.display().to_string(), error)
+    }
+
+    // ---- opening must not make damage worse ----
+
+    /// Sets the journals' copies aside: the database cuts off what it cannot read, as after a power
+    /// cut, and cannot tell that from damage.
+    pub fn save_journals(&self) -> Result<(), Refused> {
+        let rescue = self.path.join("rescue");
+        if rescue.exists() {
+            // The last check did not end: what was saved then is what was found.
+            return self.restore_journals();
+        }
+        if !self.store().exists() {
+            return Ok(());
+        }
+        let half = self.path.join("rescue.new");
+        let copy = || {
+            if half.exists() {
+                fs::remove_dir_all(&half)?;
+            }
+            fs::create_dir(&half)?;
+            for journal in journals(&self.store())? {
+                fs::copy(&journal, half.join(journal.file_name().unwrap_or_default()))?;
+            }
+            fs::rename(&half, &rescue)
+        };
+        copy().map_err(|error| self.io(error))
+    }
+
+    pub fn restore_journals(&self) -> Result<(), Refused> {
+        let rescue = self.path.join("rescue");
+        let restore = || {
+            if !rescue.exists() {
+                return Ok(());
+            }
+            for journal in journals(&rescue)? {
+                fs::copy(
+                    &journal,
+                    self.store().join(journal.file_name().unwrap_or_default()),
+                )?;
+            }
+            Ok(())
+        };
+        restore().map_err(|error| self.io(error))
+    }
+
+    pub fn forget_journals(&self) -> Result<(), Refused> {
+        match fs::remove_dir_all(self.path.join("rescue")) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(self.io(error)),
+            _ => Ok(()),
+        }
+    }
+
+    /// What was on the disk for certain when this was last written.
+    pub fn synced(&self) -> Result<u64, String> {
+        match fs::read_to_string(self.path.join("SYNCED")) {
+            Ok(text) => {
+                let number = text.trim().parse();
+                number.map_err(|_| "SYNCED is not a number".into())
+            }
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(0),
+            Err(error) => Err(error.to_string()),
+        }
+    }
+
+    pub fn write_synced(&self, commits: u64) -> io::Result<()> {
+        write_whole(&self.path.join("SYNCED"), &commits.to_string())
+    }
+}
+
+fn check_format(path: &Path, text: &str) -> Result<(), Refused> {
+    let path = path.display().to_string();
+    match text.trim().parse::<u32>() {
+        Ok(FORMAT) => Ok(()),
+        Ok(newer) if newer > FORMAT => Err(Refused::Newer(path, newer)),
+        _ => Err(Refused::Damaged(
+            path,
+            "FORMAT is not a format's number".into(),
+        )),
+    }
+}
+
+fn journals(of: &Path) -> io::Result<Vec<PathBuf>> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir(of)? {
+        let path = entry?.path();
+        if path.extension().is_some_and(|extension| extension == "jnl") {
+            found.push(path);
+        }
+    }
+    Ok(found)
+}
+
+/// All of it or nothing, whenever the power goes.
+fn write_whole(path: &Path, text: &str) -> io::Result<()> {
+    let half = path.with_extension("new");
+    let mut file = File::create(&half)?;
+    writeln!(file, "{text}")?;
+    file.sync_data()?;
+    fs::rename(&half, path)
+}

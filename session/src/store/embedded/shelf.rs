@@ -1,0 +1,74 @@
+//! Where an embedded store keeps what its steps have settled: in memory, or in files.
+
+use std::sync::Arc;
+
+use super::outbox::Outbox;
+use super::session::Session;
+use crate::clock::unix_millis;
+use crate::command::Queued;
+use crate::event::Frame;
+use crate::id::{ConnectionId, LogId, SessionId};
+use crate::store::Result;
+
+/// One change that a step makes. All changes of a step are saved together.
+pub enum Change<'a> {
+    Frame(&'a LogId, &'a Arc<Frame>),
+    /// The session without its frames and its inbox.
+    Session(&'a SessionId, &'a Session),
+    Queued(&'a SessionId, &'a Queued),
+    /// The command with this number left the inbox.
+    Done(&'a SessionId, u64),
+    Outbox(&'a ConnectionId, &'a Outbox),
+    /// When it was last used: first what was noted before, then what is noted now.
+    Used(&'a LogId, Option<u64>, Option<u64>),
+    /// The session or outbox is gone, with all that belongs to it.
+    Forget(&'a LogId),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Kind {
+    Session,
+    Outbox,
+}
+
+impl Kind {
+    pub fn of(log: &LogId) -> Self {
+        match log {
+            LogId::Session(_) => Self::Session,
+            LogId::Outbox(_) => Self::Outbox,
+        }
+    }
+}
+
+/// Clones share what they keep. Logs are read without the store's lock, the rest is asked for and
+/// saved under it.
+pub trait Shelf: Clone + Send + Sync + 'static {
+    /// Whether sessions and outboxes that nobody uses may leave the memory, to be found here again.
+    const FINDS_AGAIN: bool;
+
+    /// All changes or, with an error, none; and then the store takes no further steps.
+    fn save(&self, changes: &[Change<'_>]) -> Result<()>;
+
+    fn session(&self, id: &SessionId) -> Result<Option<Session>>;
+
+    fn outbox(&self, id: &ConnectionId) -> Result<Option<Outbox>>;
+
+    fn read(&self, log: &LogId, from: u64, limit: usize) -> Result<Vec<Arc<Frame>>>;
+
+    /// Sessions that had commands waiting when the store was opened.
+    fn waiting(&self) -> Result<Vec<SessionId>>;
+
+    /// Sessions, or outboxes, that were last used before `time`, longest unused first, with when that
+    /// was; at most `limit`.
+    fn unused_since(&self, kind: Kind, time: u64, limit: usize) -> Result<Vec<(u64, LogId)>>;
+}
+
+/// Nothing here expires by the minute: a use is noted only if the last note is older than this.
+const NOTE_EVERY: u64 = 60_000;
+
+/// What was noted before, if there is something new to note.
+pub fn note_use(used: &mut u64) -> Option<u64> {
+    let now = unix_millis();
+    let stands = *used > 0 && now.abs_diff(*used) < NOTE_EVERY;
+    (!stands).then(|| std::mem::replace(used, now))
+}

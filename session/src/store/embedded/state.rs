@@ -1,0 +1,257 @@
+//! What an embedded store has in its hands: the sessions and outboxes in use, the queue for
+//! workers, and who lives.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::time::{Duration, Instant};
+
+use super::Embedded;
+use super::outbox::Outbox;
+use super::session::Session;
+use super::shelf::{Change, Kind, Shelf};
+use crate::clock::unix_millis;
+use crate::id::{ConnectionId, LogId, SessionId};
+use crate::store::{
+    AgentCard, Claim, ClaimToken, Claimant, HEARTBEAT, OUTBOX_TTL, Result, Touch, WorkerId,
+};
+
+/// More than these are kept in memory only while they are used.
+const ROOM: usize = 8192;
+/// What one round of housekeeping takes on.
+const EXPIRE_AT_ONCE: usize = 256;
+
+#[derive(Default)]
+pub struct State {
+    sessions: HashMap<SessionId, Session>,
+    outboxes: HashMap<ConnectionId, Outbox>,
+    /// Sessions with a lease, run out or not.
+    leased: HashSet<SessionId>,
+    /// Sessions with work and no holder by agent, longest waiting first.
+    ready: HashMap<String, BTreeMap<u64, SessionId>>,
+    tickets: u64,
+    agents: HashMap<String, (AgentCard, HashMap<WorkerId, Instant>)>,
+    /// How many there were when room was last made.
+    left: usize,
+}
+
+impl State {
+    pub fn session<S: Shelf>(&mut self, shelf: &S, id: &SessionId) -> Result<Option<&mut Session>> {
+        if !self.sessions.contains_key(id) {
+            match shelf.session(id)? {
+                Some(session) => self.make_room::<S>().sessions.insert(id.clone(), session),
+                None => return Ok(None),
+            };
+        }
+        Ok(self.sessions.get_mut(id))
+    }
+
+    pub fn outbox<S: Shelf>(&mut self, shelf: &S, id: &ConnectionId) -> Result<&mut Outbox> {
+        if !self.outboxes.contains_key(id) {
+            let outbox = shelf.outbox(id)?.unwrap_or_default();
+            self.make_room::<S>().outboxes.insert(id.clone(), outbox);
+        }
+        Ok(self.outboxes.get_mut(id).expect("it is there by now"))
+    }
+
+    pub fn insert(&mut self, id: SessionId, session: Session) {
+        self.sessions.insert(id, session);
+    }
+
+    /// What nobody uses goes; the shelf finds it again.
+    fn make_room<S: Shelf>(&mut self) -> &mut Self {
+        let count = self.sessions.len() + self.outboxes.len();
+        if S::FINDS_AGAIN && count > ROOM.max(self.left * 2) {
+            self.sessions.retain(|_, session| session.is_busy());
+            self.outboxes.retain(|_, outbox| outbox.holder.is_some());
+            self.left = self.sessions.len() + self.outboxes.len();
+        }
+        self
+    }
+
+    pub fn head<S: Shelf>(&mut self, shelf: &S, log: &LogId) -> Result<u64> {
+        Ok(match log {
+            LogId::Session(id) => self.session(shelf, id)?.map_or(0, |session| session.head),
+            LogId::Outbox(id) => match self.outboxes.get(id) {
+                Some(outbox) => outbox.head,
+                None => shelf.outbox(id)?.map_or(0, |outbox| outbox.head),
+            },
+        })
+    }
+
+    // ---- agents ----
+
+    pub fn register(&mut self, agent: &AgentCard, worker: &WorkerId) {
+        let new = || (agent.clone(), HashMap::new());
+        let (card, workers) = self.agents.entry(agent.name.clone()).or_insert_with(new);
+        *card = agent.clone();
+        workers.insert(worker.clone(), Instant::now() + HEARTBEAT * 3);
+    }
+
+    pub fn agents(&self) -> Vec<(AgentCard, usize)> {
+        let now = Instant::now();
+        let alive = |workers: &HashMap<WorkerId, Instant>| {
+            workers.values().filter(|until| **until > now).count()
+        };
+        let all = self.agents.values();
+        all.map(|(card, workers)| (card.clone(), alive(workers)))
+            .collect()
+    }
+
+    // ---- the queue for workers ----
+
+    pub fn wait<S: Shelf>(&mut self, shelf: &S, id: &SessionId) -> Result<()> {
+        let ticket = self.tickets + 1;
+        let Some(session) = self
+            .session(shelf, id)?
+            .filter(|session| session.waits.is_none())
+        else {
+            return Ok(());
+        };
+        session.waits = Some(ticket);
+        let agent = session.agent.clone();
+        self.tickets = ticket;
+        let waiting = self.ready.entry(agent).or_default();
+        waiting.insert(ticket, id.clone());
+        Ok(())
+    }
+
+    /// Takes the session out of the queue; true if it was there.
+    pub fn no_longer_waits(&mut self, id: &SessionId) -> bool {
+        let Some(session) = self.sessions.get_mut(id) else {
+            return false;
+        };
+        let waiting = self.ready.get_mut(&session.agent);
+        match (session.waits.take(), waiting) {
+            (Some(ticket), Some(waiting)) => waiting.remove(&ticket).is_some(),
+            _ => false,
+        }
+    }
+
+    /// A session whose lease ran out, or the one that has waited longest.
+    pub fn next_for(&self, agent: &str) -> Option<SessionId> {
+        let now = Instant::now();
+        let ran_out = |id: &&SessionId| {
+            let session = self
+                .sessions
+                .get(*id)
+                .filter(|session| session.agent == agent);
+            let lease = session.and_then(|session| session.lease.as_ref());
+            lease.is_some_and(|lease| lease.expires <= now)
+        };
+        let waiting = || self.ready.get(agent)?.values().next();
+        self.leased.iter().find(ran_out).or_else(waiting).cloned()
+    }
+
+    pub fn claim<S: Shelf>(
+        &mut self,
+        shelf: &S,
+        id: &SessionId,
+        claimant: &Claimant,
+    ) -> Result<Option<Claim>> {
+        let session = self.session(shelf, id)?;
+        let Some(session) = session.filter(|session| session.agent == claimant.agent) else {
+            return Ok(None);
+        };
+        let claim = session.claim(id, claimant);
+        if claim.is_some() {
+            self.leased.insert(id.clone());
+        }
+        self.no_longer_waits(id);
+        Ok(claim)
+    }
+
+    /// False if the session is not held under this token any more.
+    pub fn renew(&mut self, id: &SessionId, token: &ClaimToken, lease: Duration) -> bool {
+        let session = self.sessions.get_mut(id);
+        let held = session.and_then(|session| session.lease.as_mut());
+        let Some(held) = held.filter(|held| held.token == *token) else {
+            return false;
+        };
+        held.expires = Instant::now() + lease;
+        true
+    }
+
+    pub fn let_go(&mut self, id: &SessionId) {
+        self.leased.remove(id);
+    }
+
+    // ---- streams ----
+
+    /// `until` is the registration's new end; `None` ends it now. False if another holder has it.
+    pub fn touch<S: Shelf>(
+        &mut self,
+        shelf: &S,
+        touch: &Touch,
+        until: Option<Instant>,
+    ) -> Result<bool> {
+        let written = touch.written.clone();
+        let connection = &touch.stream.connection;
+        match &touch.stream.session {
+            None => {
+                let outbox = self.outbox(shelf, connection)?;
+                if outbox.holder.as_deref() != Some(&touch.holder) {
+                    return Ok(outbox.holder.is_none());
+                }
+                outbox.written = written.or(outbox.written.take());
+                outbox.holder = until.and(outbox.holder.take());
+            }
+            Some(id) => {
+                let session = self.session(shelf, id)?;
+                let party = session.and_then(|session| session.parties.get_mut(connection));
+                let Some(party) = party else {
+                    return Ok(true);
+                };
+                let holder = party.stream.as_ref().map(|(holder, _)| holder);
+                if holder.is_none_or(|holder| *holder != touch.holder) {
+                    return Ok(party.stream.is_none());
+                }
+                party.written = written.or(party.written.take());
+                party.stream = until.map(|until| (touch.holder.clone(), until));
+            }
+        }
+        Ok(true)
+    }
+}
+
+/// Forgets sessions that nobody has used for `ttl`, and the outboxes of dead connections.
+pub fn expire<S: Shelf>(store: &Embedded<S>, ttl: Duration) -> Result<usize> {
+    let limit = |ttl: Duration| unix_millis().saturating_sub(ttl.as_millis() as u64);
+    let mut expired = 0;
+    for (kind, ttl) in [(Kind::Session, ttl), (Kind::Outbox, OUTBOX_TTL)] {
+        for (noted, log) in store.shelf.unused_since(kind, limit(ttl), EXPIRE_AT_ONCE)? {
+            // One at a time, so that nobody waits long.
+            let mut state = store.state()?;
+            let now = unix_millis();
+            match &log {
+                LogId::Session(id) => {
+                    let session = state.session(&store.shelf, id)?;
+                    if let Some(session) = session.filter(|session| session.is_busy()) {
+                        session.used = now;
+                        let used = Change::Used(&log, Some(noted), Some(now));
+                        store.save(&[Change::Session(id, session), used])?;
+                        continue;
+                    }
+                }
+                LogId::Outbox(id) => {
+                    let outbox = state.outbox(&store.shelf, id)?;
+                    if outbox.holder.is_some() {
+                        outbox.used = now;
+                        let used = Change::Used(&log, Some(noted), Some(now));
+                        store.save(&[Change::Outbox(id, outbox), used])?;
+                        continue;
+                    }
+                }
+            }
+            store.save(&[Change::Used(&log, Some(noted), None), Change::Forget(&log)])?;
+            match &log {
+                LogId::Session(id) => {
+                    state.sessions.remove(id);
+                    expired += 1;
+                }
+                LogId::Outbox(id) => {
+                    state.outboxes.remove(id);
+                }
+            }
+        }
+    }
+    Ok(expired)
+}

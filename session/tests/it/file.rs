@@ -1,0 +1,246 @@
+//! The store in files passes every case, remembers everything, and refuses what it cannot trust.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use baton_session::conformance::scene::{LONG, Scene, begin, updates};
+use baton_session::route::Via;
+use baton_session::store::{Append, Appended, FileStore, Refused, Store};
+use tempfile::TempDir;
+
+use crate::support::bounded;
+
+macro_rules! each_in_files {
+    ($($room:ident: $($case:ident)*;)*) => {
+        $(mod $room {
+            #[allow(unused_imports)]
+            use std::sync::Arc;
+            $(#[tokio::test]
+            async fn $case() -> anyhow::Result<()> {
+                let directory = tempfile::tempdir()?;
+                let store = super::open(directory.path())?;
+                super::bounded(baton_session::conformance::$room::$case(&store)).await;
+                Ok(())
+            })*
+        })*
+    };
+}
+
+baton_session::for_each_case!(each_in_files);
+
+fn open(path: &Path) -> anyhow::Result<Arc<dyn Store>> {
+    Ok(Arc::new(FileStore::open(path)?))
+}
+
+/// The same session in the next process.
+fn reopened(scene: Scene, path: &Path) -> anyhow::Result<Scene> {
+    drop(scene.store);
+    loop {
+        // The thread that syncs may still be at it.
+        match FileStore::open(path) {
+            Err(Refused::InUse(_)) => std::thread::yield_now(),
+            opened => {
+                let store: Arc<dyn Store> = Arc::new(opened?);
+                return Ok(Scene { store, ..scene });
+            }
+        }
+    }
+}
+
+/// A directory with one session in the middle of a turn, as a process leaves it.
+async fn left_behind() -> anyhow::Result<(TempDir, Scene)> {
+    let directory = tempfile::tempdir()?;
+    let store = open(directory.path())?;
+    let scene = Scene::created(&store).await;
+    store.enqueue(&scene.prompt("1")).await?;
+    let token = scene.claim().await.token;
+    let mut events = updates(2);
+    events.push(begin(2, &scene.creator, Via::Connection));
+    let append = Append {
+        acks: vec![1],
+        view: Some("{}".into()),
+        ..scene.append(&token, 1, events)
+    };
+    scene.write(&append).await;
+    scene.write(&scene.append(&token, 4, updates(3))).await;
+    Ok((directory, scene))
+}
+
+#[tokio::test]
+async fn everything_is_there_after_a_restart() -> anyhow::Result<()> {
+    let (directory, scene) = left_behind().await?;
+    let before = scene.attachment(&scene.creator).await;
+    let frames = scene.store.read(&scene.log(), 1, 10).await?;
+    let scene = reopened(scene, directory.path())?;
+    assert_eq!(scene.attachment(&scene.creator).await, before);
+    assert_eq!(scene.store.read(&scene.log(), 1, 10).await?, frames);
+    let claimant = scene.claimant(LONG);
+    let claim = scene
+        .store
+        .claim_any(scene.id.partition(), &claimant)
+        .await?;
+    let claim = claim.expect("the turn goes on");
+    let running = claim.running.expect("the turn is known");
+    assert_eq!((running.command, running.began, claim.stalls), (2, 3, 1));
+    assert_eq!(
+        (claim.head, claim.inbox.len(), claim.inbox[0].number),
+        (6, 1, 2)
+    );
+    let goes_on = scene
+        .write(&scene.append(&claim.token, 7, updates(1)))
+        .await;
+    let head = 7;
+    assert_eq!(
+        goes_on,
+        Appended::Done {
+            head,
+            released: false
+        }
+    );
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_turn_that_was_handed_over_has_not_lost_its_holder() -> anyhow::Result<()> {
+    let directory = tempfile::tempdir()?;
+    let store = open(directory.path())?;
+    let scene = Scene::created(&store).await;
+    drop(store);
+    let token = scene.claim().await.token;
+    let begun = vec![begin(1, &scene.creator, Via::Connection)];
+    scene.write(&scene.append(&token, 1, begun)).await;
+    scene.store.release(&scene.id, &token).await?;
+    let scene = reopened(scene, directory.path())?;
+    assert_eq!(scene.claim().await.stalls, 0);
+    let scene = reopened(scene, directory.path())?;
+    assert_eq!(scene.claim().await.stalls, 1);
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_directory_serves_one_process_at_a_time() -> anyhow::Result<()> {
+    let directory = tempfile::tempdir()?;
+    let _store = open(directory.path())?;
+    let refused = FileStore::open(directory.path()).err();
+    assert!(matches!(refused, Some(Refused::InUse(_))), "{refused:?}");
+    Ok(())
+}
+
+#[tokio::test]
+async fn what_a_newer_version_wrote_is_left_alone() -> anyhow::Result<()> {
+    let directory = tempfile::tempdir()?;
+    fs::write(directory.path().join("FORMAT"), "2\n")?;
+    fs::write(directory.path().join("future"), "data")?;
+    let before = contents(directory.path())?;
+    let refused = FileStore::open(directory.path()).err();
+    assert!(matches!(refused, Some(Refused::Newer(_, 2))), "{refused:?}");
+    assert_eq!(contents(directory.path())?, before);
+    Ok(())
+}
+
+#[tokio::test]
+async fn somebody_elses_directory_is_left_alone() -> anyhow::Result<()> {
+    let directory = tempfile::tempdir()?;
+    fs::write(directory.path().join("thesis.txt"), "the only copy")?;
+    let before = contents(directory.path())?;
+    let refused = FileStore::open(directory.path()).err();
+    assert!(matches!(refused, Some(Refused::Foreign(_))), "{refused:?}");
+    assert_eq!(contents(directory.path())?, before);
+    Ok(())
+}
+
+/// Waits until the last process, so to say, is gone.
+fn settle(path: &Path) {
+    while matches!(FileStore::open(path), Err(Refused::InUse(_))) {
+        std::thread::yield_now();
+    }
+}
+
+/// Closes the store, which leaves everything synced, and returns the journal that holds it.
+async fn journal(directory: &TempDir, scene: Scene) -> anyhow::Result<PathBuf> {
+    drop(scene.store);
+    settle(directory.path());
+    let mut found = Vec::new();
+    for entry in fs::read_dir(directory.path().join("store"))? {
+        let path = entry?.path();
+        if path.extension().is_some_and(|extension| extension == "jnl") {
+            found.push(path);
+        }
+    }
+    assert_eq!(found.len(), 1, "{found:?}");
+    Ok(found.remove(0))
+}
+
+#[tokio::test]
+async fn a_damaged_journal_is_refused_and_kept() -> anyhow::Result<()> {
+    let (directory, scene) = left_behind().await?;
+    let log = scene.log();
+    let frames = scene.store.read(&log, 1, 10).await?;
+    let journal = journal(&directory, scene).await?;
+    let whole = fs::read(&journal)?;
+    let end = whole.iter().rposition(|byte| *byte != 0).unwrap_or(0);
+    let mut refusals = 0;
+    for at in (0..end).step_by(end / 97) {
+        let mut damaged = whole.clone();
+        damaged[at] ^= 0x5a;
+        fs::write(&journal, &damaged)?;
+        let refused = match FileStore::open(directory.path()) {
+            Err(refused) => refused,
+            // The number of a batch is not checked by the database; what it holds is still whole.
+            Ok(store) => {
+                let found = store.read(&log, 1, 10).await?;
+                assert_eq!(found, frames, "byte {at} of {end}");
+                drop(store);
+                settle(directory.path());
+                continue;
+            }
+        };
+        assert!(
+            matches!(refused, Refused::Damaged(..)),
+            "byte {at} of {end}: {refused:?}"
+        );
+        refusals += 1;
+        assert!(
+            fs::read(&journal)? == damaged,
+            "byte {at}: the journal was changed"
+        );
+        let _ = fs::remove_dir_all(directory.path().join("rescue"));
+    }
+    assert!(refusals > 90, "{refusals}");
+    fs::write(&journal, &whole[..end / 2])?;
+    let refused = FileStore::open(directory.path()).err();
+    assert!(
+        matches!(refused, Some(Refused::Damaged(..))),
+        "cut short: {refused:?}"
+    );
+    let _ = fs::remove_dir_all(directory.path().join("rescue"));
+    fs::write(&journal, &whole)?;
+    open(directory.path())?;
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_batch_that_was_not_finished_is_no_damage() -> anyhow::Result<()> {
+    let (directory, scene) = left_behind().await?;
+    let journal = journal(&directory, scene).await?;
+    let whole = fs::read(&journal)?;
+    let end = whole.iter().rposition(|byte| *byte != 0).unwrap_or(0) + 1;
+    // The beginning of another batch, as a process that was killed leaves it.
+    let mut torn = whole.clone();
+    let start = whole[..32].to_vec();
+    torn.splice(end..(end + start.len()).min(torn.len()), start);
+    fs::write(&journal, &torn)?;
+    open(directory.path())?;
+    Ok(())
+}
+
+fn contents(path: &Path) -> anyhow::Result<Vec<(PathBuf, Vec<u8>)>> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir(path)? {
+        let path = entry?.path();
+        found.push((path.clone(), fs::read(&path)?));
+    }
+    found.sort();
+    Ok(found)
+}

@@ -1,0 +1,3 @@
+//! A worker on a store in memory.
+
+mod poison;
