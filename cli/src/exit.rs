@@ -4,7 +4,7 @@ use baton_session::store;
 
 /// The command line or configuration is wrong.
 pub const USAGE: u8 = 64;
-/// Something needed cannot be reached.
+/// Something needed cannot be used.
 pub const UNAVAILABLE: u8 = 69;
 /// The data directory cannot be used, or cannot be written any more.
 pub const IO: u8 = 74;

@@ -1,21 +1,29 @@
 //! Options that several commands share.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
 use baton_session::id::random_text;
-use baton_session::store::redis::RedisStore;
+use baton_session::store::redis::{self, RedisStore};
 use baton_session::store::{Store, WorkerId};
 use baton_worker::agent::{Agent, scripted::Scripted};
-use clap::Args;
+use clap::{Args, ValueEnum};
 
 use crate::exit::Misconfigured;
 
 #[derive(Args)]
 pub struct StoreOptions {
-    /// Where sessions live: redis://HOST:PORT, or redis+cluster://HOST:PORT,HOST:PORT
-    #[arg(long, env = "BATON_STORE", value_name = "URL")]
+    /// Where sessions live: redis://HOST:PORT, redis+cluster://HOST:PORT,… or
+    /// redis+sentinel://HOST:PORT,…/PRIMARY; rediss for TLS
+    #[arg(long, env = "BATON_STORE", value_name = "URL", hide_env_values = true)]
     store: String,
+    /// Certificates to trust for TLS to Redis, in PEM, instead of the system's
+    #[arg(long, env = "BATON_STORE_CA", value_name = "FILE")]
+    store_ca: Option<PathBuf>,
+    /// When what must not vanish counts as stored: when Redis has it, or when a replica has it, too
+    #[arg(long, env = "BATON_DURABILITY", default_value = "fast")]
+    durability: DurabilityOption,
     /// First part of every Redis key, so that several installations can share one Redis
     #[arg(
         long,
@@ -26,22 +34,21 @@ pub struct StoreOptions {
     namespace: String,
 }
 
+#[derive(Clone, Copy, ValueEnum)]
+pub enum DurabilityOption {
+    Fast,
+    Replicated,
+}
+
 impl StoreOptions {
     pub fn faults(&self) -> Vec<String> {
-        let known = ["redis://", "redis+cluster://"]
-            .iter()
-            .any(|scheme| self.store.starts_with(scheme));
         let mut faults = Vec::new();
-        if let Err(fault) = RedisStore::check(&self.store)
-            && known
-        {
-            faults.push(format!("--store: {fault}"));
-        }
-        if !known {
-            faults.push(format!(
-                "--store {:?}: must begin with redis:// or redis+cluster://",
-                self.store
-            ));
+        match self.redis() {
+            Err(fault) => faults.push(fault),
+            // The URL itself may hold a password.
+            Ok(redis) => {
+                faults.extend(redis.check().err().map(|fault| format!("--store: {fault}")));
+            }
         }
         let plain = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
         if self.namespace.is_empty() || !self.namespace.chars().all(plain) {
@@ -53,10 +60,24 @@ impl StoreOptions {
         faults
     }
 
+    fn redis(&self) -> Result<redis::Options, String> {
+        let read = |path: &PathBuf| {
+            std::fs::read(path).map_err(|error| format!("--store-ca {}: {error}", path.display()))
+        };
+        Ok(redis::Options {
+            url: self.store.clone(),
+            namespace: self.namespace.clone(),
+            ca: self.store_ca.as_ref().map(read).transpose()?,
+            durability: match self.durability {
+                DurabilityOption::Fast => redis::Durability::Fast,
+                DurabilityOption::Replicated => redis::Durability::Replicated,
+            },
+        })
+    }
+
     pub async fn connect(&self) -> anyhow::Result<Arc<dyn Store>> {
-        Ok(Arc::new(
-            RedisStore::connect(&self.store, &self.namespace).await?,
-        ))
+        let options = self.redis().map_err(|fault| Misconfigured(vec![fault]))?;
+        Ok(Arc::new(RedisStore::connect_with(&options).await?))
     }
 }
 

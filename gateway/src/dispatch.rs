@@ -104,31 +104,54 @@ pub async fn post_answer(
     // The same request with the same content has its answer already, or will get this one.
     match app
         .store
-        .post(&connection.id, Event::Message { message: answer }, &key)
+        .post(
+            &connection.id,
+            Event::Message {
+                message: answer.clone(),
+            },
+            &key,
+        )
         .await?
     {
+        // An earlier try of `session/new` was let in. If it got as far as the session, the answer comes
+        // from there.
+        Posted::Known(Event::Watch { session, .. }) => {
+            let (id, principal) = (&connection.id, &connection.principal);
+            let created = app.store.attachment(&session, id, principal).await?;
+            match created {
+                Some(_) => Ok(()),
+                None => post_fresh(app, connection, message, answer).await,
+            }
+        }
         Posted::New | Posted::Known(_) => Ok(()),
         Posted::Conflict => {
             let id = message.envelope.id().unwrap_or("null");
-            let event = Event::Message {
-                message: rpc::error(id, rpc::ID_REUSED, ID_REUSED),
-            };
-            app.store
-                .post(
-                    &connection.id,
-                    event,
-                    &Idempotency::of(&connection.id, None, message.bytes),
-                )
-                .await?;
-            Ok(())
+            let error = rpc::error(id, rpc::ID_REUSED, ID_REUSED);
+            post_fresh(app, connection, message, error).await
         }
     }
+}
+
+/// For an answer to a request whose key is taken.
+async fn post_fresh(
+    app: &App,
+    connection: &Connection,
+    message: Message<'_>,
+    answer: Bytes,
+) -> Result<(), Reject> {
+    let key = Idempotency::of(&connection.id, None, message.bytes);
+    let event = Event::Message { message: answer };
+    app.store.post(&connection.id, event, &key).await?;
+    Ok(())
 }
 
 const ID_REUSED: &str = "this id was used on this connection for another request: use a fresh one";
 
 const IN_A_BODY: &str = "this request is answered in the body of the POST that made it: to join it, \
     send it again with Accept: text/event-stream";
+
+const STORE_FULL: &str =
+    "the store is nearly full: new sessions are refused, running ones go on; try again later";
 
 /// Why a message is not carried out.
 enum Problem {
@@ -225,6 +248,9 @@ impl Call<'_> {
 
     async fn new_session(&self) -> Result<Outcome, Problem> {
         let params = self.setup_params()?;
+        if !self.app.store.has_room().await? {
+            return Err(Problem::Rpc(rpc::STORE_FULL, STORE_FULL.into()));
+        }
         let minted = SessionId::mint(Partition::random(self.app.store.partitions()));
         let watch = Event::Watch {
             session: minted.clone(),

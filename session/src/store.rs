@@ -29,7 +29,7 @@ pub type Result<T> = std::result::Result<T, Error>;
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// Nothing was acknowledged; the same call may be made again.
-    #[error("the store cannot be reached: {0}")]
+    #[error("the store is not available: {0}")]
     Unavailable(String),
     /// A fault of ours or of the data; trying again will not help.
     #[error("the store answered with something unexpected: {0}")]
@@ -43,6 +43,12 @@ pub trait Store: Send + Sync + 'static {
 
     /// Answers when the store does.
     async fn ping(&self) -> Result<()>;
+
+    /// Whether there is room for new sessions. It ends before the store is so full that running ones
+    /// cannot go on.
+    async fn has_room(&self) -> Result<bool> {
+        Ok(true)
+    }
 
     // ---- agents ----
 

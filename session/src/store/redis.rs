@@ -1,4 +1,4 @@
-//! The store on Redis: standalone or Cluster. Every step is one Lua script whose keys share a
+//! The store on Redis: standalone, Sentinel or Cluster. Every step is one Lua script whose keys share a
 //! partition tag; see `keys` for the layout and `session/lua` for the scripts.
 
 use std::collections::HashMap;
@@ -11,9 +11,10 @@ use tokio::sync::mpsc;
 
 use self::changes::changes;
 use self::keys::Keys;
-use self::link::{Link, Servers};
+use self::link::Link;
 use self::reply::Reply;
 use self::scripts::{Call, scripts};
+use self::servers::Servers;
 use crate::command::{Command, Idempotency, Kind, Queued};
 use crate::event::{Event, Frame};
 use crate::id::{ConnectionId, LogId, Nonce, Partition, SessionId};
@@ -25,11 +26,19 @@ use crate::store::{
 };
 
 mod changes;
+mod checks;
+mod connection;
+mod durable;
+mod fault;
 mod keys;
+mod line;
 mod link;
 mod push;
 mod reply;
+mod room;
 mod scripts;
+mod sentinel;
+mod servers;
 
 /// Larger frames are announced by number and read by those who want them.
 const PUBLISH_WHOLE: usize = 16 * 1024;
@@ -40,23 +49,67 @@ pub struct RedisStore {
     keys: Keys,
 }
 
-impl RedisStore {
-    /// What is wrong with the URL, if anything.
-    pub fn check(url: &str) -> std::result::Result<(), String> {
-        Servers::parse(url).map(drop)
+/// Where Redis is, and how it is used.
+#[derive(Clone)]
+pub struct Options {
+    /// `redis://`, `redis+cluster://` or `redis+sentinel://`, or the same with `rediss` for TLS.
+    pub url: String,
+    /// First part of every key.
+    pub namespace: String,
+    /// Certificates to trust, in PEM, instead of the system's.
+    pub ca: Option<Vec<u8>>,
+    pub durability: Durability,
+}
+
+/// When a step that must not vanish counts as done.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Durability {
+    /// Redis has it.
+    #[default]
+    Fast,
+    /// A replica has it, too: a failover loses nothing that was answered.
+    Replicated,
+}
+
+impl Options {
+    pub fn new(url: &str, namespace: &str) -> Self {
+        Self {
+            url: url.to_owned(),
+            namespace: namespace.to_owned(),
+            ca: None,
+            durability: Durability::default(),
+        }
     }
 
-    /// Connects, or says what is wrong after a bounded number of tries.
+    /// What is wrong with the URL or the certificates, if anything. Names no password.
+    pub fn check(&self) -> std::result::Result<(), String> {
+        Servers::parse(&self.url, self.ca.as_deref()).map(drop)
+    }
+}
+
+impl RedisStore {
+    /// As [`Self::connect_with`], with nothing special.
     pub async fn connect(url: &str, namespace: &str) -> Result<Self> {
-        let link = Link::connect(url).await?;
+        Self::connect_with(&Options::new(url, namespace)).await
+    }
+
+    /// Connects, or says what is wrong after a bounded number of tries. Warns if this Redis could
+    /// lose what it is given.
+    pub async fn connect_with(options: &Options) -> Result<Self> {
+        let link = Link::connect(options).await?;
         Ok(Self {
             link,
-            keys: Keys::new(namespace),
+            keys: Keys::new(&options.namespace),
         })
     }
 
     async fn run(&self, call: Call<'_>) -> Result<Reply> {
         self.link.run(call).await
+    }
+
+    /// For what must not vanish once it was answered.
+    async fn run_durably(&self, call: Call<'_>) -> Result<Reply> {
+        self.link.run_durably(call).await
     }
 
     async fn renew_partition(
@@ -119,6 +172,10 @@ impl Store for RedisStore {
         self.link.ping().await
     }
 
+    async fn has_room(&self) -> Result<bool> {
+        Ok(self.link.has_room().await)
+    }
+
     async fn register(&self, agent: &AgentCard, worker: &WorkerId) -> Result<()> {
         let card = serde_json::to_string(agent).map_err(|e| Error::Broken(e.to_string()))?;
         let call = Call::new(&scripts().register)
@@ -155,7 +212,7 @@ impl Store for RedisStore {
             .arg(&frame)
             .num(REMEMBERED_KEYS)
             .num(CONNECTION_TTL);
-        let mut items = self.run(call).await?.items()?;
+        let mut items = self.run_durably(call).await?.items()?;
         match items.text()?.as_str() {
             "new" => Ok(Posted::New),
             "conflict" => Ok(Posted::Conflict),
@@ -186,7 +243,7 @@ impl Store for RedisStore {
             .arg(if new.one_shot { "o" } else { "c" })
             .arg(&head)
             .arg(&first.message);
-        self.run(call).await.map(drop)
+        self.run_durably(call).await.map(drop)
     }
 
     async fn enqueue(&self, request: &Enqueue) -> Result<Enqueued> {
@@ -211,7 +268,7 @@ impl Store for RedisStore {
             .num(INBOX_LIMIT)
             .num(REMEMBERED_KEYS)
             .num(INBOX_BYTES);
-        let mut items = self.run(call).await?.items()?;
+        let mut items = self.run_durably(call).await?.items()?;
         match items.text()?.as_str() {
             "accepted" => Ok(Enqueued::Accepted {
                 number: items.number()?,
@@ -247,7 +304,7 @@ impl Store for RedisStore {
             .num(request.one_shot.into())
             .num(request.watched.into())
             .num(KEPT_DIRECTIVES as u64);
-        let mut items = self.run(call).await?.items()?;
+        let mut items = self.run_durably(call).await?.items()?;
         match items.text()?.as_str() {
             "done" => Ok(Attached::Done(Box::new(items.attachment()?))),
             "notfound" => Ok(Attached::NotFound),
@@ -448,7 +505,12 @@ impl Store for RedisStore {
         for (name, value) in &changes {
             call = call.arg(name).arg(value);
         }
-        let mut items = self.run(call).await?.items()?;
+        let reply = if must_last(append) {
+            self.run_durably(call).await?
+        } else {
+            self.run(call).await?
+        };
+        let mut items = reply.items()?;
         match items.text()?.as_str() {
             "done" => Ok(Appended::Done {
                 head: items.number()?,
@@ -477,4 +539,16 @@ impl Store for RedisStore {
     async fn listen(&self, sink: mpsc::Sender<Signal>) -> Result<Arc<dyn Listener>> {
         push::listen(&self.link, self.keys.clone(), sink).await
     }
+}
+
+/// Whether others act on it: what a turn answered or asks, that it began, that a command is done. The
+/// words in between are written again by whoever takes the turn over.
+fn must_last(append: &Append) -> bool {
+    let lasting = |event: &Event| {
+        matches!(
+            event,
+            Event::Begin(_) | Event::Request { .. } | Event::Response { .. }
+        )
+    };
+    !append.acks.is_empty() || append.events.iter().any(lasting)
 }

@@ -1,9 +1,11 @@
 //! The stores, held against the suite that all of them pass, and against each other.
 
 mod cluster;
+mod durability;
 mod failures;
 mod file;
 mod memory;
 mod model;
 mod redis;
+mod sentinel;
 mod support;

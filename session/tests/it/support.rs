@@ -8,8 +8,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context as _, bail};
-use baton_session::store::Store;
-use baton_session::store::redis::RedisStore;
+use baton_session::store::redis::{Durability, Options, RedisStore};
+use baton_session::store::{Error, Store};
 use redis::{Client, FromRedisValue};
 use tempfile::TempDir;
 use tokio::time::{Instant, sleep, timeout};
@@ -41,8 +41,20 @@ impl RedisServer {
         Self::start_with(&["--cluster-enabled", "yes", "--cluster-node-timeout", "5000"]).await
     }
 
+    /// A copy of this one, in step with it.
+    pub async fn start_replica(&self) -> anyhow::Result<Self> {
+        let of = format!("127.0.0.1 {}", self.port);
+        let replica = Self::start_with(&["--replicaof", &of]).await?;
+        until("the replica is in step", async || {
+            let info: String = replica.command(&["INFO", "replication"]).await.ok()?;
+            info.contains("master_link_status:up").then_some(())
+        })
+        .await?;
+        Ok(replica)
+    }
+
     /// A port that was free may be taken by the time the server asks for it: then with another.
-    async fn start_with(options: &[&str]) -> anyhow::Result<Self> {
+    pub async fn start_with(options: &[&str]) -> anyhow::Result<Self> {
         for _ in 0..10 {
             let mut server = Self::spawn(options)?;
             if server.answers().await? {
@@ -59,11 +71,43 @@ impl RedisServer {
         command.args(["--port", &port.to_string(), "--bind", "127.0.0.1"]);
         command.args(["--save", "", "--appendonly", "no", "--daemonize", "no"]);
         command.arg("--dir").arg(directory.path());
-        if !options.is_empty() {
-            command
-                .args(options)
-                .args(["--cluster-port", &bus_port.to_string()]);
+        command
+            .args(options)
+            .args(["--repl-diskless-sync-delay", "0"])
+            .args(["--cluster-port", &bus_port.to_string()]);
+        Self::launch(command, directory, (port, bus_port))
+    }
+
+    /// One of those who watch over the primary and its replicas.
+    pub async fn start_sentinel(primary: &Self) -> anyhow::Result<Self> {
+        for _ in 0..10 {
+            let directory = tempfile::tempdir()?;
+            let (port, bus_port) = free_ports()?;
+            let file = directory.path().join("sentinel.conf");
+            let config = format!(
+                "port {port}\nbind 127.0.0.1\ndir {}\n\
+                 sentinel monitor main 127.0.0.1 {} 2\n\
+                 sentinel down-after-milliseconds main 1000\n\
+                 sentinel failover-timeout main 4000\n",
+                directory.path().display(),
+                primary.port
+            );
+            std::fs::write(&file, config)?;
+            let mut command = Command::new("redis-server");
+            command.arg(file).arg("--sentinel");
+            let mut sentinel = Self::launch(command, directory, (port, bus_port))?;
+            if sentinel.answers().await? {
+                return Ok(sentinel);
+            }
         }
+        bail!("no sentinel found a port to listen on")
+    }
+
+    fn launch(
+        mut command: Command,
+        directory: TempDir,
+        (port, bus_port): (u16, u16),
+    ) -> anyhow::Result<Self> {
         let spawned = command
             .stdin(Stdio::null())
             .stdout(Stdio::null())
@@ -109,6 +153,37 @@ impl RedisServer {
         format!("redis://127.0.0.1:{}", self.port)
     }
 
+    /// As `kill -9` does.
+    pub fn kill(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+
+    /// The process stands still, its connections stay.
+    pub fn freeze(&self) -> anyhow::Result<()> {
+        self.signal("-STOP")
+    }
+
+    pub fn thaw(&self) -> anyhow::Result<()> {
+        self.signal("-CONT")
+    }
+
+    fn signal(&self, signal: &str) -> anyhow::Result<()> {
+        let pid = self.process.id().to_string();
+        let done = Command::new("kill").args([signal, &pid]).status()?;
+        anyhow::ensure!(done.success(), "kill {signal} {pid}");
+        Ok(())
+    }
+
+    pub async fn info(&self, field: &str) -> anyhow::Result<String> {
+        let info: String = self.command(&["INFO"]).await?;
+        let value = info.lines().find_map(|line| {
+            let (name, value) = line.split_once(':')?;
+            (name == field).then(|| value.trim().to_owned())
+        });
+        value.with_context(|| format!("INFO has no {field}"))
+    }
+
     pub async fn store(&self) -> anyhow::Result<Arc<dyn Store>> {
         Ok(Arc::new(RedisStore::connect(&self.url(), "test").await?))
     }
@@ -125,8 +200,41 @@ impl RedisServer {
 
 impl Drop for RedisServer {
     fn drop(&mut self) {
-        let _ = self.process.kill();
-        let _ = self.process.wait();
+        self.kill();
+    }
+}
+
+/// A store that answers when a replica has it, too.
+pub async fn replicated(url: &str) -> anyhow::Result<Arc<dyn Store>> {
+    let options = Options {
+        durability: Durability::Replicated,
+        ..Options::new(url, "test")
+    };
+    Ok(Arc::new(RedisStore::connect_with(&options).await?))
+}
+
+/// As callers do: what was not acknowledged is asked for again.
+pub async fn again<T, F: Future<Output = Result<T, Error>>>(step: impl Fn() -> F) -> T {
+    loop {
+        match step().await {
+            Ok(outcome) => return outcome,
+            Err(Error::Unavailable(_)) => sleep(Duration::from_millis(10)).await,
+            Err(error) => panic!("{error}"),
+        }
+    }
+}
+
+/// Repeats until there is something.
+pub async fn until<T>(what: &str, attempt: impl AsyncFn() -> Option<T>) -> anyhow::Result<T> {
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        if let Some(found) = attempt().await {
+            return Ok(found);
+        }
+        if Instant::now() > deadline {
+            bail!("waited in vain: {what}")
+        }
+        sleep(Duration::from_millis(20)).await;
     }
 }
 

@@ -10,12 +10,14 @@ use async_trait::async_trait;
 use futures_util::future::join_all;
 use redis::aio::{ConnectionLike as _, MultiplexedConnection};
 use redis::cluster_async::ClusterConnection;
-use redis::{AsyncConnectionConfig, Client, PushInfo, PushKind, RedisError, Value};
+use redis::{PushInfo, PushKind, RedisError, Value};
 use tokio::sync::{Notify, mpsc};
 use tokio::time::{Instant, sleep};
 
+use super::fault;
 use super::keys::Keys;
-use super::link::{Link, Servers, cluster};
+use super::link::Link;
+use super::servers::{Address, Kind, Servers, config};
 use crate::event::Frame;
 use crate::id::{ConnectionId, SessionId};
 use crate::store::sink::Sink;
@@ -38,7 +40,7 @@ pub(super) async fn listen(
     });
     push.connect()
         .await
-        .map_err(|error| Error::Unavailable(error.to_string()))?;
+        .map_err(|error| Error::Unavailable(fault::explain(&error)))?;
     tokio::spawn(keep_connected(Arc::downgrade(&push)));
     Ok(Arc::new(RedisListener { keys, push }))
 }
@@ -58,7 +60,7 @@ impl Listener for RedisListener {
             match self.push.note(&channel).subscribe(&channel).await {
                 Ok(()) => return Ok(()),
                 Err(error) if Instant::now() > deadline => {
-                    return Err(Error::Unavailable(error.to_string()));
+                    return Err(Error::Unavailable(fault::explain(&error)));
                 }
                 Err(_) => sleep(Duration::from_millis(50)).await,
             }
@@ -148,31 +150,33 @@ impl Push {
             broken: broken.clone(),
         };
         let take = move |info| relay.take(info);
-        let connection = match &self.servers {
-            Servers::One(info) => {
-                let config = AsyncConnectionConfig::new()
-                    .set_connection_timeout(Some(Duration::from_secs(1)))
-                    .set_response_timeout(Some(Duration::from_secs(2)))
-                    .set_push_sender(take);
-                let client = Client::open((**info).clone())?;
-                Connection::One(
-                    client
-                        .get_multiplexed_async_connection_with_config(&config)
-                        .await?,
+        let (connection, address) = match &self.servers.kind {
+            Kind::Cluster(nodes) => {
+                let client = self.servers.cluster(nodes).push_sender(take).build()?;
+                (
+                    Connection::Cluster(client.get_async_connection().await?),
+                    None,
                 )
             }
-            Servers::Cluster(nodes) => {
-                let client = cluster(nodes).push_sender(take).build()?;
-                Connection::Cluster(client.get_async_connection().await?)
+            Kind::One(_) | Kind::Sentinel(_) => {
+                let config = config().set_push_sender(take);
+                let (connection, address) = self.servers.dial(&config).await?;
+                (Connection::One(connection), address)
             }
         };
-        Ok(Wire { connection, broken })
+        Ok(Wire {
+            connection,
+            address,
+            broken,
+        })
     }
 }
 
 #[derive(Clone)]
 struct Wire {
     connection: Connection,
+    /// Where the primary was when the connection was made, if sentinels know.
+    address: Option<Address>,
     broken: Arc<Notify>,
 }
 
@@ -253,11 +257,16 @@ impl Relay {
 /// Connects again whenever the connection broke; ends with its listener.
 async fn keep_connected(push: Weak<Push>) {
     loop {
-        let Some(wire) = push.upgrade().map(|push| push.wire()) else {
+        let Some((wire, servers)) = push
+            .upgrade()
+            .map(|push| (push.wire(), push.servers.clone()))
+        else {
             return;
         };
         let broken = tokio::select! {
             _ = wire.broken.notified() => true,
+            // The old primary may live on and keep the connection: nobody publishes there any more.
+            _ = servers.moved(wire.address.as_ref()) => true,
             _ = sleep(PROBE) => false,
         };
         let Some(push) = push.upgrade() else { return };

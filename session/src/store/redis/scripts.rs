@@ -87,6 +87,16 @@ impl<'a> Call<'a> {
         self
     }
 
+    pub fn script(&self) -> &'static Script {
+        self.script
+    }
+
+    /// What its keys begin with: the namespace and the partition that they share.
+    pub fn prefix(&self) -> &str {
+        let key = self.keys.first().map_or("", String::as_str);
+        key.find("}:").map_or("", |at| &key[..at + 2])
+    }
+
     /// By hash: what is sent at first.
     pub fn by_hash(&self) -> Cmd {
         self.command("EVALSHA", &self.script.hash)

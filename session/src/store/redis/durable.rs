@@ -1,0 +1,253 @@
+//! Steps that must outlive their server are answered once a replica has them.
+//!
+//! `WAIT` speaks of what its own connection wrote, and makes it stand still. So these steps have
+//! connections of their own, and share a `WAIT`: steps, a marker and the `WAIT` travel together, while
+//! those that come meanwhile gather for the next round. If too few replicas confirm, the marker is looked
+//! at before the next `WAIT`: where it is, everything before it is too, since replicas copy in order;
+//! where it is not, a failover has cost the steps, and they are taken again.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use redis::{Arg, Cmd, Pipeline, RedisError, Value, from_redis_value};
+use tokio::sync::{mpsc, oneshot};
+use tokio::time::{Instant, sleep, timeout};
+
+use super::connection::Connection;
+use super::fault;
+use super::link::PATIENCE;
+use super::reply::Reply;
+use super::scripts::{Call, Script};
+use super::servers::{Kind, Servers};
+use crate::id::random_text;
+use crate::store::{Error, Result};
+
+/// How long a server waits for its replicas before it tells how many have confirmed.
+const WAIT_MS: u64 = 500;
+/// A `WAIT` and the way there; the connection has its own, shorter patience.
+const ROUND: Duration = Duration::from_secs(3);
+/// A cluster's node makes the rounds of different partitions wait for each other on one connection.
+const CLUSTER_CONNECTIONS: usize = 4;
+const MAX_ROUND: usize = 256;
+/// Rewritten each round; also when memory is full, as what it confirms may free some.
+const MARK: &str =
+    "#!lua flags=allow-oom\nreturn redis.call('SET', KEYS[1], ARGV[1], 'PX', '60000')";
+
+/// What makes a step durable.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Proof {
+    /// A replica has it in memory.
+    Replica,
+    /// It is on the disks of the primary and of a replica.
+    Disks,
+}
+
+pub(super) struct Lanes {
+    connections: Vec<Connection>,
+    proof: Proof,
+    /// By what has to travel together: the partition in a cluster, else everything.
+    lanes: Mutex<HashMap<String, mpsc::Sender<Job>>>,
+    by_partition: bool,
+}
+
+struct Job {
+    command: Cmd,
+    script: &'static Script,
+    deadline: Instant,
+    /// What the step returned, while it is not confirmed yet, and the round whose marker stands for it.
+    returned: Option<(u64, Value)>,
+    answer: oneshot::Sender<Result<Reply>>,
+}
+
+impl Lanes {
+    pub async fn open(
+        servers: &Servers,
+        proof: Proof,
+    ) -> std::result::Result<Self, Arc<RedisError>> {
+        let by_partition = matches!(servers.kind, Kind::Cluster(_));
+        let mut connections = Vec::new();
+        for _ in 0..if by_partition { CLUSTER_CONNECTIONS } else { 1 } {
+            connections.push(Connection::open(servers).await?);
+        }
+        Ok(Self {
+            connections,
+            proof,
+            lanes: Mutex::default(),
+            by_partition,
+        })
+    }
+
+    pub async fn run(&self, call: &Call<'_>) -> Result<Reply> {
+        let (answer, answered) = oneshot::channel();
+        let job = Job {
+            command: call.by_hash(),
+            script: call.script(),
+            deadline: Instant::now() + PATIENCE,
+            returned: None,
+            answer,
+        };
+        // Both fail only if the lane's task is gone, and it goes last.
+        let _ = self.lane(call.prefix()).send(job).await;
+        let gone = |_| Err(Error::Unavailable("this process is stopping".into()));
+        answered.await.unwrap_or_else(gone)
+    }
+
+    fn lane(&self, prefix: &str) -> mpsc::Sender<Job> {
+        let name = if self.by_partition { prefix } else { "" };
+        let mut lanes = self.lanes.lock().expect("held for moments only");
+        if let Some(lane) = lanes.get(name) {
+            return lane.clone();
+        }
+        let (lane, jobs) = mpsc::channel(MAX_ROUND);
+        let carrier = Lane {
+            connection: self.connections[lanes.len() % self.connections.len()].clone(),
+            proof: self.proof,
+            key: format!("{prefix}sync:{}", random_text(12)),
+            round: 0,
+        };
+        tokio::spawn(carrier.carry(jobs));
+        lanes.insert(name.to_owned(), lane.clone());
+        lane
+    }
+}
+
+struct Lane {
+    connection: Connection,
+    proof: Proof,
+    /// The marker's.
+    key: String,
+    round: u64,
+}
+
+impl Lane {
+    /// Ends with the store.
+    async fn carry(mut self, mut jobs: mpsc::Receiver<Job>) {
+        let mut batch = Vec::new();
+        let mut pause = Duration::ZERO;
+        loop {
+            if batch.is_empty() {
+                pause = Duration::from_millis(10);
+                let Some(job) = jobs.recv().await else { return };
+                batch.push(job);
+            }
+            while batch.len() < MAX_ROUND
+                && let Ok(job) = jobs.try_recv()
+            {
+                batch.push(job);
+            }
+            let failed = match timeout(ROUND, self.take_round(&mut batch)).await {
+                Ok(Ok(())) => "no replica has confirmed the write".to_owned(),
+                Ok(Err(failed)) => failed,
+                Err(_) => "no answer".to_owned(),
+            };
+            if batch.is_empty() {
+                continue;
+            }
+            let now = Instant::now();
+            let late = batch.extract_if(.., |job| {
+                job.deadline <= now + pause || job.answer.is_closed()
+            });
+            for job in late {
+                let _ = job.answer.send(Err(Error::Unavailable(failed.clone())));
+            }
+            sleep(pause).await;
+            pause = (pause * 2).min(Duration::from_millis(250));
+        }
+    }
+
+    /// One pipeline. What is confirmed or cannot succeed leaves the batch, answered.
+    async fn take_round(&mut self, batch: &mut Vec<Job>) -> std::result::Result<(), String> {
+        self.round += 1;
+        let mut commands = Pipeline::new();
+        commands.add_command(redis::cmd("GET").arg(&self.key).clone());
+        for job in batch.iter().filter(|job| job.returned.is_none()) {
+            commands.add_command(job.command.clone());
+        }
+        let mut mark = redis::cmd("EVAL");
+        mark.arg(MARK).arg(1).arg(&self.key).arg(self.round);
+        commands.add_command(mark);
+        commands.add_command(self.proof.wait());
+        let answers = self.connection.send_all(&commands, &self.key).await;
+        let mut answers = answers.map_err(|error| fault::explain(&error))?.into_iter();
+        let mut answer = || answers.next().unwrap_or(Value::Nil).extract_error();
+
+        let mark = answer()
+            .ok()
+            .and_then(|mark| from_redis_value::<u64>(mark).ok());
+        let mut failed = None;
+        let mut unanswered = Vec::with_capacity(batch.len());
+        for mut job in batch.drain(..) {
+            if let Some((round, _)) = &mut job.returned {
+                let kept = mark == Some(*round);
+                *round = self.round;
+                // Lost with a failover: once more, in the next round.
+                job.returned.take_if(|_| !kept);
+                unanswered.push((job, kept));
+                continue;
+            }
+            match answer() {
+                Ok(value) => {
+                    job.returned = Some((self.round, value));
+                    unanswered.push((job, true));
+                }
+                Err(error) if error.code() == Some("NOSCRIPT") => {
+                    job.command = by_text(&job.command, job.script);
+                    unanswered.push((job, false));
+                }
+                Err(error) if fault::is_passing(&error) => {
+                    failed = Some(fault::explain(&error));
+                    unanswered.push((job, false));
+                }
+                Err(error) => {
+                    let _ = job.answer.send(Err(Error::Broken(error.to_string())));
+                }
+            }
+        }
+        let marked = answer();
+        let confirmed = answer().map(|value| self.proof.is_given(&value));
+        let is_confirmed = marked.is_ok() && matches!(confirmed, Ok(true));
+        for (mut job, done) in unanswered {
+            match job.returned.take_if(|_| done && is_confirmed) {
+                Some((_, value)) => _ = job.answer.send(Ok(Reply(value))),
+                None => batch.push(job),
+            }
+        }
+        match marked.map(drop).and(confirmed.map(drop)) {
+            Err(error) => Err(fault::explain(&error)),
+            Ok(()) => failed.map_or(Ok(()), Err),
+        }
+    }
+}
+
+impl Proof {
+    fn wait(self) -> Cmd {
+        let mut wait = match self {
+            Self::Replica => redis::cmd("WAIT"),
+            Self::Disks => redis::cmd("WAITAOF").arg(1).clone(),
+        };
+        wait.arg(1).arg(WAIT_MS);
+        wait
+    }
+
+    fn is_given(self, answer: &Value) -> bool {
+        let some = |value: &Value| matches!(value, Value::Int(count) if *count >= 1);
+        match (self, answer) {
+            (Self::Replica, count) => some(count),
+            (Self::Disks, Value::Array(counts)) => counts.len() == 2 && counts.iter().all(some),
+            (Self::Disks, _) => false,
+        }
+    }
+}
+
+/// The same call for a server that doesn't know the script yet.
+fn by_text(command: &Cmd, script: &Script) -> Cmd {
+    let mut text = redis::cmd("EVAL");
+    text.arg(&script.body);
+    for argument in command.args_iter().skip(2) {
+        if let Arg::Simple(bytes) = argument {
+            text.arg(bytes);
+        }
+    }
+    text
+}

@@ -1,0 +1,59 @@
+//! What an error of Redis means: whether to try again, whether to connect again, and how to say it.
+
+use redis::{ErrorKind, RedisError, RetryMethod};
+
+/// Worth another try: the network, a server that is starting, failing over, full or moving slots.
+pub(super) fn is_passing(error: &RedisError) -> bool {
+    let codes = [
+        "LOADING",
+        "READONLY",
+        "CLUSTERDOWN",
+        "TRYAGAIN",
+        "MASTERDOWN",
+        "BUSY",
+        "NOREPLICAS",
+        "OOM",
+        "MISCONF",
+        "UNBLOCKED",
+    ];
+    error.is_io_error()
+        || error.is_cluster_error()
+        || is_refused_login(error)
+        || error.code().is_some_and(|code| codes.contains(&code))
+        || !matches!(error.retry_method(), RetryMethod::NoRetry)
+}
+
+/// The next try needs another connection, perhaps to another server.
+pub(super) fn breaks(error: &RedisError) -> bool {
+    let codes = ["READONLY", "MASTERDOWN", "UNBLOCKED", "NOAUTH"];
+    error.is_io_error()
+        || error.is_unrecoverable_error()
+        || error.code().is_some_and(|code| codes.contains(&code))
+}
+
+pub(super) fn is_refused_login(error: &RedisError) -> bool {
+    error.kind() == ErrorKind::AuthenticationFailed
+        || matches!(error.code(), Some("WRONGPASS" | "NOAUTH"))
+}
+
+/// For people. The texts of Redis and of the crate name neither user nor password.
+pub(super) fn explain(error: &RedisError) -> String {
+    if is_refused_login(error) {
+        return "Redis refuses the login: user or password in --store are wrong or missing".into();
+    }
+    if error.kind() == ErrorKind::MasterNameNotFoundBySentinel {
+        let name = error.detail().unwrap_or_default();
+        return format!("the sentinels know no primary named {name}");
+    }
+    let known = match error.code() {
+        Some("OOM") => {
+            "Redis is out of memory: raise its maxmemory, or remove sessions that nobody needs"
+        }
+        Some("READONLY") => "Redis is a read-only replica: --store must name the primary",
+        Some("NOREPLICAS") => "Redis takes no writes, since it has too few replicas in step",
+        Some("MISCONF") => "Redis takes no writes, since it cannot save to its disk",
+        Some("NOPERM") => return format!("the Redis user lacks a permission ({error})"),
+        _ => return error.to_string(),
+    };
+    known.into()
+}

@@ -1,0 +1,178 @@
+//! Sentinels know which server is the primary. They are asked whenever a connection is made, and
+//! every few seconds, since a failover need not break a connection to the old primary.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use futures_util::future::join_all;
+use redis::aio::{ConnectionLike as _, MultiplexedConnection};
+use redis::{
+    AsyncConnectionConfig, Client, ConnectionAddr, ConnectionInfo, ErrorKind, RedisError, Value,
+    from_redis_value,
+};
+use tokio::sync::{Mutex, watch};
+use tokio::time::sleep;
+
+use super::servers::{Address, Servers, config};
+
+/// How often the sentinels are asked without an occasion.
+const ASK_EVERY: Duration = Duration::from_secs(2);
+
+pub(super) struct Sentinels {
+    /// What they call the primary.
+    name: String,
+    nodes: Vec<Node>,
+    /// How to log in at the primary, whatever its address.
+    primary: ConnectionInfo,
+    known: watch::Sender<Option<Address>>,
+}
+
+struct Node {
+    client: Client,
+    connection: Mutex<Option<MultiplexedConnection>>,
+}
+
+impl Sentinels {
+    pub fn new(name: &str, clients: Vec<Client>, primary: ConnectionInfo) -> Self {
+        let nodes = clients.into_iter().map(|client| Node {
+            client,
+            connection: Mutex::default(),
+        });
+        Self {
+            name: name.to_owned(),
+            nodes: nodes.collect(),
+            primary,
+            known: watch::Sender::new(None),
+        }
+    }
+
+    /// Asks now and then who is the primary; ends with the last owner.
+    pub fn follow(self: &Arc<Self>) {
+        async fn follow(sentinels: Weak<Sentinels>) {
+            loop {
+                sleep(ASK_EVERY).await;
+                let Some(sentinels) = sentinels.upgrade() else {
+                    return;
+                };
+                // Without an answer everything stays as it is.
+                let _ = sentinels.ask().await;
+            }
+        }
+        tokio::spawn(follow(Arc::downgrade(self)));
+    }
+
+    /// A connection to the primary, which has to agree that it is one: a sentinel may be late.
+    pub async fn dial(
+        &self,
+        servers: &Servers,
+        config: &AsyncConnectionConfig,
+    ) -> Result<(MultiplexedConnection, Option<Address>), RedisError> {
+        let address = self.ask().await?;
+        let client = servers.client(self.at(&address))?;
+        let mut connection = client
+            .get_multiplexed_async_connection_with_config(config)
+            .await?;
+        let role = connection.req_packed_command(&redis::cmd("ROLE")).await?;
+        if !is_primary(&role) {
+            return Err(RedisError::from((
+                ErrorKind::Io,
+                "the sentinels name a server that is not a primary yet",
+            )));
+        }
+        Ok((connection, Some(address)))
+    }
+
+    pub async fn moved(&self, from: Option<&Address>) {
+        let mut known = self.known.subscribe();
+        // Fails only without a sender, and that is us.
+        let _ = known.wait_for(|primary| primary.as_ref() != from).await;
+    }
+
+    pub fn is_primary(&self, address: Option<&Address>) -> bool {
+        self.known.borrow().as_ref() == address
+    }
+
+    /// The address that most sentinels name: one that was cut off may still name the old one.
+    async fn ask(&self) -> Result<Address, RedisError> {
+        let answers = join_all(self.nodes.iter().map(|node| node.ask(&self.name))).await;
+        let mut votes: HashMap<Address, usize> = HashMap::new();
+        let mut failure = RedisError::from((ErrorKind::Io, "there is no sentinel"));
+        for answer in answers {
+            match answer {
+                Ok(address) => *votes.entry(address).or_default() += 1,
+                Err(error) => failure = error,
+            }
+        }
+        let Some((address, _)) = votes.into_iter().max_by_key(|(_, votes)| *votes) else {
+            return Err(failure);
+        };
+        self.known.send_if_modified(|known| {
+            let moved = known.as_ref() != Some(&address);
+            if moved {
+                if known.is_some() {
+                    tracing::info!(
+                        host = address.0,
+                        port = address.1,
+                        "Redis has a new primary"
+                    );
+                }
+                *known = Some(address.clone());
+            }
+            moved
+        });
+        Ok(address)
+    }
+
+    fn at(&self, (host, port): &Address) -> ConnectionInfo {
+        let addr = match self.primary.addr() {
+            ConnectionAddr::TcpTls {
+                insecure,
+                tls_params,
+                ..
+            } => ConnectionAddr::TcpTls {
+                host: host.clone(),
+                port: *port,
+                insecure: *insecure,
+                tls_params: tls_params.clone(),
+            },
+            _ => ConnectionAddr::Tcp(host.clone(), *port),
+        };
+        self.primary.clone().set_addr(addr)
+    }
+}
+
+impl Node {
+    async fn ask(&self, name: &str) -> Result<Address, RedisError> {
+        let mut place = self.connection.lock().await;
+        let mut connection = match place.take() {
+            Some(connection) => connection,
+            None => {
+                self.client
+                    .get_multiplexed_async_connection_with_config(&config())
+                    .await?
+            }
+        };
+        let mut question = redis::cmd("SENTINEL");
+        question.arg("GET-MASTER-ADDR-BY-NAME").arg(name);
+        let answer = connection
+            .req_packed_command(&question)
+            .await
+            .and_then(Value::extract_error)?;
+        // Kept only while it answers.
+        *place = Some(connection);
+        from_redis_value::<Option<(String, u16)>>(answer)?.ok_or_else(|| {
+            let what = "the sentinels know no such primary";
+            let kind = ErrorKind::MasterNameNotFoundBySentinel;
+            RedisError::from((kind, what, name.to_owned()))
+        })
+    }
+}
+
+/// Reads the answer to `ROLE`.
+pub(super) fn is_primary(role: &Value) -> bool {
+    let Value::Array(role) = role else {
+        return false;
+    };
+    matches!(role.first(), Some(Value::BulkString(name)) if name == b"master")
+}

@@ -1,0 +1,315 @@
+//! Where Redis is, as the URL says: one server, a Cluster, or whatever a group of sentinels calls the
+//! primary; with or without TLS and a user. Nothing here prints a password.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use redis::aio::MultiplexedConnection;
+use redis::cluster::ClusterClientBuilder;
+use redis::io::tcp::TcpSettings;
+use redis::{
+    AsyncConnectionConfig, Client, ConnectionAddr, ConnectionInfo, IntoConnectionInfo as _,
+    ProtocolVersion, RedisError, TlsCertificates,
+};
+
+use super::sentinel::Sentinels;
+
+pub(super) const CONNECT_TIMEOUT: Duration = Duration::from_secs(1);
+pub(super) const RESPONSE_TIMEOUT: Duration = Duration::from_secs(2);
+
+const SENTINEL_PORT: u16 = 26379;
+const REDIS_PORT: u16 = 6379;
+const FORM: &str = "must be redis://[USER:PASSWORD@]HOST:PORT[/DB], redis+cluster://[USER:PASSWORD@]HOST:PORT,… \
+    or redis+sentinel://[USER:PASSWORD@]HOST:PORT,…/PRIMARY[/DB], with rediss for TLS; \
+    special characters in a password are written as %XX";
+
+/// Host and port.
+pub(super) type Address = (String, u16);
+
+#[derive(Clone)]
+pub(super) struct Servers {
+    pub kind: Kind,
+    hosts: String,
+    certificates: Option<TlsCertificates>,
+}
+
+#[derive(Clone)]
+pub(super) enum Kind {
+    One(Box<ConnectionInfo>),
+    Cluster(Vec<ConnectionInfo>),
+    Sentinel(Arc<Sentinels>),
+}
+
+/// The parts of a URL, still encoded.
+struct Parts<'a> {
+    scheme: &'a str,
+    shape: &'a str,
+    user: Option<&'a str>,
+    hosts: Vec<&'a str>,
+    path: &'a str,
+    query: &'a str,
+}
+
+impl Servers {
+    /// `ca` are the certificates to trust, in PEM, instead of the system's.
+    pub fn parse(url: &str, ca: Option<&[u8]>) -> Result<Self, String> {
+        let parts = Parts::of(url).ok_or(FORM)?;
+        if parts.shape != "sentinel" && !parts.query.is_empty() {
+            return Err(FORM.into());
+        }
+        let certificates = match (parts.scheme, ca) {
+            ("rediss", Some(ca)) => Some(TlsCertificates {
+                client_tls: None,
+                root_cert: Some(ca.to_vec()),
+            }),
+            ("redis", Some(_)) => {
+                return Err("certificates are given, but the URL doesn't ask for TLS: \
+                            write rediss instead of redis"
+                    .into());
+            }
+            _ => None,
+        };
+        if parts.scheme == "rediss" {
+            // Nothing else in the process chooses one; a second call changes nothing.
+            let _ = rustls::crypto::ring::default_provider().install_default();
+        }
+        let kind = match parts.shape {
+            "cluster" => Kind::Cluster(parts.infos(parts.user, REDIS_PORT, "")?),
+            "sentinel" => {
+                let (name, database) = parts.path.split_once('/').unwrap_or((parts.path, ""));
+                if name.is_empty() {
+                    return Err("the primary's name is missing: \
+                                redis+sentinel://HOST:PORT,…/PRIMARY"
+                        .into());
+                }
+                let own = parts.sentinel_user()?;
+                let primary = parts.infos(parts.user, SENTINEL_PORT, database)?.remove(0);
+                let sentinels = parts.infos(own.as_deref(), SENTINEL_PORT, "")?;
+                let clients = sentinels
+                    .into_iter()
+                    .map(|info| client(info, certificates.as_ref()))
+                    .collect::<Result<_, _>>()
+                    .map_err(|error| error.to_string())?;
+                Kind::Sentinel(Arc::new(Sentinels::new(name, clients, primary)))
+            }
+            _ if parts.hosts.len() > 1 => return Err(FORM.into()),
+            _ => {
+                let mut infos = parts.infos(parts.user, REDIS_PORT, parts.path)?;
+                Kind::One(Box::new(infos.remove(0)))
+            }
+        };
+        // Whether the certificates can be read shows here rather than at the first connection.
+        if let (Kind::One(info), Some(_)) = (&kind, &certificates) {
+            client((**info).clone(), certificates.as_ref()).map_err(|error| error.to_string())?;
+        }
+        Ok(Self {
+            kind,
+            hosts: parts.hosts.join(","),
+            certificates,
+        })
+    }
+
+    pub fn client(&self, info: ConnectionInfo) -> Result<Client, RedisError> {
+        client(info, self.certificates.as_ref())
+    }
+
+    /// A connection to the one server, or to the primary that the sentinels name.
+    pub async fn dial(
+        &self,
+        config: &AsyncConnectionConfig,
+    ) -> Result<(MultiplexedConnection, Option<Address>), RedisError> {
+        match &self.kind {
+            Kind::Sentinel(sentinels) => sentinels.dial(self, config).await,
+            Kind::One(info) => {
+                let client = self.client((**info).clone())?;
+                let connection = client.get_multiplexed_async_connection_with_config(config);
+                Ok((connection.await?, None))
+            }
+            Kind::Cluster(_) => unreachable!("a cluster has its own kind of connection"),
+        }
+    }
+
+    pub fn cluster(&self, nodes: &[ConnectionInfo]) -> ClusterClientBuilder {
+        let builder = ClusterClientBuilder::new(nodes.to_vec())
+            .use_protocol(ProtocolVersion::RESP3)
+            .tcp_settings(TcpSettings::default().set_nodelay(true))
+            .connection_timeout(CONNECT_TIMEOUT)
+            .response_timeout(RESPONSE_TIMEOUT);
+        match &self.certificates {
+            Some(certificates) => builder.certs(certificates.clone()),
+            None => builder,
+        }
+    }
+
+    /// Returns when another server than this one has become the primary.
+    pub async fn moved(&self, from: Option<&Address>) {
+        match &self.kind {
+            Kind::Sentinel(sentinels) => sentinels.moved(from).await,
+            _ => std::future::pending().await,
+        }
+    }
+
+    pub fn is_primary(&self, address: Option<&Address>) -> bool {
+        match &self.kind {
+            Kind::Sentinel(sentinels) => sentinels.is_primary(address),
+            _ => true,
+        }
+    }
+}
+
+/// For messages: hosts and ports, nothing secret.
+impl fmt::Display for Servers {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.hosts)
+    }
+}
+
+pub(super) fn config() -> AsyncConnectionConfig {
+    AsyncConnectionConfig::new()
+        .set_connection_timeout(Some(CONNECT_TIMEOUT))
+        .set_response_timeout(Some(RESPONSE_TIMEOUT))
+}
+
+fn client(
+    info: ConnectionInfo,
+    certificates: Option<&TlsCertificates>,
+) -> Result<Client, RedisError> {
+    match (certificates, info.addr()) {
+        (Some(certificates), ConnectionAddr::TcpTls { .. }) => {
+            Client::build_with_tls(info, certificates.clone())
+        }
+        _ => Client::open(info),
+    }
+}
+
+impl<'a> Parts<'a> {
+    fn of(url: &'a str) -> Option<Self> {
+        let (scheme, rest) = url.split_once("://")?;
+        let (scheme, shape) = scheme.split_once('+').unwrap_or((scheme, ""));
+        if !["redis", "rediss"].contains(&scheme) || !["", "cluster", "sentinel"].contains(&shape) {
+            return None;
+        }
+        let (rest, query) = rest.split_once('?').unwrap_or((rest, ""));
+        let (user, rest) = match rest.rsplit_once('@') {
+            Some((user, rest)) => (Some(user), rest),
+            None => (None, rest),
+        };
+        let (hosts, path) = rest.split_once('/').unwrap_or((rest, ""));
+        let hosts: Vec<&str> = hosts.split(',').collect();
+        (!hosts.contains(&"")).then_some(Self {
+            scheme,
+            shape,
+            user,
+            hosts,
+            path,
+            query,
+        })
+    }
+
+    /// How to reach each host. The crate's own parser does the rest: decoding, numbers, IPv6.
+    fn infos(
+        &self,
+        user: Option<&str>,
+        port: u16,
+        database: &str,
+    ) -> Result<Vec<ConnectionInfo>, String> {
+        let user = user.map_or_else(String::new, |user| format!("{user}@"));
+        let info = |host: &&str| {
+            let bare = !host.ends_with(']') && host.contains(':');
+            let port = if bare {
+                String::new()
+            } else {
+                format!(":{port}")
+            };
+            let url = format!("{}://{user}{host}{port}/{database}", self.scheme);
+            let info = url.into_connection_info().map_err(|_| FORM)?;
+            let redis = info
+                .redis_settings()
+                .clone()
+                .set_protocol(ProtocolVersion::RESP3);
+            let tcp = TcpSettings::default().set_nodelay(true);
+            Ok(info.set_redis_settings(redis).set_tcp_settings(tcp))
+        };
+        self.hosts.iter().map(info).collect()
+    }
+
+    /// User and password for the sentinels themselves.
+    fn sentinel_user(&self) -> Result<Option<String>, String> {
+        let (mut user, mut password) = ("", None);
+        for pair in self.query.split('&').filter(|pair| !pair.is_empty()) {
+            match pair.split_once('=') {
+                Some(("sentinel_user", value)) => user = value,
+                Some(("sentinel_password", value)) => password = Some(value),
+                _ => {
+                    return Err(
+                        "after ? only sentinel_user=… and sentinel_password=… are known".into(),
+                    );
+                }
+            }
+        }
+        Ok(password.map(|password| format!("{user}:{password}")))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn one(url: &str) -> ConnectionInfo {
+        match Servers::parse(url, None).unwrap().kind {
+            Kind::One(info) => *info,
+            _ => panic!("one server"),
+        }
+    }
+
+    #[test]
+    fn a_url_names_hosts_user_password_and_database() {
+        let info = one("redis://me:s%40crét@example.org:7000/3");
+        assert_eq!(info.addr().to_string(), "example.org:7000");
+        assert_eq!(info.redis_settings().username(), Some("me"));
+        assert_eq!(info.redis_settings().password(), Some("s@crét"));
+        assert_eq!(info.redis_settings().db(), 3);
+        assert_eq!(one("redis://[::1]").addr().to_string(), "::1:6379");
+        let Kind::Cluster(nodes) = Servers::parse("redis+cluster://me:pw@a:1,b:2", None)
+            .unwrap()
+            .kind
+        else {
+            panic!("a cluster");
+        };
+        assert_eq!(nodes.len(), 2);
+        for node in &nodes {
+            assert_eq!(node.redis_settings().password(), Some("pw"));
+        }
+    }
+
+    #[test]
+    fn what_is_shown_has_no_password() {
+        for url in [
+            "redis://me:secret@a:1/2",
+            "redis+cluster://:secret@a:1,b:2",
+            "redis+sentinel://me:secret@a:1,b/name/2?sentinel_password=secret",
+        ] {
+            let shown = Servers::parse(url, None).unwrap().to_string();
+            assert!(
+                shown.starts_with("a:1") && !shown.contains("secret"),
+                "{shown}"
+            );
+        }
+        for url in [
+            "redis://me:secret@",
+            "redis://me:secret@a:port",
+            "http://me:secret@a:1",
+            "redis+sentinel://me:secret@a:1",
+            "redis+sentinel://me:secret@a:1/name?password=secret",
+            "redis://a:1/?sentinel_password=secret@b",
+            "me:secret",
+        ] {
+            let fault = Servers::parse(url, None).err().unwrap_or_default();
+            assert!(
+                !fault.is_empty() && !fault.contains("secret"),
+                "{url}: {fault}"
+            );
+        }
+    }
+}

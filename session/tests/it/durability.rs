@@ -1,0 +1,164 @@
+//! `--durability replicated`: what was acknowledged is on a replica.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use baton_session::conformance::cases;
+use baton_session::conformance::scene::Scene;
+use baton_session::store::{Enqueued, Error, Store};
+
+use crate::sentinel::Group;
+use crate::support::{RedisServer, again, bounded, replicated, until};
+
+#[tokio::test]
+async fn a_replicated_store_passes_every_case() -> anyhow::Result<()> {
+    let server = RedisServer::start().await?;
+    let _replica = server.start_replica().await?;
+    let store = replicated(&server.url()).await?;
+    for (name, case) in cases() {
+        println!("{name}");
+        bounded(case(&store)).await;
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn without_a_replica_the_start_says_that_it_cannot_work() -> anyhow::Result<()> {
+    let server = RedisServer::start().await?;
+    let text = replicated(&server.url()).await.err().expect("no replica");
+    assert!(text.to_string().contains("has no replica"), "{text}");
+    Ok(())
+}
+
+#[tokio::test]
+async fn nothing_is_acknowledged_while_the_replica_stands_still() -> anyhow::Result<()> {
+    let server = RedisServer::start().await?;
+    let replica = server.start_replica().await?;
+    let store = replicated(&server.url()).await?;
+    bounded(async {
+        let scene = Arc::new(Scene::created(&store).await);
+        // Scripts are known and the marker is there.
+        again(|| async { store.enqueue(&scene.prompt("1")).await }).await;
+        let rounds = async || -> Option<u64> {
+            let keys: Vec<String> = server.command(&["KEYS", "*}:sync:*"]).await.ok()?;
+            server.command(&["GET", keys.first()?]).await.ok()
+        };
+        replica.freeze()?;
+        let before = rounds().await.expect("the marker of the first prompt");
+        let pending = tokio::spawn({
+            let (scene, store) = (scene.clone(), store.clone());
+            async move { again(|| async { store.enqueue(&scene.prompt("2")).await }).await }
+        });
+        // A second round means that the first came back without a confirmation.
+        until("the confirmation is asked for again", async || {
+            (rounds().await? >= before + 2).then_some(())
+        })
+        .await?;
+        // Redis has it, but nobody was told.
+        assert_eq!(store.inbox(&scene.id, 0).await?.len(), 3);
+        assert!(!pending.is_finished());
+        replica.thaw()?;
+        let outcome = pending.await?;
+        assert!(
+            matches!(
+                outcome,
+                Enqueued::Accepted { number: 3, .. } | Enqueued::Joined { number: 3, .. }
+            ),
+            "{outcome:?}"
+        );
+        assert_eq!(store.inbox(&scene.id, 0).await?.len(), 3);
+        Ok(())
+    })
+    .await
+}
+
+#[tokio::test]
+async fn an_unconfirmed_step_fails_in_the_end() -> anyhow::Result<()> {
+    let server = RedisServer::start().await?;
+    let replica = server.start_replica().await?;
+    let store = replicated(&server.url()).await?;
+    bounded(async {
+        let scene = Scene::created(&store).await;
+        replica.freeze()?;
+        let error = store.enqueue(&scene.prompt("1")).await.unwrap_err();
+        assert!(
+            matches!(&error, Error::Unavailable(text) if text.contains("no replica")),
+            "{error}"
+        );
+        replica.thaw()?;
+        // The caller repeats, and the same command counts once.
+        again(|| async { store.enqueue(&scene.prompt("1")).await }).await;
+        assert_eq!(store.inbox(&scene.id, 0).await?.len(), 2);
+        Ok(())
+    })
+    .await
+}
+
+#[tokio::test]
+async fn what_was_acknowledged_survives_the_primary() -> anyhow::Result<()> {
+    let mut group = Group::start().await?;
+    let store = replicated(&group.url()).await?;
+    bounded(async {
+        let stop = Arc::new(AtomicBool::new(false));
+        let mut clients = Vec::new();
+        for _ in 0..8 {
+            clients.push(tokio::spawn(prompt_on(store.clone(), stop.clone())));
+        }
+        // Killed in the middle: some steps are under way.
+        until("some prompts are accepted", async || {
+            let calls: String = group
+                .primary
+                .command(&["INFO", "commandstats"])
+                .await
+                .ok()?;
+            let waits = calls
+                .lines()
+                .find(|line| line.starts_with("cmdstat_wait:"))?;
+            let count: u64 = waits.split(['=', ',']).nth(1)?.parse().ok()?;
+            (count > 100).then_some(())
+        })
+        .await?;
+        group.primary.kill();
+        stop.store(true, Ordering::SeqCst);
+        group.has_failed_over().await?;
+        let survivor = group.replica.store().await?;
+        let mut scenes = Vec::new();
+        for client in clients {
+            let (scene, acknowledged) = client.await?;
+            assert!(!acknowledged.is_empty());
+            let waiting = survivor.inbox(&scene.id, 0).await?;
+            let found: BTreeSet<u64> = waiting.iter().map(|queued| queued.number).collect();
+            let missing: Vec<&u64> = acknowledged.difference(&found).collect();
+            assert!(
+                missing.is_empty(),
+                "{missing:?} of {} are missing",
+                acknowledged.len()
+            );
+            scenes.push(scene);
+        }
+        // With another replica the same store goes on.
+        let _second = group.replica.start_replica().await?;
+        again(|| async { store.enqueue(&scenes[0].prompt("later")).await }).await;
+        Ok(())
+    })
+    .await
+}
+
+/// Sends prompts until told to stop or refused; returns the numbers of those that were accepted.
+async fn prompt_on(store: Arc<dyn Store>, stop: Arc<AtomicBool>) -> (Scene, BTreeSet<u64>) {
+    let scene = Scene::created(&store).await;
+    let mut acknowledged = BTreeSet::new();
+    for request in 1..200 {
+        if stop.load(Ordering::SeqCst) {
+            break;
+        }
+        match store.enqueue(&scene.prompt(&request.to_string())).await {
+            Ok(Enqueued::Accepted { number, .. }) => _ = acknowledged.insert(number),
+            Ok(other) => panic!("{other:?}"),
+            Err(Error::Unavailable(_)) => break,
+            Err(error) => panic!("{error}"),
+        }
+    }
+    (scene, acknowledged)
+}
