@@ -1,4 +1,6 @@
+#!lua flags=allow-oom
 -- A worker says what it runs and that it lives.
+-- Rewrites what is there, so it may even when Redis is full.
 -- KEYS  1 cards  2 workers of this agent
 -- ARGV  1 agent  2 card  3 worker  4 time to live, ms
 local time = redis.call('TIME')

@@ -1,4 +1,6 @@
+#!lua flags=allow-oom
 -- Gives a session up; if commands wait, another worker is woken.
+-- Rewrites what is there, so it may even when Redis is full.
 -- KEYS  1 session
 -- ARGV  1 session id  2 token
 local m = redis.call('HMGET', KEYS[1], 'own', 'ag', 'cn')

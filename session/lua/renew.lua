@@ -1,4 +1,6 @@
+#!lua flags=allow-oom
 -- Extends the leases of sessions of one partition.
+-- Rewrites what is there, so it may even when Redis is full.
 -- KEYS  sessions
 -- ARGV  1 lease, ms; then per session its id and token
 -- Returns the positions (from 1) of those that belong to somebody else.

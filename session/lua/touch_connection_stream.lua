@@ -1,4 +1,6 @@
+#!lua flags=allow-oom
 -- Keeps or ends the registration of a connection stream and records what was written.
+-- Rewrites what is there, so it may even when Redis is full.
 -- KEYS  1 connection  2 outbox
 -- ARGV  1 holder  2 written cursor or ''  3 '0' ends it  4 time to live of the connection, s
 -- Returns 0 if another holder has the stream, else 1.

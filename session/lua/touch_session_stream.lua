@@ -1,4 +1,6 @@
+#!lua flags=allow-oom
 -- Keeps or ends the registration of a session stream and records what was written.
+-- Rewrites what is there, so it may even when Redis is full.
 -- KEYS  1 parties
 -- ARGV  1 connection  2 holder  3 written cursor or ''  4 time to live, ms; 0 ends it
 -- Returns 0 if another holder has the stream, else 1.

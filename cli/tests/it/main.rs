@@ -7,6 +7,7 @@ mod newcomer;
 mod once;
 mod outage;
 mod restart;
+mod redis;
 mod resume;
 mod streams;
 mod support;

@@ -103,6 +103,34 @@ impl RedisServer {
         bail!("no sentinel found a port to listen on")
     }
 
+    /// Watches over a primary on its own, by TLS and with a password.
+    pub async fn start_secured_sentinel(
+        primary: u16,
+        options: &[(&str, String)],
+        password: &str,
+    ) -> anyhow::Result<Self> {
+        let directory = tempfile::tempdir()?;
+        let (port, bus_port) = free_ports()?;
+        let file = directory.path().join("sentinel.conf");
+        let mut config = format!("port {port}\nsentinel monitor main 127.0.0.1 {primary} 1\n");
+        for (name, value) in options {
+            config.push_str(&format!("{name} {value}\n"));
+        }
+        std::fs::write(&file, config)?;
+        let mut command = Command::new("redis-server");
+        command.arg(file).arg("--sentinel");
+        let sentinel = Self::launch(command, directory, (port, bus_port))?;
+        let url = format!("redis://:{password}@127.0.0.1:{port}");
+        until("the sentinel answers", async || {
+            let client = Client::open(url.as_str()).ok()?;
+            let mut connection = client.get_multiplexed_async_connection().await.ok()?;
+            let info: String = redis::cmd("INFO").query_async(&mut connection).await.ok()?;
+            info.contains("status=ok").then_some(())
+        })
+        .await?;
+        Ok(sentinel)
+    }
+
     fn launch(
         mut command: Command,
         directory: TempDir,
@@ -238,7 +266,7 @@ pub async fn until<T>(what: &str, attempt: impl AsyncFn() -> Option<T>) -> anyho
     }
 }
 
-fn free_ports() -> anyhow::Result<(u16, u16)> {
+pub fn free_ports() -> anyhow::Result<(u16, u16)> {
     let (one, two) = (
         TcpListener::bind("127.0.0.1:0")?,
         TcpListener::bind("127.0.0.1:0")?,

@@ -32,8 +32,12 @@ pub(super) fn breaks(error: &RedisError) -> bool {
 }
 
 pub(super) fn is_refused_login(error: &RedisError) -> bool {
+    let codes = ["WRONGPASS", "NOAUTH"];
+    // A cluster's connection hides the code in its text.
+    let told = |text: &str| codes.iter().any(|code| text.contains(code));
     error.kind() == ErrorKind::AuthenticationFailed
-        || matches!(error.code(), Some("WRONGPASS" | "NOAUTH"))
+        || error.code().is_some_and(|code| codes.contains(&code))
+        || error.is_io_error() && error.detail().is_some_and(told)
 }
 
 /// For people. The texts of Redis and of the crate name neither user nor password.

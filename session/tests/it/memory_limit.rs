@@ -1,0 +1,177 @@
+//! Redis is full: what would grow it is refused as a whole, what ends things gets through, and all goes on
+//! once there is room.
+
+use std::sync::Arc;
+
+use baton_session::command::Idempotency;
+use baton_session::conformance::scene::{LONG, Scene, end, updates};
+use baton_session::event::Event;
+use baton_session::route::Via;
+use baton_session::store::{AgentCard, Append, Appended, Error, Result, WorkerId};
+
+use crate::support::{RedisServer, again, bounded, until};
+
+/// All keys and what they hold.
+async fn content(server: &RedisServer) -> anyhow::Result<Vec<(String, Vec<u8>)>> {
+    let mut keys: Vec<String> = server.command(&["KEYS", "*"]).await?;
+    keys.sort();
+    let mut content = Vec::new();
+    for key in keys {
+        let dump: Vec<u8> = server.command(&["DUMP", &key]).await?;
+        content.push((key, dump));
+    }
+    Ok(content)
+}
+
+async fn limit(server: &RedisServer, bytes: u64) -> anyhow::Result<()> {
+    server
+        .command(&["CONFIG", "SET", "maxmemory", &bytes.to_string()])
+        .await
+}
+
+fn is_full<T>(outcome: Result<T>) {
+    match outcome {
+        Err(Error::Unavailable(text)) => assert!(text.contains("out of memory"), "{text}"),
+        Err(error) => panic!("{error}"),
+        Ok(_) => panic!("nothing fits"),
+    }
+}
+
+#[tokio::test]
+async fn a_full_redis_refuses_whole_steps_and_goes_on_later() -> anyhow::Result<()> {
+    let server = RedisServer::start().await?;
+    let store = server.store().await?;
+    bounded(async {
+        let scene = Arc::new(Scene::created(&store).await);
+        let token = scene.claim().await.token;
+        scene.write(&scene.append(&token, 1, updates(1))).await;
+        scene.open_stream(&scene.creator, "a").await;
+        let before = content(&server).await?;
+        // Nothing can be evicted, so any limit below what is used means full.
+        limit(&server, 1).await?;
+
+        let other = Scene::planned(&store);
+        let key = Idempotency::of(&other.creator, Some("0"), b"");
+        let (new, first) = (other.new_session(), other.first());
+        let (prompt, attach) = (scene.prompt("1"), scene.attach(&scene.creator, "2"));
+        let append = scene.append(&token, 2, updates(1));
+        let claimant = other.claimant(LONG);
+        let (created, enqueued, attached, posted, appended, claimed) = tokio::join!(
+            store.create(&new, &first, &key),
+            store.enqueue(&prompt),
+            store.attach(&attach),
+            store.post(&other.creator, Event::Closed, &key),
+            store.append(&append),
+            store.claim(&other.id, &claimant),
+        );
+        is_full(created);
+        is_full(enqueued);
+        is_full(attached);
+        is_full(posted);
+        is_full(appended);
+        assert!(claimed?.is_none(), "there is nothing to claim");
+        assert_eq!(content(&server).await?, before);
+
+        // What only rewrites what is there: leases, streams and workers stay alive.
+        let held = [(scene.id.clone(), token.clone())];
+        assert!(store.renew(&held, LONG).await?.is_empty());
+        let touch = scene.touch(&scene.creator, "a", Some("1.1"));
+        assert!(store.touch_streams(&[touch]).await?.is_empty());
+        let card = AgentCard {
+            name: scene.agent.clone(),
+            version: "1".into(),
+            initialize: serde_json::Value::Null,
+        };
+        store.register(&card, &WorkerId("worker".into())).await?;
+
+        // As a worker writes: again and again, until it is written.
+        let waiting = tokio::spawn({
+            let (scene, append) = (scene.clone(), append.clone());
+            async move { again(|| scene.store.append(&append)).await }
+        });
+        let refused = async || -> Option<u64> {
+            let stats: String = server.command(&["INFO", "errorstats"]).await.ok()?;
+            let oom = stats.lines().find(|line| line.contains("OOM"))?;
+            oom.trim().rsplit('=').next()?.parse().ok()
+        };
+        let count = refused().await.expect("steps were refused");
+        until("the append is refused", async || {
+            (refused().await? > count).then_some(())
+        })
+        .await?;
+        limit(&server, 0).await?;
+        assert_eq!(
+            waiting.await?,
+            Appended::Done {
+                head: 2,
+                released: false
+            }
+        );
+        again(|| store.enqueue(&prompt)).await;
+        assert_eq!(scene.head().await, 2);
+        assert_eq!(store.inbox(&scene.id, 0).await?.len(), 2);
+        Ok(())
+    })
+    .await
+}
+
+#[tokio::test]
+async fn a_full_redis_lets_a_turn_end_and_a_session_be_released() -> anyhow::Result<()> {
+    let server = RedisServer::start().await?;
+    let store = server.store().await?;
+    bounded(async {
+        let (one, two) = (Scene::created(&store).await, Scene::created(&store).await);
+        let (first, second) = (one.claim().await.token, two.claim().await.token);
+        limit(&server, 1).await?;
+        let answer = Append {
+            acks: vec![1],
+            release: true,
+            ..one.append(&first, 1, vec![end(&one.creator, Via::Connection)])
+        };
+        let done = Appended::Done {
+            head: 1,
+            released: true,
+        };
+        assert_eq!(one.write(&answer).await, done);
+        store.release(&two.id, &second).await?;
+        limit(&server, 0).await?;
+        assert_eq!(one.head().await, 1);
+        two.claim().await;
+        Ok(())
+    })
+    .await
+}
+
+#[tokio::test]
+async fn there_is_room_until_four_fifths_are_used() -> anyhow::Result<()> {
+    let server = RedisServer::start().await?;
+    let store = server.store().await?;
+    bounded(async {
+        assert!(store.has_room().await?);
+        let used: u64 = server.info("used_memory").await?.parse()?;
+        limit(&server, used / 10 * 11).await?;
+        until("no room", async || {
+            (!store.has_room().await.ok()?).then_some(())
+        })
+        .await?;
+        // Those that are there go on.
+        limit(&server, used * 4).await?;
+        until("room", async || store.has_room().await.ok()?.then_some(())).await?;
+        Ok(())
+    })
+    .await
+}
+
+#[tokio::test]
+async fn a_replica_is_not_taken_for_a_store() -> anyhow::Result<()> {
+    let server = RedisServer::start().await?;
+    let replica = server.start_replica().await?;
+    let error = replica.store().await.err().expect("it is a replica");
+    let text = error.to_string();
+    let primary = format!("its primary, 127.0.0.1:{}", server.port);
+    assert!(
+        text.contains("read-only replica") && text.contains(&primary),
+        "{text}"
+    );
+    Ok(())
+}
