@@ -17,12 +17,13 @@ use crate::support::{RedisServer, bounded};
 
 const SLOTS: u32 = 16384;
 
-struct Cluster {
-    nodes: Vec<RedisServer>,
+/// Three primaries, each with a third of the slots.
+pub struct Cluster {
+    pub nodes: Vec<RedisServer>,
 }
 
 impl Cluster {
-    async fn start() -> anyhow::Result<Self> {
+    pub async fn start() -> anyhow::Result<Self> {
         let mut nodes = Vec::new();
         for number in 0..3 {
             let node = RedisServer::start_node().await?;
@@ -71,14 +72,18 @@ impl Cluster {
         Ok(())
     }
 
-    /// Gives the slot of a partition that has no keys to the next node.
-    async fn move_slot(&self, partition: Partition) -> anyhow::Result<()> {
+    /// The slot of a partition, and which node had it at the beginning.
+    pub async fn slot(&self, partition: Partition) -> anyhow::Result<(u32, usize)> {
         let slot: u32 = self.nodes[0]
             .command(&["CLUSTER", "KEYSLOT", &format!("{{{}}}", partition.tag())])
             .await?;
-        let from = (0..3)
-            .rfind(|number| SLOTS * number / 3 <= slot)
-            .expect("a node has it") as usize;
+        let node = (0..3).rfind(|number| SLOTS * number / 3 <= slot);
+        Ok((slot, node.expect("a node has it") as usize))
+    }
+
+    /// Gives the slot of a partition that has no keys to the next node.
+    async fn move_slot(&self, partition: Partition) -> anyhow::Result<()> {
+        let (slot, from) = self.slot(partition).await?;
         let to = (from + 1) % self.nodes.len();
         let (to, from) = (&self.nodes[to], &self.nodes[from]);
         let slot = slot.to_string();
@@ -98,14 +103,17 @@ impl Cluster {
         Ok(())
     }
 
-    async fn store(&self) -> anyhow::Result<Arc<dyn Store>> {
+    pub fn url(&self) -> String {
         let hosts: Vec<String> = self
             .nodes
             .iter()
             .map(|node| format!("127.0.0.1:{}", node.port))
             .collect();
-        let url = format!("redis+cluster://{}", hosts.join(","));
-        Ok(Arc::new(RedisStore::connect(&url, "test").await?))
+        format!("redis+cluster://{}", hosts.join(","))
+    }
+
+    pub async fn store(&self) -> anyhow::Result<Arc<dyn Store>> {
+        Ok(Arc::new(RedisStore::connect(&self.url(), "test").await?))
     }
 }
 
@@ -173,7 +181,7 @@ async fn listeners_outlive_their_connections_and_the_move_of_a_slot() -> anyhow:
 }
 
 /// Writes until a frame of the log is signalled.
-async fn heard_again(ear: &mut Ear, log: &LogId, write: impl AsyncFn(u64)) {
+pub async fn heard_again(ear: &mut Ear, log: &LogId, write: impl AsyncFn(u64)) {
     for number in 1.. {
         write(number).await;
         let heard = ear.until(|signal| matches!(signal, Signal::Frame(of, _) if of == log));

@@ -1,6 +1,7 @@
 //! The stores, held against the suite that all of them pass, and against each other.
 
 mod cluster;
+mod cluster_changes;
 mod durability;
 mod failures;
 mod file;
@@ -8,6 +9,7 @@ mod memory;
 mod memory_limit;
 mod model;
 mod redis;
+mod rollback;
 mod secured;
 mod sentinel;
 mod support;

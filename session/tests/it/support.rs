@@ -203,6 +203,17 @@ impl RedisServer {
         Ok(())
     }
 
+    /// Returns once the replica has all that was written here.
+    pub async fn copied_to(&self, replica: &Self) -> anyhow::Result<()> {
+        let written = self.info("master_repl_offset").await?;
+        let written: u64 = written.parse()?;
+        until("the replica has caught up", async || {
+            let copied: u64 = replica.info("slave_repl_offset").await.ok()?.parse().ok()?;
+            (copied >= written).then_some(())
+        })
+        .await
+    }
+
     pub async fn info(&self, field: &str) -> anyhow::Result<String> {
         let info: String = self.command(&["INFO"]).await?;
         let value = info.lines().find_map(|line| {

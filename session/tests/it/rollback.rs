@@ -1,0 +1,81 @@
+//! A failover to a replica that lacked the end: the store tells a worker what is gone.
+
+use baton_session::conformance::scene::{Scene, begin, updates};
+use baton_session::route::Via;
+use baton_session::store::{Append, Appended};
+
+use crate::support::{RedisServer, bounded};
+
+#[tokio::test]
+async fn a_log_that_lost_its_tail_tells_where_to_go_on() -> anyhow::Result<()> {
+    let primary = RedisServer::start().await?;
+    let replica = primary.start_replica().await?;
+    let store = primary.store().await?;
+    bounded(async {
+        let scene = Scene::created(&store).await;
+        let token = scene.claim().await.token;
+        let turn = vec![begin(1, &scene.creator, Via::Connection)];
+        scene.write(&scene.append(&token, 1, turn)).await;
+        scene.write(&scene.append(&token, 2, updates(2))).await;
+        primary.copied_to(&replica).await?;
+        // From here on the replica goes its own way: what comes now is what a failover loses.
+        let _: () = replica.command(&["REPLICAOF", "NO", "ONE"]).await?;
+        scene.write(&scene.append(&token, 4, updates(3))).await;
+
+        let promoted = replica.store().await?;
+        let next = scene.append(&token, 7, updates(1));
+        assert_eq!(promoted.append(&next).await?, Appended::Gap { head: 3 });
+        // Also for a repetition of what had been acknowledged, if it begins behind the end.
+        let last = scene.append(&token, 5, updates(2));
+        assert_eq!(promoted.append(&last).await?, Appended::Gap { head: 3 });
+        // What only acknowledges is no exception.
+        let acks = Append {
+            acks: vec![1],
+            release: true,
+            ..scene.append(&token, 8, Vec::new())
+        };
+        assert_eq!(promoted.append(&acks).await?, Appended::Gap { head: 3 });
+        assert_eq!(promoted.inbox(&scene.id, 0).await?.len(), 1);
+
+        let (head, released) = (7, false);
+        let rest = scene.append(&token, 4, updates(4));
+        assert_eq!(
+            promoted.append(&rest).await?,
+            Appended::Done { head, released }
+        );
+        let frames = promoted.read(&scene.log(), 1, 10).await?;
+        assert!(frames.iter().map(|frame| frame.last()).eq([1, 3, 7]));
+        Ok(())
+    })
+    .await
+}
+
+#[tokio::test]
+async fn a_claim_that_was_lost_counts_as_somebody_elses() -> anyhow::Result<()> {
+    let primary = RedisServer::start().await?;
+    let replica = primary.start_replica().await?;
+    let store = primary.store().await?;
+    bounded(async {
+        let scene = Scene::created(&store).await;
+        primary.copied_to(&replica).await?;
+        let _: () = replica.command(&["REPLICAOF", "NO", "ONE"]).await?;
+        let token = scene.claim().await.token;
+        scene.write(&scene.append(&token, 1, updates(1))).await;
+
+        let promoted = replica.store().await?;
+        let next = scene.append(&token, 2, updates(1));
+        assert_eq!(promoted.append(&next).await?, Appended::Fenced);
+        // What it wrote is not there, so even its first words are not its own any more.
+        let first = scene.append(&token, 1, updates(1));
+        assert_eq!(promoted.append(&first).await?, Appended::Fenced);
+        let held = [(scene.id.clone(), token)];
+        let lost = promoted.renew(&held, baton_session::conformance::scene::LONG);
+        assert_eq!(lost.await?, [scene.id.clone()]);
+        // It waits for a worker, as before.
+        let claimant = scene.claimant(baton_session::conformance::scene::LONG);
+        let claim = promoted.claim(&scene.id, &claimant).await?;
+        assert_eq!(claim.expect("nobody holds it").head, 0);
+        Ok(())
+    })
+    .await
+}
