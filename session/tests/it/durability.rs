@@ -40,19 +40,17 @@ async fn nothing_is_acknowledged_while_the_replica_stands_still() -> anyhow::Res
         let scene = Arc::new(Scene::created(&store).await);
         // Scripts are known and the marker is there.
         again(|| async { store.enqueue(&scene.prompt("1")).await }).await;
-        let rounds = async || -> Option<u64> {
-            let keys: Vec<String> = server.command(&["KEYS", "*}:sync:*"]).await.ok()?;
-            server.command(&["GET", keys.first()?]).await.ok()
-        };
         replica.freeze()?;
-        let before = rounds().await.expect("the marker of the first prompt");
+        let before = rounds(&server)
+            .await
+            .expect("the marker of the first prompt");
         let pending = tokio::spawn({
             let (scene, store) = (scene.clone(), store.clone());
             async move { again(|| async { store.enqueue(&scene.prompt("2")).await }).await }
         });
         // A second round means that the first came back without a confirmation.
         until("the confirmation is asked for again", async || {
-            (rounds().await? >= before + 2).then_some(())
+            (rounds(&server).await? >= before + 2).then_some(())
         })
         .await?;
         // Redis has it, but nobody was told.
@@ -90,6 +88,38 @@ async fn an_unconfirmed_step_fails_in_the_end() -> anyhow::Result<()> {
         // The caller repeats, and the same command counts once.
         again(|| async { store.enqueue(&scene.prompt("1")).await }).await;
         assert_eq!(store.inbox(&scene.id, 0).await?.len(), 2);
+        Ok(())
+    })
+    .await
+}
+
+/// A step that only the lost primary knew must not be confirmed by the next one.
+#[tokio::test]
+async fn a_step_that_was_lost_before_it_was_confirmed_is_not_taken_for_done() -> anyhow::Result<()>
+{
+    let mut server = RedisServer::start().await?;
+    let replica = server.start_replica().await?;
+    let store = replicated(&server.url()).await?;
+    bounded(async {
+        let scene = Arc::new(Scene::created(&store).await);
+        // The script is known, so that the first round takes the step.
+        again(|| async { store.enqueue(&scene.prompt("1")).await }).await;
+        replica.freeze()?;
+        let before = rounds(&server).await.expect("the first prompt's marker");
+        let pending = tokio::spawn({
+            let (scene, store) = (scene.clone(), store.clone());
+            async move { again(|| async { store.enqueue(&scene.prompt("2")).await }).await }
+        });
+        // The first round told what the step returned, but not that it is safe.
+        until("the confirmation is asked for again", async || {
+            (rounds(&server).await? >= before + 2).then_some(())
+        })
+        .await?;
+        server.kill();
+        // As a replica that never got anything would: no session, no command.
+        server.start_empty_at().await?;
+        let _other = server.start_replica().await?;
+        assert_eq!(pending.await?, Enqueued::NotFound);
         Ok(())
     })
     .await
@@ -143,6 +173,12 @@ async fn what_was_acknowledged_survives_the_primary() -> anyhow::Result<()> {
         Ok(())
     })
     .await
+}
+
+/// How often a confirmation was asked for, as the marker has it.
+async fn rounds(server: &RedisServer) -> Option<u64> {
+    let keys: Vec<String> = server.command(&["KEYS", "*}:sync:*"]).await.ok()?;
+    server.command(&["GET", keys.first()?]).await.ok()
 }
 
 /// Sends prompts until told to stop or refused; returns the numbers of those that were accepted.

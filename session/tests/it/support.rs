@@ -67,15 +67,20 @@ impl RedisServer {
     fn spawn(options: &[&str]) -> anyhow::Result<Self> {
         let directory = tempfile::tempdir()?;
         let (port, bus_port) = free_ports()?;
+        let mut command = Self::plain(&directory, port);
+        command
+            .args(options)
+            .args(["--cluster-port", &bus_port.to_string()]);
+        Self::launch(command, directory, (port, bus_port))
+    }
+
+    fn plain(directory: &TempDir, port: u16) -> Command {
         let mut command = Command::new("redis-server");
         command.args(["--port", &port.to_string(), "--bind", "127.0.0.1"]);
         command.args(["--save", "", "--appendonly", "no", "--daemonize", "no"]);
+        command.args(["--repl-diskless-sync-delay", "0"]);
         command.arg("--dir").arg(directory.path());
         command
-            .args(options)
-            .args(["--repl-diskless-sync-delay", "0"])
-            .args(["--cluster-port", &bus_port.to_string()]);
-        Self::launch(command, directory, (port, bus_port))
     }
 
     /// One of those who watch over the primary and its replicas.
@@ -212,6 +217,15 @@ impl RedisServer {
             (copied >= written).then_some(())
         })
         .await
+    }
+
+    /// In place of one that was killed: the same address, and nothing in it.
+    pub async fn start_empty_at(&mut self) -> anyhow::Result<()> {
+        let directory = tempfile::tempdir()?;
+        let (port, bus_port) = (self.port, self.bus_port);
+        *self = Self::launch(Self::plain(&directory, port), directory, (port, bus_port))?;
+        anyhow::ensure!(self.answers().await?, "the port is taken");
+        Ok(())
     }
 
     pub async fn info(&self, field: &str) -> anyhow::Result<String> {

@@ -5,7 +5,8 @@ use std::collections::HashMap;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use futures_util::future::join_all;
+use futures_util::StreamExt as _;
+use futures_util::stream::FuturesUnordered;
 use redis::aio::{ConnectionLike as _, MultiplexedConnection};
 use redis::{
     AsyncConnectionConfig, Client, ConnectionAddr, ConnectionInfo, ErrorKind, RedisError, Value,
@@ -93,15 +94,20 @@ impl Sentinels {
         self.known.borrow().as_ref() == address
     }
 
-    /// The address that most sentinels name: one that was cut off may still name the old one.
+    /// The address that most sentinels name: one that was cut off may still name the old one. Those
+    /// that don't answer are not waited for once the others agree.
     async fn ask(&self) -> Result<Address, RedisError> {
-        let answers = join_all(self.nodes.iter().map(|node| node.ask(&self.name))).await;
+        let mut asked: FuturesUnordered<_> =
+            self.nodes.iter().map(|node| node.ask(&self.name)).collect();
         let mut votes: HashMap<Address, usize> = HashMap::new();
         let mut failure = RedisError::from((ErrorKind::Io, "there is no sentinel"));
-        for answer in answers {
+        while let Some(answer) = asked.next().await {
             match answer {
                 Ok(address) => *votes.entry(address).or_default() += 1,
                 Err(error) => failure = error,
+            }
+            if votes.values().any(|votes| votes * 2 > self.nodes.len()) {
+                break;
             }
         }
         let Some((address, _)) = votes.into_iter().max_by_key(|(_, votes)| *votes) else {
