@@ -14,8 +14,7 @@ use crate::exit::Misconfigured;
 
 #[derive(Args)]
 pub struct StoreOptions {
-    /// Where sessions live: redis://HOST:PORT, redis+cluster://HOST:PORT,… or
-    /// redis+sentinel://HOST:PORT,…/PRIMARY; rediss for TLS
+    /// Where sessions live: redis://…, redis+cluster://… or redis+sentinel://…; rediss for TLS
     #[arg(long, env = "BATON_STORE", value_name = "URL", hide_env_values = true)]
     store: String,
     /// Certificates to trust for TLS to Redis, in PEM, instead of the system's

@@ -9,12 +9,11 @@ use async_trait::async_trait;
 use futures_util::future::join_all;
 use tokio::sync::mpsc;
 
-use self::changes::changes;
+use self::changes::{changes, must_last};
 use self::keys::Keys;
 use self::link::Link;
 use self::reply::Reply;
 use self::scripts::{Call, scripts};
-use self::servers::Servers;
 use crate::command::{Command, Idempotency, Kind, Queued};
 use crate::event::{Event, Frame};
 use crate::id::{ConnectionId, LogId, Nonce, Partition, SessionId};
@@ -33,12 +32,16 @@ mod fault;
 mod keys;
 mod line;
 mod link;
+mod options;
 mod push;
 mod reply;
 mod room;
 mod scripts;
 mod sentinel;
 mod servers;
+mod upkeep;
+
+pub use self::options::{Durability, Options};
 
 /// Larger frames are announced by number and read by those who want them.
 const PUBLISH_WHOLE: usize = 16 * 1024;
@@ -47,44 +50,6 @@ const CONNECTION_TTL: u64 = OUTBOX_TTL.as_secs();
 pub struct RedisStore {
     link: Link,
     keys: Keys,
-}
-
-/// Where Redis is, and how it is used.
-#[derive(Clone)]
-pub struct Options {
-    /// `redis://`, `redis+cluster://` or `redis+sentinel://`, or the same with `rediss` for TLS.
-    pub url: String,
-    /// First part of every key.
-    pub namespace: String,
-    /// Certificates to trust, in PEM, instead of the system's.
-    pub ca: Option<Vec<u8>>,
-    pub durability: Durability,
-}
-
-/// When a step that must not vanish counts as done.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Durability {
-    /// Redis has it.
-    #[default]
-    Fast,
-    /// A replica has it, too: a failover loses nothing that was answered.
-    Replicated,
-}
-
-impl Options {
-    pub fn new(url: &str, namespace: &str) -> Self {
-        Self {
-            url: url.to_owned(),
-            namespace: namespace.to_owned(),
-            ca: None,
-            durability: Durability::default(),
-        }
-    }
-
-    /// What is wrong with the URL or the certificates, if anything. Names no password.
-    pub fn check(&self) -> std::result::Result<(), String> {
-        Servers::parse(&self.url, self.ca.as_deref()).map(drop)
-    }
 }
 
 impl RedisStore {
@@ -110,55 +75,6 @@ impl RedisStore {
     /// For what must not vanish once it was answered.
     async fn run_durably(&self, call: Call<'_>) -> Result<Reply> {
         self.link.run_durably(call).await
-    }
-
-    async fn renew_partition(
-        &self,
-        claims: Vec<&(SessionId, ClaimToken)>,
-        lease: Duration,
-    ) -> Result<Vec<SessionId>> {
-        let mut call = Call::new(&scripts().renew).num(lease.as_millis() as u64);
-        for (session, token) in &claims {
-            call = call
-                .key(self.keys.session(session))
-                .arg(session.as_str())
-                .arg(&*token.0);
-        }
-        let mut items = self.run(call).await?.items()?;
-        let mut lost = Vec::new();
-        while !items.is_empty() {
-            lost.push(claims[items.number()? as usize - 1].0.clone());
-        }
-        Ok(lost)
-    }
-
-    /// False if another holder has the stream.
-    async fn touch(&self, touch: &Touch, keep: bool) -> Result<bool> {
-        let written = touch.written.as_deref().unwrap_or_default();
-        let (k, connection) = (&self.keys, &touch.stream.connection);
-        let call = match &touch.stream.session {
-            Some(session) => {
-                let ttl = if keep {
-                    STREAM_TTL.as_millis() as u64
-                } else {
-                    0
-                };
-                Call::new(&scripts().touch_session_stream)
-                    .key(k.parties(session))
-                    .arg(connection.as_str())
-                    .arg(&touch.holder)
-                    .arg(written)
-                    .num(ttl)
-            }
-            None => Call::new(&scripts().touch_connection_stream)
-                .key(k.connection(connection))
-                .key(k.outbox(connection))
-                .arg(&touch.holder)
-                .arg(written)
-                .num(keep.into())
-                .num(CONNECTION_TTL),
-        };
-        Ok(self.run(call).await?.optional_number()? == 1)
     }
 }
 
@@ -539,16 +455,4 @@ impl Store for RedisStore {
     async fn listen(&self, sink: mpsc::Sender<Signal>) -> Result<Arc<dyn Listener>> {
         push::listen(&self.link, self.keys.clone(), sink).await
     }
-}
-
-/// Whether others act on it: what a turn answered or asks, that it began, that a command is done. The
-/// words in between are written again by whoever takes the turn over.
-fn must_last(append: &Append) -> bool {
-    let lasting = |event: &Event| {
-        matches!(
-            event,
-            Event::Begin(_) | Event::Request { .. } | Event::Response { .. }
-        )
-    };
-    !append.acks.is_empty() || append.events.iter().any(lasting)
 }

@@ -135,7 +135,7 @@ async fn a_replica_takes_over_while_a_session_is_written() -> anyhow::Result<()>
         let asked = AtomicU64::new(0);
         until("the replica is the primary", async || {
             // The cluster gives up after five seconds: then once more.
-            if asked.fetch_add(1, Ordering::SeqCst) % 400 == 0 {
+            if asked.fetch_add(1, Ordering::SeqCst).is_multiple_of(400) {
                 let _ = replica.command::<()>(&["CLUSTER", "FAILOVER"]).await;
             }
             (replica.info("role").await.ok()? == "master").then_some(())

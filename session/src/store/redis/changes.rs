@@ -1,4 +1,4 @@
-//! What an append changes beside the log, as the script takes it.
+//! What an append changes beside the log, as the script takes it, and whether it must last.
 
 use bytes::Bytes;
 
@@ -32,4 +32,16 @@ pub(super) fn changes(append: &Append) -> Vec<(&'static str, Bytes)> {
         ("pend", numbers.join(",").into())
     }));
     changes
+}
+
+/// Whether others act on it: what a turn answered or asks, that it began, that a command is done. The
+/// words in between are written again by whoever takes the turn over.
+pub(super) fn must_last(append: &Append) -> bool {
+    let lasting = |event: &Event| {
+        matches!(
+            event,
+            Event::Begin(_) | Event::Request { .. } | Event::Response { .. }
+        )
+    };
+    !append.acks.is_empty() || append.events.iter().any(lasting)
 }

@@ -11,11 +11,11 @@ use super::checks;
 use super::connection::Connection;
 use super::durable::Lanes;
 use super::fault;
+use super::options::{Durability, Options};
 use super::reply::Reply;
 use super::room::Room;
 use super::scripts::Call;
 use super::servers::{Kind, Servers};
-use super::{Durability, Options};
 use crate::store::{Error, Result};
 
 /// How long a request waits for a store that is away: a failover must not end every client.

@@ -1,0 +1,41 @@
+//! What an operator chooses.
+
+use super::servers::Servers;
+
+/// Where Redis is, and how it is used.
+#[derive(Clone)]
+pub struct Options {
+    /// `redis://`, `redis+cluster://` or `redis+sentinel://`, or the same with `rediss` for TLS.
+    pub url: String,
+    /// First part of every key.
+    pub namespace: String,
+    /// Certificates to trust, in PEM, instead of the system's.
+    pub ca: Option<Vec<u8>>,
+    pub durability: Durability,
+}
+
+/// When a step that must not vanish counts as done.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Durability {
+    /// Redis has it.
+    #[default]
+    Fast,
+    /// A replica has it, too: a failover loses nothing that was answered.
+    Replicated,
+}
+
+impl Options {
+    pub fn new(url: &str, namespace: &str) -> Self {
+        Self {
+            url: url.to_owned(),
+            namespace: namespace.to_owned(),
+            ca: None,
+            durability: Durability::default(),
+        }
+    }
+
+    /// What is wrong with the URL or the certificates, if anything. Names no password.
+    pub fn check(&self) -> Result<(), String> {
+        Servers::parse(&self.url, self.ca.as_deref()).map(drop)
+    }
+}
