@@ -101,6 +101,15 @@ pub struct WorkerOptions {
         value_name = "MS"
     )]
     lease_ms: u64,
+    /// How long a session is kept that nobody uses, as 30d, 12h or 45m
+    #[arg(
+        long,
+        env = "BATON_SESSION_TTL",
+        default_value = "30d",
+        value_parser = humantime::parse_duration,
+        value_name = "TIME"
+    )]
+    session_ttl: Duration,
 }
 
 impl WorkerOptions {
@@ -114,6 +123,9 @@ impl WorkerOptions {
         }
         if self.slots == 0 {
             faults.push("--slots 0: a worker without slots does nothing".into());
+        }
+        if self.session_ttl < Duration::from_secs(60) {
+            faults.push("--session-ttl: less than a minute would end sessions in use".into());
         }
         if !(300..=3_600_000).contains(&self.lease_ms) {
             faults.push(format!(
@@ -133,6 +145,7 @@ impl WorkerOptions {
             id: WorkerId(random_text(12).into()),
             slots: self.slots,
             lease: Duration::from_millis(self.lease_ms),
+            session_ttl: self.session_ttl,
         }
     }
 }

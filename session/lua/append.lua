@@ -51,6 +51,11 @@ for at = 9 + acks, #ARGV, 2 do
       return before and switch(route, tonumber(seq) + 1, before) or route
     end)
     set('run', '')
+  elseif name == 'view' then
+    -- See view.lua.
+    local hash = redis.sha1hex(value)
+    redis.call('SET', string.match(KEYS[1], '^.-}:') .. 'v:' .. hash, value, 'EX', 2592000)
+    set('view', hash)
   else
     set(name, value)
   end
@@ -63,6 +68,8 @@ if ARGV[6] == '1' and waiting == 0 then
   set('own', '')
   set('rel', ARGV[2])
   redis.call('ZREM', prefix .. 'due:' .. m[4], ARGV[1])
+  local time = redis.call('TIME')
+  redis.call('ZADD', prefix .. 'rest', time[1] * 1000 + math.floor(time[2] / 1000), ARGV[1])
 end
 redis.call('HSET', KEYS[1], unpack(fields))
 if count > 0 then

@@ -4,7 +4,9 @@
 --       9 directives to keep
 -- Returns {'notfound'} {'cwd', cwd} {'unwatched', head}
 --         {'done', head, route, controller, directives, view, pending}
-local m = redis.call('HMGET', KEYS[1], 'prn', 'cwd', 'seq')
+--@include view
+--@include thaw
+local m = fields_of('prn', 'cwd', 'seq')
 if not m[1] or m[1] ~= ARGV[2] then return { 'notfound' } end
 if m[2] ~= ARGV[5] then return { 'cwd', m[2] } end
 local head = tonumber(m[3])
@@ -33,9 +35,10 @@ if not again then
     last + 1, head, ARGV[6], ARGV[7] == '1' and 'o' or via, ARGV[4])
   redis.call('HSET', KEYS[2], 'r:' .. ARGV[3], route, 'd:' .. ARGV[3], directives)
   redis.call('HSET', KEYS[1], 'ctl', ARGV[3])
+  redis.call('ZADD', string.match(KEYS[1], '^.-}:') .. 'rest', now, ARGV[1])
 end
 local prefix = string.match(KEYS[1], '^.-}:')
 redis.call('SPUBLISH', prefix .. 'n:' .. ARGV[1], 'A' .. ARGV[3])
 local s = redis.call('HMGET', KEYS[1], 'seq', 'ctl', 'view', 'pend')
 local p = redis.call('HMGET', KEYS[2], 'r:' .. ARGV[3], 'd:' .. ARGV[3])
-return { 'done', s[1], p[1] or '', s[2] or '', p[2] or '', s[3] or '', s[4] or '' }
+return { 'done', s[1], p[1] or '', s[2] or '', p[2] or '', view_of(s[3]), s[4] or '' }

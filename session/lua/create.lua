@@ -3,8 +3,8 @@
 -- ARGV  1 session id  2 principal  3 agent  4 cwd  5 params  6 creator
 --       7 idempotency key  8 fingerprint  9 via  10 command head  11 command message
 -- Returns nothing; an id that exists is left alone.
-if redis.call('EXISTS', KEYS[1]) == 1 then return end
 local prefix = string.match(KEYS[1], '^.-}:')
+if redis.call('EXISTS', KEYS[1], prefix .. 'z:' .. ARGV[1]) > 0 then return end
 local known = ARGV[7] .. ' ' .. ARGV[8] .. ' 1 0 ' .. ARGV[9] .. '\n'
 redis.call('HSET', KEYS[1],
   'prn', ARGV[2], 'ag', ARGV[3], 'cwd', ARGV[4], 'params', ARGV[5], 'ctl', ARGV[6],

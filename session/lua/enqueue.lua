@@ -5,7 +5,8 @@
 --       11 urgent  12 inbox limit  13 keys to remember  14 inbox limit in bytes
 -- Returns {'notfound'} {'conflict'} {'full'} {'unwatched', head}
 --         {'accepted' or 'joined', number, head, via}
-local m = redis.call('HMGET', KEYS[1], 'prn', 'seq', 'cseq', 'own', 'exp', 'wk', 'ag', 'cn', 'known', 'cb', 'keys')
+--@include thaw
+local m = fields_of('prn', 'seq', 'cseq', 'own', 'exp', 'wk', 'ag', 'cn', 'known', 'cb', 'keys')
 if not m[1] or m[1] ~= ARGV[2] then return { 'notfound' } end
 local known = m[9]
 if ARGV[4] ~= '' then

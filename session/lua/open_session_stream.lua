@@ -2,7 +2,9 @@
 -- KEYS  1 session  2 parties
 -- ARGV  1 session id  2 principal  3 connection  4 holder  5 time to live, ms
 -- Returns {} or {written, head, route, controller, directive, view, pending}
-local s = redis.call('HMGET', KEYS[1], 'prn', 'seq', 'ctl', 'view', 'pend')
+--@include view
+--@include thaw
+local s = fields_of('prn', 'seq', 'ctl', 'view', 'pend')
 if not s[1] or s[1] ~= ARGV[2] then return {} end
 local time = redis.call('TIME')
 local expires = time[1] * 1000 + math.floor(time[2] / 1000) + tonumber(ARGV[5])
@@ -10,4 +12,4 @@ redis.call('HSET', KEYS[2], 's:' .. ARGV[3], ARGV[4] .. ' ' .. string.format('%d
 local prefix = string.match(KEYS[1], '^.-}:')
 redis.call('SPUBLISH', prefix .. 'n:' .. ARGV[1], 'T' .. ARGV[3] .. '\n' .. ARGV[4])
 local p = redis.call('HMGET', KEYS[2], 't:' .. ARGV[3], 'r:' .. ARGV[3], 'd:' .. ARGV[3])
-return { p[1] or '', s[2], p[2] or '', s[3] or '', p[3] or '', s[4] or '', s[5] or '' }
+return { p[1] or '', s[2], p[2] or '', s[3] or '', p[3] or '', view_of(s[4]), s[5] or '' }

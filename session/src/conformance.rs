@@ -23,6 +23,7 @@ pub mod routes;
 pub mod scene;
 pub mod signals;
 pub mod streams;
+pub mod tidying;
 pub mod turns;
 
 pub type Case = fn(&Arc<dyn Store>) -> Pin<Box<dyn Future<Output = ()> + Send + '_>>;
@@ -137,6 +138,14 @@ macro_rules! for_each_case {
                 a_session_stream_needs_no_watching
                 what_expects_no_answer_needs_no_stream
                 a_one_shot_changes_nothing_about_its_connection;
+            tidying:
+                every_event_reads_the_same_afterwards
+                a_tidied_session_goes_on
+                a_held_session_keeps_all_it_needs
+                what_a_session_shows_is_still_there
+                a_request_is_still_recognised_afterwards
+                what_nobody_uses_is_forgotten
+                what_somebody_uses_is_kept;
             turns:
                 a_prompt_goes_in_and_its_answer_comes_out_once
                 a_turn_survives_the_worker_that_ran_it;
@@ -173,6 +182,7 @@ mod tests {
             include_str!("conformance/routes.rs"),
             include_str!("conformance/signals.rs"),
             include_str!("conformance/streams.rs"),
+            include_str!("conformance/tidying.rs"),
             include_str!("conformance/turns.rs"),
         ];
         let written: usize = rooms

@@ -120,38 +120,8 @@ impl Frame {
     }
 }
 
-const EMPTY: Bytes = Bytes::new();
-
 fn encode_event(event: &Event, out: &mut BytesMut) {
-    let (kind, head, payload): (u8, String, &Bytes) = match event {
-        Event::Update {
-            turn: true,
-            message,
-        } => (b'u', String::new(), message),
-        Event::Update {
-            turn: false,
-            message,
-        } => (b'v', String::new(), message),
-        Event::Echo { by, message } => (b'e', by.to_string(), message),
-        Event::Response { to, turn, message } => {
-            let head = format!("{}\n{}\n{}", to.connection, to.via.letter(), to.request);
-            (if *turn { b't' } else { b'r' }, head, message)
-        }
-        Event::Request { id, message } => (b'q', id.to_string(), message),
-        Event::Begin(begin) => {
-            let head = format!(
-                "{}\n{}\n{}",
-                begin.command,
-                begin.connection,
-                begin.via.letter()
-            );
-            (b'b', head, &EMPTY)
-        }
-        Event::Answer { id, message } => (b'a', id.to_string(), message),
-        Event::Message { message } => (b'm', String::new(), message),
-        Event::Watch { session, after } => (b'w', format!("{session}\n{after}"), &EMPTY),
-        Event::Closed => (b'c', String::new(), &EMPTY),
-    };
+    let (kind, head, payload) = event.parts();
     out.put_u8(kind);
     out.put_u32(head.len() as u32);
     out.put_slice(head.as_bytes());
@@ -163,71 +133,111 @@ fn decode_event(data: &mut Bytes) -> Result<Event, Malformed> {
     let kind = take(data, 1)?[0];
     let head_len = take_u32(data)? as usize;
     let head = take(data, head_len)?;
-    let head = std::str::from_utf8(&head).map_err(|_| Malformed("head is not text"))?;
     let payload_len = take_u32(data)? as usize;
     let message = take(data, payload_len)?;
-    let mut fields = head.splitn(3, '\n');
-    let mut field = || fields.next().ok_or(Malformed("head is too short"));
-    Ok(match kind {
-        b'u' | b'v' => Event::Update {
-            turn: kind == b'u',
-            message,
-        },
-        b'e' => Event::Echo {
-            by: connection(field()?)?,
-            message,
-        },
-        b't' | b'r' => {
-            let (connection, via) = (connection(field()?)?, via(field()?)?);
-            let to = Recipient {
-                connection,
-                via,
-                request: field()?.into(),
-            };
-            Event::Response {
-                to,
-                turn: kind == b't',
-                message,
-            }
-        }
-        b'q' => Event::Request {
-            id: field()?.into(),
-            message,
-        },
-        b'b' => Event::Begin(Begin {
-            command: number(field()?)?,
-            connection: connection(field()?)?,
-            via: via(field()?)?,
-        }),
-        b'a' => Event::Answer {
-            id: field()?.into(),
-            message,
-        },
-        b'm' => Event::Message { message },
-        b'w' => {
-            let session = SessionId::parse(field()?).ok_or(Malformed("not a session id"))?;
-            Event::Watch {
-                session,
-                after: number(field()?)?,
-            }
-        }
-        b'c' => Event::Closed,
-        _ => {
-            return Err(Malformed(
-                "unknown kind of event, written by a newer version?",
-            ));
-        }
-    })
+    Event::from_parts(kind, &head, message)
 }
 
-fn take(data: &mut Bytes, len: usize) -> Result<Bytes, Malformed> {
+impl Event {
+    /// What is stored of it: its kind, a head of text whose fields are separated by line feeds, and
+    /// its message.
+    pub(crate) fn parts(&self) -> (u8, String, &[u8]) {
+        match self {
+            Self::Update {
+                turn: true,
+                message,
+            } => (b'u', String::new(), message),
+            Self::Update {
+                turn: false,
+                message,
+            } => (b'v', String::new(), message),
+            Self::Echo { by, message } => (b'e', by.to_string(), message),
+            Self::Response { to, turn, message } => {
+                let head = format!("{}\n{}\n{}", to.connection, to.via.letter(), to.request);
+                (if *turn { b't' } else { b'r' }, head, message)
+            }
+            Self::Request { id, message } => (b'q', id.to_string(), message),
+            Self::Begin(begin) => {
+                let head = format!(
+                    "{}\n{}\n{}",
+                    begin.command,
+                    begin.connection,
+                    begin.via.letter()
+                );
+                (b'b', head, &[])
+            }
+            Self::Answer { id, message } => (b'a', id.to_string(), message),
+            Self::Message { message } => (b'm', String::new(), message),
+            Self::Watch { session, after } => (b'w', format!("{session}\n{after}"), &[]),
+            Self::Closed => (b'c', String::new(), &[]),
+        }
+    }
+
+    pub(crate) fn from_parts(kind: u8, head: &[u8], message: Bytes) -> Result<Self, Malformed> {
+        let head = std::str::from_utf8(head).map_err(|_| Malformed("head is not text"))?;
+        let mut fields = head.splitn(3, '\n');
+        let mut field = || fields.next().ok_or(Malformed("head is too short"));
+        Ok(match kind {
+            b'u' | b'v' => Self::Update {
+                turn: kind == b'u',
+                message,
+            },
+            b'e' => Self::Echo {
+                by: connection(field()?)?,
+                message,
+            },
+            b't' | b'r' => {
+                let (connection, via) = (connection(field()?)?, via(field()?)?);
+                let to = Recipient {
+                    connection,
+                    via,
+                    request: field()?.into(),
+                };
+                Self::Response {
+                    to,
+                    turn: kind == b't',
+                    message,
+                }
+            }
+            b'q' => Self::Request {
+                id: field()?.into(),
+                message,
+            },
+            b'b' => Self::Begin(Begin {
+                command: number(field()?)?,
+                connection: connection(field()?)?,
+                via: via(field()?)?,
+            }),
+            b'a' => Self::Answer {
+                id: field()?.into(),
+                message,
+            },
+            b'm' => Self::Message { message },
+            b'w' => {
+                let session = SessionId::parse(field()?).ok_or(Malformed("not a session id"))?;
+                Self::Watch {
+                    session,
+                    after: number(field()?)?,
+                }
+            }
+            b'c' => Self::Closed,
+            _ => {
+                return Err(Malformed(
+                    "unknown kind of event, written by a newer version?",
+                ));
+            }
+        })
+    }
+}
+
+pub(crate) fn take(data: &mut Bytes, len: usize) -> Result<Bytes, Malformed> {
     if data.len() < len {
         return Err(Malformed("cut short"));
     }
     Ok(data.split_to(len))
 }
 
-fn take_u32(data: &mut Bytes) -> Result<u32, Malformed> {
+pub(crate) fn take_u32(data: &mut Bytes) -> Result<u32, Malformed> {
     let raw = take(data, 4)?;
     Ok(u32::from_be_bytes([raw[0], raw[1], raw[2], raw[3]]))
 }

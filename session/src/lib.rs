@@ -21,6 +21,7 @@
 //! | | **state, view, pending**: what the next worker or reader needs | the append that changes it |
 //! | a connection | **outbox**: a log of what belongs to no session | gateways, [`store::Store::post`] |
 
+mod block;
 pub mod clock;
 pub mod command;
 #[cfg(any(test, feature = "conformance"))]

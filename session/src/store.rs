@@ -136,8 +136,9 @@ pub trait Store: Send + Sync + 'static {
 
     // ---- housekeeping ----
 
-    /// Forgets what nobody has used for `ttl`, and makes what rests smaller. To be repeated.
-    async fn tidy(&self, partition: Partition, ttl: Duration) -> Result<Tidied>;
+    /// Makes what rests smaller and forgets what nobody uses. A few sessions at a time: to be
+    /// repeated.
+    async fn tidy(&self, partition: Partition, when: &Tidying) -> Result<Tidied>;
 
     // ---- signals ----
 
@@ -395,6 +396,15 @@ pub enum Appended {
     Fenced,
     /// The log ends before `first` - 1: it lost its tail. Write again from `head` + 1.
     Gap { head: u64 },
+}
+
+/// When housekeeping is due.
+#[derive(Clone, Copy, Debug)]
+pub struct Tidying {
+    /// Sessions that nobody has used for so long are made smaller.
+    pub rested: Duration,
+    /// Those that nobody has used for so long are forgotten.
+    pub unused: Duration,
 }
 
 /// What a round of housekeeping has done.

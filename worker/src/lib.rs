@@ -9,10 +9,12 @@
 //! | [`turn`] | one prompt from begin to answer |
 //! | [`journal`] | what a turn has already said, so that a taken-over turn says it only once |
 //! | [`outlet`] | collects events and appends them in frames |
+//! | [`housekeeping`] | what rests becomes smaller, what nobody uses goes |
 //! | [`agent`] | the seam behind which agents live |
 
 pub mod agent;
 mod hold;
+mod housekeeping;
 mod journal;
 mod outlet;
 mod rpc;

@@ -16,6 +16,7 @@ use tokio_util::task::TaskTracker;
 
 use crate::agent::Agent;
 use crate::hold::{self, Reins};
+use crate::housekeeping;
 use crate::outlet::Lost;
 
 #[derive(Clone, Debug)]
@@ -25,6 +26,8 @@ pub struct Config {
     pub slots: usize,
     /// How long a session stays ours without a word from us.
     pub lease: Duration,
+    /// How long a session is kept that nobody uses.
+    pub session_ttl: Duration,
 }
 
 const SWEEP: Duration = Duration::from_secs(1);
@@ -64,6 +67,12 @@ pub async fn run(
         tasks: TaskTracker::new(),
         stop: stop.clone(),
     });
+    let tidying = housekeeping::run(
+        runner.store.clone(),
+        runner.config.session_ttl,
+        stop.clone(),
+    );
+    runner.tasks.spawn(tidying);
     let mut sweep = ticker(SWEEP);
     let mut heartbeat = ticker(HEARTBEAT);
     let mut renewal = ticker(runner.config.lease / 3);

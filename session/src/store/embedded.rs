@@ -19,7 +19,7 @@ use crate::id::{ConnectionId, LogId, Partition, SessionId};
 use crate::store::{
     AgentCard, Append, Appended, Attach, Attached, Attachment, Claim, ClaimToken, Claimant,
     Enqueue, Enqueued, Error, Listener, NewSession, Opened, Posted, Result, STREAM_TTL, Signal,
-    Store, StreamId, Tidied, Topic, Touch, WorkerId,
+    Store, StreamId, Tidied, Tidying, Topic, Touch, WorkerId,
 };
 
 mod file;
@@ -424,8 +424,8 @@ impl<S: Shelf> Store for Embedded<S> {
         Ok(())
     }
 
-    async fn tidy(&self, _partition: Partition, ttl: Duration) -> Result<Tidied> {
-        let expired = state::expire(self, ttl)?;
+    async fn tidy(&self, _partition: Partition, when: &Tidying) -> Result<Tidied> {
+        let expired = state::expire(self, when.unused)?;
         Ok(Tidied {
             compacted: 0,
             expired,

@@ -21,7 +21,7 @@ use crate::store::{
     AgentCard, Append, Appended, Attach, Attached, Attachment, Claim, ClaimToken, Claimant,
     Enqueue, Enqueued, Error, HEARTBEAT, INBOX_BYTES, INBOX_LIMIT, KEPT_DIRECTIVES, Listener,
     NewSession, OUTBOX_TTL, Opened, Posted, REMEMBERED_KEYS, Result, STREAM_TTL, Signal, Store,
-    StreamId, Tidied, Touch, WorkerId,
+    StreamId, Tidied, Tidying, Touch, WorkerId,
 };
 
 mod changes;
@@ -39,6 +39,7 @@ mod room;
 mod scripts;
 mod sentinel;
 mod servers;
+mod tidy;
 mod upkeep;
 
 pub use self::options::{Durability, Options};
@@ -306,27 +307,14 @@ impl Store for RedisStore {
     }
 
     async fn read(&self, log: &LogId, from: u64, limit: usize) -> Result<Vec<Arc<Frame>>> {
-        let mut command = redis::cmd("XRANGE");
-        command
-            .arg(self.keys.log(log))
-            .arg(format!("{from}-0"))
-            .arg("+")
-            .arg("COUNT")
-            .arg(limit);
-        reply::frames(self.link.query(&command).await?)
+        match log {
+            LogId::Session(session) => self.read_session(session, from, limit).await,
+            LogId::Outbox(_) => self.read_stream(log, from, limit).await,
+        }
     }
 
     async fn heads(&self, logs: &[LogId]) -> Result<Vec<u64>> {
-        let heads = logs.iter().map(|log| async move {
-            let key = match log {
-                LogId::Session(id) => self.keys.session(id),
-                LogId::Outbox(id) => self.keys.connection(id),
-            };
-            self.link
-                .query(redis::cmd("HGET").arg(key).arg("seq"))
-                .await?
-                .optional_number()
-        });
+        let heads = logs.iter().map(|log| self.head(log));
         join_all(heads).await.into_iter().collect()
     }
 
@@ -448,8 +436,8 @@ impl Store for RedisStore {
         self.run(call).await.map(drop)
     }
 
-    async fn tidy(&self, _partition: Partition, _ttl: Duration) -> Result<Tidied> {
-        Ok(Tidied::default())
+    async fn tidy(&self, partition: Partition, when: &Tidying) -> Result<Tidied> {
+        self.tidy_partition(partition, when).await
     }
 
     async fn listen(&self, sink: mpsc::Sender<Signal>) -> Result<Arc<dyn Listener>> {

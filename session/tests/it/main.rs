@@ -5,6 +5,7 @@ mod cluster_changes;
 mod durability;
 mod failures;
 mod file;
+mod idle;
 mod memory;
 mod memory_limit;
 mod model;

@@ -87,6 +87,7 @@ async fn run(says: u32) -> (Value, u32, Scene) {
         id: WorkerId("worker".into()),
         slots: 4,
         lease: Duration::from_millis(300),
+        session_ttl: Duration::from_secs(3600),
     };
     let shared = Arc::new(Shared(agent.clone()));
     let worker = tokio::spawn(baton_worker::run(

@@ -3,11 +3,16 @@
 //!
 //! | key | type | content |
 //! |---|---|---|
-//! | `ns:{tag}:s:<session>` | hash | `prn` principal, `ag` agent, `cwd`, `params`, `state`, `view`, `title`, `pend` open requests, `ctl` controller; `seq` last event, `cseq` last command, `cn` commands that wait, `cb` their bytes, `known` the last `keys` idempotency keys, a line each: `key fingerprint number head via`; `own` claim token or empty, `exp` its end (ms), `wk` its worker, `rel` the claim that released last; `run`, `began` the running turn |
+//! | `ns:{tag}:s:<session>` | hash | `prn` principal, `ag` agent, `cwd`, `params`, `state`, `view` the hash of its view, `title`, `pend` open requests, `ctl` controller; `seq` last event, `cseq` last command, `cn` commands that wait, `cb` their bytes, `known` the last `keys` idempotency keys, a line each: `key fingerprint number head via`; `own` claim token or empty, `exp` its end (ms), `wk` its worker, `rel` the claim that released last; `run`, `began` the running turn, `stall` how many holders vanished at which event; `snap` last event that is in blocks |
 //! | `ns:{tag}:e:<session>` | stream | the log: entry `<last number>-0`, field `d` a frame |
+//! | `ns:{tag}:h:<session>` | list | the log's beginning, once the session has rested: blocks, each with its last number before it |
+//! | `ns:{tag}:z:<session>` | string | instead of `s` and `p`, once the session has rested: its last event, a space, both hashes packed |
+//! | `ns:{tag}:v:<hash>` | string | modes and options, shared by all sessions that have the same |
 //! | `ns:{tag}:c:<session>` | hash | the inbox: number → the line of its key, its head, its message |
 //! | `ns:{tag}:p:<session>` | hash | parties: `s:` open stream, `t:` written, `w:` watched, `r:` route, `d:` directive, each by connection |
 //! | `ns:{tag}:due:<agent>` | zset | sessions with work, by when they may be claimed (ms): since when they wait, or when their lease ends |
+//! | `ns:{tag}:rest` | zset | sessions that were used and have to be made smaller, by when (ms) |
+//! | `ns:{tag}:idle` | zset | sessions that rest, by when they were last used (ms) |
 //! | `ns:{tag}:k:<connection>` | hash | `seq`, `holder`, `written`, `i:` idempotency |
 //! | `ns:{tag}:x:<connection>` | stream | the outbox, as a log |
 //! | `ns:{agents}:cards` | hash | agent → card |
@@ -45,6 +50,22 @@ impl Keys {
 
     pub fn events(&self, id: &SessionId) -> String {
         self.of(id.partition(), "e", id.as_str())
+    }
+
+    pub fn history(&self, id: &SessionId) -> String {
+        self.of(id.partition(), "h", id.as_str())
+    }
+
+    pub fn frozen(&self, id: &SessionId) -> String {
+        self.of(id.partition(), "z", id.as_str())
+    }
+
+    pub fn rest(&self, partition: Partition) -> String {
+        format!("{}:{{{}}}:rest", self.namespace, partition.tag())
+    }
+
+    pub fn idle(&self, partition: Partition) -> String {
+        format!("{}:{{{}}}:idle", self.namespace, partition.tag())
     }
 
     pub fn inbox(&self, id: &SessionId) -> String {

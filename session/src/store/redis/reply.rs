@@ -5,6 +5,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use redis::Value;
 
+use crate::block;
 use crate::command::{Command, Queued};
 use crate::event::Frame;
 use crate::id::{ConnectionId, SessionId};
@@ -48,7 +49,7 @@ impl Items {
         self.0.as_slice().is_empty()
     }
 
-    fn next(&mut self) -> Result<Value> {
+    pub fn next(&mut self) -> Result<Value> {
         self.0.next().ok_or_else(|| unexpected("too short"))
     }
 
@@ -170,6 +171,35 @@ pub(super) fn frames(reply: Reply) -> Result<Vec<Arc<Frame>>> {
     entries(reply)?.into_iter().map(read).collect()
 }
 
+/// Blocks of frames, each with its last number and a space before it.
+pub(super) fn blocks(reply: Reply) -> Result<Vec<Arc<Frame>>> {
+    let broken = || unexpected("a block that cannot be read");
+    let mut frames = Vec::new();
+    let mut items = reply.items()?;
+    while !items.is_empty() {
+        let mut entry = items.bytes()?;
+        let space = entry
+            .iter()
+            .position(|byte| *byte == b' ')
+            .ok_or_else(broken)?;
+        let last = std::str::from_utf8(&entry[..space]).ok();
+        let last = last.and_then(|last| last.parse().ok()).ok_or_else(broken)?;
+        let decoded = block::decode(last, entry.split_off(space + 1));
+        let decoded = decoded.map_err(|malformed| Error::Broken(malformed.to_string()))?;
+        frames.extend(decoded.into_iter().map(Arc::new));
+    }
+    Ok(frames)
+}
+
+pub(super) fn sessions(reply: Reply) -> Result<Vec<SessionId>> {
+    let mut items = reply.items()?;
+    let mut sessions = Vec::new();
+    while let Some(id) = items.next_text()? {
+        sessions.push(SessionId::parse(&id).ok_or_else(|| unexpected(&id))?);
+    }
+    Ok(sessions)
+}
+
 /// An inbox: number and entry in turn, in no order.
 pub(super) fn queued(reply: Reply) -> Result<Vec<Queued>> {
     let pairs = match reply.0 {
@@ -212,7 +242,7 @@ fn entry_of(number: u64, mut entry: Bytes) -> Result<Queued> {
     })
 }
 
-fn bytes(value: Value) -> Result<Bytes> {
+pub(super) fn bytes(value: Value) -> Result<Bytes> {
     match value {
         Value::BulkString(bytes) => Ok(bytes.into()),
         Value::SimpleString(text) => Ok(text.into()),

@@ -12,7 +12,11 @@ pub(super) struct Script {
 
 impl Script {
     fn new(body: &str) -> Self {
-        let body = body.replace("--@include switch", include_str!("../../../lua/switch.lua"));
+        let body = body
+            .replace("--@include switch", include_str!("../../../lua/switch.lua"))
+            .replace("--@include view", include_str!("../../../lua/view.lua"))
+            .replace("--@include thaw", include_str!("../../../lua/thaw.lua"))
+            .replace("--@include freeze", include_str!("../../../lua/freeze.lua"));
         let hash = Sha1::from(&body).digest().to_string();
         Self { body, hash }
     }
@@ -49,6 +53,10 @@ scripts!(
     release,
     register,
     agents,
+    read,
+    tidy,
+    compact,
+    expire,
 );
 
 /// One call of a script.

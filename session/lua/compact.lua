@@ -1,0 +1,77 @@
+#!lua flags=allow-oom
+-- Puts blocks in the place of a log's first frames, which hold the same events. Whoever holds the
+-- session is not concerned: what is written never changes.
+-- KEYS  1 session  2 log  3 history  4 parties
+-- ARGV  1 session id  2 last event that is in blocks already  3 last event of these blocks
+--       4 nonce of that event's frame  5 idempotency keys to keep  6 time to live of the view, s
+--       7 when a connection is forgotten, ms  8 when to look again, ms
+--       … blocks, each with its last event before it
+-- Returns 1, or 0 if the log is not what the caller has read.
+local prefix = string.match(KEYS[1], '^.-}:')
+local m = redis.call('HMGET', KEYS[1], 'seq', 'snap', 'own', 'cn', 'known', 'view', 'ctl')
+if not m[1] then
+  redis.call('ZREM', prefix .. 'rest', ARGV[1])
+  return 0
+end
+if (m[2] or '0') ~= ARGV[2] then return 0 end
+if #ARGV > 8 then
+  local entry = redis.call('XRANGE', KEYS[2], ARGV[3] .. '-0', ARGV[3] .. '-0')
+  if not entry[1] or string.sub(entry[1][2][2], 1, 4) ~= ARGV[4] then return 0 end
+  for at = 9, #ARGV do redis.call('RPUSH', KEYS[3], ARGV[at]) end
+  redis.call('HSET', KEYS[1], 'snap', ARGV[3])
+  if m[1] == ARGV[3] then
+    redis.call('DEL', KEYS[2])
+  else
+    redis.call('XTRIM', KEYS[2], 'MINID', string.format('%d-0', tonumber(ARGV[3]) + 1))
+  end
+end
+redis.call('ZREM', prefix .. 'rest', ARGV[1])
+-- One that is held or has work rests again later.
+if m[3] ~= '' or m[4] ~= '0' then return 1 end
+local time = redis.call('TIME')
+local now = time[1] * 1000 + math.floor(time[2] / 1000)
+redis.call('ZADD', prefix .. 'idle', now, ARGV[1])
+if m[6] and m[6] ~= '' then redis.call('EXPIRE', prefix .. 'v:' .. m[6], ARGV[6]) end
+
+-- Who repeats a request does so soon, and it is one of the last.
+local lines = {}
+for line in string.gmatch(m[5], '[^\n]+\n') do lines[#lines + 1] = line end
+local keep = tonumber(ARGV[5])
+if #lines > keep then
+  redis.call('HSET', KEYS[1], 'known', table.concat(lines, '', #lines - keep + 1), 'keys', keep)
+end
+
+-- Connections of long ago. Most sessions have few; the time they were last seen at is noted only
+-- when there are more.
+local listens = false
+for _, value in ipairs(redis.call('HVALS', KEYS[4])) do
+  local expires = string.match(value, '^%S+ (%d+)$')
+  -- A gateway that was held up for a while may still have its stream.
+  listens = listens or expires and tonumber(expires) > now - 60000
+end
+if redis.call('HLEN', KEYS[4]) > 32 then
+  local fields, seen = redis.call('HGETALL', KEYS[4]), {}
+  for at = 1, #fields, 2 do
+    local kind, connection = string.match(fields[at], '^(%a):(.*)$')
+    seen[connection] = seen[connection] or false
+    if kind == 's' then seen[connection] = tonumber(string.match(fields[at + 1], ' (%d+)$')) end
+  end
+  for connection, last in pairs(seen) do
+    if not last then
+      redis.call('HSET', KEYS[4], 's:' .. connection, string.format('- %d', now))
+    elseif last < now - tonumber(ARGV[7]) and connection ~= m[7] then
+      for _, kind in ipairs({ 's:', 't:', 'w:', 'r:', 'd:' }) do
+        redis.call('HDEL', KEYS[4], kind .. connection)
+      end
+    end
+  end
+end
+
+--@include freeze
+if listens then
+  -- Later, then.
+  redis.call('ZADD', prefix .. 'rest', now + tonumber(ARGV[8]), ARGV[1])
+else
+  freeze(prefix, ARGV[1])
+end
+return 1

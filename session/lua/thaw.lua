@@ -1,0 +1,16 @@
+-- A session that rests is kept in one string, see freeze.lua; whoever needs its fields brings it back.
+local function fields_of(...)
+  local found = redis.call('HMGET', KEYS[1], ...)
+  if found[1] then return found end
+  local prefix, kind, id = string.match(KEYS[1], '^(.-}:)(%a+):(.*)$')
+  local frozen = redis.call('GET', prefix .. 'z:' .. id)
+  if not frozen then return found end
+  local whole = cmsgpack.unpack(string.sub(frozen, string.find(frozen, ' ', 1, true) + 1))
+  redis.call('HSET', KEYS[1], 'own', '', 'exp', '0', 'cn', '0', 'cb', '0', unpack(whole[1]))
+  if #whole[2] > 0 then redis.call('HSET', prefix .. 'p:' .. id, unpack(whole[2])) end
+  redis.call('DEL', prefix .. 'z:' .. id)
+  -- To be made smaller again.
+  local time = redis.call('TIME')
+  redis.call('ZADD', prefix .. 'rest', time[1] * 1000 + math.floor(time[2] / 1000), id)
+  return redis.call('HMGET', KEYS[1], ...)
+end

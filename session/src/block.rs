@@ -1,0 +1,242 @@
+//! Frames of a session that rests, many in one block. An update differs from the one before it in
+//! a few words: of each message only the middle is kept that is not the same as in the last one,
+//! with the lengths of what is. Every event comes out as it went in, byte by byte, so that any old
+//! cursor resumes exactly.
+//!
+//! Layout: runs of events that share a nonce; a nonce (4 bytes), a count, then per event its kind
+//! (1 byte), its head with the length before it, how much of the last message's beginning and end is
+//! the same, and the middle with its length before it. Counts and lengths are varints.
+
+use std::sync::Arc;
+
+use bytes::{BufMut, Bytes, BytesMut};
+
+use crate::event::{Event, Frame, Malformed, take, take_u32};
+use crate::id::Nonce;
+
+/// A reader holds some blocks at a time.
+const MAX_BYTES: usize = 32 << 10;
+const MAX_EVENTS: usize = 1024;
+
+/// Blocks for these frames, each with the number of its last event.
+pub(crate) fn encode(frames: &[Arc<Frame>]) -> Vec<(u64, Bytes)> {
+    let mut blocks = Vec::new();
+    let mut block = Writer::default();
+    for frame in frames {
+        for (seq, event) in frame.numbered() {
+            block.add(frame.nonce, event);
+            if block.is_full() {
+                blocks.push((seq, std::mem::take(&mut block).finish()));
+            }
+        }
+    }
+    if let Some(last) = frames.last().filter(|_| block.events > 0) {
+        blocks.push((last.last(), block.finish()));
+    }
+    blocks
+}
+
+#[derive(Default)]
+struct Writer<'a> {
+    out: BytesMut,
+    events: usize,
+    run: Option<Run>,
+    last: &'a [u8],
+}
+
+struct Run {
+    nonce: Nonce,
+    count: u64,
+    events: BytesMut,
+}
+
+impl<'a> Writer<'a> {
+    fn add(&mut self, nonce: Nonce, event: &'a Event) {
+        if self.run.as_ref().is_none_or(|run| run.nonce != nonce) {
+            self.end_run();
+        }
+        let run = self.run.get_or_insert_with(|| Run {
+            nonce,
+            count: 0,
+            events: BytesMut::new(),
+        });
+        let (kind, head, message) = event.parts();
+        let (start, end) = shared(self.last, message);
+        let middle = &message[start..message.len() - end];
+        run.count += 1;
+        run.events.put_u8(kind);
+        put(&mut run.events, head.len());
+        run.events.put_slice(head.as_bytes());
+        put(&mut run.events, start);
+        put(&mut run.events, end);
+        put(&mut run.events, middle.len());
+        run.events.put_slice(middle);
+        self.events += 1;
+        self.last = message;
+    }
+
+    fn is_full(&self) -> bool {
+        let open = self.run.as_ref().map_or(0, |run| run.events.len());
+        self.events >= MAX_EVENTS || self.out.len() + open >= MAX_BYTES
+    }
+
+    fn end_run(&mut self) {
+        if let Some(run) = self.run.take() {
+            self.out.put_u32(run.nonce.0);
+            put(&mut self.out, run.count as usize);
+            self.out.put_slice(&run.events);
+        }
+    }
+
+    fn finish(mut self) -> Bytes {
+        self.end_run();
+        self.out.freeze()
+    }
+}
+
+/// How much of two messages' beginning is the same, and how much of their ends beyond that.
+fn shared(one: &[u8], two: &[u8]) -> (usize, usize) {
+    let same = |(a, b): &(&u8, &u8)| a == b;
+    let start = one.iter().zip(two).take_while(same).count();
+    let rest = one[start..].iter().rev().zip(two[start..].iter().rev());
+    (start, rest.take_while(same).count())
+}
+
+/// The frames of a block whose last event has this number; a frame per run.
+pub(crate) fn decode(last: u64, mut data: Bytes) -> Result<Vec<Frame>, Malformed> {
+    let mut runs = Vec::new();
+    let mut before = Bytes::new();
+    let mut total = 0;
+    while !data.is_empty() {
+        let nonce = Nonce(take_u32(&mut data)?);
+        let count = get(&mut data)?;
+        let mut events = Vec::new();
+        for _ in 0..count {
+            let kind = take(&mut data, 1)?[0];
+            let head = get(&mut data)?;
+            let head = take(&mut data, head)?;
+            let (start, end) = (get(&mut data)?, get(&mut data)?);
+            let middle = get(&mut data)?;
+            let middle = take(&mut data, middle)?;
+            let message = join(&before, start, &middle, end)?;
+            before = message.clone();
+            events.push(Event::from_parts(kind, &head, message)?);
+        }
+        total += events.len() as u64;
+        runs.push((nonce, events));
+    }
+    let mut first = (last + 1).checked_sub(total).filter(|first| *first > 0);
+    let mut frames = Vec::new();
+    for (nonce, events) in runs {
+        let start = first.ok_or(Malformed("more events than numbers"))?;
+        first = Some(start + events.len() as u64);
+        frames.push(Frame {
+            first: start,
+            nonce,
+            events,
+        });
+    }
+    Ok(frames)
+}
+
+fn join(before: &Bytes, start: usize, middle: &[u8], end: usize) -> Result<Bytes, Malformed> {
+    let parts = before.get(..start).zip(
+        before
+            .len()
+            .checked_sub(end)
+            .and_then(|from| before.get(from..)),
+    );
+    let (start, end) = parts.ok_or(Malformed("refers to more than there is"))?;
+    let mut message = BytesMut::with_capacity(start.len() + middle.len() + end.len());
+    message.put_slice(start);
+    message.put_slice(middle);
+    message.put_slice(end);
+    Ok(message.freeze())
+}
+
+fn put(out: &mut BytesMut, mut number: usize) {
+    while number >= 0x80 {
+        out.put_u8(number as u8 | 0x80);
+        number >>= 7;
+    }
+    out.put_u8(number as u8);
+}
+
+fn get(data: &mut Bytes) -> Result<usize, Malformed> {
+    let mut number = 0usize;
+    for shift in (0..usize::BITS).step_by(7) {
+        let byte = take(data, 1)?[0];
+        number |= usize::from(byte & 0x7f) << shift;
+        if byte < 0x80 {
+            return Ok(number);
+        }
+    }
+    Err(Malformed("a number without end"))
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::collection::vec;
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn frames(of: &[(u32, Vec<String>)]) -> Vec<Arc<Frame>> {
+        let mut first = 1;
+        let mut frames = Vec::new();
+        for (nonce, messages) in of.iter().filter(|(_, messages)| !messages.is_empty()) {
+            let update = |message: &String| Event::Update {
+                turn: true,
+                message: Bytes::from(message.clone()),
+            };
+            frames.push(Arc::new(Frame {
+                first,
+                nonce: Nonce(*nonce),
+                events: messages.iter().map(update).collect(),
+            }));
+            first += messages.len() as u64;
+        }
+        frames
+    }
+
+    fn flat<'a>(frames: impl IntoIterator<Item = &'a Frame>) -> Vec<(u64, Nonce, Event)> {
+        let frames = frames.into_iter();
+        let each = frames.flat_map(|frame| {
+            frame
+                .numbered()
+                .map(|(seq, event)| (seq, frame.nonce, event.clone()))
+        });
+        each.collect()
+    }
+
+    proptest! {
+        #[test]
+        fn every_event_comes_out_as_it_went_in(of in vec((0..3u32, vec("[ab]{0,12}", 0..6)), 0..12)) {
+            let before = frames(&of);
+            let mut after = Vec::new();
+            for (last, block) in encode(&before) {
+                after.extend(decode(last, block).unwrap());
+            }
+            prop_assert_eq!(flat(before.iter().map(|frame| &**frame)), flat(&after));
+        }
+
+        #[test]
+        fn rubbish_is_an_error_not_a_panic(data in vec(any::<u8>(), 0..200), last in 0..500u64) {
+            let _ = decode(last, data.into());
+        }
+    }
+
+    #[test]
+    fn chunks_cost_little_more_than_their_words() {
+        let chunk = |n| {
+            format!(
+                r#"{{"jsonrpc":"2.0","method":"session/update","params":{{"sessionId":"000-0123456789012345678901","update":{{"sessionUpdate":"agent_message_chunk","content":{{"type":"text","text":"word {n} "}}}}}}}}"#
+            )
+        };
+        let messages: Vec<String> = (0..5000).map(chunk).collect();
+        let blocks = encode(&frames(&[(1, messages)]));
+        let size: usize = blocks.iter().map(|(_, block)| block.len()).sum();
+        assert!(size < 5000 * 16, "{size}");
+        assert!(blocks.len() > 1 && blocks.iter().all(|(_, block)| block.len() < 2 * MAX_BYTES));
+    }
+}

@@ -1,0 +1,192 @@
+//! Reading a log whose beginning may be in blocks, and putting it there.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::RedisStore;
+use super::reply::{self, Reply};
+use super::scripts::{Call, scripts};
+use crate::block;
+use crate::event::Frame;
+use crate::id::{LogId, Partition, SessionId};
+use crate::store::{OUTBOX_TTL, Result, Tidied, Tidying};
+
+/// Sessions that one round takes on.
+const AT_ONCE: u64 = 32;
+/// How long that may take before somebody else takes them on.
+const PATIENCE: Duration = Duration::from_secs(30);
+/// Frames that are turned into blocks in one step: it stands still for nobody.
+const FRAMES: usize = 256;
+/// Idempotency keys that a resting session keeps.
+const KEPT_KEYS: u64 = 2;
+/// A session that somebody listens to is looked at again.
+const LISTENED_TO: Duration = Duration::from_secs(60);
+
+impl RedisStore {
+    pub(super) async fn read_session(
+        &self,
+        session: &SessionId,
+        from: u64,
+        limit: usize,
+    ) -> Result<Vec<Arc<Frame>>> {
+        let call = Call::new(&scripts().read)
+            .key(self.keys.session(session))
+            .key(self.keys.events(session))
+            .key(self.keys.history(session))
+            .num(from)
+            .num(limit as u64);
+        let mut items = self.run(call).await?.items()?;
+        match items.text()?.as_str() {
+            "frames" => reply::frames(Reply(items.next()?)),
+            "blocks" => {
+                let mut frames = reply::blocks(Reply(items.next()?))?;
+                frames.retain(|frame| frame.last() >= from);
+                Ok(frames)
+            }
+            other => Err(reply::unexpected(other)),
+        }
+    }
+
+    /// Also of a session that is frozen.
+    pub(super) async fn head(&self, log: &LogId) -> Result<u64> {
+        let key = match log {
+            LogId::Session(id) => self.keys.session(id),
+            LogId::Outbox(id) => self.keys.connection(id),
+        };
+        let mut head = redis::cmd("HGET");
+        head.arg(key).arg("seq");
+        let head = self.link.query(&head).await?.optional_number()?;
+        match log {
+            LogId::Session(id) if head == 0 => {
+                let mut start = redis::cmd("GETRANGE");
+                start.arg(self.keys.frozen(id)).arg(0).arg(31);
+                let start = reply::bytes(self.link.query(&start).await?.0)?;
+                let digits = start.split(|byte| *byte == b' ').next();
+                let number = digits.and_then(|digits| std::str::from_utf8(digits).ok());
+                Ok(number.and_then(|number| number.parse().ok()).unwrap_or(0))
+            }
+            _ => Ok(head),
+        }
+    }
+
+    pub(super) async fn read_stream(
+        &self,
+        log: &LogId,
+        from: u64,
+        limit: usize,
+    ) -> Result<Vec<Arc<Frame>>> {
+        let mut command = redis::cmd("XRANGE");
+        command
+            .arg(self.keys.log(log))
+            .arg(format!("{from}-0"))
+            .arg("+")
+            .arg("COUNT")
+            .arg(limit);
+        reply::frames(self.link.query(&command).await?)
+    }
+
+    pub(super) async fn tidy_partition(
+        &self,
+        partition: Partition,
+        when: &Tidying,
+    ) -> Result<Tidied> {
+        let call = Call::new(&scripts().tidy)
+            .key(self.keys.rest(partition))
+            .key(self.keys.idle(partition))
+            .num(when.rested.as_millis() as u64)
+            .num(when.unused.as_millis() as u64)
+            .num(AT_ONCE)
+            .num(PATIENCE.as_millis() as u64);
+        let mut items = self.run(call).await?.items()?;
+        let resting = reply::sessions(Reply(items.next()?))?;
+        let unused = reply::sessions(Reply(items.next()?))?;
+        let mut tidied = Tidied::default();
+        for session in &resting {
+            tidied.compacted += usize::from(self.compact(session, when).await?);
+        }
+        for session in &unused {
+            tidied.expired += usize::from(self.expire(session, when).await?);
+        }
+        Ok(tidied)
+    }
+
+    /// False if somebody else was at it.
+    async fn compact(&self, session: &SessionId, when: &Tidying) -> Result<bool> {
+        loop {
+            let log = LogId::Session(session.clone());
+            let frames = self.read_stream(&log, 1, FRAMES).await?;
+            let more = frames.len() == FRAMES;
+            let done = match frames.first() {
+                Some(first) => first.first - 1,
+                None => self.snapped(session).await?,
+            };
+            if !self.put_in_blocks(session, done, &frames, when).await? {
+                return Ok(false);
+            }
+            if !more {
+                return Ok(true);
+            }
+        }
+    }
+
+    async fn snapped(&self, session: &SessionId) -> Result<u64> {
+        let mut command = redis::cmd("HGET");
+        command.arg(self.keys.session(session)).arg("snap");
+        self.link.query(&command).await?.optional_number()
+    }
+
+    async fn put_in_blocks(
+        &self,
+        session: &SessionId,
+        done: u64,
+        frames: &[Arc<Frame>],
+        when: &Tidying,
+    ) -> Result<bool> {
+        let (upto, nonce) = match frames.last() {
+            Some(last) => (last.last(), last.nonce),
+            None => (done, Default::default()),
+        };
+        let entry = |(last, block): (u64, bytes::Bytes)| {
+            let mut entry = format!("{last} ").into_bytes();
+            entry.extend_from_slice(&block);
+            entry
+        };
+        let blocks: Vec<Vec<u8>> = block::encode(frames).into_iter().map(entry).collect();
+        let nonce = nonce.0.to_be_bytes();
+        let mut call = Call::new(&scripts().compact)
+            .key(self.keys.session(session))
+            .key(self.keys.events(session))
+            .key(self.keys.history(session))
+            .key(self.keys.parties(session))
+            .arg(session.as_str())
+            .num(done)
+            .num(upto)
+            .arg(&nonce)
+            .num(KEPT_KEYS)
+            // Whoever refers to it is gone before it is.
+            .num(
+                when.unused
+                    .as_secs()
+                    .saturating_mul(2)
+                    .clamp(86_400, u32::MAX.into()),
+            )
+            .num(OUTBOX_TTL.as_millis() as u64)
+            .num(LISTENED_TO.as_millis() as u64);
+        for block in &blocks {
+            call = call.arg(block);
+        }
+        Ok(self.run(call).await?.optional_number()? == 1)
+    }
+
+    async fn expire(&self, session: &SessionId, when: &Tidying) -> Result<bool> {
+        let call = Call::new(&scripts().expire)
+            .key(self.keys.session(session))
+            .key(self.keys.events(session))
+            .key(self.keys.history(session))
+            .key(self.keys.inbox(session))
+            .key(self.keys.parties(session))
+            .arg(session.as_str())
+            .num(when.unused.as_millis() as u64);
+        Ok(self.run(call).await?.optional_number()? == 1)
+    }
+}

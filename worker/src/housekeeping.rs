@@ -1,0 +1,44 @@
+//! What nobody uses is made smaller, and in the end forgotten. Any worker may do it: the store sees to
+//! it that none does it twice at a time.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use baton_session::id::Partition;
+use baton_session::store::{Store, Tidying};
+use tokio::time::{MissedTickBehavior, interval};
+use tokio_util::sync::CancellationToken;
+
+const LOOK: Duration = Duration::from_secs(5);
+/// A conversation that goes on is left alone: what it wrote last is read again soon.
+const RESTED: Duration = Duration::from_secs(10);
+
+pub(crate) async fn run(store: Arc<dyn Store>, session_ttl: Duration, stop: CancellationToken) {
+    let when = Tidying {
+        rested: RESTED,
+        unused: session_ttl,
+    };
+    let mut ticker = interval(LOOK);
+    ticker.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let look = async {
+        loop {
+            ticker.tick().await;
+            for partition in (0..store.partitions()).map(Partition) {
+                match store.tidy(partition, &when).await {
+                    Ok(tidied) if tidied.expired > 0 => {
+                        tracing::info!(
+                            sessions = tidied.expired,
+                            "forgot what nobody has used for long"
+                        );
+                    }
+                    Ok(_) => {}
+                    Err(error) => tracing::debug!(%error, "could not tidy up"),
+                }
+            }
+        }
+    };
+    tokio::select! {
+        () = look => {}
+        () = stop.cancelled() => {}
+    }
+}
