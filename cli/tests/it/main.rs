@@ -2,10 +2,12 @@
 
 mod bad_input;
 mod clients;
+mod clock;
 mod edge_cases;
 mod newcomer;
 mod once;
 mod outage;
+mod questions;
 mod redis;
 mod restart;
 mod resume;

@@ -177,8 +177,14 @@ impl Cluster {
         Process::start(self.dir.path(), &format!("gateway-{number}"), &mut command)
     }
 
-    fn worker(&self, number: usize) -> Process {
+    pub fn worker(&self, number: usize) -> Process {
+        self.worker_with(number, |_| ())
+    }
+
+    /// One more, in a process that `prepare` has a hand in.
+    pub fn worker_with(&self, number: usize, prepare: impl FnOnce(&mut Command)) -> Process {
         let mut command = baton();
+        prepare(&mut command);
         command.args([
             "worker",
             "--store",
