@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use baton_gateway::App;
+use baton_gateway::drain::Pace;
 use baton_session::token::KeyRing;
 use clap::Args;
 use tokio::net::TcpListener;
@@ -45,7 +46,7 @@ pub struct Arguments {
         value_name = "MS"
     )]
     withdraw_after_ms: u64,
-    /// How long requests under way may take after SIGTERM
+    /// How long turns and requests under way may take after SIGTERM, before their streams are cut
     #[arg(
         long,
         env = "BATON_GRACE_MS",
@@ -70,11 +71,15 @@ pub async fn run(arguments: Arguments) -> anyhow::Result<()> {
     let config = baton_gateway::Config {
         agent: arguments.default_agent,
         withdraw_after: Duration::from_millis(arguments.withdraw_after_ms),
+        pace: Pace {
+            grace: Duration::from_millis(arguments.grace_ms),
+            ..Pace::default()
+        },
         ..Default::default()
     };
     let app = App::new(config, store, keys, stop).await?;
     tracing::info!(address = %listener.local_addr()?, "gateway listens");
-    baton_gateway::serve(listener, app, Duration::from_millis(arguments.grace_ms)).await?;
+    baton_gateway::serve(listener, app).await?;
     Ok(())
 }
 

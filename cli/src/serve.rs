@@ -10,12 +10,13 @@ use std::time::Duration;
 
 use anyhow::{Context as _, anyhow};
 use baton_gateway::App;
+use baton_gateway::drain::Pace;
 use baton_session::store::{FileStore, MemoryStore, Store};
-
 use baton_session::token::{KeyRing, generate};
 use clap::Args;
 use jsonwebtoken::Algorithm;
 use tokio::net::TcpListener;
+use tokio_util::sync::CancellationToken;
 
 use crate::exit::Unwritable;
 use crate::options::{WorkerOptions, check};
@@ -46,7 +47,12 @@ pub struct Arguments {
     worker: WorkerOptions,
 }
 
-const GRACE: Duration = Duration::from_secs(5);
+/// Quick, since there is no other replica that anybody could go to.
+const PACE: Pace = Pace {
+    grace: Duration::from_secs(5),
+    stagger: Duration::ZERO,
+    linger: Duration::ZERO,
+};
 
 pub async fn run(arguments: Arguments) -> anyhow::Result<()> {
     check([arguments.worker.faults()])?;
@@ -66,8 +72,11 @@ pub async fn run(arguments: Arguments) -> anyhow::Result<()> {
     let agent = arguments.worker.agent();
     let config = baton_gateway::Config {
         agent: agent.card().name,
+        pace: PACE,
         ..Default::default()
     };
+    // After the gateway: the turns that it waits for need a worker.
+    let worker_stop = CancellationToken::new();
     // Known before the first client asks.
     let worker_config = arguments.worker.config();
     store.register(&agent.card(), &worker_config.id).await?;
@@ -75,16 +84,22 @@ pub async fn run(arguments: Arguments) -> anyhow::Result<()> {
         store.clone(),
         agent,
         worker_config,
-        stop.clone(),
+        worker_stop.clone(),
     ));
+    let now = stop.now.clone();
     let app = App::new(config, store, keys, stop).await?;
     // Nobody reading is no reason to stop.
     let _ = writeln!(std::io::stdout(), "{}", greeting(address));
-    tokio::select! {
-        served = baton_gateway::serve(listener, app, GRACE) => served?,
+    let served = tokio::select! {
+        served = baton_gateway::serve(listener, app) => served,
         reason = failed => return Err(Unwritable(reason).into()),
+    };
+    worker_stop.cancel();
+    tokio::select! {
+        worked = worker => worked??,
+        _ = now.cancelled() => {}
     }
-    worker.await??;
+    served?;
     Ok(())
 }
 

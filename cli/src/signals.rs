@@ -1,21 +1,26 @@
 //! The stop signal.
 
+use baton_gateway::Stop;
 use tokio::signal::unix::{SignalKind, signal};
-use tokio_util::sync::CancellationToken;
 
-/// Fires on SIGTERM and SIGINT.
-pub fn stop() -> std::io::Result<CancellationToken> {
+/// The first SIGTERM or SIGINT asks for an orderly end, the second for one at once.
+pub fn stop() -> std::io::Result<Stop> {
     let mut terminate = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;
-    let token = CancellationToken::new();
+    let token = Stop::default();
     let stop = token.clone();
     tokio::spawn(async move {
-        tokio::select! {
-            _ = terminate.recv() => {}
-            _ = interrupt.recv() => {}
+        for (token, text) in [
+            (stop.drain, "stopping; once more stops at once"),
+            (stop.now, "stopping at once"),
+        ] {
+            tokio::select! {
+                _ = terminate.recv() => {}
+                _ = interrupt.recv() => {}
+            }
+            tracing::info!("{text}");
+            token.cancel();
         }
-        tracing::info!("stopping");
-        stop.cancel();
     });
     Ok(token)
 }

@@ -19,6 +19,9 @@ pub async fn run(arguments: Arguments) -> anyhow::Result<()> {
     let store = arguments.store.connect().await?;
     let config = arguments.worker.config();
     tracing::info!(worker.id = %config.id, slots = config.slots, "worker takes sessions");
-    baton_worker::run(store, arguments.worker.agent(), config, stop).await?;
-    Ok(())
+    let work = baton_worker::run(store, arguments.worker.agent(), config, stop.drain);
+    tokio::select! {
+        outcome = work => Ok(outcome?),
+        _ = stop.now.cancelled() => Ok(()),
+    }
 }

@@ -7,6 +7,7 @@ use baton_session::store::{self, Store};
 use baton_session::token::KeyRing;
 use tokio_util::sync::CancellationToken;
 
+use crate::drain::{Drain, Pace};
 use crate::metrics::Metrics;
 use crate::stream::hub::Hub;
 use crate::stream::ledger::Ledger;
@@ -19,6 +20,8 @@ pub struct Config {
     pub keep_alive: Duration,
     /// How long commands wait while no worker is alive.
     pub withdraw_after: Duration,
+    /// How long stopping takes.
+    pub pace: Pace,
 }
 
 impl Default for Config {
@@ -27,6 +30,7 @@ impl Default for Config {
             agent: "scripted".into(),
             keep_alive: Duration::from_secs(15),
             withdraw_after: Duration::from_secs(30),
+            pace: Pace::default(),
         }
     }
 }
@@ -41,8 +45,19 @@ pub struct App {
     /// Tells the store which streams are held here and how far they were written.
     pub ledger: Arc<Ledger>,
     pub metrics: Metrics,
-    /// Fires when the process stops: streams end.
+    /// The first half of stopping: nobody is cut off.
+    pub drain: Drain,
+    /// The second half: whatever is still open ends.
     pub stop: CancellationToken,
+}
+
+/// What the caller says about stopping.
+#[derive(Clone, Debug, Default)]
+pub struct Stop {
+    /// Finish what is under way, and leave.
+    pub drain: CancellationToken,
+    /// Leave at once.
+    pub now: CancellationToken,
 }
 
 impl App {
@@ -50,10 +65,11 @@ impl App {
         config: Config,
         store: Arc<dyn Store>,
         keys: KeyRing,
-        stop: CancellationToken,
+        stop: Stop,
     ) -> store::Result<Arc<Self>> {
-        let hub = Hub::start(store.clone(), stop.clone()).await?;
-        let ledger = Ledger::start(store.clone(), stop.clone());
+        let hub = Hub::start(store.clone(), stop.now.clone()).await?;
+        let ledger = Ledger::start(store.clone(), stop.now.clone());
+        let drain = Drain::new(config.pace, stop.drain);
         let metrics = Metrics::default();
         let app = Arc::new(Self {
             config,
@@ -62,7 +78,8 @@ impl App {
             hub,
             ledger,
             metrics,
-            stop,
+            drain,
+            stop: stop.now,
         });
         tokio::spawn(crate::withdraw::run(app.clone()));
         Ok(app)

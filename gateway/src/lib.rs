@@ -11,11 +11,13 @@
 //! | `handlers` | one verb per file |
 //! | `dispatch` | one JSON-RPC message becomes one step on the store |
 //! | `stream` | back again: hub, feeds, and the three ways to write them out |
+//! | [`drain`] | stopping without cutting anybody off |
 //! | `withdraw` | what becomes of commands when no worker is alive |
 //! | [`error`] | the only place with status codes |
 
 pub mod app;
 mod dispatch;
+pub mod drain;
 mod edge;
 pub mod error;
 mod handlers;
@@ -26,5 +28,5 @@ pub mod server;
 mod stream;
 mod withdraw;
 
-pub use app::{App, Config};
+pub use app::{App, Config, Stop};
 pub use server::serve;

@@ -22,6 +22,7 @@ pub struct Metrics {
     pub failed: Counter,
     pub events: Counter,
     pub resets: Counter,
+    pub drained: Counter,
     pub streams: Gauge<i64, AtomicI64>,
 }
 
@@ -59,6 +60,11 @@ impl Default for Metrics {
             "resets",
             "Streams that could not be resumed where the client asked",
         );
+        let drained = counter(
+            &mut registry,
+            "drained",
+            "Streams ended between turns because the gateway stops",
+        );
         let streams = Gauge::default();
         registry.register(
             "streams",
@@ -73,6 +79,7 @@ impl Default for Metrics {
             failed,
             events,
             resets,
+            drained,
             streams,
         }
     }

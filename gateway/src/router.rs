@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use axum::extract::Request;
+use axum::extract::{Request, State};
+use axum::http::{HeaderValue, StatusCode, Version, header};
 use axum::middleware::Next;
 use axum::response::Response;
 use axum::routing::{any, get};
@@ -23,6 +24,8 @@ pub fn router(app: Arc<App>) -> Router {
         .fallback(|| async { Reject::Method })
         // Before anything else looks at the request, upgrades included.
         .layer(middleware::from_fn(check_origin))
+        // A gateway that stops waits for what is under way.
+        .layer(middleware::from_fn_with_state(app.clone(), attend))
         // What was refused is counted in one place, whoever refused it.
         .layer(middleware::from_fn_with_state(
             app.clone(),
@@ -35,6 +38,19 @@ pub fn router(app: Arc<App>) -> Router {
         .route("/metrics", get(probe::metrics))
         .fallback(any(|| async { Reject::NotFound }))
         .with_state(app)
+}
+
+async fn attend(State(app): State<Arc<App>>, request: Request, next: Next) -> Response {
+    let _open = app.drain.enter();
+    let version = request.version();
+    let mut response = next.run(request).await;
+    // Balancers keep connections for later requests; those must find another gateway.
+    let keeps = version == Version::HTTP_11 && response.status() != StatusCode::SWITCHING_PROTOCOLS;
+    if keeps && app.drain.has_begun() {
+        let close = HeaderValue::from_static("close");
+        response.headers_mut().insert(header::CONNECTION, close);
+    }
+    response
 }
 
 async fn check_origin(request: Request, next: Next) -> Result<Response, Reject> {

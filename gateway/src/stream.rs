@@ -8,10 +8,12 @@
 //! | `connection_feed` | what a connection stream or WebSocket carries |
 //! | `one_shot` | the events of one request |
 //! | `sse`, `websocket` | the ways to write them out |
+//! | `leave` | when a stream of a gateway that drains may end |
 //! | `ledger` | tells the store which streams are held here and how far they were written |
 
 pub mod connection_feed;
 pub mod hub;
+pub mod leave;
 pub mod ledger;
 pub mod one_shot;
 pub mod session_feed;
@@ -25,7 +27,7 @@ use std::time::Duration;
 use baton_session::store;
 use bytes::Bytes;
 use tokio::sync::Notify;
-use tokio::time::{Instant, sleep, timeout_at};
+use tokio::time::{Instant, sleep, sleep_until};
 
 /// A message on its way out, with the position after it.
 #[derive(Debug)]
@@ -37,7 +39,7 @@ pub struct Outgoing {
 /// What a feed comes up with.
 pub enum Next {
     Batch(Vec<Outgoing>),
-    /// Nothing happened until the deadline.
+    /// Nothing happened until the deadline, or something else did.
     Idle,
     End,
 }
@@ -54,6 +56,12 @@ pub trait Feed: Send + 'static {
     ) -> impl Future<Output = store::Result<bool>> + Send;
 
     fn wake(&self) -> &Arc<Notify>;
+
+    /// Something is under way that this stream has to bring to its end, as far as is known here.
+    fn seems_busy(&self) -> bool;
+
+    /// The same, as the store knows it.
+    fn is_busy(&mut self) -> impl Future<Output = store::Result<bool>> + Send;
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -62,9 +70,10 @@ pub struct Start {
     pub reset: Option<&'static str>,
 }
 
-/// Waits for messages. Only the idle wait ends at `deadline`; a read from the store is never cut
-/// off half way, so nothing that was taken from the log is dropped.
-pub async fn next(feed: &mut impl Feed, deadline: Instant) -> Next {
+/// Waits for messages. Only the idle wait ends at `deadline` or by `news`; a read from the store is
+/// never cut off half way, so nothing that was taken from the log is dropped.
+pub async fn next(feed: &mut impl Feed, deadline: Instant, news: impl Future<Output = ()>) -> Next {
+    let mut news = std::pin::pin!(news);
     let mut out = Vec::new();
     loop {
         match feed.gather(&mut out).await {
@@ -81,8 +90,11 @@ pub async fn next(feed: &mut impl Feed, deadline: Instant) -> Next {
                 return Next::End;
             }
         }
-        if timeout_at(deadline, feed.wake().notified()).await.is_err() {
-            return Next::Idle;
+        tokio::select! {
+            biased;
+            _ = feed.wake().notified() => {}
+            _ = sleep_until(deadline) => return Next::Idle,
+            _ = &mut news => return Next::Idle,
         }
     }
 }

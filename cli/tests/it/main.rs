@@ -3,6 +3,7 @@
 mod bad_input;
 mod clients;
 mod clock;
+mod drain;
 mod edge_cases;
 mod newcomer;
 mod once;

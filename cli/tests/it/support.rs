@@ -4,6 +4,7 @@ pub mod cluster;
 pub mod http;
 pub mod process;
 pub mod sse;
+pub mod websocket;
 
 pub use cluster::{Cluster, Redis, Served};
 pub use http::Client;

@@ -3,56 +3,11 @@
 use futures_util::{SinkExt as _, StreamExt as _};
 use serde_json::{Value, json};
 use tokio_tungstenite::tungstenite::Message;
-use tokio_tungstenite::tungstenite::client::IntoClientRequest as _;
-use tokio_tungstenite::{MaybeTlsStream, WebSocketStream, connect_async};
 
 use crate::support::http::{new_session, prompt};
 use crate::support::sse::counted;
+use crate::support::websocket::{Socket, initialize};
 use crate::support::{Cluster, Served, within};
-
-struct Socket(WebSocketStream<MaybeTlsStream<tokio::net::TcpStream>>);
-
-impl Socket {
-    async fn open(url: &str, resumable: bool) -> Self {
-        let mut request = url
-            .replace("http://", "ws://")
-            .into_client_request()
-            .expect("a URL");
-        if resumable {
-            request
-                .headers_mut()
-                .insert("acp-resume", "1".parse().expect("a header value"));
-        }
-        let (socket, response) = within("an upgrade", connect_async(request))
-            .await
-            .expect("an upgrade");
-        assert!(response.headers().contains_key("acp-connection-id"));
-        assert!(!response.headers().contains_key("sec-websocket-protocol"));
-        assert!(!response.headers().contains_key("sec-websocket-extensions"));
-        Self(socket)
-    }
-
-    async fn send(&mut self, message: Value) {
-        self.0
-            .send(Message::text(message.to_string()))
-            .await
-            .expect("the socket is open");
-    }
-
-    async fn next(&mut self) -> Value {
-        loop {
-            match within("a frame", self.0.next()).await {
-                Some(Ok(Message::Text(text))) => return serde_json::from_str(&text).expect("JSON"),
-                Some(Ok(Message::Ping(_) | Message::Pong(_))) => {}
-                other => panic!("expected a message, got {other:?}"),
-            }
-        }
-    }
-}
-
-fn initialize() -> Value {
-    json!({ "jsonrpc": "2.0", "id": 0, "method": "initialize", "params": { "protocolVersion": 1 } })
-}
 
 #[tokio::test]
 async fn a_socket_that_asked_can_come_back_at_the_other_gateway() {

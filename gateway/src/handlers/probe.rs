@@ -15,8 +15,8 @@ pub async fn healthz() -> &'static str {
 
 /// Requests can be served; if not, says what is waited for.
 pub async fn readyz(State(app): State<Arc<App>>) -> impl IntoResponse {
-    if app.stop.is_cancelled() {
-        return (StatusCode::SERVICE_UNAVAILABLE, "stopping\n".to_owned());
+    if app.drain.has_begun() {
+        return (StatusCode::SERVICE_UNAVAILABLE, "draining\n".to_owned());
     }
     match app.store.ping().await {
         Ok(()) => (StatusCode::OK, "ready\n".to_owned()),

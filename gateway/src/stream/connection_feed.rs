@@ -317,6 +317,29 @@ impl Feed for ConnectionFeed {
     fn wake(&self) -> &Arc<Notify> {
         &self.wake
     }
+
+    fn seems_busy(&self) -> bool {
+        let mut sessions = self.sessions.values();
+        sessions.any(|watched| watched.feed.turn_seems_to_run())
+    }
+
+    /// Also if the turn comes on the session's own stream: an SDK client that loses its connection
+    /// stream gives that one up, too.
+    async fn is_busy(&mut self) -> store::Result<bool> {
+        for watched in self.sessions.values() {
+            let busy = match watched.resting {
+                true => watched.feed.has_work().await?,
+                false => watched.feed.is_under_way().await?,
+            };
+            if busy {
+                return Ok(true);
+            }
+        }
+        let log = LogId::Outbox(self.connection.id.clone());
+        let head = self.app.store.heads(&[log]).await?[0];
+        self.outbox.topic.grow(head);
+        Ok(self.read < head)
+    }
 }
 
 /// A session as it is before it exists.

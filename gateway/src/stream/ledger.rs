@@ -35,6 +35,7 @@ pub struct Holder {
     /// Fires when the store says that somebody else holds the stream. Normally a notice says so
     /// first; a notice may be lost.
     pub lost: CancellationToken,
+    connection: ConnectionId,
     ledger: Arc<Ledger>,
 }
 
@@ -57,6 +58,7 @@ impl Ledger {
     pub fn hold(self: &Arc<Self>, stream: StreamId) -> Holder {
         let name = random_text(12);
         let lost = CancellationToken::new();
+        let connection = stream.connection.clone();
         let entry = Entry {
             stream,
             written: None,
@@ -67,6 +69,7 @@ impl Ledger {
         Holder {
             name,
             lost,
+            connection,
             ledger: self.clone(),
         }
     }
@@ -140,10 +143,35 @@ impl Ledger {
         }
     }
 
-    /// Waits until the ends of all streams are recorded.
+    /// Waits until the ends of all streams are recorded, also of those that are still open because
+    /// their clients don't read.
     pub async fn settle(&self) {
+        let left: Vec<_> = self.entries().drain().collect();
+        for (holder, entry) in left {
+            self.close(holder, entry);
+        }
         self.closing.close();
         self.closing.wait().await;
+    }
+
+    fn close(&self, holder: String, entry: Entry) {
+        let touch = Touch {
+            stream: entry.stream,
+            holder,
+            written: entry.written,
+        };
+        let store = self.store.clone();
+        let Ok(runtime) = tokio::runtime::Handle::try_current() else {
+            return;
+        };
+        self.closing.spawn_on(
+            async move {
+                if let Err(error) = store.close_stream(&touch).await {
+                    tracing::warn!(%error, "could not record the end of a stream");
+                }
+            },
+            &runtime,
+        );
     }
 }
 
@@ -166,6 +194,10 @@ impl Drop for Unopened {
 }
 
 impl Holder {
+    pub fn connection(&self) -> &ConnectionId {
+        &self.connection
+    }
+
     pub fn record(&self, cursor: &str) {
         if let Some(entry) = self.ledger.entries().get_mut(&self.name) {
             entry.written = Some(cursor.to_owned());
@@ -175,25 +207,9 @@ impl Holder {
 
 impl Drop for Holder {
     fn drop(&mut self) {
-        let Some(entry) = self.ledger.entries().remove(&self.name) else {
-            return;
-        };
-        let touch = Touch {
-            stream: entry.stream,
-            holder: self.name.clone(),
-            written: entry.written,
-        };
-        let store = self.ledger.store.clone();
-        let Ok(runtime) = tokio::runtime::Handle::try_current() else {
-            return;
-        };
-        self.ledger.closing.spawn_on(
-            async move {
-                if let Err(error) = store.close_stream(&touch).await {
-                    tracing::warn!(%error, "could not record the end of a stream");
-                }
-            },
-            &runtime,
-        );
+        let entry = self.ledger.entries().remove(&self.name);
+        if let Some(entry) = entry {
+            self.ledger.close(self.name.clone(), entry);
+        }
     }
 }

@@ -128,6 +128,15 @@ impl Feed for OneShotFeed {
     fn wake(&self) -> &Arc<Notify> {
         &self.wake
     }
+
+    /// It ends by itself.
+    fn seems_busy(&self) -> bool {
+        true
+    }
+
+    async fn is_busy(&mut self) -> store::Result<bool> {
+        Ok(true)
+    }
 }
 
 /// A single answer that is known already.
@@ -167,6 +176,14 @@ impl Feed for Known {
     fn wake(&self) -> &Arc<Notify> {
         &self.wake
     }
+
+    fn seems_busy(&self) -> bool {
+        true
+    }
+
+    async fn is_busy(&mut self) -> store::Result<bool> {
+        Ok(true)
+    }
 }
 
 /// Nothing, for as long as the client likes: the stream of a session that does not exist.
@@ -189,5 +206,13 @@ impl Feed for Silence {
 
     fn wake(&self) -> &Arc<Notify> {
         &self.wake
+    }
+
+    fn seems_busy(&self) -> bool {
+        false
+    }
+
+    async fn is_busy(&mut self) -> store::Result<bool> {
+        Ok(false)
     }
 }

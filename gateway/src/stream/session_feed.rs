@@ -335,6 +335,33 @@ impl SessionFeed {
         }
     }
 
+    // ---- for a gateway that drains ----
+
+    pub fn turn_seems_to_run(&self) -> bool {
+        self.subscription.topic.turn_runs() == Some(true)
+    }
+
+    /// A command stays in the inbox until its answer is in the log: an empty one means that no turn
+    /// runs and none is about to.
+    pub async fn has_work(&self) -> store::Result<bool> {
+        Ok(!self.store.inbox(&self.session, 0).await?.is_empty())
+    }
+
+    /// There is something this stream has not carried out yet.
+    async fn is_behind(&self) -> store::Result<bool> {
+        if self.stale || self.directive().is_some() || self.ask_after.is_some() {
+            return Ok(true);
+        }
+        let head = self.store.heads(&[self.log()]).await?[0];
+        self.subscription.topic.grow(head);
+        Ok(self.next <= head)
+    }
+
+    /// The inbox first: what it no longer holds is in the log by then.
+    pub async fn is_under_way(&self) -> store::Result<bool> {
+        Ok(self.only.is_some() || self.has_work().await? || self.is_behind().await?)
+    }
+
     // ---- for a connection stream, which reads many sessions and hears little of most ----
 
     /// Stops listening if the session's own stream carries it from here on.
@@ -388,5 +415,13 @@ impl Feed for SessionFeed {
 
     fn wake(&self) -> &Arc<Notify> {
         &self.wake
+    }
+
+    fn seems_busy(&self) -> bool {
+        self.only.is_some() || self.turn_seems_to_run()
+    }
+
+    async fn is_busy(&mut self) -> store::Result<bool> {
+        self.is_under_way().await
     }
 }

@@ -2,7 +2,6 @@
 //! and a client that reads slowly simply asks for less.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use axum::body::Body;
 use axum::http::{HeaderValue, Response, header};
@@ -11,9 +10,11 @@ use futures_util::stream;
 use rand::RngExt as _;
 use tokio::time::Instant;
 
+use super::leave::Leave;
 use super::ledger::{Holder, Unopened};
 use super::{Feed, Next, Outgoing, Start};
 use crate::app::App;
+use crate::drain::Open;
 use crate::metrics::StreamGuard;
 
 const KEEP_ALIVE: Bytes = Bytes::from_static(b":\n\n");
@@ -26,7 +27,10 @@ struct Writer<F> {
     /// Held until something comes of the session.
     unopened: Option<Unopened>,
     opened: bool,
-    _open: StreamGuard,
+    leave: Leave,
+    left: bool,
+    _counted: StreamGuard,
+    _open: Open,
 }
 
 pub fn respond(
@@ -35,14 +39,17 @@ pub fn respond(
     holder: Option<Holder>,
     unopened: Option<Unopened>,
 ) -> Response<Body> {
-    let open = app.metrics.stream_guard();
+    let connection = holder.as_ref().map(|holder| holder.connection().clone());
     let writer = Writer {
+        leave: Leave::new(app.clone(), connection),
+        left: false,
+        _counted: app.metrics.stream_guard(),
+        _open: app.drain.enter(),
         app,
         feed,
         holder,
         unopened,
         opened: false,
-        _open: open,
     };
     let body = stream::unfold(writer, |mut writer| async move {
         let chunk = writer.next().await?;
@@ -66,34 +73,47 @@ impl<F: Feed> Writer<F> {
             self.opened = true;
             return Some(self.open());
         }
-        let deadline = Instant::now() + self.app.config.keep_alive;
+        if self.left {
+            return None;
+        }
+        let keep_alive = Instant::now() + self.app.config.keep_alive;
         let stop = self.app.stop.clone();
         let lost = self.holder.as_ref().map(|holder| holder.lost.clone());
         let lost = lost.unwrap_or_default();
-        let next = tokio::select! {
-            biased;
-            next = super::next(&mut self.feed, deadline) => next,
-            _ = stop.cancelled() => return None,
-            _ = lost.cancelled() => return None,
-        };
-        match next {
-            Next::Idle => Some(KEEP_ALIVE),
-            Next::End => None,
-            Next::Batch(batch) => {
-                self.unopened = None;
-                self.app.metrics.events.inc_by(batch.len() as u64);
-                if let (Some(holder), Some(last)) = (&self.holder, batch.last()) {
-                    holder.record(&last.cursor);
+        loop {
+            let deadline = self.leave.deadline(keep_alive);
+            let next = tokio::select! {
+                biased;
+                next = super::next(&mut self.feed, deadline, self.leave.news()) => next,
+                _ = stop.cancelled() => return None,
+                _ = lost.cancelled() => return None,
+            };
+            match next {
+                Next::Idle if self.leave.is_due(&mut self.feed).await => {
+                    self.left = true;
+                    return Some(format!("retry: {}\n\n", retry()).into());
                 }
-                Some(format(&batch))
+                Next::Idle if Instant::now() < keep_alive => {}
+                Next::Idle => return Some(KEEP_ALIVE),
+                Next::End => return None,
+                Next::Batch(batch) => return Some(self.write(&batch)),
             }
         }
     }
 
+    fn write(&mut self, batch: &[Outgoing]) -> Bytes {
+        self.unopened = None;
+        self.leave.wrote();
+        self.app.metrics.events.inc_by(batch.len() as u64);
+        if let (Some(holder), Some(last)) = (&self.holder, batch.last()) {
+            holder.record(&last.cursor);
+        }
+        format(batch)
+    }
+
     /// A stream begins with its starting cursor: an event with an id and nothing else.
     fn open(&self) -> Bytes {
-        // Spread out, so that clients of a lost replica don't all come back at once.
-        let retry = Duration::from_millis(rand::rng().random_range(500..3000)).as_millis();
+        let retry = retry();
         let Start { cursor, reset } = self.feed.start();
         match reset {
             None => format!("retry: {retry}\nid: {cursor}\n\n").into(),
@@ -103,6 +123,11 @@ impl<F: Feed> Writer<F> {
             }
         }
     }
+}
+
+/// In milliseconds; spread out, so that clients of a lost replica don't all come back at once.
+fn retry() -> u64 {
+    rand::rng().random_range(500..3000)
 }
 
 fn format(batch: &[Outgoing]) -> Bytes {

@@ -179,6 +179,23 @@ impl Topic {
         self.state().notices
     }
 
+    /// Whether a turn runs, as far as what is kept tells.
+    pub fn turn_runs(&self) -> Option<bool> {
+        let state = self.state();
+        let mut events = state
+            .frames
+            .iter()
+            .rev()
+            .flat_map(|frame| frame.events.iter().rev());
+        events.find_map(|event| match event {
+            Event::Response { turn: true, .. } => Some(false),
+            Event::Begin(_) | Event::Update { turn: true, .. } | Event::Request { .. } => {
+                Some(true)
+            }
+            _ => None,
+        })
+    }
+
     pub fn look(&self, next: u64) -> Look {
         let state = self.state();
         if next > state.grown_to {

@@ -20,6 +20,7 @@ use tokio::time::{Instant, timeout};
 use tokio_util::sync::CancellationToken;
 
 use super::connection_feed::ConnectionFeed;
+use super::leave::Leave;
 use super::{Feed as _, Next, Outgoing};
 use crate::app::App;
 use crate::dispatch::{self, Message, Outcome, dispatch};
@@ -31,8 +32,8 @@ use crate::rpc;
 
 const PROTOCOL_ERROR: u16 = 1002;
 const TRY_AGAIN: u16 = 1013;
-const GOING_AWAY: u16 = 1001;
 const UNKNOWN_CONNECTION: u16 = 4001;
+const STOPPING: Refusal = (1001, "the gateway stops: come back");
 const TAKEN: Refusal = (1000, "detached, or taken over by another socket");
 const FAREWELL: Duration = Duration::from_secs(1);
 /// How long a new socket may stay silent.
@@ -47,11 +48,12 @@ pub fn accept(app: Arc<App>, upgrade: WebSocketUpgrade, resumable: bool) -> Resp
         client: Default::default(),
     };
     let token = app.keys.sign_connection(&connection, CONNECTION_LIFETIME);
+    let open = app.drain.enter();
     let mut response = upgrade
         .max_message_size(MAX_BODY)
         .max_frame_size(MAX_BODY)
         .on_upgrade(move |socket| async move {
-            let _open = app.metrics.stream_guard();
+            let (_counted, _open) = (app.metrics.stream_guard(), open);
             talk(app, socket, id, resumable).await;
         })
         .into_response();
@@ -210,19 +212,24 @@ async fn write(
         };
         sink.send(frame(answer, resumable)).await.ok()?;
     }
+    let mut leave = Leave::new(app.clone(), Some(holder.connection().clone()));
+    let mut keep_alive = Instant::now() + app.config.keep_alive;
     loop {
-        let deadline = Instant::now() + app.config.keep_alive;
+        let deadline = leave.deadline(keep_alive);
         let next = tokio::select! {
             biased;
             _ = ended.cancelled() => return None,
             _ = holder.lost.cancelled() => return Some(TAKEN),
-            _ = app.stop.cancelled() => return Some((GOING_AWAY, "the gateway stops: come back")),
-            next = super::next(&mut feed, deadline) => next,
+            _ = app.stop.cancelled() => return Some(STOPPING),
+            next = super::next(&mut feed, deadline, leave.news()) => next,
         };
         match next {
+            Next::Idle if leave.is_due(&mut feed).await => return Some(STOPPING),
+            Next::Idle if Instant::now() < keep_alive => continue,
             Next::Idle => sink.send(Frame::Ping(Bytes::new())).await.ok()?,
             Next::End => return Some(TAKEN),
             Next::Batch(batch) => {
+                leave.wrote();
                 app.metrics.events.inc_by(batch.len() as u64);
                 if let Some(last) = batch.last() {
                     holder.record(&last.cursor);
@@ -233,6 +240,7 @@ async fn write(
                 sink.flush().await.ok()?;
             }
         }
+        keep_alive = Instant::now() + app.config.keep_alive;
     }
 }
 

@@ -39,6 +39,8 @@ pub struct Stream {
     events: VecDeque<Event>,
     /// The last id seen, as a browser would keep it.
     pub last_id: String,
+    /// How long to wait before coming back, whenever the server said so.
+    pub retries: Vec<u64>,
 }
 
 impl Stream {
@@ -48,6 +50,7 @@ impl Stream {
             buffer: Vec::new(),
             events: VecDeque::new(),
             last_id: String::new(),
+            retries: Vec::new(),
         }
     }
 
@@ -82,6 +85,7 @@ impl Stream {
                     Some(("id", value)) => event.id = value.to_owned(),
                     Some(("event", value)) => event.event = value.to_owned(),
                     Some(("data", value)) => event.data = value.to_owned(),
+                    Some(("retry", value)) => self.retries.extend(value.parse::<u64>()),
                     _ => {}
                 }
             }
@@ -108,6 +112,12 @@ impl Stream {
             }
             before.push(event);
         }
+    }
+
+    /// Reads to the end of the stream; what came are comments and hints only.
+    pub async fn ends(&mut self) {
+        let more = self.next().await;
+        assert_eq!(more, None, "nothing more is said");
     }
 
     /// The texts of chunks up to the response, which must be a normal end.
