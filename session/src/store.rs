@@ -22,6 +22,8 @@ mod embedded;
 pub mod redis;
 mod sink;
 
+#[cfg(any(test, feature = "conformance"))]
+pub use embedded::Replica;
 pub use embedded::{FileStore, MemoryStore, Refused};
 
 pub type Result<T> = std::result::Result<T, Error>;

@@ -9,6 +9,7 @@
 //! | [`turn`] | one prompt from begin to answer |
 //! | [`journal`] | what a turn has already said, so that a taken-over turn says it only once |
 //! | [`outlet`] | collects events and appends them in frames |
+//! | [`written`] | what was written lately, in case the store loses it |
 //! | [`housekeeping`] | what rests becomes smaller, what nobody uses goes |
 //! | [`agent`] | the seam behind which agents live |
 
@@ -20,5 +21,6 @@ mod outlet;
 mod rpc;
 pub mod runner;
 mod turn;
+mod written;
 
 pub use runner::{Config, run};

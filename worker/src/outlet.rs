@@ -11,6 +11,7 @@ use tokio::sync::Notify;
 use tokio::time::{Instant, sleep, sleep_until};
 
 use crate::agent::Changes;
+use crate::written::Written;
 
 /// Invisible to people, and worth several times its cost to the store.
 const WINDOW: Duration = Duration::from_millis(25);
@@ -18,6 +19,8 @@ const WINDOW: Duration = Duration::from_millis(25);
 /// with it what readers hold at a time.
 const MAX_BUFFERED_BYTES: usize = 64 << 10;
 const MAX_RETRY_PAUSE: Duration = Duration::from_secs(1);
+/// A store that loses the same frames more often than this is not worth the trouble.
+const MAX_HEALINGS: usize = 5;
 
 pub(crate) struct Outlet {
     store: Arc<dyn Store>,
@@ -25,6 +28,7 @@ pub(crate) struct Outlet {
     token: ClaimToken,
     nonce: Nonce,
     state: Mutex<State>,
+    written: Mutex<Written>,
     filled: Notify,
     emptied: Notify,
 }
@@ -39,6 +43,11 @@ struct State {
     pending: Vec<u64>,
     pending_changed: bool,
     flushed_at: Option<Instant>,
+}
+
+enum Put {
+    Done { released: bool },
+    Gap { head: u64 },
 }
 
 /// Why a session cannot be written any more.
@@ -69,6 +78,7 @@ impl Outlet {
             token: claim.token.clone(),
             nonce: Nonce::random(),
             state: Mutex::new(state),
+            written: Mutex::default(),
             filled: Notify::new(),
             emptied: Notify::new(),
         }
@@ -164,19 +174,52 @@ impl Outlet {
         }
     }
 
-    /// Waits out an absent store: what an agent said is not dropped because Redis restarts.
     async fn write(&self, append: Append) -> Result<bool, Lost> {
+        for _ in 0..MAX_HEALINGS {
+            match self.put(&append).await? {
+                Put::Done { released } => {
+                    self.written().keep(append);
+                    return Ok(released);
+                }
+                Put::Gap { head } => self.heal(head).await?,
+            }
+        }
+        let head = append.first - 1;
+        Err(Lost::Gap { head })
+    }
+
+    /// The log ends at `head`, though more was acknowledged: writes the same frames again.
+    async fn heal(&self, head: u64) -> Result<(), Lost> {
+        let lost = self.written().after(head);
+        let lost = lost.ok_or(Lost::Gap { head })?;
+        for append in &lost {
+            if let Put::Gap { .. } = self.put(append).await? {
+                // It lost more meanwhile. The caller meets that gap, too.
+                return Ok(());
+            }
+        }
+        let events: usize = lost.iter().map(|append| append.events.len()).sum();
+        tracing::warn!(session.id = %self.session, head, events, "the store had lost the end of the log: it was written again");
+        Ok(())
+    }
+
+    /// Waits out an absent store: what an agent said is not dropped because Redis restarts.
+    async fn put(&self, append: &Append) -> Result<Put, Lost> {
         let mut pause = Duration::from_millis(10);
         loop {
-            match self.store.append(&append).await {
-                Ok(Appended::Done { released, .. }) => return Ok(released),
+            match self.store.append(append).await {
+                Ok(Appended::Done { released, .. }) => return Ok(Put::Done { released }),
+                Ok(Appended::Gap { head }) => return Ok(Put::Gap { head }),
                 Ok(Appended::Fenced) => return Err(Lost::Fenced),
-                Ok(Appended::Gap { head }) => return Err(Lost::Gap { head }),
                 Err(store::Error::Unavailable(_)) => sleep(pause).await,
                 Err(error) => return Err(error.into()),
             }
             pause = (pause * 2).min(MAX_RETRY_PAUSE);
         }
+    }
+
+    fn written(&self) -> MutexGuard<'_, Written> {
+        self.written.lock().expect("held for moments only")
     }
 
     fn take(&self, changes: Changes, release: bool) -> Option<Append> {

@@ -104,7 +104,7 @@ async fn a_socket_is_closed_after_the_answer() {
 
 #[tokio::test]
 async fn who_arrives_late_is_served_like_everybody() {
-    let mut cluster = Cluster::start().await;
+    let cluster = Cluster::start().await;
     let url = cluster.gateway_url(0);
     let early = Client::initialize(&url).await;
     let session = early.new_session().await;

@@ -22,6 +22,8 @@ use crate::store::{
     Store, StreamId, Tidied, Tidying, Topic, Touch, WorkerId,
 };
 
+#[cfg(any(test, feature = "conformance"))]
+mod failover;
 mod file;
 mod memory;
 mod outbox;
@@ -30,6 +32,8 @@ mod shelf;
 mod signals;
 mod state;
 
+#[cfg(any(test, feature = "conformance"))]
+pub use self::failover::Replica;
 pub use self::file::Refused;
 
 /// Everything ends with the process: for tests and `--ephemeral`.

@@ -1,3 +1,5 @@
-//! A worker on a store in memory.
+//! A worker on a store in memory, which can be made to fail.
 
+mod heal;
 mod poison;
+mod support;

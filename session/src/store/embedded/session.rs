@@ -20,7 +20,7 @@ use crate::store::{
 };
 
 /// The frames are on the shelf. What is skipped ends with this process.
-#[derive(Serialize, Deserialize)]
+#[derive(Clone, Serialize, Deserialize)]
 pub struct Session {
     pub principal: String,
     pub agent: String,
@@ -60,7 +60,7 @@ pub struct Session {
     pub parties: HashMap<ConnectionId, Party>,
 }
 
-#[derive(Serialize, Deserialize)]
+#[derive(Clone, Serialize, Deserialize)]
 struct Known {
     key: Idempotency,
     number: u64,
@@ -75,6 +75,7 @@ pub struct Written {
     pub beside_the_log: bool,
 }
 
+#[derive(Clone)]
 pub struct Lease {
     pub worker: WorkerId,
     pub token: ClaimToken,
@@ -82,7 +83,7 @@ pub struct Lease {
 }
 
 /// A connection as the session sees it.
-#[derive(Default, Serialize, Deserialize)]
+#[derive(Clone, Default, Serialize, Deserialize)]
 pub struct Party {
     /// Holder of its session stream, and until when that counts.
     #[serde(skip)]

@@ -34,6 +34,17 @@ impl Switchboard {
         })
     }
 
+    #[cfg(any(test, feature = "conformance"))]
+    pub fn broadcast(&self, signal: Signal) {
+        let lines = self.lines.lock().expect("held only for lookups");
+        let mut told = std::collections::HashSet::new();
+        for line in lines.values().flatten() {
+            if told.insert(line.number) {
+                line.sink.send(signal.clone());
+            }
+        }
+    }
+
     pub fn send(&self, topic: &Topic, signal: Signal) {
         let lines = self.lines.lock().expect("held only for lookups");
         for line in lines.get(topic).into_iter().flatten() {

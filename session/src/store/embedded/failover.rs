@@ -1,0 +1,57 @@
+//! For tests: what a failover to a replica that lagged does to a session that somebody holds.
+//! Everything written after the copy was taken is gone, the log's tail along with the fields beside
+//! it.
+
+use std::sync::Arc;
+
+use super::MemoryStore;
+use super::session::Session;
+use super::shelf::{Change, Shelf as _};
+use crate::event::Frame;
+use crate::id::{LogId, SessionId};
+use crate::store::{Result, Signal};
+
+/// A session as a replica had it.
+pub struct Replica {
+    id: SessionId,
+    session: Session,
+    frames: Vec<Arc<Frame>>,
+}
+
+impl MemoryStore {
+    /// `None` if there is no such session.
+    pub fn replica(&self, id: &SessionId) -> Result<Option<Replica>> {
+        let mut state = self.state()?;
+        let Some(session) = state.session(&self.shelf, id)? else {
+            return Ok(None);
+        };
+        Ok(Some(Replica {
+            id: id.clone(),
+            session: session.clone(),
+            frames: self
+                .shelf
+                .read(&LogId::Session(id.clone()), 1, usize::MAX)?,
+        }))
+    }
+
+    /// The replica takes over, unnoticed.
+    pub fn promote(&self, replica: &Replica) -> Result<()> {
+        let mut state = self.state()?;
+        let log = LogId::Session(replica.id.clone());
+        let mut changes = vec![Change::Forget(&log)];
+        changes.extend(
+            replica
+                .frames
+                .iter()
+                .map(|frame| Change::Frame(&log, frame)),
+        );
+        self.save(&changes)?;
+        state.insert(replica.id.clone(), replica.session.clone());
+        Ok(())
+    }
+
+    /// Every push connection broke, as it does when a primary goes.
+    pub fn interrupt(&self) {
+        self.switchboard.broadcast(Signal::Lost);
+    }
+}

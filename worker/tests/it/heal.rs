@@ -1,0 +1,65 @@
+//! The store fails over to a replica that lagged: what it lost is written again, as it was.
+
+use std::sync::Arc;
+
+use baton_session::store::{MemoryStore, Store};
+use baton_worker::agent::scripted::Scripted;
+
+use crate::support::{Worker, chunks, counted, frames, is_answered, prompted, replica, until};
+
+#[tokio::test]
+async fn a_turn_survives_a_log_that_lost_its_tail() {
+    let memory = MemoryStore::default();
+    let store: Arc<dyn Store> = Arc::new(memory.clone());
+    let text = "/mode ask\n/count 100 delay=2\n/title found again\n/count 100 delay=2";
+    let scene = prompted(&memory, &Scripted, text).await;
+    let _worker = Worker::start(&store, Arc::new(Scripted));
+    // Before the turn said anything that it remembers, and again and again.
+    for head in [4, 40, 120, 150] {
+        until("the turn goes on", async || scene.head().await >= head).await;
+        let replica = replica(&memory, &scene);
+        until("more is written", async || scene.head().await >= head + 20).await;
+        let before = frames(&scene).await;
+        memory.promote(&replica).expect("the store works");
+        let lost = before.last().expect("frames").last();
+        until("it is written again", async || scene.head().await > lost).await;
+        let after = frames(&scene).await;
+        assert_eq!(before[..], after[..before.len()], "the very same frames");
+    }
+    until("the answer", async || is_answered(&frames(&scene).await)).await;
+    let log = frames(&scene).await;
+    assert!(log.is_sorted_by(|one, next| one.last() + 1 == next.first));
+    let twice: Vec<String> = counted(100).into_iter().chain(counted(100)).collect();
+    assert_eq!(chunks(&log), twice);
+    // What is kept beside the log came back, too.
+    until("the session is given up", async || {
+        let inbox = store.inbox(&scene.id, 0).await.expect("the store works");
+        inbox.is_empty()
+    })
+    .await;
+    let view = scene.attachment(&scene.creator).await.view;
+    assert!(
+        String::from_utf8_lossy(&view).contains(r#""currentModeId":"ask""#),
+        "{view:?}"
+    );
+}
+
+#[tokio::test]
+async fn what_was_not_kept_is_said_again_from_what_the_log_has() {
+    let memory = MemoryStore::default();
+    let store: Arc<dyn Store> = Arc::new(memory.clone());
+    // Heavier than what is kept.
+    let scene = prompted(&memory, &Scripted, "/count 60 delay=2 size=60000").await;
+    let _worker = Worker::start(&store, Arc::new(Scripted));
+    until("the turn goes on", async || scene.head().await >= 10).await;
+    let replica = replica(&memory, &scene);
+    until("more is written", async || scene.head().await >= 40).await;
+    memory.promote(&replica).expect("the store works");
+    until("the answer", async || is_answered(&frames(&scene).await)).await;
+    let log = frames(&scene).await;
+    let said: Vec<String> = chunks(&log)
+        .iter()
+        .map(|chunk| chunk.trim_end_matches('.').to_owned())
+        .collect();
+    assert_eq!(said, counted(60));
+}
