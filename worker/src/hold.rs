@@ -143,14 +143,17 @@ impl Hold {
         }
     }
 
+    /// Both steps at once, so that the next worker waits for one round trip only. Should the last
+    /// words come too late they are refused, and the turn says them again there.
     async fn hand_over(&self) -> Result<(), Lost> {
-        self.outlet
-            .flush(self.conversation.changes(), false)
-            .await?;
-        Ok(self
-            .store
-            .release(&self.claim.session, &self.claim.token)
-            .await?)
+        let last_words = self.outlet.flush(self.conversation.changes(), false);
+        let release = self.store.release(&self.claim.session, &self.claim.token);
+        let (written, released) = tokio::join!(last_words, release);
+        released?;
+        match written {
+            Err(Lost::Fenced) => Ok(()),
+            written => written.map(drop),
+        }
     }
 
     /// A store that is away is no reason to give up: every renewal of the lease looks again.

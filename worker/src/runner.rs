@@ -31,6 +31,8 @@ pub struct Config {
 }
 
 const SWEEP: Duration = Duration::from_secs(1);
+/// How long agents may take to the end of the step they are in.
+const STEP: Duration = Duration::from_secs(2);
 /// How long handing over may take: the store may be away.
 const HAND_OVER: Duration = Duration::from_secs(10);
 const SIGNAL_QUEUE: usize = 16 * 1024;
@@ -90,7 +92,10 @@ pub async fn run(
         "stopping: handing sessions over"
     );
     runner.tasks.close();
-    if timeout(HAND_OVER, runner.tasks.wait()).await.is_err() {
+    if timeout(STEP, runner.tasks.wait()).await.is_ok() {
+        return Ok(());
+    }
+    if timeout(HAND_OVER, runner.give_up_all()).await.is_err() {
         tracing::warn!(
             sessions = runner.held().len(),
             "could not hand all sessions over; their leases will run out"
@@ -207,6 +212,23 @@ impl Runner {
                 .spawn(async move { runner.run_session(claim, slot).await });
         }
         Ok(())
+    }
+
+    /// For agents that don't come to the end of a step: others go on from what the log holds, and
+    /// what these still say is refused.
+    async fn give_up_all(&self) {
+        let held: Vec<_> = self
+            .held()
+            .iter()
+            .map(|(id, held)| (id.clone(), held.token.clone()))
+            .collect();
+        for (session, token) in held {
+            tracing::warn!(session.id = %session, "handed over in the middle of a step");
+            while let Err(error) = self.store.release(&session, &token).await {
+                tracing::warn!(session.id = %session, %error, "could not hand over");
+                sleep(Duration::from_millis(200)).await;
+            }
+        }
     }
 
     async fn run_session(self: Arc<Self>, claim: Claim, slot: OwnedSemaphorePermit) {

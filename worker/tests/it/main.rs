@@ -1,5 +1,6 @@
 //! A worker on a store in memory, which can be made to fail.
 
+mod drain;
 mod heal;
 mod poison;
 mod support;
