@@ -44,7 +44,7 @@ pub struct App {
     pub hub: Arc<Hub>,
     /// Tells the store which streams are held here and how far they were written.
     pub ledger: Arc<Ledger>,
-    pub metrics: Metrics,
+    pub metrics: Arc<Metrics>,
     /// The first half of stopping: nobody is cut off.
     pub drain: Drain,
     /// The second half: whatever is still open ends.
@@ -67,10 +67,10 @@ impl App {
         keys: KeyRing,
         stop: Stop,
     ) -> store::Result<Arc<Self>> {
-        let hub = Hub::start(store.clone(), stop.now.clone()).await?;
+        let metrics = Arc::new(Metrics::default());
+        let hub = Hub::start(store.clone(), metrics.clone(), stop.now.clone()).await?;
         let ledger = Ledger::start(store.clone(), stop.now.clone());
         let drain = Drain::new(config.pace, stop.drain);
-        let metrics = Metrics::default();
         let app = Arc::new(Self {
             config,
             store,

@@ -23,6 +23,9 @@ pub struct Metrics {
     pub events: Counter,
     pub resets: Counter,
     pub drained: Counter,
+    pub catch_ups: Counter,
+    pub resyncs: Counter,
+    pub lost_tails: Counter,
     pub streams: Gauge<i64, AtomicI64>,
 }
 
@@ -58,12 +61,27 @@ impl Default for Metrics {
         let resets = counter(
             &mut registry,
             "resets",
-            "Streams that could not be resumed where the client asked",
+            "Streams that could not go on where the client was",
         );
         let drained = counter(
             &mut registry,
             "drained",
             "Streams ended between turns because the gateway stops",
+        );
+        let catch_ups = counter(
+            &mut registry,
+            "catch_ups",
+            "Reads from the store for streams that were behind what is kept here",
+        );
+        let resyncs = counter(
+            &mut registry,
+            "resyncs",
+            "Times that signals of the store were lost and all streams looked for themselves",
+        );
+        let lost_tails = counter(
+            &mut registry,
+            "lost_tails",
+            "Logs that were found shorter than they had been",
         );
         let streams = Gauge::default();
         registry.register(
@@ -80,6 +98,9 @@ impl Default for Metrics {
             events,
             resets,
             drained,
+            catch_ups,
+            resyncs,
+            lost_tails,
             streams,
         }
     }

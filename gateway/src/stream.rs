@@ -7,11 +7,13 @@
 //! | `session_feed` | what one connection gets of one session on one of its streams |
 //! | `connection_feed` | what a connection stream or WebSocket carries |
 //! | `one_shot` | the events of one request |
+//! | `footing` | whether what was delivered is still part of the log |
 //! | `sse`, `websocket` | the ways to write them out |
 //! | `leave` | when a stream of a gateway that drains may end |
 //! | `ledger` | tells the store which streams are held here and how far they were written |
 
 pub mod connection_feed;
+pub mod footing;
 pub mod hub;
 pub mod leave;
 pub mod ledger;
@@ -39,21 +41,44 @@ pub struct Outgoing {
 /// What a feed comes up with.
 pub enum Next {
     Batch(Vec<Outgoing>),
+    /// What was delivered is not part of the log any more: the stream starts anew, as
+    /// [`Feed::start`] says.
+    Reset,
     /// Nothing happened until the deadline, or something else did.
     Idle,
     End,
 }
 
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Gathered {
+    /// More may come.
+    Open,
+    /// The stream ends after what was gathered.
+    Ended,
+    /// Nothing was gathered; see [`Next::Reset`].
+    Reset,
+}
+
+impl Gathered {
+    fn open_if(open: bool) -> Self {
+        match open {
+            true => Self::Open,
+            false => Self::Ended,
+        }
+    }
+}
+
 /// A source of messages for one stream.
 pub trait Feed: Send + 'static {
-    /// The position the stream starts from, and whether the client's own could not be honoured.
+    /// The position the stream starts from, or after a reset goes on from, and whether the client's
+    /// own could not be honoured.
     fn start(&self) -> Start;
 
-    /// Collects what is there into `out`. False ends the stream after `out`.
+    /// Collects what is there into `out`.
     fn gather(
         &mut self,
         out: &mut Vec<Outgoing>,
-    ) -> impl Future<Output = store::Result<bool>> + Send;
+    ) -> impl Future<Output = store::Result<Gathered>> + Send;
 
     fn wake(&self) -> &Arc<Notify>;
 
@@ -78,8 +103,9 @@ pub async fn next(feed: &mut impl Feed, deadline: Instant, news: impl Future<Out
     loop {
         match feed.gather(&mut out).await {
             Ok(_) if !out.is_empty() => return Next::Batch(out),
-            Ok(true) => {}
-            Ok(false) => return Next::End,
+            Ok(Gathered::Open) => {}
+            Ok(Gathered::Ended) => return Next::End,
+            Ok(Gathered::Reset) => return Next::Reset,
             Err(_) if !out.is_empty() => return Next::Batch(out),
             Err(store::Error::Unavailable(_)) => {
                 sleep(Duration::from_millis(200)).await;

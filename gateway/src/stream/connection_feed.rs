@@ -12,10 +12,11 @@ use baton_session::store;
 use baton_session::token::Connection;
 use tokio::sync::Notify;
 
+use super::footing::LOST_TAIL;
 use super::hub::Subscription;
 use super::session_feed::{From, Reader, SessionFeed};
 use super::topic::{Look, Notice};
-use super::{Feed, Outgoing, Start};
+use super::{Feed, Gathered, Outgoing, Start};
 use crate::app::App;
 
 const PAGE: usize = 64;
@@ -31,6 +32,8 @@ pub struct ConnectionFeed {
     /// The last entry when this stream was opened: a detach before that concerned an earlier one.
     opened_at: u64,
     notices_seen: u64,
+    /// The outbox may have become shorter.
+    doubtful: bool,
     /// By the outbox entry that told us to watch.
     sessions: BTreeMap<u64, Watched>,
     /// Our own registration was announced; from then on another one means that we lost the stream.
@@ -67,6 +70,7 @@ impl ConnectionFeed {
             read: 0,
             opened_at: head,
             notices_seen,
+            doubtful: false,
             sessions: BTreeMap::new(),
             announced: false,
             ended: false,
@@ -210,6 +214,7 @@ impl ConnectionFeed {
                 Look::UpToDate => return Ok(()),
                 Look::Frames(frames) => frames,
                 Look::InStore => {
+                    self.app.metrics.catch_ups.inc();
                     let log = LogId::Outbox(self.connection.id.clone());
                     self.app.store.read(&log, self.read + 1, PAGE).await?
                 }
@@ -287,11 +292,34 @@ impl ConnectionFeed {
         failed
     }
 
+    /// True if something that was delivered does not exist any more. It is said before anything
+    /// else, since every later cursor would pass over it.
+    async fn has_slipped(&mut self) -> store::Result<bool> {
+        if self.doubtful {
+            let log = LogId::Outbox(self.connection.id.clone());
+            let head = self.app.store.heads(&[log]).await?[0];
+            self.doubtful = false;
+            if head < self.read {
+                self.start_over(head).await?;
+                return Ok(true);
+            }
+        }
+        let mut slipped = false;
+        for watched in self.sessions.values_mut() {
+            slipped |= watched.feed.has_slipped().await?;
+        }
+        if slipped {
+            self.start.reset = Some(LOST_TAIL);
+        }
+        Ok(slipped)
+    }
+
     fn is_taken(&mut self) -> bool {
         for notice in self.outbox.topic.notices_since(&mut self.notices_seen) {
             match notice {
                 Notice::Taken { holder, .. } if holder == self.holder => self.announced = true,
                 Notice::Taken { .. } if self.announced => return true,
+                Notice::Resync | Notice::Doubt => self.doubtful = true,
                 _ => {}
             }
         }
@@ -304,14 +332,18 @@ impl Feed for ConnectionFeed {
         self.start.clone()
     }
 
-    async fn gather(&mut self, out: &mut Vec<Outgoing>) -> store::Result<bool> {
+    async fn gather(&mut self, out: &mut Vec<Outgoing>) -> store::Result<Gathered> {
         if self.ended || self.is_taken() {
             self.ended = true;
-            return Ok(false);
+            return Ok(Gathered::Ended);
+        }
+        if self.has_slipped().await? {
+            self.start.cursor = self.position().to_string();
+            return Ok(Gathered::Reset);
         }
         self.read_outbox(out).await?;
         self.read_sessions(out).await?;
-        Ok(!self.ended)
+        Ok(Gathered::open_if(!self.ended))
     }
 
     fn wake(&self) -> &Arc<Notify> {

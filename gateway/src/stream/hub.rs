@@ -13,6 +13,7 @@ use tokio::time::{MissedTickBehavior, interval};
 use tokio_util::sync::CancellationToken;
 
 use super::topic::{Notice, Topic};
+use crate::metrics::Metrics;
 
 const SIGNAL_QUEUE: usize = 64 * 1024;
 /// Signals are hints: this often the ends of all tailed logs are compared with the store's.
@@ -22,6 +23,7 @@ const GATES: usize = 64;
 
 pub struct Hub {
     store: Arc<dyn Store>,
+    metrics: Arc<Metrics>,
     listener: Arc<dyn Listener>,
     topics: Mutex<HashMap<LogId, Arc<Topic>>>,
     /// A subscription must not overtake the end of an earlier one to the same log.
@@ -38,12 +40,17 @@ pub struct Subscription {
 }
 
 impl Hub {
-    pub async fn start(store: Arc<dyn Store>, stop: CancellationToken) -> store::Result<Arc<Self>> {
+    pub async fn start(
+        store: Arc<dyn Store>,
+        metrics: Arc<Metrics>,
+        stop: CancellationToken,
+    ) -> store::Result<Arc<Self>> {
         let (sink, signals) = mpsc::channel(SIGNAL_QUEUE);
         let listener = store.listen(sink).await?;
         let gates = std::array::from_fn(|_| AsyncMutex::new(()));
         let hub = Arc::new(Self {
             store,
+            metrics,
             listener,
             topics: Mutex::default(),
             gates,
@@ -104,7 +111,7 @@ impl Hub {
             match signal {
                 None => return,
                 Some(Signal::Frame(log, frame)) => self.on(&log, |topic| topic.insert(frame)),
-                Some(Signal::Grown(log, seq)) => self.on(&log, |topic| topic.grow(seq)),
+                Some(Signal::Grown(log, seq)) => self.on(&log, |topic| topic.announce(seq)),
                 Some(Signal::Attached(session, connection)) => {
                     self.on(&LogId::Session(session), |topic| {
                         topic.notify(Notice::Attached(connection))
@@ -120,6 +127,7 @@ impl Hub {
                     });
                 }
                 Some(Signal::Lost) => {
+                    self.metrics.resyncs.inc();
                     let topics: Vec<_> = self.topics().values().cloned().collect();
                     topics.iter().for_each(|topic| topic.notify(Notice::Resync));
                     tokio::spawn(self.clone().compare_heads());
@@ -151,16 +159,28 @@ impl Hub {
         let topics: Vec<_> = self.topics().values().cloned().collect();
         for batch in topics.chunks(HEAD_CHECK_BATCH) {
             let logs: Vec<_> = batch.iter().map(|topic| topic.log.clone()).collect();
+            // Before the question: what comes in while it is under way must not look like a loss.
+            let known: Vec<_> = batch.iter().map(|topic| topic.grown_to()).collect();
             match self.store.heads(&logs).await {
-                Ok(heads) => batch
-                    .iter()
-                    .zip(heads)
-                    .for_each(|(topic, head)| topic.grow(head)),
+                Ok(heads) => {
+                    for ((topic, head), known) in batch.iter().zip(heads).zip(known) {
+                        self.compare(topic, head, known);
+                    }
+                }
                 Err(error) => {
                     tracing::warn!(%error, "could not compare streams with the store");
                 }
             }
         }
+    }
+
+    fn compare(&self, topic: &Topic, head: u64, known: u64) {
+        if head >= known {
+            return topic.grow(head);
+        }
+        tracing::warn!(log = ?topic.log, head, known, "the store lost the end of a log");
+        self.metrics.lost_tails.inc();
+        topic.shrink(head);
     }
 
     async fn leave(self: Arc<Self>, log: LogId) {

@@ -8,21 +8,29 @@ use baton_session::id::{ConnectionId, LogId, SessionId};
 use baton_session::store::{self, Store};
 use tokio::sync::Notify;
 
+use super::footing::{Footing, Ground, LOST_TAIL, nonce_of};
 use super::hub::Subscription;
-use super::topic::Look;
-use super::{Feed, Outgoing, Start};
+use super::topic::{Look, Notice};
+use super::{Feed, Gathered, Outgoing, Start};
 use crate::app::App;
+use crate::metrics::Metrics;
 
 const PAGE: usize = 64;
+const NOT_SEEN: &str =
+    "the cursor is not part of the session's history: the request is told from its beginning";
 
 pub struct OneShotFeed {
     store: Arc<dyn Store>,
+    metrics: Arc<Metrics>,
     subscription: Subscription,
     wake: Arc<Notify>,
     follow: Follow,
     next: u64,
+    footing: Footing,
+    notices_seen: u64,
     /// Events up to here were seen by the client before it repeated its POST.
-    seen: u64,
+    seen: Cursor,
+    reset: Option<&'static str>,
     /// The turn has begun, so what is said belongs to it.
     begun: bool,
     ended: bool,
@@ -46,17 +54,39 @@ impl OneShotFeed {
         let subscription = app.hub.subscribe(&log, wake.clone()).await?;
         let head = app.store.heads(std::slice::from_ref(&log)).await?[0];
         subscription.topic.grow(head);
+        let seen = after.unwrap_or_default();
+        let known =
+            seen.seq == 0 || nonce_of(&*app.store, &log, seen.seq).await? == Some(seen.nonce);
+        let mut footing = Footing::new(app.store.clone(), log, wake.clone());
+        footing.set(follow.head, None);
         Ok(Self {
             store: app.store.clone(),
+            metrics: app.metrics.clone(),
+            notices_seen: subscription.notices,
             subscription,
             wake,
             next: follow.head + 1,
+            footing,
             // The turn's begin may lie before the cursor: what was seen is read but not sent again.
-            seen: after.map_or(0, |cursor| cursor.seq),
+            seen: if known { seen } else { Cursor::default() },
+            reset: (!known).then_some(NOT_SEEN),
             follow,
             begun: false,
             ended: false,
         })
+    }
+
+    fn heed_notices(&mut self) {
+        let notices = self
+            .subscription
+            .topic
+            .notices_since(&mut self.notices_seen);
+        if notices
+            .iter()
+            .any(|notice| matches!(notice, Notice::Resync | Notice::Doubt))
+        {
+            self.footing.doubt();
+        }
     }
 
     fn deliver(&mut self, frame: &Frame, out: &mut Vec<Outgoing>) {
@@ -65,6 +95,7 @@ impl OneShotFeed {
                 continue;
             }
             self.next = seq + 1;
+            self.footing.set(seq, Some(frame.nonce));
             let message = match event {
                 Event::Begin(begin) => {
                     self.begun |= begin.command == self.follow.command;
@@ -81,7 +112,7 @@ impl OneShotFeed {
                 }
                 _ => None,
             };
-            if let Some(message) = message.filter(|_| seq > self.seen) {
+            if let Some(message) = message.filter(|_| seq > self.seen.seq) {
                 let cursor = Cursor::live(seq, frame.nonce).to_string();
                 out.push(Outgoing {
                     cursor,
@@ -95,23 +126,36 @@ impl OneShotFeed {
 impl Feed for OneShotFeed {
     fn start(&self) -> Start {
         Start {
-            cursor: Cursor::live(self.seen, Default::default()).to_string(),
-            reset: None,
+            cursor: self.seen.to_string(),
+            reset: self.reset,
         }
     }
 
-    async fn gather(&mut self, out: &mut Vec<Outgoing>) -> store::Result<bool> {
+    async fn gather(&mut self, out: &mut Vec<Outgoing>) -> store::Result<Gathered> {
+        self.heed_notices();
+        match self.footing.check().await? {
+            Ground::Firm => {}
+            Ground::Unsure => return Ok(Gathered::Open),
+            // The request itself may be lost. Sent again it is joined, or done anew.
+            Ground::Gone if !self.ended => {
+                (self.ended, self.reset) = (true, Some(LOST_TAIL));
+                self.seen = Cursor::default();
+                return Ok(Gathered::Reset);
+            }
+            Ground::Gone => return Ok(Gathered::Ended),
+        }
         while !self.ended && out.len() < 1024 {
             let frames = match self.subscription.topic.look(self.next) {
-                Look::UpToDate => return Ok(true),
+                Look::UpToDate => return Ok(Gathered::Open),
                 Look::Frames(frames) => frames,
                 Look::InStore => {
+                    self.metrics.catch_ups.inc();
                     let log = LogId::Session(self.follow.session.clone());
                     self.store.read(&log, self.next, PAGE).await?
                 }
             };
             if frames.is_empty() {
-                return Ok(true);
+                return Ok(Gathered::Open);
             }
             let before = self.next;
             frames.iter().for_each(|frame| self.deliver(frame, out));
@@ -122,7 +166,7 @@ impl Feed for OneShotFeed {
                 )));
             }
         }
-        Ok(!self.ended)
+        Ok(Gathered::open_if(!self.ended))
     }
 
     fn wake(&self) -> &Arc<Notify> {
@@ -162,15 +206,15 @@ impl Feed for Known {
         }
     }
 
-    async fn gather(&mut self, out: &mut Vec<Outgoing>) -> store::Result<bool> {
+    async fn gather(&mut self, out: &mut Vec<Outgoing>) -> store::Result<Gathered> {
         let Some(message) = self.message.take() else {
-            return Ok(false);
+            return Ok(Gathered::Ended);
         };
         out.push(Outgoing {
             cursor: "0".into(),
             message,
         });
-        Ok(true)
+        Ok(Gathered::Open)
     }
 
     fn wake(&self) -> &Arc<Notify> {
@@ -200,8 +244,8 @@ impl Feed for Silence {
         }
     }
 
-    async fn gather(&mut self, _: &mut Vec<Outgoing>) -> store::Result<bool> {
-        Ok(true)
+    async fn gather(&mut self, _: &mut Vec<Outgoing>) -> store::Result<Gathered> {
+        Ok(Gathered::Open)
     }
 
     fn wake(&self) -> &Arc<Notify> {

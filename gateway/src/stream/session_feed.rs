@@ -11,10 +11,12 @@ use baton_session::store::{self, Attachment, Store};
 use bytes::Bytes;
 use tokio::sync::Notify;
 
+use super::footing::{Footing, Ground, LOST_TAIL, nonce_of};
 use super::hub::Subscription;
 use super::topic::{Look, Muted, Notice};
-use super::{Feed, Outgoing, Start};
+use super::{Feed, Gathered, Outgoing, Start};
 use crate::app::App;
+use crate::metrics::Metrics;
 
 mod directives;
 
@@ -25,6 +27,7 @@ const MAX_BATCH: usize = 1024;
 
 pub struct SessionFeed {
     store: Arc<dyn Store>,
+    metrics: Arc<Metrics>,
     subscription: Subscription,
     wake: Arc<Notify>,
     session: SessionId,
@@ -47,6 +50,8 @@ pub struct SessionFeed {
     ask_after: Option<u64>,
     next: u64,
     position: Cursor,
+    /// Where it stands in the log: what `next` comes after.
+    footing: Footing,
     notices_seen: u64,
     /// Carries out this directive alone, and ends.
     only: Option<u64>,
@@ -84,8 +89,11 @@ impl SessionFeed {
     ) -> store::Result<Self> {
         let notices_seen = subscription.notices;
         subscription.topic.grow(attachment.head);
+        let log = LogId::Session(reader.session.clone());
         let mut feed = Self {
+            footing: Footing::new(app.store.clone(), log, wake.clone()),
             store: app.store.clone(),
+            metrics: app.metrics.clone(),
             subscription,
             wake,
             only: None,
@@ -120,6 +128,7 @@ impl SessionFeed {
             From::Directive => {
                 feed.only = feed.attachment.latest().map(|directive| directive.number);
                 feed.next = feed.attachment.head + 1;
+                feed.footing.set(feed.attachment.head, None);
                 None
             }
         };
@@ -160,11 +169,13 @@ impl SessionFeed {
         }
         self.position = cursor;
         self.next = cursor.seq + 1;
+        self.footing.set(cursor.seq, Some(cursor.nonce));
         match cursor.phase {
             Phase::Replaying(number) => {
                 self.answered = number - 1;
                 self.replayed = Some(cursor.seq);
                 self.next = replaying.map_or(self.next, |directive| directive.upto + 1);
+                self.footing.set(self.next - 1, None);
             }
             Phase::Answered(number) => {
                 self.answered = number;
@@ -192,13 +203,12 @@ impl SessionFeed {
             None
         };
         self.position = Cursor::live(next - 1, nonce.unwrap_or_default());
+        self.footing.move_to(next - 1, nonce);
         Ok(())
     }
 
     async fn nonce_of(&self, seq: u64) -> store::Result<Option<Nonce>> {
-        let frames = self.store.read(&self.log(), seq, 1).await?;
-        let frame = frames.first().filter(|frame| frame.first <= seq);
-        Ok(frame.map(|frame| frame.nonce))
+        nonce_of(&*self.store, &self.log(), seq).await
     }
 
     fn log(&self) -> LogId {
@@ -213,10 +223,35 @@ impl SessionFeed {
         self.position
     }
 
+    /// To be asked before anything is collected. True if what was delivered is not part of the log
+    /// any more; the feed then goes on from the log's end.
+    pub async fn has_slipped(&mut self) -> store::Result<bool> {
+        self.ended |= !self.heed_notices();
+        if self.footing.check().await? != Ground::Gone {
+            return Ok(false);
+        }
+        let head = self.store.heads(&[self.log()]).await?[0];
+        self.refresh().await?;
+        self.attachment.head = head;
+        self.answered = self.attachment.latest().map_or(0, |last| last.number);
+        (self.replayed, self.ask_after) = (None, None);
+        self.go_to(head + 1).await?;
+        self.start = Start {
+            cursor: self.position.to_string(),
+            reset: Some(LOST_TAIL),
+        };
+        // A load or resume cannot be answered twice; its POST may be sent again.
+        self.ended |= self.only.is_some();
+        Ok(true)
+    }
+
     /// Collects what is there. False once the stream is to end.
     pub async fn collect(&mut self, out: &mut Vec<(Cursor, Bytes)>) -> store::Result<bool> {
-        if self.ended || !self.heed_notices() {
+        if self.ended {
             return Ok(false);
+        }
+        if !self.footing.is_firm() {
+            return Ok(true);
         }
         if self.stale {
             self.refresh().await?;
@@ -229,7 +264,10 @@ impl SessionFeed {
             let frames = match self.subscription.topic.look(self.next) {
                 Look::UpToDate => return Ok(true),
                 Look::Frames(frames) => frames,
-                Look::InStore => self.store.read(&self.log(), self.next, PAGE).await?,
+                Look::InStore => {
+                    self.metrics.catch_ups.inc();
+                    self.store.read(&self.log(), self.next, PAGE).await?
+                }
             };
             if frames.is_empty() {
                 return Ok(true);
@@ -264,7 +302,12 @@ impl SessionFeed {
                 }
                 Notice::Taken { .. } if self.announced => return false,
                 Notice::Taken { .. } => {}
-                Notice::Attached(_) | Notice::Resync => self.stale = true,
+                Notice::Attached(_) => self.stale = true,
+                Notice::Resync => {
+                    self.stale = true;
+                    self.footing.doubt();
+                }
+                Notice::Doubt => self.footing.doubt(),
             }
         }
         true
@@ -294,6 +337,7 @@ impl SessionFeed {
             }
             self.next = seq + 1;
             self.position = Cursor::live(seq, frame.nonce);
+            self.footing.set(seq, Some(frame.nonce));
             if let Some(message) = self.concerns(seq, event) {
                 out.push((self.position, message.clone()));
             }
@@ -349,7 +393,8 @@ impl SessionFeed {
 
     /// There is something this stream has not carried out yet.
     async fn is_behind(&self) -> store::Result<bool> {
-        if self.stale || self.directive().is_some() || self.ask_after.is_some() {
+        let settled = !self.stale && self.footing.is_firm();
+        if !settled || self.directive().is_some() || self.ask_after.is_some() {
             return Ok(true);
         }
         let head = self.store.heads(&[self.log()]).await?[0];
@@ -367,7 +412,8 @@ impl SessionFeed {
     /// Stops listening if the session's own stream carries it from here on.
     pub fn rest(&mut self) -> bool {
         let elsewhere = self.attachment.route.at(self.next) == Some(Via::Session);
-        let idle = self.directive().is_none() && self.ask_after.is_none() && !self.stale;
+        let settled = !self.stale && self.footing.is_firm();
+        let idle = self.directive().is_none() && self.ask_after.is_none() && settled;
         elsewhere
             && idle
             && self
@@ -376,18 +422,22 @@ impl SessionFeed {
                 .mute(self.subscription.reader, &self.connection, self.next)
     }
 
-    /// False while it rests and nothing concerns it.
+    /// False while it rests and nothing concerns it. To be asked after [`Self::has_slipped`].
     pub fn rouse(&mut self) -> bool {
         match self.subscription.topic.muted(self.subscription.reader) {
             Muted::Still(last) => {
                 if let Some((seq, nonce)) = last.filter(|(seq, _)| *seq >= self.next) {
                     self.next = seq + 1;
                     self.position = Cursor::live(seq, nonce);
+                    self.footing.set(seq, Some(nonce));
                 }
-                self.notices_seen != self.subscription.topic.notice_count()
+                self.stale || !self.footing.is_firm()
             }
             Muted::ResumeAt(seq) => {
-                self.next = self.next.max(seq);
+                if seq > self.next {
+                    self.next = seq;
+                    self.footing.set(seq - 1, None);
+                }
                 // Who asked what in between is in the store, not here.
                 self.stale = true;
                 true
@@ -402,7 +452,10 @@ impl Feed for SessionFeed {
         self.start.clone()
     }
 
-    async fn gather(&mut self, out: &mut Vec<Outgoing>) -> store::Result<bool> {
+    async fn gather(&mut self, out: &mut Vec<Outgoing>) -> store::Result<Gathered> {
+        if self.has_slipped().await? {
+            return Ok(Gathered::Reset);
+        }
         let mut collected = Vec::new();
         let outcome = self.collect(&mut collected).await;
         let outgoing = |(cursor, message): (Cursor, Bytes)| Outgoing {
@@ -410,7 +463,7 @@ impl Feed for SessionFeed {
             message,
         };
         out.extend(collected.into_iter().map(outgoing));
-        outcome
+        outcome.map(Gathered::open_if)
     }
 
     fn wake(&self) -> &Arc<Notify> {

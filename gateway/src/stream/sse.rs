@@ -96,9 +96,18 @@ impl<F: Feed> Writer<F> {
                 Next::Idle if Instant::now() < keep_alive => {}
                 Next::Idle => return Some(KEEP_ALIVE),
                 Next::End => return None,
+                Next::Reset => return Some(self.start_anew()),
                 Next::Batch(batch) => return Some(self.write(&batch)),
             }
         }
+    }
+
+    fn start_anew(&mut self) -> Bytes {
+        self.leave.wrote();
+        if let Some(holder) = &self.holder {
+            holder.record(&self.feed.start().cursor);
+        }
+        self.open()
     }
 
     fn write(&mut self, batch: &[Outgoing]) -> Bytes {

@@ -52,6 +52,8 @@ pub enum Notice {
     },
     /// Signals were lost; anything may have happened.
     Resync,
+    /// The log may not be what it was: it has become shorter, or a number came twice.
+    Doubt,
 }
 
 /// What there is from a position on.
@@ -97,13 +99,25 @@ impl Topic {
 
     pub fn insert(&self, frame: Arc<Frame>) {
         let mut state = self.state();
-        if frame.last() <= state.grown_to
-            && state
+        // A number that is known already: the same frame once more, or one that came late, or the
+        // log lost its end and was written anew.
+        if frame.first <= state.grown_to {
+            let kept = state.kept(frame.first);
+            if kept.is_some_and(|kept| **kept == *frame) {
+                return;
+            }
+            if kept.is_some() {
+                state.forget();
+                state.grown_to = frame.first - 1;
+            }
+            state.notify(Notice::Doubt);
+            let newest = state
                 .frames
                 .back()
-                .is_none_or(|last| last.last() >= frame.last())
-        {
-            return;
+                .is_none_or(|last| last.last() < frame.first);
+            if !newest {
+                return;
+            }
         }
         // After a hole, what is kept starts anew; readers fill the hole from the store.
         if frame.first > state.grown_to + 1 {
@@ -114,8 +128,7 @@ impl Topic {
             .back()
             .is_some_and(|last| last.last() + 1 != frame.first)
         {
-            state.frames.clear();
-            state.bytes = 0;
+            state.forget();
         }
         state.grown_to = state.grown_to.max(frame.last());
         state.bytes += frame.size();
@@ -124,6 +137,30 @@ impl Topic {
         while state.frames.len() > MAX_FRAMES || state.bytes > MAX_BYTES && state.frames.len() > 1 {
             let oldest = state.frames.pop_front().expect("just counted");
             state.bytes -= oldest.size();
+        }
+    }
+
+    /// A frame up to `seq` was written that was too large to be sent along.
+    pub fn announce(&self, seq: u64) {
+        let mut state = self.state();
+        if seq <= state.grown_to {
+            state.notify(Notice::Doubt);
+        }
+        drop(state);
+        self.grow(seq);
+    }
+
+    pub fn grown_to(&self) -> u64 {
+        self.state().grown_to
+    }
+
+    /// The log ends at `head`, though it reached further before.
+    pub fn shrink(&self, head: u64) {
+        let mut state = self.state();
+        if head < state.grown_to {
+            state.forget();
+            state.grown_to = head;
+            state.notify(Notice::Doubt);
         }
     }
 
@@ -139,16 +176,11 @@ impl Topic {
 
     pub fn notify(&self, notice: Notice) {
         let mut state = self.state();
-        state.notices += 1;
-        let number = state.notices;
+        // What is kept may not be what the store has by now.
         if notice == Notice::Resync {
-            state.unmute_all();
+            state.forget();
         }
-        state.notices_for.push_back((number, notice));
-        if state.notices_for.len() > 64 {
-            state.notices_for.pop_front();
-        }
-        state.wake_readers(|_| true);
+        state.notify(notice);
     }
 
     /// Notices since `seen`, which is brought up to date. Too many to remember count as a resync.
@@ -259,6 +291,30 @@ pub enum Muted {
 }
 
 impl State {
+    fn notify(&mut self, notice: Notice) {
+        self.notices += 1;
+        let number = self.notices;
+        if matches!(notice, Notice::Resync | Notice::Doubt) {
+            self.unmute_all();
+        }
+        self.notices_for.push_back((number, notice));
+        if self.notices_for.len() > 64 {
+            self.notices_for.pop_front();
+        }
+        self.wake_readers(|_| true);
+    }
+
+    /// The kept frame that holds this number.
+    fn kept(&self, seq: u64) -> Option<&Arc<Frame>> {
+        let at = self.frames.partition_point(|frame| frame.last() < seq);
+        self.frames.get(at).filter(|frame| frame.first <= seq)
+    }
+
+    fn forget(&mut self) {
+        self.frames.clear();
+        self.bytes = 0;
+    }
+
     /// What a muted reader missed is not known: it has to look for itself.
     fn unmute_all(&mut self) {
         for reader in &mut self.readers {

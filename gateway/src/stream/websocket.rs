@@ -34,6 +34,7 @@ const PROTOCOL_ERROR: u16 = 1002;
 const TRY_AGAIN: u16 = 1013;
 const UNKNOWN_CONNECTION: u16 = 4001;
 const STOPPING: Refusal = (1001, "the gateway stops: come back");
+const LOST: Refusal = (1012, "the store lost the end of a log: come back");
 const TAKEN: Refusal = (1000, "detached, or taken over by another socket");
 const FAREWELL: Duration = Duration::from_secs(1);
 /// How long a new socket may stay silent.
@@ -228,6 +229,11 @@ async fn write(
             Next::Idle if Instant::now() < keep_alive => continue,
             Next::Idle => sink.send(Frame::Ping(Bytes::new())).await.ok()?,
             Next::End => return Some(TAKEN),
+            Next::Reset => {
+                // One that resumes is told and counted when it is back.
+                app.metrics.resets.inc_by(u64::from(!resumable));
+                return Some(LOST);
+            }
             Next::Batch(batch) => {
                 leave.wrote();
                 app.metrics.events.inc_by(batch.len() as u64);

@@ -6,8 +6,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Instant;
 
 use async_trait::async_trait;
-use baton_session::store::memory::MemoryStore;
-use baton_session::store::{AgentCard, Store};
+use baton_session::store::{AgentCard, MemoryStore, Store};
 use baton_worker::agent::scripted::Scripted;
 use baton_worker::agent::{Agent, Changes, Conversation, Failure, Opening, StopReason, Turn};
 use bytes::Bytes;

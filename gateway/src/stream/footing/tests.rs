@@ -1,0 +1,270 @@
+//! Streams on a store that fails over to a replica that lagged. Time is paused: it goes on by itself
+//! whenever everybody waits.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::body::Body;
+use axum::http::Response;
+use baton_session::command::Idempotency;
+use baton_session::conformance::scene::{LONG, Scene, begin, end, update};
+use baton_session::event::Event;
+use baton_session::id::{LogId, Nonce};
+use baton_session::route::Via;
+use baton_session::store::{Append, ClaimToken, MemoryStore, Replica, Store, StreamId};
+use baton_session::token::{Connection, KeyRing, generate};
+use http_body_util::BodyExt as _;
+use jsonwebtoken::Algorithm;
+use tokio::sync::Notify;
+
+use crate::app::{App, Config, Stop};
+use crate::stream::connection_feed::ConnectionFeed;
+use crate::stream::one_shot::{Follow, OneShotFeed};
+use crate::stream::session_feed::{From, Reader, SessionFeed};
+use crate::stream::sse;
+
+struct Stage {
+    memory: MemoryStore,
+    app: Arc<App>,
+    scene: Scene,
+    token: ClaimToken,
+    nonce: Nonce,
+}
+
+/// A turn of the session's creator, read by `via`, that has begun as event 1.
+async fn stage(via: Via) -> Stage {
+    let memory = MemoryStore::default();
+    let store: Arc<dyn Store> = Arc::new(memory.clone());
+    let keys = KeyRing::parse(&generate(Algorithm::HS256)).expect("a key");
+    let app = App::new(Config::default(), store.clone(), keys, Stop::default()).await;
+    let scene = Scene::created(&store).await;
+    let claim = scene.claim().await;
+    let stage = Stage {
+        memory,
+        app: app.expect("the store works"),
+        token: claim.token,
+        nonce: Nonce::random(),
+        scene,
+    };
+    let begin = begin(1, &stage.scene.creator, via);
+    stage.write(1, vec![begin]).await;
+    stage
+}
+
+impl Stage {
+    fn append(&self, first: u64, events: Vec<Event>) -> Append {
+        Append {
+            nonce: self.nonce,
+            ..self.scene.append(&self.token, first, events)
+        }
+    }
+
+    async fn write(&self, first: u64, events: Vec<Event>) {
+        self.scene.write(&self.append(first, events)).await;
+    }
+
+    async fn say(&self, first: u64, words: &[&str]) {
+        let events = words.iter().map(|word| update(word)).collect();
+        self.write(first, events).await;
+    }
+
+    fn replica(&self) -> Replica {
+        let replica = self.memory.replica(&self.scene.id);
+        replica.expect("the store works").expect("a session")
+    }
+
+    /// Somebody else holds the session now.
+    async fn successor(&mut self) {
+        self.scene
+            .store
+            .release(&self.scene.id, &self.token)
+            .await
+            .expect("the store works");
+        let claim = self.scene.try_claim(&self.scene.claimant(LONG)).await;
+        self.token = claim.expect("nobody holds it").token;
+        self.nonce = Nonce::random();
+    }
+
+    async fn session_stream(&self) -> Told {
+        let connection = self.scene.creator.clone();
+        let stream = StreamId {
+            connection: connection.clone(),
+            session: Some(self.scene.id.clone()),
+        };
+        let wake = Arc::new(Notify::new());
+        let log = LogId::Session(self.scene.id.clone());
+        let subscription = self.app.hub.subscribe(&log, wake.clone()).await;
+        let holder = self.app.ledger.hold(stream);
+        let attachment = self.scene.attachment(&connection).await;
+        let reader = Reader {
+            session: self.scene.id.clone(),
+            connection,
+            principal: self.scene.principal.clone(),
+            via: Via::Session,
+            holder: Some(holder.name.clone()),
+        };
+        let subscription = subscription.expect("the store works");
+        let feed = SessionFeed::open(
+            &self.app,
+            reader,
+            subscription,
+            wake,
+            attachment,
+            From::Joined,
+        );
+        let feed = feed.await.expect("the store works");
+        Told::new(sse::respond(self.app.clone(), feed, Some(holder), None))
+    }
+
+    async fn connection_stream(&self) -> Told {
+        let id = self.scene.creator.clone();
+        let (session, key) = (self.scene.id.clone(), Idempotency::of(&id, None, b""));
+        let watch = Event::Watch { session, after: 0 };
+        let posted = self.scene.store.post(&id, watch, &key).await;
+        posted.expect("the store works");
+        let wake = Arc::new(Notify::new());
+        let outbox = LogId::Outbox(id.clone());
+        let outbox = self.app.hub.subscribe(&outbox, wake.clone()).await;
+        let outbox = outbox.expect("the store works");
+        let connection = Connection {
+            id,
+            principal: self.scene.principal.clone(),
+            protocol_version: 1,
+            client: Default::default(),
+        };
+        let feed = ConnectionFeed::open(
+            self.app.clone(),
+            connection,
+            "holder".into(),
+            outbox,
+            wake,
+            None,
+        );
+        let feed = feed.await.expect("the store works");
+        Told::new(sse::respond(self.app.clone(), feed, None, None))
+    }
+
+    async fn one_shot(&self) -> Told {
+        let follow = Follow {
+            session: self.scene.id.clone(),
+            connection: self.scene.creator.clone(),
+            request: "7".into(),
+            command: 1,
+            head: 0,
+        };
+        let feed = OneShotFeed::open(&self.app, follow, None).await;
+        let feed = feed.expect("the store works");
+        Told::new(sse::respond(self.app.clone(), feed, None, None))
+    }
+}
+
+/// What a client is told.
+struct Told(Body, String);
+
+impl Told {
+    fn new(response: Response<Body>) -> Self {
+        Self(response.into_body(), String::new())
+    }
+
+    /// Reads on until `text` was told; fails if `never` was told before.
+    async fn until(&mut self, text: &str, never: &str) {
+        let reading = async {
+            while !self.1.contains(text) {
+                let frame = self.0.frame().await;
+                let frame = frame.unwrap_or_else(|| panic!("no {text} in {}", self.1));
+                let data = frame.expect("a body").into_data().expect("no trailers");
+                self.1.push_str(std::str::from_utf8(&data).expect("text"));
+            }
+        };
+        let read = tokio::time::timeout(Duration::from_secs(60), reading).await;
+        assert!(read.is_ok(), "no {text} in {}", self.1);
+        assert!(!self.1.contains(never), "{never} in {}", self.1);
+        self.1.clear();
+    }
+
+    async fn ends(&mut self) {
+        assert!(self.0.frame().await.is_none(), "the body has ended");
+    }
+}
+
+const RESET: &str = "event: reset";
+
+#[tokio::test(start_paused = true)]
+async fn a_client_that_holds_events_which_are_gone_is_told() {
+    for via in [Via::Session, Via::Connection, Via::OneShot] {
+        let mut stage = stage(via).await;
+        let mut told = match via {
+            Via::Session => stage.session_stream().await,
+            Via::Connection => stage.connection_stream().await,
+            Via::OneShot => stage.one_shot().await,
+        };
+        stage.say(2, &["one"]).await;
+        told.until("one", RESET).await;
+        let replica = stage.replica();
+        stage.say(3, &["lost", "gone"]).await;
+        told.until("gone", RESET).await;
+        stage.memory.promote(&replica).expect("the store works");
+        told.until(RESET, "never").await;
+        // From there on it is a stream like any other, except for a request that may be lost itself.
+        if via == Via::OneShot {
+            told.ends().await;
+            continue;
+        }
+        stage.successor().await;
+        stage.say(3, &["two"]).await;
+        told.until("two", "lost").await;
+        assert!(stage.app.metrics.resets.get() == 1);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn frames_that_come_back_as_they_were_need_no_reset() {
+    for interrupted in [false, true] {
+        let stage = stage(Via::Session).await;
+        let mut told = stage.session_stream().await;
+        stage.say(2, &["one"]).await;
+        let replica = stage.replica();
+        stage.say(3, &["two"]).await;
+        stage.say(4, &["three"]).await;
+        told.until("three", RESET).await;
+        stage.memory.promote(&replica).expect("the store works");
+        if interrupted {
+            stage.memory.interrupt();
+        }
+        // Long enough to be noticed, not so long as to be given up.
+        while stage.app.metrics.lost_tails.get() == 0 {
+            let moment = Duration::from_millis(100);
+            let waited = tokio::time::timeout(moment, told.0.frame()).await;
+            assert!(waited.is_err(), "{waited:?} is said before it is settled");
+        }
+        stage.say(3, &["two"]).await;
+        stage.say(4, &["three"]).await;
+        stage.say(5, &["four"]).await;
+        told.until("four", RESET).await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_was_written_instead_is_never_mixed_in() {
+    for interrupted in [false, true] {
+        let mut stage = stage(Via::Session).await;
+        let mut told = stage.session_stream().await;
+        stage.say(2, &["one"]).await;
+        let replica = stage.replica();
+        stage.say(3, &["lost"]).await;
+        stage.say(4, &["gone"]).await;
+        told.until("gone", RESET).await;
+        stage.memory.promote(&replica).expect("the store works");
+        if interrupted {
+            stage.memory.interrupt();
+        }
+        // At once, and further than before.
+        stage.successor().await;
+        stage.say(3, &["other"]).await;
+        stage.say(4, &["than", "before"]).await;
+        told.until(RESET, "than").await;
+        let end = end(&stage.scene.creator, Via::Session);
+        stage.write(6, vec![end]).await;
+        told.until("result", "before").await;
+    }
+}
