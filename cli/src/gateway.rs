@@ -46,6 +46,14 @@ pub struct Arguments {
         value_name = "MS"
     )]
     withdraw_after_ms: u64,
+    /// How long a client may leave unread what is there for it, before its stream is given up
+    #[arg(
+        long,
+        env = "BATON_STALL_MS",
+        default_value_t = 60_000,
+        value_name = "MS"
+    )]
+    stall_ms: u64,
     /// How long turns and requests under way may take after SIGTERM, before their streams are cut
     #[arg(
         long,
@@ -61,7 +69,14 @@ pub async fn run(arguments: Arguments) -> anyhow::Result<()> {
         Ok(keys) => (Some(keys), Vec::new()),
         Err(fault) => (None, vec![fault]),
     };
-    check([arguments.store.faults(), key_faults])?;
+    let mut stall_faults = Vec::new();
+    if !(1_000..=3_600_000).contains(&arguments.stall_ms) {
+        let given = arguments.stall_ms;
+        stall_faults.push(format!(
+            "--stall-ms {given}: must be between 1000 and 3600000"
+        ));
+    }
+    check([arguments.store.faults(), key_faults, stall_faults])?;
     let keys = keys.ok_or(Misconfigured(Vec::new()))?;
     let stop = signals::stop()?;
     let listener = TcpListener::bind(arguments.listen)
@@ -71,6 +86,7 @@ pub async fn run(arguments: Arguments) -> anyhow::Result<()> {
     let config = baton_gateway::Config {
         agent: arguments.default_agent,
         withdraw_after: Duration::from_millis(arguments.withdraw_after_ms),
+        stall: Duration::from_millis(arguments.stall_ms),
         pace: Pace {
             grace: Duration::from_millis(arguments.grace_ms),
             ..Pace::default()

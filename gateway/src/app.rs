@@ -11,6 +11,7 @@ use crate::drain::{Drain, Pace};
 use crate::metrics::Metrics;
 use crate::stream::hub::Hub;
 use crate::stream::ledger::Ledger;
+use crate::stream::patience::Patience;
 
 #[derive(Clone, Debug)]
 pub struct Config {
@@ -20,6 +21,8 @@ pub struct Config {
     pub keep_alive: Duration,
     /// How long commands wait while no worker is alive.
     pub withdraw_after: Duration,
+    /// How long a client may leave unread what is there for it.
+    pub stall: Duration,
     /// How long stopping takes.
     pub pace: Pace,
 }
@@ -30,6 +33,7 @@ impl Default for Config {
             agent: "scripted".into(),
             keep_alive: Duration::from_secs(15),
             withdraw_after: Duration::from_secs(30),
+            stall: Duration::from_secs(60),
             pace: Pace::default(),
         }
     }
@@ -44,6 +48,8 @@ pub struct App {
     pub hub: Arc<Hub>,
     /// Tells the store which streams are held here and how far they were written.
     pub ledger: Arc<Ledger>,
+    /// Gives streams up whose clients don't read.
+    pub patience: Arc<Patience>,
     pub metrics: Arc<Metrics>,
     /// The first half of stopping: nobody is cut off.
     pub drain: Drain,
@@ -70,6 +76,7 @@ impl App {
         let metrics = Arc::new(Metrics::default());
         let hub = Hub::start(store.clone(), metrics.clone(), stop.now.clone()).await?;
         let ledger = Ledger::start(store.clone(), stop.now.clone());
+        let patience = Patience::start(config.stall, metrics.clone(), stop.now.clone());
         let drain = Drain::new(config.pace, stop.drain);
         let app = Arc::new(Self {
             config,
@@ -77,6 +84,7 @@ impl App {
             keys,
             hub,
             ledger,
+            patience,
             metrics,
             drain,
             stop: stop.now,

@@ -5,7 +5,7 @@
 //!
 //! | file | what |
 //! |---|---|
-//! | [`server`] | the socket, the stop signal |
+//! | [`server`], `socket` | the socket, the stop signal |
 //! | [`router`] | all routes on one page |
 //! | `edge` | what a request must look like, and whose it is |
 //! | `handlers` | one verb per file |
@@ -25,6 +25,7 @@ pub mod metrics;
 pub mod router;
 mod rpc;
 pub mod server;
+mod socket;
 mod stream;
 mod withdraw;
 

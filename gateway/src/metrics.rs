@@ -9,6 +9,7 @@ use axum::middleware::Next;
 use axum::response::Response;
 use prometheus_client::encoding::text::encode;
 use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
 
@@ -26,6 +27,7 @@ pub struct Metrics {
     pub catch_ups: Counter,
     pub resyncs: Counter,
     pub lost_tails: Counter,
+    stalled: Family<[(&'static str, &'static str); 1], Counter>,
     pub streams: Gauge<i64, AtomicI64>,
 }
 
@@ -83,6 +85,12 @@ impl Default for Metrics {
             "lost_tails",
             "Logs that were found shorter than they had been",
         );
+        let stalled = Family::default();
+        registry.register(
+            "stalled",
+            "Streams given up because their clients did not read, by kind",
+            stalled.clone(),
+        );
         let streams = Gauge::default();
         registry.register(
             "streams",
@@ -101,6 +109,7 @@ impl Default for Metrics {
             catch_ups,
             resyncs,
             lost_tails,
+            stalled,
             streams,
         }
     }
@@ -111,6 +120,12 @@ impl Metrics {
         let mut text = String::new();
         encode(&mut text, &self.registry).expect("writing to a string cannot fail");
         text
+    }
+
+    /// A stream was given up because its client did not read.
+    pub fn stalled(&self, kind: &'static str) {
+        tracing::info!(kind, "gave a stream up: its client does not read");
+        self.stalled.get_or_create(&[("kind", kind)]).inc();
     }
 
     /// Counts a stream for as long as the guard lives.

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use axum::extract::{Request, State};
+use axum::extract::{ConnectInfo, Request, State};
 use axum::http::{HeaderValue, StatusCode, Version, header};
 use axum::middleware::Next;
 use axum::response::Response;
@@ -14,6 +14,7 @@ use crate::edge;
 use crate::error::Reject;
 use crate::handlers::{delete, post, probe, stream};
 use crate::metrics;
+use crate::stream::patience::Place;
 
 pub fn router(app: Arc<App>) -> Router {
     let acp = get(stream::get)
@@ -43,7 +44,13 @@ pub fn router(app: Arc<App>) -> Router {
 async fn attend(State(app): State<Arc<App>>, request: Request, next: Next) -> Response {
     let _open = app.drain.enter();
     let version = request.version();
+    let connection = request.extensions().get().cloned();
     let mut response = next.run(request).await;
+    if let (Some(ConnectInfo(connection)), Some(place)) =
+        (connection, response.extensions_mut().remove::<Arc<Place>>())
+    {
+        place.is_on(connection);
+    }
     // Balancers keep connections for later requests; those must find another gateway.
     let keeps = version == Version::HTTP_11 && response.status() != StatusCode::SWITCHING_PROTOCOLS;
     if keeps && app.drain.has_begun() {

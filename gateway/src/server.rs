@@ -4,13 +4,13 @@ use std::future::IntoFuture as _;
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::serve::ListenerExt as _;
 use tokio::net::TcpListener;
 use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
 use crate::app::App;
 use crate::router::router;
+use crate::socket::{GaveUp, Sockets};
 
 /// How long streams may take to notice that they were cut, and connections to close.
 const LAST_WORDS: Duration = Duration::from_secs(1);
@@ -19,16 +19,15 @@ const SETTLE: Duration = Duration::from_secs(5);
 /// HTTP/1.1 and HTTP/2 on one port, WebSocket on the same path. Returns when the process was told to
 /// stop and nothing is open any more, or the grace is over.
 pub async fn serve(listener: TcpListener, app: Arc<App>) -> std::io::Result<()> {
-    // Without this, small writes of HTTP/2 and WebSocket wait 40 ms for an acknowledgement.
-    let listener = listener.tap_io(|stream| {
-        if let Err(error) = stream.set_nodelay(true) {
-            tracing::debug!(%error, "could not set TCP_NODELAY");
-        }
-    });
+    let sockets = Sockets {
+        listener,
+        patience: app.config.stall,
+    };
+    let service = router(app.clone()).into_make_service_with_connect_info::<GaveUp>();
     // The socket is open until the very end: a balancer takes its time to notice.
     let leave = CancellationToken::new();
-    let server = axum::serve(listener, router(app.clone()))
-        .with_graceful_shutdown(leave.clone().cancelled_owned());
+    let server =
+        axum::serve(sockets, service).with_graceful_shutdown(leave.clone().cancelled_owned());
     let mut server = tokio::spawn(server.into_future());
     let ended = tokio::select! {
         ended = &mut server => Some(ended),

@@ -9,6 +9,7 @@
 //! | `one_shot` | the events of one request |
 //! | `footing` | whether what was delivered is still part of the log |
 //! | `sse`, `websocket` | the ways to write them out |
+//! | `patience` | gives streams up whose clients don't read |
 //! | `leave` | when a stream of a gateway that drains may end |
 //! | `ledger` | tells the store which streams are held here and how far they were written |
 
@@ -18,6 +19,7 @@ pub mod hub;
 pub mod leave;
 pub mod ledger;
 pub mod one_shot;
+pub mod patience;
 pub mod session_feed;
 pub mod sse;
 pub mod topic;
@@ -70,6 +72,9 @@ impl Gathered {
 
 /// A source of messages for one stream.
 pub trait Feed: Send + 'static {
+    /// As metrics name it.
+    const KIND: &'static str;
+
     /// The position the stream starts from, or after a reset goes on from, and whether the client's
     /// own could not be honoured.
     fn start(&self) -> Start;

@@ -328,6 +328,8 @@ impl ConnectionFeed {
 }
 
 impl Feed for ConnectionFeed {
+    const KIND: &'static str = "connection";
+
     fn start(&self) -> Start {
         self.start.clone()
     }

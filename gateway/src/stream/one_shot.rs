@@ -124,6 +124,8 @@ impl OneShotFeed {
 }
 
 impl Feed for OneShotFeed {
+    const KIND: &'static str = "one_shot";
+
     fn start(&self) -> Start {
         Start {
             cursor: self.seen.to_string(),
@@ -199,6 +201,8 @@ impl Known {
 }
 
 impl Feed for Known {
+    const KIND: &'static str = "one_shot";
+
     fn start(&self) -> Start {
         Start {
             cursor: "0".into(),
@@ -237,6 +241,8 @@ pub struct Silence {
 }
 
 impl Feed for Silence {
+    const KIND: &'static str = "session";
+
     fn start(&self) -> Start {
         Start {
             cursor: "0".into(),

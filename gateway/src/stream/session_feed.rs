@@ -448,6 +448,8 @@ impl SessionFeed {
 }
 
 impl Feed for SessionFeed {
+    const KIND: &'static str = "session";
+
     fn start(&self) -> Start {
         self.start.clone()
     }

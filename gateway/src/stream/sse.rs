@@ -33,9 +33,9 @@ struct Writer<F> {
     _open: Open,
 }
 
-pub fn respond(
+pub fn respond<F: Feed>(
     app: Arc<App>,
-    feed: impl Feed,
+    feed: F,
     holder: Option<Holder>,
     unopened: Option<Unopened>,
 ) -> Response<Body> {
@@ -45,17 +45,20 @@ pub fn respond(
         left: false,
         _counted: app.metrics.stream_guard(),
         _open: app.drain.enter(),
-        app,
+        app: app.clone(),
         feed,
         holder,
         unopened,
         opened: false,
     };
-    let body = stream::unfold(writer, |mut writer| async move {
+    let chunks = stream::unfold(writer, |mut writer| async move {
         let chunk = writer.next().await?;
-        Some((Ok::<_, std::convert::Infallible>(chunk), writer))
+        Some((chunk, writer))
     });
-    let mut response = Response::new(Body::from_stream(body));
+    let chunks = app.patience.with(F::KIND, Box::pin(chunks));
+    let place = chunks.place();
+    let mut response = Response::new(Body::from_stream(chunks));
+    response.extensions_mut().insert(place);
     let headers = response.headers_mut();
     headers.insert(
         header::CONTENT_TYPE,

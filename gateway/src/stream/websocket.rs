@@ -204,14 +204,14 @@ async fn write(
     if let Some(reason) = start.reset {
         app.metrics.resets.inc();
         let text = format!("{{\"cursor\":\"{}\",\"reset\":\"{reason}\"}}", start.cursor);
-        sink.send(Frame::Text(text.into())).await.ok()?;
+        said(app, sink.send(Frame::Text(text.into())).await)?;
     }
     if let Some(answer) = opened.answer {
         let answer = Outgoing {
             cursor: start.cursor,
             message: answer,
         };
-        sink.send(frame(answer, resumable)).await.ok()?;
+        said(app, sink.send(frame(answer, resumable)).await)?;
     }
     let mut leave = Leave::new(app.clone(), Some(holder.connection().clone()));
     let mut keep_alive = Instant::now() + app.config.keep_alive;
@@ -227,7 +227,7 @@ async fn write(
         match next {
             Next::Idle if leave.is_due(&mut feed).await => return Some(STOPPING),
             Next::Idle if Instant::now() < keep_alive => continue,
-            Next::Idle => sink.send(Frame::Ping(Bytes::new())).await.ok()?,
+            Next::Idle => said(app, sink.send(Frame::Ping(Bytes::new())).await)?,
             Next::End => return Some(TAKEN),
             Next::Reset => {
                 // One that resumes is told and counted when it is back.
@@ -241,13 +241,31 @@ async fn write(
                     holder.record(&last.cursor);
                 }
                 for outgoing in batch {
-                    sink.feed(frame(outgoing, resumable)).await.ok()?;
+                    said(app, sink.feed(frame(outgoing, resumable)).await)?;
                 }
-                sink.flush().await.ok()?;
+                said(app, sink.flush().await)?;
             }
         }
         keep_alive = Instant::now() + app.config.keep_alive;
     }
+}
+
+/// `None` if the client is gone, or given up because it does not read.
+fn said(app: &App, outcome: Result<(), axum::Error>) -> Option<()> {
+    let error = match outcome {
+        Ok(()) => return Some(()),
+        Err(error) => error,
+    };
+    let mut cause: Option<&(dyn std::error::Error + 'static)> = Some(&error);
+    while let Some(error) = cause {
+        let io = error.downcast_ref::<std::io::Error>();
+        if io.is_some_and(|io| io.kind() == std::io::ErrorKind::TimedOut) {
+            app.metrics.stalled("websocket");
+            return None;
+        }
+        cause = error.source();
+    }
+    None
 }
 
 fn frame(outgoing: Outgoing, resumable: bool) -> Frame {

@@ -41,6 +41,15 @@ impl Process {
         self.child.id()
     }
 
+    /// Resident memory in kilobytes.
+    pub fn memory(&self) -> u64 {
+        let path = format!("/proc/{}/status", self.child.id());
+        let status = std::fs::read_to_string(path).expect("the process runs");
+        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+        let number = line.and_then(|line| line.split_whitespace().next()?.parse().ok());
+        number.expect("a number of kilobytes")
+    }
+
     /// kill -9.
     pub fn kill(&mut self) {
         let _ = self.child.kill();

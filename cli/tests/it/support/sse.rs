@@ -75,20 +75,24 @@ impl Stream {
         .await
     }
 
+    /// Bytes that came by other means.
+    pub fn parse_bytes(bytes: &[u8]) -> Vec<Event> {
+        let mut rest = bytes;
+        let mut events = Vec::new();
+        while let Some(end) = rest.windows(2).position(|pair| pair == b"\n\n") {
+            let block = String::from_utf8(rest[..end].to_vec()).expect("streams are UTF-8");
+            events.push(parse_block(&block).0);
+            rest = &rest[end + 2..];
+        }
+        events
+    }
+
     fn parse(&mut self) {
         while let Some(end) = self.buffer.windows(2).position(|pair| pair == b"\n\n") {
             let block: Vec<u8> = self.buffer.drain(..end + 2).collect();
             let block = String::from_utf8(block).expect("streams are UTF-8");
-            let mut event = Event::default();
-            for line in block.lines() {
-                match line.split_once(": ") {
-                    Some(("id", value)) => event.id = value.to_owned(),
-                    Some(("event", value)) => event.event = value.to_owned(),
-                    Some(("data", value)) => event.data = value.to_owned(),
-                    Some(("retry", value)) => self.retries.extend(value.parse::<u64>()),
-                    _ => {}
-                }
-            }
+            let (event, retry) = parse_block(&block);
+            self.retries.extend(retry);
             self.events.push_back(event);
         }
     }
@@ -126,6 +130,20 @@ impl Stream {
         assert_eq!(response["result"]["stopReason"], "end_turn", "{response}");
         events.iter().filter_map(Event::chunk).collect()
     }
+}
+
+fn parse_block(block: &str) -> (Event, Option<u64>) {
+    let (mut event, mut retry) = (Event::default(), None);
+    for line in block.lines() {
+        match line.split_once(": ") {
+            Some(("id", value)) => event.id = value.to_owned(),
+            Some(("event", value)) => event.event = value.to_owned(),
+            Some(("data", value)) => event.data = value.to_owned(),
+            Some(("retry", value)) => retry = value.parse().ok(),
+            _ => {}
+        }
+    }
+    (event, retry)
 }
 
 /// What `/count` says.

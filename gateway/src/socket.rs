@@ -1,0 +1,197 @@
+//! Sockets that give up on a client which is gone or does not read. Feeds wait for their client, so
+//! such a client costs little, but its place must not be held for ever.
+
+use std::io;
+use std::net::SocketAddr;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use axum::extract::connect_info::Connected;
+use axum::serve::{IncomingStream, Listener};
+use socket2::{SockRef, TcpKeepalive};
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::time::{Sleep, sleep};
+
+/// A silent connection is probed after this long.
+const PROBE: Duration = Duration::from_secs(15);
+
+pub struct Sockets {
+    pub listener: TcpListener,
+    /// How long nothing of what is to be written may be taken.
+    pub patience: Duration,
+}
+
+impl Listener for Sockets {
+    type Io = Socket;
+    type Addr = SocketAddr;
+
+    async fn accept(&mut self) -> (Socket, SocketAddr) {
+        let (stream, address) = Listener::accept(&mut self.listener).await;
+        if let Err(error) = prepare(&stream, self.patience) {
+            tracing::debug!(%error, "could not set a socket option");
+        }
+        let socket = Socket {
+            stream,
+            patience: self.patience,
+            stalled: None,
+            gave_up: GaveUp::default(),
+        };
+        (socket, address)
+    }
+
+    fn local_addr(&self) -> io::Result<SocketAddr> {
+        self.listener.local_addr()
+    }
+}
+
+fn prepare(stream: &TcpStream, patience: Duration) -> io::Result<()> {
+    // Without this, small writes of HTTP/2 and WebSocket wait 40 ms for an acknowledgement.
+    stream.set_nodelay(true)?;
+    let socket = SockRef::from(stream);
+    // A peer that vanished without a word: noticed by probes while nothing is written, and by what
+    // it does not acknowledge else.
+    let probes = TcpKeepalive::new().with_time(PROBE).with_interval(PROBE);
+    socket.set_tcp_keepalive(&probes)?;
+    // Later than we would give up ourselves, since the kernel does not say why it did.
+    #[cfg(target_os = "linux")]
+    socket.set_tcp_user_timeout(Some(patience + PROBE))?;
+    Ok(())
+}
+
+pub struct Socket {
+    stream: TcpStream,
+    patience: Duration,
+    /// Runs while a write waits.
+    stalled: Option<Pin<Box<Sleep>>>,
+    gave_up: GaveUp,
+}
+
+/// Whether a connection ended because its client did not read. The requests on it can see this.
+#[derive(Clone, Default)]
+pub struct GaveUp(Arc<AtomicBool>);
+
+impl GaveUp {
+    pub fn get(&self) -> bool {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+impl Connected<IncomingStream<'_, Sockets>> for GaveUp {
+    fn connect_info(stream: IncomingStream<'_, Sockets>) -> Self {
+        stream.io().gave_up.clone()
+    }
+}
+
+impl Socket {
+    fn watch<T>(
+        &mut self,
+        written: Poll<io::Result<T>>,
+        context: &mut Context<'_>,
+    ) -> Poll<io::Result<T>> {
+        if written.is_ready() {
+            self.stalled = None;
+            return written;
+        }
+        let timer = self
+            .stalled
+            .get_or_insert_with(|| Box::pin(sleep(self.patience)));
+        timer.as_mut().poll(context).map(|()| {
+            self.gave_up.0.store(true, Ordering::Relaxed);
+            Err(io::Error::new(
+                io::ErrorKind::TimedOut,
+                "the client does not read",
+            ))
+        })
+    }
+}
+
+impl AsyncRead for Socket {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_read(context, buffer)
+    }
+}
+
+impl AsyncWrite for Socket {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        let written = Pin::new(&mut self.stream).poll_write(context, bytes);
+        self.watch(written, context)
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        slices: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        let written = Pin::new(&mut self.stream).poll_write_vectored(context, slices);
+        self.watch(written, context)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.stream.is_write_vectored()
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_flush(context)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_shutdown(context)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+
+    async fn pair(patience: Duration) -> (Socket, TcpStream) {
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+        let client = TcpStream::connect(listener.local_addr().expect("bound"));
+        let mut sockets = Sockets { listener, patience };
+        let (client, (socket, _)) = tokio::join!(client, sockets.accept());
+        (socket, client.expect("connected"))
+    }
+
+    #[tokio::test]
+    async fn a_peer_that_vanished_is_found_out() {
+        let (socket, _client) = pair(Duration::from_secs(60)).await;
+        let options = SockRef::from(&socket.stream);
+        assert!(options.keepalive().expect("an option"));
+        #[cfg(target_os = "linux")]
+        assert_eq!(
+            options.tcp_user_timeout().expect("an option"),
+            Some(Duration::from_secs(75))
+        );
+    }
+
+    #[tokio::test]
+    async fn only_a_write_that_waits_is_given_up() {
+        let (mut socket, mut client) = pair(Duration::from_millis(300)).await;
+        let text = vec![b'x'; 64 << 20];
+        let given_up = socket.write_all(&text).await.expect_err("nobody reads");
+        assert_eq!(given_up.kind(), io::ErrorKind::TimedOut);
+        assert!(socket.gave_up.get());
+        // One that reads as it likes, and one to whom nothing is said.
+        let (mut socket, mut reader) = pair(Duration::from_millis(300)).await;
+        tokio::time::sleep(Duration::from_millis(400)).await;
+        let reading = async {
+            let mut bytes = vec![0; 8 << 20];
+            reader.read_exact(&mut bytes).await
+        };
+        let (written, read) = tokio::join!(socket.write_all(&text[..8 << 20]), reading);
+        assert!(written.is_ok() && read.is_ok() && !socket.gave_up.get());
+        let _ = client.read(&mut [0]).await;
+    }
+}
