@@ -1,12 +1,13 @@
 //! A worker dies in the middle of a turn; another finishes it, and the client notices nothing.
 
 use std::process::Command;
+use std::time::Instant;
 
 use serde_json::json;
 
 use crate::support::http::prompt;
 use crate::support::sse::counted;
-use crate::support::{Client, Cluster, Stream};
+use crate::support::{Client, Cluster, Stream, until};
 
 /// Which of the workers holds the session.
 fn holder(cluster: &Cluster, session: &str) -> usize {
@@ -75,10 +76,52 @@ async fn a_stopping_worker_hands_its_turn_over() {
     let (_client, session, mut stream, mut chunks) =
         under_way(&cluster.url(), "/count 100 delay=10", 20).await;
     let holder = holder(&cluster, &session);
+    let before = chunks.len();
+    let began = Instant::now();
     cluster.workers[holder].signal("TERM");
     assert!(cluster.workers[holder].exit_status().await.success());
+    let left = began.elapsed();
+    while !cluster.workers[1 - holder]
+        .output()
+        .contains("goes on with an interrupted turn")
+    {
+        chunks.extend(stream.next().await.expect("the stream goes on").chunk());
+    }
+    println!(
+        "left after {left:?}, taken over after {:?}, {} chunks meanwhile",
+        began.elapsed(),
+        chunks.len() - before
+    );
     chunks.extend(stream.turn(&json!(1)).await);
     assert_eq!(chunks, counted(100, 1));
+}
+
+#[tokio::test]
+async fn a_worker_that_slept_through_its_lease_says_so_once() {
+    let mut cluster = Cluster::start().await;
+    let (client, session, mut stream, mut chunks) =
+        under_way(&cluster.url(), "/count 300 delay=10", 20).await;
+    let sleeper = holder(&cluster, &session);
+    cluster.workers[sleeper].signal("STOP");
+    chunks.extend(stream.turn(&json!(1)).await);
+    assert_eq!(chunks, counted(300, 1));
+    cluster.workers[sleeper].signal("CONT");
+    until("the worker notices", async || {
+        let log = cluster.workers[sleeper].output();
+        log.contains("fenced").then_some(())
+    })
+    .await;
+    // Whichever worker has the next turns, nothing of the old one is in them.
+    for turn in 2..5 {
+        client.post(prompt(json!(turn), &session, "/count 3")).await;
+        assert_eq!(stream.turn(&json!(turn)).await, counted(3, turn));
+    }
+    cluster.workers[sleeper].signal("TERM");
+    assert!(cluster.workers[sleeper].exit_status().await.success());
+    let log = cluster.workers[sleeper].output();
+    let about: Vec<_> = log.lines().filter(|line| line.contains(&session)).collect();
+    assert!(about.len() == 1 && about[0].contains("fenced"), "{log}");
+    assert!(!log.contains("ERROR"), "{log}");
 }
 
 #[tokio::test]
