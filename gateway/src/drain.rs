@@ -39,6 +39,8 @@ pub struct Drain {
     pub pace: Pace,
     /// Fires when the process was told to stop.
     pub begun: CancellationToken,
+    /// Fires when nobody can come any more.
+    pub closed: CancellationToken,
     /// Requests and streams under way, and all there ever were.
     open: Arc<AtomicUsize>,
     entered: AtomicU64,
@@ -52,6 +54,7 @@ impl Drain {
         Self {
             pace,
             begun,
+            closed: CancellationToken::new(),
             open: Arc::default(),
             entered: AtomicU64::new(0),
             busy: Mutex::default(),

@@ -6,7 +6,6 @@ use std::time::Duration;
 
 use tokio::net::TcpListener;
 use tokio::time::{sleep, timeout};
-use tokio_util::sync::CancellationToken;
 
 use crate::app::App;
 use crate::router::router;
@@ -24,18 +23,24 @@ pub async fn serve(listener: TcpListener, app: Arc<App>) -> std::io::Result<()> 
         patience: app.config.stall,
     };
     let service = router(app.clone()).into_make_service_with_connect_info::<GaveUp>();
-    // The socket is open until the very end: a balancer takes its time to notice.
-    let leave = CancellationToken::new();
-    let server =
-        axum::serve(sockets, service).with_graceful_shutdown(leave.clone().cancelled_owned());
+    let server = axum::serve(sockets, service)
+        .with_graceful_shutdown(app.drain.closed.clone().cancelled_owned());
     let mut server = tokio::spawn(server.into_future());
-    let ended = tokio::select! {
-        ended = &mut server => Some(ended),
-        _ = drained(&app) => None,
+    let mut ended = None;
+    let ends = async {
+        ended = Some((&mut server).await);
+        // It does so when its last connection is closed. WebSockets are not its any more.
+        if app.drain.closed.is_cancelled() {
+            std::future::pending::<()>().await;
+        }
     };
+    tokio::select! {
+        _ = drained(&app) => {}
+        _ = ends => {}
+    }
     app.stop.cancel();
     let _ = timeout(LAST_WORDS, app.drain.empty()).await;
-    leave.cancel();
+    app.drain.closed.cancel();
     let outcome = match ended {
         Some(ended) => ended?,
         None => timeout(LAST_WORDS, server).await.unwrap_or(Ok(Ok(())))?,
@@ -52,9 +57,21 @@ async fn drained(app: &App) {
         grace_ms = grace.as_millis() as u64,
         "draining: streams end between turns"
     );
+    // A balancer takes its time to notice. One that never does finds the socket closed, which sends
+    // it elsewhere, while there is still time to finish what it brought until then.
+    let open = tokio::select! {
+        _ = app.drain.done() => false,
+        _ = app.stop.cancelled() => false,
+        _ = sleep(grace / 2) => true,
+    };
+    if !open {
+        return;
+    }
+    tracing::info!("no longer accepts connections");
+    app.drain.closed.cancel();
     tokio::select! {
-        _ = app.drain.done() => {}
+        _ = app.drain.empty() => {}
         _ = app.stop.cancelled() => {}
-        _ = sleep(grace) => tracing::warn!("the grace is over: what is still open is cut"),
+        _ = sleep(grace / 2) => tracing::warn!("the grace is over: what is still open is cut"),
     }
 }

@@ -103,6 +103,28 @@ async fn a_socket_is_closed_after_the_answer() {
 }
 
 #[tokio::test]
+async fn a_socket_has_the_whole_grace_for_its_turn() {
+    let mut cluster = Cluster::start_with(&["--grace-ms", "10000"]).await;
+    let mut socket = Socket::open(&cluster.gateway_url(0), true).await;
+    socket.send(initialize()).await;
+    socket.next().await;
+    socket.send(new_session(json!(1))).await;
+    let session = socket.next().await["message"]["result"]["sessionId"].clone();
+    let text = "/count 70 delay=100";
+    socket
+        .send(prompt(json!(2), session.as_str().expect("an id"), text))
+        .await;
+    socket.next().await;
+    cluster.gateways[0].signal("TERM");
+    for _ in 1..70 {
+        assert!(socket.next().await["message"]["params"].is_object());
+    }
+    assert_eq!(socket.next().await["message"]["id"], 2);
+    assert_eq!(socket.closed().await, 1001);
+    assert!(cluster.gateways[0].exit_status().await.success());
+}
+
+#[tokio::test]
 async fn who_arrives_late_is_served_like_everybody() {
     let cluster = Cluster::start().await;
     let url = cluster.gateway_url(0);

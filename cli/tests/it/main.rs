@@ -12,6 +12,7 @@ mod questions;
 mod redis;
 mod restart;
 mod resume;
+mod rolling;
 mod slow;
 mod streams;
 mod support;

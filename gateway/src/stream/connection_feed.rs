@@ -45,6 +45,23 @@ pub struct ConnectionFeed {
 struct Watched {
     feed: SessionFeed,
     resting: bool,
+    /// The last command that this stream waits for before it ends.
+    awaited: Option<u64>,
+}
+
+impl Watched {
+    async fn is_busy(&mut self) -> store::Result<bool> {
+        if !self.resting {
+            return self.feed.is_under_way().await;
+        }
+        // The end of its turns is not seen here. It is enough to wait for those that were under way,
+        // or a client with one prompt after the other would never let go.
+        let work = self.feed.work().await?;
+        let awaited = *self
+            .awaited
+            .get_or_insert(work.iter().copied().max().unwrap_or(0));
+        Ok(work.iter().any(|number| *number <= awaited))
+    }
 }
 
 impl ConnectionFeed {
@@ -192,6 +209,7 @@ impl ConnectionFeed {
             Watched {
                 feed,
                 resting: false,
+                awaited: None,
             },
         );
         Ok(honoured)
@@ -354,18 +372,14 @@ impl Feed for ConnectionFeed {
 
     fn seems_busy(&self) -> bool {
         let mut sessions = self.sessions.values();
-        sessions.any(|watched| watched.feed.turn_seems_to_run())
+        sessions.any(|watched| !watched.resting && watched.feed.turn_seems_to_run())
     }
 
     /// Also if the turn comes on the session's own stream: an SDK client that loses its connection
     /// stream gives that one up, too.
     async fn is_busy(&mut self) -> store::Result<bool> {
-        for watched in self.sessions.values() {
-            let busy = match watched.resting {
-                true => watched.feed.has_work().await?,
-                false => watched.feed.is_under_way().await?,
-            };
-            if busy {
+        for watched in self.sessions.values_mut() {
+            if watched.is_busy().await? {
                 return Ok(true);
             }
         }

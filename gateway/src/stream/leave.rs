@@ -12,8 +12,6 @@ use crate::app::App;
 
 /// While a turn runs, this often is looked whether it still does.
 const LOOK_AGAIN: Duration = Duration::from_millis(500);
-/// After the last word of a turn: the next prompt may already wait.
-const BREATH: std::ops::Range<u64> = 50..150;
 
 pub struct Leave {
     app: Arc<App>,
@@ -23,6 +21,8 @@ pub struct Leave {
     /// When to look whether it may end.
     look_at: Instant,
     busy: bool,
+    /// Heard that nobody can come any more.
+    last_call: bool,
 }
 
 impl Leave {
@@ -40,6 +40,7 @@ impl Leave {
             app,
             connection,
             busy: false,
+            last_call: false,
         }
     }
 
@@ -51,25 +52,33 @@ impl Leave {
         }
     }
 
-    /// Resolves when the gateway begins to drain; never if the stream knows.
+    /// Resolves when the gateway begins to drain, and when it closes its door; never for what the
+    /// stream knows.
     pub async fn news(&self) {
         match self.stay_until {
-            Some(_) => std::future::pending().await,
             None => self.app.drain.begun.cancelled().await,
+            Some(_) if !self.last_call => self.app.drain.closed.cancelled().await,
+            Some(_) => std::future::pending().await,
         }
     }
 
-    /// Something was written.
+    /// Something was written; it may have been the last word of a turn.
     pub fn wrote(&mut self) {
         if let Some(until) = self.stay_until {
-            let breath = Duration::from_millis(rand::rng().random_range(BREATH));
-            self.look_at = until.max(Instant::now() + breath);
+            self.look_at = until;
         }
     }
 
     /// To be asked when there is nothing to write. True if the stream is to end now.
     pub async fn is_due(&mut self, feed: &mut impl Feed) -> bool {
         let now = Instant::now();
+        if self.stay_until.is_some() && !self.last_call && self.app.drain.closed.is_cancelled() {
+            // Its client cannot come back to this gateway, so there is no reason to stay.
+            self.last_call = true;
+            let soon = now + jitter(self.app.drain.pace.stagger / 4);
+            self.stay_until = self.stay_until.min(Some(soon));
+            self.look_at = self.look_at.min(soon);
+        }
         if !self.app.drain.has_begun() || (self.stay_until.is_some() && now < self.look_at) {
             return false;
         }

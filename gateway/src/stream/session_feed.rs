@@ -385,10 +385,11 @@ impl SessionFeed {
         self.subscription.topic.turn_runs() == Some(true)
     }
 
-    /// A command stays in the inbox until its answer is in the log: an empty one means that no turn
-    /// runs and none is about to.
-    pub async fn has_work(&self) -> store::Result<bool> {
-        Ok(!self.store.inbox(&self.session, 0).await?.is_empty())
+    /// The commands that are not done with. One stays in the inbox until its answer is in the log: an
+    /// empty inbox means that no turn runs and none is about to.
+    pub async fn work(&self) -> store::Result<Vec<u64>> {
+        let waiting = self.store.inbox(&self.session, 0).await?;
+        Ok(waiting.iter().map(|queued| queued.number).collect())
     }
 
     /// There is something this stream has not carried out yet.
@@ -404,7 +405,7 @@ impl SessionFeed {
 
     /// The inbox first: what it no longer holds is in the log by then.
     pub async fn is_under_way(&self) -> store::Result<bool> {
-        Ok(self.only.is_some() || self.has_work().await? || self.is_behind().await?)
+        Ok(self.only.is_some() || !self.work().await?.is_empty() || self.is_behind().await?)
     }
 
     // ---- for a connection stream, which reads many sessions and hears little of most ----

@@ -112,6 +112,7 @@ pub struct Cluster {
     pub redis: Redis,
     pub gateways: Vec<Process>,
     pub workers: Vec<Process>,
+    gateway_arguments: Vec<String>,
     ports: Vec<u16>,
     _balancer: Process,
     balancer_port: u16,
@@ -139,15 +140,17 @@ impl Cluster {
             redis,
             gateways: Vec::new(),
             workers: Vec::new(),
+            gateway_arguments: gateway_arguments
+                .iter()
+                .map(|argument| argument.to_string())
+                .collect(),
             ports,
             _balancer: balancer,
             balancer_port,
             dir,
         };
         for number in 0..2 {
-            cluster
-                .gateways
-                .push(cluster.gateway(number, gateway_arguments));
+            cluster.gateways.push(cluster.gateway(number));
             cluster.workers.push(cluster.worker(number));
         }
         for port in &cluster.ports {
@@ -163,7 +166,7 @@ impl Cluster {
         cluster
     }
 
-    fn gateway(&self, number: usize, arguments: &[&str]) -> Process {
+    fn gateway(&self, number: usize) -> Process {
         let mut command = baton();
         command.args([
             "gateway",
@@ -173,7 +176,7 @@ impl Cluster {
             &address(self.ports[number]),
         ]);
         command.arg("--keys").arg(self.dir.path().join("keys.json"));
-        command.args(arguments);
+        command.args(&self.gateway_arguments);
         Process::start(self.dir.path(), &format!("gateway-{number}"), &mut command)
     }
 
@@ -195,6 +198,25 @@ impl Cluster {
         Process::start(self.dir.path(), &format!("worker-{number}"), &mut command)
     }
 
+    /// As a rolling restart does: the new one comes when the old one has left. Returns what that
+    /// one said.
+    pub async fn restart_gateway(&mut self, number: usize) -> String {
+        self.gateways[number].signal("TERM");
+        let left = self.gateways[number].exit_status().await;
+        let log = self.gateways[number].output();
+        assert!(left.success(), "{log}");
+        self.gateways[number] = self.gateway(number);
+        ready(self.ports[number]).await;
+        log
+    }
+
+    pub async fn restart_worker(&mut self, number: usize) {
+        self.workers[number].signal("TERM");
+        let left = self.workers[number].exit_status().await;
+        assert!(left.success(), "{}", self.workers[number].output());
+        self.workers[number] = self.worker(number);
+    }
+
     /// The balancer.
     pub fn url(&self) -> String {
         url(self.balancer_port)
@@ -211,11 +233,12 @@ impl Cluster {
     }
 }
 
-/// nginx with round robin and nothing else: every request goes to the next gateway.
+/// nginx with round robin, as the README has it: every request goes to the next gateway, and to
+/// another one if that is gone.
 fn nginx(dir: &TempDir, port: u16, gateways: &[u16]) -> Process {
     let servers: String = gateways
         .iter()
-        .map(|port| format!("server 127.0.0.1:{port};\n"))
+        .map(|port| format!("server 127.0.0.1:{port} max_fails=0;\n"))
         .collect();
     let base = dir.path().display();
     let config = format!(
@@ -233,6 +256,7 @@ fn nginx(dir: &TempDir, port: u16, gateways: &[u16]) -> Process {
              location / {{
                proxy_pass http://gateways; proxy_http_version 1.1; proxy_read_timeout 300s;
                proxy_set_header Upgrade $http_upgrade; proxy_set_header Connection $connection_upgrade;
+               proxy_next_upstream error timeout non_idempotent; proxy_connect_timeout 2s;
                proxy_set_header Host $http_host;
              }}
            }}

@@ -2,8 +2,8 @@
 
 use futures_util::{SinkExt as _, StreamExt as _};
 use serde_json::{Value, json};
-use tokio_tungstenite::tungstenite::Message;
 use tokio_tungstenite::tungstenite::client::IntoClientRequest as _;
+use tokio_tungstenite::tungstenite::{Error, Message};
 use tokio_tungstenite::{MaybeTlsStream, WebSocketStream, connect_async};
 
 use super::within;
@@ -31,10 +31,11 @@ impl Socket {
     }
 
     pub async fn send(&mut self, message: Value) {
-        self.0
-            .send(Message::text(message.to_string()))
-            .await
-            .expect("the socket is open");
+        self.try_send(&message).await.expect("the socket is open");
+    }
+
+    pub async fn try_send(&mut self, message: &Value) -> Result<(), Error> {
+        self.0.send(Message::text(message.to_string())).await
     }
 
     /// The code the server closes with; nothing else may come before.
