@@ -204,7 +204,15 @@ impl Hold {
             tokio::select! {
                 biased;
                 _ = self.reins.lost.cancelled() => return Err(Lost::Fenced),
-                // Before the work, or an agent that never pauses could not be cancelled.
+                // Both before the work, or an agent that never pauses could be neither handed over nor
+                // cancelled.
+                _ = self.reins.stop.cancelled() => {
+                    if let Some(flight) = flight {
+                        flight.await?;
+                    }
+                    self.hand_over().await?;
+                    return Ok(Ended::HandedOver);
+                }
                 _ = self.reins.inbox.notified() => {
                     self.read_inbox().await?;
                     self.attend(&turn);
@@ -213,13 +221,6 @@ impl Hold {
                 written = async { match &mut flight { Some(flight) => flight.await, None => pending().await } } => {
                     written?;
                     flight = None;
-                }
-                _ = self.reins.stop.cancelled() => {
-                    if let Some(flight) = flight {
-                        flight.await?;
-                    }
-                    self.hand_over().await?;
-                    return Ok(Ended::HandedOver);
                 }
                 _ = outlet.due(), if flight.is_none() => {
                     flight = Some(Box::pin(outlet.flush(self.conversation.changes(), false)));

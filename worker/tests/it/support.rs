@@ -25,6 +25,7 @@ impl Worker {
             id: WorkerId(random_text(12).into()),
             slots: 8,
             lease: Duration::from_secs(3600),
+            session_ttl: Duration::from_secs(3600),
         };
         let stop = CancellationToken::new();
         let run = baton_worker::run(store.clone(), agent, config, stop.clone());
