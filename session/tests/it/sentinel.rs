@@ -64,7 +64,9 @@ async fn a_session_and_its_listeners_go_on_at_the_new_primary() -> anyhow::Resul
     bounded(async {
         let scene = Scene::created(&store).await;
         let token = scene.claim().await.token;
-        let mut ear = Ear::on(&store, &[Topic::Log(scene.log()), scene.ready()]).await;
+        // Room for all: the only signals that are lost are those of the failover.
+        let topics = [Topic::Log(scene.log()), scene.ready()];
+        let mut ear = Ear::with_room(&store, &topics, 1024).await;
         // What is on the replica now will be there later.
         group.primary.copied_to(&group.replica).await?;
         let (mut head, mut alive) = (0, true);
