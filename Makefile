@@ -1,6 +1,6 @@
 # The two commands a newcomer needs: make run, make test.
 
-.PHONY: run build setup test lint
+.PHONY: run build setup test lint chaos
 
 # Builds and starts everything in one process on http://127.0.0.1:8080/acp.
 run:
@@ -20,3 +20,11 @@ lint:
 # Everything: formatting, lints, unit tests, stores on a real Redis, end-to-end tests.
 test: setup lint
 	./scripts/test
+
+# Kills, stops and cuts off processes for SECONDS while clients check what they see. A seed is a
+# schedule; without one it is another every time, and printed.
+SECONDS ?= 180
+SEED ?= $(shell date +%s)
+chaos:
+	CHAOS_SECONDS=$(SECONDS) CHAOS_SEED=$(SEED) \
+	  cargo test --release --locked -p baton --test chaos -- --nocapture no_event_is_lost

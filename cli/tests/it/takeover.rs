@@ -11,17 +11,7 @@ use crate::support::{Client, Cluster, Stream, until};
 
 /// Which of the workers holds the session.
 fn holder(cluster: &Cluster, session: &str) -> usize {
-    let tag = session.split('-').next().expect("an id has a tag");
-    let key = format!("baton:{{{tag}}}:s:{session}");
-    let port = cluster.redis.port.to_string();
-    let output = Command::new("redis-cli")
-        .args(["-p", &port, "HGET", &key, "wk"])
-        .output()
-        .expect("redis-cli runs");
-    let worker = String::from_utf8(output.stdout)
-        .expect("text")
-        .trim()
-        .to_owned();
+    let worker = cluster.redis.worker_of(session);
     let found = cluster
         .workers
         .iter()

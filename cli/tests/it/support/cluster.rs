@@ -1,6 +1,7 @@
 //! Baton in its two shapes: one process, and replicas on a real Redis behind a real balancer.
 
 use std::fs;
+use std::path::Path;
 use std::process::Command;
 
 use std::path::PathBuf;
@@ -52,19 +53,30 @@ pub struct Redis {
     pub process: Process,
     pub port: u16,
     dir: TempDir,
+    arguments: Vec<String>,
 }
 
 impl Redis {
     pub async fn start() -> Self {
+        Self::start_with(&[]).await
+    }
+
+    pub async fn start_with(arguments: &[&str]) -> Self {
         let dir = TempDir::new().expect("a temporary directory");
         let port = free_port();
-        let process = Self::launch(&dir, port);
-        let redis = Self { process, port, dir };
+        let arguments: Vec<String> = arguments.iter().map(|word| word.to_string()).collect();
+        let process = Self::launch(&dir, port, &arguments);
+        let redis = Self {
+            process,
+            port,
+            dir,
+            arguments,
+        };
         redis.answers().await;
         redis
     }
 
-    fn launch(dir: &TempDir, port: u16) -> Process {
+    fn launch(dir: &TempDir, port: u16, arguments: &[String]) -> Process {
         let mut command = Command::new("redis-server");
         command.args([
             "--port",
@@ -80,31 +92,47 @@ impl Redis {
             "--appendfsync",
             "always",
         ]);
-        command.arg("--dir").arg(dir.path());
+        command.args(arguments).arg("--dir").arg(dir.path());
         Process::start(dir.path(), "redis", &mut command)
     }
 
     async fn answers(&self) {
         let port = self.port;
         until("Redis answers", async || {
-            let ping = Command::new("redis-cli")
-                .args(["-p", &port.to_string(), "ping"])
-                .output();
-            let answered = ping.is_ok_and(|output| output.stdout.starts_with(b"PONG"));
-            answered.then_some(())
+            let pong = redis_cli(port, &["ping"]);
+            pong.starts_with("PONG").then_some(())
         })
         .await;
     }
 
     pub async fn restart(&mut self) {
         self.process.kill();
-        self.process = Self::launch(&self.dir, self.port);
+        self.process = Self::launch(&self.dir, self.port, &self.arguments);
         self.answers().await;
     }
 
     pub fn store(&self) -> String {
         format!("redis://127.0.0.1:{}", self.port)
     }
+
+    /// The id of the worker that held the session last.
+    pub fn worker_of(&self, session: &str) -> String {
+        let tag = session.split('-').next().expect("an id has a tag");
+        let key = format!("baton:{{{tag}}}:s:{session}");
+        redis_cli(self.port, &["hget", &key, "wk"])
+            .trim()
+            .to_owned()
+    }
+}
+
+/// What redis-cli says; nothing if there is no answer.
+pub fn redis_cli(port: u16, arguments: &[&str]) -> String {
+    let output = Command::new("redis-cli")
+        .args(["-p", &port.to_string()])
+        .args(arguments)
+        .output()
+        .expect("redis-cli runs");
+    String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
 /// Two gateways behind a balancer that spreads every request, two workers, one Redis.
@@ -128,11 +156,7 @@ impl Cluster {
     pub async fn start_with(gateway_arguments: &[&str]) -> Self {
         let dir = TempDir::new().expect("a temporary directory");
         let redis = Redis::start().await;
-        let keygen = baton()
-            .args(["token", "keygen"])
-            .output()
-            .expect("baton runs");
-        fs::write(dir.path().join("keys.json"), keygen.stdout).expect("the directory is writable");
+        write_keys(&dir.path().join("keys.json"));
         let ports = vec![free_port(), free_port()];
         let balancer_port = free_port();
         let balancer = nginx(&dir, balancer_port, &ports);
@@ -233,6 +257,11 @@ impl Cluster {
     }
 }
 
+pub fn write_keys(path: &Path) {
+    let keygen = baton().args(["token", "keygen"]).output();
+    fs::write(path, keygen.expect("baton runs").stdout).expect("the directory is writable");
+}
+
 /// nginx with round robin, as the README has it: every request goes to the next gateway, and to
 /// another one if that is gone.
 fn nginx(dir: &TempDir, port: u16, gateways: &[u16]) -> Process {
@@ -281,11 +310,11 @@ fn path_with_sbin() -> String {
     )
 }
 
-fn address(port: u16) -> String {
+pub fn address(port: u16) -> String {
     format!("127.0.0.1:{port}")
 }
 
-fn url(port: u16) -> String {
+pub fn url(port: u16) -> String {
     format!("http://127.0.0.1:{port}/acp")
 }
 

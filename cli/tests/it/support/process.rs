@@ -68,10 +68,15 @@ impl Process {
         );
     }
 
+    /// How it ended, if it has.
+    pub fn ended(&mut self) -> Option<ExitStatus> {
+        self.child.try_wait().expect("a child can be waited for")
+    }
+
     pub async fn exit_status(&mut self) -> ExitStatus {
         super::within("a process ends", async {
             loop {
-                if let Some(status) = self.child.try_wait().expect("a child can be waited for") {
+                if let Some(status) = self.ended() {
                     return status;
                 }
                 tokio::time::sleep(std::time::Duration::from_millis(20)).await;

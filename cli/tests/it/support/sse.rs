@@ -58,18 +58,10 @@ impl Stream {
     pub async fn next(&mut self) -> Option<Event> {
         within("an event", async {
             loop {
-                while let Some(event) = self.events.pop_front() {
-                    if !event.id.is_empty() {
-                        self.last_id.clone_from(&event.id);
-                    }
-                    if !event.data.is_empty() {
-                        return Some(event);
-                    }
+                let event = self.block().await?;
+                if !event.data.is_empty() {
+                    return Some(event);
                 }
-                // A cut connection is an end, too.
-                let chunk = self.response.chunk().await.unwrap_or_default()?;
-                self.buffer.extend_from_slice(&chunk);
-                self.parse();
             }
         })
         .await
@@ -85,6 +77,22 @@ impl Stream {
             rest = &rest[end + 2..];
         }
         events
+    }
+
+    /// The next event, also one without data, or a comment; waits as long as it takes.
+    pub async fn block(&mut self) -> Option<Event> {
+        loop {
+            if let Some(event) = self.events.pop_front() {
+                if !event.id.is_empty() {
+                    self.last_id.clone_from(&event.id);
+                }
+                return Some(event);
+            }
+            // A cut connection is an end, too.
+            let chunk = self.response.chunk().await.unwrap_or_default()?;
+            self.buffer.extend_from_slice(&chunk);
+            self.parse();
+        }
     }
 
     fn parse(&mut self) {

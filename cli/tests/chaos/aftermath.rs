@@ -1,0 +1,138 @@
+//! When everybody has left: what remains in Redis, in the logs of the processes, and in the log of
+//! each session.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::json;
+use tokio::time::{Instant, sleep};
+
+use crate::fleet::Fleet;
+use crate::ledger::Ledger;
+use crate::schedule::LEASE;
+use crate::support::Client;
+use crate::support::cluster::{redis_cli, url};
+use crate::support::http::load;
+
+/// I7: nothing waits, nothing is owned, nothing belongs to nobody. A line for each thing that is so.
+const LEFTOVERS: &str = "
+local found = {}
+local function say(key, what) found[#found + 1] = key .. ' ' .. what end
+for _, key in ipairs(redis.call('KEYS', 'baton:*')) do
+  local prefix, kind, name = string.match(key, '^(.-}:)(%a+):?(.*)$')
+  if kind == 'due' then
+    say(key, 'still has ' .. table.concat(redis.call('ZRANGE', key, 0, -1), ' '))
+  elseif kind == 's' then
+    local m = redis.call('HMGET', key, 'own', 'cn', 'run', 'pend', 'wk')
+    if m[1] ~= '' then say(key, 'is owned by ' .. (m[5] or '?')) end
+    if m[2] ~= '0' then say(key, 'has commands: ' .. tostring(m[2])) end
+    if m[3] and m[3] ~= '' then say(key, 'runs command ' .. m[3]) end
+    if m[4] and m[4] ~= '' then say(key, 'has questions: ' .. m[4]) end
+  elseif kind == 'c' then
+    say(key, 'is an inbox with ' .. redis.call('HLEN', key))
+  elseif kind == 'e' or kind == 'p' then
+    if redis.call('EXISTS', prefix .. 's:' .. name) == 0 then say(key, 'has no session') end
+  elseif kind == 'x' then
+    if redis.call('EXISTS', prefix .. 'k:' .. name) == 0 then say(key, 'has no connection') end
+  elseif kind ~= 'k' and kind ~= 'cards' and kind ~= 'alive' then
+    say(key, 'is unknown')
+  end
+end
+return found";
+
+pub async fn redis_is_clean(fleet: &Fleet, ledger: &Ledger) {
+    let deadline = Instant::now() + LEASE + Duration::from_secs(10);
+    loop {
+        let found = redis_cli(fleet.redis_port, &["eval", LEFTOVERS, "0"]);
+        let found = found.trim();
+        if found.is_empty() {
+            return;
+        }
+        if Instant::now() > deadline {
+            for line in found.lines() {
+                ledger.violation("I7", "-", "-", line);
+            }
+            return;
+        }
+        sleep(Duration::from_millis(100)).await;
+    }
+}
+
+/// A stream whose client is gone must not stay open for ever.
+pub async fn gateways_are_idle(fleet: &Fleet, ledger: &Ledger) {
+    for member in fleet.gateways() {
+        let Some((port, _)) = member.front else {
+            continue;
+        };
+        let deadline = Instant::now() + Duration::from_secs(20);
+        loop {
+            let open = metric(port, "baton_gateway_streams").await;
+            if open == Some(0) {
+                break;
+            }
+            if Instant::now() > deadline {
+                let text = format!("{open:?} streams are open, and no client is left");
+                ledger.violation("I8", &member.name, "-", &text);
+                break;
+            }
+            sleep(Duration::from_millis(100)).await;
+        }
+    }
+}
+
+async fn metric(port: u16, name: &str) -> Option<u64> {
+    let page = reqwest::get(format!("http://127.0.0.1:{port}/metrics")).await;
+    let page = page.ok()?.text().await.ok()?;
+    let mut lines = page.lines();
+    lines.find_map(|line| line.strip_prefix(name)?.strip_prefix(' ')?.parse().ok())
+}
+
+/// Loads every session, whole, and holds it against what its clients saw.
+pub async fn history_is_what_was_seen(fleet: &Fleet, ledger: &Arc<Ledger>) {
+    let Some((port, _)) = fleet.gateways().find_map(|member| member.front.as_ref()) else {
+        return;
+    };
+    let client = Client::initialize(&url(*port)).await;
+    for session in ledger.sessions().keys() {
+        let reader = format!("historian of {session}");
+        ledger.asked(&reader, session, None);
+        let mut stream = client.one_shot(load(json!(session), session)).await;
+        while let Some(event) = stream.next().await {
+            ledger.saw(&reader, "history", &event.id, &event.data);
+        }
+        ledger.compare(&reader, session);
+    }
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Noted {
+    /// I5: writes of a worker that had lost its claim, refused.
+    pub fenced: u64,
+    pub takeovers: u64,
+}
+
+/// Counts what the processes wrote down, and finds what should never be there.
+pub fn read_logs(dir: &Path, ledger: &Ledger) -> Noted {
+    let mut noted = Noted::default();
+    for entry in std::fs::read_dir(dir)
+        .expect("the run's directory")
+        .flatten()
+    {
+        let name = entry.file_name().to_string_lossy().into_owned();
+        if !name.ends_with(".log") {
+            continue;
+        }
+        let text = std::fs::read(entry.path()).unwrap_or_default();
+        for line in String::from_utf8_lossy(&text).lines() {
+            noted.fenced += u64::from(line.contains("fenced: another worker goes on"));
+            noted.takeovers += u64::from(line.contains("goes on with an interrupted turn"));
+            // That Redis could not be reached is the truth.
+            let away = line.contains("the store cannot be reached");
+            if line.contains(" ERROR ") && !away || line.contains("panicked at") {
+                ledger.violation("log", &name, "-", line);
+            }
+        }
+    }
+    noted
+}

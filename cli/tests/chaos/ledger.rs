@@ -1,0 +1,358 @@
+//! What every client asked and saw, and whether it may be so. Knows nothing of processes or
+//! faults: it is told what arrived, in the order of arrival, and writes down each violation.
+//!
+//! | invariant | here |
+//! |---|---|
+//! | I1 | ids rise; the chunks of a prompt are 1…N, each once, in order; a question comes once |
+//! | I2 | an event is the same bytes for everyone |
+//! | I3 | nothing of a turn after its answer |
+//! | I4 | every accepted request has exactly one answer, and the right one |
+//! | I9 | a stream goes on where it was asked to, or says `reset` |
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::fs::File;
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+use std::io::{BufWriter, Write as _};
+use std::path::Path;
+use std::sync::{Mutex, MutexGuard};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use serde_json::Value;
+
+use self::position::{Phase, Position};
+use self::view::View;
+
+pub mod position;
+#[cfg(test)]
+mod tests;
+mod view;
+
+pub struct Ledger {
+    pub seed: u64,
+    /// A failover may lose what was acknowledged, if it says so.
+    pub resets_allowed: bool,
+    /// Everything in the order of arrival, for whoever has to find out what happened.
+    trace: Option<Mutex<BufWriter<File>>>,
+    book: Mutex<Book>,
+}
+
+#[derive(Default)]
+struct Book {
+    requests: BTreeMap<(String, String), Request>,
+    prompts: HashMap<(String, u64), Prompt>,
+    views: HashMap<(String, String), View>,
+    positions: HashMap<(String, String), Position>,
+    /// What the event with this number said, as a hash, and who saw it first.
+    events: HashMap<(String, u64), (u64, String)>,
+    questions: BTreeSet<(String, String)>,
+    violations: Vec<String>,
+    counts: Counts,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Counts {
+    pub prompts: u64,
+    pub events: u64,
+    pub cuts: u64,
+    pub retries: u64,
+    pub resets: u64,
+    pub loads: u64,
+    pub cancelled: u64,
+    pub questions: u64,
+}
+
+#[derive(Default)]
+struct Request {
+    accepted: bool,
+    answers: u64,
+    prompt: Option<Prompt>,
+}
+
+/// `/count` with a number of chunks that no other prompt of the session has: it names the turn.
+#[derive(Clone, Debug)]
+pub struct Prompt {
+    pub session: String,
+    pub chunks: u64,
+    pub size: usize,
+    pub may_be_cancelled: bool,
+    pub permission: bool,
+}
+
+impl Ledger {
+    pub fn new(seed: u64, resets_allowed: bool) -> Self {
+        Self {
+            seed,
+            resets_allowed,
+            trace: None,
+            book: Mutex::default(),
+        }
+    }
+
+    /// Writes down what happens in a file of this directory.
+    pub fn traced(mut self, dir: &Path) -> Self {
+        let file = File::create(dir.join("seen.txt")).expect("the directory is writable");
+        self.trace = Some(Mutex::new(BufWriter::new(file)));
+        self
+    }
+
+    pub fn trace(&self, client: &str, what: &str) {
+        if let Some(trace) = &self.trace {
+            let now = SystemTime::now()
+                .duration_since(UNIX_EPOCH)
+                .unwrap_or_default();
+            let (seconds, millis) = (now.as_secs() % 3600, now.subsec_millis());
+            let mut trace = trace.lock().expect("held for moments only");
+            let (minute, second) = (seconds / 60, seconds % 60);
+            let _ = writeln!(
+                trace,
+                "{minute:02}:{second:02}.{millis:03} {client} {what:.300}"
+            );
+            let _ = trace.flush();
+        }
+    }
+
+    fn book(&self) -> MutexGuard<'_, Book> {
+        self.book.lock().expect("held for moments only")
+    }
+
+    pub fn violation(&self, invariant: &str, client: &str, session: &str, text: &str) {
+        let line = format!(
+            "VIOLATION seed={} {invariant} client={client} session={session}: {text}",
+            self.seed
+        );
+        println!("{line}");
+        self.trace(client, &line);
+        self.book().violations.push(line);
+    }
+
+    pub fn violations(&self) -> Vec<String> {
+        self.book().violations.clone()
+    }
+
+    pub fn counts(&self) -> Counts {
+        self.book().counts
+    }
+
+    pub fn count(&self, change: impl FnOnce(&mut Counts)) {
+        change(&mut self.book().counts);
+    }
+
+    /// Before the first attempt to send it.
+    pub fn asked(&self, client: &str, id: &str, prompt: Option<Prompt>) {
+        self.trace(client, &format!("asks {id}"));
+        let mut book = self.book();
+        book.counts.prompts += u64::from(prompt.is_some());
+        if let Some(prompt) = &prompt {
+            let name = (prompt.session.clone(), prompt.chunks);
+            book.prompts.insert(name, prompt.clone());
+        }
+        let request = Request {
+            prompt,
+            ..Default::default()
+        };
+        book.requests.insert((client.into(), id.into()), request);
+    }
+
+    pub fn accepted(&self, client: &str, id: &str) {
+        let mut book = self.book();
+        if let Some(request) = book.requests.get_mut(&(client.into(), id.into())) {
+            request.accepted = true;
+        }
+    }
+
+    /// A stream was opened after `asked` and says that it starts at `start`.
+    pub fn started(&self, client: &str, stream: &str, asked: &str, start: &str) {
+        self.trace(client, &format!("{stream} opened after {asked} at {start}"));
+        if asked != "0" && asked != start {
+            let text =
+                format!("the stream {stream} was to go on after {asked}, and starts at {start}");
+            self.violation("I9", client, stream, &text);
+        }
+    }
+
+    pub fn reset(&self, client: &str, stream: &str, asked: &str) {
+        self.count(|counts| counts.resets += 1);
+        self.book()
+            .positions
+            .remove(&(client.into(), stream.into()));
+        if !self.resets_allowed {
+            let text = format!("reset of the stream {stream} after {asked}");
+            self.violation("I9", client, stream, &text);
+        }
+    }
+
+    /// A message arrived. Returns it if it can be read.
+    pub fn saw(&self, client: &str, stream: &str, id: &str, data: &str) -> Option<Value> {
+        let Ok(message) = serde_json::from_str::<Value>(data) else {
+            let text = format!("{stream} {id}: not JSON: {data:.200}");
+            self.violation("I1", client, stream, &text);
+            return None;
+        };
+        self.trace(client, &format!("{stream} {id} {data}"));
+        let mut wrong = Vec::new();
+        let session = {
+            let mut book = self.book();
+            book.counts.events += 1;
+            let session = book.session_of(client, &message);
+            wrong.extend(book.check_position(client, stream, &session, id, data));
+            wrong.extend(book.check_message(client, &session, &message));
+            session
+        };
+        for (invariant, text) in wrong {
+            self.violation(
+                invariant,
+                client,
+                &session,
+                &format!("{stream} {id}: {text}"),
+            );
+        }
+        Some(message)
+    }
+
+    /// Everybody is done or was given up: what was accepted must have been answered.
+    pub fn close(&self) {
+        let mut stuck = Vec::new();
+        for ((client, id), request) in &self.book().requests {
+            if request.answers == 0 {
+                let session = request.prompt.as_ref().map(|prompt| prompt.session.clone());
+                let how = if request.accepted { "accepted" } else { "sent" };
+                let text = format!("request {id} was {how} and never answered");
+                stuck.push((client.clone(), session.unwrap_or("-".into()), text));
+            }
+        }
+        for (client, session, text) in stuck {
+            self.violation("I4", &client, &session, &text);
+        }
+    }
+
+    /// The sessions with prompts, and the numbers of chunks that name them.
+    pub fn sessions(&self) -> BTreeMap<String, Vec<u64>> {
+        let mut sessions: BTreeMap<String, Vec<u64>> = BTreeMap::new();
+        for (session, chunks) in self.book().prompts.keys() {
+            sessions.entry(session.clone()).or_default().push(*chunks);
+        }
+        sessions
+    }
+
+    /// How much of each turn the clients saw by its end must be how much `reader`, who loaded the
+    /// whole session, has seen.
+    pub fn compare(&self, reader: &str, session: &str) {
+        let mut wrong = Vec::new();
+        {
+            let book = self.book();
+            let whole = book.views.get(&(reader.into(), session.into()));
+            for ((client, _), view) in book.views.iter().filter(|((_, of), _)| of == session) {
+                wrong.extend(view.ended().filter_map(|(chunks, seen)| {
+                    let kept = whole.map_or(0, |whole| whole.seen(chunks));
+                    let text =
+                        format!("of {chunks} chunks {client} saw {seen}, the log has {kept}");
+                    (kept != seen).then_some(text)
+                }));
+            }
+        }
+        for text in wrong {
+            self.violation("I1", reader, session, &text);
+        }
+    }
+}
+
+impl Book {
+    /// The session a message is about.
+    fn session_of(&self, client: &str, message: &Value) -> String {
+        let id = id_of(message);
+        let prompt = self
+            .requests
+            .get(&(client.into(), id))
+            .and_then(|request| request.prompt.as_ref());
+        let named = message["params"]["sessionId"]
+            .as_str()
+            .or(message["result"]["sessionId"].as_str())
+            .or(prompt.map(|prompt| prompt.session.as_str()));
+        named.unwrap_or("-").to_owned()
+    }
+
+    fn check_position(
+        &mut self,
+        client: &str,
+        stream: &str,
+        session: &str,
+        id: &str,
+        data: &str,
+    ) -> Option<(&'static str, String)> {
+        let Some(position) = Position::parse(id) else {
+            return Some(("I1", "no cursor".into()));
+        };
+        let key = (client.to_owned(), stream.to_owned());
+        let before = self.positions.insert(key, position.clone());
+        if let Some(before) = before.filter(|before| !position.follows(before)) {
+            return Some(("I1", format!("the ids do not rise: before it {before:?}")));
+        }
+        let event = position
+            .event()
+            .filter(|place| matches!(place.phase, Phase::Live | Phase::Replaying(_)));
+        let name = (session.to_owned(), event?.seq);
+        let mut hasher = DefaultHasher::new();
+        data.hash(&mut hasher);
+        let said = (hasher.finish(), client.to_owned());
+        let first = self.events.entry(name).or_insert_with(|| said.clone());
+        (first.0 != said.0).then(|| ("I2", format!("{} saw something else: {data:.200}", first.1)))
+    }
+
+    fn check_message(
+        &mut self,
+        client: &str,
+        session: &str,
+        message: &Value,
+    ) -> Vec<(&'static str, String)> {
+        let update = &message["params"]["update"];
+        if message["method"] == "session/request_permission" {
+            self.counts.questions += 1;
+            let asked = (client.to_owned(), id_of(message));
+            let text = format!("asked twice: {}", asked.1);
+            return match self.questions.insert(asked) {
+                true => Vec::new(),
+                false => vec![("I1", text)],
+            };
+        }
+        if update["sessionUpdate"] == "agent_message_chunk" {
+            let text = update["content"]["text"].as_str().unwrap_or_default();
+            let view = self.views.entry((client.into(), session.into()));
+            let prompts = &self.prompts;
+            let prompt = |chunks| prompts.get(&(session.to_owned(), chunks));
+            return view.or_default().chunk(text, prompt);
+        }
+        if message.get("method").is_none() {
+            return self.check_answer(client, message);
+        }
+        Vec::new()
+    }
+
+    fn check_answer(&mut self, client: &str, message: &Value) -> Vec<(&'static str, String)> {
+        let id = id_of(message);
+        let Some(request) = self.requests.get_mut(&(client.to_owned(), id.clone())) else {
+            return vec![("I4", format!("an answer to {id}, which nobody asked"))];
+        };
+        request.answers += 1;
+        if request.answers > 1 {
+            return vec![("I4", format!("{id} was answered {} times", request.answers))];
+        }
+        if let Some(error) = message.get("error") {
+            return vec![("I4", format!("{id} was answered with {error}"))];
+        }
+        let Some(prompt) = request.prompt.clone() else {
+            return Vec::new();
+        };
+        let view = self.views.entry((client.into(), prompt.session.clone()));
+        let reason = message["result"]["stopReason"].as_str().unwrap_or_default();
+        self.counts.cancelled += u64::from(reason == "cancelled");
+        view.or_default().end(&id, &prompt, reason)
+    }
+}
+
+/// As text, whatever its type.
+pub fn id_of(message: &Value) -> String {
+    match &message["id"] {
+        Value::String(text) => text.clone(),
+        other => other.to_string(),
+    }
+}

@@ -1,0 +1,219 @@
+//! A check that cannot fail proves nothing: each kind of damage, done on purpose, must show.
+
+use serde_json::json;
+
+use super::{Ledger, Prompt};
+
+const SESSION: &str = "000-A";
+
+struct Seen {
+    ledger: Ledger,
+    seq: u64,
+}
+
+impl Seen {
+    fn new() -> Self {
+        let ledger = Ledger::new(1, false);
+        let seen = Self { ledger, seq: 0 };
+        seen.prompts("1", 3);
+        seen
+    }
+
+    fn prompts(&self, id: &str, chunks: u64) {
+        let prompt = Prompt {
+            session: SESSION.into(),
+            chunks,
+            size: 0,
+            may_be_cancelled: false,
+            permission: false,
+        };
+        self.ledger.asked("c", id, Some(prompt));
+        self.ledger.accepted("c", id);
+    }
+
+    fn text(&mut self, text: &str) {
+        self.seq += 1;
+        self.at("c", self.seq, text);
+    }
+
+    fn at(&self, client: &str, seq: u64, text: &str) {
+        let update = json!({ "sessionUpdate": "agent_message_chunk", "content": { "text": text } });
+        let params = json!({ "sessionId": SESSION, "update": update });
+        let data = json!({ "method": "session/update", "params": params }).to_string();
+        let id = format!("{seq}.aa");
+        self.ledger.saw(client, SESSION, &id, &data);
+    }
+
+    fn chunk(&mut self, number: u64) {
+        self.text(&format!("chunk {number} of 3, prompt 1 "));
+    }
+
+    fn answer(&mut self, id: &str, result: serde_json::Value) {
+        self.seq += 1;
+        let data = json!({ "id": id, "result": result }).to_string();
+        let at = format!("{}.aa", self.seq);
+        self.ledger.saw("c", SESSION, &at, &data);
+    }
+
+    fn ends(&mut self) {
+        self.answer("1", json!({ "stopReason": "end_turn" }));
+    }
+
+    /// The one violation, by its invariant and a word that says what is wrong.
+    #[track_caller]
+    fn shows(&self, invariant: &str, word: &str) {
+        let lines = self.ledger.violations();
+        assert_eq!(lines.len(), 1, "{lines:#?}");
+        let right = lines[0].contains(&format!(" {invariant} ")) && lines[0].contains(word);
+        assert!(right && lines[0].contains("seed=1"), "{lines:?}");
+    }
+}
+
+#[test]
+fn a_perfect_turn_shows_nothing() {
+    let mut seen = Seen::new();
+    (1..=3).for_each(|number| seen.chunk(number));
+    seen.ends();
+    seen.ledger.close();
+    assert_eq!(seen.ledger.violations(), Vec::<String>::new());
+}
+
+#[test]
+fn a_lost_chunk_shows() {
+    let mut seen = Seen::new();
+    seen.chunk(1);
+    seen.chunk(3);
+    seen.ends();
+    seen.shows("I1", "lost: chunks 2…2");
+}
+
+#[test]
+fn a_lost_tail_shows() {
+    let mut seen = Seen::new();
+    seen.chunk(1);
+    seen.ends();
+    seen.shows("I1", "lost: 1 ended after 1 of 3");
+}
+
+#[test]
+fn a_duplicated_chunk_shows() {
+    let mut seen = Seen::new();
+    [1, 2, 2, 3].iter().for_each(|number| seen.chunk(*number));
+    seen.ends();
+    seen.shows("I1", "duplicated");
+}
+
+#[test]
+fn reordered_chunks_show() {
+    let mut seen = Seen::new();
+    [2, 1, 3].iter().for_each(|number| seen.chunk(*number));
+    let lines = seen.ledger.violations();
+    assert!(
+        lines[0].contains("lost") && lines[1].contains("reordered"),
+        "{lines:?}"
+    );
+}
+
+#[test]
+fn a_chunk_after_the_answer_shows() {
+    let mut seen = Seen::new();
+    (1..=3).for_each(|number| seen.chunk(number));
+    seen.ends();
+    seen.chunk(4);
+    seen.shows("I3", "after the answer");
+}
+
+#[test]
+fn turns_that_mix_show() {
+    let mut seen = Seen::new();
+    seen.prompts("2", 2);
+    seen.chunk(1);
+    seen.text("chunk 1 of 2, prompt 2 ");
+    seen.chunk(2);
+    seen.shows("I1", "during prompt 2");
+}
+
+#[test]
+fn an_event_that_differs_between_clients_shows() {
+    let mut seen = Seen::new();
+    seen.chunk(1);
+    seen.at("other", 1, "chunk 1 of 3, prompt 9 ");
+    seen.shows("I2", "c saw something else");
+}
+
+#[test]
+fn ids_that_do_not_rise_show() {
+    let mut seen = Seen::new();
+    seen.chunk(1);
+    seen.seq = 0;
+    // The same number with other content also differs from what was seen before.
+    seen.chunk(2);
+    let lines = seen.ledger.violations();
+    assert!(lines[0].contains("do not rise"), "{lines:?}");
+}
+
+#[test]
+fn a_second_answer_shows() {
+    let mut seen = Seen::new();
+    (1..=3).for_each(|number| seen.chunk(number));
+    seen.ends();
+    seen.ends();
+    seen.shows("I4", "answered 2 times");
+}
+
+#[test]
+fn an_answer_that_nobody_asked_for_shows() {
+    let mut seen = Seen::new();
+    seen.answer("9", json!({}));
+    seen.shows("I4", "nobody asked");
+}
+
+#[test]
+fn a_turn_that_never_ends_shows() {
+    let mut seen = Seen::new();
+    (1..=3).for_each(|number| seen.chunk(number));
+    seen.ledger.close();
+    seen.shows("I4", "never answered");
+}
+
+#[test]
+fn a_cancellation_that_nobody_asked_for_shows() {
+    let mut seen = Seen::new();
+    seen.answer("1", json!({ "stopReason": "cancelled" }));
+    seen.shows("I4", "cancelled");
+}
+
+#[test]
+fn a_reset_and_a_silent_jump_show() {
+    let seen = Seen::new();
+    seen.ledger.reset("c", SESSION, "5.aa");
+    seen.shows("I9", "reset");
+    let seen = Seen::new();
+    seen.ledger.started("c", SESSION, "5.aa", "9.bb");
+    seen.shows("I9", "starts at 9.bb");
+}
+
+#[test]
+fn a_log_that_differs_from_what_was_seen_shows() {
+    let mut seen = Seen::new();
+    (1..=3).for_each(|number| seen.chunk(number));
+    seen.ends();
+    for number in 1..=2 {
+        seen.at("reader", number, &format!("chunk {number} of 3, prompt 1 "));
+    }
+    seen.ledger.compare("reader", SESSION);
+    seen.shows("I1", "c saw 3, the log has 2");
+}
+
+#[test]
+fn a_question_asked_twice_shows() {
+    let seen = Seen::new();
+    for seq in 1..=2 {
+        let params = json!({ "sessionId": SESSION });
+        let method = "session/request_permission";
+        let data = json!({ "id": "q", "method": method, "params": params, "seq": seq });
+        let id = format!("{seq}.aa");
+        seen.ledger.saw("c", SESSION, &id, &data.to_string());
+    }
+    seen.shows("I1", "asked twice");
+}

@@ -1,0 +1,144 @@
+//! One client's picture of one session: its turns, chunk by chunk.
+
+use std::collections::BTreeMap;
+
+use super::Prompt;
+
+#[derive(Default)]
+pub struct View {
+    /// By the number of chunks that names the turn.
+    turns: BTreeMap<u64, Turn>,
+    /// The ordinal of the latest turn.
+    latest: u64,
+    permissions: u64,
+    permissions_due: u64,
+}
+
+#[derive(Default)]
+struct Turn {
+    seen: u64,
+    ordinal: u64,
+    ended: bool,
+}
+
+type Wrong = (&'static str, String);
+
+impl View {
+    /// A piece of text. `prompt` finds what was asked for.
+    pub fn chunk<'a>(
+        &mut self,
+        text: &str,
+        prompt: impl FnOnce(u64) -> Option<&'a Prompt>,
+    ) -> Vec<Wrong> {
+        if let Some(chosen) = text.strip_prefix("permission ") {
+            self.permissions += 1;
+            let right = chosen == "allow_once ";
+            return if right {
+                Vec::new()
+            } else {
+                vec![(
+                    "I4",
+                    format!("the first answer was allow_once, not {chosen}"),
+                )]
+            };
+        }
+        let Some((number, chunks, ordinal)) = parse(text) else {
+            return vec![("I1", format!("nobody asked for {text:?}"))];
+        };
+        let mut wrong = Vec::new();
+        match prompt(chunks) {
+            None => wrong.push(("I1", format!("nobody asked for {text:.60?}"))),
+            Some(prompt) if text.len() != prompt.size.max(text.trim_end_matches('.').len()) => {
+                wrong.push((
+                    "I1",
+                    format!("{} bytes instead of {}", text.len(), prompt.size),
+                ));
+            }
+            Some(_) => {}
+        }
+        let latest = self.latest;
+        let turn = self.turns.entry(chunks).or_default();
+        if turn.seen == 0 {
+            turn.ordinal = ordinal;
+            self.latest = ordinal;
+            if ordinal <= latest {
+                wrong.push((
+                    "I1",
+                    format!("prompt {ordinal} begins after prompt {latest}"),
+                ));
+            }
+        } else if turn.ordinal != latest || turn.ordinal != ordinal {
+            let text = format!("chunk {number} of prompt {ordinal} during prompt {latest}");
+            wrong.push(("I1", text));
+        }
+        if turn.ended {
+            wrong.push(("I3", format!("chunk {number} of {chunks} after the answer")));
+        }
+        let due = turn.seen + 1;
+        if number > due {
+            wrong.push((
+                "I1",
+                format!("lost: chunks {due}…{} of {chunks}", number - 1),
+            ));
+        } else if number < due {
+            let text = format!(
+                "duplicated or reordered: chunk {number} of {chunks} after {}",
+                turn.seen
+            );
+            wrong.push(("I1", text));
+        }
+        turn.seen = turn.seen.max(number);
+        wrong
+    }
+
+    /// The answer to a prompt of this client.
+    pub fn end(&mut self, id: &str, prompt: &Prompt, reason: &str) -> Vec<Wrong> {
+        let turn = self.turns.entry(prompt.chunks).or_default();
+        turn.ended = true;
+        let (seen, chunks) = (turn.seen, prompt.chunks);
+        let mut wrong = Vec::new();
+        match reason {
+            "end_turn" if seen == chunks => {}
+            "end_turn" => {
+                wrong.push((
+                    "I1",
+                    format!("lost: {id} ended after {seen} of {chunks} chunks"),
+                ));
+            }
+            "cancelled" if prompt.may_be_cancelled => {}
+            other => wrong.push(("I4", format!("{id} ended with {other:?}"))),
+        }
+        self.permissions_due += u64::from(prompt.permission);
+        if self.permissions != self.permissions_due {
+            let (said, due) = (self.permissions, self.permissions_due);
+            wrong.push(("I1", format!("{id}: {said} permissions instead of {due}")));
+            self.permissions = due;
+        }
+        wrong
+    }
+
+    pub fn seen(&self, chunks: u64) -> u64 {
+        self.turns.get(&chunks).map_or(0, |turn| turn.seen)
+    }
+
+    /// The turns whose answer this client has, and how many chunks it had by then.
+    pub fn ended(&self) -> impl Iterator<Item = (u64, u64)> {
+        let ended = self.turns.iter().filter(|(_, turn)| turn.ended);
+        ended.map(|(chunks, turn)| (*chunks, turn.seen))
+    }
+}
+
+/// `chunk k of N, prompt p ` and padding.
+fn parse(text: &str) -> Option<(u64, u64, u64)> {
+    let (number, rest) = text.strip_prefix("chunk ")?.split_once(" of ")?;
+    let (chunks, rest) = rest.split_once(", prompt ")?;
+    let (ordinal, padding) = rest.split_once(' ')?;
+    if !padding.bytes().all(|byte| byte == b'.') {
+        return None;
+    }
+    Some((
+        number.parse().ok()?,
+        chunks.parse().ok()?,
+        ordinal.parse().ok()?,
+    ))
+}

@@ -1,0 +1,186 @@
+//! A network that misbehaves on demand: a TCP proxy in front of one port.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::watch;
+use tokio::task::{JoinHandle, JoinSet};
+use tokio::time::sleep;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mood {
+    Clear,
+    /// Every piece waits this long.
+    Slow(Duration),
+    /// A few bytes at a time.
+    Sliced,
+    /// Nothing moves, nothing breaks: a half-open connection.
+    Stalled,
+    /// What is asked gets through; at the reply the connection breaks.
+    CutsReplies,
+}
+
+pub struct Proxy {
+    pub port: u16,
+    state: Arc<State>,
+    task: JoinHandle<()>,
+}
+
+struct State {
+    mood: watch::Sender<Mood>,
+    cuts: watch::Sender<u64>,
+}
+
+impl Proxy {
+    pub async fn start(target: u16) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("loopback");
+        let port = listener.local_addr().expect("bound").port();
+        let state = Arc::new(State {
+            mood: watch::Sender::new(Mood::Clear),
+            cuts: watch::Sender::new(0),
+        });
+        let shared = state.clone();
+        let task = tokio::spawn(async move {
+            // Dropped with the task, and every connection with it.
+            let mut connections = JoinSet::new();
+            loop {
+                if let Ok((client, _)) = listener.accept().await {
+                    connections.spawn(carry(client, target, shared.clone()));
+                }
+                while connections.try_join_next().is_some() {}
+            }
+        });
+        Self { port, state, task }
+    }
+
+    pub fn set(&self, mood: Mood) {
+        self.state.mood.send_replace(mood);
+    }
+
+    /// Breaks every connection there is.
+    pub fn cut(&self) {
+        self.state.cuts.send_modify(|cuts| *cuts += 1);
+    }
+}
+
+impl Drop for Proxy {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+async fn carry(client: TcpStream, target: u16, state: Arc<State>) {
+    let mut cuts = state.cuts.subscribe();
+    let Ok(server) = TcpStream::connect(("127.0.0.1", target)).await else {
+        return;
+    };
+    let _ = (client.set_nodelay(true), server.set_nodelay(true));
+    let (from_client, to_client) = client.into_split();
+    let (from_server, to_server) = server.into_split();
+    tokio::select! {
+        _ = cuts.changed() => {}
+        _ = async {
+            tokio::try_join!(
+                pump(from_client, to_server, &state, false),
+                pump(from_server, to_client, &state, true),
+            )
+        } => {}
+    }
+}
+
+/// The connection breaks, in both directions.
+struct Broken;
+
+async fn pump(
+    mut from: OwnedReadHalf,
+    mut to: OwnedWriteHalf,
+    state: &State,
+    replies: bool,
+) -> Result<(), Broken> {
+    let mut mood = state.mood.subscribe();
+    let mut buffer = vec![0; 32 * 1024];
+    loop {
+        let count = from.read(&mut buffer).await.map_err(|_| Broken)?;
+        // What arrived before a stall waits with the rest.
+        let _ = mood.wait_for(|mood| *mood != Mood::Stalled).await;
+        if count == 0 {
+            return to.shutdown().await.map_err(|_| Broken);
+        }
+        let mut rest = &buffer[..count];
+        let now = *mood.borrow();
+        match now {
+            Mood::CutsReplies if replies => return Err(Broken),
+            Mood::Slow(pause) => sleep(pause).await,
+            Mood::Sliced => {
+                // Enough to split every frame somewhere, not so much that nothing gets through.
+                for _ in 0..24 {
+                    let (piece, after) = rest.split_at(rest.len().min(7));
+                    to.write_all(piece).await.map_err(|_| Broken)?;
+                    rest = after;
+                    tokio::task::yield_now().await;
+                }
+            }
+            _ => {}
+        }
+        to.write_all(rest).await.map_err(|_| Broken)?;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    async fn echo() -> u16 {
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("loopback");
+        let port = listener.local_addr().expect("bound").port();
+        tokio::spawn(async move {
+            while let Ok((mut stream, _)) = listener.accept().await {
+                tokio::spawn(async move {
+                    let (mut from, mut to) = stream.split();
+                    let _ = tokio::io::copy(&mut from, &mut to).await;
+                });
+            }
+        });
+        port
+    }
+
+    #[tokio::test]
+    async fn each_mood_does_what_it_says() {
+        let proxy = Proxy::start(echo().await).await;
+        let mut stream = TcpStream::connect(("127.0.0.1", proxy.port)).await.unwrap();
+        let mut back = [0; 500];
+        for mood in [
+            Mood::Clear,
+            Mood::Sliced,
+            Mood::Slow(Duration::from_millis(5)),
+        ] {
+            proxy.set(mood);
+            stream.write_all(&[7; 500]).await.unwrap();
+            stream.read_exact(&mut back).await.unwrap();
+            assert_eq!(back, [7; 500], "{mood:?}");
+        }
+        proxy.set(Mood::Stalled);
+        stream.write_all(&[8; 500]).await.unwrap();
+        let quiet = Duration::from_millis(100);
+        assert!(
+            tokio::time::timeout(quiet, stream.read_exact(&mut back))
+                .await
+                .is_err()
+        );
+        proxy.set(Mood::Clear);
+        stream.read_exact(&mut back).await.unwrap();
+        assert_eq!(back, [8; 500], "what was stalled arrives");
+        proxy.set(Mood::CutsReplies);
+        stream.write_all(&[9; 500]).await.unwrap();
+        assert!(stream.read_exact(&mut back).await.is_err());
+        let mut stream = TcpStream::connect(("127.0.0.1", proxy.port)).await.unwrap();
+        proxy.set(Mood::Clear);
+        stream.write_all(&[1]).await.unwrap();
+        stream.read_exact(&mut back[..1]).await.unwrap();
+        proxy.cut();
+        assert!(stream.read_exact(&mut back).await.is_err());
+    }
+}

@@ -1,0 +1,80 @@
+//! The run in one table.
+
+use std::time::Duration;
+
+use crate::aftermath::Noted;
+use crate::faults::Struck;
+use crate::ledger::Counts;
+use crate::probe::Times;
+
+pub struct Report {
+    pub seed: u64,
+    pub seconds: u64,
+    pub struck: Struck,
+    pub counts: Counts,
+    pub noted: Noted,
+    pub times: Times,
+    /// Of Redis, in bytes, before and after.
+    pub memory: (u64, u64),
+    pub violations: usize,
+}
+
+impl Report {
+    pub fn print(&self) {
+        let counts = &self.counts;
+        println!("\n| chaos | |\n|---|---:|");
+        row("seed", self.seed);
+        row("seconds of faults", self.seconds);
+        for ((kind, group), count) in self.struck.lock().expect("not poisoned").iter() {
+            row(&format!("{kind:?}, {group}"), count);
+        }
+        row("prompts", counts.prompts);
+        row("… cancelled", counts.cancelled);
+        row("… with a question", counts.questions);
+        row("loads by observers", counts.loads);
+        row("events received", counts.events);
+        row("streams resumed", counts.cuts);
+        row("requests and streams tried again", counts.retries);
+        row("turns taken over", self.noted.takeovers);
+        row("fenced writes", self.noted.fenced);
+        row("resets", counts.resets);
+        for (what, times) in [
+            ("takeover after kill -9", &self.times.after_kill),
+            ("takeover after SIGTERM", &self.times.after_term),
+            ("resume at another gateway, 64 sessions", &self.times.resume),
+        ] {
+            let name = format!("{what}, p50 / p99 ms ({} samples)", times.len());
+            let (middle, high) = (percentile(times, 50), percentile(times, 99));
+            row(&name, format!("{middle:.1} / {high:.1}"));
+        }
+        let (before, after) = self.memory;
+        row(
+            "memory of Redis, KB",
+            format!("{} → {}", before / 1024, after / 1024),
+        );
+        row("violations", self.violations);
+    }
+}
+
+fn row(name: &str, value: impl std::fmt::Display) {
+    println!("| {name} | {value} |");
+}
+
+fn percentile(times: &[Duration], percent: usize) -> f64 {
+    let mut sorted = times.to_vec();
+    sorted.sort();
+    let at = (sorted.len() * percent).div_ceil(100).max(1) - 1;
+    sorted
+        .get(at)
+        .map_or(0.0, |time| time.as_secs_f64() * 1000.0)
+}
+
+#[test]
+fn percentiles_are_of_what_was_measured() {
+    let times: Vec<_> = (1..=200).rev().map(Duration::from_millis).collect();
+    assert_eq!(
+        (percentile(&times, 50), percentile(&times, 99)),
+        (100.0, 198.0)
+    );
+    assert_eq!(percentile(&times[..1], 99), 200.0);
+}
