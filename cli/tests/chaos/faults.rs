@@ -58,6 +58,7 @@ async fn strike(fleet: Arc<Fleet>, step: Step) {
 
 async fn member(fleet: &Fleet, number: usize, kind: Kind, lasts: Duration) {
     let member = &fleet.members[number];
+    let _struck = member.struck.lock().await;
     match kind {
         Kind::Kill => {
             member.kill();

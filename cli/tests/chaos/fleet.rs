@@ -36,6 +36,8 @@ pub struct Member {
     /// Of a gateway: its own port, and the proxy that clients use.
     pub front: Option<(u16, Proxy)>,
     pub store: Proxy,
+    /// Held by whoever does something to it: a second fault waits for the end of the first.
+    pub struck: AsyncMutex<()>,
     dir: PathBuf,
     state: Mutex<Running>,
     ledger: Arc<Ledger>,
@@ -75,6 +77,7 @@ impl Fleet {
                 name,
                 front,
                 store,
+                struck: AsyncMutex::default(),
                 dir: dir.path().to_owned(),
                 state: Mutex::new(state),
                 ledger: ledger.clone(),

@@ -195,7 +195,7 @@ impl Ledger {
             book.counts.events += 1;
             let session = book.session_of(client, &message);
             wrong.extend(book.check_position(client, stream, &session, id, data));
-            wrong.extend(book.check_message(client, &session, &message));
+            wrong.extend(book.check_message(client, stream, &session, &message));
             session
         };
         for (invariant, text) in wrong {
@@ -217,7 +217,7 @@ impl Ledger {
                 let session = request.prompt.as_ref().map(|prompt| prompt.session.clone());
                 let how = if request.accepted { "accepted" } else { "sent" };
                 let text = format!("request {id} was {how} and never answered");
-                stuck.push((client.clone(), session.unwrap_or("-".into()), text));
+                stuck.push((client.clone(), session.unwrap_or(UNKNOWN.into()), text));
             }
         }
         for (client, session, text) in stuck {
@@ -268,7 +268,7 @@ impl Book {
             .as_str()
             .or(message["result"]["sessionId"].as_str())
             .or(prompt.map(|prompt| prompt.session.as_str()));
-        named.unwrap_or("-").to_owned()
+        named.unwrap_or(UNKNOWN).to_owned()
     }
 
     fn check_position(
@@ -289,7 +289,8 @@ impl Book {
         }
         let event = position
             .event()
-            .filter(|place| matches!(place.phase, Phase::Live | Phase::Replaying(_)));
+            .filter(|place| matches!(place.phase, Phase::Live | Phase::Replaying(_)))
+            .filter(|_| session != UNKNOWN);
         let name = (session.to_owned(), event?.seq);
         let mut hasher = DefaultHasher::new();
         data.hash(&mut hasher);
@@ -301,6 +302,7 @@ impl Book {
     fn check_message(
         &mut self,
         client: &str,
+        stream: &str,
         session: &str,
         message: &Value,
     ) -> Vec<(&'static str, String)> {
@@ -319,7 +321,7 @@ impl Book {
             let view = self.views.entry((client.into(), session.into()));
             let prompts = &self.prompts;
             let prompt = |chunks| prompts.get(&(session.to_owned(), chunks));
-            return view.or_default().chunk(text, prompt);
+            return view.or_default().chunk(stream, text, prompt);
         }
         if message.get("method").is_none() {
             return self.check_answer(client, message);
@@ -348,6 +350,9 @@ impl Book {
         view.or_default().end(&id, &prompt, reason)
     }
 }
+
+/// An answer need not say which session it is about.
+const UNKNOWN: &str = "-";
 
 /// As text, whatever its type.
 pub fn id_of(message: &Value) -> String {

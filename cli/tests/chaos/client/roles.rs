@@ -1,5 +1,6 @@
 //! What clients are after.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -49,10 +50,21 @@ pub fn spawn_all(world: &Arc<World>) -> JoinSet<()> {
     clients
 }
 
-/// One session, one prompt after the other.
+/// Prompts of one session; then the client starts over as somebody else.
+const LIFE: usize = 30;
+
 async fn converse(world: Arc<World>, name: String, means: Means, role: Role) {
+    for life in 0.. {
+        if world.over.is_cancelled() {
+            return;
+        }
+        live(&world, &format!("{name}.{life}"), means, role).await;
+    }
+}
+
+async fn live(world: &Arc<World>, name: &str, means: Means, role: Role) {
     let mut rng = world.rng(&format!("{name} prompts"));
-    let mut line = Line::open(world.clone(), &name, means).await;
+    let mut line = Line::open(world.clone(), name, means).await;
     line.ask(new_session(json!("new")), None).await;
     let answer = line.answer_to("new").await;
     let Some(session) = answer["result"]["sessionId"].as_str() else {
@@ -63,50 +75,94 @@ async fn converse(world: Arc<World>, name: String, means: Means, role: Role) {
         let mut sessions = world.sessions.lock().expect("not poisoned");
         sessions.push(session.to_owned());
     }
-    let mut chunks = 0;
-    while !world.over.is_cancelled() {
-        // Ever more chunks, so that their number names the prompt.
-        chunks += rng.random_range(1..12);
-        turn(&mut line, session, chunks, role, &mut rng).await;
+    let mut talk = Talk {
+        session: session.to_owned(),
+        role,
+        chunks: 0,
+        lasts: 0,
+    };
+    for _ in 0..LIFE {
+        if world.over.is_cancelled() {
+            return;
+        }
+        talk.exchange(&mut line, &mut rng).await;
         sleep(Duration::from_millis(rng.random_range(0..400))).await;
     }
 }
 
-async fn turn(line: &mut Line, session: &str, chunks: u64, role: Role, rng: &mut StdRng) {
-    let lasts = rng.random_range(300..3000);
-    let size = if rng.random_bool(0.1) { 4000 } else { 0 };
-    let mut text = format!("/count {chunks} delay={} size={size}", lasts / chunks);
-    if role == Role::Asked {
-        text = format!("/permission\n{text}");
-    }
-    let id = format!("prompt-{chunks}");
-    let asked = Prompt {
-        session: session.to_owned(),
-        chunks,
-        size,
-        may_be_cancelled: role == Role::Canceller,
-        permission: role == Role::Asked,
-    };
-    line.ask(prompt(json!(id), session, &text), Some(asked))
-        .await;
-    let mut cancels = (role == Role::Canceller && rng.random_bool(0.6))
-        .then(|| Instant::now() + Duration::from_millis(rng.random_range(0..lasts)));
-    loop {
-        tokio::select! {
-            message = line.hear() => {
-                if message.get("method").is_none() && id_of(&message) == id {
-                    return;
+struct Talk {
+    session: String,
+    role: Role,
+    /// Of the latest prompt. Ever more, so that their number names the prompt.
+    chunks: u64,
+    /// About how long its turn takes, in milliseconds.
+    lasts: u64,
+}
+
+impl Talk {
+    /// Asks something, mostly one thing at a time, and waits until all of it is answered.
+    async fn exchange(&mut self, line: &mut Line, rng: &mut StdRng) {
+        let mut open = BTreeSet::from([self.prompt(line, rng).await]);
+        if self.role == Role::Author && rng.random_bool(0.2) {
+            open.insert(self.prompt(line, rng).await);
+        }
+        if self.role == Role::Author && rng.random_bool(0.2) {
+            open.insert(self.set_mode(line, rng).await);
+        }
+        let mut cancels = (self.role == Role::Canceller && rng.random_bool(0.6))
+            .then(|| Instant::now() + Duration::from_millis(rng.random_range(0..self.lasts)));
+        while !open.is_empty() {
+            tokio::select! {
+                message = line.hear() => {
+                    if message.get("method").is_none() {
+                        open.remove(&id_of(&message));
+                    }
+                    if message["method"] == "session/request_permission" {
+                        permit(line, &message, rng).await;
+                    }
                 }
-                if message["method"] == "session/request_permission" {
-                    permit(line, &message, rng).await;
+                _ = sleep_until(cancels.unwrap_or_else(Instant::now)), if cancels.is_some() => {
+                    cancels = None;
+                    let params = json!({ "sessionId": self.session });
+                    line.say(json!({ "jsonrpc": "2.0", "method": "session/cancel", "params": params })).await;
                 }
-            }
-            _ = sleep_until(cancels.unwrap_or_else(Instant::now)), if cancels.is_some() => {
-                cancels = None;
-                let params = json!({ "sessionId": session });
-                line.say(json!({ "jsonrpc": "2.0", "method": "session/cancel", "params": params })).await;
             }
         }
+    }
+
+    /// Returns the id of the request.
+    async fn prompt(&mut self, line: &mut Line, rng: &mut StdRng) -> String {
+        self.chunks += rng.random_range(1..12);
+        self.lasts = rng.random_range(300..3000);
+        // Small ones, ones that fill a frame, and ones too large to be published whole.
+        let size = [0, 0, 0, 0, 0, 0, 0, 4000, 4000, 20_000][rng.random_range(0..10)];
+        let delay = self.lasts / self.chunks;
+        let mut text = format!("/count {} delay={delay} size={size}", self.chunks);
+        if self.role == Role::Asked {
+            text = format!("/permission\n{text}");
+        }
+        let id = format!("prompt-{}", self.chunks);
+        let asked = Prompt {
+            session: self.session.clone(),
+            chunks: self.chunks,
+            size,
+            may_be_cancelled: self.role == Role::Canceller,
+            permission: self.role == Role::Asked,
+        };
+        let message = prompt(json!(id), &self.session, &text);
+        line.ask(message, Some(asked)).await;
+        id
+    }
+
+    /// Something that does not wait for the turn's end.
+    async fn set_mode(&mut self, line: &mut Line, rng: &mut StdRng) -> String {
+        let mode = ["ask", "code", "architect"][rng.random_range(0..3)];
+        let id = format!("mode-{}", self.chunks);
+        let params = json!({ "sessionId": self.session, "modeId": mode });
+        let method = "session/set_mode";
+        let message = json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": params });
+        line.ask(message, None).await;
+        id
     }
 }
 
@@ -129,8 +185,10 @@ async fn observe(world: Arc<World>, name: String) {
     for visit in 0.. {
         let session = {
             let sessions = world.sessions.lock().expect("not poisoned");
+            // One of the latest: those are alive.
+            let from = sessions.len().saturating_sub(12);
             let some = !sessions.is_empty();
-            some.then(|| sessions[rng.random_range(0..sessions.len())].clone())
+            some.then(|| sessions[rng.random_range(from..sessions.len())].clone())
         };
         if world.over.is_cancelled() {
             return;

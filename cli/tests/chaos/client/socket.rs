@@ -136,12 +136,19 @@ impl Caller {
         if message.get("method").is_none() {
             let id = id_of(&message);
             ledger.accepted(&self.name, &id);
-            // One turn at a time: with its answer also what was said about it has arrived.
-            self.unanswered.clear();
+            self.unanswered.retain(|said| id_of(said) != id);
+            // When every request has its answer, also what was said about them has arrived.
+            if !self.unanswered.iter().any(is_request) {
+                self.unanswered.clear();
+            }
         }
         let _ = self.heard.send(message);
         ControlFlow::Continue(())
     }
+}
+
+fn is_request(message: &Value) -> bool {
+    message.get("method").is_some() && message.get("id").is_some()
 }
 
 async fn send(socket: &mut Socket, message: &Value) -> Option<()> {

@@ -1,6 +1,6 @@
 //! One client's picture of one session: its turns, chunk by chunk.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 
 use super::Prompt;
 
@@ -8,8 +8,8 @@ use super::Prompt;
 pub struct View {
     /// By the number of chunks that names the turn.
     turns: BTreeMap<u64, Turn>,
-    /// The ordinal of the latest turn.
-    latest: u64,
+    /// The ordinal of the latest turn on each stream. Streams may overtake each other.
+    latest: HashMap<String, u64>,
     permissions: u64,
     permissions_due: u64,
 }
@@ -27,6 +27,7 @@ impl View {
     /// A piece of text. `prompt` finds what was asked for.
     pub fn chunk<'a>(
         &mut self,
+        stream: &str,
         text: &str,
         prompt: impl FnOnce(u64) -> Option<&'a Prompt>,
     ) -> Vec<Wrong> {
@@ -56,21 +57,16 @@ impl View {
             }
             Some(_) => {}
         }
-        let latest = self.latest;
+        let latest = self.latest.entry(stream.to_owned()).or_default();
         let turn = self.turns.entry(chunks).or_default();
         if turn.seen == 0 {
             turn.ordinal = ordinal;
-            self.latest = ordinal;
-            if ordinal <= latest {
-                wrong.push((
-                    "I1",
-                    format!("prompt {ordinal} begins after prompt {latest}"),
-                ));
-            }
-        } else if turn.ordinal != latest || turn.ordinal != ordinal {
+        }
+        if ordinal < *latest || turn.ordinal != ordinal {
             let text = format!("chunk {number} of prompt {ordinal} during prompt {latest}");
             wrong.push(("I1", text));
         }
+        *latest = ordinal.max(*latest);
         if turn.ended {
             wrong.push(("I3", format!("chunk {number} of {chunks} after the answer")));
         }
