@@ -98,6 +98,30 @@ async fn a_load_that_was_cut_goes_on_and_is_answered_once() {
 }
 
 #[tokio::test]
+async fn a_stream_that_was_cut_before_the_load_goes_on_with_it() {
+    let baton = Served::start().await;
+    let author = Client::initialize(&baton.url()).await;
+    let session = author.new_session().await;
+    let reader = Client::initialize(&baton.url()).await;
+    let mut stream = reader.session_stream(&session, None).await;
+    let start = stream.block().await.expect("a starting cursor");
+    // The session goes on before the reader joins it.
+    let mut body = author
+        .one_shot(prompt(json!(1), &session, "/count 5"))
+        .await;
+    assert_eq!(body.turn(&json!(1)).await, counted(5, 1));
+    reader.post(load(json!(7), &session)).await;
+    // Cut before anything of it arrived.
+    drop(stream);
+    let mut stream = reader.session_stream(&session, Some(&start.id)).await;
+    let (events, answer) = stream.until_response(&json!(7)).await;
+    assert!(answer["result"].is_object(), "{answer}");
+    assert!(events.iter().all(|event| event.event.is_empty()));
+    let chunks: Vec<_> = events.iter().filter_map(Event::chunk).collect();
+    assert_eq!(chunks, counted(5, 1));
+}
+
+#[tokio::test]
 async fn without_a_cursor_a_stream_goes_on_after_what_was_written() {
     let baton = Served::start().await;
     let client = Client::initialize(&baton.url()).await;

@@ -117,12 +117,16 @@ impl SessionFeed {
                 reset: None,
             },
         };
+        // The connection has not joined yet. Where it will is not known, so a cut before that must
+        // leave the client with a cursor that means "from where I joined".
+        let mut waits = false;
         let reset = match from {
             From::After(cursor) => feed.resume(cursor).await?,
             From::Joined => {
                 let head = feed.attachment.head;
-                let joined = feed.attachment.route.joined().unwrap_or(head + 1);
-                feed.go_to(joined).await?;
+                let joined = feed.attachment.route.joined();
+                feed.go_to(joined.unwrap_or(head + 1)).await?;
+                waits = joined.is_none();
                 None
             }
             From::Directive => {
@@ -132,10 +136,11 @@ impl SessionFeed {
                 None
             }
         };
-        feed.start = Start {
-            cursor: feed.position.to_string(),
-            reset,
+        let cursor = match waits {
+            true => "0".into(),
+            false => feed.position.to_string(),
         };
+        feed.start = Start { cursor, reset };
         Ok(feed)
     }
 
