@@ -9,7 +9,7 @@ use rand::{RngExt as _, SeedableRng as _};
 use reqwest::{RequestBuilder, Response, StatusCode};
 use serde_json::{Value, json};
 use tokio::sync::mpsc::UnboundedSender;
-use tokio::time::{Instant, sleep, timeout};
+use tokio::time::{Instant, sleep, timeout, timeout_at};
 use tokio_util::sync::CancellationToken;
 
 use crate::ledger::{Ledger, id_of};
@@ -32,6 +32,12 @@ pub struct World {
 }
 
 impl World {
+    /// Half of the clients leave a stream now and then, or when it is silent. The others wait: only
+    /// they notice if something is forgotten that the next connection would find.
+    pub fn is_patient(rng: &mut StdRng) -> bool {
+        rng.random_bool(0.5)
+    }
+
     /// A source of randomness that depends on the seed and the client alone.
     pub fn rng(&self, name: &str) -> StdRng {
         let spread = |sum: u64, byte: u8| (sum ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
@@ -45,16 +51,19 @@ pub struct Wire {
     pub world: Arc<World>,
     http: reqwest::Client,
     token: String,
+    patient: bool,
     rng: Mutex<StdRng>,
 }
 
 impl Wire {
     pub async fn open(world: Arc<World>, name: &str) -> Arc<Self> {
+        let mut rng = world.rng(name);
         let mut wire = Self {
             name: name.to_owned(),
+            patient: World::is_patient(&mut rng),
             http: reqwest::Client::new(),
             token: String::new(),
-            rng: Mutex::new(world.rng(name)),
+            rng: Mutex::new(rng),
             world,
         };
         let body = initialize().to_string();
@@ -178,7 +187,12 @@ impl Wire {
         let leaves = Instant::now() + self.millis(500, 12_000);
         loop {
             let silence = Instant::now() + self.millis(2000, 9000);
-            let block = tokio::time::timeout_at(leaves.min(silence), stream.block()).await;
+            let until_then = if self.patient {
+                never()
+            } else {
+                leaves.min(silence)
+            };
+            let block = timeout_at(until_then, stream.block()).await;
             let Ok(Some(event)) = block else {
                 return stream.last_id;
             };
@@ -198,6 +212,11 @@ impl Wire {
             }
         }
     }
+}
+
+/// Not in this test.
+pub fn never() -> Instant {
+    Instant::now() + Duration::from_secs(1 << 30)
 }
 
 const ANSWERED: &str = "answered";

@@ -15,7 +15,7 @@ use tokio::time::{Instant, sleep, sleep_until, timeout};
 use tokio_tungstenite::tungstenite::Message;
 use tokio_tungstenite::{MaybeTlsStream, WebSocketStream, connect_async};
 
-use super::{World, anywhere, initialize};
+use super::{World, anywhere, initialize, never};
 use crate::ledger::id_of;
 
 type Socket = WebSocketStream<MaybeTlsStream<TcpStream>>;
@@ -36,6 +36,7 @@ pub async fn run(
 ) {
     let mut rng = world.rng(&format!("{name} socket"));
     let mut caller = Caller {
+        patient: World::is_patient(&mut rng),
         world,
         name,
         heard,
@@ -65,6 +66,7 @@ struct Caller {
     cursor: String,
     /// A socket acknowledges nothing: only the answer says that a message arrived.
     unanswered: Vec<Value>,
+    patient: bool,
 }
 
 impl Caller {
@@ -101,6 +103,11 @@ impl Caller {
     ) {
         loop {
             let silence = Instant::now() + millis(rng, 2000, 9000);
+            let then = if self.patient {
+                never()
+            } else {
+                leaves.min(silence)
+            };
             tokio::select! {
                 Some(message) = said.recv() => {
                     self.unanswered.push(message.clone());
@@ -112,7 +119,7 @@ impl Caller {
                     Some(text) => if self.hear(&text).is_break() { return },
                     None => return,
                 },
-                _ = sleep_until(leaves.min(silence)) => return,
+                _ = sleep_until(then) => return,
             }
         }
     }
