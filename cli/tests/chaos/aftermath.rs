@@ -128,7 +128,7 @@ pub fn read_logs(dir: &Path, ledger: &Ledger) -> Noted {
             noted.fenced += u64::from(line.contains("fenced: another worker goes on"));
             noted.takeovers += u64::from(line.contains("goes on with an interrupted turn"));
             // That Redis could not be reached is the truth.
-            let away = line.contains("the store cannot be reached");
+            let away = line.contains("the store is not available");
             if line.contains(" ERROR ") && !away || line.contains("panicked at") {
                 ledger.violation("log", &name, "-", line);
             }

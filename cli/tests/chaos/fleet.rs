@@ -1,52 +1,29 @@
 //! The processes: gateways, workers and Redis, each behind its own proxies, kept running.
 
-use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::Arc;
 use std::time::Duration;
 
 use tempfile::TempDir;
 use tokio::sync::Mutex as AsyncMutex;
 use tokio::task::JoinHandle;
-use tokio::time::{Instant, sleep};
+use tokio::time::sleep;
 
+use self::member::Member;
 use crate::ledger::Ledger;
 use crate::proxy::{Mood, Proxy};
-use crate::schedule::LEASE;
-use crate::support::cluster::{address, ready, url, write_keys};
-use crate::support::process::{Process, baton, free_port};
+use crate::support::cluster::{ready, url, write_keys};
+use crate::support::process::free_port;
 use crate::support::{Client, Redis, until};
+
+mod member;
 
 pub const GATEWAYS: usize = 2;
 pub const WORKERS: usize = 3;
-/// A process that takes longer than this to stop is stuck.
-const STOPPING: Duration = Duration::from_secs(25);
-/// Redis could not be reached when the process started: it says so and leaves.
-const UNAVAILABLE: i32 = 69;
-
 pub struct Fleet {
     pub members: Vec<Arc<Member>>,
     pub redis: AsyncMutex<Redis>,
     pub redis_port: u16,
     supervisor: JoinHandle<()>,
-}
-
-/// A gateway or worker: one process after the other in the same place.
-pub struct Member {
-    pub name: String,
-    /// Of a gateway: its own port, and the proxy that clients use.
-    pub front: Option<(u16, Proxy)>,
-    pub store: Proxy,
-    /// Held by whoever does something to it: a second fault waits for the end of the first.
-    pub struck: AsyncMutex<()>,
-    dir: PathBuf,
-    state: Mutex<Running>,
-    ledger: Arc<Ledger>,
-}
-
-struct Running {
-    process: Process,
-    wanted: bool,
-    starts: u32,
 }
 
 impl Fleet {
@@ -67,21 +44,8 @@ impl Fleet {
             } else {
                 (format!("worker-{}", number - GATEWAYS), None)
             };
-            let port = front.as_ref().map(|(port, _)| *port);
-            let state = Running {
-                process: launch(dir.path(), &name, 0, port, store.port),
-                wanted: true,
-                starts: 1,
-            };
-            members.push(Arc::new(Member {
-                name,
-                front,
-                store,
-                struck: AsyncMutex::default(),
-                dir: dir.path().to_owned(),
-                state: Mutex::new(state),
-                ledger: ledger.clone(),
-            }));
+            let member = Member::launch(name, front, store, dir.path(), ledger.clone());
+            members.push(Arc::new(member));
         }
         let supervisor = tokio::spawn(supervise(members.clone()));
         let fleet = Self {
@@ -135,107 +99,9 @@ impl Drop for Fleet {
     }
 }
 
-impl Member {
-    fn state(&self) -> MutexGuard<'_, Running> {
-        self.state.lock().expect("held for moments only")
-    }
-
-    pub fn is_gateway(&self) -> bool {
-        self.front.is_some()
-    }
-
-    pub fn log(&self) -> String {
-        self.state().process.output()
-    }
-
-    pub fn signal(&self, signal: &str) {
-        let mut state = self.state();
-        if state.process.ended().is_none() {
-            state.process.signal(signal);
-        }
-    }
-
-    /// kill -9, also of a stopped process.
-    pub fn kill(&self) {
-        let mut state = self.state();
-        state.wanted = false;
-        state.process.kill();
-    }
-
-    /// SIGTERM.
-    pub fn ask_to_stop(&self) {
-        self.state().wanted = false;
-        self.signal("TERM");
-    }
-
-    /// SIGTERM, and waits for the end.
-    pub async fn terminate(&self) {
-        self.ask_to_stop();
-        let deadline = Instant::now() + STOPPING;
-        loop {
-            let ended = self.state().process.ended();
-            match ended {
-                Some(status) if status.success() => return,
-                // It was leaving anyway.
-                Some(status) if status.code() == Some(UNAVAILABLE) => return,
-                Some(status) => {
-                    let text = format!("stopped by SIGTERM with {status}");
-                    return self.ledger.violation("exit", &self.name, "-", &text);
-                }
-                None if Instant::now() > deadline => {
-                    let text = format!("still there {} s after SIGTERM", STOPPING.as_secs());
-                    self.ledger.violation("exit", &self.name, "-", &text);
-                    return self.kill();
-                }
-                None => sleep(Duration::from_millis(20)).await,
-            }
-        }
-    }
-
-    pub fn start(&self) {
-        let port = self.front.as_ref().map(|(port, _)| *port);
-        let mut state = self.state();
-        state.process = launch(&self.dir, &self.name, state.starts, port, self.store.port);
-        state.starts += 1;
-        state.wanted = true;
-    }
-
-    /// What a process manager does: what left by itself is started again.
-    fn look_after(&self) {
-        let ended = {
-            let mut state = self.state();
-            state.process.ended().filter(|_| state.wanted)
-        };
-        if let Some(status) = ended {
-            if status.code() != Some(UNAVAILABLE) {
-                let text = format!("left by itself with {status}");
-                self.ledger.violation("exit", &self.name, "-", &text);
-            }
-            self.start();
-        }
-    }
-}
-
 async fn supervise(members: Vec<Arc<Member>>) {
     loop {
         members.iter().for_each(|member| member.look_after());
         sleep(Duration::from_millis(100)).await;
     }
-}
-
-fn launch(dir: &Path, name: &str, start: u32, listen: Option<u16>, store: u16) -> Process {
-    let mut command = baton();
-    let store = format!("redis://127.0.0.1:{store}");
-    match listen {
-        Some(port) => {
-            command.args(["gateway", "--listen", &address(port), "--grace-ms", "3000"]);
-            command.arg("--keys").arg(dir.join("keys.json"));
-        }
-        None => {
-            let lease = LEASE.as_millis().to_string();
-            command.args(["worker", "--lease-ms", &lease]);
-        }
-    }
-    command.args(["--store", &store]);
-    Process::start(dir, &format!("{name}.{start}"), &mut command)
 }

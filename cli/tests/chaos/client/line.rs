@@ -6,7 +6,8 @@ use serde_json::Value;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::task::JoinSet;
 
-use super::{Wire, World, socket};
+use super::wire::Wire;
+use super::{World, socket};
 use crate::ledger::{Prompt, id_of};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
