@@ -1,6 +1,5 @@
 //! A worker dies in the middle of a turn; another finishes it, and the client notices nothing.
 
-use std::process::Command;
 use std::time::Instant;
 
 use serde_json::json;
