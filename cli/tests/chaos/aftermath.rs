@@ -33,9 +33,17 @@ for _, key in ipairs(redis.call('KEYS', 'baton:*')) do
     say(key, 'is an inbox with ' .. redis.call('HLEN', key))
   elseif kind == 'e' or kind == 'p' then
     if redis.call('EXISTS', prefix .. 's:' .. name) == 0 then say(key, 'has no session') end
+  elseif kind == 'h' then
+    local there = redis.call('EXISTS', prefix .. 's:' .. name, prefix .. 'z:' .. name)
+    if there ~= 1 then say(key, 'belongs to ' .. there .. ' sessions') end
+  elseif kind == 'rest' or kind == 'idle' then
+    for _, id in ipairs(redis.call('ZRANGE', key, 0, -1)) do
+      local there = redis.call('EXISTS', prefix .. 's:' .. id, prefix .. 'z:' .. id)
+      if there ~= 1 then say(key, 'lists ' .. id .. ', which is there ' .. there .. ' times') end
+    end
   elseif kind == 'x' then
     if redis.call('EXISTS', prefix .. 'k:' .. name) == 0 then say(key, 'has no connection') end
-  elseif kind ~= 'k' and kind ~= 'cards' and kind ~= 'alive' then
+  elseif kind ~= 'k' and kind ~= 'cards' and kind ~= 'alive' and kind ~= 'z' and kind ~= 'v' then
     say(key, 'is unknown')
   end
 end

@@ -47,26 +47,34 @@ impl RedisStore {
         }
     }
 
-    /// Also of a session that is frozen.
+    /// Also of a session that is frozen. Between two looks it may be frozen or thawed, but not
+    /// often enough to be missed three times.
     pub(super) async fn head(&self, log: &LogId) -> Result<u64> {
-        let key = match log {
-            LogId::Session(id) => self.keys.session(id),
-            LogId::Outbox(id) => self.keys.connection(id),
+        let id = match log {
+            LogId::Session(id) => id,
+            LogId::Outbox(id) => return self.counted(self.keys.connection(id)).await,
         };
+        for _ in 0..2 {
+            let head = self.counted(self.keys.session(id)).await?;
+            if head > 0 {
+                return Ok(head);
+            }
+            let mut start = redis::cmd("GETRANGE");
+            start.arg(self.keys.frozen(id)).arg(0).arg(31);
+            let start = reply::bytes(self.link.query(&start).await?.0)?;
+            let digits = start.split(|byte| *byte == b' ').next();
+            let number = digits.and_then(|digits| std::str::from_utf8(digits).ok());
+            if let Some(head) = number.and_then(|number| number.parse().ok()) {
+                return Ok(head);
+            }
+        }
+        Ok(0)
+    }
+
+    async fn counted(&self, key: String) -> Result<u64> {
         let mut head = redis::cmd("HGET");
         head.arg(key).arg("seq");
-        let head = self.link.query(&head).await?.optional_number()?;
-        match log {
-            LogId::Session(id) if head == 0 => {
-                let mut start = redis::cmd("GETRANGE");
-                start.arg(self.keys.frozen(id)).arg(0).arg(31);
-                let start = reply::bytes(self.link.query(&start).await?.0)?;
-                let digits = start.split(|byte| *byte == b' ').next();
-                let number = digits.and_then(|digits| std::str::from_utf8(digits).ok());
-                Ok(number.and_then(|number| number.parse().ok()).unwrap_or(0))
-            }
-            _ => Ok(head),
-        }
+        self.link.query(&head).await?.optional_number()
     }
 
     pub(super) async fn read_stream(
