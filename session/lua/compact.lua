@@ -25,6 +25,8 @@ if #ARGV > 8 then
     redis.call('XTRIM', KEYS[2], 'MINID', string.format('%d-0', tonumber(ARGV[3]) + 1))
   end
 end
+-- There is more; the caller goes on, or whoever comes next.
+if m[1] ~= ARGV[3] then return 1 end
 redis.call('ZREM', prefix .. 'rest', ARGV[1])
 -- One that is held or has work rests again later.
 if m[3] ~= '' or m[4] ~= '0' then return 1 end

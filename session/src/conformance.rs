@@ -140,6 +140,7 @@ macro_rules! for_each_case {
                 a_one_shot_changes_nothing_about_its_connection;
             tidying:
                 every_event_reads_the_same_afterwards
+                a_long_log_reads_the_same_afterwards
                 a_tidied_session_goes_on
                 a_held_session_keeps_all_it_needs
                 what_a_session_shows_is_still_there

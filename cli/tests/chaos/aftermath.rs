@@ -41,6 +41,8 @@ for _, key in ipairs(redis.call('KEYS', 'baton:*')) do
       local there = redis.call('EXISTS', prefix .. 's:' .. id, prefix .. 'z:' .. id)
       if there ~= 1 then say(key, 'lists ' .. id .. ', which is there ' .. there .. ' times') end
     end
+  elseif kind == 'sync' then
+    if redis.call('TTL', key) < 0 then say(key, 'stays for ever') end
   elseif kind == 'x' then
     if redis.call('EXISTS', prefix .. 'k:' .. name) == 0 then say(key, 'has no connection') end
   elseif kind ~= 'k' and kind ~= 'cards' and kind ~= 'alive' and kind ~= 'z' and kind ~= 'v' then
@@ -52,7 +54,7 @@ return found";
 pub async fn redis_is_clean(fleet: &Fleet, ledger: &Ledger) {
     let deadline = Instant::now() + LEASE + Duration::from_secs(10);
     loop {
-        let found = redis_cli(fleet.redis_port, &["eval", LEFTOVERS, "0"]);
+        let found = redis_cli(fleet.redis_port(), &["eval", LEFTOVERS, "0"]);
         let found = found.trim();
         if found.is_empty() {
             return;

@@ -99,6 +99,7 @@ async fn redis(fleet: &Fleet, kind: Kind, lasts: Duration) {
             sleep(lasts).await;
             return redis.restart().await;
         }
+        Kind::Failover => return fleet.fail_over(lasts).await,
         Kind::Pause => {
             let redis = fleet.redis.lock().await;
             redis.process.signal("STOP");
@@ -112,5 +113,5 @@ async fn redis(fleet: &Fleet, kind: Kind, lasts: Duration) {
     };
     // Not while it is down: redis-cli would only say so.
     let _redis = fleet.redis.lock().await;
-    redis_cli(fleet.redis_port, command);
+    redis_cli(fleet.redis_port(), command);
 }

@@ -1,6 +1,7 @@
 //! A network that misbehaves on demand: a TCP proxy in front of one port.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU16, Ordering};
 use std::time::Duration;
 
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
@@ -25,6 +26,7 @@ pub enum Mood {
 
 pub struct Proxy {
     pub port: u16,
+    target: Arc<AtomicU16>,
     state: Arc<State>,
     task: JoinHandle<()>,
 }
@@ -43,21 +45,35 @@ impl Proxy {
             cuts: watch::Sender::new(0),
         });
         let shared = state.clone();
+        let target = Arc::new(AtomicU16::new(target));
+        let aim = target.clone();
         let task = tokio::spawn(async move {
             // Dropped with the task, and every connection with it.
             let mut connections = JoinSet::new();
             loop {
                 if let Ok((client, _)) = listener.accept().await {
+                    let target = aim.load(Ordering::SeqCst);
                     connections.spawn(carry(client, target, shared.clone()));
                 }
                 while connections.try_join_next().is_some() {}
             }
         });
-        Self { port, state, task }
+        Self {
+            port,
+            target,
+            state,
+            task,
+        }
     }
 
     pub fn set(&self, mood: Mood) {
         self.state.mood.send_replace(mood);
+    }
+
+    /// From now on leads there.
+    pub fn aim(&self, target: u16) {
+        self.target.store(target, Ordering::SeqCst);
+        self.cut();
     }
 
     /// Breaks every connection there is.

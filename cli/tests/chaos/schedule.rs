@@ -43,13 +43,16 @@ pub enum Kind {
     ScriptFlush,
     KillSubscribers,
     KillConnections,
+    /// kill -9 of the primary; its replica takes its place with what it has by then.
+    Failover,
 }
 
-/// Kinds, how often they come relative to each other, and what they may strike. A failover belongs
-/// here as one more kind of `Target::Redis`; `faults::strike` is where it would be carried out.
+/// Kinds, how often they come relative to each other, and what they may strike. A Redis with a
+/// replica fails over where one without is killed.
 const MIX: &[(Kind, u32, &[Target])] = &[
     (Kind::Kill, 8, &MEMBERS),
     (Kind::Kill, 2, &[Target::Redis]),
+    (Kind::Failover, 4, &[Target::Redis]),
     (Kind::Pause, 4, &MEMBERS),
     (Kind::Pause, 1, &[Target::Redis]),
     (Kind::Term, 4, &MEMBERS),
@@ -107,14 +110,14 @@ impl fmt::Display for Step {
 }
 
 /// Faults for so long. They overlap, but nothing is struck again before it is well.
-pub fn plan(seed: u64, length: Duration) -> Vec<Step> {
+pub fn plan(seed: u64, length: Duration, replica: bool) -> Vec<Step> {
     let mut rng = StdRng::seed_from_u64(seed);
     let mut steps: Vec<Step> = Vec::new();
     let mut at = Duration::from_millis(500);
     while at < length {
-        let (kind, target) = pick(&mut rng);
+        let (kind, target) = pick(&mut rng, replica);
         let lasts = Duration::from_millis(match kind {
-            Kind::Kill => rng.random_range(0..1500),
+            Kind::Kill | Kind::Failover => rng.random_range(0..1500),
             Kind::Pause => rng.random_range(500..2 * LEASE.as_millis() as u64 + 500),
             Kind::Stall => rng.random_range(300..4000),
             Kind::Slow | Kind::Slice => rng.random_range(500..4000),
@@ -122,7 +125,10 @@ pub fn plan(seed: u64, length: Duration) -> Vec<Step> {
             _ => 0,
         });
         // SIGTERM takes its own time; a process needs a moment to start.
-        let recovery = Duration::from_millis(if kind == Kind::Term { 4000 } else { 500 });
+        let recovery = Duration::from_millis(match kind {
+            Kind::Term | Kind::Failover => 4000,
+            _ => 500,
+        });
         let busy = |step: &Step| step.target == target && step.at + step.lasts + recovery > at;
         if !steps.iter().any(busy) {
             steps.push(Step {
@@ -137,10 +143,15 @@ pub fn plan(seed: u64, length: Duration) -> Vec<Step> {
     steps
 }
 
-fn pick(rng: &mut StdRng) -> (Kind, Target) {
-    let total: u32 = MIX.iter().map(|(_, weight, _)| weight).sum();
-    let mut left = rng.random_range(0..total);
-    for (kind, weight, targets) in MIX {
+fn pick(rng: &mut StdRng, replica: bool) -> (Kind, Target) {
+    let fits = |kind: Kind, targets: &[Target]| match kind {
+        Kind::Failover => replica,
+        Kind::Kill => !replica || targets[0] != Target::Redis,
+        _ => true,
+    };
+    let mix = || MIX.iter().filter(|(kind, _, targets)| fits(*kind, targets));
+    let mut left = rng.random_range(0..mix().map(|(_, weight, _)| weight).sum());
+    for (kind, weight, targets) in mix() {
         if left < *weight {
             return (*kind, targets[rng.random_range(0..targets.len())]);
         }
@@ -152,9 +163,11 @@ fn pick(rng: &mut StdRng) -> (Kind, Target) {
 #[test]
 fn a_seed_is_a_schedule() {
     let minute = Duration::from_secs(60);
-    assert_eq!(plan(7, minute), plan(7, minute));
-    assert_ne!(plan(7, minute), plan(8, minute));
-    let kinds: std::collections::BTreeSet<_> =
-        plan(7, minute * 10).iter().map(|s| s.kind).collect();
-    assert_eq!(kinds.len(), 11, "every kind has its turn: {kinds:?}");
+    assert_eq!(plan(7, minute, false), plan(7, minute, false));
+    assert_ne!(plan(7, minute, false), plan(8, minute, false));
+    for (replica, all) in [(false, 11), (true, 12)] {
+        let steps = plan(7, minute * 10, replica);
+        let kinds: std::collections::BTreeSet<_> = steps.iter().map(|step| step.kind).collect();
+        assert_eq!(kinds.len(), all, "every kind has its turn: {kinds:?}");
+    }
 }

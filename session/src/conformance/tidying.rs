@@ -103,6 +103,30 @@ pub async fn every_event_reads_the_same_afterwards(store: &Arc<dyn Store>) {
     assert_eq!(events(&scene, 1).await, all);
 }
 
+pub async fn a_long_log_reads_the_same_afterwards(store: &Arc<dyn Store>) {
+    let scene = Scene::created(store).await;
+    let token = scene.claim().await.token;
+    for frame in 1..=700 {
+        scene.write(&scene.append(&token, frame, updates(1))).await;
+    }
+    let last = Append {
+        acks: vec![1],
+        release: true,
+        ..scene.append(&token, 701, updates(1))
+    };
+    scene.write(&last).await;
+    let all = events(&scene, 1).await;
+    assert_eq!(all.len(), 701);
+    tidy(&scene, &EVERYTHING_THAT_RESTS).await;
+    for from in [1, 200, 256, 257, 258, 511, 512, 513, 600, 701] {
+        assert_eq!(
+            events(&scene, from).await,
+            all[from as usize - 1..],
+            "from {from}"
+        );
+    }
+}
+
 pub async fn a_tidied_session_goes_on(store: &Arc<dyn Store>) {
     let scene = rested(store).await;
     let mut all = events(&scene, 1).await;

@@ -1,6 +1,6 @@
 //! A gateway or worker: one process after the other in the same place.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
@@ -25,9 +25,15 @@ pub struct Member {
     pub store: Proxy,
     /// Held by whoever does something to it: a second fault waits for the end of the first.
     pub struck: AsyncMutex<()>,
-    dir: PathBuf,
+    place: Place,
     state: Mutex<Running>,
     ledger: Arc<Ledger>,
+}
+
+/// How its processes are started.
+pub struct Place {
+    pub dir: PathBuf,
+    pub durability: &'static str,
 }
 
 struct Running {
@@ -41,12 +47,12 @@ impl Member {
         name: String,
         front: Option<(u16, Proxy)>,
         store: Proxy,
-        dir: &Path,
+        place: Place,
         ledger: Arc<Ledger>,
     ) -> Self {
         let port = front.as_ref().map(|(port, _)| *port);
         let state = Running {
-            process: launch(dir, &name, 0, port, store.port),
+            process: launch(&place, &name, 0, port, store.port),
             wanted: true,
             starts: 1,
         };
@@ -55,7 +61,7 @@ impl Member {
             front,
             store,
             struck: AsyncMutex::default(),
-            dir: dir.to_owned(),
+            place,
             state: Mutex::new(state),
             ledger,
         }
@@ -120,7 +126,7 @@ impl Member {
     pub fn start(&self) {
         let port = self.front.as_ref().map(|(port, _)| *port);
         let mut state = self.state();
-        state.process = launch(&self.dir, &self.name, state.starts, port, self.store.port);
+        state.process = launch(&self.place, &self.name, state.starts, port, self.store.port);
         state.starts += 1;
         state.wanted = true;
     }
@@ -141,19 +147,19 @@ impl Member {
     }
 }
 
-fn launch(dir: &Path, name: &str, start: u32, listen: Option<u16>, store: u16) -> Process {
+fn launch(place: &Place, name: &str, start: u32, listen: Option<u16>, store: u16) -> Process {
     let mut command = baton();
     let store = format!("redis://127.0.0.1:{store}");
     match listen {
         Some(port) => {
             command.args(["gateway", "--listen", &address(port), "--grace-ms", "3000"]);
-            command.arg("--keys").arg(dir.join("keys.json"));
+            command.arg("--keys").arg(place.dir.join("keys.json"));
         }
         None => {
             let lease = LEASE.as_millis().to_string();
             command.args(["worker", "--lease-ms", &lease]);
         }
     }
-    command.args(["--store", &store]);
-    Process::start(dir, &format!("{name}.{start}"), &mut command)
+    command.args(["--store", &store, "--durability", place.durability]);
+    Process::start(&place.dir, &format!("{name}.{start}"), &mut command)
 }
