@@ -4,6 +4,7 @@ mod http;
 mod http1;
 mod inbox;
 mod ledger;
+mod load;
 mod rpc;
 mod sse;
 mod websocket;
@@ -17,13 +18,25 @@ use tokio::task::JoinSet;
 use crate::count::Count;
 
 pub use http::{get, probe};
+pub use http1::Conn;
 pub use inbox::Inbox;
 pub use ledger::Faults;
+pub use load::{History, Loading};
 
 #[derive(Clone, Copy, Debug, PartialEq, clap::ValueEnum)]
 pub enum Transport {
     Http,
     Ws,
+}
+
+impl Transport {
+    /// How many sockets an idle session holds open.
+    pub fn streams(self) -> usize {
+        match self {
+            Transport::Http => 2,
+            Transport::Ws => 1,
+        }
+    }
 }
 
 pub struct Session {
@@ -33,6 +46,13 @@ pub struct Session {
     link: Link,
     /// One task per stream, ended with the session.
     _readers: JoinSet<()>,
+}
+
+/// The open streams of a session at rest.
+pub struct Resting {
+    pub inbox: Inbox,
+    _readers: JoinSet<()>,
+    _socket: Option<websocket::Link>,
 }
 
 enum Link {
@@ -78,6 +98,24 @@ impl Session {
         }
         self.inbox.answered().await?;
         Ok(self.inbox.with(|ledger| ledger.answered_at) - started)
+    }
+
+    pub fn id(&self) -> &str {
+        &self.id
+    }
+
+    /// Nothing more is asked: what stays open is what an SDK client holds while its user is away.
+    pub fn rest(self) -> Resting {
+        let socket = match self.link {
+            // HTTP libraries close a connection that nobody posts on.
+            Link::Http(_) => None,
+            Link::Ws(link) => Some(link),
+        };
+        Resting {
+            inbox: self.inbox,
+            _readers: self._readers,
+            _socket: socket,
+        }
     }
 
     pub async fn close(self) {

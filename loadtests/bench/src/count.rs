@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use memchr::memmem;
+
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Count {
     pub chunks: u32,
@@ -45,10 +47,31 @@ impl Count {
         text
     }
 
+    /// The chunk and prompt that a message carries. Reads `chunk k of N, prompt p ....` and nothing else of it.
+    pub fn find(&self, message: &[u8]) -> Option<(u32, u64)> {
+        let start = memmem::find(message, b"\"text\":\"")? + 8;
+        let text = message.get(start..start + self.size)?;
+        if message.get(start + self.size) != Some(&b'"') {
+            return None;
+        }
+        let (k, rest) = number(text.strip_prefix(b"chunk ")?)?;
+        let (chunks, rest) = number(rest.strip_prefix(b" of ")?)?;
+        let (prompt, rest) = number(rest.strip_prefix(b", prompt ")?)?;
+        let padded = rest.strip_prefix(b" ")?.iter().all(|byte| *byte == b'.');
+        let whole = padded && chunks == u64::from(self.chunks) && (1..=chunks).contains(&k);
+        whole.then_some((k as u32, prompt))
+    }
+
     /// How long one answer takes at least.
     pub fn duration(&self) -> Duration {
         self.delay.unwrap_or_default() * self.chunks.saturating_sub(1)
     }
+}
+
+fn number(text: &[u8]) -> Option<(u64, &[u8])> {
+    let digits = text.iter().take_while(|byte| byte.is_ascii_digit()).count();
+    let value = std::str::from_utf8(&text[..digits]).ok()?.parse().ok()?;
+    Some((value, &text[digits..]))
 }
 
 #[cfg(test)]
@@ -72,6 +95,18 @@ mod tests {
         let text = Count::parse("/count 20 size=100").unwrap().text(7, 12);
         assert!(text.starts_with("chunk 7 of 20, prompt 12 ..."));
         assert_eq!(text.len(), 100);
+    }
+
+    #[test]
+    fn texts_are_found_in_messages() {
+        let count = Count::parse("/count 20 size=100").unwrap();
+        let message = format!(r#"{{"text":"{}"}}"#, count.text(7, 12));
+        assert_eq!(count.find(message.as_bytes()), Some((7, 12)));
+        assert_eq!(count.find(message.replace("..", ".").as_bytes()), None);
+        assert_eq!(
+            count.find(message.replace("7 of", "21 of").as_bytes()),
+            None
+        );
     }
 
     #[test]

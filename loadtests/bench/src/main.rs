@@ -1,13 +1,16 @@
 //! Drives the official ACP server and Baton with the same load, side by side in one run, and compares them.
 //!
 //! `official` is the yardstick, `target` starts and stops what is measured, `client` is one session of load,
-//! `load` runs one cell of the table, `rounds` all of them, `report` prints it. See ../README.md for how to read the result.
+//! `load` runs one cell of the table, `rounds` all of them, `report` prints it; `idle` and `replay` measure
+//! other things of the same servers. See ../README.md for how to read the result.
 
 mod client;
 mod count;
+mod idle;
 mod load;
 mod official;
 mod process;
+mod replay;
 mod report;
 mod rounds;
 mod target;
@@ -25,7 +28,9 @@ use tokio::task::LocalSet;
 
 use crate::client::Transport;
 use crate::count::Count;
+use crate::idle::Idle;
 use crate::load::Load;
+use crate::replay::Replay;
 use crate::report::Outcome;
 use crate::rounds::Plan;
 use crate::target::{Kind, Programs};
@@ -63,6 +68,12 @@ struct Args {
     /// Chunks come 20 ms apart, as from a model, instead of as fast as they can
     #[arg(long)]
     paced: bool,
+    /// Measure the memory of so many idle sessions instead
+    #[arg(long, value_name = "SESSIONS", conflicts_with_all = ["sessions", "rounds", "seconds", "paced"])]
+    idle: Option<usize>,
+    /// Measure how fast a history of so many events is loaded instead
+    #[arg(long, value_name = "EVENTS", conflicts_with_all = ["idle", "sessions", "rounds", "seconds", "transport", "paced"])]
+    replay: Option<u64>,
     /// The baton binary
     #[arg(long, default_value = concat!(env!("CARGO_MANIFEST_DIR"), "/../../target/release/baton"))]
     baton: PathBuf,
@@ -122,7 +133,26 @@ fn compare(args: &Args) -> Result<ExitCode> {
 async fn measure(args: &Args) -> Result<Outcome> {
     let plan = args.plan()?;
     report::print_machine(&plan.programs);
-    let (transport, prompt) = (plan.load.transport, plan.load.count.directive());
+    let (transport, count, prompt) = (
+        plan.load.transport,
+        plan.load.count,
+        plan.load.count.directive(),
+    );
+    if let Some(sessions) = args.idle {
+        println!("{transport:?}, {sessions} idle sessions after one {prompt:?} each\n");
+        let idle = Idle {
+            sessions,
+            transport,
+            count,
+        };
+        return idle.run(&plan.targets, &plan.programs).await;
+    }
+    if let Some(events) = args.replay {
+        println!("session/load of {events} events from {prompt:?}\n");
+        return Ok(Replay { events, count }
+            .run(&plan.targets, &plan.programs)
+            .await);
+    }
     let (rounds, seconds) = (args.rounds, args.seconds);
     println!("{transport:?}, {prompt:?}, median of {rounds} rounds of {seconds} s\n");
     Ok(report::print(&plan.run().await))
@@ -131,6 +161,8 @@ async fn measure(args: &Args) -> Result<Outcome> {
 impl Args {
     fn plan(&self) -> Result<Plan> {
         ensure!(!self.sessions.contains(&0), "--sessions must not be 0");
+        ensure!(self.idle != Some(0), "--idle must not be 0");
+        ensure!(self.replay != Some(0), "--replay must not be 0");
         ensure!(self.rounds > 0, "--rounds must not be 0");
         ensure!(self.seconds > 0.0, "--seconds must be more than 0");
         let count = Count {

@@ -47,13 +47,19 @@ impl Process {
         cpu_ms(&self.child.id().to_string())
     }
 
-    /// Resident memory in KiB.
-    pub fn rss_kib(&self) -> Result<u64> {
-        let status = fs::read_to_string(format!("/proc/{}/status", self.child.id()))?;
-        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
-        let kib = line.and_then(|rest| rest.split_whitespace().next()?.parse().ok());
-        kib.with_context(|| format!("{} has no VmRSS", self.name))
+    pub fn memory(&self) -> Result<Memory> {
+        // Not `status`: its figures are off by what each thread has yet to report.
+        let rollup = fs::read_to_string(format!("/proc/{}/smaps_rollup", self.child.id()))?;
+        parse_memory(&rollup).with_context(|| format!("{} has no smaps_rollup", self.name))
     }
+}
+
+/// Resident memory of a process in KiB.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Memory {
+    pub rss: u64,
+    /// Of that, what is backed by no file: heap and stacks, not code.
+    pub anonymous: u64,
 }
 
 impl Drop for Process {
@@ -79,6 +85,29 @@ fn parse_cpu_ms(stat: &str) -> Option<u64> {
     (ticks.len() == 4).then(|| ticks.iter().sum::<u64>() * MS_PER_TICK)
 }
 
+fn parse_memory(rollup: &str) -> Option<Memory> {
+    let kib = |name| {
+        let line = rollup.lines().find_map(|line| line.strip_prefix(name))?;
+        line.split_whitespace().next()?.parse().ok()
+    };
+    Some(Memory {
+        rss: kib("Rss:")?,
+        anonymous: kib("Anonymous:")?,
+    })
+}
+
+/// How many files this process, and each process it starts, may have open.
+pub fn open_files() -> Result<usize> {
+    let limits = fs::read_to_string("/proc/self/limits")?;
+    let mut lines = limits.lines();
+    let soft = lines.find_map(|line| line.strip_prefix("Max open files"));
+    let soft = soft.and_then(|rest| rest.split_whitespace().next());
+    match soft.context("/proc/self/limits is unreadable")? {
+        "unlimited" => Ok(usize::MAX),
+        number => Ok(number.parse()?),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -88,5 +117,16 @@ mod tests {
         let stat = "7 (a) b (c) S 1 7 7 0 -1 4194560 9 9 0 0 11 22 33 44 20 0 3 0 99 1 1";
         assert_eq!(parse_cpu_ms(stat), Some(1100));
         assert_eq!(parse_cpu_ms("7 (cut) S 1 7"), None);
+    }
+
+    #[test]
+    fn memory_is_found_by_name() {
+        let rollup = "0-1 ---p 0 00:00 0 [rollup]\nRss:  30 kB\nPss:  9 kB\nAnonymous:  20 kB\n";
+        let memory = Memory {
+            rss: 30,
+            anonymous: 20,
+        };
+        assert_eq!(parse_memory(rollup), Some(memory));
+        assert_eq!(parse_memory("Rss: 1 kB"), None);
     }
 }

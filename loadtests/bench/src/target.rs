@@ -12,7 +12,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::time::{Instant, sleep};
 
 use crate::client;
-use crate::process::Process;
+use crate::process::{Memory, Process};
 
 /// How long a target may take from its first process to its first connection.
 const START_LIMIT: Duration = Duration::from_secs(15);
@@ -21,8 +21,10 @@ const START_LIMIT: Duration = Duration::from_secs(15);
 pub enum Kind {
     /// The official in-memory server, the yardstick.
     Official,
-    /// `baton serve --ephemeral`: one process, memory store.
+    /// `baton serve`: one process that keeps its sessions in files.
     Serve,
+    /// `baton serve --ephemeral`: one process that keeps them in memory.
+    Memory,
     /// `baton gateway`, `baton worker` and a Redis with AOF.
     Redis,
 }
@@ -32,6 +34,7 @@ impl Kind {
         match self {
             Kind::Official => "official",
             Kind::Serve => "baton serve",
+            Kind::Memory => "baton serve --ephemeral",
             Kind::Redis => "gateway + worker + Redis",
         }
     }
@@ -40,8 +43,17 @@ impl Kind {
     pub fn limit(self) -> Option<f64> {
         match self {
             Kind::Official => None,
-            Kind::Serve => Some(1.3),
-            Kind::Redis => Some(2.0),
+            Kind::Serve | Kind::Memory => Some(1.0),
+            Kind::Redis => Some(1.5),
+        }
+    }
+
+    /// The process that holds the clients' streams.
+    pub fn front(self) -> &'static str {
+        match self {
+            Kind::Official => "official",
+            Kind::Serve | Kind::Memory => "serve",
+            Kind::Redis => "gateway",
         }
     }
 }
@@ -67,7 +79,8 @@ impl Target {
         };
         match kind {
             Kind::Official => target.start_official()?,
-            Kind::Serve => target.start_serve(programs)?,
+            Kind::Serve => target.start_serve(programs, "--data-dir=data")?,
+            Kind::Memory => target.start_serve(programs, "--ephemeral")?,
             Kind::Redis => target.start_redis(programs).await?,
         }
         target.ready(kind).await?;
@@ -80,8 +93,14 @@ impl Target {
         self.processes.iter().map(one).collect()
     }
 
+    pub fn memory(&self) -> Result<Vec<(&'static str, Memory)>> {
+        let one = |process: &Process| Ok((process.name, process.memory()?));
+        self.processes.iter().map(one).collect()
+    }
+
+    /// Resident memory of all processes together.
     pub fn rss_kib(&self) -> Result<u64> {
-        self.processes.iter().map(Process::rss_kib).sum()
+        Ok(self.memory()?.iter().map(|(_, memory)| memory.rss).sum())
     }
 
     pub fn check(&mut self) -> Result<()> {
@@ -94,13 +113,11 @@ impl Target {
         self.run("official", command.args(["official", "--listen", &listen]))
     }
 
-    fn start_serve(&mut self, programs: &Programs) -> Result<()> {
+    /// Processes run in a fresh directory of their own, and so does a data directory named without a path.
+    fn start_serve(&mut self, programs: &Programs, store: &str) -> Result<()> {
         let listen = self.addr.to_string();
         let mut command = Command::new(&programs.baton);
-        self.run(
-            "serve",
-            command.args(["serve", "--listen", &listen, "--ephemeral"]),
-        )
+        self.run("serve", command.args(["serve", "--listen", &listen, store]))
     }
 
     async fn start_redis(&mut self, programs: &Programs) -> Result<()> {
@@ -132,7 +149,7 @@ impl Target {
     async fn ready(&mut self, kind: Kind) -> Result<()> {
         let (addr, path) = match kind {
             Kind::Official => (self.addr, "/health"),
-            Kind::Serve | Kind::Redis => (self.addr, "/readyz"),
+            Kind::Serve | Kind::Memory | Kind::Redis => (self.addr, "/readyz"),
         };
         self.until(path, async || {
             let status = client::get(addr, path).await?;
@@ -195,7 +212,7 @@ fn free_address() -> Result<SocketAddr> {
     Ok(TcpListener::bind("127.0.0.1:0")?.local_addr()?)
 }
 
-/// A directory for logs, keys and Redis's files, removed when dropped.
+/// A directory for logs, keys and what the stores write, removed when dropped.
 struct Scratch(PathBuf);
 
 impl Scratch {

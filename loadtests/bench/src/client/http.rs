@@ -77,7 +77,7 @@ pub async fn get(addr: SocketAddr, path: &str) -> Result<u16> {
     Ok(conn.head().await?.status)
 }
 
-async fn initialize(conn: &mut Conn, addr: SocketAddr) -> Result<String> {
+pub(super) async fn initialize(conn: &mut Conn, addr: SocketAddr) -> Result<String> {
     let request = post(addr, "", &rpc::initialize());
     conn.send(request.as_bytes()).await?;
     let head = conn.head().await?;
@@ -88,21 +88,21 @@ async fn initialize(conn: &mut Conn, addr: SocketAddr) -> Result<String> {
         .context("initialize gave no Acp-Connection-Id")
 }
 
-async fn subscribe(conn: &mut Conn, addr: SocketAddr, ids: &str) -> Result<()> {
+pub(super) async fn subscribe(conn: &mut Conn, addr: SocketAddr, ids: &str) -> Result<()> {
     let request =
         format!("GET /acp HTTP/1.1\r\nhost: {addr}\r\naccept: text/event-stream\r\n{ids}\r\n");
     conn.send(request.as_bytes()).await?;
     expect(&conn.head().await?, 200, "GET", b"")
 }
 
-async fn accepted(conn: &mut Conn, request: &str) -> Result<()> {
+pub(super) async fn accepted(conn: &mut Conn, request: &str) -> Result<()> {
     conn.send(request.as_bytes()).await?;
     let head = conn.head().await?;
     let body = conn.body(&head).await?;
     expect(&head, 202, "POST", &body)
 }
 
-async fn delete(conn: &mut Conn, addr: SocketAddr, ids: &str) -> Result<Head> {
+pub(super) async fn delete(conn: &mut Conn, addr: SocketAddr, ids: &str) -> Result<Head> {
     let request = format!("DELETE /acp HTTP/1.1\r\nhost: {addr}\r\n{ids}\r\n");
     conn.send(request.as_bytes()).await?;
     conn.head().await
@@ -119,7 +119,7 @@ async fn read(mut conn: Conn, inbox: Inbox) {
     }
 }
 
-fn post(addr: SocketAddr, ids: &str, message: &str) -> String {
+pub(super) fn post(addr: SocketAddr, ids: &str, message: &str) -> String {
     let length = message.len();
     format!(
         "POST /acp HTTP/1.1\r\nhost: {addr}\r\naccept: application/json\r\n\

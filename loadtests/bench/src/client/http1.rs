@@ -4,9 +4,9 @@
 use std::net::SocketAddr;
 
 use anyhow::{Context, Result, bail, ensure};
-use bytes::{Buf, BytesMut};
+use bytes::{Buf, BufMut, BytesMut};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::TcpStream;
+use tokio::net::{TcpSocket, TcpStream};
 
 const READ_SIZE: usize = 32 * 1024;
 
@@ -30,7 +30,17 @@ enum Length {
 
 impl Conn {
     pub async fn open(addr: SocketAddr) -> Result<Self> {
-        let io = TcpStream::connect(addr).await?;
+        Self::over(TcpStream::connect(addr).await?)
+    }
+
+    /// With a receive buffer of about `bytes`: what a slow reader leaves unread stays with the server.
+    pub async fn open_narrow(addr: SocketAddr, bytes: u32) -> Result<Self> {
+        let socket = TcpSocket::new_v4()?;
+        socket.set_recv_buffer_size(bytes)?;
+        Self::over(socket.connect(addr).await?)
+    }
+
+    fn over(io: TcpStream) -> Result<Self> {
         io.set_nodelay(true)?;
         let buf = BytesMut::new();
         Ok(Self { io, buf })
@@ -76,6 +86,16 @@ impl Conn {
             }
             self.fill().await?;
         }
+    }
+
+    /// Reads at most `bytes` of whatever comes and throws them away. Returns how many they were.
+    pub async fn skip(&mut self, bytes: usize) -> Result<usize> {
+        self.buf.clear();
+        self.buf.reserve(bytes);
+        let mut limited = (&mut self.buf).limit(bytes);
+        let read = self.io.read_buf(&mut limited).await?;
+        ensure!(read > 0, "the server closed the connection");
+        Ok(read)
     }
 
     async fn fill(&mut self) -> Result<()> {

@@ -88,6 +88,11 @@ impl Inbox {
         Ok(())
     }
 
+    /// Why no more will come, if so.
+    pub fn broken(&self) -> Option<String> {
+        self.0.broken.borrow().clone()
+    }
+
     pub fn close(&self) {
         self.0.closed.set(true);
     }

@@ -81,7 +81,7 @@ impl Ledger {
 
     fn chunk(&mut self, message: &[u8]) {
         let known = memmem::find(message, self.session.as_bytes()).is_some();
-        let Some((k, prompt)) = self.parse(message).filter(|_| known) else {
+        let Some((k, prompt)) = self.count.find(message).filter(|_| known) else {
             return self.wrong(message);
         };
         let Some(seen) = self.prompt(prompt) else {
@@ -125,21 +125,6 @@ impl Ledger {
         self.events += 1;
     }
 
-    /// Reads `chunk k of N, prompt p ....` and nothing else of the message.
-    fn parse(&self, message: &[u8]) -> Option<(u32, u64)> {
-        let start = memmem::find(message, b"\"text\":\"")? + 8;
-        let text = message.get(start..start + self.count.size)?;
-        if message.get(start + self.count.size) != Some(&b'"') {
-            return None;
-        }
-        let (k, rest) = number(text.strip_prefix(b"chunk ")?)?;
-        let (chunks, rest) = number(rest.strip_prefix(b" of ")?)?;
-        let (prompt, rest) = number(rest.strip_prefix(b", prompt ")?)?;
-        let padded = rest.strip_prefix(b" ")?.iter().all(|byte| *byte == b'.');
-        let whole = padded && chunks == u64::from(self.count.chunks) && (1..=chunks).contains(&k);
-        whole.then_some((k as u32, prompt))
-    }
-
     fn prompt(&mut self, prompt: u64) -> Option<&mut u32> {
         self.seen
             .get_mut(usize::try_from(prompt.checked_sub(1)?).ok()?)
@@ -150,12 +135,6 @@ impl Ledger {
         self.first_wrong
             .get_or_insert_with(|| String::from_utf8_lossy(message).chars().take(400).collect());
     }
-}
-
-fn number(text: &[u8]) -> Option<(u64, &[u8])> {
-    let digits = text.iter().take_while(|byte| byte.is_ascii_digit()).count();
-    let value = std::str::from_utf8(&text[..digits]).ok()?.parse().ok()?;
-    Some((value, &text[digits..]))
 }
 
 impl Faults {

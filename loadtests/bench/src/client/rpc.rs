@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 
 pub const INITIALIZE: u64 = 0;
 pub const NEW_SESSION: u64 = 1;
+pub const LOAD_SESSION: u64 = 1;
 
 pub fn initialize() -> String {
     json!({"jsonrpc": "2.0", "id": INITIALIZE, "method": "initialize", "params": {
@@ -18,6 +19,12 @@ pub fn initialize() -> String {
 pub fn new_session() -> String {
     json!({"jsonrpc": "2.0", "id": NEW_SESSION, "method": "session/new",
         "params": {"cwd": "/", "mcpServers": []}})
+    .to_string()
+}
+
+pub fn load_session(session: &str) -> String {
+    json!({"jsonrpc": "2.0", "id": LOAD_SESSION, "method": "session/load",
+        "params": {"sessionId": session, "cwd": "/", "mcpServers": []}})
     .to_string()
 }
 
