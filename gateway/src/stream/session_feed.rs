@@ -19,6 +19,8 @@ use crate::app::App;
 use crate::metrics::Metrics;
 
 mod directives;
+#[cfg(test)]
+mod tests;
 
 /// Frames per read from the store; a slow client holds no more than this.
 const PAGE: usize = 64;
@@ -266,16 +268,28 @@ impl SessionFeed {
             if self.ended || out.len() >= MAX_BATCH {
                 return Ok(!self.ended);
             }
-            let frames = match self.subscription.topic.look(self.next) {
+            let (frames, pushed) = match self.subscription.topic.look(self.next) {
                 Look::UpToDate => return Ok(true),
-                Look::Frames(frames) => frames,
+                Look::Frames(frames) => (frames, true),
                 Look::InStore => {
                     self.metrics.catch_ups.inc();
-                    self.store.read(&self.log(), self.next, PAGE).await?
+                    let frames = self.store.read(&self.log(), self.next, PAGE).await?;
+                    (frames, false)
                 }
             };
             if frames.is_empty() {
                 return Ok(true);
+            }
+            // Who was attached before an event was written gets it. What is pushed comes after the
+            // notice of that; what is read from the store may be ahead of it.
+            self.ended |= !self.heed_notices();
+            if self.ended {
+                return Ok(false);
+            }
+            self.stale |= !pushed && self.would_pass_over(&frames);
+            if self.stale {
+                self.refresh().await?;
+                continue;
             }
             let before = self.next;
             frames.iter().for_each(|frame| self.deliver(frame, out));
@@ -290,6 +304,17 @@ impl SessionFeed {
                 )));
             }
         }
+    }
+
+    /// Some of these came after the attachment was read, and are not for this stream as far as that
+    /// knows.
+    fn would_pass_over(&self, frames: &[Arc<Frame>]) -> bool {
+        let from = self.next.max(self.attachment.head + 1);
+        let Some(last) = frames.last().map(|frame| frame.last()) else {
+            return false;
+        };
+        let route = &self.attachment.route;
+        (from..=last).any(|seq| route.at(seq) != Some(self.via))
     }
 
     /// False if another holder took this stream over.
@@ -430,14 +455,20 @@ impl SessionFeed {
 
     /// False while it rests and nothing concerns it. To be asked after [`Self::has_slipped`].
     pub fn rouse(&mut self) -> bool {
-        match self.subscription.topic.muted(self.subscription.reader) {
+        let muted = self.subscription.topic.muted(self.subscription.reader);
+        // If somebody was attached meanwhile, what came since has to be looked at, from where it rested.
+        if self.stale || self.notices_seen != self.subscription.topic.notice_count() {
+            self.stale = true;
+            return true;
+        }
+        match muted {
             Muted::Still(last) => {
                 if let Some((seq, nonce)) = last.filter(|(seq, _)| *seq >= self.next) {
                     self.next = seq + 1;
                     self.position = Cursor::live(seq, nonce);
                     self.footing.set(seq, Some(nonce));
                 }
-                self.stale || !self.footing.is_firm()
+                !self.footing.is_firm()
             }
             Muted::ResumeAt(seq) => {
                 if seq > self.next {

@@ -1,7 +1,6 @@
 //! Where the signals for one listener go: nobody waits for it, and it admits what didn't fit.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use tokio::sync::mpsc;
 use tokio::sync::mpsc::error::TrySendError;
@@ -11,37 +10,92 @@ use super::Signal;
 #[derive(Clone)]
 pub(super) struct Sink {
     to: mpsc::Sender<Signal>,
-    /// A [`Signal::Lost`] is on its way, and waits for room.
-    owed: Arc<AtomicBool>,
+    gap: Arc<Mutex<Gap>>,
+}
+
+/// After a signal was missed, no other passes before the [`Signal::Lost`] that says so: what a later
+/// one means may depend on the one that was missed.
+#[derive(Default)]
+struct Gap {
+    /// Signals are being missed.
+    open: bool,
+    /// A [`Signal::Lost`] waits for room.
+    owed: bool,
 }
 
 impl Sink {
     pub fn new(to: mpsc::Sender<Signal>) -> Self {
         Self {
             to,
-            owed: Arc::default(),
+            gap: Arc::default(),
         }
     }
 
+    fn gap(&self) -> MutexGuard<'_, Gap> {
+        self.gap.lock().expect("held for moments only")
+    }
+
     pub fn send(&self, signal: Signal) {
-        if let Err(TrySendError::Full(_)) = self.to.try_send(signal) {
-            self.tell_lost();
+        let mut gap = self.gap();
+        if !gap.open
+            && !gap.owed
+            && let Err(TrySendError::Full(_)) = self.to.try_send(signal)
+        {
+            self.owe(&mut gap);
         }
+    }
+
+    /// From now on signals are missed, until [`Self::tell_lost`].
+    pub fn break_off(&self) {
+        self.gap().open = true;
     }
 
     /// Says that signals were missed, as soon as there is room: what was missed may have been the
     /// last for a long time, so this must not wait for the next.
     pub fn tell_lost(&self) {
-        if self.owed.swap(true, Ordering::SeqCst) {
+        let mut gap = self.gap();
+        gap.open = false;
+        self.owe(&mut gap);
+    }
+
+    fn owe(&self, gap: &mut Gap) {
+        if std::mem::replace(&mut gap.owed, true) {
             return;
         }
-        let Self { to, owed } = self.clone();
+        let sink = self.clone();
         tokio::spawn(async move {
-            if let Ok(room) = to.reserve().await {
-                // Before the signal: whatever is missed from here on needs another one.
-                owed.store(false, Ordering::SeqCst);
+            if let Ok(room) = sink.to.reserve().await {
+                let mut gap = sink.gap();
                 room.send(Signal::Lost);
+                gap.owed = false;
             }
         });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::id::{Partition, SessionId};
+
+    #[tokio::test]
+    async fn nothing_passes_between_what_was_missed_and_the_word_of_it() {
+        let (to, mut from) = mpsc::channel(2);
+        let sink = Sink::new(to);
+        let signal = || Signal::Ready(SessionId::mint(Partition(0)));
+        (0..3).for_each(|_| sink.send(signal()));
+        // Room again, but the third was missed: the fourth has to wait for the word.
+        from.recv().await;
+        sink.send(signal());
+        assert!(matches!(from.recv().await, Some(Signal::Ready(_))));
+        assert!(matches!(from.recv().await, Some(Signal::Lost)));
+        sink.break_off();
+        sink.send(signal());
+        sink.tell_lost();
+        sink.send(signal());
+        assert!(matches!(from.recv().await, Some(Signal::Lost)));
+        sink.send(signal());
+        assert!(matches!(from.recv().await, Some(Signal::Ready(_))));
+        assert!(from.try_recv().is_err());
     }
 }

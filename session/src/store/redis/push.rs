@@ -274,6 +274,8 @@ async fn keep_connected(push: Weak<Push>) {
         if !broken && wire.answers().await {
             continue;
         }
+        // Before anything comes by the next one.
+        push.sink.break_off();
         let mut pause = Duration::from_millis(20);
         while push.connect().await.is_err() {
             sleep(pause).await;

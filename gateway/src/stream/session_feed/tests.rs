@@ -1,0 +1,83 @@
+//! What a connection gets that is attached while the session is written to.
+
+use std::sync::Arc;
+
+use baton_session::conformance::scene::{Scene, update};
+use baton_session::id::{ConnectionId, LogId};
+use baton_session::route::Via;
+use baton_session::store::{Attached, MemoryStore, Store};
+use baton_session::token::{KeyRing, generate};
+use jsonwebtoken::Algorithm;
+use tokio::sync::Notify;
+
+use super::{From, Reader, SessionFeed};
+use crate::app::{App, Config, Stop};
+use crate::stream::topic::Look;
+
+/// A feed that reads a session which its connection has not joined, up to event 2.
+async fn outsider() -> (Arc<App>, Scene, ConnectionId, SessionFeed) {
+    let store: Arc<dyn Store> = Arc::new(MemoryStore::default());
+    let keys = KeyRing::parse(&generate(Algorithm::HS256)).expect("a key");
+    let app = App::new(Config::default(), store.clone(), keys, Stop::default()).await;
+    let app = app.expect("the store works");
+    let scene = Scene::created(&store).await;
+    let connection = ConnectionId::mint(scene.id.partition());
+    let wake = Arc::new(Notify::new());
+    let log = LogId::Session(scene.id.clone());
+    let subscription = app.hub.subscribe(&log, wake.clone()).await;
+    let subscription = subscription.expect("the store works");
+    let attachment = store.attachment(&scene.id, &connection, &scene.principal);
+    let attachment = attachment.await.expect("the store works");
+    let reader = Reader {
+        session: scene.id.clone(),
+        connection: connection.clone(),
+        principal: scene.principal.clone(),
+        via: Via::Connection,
+        holder: None,
+    };
+    let attachment = attachment.expect("a session");
+    let feed = SessionFeed::open(&app, reader, subscription, wake, attachment, From::Joined);
+    let feed = feed.await.expect("the store works");
+    (app, scene, connection, feed)
+}
+
+async fn texts(feed: &mut SessionFeed) -> Vec<String> {
+    let mut out = Vec::new();
+    feed.collect(&mut out).await.expect("the store works");
+    let text = |message: &bytes::Bytes| String::from_utf8_lossy(message).into_owned();
+    out.iter().map(|(_, message)| text(message)).collect()
+}
+
+#[tokio::test]
+async fn what_is_written_right_after_the_attachment_is_not_passed_over() {
+    let (_app, scene, connection, mut feed) = outsider().await;
+    let token = scene.claim().await.token;
+    let words = |words: &[&str]| words.iter().map(|word| update(word)).collect();
+    scene
+        .write(&scene.append(&token, 1, words(&["one", "two"])))
+        .await;
+    // The feed has looked for notices, and goes on to look for events.
+    assert!(!feed.has_slipped().await.expect("the store works"));
+    let attach = scene.attach(&connection, "7");
+    let attached = scene.store.attach(&attach).await.expect("the store works");
+    assert!(matches!(attached, Attached::Done(_)), "{attached:?}");
+    scene
+        .write(&scene.append(&token, 3, words(&["three"])))
+        .await;
+    while matches!(feed.subscription.topic.look(3), Look::UpToDate) {
+        tokio::task::yield_now().await;
+    }
+    let texts = texts(&mut feed).await;
+    let place = |word: &str| texts.iter().position(|text| text.contains(word));
+    let places = [
+        place("one"),
+        place("two"),
+        place("\"id\":7"),
+        place("three"),
+    ];
+    assert!(
+        places.iter().all(Option::is_some) && places.is_sorted(),
+        "{texts:?}"
+    );
+    assert_eq!(texts.len(), 4, "{texts:?}");
+}
