@@ -149,10 +149,18 @@ impl Hub {
         ticker.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
             tokio::select! {
-                _ = ticker.tick() => self.clone().compare_heads().await,
+                _ = ticker.tick() => {
+                    self.rest_topics();
+                    self.clone().compare_heads().await;
+                }
                 _ = stop.cancelled() => return,
             }
         }
+    }
+
+    fn rest_topics(&self) {
+        let topics: Vec<_> = self.topics().values().cloned().collect();
+        topics.iter().for_each(|topic| topic.rest());
     }
 
     async fn compare_heads(self: Arc<Self>) {

@@ -1,6 +1,9 @@
 //! One log as this process has it: the last frames, and how far it has grown. Readers pull at
 //! their own speed; one that falls behind the kept frames reads from the store, so a slow client
-//! costs no memory.
+//! costs no memory, and neither does a conversation that rests.
+
+#[cfg(test)]
+mod tests;
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -25,6 +28,10 @@ struct State {
     frames: VecDeque<Arc<Frame>>,
     /// The size of what is kept.
     bytes: usize,
+    /// The end of what came last, also when it is not kept any more.
+    last: Option<(u64, Nonce)>,
+    /// Nothing came since somebody looked.
+    quiet: bool,
     /// The highest number known to exist.
     grown_to: u64,
     /// Rises when something beside the log concerns a reader.
@@ -131,12 +138,25 @@ impl Topic {
             state.forget();
         }
         state.grown_to = state.grown_to.max(frame.last());
+        state.last = Some((frame.last(), frame.nonce));
+        state.quiet = false;
         state.bytes += frame.size();
         state.wake_readers(|reader| reader.is_concerned_by(&frame));
         state.frames.push_back(frame);
         while state.frames.len() > MAX_FRAMES || state.bytes > MAX_BYTES && state.frames.len() > 1 {
             let oldest = state.frames.pop_front().expect("just counted");
             state.bytes -= oldest.size();
+        }
+    }
+
+    /// To be called now and then: what is kept goes if nothing has come since the last time, because
+    /// by then every reader that keeps up has it. A turn that is only silent keeps it.
+    pub fn rest(&self) {
+        let mut state = self.state();
+        let rests = std::mem::replace(&mut state.quiet, true);
+        if rests && state.turn_runs() != Some(true) {
+            state.frames = VecDeque::new();
+            state.bytes = 0;
         }
     }
 
@@ -213,19 +233,7 @@ impl Topic {
 
     /// Whether a turn runs, as far as what is kept tells.
     pub fn turn_runs(&self) -> Option<bool> {
-        let state = self.state();
-        let mut events = state
-            .frames
-            .iter()
-            .rev()
-            .flat_map(|frame| frame.events.iter().rev());
-        events.find_map(|event| match event {
-            Event::Response { turn: true, .. } => Some(false),
-            Event::Begin(_) | Event::Update { turn: true, .. } | Event::Request { .. } => {
-                Some(true)
-            }
-            _ => None,
-        })
+        self.state().turn_runs()
     }
 
     pub fn look(&self, next: u64) -> Look {
@@ -264,7 +272,7 @@ impl Topic {
     /// was, else the end of what is known not to concern it.
     pub fn muted(&self, reader: u64) -> Muted {
         let mut state = self.state();
-        let last = state.frames.back().map(|frame| (frame.last(), frame.nonce));
+        let last = state.last;
         let Some(reader) = state
             .readers
             .iter_mut()
@@ -313,6 +321,19 @@ impl State {
     fn forget(&mut self) {
         self.frames.clear();
         self.bytes = 0;
+        self.last = None;
+    }
+
+    fn turn_runs(&self) -> Option<bool> {
+        let frames = self.frames.iter().rev();
+        let mut events = frames.flat_map(|frame| frame.events.iter().rev());
+        events.find_map(|event| match event {
+            Event::Response { turn: true, .. } => Some(false),
+            Event::Begin(_) | Event::Update { turn: true, .. } | Event::Request { .. } => {
+                Some(true)
+            }
+            _ => None,
+        })
     }
 
     /// What a muted reader missed is not known: it has to look for itself.
