@@ -13,6 +13,7 @@ use futures_util::future::BoxFuture;
 use serde::Deserialize;
 use serde_json::{Value, json, value::RawValue};
 use tokio::sync::Notify;
+use tokio::task::yield_now;
 use tokio_util::sync::CancellationToken;
 
 use crate::agent::{Agent, Conversation, Opening, StopReason};
@@ -221,6 +222,8 @@ impl Hold {
                 written = async { match &mut flight { Some(flight) => flight.await, None => pending().await } } => {
                     written?;
                     flight = None;
+                    // A store in the same process never makes us wait, and others want their turn.
+                    yield_now().await;
                 }
                 _ = outlet.due(), if flight.is_none() => {
                     flight = Some(Box::pin(outlet.flush(self.conversation.changes(), false)));

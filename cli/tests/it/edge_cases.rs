@@ -276,7 +276,7 @@ async fn a_turn_that_never_pauses_can_be_cancelled() {
     let session = client.new_session().await;
     let mut stream = client.session_stream(&session, None).await;
     client
-        .post(prompt(json!(1), &session, "/count 100000 size=200"))
+        .post(prompt(json!(1), &session, "/count 1000000 size=200"))
         .await;
     stream.next().await.expect("the turn has begun");
     client.post(json!({ "jsonrpc": "2.0", "method": "session/cancel", "params": { "sessionId": session } })).await;
