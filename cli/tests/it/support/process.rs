@@ -5,6 +5,8 @@ use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 
+use rand::RngExt as _;
+
 pub struct Process {
     name: String,
     child: Child,
@@ -99,8 +101,13 @@ pub fn baton() -> Command {
     Command::new(env!("CARGO_BIN_EXE_baton"))
 }
 
-/// A port nobody listens on just now.
+/// A port nobody listens on just now, below those that outgoing connections take: it must still be
+/// free when the process that had it is started again.
 pub fn free_port() -> u16 {
-    let listener = TcpListener::bind("127.0.0.1:0").expect("loopback has free ports");
-    listener.local_addr().expect("bound").port()
+    loop {
+        let port = rand::rng().random_range(10_240..32_000);
+        if TcpListener::bind(("127.0.0.1", port)).is_ok() {
+            return port;
+        }
+    }
 }
