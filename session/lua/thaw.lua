@@ -7,7 +7,10 @@ local function fields_of(...)
   if not frozen then return found end
   local whole = cmsgpack.unpack(string.sub(frozen, string.find(frozen, ' ', 1, true) + 1))
   redis.call('HSET', KEYS[1], 'own', '', 'exp', '0', 'cn', '0', 'cb', '0', unpack(whole[1]))
-  if #whole[2] > 0 then redis.call('HSET', prefix .. 'p:' .. id, unpack(whole[2])) end
+  -- Lua takes some thousand arguments at a time, and a session may know many connections.
+  for at = 1, #whole[2], 1000 do
+    redis.call('HSET', prefix .. 'p:' .. id, unpack(whole[2], at, math.min(at + 999, #whole[2])))
+  end
   redis.call('DEL', prefix .. 'z:' .. id)
   -- To be made smaller again.
   local time = redis.call('TIME')

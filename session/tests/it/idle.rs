@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use baton_session::conformance::scene::{LONG, Scene, updates};
-use baton_session::id::Partition;
+use baton_session::id::{ConnectionId, Partition};
 use baton_session::store::{Append, Store, Tidied, Tidying};
 
 use crate::support::{RedisServer, bounded};
@@ -34,6 +34,33 @@ async fn an_idle_session_costs_less_than_a_kilobyte_beside_its_history() -> anyh
     .await
 }
 
+#[tokio::test]
+async fn a_session_that_knows_many_connections_comes_back_from_its_rest() -> anyhow::Result<()> {
+    let server = RedisServer::start().await?;
+    let store = server.store().await?;
+    bounded(async {
+        let scene = Scene::created(&store).await;
+        let token = scene.claim().await.token;
+        let turn = Append {
+            acks: vec![1],
+            release: true,
+            ..scene.append(&token, 1, updates(3))
+        };
+        scene.write(&turn).await;
+        for _ in 0..6000 {
+            let connection = ConnectionId::mint(scene.id.partition());
+            store.attach(&scene.attach(&connection, "1")).await?;
+        }
+        let before = scene.attachment(&scene.creator).await;
+        tidy(&store).await?;
+        let keys: Vec<String> = server.command(&["KEYS", "*:z:*"]).await?;
+        assert_eq!(keys.len(), 1, "it rests");
+        assert_eq!(scene.attachment(&scene.creator).await, before);
+        Ok(())
+    })
+    .await
+}
+
 /// Sessions of eight turns with twenty events each, all of them at rest.
 async fn leave_idle(store: &Arc<dyn Store>, sessions: u64) -> anyhow::Result<()> {
     for _ in 0..sessions {
@@ -55,6 +82,11 @@ async fn leave_idle(store: &Arc<dyn Store>, sessions: u64) -> anyhow::Result<()>
             head += 20;
         }
     }
+    tidy(store).await
+}
+
+/// Everything that can rest does.
+async fn tidy(store: &Arc<dyn Store>) -> anyhow::Result<()> {
     let when = Tidying {
         rested: Duration::ZERO,
         unused: LONG,
