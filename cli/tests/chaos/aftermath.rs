@@ -119,6 +119,8 @@ pub async fn history_is_what_was_seen(fleet: &Fleet, ledger: &Arc<Ledger>) {
 pub struct Noted {
     /// I5: writes of a worker that had lost its claim, refused.
     pub fenced: u64,
+    /// Ends of logs that a failover had cost and a worker wrote again.
+    pub healed: u64,
     pub takeovers: u64,
 }
 
@@ -136,6 +138,7 @@ pub fn read_logs(dir: &Path, ledger: &Ledger) -> Noted {
         let text = std::fs::read(entry.path()).unwrap_or_default();
         for line in String::from_utf8_lossy(&text).lines() {
             noted.fenced += u64::from(line.contains("fenced: another worker goes on"));
+            noted.healed += u64::from(line.contains("the log: it was written again"));
             noted.takeovers += u64::from(line.contains("goes on with an interrupted turn"));
             // That Redis could not be reached is the truth.
             let away = line.contains("the store is not available");

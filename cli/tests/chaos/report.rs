@@ -37,6 +37,7 @@ impl Report {
         row("requests and streams tried again", counts.retries);
         row("turns taken over", self.noted.takeovers);
         row("fenced writes", self.noted.fenced);
+        row("gaps repaired", self.noted.healed);
         row("resets", counts.resets);
         for (what, times) in [
             ("takeover after kill -9", &self.times.after_kill),

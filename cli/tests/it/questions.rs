@@ -15,6 +15,17 @@ async fn question(stream: &mut Stream) -> Value {
     }
 }
 
+/// A session with a stream of its own, whose agent has just asked.
+async fn asked(client: &Client) -> (String, Stream, Value) {
+    let session = client.new_session().await;
+    let mut stream = client.session_stream(&session, None).await;
+    client
+        .post(prompt(json!(1), &session, "/permission\n/count 3"))
+        .await;
+    let asked = question(&mut stream).await;
+    (session, stream, asked)
+}
+
 fn answer(question: &Value, option: &str) -> Value {
     let outcome = json!({ "outcome": { "outcome": "selected", "optionId": option } });
     json!({ "jsonrpc": "2.0", "id": question["id"], "result": outcome })
@@ -24,12 +35,7 @@ fn answer(question: &Value, option: &str) -> Value {
 async fn a_new_controller_is_asked_again_after_everybody_else_was_killed() {
     let mut cluster = Cluster::start().await;
     let client = Client::initialize(&cluster.gateway_url(0)).await;
-    let session = client.new_session().await;
-    let mut stream = client.session_stream(&session, None).await;
-    client
-        .post(prompt(json!(1), &session, "/permission\n/count 3"))
-        .await;
-    let asked = question(&mut stream).await;
+    let (session, _cut_off, asked) = asked(&client).await;
     cluster.gateways[0].kill();
     cluster.workers.iter_mut().for_each(|worker| worker.kill());
     let worker = cluster.worker(2);
@@ -62,12 +68,7 @@ async fn a_new_controller_is_asked_again_after_everybody_else_was_killed() {
 async fn a_cancel_resolves_what_was_asked() {
     let baton = Served::start().await;
     let client = Client::initialize(&baton.url()).await;
-    let session = client.new_session().await;
-    let mut stream = client.session_stream(&session, None).await;
-    client
-        .post(prompt(json!(1), &session, "/permission\n/count 3"))
-        .await;
-    let asked = question(&mut stream).await;
+    let (session, mut stream, asked) = asked(&client).await;
     client
         .post(json!({ "jsonrpc": "2.0", "method": "session/cancel", "params": { "sessionId": session } }))
         .await;

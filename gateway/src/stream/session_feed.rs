@@ -13,14 +13,16 @@ use tokio::sync::Notify;
 
 use super::footing::{Footing, Ground, LOST_TAIL, nonce_of};
 use super::hub::Subscription;
-use super::topic::{Look, Muted, Notice};
+use super::topic::{Look, Notice};
 use super::{Feed, Gathered, Outgoing, Start};
 use crate::app::App;
 use crate::metrics::Metrics;
 
 mod directives;
+mod resting;
 #[cfg(test)]
 mod tests;
+mod work;
 
 /// Frames per read from the store; a slow client holds no more than this.
 const PAGE: usize = 64;
@@ -406,80 +408,6 @@ impl SessionFeed {
                 (way == self.via).then_some(message)
             }
             _ => None,
-        }
-    }
-
-    // ---- for a gateway that drains ----
-
-    pub fn turn_seems_to_run(&self) -> bool {
-        self.subscription.topic.turn_runs() == Some(true)
-    }
-
-    /// The commands that are not done with. One stays in the inbox until its answer is in the log: an
-    /// empty inbox means that no turn runs and none is about to.
-    pub async fn work(&self) -> store::Result<Vec<u64>> {
-        let waiting = self.store.inbox(&self.session, 0).await?;
-        Ok(waiting.iter().map(|queued| queued.number).collect())
-    }
-
-    /// There is something this stream has not carried out yet.
-    async fn is_behind(&self) -> store::Result<bool> {
-        let settled = !self.stale && self.footing.is_firm();
-        if !settled || self.directive().is_some() || self.ask_after.is_some() {
-            return Ok(true);
-        }
-        let head = self.store.heads(&[self.log()]).await?[0];
-        self.subscription.topic.grow(head);
-        Ok(self.next <= head)
-    }
-
-    /// The inbox first: what it no longer holds is in the log by then.
-    pub async fn is_under_way(&self) -> store::Result<bool> {
-        Ok(self.only.is_some() || !self.work().await?.is_empty() || self.is_behind().await?)
-    }
-
-    // ---- for a connection stream, which reads many sessions and hears little of most ----
-
-    /// Stops listening if the session's own stream carries it from here on.
-    pub fn rest(&mut self) -> bool {
-        let elsewhere = self.attachment.route.at(self.next) == Some(Via::Session);
-        let settled = !self.stale && self.footing.is_firm();
-        let idle = self.directive().is_none() && self.ask_after.is_none() && settled;
-        elsewhere
-            && idle
-            && self
-                .subscription
-                .topic
-                .mute(self.subscription.reader, &self.connection, self.next)
-    }
-
-    /// False while it rests and nothing concerns it. To be asked after [`Self::has_slipped`].
-    pub fn rouse(&mut self) -> bool {
-        let muted = self.subscription.topic.muted(self.subscription.reader);
-        // If somebody was attached meanwhile, what came since has to be looked at, from where it rested.
-        if self.stale || self.notices_seen != self.subscription.topic.notice_count() {
-            self.stale = true;
-            return true;
-        }
-        match muted {
-            Muted::Still(last) => {
-                if let Some((seq, nonce)) = last.filter(|(seq, _)| *seq >= self.next) {
-                    self.next = seq + 1;
-                    self.position = Cursor::live(seq, nonce);
-                    self.footing.set(seq, Some(nonce));
-                }
-                !self.footing.is_firm()
-            }
-            Muted::ResumeAt(seq) => {
-                if seq > self.next {
-                    self.next = seq;
-                    self.footing.set(seq - 1, None);
-                }
-                // Who asked what in between is in the store, not here.
-                self.stale = true;
-                true
-            }
-            Muted::Unsure => true,
         }
     }
 }

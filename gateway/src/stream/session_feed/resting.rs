@@ -1,0 +1,52 @@
+//! For a connection stream, which reads many sessions and hears little of most.
+
+use baton_session::cursor::Cursor;
+use baton_session::route::Via;
+
+use super::SessionFeed;
+use crate::stream::topic::Muted;
+
+impl SessionFeed {
+    /// Stops listening if the session's own stream carries it from here on.
+    pub fn rest(&mut self) -> bool {
+        let elsewhere = self.attachment.route.at(self.next) == Some(Via::Session);
+        let settled = !self.stale && self.footing.is_firm();
+        let idle = self.directive().is_none() && self.ask_after.is_none() && settled;
+        elsewhere
+            && idle
+            && self
+                .subscription
+                .topic
+                .mute(self.subscription.reader, &self.connection, self.next)
+    }
+
+    /// False while it rests and nothing concerns it. To be asked after [`Self::has_slipped`].
+    pub fn rouse(&mut self) -> bool {
+        let muted = self.subscription.topic.muted(self.subscription.reader);
+        // If somebody was attached meanwhile, what came since has to be looked at, from where it rested.
+        if self.stale || self.notices_seen != self.subscription.topic.notice_count() {
+            self.stale = true;
+            return true;
+        }
+        match muted {
+            Muted::Still(last) => {
+                if let Some((seq, nonce)) = last.filter(|(seq, _)| *seq >= self.next) {
+                    self.next = seq + 1;
+                    self.position = Cursor::live(seq, nonce);
+                    self.footing.set(seq, Some(nonce));
+                }
+                !self.footing.is_firm()
+            }
+            Muted::ResumeAt(seq) => {
+                if seq > self.next {
+                    self.next = seq;
+                    self.footing.set(seq - 1, None);
+                }
+                // Who asked what in between is in the store, not here.
+                self.stale = true;
+                true
+            }
+            Muted::Unsure => true,
+        }
+    }
+}

@@ -1,0 +1,34 @@
+//! For a gateway that drains: whether something is under way that this stream has to carry yet.
+
+use baton_session::store;
+
+use super::SessionFeed;
+
+impl SessionFeed {
+    pub fn turn_seems_to_run(&self) -> bool {
+        self.subscription.topic.turn_runs() == Some(true)
+    }
+
+    /// The commands that are not done with. One stays in the inbox until its answer is in the log: an
+    /// empty inbox means that no turn runs and none is about to.
+    pub async fn work(&self) -> store::Result<Vec<u64>> {
+        let waiting = self.store.inbox(&self.session, 0).await?;
+        Ok(waiting.iter().map(|queued| queued.number).collect())
+    }
+
+    /// There is something this stream has not carried out yet.
+    async fn is_behind(&self) -> store::Result<bool> {
+        let settled = !self.stale && self.footing.is_firm();
+        if !settled || self.directive().is_some() || self.ask_after.is_some() {
+            return Ok(true);
+        }
+        let head = self.store.heads(&[self.log()]).await?[0];
+        self.subscription.topic.grow(head);
+        Ok(self.next <= head)
+    }
+
+    /// The inbox first: what it no longer holds is in the log by then.
+    pub async fn is_under_way(&self) -> store::Result<bool> {
+        Ok(self.only.is_some() || !self.work().await?.is_empty() || self.is_behind().await?)
+    }
+}
