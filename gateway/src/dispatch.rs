@@ -8,7 +8,9 @@ use baton_session::command::{Command, Idempotency, Kind};
 use baton_session::event::Event;
 use baton_session::id::{Partition, SessionId};
 use baton_session::route::Via;
-use baton_session::store::{Attach, Attached, Attachment, Enqueue, Enqueued, NewSession, Posted};
+use baton_session::store::{
+    Attach, Attached, Attachment, Enqueue, Enqueued, INBOX_LIMIT, NewSession, Posted,
+};
 use baton_session::token::Connection;
 use bytes::Bytes;
 use serde::Deserialize;
@@ -150,6 +152,9 @@ const ID_REUSED: &str = "this id was used on this connection for another request
 const IN_A_BODY: &str = "this request is answered in the body of the POST that made it: to join it, \
     send it again with Accept: text/event-stream";
 
+const SESSION_CLOSED: &str =
+    "the session is closed: open it again with session/load or session/resume";
+
 const STORE_FULL: &str =
     "the store is nearly full: new sessions are refused, running ones go on; try again later";
 
@@ -276,6 +281,7 @@ impl Call<'_> {
             agent: self.app.config.agent.clone(),
             cwd: params.cwd,
             params: Bytes::copy_from_slice(self.message.envelope.params().as_bytes()),
+            directories: Bytes::new(),
             one_shot: self.message.one_shot,
         };
         self.app
@@ -293,6 +299,8 @@ impl Call<'_> {
             key: self.key(),
             one_shot: self.message.one_shot,
             watched: false,
+            limit: INBOX_LIMIT,
+            about: None,
         };
         loop {
             match self.app.store.enqueue(&enqueue).await? {
@@ -306,6 +314,9 @@ impl Call<'_> {
                 }
                 Enqueued::Conflict => return Err(Problem::Rpc(rpc::ID_REUSED, ID_REUSED.into())),
                 Enqueued::NotFound => return Err(unknown_session(enqueue.session.as_str())),
+                Enqueued::Closed => {
+                    return Err(Problem::Rpc(rpc::SESSION_CLOSED, SESSION_CLOSED.into()));
+                }
                 Enqueued::Full => {
                     let text =
                         "too many commands wait in this session: wait for answers, then try again";
@@ -365,6 +376,7 @@ impl Call<'_> {
             replay,
             one_shot: self.message.one_shot,
             watched: false,
+            setup: Default::default(),
         };
         loop {
             match self.app.store.attach(&attach).await? {

@@ -104,6 +104,8 @@ async fn answer(app: &App, claim: &Claim) -> store::Result<()> {
         view: None,
         pending: None,
         title: None,
+        usage: None,
+        bound: None,
         release: false,
     };
     app.store.append(&append).await?;

@@ -17,7 +17,13 @@ pub enum Kind {
     Cancel,
     SetMode,
     SetConfigOption,
+    /// `session/set_model`, which older clients send instead.
+    SetModel,
     Close,
+    /// Its session was deleted, or expired with something bound to it: bring it to an end.
+    Delete,
+    /// `$/cancel_request` for a prompt.
+    CancelRequest,
     /// A response to a request of the agent.
     Answer,
     /// An extension method, for the agent to judge.
@@ -25,16 +31,32 @@ pub enum Kind {
 }
 
 impl Kind {
-    const ALL: [(Self, &'static str); 8] = [
+    const ALL: [(Self, &'static str); 11] = [
         (Self::New, "new"),
         (Self::Prompt, "prompt"),
         (Self::Cancel, "cancel"),
         (Self::SetMode, "set_mode"),
         (Self::SetConfigOption, "set_config_option"),
+        (Self::SetModel, "set_model"),
         (Self::Close, "close"),
+        (Self::Delete, "delete"),
+        (Self::CancelRequest, "cancel_request"),
         (Self::Answer, "answer"),
         (Self::Extension, "extension"),
     ];
+
+    /// Gets through to a session that is full of prompts, within reason.
+    pub fn is_urgent(self) -> bool {
+        matches!(
+            self,
+            Self::Cancel | Self::CancelRequest | Self::Answer | Self::Close | Self::Delete
+        )
+    }
+
+    /// Is taken by a session that was closed.
+    pub fn reaches_closed(self) -> bool {
+        self.is_urgent()
+    }
 
     pub fn as_str(self) -> &'static str {
         let found = Self::ALL.iter().find(|(kind, _)| *kind == self);
@@ -106,6 +128,8 @@ pub struct Command {
 pub struct Queued {
     pub number: u64,
     pub via: Via,
+    /// A prompt of a connection that did not control the session until now.
+    pub takes_control: bool,
     pub command: Command,
 }
 

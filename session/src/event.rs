@@ -4,6 +4,8 @@
 use std::sync::Arc;
 
 use bytes::{BufMut, Bytes, BytesMut};
+use serde::Deserialize;
+use serde_json::value::RawValue;
 
 use crate::id::{ConnectionId, Nonce, SessionId};
 use crate::route::Via;
@@ -26,8 +28,16 @@ pub enum Event {
     Request { id: Arc<str>, message: Bytes },
     /// Internal: a prompt became the running turn, and from here on its connection reads by `via`.
     Begin(Begin),
-    /// Internal: the client's answer to a request, kept so that a resumed turn finds it again.
-    Answer { id: Arc<str>, message: Bytes },
+    /// Internal: the client's answer to a request, kept so that a resumed turn finds it again. For
+    /// everybody else who was asked, the question is off.
+    Answer {
+        id: Arc<str>,
+        /// The first versions did not write it down.
+        by: Option<ConnectionId>,
+        message: Bytes,
+    },
+    /// Internal: this connection controls the session from here on, though its prompt still waits.
+    Control { by: ConnectionId },
     /// Outbox: a message that belongs to no session.
     Message { message: Bytes },
     /// Outbox: the holder of the connection stream tails this session from `after` on.
@@ -73,9 +83,50 @@ impl Event {
             | Self::Request { message, .. }
             | Self::Answer { message, .. }
             | Self::Message { message } => message.len(),
-            Self::Begin(_) | Self::Watch { .. } | Self::Closed => 0,
+            Self::Begin(_) | Self::Control { .. } | Self::Watch { .. } | Self::Closed => 0,
         }
     }
+}
+
+impl Event {
+    fn readdressed(&self, session: &SessionId) -> Self {
+        match self {
+            Self::Update { turn, message } => Self::Update {
+                turn: *turn,
+                message: readdress(message, session),
+            },
+            Self::Echo { by, message } => Self::Echo {
+                by: by.clone(),
+                message: readdress(message, session),
+            },
+            other => other.clone(),
+        }
+    }
+}
+
+/// The message with another `params.sessionId`, every other byte as it was.
+pub fn readdress(message: &Bytes, session: &SessionId) -> Bytes {
+    #[derive(Deserialize)]
+    struct Envelope<'a> {
+        #[serde(borrow)]
+        params: Params<'a>,
+    }
+    #[derive(Deserialize)]
+    #[serde(rename_all = "camelCase")]
+    struct Params<'a> {
+        #[serde(borrow)]
+        session_id: &'a RawValue,
+    }
+    let Ok(envelope) = serde_json::from_slice::<Envelope>(message) else {
+        return message.clone();
+    };
+    let named = envelope.params.session_id.get();
+    let start = named.as_ptr() as usize - message.as_ptr() as usize;
+    let mut text = BytesMut::with_capacity(message.len());
+    text.put_slice(&message[..start]);
+    text.put_slice(format!("\"{session}\"").as_bytes());
+    text.put_slice(&message[start + named.len()..]);
+    text.freeze()
 }
 
 impl Frame {
@@ -85,6 +136,19 @@ impl Frame {
 
     pub fn last(&self) -> u64 {
         self.first + self.events.len() as u64 - 1
+    }
+
+    /// The frame as a fork reads it: without what came after `upto`, and with the fork's own id in
+    /// every message that a client may see. `None` if nothing is left.
+    pub fn inherited(&self, upto: u64, heir: &SessionId) -> Option<Self> {
+        let kept = (upto + 1).checked_sub(self.first)?;
+        let events = self.events.iter().take(kept as usize);
+        let events: Vec<Event> = events.map(|event| event.readdressed(heir)).collect();
+        (!events.is_empty()).then_some(Self {
+            first: self.first,
+            nonce: self.nonce,
+            events,
+        })
     }
 
     pub fn numbered(&self) -> impl Iterator<Item = (u64, &Event)> {
@@ -166,7 +230,17 @@ impl Event {
                 );
                 (b'b', head, &[])
             }
-            Self::Answer { id, message } => (b'a', id.to_string(), message),
+            Self::Answer {
+                id,
+                by: None,
+                message,
+            } => (b'a', id.to_string(), message),
+            Self::Answer {
+                id,
+                by: Some(by),
+                message,
+            } => (b'A', format!("{by}\n{id}"), message),
+            Self::Control { by } => (b'k', by.to_string(), &[]),
             Self::Message { message } => (b'm', String::new(), message),
             Self::Watch { session, after } => (b'w', format!("{session}\n{after}"), &[]),
             Self::Closed => (b'c', String::new(), &[]),
@@ -209,8 +283,17 @@ impl Event {
                 via: via(field()?)?,
             }),
             b'a' => Self::Answer {
+                by: None,
                 id: field()?.into(),
                 message,
+            },
+            b'A' => Self::Answer {
+                by: Some(connection(field()?)?),
+                id: field()?.into(),
+                message,
+            },
+            b'k' => Self::Control {
+                by: connection(field()?)?,
             },
             b'm' => Self::Message { message },
             b'w' => {
@@ -288,7 +371,11 @@ mod tests {
             },
             Event::Answer {
                 id: "x".into(),
+                by: Some(ConnectionId::mint(Partition(1))),
                 message: message.clone(),
+            },
+            Event::Control {
+                by: ConnectionId::mint(Partition(1)),
             },
             Event::Response {
                 to,
@@ -305,9 +392,42 @@ mod tests {
         let decoded = Frame::decode(20, Frame::encode(Nonce(5), &events)).unwrap();
         assert_eq!(
             (decoded.first, decoded.last(), decoded.nonce),
-            (12, 20, Nonce(5))
+            (11, 20, Nonce(5))
         );
         assert_eq!(decoded.events, events);
+    }
+
+    #[test]
+    fn a_message_gets_another_address_and_nothing_else() {
+        let (old, new) = (SessionId::mint(Partition(1)), SessionId::mint(Partition(1)));
+        let text = |id: &SessionId| {
+            format!(
+                r#"{{"params": {{"x":"\u00e9 sessionId","sessionId" : "{id}","update":1.0}} }}"#
+            )
+        };
+        let changed = readdress(&Bytes::from(text(&old)), &new);
+        assert_eq!(changed, text(&new));
+        for other in ["{}", "[]", r#"{"params":{}}"#] {
+            assert_eq!(readdress(&Bytes::from(other), &new), other);
+        }
+    }
+
+    #[test]
+    fn an_inherited_frame_ends_where_the_fork_began() {
+        let (old, new) = (SessionId::mint(Partition(1)), SessionId::mint(Partition(1)));
+        let update = |id: &SessionId| Event::Update {
+            turn: true,
+            message: format!(r#"{{"params":{{"sessionId":"{id}"}}}}"#).into(),
+        };
+        let frame = Frame {
+            first: 5,
+            nonce: Nonce(1),
+            events: vec![update(&old), Event::Closed, update(&old)],
+        };
+        assert_eq!(frame.inherited(4, &new), None);
+        let cut = frame.inherited(6, &new).unwrap();
+        assert_eq!(cut.events, [update(&new), Event::Closed]);
+        assert_eq!(frame.inherited(9, &new).unwrap().last(), 7);
     }
 
     #[test]

@@ -21,10 +21,12 @@ use crate::token::CONNECTION_LIFETIME;
 mod embedded;
 pub mod redis;
 mod sink;
+mod whole;
 
 #[cfg(any(test, feature = "conformance"))]
 pub use embedded::Replica;
 pub use embedded::{FileStore, MemoryStore, Refused};
+pub use whole::{Adoption, Cut, Fork, Forked, Listing, Place, Record, Setup, Summary};
 
 pub type Result<T> = std::result::Result<T, Error>;
 
@@ -84,6 +86,52 @@ pub trait Store: Send + Sync + 'static {
         connection: &ConnectionId,
         principal: &str,
     ) -> Result<Option<Attachment>>;
+
+    // ---- sessions as wholes ----
+
+    /// Makes a child that shares the parent's log up to a point and then goes its own way: nothing is
+    /// copied, and nothing that happens to the parent reaches it. Its log reads as its own, with its
+    /// own id in every message. Forking to the same child again changes nothing.
+    async fn fork(&self, fork: &Fork) -> Result<Forked> {
+        let _ = fork;
+        Err(Error::Broken("not there yet".into()))
+    }
+
+    /// Sessions of a principal by when they were last changed, newest first.
+    async fn list(&self, listing: &Listing) -> Result<Vec<Summary>> {
+        let _ = listing;
+        Err(Error::Broken("not there yet".into()))
+    }
+
+    /// From here on there is no such session for anybody; false if there was none before. If somebody
+    /// works on it, has asked something of it, or something is bound to it, `end` goes into its inbox
+    /// so that a worker brings it to an end. Housekeeping forgets it [`DELETED_FOR`] later; its log stays
+    /// as long as forks need it.
+    async fn delete(&self, session: &SessionId, principal: &str, end: &Command) -> Result<bool> {
+        let _ = (session, principal, end);
+        Err(Error::Broken("not there yet".into()))
+    }
+
+    /// The session between two turns: if one runs, as it was before. `None` if the principal has none
+    /// such.
+    async fn record(&self, session: &SessionId, principal: &str) -> Result<Option<Record>> {
+        let _ = (session, principal);
+        Err(Error::Broken("not there yet".into()))
+    }
+
+    /// Begins to take in a session from elsewhere: the caller holds it and appends its log. Nobody
+    /// else sees it before it is published, and if it never is, housekeeping forgets it. False if the
+    /// id is taken.
+    async fn adopt(&self, adoption: &Adoption, claimant: &Claimant) -> Result<bool> {
+        let _ = (adoption, claimant);
+        Err(Error::Broken("not there yet".into()))
+    }
+
+    /// The session is complete: it appears, and is given up. False if it is not the caller's any more.
+    async fn publish(&self, session: &SessionId, token: &ClaimToken) -> Result<bool> {
+        let _ = (session, token);
+        Err(Error::Broken("not there yet".into()))
+    }
 
     // ---- streams ----
 
@@ -162,8 +210,13 @@ pub const HEARTBEAT: Duration = Duration::from_secs(3);
 pub const OUTBOX_TTL: Duration = Duration::from_secs(CONNECTION_LIFETIME.as_secs() + 3600);
 /// How long a stream counts as open after its last touch.
 pub const STREAM_TTL: Duration = Duration::from_secs(20);
-/// Commands that may wait in one inbox; twice as many if they end something.
+/// Commands that may wait in one inbox unless the gateway says otherwise; twice as many if they end
+/// something.
 pub const INBOX_LIMIT: u64 = 256;
+/// How long a deleted session is kept, so that streams can deliver its last words.
+pub const DELETED_FOR: Duration = Duration::from_secs(60);
+/// So many ancestors a session may have.
+pub const MAX_FORK_DEPTH: usize = 64;
 /// What the commands in one inbox may weigh together, unless it is a single one.
 pub const INBOX_BYTES: u64 = 32 << 20;
 /// Loads and resumes of one connection that are remembered until they are answered.
@@ -202,6 +255,8 @@ pub struct NewSession {
     pub cwd: String,
     /// The params of `session/new`, for whichever worker opens the session later.
     pub params: Bytes,
+    /// `additionalDirectories` as JSON, empty for none.
+    pub directories: Bytes,
     pub one_shot: bool,
 }
 
@@ -224,6 +279,10 @@ pub struct Enqueue {
     pub one_shot: bool,
     /// The caller has posted an [`Event::Watch`] for this session just now.
     pub watched: bool,
+    /// Commands that may wait in this inbox.
+    pub limit: u64,
+    /// Only if the session knows the request with this idempotency key; else it is not found.
+    pub about: Option<String>,
 }
 
 #[derive(Debug, PartialEq, Eq)]
@@ -243,6 +302,9 @@ pub enum Enqueued {
     Conflict,
     /// No such session for this principal.
     NotFound,
+    /// It was closed, and nobody has loaded or resumed it since. Only cancels, answers and another
+    /// close are taken.
+    Closed,
     Full,
     /// The answer would go to the connection stream, whose holder doesn't tail this session: post
     /// an [`Event::Watch`] after `head`, then call again with `watched`.
@@ -262,6 +324,8 @@ pub struct Attach {
     pub replay: bool,
     pub one_shot: bool,
     pub watched: bool,
+    /// What the session works with from now on.
+    pub setup: Setup,
 }
 
 #[derive(Debug, PartialEq, Eq)]
@@ -355,8 +419,13 @@ pub struct Claim {
     pub head: u64,
     pub cwd: String,
     pub params: Bytes,
-    /// What the agent asked to be kept between turns.
+    /// What a later load, resume or fork has put in the place of the params' own.
+    pub setup: Setup,
+    /// What the agent asked to be kept between turns. Empty although there is a log: the session is a
+    /// fork from the middle of another, and the agent has to read back what it said.
     pub state: Bytes,
+    /// Identifiers that agents and tools have bound to the session, a JSON object or empty.
+    pub bound: Bytes,
     /// The turn that was running when the last holder vanished.
     pub running: Option<Running>,
     /// How many holders in a row vanished without writing anything.
@@ -386,6 +455,9 @@ pub struct Append {
     pub view: Option<Bytes>,
     pub pending: Option<Vec<u64>>,
     pub title: Option<String>,
+    /// The last `usage_update`, as JSON.
+    pub usage: Option<Bytes>,
+    pub bound: Option<Bytes>,
     /// Give the session up, unless commands wait.
     pub release: bool,
 }

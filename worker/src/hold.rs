@@ -5,7 +5,7 @@ use std::future::pending;
 use std::pin::pin;
 use std::sync::Arc;
 
-use baton_session::command::{Kind, Queued};
+use baton_session::command::{Command, Kind, Queued};
 use baton_session::event::{Begin, Event};
 use baton_session::id::LogId;
 use baton_session::store::{self, Claim, Running, Store};
@@ -314,11 +314,12 @@ impl Hold {
             Kind::Close => Ok(json!({})),
             Kind::Extension => Err(extension_unknown(message)),
             Kind::Answer => {
-                self.answered(message, turn);
+                self.answered(&queued.command, turn);
                 return self.outlet.ack(queued.number);
             }
             // A cancel has done its work when the prompts before it are through.
             Kind::Cancel | Kind::Prompt => Ok(json!({})),
+            Kind::SetModel | Kind::Delete | Kind::CancelRequest => todo!(),
         };
         if let Some(event) = rpc::response(&queued, false, outcome) {
             self.outlet.push(event);
@@ -369,15 +370,16 @@ impl Hold {
     }
 
     /// The first answer to an open question counts; it is kept with the turn.
-    fn answered(&self, message: &bytes::Bytes, turn: Option<&Turn>) {
-        let Some(answer) = Answer::read(message) else {
+    fn answered(&self, command: &Command, turn: Option<&Turn>) {
+        let Some(answer) = Answer::read(&command.message) else {
             return;
         };
         let id: Arc<str> = answer.id.as_str().into();
         if turn.is_some_and(|turn| turn.answer(answer)) {
             self.outlet.push(Event::Answer {
                 id,
-                message: message.clone(),
+                by: Some(command.connection.clone()),
+                message: command.message.clone(),
             });
         }
     }

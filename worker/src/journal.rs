@@ -40,7 +40,7 @@ impl Journal {
                         seq,
                     });
                 }
-                Event::Answer { id, message } => {
+                Event::Answer { id, message, .. } => {
                     journal.answers.insert(id.clone(), message.clone());
                     asked.retain(|request| request.id != *id);
                 }

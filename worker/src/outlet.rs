@@ -239,6 +239,8 @@ impl Outlet {
             state: changes.state,
             view: changes.view,
             title: changes.title,
+            usage: None,
+            bound: None,
             pending: std::mem::take(&mut state.pending_changed).then(|| state.pending.clone()),
             release,
         };

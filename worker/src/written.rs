@@ -81,6 +81,8 @@ mod tests {
             view: None,
             pending: None,
             title: None,
+            usage: None,
+            bound: None,
             release: true,
         }
     }

@@ -70,6 +70,7 @@ pub async fn events_are_read_as_they_were_written(store: &Arc<dyn Store>) {
         },
         Event::Answer {
             id: "r1".into(),
+            by: Some(scene.creator.clone()),
             message: message.clone(),
         },
         Event::Response {

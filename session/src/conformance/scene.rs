@@ -12,8 +12,8 @@ use crate::event::{Begin, Event, Recipient};
 use crate::id::{ConnectionId, LogId, Nonce, Partition, SessionId, random_text};
 use crate::route::Via;
 use crate::store::{
-    Append, Appended, Attach, Attachment, Claim, ClaimToken, Claimant, Enqueue, Listener,
-    NewSession, Signal, Store, StreamId, Topic, Touch, WorkerId,
+    Append, Appended, Attach, Attachment, Claim, ClaimToken, Claimant, Enqueue, INBOX_LIMIT,
+    Listener, NewSession, Setup, Signal, Store, StreamId, Topic, Touch, WorkerId,
 };
 
 pub const CWD: &str = "/home/someone/project";
@@ -81,6 +81,7 @@ impl Scene {
             agent: self.agent.clone(),
             cwd: CWD.to_owned(),
             params: Bytes::from_static(b"{\"mcpServers\":[]}"),
+            directories: Bytes::new(),
             one_shot: false,
         }
     }
@@ -122,6 +123,8 @@ impl Scene {
             command,
             one_shot: false,
             watched: false,
+            limit: INBOX_LIMIT,
+            about: None,
         }
     }
 
@@ -148,6 +151,7 @@ impl Scene {
             replay: true,
             one_shot: false,
             watched: true,
+            setup: Setup::default(),
         }
     }
 
@@ -224,6 +228,8 @@ impl Scene {
             view: None,
             pending: None,
             title: None,
+            usage: None,
+            bound: None,
             release: false,
         }
     }

@@ -14,7 +14,7 @@ use self::keys::Keys;
 use self::link::Link;
 use self::reply::Reply;
 use self::scripts::{Call, scripts};
-use crate::command::{Command, Idempotency, Kind, Queued};
+use crate::command::{Command, Idempotency, Queued};
 use crate::event::{Event, Frame};
 use crate::id::{ConnectionId, LogId, Nonce, Partition, SessionId};
 use crate::store::{
@@ -165,7 +165,6 @@ impl Store for RedisStore {
 
     async fn enqueue(&self, request: &Enqueue) -> Result<Enqueued> {
         let (k, id, command) = (&self.keys, &request.session, &request.command);
-        let urgent = matches!(command.kind, Kind::Cancel | Kind::Answer | Kind::Close);
         let head = command.head();
         let call = Call::new(&scripts().enqueue)
             .key(k.session(id))
@@ -181,7 +180,7 @@ impl Store for RedisStore {
             .num(request.one_shot.into())
             .num(request.watched.into())
             .num(command.request.is_some().into())
-            .num(urgent.into())
+            .num(command.kind.is_urgent().into())
             .num(INBOX_LIMIT)
             .num(REMEMBERED_KEYS)
             .num(INBOX_BYTES);

@@ -311,6 +311,7 @@ fn decode_command(number: u64, mut value: Bytes) -> Option<Queued> {
     Some(Queued {
         number,
         via,
+        takes_control: false,
         command,
     })
 }

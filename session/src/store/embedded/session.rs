@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use super::shelf::note_use;
 use crate::clock::unix_millis;
-use crate::command::{Command, Idempotency, Kind, Queued};
+use crate::command::{Command, Idempotency, Queued};
 use crate::event::{Event, Frame};
 use crate::id::{ConnectionId, SessionId};
 use crate::route::{Route, Via};
@@ -185,8 +185,7 @@ impl Session {
         }
         let command = &request.command;
         // Cancels and answers must get through to a session whose inbox is full of prompts.
-        let urgent = matches!(command.kind, Kind::Cancel | Kind::Answer | Kind::Close);
-        let room = if urgent { 2 } else { 1 };
+        let room = if command.kind.is_urgent() { 2 } else { 1 };
         let bytes = self.inbox_bytes + command.message.len() as u64;
         let heavy = !self.inbox.is_empty() && bytes > room * INBOX_BYTES;
         if self.inbox.len() as u64 >= room * INBOX_LIMIT || heavy {
@@ -235,6 +234,7 @@ impl Session {
         let queued = Queued {
             number,
             via,
+            takes_control: false,
             command: command.clone(),
         };
         self.inbox_bytes += command.message.len() as u64;
@@ -343,7 +343,9 @@ impl Session {
             head: self.head,
             cwd: self.cwd.clone(),
             params: self.params.clone(),
+            setup: Default::default(),
             state: self.state.clone(),
+            bound: Bytes::new(),
             running: self.running,
             stalls: self.stalls,
             inbox: self.inbox.clone(),

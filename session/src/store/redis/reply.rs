@@ -111,7 +111,9 @@ impl Items {
             head,
             cwd,
             params,
+            setup: Default::default(),
             state,
+            bound: Bytes::new(),
             running,
             stalls,
             inbox,
@@ -238,6 +240,7 @@ fn entry_of(number: u64, mut entry: Bytes) -> Result<Queued> {
     Ok(Queued {
         number,
         via,
+        takes_control: false,
         command,
     })
 }

@@ -9,7 +9,7 @@ use baton_session::id::{ConnectionId, LogId, Nonce, SessionId};
 use baton_session::route::Via;
 use baton_session::store::{
     Append, Appended, Attach, Attached, Attachment, ClaimToken, Claimant, Enqueue, Enqueued,
-    NewSession, Running, Store, StreamId, Touch, WorkerId,
+    INBOX_LIMIT, NewSession, Running, Setup, Store, StreamId, Touch, WorkerId,
 };
 use bytes::Bytes;
 use proptest::collection::vec;
@@ -193,6 +193,7 @@ impl Cast {
             agent: self.agent.clone(),
             cwd: CWD.into(),
             params: Bytes::new(),
+            directories: Bytes::new(),
             one_shot: false,
         };
         let key = Idempotency {
@@ -267,6 +268,8 @@ impl Cast {
                     },
                     one_shot,
                     watched,
+                    limit: INBOX_LIMIT,
+                    about: None,
                 };
                 Outcome::Enqueued(store.enqueue(&request).await.unwrap())
             }
@@ -317,6 +320,8 @@ impl Cast {
                     view: None,
                     pending: pending.map(|number| vec![number]),
                     title: None,
+                    usage: None,
+                    bound: None,
                     release,
                 };
                 Outcome::Appended(store.append(&append).await.unwrap())
@@ -342,6 +347,7 @@ impl Cast {
                     replay,
                     one_shot,
                     watched,
+                    setup: Setup::default(),
                 };
                 match store.attach(&attach).await.unwrap() {
                     Attached::Done(attachment) => {

@@ -1,0 +1,105 @@
+//! Sessions as wholes: forked, listed, moved.
+
+use bytes::Bytes;
+use serde::{Deserialize, Serialize};
+
+use crate::id::{ConnectionId, SessionId};
+
+/// What a load, resume or fork may change about a session, as JSON; `None` leaves it as it is.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Setup {
+    pub mcp_servers: Option<Bytes>,
+    pub directories: Option<Bytes>,
+}
+
+#[derive(Clone, Debug)]
+pub struct Fork {
+    pub parent: SessionId,
+    /// Minted by the caller, in the parent's partition.
+    pub child: SessionId,
+    pub principal: String,
+    /// Attached to the child from its first own event on, watching, and in control of it.
+    pub connection: ConnectionId,
+    pub cwd: String,
+    /// Changes to the parent's.
+    pub setup: Setup,
+    /// `None`: after the last finished turn, with all that the agent knew then.
+    pub at: Option<Cut>,
+    pub inherit_bindings: bool,
+}
+
+/// Where the child leaves its parent's log: after an event that is not part of the running turn.
+/// What the agent knew then is not kept, so the child begins with an empty state.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Cut {
+    pub upto: u64,
+    /// Modes and config options as they were.
+    pub view: Bytes,
+}
+
+#[derive(Debug, PartialEq, Eq)]
+pub enum Forked {
+    /// The child's log ends with `head`.
+    Done { head: u64, view: Bytes },
+    /// The principal has no such parent.
+    NotFound,
+    /// The cut is not in the log, or in the turn that runs.
+    NoSuchCut,
+    /// It has [`MAX_FORK_DEPTH`](super::MAX_FORK_DEPTH) ancestors already.
+    TooDeep,
+}
+
+#[derive(Clone, Debug)]
+pub struct Listing {
+    pub principal: String,
+    pub cwd: Option<String>,
+    /// Only what comes after this place.
+    pub after: Option<Place>,
+    pub limit: usize,
+}
+
+/// A place in a list: later changes come first, then greater ids.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct Place {
+    /// When the session was created or its last turn ended, in milliseconds since 1970.
+    pub updated: u64,
+    pub session: SessionId,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Summary {
+    pub place: Place,
+    pub cwd: String,
+    pub title: String,
+    /// `additionalDirectories` as JSON, or empty.
+    pub directories: Bytes,
+    /// The last `usage_update` as JSON, or empty.
+    pub usage: Bytes,
+}
+
+/// A session without its log.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Record {
+    pub agent: String,
+    pub cwd: String,
+    pub params: Bytes,
+    pub setup: Setup,
+    pub state: Bytes,
+    pub view: Bytes,
+    pub title: String,
+    pub usage: Bytes,
+    pub bound: Bytes,
+    /// Its log goes up to here.
+    pub head: u64,
+    pub updated: u64,
+    /// The running turn began here, after `head`.
+    pub began: Option<u64>,
+}
+
+/// A session that comes from elsewhere. `record.head` and `record.began` don't count.
+#[derive(Clone, Debug)]
+pub struct Adoption {
+    pub id: SessionId,
+    pub principal: String,
+    pub record: Record,
+}
