@@ -3,7 +3,7 @@
 -- ARGV  1 session id  2 principal  3 connection  4 idempotency key or ''  5 fingerprint
 --       6 command head  7 command message  8 one-shot  9 watched  10 has an answer
 --       11 urgent  12 inbox limit  13 keys to remember  14 inbox limit in bytes
---       15 reaches a closed session  16 key of the request it is about or ''
+--       15 reaches a closed session  16 is about another request  17 that one's key
 -- Returns {'notfound'} {'conflict'} {'closed'} {'full'} {'unwatched', head}
 --         {'accepted' or 'joined', number, head, via}
 --@include thaw
@@ -18,7 +18,9 @@ if ARGV[4] ~= '' then
     return { 'joined', number, head, via }
   end
 end
-if ARGV[16] ~= '' and not string.find(known, ARGV[16] .. ' ', 1, true) then return { 'notfound' } end
+if ARGV[16] == '1' and not string.find('\n' .. known, '\n' .. ARGV[17] .. ' ', 1, true) then
+  return { 'notfound' }
+end
 if m[13] and ARGV[15] ~= '1' then return { 'closed' } end
 -- What ends things gets through to a session that is full of prompts, within reason.
 local waiting, bytes = tonumber(m[8]), tonumber(m[10]) + #ARGV[7]

@@ -190,6 +190,7 @@ impl Store for RedisStore {
             .num(REMEMBERED_KEYS)
             .num(INBOX_BYTES)
             .num(command.kind.reaches_closed().into())
+            .num(request.about.is_some().into())
             .arg(request.about.as_deref().unwrap_or_default());
         let mut items = self.run_durably(call).await?.items()?;
         match items.text()?.as_str() {
