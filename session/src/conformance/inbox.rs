@@ -194,7 +194,7 @@ pub async fn a_full_inbox_takes_only_what_ends_things(store: &Arc<dyn Store>) {
         .await
         .unwrap();
     assert!(matches!(joined, Enqueued::Joined { .. }), "{joined:?}");
-    for kind in [Kind::Cancel, Kind::Answer, Kind::Close] {
+    for kind in [Kind::Cancel, Kind::Answer, Kind::CancelRequest] {
         let outcome = store
             .enqueue(&scene.request(scene.command(kind, None)))
             .await
