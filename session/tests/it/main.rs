@@ -4,6 +4,7 @@ mod cluster;
 mod cluster_changes;
 mod durability;
 mod failures;
+mod families;
 mod file;
 mod forks;
 mod idle;
