@@ -14,6 +14,11 @@ async fn says(client: &Client, id: &str, session: &str, text: &str) -> String {
     stream.turn(&id).await.concat()
 }
 
+async fn bound_to(client: &Client, id: &str, session: &str) -> Value {
+    let said = says(client, id, session, "/bound").await;
+    serde_json::from_str(&said).expect("the agent says it as JSON")
+}
+
 async fn call(client: &Client, id: &str, method: &str, params: Value) -> Value {
     let id = json!(id);
     let message = json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": params });
@@ -29,17 +34,17 @@ async fn what_is_bound_comes_with_every_later_prompt_and_with_forks_that_ask_for
     says(&client, "1", &session, bind).await;
     cluster.restart_worker(0).await;
     cluster.restart_worker(1).await;
-    let bound = r#"{"port":"80","sandbox":"vm-17"} "#;
-    assert_eq!(says(&client, "2", &session, "/bound").await, bound);
+    let bound = json!({ "port": "80", "sandbox": "vm-17" });
+    assert_eq!(bound_to(&client, "2", &session).await, bound);
     let fork = json!({ "sessionId": session, "cwd": "/tmp" });
     let plain = call(&client, "3", "session/fork", fork.clone()).await;
     let child = plain["result"]["sessionId"].as_str().unwrap();
-    assert_eq!(says(&client, "4", child, "/bound").await, "{} ");
+    assert_eq!(bound_to(&client, "4", child).await, json!({}));
     let mut fork = fork;
     fork["_meta"] = json!({ "baton/fork": { "inheritBindings": true } });
     let heir = call(&client, "5", "session/fork", fork).await;
     let child = heir["result"]["sessionId"].as_str().unwrap();
-    assert_eq!(says(&client, "6", child, "/bound").await, bound);
+    assert_eq!(bound_to(&client, "6", child).await, bound);
 }
 
 #[tokio::test]
@@ -83,5 +88,5 @@ async fn what_was_bound_is_released_when_its_session_ends() {
     // Loaded again, it has nothing bound.
     let load = json!({ "sessionId": closed, "cwd": "/tmp", "mcpServers": [] });
     call(&client, "5", "session/load", load).await;
-    assert_eq!(says(&client, "6", &closed, "/bound").await, "{} ");
+    assert_eq!(bound_to(&client, "6", &closed).await, json!({}));
 }
