@@ -152,6 +152,7 @@ macro_rules! for_each_case {
                 a_record_holds_all_but_the_log
                 a_record_is_between_two_turns
                 an_adopted_session_appears_when_it_is_complete
+                a_log_from_elsewhere_is_history
                 an_id_that_is_taken_cannot_be_adopted
                 only_its_holder_publishes_a_session
                 nobody_else_takes_what_is_being_adopted
