@@ -80,7 +80,7 @@ macro_rules! for_each_case {
                 a_prompt_takes_control_as_soon_as_it_waits
                 a_repeated_prompt_takes_nothing_back
                 only_a_prompt_that_is_taken_takes_control
-                a_note_of_control_is_for_readers_of_the_log;
+                control_is_passed_on_by_the_log;
             deletions:
                 nobody_finds_what_was_deleted
                 what_is_not_ones_own_cannot_be_deleted

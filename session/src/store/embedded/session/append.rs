@@ -107,6 +107,10 @@ impl Session {
                 party.route.switch(seq, begin.via);
                 true
             }
+            Event::Control { by, .. } => {
+                self.control(by);
+                true
+            }
             Event::Response { to, turn: true, .. } => {
                 self.running = None;
                 self.before = None;
