@@ -11,8 +11,9 @@ use baton_session::token::KeyRing;
 use clap::Args;
 use tokio::net::TcpListener;
 
+use crate::edge::EdgeOptions;
 use crate::exit::Misconfigured;
-use crate::options::{EdgeOptions, StoreOptions, check};
+use crate::options::{StoreOptions, check};
 use crate::signals;
 
 #[derive(Args)]
@@ -78,9 +79,10 @@ pub async fn run(arguments: Arguments) -> anyhow::Result<()> {
             "--stall-ms {given}: must be between 1000 and 3600000"
         ));
     }
+    let (auth, edge_faults) = arguments.edge.auth(arguments.listen);
     check([
         arguments.store.faults(),
-        arguments.edge.faults(),
+        edge_faults,
         key_faults,
         stall_faults,
     ])?;
@@ -101,7 +103,7 @@ pub async fn run(arguments: Arguments) -> anyhow::Result<()> {
         },
         ..Default::default()
     };
-    let app = App::new(config, store, keys, stop).await?;
+    let app = App::new(config, store, keys, auth, stop).await?;
     tracing::info!(address = %listener.local_addr()?, "gateway listens");
     baton_gateway::serve(listener, app).await?;
     Ok(())

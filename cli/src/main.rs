@@ -4,6 +4,7 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
+mod edge;
 mod exit;
 mod gateway;
 mod options;

@@ -18,8 +18,9 @@ use jsonwebtoken::Algorithm;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
+use crate::edge::EdgeOptions;
 use crate::exit::Unwritable;
-use crate::options::{EdgeOptions, WorkerOptions, check};
+use crate::options::{WorkerOptions, check};
 use crate::signals;
 
 #[derive(Args)]
@@ -57,7 +58,8 @@ const PACE: Pace = Pace {
 };
 
 pub async fn run(arguments: Arguments) -> anyhow::Result<()> {
-    check([arguments.edge.faults(), arguments.worker.faults()])?;
+    let (auth, edge_faults) = arguments.edge.auth(arguments.listen);
+    check([edge_faults, arguments.worker.faults()])?;
     let stop = signals::stop()?;
     let listener = TcpListener::bind(arguments.listen).await.with_context(|| {
         format!(
@@ -90,7 +92,7 @@ pub async fn run(arguments: Arguments) -> anyhow::Result<()> {
         worker_stop.clone(),
     ));
     let now = stop.now.clone();
-    let app = App::new(config, store, keys, stop).await?;
+    let app = App::new(config, store, keys, auth, stop).await?;
     // Nobody reading is no reason to stop.
     let _ = writeln!(std::io::stdout(), "{}", greeting(address));
     let served = tokio::select! {

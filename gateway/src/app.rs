@@ -4,10 +4,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use baton_session::store::{self, INBOX_LIMIT, Store};
-use baton_session::token::KeyRing;
+use baton_session::token::{Connection, KeyRing};
 use tokio_util::sync::CancellationToken;
 
+use crate::auth::Auth;
 use crate::drain::{Drain, Pace};
+use crate::edge::verified::Verified;
 use crate::metrics::Metrics;
 use crate::stream::hub::Hub;
 use crate::stream::ledger::Ledger;
@@ -47,6 +49,10 @@ pub struct App {
     pub store: Arc<dyn Store>,
     /// Signs and verifies connection tokens.
     pub keys: KeyRing,
+    /// Connection tokens that were verified before.
+    pub connections: Verified<Connection>,
+    /// Says who calls.
+    pub auth: Auth,
     /// Tails every log that a stream of this process reads.
     pub hub: Arc<Hub>,
     /// Tells the store which streams are held here and how far they were written.
@@ -74,6 +80,7 @@ impl App {
         config: Config,
         store: Arc<dyn Store>,
         keys: KeyRing,
+        auth: Auth,
         stop: Stop,
     ) -> store::Result<Arc<Self>> {
         let metrics = Arc::new(Metrics::default());
@@ -85,6 +92,8 @@ impl App {
             config,
             store,
             keys,
+            connections: Verified::default(),
+            auth,
             hub,
             ledger,
             patience,
@@ -93,6 +102,8 @@ impl App {
             stop: stop.now,
         });
         tokio::spawn(crate::withdraw::run(app.clone()));
+        let (watching, stop) = (app.clone(), app.stop.clone());
+        tokio::spawn(async move { watching.auth.watch(stop).await });
         Ok(app)
     }
 }

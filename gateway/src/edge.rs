@@ -1,17 +1,18 @@
 //! What a request must look like, and whose it is.
 
 use axum::http::{HeaderMap, HeaderName, header};
-use baton_session::token::{Connection, KeyRing, MAX_TOKEN_BYTES};
+use baton_session::token::{Connection, MAX_TOKEN_BYTES};
 
+use crate::app::App;
+use crate::auth::Caller;
 use crate::error::Reject;
+
+pub mod verified;
 
 pub const CONNECTION_ID: HeaderName = HeaderName::from_static("acp-connection-id");
 pub const SESSION_ID: HeaderName = HeaderName::from_static("acp-session-id");
 pub const RESUME: HeaderName = HeaderName::from_static("acp-resume");
 pub const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
-
-/// Everybody, until callers authenticate.
-pub const ANONYMOUS: &str = "anonymous";
 
 /// A page from elsewhere must not drive a gateway that its user can reach. Only browsers send this
 /// header, and until callers authenticate only pages from this machine are let in.
@@ -52,22 +53,36 @@ pub fn single<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Result<Option<&'
     Ok(Some(text))
 }
 
-/// The connection a request belongs to.
-pub fn connection(headers: &HeaderMap, keys: &KeyRing) -> Result<Connection, Reject> {
+/// The connection a request belongs to, which must be its caller's.
+pub fn connection(headers: &HeaderMap, app: &App, caller: &Caller) -> Result<Connection, Reject> {
     let token = single(headers, &CONNECTION_ID)?.ok_or(Reject::Header(
         "the Acp-Connection-Id header is missing: initialize answers with it",
     ))?;
-    verify(token, keys)
+    verify(token, app, caller)
 }
 
-pub fn verify(token: &str, keys: &KeyRing) -> Result<Connection, Reject> {
+/// One answer for a token that is forged, expired, or somebody else's.
+pub fn verify(token: &str, app: &App, caller: &Caller) -> Result<Connection, Reject> {
     if token.len() > MAX_TOKEN_BYTES {
         return Err(Reject::Header("Acp-Connection-Id is longer than any token"));
     }
-    keys.verify_connection(token).map_err(|why| {
-        tracing::debug!(%why, "refused a connection token");
-        Reject::UnknownConnection
-    })
+    let connection = match app.connections.get(token) {
+        Some(connection) => connection,
+        None => {
+            let connection = app.keys.verify_connection(token).map_err(|why| {
+                tracing::debug!(%why, "refused a connection token");
+                Reject::UnknownConnection
+            })?;
+            let expires = connection.expires;
+            app.connections.put(token, connection.clone(), expires);
+            connection
+        }
+    };
+    if *connection.principal != *caller.principal {
+        tracing::debug!("refused the connection token of somebody else");
+        return Err(Reject::UnknownConnection);
+    }
+    Ok(connection)
 }
 
 pub fn is_json(headers: &HeaderMap) -> bool {

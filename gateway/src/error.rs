@@ -20,6 +20,8 @@ pub enum Reject {
     Header(&'static str),
     /// Unknown, forged, expired, foreign or revoked: one answer, so that nothing can be learned.
     UnknownConnection,
+    /// Nobody knows who calls: no credential, or none that is good.
+    Unauthenticated,
     /// A web page from elsewhere.
     Origin,
     ContentType,
@@ -58,6 +60,11 @@ impl Reject {
                 S::NOT_FOUND,
                 rpc::UNKNOWN_CONNECTION,
                 "no such connection: send initialize to open one".into(),
+            ),
+            Self::Unauthenticated => (
+                S::UNAUTHORIZED,
+                rpc::UNAUTHENTICATED,
+                "send a valid credential with Authorization: Bearer".into(),
             ),
             Self::Origin => (
                 S::FORBIDDEN,
@@ -136,6 +143,9 @@ impl IntoResponse for Reject {
         );
         if status == StatusCode::SERVICE_UNAVAILABLE {
             headers.insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
+        }
+        if status == StatusCode::UNAUTHORIZED {
+            headers.insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
         }
         if status == StatusCode::METHOD_NOT_ALLOWED {
             headers.insert(header::ALLOW, HeaderValue::from_static("POST, GET, DELETE"));

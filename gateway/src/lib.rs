@@ -7,6 +7,7 @@
 //! |---|---|
 //! | [`server`], `socket` | the socket, the stop signal |
 //! | [`router`] | all routes on one page |
+//! | [`auth`] | who calls |
 //! | `edge` | what a request must look like, and whose it is |
 //! | `handlers` | one verb per file |
 //! | `dispatch` | one JSON-RPC message becomes one step on the store |
@@ -16,6 +17,7 @@
 //! | [`error`] | the only place with status codes |
 
 pub mod app;
+pub mod auth;
 mod dispatch;
 pub mod drain;
 mod edge;

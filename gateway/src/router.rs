@@ -27,6 +27,7 @@ pub fn router(app: Arc<App>) -> Router {
         .route("/acp", acp)
         .route("/v1/sessions/{id}/export", get(archive::export))
         .route("/v1/sessions/import", post(archive::import))
+        .layer(middleware::from_fn_with_state(app.clone(), identify))
         // Before anything else looks at the request, upgrades included.
         .layer(middleware::from_fn(check_origin))
         // A gateway that stops waits for what is under way.
@@ -60,6 +61,17 @@ async fn attend(State(app): State<Arc<App>>, request: Request, next: Next) -> Re
         response.headers_mut().insert(header::CONNECTION, close);
     }
     response
+}
+
+/// Every request says anew who makes it.
+async fn identify(
+    State(app): State<Arc<App>>,
+    mut request: Request,
+    next: Next,
+) -> Result<Response, Reject> {
+    let caller = app.auth.identify(request.headers()).await?;
+    request.extensions_mut().insert(caller);
+    Ok(next.run(request).await)
 }
 
 async fn check_origin(request: Request, next: Next) -> Result<Response, Reject> {

@@ -22,6 +22,7 @@ pub const QUEUE_FULL: i64 = 4003;
 pub const LIMIT_REACHED: i64 = 4004;
 pub const STORE_FULL: i64 = 4005;
 pub const SESSION_CLOSED: i64 = 4006;
+pub const UNAUTHENTICATED: i64 = 4007;
 pub const NO_AGENT: i64 = 5001;
 pub const STORE_UNAVAILABLE: i64 = 5002;
 pub const NO_WORKER: i64 = 5003;

@@ -28,6 +28,8 @@ pub struct Connection {
     pub principal: String,
     pub protocol_version: u16,
     pub client: ClientCapabilities,
+    /// In seconds since 1970; what was signed decides.
+    pub expires: u64,
 }
 
 /// One answer for everything that is wrong with a token; which it was is for the log only.
@@ -69,6 +71,7 @@ impl KeyRing {
             principal: claims.prn,
             protocol_version: claims.ver,
             client: ClientCapabilities::from_letters(&claims.cap),
+            expires: claims.exp,
         })
     }
 }
@@ -138,6 +141,7 @@ mod tests {
                 terminal: true,
                 ..Default::default()
             },
+            expires: 0,
         }
     }
 

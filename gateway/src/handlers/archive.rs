@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::body::{Body, BodyDataStream};
-use axum::extract::{Path, State};
+use axum::extract::{Extension, Path, State};
 use axum::http::{Response, StatusCode, header};
 use axum::response::IntoResponse;
 use baton_session::archive;
@@ -20,7 +20,7 @@ use tokio::time::Instant;
 
 use super::post::MAX_BODY;
 use crate::app::App;
-use crate::edge::ANONYMOUS;
+use crate::auth::Caller;
 use crate::error::Reject;
 
 /// Frames per read; a slow reader holds no more than this.
@@ -31,10 +31,11 @@ const LEASE: Duration = Duration::from_secs(30);
 
 pub async fn export(
     State(app): State<Arc<App>>,
+    Extension(caller): Extension<Caller>,
     Path(id): Path<String>,
 ) -> Result<Response<Body>, Reject> {
     let session = SessionId::parse(&id).ok_or(Reject::NoSession)?;
-    let record = app.store.record(&session, ANONYMOUS).await?;
+    let record = app.store.record(&session, &caller.principal).await?;
     let record = record.ok_or(Reject::NoSession)?;
     let first = Bytes::from(archive::header(&session, &record));
     let log = LogId::Session(session);
@@ -70,7 +71,11 @@ async fn page(app: &App, log: &LogId, next: u64, head: u64) -> store::Result<Opt
     }
 }
 
-pub async fn import(State(app): State<Arc<App>>, body: Body) -> Result<Response<Body>, Reject> {
+pub async fn import(
+    State(app): State<Arc<App>>,
+    Extension(caller): Extension<Caller>,
+    body: Body,
+) -> Result<Response<Body>, Reject> {
     if !app.store.has_room().await? {
         return Err(Reject::StoreFull);
     }
@@ -78,7 +83,7 @@ pub async fn import(State(app): State<Arc<App>>, body: Body) -> Result<Response<
     let first = lines.next().await?;
     let first = first.ok_or_else(|| Reject::Archive("the body is empty".into()))?;
     let (named, record) = archive::read_header(&first).map_err(unreadable)?;
-    let mut import = Import::begin(&app, named, record).await?;
+    let mut import = Import::begin(&app, &caller, named, record).await?;
     for seq in 1..=import.record.head {
         let line = lines.next().await?.ok_or_else(|| cut_short(seq))?;
         import
@@ -116,7 +121,12 @@ struct Import<'a> {
 }
 
 impl<'a> Import<'a> {
-    async fn begin(app: &'a App, named: SessionId, record: Record) -> Result<Import<'a>, Reject> {
+    async fn begin(
+        app: &'a App,
+        caller: &Caller,
+        named: SessionId,
+        record: Record,
+    ) -> Result<Import<'a>, Reject> {
         let claimant = Claimant {
             worker: WorkerId(random_text(12).into()),
             agent: record.agent.clone(),
@@ -127,7 +137,7 @@ impl<'a> Import<'a> {
         let other = || SessionId::mint(Partition::random(app.store.partitions()));
         let mut adoption = Adoption {
             id: if fits { named.clone() } else { other() },
-            principal: ANONYMOUS.into(),
+            principal: caller.principal.to_string(),
             record: record.clone(),
         };
         while !app.store.adopt(&adoption, &claimant).await? {

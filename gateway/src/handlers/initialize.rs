@@ -10,7 +10,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::app::App;
-use crate::edge::ANONYMOUS;
+use crate::auth::Caller;
 use crate::rpc::{self, Envelope};
 
 const PROTOCOL_VERSION: u16 = 1;
@@ -25,6 +25,7 @@ pub struct Initialized {
 /// `id` continues a connection that a WebSocket upgrade has opened.
 pub async fn initialize(
     app: &App,
+    caller: &Caller,
     envelope: &Envelope<'_>,
     socket: Option<Socket>,
 ) -> store::Result<Initialized> {
@@ -44,9 +45,10 @@ pub async fn initialize(
     };
     let connection = Connection {
         id,
-        principal: ANONYMOUS.into(),
+        principal: caller.principal.to_string(),
         protocol_version: PROTOCOL_VERSION,
         client,
+        expires: 0,
     };
     let token = app.keys.sign_connection(&connection, CONNECTION_LIFETIME);
     let request = envelope.id().unwrap_or("null");

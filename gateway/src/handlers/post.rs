@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use axum::body::Body;
-use axum::extract::State;
+use axum::extract::{Extension, State};
 use axum::http::{HeaderMap, HeaderValue, Request, Response, StatusCode, header};
 use axum::response::IntoResponse;
 use baton_session::id::{LogId, SessionId};
@@ -17,6 +17,7 @@ use tokio::sync::Notify;
 
 use super::initialize::initialize;
 use crate::app::App;
+use crate::auth::Caller;
 use crate::dispatch::{self, Message, Outcome, dispatch};
 use crate::edge;
 use crate::error::Reject;
@@ -29,6 +30,7 @@ pub const MAX_BODY: usize = 16 << 20;
 
 pub async fn post(
     State(app): State<Arc<App>>,
+    Extension(caller): Extension<Caller>,
     request: Request<Body>,
 ) -> Result<Response<Body>, Reject> {
     let app = &app;
@@ -44,9 +46,9 @@ pub async fn post(
     let bytes = read(&headers, body).await?;
     let envelope = dispatch::parse(&bytes)?;
     if envelope.method.as_deref() == Some("initialize") {
-        return open_connection(app, &envelope).await;
+        return open_connection(app, &caller, &envelope).await;
     }
-    let connection = edge::connection(&headers, &app.keys)?;
+    let connection = edge::connection(&headers, app, &caller)?;
     let message = Message {
         envelope: &envelope,
         bytes: &bytes,
@@ -81,8 +83,12 @@ fn accepted() -> Response<Body> {
     (StatusCode::ACCEPTED, [(header::CONTENT_LENGTH, "0")]).into_response()
 }
 
-async fn open_connection(app: &App, envelope: &Envelope<'_>) -> Result<Response<Body>, Reject> {
-    let opened = initialize(app, envelope, None).await?;
+async fn open_connection(
+    app: &App,
+    caller: &Caller,
+    envelope: &Envelope<'_>,
+) -> Result<Response<Body>, Reject> {
+    let opened = initialize(app, caller, envelope, None).await?;
     let mut response = Response::new(Body::from(opened.answer));
     let headers = response.headers_mut();
     headers.insert(

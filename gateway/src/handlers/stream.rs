@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use axum::body::Body;
-use axum::extract::{FromRequestParts as _, State, WebSocketUpgrade};
+use axum::extract::{Extension, FromRequestParts as _, State, WebSocketUpgrade};
 use axum::http::{HeaderMap, Request, Response, header};
 use axum::response::IntoResponse;
 use baton_session::id::{LogId, SessionId};
@@ -13,6 +13,7 @@ use baton_session::token::Connection;
 use tokio::sync::Notify;
 
 use crate::app::App;
+use crate::auth::Caller;
 use crate::edge;
 use crate::error::Reject;
 use crate::stream::connection_feed::ConnectionFeed;
@@ -22,12 +23,13 @@ use crate::stream::{sse, websocket};
 
 pub async fn get(
     State(app): State<Arc<App>>,
+    Extension(caller): Extension<Caller>,
     request: Request<Body>,
 ) -> Result<Response<Body>, Reject> {
     if wants_websocket(request.headers()) {
-        return upgrade(&app, request).await;
+        return upgrade(&app, caller, request).await;
     }
-    open(&app, request.headers()).await
+    open(&app, &caller, request.headers()).await
 }
 
 fn wants_websocket(headers: &HeaderMap) -> bool {
@@ -37,7 +39,11 @@ fn wants_websocket(headers: &HeaderMap) -> bool {
     upgrade.is_some_and(|value| value.eq_ignore_ascii_case("websocket"))
 }
 
-async fn upgrade(app: &Arc<App>, request: Request<Body>) -> Result<Response<Body>, Reject> {
+async fn upgrade(
+    app: &Arc<App>,
+    caller: Caller,
+    request: Request<Body>,
+) -> Result<Response<Body>, Reject> {
     let asked = edge::single(request.headers(), &edge::RESUME)? == Some("1");
     let resumable = asked
         || request
@@ -46,17 +52,21 @@ async fn upgrade(app: &Arc<App>, request: Request<Body>) -> Result<Response<Body
             .is_some_and(|query| query.split('&').any(|part| part == "resume=1"));
     let (mut parts, _) = request.into_parts();
     match WebSocketUpgrade::from_request_parts(&mut parts, &()).await {
-        Ok(upgrade) => Ok(websocket::accept(app.clone(), upgrade, resumable)),
+        Ok(upgrade) => Ok(websocket::accept(app.clone(), caller, upgrade, resumable)),
         Err(rejection) => Ok(rejection.into_response()),
     }
 }
 
-async fn open(app: &Arc<App>, headers: &HeaderMap) -> Result<Response<Body>, Reject> {
+async fn open(
+    app: &Arc<App>,
+    caller: &Caller,
+    headers: &HeaderMap,
+) -> Result<Response<Body>, Reject> {
     let accepts = edge::accepts(headers);
     if !accepts.event_stream && !accepts.anything {
         return Err(Reject::Accept("text/event-stream"));
     }
-    let connection = edge::connection(headers, &app.keys)?;
+    let connection = edge::connection(headers, app, caller)?;
     let cursor = edge::single(headers, &edge::LAST_EVENT_ID)?;
     match edge::single(headers, &edge::SESSION_ID)? {
         None => connection_stream(app, connection, cursor).await,

@@ -23,8 +23,9 @@ use super::connection_feed::ConnectionFeed;
 use super::leave::Leave;
 use super::{Feed as _, Next, Outgoing};
 use crate::app::App;
+use crate::auth::Caller;
 use crate::dispatch::{self, Message, Outcome, dispatch};
-use crate::edge::{self, ANONYMOUS, CONNECTION_ID};
+use crate::edge::{self, CONNECTION_ID};
 use crate::error::Reject;
 use crate::handlers::initialize::{Socket, initialize};
 use crate::handlers::post::MAX_BODY;
@@ -40,13 +41,19 @@ const FAREWELL: Duration = Duration::from_secs(1);
 /// How long a new socket may stay silent.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-pub fn accept(app: Arc<App>, upgrade: WebSocketUpgrade, resumable: bool) -> Response<Body> {
+pub fn accept(
+    app: Arc<App>,
+    caller: Caller,
+    upgrade: WebSocketUpgrade,
+    resumable: bool,
+) -> Response<Body> {
     let id = ConnectionId::mint(Partition::random(app.store.partitions()));
     let connection = Connection {
         id: id.clone(),
-        principal: ANONYMOUS.into(),
+        principal: caller.principal.to_string(),
         protocol_version: 1,
         client: Default::default(),
+        expires: 0,
     };
     let token = app.keys.sign_connection(&connection, CONNECTION_LIFETIME);
     let open = app.drain.enter();
@@ -55,7 +62,7 @@ pub fn accept(app: Arc<App>, upgrade: WebSocketUpgrade, resumable: bool) -> Resp
         .max_frame_size(MAX_BODY)
         .on_upgrade(move |socket| async move {
             let (_counted, _open) = (app.metrics.stream_guard(), open);
-            talk(app, socket, id, resumable).await;
+            talk(app, caller, socket, id, resumable).await;
         })
         .into_response();
     let token = HeaderValue::from_str(&token).expect("a token is visible ASCII");
@@ -63,8 +70,14 @@ pub fn accept(app: Arc<App>, upgrade: WebSocketUpgrade, resumable: bool) -> Resp
     response
 }
 
-async fn talk(app: Arc<App>, mut socket: WebSocket, id: ConnectionId, resumable: bool) {
-    let opened = match open(&app, &mut socket, id, resumable).await {
+async fn talk(
+    app: Arc<App>,
+    caller: Caller,
+    mut socket: WebSocket,
+    id: ConnectionId,
+    resumable: bool,
+) {
+    let opened = match open(&app, &caller, &mut socket, id, resumable).await {
         Ok(Some(opened)) => opened,
         Ok(None) => return,
         Err(refusal) => return close(&mut socket, refusal).await,
@@ -113,6 +126,7 @@ struct Resume {
 /// The first frame: `initialize`, or the cursor of an earlier socket. `None` if the client left.
 async fn open(
     app: &App,
+    caller: &Caller,
     socket: &mut WebSocket,
     id: ConnectionId,
     resumable: bool,
@@ -126,7 +140,7 @@ async fn open(
         };
         let Frame::Text(text) = frame else { continue };
         if resumable && let Ok(ResumeFrame { resume }) = serde_json::from_str(&text) {
-            let connection = edge::verify(&resume.connection, &app.keys)
+            let connection = edge::verify(&resume.connection, app, caller)
                 .map_err(|_| (UNKNOWN_CONNECTION, "no such connection: send initialize"))?;
             return Ok(Some(Opened {
                 connection,
@@ -139,7 +153,7 @@ async fn open(
         if envelope.method.as_deref() != Some("initialize") {
             return Err((PROTOCOL_ERROR, "the first message must be initialize"));
         }
-        let opened = initialize(app, &envelope, Some(Socket { id, resumable })).await;
+        let opened = initialize(app, caller, &envelope, Some(Socket { id, resumable })).await;
         let opened = opened.map_err(|_| (TRY_AGAIN, "the session store cannot be reached"))?;
         return Ok(Some(Opened {
             connection: opened.connection,

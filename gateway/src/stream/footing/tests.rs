@@ -18,6 +18,7 @@ use jsonwebtoken::Algorithm;
 use tokio::sync::Notify;
 
 use crate::app::{App, Config, Stop};
+use crate::auth::Auth;
 use crate::stream::connection_feed::ConnectionFeed;
 use crate::stream::one_shot::{Follow, OneShotFeed};
 use crate::stream::session_feed::{From, Reader, SessionFeed};
@@ -36,7 +37,14 @@ async fn stage(via: Via) -> Stage {
     let memory = MemoryStore::default();
     let store: Arc<dyn Store> = Arc::new(memory.clone());
     let keys = KeyRing::parse(&generate(Algorithm::HS256)).expect("a key");
-    let app = App::new(Config::default(), store.clone(), keys, Stop::default()).await;
+    let app = App::new(
+        Config::default(),
+        store.clone(),
+        keys,
+        Auth::Open,
+        Stop::default(),
+    )
+    .await;
     let scene = Scene::created(&store).await;
     let claim = scene.claim().await;
     let stage = Stage {
@@ -131,6 +139,7 @@ impl Stage {
             principal: self.scene.principal.clone(),
             protocol_version: 1,
             client: Default::default(),
+            expires: 0,
         };
         let feed = ConnectionFeed::open(
             self.app.clone(),

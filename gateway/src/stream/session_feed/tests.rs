@@ -12,13 +12,21 @@ use tokio::sync::Notify;
 
 use super::{From, Reader, SessionFeed};
 use crate::app::{App, Config, Stop};
+use crate::auth::Auth;
 use crate::stream::topic::Look;
 
 /// A feed that reads a session which its connection has not joined, up to event 2.
 async fn outsider() -> (Arc<App>, Scene, ConnectionId, SessionFeed) {
     let store: Arc<dyn Store> = Arc::new(MemoryStore::default());
     let keys = KeyRing::parse(&generate(Algorithm::HS256)).expect("a key");
-    let app = App::new(Config::default(), store.clone(), keys, Stop::default()).await;
+    let app = App::new(
+        Config::default(),
+        store.clone(),
+        keys,
+        Auth::Open,
+        Stop::default(),
+    )
+    .await;
     let app = app.expect("the store works");
     let scene = Scene::created(&store).await;
     let connection = ConnectionId::mint(scene.id.partition());

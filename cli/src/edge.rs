@@ -1,0 +1,106 @@
+//! Options of every command that has a gateway in it.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use baton_gateway::auth::{ApiKeys, Auth, Bearer, BearerOptions};
+use baton_session::store::INBOX_LIMIT;
+use clap::{Args, ValueEnum};
+use jsonwebtoken::Algorithm;
+
+#[derive(Args)]
+pub struct EdgeOptions {
+    /// How many commands may wait in one session, before more are refused
+    #[arg(
+        long,
+        env = "BATON_QUEUE_LIMIT",
+        default_value_t = INBOX_LIMIT,
+        value_name = "N"
+    )]
+    pub queue_limit: u64,
+    /// How callers say who they are: not at all, by an API key, or by a token of an identity provider
+    #[arg(long, env = "BATON_AUTH", default_value = "none")]
+    auth: Kind,
+    /// Let everybody in who reaches this address, although it is not a loopback one
+    #[arg(long, env = "BATON_INSECURE", value_parser = clap::builder::BoolishValueParser::new())]
+    insecure: bool,
+    /// For --auth keys: file of hashed API keys; make entries with `baton token api-key`
+    #[arg(long, env = "BATON_AUTH_KEYS", value_name = "FILE")]
+    auth_keys: Option<PathBuf>,
+    /// For --auth jwt: who issues the tokens, as in their `iss`
+    #[arg(long, env = "BATON_AUTH_ISSUER", value_name = "URL")]
+    auth_issuer: Option<String>,
+    /// For --auth jwt: for whom they are issued, as in their `aud`
+    #[arg(long, env = "BATON_AUTH_AUDIENCE", value_name = "NAME")]
+    auth_audience: Option<String>,
+    /// For --auth jwt: the issuer's key set, an https URL or a file
+    #[arg(long, env = "BATON_AUTH_JWKS", value_name = "URL")]
+    auth_jwks: Option<String>,
+    /// For --auth jwt: algorithms that are allowed
+    #[arg(
+        long,
+        env = "BATON_AUTH_ALGS",
+        value_delimiter = ',',
+        default_value = "RS256,ES256,EdDSA",
+        value_name = "LIST"
+    )]
+    auth_algs: Vec<Algorithm>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Kind {
+    None,
+    Keys,
+    Jwt,
+}
+
+impl EdgeOptions {
+    /// What callers are asked for, and every fault.
+    pub fn auth(&self, listen: SocketAddr) -> (Auth, Vec<String>) {
+        let mut faults = Vec::new();
+        if !(1..=65_536).contains(&self.queue_limit) {
+            let limit = self.queue_limit;
+            faults.push(format!(
+                "--queue-limit {limit}: must be between 1 and 65536"
+            ));
+        }
+        let auth = match self.auth {
+            Kind::None => {
+                if !listen.ip().is_loopback() && !self.insecure {
+                    faults.push(format!(
+                        "--listen {listen} with --auth none: anybody who reaches it could use every session. \
+                         Use --auth keys or --auth jwt, listen on 127.0.0.1, or say --insecure"
+                    ));
+                }
+                Ok(Auth::Open)
+            }
+            Kind::Keys => match &self.auth_keys {
+                Some(path) => ApiKeys::open(path).map(Auth::Keys),
+                None => Err("--auth keys needs --auth-keys FILE".into()),
+            },
+            Kind::Jwt => self.bearer(),
+        };
+        match auth {
+            Ok(auth) => (auth, faults),
+            Err(fault) => {
+                faults.push(fault);
+                (Auth::Open, faults)
+            }
+        }
+    }
+
+    fn bearer(&self) -> Result<Auth, String> {
+        let (Some(issuer), Some(audience), Some(jwks)) =
+            (&self.auth_issuer, &self.auth_audience, &self.auth_jwks)
+        else {
+            return Err("--auth jwt needs --auth-issuer, --auth-audience and --auth-jwks".into());
+        };
+        let bearer = Bearer::new(BearerOptions {
+            issuer: issuer.clone(),
+            audience: audience.clone(),
+            jwks: jwks.clone(),
+            algorithms: self.auth_algs.clone(),
+        })?;
+        Ok(Auth::Jwt(Box::new(bearer)))
+    }
+}

@@ -1,0 +1,183 @@
+//! `--auth keys`: a file of hashed API keys. A key has 190 random bits, so a plain hash gives nothing
+//! away, and looking a hash up takes no longer for one that is nearly right.
+
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, RwLock};
+use std::time::Duration;
+
+use serde::Deserialize;
+use sha2::{Digest as _, Sha256};
+use tokio::time::sleep;
+use tokio_util::sync::CancellationToken;
+
+use super::{Caller, Stranger};
+
+const LOOK: Duration = Duration::from_secs(1);
+const MAX_PRINCIPAL: usize = 64;
+
+pub struct ApiKeys {
+    path: PathBuf,
+    known: RwLock<Arc<Known>>,
+}
+
+#[derive(Debug, PartialEq, Eq)]
+struct Known {
+    text: String,
+    principals: HashMap<[u8; 32], Arc<str>>,
+}
+
+#[derive(Deserialize)]
+struct KeyFile {
+    keys: Vec<Entry>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Entry {
+    principal: String,
+    /// Of the key, in hex.
+    sha256: String,
+}
+
+impl ApiKeys {
+    pub fn open(path: &Path) -> Result<Self, String> {
+        let known = Known::read(path)?;
+        Ok(Self {
+            path: path.to_owned(),
+            known: RwLock::new(Arc::new(known)),
+        })
+    }
+
+    pub(super) fn identify(&self, key: &str) -> Result<Caller, Stranger> {
+        let known = self.known.read().expect("held for moments only").clone();
+        let hash: [u8; 32] = Sha256::digest(key).into();
+        let principal = known.principals.get(&hash);
+        let principal = principal.ok_or_else(|| Stranger::because("unknown API key"))?;
+        Ok(Caller {
+            principal: principal.clone(),
+            expires: None,
+        })
+    }
+
+    /// Reads the file again when it has changed; one that cannot be read changes nothing.
+    pub(super) async fn watch(&self, stop: CancellationToken) {
+        let mut complained = String::new();
+        loop {
+            tokio::select! {
+                () = sleep(LOOK) => {}
+                () = stop.cancelled() => return,
+            }
+            match Known::read(&self.path) {
+                Ok(read) => {
+                    complained.clear();
+                    let mut known = self.known.write().expect("held for moments only");
+                    if **known != read {
+                        tracing::info!(keys = read.principals.len(), "read the API keys again");
+                        *known = Arc::new(read);
+                    }
+                }
+                Err(fault) if fault != complained => {
+                    tracing::warn!(fault, "the API keys stay as they were");
+                    complained = fault;
+                }
+                Err(_) => {}
+            }
+        }
+    }
+}
+
+impl Known {
+    fn read(path: &Path) -> Result<Self, String> {
+        let named = |fault: String| format!("--auth-keys {}: {fault}", path.display());
+        let text = std::fs::read_to_string(path).map_err(|error| named(error.to_string()))?;
+        Self::parse(text).map_err(named)
+    }
+
+    fn parse(text: String) -> Result<Self, String> {
+        let file: KeyFile = serde_json::from_str(&text).map_err(|error| {
+            format!("not a file of API keys: {error}. Make an entry with `baton token api-key`")
+        })?;
+        let mut principals = HashMap::new();
+        for entry in &file.keys {
+            let name = &entry.principal;
+            let plain = |c: char| c.is_ascii_alphanumeric() || "-_.@:".contains(c);
+            if name.is_empty() || name.len() > MAX_PRINCIPAL || !name.chars().all(plain) {
+                return Err(format!(
+                    "principal {name:?}: 1 to {MAX_PRINCIPAL} letters, digits and -_.@: only"
+                ));
+            }
+            let hash = parse_hex(&entry.sha256)
+                .ok_or_else(|| format!("principal {name:?}: sha256 must be 64 hex digits"))?;
+            // Kept apart from the principals of tokens.
+            if principals
+                .insert(hash, format!("key:{name}").into())
+                .is_some()
+            {
+                return Err(format!("principal {name:?}: its key is listed twice"));
+            }
+        }
+        Ok(Self { text, principals })
+    }
+}
+
+fn parse_hex(text: &str) -> Option<[u8; 32]> {
+    if text.len() != 64 || !text.is_ascii() {
+        return None;
+    }
+    let mut bytes = [0; 32];
+    for (at, byte) in bytes.iter_mut().enumerate() {
+        *byte = u8::from_str_radix(&text[at * 2..at * 2 + 2], 16).ok()?;
+    }
+    Some(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn hashed(key: &str) -> String {
+        let hash = Sha256::digest(key);
+        hash.iter().map(|byte| format!("{byte:02x}")).collect()
+    }
+
+    fn file(entries: &[(&str, &str)]) -> String {
+        let keys: Vec<_> = entries
+            .iter()
+            .map(|(principal, sha256)| serde_json::json!({ "principal": principal, "sha256": sha256 }))
+            .collect();
+        serde_json::json!({ "keys": keys }).to_string()
+    }
+
+    #[test]
+    fn a_key_names_its_principal_and_no_other() {
+        let text = file(&[("alice", &hashed("bk_a")), ("bob", &hashed("bk_b"))]);
+        let keys = ApiKeys {
+            path: PathBuf::new(),
+            known: RwLock::new(Arc::new(Known::parse(text).unwrap())),
+        };
+        let name = |key: &str| keys.identify(key).ok().map(|caller| caller.principal);
+        assert_eq!(name("bk_a").as_deref(), Some("key:alice"));
+        assert_eq!(name("bk_b").as_deref(), Some("key:bob"));
+        for wrong in ["", "bk_", "bk_a ", &hashed("bk_a")] {
+            assert_eq!(name(wrong), None, "{wrong}");
+        }
+    }
+
+    #[test]
+    fn a_file_that_makes_no_sense_is_refused_with_a_reason() {
+        let hash = hashed("x");
+        let cases = [
+            ("hello".to_owned(), "api-key"),
+            (file(&[("", &hash)]), "principal \"\""),
+            (file(&[("a b", &hash)]), "letters, digits"),
+            (file(&[("a", "bk_plain")]), "64 hex digits"),
+            (file(&[("a", &"é".repeat(32))]), "64 hex digits"),
+            (file(&[("a", &hash), ("b", &hash)]), "listed twice"),
+        ];
+        for (text, expected) in cases {
+            let fault = Known::parse(text).unwrap_err();
+            assert!(fault.contains(expected), "{fault}");
+        }
+    }
+}

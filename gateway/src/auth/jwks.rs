@@ -1,0 +1,194 @@
+//! The key set of an identity provider, from a URL or a file. Fetched by one request at a time, at most
+//! every so often however many unknown keys are asked for; an old set serves while no new one comes.
+
+use std::path::PathBuf;
+use std::sync::{Arc, RwLock};
+use std::time::Duration;
+
+use axum::http::{Uri, uri::Scheme};
+use bytes::Bytes;
+use http_body_util::{BodyExt as _, Empty, Limited};
+use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
+use hyper_util::client::legacy::{Client, connect::HttpConnector};
+use hyper_util::rt::TokioExecutor;
+use jsonwebtoken::jwk::{AlgorithmParameters, Jwk, JwkSet};
+use jsonwebtoken::{Algorithm, DecodingKey};
+use tokio::sync::Mutex;
+use tokio::time::{Instant, sleep, timeout};
+use tokio_util::sync::CancellationToken;
+
+/// An unknown key is looked for no more often than this.
+const MIN_INTERVAL: Duration = Duration::from_secs(10);
+/// A set is fetched again this often, unasked.
+const REFRESH: Duration = Duration::from_secs(300);
+const PATIENCE: Duration = Duration::from_secs(5);
+const MAX_BYTES: usize = 1 << 20;
+
+pub struct Jwks {
+    source: Source,
+    keys: RwLock<Arc<JwkSet>>,
+    /// When it was last looked at; held while somebody does.
+    looked: Mutex<Option<Instant>>,
+}
+
+enum Source {
+    Url(Https, Uri),
+    File(PathBuf),
+}
+
+type Https = Client<HttpsConnector<HttpConnector>, Empty<Bytes>>;
+
+impl Jwks {
+    pub fn open(from: &str) -> Result<Self, String> {
+        let source = match from.parse::<Uri>() {
+            Ok(url) if url.scheme() == Some(&Scheme::HTTPS) || is_loopback(&url) => {
+                let connector = HttpsConnectorBuilder::new()
+                    .with_provider_and_native_roots(rustls::crypto::ring::default_provider())
+                    .map_err(|error| format!("the system's certificates: {error}"))?
+                    .https_or_http()
+                    .enable_http1()
+                    .build();
+                Source::Url(Client::builder(TokioExecutor::new()).build(connector), url)
+            }
+            Ok(url) if url.scheme().is_some() => {
+                return Err(format!("--auth-jwks {from}: must be https, or a file"));
+            }
+            _ => Source::File(from.into()),
+        };
+        let jwks = Self {
+            source,
+            keys: RwLock::new(Arc::new(JwkSet { keys: Vec::new() })),
+            looked: Mutex::new(None),
+        };
+        // A file is there or is not; a provider may come up after us.
+        if let Source::File(path) = &jwks.source {
+            let set = read(path).map_err(|fault| format!("--auth-jwks {from}: {fault}"))?;
+            jwks.replace(set);
+        }
+        Ok(jwks)
+    }
+
+    /// The key of this name, if it is one for this algorithm.
+    pub async fn find(&self, kid: &str, algorithm: Algorithm) -> Option<DecodingKey> {
+        if let Some(key) = self.known(kid, algorithm) {
+            return Some(key);
+        }
+        self.refresh(MIN_INTERVAL).await;
+        self.known(kid, algorithm)
+    }
+
+    fn known(&self, kid: &str, algorithm: Algorithm) -> Option<DecodingKey> {
+        let keys = self.keys.read().expect("held for moments only").clone();
+        let named = |key: &&Jwk| key.common.key_id.as_deref() == Some(kid) && fits(key, algorithm);
+        let key = keys.keys.iter().find(named)?;
+        DecodingKey::from_jwk(key).ok()
+    }
+
+    /// Looks at the source again, unless somebody has within `interval`. True if the set has changed.
+    async fn refresh(&self, interval: Duration) -> bool {
+        let mut looked = self.looked.lock().await;
+        if looked.is_some_and(|at| at.elapsed() < interval) {
+            return false;
+        }
+        let set = match &self.source {
+            Source::Url(client, url) => match timeout(PATIENCE, fetch(client, url)).await {
+                Ok(set) => set,
+                Err(_) => Err(format!("no answer within {PATIENCE:?}")),
+            },
+            Source::File(path) => read(path),
+        };
+        *looked = Some(Instant::now());
+        match set {
+            Ok(set) => self.replace(set),
+            Err(fault) => {
+                tracing::warn!(
+                    fault,
+                    "the key set of the identity provider stays as it was"
+                );
+                false
+            }
+        }
+    }
+
+    fn replace(&self, set: JwkSet) -> bool {
+        let mut keys = self.keys.write().expect("held for moments only");
+        let changed = **keys != set;
+        *keys = Arc::new(set);
+        changed
+    }
+
+    pub async fn watch(&self, stop: CancellationToken, changed: impl Fn()) {
+        loop {
+            if self.refresh(MIN_INTERVAL).await {
+                changed();
+            }
+            let interval = match self.source {
+                Source::Url(..) => REFRESH,
+                Source::File(_) => MIN_INTERVAL,
+            };
+            tokio::select! {
+                () = sleep(interval) => {}
+                () = stop.cancelled() => return,
+            }
+        }
+    }
+}
+
+/// What a key says it is for binds it; and no key is a shared secret.
+fn fits(key: &Jwk, algorithm: Algorithm) -> bool {
+    use Algorithm as A;
+    let kind = match &key.algorithm {
+        AlgorithmParameters::RSA(_) => matches!(
+            algorithm,
+            A::RS256 | A::RS384 | A::RS512 | A::PS256 | A::PS384 | A::PS512
+        ),
+        AlgorithmParameters::EllipticCurve(_) => matches!(algorithm, A::ES256 | A::ES384),
+        AlgorithmParameters::OctetKeyPair(_) => algorithm == A::EdDSA,
+        _ => false,
+    };
+    let named = key.common.key_algorithm.map(|named| named.to_string());
+    kind && named.is_none_or(|named| named == format!("{algorithm:?}"))
+}
+
+/// Redirects are not followed: the key set is where the operator said it is.
+async fn fetch(client: &Https, url: &Uri) -> Result<JwkSet, String> {
+    let response = client.get(url.clone()).await;
+    let response = response.map_err(|error| format!("{url}: {error}"))?;
+    if !response.status().is_success() {
+        return Err(format!("{url} answered {}", response.status()));
+    }
+    let body = Limited::new(response.into_body(), MAX_BYTES)
+        .collect()
+        .await;
+    let body = body.map_err(|error| format!("{url}: {error}"))?;
+    parse(&body.to_bytes())
+}
+
+fn read(path: &PathBuf) -> Result<JwkSet, String> {
+    let body = std::fs::read(path).map_err(|error| error.to_string())?;
+    if body.len() > MAX_BYTES {
+        return Err(format!("more than {MAX_BYTES} bytes"));
+    }
+    parse(&body)
+}
+
+/// Keys of kinds that are not known here are left out; the others still serve.
+fn parse(body: &[u8]) -> Result<JwkSet, String> {
+    #[derive(serde::Deserialize)]
+    struct Raw {
+        keys: Vec<serde_json::Value>,
+    }
+    let raw: Raw =
+        serde_json::from_slice(body).map_err(|error| format!("not a key set: {error}"))?;
+    let keys = raw.keys.into_iter();
+    let keys = keys.filter_map(|key| serde_json::from_value(key).ok());
+    Ok(JwkSet {
+        keys: keys.collect(),
+    })
+}
+
+/// Where nobody listens in between.
+fn is_loopback(url: &Uri) -> bool {
+    url.scheme() == Some(&Scheme::HTTP)
+        && matches!(url.host(), Some("localhost" | "127.0.0.1" | "[::1]"))
+}
