@@ -8,6 +8,7 @@
 //! | [`server`], `socket` | the socket, the stop signal |
 //! | [`router`] | all routes on one page |
 //! | [`auth`] | who calls |
+//! | `standing` | on whose behalf a stream is open, and for how long |
 //! | `edge` | what a request must look like, and whose it is |
 //! | `handlers` | one verb per file |
 //! | `dispatch` | one JSON-RPC message becomes one step on the store |
@@ -28,6 +29,7 @@ pub mod router;
 mod rpc;
 pub mod server;
 mod socket;
+mod standing;
 mod stream;
 mod withdraw;
 

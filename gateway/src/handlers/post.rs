@@ -22,6 +22,7 @@ use crate::dispatch::{self, Message, Outcome, dispatch};
 use crate::edge;
 use crate::error::Reject;
 use crate::rpc::Envelope;
+use crate::standing::Standing;
 use crate::stream::one_shot::{Known, OneShotFeed};
 use crate::stream::session_feed::{From, Reader, SessionFeed};
 use crate::stream::sse;
@@ -56,7 +57,8 @@ pub async fn post(
         one_shot: accepts.event_stream,
     };
     if accepts.event_stream {
-        return one_shot(app, &connection, message, &headers).await;
+        let standing = Standing::of(&caller).on(&connection.id);
+        return one_shot(app, standing, &connection, message, &headers).await;
     }
     if let Outcome::Answer(answer) = dispatch(app, &connection, message).await? {
         dispatch::post_answer(app, &connection, message, answer).await?;
@@ -103,6 +105,7 @@ async fn open_connection(
 
 async fn one_shot(
     app: &Arc<App>,
+    standing: Standing,
     connection: &Connection,
     message: Message<'_>,
     headers: &HeaderMap,
@@ -110,16 +113,22 @@ async fn one_shot(
     let after = edge::single(headers, &edge::LAST_EVENT_ID)?.and_then(|cursor| cursor.parse().ok());
     Ok(match dispatch(app, connection, message).await? {
         Outcome::Taken => accepted(),
-        Outcome::Answer(answer) => {
-            sse::respond(app.clone(), Known::new(answer.into_message()), None, None)
-        }
+        Outcome::Answer(answer) => sse::respond(
+            app.clone(),
+            Known::new(answer.into_message()),
+            standing,
+            None,
+            None,
+        ),
         Outcome::Follow(follow) => {
+            let standing = standing.reading(&follow.session);
             let feed = OneShotFeed::open(app, follow, after).await?;
-            sse::respond(app.clone(), feed, None, None)
+            sse::respond(app.clone(), feed, standing, None, None)
         }
         Outcome::Attached(session, attachment) => {
+            let standing = standing.reading(&session);
             let feed = history(app, connection, session, *attachment).await?;
-            sse::respond(app.clone(), feed, None, None)
+            sse::respond(app.clone(), feed, standing, None, None)
         }
     })
 }

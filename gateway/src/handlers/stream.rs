@@ -16,6 +16,7 @@ use crate::app::App;
 use crate::auth::Caller;
 use crate::edge;
 use crate::error::Reject;
+use crate::standing::Standing;
 use crate::stream::connection_feed::ConnectionFeed;
 use crate::stream::one_shot::Silence;
 use crate::stream::session_feed::{From, Reader, SessionFeed};
@@ -69,13 +70,14 @@ async fn open(
     let connection = edge::connection(headers, app, caller)?;
     let cursor = edge::single(headers, &edge::LAST_EVENT_ID)?;
     match edge::single(headers, &edge::SESSION_ID)? {
-        None => connection_stream(app, connection, cursor).await,
-        Some(session) => session_stream(app, connection, session, cursor).await,
+        None => connection_stream(app, caller, connection, cursor).await,
+        Some(session) => session_stream(app, caller, connection, session, cursor).await,
     }
 }
 
 async fn connection_stream(
     app: &Arc<App>,
+    caller: &Caller,
     connection: Connection,
     cursor: Option<&str>,
 ) -> Result<Response<Body>, Reject> {
@@ -99,6 +101,7 @@ async fn connection_stream(
         Some(cursor) => Some(cursor),
         None => written.as_deref(),
     };
+    let standing = Standing::of(caller).on(&connection.id);
     let feed = ConnectionFeed::open(
         app.clone(),
         connection,
@@ -108,17 +111,24 @@ async fn connection_stream(
         cursor,
     )
     .await?;
-    Ok(sse::respond(app.clone(), feed, Some(holder), None))
+    Ok(sse::respond(
+        app.clone(),
+        feed,
+        standing,
+        Some(holder),
+        None,
+    ))
 }
 
 async fn session_stream(
     app: &Arc<App>,
+    caller: &Caller,
     connection: Connection,
     session: &str,
     cursor: Option<&str>,
 ) -> Result<Response<Body>, Reject> {
     let Some(session) = SessionId::parse(session) else {
-        return unopened(app, &connection);
+        return unopened(app, caller, &connection);
     };
     let wake = Arc::new(Notify::new());
     let subscription = app
@@ -137,7 +147,7 @@ async fn session_stream(
     let Some((written, attachment)) =
         opened.and_then(|opened| Some((opened.written, opened.attachment?)))
     else {
-        return unopened(app, &connection);
+        return unopened(app, caller, &connection);
     };
     let unopened = match attachment.route.joined() {
         Some(_) => None,
@@ -154,6 +164,7 @@ async fn session_stream(
             .and_then(|cursor| cursor.parse().ok())
             .map_or(From::Joined, From::After),
     };
+    let standing = Standing::of(caller).on(&connection.id).reading(&session);
     let reader = Reader {
         session,
         connection: connection.id,
@@ -162,7 +173,13 @@ async fn session_stream(
         holder: Some(holder.name.clone()),
     };
     let feed = SessionFeed::open(app, reader, subscription, wake, attachment, from).await?;
-    Ok(sse::respond(app.clone(), feed, Some(holder), unopened))
+    Ok(sse::respond(
+        app.clone(),
+        feed,
+        standing,
+        Some(holder),
+        unopened,
+    ))
 }
 
 /// A cursor that is no cursor cannot be honoured, and the client is told so on the stream.
@@ -174,7 +191,11 @@ const UNREADABLE: baton_session::cursor::Cursor = baton_session::cursor::Cursor 
 
 /// No such session, or not this principal's: the stream is open and stays silent, so that a client
 /// learns from the answer to its load what is wrong, and nobody learns which ids exist.
-fn unopened(app: &Arc<App>, connection: &Connection) -> Result<Response<Body>, Reject> {
+fn unopened(
+    app: &Arc<App>,
+    caller: &Caller,
+    connection: &Connection,
+) -> Result<Response<Body>, Reject> {
     let unopened = app
         .ledger
         .unopened(&connection.id)
@@ -182,6 +203,7 @@ fn unopened(app: &Arc<App>, connection: &Connection) -> Result<Response<Body>, R
     Ok(sse::respond(
         app.clone(),
         Silence::default(),
+        Standing::of(caller).on(&connection.id),
         None,
         Some(unopened),
     ))

@@ -16,6 +16,7 @@ use super::{Feed, Next, Outgoing, Start};
 use crate::app::App;
 use crate::drain::Open;
 use crate::metrics::StreamGuard;
+use crate::standing::Standing;
 
 const KEEP_ALIVE: Bytes = Bytes::from_static(b":\n\n");
 
@@ -29,6 +30,7 @@ struct Writer<F> {
     opened: bool,
     leave: Leave,
     left: bool,
+    standing: Standing,
     _counted: StreamGuard,
     _open: Open,
 }
@@ -36,6 +38,7 @@ struct Writer<F> {
 pub fn respond<F: Feed>(
     app: Arc<App>,
     feed: F,
+    standing: Standing,
     holder: Option<Holder>,
     unopened: Option<Unopened>,
 ) -> Response<Body> {
@@ -43,6 +46,7 @@ pub fn respond<F: Feed>(
     let writer = Writer {
         leave: Leave::new(app.clone(), connection),
         left: false,
+        standing,
         _counted: app.metrics.stream_guard(),
         _open: app.drain.enter(),
         app: app.clone(),
@@ -90,6 +94,7 @@ impl<F: Feed> Writer<F> {
                 next = super::next(&mut self.feed, deadline, self.leave.news()) => next,
                 _ = stop.cancelled() => return None,
                 _ = lost.cancelled() => return None,
+                _ = self.standing.lapses() => return None,
             };
             match next {
                 Next::Idle if self.leave.is_due(&mut self.feed).await => {

@@ -30,12 +30,15 @@ use crate::error::Reject;
 use crate::handlers::initialize::{Socket, initialize};
 use crate::handlers::post::MAX_BODY;
 use crate::rpc;
+use crate::standing::Standing;
 
 const PROTOCOL_ERROR: u16 = 1002;
 const TRY_AGAIN: u16 = 1013;
 const UNKNOWN_CONNECTION: u16 = 4001;
 const STOPPING: Refusal = (1001, "the gateway stops: come back");
 const LOST: Refusal = (1012, "the store lost the end of a log: come back");
+/// The credential has expired: a newer one is needed.
+const LAPSED: Refusal = (4003, "the credential has expired: come back with a new one");
 const TAKEN: Refusal = (1000, "detached, or taken over by another socket");
 const FAREWELL: Duration = Duration::from_secs(1);
 /// How long a new socket may stay silent.
@@ -90,7 +93,8 @@ async fn talk(
         opened.connection.clone(),
         ended.clone(),
     ));
-    let farewell = write(&app, &mut sink, opened, resumable, ended.clone()).await;
+    let standing = Standing::of(&caller).on(&opened.connection.id);
+    let farewell = write(&app, &mut sink, standing, opened, resumable, ended.clone()).await;
     if let Some((code, reason)) = farewell {
         let reason = Utf8Bytes::from_static(reason);
         let _ = sink
@@ -174,6 +178,7 @@ async fn close(socket: &mut WebSocket, (code, reason): Refusal) {
 async fn write(
     app: &Arc<App>,
     sink: &mut SplitSink<WebSocket, Frame>,
+    standing: Standing,
     opened: Opened,
     resumable: bool,
     ended: CancellationToken,
@@ -236,6 +241,7 @@ async fn write(
             _ = ended.cancelled() => return None,
             _ = holder.lost.cancelled() => return Some(TAKEN),
             _ = app.stop.cancelled() => return Some(STOPPING),
+            _ = standing.lapses() => return Some(LAPSED),
             next = super::next(&mut feed, deadline, leave.news()) => next,
         };
         match next {

@@ -18,11 +18,16 @@ use jsonwebtoken::Algorithm;
 use tokio::sync::Notify;
 
 use crate::app::{App, Config, Stop};
-use crate::auth::Auth;
+use crate::auth::{Auth, Caller};
+use crate::standing::Standing;
 use crate::stream::connection_feed::ConnectionFeed;
 use crate::stream::one_shot::{Follow, OneShotFeed};
 use crate::stream::session_feed::{From, Reader, SessionFeed};
 use crate::stream::sse;
+
+fn anybody() -> Standing {
+    Standing::of(&Caller::anonymous())
+}
 
 struct Stage {
     memory: MemoryStore,
@@ -121,7 +126,13 @@ impl Stage {
             From::Joined,
         );
         let feed = feed.await.expect("the store works");
-        Told::new(sse::respond(self.app.clone(), feed, Some(holder), None))
+        Told::new(sse::respond(
+            self.app.clone(),
+            feed,
+            anybody(),
+            Some(holder),
+            None,
+        ))
     }
 
     async fn connection_stream(&self) -> Told {
@@ -150,7 +161,7 @@ impl Stage {
             None,
         );
         let feed = feed.await.expect("the store works");
-        Told::new(sse::respond(self.app.clone(), feed, None, None))
+        Told::new(sse::respond(self.app.clone(), feed, anybody(), None, None))
     }
 
     async fn one_shot(&self) -> Told {
@@ -163,7 +174,7 @@ impl Stage {
         };
         let feed = OneShotFeed::open(&self.app, follow, None).await;
         let feed = feed.expect("the store works");
-        Told::new(sse::respond(self.app.clone(), feed, None, None))
+        Told::new(sse::respond(self.app.clone(), feed, anybody(), None, None))
     }
 }
 
