@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use baton_gateway::auth::{ApiKeys, Auth, Bearer, BearerOptions};
+use baton_gateway::edge::origins::Origins;
 use baton_session::store::INBOX_LIMIT;
 use clap::{Args, ValueEnum};
 use jsonwebtoken::Algorithm;
@@ -18,6 +19,22 @@ pub struct EdgeOptions {
         value_name = "N"
     )]
     pub queue_limit: u64,
+    /// Names besides localhost by which clients and balancers address this gateway; * for any
+    #[arg(
+        long,
+        env = "BATON_ALLOW_HOST",
+        value_delimiter = ',',
+        value_name = "NAMES"
+    )]
+    allow_host: Vec<String>,
+    /// Web pages that may use it besides those of this machine, as https://app.example.com
+    #[arg(
+        long,
+        env = "BATON_ALLOW_ORIGIN",
+        value_delimiter = ',',
+        value_name = "ORIGINS"
+    )]
+    allow_origin: Vec<String>,
     /// How callers say who they are: not at all, by an API key, or by a token of an identity provider
     #[arg(long, env = "BATON_AUTH", default_value = "none")]
     auth: Kind,
@@ -55,6 +72,13 @@ enum Kind {
 }
 
 impl EdgeOptions {
+    pub fn origins(&self) -> Origins {
+        Origins {
+            hosts: self.allow_host.clone(),
+            origins: self.allow_origin.clone(),
+        }
+    }
+
     /// What callers are asked for, and every fault.
     pub fn auth(&self, listen: SocketAddr) -> (Auth, Vec<String>) {
         let mut faults = Vec::new();
@@ -63,6 +87,28 @@ impl EdgeOptions {
             faults.push(format!(
                 "--queue-limit {limit}: must be between 1 and 65536"
             ));
+        }
+        for host in self.allow_host.iter().filter(|host| *host != "*") {
+            if host.is_empty()
+                || host.contains(['/', ' '])
+                || host
+                    .rsplit_once(':')
+                    .is_some_and(|(_, port)| port.parse::<u16>().is_ok())
+            {
+                faults.push(format!(
+                    "--allow-host {host:?}: a name without scheme and port, or *"
+                ));
+            }
+        }
+        for origin in &self.allow_origin {
+            let scheme = ["http://", "https://"]
+                .iter()
+                .find_map(|scheme| origin.strip_prefix(scheme));
+            if scheme.is_none_or(|rest| rest.is_empty() || rest.contains(['/', '*', ' '])) {
+                faults.push(format!(
+                    "--allow-origin {origin:?}: as browsers write it, such as https://app.example.com"
+                ));
+            }
         }
         let auth = match self.auth {
             Kind::None => {

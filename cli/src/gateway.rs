@@ -95,6 +95,7 @@ pub async fn run(arguments: Arguments) -> anyhow::Result<()> {
     let config = baton_gateway::Config {
         agent: arguments.default_agent,
         withdraw_after: Duration::from_millis(arguments.withdraw_after_ms),
+        origins: arguments.edge.origins(),
         queue_limit: arguments.edge.queue_limit,
         stall: Duration::from_millis(arguments.stall_ms),
         pace: Pace {

@@ -76,6 +76,7 @@ pub async fn run(arguments: Arguments) -> anyhow::Result<()> {
     let agent = arguments.worker.agent();
     let config = baton_gateway::Config {
         agent: agent.card().name,
+        origins: arguments.edge.origins(),
         queue_limit: arguments.edge.queue_limit,
         pace: PACE,
         ..Default::default()

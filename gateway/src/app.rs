@@ -9,6 +9,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::auth::Auth;
 use crate::drain::{Drain, Pace};
+use crate::edge::origins::Origins;
 use crate::edge::verified::Verified;
 use crate::metrics::Metrics;
 use crate::stream::hub::Hub;
@@ -23,6 +24,8 @@ pub struct Config {
     pub keep_alive: Duration,
     /// How long commands wait while no worker is alive.
     pub withdraw_after: Duration,
+    /// By which names, and by pages from where, it may be used.
+    pub origins: Origins,
     /// How many commands may wait in one session.
     pub queue_limit: u64,
     /// How long a client may leave unread what is there for it.
@@ -37,6 +40,7 @@ impl Default for Config {
             agent: "scripted".into(),
             keep_alive: Duration::from_secs(15),
             withdraw_after: Duration::from_secs(30),
+            origins: Origins::default(),
             queue_limit: INBOX_LIMIT,
             stall: Duration::from_secs(60),
             pace: Pace::default(),

@@ -22,6 +22,8 @@ pub enum Reject {
     UnknownConnection,
     /// Nobody knows who calls: no credential, or none that is good.
     Unauthenticated,
+    /// Addressed by a name that is not ours.
+    Host,
     /// A web page from elsewhere.
     Origin,
     ContentType,
@@ -66,10 +68,17 @@ impl Reject {
                 rpc::UNAUTHENTICATED,
                 "send a valid credential with Authorization: Bearer".into(),
             ),
+            Self::Host => (
+                S::FORBIDDEN,
+                rpc::INVALID_REQUEST,
+                "this gateway is not addressed by that name: its operator can allow it with --allow-host"
+                    .into(),
+            ),
             Self::Origin => (
                 S::FORBIDDEN,
                 rpc::INVALID_REQUEST,
-                "pages from this origin may not use this gateway".into(),
+                "pages from this origin may not use this gateway: its operator can allow it with --allow-origin"
+                    .into(),
             ),
             Self::ContentType => (
                 S::UNSUPPORTED_MEDIA_TYPE,

@@ -21,7 +21,7 @@ pub mod app;
 pub mod auth;
 mod dispatch;
 pub mod drain;
-mod edge;
+pub mod edge;
 pub mod error;
 mod handlers;
 pub mod metrics;

@@ -3,14 +3,13 @@
 use std::sync::Arc;
 
 use axum::extract::{ConnectInfo, Request, State};
-use axum::http::{HeaderValue, StatusCode, Version, header};
+use axum::http::{HeaderValue, Method, StatusCode, Version, header};
 use axum::middleware::Next;
-use axum::response::Response;
+use axum::response::{IntoResponse as _, Response};
 use axum::routing::{any, get, post};
 use axum::{Router, middleware};
 
 use crate::app::App;
-use crate::edge;
 use crate::error::Reject;
 use crate::handlers::{archive, delete, post as message, probe, stream};
 use crate::metrics;
@@ -29,7 +28,7 @@ pub fn router(app: Arc<App>) -> Router {
         .route("/v1/sessions/import", post(archive::import))
         .layer(middleware::from_fn_with_state(app.clone(), identify))
         // Before anything else looks at the request, upgrades included.
-        .layer(middleware::from_fn(check_origin))
+        .layer(middleware::from_fn_with_state(app.clone(), admit))
         // A gateway that stops waits for what is under way.
         .layer(middleware::from_fn_with_state(app.clone(), attend))
         // What was refused is counted in one place, whoever refused it.
@@ -74,7 +73,19 @@ async fn identify(
     Ok(next.run(request).await)
 }
 
-async fn check_origin(request: Request, next: Next) -> Result<Response, Reject> {
-    edge::check_origin(request.headers())?;
-    Ok(next.run(request).await)
+/// Pages and names from elsewhere stay out; a page that may come in is told so.
+async fn admit(State(app): State<Arc<App>>, request: Request, next: Next) -> Response {
+    let origins = &app.config.origins;
+    if let Err(reject) = origins.admit(&request) {
+        return reject.into_response();
+    }
+    let origin = request.headers().get(header::ORIGIN).cloned();
+    let asks = request.method() == Method::OPTIONS && origin.is_some();
+    let answer = asks.then(|| origins.preflight(request.headers())).flatten();
+    let mut response = match answer {
+        Some(answer) => answer,
+        None => next.run(request).await,
+    };
+    origins.stamp(origin.as_ref(), response.headers_mut());
+    response
 }

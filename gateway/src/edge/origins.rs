@@ -1,0 +1,233 @@
+//! Under which names a gateway may be addressed, and by pages from where. A page that its user visits
+//! must not drive a gateway which that user can reach: neither from its own origin, nor by a name
+//! that it made to point here.
+
+use axum::http::uri::Authority;
+use axum::http::{HeaderMap, HeaderName, HeaderValue, Request, Response, StatusCode, header};
+
+use crate::error::Reject;
+
+/// The names of the machine itself.
+const LOOPBACK: [&str; 3] = ["localhost", "127.0.0.1", "[::1]"];
+/// What a page may send.
+const HEADERS: &str = "authorization, content-type, accept, acp-connection-id, acp-session-id, \
+    acp-session-token, last-event-id, idempotency-key, traceparent, tracestate, baggage";
+/// What a page may read.
+const EXPOSED: &str = "acp-connection-id, acp-session-token, retry-after";
+
+/// Loopback is always allowed.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Origins {
+    /// Host names without ports; `*` allows any.
+    pub hosts: Vec<String>,
+    /// As browsers write them: scheme, host, port if it is not the usual one.
+    pub origins: Vec<String>,
+}
+
+impl Origins {
+    pub fn admit<B>(&self, request: &Request<B>) -> Result<(), Reject> {
+        self.check_host(request)?;
+        self.check_origin(request.headers())
+    }
+
+    /// Always, since a page that made its own name point here needs no other origin.
+    fn check_host<B>(&self, request: &Request<B>) -> Result<(), Reject> {
+        // HTTP/2 has it in the request line.
+        let named = request.uri().authority().cloned();
+        let mut headers = request.headers().get_all(header::HOST).iter();
+        let header = headers.next().map(|host| {
+            let host = host.to_str().ok()?;
+            host.parse::<Authority>().ok()
+        });
+        if headers.next().is_some() {
+            return Err(Reject::Host);
+        }
+        let authorities = [named.map(Some), header];
+        let mut given = authorities.iter().flatten().peekable();
+        if given.peek().is_none() {
+            return Err(Reject::Host);
+        }
+        let allowed = |authority: &Option<Authority>| {
+            let name = authority.as_ref().map(|authority| authority.host());
+            name.is_some_and(|name| self.knows_host(name))
+        };
+        match given.all(allowed) {
+            true => Ok(()),
+            false => Err(Reject::Host),
+        }
+    }
+
+    fn knows_host(&self, name: &str) -> bool {
+        let same = |known: &&str| known.eq_ignore_ascii_case(name);
+        let mut listed = self.hosts.iter().map(String::as_str);
+        LOOPBACK.iter().any(same) || listed.any(|known| known == "*" || same(&known))
+    }
+
+    /// Only browsers send it.
+    fn check_origin(&self, headers: &HeaderMap) -> Result<(), Reject> {
+        let mut origins = headers.get_all(header::ORIGIN).iter();
+        let Some(origin) = origins.next() else {
+            return Ok(());
+        };
+        let known = origin
+            .to_str()
+            .is_ok_and(|origin| self.knows_origin(origin));
+        match known && origins.next().is_none() {
+            true => Ok(()),
+            false => Err(Reject::Origin),
+        }
+    }
+
+    fn knows_origin(&self, origin: &str) -> bool {
+        if self.origins.iter().any(|known| known == origin) {
+            return true;
+        }
+        let authority = origin
+            .strip_prefix("http://")
+            .or_else(|| origin.strip_prefix("https://"))
+            .and_then(|authority| authority.parse::<Authority>().ok());
+        authority.is_some_and(|authority| LOOPBACK.contains(&authority.host()))
+    }
+
+    /// What browsers ask before a request that a page may not make by itself.
+    pub fn preflight(&self, headers: &HeaderMap) -> Option<Response<axum::body::Body>> {
+        headers.get(header::ACCESS_CONTROL_REQUEST_METHOD)?;
+        let mut response = Response::new(axum::body::Body::empty());
+        *response.status_mut() = StatusCode::NO_CONTENT;
+        let answer = response.headers_mut();
+        let put = |answer: &mut HeaderMap, name: HeaderName, value: &'static str| {
+            answer.insert(name, HeaderValue::from_static(value));
+        };
+        put(
+            answer,
+            header::ACCESS_CONTROL_ALLOW_METHODS,
+            "GET, POST, DELETE",
+        );
+        put(answer, header::ACCESS_CONTROL_ALLOW_HEADERS, HEADERS);
+        put(answer, header::ACCESS_CONTROL_MAX_AGE, "600");
+        Some(response)
+    }
+
+    /// For an origin that was admitted: exactly that one may read the answer.
+    pub fn stamp(&self, origin: Option<&HeaderValue>, answer: &mut HeaderMap) {
+        let fixed = [
+            (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
+            (header::REFERRER_POLICY, "no-referrer"),
+        ];
+        for (name, value) in fixed {
+            answer.insert(name, HeaderValue::from_static(value));
+        }
+        if !answer.contains_key(header::CACHE_CONTROL) {
+            answer.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+        }
+        let Some(origin) = origin else { return };
+        answer.insert(header::ACCESS_CONTROL_ALLOW_ORIGIN, origin.clone());
+        answer.append(header::VARY, HeaderValue::from_static("Origin"));
+        let pages = [
+            (header::ACCESS_CONTROL_ALLOW_CREDENTIALS, "true"),
+            (header::ACCESS_CONTROL_EXPOSE_HEADERS, EXPOSED),
+        ];
+        for (name, value) in pages {
+            answer.insert(name, HeaderValue::from_static(value));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn admitted(origins: &Origins, uri: &str, headers: &[(&str, &str)]) -> bool {
+        let mut request = Request::builder().uri(uri);
+        for (name, value) in headers {
+            request = request.header(*name, *value);
+        }
+        origins.admit(&request.body(()).unwrap()).is_ok()
+    }
+
+    #[test]
+    fn only_names_of_this_machine_and_listed_ones_are_answered_to() {
+        let plain = Origins::default();
+        for host in [
+            "localhost",
+            "localhost:8080",
+            "127.0.0.1:80",
+            "[::1]:8080",
+            "LocalHost",
+        ] {
+            assert!(admitted(&plain, "/acp", &[("host", host)]), "{host}");
+        }
+        let strange = [
+            "evil.example",
+            "localhost.evil.example",
+            "127.0.0.1.evil.example",
+            "evil.example:80",
+            "0.0.0.0",
+            "",
+            "localhost@evil.example",
+        ];
+        for host in strange {
+            assert!(!admitted(&plain, "/acp", &[("host", host)]), "{host}");
+        }
+        assert!(!admitted(&plain, "/acp", &[]), "no name at all");
+        assert!(!admitted(
+            &plain,
+            "/acp",
+            &[("host", "localhost"), ("host", "localhost")]
+        ));
+        // As HTTP/2 has it; both must be right.
+        assert!(admitted(&plain, "http://localhost:1/acp", &[]));
+        assert!(!admitted(
+            &plain,
+            "http://evil.example/acp",
+            &[("host", "localhost")]
+        ));
+        let listed = Origins {
+            hosts: vec!["baton.example".into()],
+            origins: Vec::new(),
+        };
+        assert!(admitted(&listed, "/acp", &[("host", "baton.example:443")]));
+        assert!(!admitted(&listed, "/acp", &[("host", "other.example")]));
+        let any = Origins {
+            hosts: vec!["*".into()],
+            origins: Vec::new(),
+        };
+        assert!(admitted(&any, "/acp", &[("host", "10.1.2.3:8080")]));
+    }
+
+    #[test]
+    fn only_pages_of_this_machine_and_listed_ones_are_let_in() {
+        let listed = Origins {
+            hosts: Vec::new(),
+            origins: vec!["https://app.example".into()],
+        };
+        let admitted = |origin: &str| {
+            admitted(
+                &listed,
+                "/acp",
+                &[("host", "localhost"), ("origin", origin)],
+            )
+        };
+        for origin in [
+            "http://localhost:3000",
+            "https://127.0.0.1",
+            "http://[::1]:8080",
+            "https://app.example",
+        ] {
+            assert!(admitted(origin), "{origin}");
+        }
+        for origin in [
+            "null",
+            "https://evil.example",
+            "http://app.example",
+            "https://app.example:444",
+            "https://app.example.evil",
+            "http://localhost.evil.example",
+            "http://127.0.0.1.evil:80",
+            "file://localhost",
+            "",
+        ] {
+            assert!(!admitted(origin), "{origin}");
+        }
+    }
+}
