@@ -1,5 +1,6 @@
 //! End to end: real processes, a real Redis, a real balancer, unmodified clients.
 
+mod auth;
 mod bad_input;
 mod bindings;
 mod clients;

@@ -1,0 +1,528 @@
+//! Who calls, and what they may touch. Named after the rows of the threat table in SECURITY.md.
+
+use std::fs;
+use std::path::Path;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use jsonwebtoken::{Algorithm, EncodingKey, Header, encode};
+use reqwest::{Method, Response, StatusCode};
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+use crate::support::cluster::{address, ready, url};
+use crate::support::process::{Process, baton, free_port};
+use crate::support::{Stream, until};
+
+const A: &str = "bk_first-test-key-000000000000000000000000000";
+const B: &str = "bk_second-test-key-00000000000000000000000000";
+
+struct Guarded {
+    _process: Process,
+    url: String,
+    dir: TempDir,
+}
+
+impl Guarded {
+    async fn start(arguments: &[&str], prepare: impl FnOnce(&Path)) -> Self {
+        let dir = TempDir::new().expect("a temporary directory");
+        prepare(dir.path());
+        let port = free_port();
+        let mut command = baton();
+        command.current_dir(dir.path());
+        command.args(["serve", "--ephemeral", "--listen", &address(port)]);
+        command.args(arguments);
+        let process = Process::start(dir.path(), "serve", &mut command);
+        ready(port).await;
+        Self {
+            _process: process,
+            url: url(port),
+            dir,
+        }
+    }
+
+    async fn with_keys() -> Self {
+        let arguments = ["--auth", "keys", "--auth-keys", "api-keys.json"];
+        Self::start(&arguments, |dir| {
+            write_keys(dir, &[("alice", A), ("bob", B)])
+        })
+        .await
+    }
+
+    async fn send(
+        &self,
+        method: Method,
+        credential: Option<&str>,
+        headers: &[(&str, &str)],
+        body: Option<Value>,
+    ) -> Response {
+        let mut request = reqwest::Client::new().request(method, &self.url);
+        if let Some(credential) = credential {
+            request = request.header("authorization", format!("Bearer {credential}"));
+        }
+        for (name, value) in headers {
+            request = request.header(*name, *value);
+        }
+        if let Some(body) = body {
+            request = request.header("content-type", "application/json");
+            request = request.body(body.to_string());
+        }
+        request.send().await.expect("the gateway answers")
+    }
+
+    async fn initialize(&self, credential: Option<&str>) -> Response {
+        let body = json!({ "jsonrpc": "2.0", "id": 0, "method": "initialize", "params": { "protocolVersion": 1 } });
+        self.send(Method::POST, credential, &[], Some(body)).await
+    }
+
+    async fn open(&self, credential: &str) -> Caller<'_> {
+        let answer = self.initialize(Some(credential)).await;
+        assert_eq!(answer.status(), StatusCode::OK);
+        let token = answer.headers()["acp-connection-id"].to_str().unwrap();
+        Caller {
+            guarded: self,
+            credential: credential.to_owned(),
+            connection: token.to_owned(),
+        }
+    }
+}
+
+struct Caller<'a> {
+    guarded: &'a Guarded,
+    credential: String,
+    connection: String,
+}
+
+impl Caller<'_> {
+    async fn call(&self, id: u64, method: &str, params: Value) -> Value {
+        let body = json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": params });
+        let headers = [
+            ("acp-connection-id", self.connection.as_str()),
+            ("accept", "text/event-stream"),
+        ];
+        let credential = Some(self.credential.as_str());
+        let sent = self
+            .guarded
+            .send(Method::POST, credential, &headers, Some(body));
+        let response = sent.await;
+        assert_eq!(response.status(), StatusCode::OK, "{method}");
+        Stream::new(response).response(&json!(id)).await
+    }
+
+    async fn new_session(&self) -> String {
+        let params = json!({ "cwd": "/tmp", "mcpServers": [] });
+        let answer = self.call(1, "session/new", params).await;
+        answer["result"]["sessionId"].as_str().unwrap().to_owned()
+    }
+}
+
+fn write_keys(dir: &Path, keys: &[(&str, &str)]) {
+    use sha2::{Digest as _, Sha256};
+    let entry = |(principal, key): &(&str, &str)| {
+        let hash = Sha256::digest(key);
+        let hex: String = hash.iter().map(|byte| format!("{byte:02x}")).collect();
+        json!({ "principal": principal, "sha256": hex })
+    };
+    let file = json!({ "keys": keys.iter().map(entry).collect::<Vec<_>>() });
+    fs::write(dir.join("api-keys.json"), file.to_string()).expect("writable");
+}
+
+/// Status, headers that could tell something, and body.
+async fn told(response: Response) -> (StatusCode, Vec<(String, String)>, String) {
+    let status = response.status();
+    let mut headers: Vec<_> = response
+        .headers()
+        .iter()
+        .filter(|(name, _)| *name != "date")
+        .map(|(name, value)| (name.to_string(), format!("{value:?}")))
+        .collect();
+    headers.sort();
+    (status, headers, response.text().await.unwrap())
+}
+
+#[tokio::test]
+async fn nobody_gets_in_without_a_credential() {
+    let guarded = Guarded::with_keys().await;
+    let nothing = told(guarded.initialize(None).await).await;
+    assert_eq!(nothing.0, StatusCode::UNAUTHORIZED);
+    assert!(
+        nothing
+            .1
+            .iter()
+            .any(|(name, value)| name == "www-authenticate" && value.contains("Bearer"))
+    );
+    for wrong in ["", "wrong", &format!("{A} "), &A[..A.len() - 1]] {
+        let answer = told(guarded.initialize(Some(wrong)).await).await;
+        // A trailing space is not part of a header's value.
+        match wrong.trim_end() == A {
+            true => assert_eq!(answer.0, StatusCode::OK),
+            false => assert_eq!(answer, nothing, "{wrong:?}"),
+        }
+    }
+    for method in [Method::GET, Method::DELETE] {
+        let answer = guarded.send(method, None, &[], None).await;
+        assert_eq!(answer.status(), StatusCode::UNAUTHORIZED);
+    }
+    let base = guarded.url.trim_end_matches("/acp").to_owned();
+    let export = reqwest::get(format!(
+        "{base}/v1/sessions/000-0123456789012345678901/export"
+    ));
+    assert_eq!(export.await.unwrap().status(), StatusCode::UNAUTHORIZED);
+    for open in ["/healthz", "/readyz", "/metrics"] {
+        let answer = reqwest::get(format!("{base}{open}")).await.unwrap();
+        assert_eq!(answer.status(), StatusCode::OK, "{open}");
+    }
+}
+
+#[tokio::test]
+async fn row_2_hijack_by_another_authenticated_user() {
+    let guarded = Guarded::with_keys().await;
+    let alice = guarded.open(A).await;
+    let unknown = format!("{}x", alice.connection);
+    for method in [Method::POST, Method::GET, Method::DELETE] {
+        let body = (method == Method::POST)
+            .then(|| json!({ "jsonrpc": "2.0", "id": 5, "method": "session/list", "params": {} }));
+        let mut answers = Vec::new();
+        for connection in [&alice.connection, &unknown] {
+            let headers = [
+                ("acp-connection-id", connection.as_str()),
+                ("accept", "text/event-stream, application/json"),
+            ];
+            let answer = guarded
+                .send(method.clone(), Some(B), &headers, body.clone())
+                .await;
+            answers.push(told(answer).await);
+        }
+        assert_eq!(answers[0].0, StatusCode::NOT_FOUND, "{method}");
+        assert_eq!(
+            answers[0], answers[1],
+            "{method}: foreign and unknown look the same"
+        );
+    }
+    // Nothing of this has touched its owner.
+    assert!(!alice.new_session().await.is_empty());
+}
+
+#[tokio::test]
+async fn a_session_is_its_principals_alone() {
+    let guarded = Guarded::with_keys().await;
+    let (alice, bob) = (guarded.open(A).await, guarded.open(B).await);
+    let session = alice.new_session().await;
+    let missing = "000-0123456789012345678901";
+    let place = |session: &str| json!({ "sessionId": session, "cwd": "/tmp", "mcpServers": [] });
+    let calls = [
+        ("session/load", place(&session), place(missing)),
+        ("session/resume", place(&session), place(missing)),
+        ("session/fork", place(&session), place(missing)),
+        (
+            "session/close",
+            json!({ "sessionId": session }),
+            json!({ "sessionId": missing }),
+        ),
+        (
+            "session/delete",
+            json!({ "sessionId": session }),
+            json!({ "sessionId": missing }),
+        ),
+        (
+            "session/set_mode",
+            json!({ "sessionId": session, "modeId": "ask" }),
+            json!({ "sessionId": missing, "modeId": "ask" }),
+        ),
+        (
+            "session/prompt",
+            json!({ "sessionId": session, "prompt": [] }),
+            json!({ "sessionId": missing, "prompt": [] }),
+        ),
+    ];
+    for (at, (method, foreign, unknown)) in (10..).step_by(2).zip(calls) {
+        let foreign = bob.call(at, method, foreign).await.to_string();
+        let unknown = bob.call(at + 1, method, unknown).await.to_string();
+        let same = foreign
+            .replace(&session, missing)
+            .replace(&format!("\"id\":{at}"), "");
+        assert_eq!(
+            same,
+            unknown.replace(&format!("\"id\":{}", at + 1), ""),
+            "{method}"
+        );
+    }
+    let listed = bob.call(50, "session/list", json!({})).await;
+    assert_eq!(listed["result"]["sessions"], json!([]));
+    let listed = alice.call(51, "session/list", json!({})).await;
+    assert_eq!(listed["result"]["sessions"][0]["sessionId"], json!(session));
+    let base = guarded.url.trim_end_matches("/acp").to_owned();
+    for (credential, expected) in [(B, StatusCode::NOT_FOUND), (A, StatusCode::OK)] {
+        let export = reqwest::Client::new()
+            .get(format!("{base}/v1/sessions/{session}/export"))
+            .header("authorization", format!("Bearer {credential}"));
+        assert_eq!(export.send().await.unwrap().status(), expected);
+    }
+}
+
+#[tokio::test]
+async fn row_3_principals_do_not_drift() {
+    let open = Guarded::start(&[], |_| ()).await;
+    let anonymous = open.initialize(None).await.headers()["acp-connection-id"].clone();
+    let guarded = Guarded::with_keys().await;
+    let headers = [("acp-connection-id", anonymous.to_str().unwrap())];
+    let body = json!({ "jsonrpc": "2.0", "id": 5, "method": "session/list", "params": {} });
+    let answer = guarded
+        .send(Method::POST, Some(A), &headers, Some(body))
+        .await;
+    assert_eq!(answer.status(), StatusCode::NOT_FOUND);
+}
+
+#[tokio::test]
+async fn keys_come_and_go_without_a_restart() {
+    let guarded = Guarded::with_keys().await;
+    guarded.open(B).await;
+    write_keys(guarded.dir.path(), &[("alice", A)]);
+    until("the key is gone", async || {
+        let status = guarded.initialize(Some(B)).await.status();
+        (status == StatusCode::UNAUTHORIZED).then_some(())
+    })
+    .await;
+    guarded.open(A).await;
+    // A file that makes no sense changes nothing.
+    fs::write(guarded.dir.path().join("api-keys.json"), "oops").unwrap();
+    guarded.open(A).await;
+}
+
+#[tokio::test]
+async fn row_20_names_and_pages_from_elsewhere_stay_out() {
+    let arguments = [
+        "--allow-host",
+        "baton.example",
+        "--allow-origin",
+        "https://app.example",
+    ];
+    let open = Guarded::start(&arguments, |_| ()).await;
+    let status = async |headers: &[(&str, &str)]| {
+        let body = json!({ "jsonrpc": "2.0", "id": 0, "method": "initialize", "params": { "protocolVersion": 1 } });
+        open.send(Method::POST, None, headers, Some(body))
+            .await
+            .status()
+    };
+    assert_eq!(status(&[("host", "baton.example")]).await, StatusCode::OK);
+    assert_eq!(
+        status(&[("host", "evil.example")]).await,
+        StatusCode::FORBIDDEN
+    );
+    assert_eq!(
+        status(&[("origin", "https://app.example")]).await,
+        StatusCode::OK
+    );
+    for origin in ["https://evil.example", "null"] {
+        assert_eq!(status(&[("origin", origin)]).await, StatusCode::FORBIDDEN);
+    }
+    let asked = [
+        ("origin", "https://app.example"),
+        ("access-control-request-method", "POST"),
+    ];
+    let answer = open.send(Method::OPTIONS, None, &asked, None).await;
+    assert_eq!(answer.status(), StatusCode::NO_CONTENT);
+    assert_eq!(
+        answer.headers()["access-control-allow-origin"],
+        "https://app.example"
+    );
+    assert_eq!(answer.headers()["access-control-allow-credentials"], "true");
+    let foreign = [
+        ("origin", "https://evil.example"),
+        ("access-control-request-method", "POST"),
+    ];
+    let answer = open.send(Method::OPTIONS, None, &foreign, None).await;
+    assert_eq!(answer.status(), StatusCode::FORBIDDEN);
+    assert!(!answer.headers().contains_key("access-control-allow-origin"));
+}
+
+#[test]
+fn an_open_gateway_stays_on_its_machine() {
+    let start = |arguments: &[&str]| {
+        let output = baton()
+            .args(["serve", "--ephemeral"])
+            .args(arguments)
+            .output();
+        let output = output.expect("baton runs");
+        (
+            output.status.code(),
+            String::from_utf8(output.stderr).unwrap(),
+        )
+    };
+    let (code, said) = start(&["--listen", "0.0.0.0:0"]);
+    assert_eq!(code, Some(64));
+    assert!(said.contains("--insecure"), "{said}");
+    let (code, said) = start(&["--auth", "keys"]);
+    assert_eq!(code, Some(64));
+    assert!(said.contains("--auth-keys FILE"), "{said}");
+    let (code, said) = start(&["--auth", "jwt", "--auth-issuer", "x"]);
+    assert_eq!(code, Some(64));
+    assert!(said.contains("--auth-audience"), "{said}");
+}
+
+// ---- tokens of an identity provider ----
+
+const ISSUER: &str = "https://issuer.example";
+
+/// An Ed25519 key: its public half for the key set, and what signs.
+struct Provider {
+    public: Value,
+    signing: EncodingKey,
+}
+
+impl Provider {
+    fn new(kid: &str) -> Self {
+        use base64::Engine as _;
+        use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+        let made = baton().args(["token", "keygen", "--alg", "eddsa"]).output();
+        let set: Value = serde_json::from_slice(&made.expect("baton runs").stdout).unwrap();
+        let mut public = set["keys"][0].clone();
+        let seed = URL_SAFE_NO_PAD
+            .decode(public["d"].as_str().unwrap())
+            .unwrap();
+        public.as_object_mut().unwrap().remove("d");
+        public["kid"] = json!(kid);
+        // The fixed PKCS#8 wrapping of an Ed25519 seed (RFC 8410, section 7).
+        let prefix = [48, 46, 2, 1, 0, 48, 5, 6, 3, 43, 101, 112, 4, 34, 4, 32];
+        let der = [&prefix[..], &seed].concat();
+        Self {
+            public,
+            signing: EncodingKey::from_ed_der(&der),
+        }
+    }
+
+    fn token(&self, kid: &str, claims: &Value) -> String {
+        let mut header = Header::new(Algorithm::EdDSA);
+        header.kid = Some(kid.into());
+        encode(&header, claims, &self.signing).unwrap()
+    }
+}
+
+fn now() -> u64 {
+    SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .unwrap()
+        .as_secs()
+}
+
+fn claims(subject: &str) -> Value {
+    json!({ "iss": ISSUER, "aud": "baton", "sub": subject, "iat": now(), "exp": now() + 600 })
+}
+
+async fn with_tokens(provider: &Provider) -> Guarded {
+    let arguments = [
+        "--auth",
+        "jwt",
+        "--auth-issuer",
+        ISSUER,
+        "--auth-audience",
+        "baton",
+        "--auth-jwks",
+        "jwks.json",
+    ];
+    let set = json!({ "keys": [provider.public] }).to_string();
+    Guarded::start(&arguments, |dir| {
+        fs::write(dir.join("jwks.json"), set).unwrap()
+    })
+    .await
+}
+
+#[tokio::test]
+async fn a_token_of_the_provider_says_who_calls() {
+    let provider = Provider::new("k1");
+    let guarded = with_tokens(&provider).await;
+    let alice = guarded.open(&provider.token("k1", &claims("alice"))).await;
+    let session = alice.new_session().await;
+    // The same person with a newer token.
+    let mut newer = claims("alice");
+    newer["exp"] = json!(now() + 700);
+    let again = guarded.open(&provider.token("k1", &newer)).await;
+    let listed = again.call(5, "session/list", json!({})).await;
+    assert_eq!(listed["result"]["sessions"][0]["sessionId"], json!(session));
+    // Another person, and the same subject by another client.
+    let mut other_client = claims("alice");
+    other_client["client_id"] = json!("other");
+    for stranger in [claims("bob"), other_client] {
+        let stranger = guarded.open(&provider.token("k1", &stranger)).await;
+        let listed = stranger.call(5, "session/list", json!({})).await;
+        assert_eq!(listed["result"]["sessions"], json!([]));
+    }
+}
+
+#[tokio::test]
+async fn rows_8_to_10_tokens_that_are_wrong_in_any_way_are_refused_alike() {
+    let provider = Provider::new("k1");
+    let guarded = with_tokens(&provider).await;
+    let nothing = told(guarded.initialize(None).await).await;
+    let changed = |change: &dyn Fn(&mut Value)| {
+        let mut claims = claims("alice");
+        change(&mut claims);
+        provider.token("k1", &claims)
+    };
+    let good = provider.token("k1", &claims("alice"));
+    let parts: Vec<&str> = good.split('.').collect();
+    let encoded = |value: &str| {
+        use base64::Engine as _;
+        base64::engine::general_purpose::URL_SAFE_NO_PAD.encode(value)
+    };
+    let with_header =
+        |header: &str, signature: &str| format!("{}.{}.{signature}", encoded(header), parts[1]);
+    // The public key, used as if it were a shared secret.
+    let shared = {
+        let mut header = Header::new(Algorithm::HS256);
+        header.kid = Some("k1".into());
+        let secret = provider.public["x"].as_str().unwrap();
+        encode(
+            &header,
+            &claims("alice"),
+            &EncodingKey::from_secret(secret.as_bytes()),
+        )
+        .unwrap()
+    };
+    let wrong = [
+        changed(&|claims| claims["exp"] = json!(now() - 100)),
+        changed(&|claims| claims["exp"] = json!("never")),
+        changed(&|claims| claims["exp"] = json!(1e300)),
+        changed(&|claims| claims["exp"] = json!(-1)),
+        changed(&|claims| drop(claims.as_object_mut().unwrap().remove("exp"))),
+        changed(&|claims| claims["nbf"] = json!(now() + 3600)),
+        changed(&|claims| claims["nbf"] = json!("99999999999")),
+        changed(&|claims| claims["iss"] = json!("https://other.example")),
+        changed(&|claims| claims["aud"] = json!("other")),
+        changed(&|claims| drop(claims.as_object_mut().unwrap().remove("aud"))),
+        changed(&|claims| claims["sub"] = json!(5)),
+        Provider::new("k1").token("k1", &claims("alice")),
+        provider.token("../../dev/null", &claims("alice")),
+        provider.token("' OR 1=1", &claims("alice")),
+        provider.token(&"k".repeat(4000), &claims("alice")),
+        with_header(r#"{"alg":"none","kid":"k1"}"#, ""),
+        with_header(r#"{"alg":"None","kid":"k1"}"#, parts[2]),
+        with_header(r#"{"alg":"ES256","kid":"k1"}"#, parts[2]),
+        format!("{}.{}.", parts[0], parts[1]),
+        shared,
+        "x".repeat(9000),
+    ];
+    for token in wrong {
+        let answer = told(guarded.initialize(Some(&token)).await).await;
+        assert_eq!(answer, nothing, "{token}");
+    }
+    guarded.open(&good).await;
+}
+
+#[tokio::test]
+async fn row_5_a_stream_ends_with_its_credential() {
+    let provider = Provider::new("k1");
+    let guarded = with_tokens(&provider).await;
+    let mut short = claims("alice");
+    short["exp"] = json!(now() + 3);
+    let token = provider.token("k1", &short);
+    let alice = guarded.open(&token).await;
+    let headers = [
+        ("acp-connection-id", alice.connection.as_str()),
+        ("accept", "text/event-stream"),
+    ];
+    let response = guarded
+        .send(Method::GET, Some(&token), &headers, None)
+        .await;
+    assert_eq!(response.status(), StatusCode::OK);
+    Stream::new(response).ends().await;
+}
