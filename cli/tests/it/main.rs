@@ -13,6 +13,7 @@ mod redis;
 mod restart;
 mod resume;
 mod rolling;
+mod schema;
 mod slow;
 mod streams;
 mod support;

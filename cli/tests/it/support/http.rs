@@ -6,6 +6,7 @@ use reqwest::header::HeaderMap;
 use reqwest::{Response, StatusCode};
 use serde_json::{Value, json};
 
+use super::schema::{self, CONVERSATIONS};
 use super::{Stream, within};
 
 pub struct Client {
@@ -42,6 +43,7 @@ impl Client {
             .ok()?
             .to_owned();
         let answer: Value = serde_json::from_str(&response.text().await.ok()?).ok()?;
+        schema::check_answer("initialize", &answer);
         answer.get("result")?;
         Some(Self {
             url: url.to_owned(),
@@ -67,6 +69,10 @@ impl Client {
         for (name, value) in headers {
             request = request.header(*name, *value);
         }
+        let body: reqwest::Body = body.into();
+        if let Some(Ok(message)) = body.as_bytes().map(serde_json::from_slice::<Value>) {
+            CONVERSATIONS.sent(&self.token, &message);
+        }
         within("an answer to a POST", request.body(body).send())
             .await
             .expect("the gateway answers")
@@ -89,7 +95,7 @@ impl Client {
     pub async fn one_shot(&self, message: Value) -> Stream {
         let response = self.send(&[JSON, ONE_SHOT], message.to_string()).await;
         assert_eq!(response.status(), StatusCode::OK);
-        Stream::new(response)
+        self.stream(response)
     }
 
     pub async fn get(&self, headers: &[(&str, &str)]) -> Response {
@@ -106,6 +112,11 @@ impl Client {
             .expect("the gateway answers")
     }
 
+    /// What comes in this response is for this connection.
+    pub fn stream(&self, response: Response) -> Stream {
+        Stream::of(&self.token, response)
+    }
+
     pub async fn connection_stream(&self, last_event_id: Option<&str>) -> Stream {
         let headers: Vec<_> = last_event_id
             .map(|id| ("last-event-id", id))
@@ -113,7 +124,7 @@ impl Client {
             .collect();
         let response = self.get(&headers).await;
         assert_eq!(response.status(), StatusCode::OK);
-        Stream::new(response)
+        self.stream(response)
     }
 
     pub async fn session_stream(&self, session: &str, last_event_id: Option<&str>) -> Stream {
@@ -122,7 +133,7 @@ impl Client {
         let response = self.get(&headers).await;
         assert_eq!(response.status(), StatusCode::OK);
         check_stream_headers(response.headers());
-        Stream::new(response)
+        self.stream(response)
     }
 
     /// The same connection, by other means.
