@@ -8,6 +8,7 @@ mod edge_cases;
 mod newcomer;
 mod once;
 mod outage;
+mod protocol;
 mod questions;
 mod redis;
 mod restart;

@@ -27,8 +27,14 @@ impl Client {
 
     /// `None` if it was answered with an error.
     pub async fn try_initialize(url: &str) -> Option<Self> {
+        let (client, answer) = Self::open(url, json!({ "protocolVersion": 1 })).await?;
+        answer.get("result").map(|_| client)
+    }
+
+    /// A connection, and the answer to its `initialize`; `None` if nobody answers.
+    pub async fn open(url: &str, params: Value) -> Option<(Self, Value)> {
         let http = reqwest::Client::new();
-        let body = json!({ "jsonrpc": "2.0", "id": 0, "method": "initialize", "params": { "protocolVersion": 1 } });
+        let body = json!({ "jsonrpc": "2.0", "id": 0, "method": "initialize", "params": params });
         let response = http
             .post(url)
             .header(JSON.0, JSON.1)
@@ -44,12 +50,8 @@ impl Client {
             .to_owned();
         let answer: Value = serde_json::from_str(&response.text().await.ok()?).ok()?;
         schema::check_answer("initialize", &answer);
-        answer.get("result")?;
-        Some(Self {
-            url: url.to_owned(),
-            http,
-            token,
-        })
+        let url = url.to_owned();
+        Some((Self { url, http, token }, answer))
     }
 
     /// The same connection, by another address.

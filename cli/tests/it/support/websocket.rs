@@ -40,6 +40,11 @@ impl Socket {
         }
     }
 
+    /// The name of the connection that this socket carries.
+    pub fn connection(&self) -> &str {
+        &self.connection
+    }
+
     pub async fn send(&mut self, message: Value) {
         self.try_send(&message).await.expect("the socket is open");
     }
