@@ -7,6 +7,7 @@ use std::time::Duration;
 use baton_session::id::random_text;
 use baton_session::store::redis::{self, RedisStore};
 use baton_session::store::{Store, WorkerId};
+use baton_worker::ReleaseHook;
 use baton_worker::agent::{Agent, scripted::Scripted};
 use clap::{Args, ValueEnum};
 
@@ -110,6 +111,9 @@ pub struct WorkerOptions {
         value_name = "TIME"
     )]
     session_ttl: Duration,
+    /// Command for `sh`, told on its input when what is bound to a session is free again
+    #[arg(long, env = "BATON_ON_RELEASE", value_name = "COMMAND")]
+    on_release: Option<String>,
 }
 
 impl WorkerOptions {
@@ -146,6 +150,7 @@ impl WorkerOptions {
             slots: self.slots,
             lease: Duration::from_millis(self.lease_ms),
             session_ttl: self.session_ttl,
+            on_release: self.on_release.clone().map(ReleaseHook),
         }
     }
 }

@@ -36,8 +36,9 @@ pub enum Event {
         by: Option<ConnectionId>,
         message: Bytes,
     },
-    /// Internal: this connection controls the session from here on, though its prompt still waits.
-    Control { by: ConnectionId },
+    /// Internal: this connection controls the session from here on, though its prompt, the command,
+    /// still waits.
+    Control { by: ConnectionId, command: u64 },
     /// Outbox: a message that belongs to no session.
     Message { message: Bytes },
     /// Outbox: the holder of the connection stream tails this session from `after` on.
@@ -240,7 +241,7 @@ impl Event {
                 by: Some(by),
                 message,
             } => (b'A', format!("{by}\n{id}"), message),
-            Self::Control { by } => (b'k', by.to_string(), &[]),
+            Self::Control { by, command } => (b'k', format!("{by}\n{command}"), &[]),
             Self::Message { message } => (b'm', String::new(), message),
             Self::Watch { session, after } => (b'w', format!("{session}\n{after}"), &[]),
             Self::Closed => (b'c', String::new(), &[]),
@@ -294,6 +295,7 @@ impl Event {
             },
             b'k' => Self::Control {
                 by: connection(field()?)?,
+                command: number(field()?)?,
             },
             b'm' => Self::Message { message },
             b'w' => {
@@ -376,6 +378,7 @@ mod tests {
             },
             Event::Control {
                 by: ConnectionId::mint(Partition(1)),
+                command: 8,
             },
             Event::Response {
                 to,

@@ -4,22 +4,24 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use baton_session::id::SessionId;
-use baton_session::store::AgentCard;
+use baton_session::event::Event;
+use baton_session::id::{LogId, SessionId};
+use baton_session::store::{AgentCard, Claim, Setup, Store};
 use bytes::Bytes;
-use serde::Serialize;
-use serde_json::{Value, value::RawValue};
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json, value::RawValue};
 
 pub use crate::rpc::Failure;
 pub use crate::turn::Turn;
 
 pub mod scripted;
 
+#[async_trait]
 pub trait Agent: Send + Sync + 'static {
     fn card(&self) -> AgentCard;
 
     /// Opens a session anew, or as an earlier conversation left it.
-    fn open(&self, session: &Opening) -> Result<Arc<dyn Conversation>, Failure>;
+    async fn open(&self, session: &Opening) -> Result<Arc<dyn Conversation>, Failure>;
 }
 
 pub struct Opening {
@@ -27,9 +29,71 @@ pub struct Opening {
     pub cwd: String,
     /// The params of `session/new`.
     pub params: Bytes,
+    /// What a later load, resume or fork has put in the place of the params' own.
+    pub setup: Setup,
     /// [`Changes::state`] of the conversation before, empty at first.
     pub state: Bytes,
+    /// The end of the session's log.
+    head: u64,
+    store: Arc<dyn Store>,
 }
+
+impl Opening {
+    pub(crate) fn of(claim: &Claim, store: Arc<dyn Store>) -> Self {
+        Self {
+            session: claim.session.clone(),
+            cwd: claim.cwd.clone(),
+            params: claim.params.clone(),
+            setup: claim.setup.clone(),
+            state: claim.state.clone(),
+            head: claim.head,
+            store,
+        }
+    }
+
+    /// All that was ever said, for an agent without a state: the session is new, or was forked from
+    /// the middle of another.
+    pub async fn past(&self) -> Result<Vec<Event>, Failure> {
+        let log = LogId::Session(self.session.clone());
+        let mut past = Vec::new();
+        while (past.len() as u64) < self.head {
+            let page = self.store.read(&log, past.len() as u64 + 1, PAGE).await;
+            let page = page.map_err(|error| Failure::internal(error.to_string()))?;
+            if page.is_empty() {
+                break;
+            }
+            let said = page.iter().flat_map(|frame| frame.numbered());
+            let from = past.len() as u64;
+            past.extend(
+                said.filter(|(seq, _)| *seq > from)
+                    .map(|(_, event)| event.clone()),
+            );
+        }
+        Ok(past)
+    }
+
+    /// The MCP servers to work with, a JSON array.
+    pub fn mcp_servers(&self) -> Value {
+        let given = self.setup.mcp_servers.as_deref();
+        let given = given.and_then(|given| serde_json::from_slice(given).ok());
+        given.unwrap_or_else(|| self.param("mcpServers"))
+    }
+
+    /// More directories to work in, a JSON array.
+    pub fn directories(&self) -> Value {
+        let given = self.setup.directories.as_deref();
+        let given = given.and_then(|given| serde_json::from_slice(given).ok());
+        given.unwrap_or_else(|| self.param("additionalDirectories"))
+    }
+
+    fn param(&self, name: &str) -> Value {
+        let params: Value = serde_json::from_slice(&self.params).unwrap_or_default();
+        params.get(name).cloned().unwrap_or_else(|| json!([]))
+    }
+}
+
+/// Frames per read from the store.
+const PAGE: usize = 256;
 
 /// A conversation is shared by the turn that runs and the commands that arrive meanwhile.
 #[async_trait]
@@ -58,13 +122,14 @@ pub struct Changes {
     pub state: Option<Bytes>,
     /// As [`Conversation::view`].
     pub view: Option<Bytes>,
-    pub title: Option<String>,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum StopReason {
     EndTurn,
+    MaxTokens,
+    MaxTurnRequests,
     Refusal,
     Cancelled,
 }

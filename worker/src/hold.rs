@@ -5,22 +5,27 @@ use std::future::pending;
 use std::pin::pin;
 use std::sync::Arc;
 
-use baton_session::command::{Command, Kind, Queued};
+use baton_session::command::{Kind, Queued};
 use baton_session::event::{Begin, Event};
 use baton_session::id::LogId;
 use baton_session::store::{self, Claim, Running, Store};
 use futures_util::future::BoxFuture;
 use serde::Deserialize;
-use serde_json::{Value, json, value::RawValue};
+use serde_json::{json, value::RawValue};
 use tokio::sync::Notify;
 use tokio::task::yield_now;
 use tokio_util::sync::CancellationToken;
 
+use self::commands::is_about;
 use crate::agent::{Agent, Conversation, Opening, StopReason};
+use crate::content::Accepts;
 use crate::journal::{Journal, Unanswered};
 use crate::outlet::{Lost, Outlet};
-use crate::rpc::{self, Answer, Failure};
+use crate::release::ReleaseHook;
+use crate::rpc::{self, Failure};
 use crate::turn::Turn;
+
+mod commands;
 
 /// What a held session needs of its worker.
 pub(crate) struct Reins {
@@ -30,6 +35,9 @@ pub(crate) struct Reins {
     pub stop: CancellationToken,
     /// The claim was lost.
     pub lost: CancellationToken,
+    /// What the agent takes in a prompt.
+    pub accepts: Accepts,
+    pub on_release: Option<ReleaseHook>,
 }
 
 pub(crate) async fn run(
@@ -38,17 +46,12 @@ pub(crate) async fn run(
     claim: Claim,
     reins: Reins,
 ) -> Result<(), Lost> {
-    let opening = Opening {
-        session: claim.session.clone(),
-        cwd: claim.cwd.clone(),
-        params: claim.params.clone(),
-        state: claim.state.clone(),
-    };
+    let opening = Opening::of(&claim, store.clone());
     let outlet = Arc::new(Outlet::new(store.clone(), &claim));
     if claim.stalls >= MAX_STALLS {
         return give_up(&*store, &outlet, &claim).await;
     }
-    match agent.open(&opening) {
+    match agent.open(&opening).await {
         Ok(conversation) => {
             let queue: VecDeque<Queued> = claim.inbox.clone().into();
             let seen = queue.back().map_or(0, |queued| queued.number);
@@ -139,9 +142,35 @@ impl Hold {
                     Ended::Answered => {}
                     Ended::HandedOver => return Ok(()),
                 },
+                Kind::Close | Kind::Delete => match self.end(queued).await? {
+                    Ended::Answered => {}
+                    Ended::HandedOver => return Ok(()),
+                },
                 _ => self.handle(queued, None),
             }
         }
+    }
+
+    /// Everything before is through. What was bound to the session is free again.
+    async fn end(&mut self, queued: Queued) -> Result<Ended, Lost> {
+        let bound = self.outlet.bound();
+        if let Some(hook) = self.reins.on_release.as_ref().filter(|_| !bound.is_empty()) {
+            let reason = match queued.command.kind {
+                Kind::Close => "closed",
+                _ => "deleted",
+            };
+            tokio::select! {
+                () = hook.run(&self.claim.session, reason, bound) => {}
+                _ = self.reins.lost.cancelled() => return Err(Lost::Fenced),
+                _ = self.reins.stop.cancelled() => {
+                    self.hand_over().await?;
+                    return Ok(Ended::HandedOver);
+                }
+            }
+        }
+        self.outlet.unbind();
+        self.handle(queued, None);
+        Ok(Ended::Answered)
     }
 
     /// Both steps at once, so that the next worker waits for one round trip only. Should the last
@@ -172,8 +201,13 @@ impl Hold {
 
     /// One prompt from begin to answer.
     async fn prompt(&mut self, queued: Queued) -> Result<Ended, Lost> {
-        let prompt: Prompt = match rpc::params(&queued.command.message) {
-            Ok(prompt) => prompt,
+        let prompt: Result<Prompt, Failure> = rpc::params(&queued.command.message);
+        let checked = prompt.and_then(|prompt| {
+            let blocks = self.reins.accepts.check(prompt.prompt)?;
+            Ok((prompt, blocks))
+        });
+        let (prompt, blocks) = match checked {
+            Ok(checked) => checked,
             Err(failure) => return Ok(self.finish(&queued, Err(failure))),
         };
         let interrupted = self
@@ -186,7 +220,13 @@ impl Hold {
             None if self.is_cancelled(&queued) => {
                 return Ok(self.finish(&queued, Ok(StopReason::Cancelled)));
             }
-            None => self.begin(&queued, &prompt),
+            None => {
+                // A fork of a running session gets what the agent knew before the turn.
+                self.outlet
+                    .flush(self.conversation.changes(), false)
+                    .await?;
+                self.begin(&queued, &blocks)
+            }
         };
         let turn = Turn::new(
             self.claim.session.clone(),
@@ -196,7 +236,7 @@ impl Hold {
             journal,
             unanswered,
         );
-        self.attend(&turn);
+        self.attend(&queued, &turn);
         let conversation = self.conversation.clone();
         let mut work = pin!(conversation.prompt(&turn, prompt.prompt));
         let outlet = self.outlet.clone();
@@ -216,7 +256,7 @@ impl Hold {
                 }
                 _ = self.reins.inbox.notified() => {
                     self.read_inbox().await?;
-                    self.attend(&turn);
+                    self.attend(&queued, &turn);
                 }
                 outcome = &mut work => break outcome,
                 written = async { match &mut flight { Some(flight) => flight.await, None => pending().await } } => {
@@ -237,16 +277,15 @@ impl Hold {
     }
 
     /// The turn's first events: who reads it how, and the user's words for everyone else.
-    fn begin(&self, queued: &Queued, prompt: &Prompt) -> (Journal, Vec<Unanswered>) {
+    fn begin(&self, queued: &Queued, blocks: &[&RawValue]) -> (Journal, Vec<Unanswered>) {
         let connection = queued.command.connection.clone();
-        self.outlet.push(Event::Begin(Begin {
+        let began = self.outlet.push(Event::Begin(Begin {
             command: queued.number,
             connection: connection.clone(),
             via: queued.via,
         }));
-        let blocks: Vec<&RawValue> = serde_json::from_str(prompt.prompt.get()).unwrap_or_default();
         for block in blocks {
-            let update = json_update("user_message_chunk", block);
+            let update = user_message_chunk(began, block);
             let message = rpc::update(self.claim.session.as_str(), &*update);
             self.outlet.push(Event::Echo {
                 by: connection.clone(),
@@ -272,12 +311,20 @@ impl Hold {
     }
 
     /// Handles what can be handled while a turn runs; prompts stay queued.
-    fn attend(&mut self, turn: &Turn) {
+    fn attend(&mut self, running: &Queued, turn: &Turn) {
         for queued in std::mem::take(&mut self.queue) {
+            let cancels = self.cancels(&queued, running);
+            if cancels {
+                turn.cancel();
+            }
             match queued.command.kind {
-                Kind::Prompt => self.queue.push_back(queued),
-                Kind::Cancel | Kind::Close => {
-                    turn.cancel();
+                Kind::Prompt => {
+                    if queued.takes_control {
+                        turn.pass_control(&queued);
+                    }
+                    self.queue.push_back(queued);
+                }
+                Kind::Cancel | Kind::CancelRequest | Kind::Close | Kind::Delete => {
                     self.queue.push_back(queued);
                 }
                 _ => self.handle(queued, Some(turn)),
@@ -287,11 +334,16 @@ impl Hold {
 
     /// A cancel or close that came after the prompt concerns it, whether or not it has begun.
     fn is_cancelled(&self, prompt: &Queued) -> bool {
-        let mut later = self
-            .queue
-            .iter()
-            .filter(|queued| queued.number > prompt.number);
-        later.any(|queued| matches!(queued.command.kind, Kind::Cancel | Kind::Close))
+        self.queue.iter().any(|queued| self.cancels(queued, prompt))
+    }
+
+    fn cancels(&self, queued: &Queued, prompt: &Queued) -> bool {
+        queued.number > prompt.number
+            && match queued.command.kind {
+                Kind::Cancel | Kind::Close | Kind::Delete => true,
+                Kind::CancelRequest => is_about(&queued.command, &prompt.command),
+                _ => false,
+            }
     }
 
     /// The answer and the end of the command go into the log together.
@@ -304,85 +356,6 @@ impl Hold {
         self.outlet.ack(queued.number);
         Ended::Answered
     }
-
-    fn handle(&self, queued: Queued, turn: Option<&Turn>) {
-        let message = &queued.command.message;
-        let outcome: Result<Value, Failure> = match queued.command.kind {
-            Kind::New => Ok(self.opened()),
-            Kind::SetMode => self.set_mode(message),
-            Kind::SetConfigOption => self.set_config_option(message),
-            Kind::Close => Ok(json!({})),
-            Kind::Extension => Err(extension_unknown(message)),
-            Kind::Answer => {
-                self.answered(&queued.command, turn);
-                return self.outlet.ack(queued.number);
-            }
-            // A cancel has done its work when the prompts before it are through.
-            Kind::Cancel | Kind::Prompt => Ok(json!({})),
-            Kind::SetModel | Kind::Delete | Kind::CancelRequest => todo!(),
-        };
-        if let Some(event) = rpc::response(&queued, false, outcome) {
-            self.outlet.push(event);
-        }
-        self.outlet.ack(queued.number);
-    }
-
-    fn opened(&self) -> Value {
-        let view = self.conversation.view();
-        let mut result: Value = serde_json::from_slice(&view).unwrap_or_else(|_| json!({}));
-        result["sessionId"] = json!(self.claim.session);
-        result
-    }
-
-    fn set_mode(&self, message: &[u8]) -> Result<Value, Failure> {
-        #[derive(Deserialize)]
-        #[serde(rename_all = "camelCase")]
-        struct Params {
-            mode_id: String,
-        }
-        let params: Params = rpc::params(message)?;
-        self.announce(self.conversation.set_mode(&params.mode_id)?);
-        Ok(json!({}))
-    }
-
-    fn set_config_option(&self, message: &[u8]) -> Result<Value, Failure> {
-        #[derive(Deserialize)]
-        #[serde(rename_all = "camelCase")]
-        struct Params {
-            config_id: String,
-            value: Value,
-        }
-        let params: Params = rpc::params(message)?;
-        let update = self
-            .conversation
-            .set_config_option(&params.config_id, &params.value)?;
-        let options = update["configOptions"].clone();
-        self.announce(update);
-        Ok(json!({ "configOptions": options }))
-    }
-
-    fn announce(&self, update: Value) {
-        let message = rpc::update(self.claim.session.as_str(), update);
-        self.outlet.push(Event::Update {
-            turn: false,
-            message,
-        });
-    }
-
-    /// The first answer to an open question counts; it is kept with the turn.
-    fn answered(&self, command: &Command, turn: Option<&Turn>) {
-        let Some(answer) = Answer::read(&command.message) else {
-            return;
-        };
-        let id: Arc<str> = answer.id.as_str().into();
-        if turn.is_some_and(|turn| turn.answer(answer)) {
-            self.outlet.push(Event::Answer {
-                id,
-                by: Some(command.connection.clone()),
-                message: command.message.clone(),
-            });
-        }
-    }
 }
 
 #[derive(Deserialize)]
@@ -391,21 +364,11 @@ struct Prompt<'a> {
     prompt: &'a RawValue,
 }
 
-fn json_update(kind: &str, content: &RawValue) -> Box<RawValue> {
+/// All blocks of a prompt are one message, named by where its turn begins.
+fn user_message_chunk(began: u64, content: &RawValue) -> Box<RawValue> {
     let text = format!(
-        "{{\"sessionUpdate\":\"{kind}\",\"content\":{}}}",
+        "{{\"sessionUpdate\":\"user_message_chunk\",\"content\":{},\"messageId\":\"user-{began}\"}}",
         content.get()
     );
     RawValue::from_string(text).expect("made of valid JSON")
-}
-
-fn extension_unknown(message: &[u8]) -> Failure {
-    #[derive(Deserialize)]
-    struct Envelope<'a> {
-        #[serde(borrow)]
-        method: std::borrow::Cow<'a, str>,
-    }
-    let method =
-        serde_json::from_slice::<Envelope>(message).map(|envelope| envelope.method.into_owned());
-    Failure::method_not_found(&method.unwrap_or_default())
 }

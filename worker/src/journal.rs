@@ -1,7 +1,7 @@
 //! What a turn has already said. A turn that is taken over runs again from its beginning; each
 //! thing it says is checked off here first, and only what is new reaches the log.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 
 use baton_session::event::{Event, Frame};
@@ -11,6 +11,8 @@ use bytes::Bytes;
 pub(crate) struct Journal {
     said: VecDeque<Said>,
     answers: HashMap<Arc<str>, Bytes>,
+    /// Waiting prompts whose connections have taken control.
+    controls: HashSet<u64>,
 }
 
 enum Said {
@@ -22,6 +24,7 @@ enum Said {
 pub(crate) struct Unanswered {
     pub id: Arc<str>,
     pub seq: u64,
+    pub message: Bytes,
 }
 
 impl Journal {
@@ -33,12 +36,23 @@ impl Journal {
             match event {
                 _ if seq < began => {}
                 Event::Update { turn: true, .. } => journal.said.push_back(Said::Update),
-                Event::Request { id, .. } => {
-                    journal.said.push_back(Said::Request(id.clone()));
-                    asked.push(Unanswered {
-                        id: id.clone(),
-                        seq,
-                    });
+                Event::Request { id, message } => {
+                    let before = asked.iter_mut().find(|request| request.id == *id);
+                    match before {
+                        // Asked once more, of somebody else: the agent said it once.
+                        Some(request) => request.seq = seq,
+                        None => {
+                            journal.said.push_back(Said::Request(id.clone()));
+                            asked.push(Unanswered {
+                                id: id.clone(),
+                                seq,
+                                message: message.clone(),
+                            });
+                        }
+                    }
+                }
+                Event::Control { command, .. } => {
+                    journal.controls.insert(*command);
                 }
                 Event::Answer { id, message, .. } => {
                     journal.answers.insert(id.clone(), message.clone());
@@ -75,6 +89,11 @@ impl Journal {
             }
             _ => false,
         }
+    }
+
+    /// False if this prompt's connection has taken control before.
+    pub fn note_control(&mut self, command: u64) -> bool {
+        self.controls.insert(command)
     }
 
     pub fn answer(&mut self, id: &str) -> Option<Bytes> {

@@ -8,19 +8,26 @@
 //! | [`hold`] | one held session: its inbox in order, until nothing waits |
 //! | [`turn`] | one prompt from begin to answer |
 //! | [`journal`] | what a turn has already said, so that a taken-over turn says it only once |
+//! | [`content`] | what a prompt may consist of |
+//! | [`notes`] | what updates say about the session itself: title, usage, bindings |
+//! | [`release`] | tells the outside that what was bound to a session is free again |
 //! | [`outlet`] | collects events and appends them in frames |
 //! | [`written`] | what was written lately, in case the store loses it |
 //! | [`housekeeping`] | what rests becomes smaller, what nobody uses goes |
 //! | [`agent`] | the seam behind which agents live |
 
 pub mod agent;
+mod content;
 mod hold;
 mod housekeeping;
 mod journal;
+mod notes;
 mod outlet;
+mod release;
 mod rpc;
 pub mod runner;
 mod turn;
 mod written;
 
+pub use release::ReleaseHook;
 pub use runner::{Config, run};

@@ -7,10 +7,12 @@ use std::time::Duration;
 use baton_session::event::Event;
 use baton_session::id::{Nonce, SessionId};
 use baton_session::store::{self, Append, Appended, Claim, ClaimToken, Store};
+use serde_json::{Map, Value};
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep, sleep_until};
 
 use crate::agent::Changes;
+use crate::notes::{Noted, Notes};
 use crate::written::Written;
 
 /// Invisible to people, and worth several times its cost to the store.
@@ -42,6 +44,7 @@ struct State {
     /// Unanswered requests of the agent, by number.
     pending: Vec<u64>,
     pending_changed: bool,
+    notes: Notes,
     flushed_at: Option<Instant>,
 }
 
@@ -70,6 +73,7 @@ impl Outlet {
             next: claim.head + 1,
             pending: Vec::new(),
             pending_changed: false,
+            notes: Notes::new(&claim.bound),
             flushed_at: None,
         };
         Self {
@@ -94,9 +98,13 @@ impl Outlet {
         let seq = state.next;
         state.next += 1;
         state.bytes += event.size();
-        if matches!(event, Event::Request { .. }) {
-            state.pending.push(seq);
-            state.pending_changed = true;
+        match &event {
+            Event::Request { .. } => {
+                state.pending.push(seq);
+                state.pending_changed = true;
+            }
+            Event::Update { message, .. } => state.notes.read(message),
+            _ => {}
         }
         state.events.push(event);
         drop(state);
@@ -130,6 +138,16 @@ impl Outlet {
     /// As [`Self::settle_all`], for requests of an earlier holder that this one has not read.
     pub fn settle_unseen(&self) {
         self.state().pending_changed = true;
+    }
+
+    /// What agents and tools have bound to the session.
+    pub fn bound(&self) -> Map<String, Value> {
+        self.state().notes.bound().clone()
+    }
+
+    /// What was bound is released.
+    pub fn unbind(&self) {
+        self.state().notes.unbind();
     }
 
     /// Waits until there is room for more.
@@ -224,7 +242,8 @@ impl Outlet {
 
     fn take(&self, changes: Changes, release: bool) -> Option<Append> {
         let mut state = self.state();
-        let nothing = state.events.is_empty() && state.acks.is_empty();
+        let noted = state.notes.take();
+        let nothing = state.events.is_empty() && state.acks.is_empty() && noted == Noted::default();
         if nothing && changes == Changes::default() && !release {
             return None;
         }
@@ -238,9 +257,9 @@ impl Outlet {
             acks: std::mem::take(&mut state.acks),
             state: changes.state,
             view: changes.view,
-            title: changes.title,
-            usage: None,
-            bound: None,
+            title: noted.title,
+            usage: noted.usage,
+            bound: noted.bound,
             pending: std::mem::take(&mut state.pending_changed).then(|| state.pending.clone()),
             release,
         };

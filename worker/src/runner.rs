@@ -15,9 +15,11 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::agent::Agent;
+use crate::content::Accepts;
 use crate::hold::{self, Reins};
 use crate::housekeeping;
 use crate::outlet::Lost;
+use crate::release::ReleaseHook;
 
 #[derive(Clone, Debug)]
 pub struct Config {
@@ -28,6 +30,8 @@ pub struct Config {
     pub lease: Duration,
     /// How long a session is kept that nobody uses.
     pub session_ttl: Duration,
+    /// To be told when what is bound to a session is free again.
+    pub on_release: Option<ReleaseHook>,
 }
 
 const SWEEP: Duration = Duration::from_secs(1);
@@ -63,6 +67,7 @@ pub async fn run(
         store,
         agent,
         agent_name: card.name.clone(),
+        accepts: Accepts::of(&card.initialize),
         config,
         held: Mutex::default(),
         turned_away: Mutex::default(),
@@ -108,6 +113,7 @@ struct Runner {
     store: Arc<dyn Store>,
     agent: Arc<dyn Agent>,
     agent_name: String,
+    accepts: Accepts,
     config: Config,
     slots: Arc<Semaphore>,
     held: Mutex<HashMap<SessionId, Held>>,
@@ -245,6 +251,8 @@ impl Runner {
             inbox,
             lost,
             stop: self.stop.clone(),
+            accepts: self.accepts,
+            on_release: self.config.on_release.clone(),
         };
         // Also if an agent panics: a lease that nobody works under must not be renewed.
         let entry = Entry {

@@ -5,11 +5,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
-use baton_session::command::ClientCapabilities;
+use baton_session::command::{ClientCapabilities, Queued};
 use baton_session::event::Event;
 use baton_session::id::SessionId;
+use bytes::Bytes;
 use serde::Serialize;
 use serde_json::value::RawValue;
+use serde_json::{Map, Value};
 use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 
@@ -31,6 +33,7 @@ pub struct Turn {
 
 struct Waiting {
     seq: u64,
+    message: Bytes,
     /// `None` until the resumed turn asks again.
     reply: Option<oneshot::Sender<Answer>>,
     /// An answer that came before the resumed turn asked again.
@@ -52,6 +55,7 @@ impl Turn {
                 request.id,
                 Waiting {
                     seq: request.seq,
+                    message: request.message,
                     reply: None,
                     early: None,
                 },
@@ -137,12 +141,13 @@ impl Turn {
                 let message = rpc::request(id, method, params);
                 let seq = self.outlet.push(Event::Request {
                     id: id.clone(),
-                    message,
+                    message: message.clone(),
                 });
                 waiting.insert(
                     id.clone(),
                     Waiting {
                         seq,
+                        message,
                         reply: Some(reply),
                         early: None,
                     },
@@ -169,6 +174,34 @@ impl Turn {
             None => return false,
         }
         true
+    }
+
+    /// The connection behind a waiting prompt has taken control: the open questions are now for it to
+    /// answer.
+    pub(crate) fn pass_control(&self, prompt: &Queued) {
+        if !self.journal().note_control(prompt.number) {
+            return;
+        }
+        self.outlet.push(Event::Control {
+            by: prompt.command.connection.clone(),
+            command: prompt.number,
+        });
+        let mut waiting = self.waiting();
+        let open = |(_, waiting): &(&Arc<str>, &mut Waiting)| waiting.early.is_none();
+        let mut open: Vec<_> = waiting.iter_mut().filter(open).collect();
+        open.sort_by_key(|(_, waiting)| waiting.seq);
+        for (id, waiting) in open {
+            self.outlet.settle(waiting.seq);
+            waiting.seq = self.outlet.push(Event::Request {
+                id: id.clone(),
+                message: waiting.message.clone(),
+            });
+        }
+    }
+
+    /// What agents and tools have bound to the session until now.
+    pub fn bound(&self) -> Map<String, Value> {
+        self.outlet.bound()
     }
 
     /// Pauses, except where an earlier run of this turn has paused already.

@@ -4,6 +4,7 @@
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use async_trait::async_trait;
+use baton_session::event::Event;
 use baton_session::store::AgentCard;
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
@@ -19,6 +20,7 @@ mod perform;
 
 pub struct Scripted;
 
+#[async_trait]
 impl Agent for Scripted {
     fn card(&self) -> AgentCard {
         let version = env!("CARGO_PKG_VERSION");
@@ -37,10 +39,10 @@ impl Agent for Scripted {
         }
     }
 
-    fn open(&self, session: &Opening) -> Result<Arc<dyn Conversation>, Failure> {
+    async fn open(&self, session: &Opening) -> Result<Arc<dyn Conversation>, Failure> {
         let is_new = session.state.is_empty();
         let mut memory = match is_new {
-            true => Memory::default(),
+            true => Memory::recall(&session.past().await?),
             false => serde_json::from_slice(&session.state).map_err(|e| {
                 Failure::internal(format!("the session's state cannot be read: {e}"))
             })?,
@@ -48,12 +50,24 @@ impl Agent for Scripted {
         memory.unsaved = Unsaved {
             state: is_new,
             view: is_new,
-            title: false,
         };
         Ok(Arc::new(Talk {
             memory: Mutex::new(memory),
+            servers: servers(session),
         }))
     }
+}
+
+/// What `/servers` says.
+fn servers(session: &Opening) -> String {
+    let all = |list: &Value, read: fn(&Value) -> &Value| {
+        let names = list.as_array().into_iter().flatten();
+        let names: Vec<&str> = names.filter_map(|entry| read(entry).as_str()).collect();
+        names.join(", ")
+    };
+    let servers = all(&session.mcp_servers(), |server| &server["name"]);
+    let directories = all(&session.directories(), |directory| directory);
+    format!("servers: {servers}; directories: {directories} ")
 }
 
 /// What the agent remembers between turns.
@@ -62,10 +76,35 @@ struct Memory {
     /// Prompts answered so far.
     prompts: u64,
     options: Options,
-    title: String,
-    bound: serde_json::Map<String, Value>,
     #[serde(skip)]
     unsaved: Unsaved,
+}
+
+impl Memory {
+    /// Out of what was said, for a session that is new or was forked from the middle of another.
+    fn recall(past: &[Event]) -> Self {
+        #[derive(Deserialize)]
+        struct Message {
+            params: Params,
+        }
+        #[derive(Deserialize)]
+        struct Params {
+            update: Value,
+        }
+        let mut memory = Self::default();
+        for event in past {
+            match event {
+                Event::Begin(_) => memory.prompts += 1,
+                Event::Update { message, .. } => {
+                    if let Ok(message) = serde_json::from_slice::<Message>(message) {
+                        memory.options.recall(&message.params.update);
+                    }
+                }
+                _ => {}
+            }
+        }
+        memory
+    }
 }
 
 /// What the store does not know yet.
@@ -73,11 +112,11 @@ struct Memory {
 struct Unsaved {
     state: bool,
     view: bool,
-    title: bool,
 }
 
 struct Talk {
     memory: Mutex<Memory>,
+    servers: String,
 }
 
 impl Talk {
@@ -145,7 +184,6 @@ impl Conversation for Talk {
             view: unsaved
                 .view
                 .then(|| memory.options.view().to_string().into()),
-            title: unsaved.title.then(|| memory.title.clone()),
         }
     }
 }

@@ -76,12 +76,13 @@ impl Stuck {
     }
 }
 
+#[async_trait]
 impl Agent for Stuck {
     fn card(&self) -> AgentCard {
         Scripted.card()
     }
 
-    fn open(&self, _: &Opening) -> Result<Arc<dyn Conversation>, Failure> {
+    async fn open(&self, _: &Opening) -> Result<Arc<dyn Conversation>, Failure> {
         Ok(Arc::new(Self {
             entered: self.entered.clone(),
             let_go: self.let_go.clone(),

@@ -55,6 +55,7 @@ impl Conversation for Deathbed {
 
 struct Shared(Arc<Deadly>);
 
+#[async_trait]
 impl Agent for Shared {
     fn card(&self) -> AgentCard {
         AgentCard {
@@ -64,7 +65,7 @@ impl Agent for Shared {
         }
     }
 
-    fn open(&self, _: &Opening) -> Result<Arc<dyn Conversation>, Failure> {
+    async fn open(&self, _: &Opening) -> Result<Arc<dyn Conversation>, Failure> {
         Ok(Arc::new(Deathbed(self.0.clone())))
     }
 }
@@ -88,6 +89,7 @@ async fn run(says: u32) -> (Value, u32, Scene) {
         slots: 4,
         lease: Duration::from_millis(300),
         session_ttl: Duration::from_secs(3600),
+        on_release: None,
     };
     let shared = Arc::new(Shared(agent.clone()));
     let worker = tokio::spawn(baton_worker::run(

@@ -26,6 +26,7 @@ impl Worker {
             slots: 8,
             lease: Duration::from_secs(3600),
             session_ttl: Duration::from_secs(3600),
+            on_release: None,
         };
         let stop = CancellationToken::new();
         let run = baton_worker::run(store.clone(), agent, config, stop.clone());

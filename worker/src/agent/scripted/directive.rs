@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use serde_json::{Value, value::RawValue};
 
-use crate::agent::Failure;
+use crate::agent::{Failure, StopReason};
 
-#[derive(Debug, PartialEq)]
+#[derive(Debug)]
 pub(super) enum Directive {
     Count {
         chunks: u64,
@@ -30,6 +30,10 @@ pub(super) enum Directive {
     Fail,
     Refuse,
     Bind(String, String),
+    Bound,
+    Servers,
+    Stop(StopReason),
+    Update(Box<RawValue>),
     Echo(String),
 }
 
@@ -96,8 +100,27 @@ fn parse(line: &str) -> Result<Directive, Failure> {
             let (key, value) = pair();
             Directive::Bind(key, value)
         }
+        "/bound" => Directive::Bound,
+        "/servers" => Directive::Servers,
+        "/stop" => Directive::Stop(stop(rest)?),
+        "/update" => Directive::Update(update(rest)?),
         _ => Directive::Echo(line.to_owned()),
     })
+}
+
+fn stop(rest: &str) -> Result<StopReason, Failure> {
+    serde_json::from_value(Value::from(rest)).map_err(|_| {
+        Failure::invalid_params(format!(
+            "/stop {rest:?} is not known; valid: end_turn, max_tokens, max_turn_requests, refusal, cancelled"
+        ))
+    })
+}
+
+fn update(rest: &str) -> Result<Box<RawValue>, Failure> {
+    RawValue::from_string(rest.to_owned())
+        .ok()
+        .filter(|update| update.get().starts_with('{'))
+        .ok_or_else(|| Failure::invalid_params("/update needs a JSON object on the same line"))
 }
 
 const MAX_CHUNKS: u64 = 1_000_000;
@@ -153,7 +176,8 @@ mod tests {
             size: 100,
         };
         let write = Directive::Write("/a".into(), "b c".into());
-        assert_eq!(read, [count, Directive::Echo("hello world".into()), write]);
+        let expected = [count, Directive::Echo("hello world".into()), write];
+        assert_eq!(format!("{read:?}"), format!("{expected:?}"));
     }
 
     #[test]

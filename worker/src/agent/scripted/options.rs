@@ -62,6 +62,17 @@ impl Options {
         ])
     }
 
+    /// Makes a change that was announced before.
+    pub fn recall(&mut self, update: &Value) {
+        if let Some(mode) = update["currentModeId"].as_str() {
+            let _ = self.set_mode(mode);
+        }
+        for option in update["configOptions"].as_array().into_iter().flatten() {
+            let id = option["id"].as_str().unwrap_or_default();
+            let _ = self.set(id, &option["currentValue"]);
+        }
+    }
+
     /// Returns the update that announces the change.
     pub fn set_mode(&mut self, mode: &str) -> Result<Value, Failure> {
         self.mode = one_of("modeId", mode, MODES.iter().map(|(id, _)| *id))?;

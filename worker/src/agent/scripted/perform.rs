@@ -25,11 +25,12 @@ impl Talk {
             } => count(turn, ordinal, *chunks, *delay, *size).await,
             Directive::Echo(text) => {
                 for word in text.split_whitespace() {
-                    say(turn, &format!("{word} ")).await;
+                    say(turn, ordinal, &format!("{word} ")).await;
                 }
             }
             Directive::Think => {
-                turn.update(Chunk::new("agent_thought_chunk", "thinking it over "))
+                let id = format!("thought-{ordinal}");
+                turn.update(Chunk::new("agent_thought_chunk", &id, "thinking it over "))
                     .await
             }
             Directive::Sleep(duration) => turn.sleep(*duration).await,
@@ -57,29 +58,25 @@ impl Talk {
                 .await;
             }
             Directive::Title(title) => {
-                let update = json!({ "sessionUpdate": "session_info_update", "title": title });
-                turn.update_with(update, || {
-                    let mut memory = self.memory();
-                    memory.title.clone_from(title);
-                    memory.unsaved.title = true;
-                    memory.unsaved.state = true;
-                })
-                .await;
+                turn.update(json!({ "sessionUpdate": "session_info_update", "title": title }))
+                    .await;
             }
             Directive::Bind(key, value) => {
                 let bind = json!({ "baton/bind": { key: value } });
-                let update = json!({ "sessionUpdate": "session_info_update", "_meta": bind });
-                turn.update_with(update, || {
-                    let mut memory = self.memory();
-                    memory.bound.insert(key.clone(), json!(value));
-                    memory.unsaved.state = true;
-                })
-                .await;
+                turn.update(json!({ "sessionUpdate": "session_info_update", "_meta": bind }))
+                    .await;
             }
-            Directive::Read(path) => read(turn, path).await?,
-            Directive::Write(path, text) => write(turn, path, text).await?,
-            Directive::Terminal(command) => terminal(turn, command).await?,
-            Directive::Elicit => elicit(turn).await?,
+            Directive::Bound => {
+                let bound = format!("{} ", Value::Object(turn.bound()));
+                say(turn, ordinal, &bound).await;
+            }
+            Directive::Servers => say(turn, ordinal, &self.servers).await,
+            Directive::Update(update) => turn.update(update).await,
+            Directive::Stop(reason) => return Ok(Some(*reason)),
+            Directive::Read(path) => read(turn, ordinal, path).await?,
+            Directive::Write(path, text) => write(turn, ordinal, path, text).await?,
+            Directive::Terminal(command) => terminal(turn, ordinal, command).await?,
+            Directive::Elicit => elicit(turn, ordinal).await?,
             Directive::Fail => return Err(Failure::internal("the script said /fail")),
             Directive::Refuse => return Ok(Some(StopReason::Refusal)),
         }
@@ -93,6 +90,7 @@ impl Talk {
 struct Chunk<'a> {
     session_update: &'static str,
     content: Text<'a>,
+    message_id: &'a str,
 }
 
 #[derive(Serialize)]
@@ -102,9 +100,10 @@ struct Text<'a> {
 }
 
 impl<'a> Chunk<'a> {
-    fn new(session_update: &'static str, text: &'a str) -> Self {
+    fn new(session_update: &'static str, message_id: &'a str, text: &'a str) -> Self {
         Self {
             session_update,
+            message_id,
             content: Text {
                 r#type: "text",
                 text,
@@ -113,8 +112,11 @@ impl<'a> Chunk<'a> {
     }
 }
 
-async fn say(turn: &Turn, text: &str) {
-    turn.update(Chunk::new("agent_message_chunk", text)).await;
+/// What is said in one turn is one message.
+async fn say(turn: &Turn, ordinal: u64, text: &str) {
+    let id = format!("agent-{ordinal}");
+    turn.update(Chunk::new("agent_message_chunk", &id, text))
+        .await;
 }
 
 async fn count(turn: &Turn, ordinal: u64, chunks: u64, delay: Duration, size: usize) {
@@ -123,7 +125,7 @@ async fn count(turn: &Turn, ordinal: u64, chunks: u64, delay: Duration, size: us
         while text.len() < size {
             text.push('.');
         }
-        say(turn, &text).await;
+        say(turn, ordinal, &text).await;
         if !delay.is_zero() && chunk < chunks {
             turn.sleep(delay).await;
         }
@@ -180,11 +182,11 @@ async fn permission(turn: &Turn, ordinal: u64) -> Result<Option<StopReason>, Fai
     match reply.outcome.option_id.as_deref() {
         Some(chosen @ ("allow_once" | "allow_always")) => {
             turn.update(tool_status(&id, "completed")).await;
-            say(turn, &format!("permission {chosen} ")).await;
+            say(turn, ordinal, &format!("permission {chosen} ")).await;
         }
         Some(chosen) => {
             turn.update(tool_status(&id, "failed")).await;
-            say(turn, &format!("permission {chosen} ")).await;
+            say(turn, ordinal, &format!("permission {chosen} ")).await;
         }
         None => {
             turn.update(tool_status(&id, "failed")).await;
@@ -194,31 +196,31 @@ async fn permission(turn: &Turn, ordinal: u64) -> Result<Option<StopReason>, Fai
     Ok(None)
 }
 
-async fn read(turn: &Turn, path: &str) -> Result<(), Failure> {
+async fn read(turn: &Turn, ordinal: u64, path: &str) -> Result<(), Failure> {
     if !turn.client().read_file {
-        say(turn, "the client cannot read files ").await;
+        say(turn, ordinal, "the client cannot read files ").await;
         return Ok(());
     }
     let params = json!({ "sessionId": turn.session(), "path": path });
     let reply: Value = read_reply(&turn.request("fs/read_text_file", params).await?)?;
-    say(turn, reply["content"].as_str().unwrap_or_default()).await;
+    say(turn, ordinal, reply["content"].as_str().unwrap_or_default()).await;
     Ok(())
 }
 
-async fn write(turn: &Turn, path: &str, text: &str) -> Result<(), Failure> {
+async fn write(turn: &Turn, ordinal: u64, path: &str, text: &str) -> Result<(), Failure> {
     if !turn.client().write_file {
-        say(turn, "the client cannot write files ").await;
+        say(turn, ordinal, "the client cannot write files ").await;
         return Ok(());
     }
     let params = json!({ "sessionId": turn.session(), "path": path, "content": text });
     turn.request("fs/write_text_file", params).await?;
-    say(turn, &format!("wrote {path} ")).await;
+    say(turn, ordinal, &format!("wrote {path} ")).await;
     Ok(())
 }
 
-async fn terminal(turn: &Turn, command: &str) -> Result<(), Failure> {
+async fn terminal(turn: &Turn, ordinal: u64, command: &str) -> Result<(), Failure> {
     if !turn.client().terminal {
-        say(turn, "the client has no terminal ").await;
+        say(turn, ordinal, "the client has no terminal ").await;
         return Ok(());
     }
     let params = json!({ "sessionId": turn.session(), "command": command });
@@ -227,13 +229,13 @@ async fn terminal(turn: &Turn, command: &str) -> Result<(), Failure> {
     turn.request("terminal/wait_for_exit", &same).await?;
     let output: Value = read_reply(&turn.request("terminal/output", &same).await?)?;
     turn.request("terminal/release", &same).await?;
-    say(turn, output["output"].as_str().unwrap_or_default()).await;
+    say(turn, ordinal, output["output"].as_str().unwrap_or_default()).await;
     Ok(())
 }
 
-async fn elicit(turn: &Turn) -> Result<(), Failure> {
+async fn elicit(turn: &Turn, ordinal: u64) -> Result<(), Failure> {
     if !turn.client().elicitation {
-        say(turn, "the client cannot be asked ").await;
+        say(turn, ordinal, "the client cannot be asked ").await;
         return Ok(());
     }
     let schema = json!({ "type": "object", "properties": { "name": { "type": "string" } }, "required": ["name"] });
@@ -245,6 +247,7 @@ async fn elicit(turn: &Turn) -> Result<(), Failure> {
     let action = reply["action"].as_str().unwrap_or_default();
     say(
         turn,
+        ordinal,
         &format!(
             "elicitation {action} {} ",
             reply["content"]["name"].as_str().unwrap_or_default()
@@ -296,8 +299,8 @@ mod tests {
     #[test]
     fn every_update_is_one_of_the_protocols() {
         let mut options = Options::default();
-        let chunk = serde_json::to_value(Chunk::new("agent_message_chunk", "hello ")).unwrap();
-        let thought = serde_json::to_value(Chunk::new("agent_thought_chunk", "hm ")).unwrap();
+        let chunk = serde_json::to_value(Chunk::new("agent_message_chunk", "a", "hello ")).unwrap();
+        let thought = serde_json::to_value(Chunk::new("agent_thought_chunk", "t", "hm ")).unwrap();
         let updates = [
             chunk,
             thought,

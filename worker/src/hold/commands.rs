@@ -1,0 +1,154 @@
+//! Commands other than prompts. Each is done at once, also while a turn runs.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use baton_session::command::{Command, Kind, Queued};
+use baton_session::event::Event;
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use super::Hold;
+use crate::rpc::{self, Answer, Failure};
+use crate::turn::Turn;
+
+impl Hold {
+    pub(super) fn handle(&self, queued: Queued, turn: Option<&Turn>) {
+        let message = &queued.command.message;
+        let outcome: Result<Value, Failure> = match queued.command.kind {
+            Kind::New => Ok(self.opened()),
+            Kind::SetMode => self.set_mode(message),
+            Kind::SetConfigOption => self.set_config_option(message),
+            Kind::SetModel => self.set_model(message),
+            Kind::Extension => Err(extension_unknown(message)),
+            Kind::Answer => {
+                self.answered(&queued.command, turn);
+                return self.outlet.ack(queued.number);
+            }
+            // They have done their work when the prompts before them are through.
+            Kind::Cancel | Kind::CancelRequest | Kind::Close | Kind::Delete | Kind::Prompt => {
+                Ok(json!({}))
+            }
+        };
+        if let Some(event) = rpc::response(&queued, false, outcome) {
+            self.outlet.push(event);
+        }
+        self.outlet.ack(queued.number);
+    }
+
+    fn opened(&self) -> Value {
+        let mut result = self.view();
+        result["sessionId"] = json!(self.claim.session);
+        result
+    }
+
+    fn view(&self) -> Value {
+        let view = self.conversation.view();
+        serde_json::from_slice(&view).unwrap_or_else(|_| json!({}))
+    }
+
+    fn set_mode(&self, message: &[u8]) -> Result<Value, Failure> {
+        #[derive(Deserialize)]
+        #[serde(rename_all = "camelCase")]
+        struct Params {
+            mode_id: String,
+        }
+        let params: Params = rpc::params(message)?;
+        self.announce(self.conversation.set_mode(&params.mode_id)?);
+        Ok(json!({}))
+    }
+
+    fn set_config_option(&self, message: &[u8]) -> Result<Value, Failure> {
+        #[derive(Deserialize)]
+        #[serde(rename_all = "camelCase")]
+        struct Params {
+            config_id: String,
+            value: Value,
+        }
+        let params: Params = rpc::params(message)?;
+        let options = self.configure(&params.config_id, &params.value)?;
+        Ok(json!({ "configOptions": options }))
+    }
+
+    /// Older clients choose a model by a method of its own; now it is one of the config options.
+    fn set_model(&self, message: &[u8]) -> Result<Value, Failure> {
+        #[derive(Deserialize)]
+        #[serde(rename_all = "camelCase")]
+        struct Params {
+            model_id: String,
+        }
+        let params: Params = rpc::params(message)?;
+        let view = self.view();
+        let options = view["configOptions"].as_array();
+        let model = options
+            .into_iter()
+            .flatten()
+            .find(|option| option["category"] == "model");
+        let Some(id) = model.and_then(|model| model["id"].as_str()) else {
+            return Err(Failure::invalid_params(
+                "this agent offers no choice of models: none of its config options is of category \"model\"",
+            ));
+        };
+        self.configure(id, &json!(params.model_id))?;
+        Ok(json!({}))
+    }
+
+    /// Returns all options as they are now.
+    fn configure(&self, id: &str, value: &Value) -> Result<Value, Failure> {
+        let update = self.conversation.set_config_option(id, value)?;
+        let options = update["configOptions"].clone();
+        self.announce(update);
+        Ok(options)
+    }
+
+    fn announce(&self, update: Value) {
+        let message = rpc::update(self.claim.session.as_str(), update);
+        self.outlet.push(Event::Update {
+            turn: false,
+            message,
+        });
+    }
+
+    /// The first answer to an open question counts; it is kept with the turn.
+    fn answered(&self, command: &Command, turn: Option<&Turn>) {
+        let Some(answer) = Answer::read(&command.message) else {
+            return;
+        };
+        let id: Arc<str> = answer.id.as_str().into();
+        if turn.is_some_and(|turn| turn.answer(answer)) {
+            self.outlet.push(Event::Answer {
+                id,
+                by: Some(command.connection.clone()),
+                message: command.message.clone(),
+            });
+        }
+    }
+}
+
+/// Whether a `$/cancel_request` is about this prompt.
+pub(super) fn is_about(cancel: &Command, prompt: &Command) -> bool {
+    #[derive(Deserialize)]
+    #[serde(rename_all = "camelCase")]
+    struct Params {
+        request_id: Value,
+    }
+    let named = rpc::params::<Params>(&cancel.message).map(|params| params.request_id);
+    let request = prompt.request.as_deref().map(serde_json::from_str::<Value>);
+    match (named, request) {
+        (Ok(named), Some(Ok(request))) => {
+            cancel.connection == prompt.connection && named == request
+        }
+        _ => false,
+    }
+}
+
+fn extension_unknown(message: &[u8]) -> Failure {
+    #[derive(Deserialize)]
+    struct Envelope<'a> {
+        #[serde(borrow)]
+        method: Cow<'a, str>,
+    }
+    let method =
+        serde_json::from_slice::<Envelope>(message).map(|envelope| envelope.method.into_owned());
+    Failure::method_not_found(&method.unwrap_or_default())
+}

@@ -1,0 +1,188 @@
+//! What an agent's updates say about the session itself: its title, its usage, what is bound to it.
+//! Noted as they are said, whatever agent says them, and stored together with them.
+
+use std::borrow::Cow;
+
+use bytes::Bytes;
+use memchr::memmem;
+use serde::Deserialize;
+use serde_json::value::RawValue;
+use serde_json::{Map, Value};
+
+#[derive(Default)]
+pub(crate) struct Notes {
+    title: Option<String>,
+    usage: Option<Bytes>,
+    bound: Map<String, Value>,
+    bound_changed: bool,
+}
+
+/// What has to be stored.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct Noted {
+    pub title: Option<String>,
+    pub usage: Option<Bytes>,
+    pub bound: Option<Bytes>,
+}
+
+#[derive(Deserialize)]
+struct Message<'a> {
+    #[serde(borrow)]
+    params: Params<'a>,
+}
+
+#[derive(Deserialize)]
+struct Params<'a> {
+    #[serde(borrow)]
+    update: &'a RawValue,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Update<'a> {
+    #[serde(borrow)]
+    session_update: Cow<'a, str>,
+    /// Absent leaves the title as it is, `null` takes it away.
+    #[serde(default, deserialize_with = "present")]
+    title: Option<Value>,
+    #[serde(borrow)]
+    used: Option<&'a RawValue>,
+    #[serde(borrow)]
+    size: Option<&'a RawValue>,
+    #[serde(borrow)]
+    cost: Option<&'a RawValue>,
+    #[serde(rename = "_meta")]
+    meta: Option<Meta>,
+}
+
+#[derive(Deserialize)]
+struct Meta {
+    #[serde(rename = "baton/bind")]
+    bind: Option<Map<String, Value>>,
+}
+
+impl Notes {
+    /// `bound`: what was bound before, a JSON object or nothing.
+    pub fn new(bound: &[u8]) -> Self {
+        Self {
+            bound: serde_json::from_slice(bound).unwrap_or_default(),
+            ..Self::default()
+        }
+    }
+
+    pub fn bound(&self) -> &Map<String, Value> {
+        &self.bound
+    }
+
+    /// Nothing is bound any more.
+    pub fn unbind(&mut self) {
+        self.bound_changed |= !self.bound.is_empty();
+        self.bound.clear();
+    }
+
+    /// Reads a `session/update`. Nearly all of them are chunks of text and not taken apart.
+    pub fn read(&mut self, message: &[u8]) {
+        let may_matter = [
+            "\"session_info_update\"",
+            "\"usage_update\"",
+            "\"baton/bind\"",
+        ]
+        .iter()
+        .any(|word| memmem::find(message, word.as_bytes()).is_some());
+        if !may_matter {
+            return;
+        }
+        let Ok(message) = serde_json::from_slice::<Message>(message) else {
+            return;
+        };
+        let Ok(update) = serde_json::from_str::<Update>(message.params.update.get()) else {
+            return;
+        };
+        match &*update.session_update {
+            "session_info_update" => match &update.title {
+                Some(Value::String(title)) => self.title = Some(title.clone()),
+                Some(Value::Null) => self.title = Some(String::new()),
+                _ => {}
+            },
+            "usage_update" => self.usage = update.usage(),
+            _ => {}
+        }
+        for (key, value) in update.meta.and_then(|meta| meta.bind).unwrap_or_default() {
+            match value {
+                Value::Null => self.bound.remove(&key),
+                value => self.bound.insert(key, value),
+            };
+            self.bound_changed = true;
+        }
+    }
+
+    pub fn take(&mut self) -> Noted {
+        let bound = std::mem::take(&mut self.bound_changed);
+        Noted {
+            title: self.title.take(),
+            usage: self.usage.take(),
+            bound: bound.then(|| Value::Object(self.bound.clone()).to_string().into()),
+        }
+    }
+}
+
+impl Update<'_> {
+    /// As the agent wrote it, without the rest of the update.
+    fn usage(&self) -> Option<Bytes> {
+        let (used, size) = (self.used?.get(), self.size?.get());
+        let cost = self.cost.map(|cost| format!(",\"cost\":{}", cost.get()));
+        let cost = cost.unwrap_or_default();
+        Some(format!("{{\"used\":{used},\"size\":{size}{cost}}}").into())
+    }
+}
+
+fn present<'de, D: serde::Deserializer<'de>>(from: D) -> Result<Option<Value>, D::Error> {
+    Value::deserialize(from).map(Some)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::rpc;
+
+    fn noted(notes: &mut Notes, update: Value) -> Noted {
+        notes.read(&rpc::update("000-A", update));
+        notes.take()
+    }
+
+    #[test]
+    fn titles_and_usage_are_noted_once() {
+        let mut notes = Notes::default();
+        let update = json!({ "sessionUpdate": "session_info_update", "title": "A title" });
+        assert_eq!(noted(&mut notes, update).title.as_deref(), Some("A title"));
+        let other = json!({ "sessionUpdate": "session_info_update", "updatedAt": "x" });
+        assert_eq!(noted(&mut notes, other), Noted::default());
+        let away = json!({ "sessionUpdate": "session_info_update", "title": null });
+        assert_eq!(noted(&mut notes, away).title.as_deref(), Some(""));
+        let usage = json!({ "sessionUpdate": "usage_update", "used": 5, "size": 9, "cost": { "amount": 1.50 } });
+        let usage = noted(&mut notes, usage).usage.unwrap();
+        assert_eq!(usage, r#"{"used":5,"size":9,"cost":{"amount":1.5}}"#);
+    }
+
+    #[test]
+    fn bindings_are_added_replaced_and_taken_away() {
+        let mut notes = Notes::new(br#"{"kept":1,"old":2}"#);
+        let bind = |bind: Value| json!({ "sessionUpdate": "tool_call_update", "_meta": { "baton/bind": bind } });
+        let bound = noted(&mut notes, bind(json!({ "old": null, "sandbox": "vm-17" }))).bound;
+        assert_eq!(bound.unwrap(), r#"{"kept":1,"sandbox":"vm-17"}"#);
+        notes.unbind();
+        assert_eq!(notes.take().bound.unwrap(), "{}");
+    }
+
+    #[test]
+    fn what_an_agent_says_about_such_words_is_no_note() {
+        let mut notes = Notes::default();
+        let text = json!({
+            "sessionUpdate": "agent_message_chunk",
+            "content": { "type": "text", "text": "\"session_info_update\" title" },
+        });
+        assert_eq!(noted(&mut notes, text), Noted::default());
+    }
+}
