@@ -12,7 +12,7 @@ use clap::Args;
 use tokio::net::TcpListener;
 
 use crate::exit::Misconfigured;
-use crate::options::{StoreOptions, check};
+use crate::options::{EdgeOptions, StoreOptions, check};
 use crate::signals;
 
 #[derive(Args)]
@@ -62,6 +62,8 @@ pub struct Arguments {
         value_name = "MS"
     )]
     grace_ms: u64,
+    #[command(flatten)]
+    edge: EdgeOptions,
 }
 
 pub async fn run(arguments: Arguments) -> anyhow::Result<()> {
@@ -76,7 +78,12 @@ pub async fn run(arguments: Arguments) -> anyhow::Result<()> {
             "--stall-ms {given}: must be between 1000 and 3600000"
         ));
     }
-    check([arguments.store.faults(), key_faults, stall_faults])?;
+    check([
+        arguments.store.faults(),
+        arguments.edge.faults(),
+        key_faults,
+        stall_faults,
+    ])?;
     let keys = keys.ok_or(Misconfigured(Vec::new()))?;
     let stop = signals::stop()?;
     let listener = TcpListener::bind(arguments.listen)
@@ -86,6 +93,7 @@ pub async fn run(arguments: Arguments) -> anyhow::Result<()> {
     let config = baton_gateway::Config {
         agent: arguments.default_agent,
         withdraw_after: Duration::from_millis(arguments.withdraw_after_ms),
+        queue_limit: arguments.edge.queue_limit,
         stall: Duration::from_millis(arguments.stall_ms),
         pace: Pace {
             grace: Duration::from_millis(arguments.grace_ms),

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use baton_session::id::random_text;
 use baton_session::store::redis::{self, RedisStore};
-use baton_session::store::{Store, WorkerId};
+use baton_session::store::{INBOX_LIMIT, Store, WorkerId};
 use baton_worker::ReleaseHook;
 use baton_worker::agent::{Agent, scripted::Scripted};
 use clap::{Args, ValueEnum};
@@ -78,6 +78,30 @@ impl StoreOptions {
     pub async fn connect(&self) -> anyhow::Result<Arc<dyn Store>> {
         let options = self.redis().map_err(|fault| Misconfigured(vec![fault]))?;
         Ok(Arc::new(RedisStore::connect_with(&options).await?))
+    }
+}
+
+/// For every command that has a gateway in it.
+#[derive(Args)]
+pub struct EdgeOptions {
+    /// How many commands may wait in one session, before more are refused
+    #[arg(
+        long,
+        env = "BATON_QUEUE_LIMIT",
+        default_value_t = INBOX_LIMIT,
+        value_name = "N"
+    )]
+    pub queue_limit: u64,
+}
+
+impl EdgeOptions {
+    pub fn faults(&self) -> Vec<String> {
+        match self.queue_limit {
+            1..=65_536 => Vec::new(),
+            limit => vec![format!(
+                "--queue-limit {limit}: must be between 1 and 65536"
+            )],
+        }
     }
 }
 

@@ -19,7 +19,7 @@ use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
 use crate::exit::Unwritable;
-use crate::options::{WorkerOptions, check};
+use crate::options::{EdgeOptions, WorkerOptions, check};
 use crate::signals;
 
 #[derive(Args)]
@@ -44,6 +44,8 @@ pub struct Arguments {
     #[arg(long, env = "BATON_EPHEMERAL", value_parser = clap::builder::BoolishValueParser::new())]
     ephemeral: bool,
     #[command(flatten)]
+    edge: EdgeOptions,
+    #[command(flatten)]
     worker: WorkerOptions,
 }
 
@@ -55,7 +57,7 @@ const PACE: Pace = Pace {
 };
 
 pub async fn run(arguments: Arguments) -> anyhow::Result<()> {
-    check([arguments.worker.faults()])?;
+    check([arguments.edge.faults(), arguments.worker.faults()])?;
     let stop = signals::stop()?;
     let listener = TcpListener::bind(arguments.listen).await.with_context(|| {
         format!(
@@ -72,6 +74,7 @@ pub async fn run(arguments: Arguments) -> anyhow::Result<()> {
     let agent = arguments.worker.agent();
     let config = baton_gateway::Config {
         agent: agent.card().name,
+        queue_limit: arguments.edge.queue_limit,
         pace: PACE,
         ..Default::default()
     };

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use baton_session::store::{self, Store};
+use baton_session::store::{self, INBOX_LIMIT, Store};
 use baton_session::token::KeyRing;
 use tokio_util::sync::CancellationToken;
 
@@ -21,6 +21,8 @@ pub struct Config {
     pub keep_alive: Duration,
     /// How long commands wait while no worker is alive.
     pub withdraw_after: Duration,
+    /// How many commands may wait in one session.
+    pub queue_limit: u64,
     /// How long a client may leave unread what is there for it.
     pub stall: Duration,
     /// How long stopping takes.
@@ -33,6 +35,7 @@ impl Default for Config {
             agent: "scripted".into(),
             keep_alive: Duration::from_secs(15),
             withdraw_after: Duration::from_secs(30),
+            queue_limit: INBOX_LIMIT,
             stall: Duration::from_secs(60),
             pace: Pace::default(),
         }

@@ -1,25 +1,28 @@
 //! One JSON-RPC message of a client becomes one step on the store.
 
-use std::path::Path;
 use std::sync::Arc;
 
 use baton_session::clock::unix_millis;
 use baton_session::command::{Command, Idempotency, Kind};
 use baton_session::event::Event;
-use baton_session::id::{Partition, SessionId};
+use baton_session::id::SessionId;
 use baton_session::route::Via;
-use baton_session::store::{
-    Attach, Attached, Attachment, Enqueue, Enqueued, INBOX_LIMIT, NewSession, Posted,
-};
+use baton_session::store::{Attachment, Enqueue, Enqueued, Posted};
 use baton_session::token::Connection;
 use bytes::Bytes;
-use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use crate::app::App;
 use crate::error::Reject;
 use crate::rpc::{self, Envelope};
 use crate::stream::one_shot::Follow;
+
+mod attach;
+mod cancel;
+mod fork;
+mod list;
+mod params;
+mod whole;
 
 /// What became of a message.
 pub enum Outcome {
@@ -30,7 +33,19 @@ pub enum Outcome {
     /// The answer is for the stream's holder to give, after the history.
     Attached(SessionId, Box<Attachment>),
     /// The answer is known already, and belongs to no session.
-    Answer(Bytes),
+    Answer(Answer),
+}
+
+pub struct Answer {
+    message: Bytes,
+    /// Whoever repeats the request gets the same answer.
+    key: Idempotency,
+}
+
+impl Answer {
+    pub fn into_message(self) -> Bytes {
+        self.message
+    }
 }
 
 #[derive(Clone, Copy)]
@@ -87,7 +102,7 @@ pub async fn dispatch(
         Err(Problem::Reject(reject)) => Err(reject),
         Err(Problem::Rpc(code, text)) => Ok(match call.message.envelope.id() {
             Some(id) if call.message.envelope.method.is_some() => {
-                Outcome::Answer(rpc::error(id, code, &text))
+                call.answers(rpc::error(id, code, &text))
             }
             // Nobody waits for the answer to a notification.
             _ => Outcome::Taken,
@@ -100,9 +115,12 @@ pub async fn post_answer(
     app: &App,
     connection: &Connection,
     message: Message<'_>,
-    answer: Bytes,
+    answer: Answer,
 ) -> Result<(), Reject> {
-    let key = Idempotency::of(&connection.id, message.envelope.id(), message.bytes);
+    let Answer {
+        message: answer,
+        key,
+    } = answer;
     // The same request with the same content has its answer already, or will get this one.
     match app
         .store
@@ -155,9 +173,6 @@ const IN_A_BODY: &str = "this request is answered in the body of the POST that m
 const SESSION_CLOSED: &str =
     "the session is closed: open it again with session/load or session/resume";
 
-const STORE_FULL: &str =
-    "the store is nearly full: new sessions are refused, running ones go on; try again later";
-
 /// Why a message is not carried out.
 enum Problem {
     Rpc(i64, String),
@@ -191,14 +206,19 @@ impl Call<'_> {
             "session/new" if is_request => self.new_session().await,
             "session/load" if is_request => self.attach(true).await,
             "session/resume" if is_request => self.attach(false).await,
+            "session/fork" if is_request => self.fork().await,
+            "session/list" if is_request => self.list().await,
+            "session/delete" if is_request => self.delete().await,
             "session/prompt" if is_request => {
-                self.check_prompt()?;
+                params::check_prompt(envelope)?;
                 self.enqueue(Kind::Prompt, self.session()?).await
             }
             "session/set_mode" if is_request => self.enqueue(Kind::SetMode, self.session()?).await,
             "session/set_config_option" if is_request => self.enqueue(Kind::SetConfigOption, self.session()?).await,
+            "session/set_model" if is_request => self.enqueue(Kind::SetModel, self.session()?).await,
             "session/close" if is_request => self.enqueue(Kind::Close, self.session()?).await,
             "session/cancel" => self.enqueue(Kind::Cancel, self.session()?).await,
+            "$/cancel_request" => self.cancel_request().await,
             "initialize" => Err(Problem::Rpc(
                 rpc::INVALID_REQUEST,
                 "this connection is initialized already: POST initialize without Acp-Connection-Id for another".into(),
@@ -251,57 +271,27 @@ impl Call<'_> {
         )
     }
 
-    async fn new_session(&self) -> Result<Outcome, Problem> {
-        let params = self.setup_params()?;
-        if !self.app.store.has_room().await? {
-            return Err(Problem::Rpc(rpc::STORE_FULL, STORE_FULL.into()));
-        }
-        let minted = SessionId::mint(Partition::random(self.app.store.partitions()));
-        let watch = Event::Watch {
-            session: minted.clone(),
-            after: 0,
-        };
+    /// An answer that is known at once.
+    fn answers(&self, message: Bytes) -> Outcome {
         let key = self.key();
-        // Posted before the session exists, so that its answer finds the connection's stream.
-        let id = match self
-            .app
-            .store
-            .post(&self.connection.id, watch, &key)
-            .await?
-        {
-            Posted::New => minted,
-            Posted::Known(Event::Watch { session, .. }) => session,
-            Posted::Known(_) | Posted::Conflict => {
-                return Err(Problem::Rpc(rpc::ID_REUSED, ID_REUSED.into()));
-            }
-        };
-        let new = NewSession {
-            id: id.clone(),
-            principal: self.connection.principal.clone(),
-            agent: self.app.config.agent.clone(),
-            cwd: params.cwd,
-            params: Bytes::copy_from_slice(self.message.envelope.params().as_bytes()),
-            directories: Bytes::new(),
-            one_shot: self.message.one_shot,
-        };
-        self.app
-            .store
-            .create(&new, &self.command(Kind::New), &key)
-            .await?;
-        Ok(self.follow(id, 1, 0))
+        Outcome::Answer(Answer { message, key })
     }
 
-    async fn enqueue(&self, kind: Kind, session: SessionId) -> Result<Outcome, Problem> {
-        let mut enqueue = Enqueue {
+    fn enqueued(&self, kind: Kind, session: SessionId) -> Enqueue {
+        Enqueue {
             session,
             principal: self.connection.principal.clone(),
             command: self.command(kind),
             key: self.key(),
             one_shot: self.message.one_shot,
             watched: false,
-            limit: INBOX_LIMIT,
+            limit: self.app.config.queue_limit,
             about: None,
-        };
+        }
+    }
+
+    async fn enqueue(&self, kind: Kind, session: SessionId) -> Result<Outcome, Problem> {
+        let mut enqueue = self.enqueued(kind, session);
         loop {
             match self.app.store.enqueue(&enqueue).await? {
                 Enqueued::Joined {
@@ -318,9 +308,11 @@ impl Call<'_> {
                     return Err(Problem::Rpc(rpc::SESSION_CLOSED, SESSION_CLOSED.into()));
                 }
                 Enqueued::Full => {
-                    let text =
-                        "too many commands wait in this session: wait for answers, then try again";
-                    return Err(Problem::Rpc(rpc::QUEUE_FULL, text.into()));
+                    let text = format!(
+                        "too many commands wait in this session (--queue-limit is {}): wait for answers, then try again",
+                        enqueue.limit
+                    );
+                    return Err(Problem::Rpc(rpc::QUEUE_FULL, text));
                 }
                 Enqueued::Unwatched { head } => {
                     self.watch(&enqueue.session, head).await?;
@@ -360,44 +352,6 @@ impl Call<'_> {
         Ok(())
     }
 
-    async fn attach(&self, replay: bool) -> Result<Outcome, Problem> {
-        let session = self.session()?;
-        let params = if replay {
-            self.setup_params()?
-        } else {
-            self.resume_params()?
-        };
-        let mut attach = Attach {
-            session,
-            principal: self.connection.principal.clone(),
-            connection: self.connection.id.clone(),
-            request: self.request().expect("only requests get here"),
-            cwd: params.cwd,
-            replay,
-            one_shot: self.message.one_shot,
-            watched: false,
-            setup: Default::default(),
-        };
-        loop {
-            match self.app.store.attach(&attach).await? {
-                Attached::Done(attachment) => {
-                    return Ok(Outcome::Attached(attach.session, attachment));
-                }
-                Attached::NotFound => return Err(unknown_session(attach.session.as_str())),
-                Attached::WrongCwd(cwd) => {
-                    return Err(invalid(format!(
-                        "params.cwd is {:?}, but the session lives in {cwd:?}",
-                        attach.cwd
-                    )));
-                }
-                Attached::Unwatched { head } => {
-                    self.watch(&attach.session, head).await?;
-                    attach.watched = true;
-                }
-            }
-        }
-    }
-
     /// A client's answer names its session in its id.
     async fn answer(&self) -> Result<Outcome, Problem> {
         let id: Option<String> = self
@@ -412,75 +366,6 @@ impl Call<'_> {
         match session {
             Some(session) => self.enqueue(Kind::Answer, session).await,
             None => Ok(Outcome::Taken),
-        }
-    }
-
-    fn check_prompt(&self) -> Result<(), Problem> {
-        #[derive(Deserialize)]
-        struct Prompt<'a> {
-            #[serde(borrow)]
-            prompt: Option<&'a RawValue>,
-        }
-        let params: Prompt = serde_json::from_str(self.message.envelope.params())
-            .map_err(|_| invalid(PARAMS_OBJECT))?;
-        match params.prompt {
-            Some(prompt) if prompt.get().starts_with('[') => Ok(()),
-            _ => Err(invalid(
-                "params.prompt must be an array of content blocks, such as [{\"type\":\"text\",\"text\":\"hello\"}]",
-            )),
-        }
-    }
-
-    /// What `session/new` and `session/load` must bring.
-    fn setup_params(&self) -> Result<Setup, Problem> {
-        let params: RawSetup = serde_json::from_str(self.message.envelope.params())
-            .map_err(|_| invalid(PARAMS_OBJECT))?;
-        if !params
-            .mcp_servers
-            .is_some_and(|servers| servers.get().starts_with('['))
-        {
-            return Err(invalid(
-                "params.mcpServers must be an array; send [] for none",
-            ));
-        }
-        params.cwd()
-    }
-
-    fn resume_params(&self) -> Result<Setup, Problem> {
-        let params: RawSetup = serde_json::from_str(self.message.envelope.params())
-            .map_err(|_| invalid(PARAMS_OBJECT))?;
-        params.cwd()
-    }
-}
-
-const PARAMS_OBJECT: &str = "params must be an object";
-
-struct Setup {
-    cwd: String,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct RawSetup<'a> {
-    #[serde(borrow)]
-    cwd: Option<&'a RawValue>,
-    #[serde(borrow)]
-    mcp_servers: Option<&'a RawValue>,
-}
-
-impl RawSetup<'_> {
-    fn cwd(&self) -> Result<Setup, Problem> {
-        let cwd: Option<String> = self
-            .cwd
-            .and_then(|cwd| serde_json::from_str(cwd.get()).ok());
-        match cwd {
-            Some(cwd) if Path::new(&cwd).is_absolute() => Ok(Setup { cwd }),
-            Some(cwd) => Err(invalid(format!(
-                "params.cwd must be an absolute path, such as \"/home/me/project\"; got {cwd:?}"
-            ))),
-            None => Err(invalid(
-                "params.cwd is missing: send an absolute path, such as \"/home/me/project\"",
-            )),
         }
     }
 }

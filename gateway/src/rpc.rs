@@ -80,6 +80,15 @@ pub fn error(id: &str, code: i64, message: &str) -> Bytes {
     format!("{{\"jsonrpc\":\"2.0\",\"id\":{id},\"error\":{body}}}").into()
 }
 
+/// Tells a client that a question of the agent needs no answer any more.
+pub fn question_is_off(id: &str) -> Bytes {
+    let id = serde_json::to_string(id).expect("plain strings encode");
+    format!(
+        "{{\"jsonrpc\":\"2.0\",\"method\":\"$/cancel_request\",\"params\":{{\"requestId\":{id}}}}}"
+    )
+    .into()
+}
+
 /// `result` is JSON already.
 pub fn result(id: &str, result: &[u8]) -> Bytes {
     let head = format!("{{\"jsonrpc\":\"2.0\",\"id\":{id},\"result\":");

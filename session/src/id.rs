@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use rand::RngExt as _;
 use serde::{Deserialize, Serialize};
+use sha2::{Digest as _, Sha256};
 
 const ALPHABET: &[u8] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
 /// 22 characters of 62 are 131 bits: not to be guessed.
@@ -45,6 +46,14 @@ macro_rules! partitioned_id {
         impl $name {
             pub fn mint(partition: Partition) -> Self {
                 Self(format!("{}-{}", partition.tag(), random_text(RANDOM_CHARS)).into())
+            }
+
+            /// The same seed gives the same id; whoever does not know the seed cannot guess it.
+            pub fn derived(partition: Partition, seed: &[u8]) -> Self {
+                let hash = Sha256::digest(seed);
+                let letter = |byte: &u8| char::from(ALPHABET[usize::from(*byte) % ALPHABET.len()]);
+                let text: String = hash.iter().take(RANDOM_CHARS).map(letter).collect();
+                Self(format!("{}-{text}", partition.tag()).into())
             }
 
             /// Accepts only what [`Self::mint`] could have made.
@@ -148,6 +157,14 @@ mod tests {
             SessionId::parse(id.as_str()).unwrap().partition(),
             Partition(0x7a)
         );
+    }
+
+    #[test]
+    fn a_derived_id_is_as_good_as_a_minted_one() {
+        let derived = SessionId::derived(Partition(3), b"seed");
+        assert_eq!(SessionId::parse(derived.as_str()), Some(derived.clone()));
+        assert_eq!(SessionId::derived(Partition(3), b"seed"), derived);
+        assert_ne!(SessionId::derived(Partition(3), b"seeds"), derived);
     }
 
     #[test]

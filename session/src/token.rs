@@ -1,9 +1,10 @@
-//! Connection tokens: signed names. A token says which connection a request belongs to; it is not
+//! Tokens: signed names. A token says which connection a request belongs to; it is not
 //! a credential by itself once callers authenticate.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use jsonwebtoken::{Algorithm, Header, Validation, decode, decode_header, encode};
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 pub use self::keys::{KeyFault, KeyRing, generate};
@@ -11,6 +12,7 @@ use crate::command::ClientCapabilities;
 use crate::id::ConnectionId;
 
 mod keys;
+mod place;
 
 /// Longer tokens are refused before anything is decoded.
 pub const MAX_TOKEN_BYTES: usize = 1024;
@@ -30,7 +32,7 @@ pub struct Connection {
 
 /// One answer for everything that is wrong with a token; which it was is for the log only.
 #[derive(Debug, thiserror::Error)]
-#[error("not a valid connection token: {0}")]
+#[error("not a valid token: {0}")]
 pub struct Refused(String);
 
 #[derive(Serialize, Deserialize)]
@@ -56,20 +58,37 @@ impl KeyRing {
             iat: now,
             exp: now + lifetime.as_secs(),
         };
-        let key = self.signing();
-        let mut header = Header::new(key.algorithm);
-        header.typ = Some(CONNECTION_TYPE.into());
-        header.kid = Some(key.id.clone());
-        encode(&header, &claims, &key.encoding).expect("our own claims and key always encode")
+        self.sign(CONNECTION_TYPE, &claims)
     }
 
     pub fn verify_connection(&self, token: &str) -> Result<Connection, Refused> {
+        let claims: Claims = self.verify(CONNECTION_TYPE, token)?;
+        check_time(claims.iat, claims.exp)?;
+        Ok(Connection {
+            id: claims.cid,
+            principal: claims.prn,
+            protocol_version: claims.ver,
+            client: ClientCapabilities::from_letters(&claims.cap),
+        })
+    }
+}
+
+impl KeyRing {
+    fn sign(&self, kind: &str, claims: &impl Serialize) -> String {
+        let key = self.signing();
+        let mut header = Header::new(key.algorithm);
+        header.typ = Some(kind.into());
+        header.kid = Some(key.id.clone());
+        encode(&header, claims, &key.encoding).expect("our own claims and key always encode")
+    }
+
+    fn verify<T: DeserializeOwned>(&self, kind: &str, token: &str) -> Result<T, Refused> {
         let refused = |why: &str| Refused(why.to_owned());
         if token.len() > MAX_TOKEN_BYTES {
             return Err(refused("too long"));
         }
         let header = decode_header(token).map_err(|e| refused(&e.to_string()))?;
-        if header.typ.as_deref() != Some(CONNECTION_TYPE) {
+        if header.typ.as_deref() != Some(kind) {
             return Err(refused("another kind of token"));
         }
         let key = header
@@ -77,19 +96,16 @@ impl KeyRing {
             .as_deref()
             .and_then(|id| self.find(id))
             .ok_or(refused("unknown key"))?;
-        let claims = decode::<Claims>(token, &key.decoding, &rules(key.algorithm))
-            .map_err(|e| refused(&e.to_string()))?
-            .claims;
-        let now = unix_seconds();
-        if claims.exp <= now || claims.iat > now + 60 {
-            return Err(refused("not valid at this time"));
-        }
-        Ok(Connection {
-            id: claims.cid,
-            principal: claims.prn,
-            protocol_version: claims.ver,
-            client: ClientCapabilities::from_letters(&claims.cap),
-        })
+        let decoded = decode::<T>(token, &key.decoding, &rules(key.algorithm));
+        Ok(decoded.map_err(|e| refused(&e.to_string()))?.claims)
+    }
+}
+
+fn check_time(issued: u64, expires: u64) -> Result<(), Refused> {
+    let now = unix_seconds();
+    match expires <= now || issued > now + 60 {
+        true => Err(Refused("not valid at this time".into())),
+        false => Ok(()),
     }
 }
 

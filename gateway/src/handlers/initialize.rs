@@ -119,8 +119,16 @@ async fn result(app: &App) -> store::Result<Option<Value>> {
         result["protocolVersion"] = json!(PROTOCOL_VERSION);
         let capabilities = &mut result["agentCapabilities"];
         capabilities["loadSession"] = json!(true);
-        capabilities["sessionCapabilities"]["resume"] = json!({});
-        capabilities["sessionCapabilities"]["close"] = json!({});
+        for added in [
+            "list",
+            "resume",
+            "close",
+            "delete",
+            "fork",
+            "additionalDirectories",
+        ] {
+            capabilities["sessionCapabilities"][added] = json!({});
+        }
         result
     }))
 }

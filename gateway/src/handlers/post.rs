@@ -104,7 +104,9 @@ async fn one_shot(
     let after = edge::single(headers, &edge::LAST_EVENT_ID)?.and_then(|cursor| cursor.parse().ok());
     Ok(match dispatch(app, connection, message).await? {
         Outcome::Taken => accepted(),
-        Outcome::Answer(answer) => sse::respond(app.clone(), Known::new(answer), None, None),
+        Outcome::Answer(answer) => {
+            sse::respond(app.clone(), Known::new(answer.into_message()), None, None)
+        }
         Outcome::Follow(follow) => {
             let feed = OneShotFeed::open(app, follow, after).await?;
             sse::respond(app.clone(), feed, None, None)

@@ -6,6 +6,7 @@ use baton_session::cursor::Cursor;
 use baton_session::event::{Event, Frame};
 use baton_session::id::{ConnectionId, LogId, SessionId};
 use baton_session::store::{self, Store};
+use bytes::Bytes;
 use tokio::sync::Notify;
 
 use super::footing::{Footing, Ground, LOST_TAIL, nonce_of};
@@ -14,6 +15,7 @@ use super::topic::{Look, Notice};
 use super::{Feed, Gathered, Outgoing, Start};
 use crate::app::App;
 use crate::metrics::Metrics;
+use crate::rpc;
 
 const PAGE: usize = 64;
 const NOT_SEEN: &str =
@@ -33,6 +35,10 @@ pub struct OneShotFeed {
     reset: Option<&'static str>,
     /// The turn has begun, so what is said belongs to it.
     begun: bool,
+    /// The agent's questions are for this client to answer.
+    controls: bool,
+    /// Those it was asked and has not answered.
+    asked: Vec<Arc<str>>,
     ended: bool,
 }
 
@@ -72,6 +78,8 @@ impl OneShotFeed {
             reset: (!known).then_some(NOT_SEEN),
             follow,
             begun: false,
+            controls: true,
+            asked: Vec::new(),
             ended: false,
         })
     }
@@ -96,29 +104,42 @@ impl OneShotFeed {
             }
             self.next = seq + 1;
             self.footing.set(seq, Some(frame.nonce));
-            let message = match event {
-                Event::Begin(begin) => {
-                    self.begun |= begin.command == self.follow.command;
-                    None
-                }
-                Event::Update { message, .. } | Event::Request { message, .. } => {
-                    self.begun.then_some(message)
-                }
-                Event::Response { to, message, .. } => {
-                    let ours = to.connection == self.follow.connection
-                        && to.request == self.follow.request;
-                    self.ended = ours;
-                    ours.then_some(message)
-                }
-                _ => None,
-            };
+            let message = self.concerns(event);
             if let Some(message) = message.filter(|_| seq > self.seen.seq) {
                 let cursor = Cursor::live(seq, frame.nonce).to_string();
-                out.push(Outgoing {
-                    cursor,
-                    message: message.clone(),
-                });
+                out.push(Outgoing { cursor, message });
             }
+        }
+    }
+
+    fn concerns(&mut self, event: &Event) -> Option<Bytes> {
+        match event {
+            Event::Begin(begin) => {
+                self.begun |= begin.command == self.follow.command;
+                None
+            }
+            Event::Control { by, .. } => {
+                self.controls = *by == self.follow.connection;
+                None
+            }
+            Event::Update { message, .. } => self.begun.then(|| message.clone()),
+            Event::Request { id, message } => (self.begun && self.controls).then(|| {
+                self.asked.push(id.clone());
+                message.clone()
+            }),
+            Event::Answer { id, by, .. } => {
+                let at = self.asked.iter().position(|asked| asked == id)?;
+                self.asked.remove(at);
+                let others = by.as_ref() != Some(&self.follow.connection);
+                others.then(|| rpc::question_is_off(id))
+            }
+            Event::Response { to, message, .. } => {
+                let ours =
+                    to.connection == self.follow.connection && to.request == self.follow.request;
+                self.ended = ours;
+                ours.then(|| message.clone())
+            }
+            _ => None,
         }
     }
 }
@@ -187,12 +208,12 @@ impl Feed for OneShotFeed {
 
 /// A single answer that is known already.
 pub struct Known {
-    message: Option<bytes::Bytes>,
+    message: Option<Bytes>,
     wake: Arc<Notify>,
 }
 
 impl Known {
-    pub fn new(message: bytes::Bytes) -> Self {
+    pub fn new(message: Bytes) -> Self {
         Self {
             message: Some(message),
             wake: Arc::new(Notify::new()),

@@ -17,8 +17,10 @@ use super::topic::{Look, Notice};
 use super::{Feed, Gathered, Outgoing, Start};
 use crate::app::App;
 use crate::metrics::Metrics;
+use crate::rpc;
 
 mod directives;
+mod questions;
 mod resting;
 #[cfg(test)]
 mod tests;
@@ -52,6 +54,8 @@ pub struct SessionFeed {
     replayed: Option<u64>,
     /// The agent's open questions after this number have yet to be asked again.
     ask_after: Option<u64>,
+    /// The open questions that this client was asked.
+    asked: Vec<Arc<str>>,
     next: u64,
     position: Cursor,
     /// Where it stands in the log: what `next` comes after.
@@ -112,6 +116,7 @@ impl SessionFeed {
             answered: 0,
             replayed: None,
             ask_after: None,
+            asked: Vec::new(),
             next: 1,
             position: Cursor::default(),
             notices_seen,
@@ -179,6 +184,7 @@ impl SessionFeed {
         self.position = cursor;
         self.next = cursor.seq + 1;
         self.footing.set(cursor.seq, Some(cursor.nonce));
+        self.recall_questions().await?;
         match cursor.phase {
             Phase::Replaying(number) => {
                 self.answered = number - 1;
@@ -367,33 +373,48 @@ impl SessionFeed {
             if seq != self.next || seq > upto {
                 continue;
             }
+            if let Event::Response { turn: true, .. } = event {
+                self.withdraw_questions(seq, out);
+            }
             self.next = seq + 1;
             self.position = Cursor::live(seq, frame.nonce);
             self.footing.set(seq, Some(frame.nonce));
             if let Some(message) = self.concerns(seq, event) {
-                out.push((self.position, message.clone()));
+                out.push((self.position, message));
             }
         }
     }
 
-    fn concerns<'a>(&mut self, seq: u64, event: &'a Event) -> Option<&'a Bytes> {
+    fn concerns(&mut self, seq: u64, event: &Event) -> Option<Bytes> {
         // The attachment already knows what the log said when it was read.
         let news = seq > self.attachment.head;
-        if let Event::Begin(begin) = event
-            && news
-        {
-            self.attachment.controller = Some(begin.connection.clone());
-            if begin.connection == self.connection {
-                self.attachment.route.switch(seq, begin.via);
+        match event {
+            Event::Begin(begin) if news => {
+                self.attachment.controller = Some(begin.connection.clone());
+                if begin.connection == self.connection {
+                    self.attachment.route.switch(seq, begin.via);
+                }
             }
+            Event::Control { by, .. } if news => self.attachment.controller = Some(by.clone()),
+            _ => {}
         }
         let here = self.attachment.route.at(seq) == Some(self.via);
         match event {
-            Event::Update { message, .. } => here.then_some(message),
-            Event::Echo { by, message } => (here && *by != self.connection).then_some(message),
-            Event::Request { message, .. } => {
+            Event::Update { message, .. } => here.then(|| message.clone()),
+            Event::Echo { by, message } => {
+                (here && *by != self.connection).then(|| message.clone())
+            }
+            Event::Request { id, message } => {
                 let controls = self.attachment.controller.as_ref() == Some(&self.connection);
-                (here && controls).then_some(message)
+                (here && controls).then(|| {
+                    self.note_asked(id);
+                    message.clone()
+                })
+            }
+            Event::Answer { id, by, .. } => {
+                let at = self.asked.iter().position(|asked| asked == id)?;
+                self.asked.remove(at);
+                (here && by.as_ref() != Some(&self.connection)).then(|| rpc::question_is_off(id))
             }
             Event::Response { to, turn, message } if to.connection == self.connection => {
                 // A turn's answer comes where its events came, also if that changed meanwhile.
@@ -405,7 +426,7 @@ impl SessionFeed {
                 if *turn && news {
                     self.attachment.route.one_shot_ended(seq);
                 }
-                (way == self.via).then_some(message)
+                (way == self.via).then(|| message.clone())
             }
             _ => None,
         }

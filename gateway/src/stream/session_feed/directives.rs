@@ -119,13 +119,10 @@ impl SessionFeed {
             .filter(|seq| controls && *seq > after && *seq <= upto)
             .collect();
         for seq in open {
-            let frames = self.store.read(&self.log(), seq, 1).await?;
-            let mut events = frames.iter().flat_map(|frame| frame.numbered());
-            if let Some((_, Event::Request { message, .. })) =
-                events.find(|(number, _)| *number == seq)
-            {
+            if let Some((id, message)) = self.question(seq).await? {
+                self.note_asked(&id);
                 self.position.phase = Phase::Asked(self.answered, seq);
-                out.push((self.position, message.clone()));
+                out.push((self.position, message));
             }
             self.ask_after = Some(seq);
         }

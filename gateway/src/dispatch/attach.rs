@@ -1,0 +1,50 @@
+//! `session/load` and `session/resume`.
+
+use baton_session::route::Via;
+use baton_session::store::{Attach, Attached};
+
+use super::{Call, Outcome, Problem, invalid, params, unknown_session};
+
+impl Call<'_> {
+    pub(super) async fn attach(&self, replay: bool) -> Result<Outcome, Problem> {
+        let session = self.session()?;
+        let envelope = self.message.envelope;
+        let place = match replay {
+            true => params::whole_place(envelope)?,
+            false => params::changed_place(envelope)?,
+        };
+        let mut attach = Attach {
+            session,
+            principal: self.connection.principal.clone(),
+            connection: self.connection.id.clone(),
+            request: self.request().expect("only requests get here"),
+            cwd: place.cwd,
+            replay,
+            one_shot: self.message.one_shot,
+            watched: false,
+            setup: place.setup,
+        };
+        loop {
+            match self.app.store.attach(&attach).await? {
+                Attached::Done(attachment) => {
+                    // So that the connection's outbox names every session it has opened.
+                    if attachment.latest().map(|latest| latest.via) == Some(Via::Session) {
+                        self.watch(&attach.session, attachment.head).await?;
+                    }
+                    return Ok(Outcome::Attached(attach.session, attachment));
+                }
+                Attached::NotFound => return Err(unknown_session(attach.session.as_str())),
+                Attached::WrongCwd(cwd) => {
+                    return Err(invalid(format!(
+                        "params.cwd is {:?}, but the session lives in {cwd:?}",
+                        attach.cwd
+                    )));
+                }
+                Attached::Unwatched { head } => {
+                    self.watch(&attach.session, head).await?;
+                    attach.watched = true;
+                }
+            }
+        }
+    }
+}

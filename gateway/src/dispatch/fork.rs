@@ -1,0 +1,178 @@
+//! `session/fork`: a child that shares its parent's past. No worker is involved.
+
+use baton_session::command::Idempotency;
+use baton_session::event::Event;
+use baton_session::id::{LogId, SessionId};
+use baton_session::store::{Cut, Fork, Forked, MAX_FORK_DEPTH, Record};
+use bytes::Bytes;
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use super::{Answer, Call, Outcome, Problem, invalid, params, unknown_session};
+use crate::rpc;
+
+/// Frames per read while a message is looked for.
+const PAGE: usize = 256;
+
+impl Call<'_> {
+    pub(super) async fn fork(&self) -> Result<Outcome, Problem> {
+        let parent = self.session()?;
+        let place = params::changed_place(self.message.envelope)?;
+        let wish = params::fork_wish(self.message.envelope)?;
+        self.check_room().await?;
+        let at = match wish.at_message_id {
+            None => None,
+            Some(message) => Some(self.cut_after(&parent, &message).await?),
+        };
+        let fork = Fork {
+            child: self.child_of(&parent),
+            parent,
+            principal: self.connection.principal.clone(),
+            connection: self.connection.id.clone(),
+            cwd: place.cwd,
+            setup: place.setup,
+            at,
+            inherit_bindings: wish.inherit_bindings,
+        };
+        match self.app.store.fork(&fork).await? {
+            Forked::Done { head, view } => {
+                self.watch(&fork.child, head).await?;
+                let result = with_session(&view, &fork.child);
+                let key = Idempotency {
+                    key: self.key().key + "f",
+                    ..self.key()
+                };
+                let message = rpc::result(self.id(), result.to_string().as_bytes());
+                Ok(Outcome::Answer(Answer { message, key }))
+            }
+            Forked::NotFound => Err(unknown_session(fork.parent.as_str())),
+            Forked::NoSuchCut => Err(invalid(
+                "_meta[\"baton/fork\"].atMessageId names a message of the turn that runs: wait for its end",
+            )),
+            Forked::TooDeep => Err(Problem::Rpc(
+                rpc::LIMIT_REACHED,
+                format!("a session may have {MAX_FORK_DEPTH} ancestors at most"),
+            )),
+        }
+    }
+
+    /// The same request, repeated, means the same child.
+    fn child_of(&self, parent: &SessionId) -> SessionId {
+        let (connection, request) = (&self.connection.id, self.id());
+        let seed = format!("{parent}\n{connection}\n{request}");
+        SessionId::derived(parent.partition(), seed.as_bytes())
+    }
+
+    /// The end of a message, and what the session showed then.
+    async fn cut_after(&self, parent: &SessionId, message: &str) -> Result<Cut, Problem> {
+        let principal = &self.connection.principal;
+        let record = self.app.store.record(parent, principal).await?;
+        let record = record.ok_or_else(|| unknown_session(parent.as_str()))?;
+        let log = LogId::Session(parent.clone());
+        let mut scan = Scan::new(&record, message);
+        while scan.next <= record.head {
+            let frames = self.app.store.read(&log, scan.next, PAGE).await?;
+            if frames.is_empty() {
+                break;
+            }
+            for (seq, event) in frames.iter().flat_map(|frame| frame.numbered()) {
+                if seq >= scan.next && seq <= record.head {
+                    scan.see(seq, event);
+                }
+            }
+        }
+        scan.cut.ok_or_else(|| {
+            invalid(format!(
+                "the finished turns of the session have no message {message:?}"
+            ))
+        })
+    }
+}
+
+/// Reads a log from its beginning, to find the end of a message.
+struct Scan<'a> {
+    wanted: &'a str,
+    next: u64,
+    view: Value,
+    /// The last event of the message so far, with what came after it and nobody saw.
+    cut: Option<Cut>,
+    /// Nothing visible came after the message yet.
+    open: bool,
+}
+
+#[derive(Deserialize)]
+struct Message<P> {
+    params: P,
+}
+
+#[derive(Deserialize)]
+struct Params {
+    update: Value,
+}
+
+impl<'a> Scan<'a> {
+    fn new(record: &Record, wanted: &'a str) -> Self {
+        Self {
+            wanted,
+            next: 1,
+            // What it shows now; the modes and options to choose from don't change.
+            view: serde_json::from_slice(&record.view).unwrap_or_else(|_| json!({})),
+            cut: None,
+            open: false,
+        }
+    }
+
+    fn see(&mut self, seq: u64, event: &Event) {
+        self.next = seq + 1;
+        match event {
+            Event::Update { message, .. } | Event::Echo { message, .. } => {
+                let update = serde_json::from_slice::<Message<Params>>(message);
+                let update = update.map(|message| message.params.update);
+                let update = update.unwrap_or_default();
+                self.note(&update);
+                self.open = update["messageId"] == self.wanted;
+            }
+            // A session begins with what its agent showed.
+            Event::Response { message, .. } if seq == 1 => self.begin(message),
+            _ => {}
+        }
+        if self.open {
+            self.cut = Some(Cut {
+                upto: seq,
+                view: self.view.to_string().into(),
+            });
+        }
+    }
+
+    fn begin(&mut self, answer: &Bytes) {
+        #[derive(Deserialize)]
+        struct Answer {
+            result: Value,
+        }
+        if let Ok(answer) = serde_json::from_slice::<Answer>(answer) {
+            for field in ["modes", "configOptions"] {
+                if let Some(value) = answer.result.get(field) {
+                    self.view[field] = value.clone();
+                }
+            }
+        }
+    }
+
+    fn note(&mut self, update: &Value) {
+        match update["sessionUpdate"].as_str() {
+            Some("current_mode_update") if self.view.get("modes").is_some() => {
+                self.view["modes"]["currentModeId"] = update["currentModeId"].clone();
+            }
+            Some("config_option_update") => {
+                self.view["configOptions"] = update["configOptions"].clone();
+            }
+            _ => {}
+        }
+    }
+}
+
+fn with_session(view: &[u8], session: &SessionId) -> Value {
+    let mut result: Value = serde_json::from_slice(view).unwrap_or_else(|_| json!({}));
+    result["sessionId"] = json!(session);
+    result
+}

@@ -1,0 +1,75 @@
+//! `session/list`: the caller's own sessions, newest first, a page at a time.
+
+use std::time::{Duration, UNIX_EPOCH};
+
+use baton_session::store::{Listing, Summary};
+use serde_json::value::RawValue;
+use serde_json::{Map, Value, json};
+
+use super::{Call, Outcome, Problem, invalid, params};
+use crate::rpc;
+
+const PAGE: usize = 50;
+
+impl Call<'_> {
+    pub(super) async fn list(&self) -> Result<Outcome, Problem> {
+        let page = params::page(self.message.envelope)?;
+        let principal = &self.connection.principal;
+        let scope = scope(principal, page.cwd.as_deref());
+        let after = match page.cursor {
+            None => None,
+            Some(cursor) => {
+                let place = self.app.keys.verify_place(&cursor, &scope);
+                Some(place.map_err(|_| {
+                    invalid(
+                        "params.cursor is not the nextCursor of a page of this list: start again without it",
+                    )
+                })?)
+            }
+        };
+        let listing = Listing {
+            principal: principal.clone(),
+            cwd: page.cwd,
+            after,
+            // One more tells whether there is another page.
+            limit: PAGE + 1,
+        };
+        let mut found = self.app.store.list(&listing).await?;
+        let more = found.len() > PAGE;
+        found.truncate(PAGE);
+        let mut result = json!({ "sessions": found.iter().map(entry).collect::<Vec<_>>() });
+        if let Some(last) = found.last().filter(|_| more) {
+            result["nextCursor"] = json!(self.app.keys.sign_place(&last.place, &scope));
+        }
+        Ok(self.answers(rpc::result(self.id(), result.to_string().as_bytes())))
+    }
+}
+
+/// A cursor is good for the list it came from and no other.
+fn scope(principal: &str, cwd: Option<&str>) -> String {
+    format!("{principal}\n{}", cwd.unwrap_or_default())
+}
+
+fn entry(summary: &Summary) -> Value {
+    let updated = UNIX_EPOCH + Duration::from_millis(summary.place.updated);
+    let mut entry = json!({
+        "sessionId": summary.place.session,
+        "cwd": summary.cwd,
+        "updatedAt": humantime::format_rfc3339_millis(updated).to_string(),
+    });
+    if !summary.title.is_empty() {
+        entry["title"] = json!(summary.title);
+    }
+    if let Some(directories) = given(&summary.directories) {
+        entry["additionalDirectories"] = directories;
+    }
+    if let Some(usage) = given(&summary.usage) {
+        entry["_meta"] = Value::Object(Map::from_iter([("baton/usage".to_owned(), usage)]));
+    }
+    entry
+}
+
+fn given(json: &[u8]) -> Option<Value> {
+    let raw: &RawValue = serde_json::from_slice(json).ok()?;
+    serde_json::from_str(raw.get()).ok()
+}

@@ -1,0 +1,178 @@
+//! What the params of each method must look like. Only what a gateway needs is read; the rest passes
+//! as it came.
+
+use std::path::Path;
+
+use baton_session::store::Setup;
+use bytes::Bytes;
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+use serde_json::value::RawValue;
+
+use super::{Problem, invalid};
+use crate::rpc::Envelope;
+
+const PARAMS_OBJECT: &str = "params must be an object";
+
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Raw<'a> {
+    #[serde(borrow)]
+    cwd: Option<&'a RawValue>,
+    #[serde(borrow)]
+    mcp_servers: Option<&'a RawValue>,
+    #[serde(borrow)]
+    additional_directories: Option<&'a RawValue>,
+    #[serde(borrow)]
+    cursor: Option<&'a RawValue>,
+    #[serde(borrow)]
+    prompt: Option<&'a RawValue>,
+    #[serde(borrow)]
+    request_id: Option<&'a RawValue>,
+    #[serde(borrow, rename = "_meta")]
+    meta: Option<&'a RawValue>,
+}
+
+/// Where a session lives and what it works with.
+pub struct Place {
+    pub cwd: String,
+    pub setup: Setup,
+}
+
+/// For `session/new` and `session/load`, which must name the MCP servers.
+pub fn whole_place(envelope: &Envelope<'_>) -> Result<Place, Problem> {
+    let raw = read(envelope)?;
+    if raw.mcp_servers.is_none() {
+        return Err(invalid(
+            "params.mcpServers is missing: send an array, [] for none",
+        ));
+    }
+    place(&raw)
+}
+
+/// For `session/resume` and `session/fork`, which may leave the MCP servers as they are.
+pub fn changed_place(envelope: &Envelope<'_>) -> Result<Place, Problem> {
+    place(&read(envelope)?)
+}
+
+fn place(raw: &Raw<'_>) -> Result<Place, Problem> {
+    Ok(Place {
+        cwd: cwd(raw.cwd)?,
+        setup: Setup {
+            mcp_servers: raw.mcp_servers.map(mcp_servers).transpose()?,
+            directories: raw.additional_directories.map(directories).transpose()?,
+        },
+    })
+}
+
+fn cwd(raw: Option<&RawValue>) -> Result<String, Problem> {
+    let cwd: Option<String> = raw.and_then(text);
+    match cwd {
+        Some(cwd) if Path::new(&cwd).is_absolute() => Ok(cwd),
+        Some(cwd) => Err(invalid(format!(
+            "params.cwd must be an absolute path, such as \"/home/me/project\"; got {cwd:?}"
+        ))),
+        None => Err(invalid(
+            "params.cwd is missing: send an absolute path, such as \"/home/me/project\"",
+        )),
+    }
+}
+
+fn mcp_servers(raw: &RawValue) -> Result<Bytes, Problem> {
+    let named = |server: &Value| server["name"].is_string();
+    match parsed::<Vec<Value>>(raw) {
+        Some(servers) if servers.iter().all(named) => Ok(bytes(raw)),
+        Some(_) => Err(invalid(
+            "params.mcpServers: every entry must be an object with a name",
+        )),
+        None => Err(invalid(
+            "params.mcpServers must be an array; send [] for none",
+        )),
+    }
+}
+
+fn directories(raw: &RawValue) -> Result<Bytes, Problem> {
+    let absolute = |path: &String| Path::new(path).is_absolute();
+    match parsed::<Vec<String>>(raw) {
+        Some(paths) if paths.iter().all(absolute) => Ok(bytes(raw)),
+        _ => Err(invalid(
+            "params.additionalDirectories must be an array of absolute paths",
+        )),
+    }
+}
+
+pub fn check_prompt(envelope: &Envelope<'_>) -> Result<(), Problem> {
+    match read(envelope)?.prompt {
+        Some(prompt) if prompt.get().starts_with('[') => Ok(()),
+        _ => Err(invalid(
+            "params.prompt must be an array of content blocks, such as [{\"type\":\"text\",\"text\":\"hello\"}]",
+        )),
+    }
+}
+
+/// Both may be absent or `null`.
+#[derive(Default)]
+pub struct Page {
+    pub cwd: Option<String>,
+    pub cursor: Option<String>,
+}
+
+pub fn page(envelope: &Envelope<'_>) -> Result<Page, Problem> {
+    let raw = read(envelope)?;
+    let optional = |raw: Option<&RawValue>, fault: &str| match raw {
+        None => Ok(None),
+        Some(raw) => parsed::<Option<String>>(raw).ok_or_else(|| invalid(fault)),
+    };
+    Ok(Page {
+        cwd: optional(raw.cwd, "params.cwd must be a path")?,
+        cursor: optional(
+            raw.cursor,
+            "params.cursor must be the nextCursor of the page before",
+        )?,
+    })
+}
+
+/// `_meta["baton/fork"]`.
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase", default, deny_unknown_fields)]
+pub struct ForkWish {
+    pub at_message_id: Option<String>,
+    pub inherit_bindings: bool,
+}
+
+pub fn fork_wish(envelope: &Envelope<'_>) -> Result<ForkWish, Problem> {
+    #[derive(Default, Deserialize)]
+    struct Meta {
+        #[serde(rename = "baton/fork")]
+        fork: Option<ForkWish>,
+    }
+    let meta: Option<Option<Meta>> = read(envelope)?.meta.map(parsed).unwrap_or(Some(None));
+    let meta = meta.ok_or_else(|| {
+        invalid(
+            "params._meta[\"baton/fork\"] may have atMessageId, a string, and inheritBindings, true or false",
+        )
+    })?;
+    Ok(meta.and_then(|meta| meta.fork).unwrap_or_default())
+}
+
+/// The id of the request to cancel, as it was written.
+pub fn request_id<'a>(envelope: &Envelope<'a>) -> Option<&'a str> {
+    read(envelope).ok()?.request_id.map(RawValue::get)
+}
+
+fn read<'a>(envelope: &Envelope<'a>) -> Result<Raw<'a>, Problem> {
+    serde_json::from_str(envelope.params()).map_err(|_| invalid(PARAMS_OBJECT))
+}
+
+fn text(raw: &RawValue) -> Option<String> {
+    parsed(raw)
+}
+
+fn parsed<T: DeserializeOwned>(raw: &RawValue) -> Option<T> {
+    serde_json::from_str(raw.get()).ok()
+}
+
+fn bytes(raw: &RawValue) -> Bytes {
+    Bytes::copy_from_slice(raw.get().as_bytes())
+}

@@ -1,0 +1,84 @@
+//! Sessions that come and go: `session/new`, `session/delete`.
+
+use baton_session::command::{Command, Kind};
+use baton_session::event::Event;
+use baton_session::id::{Partition, SessionId};
+use baton_session::store::{NewSession, Posted};
+use bytes::Bytes;
+
+use super::{Call, ID_REUSED, Outcome, Problem, params};
+use crate::rpc;
+
+const STORE_FULL: &str =
+    "the store is nearly full: new sessions are refused, running ones go on; try again later";
+
+impl Call<'_> {
+    pub(super) async fn new_session(&self) -> Result<Outcome, Problem> {
+        let place = params::whole_place(self.message.envelope)?;
+        self.check_room().await?;
+        let minted = SessionId::mint(Partition::random(self.app.store.partitions()));
+        let watch = Event::Watch {
+            session: minted.clone(),
+            after: 0,
+        };
+        let key = self.key();
+        // Posted before the session exists, so that its answer finds the connection's stream.
+        let id = match self
+            .app
+            .store
+            .post(&self.connection.id, watch, &key)
+            .await?
+        {
+            Posted::New => minted,
+            Posted::Known(Event::Watch { session, .. }) => session,
+            Posted::Known(_) | Posted::Conflict => {
+                return Err(Problem::Rpc(rpc::ID_REUSED, ID_REUSED.into()));
+            }
+        };
+        let new = NewSession {
+            id: id.clone(),
+            principal: self.connection.principal.clone(),
+            agent: self.app.config.agent.clone(),
+            cwd: place.cwd,
+            params: Bytes::copy_from_slice(self.message.envelope.params().as_bytes()),
+            directories: place.setup.directories.unwrap_or_default(),
+            one_shot: self.message.one_shot,
+        };
+        self.app
+            .store
+            .create(&new, &self.command(Kind::New), &key)
+            .await?;
+        Ok(self.follow(id, 1, 0))
+    }
+
+    pub(super) async fn check_room(&self) -> Result<(), Problem> {
+        match self.app.store.has_room().await? {
+            true => Ok(()),
+            false => Err(Problem::Rpc(rpc::STORE_FULL, STORE_FULL.into())),
+        }
+    }
+
+    /// What is gone already, was never there or is somebody else's gets the same answer.
+    pub(super) async fn delete(&self) -> Result<Outcome, Problem> {
+        let named = match self.session() {
+            Ok(session) => Some(session),
+            Err(Problem::Rpc(rpc::RESOURCE_NOT_FOUND, _)) => None,
+            Err(problem) => return Err(problem),
+        };
+        if let Some(session) = named {
+            // Whoever works on it stops, and answers those who still wait.
+            let end = Command {
+                request: None,
+                ..self.command(Kind::Delete)
+            };
+            let principal = &self.connection.principal;
+            self.app.store.delete(&session, principal, &end).await?;
+        }
+        Ok(self.answers(rpc::result(self.id(), b"{}")))
+    }
+
+    /// Of a message that is known to be a request.
+    pub(super) fn id(&self) -> &str {
+        self.message.envelope.id().unwrap_or("null")
+    }
+}

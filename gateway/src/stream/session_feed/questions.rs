@@ -1,0 +1,53 @@
+//! The agent's questions, as one client sees them. Who was asked hears when there is nothing to answer
+//! any more: somebody else has answered, or the turn has ended.
+
+use std::sync::Arc;
+
+use baton_session::cursor::Cursor;
+use baton_session::event::Event;
+use baton_session::store;
+use bytes::Bytes;
+
+use super::SessionFeed;
+use crate::rpc;
+
+impl SessionFeed {
+    pub(super) fn note_asked(&mut self, id: &Arc<str>) {
+        if !self.asked.contains(id) {
+            self.asked.push(id.clone());
+        }
+    }
+
+    /// To be said before the turn's end, under the cursor before it: said twice does no harm, and a
+    /// client that comes back in between does not miss the end.
+    pub(super) fn withdraw_questions(&mut self, end: u64, out: &mut Vec<(Cursor, Bytes)>) {
+        let here = self.attachment.route.at(end) == Some(self.via);
+        for id in std::mem::take(&mut self.asked) {
+            if here {
+                out.push((self.position, rpc::question_is_off(&id)));
+            }
+        }
+    }
+
+    /// For a client that comes back: it may have been asked what is still open.
+    pub(super) async fn recall_questions(&mut self) -> store::Result<()> {
+        let open = self.attachment.pending.iter().copied();
+        let open: Vec<u64> = open.filter(|seq| *seq < self.next).collect();
+        for seq in open {
+            if let Some((id, _)) = self.question(seq).await? {
+                self.note_asked(&id);
+            }
+        }
+        Ok(())
+    }
+
+    pub(super) async fn question(&self, seq: u64) -> store::Result<Option<(Arc<str>, Bytes)>> {
+        let frames = self.store.read(&self.log(), seq, 1).await?;
+        let mut events = frames.iter().flat_map(|frame| frame.numbered());
+        let event = events.find(|(number, _)| *number == seq);
+        Ok(event.and_then(|(_, event)| match event {
+            Event::Request { id, message } => Some((id.clone(), message.clone())),
+            _ => None,
+        }))
+    }
+}

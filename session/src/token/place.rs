@@ -1,0 +1,80 @@
+//! Cursors of lists: a place, signed, so that it names nothing its holder was not shown.
+
+use serde::{Deserialize, Serialize};
+use sha2::{Digest as _, Sha256};
+
+use super::{AUDIENCE, CONNECTION_LIFETIME, KeyRing, Refused, check_time, unix_seconds};
+use crate::store::Place;
+
+const PLACE_TYPE: &str = "baton-place+jwt";
+
+#[derive(Serialize, Deserialize)]
+struct Claims {
+    aud: String,
+    /// The list it belongs to.
+    of: String,
+    #[serde(flatten)]
+    place: Place,
+    iat: u64,
+    exp: u64,
+}
+
+impl KeyRing {
+    /// `scope` tells lists apart: whose it is and what it was asked for.
+    pub fn sign_place(&self, place: &Place, scope: &str) -> String {
+        let now = unix_seconds();
+        let claims = Claims {
+            aud: AUDIENCE.into(),
+            of: digest(scope),
+            place: place.clone(),
+            iat: now,
+            exp: now + CONNECTION_LIFETIME.as_secs(),
+        };
+        self.sign(PLACE_TYPE, &claims)
+    }
+
+    pub fn verify_place(&self, cursor: &str, scope: &str) -> Result<Place, Refused> {
+        let claims: Claims = self.verify(PLACE_TYPE, cursor)?;
+        check_time(claims.iat, claims.exp)?;
+        match claims.of == digest(scope) {
+            true => Ok(claims.place),
+            false => Err(Refused("a place in another list".into())),
+        }
+    }
+}
+
+fn digest(scope: &str) -> String {
+    let hash = Sha256::digest(scope);
+    hash[..12]
+        .iter()
+        .map(|byte| format!("{byte:02x}"))
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use jsonwebtoken::Algorithm;
+
+    use super::*;
+    use crate::id::{Partition, SessionId};
+    use crate::token::generate;
+
+    #[test]
+    fn a_place_is_good_for_its_own_list_and_as_it_was_signed() {
+        let ring = KeyRing::parse(&generate(Algorithm::HS256)).unwrap();
+        let place = Place {
+            updated: 1_700_000_000_123,
+            session: SessionId::mint(Partition(3)),
+        };
+        let cursor = ring.sign_place(&place, "me");
+        assert_eq!(ring.verify_place(&cursor, "me").unwrap(), place);
+        assert!(ring.verify_place(&cursor, "somebody else").is_err());
+        assert!(ring.verify_connection(&cursor).is_err());
+        for at in 0..cursor.len() {
+            let mut forged = cursor.clone().into_bytes();
+            forged[at] = if forged[at] == b'A' { b'B' } else { b'A' };
+            let forged = String::from_utf8(forged).unwrap();
+            assert!(ring.verify_place(&forged, "me").is_err(), "byte {at}");
+        }
+    }
+}
