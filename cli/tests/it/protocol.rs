@@ -14,7 +14,9 @@ mod attaching;
 mod cancelling;
 mod closing;
 mod document;
+mod forking;
 mod inbox;
+mod listing;
 mod opening;
 mod peer;
 mod prompting;
@@ -31,11 +33,8 @@ pub enum Transport {
     OneShot,
 }
 
-pub const EVERYWHERE: &[Transport] = &[
-    Transport::Streams,
-    Transport::WebSocket,
-    Transport::OneShot,
-];
+pub const EVERYWHERE: &[Transport] =
+    &[Transport::Streams, Transport::WebSocket, Transport::OneShot];
 
 /// For what comes when nobody has asked: the body of a POST carries the events of its request alone.
 pub const UNASKED: &[Transport] = &[Transport::Streams, Transport::WebSocket];
@@ -68,6 +67,8 @@ fn table() -> Vec<Row> {
     [
         opening::rows(),
         attaching::rows(),
+        listing::rows(),
+        forking::rows(),
         prompting::rows(),
         cancelling::rows(),
         settings::rows(),

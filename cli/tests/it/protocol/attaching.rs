@@ -120,11 +120,20 @@ async fn replay(scene: Scene) {
     let lived = [first.updates, second.updates, third.updates].concat();
     assert_eq!(told, lived);
     let asked: Vec<_> = of_kind(&history, "user_message_chunk");
-    let asked: Vec<_> = asked.iter().map(|update| &update["content"]["text"]).collect();
-    let prompts = ["/think\nhello world\n/tool", "/plan\n/mode ask\n/usage", "/count 3"];
+    let asked: Vec<_> = asked
+        .iter()
+        .map(|update| &update["content"]["text"])
+        .collect();
+    let prompts = [
+        "/think\nhello world\n/tool",
+        "/plan\n/mode ask\n/usage",
+        "/count 3",
+    ];
     assert_eq!(asked, prompts);
     assert_eq!(history[0]["sessionUpdate"], "user_message_chunk");
-    let last_question = history.iter().rposition(|update| update["content"]["text"] == "/count 3");
+    let last_question = history
+        .iter()
+        .rposition(|update| update["content"]["text"] == "/count 3");
     assert_eq!(last_question, Some(history.len() - 4));
 }
 
@@ -133,15 +142,19 @@ async fn long_replay(scene: Scene) {
     let session = author.new_session().await;
     author.prompt(&session, "/count 3000 size=100").await;
     let history = scene.peer().await.history(&session).await;
-    let said: Vec<_> = words(&history);
-    let said: Vec<_> = said.iter().map(|text| text.trim_end_matches('.').to_owned());
-    assert_eq!(said.collect::<Vec<_>>(), counted(3000, 1));
+    let mut said = words(&history);
+    for text in &mut said {
+        text.truncate(text.trim_end_matches('.').len());
+    }
+    assert_eq!(said, counted(3000, 1));
 }
 
 async fn current_settings(scene: Scene) {
     let author = scene.peer().await;
     let session = author.new_session().await;
-    author.prompt(&session, "/mode architect\n/config tone formal").await;
+    author
+        .prompt(&session, "/mode architect\n/config tone formal")
+        .await;
     let (_, answer) = scene.peer().await.load(&session).await;
     let answer = answer.expect("session/load succeeds");
     assert_eq!(answer["modes"]["currentModeId"], "architect");
@@ -208,7 +221,8 @@ async fn new_servers(scene: Scene) {
     let old = json!([{ "name": "old", "command": "/bin/true", "args": [], "env": [] }]);
     let session = peer.new_session_with(json!({ "mcpServers": old })).await;
     let new = json!([{ "name": "new", "command": "/bin/true", "args": [], "env": [] }]);
-    let params = json!({ "sessionId": session, "mcpServers": new, "additionalDirectories": ["/srv"] });
+    let params =
+        json!({ "sessionId": session, "mcpServers": new, "additionalDirectories": ["/srv"] });
     let loaded = peer.call("session/load", setup(params)).await;
     loaded.expect("session/load succeeds");
     let said = peer.prompt(&session, "/servers").await.words().concat();
@@ -243,7 +257,9 @@ async fn resume_answers(scene: Scene) {
 async fn resume_cwd(scene: Scene) {
     let peer = scene.peer().await;
     let session = peer.new_session().await;
-    let answer = peer.call("session/resume", json!({ "sessionId": session })).await;
+    let answer = peer
+        .call("session/resume", json!({ "sessionId": session }))
+        .await;
     refused(answer, -32602, &["params.cwd"]);
     let params = json!({ "sessionId": session, "cwd": "/elsewhere" });
     let answer = peer.call("session/resume", params).await;

@@ -24,11 +24,19 @@ fn page() -> String {
     for row in table() {
         if row.method != method {
             method = row.method;
-            let _ = write!(page, "\n## {method}\n\n| rule | checked | transports |\n|---|---|---|\n");
+            let _ = write!(
+                page,
+                "\n## {method}\n\n| rule | checked | transports |\n|---|---|---|\n"
+            );
         }
         let transports = match row.transports == EVERYWHERE {
             true => "all".to_owned(),
-            false => row.transports.iter().map(name).collect::<Vec<_>>().join(", "),
+            false => row
+                .transports
+                .iter()
+                .map(name)
+                .collect::<Vec<_>>()
+                .join(", "),
         };
         let _ = writeln!(page, "| {} | {} | {transports} |", row.rule, row.checked);
     }
@@ -62,9 +70,18 @@ fn no_rule_is_there_twice_and_a_methods_rules_stand_together() {
     let mut seen = std::collections::HashSet::new();
     let mut methods = Vec::new();
     for row in table() {
-        assert!(seen.insert((row.method, row.rule)), "{}: {}", row.method, row.rule);
+        assert!(
+            seen.insert((row.method, row.rule)),
+            "{}: {}",
+            row.method,
+            row.rule
+        );
         if methods.last() != Some(&row.method) {
-            assert!(!methods.contains(&row.method), "{} is in two places", row.method);
+            assert!(
+                !methods.contains(&row.method),
+                "{} is in two places",
+                row.method
+            );
             methods.push(row.method);
         }
     }

@@ -13,6 +13,8 @@ pub struct Inbox(watch::Sender<Received>);
 #[derive(Default)]
 struct Received {
     messages: Vec<Value>,
+    /// The same, byte for byte.
+    texts: Vec<String>,
     /// Why nothing more will come.
     fault: Option<String>,
 }
@@ -22,8 +24,19 @@ impl Inbox {
         Arc::new(Self(watch::Sender::default()))
     }
 
-    pub fn push(&self, message: Value) {
-        self.0.send_modify(|received| received.messages.push(message));
+    pub fn push(&self, text: String) {
+        let message = serde_json::from_str(&text).expect("JSON");
+        self.0.send_modify(|received| {
+            received.messages.push(message);
+            received.texts.push(text);
+        });
+    }
+
+    /// How many messages contain these bytes.
+    pub fn count(&self, bytes: &str) -> usize {
+        let received = self.0.borrow();
+        let containing = received.texts.iter().filter(|text| text.contains(bytes));
+        containing.count()
     }
 
     pub fn len(&self) -> usize {
@@ -57,7 +70,8 @@ impl Inbox {
     /// The answer to a request, and its place.
     pub async fn answer(&self, from: usize, id: &Value) -> (usize, Value) {
         self.wait(&format!("the answer to {id}"), |messages| {
-            let is_answer = |message: &Value| message["id"] == *id && message.get("method").is_none();
+            let is_answer =
+                |message: &Value| message["id"] == *id && message.get("method").is_none();
             let found = messages[from..].iter().position(is_answer)? + from;
             Some((found, messages[found].clone()))
         })
@@ -75,12 +89,7 @@ impl Inbox {
     }
 
     /// Waits for an update of the session; returns the first that fits.
-    pub async fn update(
-        &self,
-        what: &str,
-        session: &str,
-        fits: impl Fn(&Value) -> bool,
-    ) -> Value {
+    pub async fn update(&self, what: &str, session: &str, fits: impl Fn(&Value) -> bool) -> Value {
         self.wait(what, |messages| {
             let mut updates = messages
                 .iter()
@@ -122,7 +131,9 @@ impl Drop for Reading {
     fn drop(&mut self) {
         if std::thread::panicking() {
             let fault = "the reader failed, see its panic above".to_owned();
-            self.0.0.send_modify(|received| received.fault = Some(fault));
+            self.0
+                .0
+                .send_modify(|received| received.fault = Some(fault));
         }
     }
 }

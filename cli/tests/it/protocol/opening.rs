@@ -91,7 +91,9 @@ pub fn rows() -> Vec<Row> {
 
 async fn version(scene: Scene) {
     for offered in [1, 2, 65_535] {
-        let peer = scene.initialize(json!({ "protocolVersion": offered })).await;
+        let peer = scene
+            .initialize(json!({ "protocolVersion": offered }))
+            .await;
         let greeting = peer.expect("initialize succeeds").greeting;
         assert_eq!(greeting["protocolVersion"], 1, "offered {offered}");
     }
@@ -101,7 +103,14 @@ async fn capabilities(scene: Scene) {
     let greeting = scene.peer().await.greeting;
     let capabilities = &greeting["agentCapabilities"];
     assert_eq!(capabilities["loadSession"], true);
-    for name in ["list", "resume", "close", "delete", "fork", "additionalDirectories"] {
+    for name in [
+        "list",
+        "resume",
+        "close",
+        "delete",
+        "fork",
+        "additionalDirectories",
+    ] {
         let capability = &capabilities["sessionCapabilities"][name];
         assert!(capability.is_object(), "{name}: {greeting}");
     }
@@ -116,7 +125,9 @@ async fn version_is_required(scene: Scene) {
 
 async fn only_once(scene: Scene) {
     let peer = scene.peer().await;
-    let again = peer.call("initialize", json!({ "protocolVersion": 1 })).await;
+    let again = peer
+        .call("initialize", json!({ "protocolVersion": 1 }))
+        .await;
     refused(again, -32600, &["initialized already"]);
     peer.new_session().await;
 }
@@ -170,10 +181,16 @@ async fn modes_and_options(scene: Scene) {
     let created = created.expect("session/new succeeds");
     assert_eq!(created["modes"]["currentModeId"], "code");
     let modes = created["modes"]["availableModes"].as_array();
-    let modes: Vec<_> = modes.expect("modes").iter().map(|mode| &mode["id"]).collect();
+    let modes: Vec<_> = modes
+        .expect("modes")
+        .iter()
+        .map(|mode| &mode["id"])
+        .collect();
     assert_eq!(modes, ["ask", "code", "architect"]);
     let options = created["configOptions"].as_array().expect("options");
-    let options = options.iter().map(|option| (&option["id"], &option["currentValue"]));
+    let options = options
+        .iter()
+        .map(|option| (&option["id"], &option["currentValue"]));
     let expected = [
         (&json!("model"), &json!("small")),
         (&json!("tone"), &json!("plain")),
@@ -193,7 +210,10 @@ async fn servers_and_directories(scene: Scene) {
     let session = peer.new_session_with(more).await;
     let turn = peer.prompt(&session, "/servers").await;
     let said = turn.words().concat();
-    assert_eq!(said.trim(), "servers: files, web; directories: /srv/a, /srv/b");
+    assert_eq!(
+        said.trim(),
+        "servers: files, web; directories: /srv/a, /srv/b"
+    );
 }
 
 async fn directories_are_absolute(scene: Scene) {

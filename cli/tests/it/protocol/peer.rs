@@ -35,7 +35,7 @@ enum Wire {
 
 /// A request that was sent, and how much had been received by then.
 pub struct Asked {
-    id: Value,
+    pub id: Value,
     mark: usize,
 }
 
@@ -158,7 +158,9 @@ impl Peer {
     async fn send(&self, message: Value) {
         match &self.wire {
             Wire::Socket(outgoing, _) => outgoing.send(message).expect("the socket is open"),
-            Wire::OneShot(client) if message.get("method").is_some() && message.get("id").is_some() => {
+            Wire::OneShot(client)
+                if message.get("method").is_some() && message.get("id").is_some() =>
+            {
                 let body = client.one_shot(message).await;
                 self.readers
                     .lock()
@@ -191,7 +193,7 @@ async fn read(mut stream: Stream, inbox: Arc<Inbox>) {
     let _reading = Reading(inbox.clone());
     while let Some(event) = stream.block().await {
         if !event.data.is_empty() {
-            inbox.push(event.message());
+            inbox.push(event.data);
         }
     }
 }
@@ -204,7 +206,8 @@ async fn socket(
 ) -> (Wire, Value) {
     let mut socket = Socket::open(url, false).await;
     let connection = socket.connection().to_owned();
-    let message = json!({ "jsonrpc": "2.0", "id": 0, "method": "initialize", "params": initialize });
+    let message =
+        json!({ "jsonrpc": "2.0", "id": 0, "method": "initialize", "params": initialize });
     socket.send(message).await;
     let greeting = socket.next().await;
     schema::check_answer("initialize", &greeting);
@@ -218,7 +221,7 @@ async fn socket(
                     Some(message) => socket.send(message).await,
                     None => return,
                 },
-                message = socket.next() => inbox.push(message),
+                text = socket.next_text() => inbox.push(text),
             }
         }
     });

@@ -105,10 +105,16 @@ async fn content(scene: Scene) {
     let params = json!({ "sessionId": session, "prompt": every_kind() });
     let asked = peer.ask("session/prompt", params).await;
     let said = peer.turn(&asked, &session).await.words().concat();
-    assert_eq!(said, "hello [image] [audio] [resource] [resource] [resource_link] ");
+    assert_eq!(
+        said,
+        "hello [image] [audio] [resource] [resource] [resource_link] "
+    );
     let history = scene.peer().await.history(&session).await;
     let told = of_kind(&history, "user_message_chunk");
-    let told: Vec<_> = told.iter().map(|update| update["content"].clone()).collect();
+    let told: Vec<_> = told
+        .iter()
+        .map(|update| update["content"].clone())
+        .collect();
     assert_eq!(told, every_kind());
 }
 
@@ -154,10 +160,21 @@ async fn prompt_is_an_array(scene: Scene) {
 async fn stop_reasons(scene: Scene) {
     let peer = scene.peer().await;
     let session = peer.new_session().await;
-    let reasons = ["end_turn", "max_tokens", "max_turn_requests", "refusal", "cancelled"];
+    let reasons = [
+        "end_turn",
+        "max_tokens",
+        "max_turn_requests",
+        "refusal",
+        "cancelled",
+    ];
     for reason in reasons {
-        let turn = peer.prompt(&session, &format!("hello\n/stop {reason}")).await;
-        assert_eq!((&*turn.stop, turn.words()), (reason, vec!["hello ".to_owned()]));
+        let turn = peer
+            .prompt(&session, &format!("hello\n/stop {reason}"))
+            .await;
+        assert_eq!(
+            (&*turn.stop, turn.words()),
+            (reason, vec!["hello ".to_owned()])
+        );
     }
 }
 
@@ -221,7 +238,12 @@ async fn message_ids(scene: Scene) {
     let session = peer.new_session().await;
     let first = peer.prompt(&session, "/count 3").await;
     let second = peer.prompt(&session, "/count 2").await;
-    let id = |update: &Value| update["messageId"].as_str().expect("a messageId").to_owned();
+    let id = |update: &Value| {
+        update["messageId"]
+            .as_str()
+            .expect("a messageId")
+            .to_owned()
+    };
     let ids = |updates: &[Value]| {
         let mut ids: Vec<_> = updates.iter().map(id).collect();
         ids.dedup();
@@ -260,7 +282,11 @@ async fn client_methods(scene: Scene) {
     let unable = scene.peer().await;
     let session = unable.new_session().await;
     let said = unable.prompt(&session, SCRIPT).await.words().concat();
-    assert_eq!(said.matches("cannot").count() + said.matches("has no").count(), 4, "{said}");
+    assert_eq!(
+        said.matches("cannot").count() + said.matches("has no").count(),
+        4,
+        "{said}"
+    );
     assert_eq!(unable.inbox.questions(&session), [] as [Value; 0]);
 
     let fs = json!({ "readTextFile": true, "writeTextFile": true });
@@ -273,9 +299,15 @@ async fn client_methods(scene: Scene) {
         ("fs/write_text_file", json!({})),
         ("terminal/create", json!({ "terminalId": "t" })),
         ("terminal/wait_for_exit", json!({ "exitCode": 0 })),
-        ("terminal/output", json!({ "output": "printed ", "truncated": false })),
+        (
+            "terminal/output",
+            json!({ "output": "printed ", "truncated": false }),
+        ),
         ("terminal/release", json!({})),
-        ("elicitation/create", json!({ "action": "accept", "content": { "name": "Ada" } })),
+        (
+            "elicitation/create",
+            json!({ "action": "accept", "content": { "name": "Ada" } }),
+        ),
     ];
     for (number, (method, answer)) in answers.into_iter().enumerate() {
         let question = able.inbox.question(&session, number).await;

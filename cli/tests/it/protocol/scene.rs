@@ -33,17 +33,18 @@ impl Scene {
     /// A connection of a client that can do these things.
     pub async fn able_peer(&self, capabilities: Value) -> Peer {
         let params = json!({ "protocolVersion": 1, "clientCapabilities": capabilities });
-        self.initialize(params)
-            .await
-            .expect("initialize succeeds")
+        self.initialize(params).await.expect("initialize succeeds")
     }
 
     pub async fn initialize(&self, params: Value) -> Result<Peer, Refusal> {
+        Peer::open(self.transport, &self.url, params, self.inbox()).await
+    }
+
+    fn inbox(&self) -> Arc<Inbox> {
         let inbox = Inbox::new();
         let mut inboxes = self.inboxes.lock().expect("nobody panics with the lock");
         inboxes.push(inbox.clone());
-        drop(inboxes);
-        Peer::open(self.transport, &self.url, params, inbox).await
+        inbox
     }
 
     /// What a reader stumbled over while the row looked elsewhere.
@@ -115,7 +116,9 @@ impl Peer {
     }
 
     pub async fn close(&self, session: &str) {
-        let closed = self.call("session/close", json!({ "sessionId": session })).await;
+        let closed = self
+            .call("session/close", json!({ "sessionId": session }))
+            .await;
         assert_eq!(closed.expect("session/close succeeds"), json!({}));
     }
 
@@ -123,7 +126,9 @@ impl Peer {
         let says = |update: &Value| {
             update["sessionUpdate"] == "agent_message_chunk" && update["content"]["text"] == text
         };
-        self.inbox.update(&format!("{text:?} is said"), session, says).await;
+        self.inbox
+            .update(&format!("{text:?} is said"), session, says)
+            .await;
     }
 
     /// The session takes a prompt and answers it.

@@ -10,10 +10,17 @@ pub fn rows() -> Vec<Row> {
     vec![
         row!(
             "session/set_mode",
-            "changes the mode and says so",
-            "`{}`, and `current_mode_update` before it; a load shows the new mode",
+            "changes the mode",
+            "the answer is `{}`, and a load shows the new mode",
             EVERYWHERE,
             mode
+        ),
+        row!(
+            "session/set_mode",
+            "announces the change before it answers",
+            "`current_mode_update`, once, also to another connection",
+            UNASKED,
+            mode_announced
         ),
         row!(
             "session/set_mode",
@@ -64,6 +71,20 @@ pub fn rows() -> Vec<Row> {
             EVERYWHERE,
             option_during_a_turn
         ),
+        row!(
+            "session/set_model",
+            "is the option of category model",
+            "a load shows the option's new value; -32602 lists the models for one that is not there",
+            EVERYWHERE,
+            model
+        ),
+        row!(
+            "session/set_model",
+            "announces the change as that of an option",
+            "`config_option_update` with the new model",
+            UNASKED,
+            model_announced
+        ),
     ]
 }
 
@@ -108,13 +129,29 @@ async fn shown(scene: &Scene, session: &str) -> Value {
 async fn mode(scene: Scene) {
     let peer = scene.peer().await;
     let session = peer.new_session().await;
+    let answer = set_mode(&peer, &session, json!("ask")).await;
+    assert_eq!(answer.expect("it succeeds"), json!({}));
+    assert_eq!(
+        shown(&scene, &session).await["modes"]["currentModeId"],
+        "ask"
+    );
+}
+
+async fn mode_announced(scene: Scene) {
+    let (peer, other) = (scene.peer().await, scene.peer().await);
+    let session = peer.new_session().await;
+    other.resume(&session).await;
     let params = json!({ "sessionId": session, "modeId": "ask" });
     let asked = peer.ask("session/set_mode", params).await;
-    let said = peer.updates_during(&asked, &session).await;
-    assert_eq!(peer.answer(&asked).await.expect("it succeeds"), json!({}));
     let update = json!({ "sessionUpdate": "current_mode_update", "currentModeId": "ask" });
-    assert_eq!(said, [update]);
-    assert_eq!(shown(&scene, &session).await["modes"]["currentModeId"], "ask");
+    let heard = peer.updates_during(&asked, &session).await;
+    assert_eq!(heard, std::slice::from_ref(&update));
+    let is_update = |heard: &Value| *heard == update;
+    other
+        .inbox
+        .update("the change is announced", &session, is_update)
+        .await;
+    assert_eq!(other.updates(&session).len(), 1);
 }
 
 async fn unknown_mode(scene: Scene) {
@@ -124,7 +161,10 @@ async fn unknown_mode(scene: Scene) {
     refused(answer, -32602, &["ask, code, architect"]);
     let answer = set_mode(&peer, &session, json!(7)).await;
     refused(answer, -32602, &["modeId"]);
-    assert_eq!(shown(&scene, &session).await["modes"]["currentModeId"], "code");
+    assert_eq!(
+        shown(&scene, &session).await["modes"]["currentModeId"],
+        "code"
+    );
 }
 
 async fn mode_during_a_turn(scene: Scene) {
@@ -135,7 +175,10 @@ async fn mode_during_a_turn(scene: Scene) {
     assert_eq!(answer.expect("it succeeds"), json!({}));
     peer.cancel(&session).await;
     assert_eq!(peer.turn(&turn, &session).await.stop, "cancelled");
-    assert_eq!(shown(&scene, &session).await["modes"]["currentModeId"], "architect");
+    assert_eq!(
+        shown(&scene, &session).await["modes"]["currentModeId"],
+        "architect"
+    );
 }
 
 async fn options(scene: Scene) {
@@ -152,7 +195,10 @@ async fn options(scene: Scene) {
         assert_eq!(values(&answer["configOptions"]), expected);
     }
     let loaded = shown(&scene, &session).await;
-    assert_eq!(values(&loaded["configOptions"]), three("large", "formal", true));
+    assert_eq!(
+        values(&loaded["configOptions"]),
+        three("large", "formal", true)
+    );
 }
 
 async fn announced(scene: Scene) {
@@ -163,9 +209,15 @@ async fn announced(scene: Scene) {
     let answer = answer.expect("it succeeds");
     for peer in [&peer, &other] {
         let is_update = |update: &Value| update["sessionUpdate"] == "config_option_update";
-        let update = peer.inbox.update("the change is announced", &session, is_update).await;
+        let update = peer
+            .inbox
+            .update("the change is announced", &session, is_update)
+            .await;
         assert_eq!(update["configOptions"], answer["configOptions"]);
-        assert_eq!(of_kind(&peer.updates(&session), "config_option_update").len(), 1);
+        assert_eq!(
+            of_kind(&peer.updates(&session), "config_option_update").len(),
+            1
+        );
     }
 }
 
@@ -181,7 +233,10 @@ async fn unknown_option(scene: Scene) {
     let answer = set_option(&peer, &session, "verbose", json!("maybe")).await;
     refused(answer, -32602, &["true", "false"]);
     let loaded = shown(&scene, &session).await;
-    assert_eq!(values(&loaded["configOptions"]), three("small", "plain", false));
+    assert_eq!(
+        values(&loaded["configOptions"]),
+        three("small", "plain", false)
+    );
 }
 
 async fn isolated(scene: Scene) {
@@ -189,9 +244,14 @@ async fn isolated(scene: Scene) {
     let (changed, kept) = (peer.new_session().await, peer.new_session().await);
     let answer = set_option(&peer, &changed, "tone", json!("formal")).await;
     answer.expect("it succeeds");
-    set_mode(&peer, &changed, json!("ask")).await.expect("it succeeds");
+    set_mode(&peer, &changed, json!("ask"))
+        .await
+        .expect("it succeeds");
     let loaded = shown(&scene, &kept).await;
-    assert_eq!(values(&loaded["configOptions"]), three("small", "plain", false));
+    assert_eq!(
+        values(&loaded["configOptions"]),
+        three("small", "plain", false)
+    );
     assert_eq!(loaded["modes"]["currentModeId"], "code");
 }
 
@@ -201,7 +261,42 @@ async fn option_during_a_turn(scene: Scene) {
     let turn = peer.begin_endless(&session).await;
     let answer = set_option(&peer, &session, "verbose", json!(true)).await;
     let answer = answer.expect("it succeeds");
-    assert_eq!(values(&answer["configOptions"]), three("small", "plain", true));
+    assert_eq!(
+        values(&answer["configOptions"]),
+        three("small", "plain", true)
+    );
     peer.cancel(&session).await;
     assert_eq!(peer.turn(&turn, &session).await.stop, "cancelled");
+}
+
+async fn set_model(peer: &Peer, session: &str, model: &str) -> Answer {
+    let params = json!({ "sessionId": session, "modelId": model });
+    peer.call("session/set_model", params).await
+}
+
+async fn model(scene: Scene) {
+    let peer = scene.peer().await;
+    let session = peer.new_session().await;
+    let answer = set_model(&peer, &session, "large").await;
+    assert!(answer.expect("it succeeds").is_object());
+    let answer = set_model(&peer, &session, "huge").await;
+    refused(answer, -32602, &["small, medium, large"]);
+    let loaded = shown(&scene, &session).await;
+    assert_eq!(
+        values(&loaded["configOptions"]),
+        three("large", "plain", false)
+    );
+}
+
+async fn model_announced(scene: Scene) {
+    let peer = scene.peer().await;
+    let session = peer.new_session().await;
+    let params = json!({ "sessionId": session, "modelId": "medium" });
+    let asked = peer.ask("session/set_model", params).await;
+    let updates = peer.updates_during(&asked, &session).await;
+    assert_eq!(updates.len(), 1);
+    assert_eq!(
+        values(&updates[0]["configOptions"]),
+        three("medium", "plain", false)
+    );
 }

@@ -91,9 +91,13 @@ impl Socket {
     }
 
     pub async fn next(&mut self) -> Value {
+        serde_json::from_str(&self.next_text().await).expect("JSON")
+    }
+
+    pub async fn next_text(&mut self) -> String {
         loop {
             match self.frame().await {
-                Some(Ok(Message::Text(text))) => return serde_json::from_str(&text).expect("JSON"),
+                Some(Ok(Message::Text(text))) => return text.to_string(),
                 Some(Ok(Message::Ping(_) | Message::Pong(_))) => {}
                 other => panic!("expected a message, got {other:?}"),
             }
