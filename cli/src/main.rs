@@ -8,6 +8,7 @@ mod exit;
 mod gateway;
 mod options;
 mod serve;
+mod sessions;
 mod signals;
 mod telemetry;
 mod token;
@@ -35,6 +36,8 @@ enum Command {
     Gateway(gateway::Arguments),
     /// A worker
     Worker(worker::Arguments),
+    /// Sessions of a running Baton, over HTTP
+    Sessions(sessions::Arguments),
     /// Keys and tokens
     #[command(subcommand)]
     Token(token::Command),
@@ -75,6 +78,7 @@ async fn run(command: Command) -> anyhow::Result<()> {
         Command::Serve(arguments) => serve::run(arguments).await,
         Command::Gateway(arguments) => gateway::run(arguments).await,
         Command::Worker(arguments) => worker::run(arguments).await,
+        Command::Sessions(arguments) => sessions::run(arguments).await,
         Command::Token(command) => token::run(command),
     }
 }

@@ -29,6 +29,11 @@ pub enum Reject {
     NotFound,
     /// Too many streams for sessions that this connection has not opened.
     TooManyStreams,
+    /// The principal has no such session.
+    NoSession,
+    /// Not a session that was exported.
+    Archive(String),
+    StoreFull,
     Store(store::Error),
 }
 
@@ -88,6 +93,17 @@ impl Reject {
                 S::NOT_FOUND,
                 rpc::LIMIT_REACHED,
                 "too many streams of sessions that this connection has not opened".into(),
+            ),
+            Self::NoSession => (
+                S::NOT_FOUND,
+                rpc::RESOURCE_NOT_FOUND,
+                "there is no such session".into(),
+            ),
+            Self::Archive(why) => (S::BAD_REQUEST, rpc::INVALID_REQUEST, why.clone()),
+            Self::StoreFull => (
+                S::SERVICE_UNAVAILABLE,
+                rpc::STORE_FULL,
+                rpc::STORE_IS_FULL.into(),
             ),
             Self::Store(store::Error::Unavailable(_)) => (
                 S::SERVICE_UNAVAILABLE,

@@ -6,23 +6,27 @@ use axum::extract::{ConnectInfo, Request, State};
 use axum::http::{HeaderValue, StatusCode, Version, header};
 use axum::middleware::Next;
 use axum::response::Response;
-use axum::routing::{any, get};
+use axum::routing::{any, get, post};
 use axum::{Router, middleware};
 
 use crate::app::App;
 use crate::edge;
 use crate::error::Reject;
-use crate::handlers::{delete, post, probe, stream};
+use crate::handlers::{archive, delete, post as message, probe, stream};
 use crate::metrics;
 use crate::stream::patience::Place;
 
 pub fn router(app: Arc<App>) -> Router {
     let acp = get(stream::get)
-        .post(post::post)
+        .post(message::post)
         .delete(delete::delete)
         // A HEAD would otherwise open a stream, and take it from its client.
         .head(|| async { Reject::Method })
-        .fallback(|| async { Reject::Method })
+        .fallback(|| async { Reject::Method });
+    Router::new()
+        .route("/acp", acp)
+        .route("/v1/sessions/{id}/export", get(archive::export))
+        .route("/v1/sessions/import", post(archive::import))
         // Before anything else looks at the request, upgrades included.
         .layer(middleware::from_fn(check_origin))
         // A gateway that stops waits for what is under way.
@@ -31,9 +35,7 @@ pub fn router(app: Arc<App>) -> Router {
         .layer(middleware::from_fn_with_state(
             app.clone(),
             metrics::count_refusals,
-        ));
-    Router::new()
-        .route("/acp", acp)
+        ))
         .route("/healthz", get(probe::healthz))
         .route("/readyz", get(probe::readyz))
         .route("/metrics", get(probe::metrics))

@@ -26,6 +26,9 @@ pub const NO_AGENT: i64 = 5001;
 pub const STORE_UNAVAILABLE: i64 = 5002;
 pub const NO_WORKER: i64 = 5003;
 
+pub const STORE_IS_FULL: &str =
+    "the store is nearly full: new sessions are refused, running ones go on; try again later";
+
 /// The parts of a message that concern a gateway, borrowed from its bytes.
 #[derive(Deserialize)]
 pub struct Envelope<'a> {

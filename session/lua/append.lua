@@ -5,7 +5,7 @@
 --       then pairs: a field of the session and its value, or
 --       begin, 'seq command connection via' / end, 'seq connection'
 -- Returns {'fenced'} {'gap', head} {'done', head, released}
-local m = redis.call('HMGET', KEYS[1], 'own', 'seq', 'rel', 'ag', 'cn')
+local m = redis.call('HMGET', KEYS[1], 'own', 'seq', 'rel', 'ag', 'cn', 'run')
 local head = tonumber(m[2] or '0')
 local first, count = tonumber(ARGV[3]), tonumber(ARGV[4])
 local last = first + count - 1
@@ -31,17 +31,20 @@ if acks > 0 then
 end
 
 --@include switch
+--@include lists
 local function reroute(connection, change)
   local route = redis.call('HGET', KEYS[4], 'r:' .. connection) or ''
   local changed = change(route)
   if changed ~= route then redis.call('HSET', KEYS[4], 'r:' .. connection, changed) end
 end
+local run, ended, aside = m[6] or '', false, {}
 for at = 9 + acks, #ARGV, 2 do
   local name, value = ARGV[at], ARGV[at + 1]
   if name == 'begin' then
     local seq, command, connection, via = string.match(value, '^(%d+) (%d+) (%S+) (%a)$')
     reroute(connection, function(route) return switch(route, tonumber(seq), via) end)
-    set('run', command)
+    run = command
+    set('run', run)
     set('began', seq)
     set('ctl', connection)
   elseif name == 'end' then
@@ -50,18 +53,37 @@ for at = 9 + acks, #ARGV, 2 do
       local before = string.match(route, '(%a),%d+o$')
       return before and switch(route, tonumber(seq) + 1, before) or route
     end)
-    set('run', '')
+    run, ended = '', true
+    set('run', run)
   elseif name == 'view' then
     -- See view.lua.
     local hash = redis.sha1hex(value)
     redis.call('SET', string.match(KEYS[1], '^.-}:') .. 'v:' .. hash, value, 'EX', 2592000)
     set('view', hash)
+    aside[#aside + 1] = 'view'
   else
     set(name, value)
+    if name == 'state' then aside[#aside + 1] = name end
+  end
+end
+-- A fork begins before the running turn: what that changes is kept aside as it was, once.
+if run ~= '' and not ended then
+  for _, name in ipairs(aside) do
+    local was = redis.call('HMGET', KEYS[1], name, 'b' .. name)
+    if not was[2] then set('b' .. name, was[1] or '') end
   end
 end
 
 local prefix = string.match(KEYS[1], '^.-}:')
+if ended then
+  redis.call('HDEL', KEYS[1], 'bstate', 'bview')
+  -- One that was deleted is listed nowhere. One that an earlier version has made is from here on.
+  local whose = redis.call('HMGET', KEYS[1], 'prn', 'cwd')
+  if whose[1] then
+    local time = redis.call('TIME')
+    list(prefix, ARGV[1], whose[1], whose[2], time[1] * 1000 + math.floor(time[2] / 1000))
+  end
+end
 local released = 0
 if ARGV[6] == '1' and waiting == 0 then
   released = 1

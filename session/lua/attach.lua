@@ -1,7 +1,7 @@
 -- Attaches a connection (load, resume) and makes it the controller.
 -- KEYS  1 session  2 parties
 -- ARGV  1 session id  2 principal  3 connection  4 request  5 cwd  6 replay  7 one-shot  8 watched
---       9 directives to keep
+--       9 directives to keep  10 MCP servers are given  11 these  12 directories are given  13 these
 -- Returns {'notfound'} {'cwd', cwd} {'unwatched', head}
 --         {'done', head, route, controller, directives, view, pending}
 --@include view
@@ -35,6 +35,10 @@ if not again then
     last + 1, head, ARGV[6], ARGV[7] == '1' and 'o' or via, ARGV[4])
   redis.call('HSET', KEYS[2], 'r:' .. ARGV[3], route, 'd:' .. ARGV[3], directives)
   redis.call('HSET', KEYS[1], 'ctl', ARGV[3])
+  if ARGV[10] == '1' then redis.call('HSET', KEYS[1], 'mcp', ARGV[11]) end
+  if ARGV[12] == '1' then redis.call('HSET', KEYS[1], 'dirs', ARGV[13]) end
+  -- A session that was closed is open again.
+  redis.call('HDEL', KEYS[1], 'shut')
   redis.call('ZADD', string.match(KEYS[1], '^.-}:') .. 'rest', now, ARGV[1])
 end
 local prefix = string.match(KEYS[1], '^.-}:')

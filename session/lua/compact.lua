@@ -8,7 +8,7 @@
 --       … blocks, each with its last event before it
 -- Returns 1, or 0 if the log is not what the caller has read.
 local prefix = string.match(KEYS[1], '^.-}:')
-local m = redis.call('HMGET', KEYS[1], 'seq', 'snap', 'own', 'cn', 'known', 'view', 'ctl')
+local m = redis.call('HMGET', KEYS[1], 'seq', 'snap', 'own', 'cn', 'known', 'view', 'ctl', 'prn')
 if not m[1] then
   redis.call('ZREM', prefix .. 'rest', ARGV[1])
   return 0
@@ -28,8 +28,8 @@ end
 -- There is more; the caller goes on, or whoever comes next.
 if m[1] ~= ARGV[3] then return 1 end
 redis.call('ZREM', prefix .. 'rest', ARGV[1])
--- One that is held or has work rests again later.
-if m[3] ~= '' or m[4] ~= '0' then return 1 end
+-- One that is held or has work rests again later. One that was deleted is not kept.
+if m[3] ~= '' or m[4] ~= '0' or not m[8] then return 1 end
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
 redis.call('ZADD', prefix .. 'idle', now, ARGV[1])

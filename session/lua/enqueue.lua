@@ -3,10 +3,11 @@
 -- ARGV  1 session id  2 principal  3 connection  4 idempotency key or ''  5 fingerprint
 --       6 command head  7 command message  8 one-shot  9 watched  10 has an answer
 --       11 urgent  12 inbox limit  13 keys to remember  14 inbox limit in bytes
--- Returns {'notfound'} {'conflict'} {'full'} {'unwatched', head}
+--       15 reaches a closed session  16 is about another request  17 that one's key
+-- Returns {'notfound'} {'conflict'} {'closed'} {'full'} {'unwatched', head}
 --         {'accepted' or 'joined', number, head, via}
 --@include thaw
-local m = fields_of('prn', 'seq', 'cseq', 'own', 'exp', 'wk', 'ag', 'cn', 'known', 'cb', 'keys')
+local m = fields_of('prn', 'seq', 'cseq', 'own', 'exp', 'wk', 'ag', 'cn', 'known', 'cb', 'keys', 'ctl', 'shut')
 if not m[1] or m[1] ~= ARGV[2] then return { 'notfound' } end
 local known = m[9]
 if ARGV[4] ~= '' then
@@ -17,6 +18,10 @@ if ARGV[4] ~= '' then
     return { 'joined', number, head, via }
   end
 end
+if ARGV[16] == '1' and not string.find('\n' .. known, '\n' .. ARGV[17] .. ' ', 1, true) then
+  return { 'notfound' }
+end
+if m[13] and ARGV[15] ~= '1' then return { 'closed' } end
 -- What ends things gets through to a session that is full of prompts, within reason.
 local waiting, bytes = tonumber(m[8]), tonumber(m[10]) + #ARGV[7]
 local room = ARGV[11] == '1' and 2 or 1
@@ -39,8 +44,13 @@ elseif ARGV[10] == '1' then
   end
 end
 local number = string.format('%d', tonumber(m[3]) + 1)
-local line = ARGV[4] .. ' ' .. ARGV[5] .. ' ' .. number .. ' ' .. m[2] .. ' ' .. via .. '\n'
-redis.call('HSET', KEYS[2], number, line .. ARGV[6] .. '\n' .. ARGV[7])
+local request = ARGV[4] .. ' ' .. ARGV[5] .. ' ' .. number .. ' ' .. m[2] .. ' '
+local line = request .. via .. '\n'
+-- Who prompts is in control from here on; the entry tells if somebody else was.
+local kind, controller = string.match(ARGV[6], '^[^\n]*'), m[12]
+if kind == 'prompt' then controller = ARGV[3] end
+local taken = controller ~= m[12] and 'k ' or ''
+redis.call('HSET', KEYS[2], number, request .. taken .. via .. '\n' .. ARGV[6] .. '\n' .. ARGV[7])
 local keys = tonumber(m[11])
 if ARGV[4] ~= '' then
   -- The oldest key that nobody waits under makes room for the new one; nearly always the first.
@@ -57,7 +67,9 @@ if ARGV[4] ~= '' then
   end
   known, keys = known .. line, keys + 1
 end
-redis.call('HSET', KEYS[1], 'cseq', number, 'cn', waiting + 1, 'cb', bytes, 'known', known, 'keys', keys)
+redis.call('HSET', KEYS[1], 'cseq', number, 'cn', waiting + 1, 'cb', bytes, 'known', known, 'keys', keys,
+  'ctl', controller or '')
+if kind == 'close' then redis.call('HSET', KEYS[1], 'shut', '1') end
 local prefix = string.match(KEYS[1], '^.-}:')
 if m[4] ~= '' and tonumber(m[5]) > now then
   redis.call('SPUBLISH', prefix .. 'o:' .. m[6], 'I' .. ARGV[1])

@@ -1,8 +1,13 @@
 #!lua flags=allow-oom
--- Forgets a session that nobody has used for so long, unless somebody has come since.
--- KEYS  1 session  2 log  3 history  4 inbox  5 parties
+-- Forgets a session that nobody has used for so long, unless somebody has come since. If something is bound to
+-- it, it is deleted instead, and a worker brings it to an end.
+-- KEYS  1 session  2 parties
 -- ARGV  1 session id  2 how long it may be unused, ms
 -- Returns 1 if it is gone, else 0.
+--@include thaw
+--@include peek
+--@include hide
+--@include forget
 local prefix = string.match(KEYS[1], '^.-}:')
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
@@ -10,7 +15,7 @@ local used = redis.call('ZSCORE', prefix .. 'idle', ARGV[1])
 if not used or tonumber(used) > now - tonumber(ARGV[2]) then return 0 end
 local m = redis.call('HMGET', KEYS[1], 'own', 'cn')
 local busy = m[1] and (m[1] ~= '' or m[2] ~= '0') or redis.call('ZSCORE', prefix .. 'rest', ARGV[1])
-for _, value in ipairs(redis.call('HVALS', KEYS[5])) do
+for _, value in ipairs(redis.call('HVALS', KEYS[2])) do
   local expires = string.match(value, '^%S+ (%d+)$')
   busy = busy or expires and tonumber(expires) > now
 end
@@ -18,6 +23,18 @@ if busy then
   redis.call('ZADD', prefix .. 'idle', now, ARGV[1])
   return 0
 end
-redis.call('UNLINK', KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], prefix .. 'z:' .. ARGV[1])
-redis.call('ZREM', prefix .. 'idle', ARGV[1])
+local s = peek(prefix, ARGV[1], 'prn', 'cwd', 'bound', 'ctl')
+if s[1] and is_bound(s[3]) then
+  fields_of('prn')
+  hide(prefix, ARGV[1], s[1], s[2], now)
+  -- Commands come from a connection; one that was never attached to has none.
+  local connection = s[4]
+  if not connection or connection == '' then
+    connection = string.sub(ARGV[1], 1, 4) .. string.rep('0', 22)
+  end
+  finish(prefix, ARGV[1], now, string.format('delete\n%s\n\n%d\n', connection, now), '{}')
+  return 0
+end
+if s[1] then unlist(prefix, ARGV[1], s[1], s[2]) end
+forget(prefix, ARGV[1], now)
 return 1

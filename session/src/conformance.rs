@@ -14,9 +14,15 @@ pub mod agents;
 pub mod appends;
 pub mod attachments;
 pub mod claims;
+pub mod closing;
+pub mod control;
+pub mod deletions;
+pub mod forks;
 pub mod inbox;
 pub mod leases;
+pub mod lists;
 pub mod logs;
+pub mod moves;
 pub mod outbox;
 pub mod releases;
 pub mod routes;
@@ -44,7 +50,8 @@ macro_rules! for_each_case {
                 acknowledged_commands_leave_and_others_stay
                 an_append_without_events_only_acknowledges
                 fields_stay_until_they_are_changed
-                a_repeated_append_changes_no_fields;
+                a_repeated_append_changes_no_fields
+                usage_and_bindings_stay_until_they_are_changed;
             attachments:
                 attaching_directs_what_to_send
                 attaching_again_for_the_same_request_is_once
@@ -53,7 +60,8 @@ macro_rules! for_each_case {
                 a_connection_stream_must_watch_before_it_is_attached
                 a_one_shot_load_is_answered_in_its_own_body
                 the_directory_must_be_the_sessions_own
-                a_session_that_is_not_ones_own_cannot_be_attached;
+                a_session_that_is_not_ones_own_cannot_be_attached
+                what_a_load_brings_is_used_from_then_on;
             claims:
                 a_claim_brings_all_that_a_worker_needs
                 a_claim_is_exclusive
@@ -62,6 +70,44 @@ macro_rules! for_each_case {
                 another_agents_session_is_out_of_reach
                 any_takes_the_longest_waiting
                 any_passes_over_what_was_claimed_by_name;
+            closing:
+                a_closed_session_takes_only_what_ends_things
+                what_was_asked_before_it_closed_is_joined
+                a_refused_close_closes_nothing
+                loading_opens_a_closed_session
+                a_fork_of_a_closed_session_is_open;
+            control:
+                a_prompt_takes_control_as_soon_as_it_waits
+                a_repeated_prompt_takes_nothing_back
+                only_a_prompt_that_is_taken_takes_control
+                a_note_of_control_is_for_readers_of_the_log;
+            deletions:
+                nobody_finds_what_was_deleted
+                what_is_not_ones_own_cannot_be_deleted
+                a_deleted_session_without_work_wakes_nobody
+                the_holder_of_a_deleted_session_has_the_last_word
+                a_deleted_session_that_waits_is_brought_to_an_end
+                what_is_bound_to_a_deleted_session_can_be_released
+                what_is_bound_to_an_expired_session_can_be_released;
+            forks:
+                a_fork_reads_as_its_parent_did
+                a_fork_goes_its_own_way
+                a_fork_knows_what_its_parent_knew
+                a_fork_takes_over_nothing_that_waits
+                a_fork_is_its_makers
+                a_fork_leaves_out_the_turn_that_runs
+                a_fork_of_a_first_turn_has_everything_before_it
+                a_fork_from_the_middle_knows_only_the_log
+                a_cut_is_in_the_log_and_not_in_the_turn_that_runs
+                forking_again_changes_nothing
+                what_is_not_ones_own_cannot_be_forked
+                forks_of_forks_read_as_one
+                a_family_has_only_so_many_generations
+                bindings_are_inherited_only_when_asked_for
+                a_setup_is_inherited_or_replaced
+                a_parent_that_rests_is_read_by_its_forks
+                a_log_stays_as_long_as_forks_need_it
+                a_fork_outlives_its_deleted_parent;
             inbox:
                 creating_a_session_twice_changes_nothing
                 the_creating_command_can_be_joined
@@ -74,7 +120,9 @@ macro_rules! for_each_case {
                 a_request_is_recognised_whatever_its_id
                 a_full_inbox_takes_only_what_ends_things
                 old_keys_are_forgotten_one_by_one
-                a_command_that_waits_is_recognised_however_old;
+                a_command_that_waits_is_recognised_however_old
+                an_inbox_is_as_long_as_the_asker_says
+                what_is_about_an_unknown_request_is_not_found;
             leases:
                 a_lease_that_ran_out_is_taken_over
                 a_running_turn_is_handed_over
@@ -86,12 +134,29 @@ macro_rules! for_each_case {
                 renewing_reports_what_was_lost
                 a_renewed_lease_hides_nobody_who_waits
                 a_late_renewal_tells_the_holder_what_it_missed;
+            lists:
+                the_latest_comes_first
+                only_the_end_of_a_turn_is_a_change
+                a_list_goes_on_where_it_ended
+                a_list_may_be_of_one_directory
+                nobody_sees_what_others_have
+                a_list_tells_what_a_session_is_about
+                what_is_gone_is_not_listed;
             logs:
                 reading_starts_with_the_frame_that_holds_the_event
                 events_are_read_as_they_were_written
                 heads_are_told_for_many_logs_at_once
                 an_unknown_log_is_empty
                 large_frames_are_signalled_and_read;
+            moves:
+                a_record_holds_all_but_the_log
+                a_record_is_between_two_turns
+                an_adopted_session_appears_when_it_is_complete
+                an_id_that_is_taken_cannot_be_adopted
+                only_its_holder_publishes_a_session
+                nobody_else_takes_what_is_being_adopted
+                an_adoption_that_is_given_up_is_forgotten
+                adopting_and_publishing_can_be_repeated;
             outbox:
                 posts_are_numbered_from_one
                 a_repeated_post_returns_the_first
@@ -175,9 +240,15 @@ mod tests {
             include_str!("conformance/appends.rs"),
             include_str!("conformance/attachments.rs"),
             include_str!("conformance/claims.rs"),
+            include_str!("conformance/closing.rs"),
+            include_str!("conformance/control.rs"),
+            include_str!("conformance/deletions.rs"),
+            include_str!("conformance/forks.rs"),
             include_str!("conformance/inbox.rs"),
             include_str!("conformance/leases.rs"),
+            include_str!("conformance/lists.rs"),
             include_str!("conformance/logs.rs"),
+            include_str!("conformance/moves.rs"),
             include_str!("conformance/outbox.rs"),
             include_str!("conformance/releases.rs"),
             include_str!("conformance/routes.rs"),

@@ -8,6 +8,7 @@
 //! | route: on which stream a connection reads | [`route`] |
 //! | cursor: where a client stands | [`cursor`] |
 //! | connection token and the keys that sign it | [`token`] |
+//! | a session as lines, to be moved elsewhere | [`archive`] |
 //! | the store, what each of its steps promises | [`store`] |
 //!
 //! The data model, whichever store keeps it:
@@ -21,6 +22,7 @@
 //! | | **state, view, pending**: what the next worker or reader needs | the append that changes it |
 //! | a connection | **outbox**: a log of what belongs to no session | gateways, [`store::Store::post`] |
 
+pub mod archive;
 mod block;
 pub mod clock;
 pub mod command;

@@ -9,9 +9,6 @@ use bytes::Bytes;
 use super::{Call, ID_REUSED, Outcome, Problem, params};
 use crate::rpc;
 
-const STORE_FULL: &str =
-    "the store is nearly full: new sessions are refused, running ones go on; try again later";
-
 impl Call<'_> {
     pub(super) async fn new_session(&self) -> Result<Outcome, Problem> {
         let place = params::whole_place(self.message.envelope)?;
@@ -54,7 +51,7 @@ impl Call<'_> {
     pub(super) async fn check_room(&self) -> Result<(), Problem> {
         match self.app.store.has_room().await? {
             true => Ok(()),
-            false => Err(Problem::Rpc(rpc::STORE_FULL, STORE_FULL.into())),
+            false => Err(Problem::Rpc(rpc::STORE_FULL, rpc::STORE_IS_FULL.into())),
         }
     }
 

@@ -216,3 +216,28 @@ pub async fn a_repeated_append_changes_no_fields(store: &Arc<dyn Store>) {
     assert_eq!(scene.write(&old).await, done(2));
     assert_eq!(scene.attachment(&scene.creator).await.view, "new");
 }
+
+pub async fn usage_and_bindings_stay_until_they_are_changed(store: &Arc<dyn Store>) {
+    let scene = Scene::created(store).await;
+    let claimant = scene.claimant(OVER);
+    scene.try_claim(&claimant).await.unwrap();
+    let told = Append {
+        usage: Some("{\"used\":1}".into()),
+        bound: Some("{\"a\":\"b\"}".into()),
+        ..scene.append(&claimant.token, 1, updates(1))
+    };
+    scene.write(&told).await;
+    let more = scene.append(&claimant.token, 2, updates(1));
+    scene.write(&more).await;
+    assert_eq!(scene.summary().await.usage, "{\"used\":1}");
+    let claim = scene.claim().await;
+    assert_eq!(claim.bound, "{\"a\":\"b\"}");
+    let cleared = Append {
+        bound: Some(Bytes::new()),
+        ..scene.append(&claim.token, 3, Vec::new())
+    };
+    scene.write(&cleared).await;
+    store.release(&scene.id, &claim.token).await.unwrap();
+    assert_eq!(scene.claim().await.bound, "");
+    assert_eq!(scene.summary().await.usage, "{\"used\":1}");
+}

@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use super::scene::{CWD, Scene, updates};
+use super::scene::{CWD, OVER, Scene, updates};
 use crate::id::ConnectionId;
 use crate::route::Via;
-use crate::store::{Append, Attach, Attached, Attachment, Directive, Store};
+use crate::store::{Append, Attach, Attached, Attachment, Directive, Setup, Store};
 
 async fn attach(scene: &Scene, request: &Attach) -> Attachment {
     match scene.store.attach(request).await.unwrap() {
@@ -19,7 +19,8 @@ async fn attach(scene: &Scene, request: &Attach) -> Attachment {
 /// A session with three events, and a connection that is new to it.
 async fn with_history(store: &Arc<dyn Store>) -> (Scene, ConnectionId) {
     let scene = Scene::created(store).await;
-    let token = scene.claim().await.token;
+    let holder = scene.claimant(OVER);
+    let token = scene.try_claim(&holder).await.expect("it waits").token;
     let history = Append {
         view: Some(Bytes::from_static(b"{\"modes\":[]}")),
         pending: Some(vec![2]),
@@ -196,4 +197,35 @@ pub async fn a_session_that_is_not_ones_own_cannot_be_attached(store: &Arc<dyn S
         scene.attachment(&newcomer).await.controller,
         Some(scene.creator)
     );
+}
+
+pub async fn what_a_load_brings_is_used_from_then_on(store: &Arc<dyn Store>) {
+    let (scene, newcomer) = with_history(store).await;
+    let setup = |servers: Option<&'static str>, directories: Option<&'static str>| Setup {
+        mcp_servers: servers.map(Bytes::from),
+        directories: directories.map(Bytes::from),
+    };
+    let now = async || {
+        // Whoever takes the session next gets it.
+        let claim = scene.try_claim(&scene.claimant(OVER)).await;
+        claim.expect("nobody holds it for long").setup
+    };
+    let load = |request, setup| Attach {
+        setup,
+        ..scene.attach(&newcomer, request)
+    };
+    assert_eq!(now().await, setup(None, None));
+    let first = load("1", setup(Some("[1]"), None));
+    attach(&scene, &first).await;
+    assert_eq!(now().await, setup(Some("[1]"), None));
+    attach(&scene, &load("2", setup(Some("[2]"), Some("[\"/a\"]")))).await;
+    attach(&scene, &load("3", setup(None, None))).await;
+    // A repetition takes nothing back, and what is refused brings nothing.
+    attach(&scene, &first).await;
+    let elsewhere = Attach {
+        cwd: "/elsewhere".into(),
+        ..load("4", setup(Some("[4]"), None))
+    };
+    store.attach(&elsewhere).await.unwrap();
+    assert_eq!(now().await, setup(Some("[2]"), Some("[\"/a\"]")));
 }

@@ -138,10 +138,14 @@ pub async fn a_command_arrives_as_it_was_sent(store: &Arc<dyn Store>) {
         Kind::Cancel,
         Kind::SetMode,
         Kind::SetConfigOption,
+        Kind::SetModel,
     ];
-    let kinds = kinds
-        .into_iter()
-        .chain([Kind::Close, Kind::Answer, Kind::Extension]);
+    let kinds = kinds.into_iter().chain([
+        Kind::Answer,
+        Kind::Extension,
+        Kind::CancelRequest,
+        Kind::Close,
+    ]);
     let mut sent = vec![scene.first()];
     for (at, kind) in kinds.enumerate() {
         let request = (at % 2 == 0).then(|| format!("\"id {at}\\n\u{e4}\""));
@@ -190,7 +194,7 @@ pub async fn a_full_inbox_takes_only_what_ends_things(store: &Arc<dyn Store>) {
         .await
         .unwrap();
     assert!(matches!(joined, Enqueued::Joined { .. }), "{joined:?}");
-    for kind in [Kind::Cancel, Kind::Answer, Kind::Close] {
+    for kind in [Kind::Cancel, Kind::Answer, Kind::CancelRequest] {
         let outcome = store
             .enqueue(&scene.request(scene.command(kind, None)))
             .await
@@ -270,4 +274,43 @@ pub async fn a_request_is_recognised_whatever_its_id(store: &Arc<dyn Store>) {
         };
         assert_eq!(outcome, joined, "{id}");
     }
+}
+
+pub async fn an_inbox_is_as_long_as_the_asker_says(store: &Arc<dyn Store>) {
+    let scene = Scene::created(store).await;
+    let ask = async |kind, request: Option<&str>| {
+        let asked = Enqueue {
+            limit: 2,
+            ..scene.request(scene.command(kind, request))
+        };
+        matches!(
+            store.enqueue(&asked).await.unwrap(),
+            Enqueued::Accepted { .. }
+        )
+    };
+    assert!(ask(Kind::Prompt, Some("1")).await);
+    assert!(!ask(Kind::Prompt, Some("2")).await);
+    assert!(ask(Kind::Cancel, None).await && ask(Kind::Answer, None).await);
+    assert!(!ask(Kind::Cancel, None).await);
+    assert_eq!(numbers(&scene, 0).await, [1, 2, 3, 4]);
+}
+
+pub async fn what_is_about_an_unknown_request_is_not_found(store: &Arc<dyn Store>) {
+    let scene = Scene::created(store).await;
+    let prompt = scene.prompt("1");
+    let about = |key: &str| Enqueue {
+        about: Some(key.to_owned()),
+        ..scene.request(scene.command(Kind::CancelRequest, None))
+    };
+    let cancel = about(&prompt.key.key);
+    assert_eq!(store.enqueue(&cancel).await.unwrap(), Enqueued::NotFound);
+    store.enqueue(&prompt).await.unwrap();
+    let outcome = store.enqueue(&cancel).await.unwrap();
+    assert!(matches!(outcome, Enqueued::Accepted { .. }), "{outcome:?}");
+    let part = &prompt.key.key[1..];
+    for other in ["", part] {
+        let outcome = store.enqueue(&about(other)).await.unwrap();
+        assert_eq!(outcome, Enqueued::NotFound, "{other}");
+    }
+    assert_eq!(numbers(&scene, 0).await, [1, 2, 3]);
 }

@@ -12,9 +12,13 @@ use crate::event::{Begin, Event, Recipient};
 use crate::id::{ConnectionId, LogId, Nonce, Partition, SessionId, random_text};
 use crate::route::Via;
 use crate::store::{
-    Append, Appended, Attach, Attachment, Claim, ClaimToken, Claimant, Enqueue, INBOX_LIMIT,
-    Listener, NewSession, Setup, Signal, Store, StreamId, Topic, Touch, WorkerId,
+    Append, Appended, Attach, Attachment, Claim, ClaimToken, Claimant, Enqueue, Enqueued,
+    INBOX_LIMIT, Listener, NewSession, Setup, Signal, Store, StreamId, Topic, Touch, WorkerId,
 };
+
+mod wholes;
+
+pub use wholes::{EVERYTHING_THAT_RESTS, EVERYTHING_UNUSED, said};
 
 pub const CWD: &str = "/home/someone/project";
 /// A lease that outlives every test.
@@ -65,6 +69,17 @@ impl Scene {
         };
         sibling.create().await;
         sibling
+    }
+
+    /// Another session of the same principal and agent, anywhere.
+    pub async fn another(&self) -> Self {
+        let another = Self {
+            principal: self.principal.clone(),
+            agent: self.agent.clone(),
+            ..Self::planned(&self.store)
+        };
+        another.create().await;
+        another
     }
 
     pub async fn create(&self) {
@@ -255,6 +270,33 @@ impl Scene {
             matches!(outcome, Appended::Done { released: true, .. }),
             "{outcome:?}"
         );
+    }
+
+    /// A whole turn of the creator's: `words` are what the agent says, knows and shows then.
+    pub async fn talk(&self, words: &str) {
+        let request = format!("\"{}\"", random_text(8));
+        let accepted = self.store.enqueue(&self.prompt(&request)).await.unwrap();
+        let Enqueued::Accepted { number, via, .. } = accepted else {
+            panic!("{accepted:?}");
+        };
+        let claim = self.claim().await;
+        let begun = vec![begin(number, &self.creator, via)];
+        let first = claim.head + 1;
+        self.write(&self.append(&claim.token, first, begun)).await;
+        let events = vec![said(&self.id, words), end(&self.creator, via)];
+        let over = Append {
+            acks: claim.inbox.iter().map(|queued| queued.number).collect(),
+            state: Some(words.to_owned().into()),
+            view: Some(words.to_owned().into()),
+            release: true,
+            ..self.append(&claim.token, first + 1, events)
+        };
+        let head = first + 2;
+        let done = Appended::Done {
+            head,
+            released: true,
+        };
+        assert_eq!(self.write(&over).await, done);
     }
 
     // ---- as a listener ----

@@ -1,59 +1,10 @@
 //! Housekeeping: what rests becomes smaller and stays the same, what nobody uses goes.
 
 use std::sync::Arc;
-use std::time::Duration;
 
-use super::scene::{LONG, Scene, begin, end, updates};
-use crate::event::Event;
-use crate::id::Nonce;
+use super::scene::{EVERYTHING_THAT_RESTS, Scene, begin, end, updates};
 use crate::route::Via;
-use crate::store::{Append, Appended, Enqueued, Store, Tidied, Tidying};
-
-const EVERYTHING_THAT_RESTS: Tidying = Tidying {
-    rested: Duration::ZERO,
-    unused: LONG,
-};
-const EVERYTHING_UNUSED: Tidying = Tidying {
-    rested: Duration::ZERO,
-    unused: Duration::ZERO,
-};
-
-async fn tidy(scene: &Scene, when: &Tidying) -> Tidied {
-    let tidied = scene.store.tidy(scene.id.partition(), when).await;
-    tidied.expect("it is tidied")
-}
-
-/// Everything that nobody uses is forgotten, in rounds.
-async fn forget(scene: &Scene) {
-    loop {
-        // What was used just now is not unused yet.
-        tokio::time::sleep(Duration::from_millis(5)).await;
-        if tidy(scene, &EVERYTHING_UNUSED).await == Tidied::default() {
-            return;
-        }
-    }
-}
-
-/// Every event with its number and nonce, read from `from` on, a few frames at a time.
-async fn events(scene: &Scene, from: u64) -> Vec<(u64, Nonce, Event)> {
-    let mut found = Vec::new();
-    let mut next = from;
-    loop {
-        let frames = scene
-            .store
-            .read(&scene.log(), next, 3)
-            .await
-            .expect("it reads");
-        let Some(last) = frames.last() else {
-            return found;
-        };
-        for frame in &frames {
-            let wanted = frame.numbered().filter(|(seq, _)| *seq >= next);
-            found.extend(wanted.map(|(seq, event)| (seq, frame.nonce, event.clone())));
-        }
-        next = last.last() + 1;
-    }
-}
+use crate::store::{Append, Appended, Enqueued, Store};
 
 /// A session with a turn of many frames that is over, written by two claims.
 async fn rested(store: &Arc<dyn Store>) -> Scene {
@@ -86,12 +37,12 @@ async fn rested(store: &Arc<dyn Store>) -> Scene {
 
 pub async fn every_event_reads_the_same_afterwards(store: &Arc<dyn Store>) {
     let scene = rested(store).await;
-    let all = events(&scene, 1).await;
+    let all = scene.events(1).await;
     assert_eq!(all.len(), 62);
-    tidy(&scene, &EVERYTHING_THAT_RESTS).await;
+    scene.tidy(&EVERYTHING_THAT_RESTS).await;
     for from in 1..=63 {
         assert_eq!(
-            events(&scene, from).await,
+            scene.events(from).await,
             all[from as usize - 1..],
             "from {from}"
         );
@@ -99,8 +50,8 @@ pub async fn every_event_reads_the_same_afterwards(store: &Arc<dyn Store>) {
     let heads = store.heads(&[scene.log()]).await.expect("a head");
     assert_eq!(heads, [62]);
     // Once more changes nothing.
-    tidy(&scene, &EVERYTHING_THAT_RESTS).await;
-    assert_eq!(events(&scene, 1).await, all);
+    scene.tidy(&EVERYTHING_THAT_RESTS).await;
+    assert_eq!(scene.events(1).await, all);
 }
 
 pub async fn a_long_log_reads_the_same_afterwards(store: &Arc<dyn Store>) {
@@ -115,12 +66,12 @@ pub async fn a_long_log_reads_the_same_afterwards(store: &Arc<dyn Store>) {
         ..scene.append(&token, 701, updates(1))
     };
     scene.write(&last).await;
-    let all = events(&scene, 1).await;
+    let all = scene.events(1).await;
     assert_eq!(all.len(), 701);
-    tidy(&scene, &EVERYTHING_THAT_RESTS).await;
+    scene.tidy(&EVERYTHING_THAT_RESTS).await;
     for from in [1, 200, 256, 257, 258, 511, 512, 513, 600, 701] {
         assert_eq!(
-            events(&scene, from).await,
+            scene.events(from).await,
             all[from as usize - 1..],
             "from {from}"
         );
@@ -129,9 +80,9 @@ pub async fn a_long_log_reads_the_same_afterwards(store: &Arc<dyn Store>) {
 
 pub async fn a_tidied_session_goes_on(store: &Arc<dyn Store>) {
     let scene = rested(store).await;
-    let mut all = events(&scene, 1).await;
+    let mut all = scene.events(1).await;
     for round in 0..3 {
-        tidy(&scene, &EVERYTHING_THAT_RESTS).await;
+        scene.tidy(&EVERYTHING_THAT_RESTS).await;
         let head = 62 + round * 4;
         let command = round + 2;
         let accepted = store.enqueue(&scene.prompt(&command.to_string())).await;
@@ -153,10 +104,10 @@ pub async fn a_tidied_session_goes_on(store: &Arc<dyn Store>) {
             ..scene.append(&claim.token, head + 1, turn)
         };
         scene.write(&append).await;
-        let new = events(&scene, head + 1).await;
+        let new = scene.events(head + 1).await;
         assert_eq!(new.len(), 4);
         all.extend(new);
-        assert_eq!(events(&scene, 1).await, all);
+        assert_eq!(scene.events(1).await, all);
     }
 }
 
@@ -166,10 +117,10 @@ pub async fn a_held_session_keeps_all_it_needs(store: &Arc<dyn Store>) {
     let token = scene.claim().await.token;
     let begun = vec![begin(2, &scene.creator, Via::Connection)];
     scene.write(&scene.append(&token, 63, begun)).await;
-    let all = events(&scene, 1).await;
-    tidy(&scene, &EVERYTHING_THAT_RESTS).await;
-    forget(&scene).await;
-    assert_eq!(events(&scene, 1).await, all);
+    let all = scene.events(1).await;
+    scene.tidy(&EVERYTHING_THAT_RESTS).await;
+    scene.forget().await;
+    assert_eq!(scene.events(1).await, all);
     let append = scene.append(&token, 64, updates(1));
     let head = 64;
     let done = Appended::Done {
@@ -185,7 +136,7 @@ pub async fn what_a_session_shows_is_still_there(store: &Arc<dyn Store>) {
     let other = rested(store).await;
     let before = scene.attachment(&scene.creator).await;
     assert_eq!(before.view, "{\"modes\":1}");
-    tidy(&scene, &EVERYTHING_THAT_RESTS).await;
+    scene.tidy(&EVERYTHING_THAT_RESTS).await;
     assert_eq!(scene.attachment(&scene.creator).await, before);
     assert_eq!(other.attachment(&other.creator).await.view, before.view);
 }
@@ -204,15 +155,15 @@ pub async fn a_request_is_still_recognised_afterwards(store: &Arc<dyn Store>) {
         ..scene.append(&token, 63, updates(1))
     };
     scene.write(&append).await;
-    tidy(&scene, &EVERYTHING_THAT_RESTS).await;
+    scene.tidy(&EVERYTHING_THAT_RESTS).await;
     let again = store.enqueue(&prompt).await.expect("an answer");
     assert_eq!(again, Enqueued::Joined { number, head, via });
 }
 
 pub async fn what_nobody_uses_is_forgotten(store: &Arc<dyn Store>) {
     let scene = rested(store).await;
-    forget(&scene).await;
-    assert_eq!(events(&scene, 1).await, []);
+    scene.forget().await;
+    assert_eq!(scene.events(1).await, []);
     let found = store
         .attachment(&scene.id, &scene.creator, &scene.principal)
         .await;
@@ -224,10 +175,10 @@ pub async fn what_nobody_uses_is_forgotten(store: &Arc<dyn Store>) {
 pub async fn what_somebody_uses_is_kept(store: &Arc<dyn Store>) {
     let listened_to = rested(store).await;
     listened_to.open_stream(&listened_to.creator, "a").await;
-    forget(&listened_to).await;
-    assert_eq!(events(&listened_to, 1).await.len(), 62);
+    listened_to.forget().await;
+    assert_eq!(listened_to.events(1).await.len(), 62);
     let asked = rested(store).await;
     store.enqueue(&asked.prompt("2")).await.expect("accepted");
-    forget(&asked).await;
-    assert_eq!(events(&asked, 1).await.len(), 62);
+    asked.forget().await;
+    assert_eq!(asked.events(1).await.len(), 62);
 }

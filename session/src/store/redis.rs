@@ -18,20 +18,24 @@ use crate::command::{Command, Idempotency, Queued};
 use crate::event::{Event, Frame};
 use crate::id::{ConnectionId, LogId, Nonce, Partition, SessionId};
 use crate::store::{
-    AgentCard, Append, Appended, Attach, Attached, Attachment, Claim, ClaimToken, Claimant,
-    Enqueue, Enqueued, Error, HEARTBEAT, INBOX_BYTES, INBOX_LIMIT, KEPT_DIRECTIVES, Listener,
-    NewSession, OUTBOX_TTL, Opened, Posted, REMEMBERED_KEYS, Result, STREAM_TTL, Signal, Store,
-    StreamId, Tidied, Tidying, Touch, WorkerId,
+    Adoption, AgentCard, Append, Appended, Attach, Attached, Attachment, Claim, ClaimToken,
+    Claimant, Enqueue, Enqueued, Error, Fork, Forked, HEARTBEAT, INBOX_BYTES, KEPT_DIRECTIVES,
+    Listener, Listing, NewSession, OUTBOX_TTL, Opened, Posted, REMEMBERED_KEYS, Record, Result,
+    STREAM_TTL, Signal, Store, StreamId, Summary, Tidied, Tidying, Touch, WorkerId,
 };
 
 mod changes;
 mod checks;
 mod connection;
+mod deletion;
 mod durable;
 mod fault;
+mod fork;
 mod keys;
 mod line;
 mod link;
+mod list;
+mod moves;
 mod options;
 mod push;
 mod reply;
@@ -159,7 +163,8 @@ impl Store for RedisStore {
             .arg(&key.fingerprint)
             .arg(if new.one_shot { "o" } else { "c" })
             .arg(&head)
-            .arg(&first.message);
+            .arg(&first.message)
+            .arg(&new.directories);
         self.run_durably(call).await.map(drop)
     }
 
@@ -181,9 +186,12 @@ impl Store for RedisStore {
             .num(request.watched.into())
             .num(command.request.is_some().into())
             .num(command.kind.is_urgent().into())
-            .num(INBOX_LIMIT)
+            .num(request.limit)
             .num(REMEMBERED_KEYS)
-            .num(INBOX_BYTES);
+            .num(INBOX_BYTES)
+            .num(command.kind.reaches_closed().into())
+            .num(request.about.is_some().into())
+            .arg(request.about.as_deref().unwrap_or_default());
         let mut items = self.run_durably(call).await?.items()?;
         match items.text()?.as_str() {
             "accepted" => Ok(Enqueued::Accepted {
@@ -198,6 +206,7 @@ impl Store for RedisStore {
             }),
             "conflict" => Ok(Enqueued::Conflict),
             "notfound" => Ok(Enqueued::NotFound),
+            "closed" => Ok(Enqueued::Closed),
             "full" => Ok(Enqueued::Full),
             "unwatched" => Ok(Enqueued::Unwatched {
                 head: items.number()?,
@@ -219,7 +228,8 @@ impl Store for RedisStore {
             .num(request.replay.into())
             .num(request.one_shot.into())
             .num(request.watched.into())
-            .num(KEPT_DIRECTIVES as u64);
+            .num(KEPT_DIRECTIVES as u64)
+            .setup(&request.setup);
         let mut items = self.run_durably(call).await?.items()?;
         match items.text()?.as_str() {
             "done" => Ok(Attached::Done(Box::new(items.attachment()?))),
@@ -249,6 +259,30 @@ impl Store for RedisStore {
         } else {
             items.attachment().map(Some)
         }
+    }
+
+    async fn fork(&self, fork: &Fork) -> Result<Forked> {
+        self.fork_session(fork).await
+    }
+
+    async fn list(&self, listing: &Listing) -> Result<Vec<Summary>> {
+        self.list_sessions(listing).await
+    }
+
+    async fn delete(&self, session: &SessionId, principal: &str, end: &Command) -> Result<bool> {
+        self.delete_session(session, principal, end).await
+    }
+
+    async fn record(&self, session: &SessionId, principal: &str) -> Result<Option<Record>> {
+        self.record_of(session, principal).await
+    }
+
+    async fn adopt(&self, adoption: &Adoption, claimant: &Claimant) -> Result<bool> {
+        self.adopt_session(adoption, claimant).await
+    }
+
+    async fn publish(&self, session: &SessionId, token: &ClaimToken) -> Result<bool> {
+        self.publish_session(session, token).await
     }
 
     async fn open_stream(

@@ -27,6 +27,8 @@ pub(super) fn changes(append: &Append) -> Vec<(&'static str, Bytes)> {
     changes.extend(append.state.clone().map(|state| ("state", state)));
     changes.extend(append.view.clone().map(|view| ("view", view)));
     changes.extend(append.title.clone().map(|title| ("title", title.into())));
+    changes.extend(append.usage.clone().map(|usage| ("usage", usage)));
+    changes.extend(append.bound.clone().map(|bound| ("bound", bound)));
     changes.extend(append.pending.as_ref().map(|pending| {
         let numbers: Vec<String> = pending.iter().map(u64::to_string).collect();
         ("pend", numbers.join(",").into())
@@ -34,8 +36,8 @@ pub(super) fn changes(append: &Append) -> Vec<(&'static str, Bytes)> {
     changes
 }
 
-/// Whether others act on it: what a turn answered or asks, that it began, that a command is done. The
-/// words in between are written again by whoever takes the turn over.
+/// Whether others act on it: what a turn answered or asks, that it began, that a command is done, what
+/// has to be released in the end. The words in between are written again by whoever takes the turn over.
 pub(super) fn must_last(append: &Append) -> bool {
     let lasting = |event: &Event| {
         matches!(
@@ -43,5 +45,5 @@ pub(super) fn must_last(append: &Append) -> bool {
             Event::Begin(_) | Event::Request { .. } | Event::Response { .. }
         )
     };
-    !append.acks.is_empty() || append.events.iter().any(lasting)
+    !append.acks.is_empty() || append.bound.is_some() || append.events.iter().any(lasting)
 }

@@ -3,16 +3,21 @@
 //!
 //! | key | type | content |
 //! |---|---|---|
-//! | `ns:{tag}:s:<session>` | hash | `prn` principal, `ag` agent, `cwd`, `params`, `state`, `view` the hash of its view, `title`, `pend` open requests, `ctl` controller; `seq` last event, `cseq` last command, `cn` commands that wait, `cb` their bytes, `known` the last `keys` idempotency keys, a line each: `key fingerprint number head via`; `own` claim token or empty, `exp` its end (ms), `wk` its worker, `rel` the claim that released last; `run`, `began` the running turn, `stall` how many holders vanished at which event; `snap` last event that is in blocks |
+//! | `ns:{tag}:s:<session>` | hash | `prn` principal, `ag` agent, `cwd`, `params`, `mcp` and `dirs` what has replaced theirs, `state`, `view` the hash of its view, `bstate` and `bview` the same before the running turn, if that has changed them, `title`, `usage`, `bound`, `pend` open requests, `ctl` controller, `shut` if it was closed; `seq` last event, `cseq` last command, `cn` commands that wait, `cb` their bytes, `known` the last `keys` idempotency keys, a line each: `key fingerprint number head via`; `own` claim token or empty, `exp` its end (ms), `wk` its worker, `rel` the claim that released last; `run`, `began` the running turn, `stall` how many holders vanished at which event; `snap` last event that is in blocks; without `prn` it was deleted, or is being taken in for `heir`, last updated `upd`; with nothing but `seq` and `snap` it is only kept for its forks |
 //! | `ns:{tag}:e:<session>` | stream | the log: entry `<last number>-0`, field `d` a frame |
 //! | `ns:{tag}:h:<session>` | list | the log's beginning, once the session has rested: blocks, each with its last number before it |
+//! | `ns:{tag}:l:<session>` | string | of a fork: how many ancestors it has, its first own event's predecessor, its parent, the hash of its first view; then a line for each ancestor that has events of it: the ancestor, up to where |
+//! | `ns:{tag}:f:<session>` | set | its forks: as long as there are any, its log is kept |
 //! | `ns:{tag}:z:<session>` | string | instead of `s` and `p`, once the session has rested: its last event, a space, both hashes packed |
 //! | `ns:{tag}:v:<hash>` | string | modes and options, shared by all sessions that have the same |
-//! | `ns:{tag}:c:<session>` | hash | the inbox: number → the line of its key, its head, its message |
+//! | `ns:{tag}:c:<session>` | hash | the inbox: number → the line of its key, with a `k` before the way if it takes control, its head, its message |
 //! | `ns:{tag}:p:<session>` | hash | parties: `s:` open stream, `t:` written, `w:` watched, `r:` route, `d:` directive, each by connection |
 //! | `ns:{tag}:due:<agent>` | zset | sessions with work, by when they may be claimed (ms): since when they wait, or when their lease ends |
 //! | `ns:{tag}:rest` | zset | sessions that were used and have to be made smaller, by when (ms) |
 //! | `ns:{tag}:idle` | zset | sessions that rest, by when they were last used (ms) |
+//! | `ns:{tag}:gone` | zset | sessions that were deleted or are being taken in, by when they were (ms) |
+//! | `ns:{tag}:ls:<principal>` | zset | the sessions of a principal (the start of its hash), by when they were created or their last turn ended (ms); those of the version before come in when their next turn ends |
+//! | `ns:{tag}:ls:<principal>:<cwd>` | zset | those in one directory (the start of its hash) |
 //! | `ns:{tag}:k:<connection>` | hash | `seq`, `holder`, `written`, `i:` idempotency |
 //! | `ns:{tag}:x:<connection>` | stream | the outbox, as a log |
 //! | `ns:{agents}:cards` | hash | agent → card |
@@ -24,6 +29,8 @@
 //! | `ns:{tag}:y:<connection>` | the same, of an outbox |
 //! | `ns:{tag}:o:<worker>` | `I` something arrived for a session this worker holds |
 //! | `ns:{tag}:w:<agent>` | `R` a session wants a worker |
+
+use sha1_smol::Sha1;
 
 use crate::id::{ConnectionId, LogId, Partition, SessionId};
 use crate::store::Topic;
@@ -58,6 +65,28 @@ impl Keys {
 
     pub fn frozen(&self, id: &SessionId) -> String {
         self.of(id.partition(), "z", id.as_str())
+    }
+
+    pub fn lineage(&self, id: &SessionId) -> String {
+        self.of(id.partition(), "l", id.as_str())
+    }
+
+    pub fn forks(&self, id: &SessionId) -> String {
+        self.of(id.partition(), "f", id.as_str())
+    }
+
+    /// As in `lists.lua`.
+    pub fn list(&self, partition: Partition, principal: &str, cwd: Option<&str>) -> String {
+        let start = |text: &str| Sha1::from(text).digest().to_string()[..16].to_owned();
+        let all = self.of(partition, "ls", &start(principal));
+        match cwd {
+            Some(cwd) => format!("{all}:{}", start(cwd)),
+            None => all,
+        }
+    }
+
+    pub fn gone(&self, partition: Partition) -> String {
+        format!("{}:{{{}}}:gone", self.namespace, partition.tag())
     }
 
     pub fn rest(&self, partition: Partition) -> String {

@@ -10,7 +10,7 @@ use crate::command::{Command, Queued};
 use crate::event::Frame;
 use crate::id::{ConnectionId, SessionId};
 use crate::route::{Route, Via};
-use crate::store::{Attachment, Claim, Claimant, Directive, Error, Result, Running};
+use crate::store::{Attachment, Claim, Claimant, Directive, Error, Place, Result, Running, Setup};
 
 pub(super) struct Reply(pub Value);
 
@@ -65,6 +65,14 @@ impl Items {
         bytes(self.next()?)
     }
 
+    /// `None` for what was never set.
+    pub fn optional_bytes(&mut self) -> Result<Option<Bytes>> {
+        match self.next()? {
+            Value::Nil => Ok(None),
+            value => bytes(value).map(Some),
+        }
+    }
+
     pub fn number(&mut self) -> Result<u64> {
         number(self.next()?)
     }
@@ -103,6 +111,11 @@ impl Items {
             (Ok(command), Ok(began)) => Some(Running { command, began }),
             _ => None,
         };
+        let setup = Setup {
+            mcp_servers: self.optional_bytes()?,
+            directories: self.optional_bytes()?,
+        };
+        let bound = self.bytes()?;
         let inbox = queued(Reply(self.next()?))?;
         let (session, token) = (session.clone(), claimant.token.clone());
         Ok(Claim {
@@ -111,9 +124,9 @@ impl Items {
             head,
             cwd,
             params,
-            setup: Default::default(),
+            setup,
             state,
-            bound: Bytes::new(),
+            bound,
             running,
             stalls,
             inbox,
@@ -202,6 +215,18 @@ pub(super) fn sessions(reply: Reply) -> Result<Vec<SessionId>> {
     Ok(sessions)
 }
 
+/// Sessions and their times in turn.
+pub(super) fn places(reply: Reply) -> Result<Vec<Place>> {
+    let mut items = reply.items()?;
+    let mut places = Vec::new();
+    while let Some(id) = items.next_text()? {
+        let session = SessionId::parse(&id).ok_or_else(|| unexpected(&id))?;
+        let updated = items.number()?;
+        places.push(Place { updated, session });
+    }
+    Ok(places)
+}
+
 /// An inbox: number and entry in turn, in no order.
 pub(super) fn queued(reply: Reply) -> Result<Vec<Queued>> {
     let pairs = match reply.0 {
@@ -219,7 +244,8 @@ pub(super) fn queued(reply: Reply) -> Result<Vec<Queued>> {
     Ok(waiting)
 }
 
-/// The line of the idempotency key ends with the way of delivery; then come the five lines of the
+/// The line of the idempotency key ends with the way of delivery, before which a `k` tells that the command
+/// takes control; the version before wrote none. Then come the five lines of the
 /// command's head and its message.
 fn entry_of(number: u64, mut entry: Bytes) -> Result<Queued> {
     let broken = || unexpected("an inbox entry that cannot be read");
@@ -240,7 +266,7 @@ fn entry_of(number: u64, mut entry: Bytes) -> Result<Queued> {
     Ok(Queued {
         number,
         via,
-        takes_control: false,
+        takes_control: text[..line - 1].ends_with(" k "),
         command,
     })
 }

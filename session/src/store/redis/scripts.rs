@@ -5,6 +5,8 @@ use std::sync::OnceLock;
 use redis::Cmd;
 use sha1_smol::Sha1;
 
+use crate::store::Setup;
+
 pub(super) struct Script {
     pub body: String,
     pub hash: String,
@@ -13,6 +15,11 @@ pub(super) struct Script {
 impl Script {
     fn new(body: &str) -> Self {
         let body = body
+            // One that includes others comes before them.
+            .replace("--@include hide", include_str!("../../../lua/hide.lua"))
+            .replace("--@include forget", include_str!("../../../lua/forget.lua"))
+            .replace("--@include lists", include_str!("../../../lua/lists.lua"))
+            .replace("--@include peek", include_str!("../../../lua/peek.lua"))
             .replace("--@include switch", include_str!("../../../lua/switch.lua"))
             .replace("--@include view", include_str!("../../../lua/view.lua"))
             .replace("--@include thaw", include_str!("../../../lua/thaw.lua"))
@@ -57,6 +64,14 @@ scripts!(
     tidy,
     compact,
     expire,
+    purge,
+    fork,
+    listing,
+    summaries,
+    delete,
+    record,
+    adopt,
+    publish,
 );
 
 /// One call of a script.
@@ -93,6 +108,15 @@ impl<'a> Call<'a> {
     pub fn num(mut self, value: u64) -> Self {
         self.arguments.push(Argument::Number(value));
         self
+    }
+
+    /// Each of its values as two arguments: whether it is given, and what it is.
+    pub fn setup(self, setup: &'a Setup) -> Self {
+        let values = [&setup.mcp_servers, &setup.directories];
+        values.into_iter().fold(self, |call, value| {
+            let given = call.num(value.is_some().into());
+            given.arg(value.as_deref().unwrap_or_default())
+        })
     }
 
     pub fn script(&self) -> &'static Script {

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::RedisStore;
+use super::deletion::kept_for;
 use super::reply::{self, Reply};
 use super::scripts::{Call, scripts};
 use crate::block;
@@ -36,15 +37,24 @@ impl RedisStore {
             .num(from)
             .num(limit as u64);
         let mut items = self.run(call).await?.items()?;
-        match items.text()?.as_str() {
-            "frames" => reply::frames(Reply(items.next()?)),
+        let kind = items.text()?;
+        let entries = Reply(items.next()?);
+        let frames = match kind.as_str() {
+            "frames" => reply::frames(entries)?,
             "blocks" => {
-                let mut frames = reply::blocks(Reply(items.next()?))?;
+                let mut frames = reply::blocks(entries)?;
                 frames.retain(|frame| frame.last() >= from);
-                Ok(frames)
+                frames
             }
-            other => Err(reply::unexpected(other)),
-        }
+            other => return Err(reply::unexpected(other)),
+        };
+        Ok(match items.text()?.parse() {
+            Ok(upto) => frames
+                .iter()
+                .map_while(|frame| frame.inherited(upto, session).map(Arc::new))
+                .collect(),
+            Err(_) => frames,
+        })
     }
 
     /// Also of a session that is frozen. Between two looks it may be frozen or thawed, but not
@@ -101,19 +111,25 @@ impl RedisStore {
         let call = Call::new(&scripts().tidy)
             .key(self.keys.rest(partition))
             .key(self.keys.idle(partition))
+            .key(self.keys.gone(partition))
             .num(when.rested.as_millis() as u64)
             .num(when.unused.as_millis() as u64)
             .num(AT_ONCE)
-            .num(PATIENCE.as_millis() as u64);
+            .num(PATIENCE.as_millis() as u64)
+            .num(kept_for(when).as_millis() as u64);
         let mut items = self.run(call).await?.items()?;
         let resting = reply::sessions(Reply(items.next()?))?;
         let unused = reply::sessions(Reply(items.next()?))?;
+        let deleted = reply::sessions(Reply(items.next()?))?;
         let mut tidied = Tidied::default();
         for session in &resting {
             tidied.compacted += usize::from(self.compact(session, when).await?);
         }
         for session in &unused {
             tidied.expired += usize::from(self.expire(session, when).await?);
+        }
+        for session in &deleted {
+            tidied.expired += usize::from(self.purge(session, when).await?);
         }
         Ok(tidied)
     }
@@ -183,18 +199,6 @@ impl RedisStore {
         for block in &blocks {
             call = call.arg(block);
         }
-        Ok(self.run(call).await?.optional_number()? == 1)
-    }
-
-    async fn expire(&self, session: &SessionId, when: &Tidying) -> Result<bool> {
-        let call = Call::new(&scripts().expire)
-            .key(self.keys.session(session))
-            .key(self.keys.events(session))
-            .key(self.keys.history(session))
-            .key(self.keys.inbox(session))
-            .key(self.keys.parties(session))
-            .arg(session.as_str())
-            .num(when.unused.as_millis() as u64);
         Ok(self.run(call).await?.optional_number()? == 1)
     }
 }

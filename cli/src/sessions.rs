@@ -1,0 +1,85 @@
+//! `baton sessions`: what an operator does with sessions, over HTTP.
+
+use anyhow::{Context as _, anyhow, bail};
+use clap::{Args, Subcommand};
+use reqwest::{Body, Client, Response, Url};
+use serde_json::Value;
+use tokio::io::{AsyncWriteExt as _, stdin, stdout};
+use tokio_util::io::ReaderStream;
+
+#[derive(Args)]
+pub struct Arguments {
+    /// Where Baton listens
+    #[arg(
+        long,
+        env = "BATON_URL",
+        default_value = "http://127.0.0.1:8080",
+        value_name = "URL",
+        global = true
+    )]
+    url: Url,
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Write a session to standard output, a JSON object per line
+    Export {
+        #[arg(value_name = "ID")]
+        session: String,
+    },
+    /// Read a session from standard input, and print the id it has here
+    Import,
+}
+
+pub async fn run(arguments: Arguments) -> anyhow::Result<()> {
+    let endpoint = |path: &str| {
+        let joined = arguments.url.join(path);
+        joined.with_context(|| format!("--url {} cannot be used", arguments.url))
+    };
+    match arguments.command {
+        Command::Export { session } => {
+            export(endpoint(&format!("/v1/sessions/{session}/export"))?).await
+        }
+        Command::Import => import(endpoint("/v1/sessions/import")?).await,
+    }
+}
+
+async fn export(url: Url) -> anyhow::Result<()> {
+    let response = Client::new().get(url.clone()).send().await;
+    let mut response = succeeded(&url, response).await?;
+    let mut out = stdout();
+    while let Some(lines) = response.chunk().await.context("the export broke off")? {
+        out.write_all(&lines).await?;
+    }
+    Ok(out.flush().await?)
+}
+
+async fn import(url: Url) -> anyhow::Result<()> {
+    let body = Body::wrap_stream(ReaderStream::new(stdin()));
+    let response = Client::new().post(url.clone()).body(body).send().await;
+    let response = succeeded(&url, response).await?;
+    let answer: Value = serde_json::from_slice(&response.bytes().await?)?;
+    let session = answer["sessionId"].as_str();
+    println!(
+        "{}",
+        session.ok_or_else(|| anyhow!("the answer names no session"))?
+    );
+    Ok(())
+}
+
+/// What the server says is wrong is what the user is told.
+async fn succeeded(url: &Url, sent: reqwest::Result<Response>) -> anyhow::Result<Response> {
+    let response = sent.with_context(|| format!("cannot reach {url}"))?;
+    let status = response.status();
+    if status.is_success() {
+        return Ok(response);
+    }
+    let body = response.bytes().await.unwrap_or_default();
+    let body: Value = serde_json::from_slice(&body).unwrap_or_default();
+    match body["error"]["message"].as_str() {
+        Some(message) => bail!("{message}"),
+        None => bail!("{url} answered {status}"),
+    }
+}

@@ -1,0 +1,20 @@
+#!lua flags=allow-oom
+-- Forgets a session that was deleted, or never completely taken in, unless somebody works on it.
+-- KEYS  1 session
+-- ARGV  1 session id  2 how long ago it must have been deleted, ms
+-- Returns 1 if it is gone, else 0.
+--@include peek
+--@include forget
+local prefix = string.match(KEYS[1], '^.-}:')
+local time = redis.call('TIME')
+local now = time[1] * 1000 + math.floor(time[2] / 1000)
+local since = redis.call('ZSCORE', prefix .. 'gone', ARGV[1])
+if not since or tonumber(since) > now - tonumber(ARGV[2]) then return 0 end
+local m = redis.call('HMGET', KEYS[1], 'own', 'exp', 'cn', 'ag')
+if m[1] and (m[1] ~= '' and tonumber(m[2]) > now or m[3] ~= '0') then
+  redis.call('ZADD', prefix .. 'gone', now, ARGV[1])
+  return 0
+end
+if m[4] then redis.call('ZREM', prefix .. 'due:' .. m[4], ARGV[1]) end
+forget(prefix, ARGV[1], now)
+return 1

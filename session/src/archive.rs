@@ -1,0 +1,278 @@
+//! A session as lines of JSON, to be moved elsewhere: first what is known of it, then a line for each
+//! event. What MCP servers it worked with stays behind, since that may hold credentials; whoever
+//! loads the session names them anew.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use bytes::Bytes;
+use serde::{Deserialize, Serialize};
+use serde_json::value::{RawValue, to_raw_value};
+
+use crate::event::Event;
+use crate::id::SessionId;
+use crate::store::{Record, Setup};
+
+const VERSION: u32 = 1;
+
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub struct Unreadable(String);
+
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Header {
+    /// The version of this format.
+    baton_session: u32,
+    session_id: SessionId,
+    agent: String,
+    cwd: String,
+    /// In milliseconds since 1970.
+    updated: u64,
+    /// How many lines follow.
+    events: u64,
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    title: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    additional_directories: Option<Box<RawValue>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    usage: Option<Box<RawValue>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    bound: Option<Box<RawValue>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    view: Option<Box<RawValue>>,
+    /// What the agent keeps between turns, in base64.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    state: String,
+}
+
+/// The first line.
+pub fn header(session: &SessionId, record: &Record) -> String {
+    let header = Header {
+        baton_session: VERSION,
+        session_id: session.clone(),
+        agent: record.agent.clone(),
+        cwd: record.cwd.clone(),
+        updated: record.updated,
+        events: record.head,
+        title: record.title.clone(),
+        additional_directories: record.setup.directories.as_deref().and_then(raw),
+        usage: raw(&record.usage),
+        bound: raw(&record.bound),
+        view: raw(&record.view),
+        state: STANDARD.encode(&record.state),
+    };
+    to_line(&header)
+}
+
+/// What the first line says. `record.head` is the number of lines to follow.
+pub fn read_header(line: &[u8]) -> Result<(SessionId, Record), Unreadable> {
+    let header: Header = serde_json::from_slice(line)
+        .map_err(|error| Unreadable(format!("line 1 is not the head of a session: {error}")))?;
+    if header.baton_session != VERSION {
+        return Err(Unreadable(format!(
+            "line 1: version {} of the format is not known here; this is version {VERSION}",
+            header.baton_session
+        )));
+    }
+    let state = STANDARD.decode(&header.state);
+    let state = state.map_err(|error| Unreadable(format!("line 1, state: {error}")))?;
+    let bytes =
+        |raw: Option<Box<RawValue>>| raw.map_or_else(Bytes::new, |raw| raw.get().to_owned().into());
+    let params = serde_json::json!({ "cwd": header.cwd, "mcpServers": [] });
+    let record = Record {
+        agent: header.agent,
+        cwd: header.cwd,
+        params: params.to_string().into(),
+        setup: Setup {
+            mcp_servers: None,
+            directories: header.additional_directories.map(|raw| bytes(Some(raw))),
+        },
+        state: state.into(),
+        view: bytes(header.view),
+        title: header.title,
+        usage: bytes(header.usage),
+        bound: bytes(header.bound),
+        head: header.events,
+        updated: header.updated,
+        began: None,
+    };
+    Ok((header.session_id, record))
+}
+
+#[derive(Serialize, Deserialize)]
+struct Line {
+    seq: u64,
+    kind: String,
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    head: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    message: Option<Box<RawValue>>,
+    /// Instead, for a message that has line breaks between its tokens.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    text: Option<String>,
+}
+
+/// How events are called in a line.
+const KINDS: [(u8, &str); 10] = [
+    (b'u', "update"),
+    (b'v', "aside"),
+    (b'e', "user"),
+    (b't', "end"),
+    (b'r', "response"),
+    (b'q', "request"),
+    (b'b', "begin"),
+    (b'a', "early_answer"),
+    (b'A', "answer"),
+    (b'k', "control"),
+];
+
+/// The line of an event; `None` for one that no session has.
+pub fn line(seq: u64, event: &Event) -> Option<String> {
+    let (kind, head, message) = event.parts();
+    let (_, kind) = KINDS.iter().find(|(letter, _)| *letter == kind)?;
+    let broken = message.iter().any(|byte| matches!(byte, b'\n' | b'\r'));
+    let text = || Some(String::from_utf8_lossy(message).into_owned());
+    Some(to_line(&Line {
+        seq,
+        kind: (*kind).to_owned(),
+        head,
+        message: if broken { None } else { raw(message) },
+        text: if broken { text() } else { None },
+    }))
+}
+
+/// The event of a line, which must be the one with this number.
+pub fn read_line(seq: u64, line: &[u8]) -> Result<Event, Unreadable> {
+    let fault = |what: String| Unreadable(format!("line {}: {what}", seq + 1));
+    let line: Line = serde_json::from_slice(line).map_err(|error| fault(error.to_string()))?;
+    if line.seq != seq {
+        return Err(fault(format!("expected event {seq}, found {}", line.seq)));
+    }
+    let kind = KINDS.iter().find(|(_, name)| *name == line.kind);
+    let (letter, _) = kind.ok_or_else(|| fault(format!("unknown kind {:?}", line.kind)))?;
+    let message: String = match (line.message, line.text) {
+        (Some(message), _) => message.get().to_owned(),
+        (None, Some(text)) => text,
+        (None, None) => String::new(),
+    };
+    Event::from_parts(*letter, line.head.as_bytes(), message.into())
+        .map_err(|error| fault(error.to_string()))
+}
+
+fn raw(json: &[u8]) -> Option<Box<RawValue>> {
+    let text = std::str::from_utf8(json).ok()?;
+    RawValue::from_string(text.to_owned()).ok()
+}
+
+fn to_line(value: &impl Serialize) -> String {
+    let line = to_raw_value(value).expect("our own types encode");
+    let mut line: String = line.get().to_owned();
+    line.push('\n');
+    line
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::event::{Begin, Recipient};
+    use crate::id::{ConnectionId, Partition};
+    use crate::route::Via;
+
+    #[test]
+    fn every_event_comes_back_as_it_was() {
+        let by = ConnectionId::mint(Partition(1));
+        let message = Bytes::from_static(b"{ \"a\" : 1.50, \"b\":\"\\u00e9\" }");
+        let broken = Bytes::from_static(b"{\n\"a\":\r\n1}");
+        let events = [
+            Event::Begin(Begin {
+                command: 7,
+                connection: by.clone(),
+                via: Via::Session,
+            }),
+            Event::Echo {
+                by: by.clone(),
+                message: broken.clone(),
+            },
+            Event::Update {
+                turn: true,
+                message: message.clone(),
+            },
+            Event::Update {
+                turn: false,
+                message: message.clone(),
+            },
+            Event::Request {
+                id: "x".into(),
+                message: message.clone(),
+            },
+            Event::Answer {
+                id: "x".into(),
+                by: Some(by.clone()),
+                message: broken,
+            },
+            Event::Control {
+                by: by.clone(),
+                command: 9,
+            },
+            Event::Response {
+                to: Recipient {
+                    connection: by,
+                    request: "\"a\"".into(),
+                    via: Via::Connection,
+                },
+                turn: true,
+                message,
+            },
+        ];
+        for (seq, event) in (1..).zip(&events) {
+            let text = line(seq, event).unwrap();
+            assert_eq!(text.matches('\n').count(), 1, "{text}");
+            assert_eq!(read_line(seq, text.trim_end().as_bytes()).unwrap(), *event);
+            assert!(read_line(seq + 1, text.as_bytes()).is_err());
+        }
+        assert_eq!(line(1, &Event::Closed), None);
+    }
+
+    #[test]
+    fn a_head_comes_back_without_what_may_be_secret() {
+        let record = Record {
+            agent: "scripted".into(),
+            cwd: "/a".into(),
+            params: Bytes::from_static(b"{\"mcpServers\":[{\"name\":\"x\",\"env\":\"secret\"}]}"),
+            setup: Setup {
+                mcp_servers: Some(Bytes::from_static(b"[\"secret\"]")),
+                directories: Some(Bytes::from_static(b"[\"/b\"]")),
+            },
+            state: Bytes::from_static(b"\x00\xff"),
+            view: Bytes::from_static(b"{\"modes\":{}}"),
+            title: "A title".into(),
+            usage: Bytes::new(),
+            bound: Bytes::from_static(b"{\"sandbox\":\"vm-17\"}"),
+            head: 12,
+            updated: 5,
+            began: Some(13),
+        };
+        let id = SessionId::mint(Partition(2));
+        let text = header(&id, &record);
+        assert!(!text.contains("secret"), "{text}");
+        let (named, read) = read_header(text.as_bytes()).unwrap();
+        assert_eq!(named, id);
+        let expected = Record {
+            params: Bytes::from_static(b"{\"cwd\":\"/a\",\"mcpServers\":[]}"),
+            setup: Setup {
+                mcp_servers: None,
+                ..record.setup.clone()
+            },
+            began: None,
+            ..record
+        };
+        assert_eq!(read, expected);
+        for wrong in [
+            "",
+            "{}",
+            &text.replace("\"batonSession\":1", "\"batonSession\":2"),
+        ] {
+            assert!(read_header(wrong.as_bytes()).is_err(), "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,94 @@
+//! Closing: the session rests until somebody loads or resumes it.
+
+use std::sync::Arc;
+
+use super::scene::Scene;
+use crate::command::Kind;
+use crate::store::{Attached, Enqueue, Enqueued, Store};
+
+fn close(scene: &Scene) -> Enqueue {
+    scene.request(scene.command(Kind::Close, Some("\"close\"")))
+}
+
+async fn closed(store: &Arc<dyn Store>) -> Scene {
+    let scene = Scene::created(store).await;
+    scene.talk("one").await;
+    let outcome = store.enqueue(&close(&scene)).await.unwrap();
+    assert!(matches!(outcome, Enqueued::Accepted { .. }), "{outcome:?}");
+    scene
+}
+
+pub async fn a_closed_session_takes_only_what_ends_things(store: &Arc<dyn Store>) {
+    let scene = closed(store).await;
+    for done in [false, true] {
+        if done {
+            scene.finish(&scene.claim().await.token).await;
+        }
+        for kind in [Kind::Prompt, Kind::SetMode, Kind::Extension] {
+            let request = scene.request(scene.command(kind, Some("2")));
+            let outcome = store.enqueue(&request).await.unwrap();
+            assert_eq!(outcome, Enqueued::Closed, "{kind:?}");
+        }
+        for kind in [Kind::Cancel, Kind::CancelRequest, Kind::Answer, Kind::Close] {
+            let request = scene.request(scene.command(kind, None));
+            let outcome = store.enqueue(&request).await.unwrap();
+            assert!(
+                matches!(outcome, Enqueued::Accepted { .. }),
+                "{kind:?}: {outcome:?}"
+            );
+        }
+    }
+    scene.lists_only(&scene).await;
+}
+
+pub async fn what_was_asked_before_it_closed_is_joined(store: &Arc<dyn Store>) {
+    let scene = Scene::created(store).await;
+    let prompt = scene.prompt("1");
+    store.enqueue(&prompt).await.unwrap();
+    store.enqueue(&close(&scene)).await.unwrap();
+    for request in [&prompt, &close(&scene)] {
+        let outcome = store.enqueue(request).await.unwrap();
+        assert!(matches!(outcome, Enqueued::Joined { .. }), "{outcome:?}");
+    }
+    let mut other = scene.prompt("1");
+    other.key.fingerprint = "another".into();
+    assert_eq!(store.enqueue(&other).await.unwrap(), Enqueued::Conflict);
+}
+
+pub async fn a_refused_close_closes_nothing(store: &Arc<dyn Store>) {
+    let scene = Scene::created(store).await;
+    let foreign = Enqueue {
+        principal: "somebody else".into(),
+        ..close(&scene)
+    };
+    assert_eq!(store.enqueue(&foreign).await.unwrap(), Enqueued::NotFound);
+    let mut unwatched = close(&scene);
+    unwatched.command.connection = scene.another_connection();
+    let outcome = store.enqueue(&unwatched).await.unwrap();
+    assert_eq!(outcome, Enqueued::Unwatched { head: 0 });
+    scene.talk("still open").await;
+}
+
+pub async fn loading_opens_a_closed_session(store: &Arc<dyn Store>) {
+    let scene = closed(store).await;
+    let elsewhere = crate::store::Attach {
+        cwd: "/elsewhere".into(),
+        ..scene.attach(&scene.creator, "2")
+    };
+    store.attach(&elsewhere).await.unwrap();
+    let outcome = store.enqueue(&scene.prompt("3")).await.unwrap();
+    assert_eq!(outcome, Enqueued::Closed);
+    let outcome = store.attach(&scene.attach(&scene.creator, "2")).await;
+    assert!(matches!(outcome.unwrap(), Attached::Done(_)));
+    scene.talk("two").await;
+    assert_eq!(scene.words().await, ["one", "two"]);
+}
+
+pub async fn a_fork_of_a_closed_session_is_open(store: &Arc<dyn Store>) {
+    let scene = closed(store).await;
+    let child = scene.forked().await;
+    child.talk("two").await;
+    assert_eq!(child.words().await, ["one", "two"]);
+    let outcome = store.enqueue(&scene.prompt("3")).await.unwrap();
+    assert_eq!(outcome, Enqueued::Closed);
+}

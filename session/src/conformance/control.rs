@@ -1,0 +1,86 @@
+//! Control: whoever prompts is asked from then on, although the prompt may still wait.
+
+use std::sync::Arc;
+
+use super::scene::{Scene, updates};
+use crate::command::{Command, Kind};
+use crate::event::Event;
+use crate::id::ConnectionId;
+use crate::store::{Enqueue, Enqueued, Store};
+
+async fn ask(scene: &Scene, connection: &ConnectionId, kind: Kind, request: &str) -> Enqueued {
+    let connection = connection.clone();
+    let asked = Enqueue {
+        watched: true,
+        ..scene.request(Command {
+            connection,
+            ..scene.command(kind, Some(request))
+        })
+    };
+    scene.store.enqueue(&asked).await.unwrap()
+}
+
+async fn controller(scene: &Scene) -> ConnectionId {
+    let controller = scene.attachment(&scene.creator).await.controller;
+    controller.expect("somebody is in control")
+}
+
+pub async fn a_prompt_takes_control_as_soon_as_it_waits(store: &Arc<dyn Store>) {
+    let scene = Scene::created(store).await;
+    let (creator, other) = (&scene.creator, &scene.another_connection());
+    let mut expected = vec![false];
+    for (request, by, takes) in [
+        ("1", creator, false),
+        ("2", other, true),
+        ("3", other, false),
+        ("4", creator, true),
+    ] {
+        let outcome = ask(&scene, by, Kind::Prompt, request).await;
+        assert!(matches!(outcome, Enqueued::Accepted { .. }), "{outcome:?}");
+        assert_eq!(controller(&scene).await, *by);
+        expected.push(takes);
+    }
+    let took = |queued: &crate::command::Queued| queued.takes_control;
+    let waiting = store.inbox(&scene.id, 0).await.unwrap();
+    assert_eq!(waiting.iter().map(took).collect::<Vec<_>>(), expected);
+    let claim = scene.claim().await;
+    assert_eq!(claim.inbox.iter().map(took).collect::<Vec<_>>(), expected);
+}
+
+pub async fn a_repeated_prompt_takes_nothing_back(store: &Arc<dyn Store>) {
+    let scene = Scene::created(store).await;
+    let other = scene.another_connection();
+    ask(&scene, &scene.creator, Kind::Prompt, "1").await;
+    ask(&scene, &other, Kind::Prompt, "1").await;
+    let again = ask(&scene, &scene.creator, Kind::Prompt, "1").await;
+    assert!(matches!(again, Enqueued::Joined { .. }), "{again:?}");
+    assert_eq!(controller(&scene).await, other);
+}
+
+pub async fn only_a_prompt_that_is_taken_takes_control(store: &Arc<dyn Store>) {
+    let scene = Scene::created(store).await;
+    let other = scene.another_connection();
+    for kind in [Kind::SetMode, Kind::Cancel, Kind::Answer, Kind::Extension] {
+        ask(&scene, &other, kind, &format!("\"{}\"", kind.as_str())).await;
+        assert_eq!(controller(&scene).await, scene.creator, "{kind:?}");
+    }
+    let unwatched = scene.prompt_by(&scene.another_connection(), "1");
+    let outcome = store.enqueue(&unwatched).await.unwrap();
+    assert_eq!(outcome, Enqueued::Unwatched { head: 0 });
+    assert_eq!(controller(&scene).await, scene.creator);
+    let waiting = store.inbox(&scene.id, 0).await.unwrap();
+    assert!(waiting.iter().all(|queued| !queued.takes_control));
+}
+
+pub async fn a_note_of_control_is_for_readers_of_the_log(store: &Arc<dyn Store>) {
+    let scene = Scene::created(store).await;
+    let token = scene.claim().await.token;
+    let note = Event::Control {
+        by: scene.another_connection(),
+    };
+    let mut events = updates(1);
+    events.push(note.clone());
+    scene.write(&scene.append(&token, 1, events)).await;
+    assert_eq!(controller(&scene).await, scene.creator);
+    assert_eq!(scene.events(2).await[0].2, note);
+}

@@ -1,0 +1,170 @@
+//! Sessions as wholes: forked, listed, deleted, forgotten.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+
+use super::{CWD, LONG, Scene};
+use crate::command::{Command, Kind};
+use crate::event::Event;
+use crate::id::{Nonce, SessionId};
+use crate::store::{Cut, Fork, Forked, Listing, Setup, Summary, Tidied, Tidying};
+
+pub const EVERYTHING_THAT_RESTS: Tidying = Tidying {
+    rested: Duration::ZERO,
+    unused: LONG,
+};
+pub const EVERYTHING_UNUSED: Tidying = Tidying {
+    rested: Duration::ZERO,
+    unused: Duration::ZERO,
+};
+
+impl Scene {
+    /// Names for a fork that doesn't exist yet, made by a connection that is new to the family.
+    pub fn heir(&self) -> Self {
+        Self {
+            principal: self.principal.clone(),
+            agent: self.agent.clone(),
+            ..Self::planned_in(&self.store, self.id.partition())
+        }
+    }
+
+    pub fn fork(&self, heir: &Self) -> Fork {
+        Fork {
+            parent: self.id.clone(),
+            child: heir.id.clone(),
+            principal: self.principal.clone(),
+            connection: heir.creator.clone(),
+            cwd: CWD.to_owned(),
+            setup: Setup::default(),
+            at: None,
+            inherit_bindings: false,
+        }
+    }
+
+    pub fn cut(&self, heir: &Self, upto: u64, view: &'static str) -> Fork {
+        let view = Bytes::from_static(view.as_bytes());
+        Fork {
+            at: Some(Cut { upto, view }),
+            ..self.fork(heir)
+        }
+    }
+
+    pub async fn try_fork(&self, fork: &Fork) -> Forked {
+        self.store.fork(fork).await.expect("the store answers")
+    }
+
+    /// A fork after the last finished turn.
+    pub async fn forked(&self) -> Self {
+        let heir = self.heir();
+        let outcome = self.try_fork(&self.fork(&heir)).await;
+        assert!(matches!(outcome, Forked::Done { .. }), "{outcome:?}");
+        heir
+    }
+
+    /// The principal's, from the top.
+    pub fn listing(&self) -> Listing {
+        Listing {
+            principal: self.principal.clone(),
+            cwd: None,
+            after: None,
+            limit: 100,
+        }
+    }
+
+    pub async fn list(&self, listing: &Listing) -> Vec<Summary> {
+        self.store.list(listing).await.expect("the store answers")
+    }
+
+    pub async fn listed(&self) -> Vec<SessionId> {
+        let all = self.list(&self.listing()).await;
+        all.into_iter()
+            .map(|summary| summary.place.session)
+            .collect()
+    }
+
+    pub async fn lists_only(&self, one: &Self) {
+        assert_eq!(self.listed().await, std::slice::from_ref(&one.id));
+    }
+
+    /// What a list says about this session.
+    pub async fn summary(&self) -> Summary {
+        let all = self.list(&self.listing()).await;
+        let mut all = all.into_iter();
+        all.find(|summary| summary.place.session == self.id)
+            .expect("it is listed")
+    }
+
+    /// What is to be done when it is deleted.
+    pub fn last_command(&self) -> Command {
+        self.command(Kind::Delete, None)
+    }
+
+    pub async fn delete(&self) -> bool {
+        let end = self.last_command();
+        let deleted = self.store.delete(&self.id, &self.principal, &end).await;
+        deleted.expect("the store answers")
+    }
+
+    // ---- housekeeping ----
+
+    pub async fn tidy(&self, when: &Tidying) -> Tidied {
+        let tidied = self.store.tidy(self.id.partition(), when).await;
+        tidied.expect("it is tidied")
+    }
+
+    /// Everything that nobody uses is forgotten, in rounds.
+    pub async fn forget(&self) {
+        loop {
+            // What was used just now is not unused yet.
+            tokio::time::sleep(Duration::from_millis(5)).await;
+            if self.tidy(&EVERYTHING_UNUSED).await == Tidied::default() {
+                return;
+            }
+        }
+    }
+
+    /// Every event with its number and nonce, read from `from` on, a few frames at a time.
+    pub async fn events(&self, from: u64) -> Vec<(u64, Nonce, Event)> {
+        let mut found = Vec::new();
+        let mut next = from;
+        loop {
+            let frames = self.store.read(&self.log(), next, 3).await;
+            let frames = frames.expect("it reads");
+            let Some(last) = frames.last() else {
+                return found;
+            };
+            for frame in &frames {
+                let wanted = frame.numbered().filter(|(seq, _)| *seq >= next);
+                found.extend(wanted.map(|(seq, event)| (seq, frame.nonce, event.clone())));
+            }
+            next = last.last() + 1;
+        }
+    }
+
+    /// What the agent has said, in order; every word of it under the session's own id.
+    pub async fn words(&self) -> Vec<String> {
+        let mut words = Vec::new();
+        for (_, _, event) in self.events(1).await {
+            if let Event::Update { message, .. } = event {
+                let text = String::from_utf8(message.to_vec()).expect("text");
+                let (before, after) = text.split_once(self.id.as_str()).expect("its own id");
+                assert!(before.ends_with("\"sessionId\":\""), "{text}");
+                let (_, said) = after.split_once("\"update\":\"").expect("words");
+                words.push(said.trim_end_matches("\"}}").to_owned());
+            }
+        }
+        words
+    }
+}
+
+/// An update that names its session, as agents' updates do.
+pub fn said(session: &SessionId, words: &str) -> Event {
+    let message = format!(
+        "{{\"method\":\"session/update\",\"params\":{{\"sessionId\":\"{session}\",\"update\":\"{words}\"}}}}"
+    );
+    Event::Update {
+        turn: true,
+        message: message.into(),
+    }
+}

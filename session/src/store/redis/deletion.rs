@@ -1,0 +1,49 @@
+//! Sessions that were deleted, and what becomes of them.
+
+use std::time::Duration;
+
+use super::RedisStore;
+use super::scripts::{Call, scripts};
+use crate::command::Command;
+use crate::id::SessionId;
+use crate::store::{DELETED_FOR, Result, Tidying};
+
+impl RedisStore {
+    pub(super) async fn delete_session(
+        &self,
+        session: &SessionId,
+        principal: &str,
+        end: &Command,
+    ) -> Result<bool> {
+        let head = end.head();
+        let call = Call::new(&scripts().delete)
+            .key(self.keys.session(session))
+            .arg(session.as_str())
+            .arg(principal)
+            .arg(&head)
+            .arg(&end.message);
+        Ok(self.run_durably(call).await?.optional_number()? == 1)
+    }
+
+    pub(super) async fn expire(&self, session: &SessionId, when: &Tidying) -> Result<bool> {
+        let call = Call::new(&scripts().expire)
+            .key(self.keys.session(session))
+            .key(self.keys.parties(session))
+            .arg(session.as_str())
+            .num(when.unused.as_millis() as u64);
+        Ok(self.run(call).await?.optional_number()? == 1)
+    }
+
+    pub(super) async fn purge(&self, session: &SessionId, when: &Tidying) -> Result<bool> {
+        let call = Call::new(&scripts().purge)
+            .key(self.keys.session(session))
+            .arg(session.as_str())
+            .num(kept_for(when).as_millis() as u64);
+        Ok(self.run(call).await?.optional_number()? == 1)
+    }
+}
+
+/// Nothing is kept longer for having been deleted.
+pub(super) fn kept_for(when: &Tidying) -> Duration {
+    DELETED_FOR.min(when.unused)
+}

@@ -1,0 +1,79 @@
+//! Sessions on their way from one store to another.
+
+use super::RedisStore;
+use super::scripts::{Call, scripts};
+use crate::id::SessionId;
+use crate::store::{Adoption, ClaimToken, Claimant, Record, Result, Setup};
+
+impl RedisStore {
+    pub(super) async fn record_of(
+        &self,
+        session: &SessionId,
+        principal: &str,
+    ) -> Result<Option<Record>> {
+        let call = Call::new(&scripts().record)
+            .key(self.keys.session(session))
+            .arg(session.as_str())
+            .arg(principal);
+        let mut items = self.run(call).await?.items()?;
+        if items.is_empty() {
+            return Ok(None);
+        }
+        Ok(Some(Record {
+            agent: items.text()?,
+            cwd: items.text()?,
+            params: items.bytes()?,
+            setup: Setup {
+                mcp_servers: items.optional_bytes()?,
+                directories: items.optional_bytes()?,
+            },
+            state: items.bytes()?,
+            view: items.bytes()?,
+            title: items.text()?,
+            usage: items.bytes()?,
+            bound: items.bytes()?,
+            head: items.number()?,
+            updated: items.number()?,
+            began: items.text()?.parse().ok(),
+        }))
+    }
+
+    /// Nobody builds on it before it is published, and that lasts.
+    pub(super) async fn adopt_session(
+        &self,
+        adoption: &Adoption,
+        claimant: &Claimant,
+    ) -> Result<bool> {
+        let record = &adoption.record;
+        let call = Call::new(&scripts().adopt)
+            .key(self.keys.session(&adoption.id))
+            .arg(adoption.id.as_str())
+            .arg(&adoption.principal)
+            .arg(&record.agent)
+            .arg(&record.cwd)
+            .arg(&record.params)
+            .setup(&record.setup)
+            .arg(&record.state)
+            .arg(&record.view)
+            .arg(&record.title)
+            .arg(&record.usage)
+            .arg(&record.bound)
+            .num(record.updated)
+            .arg(&*claimant.token.0)
+            .arg(&*claimant.worker.0)
+            .num(claimant.lease.as_millis() as u64);
+        Ok(self.run(call).await?.optional_number()? == 1)
+    }
+
+    pub(super) async fn publish_session(
+        &self,
+        session: &SessionId,
+        token: &ClaimToken,
+    ) -> Result<bool> {
+        let call = Call::new(&scripts().publish)
+            .key(self.keys.session(session))
+            .arg(session.as_str())
+            .arg(&*token.0);
+        Ok(self.run_durably(call).await?.optional_number()? == 1)
+    }
+}
