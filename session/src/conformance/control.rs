@@ -76,6 +76,7 @@ pub async fn a_note_of_control_is_for_readers_of_the_log(store: &Arc<dyn Store>)
     let scene = Scene::created(store).await;
     let token = scene.claim().await.token;
     let note = Event::Control {
+        command: 1,
         by: scene.another_connection(),
     };
     let mut events = updates(1);

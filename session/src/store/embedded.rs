@@ -10,27 +10,32 @@ use tokio::sync::{mpsc, watch};
 
 use self::memory::Memory;
 use self::session::Session;
-use self::shelf::{Change, Shelf};
+use self::shelf::{Change, Kind, Shelf};
 use self::signals::Switchboard;
 use self::state::State;
 use crate::command::{Command, Idempotency, Queued};
 use crate::event::{Event, Frame};
 use crate::id::{ConnectionId, LogId, Partition, SessionId};
 use crate::store::{
-    AgentCard, Append, Appended, Attach, Attached, Attachment, Claim, ClaimToken, Claimant,
-    Enqueue, Enqueued, Error, Listener, NewSession, Opened, Posted, Result, STREAM_TTL, Signal,
-    Store, StreamId, Tidied, Tidying, Topic, Touch, WorkerId,
+    Adoption, AgentCard, Append, Appended, Attach, Attached, Attachment, Claim, ClaimToken,
+    Claimant, Enqueue, Enqueued, Error, Fork, Forked, Listener, Listing, NewSession, Opened,
+    Posted, Record, Result, STREAM_TTL, Signal, Store, StreamId, Summary, Tidied, Tidying, Topic,
+    Touch, WorkerId,
 };
 
+mod expiry;
 #[cfg(any(test, feature = "conformance"))]
 mod failover;
 mod file;
+mod lineage;
+mod list;
 mod memory;
 mod outbox;
 mod session;
 mod shelf;
 mod signals;
 mod state;
+mod whole;
 
 #[cfg(any(test, feature = "conformance"))]
 pub use self::failover::Replica;
@@ -157,7 +162,8 @@ impl<S: Shelf> Embedded<S> {
                     let outbox = state.outbox(&self.shelf, connection)?;
                     let before = outbox.use_now();
                     let log = LogId::Outbox(connection.clone());
-                    let used = Change::Used(&log, before, before.and(Some(outbox.used)));
+                    let now = before.and(Some(outbox.used));
+                    let used = Change::Used(Kind::Outbox, &log, before, now);
                     self.save(&[Change::Outbox(connection, outbox), used])?;
                 }
             }
@@ -204,7 +210,7 @@ impl<S: Shelf> Store for Embedded<S> {
         self.save(&[
             Change::Frame(&log, &frame),
             Change::Outbox(to, outbox),
-            Change::Used(&log, before, before.and(Some(outbox.used))),
+            Change::Used(Kind::Outbox, &log, before, before.and(Some(outbox.used))),
         ])?;
         self.announce_frame(log, frame);
         Ok(Posted::New)
@@ -220,7 +226,8 @@ impl<S: Shelf> Store for Embedded<S> {
         self.save(&[
             Change::Queued(&new.id, &session.inbox[0]),
             Change::Session(&new.id, &session),
-            Change::Used(&log, None, Some(session.used)),
+            Change::Used(Kind::Session, &log, None, Some(session.used)),
+            Change::Listed(&session, None, session.place(&new.id)),
         ])?;
         state.insert(new.id.clone(), session);
         self.wake(&mut state, &new.id)
@@ -251,7 +258,8 @@ impl<S: Shelf> Store for Embedded<S> {
         if matches!(outcome, Attached::Done(_)) {
             let log = LogId::Session(id.clone());
             let before = session.use_now();
-            let used = Change::Used(&log, before, before.and(Some(session.used)));
+            let now = before.and(Some(session.used));
+            let used = Change::Used(Kind::Session, &log, before, now);
             self.save(&[Change::Session(id, session), used])?;
             let signal = Signal::Attached(id.clone(), request.connection.clone());
             self.announce_log(log, signal);
@@ -267,8 +275,32 @@ impl<S: Shelf> Store for Embedded<S> {
     ) -> Result<Option<Attachment>> {
         let mut state = self.state()?;
         let session = state.session(&self.shelf, session)?;
-        let session = session.filter(|session| session.principal == principal);
+        let session = session.filter(|session| session.is_for(principal));
         Ok(session.map(|session| session.attachment(connection)))
+    }
+
+    async fn fork(&self, fork: &Fork) -> Result<Forked> {
+        self.fork_session(fork)
+    }
+
+    async fn list(&self, listing: &Listing) -> Result<Vec<Summary>> {
+        self.list_sessions(listing)
+    }
+
+    async fn delete(&self, session: &SessionId, principal: &str, end: &Command) -> Result<bool> {
+        self.delete_session(session, principal, end)
+    }
+
+    async fn record(&self, session: &SessionId, principal: &str) -> Result<Option<Record>> {
+        self.record_of(session, principal)
+    }
+
+    async fn adopt(&self, adoption: &Adoption, claimant: &Claimant) -> Result<bool> {
+        self.adopt_session(adoption, claimant)
+    }
+
+    async fn publish(&self, session: &SessionId, token: &ClaimToken) -> Result<bool> {
+        self.publish_session(session, token)
     }
 
     async fn open_stream(
@@ -290,7 +322,7 @@ impl<S: Shelf> Store for Embedded<S> {
             }
             Some(id) => {
                 let session = state.session(&self.shelf, id)?;
-                let Some(session) = session.filter(|session| session.principal == principal) else {
+                let Some(session) = session.filter(|session| session.is_for(principal)) else {
                     return Ok(None);
                 };
                 let party = session.parties.entry(connection.clone()).or_default();
@@ -329,7 +361,7 @@ impl<S: Shelf> Store for Embedded<S> {
     }
 
     async fn read(&self, log: &LogId, from: u64, limit: usize) -> Result<Vec<Arc<Frame>>> {
-        self.shelf.read(log, from, limit)
+        lineage::read(&self.shelf, log, from, limit)
     }
 
     async fn heads(&self, logs: &[LogId]) -> Result<Vec<u64>> {
@@ -384,6 +416,7 @@ impl<S: Shelf> Store for Embedded<S> {
         let Some(session) = state.session(&self.shelf, id)? else {
             return Ok(Appended::Fenced);
         };
+        let place = session.place(id);
         let (outcome, written) = session.append(append);
         let Some(written) = written else {
             return Ok(outcome);
@@ -393,9 +426,18 @@ impl<S: Shelf> Store for Embedded<S> {
         changes.extend(written.frame.iter().map(|frame| Change::Frame(&log, frame)));
         changes.extend(append.acks.iter().map(|number| Change::Done(id, *number)));
         let released = matches!(outcome, Appended::Done { released: true, .. });
-        let before = if released { session.use_now() } else { None };
+        // When nobody sees it any more, it doesn't matter when it was last used.
+        let before = match &place {
+            Some(_) if released => session.use_now(),
+            _ => None,
+        };
         if before.is_some() {
-            changes.push(Change::Used(&log, before, Some(session.used)));
+            let used = Change::Used(Kind::Session, &log, before, Some(session.used));
+            changes.push(used);
+        }
+        let moved = session.place(id);
+        if moved != place {
+            changes.push(Change::Listed(session, place, moved));
         }
         if written.beside_the_log || before.is_some() {
             changes.push(Change::Session(id, session));
@@ -429,7 +471,7 @@ impl<S: Shelf> Store for Embedded<S> {
     }
 
     async fn tidy(&self, _partition: Partition, when: &Tidying) -> Result<Tidied> {
-        let expired = state::expire(self, when.unused)?;
+        let expired = expiry::expire(self, when.unused)?;
         Ok(Tidied {
             compacted: 0,
             expired,

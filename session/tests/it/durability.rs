@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use baton_session::conformance::cases;
-use baton_session::conformance::scene::Scene;
-use baton_session::store::{Enqueued, Error, Store};
+use baton_session::conformance::scene::{LONG, Scene};
+use baton_session::store::{Adoption, Enqueued, Error, Forked, Store};
 
 use crate::sentinel::Group;
 use crate::support::{RedisServer, again, bounded, replicated, until};
@@ -88,6 +88,47 @@ async fn an_unconfirmed_step_fails_in_the_end() -> anyhow::Result<()> {
         // The caller repeats, and the same command counts once.
         again(|| async { store.enqueue(&scene.prompt("1")).await }).await;
         assert_eq!(store.inbox(&scene.id, 0).await?.len(), 2);
+        Ok(())
+    })
+    .await
+}
+
+/// As for commands: a session that was forked, taken in or deleted stays so.
+#[tokio::test]
+async fn what_becomes_of_whole_sessions_is_confirmed_too() -> anyhow::Result<()> {
+    let server = RedisServer::start().await?;
+    let replica = server.start_replica().await?;
+    let store = replicated(&server.url()).await?;
+    bounded(async {
+        let (scene, deleted) = (Scene::created(&store).await, Scene::created(&store).await);
+        let (child, stranger) = (scene.heir(), Scene::planned(&store));
+        let record = store.record(&scene.id, &scene.principal).await?;
+        let adoption = Adoption {
+            id: stranger.id.clone(),
+            principal: stranger.principal.clone(),
+            record: record.expect("it is there"),
+        };
+        let claimant = stranger.claimant(LONG);
+        assert!(store.adopt(&adoption, &claimant).await?);
+        replica.freeze()?;
+        let (fork, end) = (scene.fork(&child), deleted.last_command());
+        let (forked, published, gone) = tokio::join!(
+            store.fork(&fork),
+            store.publish(&stranger.id, &claimant.token),
+            store.delete(&deleted.id, &deleted.principal, &end),
+        );
+        replica.thaw()?;
+        let unconfirmed = [forked.err(), published.err(), gone.err()];
+        for error in unconfirmed {
+            assert!(
+                matches!(&error, Some(Error::Unavailable(text)) if text.contains("no replica")),
+                "{error:?}"
+            );
+        }
+        let forked = again(|| store.fork(&fork)).await;
+        assert!(matches!(forked, Forked::Done { head: 0, .. }), "{forked:?}");
+        assert!(again(|| store.publish(&stranger.id, &claimant.token)).await);
+        stranger.lists_only(&stranger).await;
         Ok(())
     })
     .await

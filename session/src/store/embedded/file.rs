@@ -3,30 +3,33 @@
 //! loses nothing; once a second all of it is forced to the disk, so a power cut loses a second at
 //! most.
 
+use std::ops::Bound;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use bytes::Bytes;
-use fjall::{Database, Keyspace, KeyspaceCreateOptions, PersistMode, Slice};
-use serde::Serialize;
-use serde::de::DeserializeOwned;
+use fjall::{Database, Keyspace, KeyspaceCreateOptions, PersistMode};
 
 use self::directory::Directory;
+use self::values::{decode_command, encode_command, record, slice, spoiled, unrecord};
 use super::FileStore;
+use super::lineage::Segment;
+use super::list::Heading;
 use super::outbox::Outbox;
 use super::session::Session;
 use super::shelf::{Change, Kind, Shelf};
-use crate::command::{Command, Queued};
+use crate::command::Queued;
 use crate::event::Frame;
 use crate::id::{ConnectionId, LogId, SessionId};
-use crate::route::Via;
-use crate::store::{Error, Result};
+use crate::store::{Error, Place, Result};
 
 mod directory;
 mod keys;
+mod sharing;
+mod upgrade;
+mod values;
 
 pub use self::directory::Refused;
 
@@ -45,6 +48,12 @@ struct Files {
     commands: Keyspace,
     /// By when they were last used.
     used: Keyspace,
+    /// Sessions under their headings, by when they were last changed.
+    listed: Keyspace,
+    /// What forks share, by fork.
+    lineages: Keyspace,
+    /// The same by who is shared: the forks, and up to where they need its log.
+    sharers: Keyspace,
     /// How often the data was forced to the disk.
     meta: Keyspace,
     database: Database,
@@ -58,6 +67,7 @@ impl FileStore {
     /// is damaged, of a newer format, or not ours is refused and left as it is.
     pub fn open(path: &Path) -> std::result::Result<Self, Refused> {
         let files = Arc::new(Files::open(Directory::enter(path)?)?);
+        files.upgrade()?;
         let store = Self::on(Disk(files.clone()));
         let store = store.map_err(|error| files.directory.damaged(error))?;
         let files = Arc::downgrade(&files);
@@ -122,6 +132,9 @@ impl Files {
             frames: keyspace("frames")?,
             commands: keyspace("commands")?,
             used: keyspace("used")?,
+            listed: keyspace("listed")?,
+            lineages: keyspace("lineages")?,
+            sharers: keyspace("sharers")?,
             meta: keyspace("meta")?,
             dirty: AtomicBool::new(false),
             directory: directory.clone(),
@@ -197,22 +210,29 @@ impl Shelf for Disk {
                 Change::Outbox(id, outbox) => {
                     batch.insert(&files.outboxes, id.as_str(), record(outbox)?);
                 }
-                Change::Used(log, before, now) => {
+                Change::Used(kind, log, before, now) => {
                     if let Some(before) = before {
-                        batch.remove(&files.used, keys::used(log, *before));
+                        batch.remove(&files.used, keys::used(*kind, log, *before));
                     }
                     if let Some(now) = now {
-                        batch.insert(&files.used, keys::used(log, *now), []);
+                        batch.insert(&files.used, keys::used(*kind, log, *now), []);
                     }
                 }
-                Change::Forget(log) => {
-                    for frame in files.frames.prefix(keys::log(log)) {
-                        batch.remove(&files.frames, frame.key().map_err(unreadable)?);
+                Change::Listed(session, before, now) => {
+                    for under in Heading::all_of(session) {
+                        if let Some(before) = before {
+                            batch.remove(&files.listed, keys::listed(&under, before));
+                        }
+                        if let Some(now) = now {
+                            batch.insert(&files.listed, keys::listed(&under, now), []);
+                        }
                     }
-                    match log {
-                        LogId::Session(id) => batch.remove(&files.sessions, id.as_str()),
-                        LogId::Outbox(id) => batch.remove(&files.outboxes, id.as_str()),
-                    }
+                }
+                Change::Shares(id, lineage) => files.share(&mut batch, id, lineage)?,
+                Change::Forget(LogId::Session(id)) => files.forget(&mut batch, id)?,
+                Change::Forget(LogId::Outbox(id)) => {
+                    files.cut_off(&mut batch, &LogId::Outbox(id.clone()), 0)?;
+                    batch.remove(&files.outboxes, id.as_str());
                 }
             }
         }
@@ -225,7 +245,10 @@ impl Shelf for Disk {
             return Ok(None);
         };
         let mut session: Session = unrecord(&value)?;
-        session.head = self.0.last_frame(&LogId::Session(id.clone()))?;
+        // The log may be ahead of the record.
+        let shared = session.origin.as_ref().map_or(0, |origin| origin.cut);
+        let last = self.0.last_frame(&LogId::Session(id.clone()))?;
+        session.head = last.max(shared);
         Ok(Some(session.revive(self.0.commands(id)?)))
     }
 
@@ -248,6 +271,24 @@ impl Shelf for Disk {
                 .map_err(|error| Error::Broken(error.to_string()))
         };
         frames.take(limit).map(decode).collect()
+    }
+
+    fn lineage(&self, id: &SessionId) -> Result<Arc<[Segment]>> {
+        self.0.lineage(id)
+    }
+
+    fn listed(&self, under: &Heading, after: Option<&Place>, limit: usize) -> Result<Vec<Place>> {
+        let end = match after {
+            Some(place) => Bound::Excluded(keys::listed(under, place)),
+            None => Bound::Included([&under.0[..], &[u8::MAX; 8]].concat()),
+        };
+        let start = Bound::Included(under.0.to_vec());
+        let places = self.0.listed.range((start, end)).rev().take(limit);
+        let read = |entry: fjall::Guard| {
+            let key = entry.key().map_err(unreadable)?;
+            keys::place(&key).ok_or_else(|| spoiled("place in a list"))
+        };
+        places.map(read).collect()
     }
 
     fn waiting(&self) -> Result<Vec<SessionId>> {
@@ -273,51 +314,6 @@ impl Shelf for Disk {
         };
         old.take(limit).map(read).collect()
     }
-}
-
-// ---- values ----
-
-fn slice(bytes: Bytes) -> Slice {
-    bytes.into()
-}
-
-/// With names, so that a later version can add fields.
-fn record(value: &impl Serialize) -> Result<Vec<u8>> {
-    rmp_serde::to_vec_named(value).map_err(|error| Error::Broken(error.to_string()))
-}
-
-fn unrecord<T: DeserializeOwned>(value: &[u8]) -> Result<T> {
-    rmp_serde::from_slice(value).map_err(|error| Error::Broken(error.to_string()))
-}
-
-/// Its way and its head, each with a length before it, then the message.
-fn encode_command(queued: &Queued) -> Bytes {
-    let head = queued.command.head();
-    let mut value = Vec::with_capacity(8 + head.len() + queued.command.message.len());
-    value.extend_from_slice(queued.via.letter().as_bytes());
-    value.extend_from_slice(&(head.len() as u32).to_be_bytes());
-    value.extend_from_slice(head.as_bytes());
-    value.extend_from_slice(&queued.command.message);
-    value.into()
-}
-
-fn decode_command(number: u64, mut value: Bytes) -> Option<Queued> {
-    let rest = value.get(1..5)?;
-    let length = u32::from_be_bytes(rest.try_into().ok()?) as usize;
-    let start = 5 + length;
-    let via = Via::from_letter(std::str::from_utf8(value.get(..1)?).ok()?)?;
-    let head = std::str::from_utf8(value.get(5..start)?).ok()?.to_owned();
-    let command = Command::from_parts(&head, value.split_off(start))?;
-    Some(Queued {
-        number,
-        via,
-        takes_control: false,
-        command,
-    })
-}
-
-fn spoiled(what: &str) -> Error {
-    Error::Broken(format!("a stored {what} cannot be read"))
 }
 
 fn unreadable(error: fjall::Error) -> Error {

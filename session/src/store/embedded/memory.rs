@@ -1,14 +1,17 @@
-//! The shelf in memory: frames only, as everything else stays in the store's own maps.
+//! The shelf in memory: frames and what finds them, as everything else stays in the store's own maps.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::ops::Bound;
 use std::sync::{Arc, Mutex, MutexGuard};
 
+use super::lineage::Segment;
+use super::list::Heading;
 use super::outbox::Outbox;
 use super::session::Session;
 use super::shelf::{Change, Kind, Shelf};
 use crate::event::Frame;
 use crate::id::{ConnectionId, LogId, SessionId};
-use crate::store::Result;
+use crate::store::{Place, Result};
 
 #[derive(Clone, Default)]
 pub struct Memory(Arc<Mutex<Kept>>);
@@ -17,11 +20,57 @@ pub struct Memory(Arc<Mutex<Kept>>);
 struct Kept {
     logs: HashMap<LogId, Vec<Arc<Frame>>>,
     used: BTreeMap<(Kind, u64), Vec<LogId>>,
+    listed: HashMap<Heading, BTreeSet<Place>>,
+    lineages: HashMap<SessionId, Arc<[Segment]>>,
+    /// Which forks share a session's log, and up to where.
+    sharers: HashMap<SessionId, HashMap<SessionId, u64>>,
+    /// Forgotten but for what is shared.
+    gone: HashSet<SessionId>,
+}
+
+impl Kept {
+    fn forget(&mut self, id: &SessionId) {
+        self.gone.insert(id.clone());
+        self.trim(id);
+        let lineage = self.lineages.remove(id).unwrap_or_default();
+        for segment in lineage.iter() {
+            if let Some(sharers) = self.sharers.get_mut(&segment.session) {
+                sharers.remove(id);
+            }
+            if self.gone.contains(&segment.session) {
+                self.trim(&segment.session);
+            }
+        }
+    }
+
+    /// Only what is shared is left.
+    fn trim(&mut self, id: &SessionId) {
+        let log = LogId::Session(id.clone());
+        let sharers = self.sharers.get(id);
+        match sharers.and_then(|sharers| sharers.values().max()) {
+            Some(upto) => {
+                if let Some(frames) = self.logs.get_mut(&log) {
+                    frames.retain(|frame| frame.first <= *upto);
+                }
+            }
+            None => {
+                self.logs.remove(&log);
+                self.sharers.remove(id);
+                self.gone.remove(id);
+            }
+        }
+    }
 }
 
 impl Memory {
     fn kept(&self) -> MutexGuard<'_, Kept> {
         self.0.lock().expect("held for moments only")
+    }
+
+    /// The log is as it was when it had only these frames.
+    #[cfg(any(test, feature = "conformance"))]
+    pub fn rewind(&self, log: &LogId, frames: &[Arc<Frame>]) {
+        self.kept().logs.insert(log.clone(), frames.to_vec());
     }
 }
 
@@ -36,16 +85,35 @@ impl Shelf for Memory {
                     let frames = kept.logs.entry((*log).clone()).or_default();
                     frames.push((*frame).clone());
                 }
-                Change::Used(log, before, now) => {
-                    let kind = Kind::of(log);
-                    if let Some(noted) = before.and_then(|at| kept.used.get_mut(&(kind, at))) {
+                Change::Used(kind, log, before, now) => {
+                    if let Some(noted) = before.and_then(|at| kept.used.get_mut(&(*kind, at))) {
                         noted.retain(|noted| noted != *log);
                     }
                     if let Some(now) = now {
-                        let noted = kept.used.entry((kind, *now)).or_default();
+                        let noted = kept.used.entry((*kind, *now)).or_default();
                         noted.push((*log).clone());
                     }
                 }
+                Change::Listed(session, before, now) => {
+                    for under in Heading::all_of(session) {
+                        let places = kept.listed.entry(under).or_default();
+                        if let Some(before) = before {
+                            places.remove(before);
+                        }
+                        places.extend(now.clone());
+                        if places.is_empty() {
+                            kept.listed.remove(&under);
+                        }
+                    }
+                }
+                Change::Shares(id, lineage) => {
+                    for Segment { session, upto } in *lineage {
+                        let sharers = kept.sharers.entry(session.clone()).or_default();
+                        sharers.insert((*id).clone(), *upto);
+                    }
+                    kept.lineages.insert((*id).clone(), (*lineage).into());
+                }
+                Change::Forget(LogId::Session(id)) => kept.forget(id),
                 Change::Forget(log) => {
                     kept.logs.remove(*log);
                 }
@@ -70,6 +138,20 @@ impl Shelf for Memory {
         };
         let start = frames.partition_point(|frame| frame.last() < from);
         Ok(frames[start..].iter().take(limit).cloned().collect())
+    }
+
+    fn lineage(&self, id: &SessionId) -> Result<Arc<[Segment]>> {
+        Ok(self.kept().lineages.get(id).cloned().unwrap_or_default())
+    }
+
+    fn listed(&self, under: &Heading, after: Option<&Place>, limit: usize) -> Result<Vec<Place>> {
+        let kept = self.kept();
+        let end = after.map_or(Bound::Unbounded, Bound::Excluded);
+        let places = kept.listed.get(under);
+        let places = places
+            .into_iter()
+            .flat_map(|all| all.range((Bound::Unbounded, end)).rev());
+        Ok(places.take(limit).cloned().collect())
     }
 
     fn waiting(&self) -> Result<Vec<SessionId>> {

@@ -1,26 +1,29 @@
 //! One session and the steps on it, as plain functions of its state.
 
 use std::collections::HashMap;
-use std::sync::Arc;
 use std::time::Instant;
 
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 
+use self::inbox::Known;
 use super::shelf::note_use;
 use crate::clock::unix_millis;
 use crate::command::{Command, Idempotency, Queued};
-use crate::event::{Event, Frame};
 use crate::id::{ConnectionId, SessionId};
 use crate::route::{Route, Via};
 use crate::store::{
-    Append, Appended, Attach, Attached, Attachment, Claim, ClaimToken, Claimant, Directive,
-    Enqueue, Enqueued, INBOX_BYTES, INBOX_LIMIT, KEPT_DIRECTIVES, NewSession, REMEMBERED_KEYS,
-    Running, WorkerId,
+    Attach, Attached, Attachment, Claim, ClaimToken, Claimant, Directive, KEPT_DIRECTIVES,
+    NewSession, Running, Setup, WorkerId,
 };
 
-/// The frames are on the shelf. What is skipped ends with this process.
-#[derive(Clone, Serialize, Deserialize)]
+mod append;
+mod inbox;
+mod whole;
+
+/// The frames are on the shelf. What is skipped ends with this process, what has a default is not in
+/// the records of the first version.
+#[derive(Clone, Default, Serialize, Deserialize)]
 pub struct Session {
     pub principal: String,
     pub agent: String,
@@ -58,21 +61,53 @@ pub struct Session {
     pending: Vec<u64>,
     controller: Option<ConnectionId>,
     pub parties: HashMap<ConnectionId, Party>,
+    #[serde(default)]
+    pub standing: Standing,
+    /// What loads, resumes and forks have put in the place of the params' own.
+    #[serde(default)]
+    setup: Setup,
+    #[serde(default)]
+    usage: Bytes,
+    #[serde(default)]
+    bound: Bytes,
+    /// What was known before the running turn, if that is no longer what is known.
+    #[serde(default)]
+    before: Option<Knowledge>,
+    /// When it was created or its last turn ended, in milliseconds since 1970.
+    #[serde(default)]
+    pub updated: u64,
+    #[serde(default)]
+    pub origin: Option<Origin>,
 }
 
+/// What becomes of a session.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Standing {
+    #[default]
+    Open,
+    /// Until somebody loads or resumes it.
+    Closed,
+    /// It is being taken in since this time, and nobody sees it yet.
+    Arriving(u64),
+    /// Since this time, nobody sees it any more.
+    Deleted(u64),
+}
+
+/// What the agent asked to be kept, and what it shows.
 #[derive(Clone, Serialize, Deserialize)]
-struct Known {
-    key: Idempotency,
-    number: u64,
-    head: u64,
-    via: Via,
+pub struct Knowledge {
+    state: Bytes,
+    view: Bytes,
 }
 
-/// What an append has changed.
-pub struct Written {
-    pub frame: Option<Arc<Frame>>,
-    /// More than the log and the inbox.
-    pub beside_the_log: bool,
+/// Where a fork comes from.
+#[derive(Clone, Serialize, Deserialize)]
+pub struct Origin {
+    parent: SessionId,
+    /// The last event that it shares.
+    pub cut: u64,
+    /// How many ancestors it has.
+    generation: usize,
 }
 
 #[derive(Clone)]
@@ -80,6 +115,16 @@ pub struct Lease {
     pub worker: WorkerId,
     pub token: ClaimToken,
     pub expires: Instant,
+}
+
+impl Lease {
+    fn of(claimant: &Claimant) -> Self {
+        Self {
+            worker: claimant.worker.clone(),
+            token: claimant.token.clone(),
+            expires: Instant::now() + claimant.lease,
+        }
+    }
 }
 
 /// A connection as the session sees it.
@@ -96,6 +141,16 @@ pub struct Party {
 }
 
 impl Party {
+    /// Reads on its connection stream, whose holder knows.
+    fn watching_from(first: u64) -> Self {
+        let mut party = Self {
+            watched: true,
+            ..Self::default()
+        };
+        party.route.switch(first, Via::Connection);
+        party
+    }
+
     /// Chooses the stream for what this connection is about to receive.
     fn settle(&mut self, watched: bool) -> Option<Via> {
         let has_stream = self
@@ -120,35 +175,21 @@ impl Session {
         } else {
             Via::Connection
         };
-        let mut party = Party {
-            watched: true,
-            ..Party::default()
-        };
-        party.route.switch(1, Via::Connection);
+        let now = unix_millis();
         let mut session = Self {
             principal: new.principal.clone(),
             agent: new.agent.clone(),
             cwd: new.cwd.clone(),
             params: new.params.clone(),
-            state: Bytes::new(),
-            view: Bytes::new(),
-            title: String::new(),
-            head: 0,
-            inbox: Vec::new(),
-            inbox_bytes: 0,
-            last_command: 0,
-            known: Vec::new(),
-            lease: None,
-            waits: None,
-            released_by: None,
-            running: None,
-            held: false,
-            stalls: 0,
-            stalled_at: 0,
-            used: unix_millis(),
-            pending: Vec::new(),
+            setup: Setup {
+                mcp_servers: None,
+                directories: Some(new.directories.clone()).filter(|given| !given.is_empty()),
+            },
+            used: now,
+            updated: now,
             controller: Some(creator.clone()),
-            parties: HashMap::from([(creator.clone(), party)]),
+            parties: HashMap::from([(creator.clone(), Party::watching_from(1))]),
+            ..Self::default()
         };
         session.accept(first, via, key);
         session
@@ -176,97 +217,8 @@ impl Session {
         self.lease.is_some() || !self.inbox.is_empty() || self.parties.values().any(listens)
     }
 
-    pub fn enqueue(&mut self, request: &Enqueue) -> Enqueued {
-        if self.principal != request.principal {
-            return Enqueued::NotFound;
-        }
-        if let Some(known) = self.recall(&request.key) {
-            return known;
-        }
-        let command = &request.command;
-        // Cancels and answers must get through to a session whose inbox is full of prompts.
-        let room = if command.kind.is_urgent() { 2 } else { 1 };
-        let bytes = self.inbox_bytes + command.message.len() as u64;
-        let heavy = !self.inbox.is_empty() && bytes > room * INBOX_BYTES;
-        if self.inbox.len() as u64 >= room * INBOX_LIMIT || heavy {
-            return Enqueued::Full;
-        }
-        let via = if request.one_shot {
-            Via::OneShot
-        } else if command.request.is_none() {
-            Via::Connection
-        } else {
-            let head = self.head;
-            match self
-                .parties
-                .entry(command.connection.clone())
-                .or_default()
-                .settle(request.watched)
-            {
-                Some(via) => via,
-                None => return Enqueued::Unwatched { head },
-            }
-        };
-        let number = self.accept(command, via, &request.key);
-        Enqueued::Accepted {
-            number,
-            head: self.head,
-            via,
-        }
-    }
-
-    fn recall(&self, key: &Idempotency) -> Option<Enqueued> {
-        let named = !key.key.is_empty();
-        let known = self
-            .known
-            .iter()
-            .find(|known| named && known.key.key == key.key)?;
-        if known.key.fingerprint != key.fingerprint {
-            return Some(Enqueued::Conflict);
-        }
-        let (number, head, via) = (known.number, known.head, known.via);
-        Some(Enqueued::Joined { number, head, via })
-    }
-
-    fn accept(&mut self, command: &Command, via: Via, key: &Idempotency) -> u64 {
-        self.last_command += 1;
-        let number = self.last_command;
-        let queued = Queued {
-            number,
-            via,
-            takes_control: false,
-            command: command.clone(),
-        };
-        self.inbox_bytes += command.message.len() as u64;
-        self.inbox.push(queued);
-        if !key.key.is_empty() {
-            self.remember(Known {
-                key: key.clone(),
-                number,
-                head: self.head,
-                via,
-            });
-        }
-        number
-    }
-
-    /// The oldest key that nobody waits under makes room for the new one.
-    fn remember(&mut self, new: Known) {
-        if self.known.len() as u64 >= REMEMBERED_KEYS {
-            let waits = |known: &Known| {
-                self.inbox
-                    .iter()
-                    .any(|queued| queued.number == known.number)
-            };
-            if let Some(oldest) = self.known.iter().position(|known| !waits(known)) {
-                self.known.remove(oldest);
-            }
-        }
-        self.known.push(new);
-    }
-
     pub fn attach(&mut self, request: &Attach) -> Attached {
-        if self.principal != request.principal {
+        if !self.is_for(&request.principal) {
             return Attached::NotFound;
         }
         if self.cwd != request.cwd {
@@ -294,7 +246,9 @@ impl Session {
                 via: if request.one_shot { Via::OneShot } else { via },
                 request: request.request.clone(),
             });
-            self.controller = Some(request.connection.clone());
+            self.control(&request.connection);
+            self.change_setup(&request.setup);
+            self.standing = Standing::Open;
         }
         Attached::Done(Box::new(self.attachment(&request.connection)))
     }
@@ -323,6 +277,9 @@ impl Session {
             if ours {
                 return Some(self.claimed(id, claimant));
             }
+            if self.is_arriving() {
+                return None;
+            }
         } else if self.inbox.is_empty() {
             return None;
         }
@@ -332,20 +289,16 @@ impl Session {
     }
 
     fn claimed(&mut self, id: &SessionId, claimant: &Claimant) -> Claim {
-        self.lease = Some(Lease {
-            worker: claimant.worker.clone(),
-            token: claimant.token.clone(),
-            expires: Instant::now() + claimant.lease,
-        });
+        self.lease = Some(Lease::of(claimant));
         Claim {
             session: id.clone(),
             token: claimant.token.clone(),
             head: self.head,
             cwd: self.cwd.clone(),
             params: self.params.clone(),
-            setup: Default::default(),
+            setup: self.setup.clone(),
             state: self.state.clone(),
-            bound: Bytes::new(),
+            bound: self.bound.clone(),
             running: self.running,
             stalls: self.stalls,
             inbox: self.inbox.clone(),
@@ -357,120 +310,5 @@ impl Session {
         let before = if again { self.stalls } else { 0 };
         self.stalls = before + u32::from(self.held);
         self.stalled_at = self.head;
-    }
-
-    /// Returns what was written, if something was.
-    pub fn append(&mut self, append: &Append) -> (Appended, Option<Written>) {
-        let head = self.head;
-        let last = append.first + append.events.len() as u64 - 1;
-        let holds = self
-            .lease
-            .as_ref()
-            .is_some_and(|lease| lease.token == append.token);
-        if !holds {
-            let repeated = self.released_by.as_ref() == Some(&append.token) && last <= head;
-            let outcome = if repeated {
-                Appended::Done {
-                    head,
-                    released: true,
-                }
-            } else {
-                Appended::Fenced
-            };
-            return (outcome, None);
-        }
-        if append.first > head + 1 {
-            return (Appended::Gap { head }, None);
-        }
-        if append.first <= head {
-            let outcome = if last <= head {
-                Appended::Done {
-                    head,
-                    released: false,
-                }
-            } else {
-                Appended::Gap { head }
-            };
-            return (outcome, None);
-        }
-        let frame = Arc::new(Frame {
-            first: append.first,
-            nonce: append.nonce,
-            events: append.events.clone(),
-        });
-        let mut beside_the_log = self.apply_fields(append);
-        for (seq, event) in frame.numbered() {
-            beside_the_log |= self.follow(seq, event);
-        }
-        if !append.events.is_empty() {
-            self.head = last;
-        }
-        self.inbox
-            .retain(|queued| !append.acks.contains(&queued.number));
-        if self.inbox.is_empty() {
-            self.inbox_bytes = 0;
-        }
-        let released = append.release && self.inbox.is_empty();
-        if released {
-            self.give_up();
-            beside_the_log = true;
-        }
-        let written = Written {
-            frame: (!append.events.is_empty()).then_some(frame),
-            beside_the_log,
-        };
-        let head = last;
-        (Appended::Done { head, released }, Some(written))
-    }
-
-    pub fn give_up(&mut self) {
-        self.released_by = self.lease.take().map(|lease| lease.token);
-        self.held = false;
-    }
-
-    /// What an event changes beside the log; false if nothing.
-    fn follow(&mut self, seq: u64, event: &Event) -> bool {
-        match event {
-            Event::Begin(begin) => {
-                self.running = Some(Running {
-                    command: begin.command,
-                    began: seq,
-                });
-                self.controller = Some(begin.connection.clone());
-                let party = self.parties.entry(begin.connection.clone()).or_default();
-                party.route.switch(seq, begin.via);
-                true
-            }
-            Event::Response { to, turn: true, .. } => {
-                self.running = None;
-                if let Some(party) = self.parties.get_mut(&to.connection) {
-                    party.route.one_shot_ended(seq);
-                }
-                true
-            }
-            _ => false,
-        }
-    }
-
-    /// False if there were none.
-    fn apply_fields(&mut self, append: &Append) -> bool {
-        let mut changed = false;
-        let mut set = |field: &mut Bytes, value: &Option<Bytes>| {
-            if let Some(value) = value {
-                *field = value.clone();
-                changed = true;
-            }
-        };
-        set(&mut self.state, &append.state);
-        set(&mut self.view, &append.view);
-        if let Some(pending) = &append.pending {
-            self.pending = pending.clone();
-            changed = true;
-        }
-        if let Some(title) = &append.title {
-            self.title = title.clone();
-            changed = true;
-        }
-        changed
     }
 }

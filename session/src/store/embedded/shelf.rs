@@ -2,13 +2,15 @@
 
 use std::sync::Arc;
 
+use super::lineage::Segment;
+use super::list::Heading;
 use super::outbox::Outbox;
 use super::session::Session;
 use crate::clock::unix_millis;
 use crate::command::Queued;
 use crate::event::Frame;
 use crate::id::{ConnectionId, LogId, SessionId};
-use crate::store::Result;
+use crate::store::{Place, Result};
 
 /// One change that a step makes. All changes of a step are saved together.
 pub enum Change<'a> {
@@ -20,24 +22,23 @@ pub enum Change<'a> {
     Done(&'a SessionId, u64),
     Outbox(&'a ConnectionId, &'a Outbox),
     /// When it was last used: first what was noted before, then what is noted now.
-    Used(&'a LogId, Option<u64>, Option<u64>),
-    /// The session or outbox is gone, with all that belongs to it.
+    Used(Kind, &'a LogId, Option<u64>, Option<u64>),
+    /// The session's place in lists: first where it was, then where it is.
+    Listed(&'a Session, Option<Place>, Option<Place>),
+    /// The session is a fork, and this is the log it shares: from here on, that is kept for it.
+    Shares(&'a SessionId, &'a [Segment]),
+    /// The session or outbox is gone, with all that belongs to it; but its log stays as far as forks
+    /// share it.
     Forget(&'a LogId),
 }
 
+/// What is forgotten when it was not used for long enough.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Kind {
     Session,
+    /// Sessions that nobody sees: deleted ones, and those that are being taken in.
+    Unseen,
     Outbox,
-}
-
-impl Kind {
-    pub fn of(log: &LogId) -> Self {
-        match log {
-            LogId::Session(_) => Self::Session,
-            LogId::Outbox(_) => Self::Outbox,
-        }
-    }
 }
 
 /// Clones share what they keep. Logs are read without the store's lock, the rest is asked for and
@@ -53,12 +54,19 @@ pub trait Shelf: Clone + Send + Sync + 'static {
 
     fn outbox(&self, id: &ConnectionId) -> Result<Option<Outbox>>;
 
+    /// Only the log's own frames.
     fn read(&self, log: &LogId, from: u64, limit: usize) -> Result<Vec<Arc<Frame>>>;
+
+    /// The parts of other logs that this session's log begins with, in order.
+    fn lineage(&self, id: &SessionId) -> Result<Arc<[Segment]>>;
+
+    /// What is listed under the heading after a place, at most `limit`.
+    fn listed(&self, under: &Heading, after: Option<&Place>, limit: usize) -> Result<Vec<Place>>;
 
     /// Sessions that had commands waiting when the store was opened.
     fn waiting(&self) -> Result<Vec<SessionId>>;
 
-    /// Sessions, or outboxes, that were last used before `time`, longest unused first, with when that
+    /// Those of a kind that were last used before `time`, longest unused first, with when that
     /// was; at most `limit`.
     fn unused_since(&self, kind: Kind, time: u64, limit: usize) -> Result<Vec<(u64, LogId)>>;
 }

@@ -4,20 +4,16 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::time::{Duration, Instant};
 
-use super::Embedded;
 use super::outbox::Outbox;
 use super::session::Session;
-use super::shelf::{Change, Kind, Shelf};
-use crate::clock::unix_millis;
+use super::shelf::Shelf;
 use crate::id::{ConnectionId, LogId, SessionId};
 use crate::store::{
-    AgentCard, Claim, ClaimToken, Claimant, HEARTBEAT, OUTBOX_TTL, Result, Touch, WorkerId,
+    AgentCard, Claim, ClaimToken, Claimant, HEARTBEAT, Place, Result, Summary, Touch, WorkerId,
 };
 
 /// More than these are kept in memory only while they are used.
 const ROOM: usize = 8192;
-/// What one round of housekeeping takes on.
-const EXPIRE_AT_ONCE: usize = 256;
 
 #[derive(Default)]
 pub struct State {
@@ -54,6 +50,25 @@ impl State {
 
     pub fn insert(&mut self, id: SessionId, session: Session) {
         self.sessions.insert(id, session);
+    }
+
+    pub fn remove(&mut self, id: &SessionId) {
+        self.no_longer_waits(id);
+        self.leased.remove(id);
+        self.sessions.remove(id);
+    }
+
+    pub fn remove_outbox(&mut self, id: &ConnectionId) {
+        self.outboxes.remove(id);
+    }
+
+    /// What is on the shelf stays there: who looks at a list doesn't use what is in it.
+    pub fn summary<S: Shelf>(&self, shelf: &S, place: Place) -> Result<Option<Summary>> {
+        if let Some(session) = self.sessions.get(&place.session) {
+            return Ok(Some(session.summary(place)));
+        }
+        let session = shelf.session(&place.session)?;
+        Ok(session.map(|session| session.summary(place)))
     }
 
     /// What nobody uses goes; the shelf finds it again.
@@ -133,7 +148,7 @@ impl State {
             let session = self
                 .sessions
                 .get(*id)
-                .filter(|session| session.agent == agent);
+                .filter(|session| session.agent == agent && !session.is_arriving());
             let lease = session.and_then(|session| session.lease.as_ref());
             lease.is_some_and(|lease| lease.expires <= now)
         };
@@ -210,48 +225,4 @@ impl State {
         }
         Ok(true)
     }
-}
-
-/// Forgets sessions that nobody has used for `ttl`, and the outboxes of dead connections.
-pub fn expire<S: Shelf>(store: &Embedded<S>, ttl: Duration) -> Result<usize> {
-    let limit = |ttl: Duration| unix_millis().saturating_sub(ttl.as_millis() as u64);
-    let mut expired = 0;
-    for (kind, ttl) in [(Kind::Session, ttl), (Kind::Outbox, OUTBOX_TTL)] {
-        for (noted, log) in store.shelf.unused_since(kind, limit(ttl), EXPIRE_AT_ONCE)? {
-            // One at a time, so that nobody waits long.
-            let mut state = store.state()?;
-            let now = unix_millis();
-            match &log {
-                LogId::Session(id) => {
-                    let session = state.session(&store.shelf, id)?;
-                    if let Some(session) = session.filter(|session| session.is_busy()) {
-                        session.used = now;
-                        let used = Change::Used(&log, Some(noted), Some(now));
-                        store.save(&[Change::Session(id, session), used])?;
-                        continue;
-                    }
-                }
-                LogId::Outbox(id) => {
-                    let outbox = state.outbox(&store.shelf, id)?;
-                    if outbox.holder.is_some() {
-                        outbox.used = now;
-                        let used = Change::Used(&log, Some(noted), Some(now));
-                        store.save(&[Change::Outbox(id, outbox), used])?;
-                        continue;
-                    }
-                }
-            }
-            store.save(&[Change::Used(&log, Some(noted), None), Change::Forget(&log)])?;
-            match &log {
-                LogId::Session(id) => {
-                    state.sessions.remove(id);
-                    expired += 1;
-                }
-                LogId::Outbox(id) => {
-                    state.outboxes.remove(id);
-                }
-            }
-        }
-    }
-    Ok(expired)
 }

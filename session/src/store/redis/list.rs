@@ -9,11 +9,13 @@ use futures_util::future::try_join_all;
 use super::RedisStore;
 use super::reply::{self, Reply};
 use super::scripts::{Call, scripts};
-use crate::id::{Partition, SessionId};
+use crate::id::Partition;
 use crate::store::{Listing, Place, Result, Summary};
 
 /// Taken of each partition beside its share of the page, so that most need not be asked again.
 const SPARE: usize = 4;
+/// More are not asked for at a time: a script stands in everybody's way.
+const MOST: usize = 1000;
 
 /// What is known of one partition's list and was not used yet.
 struct Stock {
@@ -36,9 +38,9 @@ impl RedisStore {
             })
             .collect();
         let mut page = Vec::new();
-        let mut portion = listing.limit / usize::from(count) + SPARE;
+        let mut portion = (listing.limit / usize::from(count) + SPARE).min(MOST);
         while page.len() < listing.limit {
-            let wanted = listing.limit - page.len();
+            let wanted = (listing.limit - page.len()).min(MOST);
             let mut places = Vec::with_capacity(wanted);
             while places.len() < wanted {
                 self.stock_up(&mut stocks, listing, portion).await?;
@@ -100,7 +102,7 @@ impl RedisStore {
                 .arg(&listing.principal)
                 .arg(listing.cwd.as_deref().unwrap_or_default());
             for place in &places {
-                let id: &SessionId = &place.session;
+                let id = &place.session;
                 call = call.key(self.keys.session(id)).arg(id.as_str());
             }
             let mut items = self.run(call).await?.items()?;

@@ -101,12 +101,17 @@ impl Reference {
                 by,
                 key,
                 fingerprint,
-                urgent: _,
+                urgent,
                 one_shot,
                 watched,
                 foreign,
             } => {
-                Outcome::Enqueued(self.enqueue(by, (key, fingerprint), one_shot, watched, foreign))
+                let outcome = self.enqueue(by, (key, fingerprint), one_shot, watched, foreign);
+                // What is not urgent is a prompt, and whoever prompts takes control.
+                if !urgent && matches!(outcome, Enqueued::Accepted { .. }) {
+                    self.controller = by;
+                }
+                Outcome::Enqueued(outcome)
             }
             Step::Claim {
                 token,

@@ -14,7 +14,9 @@ use std::io::{self, Write as _};
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 
-const FORMAT: u32 = 1;
+/// The second format has lists, forks and deleted sessions, of which the first versions know nothing:
+/// they would show again what was deleted, and lose what forks share.
+const FORMAT: u32 = 2;
 
 /// Why a data directory cannot be used. It was left as it is.
 #[derive(Debug, thiserror::Error)]
@@ -40,6 +42,8 @@ pub enum Refused {
 
 pub struct Directory {
     path: PathBuf,
+    /// As it was found.
+    format: u32,
     /// Released when the process ends, however it ends.
     _lock: File,
 }
@@ -53,17 +57,17 @@ impl Directory {
             .mode(0o700)
             .create(path)
             .map_err(io)?;
-        let format = path.join("FORMAT");
-        match fs::read_to_string(&format) {
+        let format = match fs::read_to_string(path.join("FORMAT")) {
             Ok(text) => check_format(path, &text)?,
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 if fs::read_dir(path).map_err(io)?.next().is_some() {
                     return Err(Refused::Foreign(path.display().to_string()));
                 }
-                write_whole(&format, &FORMAT.to_string()).map_err(io)?;
+                write_format(path).map_err(io)?;
+                FORMAT
             }
             Err(error) => return Err(io(error)),
-        }
+        };
         let lock = File::create(path.join("LOCK")).map_err(io)?;
         match lock.try_lock() {
             Ok(()) => {}
@@ -74,6 +78,7 @@ impl Directory {
         }
         Ok(Self {
             path: path.to_owned(),
+            format,
             _lock: lock,
         })
     }
@@ -84,6 +89,15 @@ impl Directory {
 
     pub fn store(&self) -> PathBuf {
         self.path.join("store")
+    }
+
+    pub fn is_current(&self) -> bool {
+        self.format == FORMAT
+    }
+
+    /// From here on, versions that don't know this format refuse the directory.
+    pub fn write_format(&self) -> Result<(), Refused> {
+        write_format(&self.path).map_err(|error| self.io(error))
     }
 
     pub fn damaged(&self, what: impl ToString) -> Refused {
@@ -162,10 +176,14 @@ impl Directory {
     }
 }
 
-fn check_format(path: &Path, text: &str) -> Result<(), Refused> {
+fn write_format(path: &Path) -> io::Result<()> {
+    write_whole(&path.join("FORMAT"), &FORMAT.to_string())
+}
+
+fn check_format(path: &Path, text: &str) -> Result<u32, Refused> {
     let path = path.display().to_string();
     match text.trim().parse::<u32>() {
-        Ok(FORMAT) => Ok(()),
+        Ok(known @ 1..=FORMAT) => Ok(known),
         Ok(newer) if newer > FORMAT => Err(Refused::Newer(path, newer)),
         _ => Err(Refused::Damaged(
             path,

@@ -1,11 +1,17 @@
 //! Keys sort by what they are looked up by: a log's frames by number, uses by time.
 
+use super::super::list::Heading;
 use super::super::shelf::Kind;
 use crate::id::{ConnectionId, LogId, SessionId};
+use crate::store::Place;
 
 /// Of a log, before the numbers of its frames.
 pub fn log(log: &LogId) -> Vec<u8> {
-    let mut key = vec![letter(Kind::of(log))];
+    let kind = match log {
+        LogId::Session(_) => Kind::Session,
+        LogId::Outbox(_) => Kind::Outbox,
+    };
+    let mut key = vec![letter(kind)];
     key.extend_from_slice(name(log));
     key
 }
@@ -29,8 +35,8 @@ pub fn number(key: &[u8]) -> Option<u64> {
     Some(u64::from_be_bytes(*key.last_chunk()?))
 }
 
-pub fn used(log: &LogId, at: u64) -> Vec<u8> {
-    let mut key = used_at(Kind::of(log), at);
+pub fn used(kind: Kind, log: &LogId, at: u64) -> Vec<u8> {
+    let mut key = used_at(kind, at);
     key.extend_from_slice(name(log));
     key
 }
@@ -45,11 +51,31 @@ pub fn user(key: &[u8]) -> Option<(u64, LogId)> {
     let (at, id) = rest.split_first_chunk()?;
     let id = std::str::from_utf8(id).ok()?;
     let log = match kind {
-        b's' => LogId::Session(SessionId::parse(id)?),
+        b's' | b'd' => LogId::Session(SessionId::parse(id)?),
         b'o' => LogId::Outbox(ConnectionId::parse(id)?),
         _ => return None,
     };
     Some((u64::from_be_bytes(*at), log))
+}
+
+pub fn listed(under: &Heading, place: &Place) -> Vec<u8> {
+    let mut key = numbered(under.0.to_vec(), place.updated);
+    key.extend_from_slice(place.session.as_str().as_bytes());
+    key
+}
+
+pub fn place(listed: &[u8]) -> Option<Place> {
+    let (_, place) = listed.split_at_checked(size_of::<Heading>())?;
+    let (updated, id) = place.split_first_chunk()?;
+    Some(Place {
+        updated: u64::from_be_bytes(*updated),
+        session: SessionId::parse(std::str::from_utf8(id).ok()?)?,
+    })
+}
+
+/// That `fork` shares the log of `session`.
+pub fn sharer(session: &SessionId, fork: &SessionId) -> Vec<u8> {
+    [session.as_str(), fork.as_str()].concat().into()
 }
 
 fn numbered(mut key: Vec<u8>, number: u64) -> Vec<u8> {
@@ -60,6 +86,7 @@ fn numbered(mut key: Vec<u8>, number: u64) -> Vec<u8> {
 fn letter(kind: Kind) -> u8 {
     match kind {
         Kind::Session => b's',
+        Kind::Unseen => b'd',
         Kind::Outbox => b'o',
     }
 }

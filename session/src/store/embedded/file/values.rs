@@ -1,0 +1,60 @@
+//! What is stored under a key.
+
+use bytes::Bytes;
+use fjall::Slice;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use crate::command::{Command, Queued};
+use crate::route::Via;
+use crate::store::{Error, Result};
+
+pub fn slice(bytes: Bytes) -> Slice {
+    bytes.into()
+}
+
+/// With names, so that a later version can add fields.
+pub fn record(value: &impl Serialize) -> Result<Vec<u8>> {
+    rmp_serde::to_vec_named(value).map_err(|error| Error::Broken(error.to_string()))
+}
+
+pub fn unrecord<T: DeserializeOwned>(value: &[u8]) -> Result<T> {
+    rmp_serde::from_slice(value).map_err(|error| Error::Broken(error.to_string()))
+}
+
+/// Its way, as a capital if it takes control, its head with a length before it, then the message.
+pub fn encode_command(queued: &Queued) -> Bytes {
+    let head = queued.command.head();
+    let mut value = Vec::with_capacity(8 + head.len() + queued.command.message.len());
+    let via = queued.via.letter().as_bytes();
+    if queued.takes_control {
+        value.extend_from_slice(&via.to_ascii_uppercase());
+    } else {
+        value.extend_from_slice(via);
+    }
+    value.extend_from_slice(&(head.len() as u32).to_be_bytes());
+    value.extend_from_slice(head.as_bytes());
+    value.extend_from_slice(&queued.command.message);
+    value.into()
+}
+
+pub fn decode_command(number: u64, mut value: Bytes) -> Option<Queued> {
+    let rest = value.get(1..5)?;
+    let length = u32::from_be_bytes(rest.try_into().ok()?) as usize;
+    let start = 5 + length;
+    let letter = std::str::from_utf8(value.get(..1)?).ok()?;
+    let takes_control = letter.bytes().all(|letter| letter.is_ascii_uppercase());
+    let via = Via::from_letter(&letter.to_ascii_lowercase())?;
+    let head = std::str::from_utf8(value.get(5..start)?).ok()?.to_owned();
+    let command = Command::from_parts(&head, value.split_off(start))?;
+    Some(Queued {
+        number,
+        via,
+        takes_control,
+        command,
+    })
+}
+
+pub fn spoiled(what: &str) -> Error {
+    Error::Broken(format!("a stored {what} cannot be read"))
+}

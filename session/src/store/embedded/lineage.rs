@@ -1,0 +1,85 @@
+//! The log of a fork: it begins with parts of other sessions' logs, which nobody copies.
+
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use super::shelf::Shelf;
+use crate::event::Frame;
+use crate::id::{LogId, SessionId};
+use crate::store::Result;
+
+/// A part of an ancestor's own log: from where the segment before it ends, up to here.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Segment {
+    pub session: SessionId,
+    pub upto: u64,
+}
+
+/// What a fork of `parent` shares up to `cut`, if that is what the parent shares itself. Ancestors
+/// that have nothing of their own in it are left out, so a read looks at one log however long the
+/// line is.
+pub fn continued(shared: &[Segment], parent: &SessionId, cut: u64) -> Vec<Segment> {
+    let mut lineage = Vec::new();
+    let mut covered = 0;
+    let own = Segment {
+        session: parent.clone(),
+        upto: u64::MAX,
+    };
+    for segment in shared.iter().chain([&own]) {
+        if covered >= cut {
+            break;
+        }
+        covered = segment.upto.min(cut);
+        lineage.push(Segment {
+            session: segment.session.clone(),
+            upto: covered,
+        });
+    }
+    lineage
+}
+
+/// Frames from the one that contains `from` on: at most `limit`, and of one log only, so there may be
+/// more.
+pub fn read<S: Shelf>(shelf: &S, log: &LogId, from: u64, limit: usize) -> Result<Vec<Arc<Frame>>> {
+    let LogId::Session(id) = log else {
+        return shelf.read(log, from, limit);
+    };
+    let lineage = shelf.lineage(id)?;
+    let Some(Segment { session, upto }) = lineage.iter().find(|segment| segment.upto >= from)
+    else {
+        return shelf.read(log, from, limit);
+    };
+    // No frame is without an event, so no more of them can be in the segment.
+    let left = usize::try_from(upto + 1 - from).unwrap_or(usize::MAX);
+    let frames = shelf.read(&LogId::Session(session.clone()), from, limit.min(left))?;
+    let shared = frames.iter().filter_map(|frame| frame.inherited(*upto, id));
+    Ok(shared.map(Arc::new).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::id::Partition;
+
+    #[test]
+    fn a_lineage_names_only_those_whose_events_it_needs() {
+        let ids: [SessionId; 3] = std::array::from_fn(|_| SessionId::mint(Partition(0)));
+        let segment = |at: usize, upto| Segment {
+            session: ids[at].clone(),
+            upto,
+        };
+        let first = continued(&[], &ids[0], 6);
+        assert_eq!(first, [segment(0, 6)]);
+        assert_eq!(continued(&[], &ids[0], 0), []);
+        // The second one has nothing of its own up to there.
+        assert_eq!(continued(&first, &ids[1], 6), first);
+        let second = continued(&first, &ids[1], 9);
+        assert_eq!(second, [segment(0, 6), segment(1, 9)]);
+        assert_eq!(
+            continued(&second, &ids[2], 7),
+            [segment(0, 6), segment(1, 7)]
+        );
+        assert_eq!(continued(&second, &ids[2], 3), [segment(0, 3)]);
+    }
+}

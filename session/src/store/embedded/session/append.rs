@@ -1,0 +1,143 @@
+//! What an append does to a session beside its log.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+use super::Session;
+use crate::clock::unix_millis;
+use crate::event::{Event, Frame};
+use crate::store::{Append, Appended, Running};
+
+/// What an append has changed.
+pub struct Written {
+    pub frame: Option<Arc<Frame>>,
+    /// More than the log and the inbox.
+    pub beside_the_log: bool,
+}
+
+impl Session {
+    /// Returns what was written, if something was.
+    pub fn append(&mut self, append: &Append) -> (Appended, Option<Written>) {
+        let head = self.head;
+        let last = append.first + append.events.len() as u64 - 1;
+        let holds = self
+            .lease
+            .as_ref()
+            .is_some_and(|lease| lease.token == append.token);
+        if !holds {
+            let repeated = self.released_by.as_ref() == Some(&append.token) && last <= head;
+            let outcome = if repeated {
+                Appended::Done {
+                    head,
+                    released: true,
+                }
+            } else {
+                Appended::Fenced
+            };
+            return (outcome, None);
+        }
+        if append.first > head + 1 {
+            return (Appended::Gap { head }, None);
+        }
+        if append.first <= head {
+            let outcome = if last <= head {
+                Appended::Done {
+                    head,
+                    released: false,
+                }
+            } else {
+                Appended::Gap { head }
+            };
+            return (outcome, None);
+        }
+        let frame = Arc::new(Frame {
+            first: append.first,
+            nonce: append.nonce,
+            events: append.events.clone(),
+        });
+        let learns = append.state.is_some() || append.view.is_some();
+        let before = learns.then(|| self.knowledge());
+        let mut beside_the_log = self.apply_fields(append);
+        for (seq, event) in frame.numbered() {
+            beside_the_log |= self.follow(seq, event);
+        }
+        if self.running.is_some() && self.before.is_none() {
+            self.before = before;
+        }
+        if !append.events.is_empty() {
+            self.head = last;
+        }
+        self.inbox
+            .retain(|queued| !append.acks.contains(&queued.number));
+        if self.inbox.is_empty() {
+            self.inbox_bytes = 0;
+        }
+        let released = append.release && self.inbox.is_empty();
+        if released {
+            self.give_up();
+            beside_the_log = true;
+        }
+        let written = Written {
+            frame: (!append.events.is_empty()).then_some(frame),
+            beside_the_log,
+        };
+        let head = last;
+        (Appended::Done { head, released }, Some(written))
+    }
+
+    pub fn give_up(&mut self) {
+        self.released_by = self.lease.take().map(|lease| lease.token);
+        self.held = false;
+    }
+
+    /// What an event changes beside the log; false if nothing.
+    fn follow(&mut self, seq: u64, event: &Event) -> bool {
+        match event {
+            Event::Begin(begin) => {
+                self.running = Some(Running {
+                    command: begin.command,
+                    began: seq,
+                });
+                self.control(&begin.connection);
+                let party = self.parties.entry(begin.connection.clone()).or_default();
+                party.route.switch(seq, begin.via);
+                true
+            }
+            Event::Response { to, turn: true, .. } => {
+                self.running = None;
+                self.before = None;
+                self.updated = unix_millis();
+                if let Some(party) = self.parties.get_mut(&to.connection) {
+                    party.route.one_shot_ended(seq);
+                }
+                true
+            }
+            _ => false,
+        }
+    }
+
+    /// False if there were none.
+    fn apply_fields(&mut self, append: &Append) -> bool {
+        let mut changed = false;
+        let mut set = |field: &mut Bytes, value: &Option<Bytes>| {
+            if let Some(value) = value {
+                *field = value.clone();
+                changed = true;
+            }
+        };
+        set(&mut self.state, &append.state);
+        set(&mut self.view, &append.view);
+        set(&mut self.usage, &append.usage);
+        set(&mut self.bound, &append.bound);
+        if let Some(pending) = &append.pending {
+            self.pending = pending.clone();
+            changed = true;
+        }
+        if let Some(title) = &append.title {
+            self.title = title.clone();
+            changed = true;
+        }
+        changed
+    }
+}

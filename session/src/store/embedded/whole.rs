@@ -1,0 +1,141 @@
+//! Steps on sessions as wholes: they are forked, listed, deleted and moved.
+
+use super::Embedded;
+use super::lineage;
+use super::list::Heading;
+use super::session::{Session, Standing};
+use super::shelf::{Change, Kind, Shelf};
+use super::state::State;
+use crate::clock::unix_millis;
+use crate::command::Command;
+use crate::id::{LogId, SessionId};
+use crate::store::{
+    Adoption, ClaimToken, Claimant, Fork, Forked, Listing, Record, Result, Summary,
+};
+
+impl<S: Shelf> Embedded<S> {
+    pub(super) fn fork_session(&self, fork: &Fork) -> Result<Forked> {
+        let mut state = self.state()?;
+        let id = &fork.child;
+        if let Some(child) = state.session(&self.shelf, id)? {
+            return Ok(child.forked_by(fork).unwrap_or(Forked::NotFound));
+        }
+        let Some(parent) = state.session(&self.shelf, &fork.parent)? else {
+            return Ok(Forked::NotFound);
+        };
+        let child = match parent.fork(fork) {
+            Ok(child) => child,
+            Err(refused) => return Ok(refused),
+        };
+        let shared = self.shelf.lineage(&fork.parent)?;
+        let lineage = lineage::continued(&shared, &fork.parent, child.head);
+        let log = LogId::Session(id.clone());
+        self.save(&[
+            Change::Session(id, &child),
+            Change::Shares(id, &lineage),
+            Change::Used(Kind::Session, &log, None, Some(child.used)),
+            Change::Listed(&child, None, child.place(id)),
+        ])?;
+        let done = child.forked_by(fork);
+        state.insert(id.clone(), child);
+        Ok(done.expect("it was made by this very fork"))
+    }
+
+    pub(super) fn list_sessions(&self, listing: &Listing) -> Result<Vec<Summary>> {
+        let heading = Heading::new(&listing.principal, listing.cwd.as_deref());
+        let state = self.state()?;
+        let after = listing.after.as_ref();
+        let mut page = Vec::new();
+        for place in self.shelf.listed(&heading, after, listing.limit)? {
+            page.extend(state.summary(&self.shelf, place)?);
+        }
+        Ok(page)
+    }
+
+    pub(super) fn delete_session(
+        &self,
+        id: &SessionId,
+        principal: &str,
+        end: &Command,
+    ) -> Result<bool> {
+        let mut state = self.state()?;
+        let session = state.session(&self.shelf, id)?;
+        if !session.is_some_and(|session| session.is_for(principal)) {
+            return Ok(false);
+        }
+        self.deleted(&mut state, id, end)?;
+        Ok(true)
+    }
+
+    /// The session is not seen any more; if there is something to do about it, a worker learns of it.
+    pub(super) fn deleted(&self, state: &mut State, id: &SessionId, end: &Command) -> Result<()> {
+        let Some(session) = state.session(&self.shelf, id)? else {
+            return Ok(());
+        };
+        let log = LogId::Session(id.clone());
+        let now = unix_millis();
+        let place = session.place(id);
+        let has_work = session.delete(end, now);
+        let mut changes = vec![
+            Change::Session(id, session),
+            Change::Used(Kind::Session, &log, Some(session.used), None),
+            Change::Used(Kind::Unseen, &log, None, Some(now)),
+            Change::Listed(session, place, None),
+        ];
+        if has_work {
+            changes.extend(session.inbox.last().map(|end| Change::Queued(id, end)));
+        }
+        self.save(&changes)?;
+        if has_work {
+            self.wake(state, id)?;
+        }
+        Ok(())
+    }
+
+    pub(super) fn record_of(&self, id: &SessionId, principal: &str) -> Result<Option<Record>> {
+        let mut state = self.state()?;
+        let session = state.session(&self.shelf, id)?;
+        let session = session.filter(|session| session.is_for(principal));
+        Ok(session.map(|session| session.record()))
+    }
+
+    pub(super) fn adopt_session(&self, adoption: &Adoption, claimant: &Claimant) -> Result<bool> {
+        let mut state = self.state()?;
+        let id = &adoption.id;
+        if let Some(known) = state.session(&self.shelf, id)? {
+            return Ok(known.is_adopted_by(&claimant.token));
+        }
+        let log = LogId::Session(id.clone());
+        if !self.shelf.read(&log, 1, 1)?.is_empty() {
+            // Forks still share the log of a session that had this id.
+            return Ok(false);
+        }
+        let session = Session::adopt(adoption, claimant);
+        self.save(&[
+            Change::Session(id, &session),
+            Change::Used(Kind::Unseen, &log, None, Some(session.used)),
+        ])?;
+        state.insert(id.clone(), session);
+        Ok(true)
+    }
+
+    pub(super) fn publish_session(&self, id: &SessionId, token: &ClaimToken) -> Result<bool> {
+        let mut state = self.state()?;
+        let Some(session) = state.session(&self.shelf, id)? else {
+            return Ok(false);
+        };
+        let (true, Standing::Arriving(since)) = (session.is_adopted_by(token), session.standing)
+        else {
+            return Ok(session.was_published_by(token));
+        };
+        session.publish();
+        let log = LogId::Session(id.clone());
+        self.save(&[
+            Change::Session(id, session),
+            Change::Used(Kind::Unseen, &log, Some(since), None),
+            Change::Used(Kind::Session, &log, None, Some(session.used)),
+            Change::Listed(session, None, session.place(id)),
+        ])?;
+        Ok(true)
+    }
+}
