@@ -39,6 +39,12 @@ pub const EVERYWHERE: &[Transport] =
 /// For what comes when nobody has asked: the body of a POST carries the events of its request alone.
 pub const UNASKED: &[Transport] = &[Transport::Streams, Transport::WebSocket];
 
+/// For what a POST does differently: it may always open one more connection.
+pub const SOCKET: &[Transport] = &[Transport::WebSocket];
+
+/// Little, so that a row can fill it.
+pub const QUEUE: usize = 16;
+
 pub struct Row {
     method: &'static str,
     /// What the server promises.
@@ -118,6 +124,12 @@ fn reason(panic: tokio::task::JoinError) -> String {
         .unwrap_or_default()
 }
 
+const LIMITS: [&str; 2] = ["--queue-limit", "16"];
+
+async fn served(arguments: &[&str]) -> Served {
+    Served::start_with(&[&LIMITS, arguments].concat()).await
+}
+
 macro_rules! tables {
     ($($name:ident: $transport:ident on $store:expr;)*) => {
         $(#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -129,13 +141,13 @@ macro_rules! tables {
 }
 
 tables! {
-    streams_in_memory: Streams on Served::start_with(&["--ephemeral"]);
-    streams_on_files: Streams on Served::start();
-    streams_on_redis: Streams on Cluster::start();
-    websocket_in_memory: WebSocket on Served::start_with(&["--ephemeral"]);
-    websocket_on_files: WebSocket on Served::start();
-    websocket_on_redis: WebSocket on Cluster::start();
-    one_shot_in_memory: OneShot on Served::start_with(&["--ephemeral"]);
-    one_shot_on_files: OneShot on Served::start();
-    one_shot_on_redis: OneShot on Cluster::start();
+    streams_in_memory: Streams on served(&["--ephemeral"]);
+    streams_on_files: Streams on served(&[]);
+    streams_on_redis: Streams on Cluster::start_with(&LIMITS);
+    websocket_in_memory: WebSocket on served(&["--ephemeral"]);
+    websocket_on_files: WebSocket on served(&[]);
+    websocket_on_redis: WebSocket on Cluster::start_with(&LIMITS);
+    one_shot_in_memory: OneShot on served(&["--ephemeral"]);
+    one_shot_on_files: OneShot on served(&[]);
+    one_shot_on_redis: OneShot on Cluster::start_with(&LIMITS);
 }

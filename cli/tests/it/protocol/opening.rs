@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use serde_json::{Value, json};
 
 use super::scene::{CWD, Scene, refused, setup};
-use super::{EVERYWHERE, Row, row};
+use super::{EVERYWHERE, Row, SOCKET, row};
 
 pub fn rows() -> Vec<Row> {
     vec![
@@ -33,8 +33,8 @@ pub fn rows() -> Vec<Row> {
         row!(
             "initialize",
             "opens a connection once",
-            "-32600 for a second one on the same connection, which goes on",
-            EVERYWHERE,
+            "-32600 for a second one on the same socket, which goes on",
+            SOCKET,
             only_once
         ),
         row!(

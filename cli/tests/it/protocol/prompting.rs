@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::scene::{Scene, of_kind, refused, selected};
-use super::{EVERYWHERE, Row, row};
+use super::{EVERYWHERE, QUEUE, Row, row};
 use crate::support::sse::counted;
 
 pub fn rows() -> Vec<Row> {
@@ -201,9 +201,6 @@ async fn in_order(scene: Scene) {
     }
     assert_eq!(super::scene::words(&peer.updates(&session)), said);
 }
-
-/// How many commands the table's servers let wait in a session.
-const QUEUE: usize = 256;
 
 async fn queue_full(scene: Scene) {
     let peer = scene.peer().await;

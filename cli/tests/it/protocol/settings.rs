@@ -140,6 +140,7 @@ async fn mode(scene: Scene) {
 async fn mode_announced(scene: Scene) {
     let (peer, other) = (scene.peer().await, scene.peer().await);
     let session = peer.new_session().await;
+    peer.works(&session).await;
     other.resume(&session).await;
     let params = json!({ "sessionId": session, "modeId": "ask" });
     let asked = peer.ask("session/set_mode", params).await;
@@ -291,6 +292,7 @@ async fn model(scene: Scene) {
 async fn model_announced(scene: Scene) {
     let peer = scene.peer().await;
     let session = peer.new_session().await;
+    peer.works(&session).await;
     let params = json!({ "sessionId": session, "modelId": "medium" });
     let asked = peer.ask("session/set_model", params).await;
     let updates = peer.updates_during(&asked, &session).await;

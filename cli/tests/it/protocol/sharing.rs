@@ -70,9 +70,13 @@ async fn updates_to_all(scene: Scene) {
         assert_eq!(seen[0]["sessionUpdate"], "user_message_chunk");
         assert_eq!(seen[0]["content"]["text"], "/count 20\n/plan");
         assert_eq!(seen[1..], turn.updates);
-        // What comes after the answer in the log comes after it on the stream.
-        other.works(&session).await;
-        assert_eq!(other.inbox.count("\"stopReason\""), 1, "the other's answer");
+    }
+    // What comes after the answer in the log comes after it on the streams.
+    let author_asks = author.begin(&session, "the end").await;
+    author.turn(&author_asks, &session).await;
+    for other in &others {
+        other.hears(&session, "end ").await;
+        assert_eq!(other.inbox.count("\"stopReason\""), 0, "the other's answer");
     }
 }
 
