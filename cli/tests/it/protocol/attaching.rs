@@ -18,7 +18,7 @@ pub fn rows() -> Vec<Row> {
         row!(
             "session/load",
             "replays a long history completely",
-            "3,000 chunks, each once and in order",
+            "1,000 chunks, each once and in order",
             EVERYWHERE,
             long_replay
         ),
@@ -140,13 +140,13 @@ async fn replay(scene: Scene) {
 async fn long_replay(scene: Scene) {
     let author = scene.peer().await;
     let session = author.new_session().await;
-    author.prompt(&session, "/count 3000 size=100").await;
+    author.prompt(&session, "/count 1000 size=100").await;
     let history = scene.peer().await.history(&session).await;
     let mut said = words(&history);
     for text in &mut said {
         text.truncate(text.trim_end_matches('.').len());
     }
-    assert_eq!(said, counted(3000, 1));
+    assert_eq!(said, counted(1000, 1));
 }
 
 async fn current_settings(scene: Scene) {
