@@ -80,7 +80,7 @@ macro_rules! for_each_case {
                 a_prompt_takes_control_as_soon_as_it_waits
                 a_repeated_prompt_takes_nothing_back
                 only_a_prompt_that_is_taken_takes_control
-                a_note_of_control_is_for_readers_of_the_log;
+                control_is_passed_on_by_the_log;
             deletions:
                 nobody_finds_what_was_deleted
                 what_is_not_ones_own_cannot_be_deleted
@@ -152,6 +152,7 @@ macro_rules! for_each_case {
                 a_record_holds_all_but_the_log
                 a_record_is_between_two_turns
                 an_adopted_session_appears_when_it_is_complete
+                a_log_from_elsewhere_is_history
                 an_id_that_is_taken_cannot_be_adopted
                 only_its_holder_publishes_a_session
                 nobody_else_takes_what_is_being_adopted

@@ -92,46 +92,28 @@ pub trait Store: Send + Sync + 'static {
     /// Makes a child that shares the parent's log up to a point and then goes its own way: nothing is
     /// copied, and nothing that happens to the parent reaches it. Its log reads as its own, with its
     /// own id in every message. Forking to the same child again changes nothing.
-    async fn fork(&self, fork: &Fork) -> Result<Forked> {
-        let _ = fork;
-        Err(Error::Broken("not there yet".into()))
-    }
+    async fn fork(&self, fork: &Fork) -> Result<Forked>;
 
     /// Sessions of a principal by when they were last changed, newest first.
-    async fn list(&self, listing: &Listing) -> Result<Vec<Summary>> {
-        let _ = listing;
-        Err(Error::Broken("not there yet".into()))
-    }
+    async fn list(&self, listing: &Listing) -> Result<Vec<Summary>>;
 
     /// From here on there is no such session for anybody; false if there was none before. If somebody
     /// works on it, has asked something of it, or something is bound to it, `end` goes into its inbox
     /// so that a worker brings it to an end. Housekeeping forgets it [`DELETED_FOR`] later; its log stays
     /// as long as forks need it.
-    async fn delete(&self, session: &SessionId, principal: &str, end: &Command) -> Result<bool> {
-        let _ = (session, principal, end);
-        Err(Error::Broken("not there yet".into()))
-    }
+    async fn delete(&self, session: &SessionId, principal: &str, end: &Command) -> Result<bool>;
 
     /// The session between two turns: if one runs, as it was before. `None` if the principal has none
     /// such.
-    async fn record(&self, session: &SessionId, principal: &str) -> Result<Option<Record>> {
-        let _ = (session, principal);
-        Err(Error::Broken("not there yet".into()))
-    }
+    async fn record(&self, session: &SessionId, principal: &str) -> Result<Option<Record>>;
 
     /// Begins to take in a session from elsewhere: the caller holds it and appends its log. Nobody
     /// else sees it before it is published, and if it never is, housekeeping forgets it. False if the
     /// id is taken.
-    async fn adopt(&self, adoption: &Adoption, claimant: &Claimant) -> Result<bool> {
-        let _ = (adoption, claimant);
-        Err(Error::Broken("not there yet".into()))
-    }
+    async fn adopt(&self, adoption: &Adoption, claimant: &Claimant) -> Result<bool>;
 
     /// The session is complete: it appears, and is given up. False if it is not the caller's any more.
-    async fn publish(&self, session: &SessionId, token: &ClaimToken) -> Result<bool> {
-        let _ = (session, token);
-        Err(Error::Broken("not there yet".into()))
-    }
+    async fn publish(&self, session: &SessionId, token: &ClaimToken) -> Result<bool>;
 
     // ---- streams ----
 

@@ -2,10 +2,11 @@
 
 use std::sync::Arc;
 
-use super::scene::{Scene, updates};
+use super::scene::Scene;
 use crate::command::{Command, Kind};
-use crate::event::Event;
+use crate::event::{Begin, Event};
 use crate::id::ConnectionId;
+use crate::route::Via;
 use crate::store::{Enqueue, Enqueued, Store};
 
 async fn ask(scene: &Scene, connection: &ConnectionId, kind: Kind, request: &str) -> Enqueued {
@@ -72,16 +73,22 @@ pub async fn only_a_prompt_that_is_taken_takes_control(store: &Arc<dyn Store>) {
     assert!(waiting.iter().all(|queued| !queued.takes_control));
 }
 
-pub async fn a_note_of_control_is_for_readers_of_the_log(store: &Arc<dyn Store>) {
+pub async fn control_is_passed_on_by_the_log(store: &Arc<dyn Store>) {
     let scene = Scene::created(store).await;
     let token = scene.claim().await.token;
-    let note = Event::Control {
-        command: 1,
-        by: scene.another_connection(),
-    };
-    let mut events = updates(1);
-    events.push(note.clone());
+    let other = scene.another_connection();
+    // A turn begins whose client is not the last that prompted.
+    let events = vec![
+        Event::Begin(Begin {
+            command: 1,
+            connection: scene.creator.clone(),
+            via: Via::Connection,
+        }),
+        Event::Control {
+            command: 2,
+            by: other.clone(),
+        },
+    ];
     scene.write(&scene.append(&token, 1, events)).await;
-    assert_eq!(controller(&scene).await, scene.creator);
-    assert_eq!(scene.events(2).await[0].2, note);
+    assert_eq!(controller(&scene).await, other);
 }

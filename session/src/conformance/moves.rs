@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use super::scene::{CWD, LONG, OVER, Scene, begin, said, updates};
+use super::scene::{CWD, LONG, OVER, Scene, begin, end, said, updates};
 use crate::route::Via;
 use crate::store::{
     Adoption, Append, Appended, Attached, ClaimToken, Claimant, Enqueue, Enqueued, Record, Setup,
@@ -178,6 +178,33 @@ pub async fn an_adopted_session_appears_when_it_is_complete(store: &Arc<dyn Stor
     assert_eq!((claim.state, claim.bound), (expected.state, expected.bound));
     assert_eq!((claim.setup, claim.stalls), (expected.setup, 0));
     assert_eq!((claim.head, claim.inbox[0].number), (3, 1));
+}
+
+pub async fn a_log_from_elsewhere_is_history(store: &Arc<dyn Store>) {
+    let (scene, claimant) = adopted(store, |scene| scene.claimant(LONG)).await;
+    let stranger = scene.another_connection();
+    let turn = vec![
+        begin(7, &stranger, Via::Connection),
+        end(&stranger, Via::Connection),
+    ];
+    let asked = vec![begin(8, &stranger, Via::Connection)];
+    for (first, events) in [(4, turn), (6, asked)] {
+        let append = scene.append(&claimant.token, first, events);
+        scene.write(&append).await;
+    }
+    assert!(publish(&scene, &claimant.token).await);
+    let found = store.record(&scene.id, &scene.principal).await.unwrap();
+    let expected = Record {
+        head: 6,
+        ..record(&scene)
+    };
+    assert_eq!(found, Some(expected));
+    assert_eq!(scene.summary().await.place.updated, record(&scene).updated);
+    let attachment = scene.attachment(&stranger).await;
+    assert_eq!(
+        (attachment.controller, attachment.route.joined()),
+        (None, None)
+    );
 }
 
 pub async fn an_id_that_is_taken_cannot_be_adopted(store: &Arc<dyn Store>) {

@@ -4,9 +4,13 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use baton_session::command::Kind;
 use baton_session::conformance::scene::{LONG, Scene, begin, updates};
+use baton_session::id::LogId;
 use baton_session::route::Via;
-use baton_session::store::{Append, Appended, FileStore, Refused, Store};
+use baton_session::store::{
+    Adoption, Append, Appended, Enqueue, Enqueued, FileStore, Refused, Store,
+};
 use tempfile::TempDir;
 
 use crate::support::bounded;
@@ -147,6 +151,137 @@ async fn somebody_elses_directory_is_left_alone() -> anyhow::Result<()> {
     let refused = FileStore::open(directory.path()).err();
     assert!(matches!(refused, Some(Refused::Foreign(_))), "{refused:?}");
     assert_eq!(contents(directory.path())?, before);
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_family_outlives_the_process() -> anyhow::Result<()> {
+    let directory = tempfile::tempdir()?;
+    let path = directory.path();
+    let parent = Scene::created(&open(path)?).await;
+    parent.talk("one").await;
+    let child = parent.forked().await;
+    let (child_id, maker) = (child.id.clone(), child.creator.clone());
+    drop(child);
+    let parent = reopened(parent, path)?;
+    let child = Scene {
+        store: parent.store.clone(),
+        id: child_id,
+        creator: maker,
+        principal: parent.principal.clone(),
+        agent: parent.agent.clone(),
+    };
+    assert_eq!(
+        (child.head().await, child.words().await),
+        (3, vec!["one".into()])
+    );
+    child.talk("two").await;
+    child.open_stream(&child.creator, "a").await;
+    assert_eq!(parent.listed().await.len(), 2);
+    assert!(parent.delete().await);
+    child.forget().await;
+    let (parent_id, id) = (parent.id.clone(), child.id.clone());
+    drop(parent);
+    let child = reopened(child, path)?;
+    assert_eq!(child.words().await, ["one", "two"]);
+    assert_eq!(child.listed().await, [id]);
+    assert!(child.delete().await);
+    child.forget().await;
+    let child = reopened(child, path)?;
+    for gone in [parent_id, child.id.clone()] {
+        let frames = child.store.read(&LogId::Session(gone), 1, 10).await?;
+        assert_eq!(frames, []);
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn what_a_session_is_outlives_the_process() -> anyhow::Result<()> {
+    let directory = tempfile::tempdir()?;
+    let path = directory.path();
+    let store = open(path)?;
+    let scene = Scene::created(&store).await;
+    scene.talk("one").await;
+    let other = scene.another_connection();
+    let prompt = Enqueue {
+        watched: true,
+        ..scene.prompt_by(&other, "1")
+    };
+    store.enqueue(&prompt).await?;
+    let mut load = scene.attach(&other, "2");
+    load.setup.mcp_servers = Some("[1]".into());
+    store.attach(&load).await?;
+    let claim = scene.claim().await;
+    let number = claim.inbox[0].number;
+    let begun = Append {
+        view: Some("half".into()),
+        usage: Some("{}".into()),
+        bound: Some("{\"a\":1}".into()),
+        ..scene.append(
+            &claim.token,
+            4,
+            vec![begin(number, &other, Via::Connection)],
+        )
+    };
+    scene.write(&begun).await;
+    store
+        .enqueue(&scene.request(scene.command(Kind::Close, None)))
+        .await?;
+    let record = store.record(&scene.id, &scene.principal).await?;
+    assert_eq!(
+        record.as_ref().map(|record| &record.view[..]),
+        Some(&b"one"[..])
+    );
+    drop(store);
+    let scene = reopened(scene, path)?;
+    let store = scene.store.clone();
+    assert_eq!(store.record(&scene.id, &scene.principal).await?, record);
+    let refused = store.enqueue(&scene.prompt("9")).await?;
+    assert_eq!(refused, Enqueued::Closed);
+    let claim = scene.claim().await;
+    assert_eq!(claim.setup.mcp_servers, Some("[1]".into()));
+    assert_eq!(claim.bound, "{\"a\":1}");
+    let took = claim.inbox.iter().map(|queued| queued.takes_control);
+    assert_eq!(took.collect::<Vec<_>>(), [true, false]);
+    assert!(scene.delete().await);
+    drop(store);
+    let scene = reopened(scene, path)?;
+    assert_eq!(scene.listed().await, []);
+    let claim = scene.claim().await;
+    let kinds = claim.inbox.iter().map(|queued| queued.command.kind);
+    assert_eq!(
+        kinds.collect::<Vec<_>>(),
+        [Kind::Prompt, Kind::Close, Kind::Delete]
+    );
+    scene.finish(&claim.token).await;
+    scene.forget().await;
+    assert_eq!(scene.head().await, 0);
+    Ok(())
+}
+
+#[tokio::test]
+async fn an_adoption_ends_with_its_process() -> anyhow::Result<()> {
+    let directory = tempfile::tempdir()?;
+    let path = directory.path();
+    let store = open(path)?;
+    let scene = Scene::created(&store).await;
+    let record = store.record(&scene.id, &scene.principal).await?;
+    let adoption = Adoption {
+        id: scene.heir().id,
+        principal: scene.principal.clone(),
+        record: record.expect("a record"),
+    };
+    let claimant = scene.claimant(LONG);
+    assert!(store.adopt(&adoption, &claimant).await?);
+    drop(store);
+    let scene = reopened(scene, path)?;
+    let store = &scene.store;
+    assert!(!store.publish(&adoption.id, &claimant.token).await?);
+    assert!(!store.adopt(&adoption, &claimant).await?);
+    scene.forget().await;
+    assert!(store.adopt(&adoption, &claimant).await?);
+    assert!(store.publish(&adoption.id, &claimant.token).await?);
+    assert_eq!(scene.listed().await.len(), 2);
     Ok(())
 }
 

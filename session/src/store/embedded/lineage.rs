@@ -60,7 +60,37 @@ pub fn read<S: Shelf>(shelf: &S, log: &LogId, from: u64, limit: usize) -> Result
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::conformance::scene::Scene;
     use crate::id::Partition;
+    use crate::store::{FileStore, MemoryStore, Store};
+
+    #[tokio::test]
+    async fn of_what_is_gone_only_the_shared_part_is_left() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let files = FileStore::open(directory.path()).expect("it opens");
+        let stores: [Arc<dyn Store>; 2] = [Arc::new(MemoryStore::default()), Arc::new(files)];
+        for store in &stores {
+            let parent = Scene::created(store).await;
+            parent.talk("one").await;
+            parent.talk("two").await;
+            let forks = [parent.heir(), parent.heir()];
+            for (fork, upto) in forks.iter().zip([2, 5]) {
+                parent.try_fork(&parent.cut(fork, upto, "")).await;
+                fork.open_stream(&fork.creator, "a").await;
+            }
+            assert!(parent.delete().await);
+            parent.forget().await;
+            // Frames stay whole.
+            assert_eq!(parent.events(1).await.len(), 6);
+            assert!(forks[1].delete().await);
+            parent.forget().await;
+            assert_eq!(parent.events(1).await.len(), 3);
+            assert_eq!(forks[0].words().await, ["one"]);
+            assert!(forks[0].delete().await);
+            parent.forget().await;
+            assert_eq!(parent.events(1).await.len(), 0);
+        }
+    }
 
     #[test]
     fn a_lineage_names_only_those_whose_events_it_needs() {

@@ -21,6 +21,7 @@ pub(super) fn changes(append: &Append) -> Vec<(&'static str, Bytes)> {
             Event::Response { to, turn: true, .. } => {
                 changes.push(("end", format!("{seq} {}", to.connection).into()));
             }
+            Event::Control { by, .. } => changes.push(("ctl", by.to_string().into())),
             _ => {}
         }
     }

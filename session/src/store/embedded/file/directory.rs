@@ -104,7 +104,7 @@ impl Directory {
         Refused::Damaged(self.path.display().to_string(), what.to_string())
     }
 
-    fn io(&self, error: io::Error) -> Refused {
+    pub fn io(&self, error: io::Error) -> Refused {
         Refused::Io(self.path.display().to_string(), error)
     }
 

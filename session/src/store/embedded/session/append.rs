@@ -59,8 +59,11 @@ impl Session {
         let learns = append.state.is_some() || append.view.is_some();
         let before = learns.then(|| self.knowledge());
         let mut beside_the_log = self.apply_fields(append);
-        for (seq, event) in frame.numbered() {
-            beside_the_log |= self.follow(seq, event);
+        if !self.is_arriving() {
+            // What comes from elsewhere has happened long ago, to others.
+            for (seq, event) in frame.numbered() {
+                beside_the_log |= self.follow(seq, event);
+            }
         }
         if self.running.is_some() && self.before.is_none() {
             self.before = before;
@@ -102,6 +105,10 @@ impl Session {
                 self.control(&begin.connection);
                 let party = self.parties.entry(begin.connection.clone()).or_default();
                 party.route.switch(seq, begin.via);
+                true
+            }
+            Event::Control { by, .. } => {
+                self.control(by);
                 true
             }
             Event::Response { to, turn: true, .. } => {

@@ -37,7 +37,7 @@ impl Session {
         let room = if command.kind.is_urgent() { 2 } else { 1 };
         let bytes = self.inbox_bytes + command.message.len() as u64;
         let heavy = !self.inbox.is_empty() && bytes > room * INBOX_BYTES;
-        if self.inbox.len() as u64 >= room * request.limit || heavy {
+        if self.inbox.len() as u64 >= request.limit.saturating_mul(room) || heavy {
             return Enqueued::Full;
         }
         let via = if request.one_shot {

@@ -229,9 +229,7 @@ impl Session {
 
     /// Whether it has to be kept although nobody sees it.
     pub fn is_held_up(&self) -> bool {
-        match &self.lease {
-            Some(lease) => !self.is_arriving() || lease.expires > Instant::now(),
-            None => !self.inbox.is_empty(),
-        }
+        let lease = self.lease.as_ref();
+        lease.is_some_and(|lease| lease.expires > Instant::now()) || !self.inbox.is_empty()
     }
 }
