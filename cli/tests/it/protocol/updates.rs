@@ -1,16 +1,19 @@
 //! `session/update`.
 
+use std::collections::BTreeSet;
+
 use serde_json::Value;
 
 use super::scene::Scene;
 use super::{EVERYWHERE, Row, row};
+use crate::support::schema;
 
 pub fn rows() -> Vec<Row> {
     vec![
         row!(
             "session/update",
             "every kind passes byte for byte",
-            "19 kinds of the protocol, with spaces, escapes and fields in an order of their own: live, and again when the session is loaded",
+            "all kinds of the schema, with spaces, escapes and fields in an order of their own: live, and again when the session is loaded",
             EVERYWHERE,
             known
         ),
@@ -68,6 +71,8 @@ const UNTOUCHED: &[&str] = &[
 ];
 
 async fn known(scene: Scene) {
+    let kinds = KNOWN.iter().map(|update| kind(update));
+    assert_eq!(kinds.collect::<BTreeSet<_>>(), schema::update_kinds());
     passes(scene, KNOWN, false).await;
 }
 
@@ -79,14 +84,18 @@ async fn untouched(scene: Scene) {
     passes(scene, UNTOUCHED, false).await;
 }
 
+fn kind(update: &str) -> String {
+    let update: Value = serde_json::from_str(update).expect("JSON");
+    let kind = update["sessionUpdate"].as_str();
+    kind.expect("a kind").to_owned()
+}
+
 async fn passes(scene: Scene, updates: &[&str], beyond_the_schema: bool) {
     let (peer, reader) = (scene.peer().await, scene.peer().await);
     if beyond_the_schema {
         for update in updates {
-            let update: Value = serde_json::from_str(update).expect("JSON");
-            let kind = update["sessionUpdate"].as_str().expect("a kind");
-            peer.tolerates(kind);
-            reader.tolerates(kind);
+            peer.tolerates(&kind(update));
+            reader.tolerates(&kind(update));
         }
     }
     let session = peer.new_session().await;

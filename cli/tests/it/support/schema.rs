@@ -73,6 +73,16 @@ pub fn check_answer(method: &str, message: &Value) {
     }
 }
 
+/// All kinds of `session/update` there are.
+pub fn update_kinds() -> BTreeSet<String> {
+    let kinds = SHAPES.definitions["SessionUpdate"]["oneOf"].as_array();
+    let kind = |shape: &Value| shape["properties"]["sessionUpdate"]["const"].clone();
+    let kinds = kinds.expect("a choice of kinds").iter().map(kind);
+    kinds
+        .map(|kind| kind.as_str().expect("a name").to_owned())
+        .collect()
+}
+
 /// A request or notification of the agent.
 fn judge_call(method: &str, message: &Value) -> Result<(), String> {
     envelope(message)?;
