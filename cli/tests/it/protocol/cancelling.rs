@@ -4,7 +4,7 @@ use serde_json::json;
 
 use super::peer::{Asked, Peer};
 use super::scene::{Scene, selected, words};
-use super::{EVERYWHERE, Row, row};
+use super::{EVERYWHERE, Row, UNASKED, row};
 use crate::support::sse::counted;
 
 pub fn rows() -> Vec<Row> {
@@ -29,6 +29,13 @@ pub fn rows() -> Vec<Row> {
             "`cancelled`, and a late answer changes nothing",
             EVERYWHERE,
             during_a_question
+        ),
+        row!(
+            "session/cancel",
+            "tells the client that the question is off",
+            "`$/cancel_request` names the question, before the turn's answer",
+            UNASKED,
+            question_is_off
         ),
         row!(
             "session/cancel",
@@ -119,6 +126,18 @@ async fn during_a_question(scene: Scene) {
     let history = scene.peer().await.history(&session).await;
     let said = words(&history).concat();
     assert_eq!(said, "still here ");
+}
+
+async fn question_is_off(scene: Scene) {
+    let (peer, other) = (scene.peer().await, scene.peer().await);
+    let session = peer.new_session().await;
+    let asked = peer.begin(&session, "/permission").await;
+    let question = peer.inbox.question(&session, 0).await;
+    other.cancel(&session).await;
+    assert_eq!(peer.turn(&asked, &session).await.stop, "cancelled");
+    let off = peer.inbox.called_off(&question).await;
+    let (end, _) = peer.inbox.answer(0, &asked.id).await;
+    assert!(off < end, "before the answer");
 }
 
 async fn after_the_end(scene: Scene) {

@@ -112,6 +112,17 @@ impl Inbox {
         })
         .await
     }
+
+    /// Waits until the server says that a question needs no answer any more; returns the place.
+    pub async fn called_off(&self, question: &Value) -> usize {
+        self.wait("the question is called off", |messages| {
+            messages.iter().position(|message| {
+                message["method"] == "$/cancel_request"
+                    && message["params"]["requestId"] == question["id"]
+            })
+        })
+        .await
+    }
 }
 
 fn questions(messages: &[Value], session: &str) -> Vec<Value> {

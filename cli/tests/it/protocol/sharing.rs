@@ -33,7 +33,7 @@ pub fn rows() -> Vec<Row> {
             "several clients",
             "a question answered by one is off for the others",
             "`$/cancel_request` names it to the one who did not answer, whose late answer changes nothing",
-            UNASKED,
+            EVERYWHERE,
             question_is_off
         ),
         row!(
@@ -42,6 +42,20 @@ pub fn rows() -> Vec<Row> {
             "the connection that created the session is gone; another prompts, is asked and answers",
             EVERYWHERE,
             vanished
+        ),
+        row!(
+            "several clients",
+            "a question left behind goes to the next who prompts",
+            "the connection that was asked is gone; one that had the session open prompts, is asked the same and answers, and both turns end",
+            UNASKED,
+            left_to_a_friend
+        ),
+        row!(
+            "several clients",
+            "a question left behind goes to a stranger who prompts",
+            "the same, with a connection that never had the session open",
+            UNASKED,
+            left_to_a_stranger
         ),
         row!(
             "several clients",
@@ -134,19 +148,12 @@ async fn question_is_off(scene: Scene) {
     let session = first.new_session().await;
     let turn = first.begin(&session, "/permission\n/count 2").await;
     let question = first.inbox.question(&session, 0).await;
-    second.resume(&session).await;
-    second.inbox.question(&session, 0).await;
+    if UNASKED.contains(&scene.transport) {
+        second.resume(&session).await;
+        second.inbox.question(&session, 0).await;
+    }
     second.reply(&question, selected("allow_once")).await;
-    let id = question["id"].clone();
-    first
-        .inbox
-        .wait("the question is called off", |messages| {
-            let is_off = |message: &&Value| {
-                message["method"] == "$/cancel_request" && message["params"]["requestId"] == id
-            };
-            messages.iter().find(is_off).cloned()
-        })
-        .await;
+    first.inbox.called_off(&question).await;
     first.reply(&question, selected("reject_once")).await;
     let said = first.turn(&turn, &session).await.words();
     let expected = [vec!["permission allow_once ".to_owned()], counted(2, 1)].concat();
@@ -167,6 +174,32 @@ async fn vanished(scene: Scene) {
         second.turn(&turn, &session).await.words(),
         ["permission allow_once "]
     );
+}
+
+async fn left_to_a_friend(scene: Scene) {
+    left_behind(scene, true).await;
+}
+
+async fn left_to_a_stranger(scene: Scene) {
+    left_behind(scene, false).await;
+}
+
+async fn left_behind(scene: Scene, knows_it: bool) {
+    let (first, second) = (scene.peer().await, scene.peer().await);
+    let session = first.new_session().await;
+    if knows_it {
+        second.resume(&session).await;
+    }
+    first.begin(&session, "/permission").await;
+    let question = first.inbox.question(&session, 0).await;
+    drop(first);
+    let asked = second.begin(&session, "afterwards").await;
+    let again = second.inbox.question(&session, 0).await;
+    assert_eq!(again["id"], question["id"]);
+    second.reply(&again, selected("allow_once")).await;
+    assert_eq!(second.turn(&asked, &session).await.stop, "end_turn");
+    let said = words(&scene.peer().await.history(&session).await).concat();
+    assert_eq!(said, "permission allow_once afterwards ");
 }
 
 async fn goes_on_alone(scene: Scene) {
