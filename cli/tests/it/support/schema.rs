@@ -48,7 +48,8 @@ impl Conversations {
         }
     }
 
-    fn judge(&self, connection: &str, message: &Value) -> Result<(), String> {
+    /// What is wrong with a message to this connection.
+    pub fn judge(&self, connection: &str, message: &Value) -> Result<(), String> {
         let Some(method) = message.get("method") else {
             let id = message.get("id").ok_or("neither method nor id")?;
             let key = (connection.to_owned(), id.to_string());
