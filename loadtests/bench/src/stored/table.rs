@@ -6,13 +6,13 @@ use crate::load::percentile;
 use crate::target::Kind;
 
 pub const HEAD: &str = "\
-| server | request | sessions | p50 ms | p99 ms | p50, ratio |
+| server | request | sessions were | p50 ms | p99 ms | p50, ratio |
 |---|---|---|---:|---:|---:|";
 
 pub struct Row {
     request: String,
-    /// How many there are, and in what state.
-    sessions: String,
+    /// What had happened to the sessions before.
+    state: String,
     pub p50: f64,
     p99: f64,
     /// What it is compared with.
@@ -27,11 +27,11 @@ pub enum Requirement {
 }
 
 impl Row {
-    pub fn new(request: &str, sessions: &str, mut times: Vec<Duration>) -> Self {
+    pub fn new(request: &str, state: &str, mut times: Vec<Duration>) -> Self {
         times.sort();
         Self {
             request: request.to_owned(),
-            sessions: sessions.to_owned(),
+            state: state.to_owned(),
             p50: percentile(&times, 0.50),
             p99: percentile(&times, 0.99),
             base: None,
@@ -57,10 +57,10 @@ impl Row {
     }
 
     pub fn print(&self, kind: Kind) {
-        let (name, request, sessions) = (kind.name(), &self.request, &self.sessions);
+        let (name, request, state) = (kind.name(), &self.request, &self.state);
         let ratio = self.base.map(|_| format!("{:.2} ×", self.ratio()));
         println!(
-            "| {name} | {request} | {sessions} | {:.2} | {:.2} | {} |",
+            "| {name} | {request} | {state} | {:.2} | {:.2} | {} |",
             self.p50,
             self.p99,
             ratio.unwrap_or_default()
@@ -84,7 +84,7 @@ impl Row {
             if kept { "within" } else { "ABOVE" },
             kind.name(),
             self.request,
-            self.sessions,
+            self.state,
         );
     }
 }
