@@ -3,7 +3,7 @@
 -- ARGV  1 session id  2 token  3 first number  4 how many events  5 frame  6 release
 --       7 frames up to this size are published whole  8 number of acks  … acks
 --       then pairs: a field of the session and its value, or
---       begin, 'seq command connection via' / end, 'seq connection'
+--       begin, 'seq command connection via' / control, 'seq connection via' / end, 'seq connection'
 -- Returns {'fenced'} {'gap', head} {'done', head, released}
 local m = redis.call('HMGET', KEYS[1], 'own', 'seq', 'rel', 'ag', 'cn', 'run')
 local head = tonumber(m[2] or '0')
@@ -46,6 +46,12 @@ for at = 9 + acks, #ARGV, 2 do
     run = command
     set('run', run)
     set('began', seq)
+    set('ctl', connection)
+  elseif name == 'control' then
+    local seq, connection, via = string.match(value, '^(%d+) (%S+) (%a)$')
+    reroute(connection, function(route)
+      return route == '' and via ~= 'o' and switch(route, tonumber(seq), via) or route
+    end)
     set('ctl', connection)
   elseif name == 'end' then
     local seq, connection = string.match(value, '^(%d+) (%S+)$')

@@ -213,6 +213,7 @@ mod tests {
             Event::Control {
                 by: by.clone(),
                 command: 9,
+                via: Via::Session,
             },
             Event::Response {
                 to: Recipient {

@@ -37,8 +37,12 @@ pub enum Event {
         message: Bytes,
     },
     /// Internal: this connection controls the session from here on, though its prompt, the command,
-    /// still waits.
-    Control { by: ConnectionId, command: u64 },
+    /// still waits. If it has not joined before, it does so here.
+    Control {
+        by: ConnectionId,
+        command: u64,
+        via: Via,
+    },
     /// Outbox: a message that belongs to no session.
     Message { message: Bytes },
     /// Outbox: the holder of the connection stream tails this session from `after` on.
@@ -241,7 +245,9 @@ impl Event {
                 by: Some(by),
                 message,
             } => (b'A', format!("{by}\n{id}"), message),
-            Self::Control { by, command } => (b'k', format!("{by}\n{command}"), &[]),
+            Self::Control { by, command, via } => {
+                (b'k', format!("{by}\n{command}\n{}", via.letter()), &[])
+            }
             Self::Message { message } => (b'm', String::new(), message),
             Self::Watch { session, after } => (b'w', format!("{session}\n{after}"), &[]),
             Self::Closed => (b'c', String::new(), &[]),
@@ -296,6 +302,7 @@ impl Event {
             b'k' => Self::Control {
                 by: connection(field()?)?,
                 command: number(field()?)?,
+                via: via(field()?)?,
             },
             b'm' => Self::Message { message },
             b'w' => {
@@ -379,6 +386,7 @@ mod tests {
             Event::Control {
                 by: ConnectionId::mint(Partition(1)),
                 command: 8,
+                via: Via::Connection,
             },
             Event::Response {
                 to,

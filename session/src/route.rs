@@ -55,6 +55,13 @@ impl Route {
         self.points.first().map(|(from, _)| *from)
     }
 
+    /// For a connection that has not joined before; one that is answered in a body does not.
+    pub fn join(&mut self, seq: u64, via: Via) {
+        if self.points.is_empty() && via != Via::OneShot {
+            self.switch(seq, via);
+        }
+    }
+
     /// From event `seq` on, delivery is by `via`.
     pub fn switch(&mut self, seq: u64, via: Via) {
         if self

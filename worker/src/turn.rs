@@ -185,6 +185,7 @@ impl Turn {
         self.outlet.push(Event::Control {
             by: prompt.command.connection.clone(),
             command: prompt.number,
+            via: prompt.via,
         });
         let mut waiting = self.waiting();
         let open = |(_, waiting): &(&Arc<str>, &mut Waiting)| waiting.early.is_none();

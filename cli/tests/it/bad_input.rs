@@ -296,7 +296,7 @@ async fn ids_come_back_byte_for_byte() {
         let body = prompt(json!("ID"), &session, "hi")
             .to_string()
             .replacen("\"ID\"", id, 1);
-        let mut stream = crate::support::Stream::new(
+        let mut stream = client.stream(
             client
                 .send(&[JSON, ("accept", "text/event-stream")], body)
                 .await,

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use crate::support::http::{JSON, ONE_SHOT, load, prompt};
 use crate::support::sse::counted;
-use crate::support::{Client, Cluster, Event, Served, Stream};
+use crate::support::{Client, Cluster, Event, Served};
 
 fn set_mode(id: Value, session: &str, mode: &str) -> Value {
     let params = json!({ "sessionId": session, "modeId": mode });
@@ -258,7 +258,7 @@ async fn a_page_from_elsewhere_is_refused() {
     let local = client
         .send(&[JSON, ONE_SHOT, ("origin", "http://localhost:3000")], body)
         .await;
-    assert_eq!(Stream::new(local).turn(&json!(1)).await, ["hello "]);
+    assert_eq!(client.stream(local).turn(&json!(1)).await, ["hello "]);
     let socket = client
         .get(&[
             ("origin", "https://evil.example"),

@@ -4,7 +4,7 @@ use serde_json::json;
 
 use crate::support::http::{JSON, ONE_SHOT, new_session, prompt};
 use crate::support::sse::counted;
-use crate::support::{Client, Cluster, Served, Stream};
+use crate::support::{Client, Cluster, Served};
 
 #[tokio::test]
 async fn a_prompt_posted_twice_is_one_turn() {
@@ -42,7 +42,7 @@ async fn a_one_shot_prompt_that_is_repeated_joins_its_turn() {
     );
     // With a cursor it goes on from there.
     let headers = [JSON, ONE_SHOT, ("last-event-id", cursor.as_str())];
-    let mut rest = Stream::new(client.send(&headers, message.to_string()).await);
+    let mut rest = client.stream(client.send(&headers, message.to_string()).await);
     seen.extend(rest.turn(&json!(1)).await);
     assert_eq!(seen, counted(20, 1));
 }

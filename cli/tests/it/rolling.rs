@@ -5,7 +5,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use futures_util::StreamExt as _;
 use reqwest::StatusCode;
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
@@ -13,7 +12,7 @@ use tokio::task::JoinHandle;
 use tokio_tungstenite::tungstenite::Message;
 
 use crate::support::http::{JSON, ONE_SHOT, new_session, prompt};
-use crate::support::sse::{Event, Stream, counted};
+use crate::support::sse::{Event, counted};
 use crate::support::websocket::{Socket, initialize};
 use crate::support::{Client, Cluster, within};
 
@@ -100,7 +99,7 @@ async fn one_shot(url: String, stop: Arc<AtomicBool>) -> u64 {
             }
             let response = client.send(&headers, body.clone()).await;
             assert_eq!(response.status(), StatusCode::OK);
-            let mut stream = Stream::new(response);
+            let mut stream = client.stream(response);
             while let Some(event) = stream.next().await {
                 assert_ne!(event.event, "reset", "{event:?}");
                 said.extend(event.chunk());
@@ -135,7 +134,7 @@ async fn socket(url: String, stop: Arc<AtomicBool>) -> u64 {
         let mut said = Vec::new();
         let _ = socket.try_send(&request).await;
         let answer = loop {
-            let frame = match within("a frame", socket.0.next()).await {
+            let frame = match socket.frame().await {
                 Some(Ok(Message::Text(text))) => text,
                 Some(Ok(Message::Ping(_) | Message::Pong(_))) => continue,
                 Some(Ok(Message::Close(_)) | Err(_)) | None => {

@@ -87,7 +87,7 @@ async fn a_client_that_does_not_read_is_given_up_and_disturbs_nobody() {
     // What had arrived counts, up to the last whole event.
     let mut bytes = Vec::new();
     let _ = within("the end of the socket", unread.read_to_end(&mut bytes)).await;
-    let seen = Stream::parse_bytes(&bytes);
+    let seen = Stream::parse_bytes(&slow.token, &bytes);
     let mut said = texts(&seen);
     assert!(said.len() < CHUNKS as usize, "most of it was never read");
     let cursor = &seen.last().expect("the stream had begun").id;

@@ -3,6 +3,7 @@
 pub mod cluster;
 pub mod http;
 pub mod process;
+pub mod schema;
 pub mod sse;
 pub mod websocket;
 

@@ -1,13 +1,11 @@
 //! WebSockets that come back after a cut.
 
-use futures_util::{SinkExt as _, StreamExt as _};
 use serde_json::{Value, json};
-use tokio_tungstenite::tungstenite::Message;
 
 use crate::support::http::{new_session, prompt};
 use crate::support::sse::counted;
 use crate::support::websocket::{Socket, initialize};
-use crate::support::{Cluster, Served, within};
+use crate::support::{Cluster, Served};
 
 #[tokio::test]
 async fn a_socket_that_asked_can_come_back_at_the_other_gateway() {
@@ -60,7 +58,7 @@ async fn what_cannot_be_understood_is_answered_and_the_socket_stays() {
     let mut socket = Socket::open(&baton.url(), false).await;
     socket.send(initialize()).await;
     assert_eq!(socket.next().await["id"], 0);
-    socket.0.send(Message::text("{")).await.expect("open");
+    socket.send_text("{").await.expect("open");
     assert_eq!(socket.next().await["error"]["code"], -32700);
     socket.send(json!([])).await;
     assert_eq!(socket.next().await["error"]["code"], -32600);
@@ -73,8 +71,5 @@ async fn the_first_message_must_be_initialize() {
     let baton = Served::start().await;
     let mut socket = Socket::open(&baton.url(), false).await;
     socket.send(new_session(json!(1))).await;
-    match within("a close", socket.0.next()).await {
-        Some(Ok(Message::Close(Some(frame)))) => assert_eq!(u16::from(frame.code), 1002),
-        other => panic!("expected a close, got {other:?}"),
-    }
+    assert_eq!(socket.closed().await, 1002);
 }

@@ -37,6 +37,8 @@ pub struct OneShotFeed {
     begun: bool,
     /// The agent's questions are for this client to answer.
     controls: bool,
+    /// The prompt waits for a turn whose questions are now for this client.
+    took_over: bool,
     /// Those it was asked and has not answered.
     asked: Vec<Arc<str>>,
     ended: bool,
@@ -79,6 +81,7 @@ impl OneShotFeed {
             follow,
             begun: false,
             controls: true,
+            took_over: false,
             asked: Vec::new(),
             ended: false,
         })
@@ -118,15 +121,17 @@ impl OneShotFeed {
                 self.begun |= begin.command == self.follow.command;
                 None
             }
-            Event::Control { by, .. } => {
+            Event::Control { by, command, .. } => {
                 self.controls = *by == self.follow.connection;
+                self.took_over |= *command == self.follow.command;
                 None
             }
             Event::Update { message, .. } => self.begun.then(|| message.clone()),
-            Event::Request { id, message } => (self.begun && self.controls).then(|| {
-                self.asked.push(id.clone());
-                message.clone()
-            }),
+            Event::Request { id, message } => ((self.begun || self.took_over) && self.controls)
+                .then(|| {
+                    self.asked.push(id.clone());
+                    message.clone()
+                }),
             Event::Answer { id, by, .. } => {
                 let at = self.asked.iter().position(|asked| asked == id)?;
                 self.asked.remove(at);

@@ -395,7 +395,12 @@ impl SessionFeed {
                     self.attachment.route.switch(seq, begin.via);
                 }
             }
-            Event::Control { by, .. } if news => self.attachment.controller = Some(by.clone()),
+            Event::Control { by, via, .. } if news => {
+                self.attachment.controller = Some(by.clone());
+                if *by == self.connection {
+                    self.attachment.route.join(seq, *via);
+                }
+            }
             _ => {}
         }
         let here = self.attachment.route.at(seq) == Some(self.via);

@@ -5,6 +5,7 @@ mod http1;
 mod inbox;
 mod ledger;
 mod load;
+mod one_shot;
 mod rpc;
 mod sse;
 mod websocket;
@@ -22,6 +23,7 @@ pub use http1::Conn;
 pub use inbox::Inbox;
 pub use ledger::Faults;
 pub use load::{History, Loading};
+pub use one_shot::OneShot;
 
 #[derive(Clone, Copy, Debug, PartialEq, clap::ValueEnum)]
 pub enum Transport {

@@ -189,7 +189,7 @@ fn book(inboxes: &[Inbox]) -> (Faults, Option<String>) {
     (faults, wrong)
 }
 
-fn percentile(sorted: &[Duration], share: f64) -> f64 {
+pub fn percentile(sorted: &[Duration], share: f64) -> f64 {
     let index = (sorted.len() as f64 * share) as usize;
     let value = sorted.get(index.min(sorted.len().saturating_sub(1)));
     value.map_or(f64::NAN, |value| value.as_secs_f64() * 1000.0)

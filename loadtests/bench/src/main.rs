@@ -1,8 +1,8 @@
 //! Drives the official ACP server and Baton with the same load, side by side in one run, and compares them.
 //!
 //! `official` is the yardstick, `target` starts and stops what is measured, `client` is one session of load,
-//! `load` runs one cell of the table, `rounds` all of them, `report` prints it; `idle` and `replay` measure
-//! other things of the same servers. See ../README.md for how to read the result.
+//! `load` runs one cell of the table, `rounds` all of them, `report` prints it; `idle`, `replay` and `stored`
+//! measure other things of the same servers. See ../README.md for how to read the result.
 
 mod client;
 mod count;
@@ -13,6 +13,7 @@ mod process;
 mod replay;
 mod report;
 mod rounds;
+mod stored;
 mod target;
 
 use std::net::SocketAddr;
@@ -33,6 +34,7 @@ use crate::load::Load;
 use crate::replay::Replay;
 use crate::report::Outcome;
 use crate::rounds::Plan;
+use crate::stored::Stored;
 use crate::target::{Kind, Programs};
 
 const CHUNKS: u32 = 20;
@@ -74,6 +76,9 @@ struct Args {
     /// Measure how fast a history of so many events is loaded instead
     #[arg(long, value_name = "EVENTS", conflicts_with_all = ["idle", "sessions", "rounds", "seconds", "transport", "paced"])]
     replay: Option<u64>,
+    /// Measure session/fork and session/list with so many sessions kept instead
+    #[arg(long, value_name = "SESSIONS", conflicts_with_all = ["idle", "replay", "sessions", "rounds", "seconds", "transport", "paced"])]
+    stored: Option<usize>,
     /// The baton binary
     #[arg(long, default_value = concat!(env!("CARGO_MANIFEST_DIR"), "/../../target/release/baton"))]
     baton: PathBuf,
@@ -153,6 +158,10 @@ async fn measure(args: &Args) -> Result<Outcome> {
             .run(&plan.targets, &plan.programs)
             .await);
     }
+    if let Some(sessions) = args.stored {
+        println!("session/fork and session/list with {sessions} sessions\n");
+        return Ok(Stored { sessions }.run(&plan.targets, &plan.programs).await);
+    }
     let (rounds, seconds) = (args.rounds, args.seconds);
     println!("{transport:?}, {prompt:?}, median of {rounds} rounds of {seconds} s\n");
     Ok(report::print(&plan.run().await))
@@ -163,6 +172,7 @@ impl Args {
         ensure!(!self.sessions.contains(&0), "--sessions must not be 0");
         ensure!(self.idle != Some(0), "--idle must not be 0");
         ensure!(self.replay != Some(0), "--replay must not be 0");
+        ensure!(self.stored != Some(0), "--stored must not be 0");
         ensure!(self.rounds > 0, "--rounds must not be 0");
         ensure!(self.seconds > 0.0, "--seconds must be more than 0");
         let count = Count {

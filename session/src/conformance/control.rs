@@ -87,8 +87,24 @@ pub async fn control_is_passed_on_by_the_log(store: &Arc<dyn Store>) {
         Event::Control {
             command: 2,
             by: other.clone(),
+            via: Via::Session,
         },
     ];
     scene.write(&scene.append(&token, 1, events)).await;
     assert_eq!(controller(&scene).await, other);
+    // It had not joined before.
+    let route = scene.attachment(&other).await.route;
+    assert_eq!((route.joined(), route.at(2)), (Some(2), Some(Via::Session)));
+    // Who has joined stays on its way, and a body is no way to join.
+    let third = scene.another_connection();
+    let again = |by: &ConnectionId, via| Event::Control {
+        command: 3,
+        by: by.clone(),
+        via,
+    };
+    let events = vec![again(&other, Via::Connection), again(&third, Via::OneShot)];
+    scene.write(&scene.append(&token, 3, events)).await;
+    assert_eq!(scene.attachment(&other).await.route, route);
+    assert_eq!(scene.attachment(&third).await.route.joined(), None);
+    assert_eq!(controller(&scene).await, third);
 }

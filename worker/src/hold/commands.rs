@@ -6,7 +6,7 @@ use std::sync::Arc;
 use baton_session::command::{Command, Kind, Queued};
 use baton_session::event::Event;
 use serde::Deserialize;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use super::Hold;
 use crate::rpc::{self, Answer, Failure};
@@ -48,36 +48,25 @@ impl Hold {
     }
 
     fn set_mode(&self, message: &[u8]) -> Result<Value, Failure> {
-        #[derive(Deserialize)]
-        #[serde(rename_all = "camelCase")]
-        struct Params {
-            mode_id: String,
-        }
-        let params: Params = rpc::params(message)?;
-        self.announce(self.conversation.set_mode(&params.mode_id)?);
+        let mode = text(message, "modeId")?;
+        self.announce(self.conversation.set_mode(&mode)?);
         Ok(json!({}))
     }
 
     fn set_config_option(&self, message: &[u8]) -> Result<Value, Failure> {
         #[derive(Deserialize)]
-        #[serde(rename_all = "camelCase")]
         struct Params {
-            config_id: String,
             value: Value,
         }
+        let id = text(message, "configId")?;
         let params: Params = rpc::params(message)?;
-        let options = self.configure(&params.config_id, &params.value)?;
+        let options = self.configure(&id, &params.value)?;
         Ok(json!({ "configOptions": options }))
     }
 
     /// Older clients choose a model by a method of its own; now it is one of the config options.
     fn set_model(&self, message: &[u8]) -> Result<Value, Failure> {
-        #[derive(Deserialize)]
-        #[serde(rename_all = "camelCase")]
-        struct Params {
-            model_id: String,
-        }
-        let params: Params = rpc::params(message)?;
+        let wanted = text(message, "modelId")?;
         let view = self.view();
         let options = view["configOptions"].as_array();
         let model = options
@@ -89,7 +78,7 @@ impl Hold {
                 "this agent offers no choice of models: none of its config options is of category \"model\"",
             ));
         };
-        self.configure(id, &json!(params.model_id))?;
+        self.configure(id, &json!(wanted))?;
         Ok(json!({}))
     }
 
@@ -139,6 +128,17 @@ pub(super) fn is_about(cancel: &Command, prompt: &Command) -> bool {
             cancel.connection == prompt.connection && named == request
         }
         _ => false,
+    }
+}
+
+/// A field of the params that must be there and be text.
+fn text(message: &[u8], field: &str) -> Result<String, Failure> {
+    let params: Map<String, Value> = rpc::params(message)?;
+    match params.get(field) {
+        Some(Value::String(text)) => Ok(text.clone()),
+        _ => Err(Failure::invalid_params(format!(
+            "params.{field} must be a string"
+        ))),
     }
 }
 

@@ -154,7 +154,7 @@ impl Wire {
         until: Option<&str>,
     ) -> String {
         let ledger = &self.world.ledger;
-        let mut stream = Stream::new(response);
+        let mut stream = Stream::unchecked(response);
         stream.last_id = after.to_owned();
         let leaves = Instant::now() + self.millis(500, 12_000);
         loop {

@@ -256,9 +256,33 @@ async def scenario(transport, url, step):
     with step("session/close"):
         await second.agent.close_session(session_id=session_id)
 
+    with step("session/resume"):
+        answer = await settled(second.agent.resume_session(session_id=session_id, cwd="/tmp"))
+        expect_equal(second.take_updates(), [], "updates of a resume")
+        expect_equal(answer.modes.current_mode_id, "ask", "modes.currentModeId after resume")
+        await second.prompt(session_id, "/count 2")
+        expect_same_items(chunk_texts(second.take_updates()), counted(2, 6), "chunks after resume")
+
+    with step("session/fork"):
+        child = await second.agent.fork_session(session_id=session_id, cwd="/tmp")
+        expect(child.session_id != session_id, "the fork has its parent's id")
+        expect_equal(child.modes.current_mode_id, "ask", "modes.currentModeId of the fork")
+        await settled(second.agent.load_session(session_id=child.session_id, **SESSION_AT))
+        past = [*live, ("/count 5", "".join(counted(5, 5))), ("/count 2", "".join(counted(2, 6)))]
+        expect_same_items(turns_of(second.take_updates()), past, "the fork's past")
+        await second.prompt(child.session_id, "/count 3")
+        expect_same_items(chunk_texts(second.take_updates()), counted(3, 7), "chunks of the fork")
+
+    # The SDK has no call for session/delete.
+    with step("session/list"):
+        answer = await second.agent.list_sessions(cwd="/tmp")
+        listed = [session.session_id for session in answer.sessions]
+        expect_equal(listed[:2], [child.session_id, session_id], "the latest sessions")
+
     with step("close transports"):
         late = chunk_texts(first.take_updates())
-        expect_same_items(late, counted(5, 5, len(late)), "updates on the observing connection")
+        expected = [*counted(5, 5), *counted(2, 6)][: len(late)]
+        expect_same_items(late, expected, "updates on the observing connection")
         requests = len(first.permission_requests) + len(second.permission_requests)
         expect_equal(requests, 1, "permission requests in all")
         await second.close()

@@ -3,7 +3,8 @@
 import assert from "node:assert/strict";
 import { once } from "node:events";
 import { setImmediate } from "node:timers/promises";
-import { client, methods } from "@agentclientprotocol/sdk";
+// The unstable half knows session/fork.
+import { client, methods } from "@agentclientprotocol/sdk/unstable";
 import { createHttpStream } from "@agentclientprotocol/sdk/experimental/http-client";
 import { createWebSocketStream } from "@agentclientprotocol/sdk/experimental/ws-client";
 import { WebSocket } from "ws";
@@ -55,6 +56,12 @@ class Peer {
   /** Sends a prompt; `text` is one or more directives of the scripted agent. */
   prompt(sessionId, text) {
     return this.request(methods.agent.session.prompt, { sessionId, prompt: [{ type: "text", text }] });
+  }
+
+  /** The ids of all sessions in /tmp. */
+  async listed() {
+    const { sessions } = await this.request(methods.agent.session.list, { cwd: "/tmp" });
+    return sessions.map(({ sessionId }) => sessionId);
   }
 
   cancel(sessionId) {
@@ -236,9 +243,45 @@ async function scenario(transport, url) {
 
   await run("session/close", () => second.request(methods.agent.session.close, { sessionId }));
 
+  await run("session/resume", async () => {
+    const { modes } = await second.request(methods.agent.session.resume, { sessionId, cwd: "/tmp" });
+    assert.deepEqual(second.takeUpdates(), [], "a resume replays nothing");
+    assert.equal(modes?.currentModeId, "ask", "modes.currentModeId after resume");
+    await second.prompt(sessionId, "/count 2");
+    assert.deepEqual(chunkTexts(second.takeUpdates()), counted(2, 6));
+  });
+
+  const forked = await run("session/fork", async () => {
+    const child = await second.request(methods.agent.session.fork, { sessionId, cwd: "/tmp" });
+    assert.notEqual(child.sessionId, sessionId);
+    assert.equal(child.modes?.currentModeId, "ask", "modes.currentModeId of the fork");
+    await second.request(methods.agent.session.load, { sessionId: child.sessionId, ...SESSION_AT });
+    const turn = (n, prompt) => ({ user: `/count ${n}`, agent: counted(n, prompt).join("") });
+    const past = [...live, turn(5, 5), turn(2, 6)];
+    assert.deepEqual(turnsOf(second.takeUpdates()), past, "the fork's past");
+    await second.prompt(child.sessionId, "/count 3");
+    assert.deepEqual(chunkTexts(second.takeUpdates()), counted(3, 7));
+    return child.sessionId;
+  });
+
+  await run("session/list", async () => {
+    const listed = await second.listed();
+    assert.deepEqual(listed.slice(0, 2), [forked, sessionId], "the latest first");
+  });
+
+  await run("session/delete", async () => {
+    await second.request(methods.agent.session.delete, { sessionId });
+    await second.request(methods.agent.session.delete, { sessionId });
+    assert.ok(!(await second.listed()).includes(sessionId), "the deleted session is listed");
+    await assert.rejects(second.request(methods.agent.session.load, { sessionId, ...SESSION_AT }), { code: -32002 });
+    await second.prompt(forked, "/count 1");
+    assert.deepEqual(chunkTexts(second.takeUpdates()), counted(1, 8), "the fork lives on");
+  });
+
   await run("close transports", async () => {
     const late = chunkTexts(first.takeUpdates());
-    assert.deepEqual(late, counted(5, 5, late.length), "unexpected updates on the observing connection");
+    const expected = [...counted(5, 5), ...counted(2, 6)].slice(0, late.length);
+    assert.deepEqual(late, expected, "unexpected updates on the observing connection");
     assert.equal(first.permissionRequests.length + second.permissionRequests.length, 1, "permission requests in all");
     await second.close();
     await first.close();

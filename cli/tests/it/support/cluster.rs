@@ -15,28 +15,43 @@ pub struct Served {
     pub process: Process,
     port: u16,
     dir: TempDir,
+    arguments: Vec<String>,
 }
 
 impl Served {
+    /// With its data in files.
     pub async fn start() -> Self {
-        let dir = TempDir::new().expect("a temporary directory");
-        let port = free_port();
-        let process = Self::launch(&dir, port);
-        ready(port).await;
-        Self { process, port, dir }
+        Self::start_with(&[]).await
     }
 
-    fn launch(dir: &TempDir, port: u16) -> Process {
+    pub async fn start_with(arguments: &[&str]) -> Self {
+        let dir = TempDir::new().expect("a temporary directory");
+        let port = free_port();
+        let arguments: Vec<String> = arguments.iter().map(|word| word.to_string()).collect();
+        let process = Self::launch(&dir, port, &arguments);
+        ready(port).await;
+        Self {
+            process,
+            port,
+            dir,
+            arguments,
+        }
+    }
+
+    fn launch(dir: &TempDir, port: u16, arguments: &[String]) -> Process {
         let mut command = baton();
-        command.args(["serve", "--listen", &address(port), "--data-dir"]);
-        command.arg(dir.path().join("data"));
+        command.args(["serve", "--listen", &address(port)]);
+        if !arguments.iter().any(|word| word == "--ephemeral") {
+            command.arg("--data-dir").arg(dir.path().join("data"));
+        }
+        command.args(arguments);
         Process::start(dir.path(), "serve", &mut command)
     }
 
     /// kill -9, and once more from the beginning with the same data.
     pub async fn kill_and_restart(&mut self) {
         self.process.kill();
-        self.process = Self::launch(&self.dir, self.port);
+        self.process = Self::launch(&self.dir, self.port, &self.arguments);
         ready(self.port).await;
     }
 

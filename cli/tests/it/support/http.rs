@@ -6,6 +6,7 @@ use reqwest::header::HeaderMap;
 use reqwest::{Response, StatusCode};
 use serde_json::{Value, json};
 
+use super::schema::{self, CONVERSATIONS};
 use super::{Stream, within};
 
 pub struct Client {
@@ -26,8 +27,14 @@ impl Client {
 
     /// `None` if it was answered with an error.
     pub async fn try_initialize(url: &str) -> Option<Self> {
+        let (client, answer) = Self::open(url, json!({ "protocolVersion": 1 })).await?;
+        answer.get("result").map(|_| client)
+    }
+
+    /// A connection, and the answer to its `initialize`; `None` if nobody answers.
+    pub async fn open(url: &str, params: Value) -> Option<(Self, Value)> {
         let http = reqwest::Client::new();
-        let body = json!({ "jsonrpc": "2.0", "id": 0, "method": "initialize", "params": { "protocolVersion": 1 } });
+        let body = json!({ "jsonrpc": "2.0", "id": 0, "method": "initialize", "params": params });
         let response = http
             .post(url)
             .header(JSON.0, JSON.1)
@@ -42,12 +49,9 @@ impl Client {
             .ok()?
             .to_owned();
         let answer: Value = serde_json::from_str(&response.text().await.ok()?).ok()?;
-        answer.get("result")?;
-        Some(Self {
-            url: url.to_owned(),
-            http,
-            token,
-        })
+        schema::check_answer("initialize", &answer);
+        let url = url.to_owned();
+        Some((Self { url, http, token }, answer))
     }
 
     /// The same connection, by another address.
@@ -66,6 +70,10 @@ impl Client {
             .header("acp-connection-id", &self.token);
         for (name, value) in headers {
             request = request.header(*name, *value);
+        }
+        let body: reqwest::Body = body.into();
+        if let Some(Ok(message)) = body.as_bytes().map(serde_json::from_slice::<Value>) {
+            CONVERSATIONS.sent(&self.token, &message);
         }
         within("an answer to a POST", request.body(body).send())
             .await
@@ -89,7 +97,7 @@ impl Client {
     pub async fn one_shot(&self, message: Value) -> Stream {
         let response = self.send(&[JSON, ONE_SHOT], message.to_string()).await;
         assert_eq!(response.status(), StatusCode::OK);
-        Stream::new(response)
+        self.stream(response)
     }
 
     pub async fn get(&self, headers: &[(&str, &str)]) -> Response {
@@ -106,6 +114,11 @@ impl Client {
             .expect("the gateway answers")
     }
 
+    /// What comes in this response is for this connection.
+    pub fn stream(&self, response: Response) -> Stream {
+        Stream::of(&self.token, response)
+    }
+
     pub async fn connection_stream(&self, last_event_id: Option<&str>) -> Stream {
         let headers: Vec<_> = last_event_id
             .map(|id| ("last-event-id", id))
@@ -113,7 +126,7 @@ impl Client {
             .collect();
         let response = self.get(&headers).await;
         assert_eq!(response.status(), StatusCode::OK);
-        Stream::new(response)
+        self.stream(response)
     }
 
     pub async fn session_stream(&self, session: &str, last_event_id: Option<&str>) -> Stream {
@@ -122,7 +135,7 @@ impl Client {
         let response = self.get(&headers).await;
         assert_eq!(response.status(), StatusCode::OK);
         check_stream_headers(response.headers());
-        Stream::new(response)
+        self.stream(response)
     }
 
     /// The same connection, by other means.

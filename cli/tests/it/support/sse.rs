@@ -5,6 +5,7 @@ use std::collections::VecDeque;
 use reqwest::Response;
 use serde_json::Value;
 
+use super::schema::CONVERSATIONS;
 use super::within;
 
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -34,6 +35,8 @@ impl Event {
 }
 
 pub struct Stream {
+    /// Whose messages these are; `None` if they are not held against the schema.
+    connection: Option<String>,
     response: Response,
     buffer: Vec<u8>,
     events: VecDeque<Event>,
@@ -44,8 +47,17 @@ pub struct Stream {
 }
 
 impl Stream {
-    pub fn new(response: Response) -> Self {
+    pub fn of(connection: &str, response: Response) -> Self {
         Self {
+            connection: Some(connection.to_owned()),
+            ..Self::unchecked(response)
+        }
+    }
+
+    /// For requests that were made without a [`Client`](super::Client).
+    pub fn unchecked(response: Response) -> Self {
+        Self {
+            connection: None,
             response,
             buffer: Vec::new(),
             events: VecDeque::new(),
@@ -68,12 +80,14 @@ impl Stream {
     }
 
     /// Bytes that came by other means.
-    pub fn parse_bytes(bytes: &[u8]) -> Vec<Event> {
+    pub fn parse_bytes(connection: &str, bytes: &[u8]) -> Vec<Event> {
         let mut rest = bytes;
         let mut events = Vec::new();
         while let Some(end) = rest.windows(2).position(|pair| pair == b"\n\n") {
             let block = String::from_utf8(rest[..end].to_vec()).expect("streams are UTF-8");
-            events.push(parse_block(&block).0);
+            let event = parse_block(&block).0;
+            check(connection, &event);
+            events.push(event);
             rest = &rest[end + 2..];
         }
         events
@@ -100,6 +114,9 @@ impl Stream {
             let block: Vec<u8> = self.buffer.drain(..end + 2).collect();
             let block = String::from_utf8(block).expect("streams are UTF-8");
             let (event, retry) = parse_block(&block);
+            if let Some(connection) = &self.connection {
+                check(connection, &event);
+            }
             self.retries.extend(retry);
             self.events.push_back(event);
         }
@@ -137,6 +154,13 @@ impl Stream {
         let (events, response) = self.until_response(id).await;
         assert_eq!(response["result"]["stopReason"], "end_turn", "{response}");
         events.iter().filter_map(Event::chunk).collect()
+    }
+}
+
+/// A named event, such as a reset, is none of the protocol's messages.
+fn check(connection: &str, event: &Event) {
+    if event.event.is_empty() && !event.data.is_empty() {
+        CONVERSATIONS.received(connection, &event.message());
     }
 }
 

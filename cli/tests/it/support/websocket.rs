@@ -6,9 +6,14 @@ use tokio_tungstenite::tungstenite::client::IntoClientRequest as _;
 use tokio_tungstenite::tungstenite::{Error, Message};
 use tokio_tungstenite::{MaybeTlsStream, WebSocketStream, connect_async};
 
+use super::schema::CONVERSATIONS;
 use super::within;
 
-pub struct Socket(pub WebSocketStream<MaybeTlsStream<tokio::net::TcpStream>>);
+pub struct Socket {
+    socket: WebSocketStream<MaybeTlsStream<tokio::net::TcpStream>>,
+    connection: String,
+    resumable: bool,
+}
 
 impl Socket {
     pub async fn open(url: &str, resumable: bool) -> Self {
@@ -24,10 +29,20 @@ impl Socket {
         let (socket, response) = within("an upgrade", connect_async(request))
             .await
             .expect("an upgrade");
-        assert!(response.headers().contains_key("acp-connection-id"));
+        let connection = response.headers().get("acp-connection-id");
+        let connection = connection.expect("a connection token").to_str();
         assert!(!response.headers().contains_key("sec-websocket-protocol"));
         assert!(!response.headers().contains_key("sec-websocket-extensions"));
-        Self(socket)
+        Self {
+            socket,
+            connection: connection.expect("a token is text").to_owned(),
+            resumable,
+        }
+    }
+
+    /// The name of the connection that this socket carries.
+    pub fn connection(&self) -> &str {
+        &self.connection
     }
 
     pub async fn send(&mut self, message: Value) {
@@ -35,13 +50,39 @@ impl Socket {
     }
 
     pub async fn try_send(&mut self, message: &Value) -> Result<(), Error> {
-        self.0.send(Message::text(message.to_string())).await
+        if let Some(earlier) = message["resume"]["connection"].as_str() {
+            self.connection = earlier.to_owned();
+        }
+        CONVERSATIONS.sent(&self.connection, message);
+        self.send_text(&message.to_string()).await
+    }
+
+    /// Whatever it says.
+    pub async fn send_text(&mut self, text: &str) -> Result<(), Error> {
+        self.socket.send(Message::text(text)).await
+    }
+
+    /// What comes next, whatever it is.
+    pub async fn frame(&mut self) -> Option<Result<Message, Error>> {
+        let frame = within("a frame", self.socket.next()).await;
+        if let Some(Ok(Message::Text(text))) = &frame {
+            let frame: Value = serde_json::from_str(text).expect("JSON");
+            let message = match self.resumable {
+                true => frame.get("message"),
+                false => Some(&frame),
+            };
+            // A frame without a message says that the stream was reset.
+            if let Some(message) = message {
+                CONVERSATIONS.received(&self.connection, message);
+            }
+        }
+        frame
     }
 
     /// The code the server closes with; nothing else may come before.
     pub async fn closed(&mut self) -> u16 {
         loop {
-            match within("a close", self.0.next()).await {
+            match self.frame().await {
                 Some(Ok(Message::Close(Some(frame)))) => return frame.code.into(),
                 Some(Ok(Message::Ping(_) | Message::Pong(_))) => {}
                 other => panic!("expected a close, got {other:?}"),
@@ -50,9 +91,13 @@ impl Socket {
     }
 
     pub async fn next(&mut self) -> Value {
+        serde_json::from_str(&self.next_text().await).expect("JSON")
+    }
+
+    pub async fn next_text(&mut self) -> String {
         loop {
-            match within("a frame", self.0.next()).await {
-                Some(Ok(Message::Text(text))) => return serde_json::from_str(&text).expect("JSON"),
+            match self.frame().await {
+                Some(Ok(Message::Text(text))) => return text.to_string(),
                 Some(Ok(Message::Ping(_) | Message::Pong(_))) => {}
                 other => panic!("expected a message, got {other:?}"),
             }

@@ -120,14 +120,19 @@ async fn read(mut conn: Conn, inbox: Inbox) {
 }
 
 pub(super) fn post(addr: SocketAddr, ids: &str, message: &str) -> String {
+    post_accepting("application/json", addr, ids, message)
+}
+
+/// What a POST accepts decides where its answer comes: as `text/event-stream`, in its own body.
+pub(super) fn post_accepting(kind: &str, addr: SocketAddr, ids: &str, message: &str) -> String {
     let length = message.len();
     format!(
-        "POST /acp HTTP/1.1\r\nhost: {addr}\r\naccept: application/json\r\n\
+        "POST /acp HTTP/1.1\r\nhost: {addr}\r\naccept: {kind}\r\n\
          content-type: application/json\r\n{ids}content-length: {length}\r\n\r\n{message}"
     )
 }
 
-fn expect(head: &Head, status: u16, what: &str, body: &[u8]) -> Result<()> {
+pub(super) fn expect(head: &Head, status: u16, what: &str, body: &[u8]) -> Result<()> {
     let (got, body) = (head.status, String::from_utf8_lossy(body));
     ensure!(
         got == status,

@@ -21,7 +21,9 @@ pub(super) fn changes(append: &Append) -> Vec<(&'static str, Bytes)> {
             Event::Response { to, turn: true, .. } => {
                 changes.push(("end", format!("{seq} {}", to.connection).into()));
             }
-            Event::Control { by, .. } => changes.push(("ctl", by.to_string().into())),
+            Event::Control { by, via, .. } => {
+                changes.push(("control", format!("{seq} {by} {}", via.letter()).into()));
+            }
             _ => {}
         }
     }

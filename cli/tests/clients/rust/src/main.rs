@@ -7,17 +7,25 @@ use std::time::Duration;
 use agent_client_protocol::schema::ProtocolVersion;
 use agent_client_protocol::v1::ConnectionTo;
 use agent_client_protocol::v1::schema::{
-    CancelNotification, CloseSessionRequest, ContentBlock, ContentChunk, InitializeRequest,
-    LoadSessionRequest, NewSessionRequest, NewSessionResponse, PermissionOptionKind, PromptRequest,
+    CancelNotification, CloseSessionRequest, ContentBlock, DeleteSessionRequest,
+    ForkSessionRequest, InitializeRequest, ListSessionsRequest, LoadSessionRequest,
+    NewSessionRequest, NewSessionResponse, PermissionOptionKind, PromptRequest,
     RequestPermissionOutcome, RequestPermissionRequest, RequestPermissionResponse,
-    SelectedPermissionOutcome, SessionConfigId, SessionConfigKind, SessionConfigOption,
-    SessionConfigSelectOptions, SessionConfigValueId, SessionId, SessionNotification,
-    SessionUpdate, SetSessionConfigOptionRequest, SetSessionModeRequest, StopReason, TextContent,
+    ResumeSessionRequest, SelectedPermissionOutcome, SessionConfigId, SessionConfigKind,
+    SessionConfigOption, SessionConfigSelectOptions, SessionConfigValueId, SessionId,
+    SessionNotification, SessionUpdate, SetSessionConfigOptionRequest, SetSessionModeRequest,
+    StopReason, TextContent,
 };
 use agent_client_protocol::{Agent, Client, on_receive_notification, on_receive_request};
 use agent_client_protocol_http::HttpClient;
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, ensure};
 use tokio::sync::watch;
+
+use crate::checks::{ensure_equal, ensure_same_items};
+use crate::turns::{Turn, chunk_texts, counted, turns_of};
+
+mod checks;
+mod turns;
 
 const LIMIT: Duration = Duration::from_secs(60);
 const CWD: &str = "/tmp";
@@ -65,13 +73,6 @@ impl Steps {
     }
 }
 
-/// A user's prompt and the agent text that followed it.
-#[derive(Debug, PartialEq)]
-struct Turn {
-    user: String,
-    agent: String,
-}
-
 async fn scenario(url: &str, steps: &Steps) -> Result<()> {
     steps.begin("initialize");
     let asked_in_all = with_peer(url, async |first| {
@@ -85,17 +86,16 @@ async fn scenario(url: &str, steps: &Steps) -> Result<()> {
             second.initialize().await?;
             steps.pass();
             second_connection(&second, &session, &live, steps).await?;
+            whole_sessions(&second, &session, live, steps).await?;
             steps.begin("close transports");
             Ok(second.permission_requests().len())
         })
         .await?;
 
         let late = first.take_chunks();
-        ensure_same_items(
-            &late,
-            &counted(5, 5, late.len()),
-            "updates seen by the observer",
-        )?;
+        let expected = [counted(5, 5, 5), counted(2, 6, 2)].concat();
+        let seen = late.len().min(expected.len());
+        ensure_same_items(&late, &expected[..seen], "updates seen by the observer")?;
         Ok(first.permission_requests().len() + asked_second)
     })
     .await?;
@@ -213,6 +213,64 @@ async fn second_connection(
     steps.begin("session/close");
     let request = CloseSessionRequest::new(session.id.clone());
     second.agent.send_request(request).block_task().await?;
+    steps.pass();
+    Ok(())
+}
+
+/// What is done to sessions as wholes; the session is closed by now.
+async fn whole_sessions(
+    peer: &Peer,
+    session: &Session,
+    mut live: Vec<Turn>,
+    steps: &Steps,
+) -> Result<()> {
+    let agent = &peer.agent;
+    steps.begin("session/resume");
+    let request = ResumeSessionRequest::new(session.id.clone(), CWD);
+    let answer = agent.send_request(request).block_task().await?;
+    ensure!(peer.take_updates().is_empty(), "a resume replays nothing");
+    let mode = answer.modes.context("no modes")?.current_mode_id;
+    ensure_equal(&&*mode.0, &"ask", "currentModeId after resume")?;
+    peer.prompt(&session.id, "/count 2").await?;
+    ensure_same_items(&peer.take_chunks(), &counted(2, 6, 2), "chunks")?;
+    steps.pass();
+
+    steps.begin("session/fork");
+    let request = ForkSessionRequest::new(session.id.clone(), CWD);
+    let child = agent.send_request(request).block_task().await?.session_id;
+    ensure!(child != session.id, "the fork has its parent's id");
+    let request = LoadSessionRequest::new(child.clone(), CWD);
+    agent.send_request(request).block_task().await?;
+    live.push(Turn::counted(5, 5));
+    live.push(Turn::counted(2, 6));
+    let past = turns_of(&peer.take_updates())?;
+    ensure_same_items(&past, &live, "the fork's past")?;
+    peer.prompt(&child, "/count 3").await?;
+    ensure_same_items(&peer.take_chunks(), &counted(3, 7, 3), "chunks")?;
+    steps.pass();
+
+    steps.begin("session/list");
+    let latest = [child.clone(), session.id.clone()];
+    let listed = peer.listed().await?;
+    ensure!(listed.starts_with(&latest), "the latest are not first");
+    steps.pass();
+
+    steps.begin("session/delete");
+    for _ in 0..2 {
+        let request = DeleteSessionRequest::new(session.id.clone());
+        agent.send_request(request).block_task().await?;
+    }
+    let listed = peer.listed().await?;
+    ensure!(
+        !listed.contains(&session.id),
+        "the deleted session is listed"
+    );
+    let request = LoadSessionRequest::new(session.id.clone(), CWD);
+    let refused = agent.send_request(request).block_task().await;
+    let code = refused.err().map(|error| i32::from(error.code));
+    ensure_equal(&code, &Some(-32002), "the answer to a load")?;
+    peer.prompt(&child, "/count 1").await?;
+    ensure_same_items(&peer.take_chunks(), &counted(1, 8, 1), "chunks")?;
     steps.pass();
     Ok(())
 }
@@ -353,6 +411,13 @@ impl Peer {
         )
     }
 
+    async fn listed(&self) -> Result<Vec<SessionId>> {
+        let request = ListSessionsRequest::new().cwd(std::path::PathBuf::from(CWD));
+        let answer = self.agent.send_request(request).block_task().await?;
+        let sessions = answer.sessions.into_iter();
+        Ok(sessions.map(|session| session.session_id).collect())
+    }
+
     /// Hands over the updates collected so far and starts collecting afresh.
     fn take_updates(&self) -> Vec<SessionUpdate> {
         self.updates.send_replace(Vec::new())
@@ -376,49 +441,6 @@ fn allow_once(request: &RequestPermissionRequest) -> Option<RequestPermissionOut
         .find(|option| option.kind == PermissionOptionKind::AllowOnce)?;
     let selected = SelectedPermissionOutcome::new(option.option_id.clone());
     Some(RequestPermissionOutcome::Selected(selected))
-}
-
-fn chunk_texts(updates: &[SessionUpdate]) -> impl Iterator<Item = &str> {
-    updates.iter().filter_map(|update| match update {
-        SessionUpdate::AgentMessageChunk(chunk) => text_of(chunk),
-        _ => None,
-    })
-}
-
-fn text_of(chunk: &ContentChunk) -> Option<&str> {
-    match &chunk.content {
-        ContentBlock::Text(content) => Some(&content.text),
-        _ => None,
-    }
-}
-
-fn counted(n: usize, prompt: usize, up_to: usize) -> Vec<String> {
-    (1..=up_to)
-        .map(|k| format!("chunk {k} of {n}, prompt {prompt} "))
-        .collect()
-}
-
-/// Groups a replay into turns.
-fn turns_of(updates: &[SessionUpdate]) -> Result<Vec<Turn>> {
-    let mut turns: Vec<Turn> = Vec::new();
-    for update in updates {
-        match update {
-            SessionUpdate::UserMessageChunk(chunk) => turns.push(Turn {
-                user: text_of(chunk)
-                    .context("a user message without text")?
-                    .to_owned(),
-                agent: String::new(),
-            }),
-            SessionUpdate::AgentMessageChunk(chunk) => {
-                let turn = turns
-                    .last_mut()
-                    .context("the replay begins with an agent message")?;
-                turn.agent += text_of(chunk).context("an agent message without text")?;
-            }
-            _ => {}
-        }
-    }
-    Ok(turns)
 }
 
 /// The id of a select option and one of its values that is not the current one.
@@ -453,32 +475,4 @@ fn value_of<'a>(
         SessionConfigKind::Select(select) => Some(&select.current_value),
         _ => None,
     }
-}
-
-/// Like `ensure_equal` for lists, but names only the first difference.
-fn ensure_same_items<T: PartialEq + std::fmt::Debug>(
-    actual: &[T],
-    expected: &[T],
-    what: &str,
-) -> Result<()> {
-    for k in 0..actual.len().max(expected.len()) {
-        let what = format!(
-            "{what}, item {k} ({} expected, {} received)",
-            expected.len(),
-            actual.len()
-        );
-        ensure_equal(&actual.get(k), &expected.get(k), &what)?;
-    }
-    Ok(())
-}
-
-fn ensure_equal<T: PartialEq + std::fmt::Debug>(
-    actual: &T,
-    expected: &T,
-    what: &str,
-) -> Result<()> {
-    if actual != expected {
-        bail!("{what}: expected {expected:?}, got {actual:?}");
-    }
-    Ok(())
 }

@@ -107,8 +107,10 @@ impl Session {
                 party.route.switch(seq, begin.via);
                 true
             }
-            Event::Control { by, .. } => {
+            Event::Control { by, via, .. } => {
                 self.control(by);
+                let party = self.parties.entry(by.clone()).or_default();
+                party.route.join(seq, *via);
                 true
             }
             Event::Response { to, turn: true, .. } => {
