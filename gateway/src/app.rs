@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use baton_session::store::{self, INBOX_LIMIT, Store};
-use baton_session::token::KeyRing;
+use baton_session::token::Keys;
 use tokio_util::sync::CancellationToken;
 
 use crate::drain::{Drain, Pace};
@@ -45,8 +45,8 @@ impl Default for Config {
 pub struct App {
     pub config: Config,
     pub store: Arc<dyn Store>,
-    /// Signs and verifies connection tokens.
-    pub keys: KeyRing,
+    /// Sign and verify tokens.
+    pub keys: Keys,
     /// Tails every log that a stream of this process reads.
     pub hub: Arc<Hub>,
     /// Tells the store which streams are held here and how far they were written.
@@ -73,7 +73,7 @@ impl App {
     pub async fn new(
         config: Config,
         store: Arc<dyn Store>,
-        keys: KeyRing,
+        keys: Keys,
         stop: Stop,
     ) -> store::Result<Arc<Self>> {
         let metrics = Arc::new(Metrics::default());
@@ -93,6 +93,7 @@ impl App {
             stop: stop.now,
         });
         tokio::spawn(crate::withdraw::run(app.clone()));
+        tokio::spawn(app.keys.clone().watch(app.stop.clone()));
         Ok(app)
     }
 }

@@ -1,7 +1,7 @@
 //! What a request must look like, and whose it is.
 
 use axum::http::{HeaderMap, HeaderName, header};
-use baton_session::token::{Connection, KeyRing, MAX_TOKEN_BYTES};
+use baton_session::token::{Connection, Keys, MAX_TOKEN_BYTES};
 
 use crate::error::Reject;
 
@@ -53,18 +53,18 @@ pub fn single<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Result<Option<&'
 }
 
 /// The connection a request belongs to.
-pub fn connection(headers: &HeaderMap, keys: &KeyRing) -> Result<Connection, Reject> {
+pub fn connection(headers: &HeaderMap, keys: &Keys) -> Result<Connection, Reject> {
     let token = single(headers, &CONNECTION_ID)?.ok_or(Reject::Header(
         "the Acp-Connection-Id header is missing: initialize answers with it",
     ))?;
     verify(token, keys)
 }
 
-pub fn verify(token: &str, keys: &KeyRing) -> Result<Connection, Reject> {
+pub fn verify(token: &str, keys: &Keys) -> Result<Connection, Reject> {
     if token.len() > MAX_TOKEN_BYTES {
         return Err(Reject::Header("Acp-Connection-Id is longer than any token"));
     }
-    keys.verify_connection(token).map_err(|why| {
+    keys.ring().verify_connection(token).map_err(|why| {
         tracing::debug!(%why, "refused a connection token");
         Reject::UnknownConnection
     })

@@ -90,7 +90,7 @@ async fn open_connection(app: &App, envelope: &Envelope<'_>) -> Result<Response<
         HeaderValue::from_static("application/json"),
     );
     headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
-    let token = HeaderValue::from_str(&opened.token).expect("a token is visible ASCII");
+    let token = HeaderValue::from_str(opened.token.expose()).expect("a token is visible ASCII");
     headers.insert(edge::CONNECTION_ID, token);
     Ok(response)
 }
