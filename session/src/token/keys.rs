@@ -69,7 +69,7 @@ impl Keys {
         if self.0.path.is_none() {
             return;
         }
-        let mut complaint = None;
+        let mut state = State::default();
         loop {
             tokio::select! {
                 () = stop.cancelled() => return,
@@ -80,17 +80,13 @@ impl Keys {
             let Ok(refreshed) = tokio::task::spawn_blocking(move || keys.refresh()).await else {
                 return;
             };
-            match refreshed {
-                Ok(false) if complaint.is_none() => {}
-                Ok(_) => {
-                    complaint = None;
-                    let version = self.version();
-                    tracing::info!(version, "the keys were read again");
+            match state.news(refreshed) {
+                None => {}
+                Some(Ok(())) => {
+                    tracing::info!(version = self.version(), "the keys were read again")
                 }
-                Err(fault) if complaint.as_ref() == Some(&fault) => {}
-                Err(fault) => {
-                    tracing::warn!(%fault, "the keys have changed and cannot be used: the old ones stay");
-                    complaint = Some(fault);
+                Some(Err(fault)) => {
+                    tracing::warn!(%fault, "the keys cannot be used as they are now: the old ones stay");
                 }
             }
         }
@@ -122,6 +118,27 @@ impl Keys {
             .current
             .lock()
             .unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+/// What was last said about the keys, so that it is said once.
+#[derive(Default)]
+struct State {
+    fault: Option<String>,
+}
+
+impl State {
+    fn news(&mut self, refreshed: Result<bool, String>) -> Option<Result<(), String>> {
+        let (changed, fault) = match refreshed {
+            Ok(changed) => (changed, None),
+            Err(fault) => (false, Some(fault)),
+        };
+        let told = std::mem::replace(&mut self.fault, fault.clone());
+        match (told == fault, fault) {
+            (true, _) if !changed => None,
+            (_, Some(fault)) => Some(Err(fault)),
+            (_, None) => Some(Ok(())),
+        }
     }
 }
 
