@@ -7,7 +7,7 @@ use std::time::Duration;
 use anyhow::Context as _;
 use baton_gateway::App;
 use baton_gateway::drain::Pace;
-use baton_session::token::KeyRing;
+use baton_session::token::Keys;
 use clap::Args;
 use tokio::net::TcpListener;
 
@@ -28,8 +28,9 @@ pub struct Arguments {
         value_name = "ADDR"
     )]
     listen: SocketAddr,
-    /// Key set that signs tokens; make one with `baton token keygen`, the same for all replicas
-    #[arg(long, env = "BATON_KEYS", value_name = "FILE")]
+    /// Key set that signs tokens, or a directory of them; make one with `baton token keygen`, the same
+    /// for all replicas. Changes are noticed
+    #[arg(long, env = "BATON_KEYS", value_name = "FILE|DIR")]
     keys: PathBuf,
     /// The agent that new sessions get
     #[arg(
@@ -68,9 +69,9 @@ pub struct Arguments {
 }
 
 pub async fn run(arguments: Arguments) -> anyhow::Result<()> {
-    let (keys, key_faults) = match read_keys(&arguments.keys) {
+    let (keys, key_faults) = match Keys::open(&arguments.keys) {
         Ok(keys) => (Some(keys), Vec::new()),
-        Err(fault) => (None, vec![fault]),
+        Err(fault) => (None, vec![format!("--keys {fault}")]),
     };
     let mut stall_faults = Vec::new();
     if !(1_000..=3_600_000).contains(&arguments.stall_ms) {
@@ -108,14 +109,4 @@ pub async fn run(arguments: Arguments) -> anyhow::Result<()> {
     tracing::info!(address = %listener.local_addr()?, "gateway listens");
     baton_gateway::serve(listener, app).await?;
     Ok(())
-}
-
-fn read_keys(path: &PathBuf) -> Result<KeyRing, String> {
-    let text = std::fs::read_to_string(path).map_err(|error| {
-        format!(
-            "--keys {}: {error}. Make one with `baton token keygen`",
-            path.display()
-        )
-    })?;
-    KeyRing::parse(&text).map_err(|fault| format!("--keys {}: {fault}", path.display()))
 }

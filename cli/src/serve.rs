@@ -12,7 +12,7 @@ use anyhow::{Context as _, anyhow};
 use baton_gateway::App;
 use baton_gateway::drain::Pace;
 use baton_session::store::{FileStore, MemoryStore, Store};
-use baton_session::token::{KeyRing, generate};
+use baton_session::token::{KeyRing, Keys, generate};
 use clap::Args;
 use jsonwebtoken::Algorithm;
 use tokio::net::TcpListener;
@@ -111,7 +111,7 @@ pub async fn run(arguments: Arguments) -> anyhow::Result<()> {
 
 struct Embedded {
     store: Arc<dyn Store>,
-    keys: KeyRing,
+    keys: Keys,
     /// Returns when nothing can be saved any more.
     failed: Pin<Box<dyn Future<Output = String> + Send>>,
 }
@@ -120,7 +120,7 @@ fn open(arguments: &Arguments) -> anyhow::Result<Embedded> {
     if arguments.ephemeral {
         return Ok(Embedded {
             store: Arc::new(MemoryStore::default()),
-            keys: KeyRing::parse(&generate(Algorithm::HS256))?,
+            keys: Keys::fixed(KeyRing::parse(&generate(Algorithm::HS256))?),
             failed: Box::pin(std::future::pending()),
         });
     }
@@ -136,7 +136,7 @@ fn open(arguments: &Arguments) -> anyhow::Result<Embedded> {
 }
 
 /// The keys stay the same from start to start, so that tokens stay good.
-fn own_keys(path: &Path) -> anyhow::Result<KeyRing> {
+fn own_keys(path: &Path) -> anyhow::Result<Keys> {
     if !path.exists() {
         let half = path.with_extension("new");
         let _ = std::fs::remove_file(&half);
@@ -149,8 +149,7 @@ fn own_keys(path: &Path) -> anyhow::Result<KeyRing> {
         file.sync_all()?;
         std::fs::rename(&half, path)?;
     }
-    let text = std::fs::read_to_string(path)?;
-    KeyRing::parse(&text).map_err(|fault| anyhow!("{}: {fault}", path.display()))
+    Keys::open(path).map_err(|fault| anyhow!(fault))
 }
 
 /// What a newcomer sees: the URL, and something to paste into another shell.

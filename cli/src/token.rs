@@ -1,15 +1,45 @@
 //! `baton token`: keys and tokens.
 
-use clap::{Subcommand, ValueEnum};
+use std::io::Read as _;
+use std::path::PathBuf;
+use std::time::{Duration, UNIX_EPOCH};
+
+use anyhow::Context as _;
+use baton_session::id::SessionId;
+use baton_session::token::{self, Grant, Keys, MAX_TOKEN_BYTES, Scope};
+use clap::{Args, Subcommand, ValueEnum};
 use jsonwebtoken::Algorithm;
+use serde_json::{Value, json};
+
+use crate::exit::Misconfigured;
+
+const MAX_TTL: Duration = Duration::from_secs(24 * 3600);
+/// The end of the year 9999, where dates as people write them end.
+const LAST_DATE: u64 = 253_402_300_799;
+/// Of anything longer nothing would be shown anyway.
+const MAX_INPUT: u64 = 64 << 10;
 
 #[derive(Subcommand)]
 pub enum Command {
     /// Print a new key set for --keys
     Keygen {
-        /// HS256 is small and fast; EdDSA lets others verify tokens without a secret
+        /// HS256 is small and fast; EdDSA and ES256 let others verify tokens without a secret
         #[arg(long, default_value = "hs256")]
         alg: Kind,
+    },
+    /// Print a session token
+    Mint(Mint),
+    /// Print what a token says, without verifying it
+    Inspect {
+        /// The token; read from standard input if it is - or left out
+        token: Option<String>,
+    },
+    /// Say whether a token is good: exit code 0 or 1
+    Verify {
+        #[command(flatten)]
+        keys: KeyOption,
+        /// The token; read from standard input if it is - or left out
+        token: Option<String>,
     },
 }
 
@@ -17,6 +47,38 @@ pub enum Command {
 pub enum Kind {
     Hs256,
     Eddsa,
+    Es256,
+}
+
+#[derive(Args)]
+pub struct KeyOption {
+    /// Key set of the gateways, or a directory of them
+    #[arg(long, env = "BATON_KEYS", value_name = "FILE|DIR")]
+    keys: PathBuf,
+}
+
+#[derive(Args)]
+pub struct Mint {
+    #[command(flatten)]
+    keys: KeyOption,
+    /// The session that it opens
+    #[arg(long, value_name = "ID")]
+    session: String,
+    /// What its holder may do
+    #[arg(long, default_value = "control")]
+    scope: ScopeOption,
+    /// How long it is good, up to 24h
+    #[arg(long, default_value = "1h", value_parser = humantime::parse_duration, value_name = "TIME")]
+    ttl: Duration,
+    /// Whose session it is
+    #[arg(long, default_value = "anonymous", value_name = "NAME")]
+    principal: String,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum ScopeOption {
+    Control,
+    Observe,
 }
 
 pub fn run(command: Command) -> anyhow::Result<()> {
@@ -25,9 +87,86 @@ pub fn run(command: Command) -> anyhow::Result<()> {
             let algorithm = match alg {
                 Kind::Hs256 => Algorithm::HS256,
                 Kind::Eddsa => Algorithm::EdDSA,
+                Kind::Es256 => Algorithm::ES256,
             };
-            println!("{}", baton_session::token::generate(algorithm));
+            println!("{}", token::generate(algorithm));
+        }
+        Command::Mint(mint) => println!("{}", mint.token()?),
+        Command::Inspect { token } => {
+            println!("{:#}", inspect(&given(token)?)?);
+            eprintln!("baton: nothing of this was verified: anybody could have written it");
+        }
+        Command::Verify { keys, token } => {
+            let kind = keys.open()?.ring().verify_any(&given(token)?)?;
+            println!("valid: a {kind} token");
         }
     }
     Ok(())
+}
+
+impl KeyOption {
+    fn open(&self) -> Result<Keys, Misconfigured> {
+        Keys::open(&self.keys).map_err(|fault| Misconfigured(vec![format!("--keys {fault}")]))
+    }
+}
+
+impl Mint {
+    fn token(self) -> anyhow::Result<String> {
+        let mut faults = Vec::new();
+        if !(Duration::from_secs(1)..=MAX_TTL).contains(&self.ttl) {
+            faults.push("--ttl: must be between 1s and 24h".into());
+        }
+        let session = SessionId::parse(&self.session);
+        if session.is_none() {
+            faults.push(format!("--session {:?}: not a session's id", self.session));
+        }
+        let keys = self
+            .keys
+            .open()
+            .map_err(|Misconfigured(more)| faults.extend(more));
+        let (Some(session), Ok(keys), true) = (session, keys, faults.is_empty()) else {
+            return Err(Misconfigured(faults).into());
+        };
+        let scope = match self.scope {
+            ScopeOption::Control => Scope::Control,
+            ScopeOption::Observe => Scope::Observe,
+        };
+        let grant = Grant::new(session, self.principal, scope, self.ttl);
+        let token = keys.ring().sign_session(&grant);
+        if token.expose().len() > MAX_TOKEN_BYTES {
+            let fault = "--principal: too long, no gateway would take the token";
+            return Err(Misconfigured(vec![fault.into()]).into());
+        }
+        Ok(token.expose().to_owned())
+    }
+}
+
+fn inspect(token: &str) -> anyhow::Result<Value> {
+    let [header, claims] = token::unverified(token)?;
+    let date = |claim: &str| {
+        let seconds = claims[claim].as_u64().filter(|time| *time <= LAST_DATE)?;
+        let time = UNIX_EPOCH + Duration::from_secs(seconds);
+        Some(humantime::format_rfc3339_seconds(time).to_string())
+    };
+    Ok(json!({
+        "verified": false,
+        "issued": date("iat"),
+        "expires": date("exp"),
+        "header": header,
+        "claims": claims,
+    }))
+}
+
+/// A token on the command line is seen by everybody on the machine, so it may come on standard input.
+fn given(token: Option<String>) -> anyhow::Result<String> {
+    if let Some(token) = token.filter(|token| token != "-") {
+        return Ok(token);
+    }
+    let mut text = String::new();
+    let read = std::io::stdin().take(MAX_INPUT).read_to_string(&mut text);
+    read.context("cannot read the token from standard input")?;
+    match text.trim() {
+        "" => Err(Misconfigured(vec!["no token: give one on standard input".into()]).into()),
+        token => Ok(token.to_owned()),
+    }
 }

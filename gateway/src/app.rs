@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use baton_session::store::{self, INBOX_LIMIT, Store};
-use baton_session::token::{Connection, KeyRing};
+use baton_session::token::{Connection, Keys};
 use tokio_util::sync::CancellationToken;
 
 use crate::auth::Auth;
@@ -51,8 +51,8 @@ impl Default for Config {
 pub struct App {
     pub config: Config,
     pub store: Arc<dyn Store>,
-    /// Signs and verifies connection tokens.
-    pub keys: KeyRing,
+    /// Sign and verify tokens.
+    pub keys: Keys,
     /// Connection tokens that were verified before.
     pub connections: Verified<Connection>,
     /// Says who calls.
@@ -83,7 +83,7 @@ impl App {
     pub async fn new(
         config: Config,
         store: Arc<dyn Store>,
-        keys: KeyRing,
+        keys: Keys,
         auth: Auth,
         stop: Stop,
     ) -> store::Result<Arc<Self>> {
@@ -108,6 +108,7 @@ impl App {
         tokio::spawn(crate::withdraw::run(app.clone()));
         let (watching, stop) = (app.clone(), app.stop.clone());
         tokio::spawn(async move { watching.auth.watch(stop).await });
+        tokio::spawn(app.keys.clone().watch(app.stop.clone()));
         Ok(app)
     }
 }

@@ -45,15 +45,18 @@ pub fn verify(token: &str, app: &App, caller: &Caller) -> Result<Connection, Rej
     if token.len() > MAX_TOKEN_BYTES {
         return Err(Reject::Header("Acp-Connection-Id is longer than any token"));
     }
-    let connection = match app.connections.get(token) {
+    // What was verified with other keys counts no more.
+    let version = app.keys.version();
+    let connection = match app.connections.get(token, version) {
         Some(connection) => connection,
         None => {
-            let connection = app.keys.verify_connection(token).map_err(|why| {
+            let connection = app.keys.ring().verify_connection(token).map_err(|why| {
                 tracing::debug!(%why, "refused a connection token");
                 Reject::UnknownConnection
             })?;
             let expires = connection.expires;
-            app.connections.put(token, connection.clone(), expires);
+            app.connections
+                .put(token, connection.clone(), expires, version);
             connection
         }
     };

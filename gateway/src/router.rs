@@ -39,6 +39,7 @@ pub fn router(app: Arc<App>) -> Router {
         .route("/healthz", get(probe::healthz))
         .route("/readyz", get(probe::readyz))
         .route("/metrics", get(probe::metrics))
+        .route("/.well-known/jwks.json", get(probe::jwks))
         .fallback(any(|| async { Reject::NotFound }))
         .with_state(app)
 }

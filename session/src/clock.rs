@@ -7,3 +7,7 @@ pub fn unix_millis() -> u64 {
         .duration_since(UNIX_EPOCH)
         .map_or(0, |since| since.as_millis() as u64)
 }
+
+pub fn unix_seconds() -> u64 {
+    unix_millis() / 1000
+}

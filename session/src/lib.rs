@@ -7,7 +7,8 @@
 //! | command: what waits in an inbox | [`command`] |
 //! | route: on which stream a connection reads | [`route`] |
 //! | cursor: where a client stands | [`cursor`] |
-//! | connection token and the keys that sign it | [`token`] |
+//! | connection and session tokens, the keys that sign them | [`token`] |
+//! | what must not be printed | [`secret`] |
 //! | a session as lines, to be moved elsewhere | [`archive`] |
 //! | the store, what each of its steps promises | [`store`] |
 //!
@@ -32,5 +33,6 @@ pub mod cursor;
 pub mod event;
 pub mod id;
 pub mod route;
+pub mod secret;
 pub mod store;
 pub mod token;

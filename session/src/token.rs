@@ -1,205 +1,167 @@
-//! Tokens: signed names. A token says which connection a request belongs to; it is not
+//! Tokens: signed names. A token says which connection or session a request belongs to; it is not
 //! a credential by itself once callers authenticate.
+//!
+//! All of them are JWTs in the same form. `typ` says which kind it is, so that none passes for
+//! another; `kid` names a key of the ring, and the key knows its algorithm.
 
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
-
-use jsonwebtoken::{Algorithm, Header, Validation, decode, decode_header, encode};
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD as BASE64URL;
+use jsonwebtoken::errors::ErrorKind;
+use jsonwebtoken::{Algorithm, Header, decode, encode};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
-pub use self::keys::{KeyFault, KeyRing, generate};
-use crate::command::ClientCapabilities;
-use crate::id::ConnectionId;
+pub use self::connection::{CONNECTION_LIFETIME, Connection};
+pub use self::jwk::generate;
+pub use self::keys::Keys;
+pub use self::ring::{KeyFaults, KeyRing};
+pub use self::session::{Grant, SESSION_LIFETIME, Scope};
+use crate::clock::unix_seconds;
+use crate::secret::Secret;
 
+pub mod carriers;
+mod connection;
+mod jwk;
 mod keys;
 mod place;
+mod ring;
+mod session;
+#[cfg(test)]
+mod threats;
+mod weak;
 
 /// Longer tokens are refused before anything is decoded.
 pub const MAX_TOKEN_BYTES: usize = 1024;
-pub const CONNECTION_LIFETIME: Duration = Duration::from_secs(24 * 3600);
+/// How far ahead the clock of another replica may be, in seconds.
+pub const MAX_SKEW: u64 = 60;
 
-const CONNECTION_TYPE: &str = "baton-connection+jwt";
 const AUDIENCE: &str = "baton";
 
-/// What a verified connection token says.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Connection {
-    pub id: ConnectionId,
-    pub principal: String,
-    pub protocol_version: u16,
-    pub client: ClientCapabilities,
-    /// In seconds since 1970; what was signed decides.
-    pub expires: u64,
+/// One answer for everything that is wrong with a token; which it was is for the log only. It never
+/// quotes the token.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("not a valid token: {0}")]
+pub struct Refused(&'static str);
+
+/// What our headers consist of. Anything else (`jku`, `x5u`, `jwk`, `crit` …) is refused, so that
+/// there is nothing to follow.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Head {
+    typ: String,
+    alg: Algorithm,
+    kid: String,
 }
 
-/// One answer for everything that is wrong with a token; which it was is for the log only.
-#[derive(Debug, thiserror::Error)]
-#[error("not a valid token: {0}")]
-pub struct Refused(String);
-
+/// The claims of every token. A time is a whole number of seconds since 1970, and nothing else is
+/// taken for one.
 #[derive(Serialize, Deserialize)]
-struct Claims {
+struct Timed<T> {
     aud: String,
-    cid: ConnectionId,
-    prn: String,
-    ver: u16,
-    cap: String,
+    #[serde(flatten)]
+    claims: T,
     iat: u64,
     exp: u64,
+    /// Never written; heeded all the same.
+    #[serde(default, skip_serializing)]
+    nbf: Option<u64>,
 }
 
 impl KeyRing {
-    pub fn sign_connection(&self, connection: &Connection, lifetime: Duration) -> String {
-        let now = unix_seconds();
-        let claims = Claims {
-            aud: AUDIENCE.into(),
-            cid: connection.id.clone(),
-            prn: connection.principal.clone(),
-            ver: connection.protocol_version,
-            cap: connection.client.letters(),
-            iat: now,
-            exp: now + lifetime.as_secs(),
-        };
-        self.sign(CONNECTION_TYPE, &claims)
-    }
-
-    pub fn verify_connection(&self, token: &str) -> Result<Connection, Refused> {
-        let claims: Claims = self.verify(CONNECTION_TYPE, token)?;
-        check_time(claims.iat, claims.exp)?;
-        Ok(Connection {
-            id: claims.cid,
-            principal: claims.prn,
-            protocol_version: claims.ver,
-            client: ClientCapabilities::from_letters(&claims.cap),
-            expires: claims.exp,
-        })
-    }
-}
-
-impl KeyRing {
-    fn sign(&self, kind: &str, claims: &impl Serialize) -> String {
+    fn sign(&self, kind: &str, claims: impl Serialize, issued: u64, expires: u64) -> Secret {
         let key = self.signing();
         let mut header = Header::new(key.algorithm);
         header.typ = Some(kind.into());
         header.kid = Some(key.id.clone());
-        encode(&header, claims, &key.encoding).expect("our own claims and key always encode")
-    }
-
-    fn verify<T: DeserializeOwned>(&self, kind: &str, token: &str) -> Result<T, Refused> {
-        let refused = |why: &str| Refused(why.to_owned());
-        if token.len() > MAX_TOKEN_BYTES {
-            return Err(refused("too long"));
-        }
-        let header = decode_header(token).map_err(|e| refused(&e.to_string()))?;
-        if header.typ.as_deref() != Some(kind) {
-            return Err(refused("another kind of token"));
-        }
-        let key = header
-            .kid
-            .as_deref()
-            .and_then(|id| self.find(id))
-            .ok_or(refused("unknown key"))?;
-        let decoded = decode::<T>(token, &key.decoding, &rules(key.algorithm));
-        Ok(decoded.map_err(|e| refused(&e.to_string()))?.claims)
-    }
-}
-
-fn check_time(issued: u64, expires: u64) -> Result<(), Refused> {
-    let now = unix_seconds();
-    match expires <= now || issued > now + 60 {
-        true => Err(Refused("not valid at this time".into())),
-        false => Ok(()),
-    }
-}
-
-/// The algorithm is the key's, never the token's.
-fn rules(algorithm: Algorithm) -> Validation {
-    let mut rules = Validation::new(algorithm);
-    rules.leeway = 0;
-    rules.set_audience(&[AUDIENCE]);
-    rules.set_required_spec_claims(&["exp", "aud"]);
-    rules
-}
-
-fn unix_seconds() -> u64 {
-    SystemTime::now()
-        .duration_since(UNIX_EPOCH)
-        .map_or(0, |time| time.as_secs())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::id::Partition;
-
-    fn connection() -> Connection {
-        Connection {
-            id: ConnectionId::mint(Partition(3)),
-            principal: "anonymous".into(),
-            protocol_version: 1,
-            client: ClientCapabilities {
-                terminal: true,
-                ..Default::default()
-            },
-            expires: 0,
-        }
-    }
-
-    #[test]
-    fn a_token_is_small_and_says_what_was_signed() {
-        for algorithm in [Algorithm::HS256, Algorithm::EdDSA] {
-            let ring = KeyRing::parse(&generate(algorithm)).unwrap();
-            let token = ring.sign_connection(&connection(), CONNECTION_LIFETIME);
-            assert!(token.len() <= 400, "{} bytes", token.len());
-            let read = ring.verify_connection(&token).unwrap();
-            assert_eq!((read.protocol_version, read.client.terminal), (1, true));
-        }
-    }
-
-    #[test]
-    fn no_byte_can_be_changed() {
-        let ring = KeyRing::parse(&generate(Algorithm::HS256)).unwrap();
-        let token = ring.sign_connection(&connection(), CONNECTION_LIFETIME);
-        for at in 0..token.len() {
-            let mut forged = token.clone().into_bytes();
-            forged[at] = if forged[at] == b'A' { b'B' } else { b'A' };
-            let forged = String::from_utf8(forged).unwrap();
-            assert!(
-                ring.verify_connection(&forged).is_err(),
-                "byte {at} of {}",
-                token.len()
-            );
-        }
-    }
-
-    #[test]
-    fn expired_foreign_and_oversized_tokens_are_refused() {
-        let ring = KeyRing::parse(&generate(Algorithm::HS256)).unwrap();
-        let other = KeyRing::parse(&generate(Algorithm::HS256)).unwrap();
-        let expired = ring.sign_connection(&connection(), Duration::ZERO);
-        assert!(ring.verify_connection(&expired).is_err());
-        let foreign = other.sign_connection(&connection(), CONNECTION_LIFETIME);
-        assert!(ring.verify_connection(&foreign).is_err());
-        assert!(
-            ring.verify_connection(&"a".repeat(MAX_TOKEN_BYTES + 1))
-                .is_err()
-        );
-    }
-
-    #[test]
-    fn a_ring_verifies_with_every_key_and_signs_with_the_first() {
-        let (old, new) = (generate(Algorithm::HS256), generate(Algorithm::EdDSA));
-        let keys = |files: &[&str]| {
-            let all = files.iter().flat_map(|file| {
-                let set: serde_json::Value = serde_json::from_str(file).unwrap();
-                set["keys"].as_array().unwrap().clone()
-            });
-            KeyRing::parse(&serde_json::json!({ "keys": all.collect::<Vec<_>>() }).to_string())
-                .unwrap()
+        let claims = Timed {
+            aud: AUDIENCE.into(),
+            claims,
+            iat: issued,
+            exp: expires,
+            nbf: None,
         };
-        let before = keys(&[&old, &new]).sign_connection(&connection(), CONNECTION_LIFETIME);
-        let during = keys(&[&new, &old]);
-        assert!(during.verify_connection(&before).is_ok());
-        assert!(keys(&[&new]).verify_connection(&before).is_err());
+        let token = encode(&header, &claims, &key.encoding);
+        token.expect("our own claims and key always encode").into()
     }
+
+    /// The signature is checked before any claim is looked at, by the library: HMACs are compared in
+    /// constant time (`verify_slice`), the others have nothing secret to compare with.
+    ///
+    /// Base64 is taken in its one canonical form, so bytes of a token cannot be exchanged. Still, an
+    /// ECDSA signature has a twin that is as good. Identify tokens by what they say, never by their
+    /// bytes.
+    fn verify<T: DeserializeOwned>(
+        &self,
+        kind: &str,
+        token: &str,
+        now: u64,
+    ) -> Result<Timed<T>, Refused> {
+        let head = head(token)?;
+        if head.typ != kind {
+            return Err(Refused("another kind of token"));
+        }
+        let key = self.find(&head.kid).ok_or(Refused("unknown key"))?;
+        if head.alg != key.algorithm {
+            return Err(Refused("not its key's algorithm"));
+        }
+        let decoded = decode::<Timed<T>>(token, &key.decoding, &key.rules);
+        let timed = decoded.map_err(|error| reason(error.kind()))?.claims;
+        let nbf = timed.nbf.unwrap_or(0);
+        if timed.exp <= now {
+            return Err(Refused("expired"));
+        }
+        if timed.iat.max(nbf) > now.saturating_add(MAX_SKEW) {
+            return Err(Refused("not valid yet"));
+        }
+        Ok(timed)
+    }
+
+    /// What kind of token it is, if it is good.
+    pub fn verify_any(&self, token: &str) -> Result<&'static str, Refused> {
+        let kind = head(token)?.typ;
+        match kind.as_str() {
+            connection::TYPE => self.verify_connection(token).map(|_| "connection"),
+            session::TYPE => self.verify_session(token).map(|_| "session"),
+            place::TYPE => self.verify_any_place(token).map(|()| "place in a list"),
+            _ => Err(Refused("another kind of token")),
+        }
+    }
+}
+
+/// Header and claims as they are written, for people to read. Says nothing about who wrote them.
+pub fn unverified(token: &str) -> Result<[Value; 2], Refused> {
+    let part = |text: Option<&str>| {
+        let json = BASE64URL.decode(text?).ok()?;
+        serde_json::from_slice::<Value>(&json).ok()
+    };
+    let mut parts = token.split('.');
+    match (part(parts.next()), part(parts.next()), parts.count()) {
+        (Some(header), Some(claims), 1) => Ok([header, claims]),
+        _ => Err(Refused("not a JWT")),
+    }
+}
+
+fn head(token: &str) -> Result<Head, Refused> {
+    if token.len() > MAX_TOKEN_BYTES {
+        return Err(Refused("too long"));
+    }
+    let malformed = Refused("not a JWT of ours");
+    let mut parts = token.split('.');
+    let (Some(head), Some(_), Some(_), None) =
+        (parts.next(), parts.next(), parts.next(), parts.next())
+    else {
+        return Err(malformed);
+    };
+    let head = BASE64URL.decode(head).map_err(|_| malformed)?;
+    serde_json::from_slice(&head).map_err(|_| malformed)
+}
+
+fn reason(kind: &ErrorKind) -> Refused {
+    Refused(match kind {
+        ErrorKind::InvalidSignature => "not signed with its key",
+        ErrorKind::InvalidAudience => "for another audience",
+        ErrorKind::Json(_) | ErrorKind::MissingRequiredClaim(_) => "not the claims of its kind",
+        _ => "not a JWT of ours",
+    })
 }

@@ -186,7 +186,8 @@ async fn an_expired_token_gets_the_answer_of_an_unknown_one() {
     let good = client.token.clone();
     let keys = KeyRing::parse(&cluster.keys()).expect("the gateways' keys");
     let connection = keys.verify_connection(&good).expect("a good token");
-    client.token = keys.sign_connection(&connection, Duration::ZERO);
+    let expired = keys.sign_connection(&connection, Duration::ZERO);
+    client.token = expired.expose().to_owned();
     let (expired, body) = refusal(&client, &[JSON], new_session(json!(1)).to_string()).await;
     client.token = good.replace('.', "");
     let (unknown, other) = refusal(&client, &[JSON], new_session(json!(1)).to_string()).await;

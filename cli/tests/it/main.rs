@@ -22,4 +22,5 @@ mod slow;
 mod streams;
 mod support;
 mod takeover;
+mod token;
 mod websocket;

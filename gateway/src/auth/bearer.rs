@@ -3,6 +3,7 @@
 
 use std::fmt::Write as _;
 
+use baton_session::clock::unix_seconds;
 use jsonwebtoken::{Algorithm, Validation, decode, decode_header};
 use serde::Deserialize;
 use sha2::{Digest as _, Sha256};
@@ -69,12 +70,13 @@ impl Bearer {
     }
 
     pub(super) async fn identify(&self, token: &str) -> Result<Caller, Stranger> {
-        if let Some(caller) = self.verified.get(token) {
+        let version = self.jwks.version();
+        if let Some(caller) = self.verified.get(token, version) {
             return Ok(caller);
         }
         let caller = self.verify(token).await?;
         self.verified
-            .put(token, caller.clone(), caller.expires.unwrap_or(0));
+            .put(token, caller.clone(), caller.expires.unwrap_or(0), version);
         Ok(caller)
     }
 
@@ -111,7 +113,7 @@ impl Bearer {
     }
 
     pub(super) async fn watch(&self, stop: CancellationToken) {
-        self.jwks.watch(stop, || self.verified.clear()).await;
+        self.jwks.watch(stop).await;
     }
 }
 
@@ -135,10 +137,6 @@ fn principal(issuer: &str, subject: &str, client: &str) -> String {
         let _ = write!(name, "{byte:02x}");
     }
     name
-}
-
-fn unix_seconds() -> u64 {
-    baton_session::clock::unix_millis() / 1000
 }
 
 #[cfg(test)]

@@ -2,6 +2,7 @@
 //! every so often however many unknown keys are asked for; an old set serves while no new one comes.
 
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, RwLock};
 use std::time::Duration;
 
@@ -27,6 +28,8 @@ const MAX_BYTES: usize = 1 << 20;
 pub struct Jwks {
     source: Source,
     keys: RwLock<Arc<JwkSet>>,
+    /// How often they have changed.
+    version: AtomicU64,
     /// When it was last looked at; held while somebody does.
     looked: Mutex<Option<Instant>>,
 }
@@ -58,6 +61,7 @@ impl Jwks {
         let jwks = Self {
             source,
             keys: RwLock::new(Arc::new(JwkSet { keys: Vec::new() })),
+            version: AtomicU64::new(0),
             looked: Mutex::new(None),
         };
         // A file is there or is not; a provider may come up after us.
@@ -84,11 +88,11 @@ impl Jwks {
         DecodingKey::from_jwk(key).ok()
     }
 
-    /// Looks at the source again, unless somebody has within `interval`. True if the set has changed.
-    async fn refresh(&self, interval: Duration) -> bool {
+    /// Looks at the source again, unless somebody has within `interval`.
+    async fn refresh(&self, interval: Duration) {
         let mut looked = self.looked.lock().await;
         if looked.is_some_and(|at| at.elapsed() < interval) {
-            return false;
+            return;
         }
         let set = match &self.source {
             Source::Url(client, url) => match timeout(PATIENCE, fetch(client, url)).await {
@@ -100,28 +104,28 @@ impl Jwks {
         *looked = Some(Instant::now());
         match set {
             Ok(set) => self.replace(set),
-            Err(fault) => {
-                tracing::warn!(
+            Err(fault) => tracing::warn!(
                     fault,
                     "the key set of the identity provider stays as it was"
-                );
-                false
-            }
+                ),
         }
     }
 
-    fn replace(&self, set: JwkSet) -> bool {
+    fn replace(&self, set: JwkSet) {
         let mut keys = self.keys.write().expect("held for moments only");
-        let changed = **keys != set;
-        *keys = Arc::new(set);
-        changed
+        if **keys != set {
+            *keys = Arc::new(set);
+            self.version.fetch_add(1, Ordering::Release);
+        }
     }
 
-    pub async fn watch(&self, stop: CancellationToken, changed: impl Fn()) {
+    pub fn version(&self) -> u64 {
+        self.version.load(Ordering::Acquire)
+    }
+
+    pub async fn watch(&self, stop: CancellationToken) {
         loop {
-            if self.refresh(MIN_INTERVAL).await {
-                changed();
-            }
+            self.refresh(MIN_INTERVAL).await;
             let interval = match self.source {
                 Source::Url(..) => REFRESH,
                 Source::File(_) => MIN_INTERVAL,

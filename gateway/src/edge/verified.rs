@@ -4,47 +4,57 @@
 use std::collections::HashMap;
 use std::sync::Mutex;
 
-use baton_session::clock::unix_millis;
+use baton_session::clock::unix_seconds;
 
 /// More than these are forgotten and verified anew.
 const ROOM: usize = 1 << 16;
 
 pub struct Verified<T> {
+    known: Mutex<Known<T>>,
+}
+
+struct Known<T> {
     /// By the token, with when it expires.
-    known: Mutex<HashMap<Box<str>, (T, u64)>>,
+    tokens: HashMap<Box<str>, (T, u64)>,
+    /// Of the keys they were verified with.
+    version: u64,
 }
 
 impl<T> Default for Verified<T> {
     fn default() -> Self {
         Self {
-            known: Mutex::default(),
+            known: Mutex::new(Known {
+                tokens: HashMap::new(),
+                version: 0,
+            }),
         }
     }
 }
 
 impl<T: Clone> Verified<T> {
-    pub fn get(&self, token: &str) -> Option<T> {
+    /// Only what was verified with this version of the keys.
+    pub fn get(&self, token: &str, version: u64) -> Option<T> {
         let known = self.known.lock().expect("held for moments only");
-        let (value, expires) = known.get(token)?;
-        (*expires > unix_millis() / 1000).then(|| value.clone())
+        let (value, expires) = known.tokens.get(token)?;
+        (known.version == version && *expires > unix_seconds()).then(|| value.clone())
     }
 
     /// `expires` in seconds since 1970.
-    pub fn put(&self, token: &str, value: T, expires: u64) {
+    pub fn put(&self, token: &str, value: T, expires: u64, version: u64) {
         let mut known = self.known.lock().expect("held for moments only");
-        if known.len() >= ROOM {
-            let now = unix_millis() / 1000;
-            known.retain(|_, (_, expires)| *expires > now);
+        if known.version != version {
+            known.tokens.clear();
+            known.version = version;
+        }
+        if known.tokens.len() >= ROOM {
+            let now = unix_seconds();
+            known.tokens.retain(|_, (_, expires)| *expires > now);
             // All of them are good for long: who comes again is verified again.
-            if known.len() >= ROOM {
-                known.clear();
+            if known.tokens.len() >= ROOM {
+                known.tokens.clear();
             }
         }
-        known.insert(token.into(), (value, expires));
-    }
-
-    pub fn clear(&self) {
-        self.known.lock().expect("held for moments only").clear();
+        known.tokens.insert(token.into(), (value, expires));
     }
 }
 
@@ -55,16 +65,24 @@ mod tests {
     #[test]
     fn what_has_expired_is_not_known_and_there_is_a_bound() {
         let verified = Verified::default();
-        let later = unix_millis() / 1000 + 100;
-        verified.put("good", 1, later);
-        verified.put("old", 2, 5);
-        assert_eq!(verified.get("good"), Some(1));
-        assert_eq!(verified.get("old"), None);
+        let later = unix_seconds() + 100;
+        verified.put("good", 1, later, 0);
+        verified.put("old", 2, 5, 0);
+        assert_eq!(verified.get("good", 0), Some(1));
+        assert_eq!(verified.get("old", 0), None);
         for number in 0..ROOM * 2 {
-            verified.put(&number.to_string(), 3, later);
+            verified.put(&number.to_string(), 3, later, 0);
         }
-        assert!(verified.known.lock().unwrap().len() <= ROOM);
-        verified.clear();
-        assert_eq!(verified.get("0"), None);
+        assert!(verified.known.lock().unwrap().tokens.len() <= ROOM);
+    }
+
+    #[test]
+    fn other_keys_mean_another_look() {
+        let verified = Verified::default();
+        let later = unix_seconds() + 100;
+        verified.put("a", 1, later, 7);
+        assert_eq!(verified.get("a", 8), None);
+        verified.put("b", 2, later, 8);
+        assert_eq!((verified.get("a", 8), verified.get("b", 8)), (None, Some(2)));
     }
 }

@@ -1,8 +1,10 @@
 //! `initialize` opens a connection. The gateway answers it alone, from what workers have registered.
 
 use agent_client_protocol_schema::v1;
+use baton_session::clock::unix_seconds;
 use baton_session::command::ClientCapabilities;
 use baton_session::id::{ConnectionId, Partition};
+use baton_session::secret::Secret;
 use baton_session::store;
 use baton_session::token::{CONNECTION_LIFETIME, Connection};
 use bytes::Bytes;
@@ -17,7 +19,7 @@ const PROTOCOL_VERSION: u16 = 1;
 
 pub struct Initialized {
     pub connection: Connection,
-    pub token: String,
+    pub token: Secret,
     /// The JSON-RPC answer, which may be an error; the connection exists all the same.
     pub answer: Bytes,
 }
@@ -48,9 +50,13 @@ pub async fn initialize(
         principal: caller.principal.to_string(),
         protocol_version: PROTOCOL_VERSION,
         client,
+        issued: unix_seconds(),
         expires: 0,
     };
-    let token = app.keys.sign_connection(&connection, CONNECTION_LIFETIME);
+    let token = app
+        .keys
+        .ring()
+        .sign_connection(&connection, CONNECTION_LIFETIME);
     let request = envelope.id().unwrap_or("null");
     let answer = match (params, result(app).await?) {
         (Err(_), _) => {
@@ -66,7 +72,7 @@ pub async fn initialize(
         }
         (Ok(_), Some(mut result)) => {
             if resumable {
-                result["_meta"]["baton/connection"] = json!({ "token": token });
+                result["_meta"]["baton/connection"] = json!({ "token": token.expose() });
             }
             rpc::result(request, result.to_string().as_bytes())
         }

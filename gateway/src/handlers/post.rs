@@ -98,7 +98,7 @@ async fn open_connection(
         HeaderValue::from_static("application/json"),
     );
     headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
-    let token = HeaderValue::from_str(&opened.token).expect("a token is visible ASCII");
+    let token = HeaderValue::from_str(opened.token.expose()).expect("a token is visible ASCII");
     headers.insert(edge::CONNECTION_ID, token);
     Ok(response)
 }

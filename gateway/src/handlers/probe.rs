@@ -1,4 +1,4 @@
-//! Is it up, is it ready, what has it done.
+//! Is it up, is it ready, what has it done, whose signature is its own.
 
 use std::sync::Arc;
 
@@ -25,6 +25,16 @@ pub async fn readyz(State(app): State<Arc<App>>) -> impl IntoResponse {
             format!("waiting for the store: {error}\n"),
         ),
     }
+}
+
+/// Public keys, so that a balancer can verify tokens and route by what they say.
+pub async fn jwks(State(app): State<Arc<App>>) -> impl IntoResponse {
+    let headers = [
+        (header::CONTENT_TYPE, "application/json"),
+        // No longer than keys take to change everywhere.
+        (header::CACHE_CONTROL, "public, max-age=60"),
+    ];
+    (headers, app.keys.ring().public_jwks())
 }
 
 pub async fn metrics(State(app): State<Arc<App>>) -> impl IntoResponse {

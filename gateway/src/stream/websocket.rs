@@ -8,6 +8,7 @@ use axum::body::Body;
 use axum::extract::ws::{CloseFrame, Message as Frame, Utf8Bytes, WebSocket, WebSocketUpgrade};
 use axum::http::{HeaderValue, Response};
 use axum::response::IntoResponse as _;
+use baton_session::clock::unix_seconds;
 use baton_session::id::{ConnectionId, LogId, Partition};
 use baton_session::store::StreamId;
 use baton_session::token::{CONNECTION_LIFETIME, Connection};
@@ -56,9 +57,13 @@ pub fn accept(
         principal: caller.principal.to_string(),
         protocol_version: 1,
         client: Default::default(),
+        issued: unix_seconds(),
         expires: 0,
     };
-    let token = app.keys.sign_connection(&connection, CONNECTION_LIFETIME);
+    let token = app
+        .keys
+        .ring()
+        .sign_connection(&connection, CONNECTION_LIFETIME);
     let open = app.drain.enter();
     let mut response = upgrade
         .max_message_size(MAX_BODY)
@@ -68,7 +73,7 @@ pub fn accept(
             talk(app, caller, socket, id, resumable).await;
         })
         .into_response();
-    let token = HeaderValue::from_str(&token).expect("a token is visible ASCII");
+    let token = HeaderValue::from_str(token.expose()).expect("a token is visible ASCII");
     response.headers_mut().insert(CONNECTION_ID, token);
     response
 }

@@ -1,193 +1,177 @@
-//! The key ring: a JWK set as a file. The first key signs, all verify.
+//! The keys in use: a file or directory that is watched, so that keys change without a restart.
 
-use base64::Engine as _;
-use base64::engine::general_purpose::URL_SAFE_NO_PAD as BASE64URL;
-use ed25519_dalek::SigningKey;
-use jsonwebtoken::{Algorithm, DecodingKey, EncodingKey};
-use rand::RngExt as _;
-use serde::{Deserialize, Serialize};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
-use crate::id::random_text;
+use tokio_util::sync::CancellationToken;
 
-pub struct KeyRing {
-    keys: Vec<Key>,
+use super::KeyRing;
+
+/// How often is looked for a change.
+const PERIOD: Duration = Duration::from_secs(1);
+
+/// A handle; clones see the same keys.
+#[derive(Clone)]
+pub struct Keys(Arc<Shared>);
+
+struct Shared {
+    path: Option<PathBuf>,
+    /// Held for moments only, never while something is read or signed.
+    current: Mutex<Current>,
 }
 
-pub(super) struct Key {
-    pub id: String,
-    pub algorithm: Algorithm,
-    pub encoding: EncodingKey,
-    pub decoding: DecodingKey,
+struct Current {
+    ring: Arc<KeyRing>,
+    sets: Sets,
+    version: u64,
 }
 
-#[derive(Debug, thiserror::Error)]
-pub enum KeyFault {
-    #[error("not a JWK set: {0}. Make one with `baton token keygen`")]
-    NotAKeySet(#[from] serde_json::Error),
-    #[error("the key set is empty. Make a key with `baton token keygen`")]
-    Empty,
-    #[error("key {0:?}: {1}")]
-    Unusable(String, &'static str),
-}
+/// The files by name, in order, with what is in them.
+type Sets = Vec<(String, String)>;
 
-#[derive(Serialize, Deserialize)]
-struct KeySet {
-    keys: Vec<Jwk>,
-}
+impl Keys {
+    /// Reads a JWK set, or a directory of them: all `*.json` and `*.jwk` in the order of their names
+    /// as one set. What is wrong is said all at once.
+    pub fn open(path: &Path) -> Result<Self, String> {
+        let sets = read(path)?;
+        let ring = parse(path, &sets)?;
+        Ok(Self::with(ring, Some(path.to_owned()), sets))
+    }
 
-#[derive(Serialize, Deserialize)]
-struct Jwk {
-    kty: String,
-    kid: String,
-    alg: String,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    k: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    crv: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    x: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    d: Option<String>,
-}
+    /// Keys that stay as they are.
+    pub fn fixed(ring: KeyRing) -> Self {
+        Self::with(ring, None, Sets::new())
+    }
 
-/// Makes a key set with one new key, as text for a file.
-pub fn generate(algorithm: Algorithm) -> String {
-    let secret: [u8; 32] = rand::rng().random();
-    let kid = random_text(8);
-    let encoded = Some(BASE64URL.encode(secret));
-    let key = if algorithm == Algorithm::EdDSA {
-        let public = SigningKey::from_bytes(&secret).verifying_key();
-        let (crv, x) = (
-            Some("Ed25519".into()),
-            Some(BASE64URL.encode(public.as_bytes())),
-        );
-        Jwk {
-            kty: "OKP".into(),
-            kid,
-            alg: "EdDSA".into(),
-            k: None,
-            crv,
-            x,
-            d: encoded,
+    fn with(ring: KeyRing, path: Option<PathBuf>, sets: Sets) -> Self {
+        let current = Mutex::new(Current {
+            ring: Arc::new(ring),
+            sets,
+            version: 0,
+        });
+        Self(Arc::new(Shared { path, current }))
+    }
+
+    pub fn ring(&self) -> Arc<KeyRing> {
+        self.with_current(|current| current.ring.clone())
+    }
+
+    /// Rises with every change. Who keeps what a ring has verified asks for the version first, then
+    /// for the ring: the other way round an old ring's result could be kept under a new version.
+    pub fn version(&self) -> u64 {
+        self.with_current(|current| current.version)
+    }
+
+    /// Looks for changes until `stop`.
+    pub async fn watch(self, stop: CancellationToken) {
+        if self.0.path.is_none() {
+            return;
         }
-    } else {
-        Jwk {
-            kty: "oct".into(),
-            kid,
-            alg: "HS256".into(),
-            k: encoded,
-            crv: None,
-            x: None,
-            d: None,
+        let mut state = State::default();
+        loop {
+            tokio::select! {
+                () = stop.cancelled() => return,
+                () = tokio::time::sleep(PERIOD) => {}
+            }
+            // A directory may be on a network.
+            let keys = self.clone();
+            let Ok(refreshed) = tokio::task::spawn_blocking(move || keys.refresh()).await else {
+                return;
+            };
+            match state.news(refreshed) {
+                None => {}
+                Some(Ok(())) => {
+                    tracing::info!(version = self.version(), "the keys were read again")
+                }
+                Some(Err(fault)) => {
+                    tracing::warn!(%fault, "the keys cannot be used as they are now: the old ones stay");
+                }
+            }
         }
+    }
+
+    /// Looks for a change now, and says whether there was one. After an error the keys are the old
+    /// ones. Contents are compared: two changes within one tick of a file system's clock have one time.
+    pub fn refresh(&self) -> Result<bool, String> {
+        let Some(path) = &self.0.path else {
+            return Ok(false);
+        };
+        let sets = read(path)?;
+        if self.with_current(|current| current.sets == sets) {
+            return Ok(false);
+        }
+        let ring = Arc::new(parse(path, &sets)?);
+        self.with_current(|current| {
+            current.ring = ring;
+            current.sets = sets;
+            current.version += 1;
+        });
+        Ok(true)
+    }
+
+    fn with_current<T>(&self, f: impl FnOnce(&mut Current) -> T) -> T {
+        // Nothing that is done under the lock can panic half way.
+        f(&mut self
+            .0
+            .current
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+/// What was last said about the keys, so that it is said once.
+#[derive(Default)]
+struct State {
+    fault: Option<String>,
+}
+
+impl State {
+    fn news(&mut self, refreshed: Result<bool, String>) -> Option<Result<(), String>> {
+        let (changed, fault) = match refreshed {
+            Ok(changed) => (changed, None),
+            Err(fault) => (false, Some(fault)),
+        };
+        let told = std::mem::replace(&mut self.fault, fault.clone());
+        match (told == fault, fault) {
+            (true, _) if !changed => None,
+            (_, Some(fault)) => Some(Err(fault)),
+            (_, None) => Some(Ok(())),
+        }
+    }
+}
+
+fn parse(path: &Path, sets: &Sets) -> Result<KeyRing, String> {
+    KeyRing::merge(sets).map_err(|faults| format!("{}: {faults}", path.display()))
+}
+
+fn read(path: &Path) -> Result<Sets, String> {
+    let fault = |path: &Path, error| format!("{}: {error}", path.display());
+    if !path.is_dir() {
+        let hint = "Make a key set with `baton token keygen`";
+        let text = fs::read_to_string(path);
+        let text = text.map_err(|error| format!("{}. {hint}", fault(path, error)))?;
+        return Ok(vec![(String::new(), text)]);
+    }
+    // Kubernetes swaps a mounted secret by this link. Followed once, all files are of one version.
+    let dir = fs::canonicalize(path.join("..data")).unwrap_or_else(|_| path.to_owned());
+    let mut names = Vec::new();
+    for entry in fs::read_dir(&dir).map_err(|error| fault(path, error))? {
+        let name = entry.map_err(|error| fault(path, error))?.file_name();
+        let name = name.to_string_lossy().into_owned();
+        let ours = name.ends_with(".json") || name.ends_with(".jwk");
+        if ours && !name.starts_with('.') {
+            names.push(name);
+        }
+    }
+    names.sort();
+    let text = |name: String| match fs::read_to_string(dir.join(&name)) {
+        Ok(text) => Ok((name, text)),
+        Err(error) => Err(fault(&path.join(name), error)),
     };
-    serde_json::to_string_pretty(&KeySet { keys: vec![key] }).expect("plain strings encode")
-}
-
-impl KeyRing {
-    pub fn parse(text: &str) -> Result<Self, KeyFault> {
-        let set: KeySet = serde_json::from_str(text)?;
-        let keys = set
-            .keys
-            .iter()
-            .map(Key::from_jwk)
-            .collect::<Result<Vec<_>, _>>()?;
-        if keys.is_empty() {
-            return Err(KeyFault::Empty);
-        }
-        for (at, key) in keys.iter().enumerate() {
-            if keys[..at].iter().any(|other| other.id == key.id) {
-                return Err(KeyFault::Unusable(
-                    key.id.clone(),
-                    "another key has the same kid",
-                ));
-            }
-        }
-        Ok(Self { keys })
-    }
-
-    pub(super) fn signing(&self) -> &Key {
-        &self.keys[0]
-    }
-
-    pub(super) fn find(&self, id: &str) -> Option<&Key> {
-        self.keys.iter().find(|key| key.id == id)
-    }
-}
-
-impl Key {
-    fn from_jwk(jwk: &Jwk) -> Result<Self, KeyFault> {
-        let fault = |why| KeyFault::Unusable(jwk.kid.clone(), why);
-        let secret = |value: &Option<String>, missing| {
-            let value = value.as_deref().ok_or(fault(missing))?;
-            BASE64URL
-                .decode(value)
-                .map_err(|_| fault("the secret is not base64url"))
-        };
-        let (algorithm, encoding, decoding) = match (jwk.kty.as_str(), jwk.alg.as_str()) {
-            ("oct", "HS256") => {
-                let secret = secret(&jwk.k, "an oct key needs the field k")?;
-                if secret.len() < 32 {
-                    return Err(fault("shorter than 32 bytes"));
-                }
-                if secret.iter().all(|byte| *byte == secret[0]) {
-                    return Err(fault("not random"));
-                }
-                (
-                    Algorithm::HS256,
-                    EncodingKey::from_secret(&secret),
-                    DecodingKey::from_secret(&secret),
-                )
-            }
-            ("OKP", "EdDSA") => {
-                let seed = secret(&jwk.d, "an OKP key needs the field d")?;
-                let seed: [u8; 32] = seed.try_into().map_err(|_| fault("d is not 32 bytes"))?;
-                let public = SigningKey::from_bytes(&seed).verifying_key();
-                let decoding = DecodingKey::from_ed_der(public.as_bytes());
-                (
-                    Algorithm::EdDSA,
-                    EncodingKey::from_ed_der(&pkcs8(&seed)),
-                    decoding,
-                )
-            }
-            _ => {
-                return Err(fault(
-                    "only oct with alg HS256 and OKP with alg EdDSA can be used",
-                ));
-            }
-        };
-        Ok(Self {
-            id: jwk.kid.clone(),
-            algorithm,
-            encoding,
-            decoding,
-        })
-    }
-}
-
-/// The fixed PKCS#8 wrapping of an Ed25519 seed (RFC 8410, section 7).
-fn pkcs8(seed: &[u8; 32]) -> Vec<u8> {
-    const PREFIX: [u8; 16] = [
-        0x30, 0x2e, 0x02, 0x01, 0x00, 0x30, 0x05, 0x06, 0x03, 0x2b, 0x65, 0x70, 0x04, 0x22, 0x04,
-        0x20,
-    ];
-    [&PREFIX[..], seed].concat()
+    names.into_iter().map(text).collect()
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn weak_and_malformed_keys_are_refused_with_a_reason() {
-        let short = BASE64URL.encode([7u8; 31]);
-        let constant = BASE64URL.encode([7u8; 32]);
-        let key =
-            |k: &str| format!(r#"{{"keys":[{{"kty":"oct","kid":"a","alg":"HS256","k":"{k}"}}]}}"#);
-        let reason = |text: &str| KeyRing::parse(text).err().expect("refused").to_string();
-        assert!(reason(&key(&short)).contains("shorter than 32 bytes"));
-        assert!(reason(&key(&constant)).contains("not random"));
-        assert!(reason(r#"{"keys":[]}"#).contains("keygen"));
-        assert!(reason("secret").contains("keygen"));
-    }
-}
+mod tests;

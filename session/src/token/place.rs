@@ -3,43 +3,43 @@
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
-use super::{AUDIENCE, CONNECTION_LIFETIME, KeyRing, Refused, check_time, unix_seconds};
+use super::{CONNECTION_LIFETIME, KeyRing, Refused, unix_seconds};
 use crate::store::Place;
 
-const PLACE_TYPE: &str = "baton-place+jwt";
+pub(super) const TYPE: &str = "baton-place+jwt";
 
 #[derive(Serialize, Deserialize)]
 struct Claims {
-    aud: String,
     /// The list it belongs to.
     of: String,
     #[serde(flatten)]
     place: Place,
-    iat: u64,
-    exp: u64,
 }
 
 impl KeyRing {
-    /// `scope` tells lists apart: whose it is and what it was asked for.
+    /// `scope` tells lists apart: whose it is and what it was asked for. No secret: it opens nothing.
     pub fn sign_place(&self, place: &Place, scope: &str) -> String {
         let now = unix_seconds();
         let claims = Claims {
-            aud: AUDIENCE.into(),
             of: digest(scope),
             place: place.clone(),
-            iat: now,
-            exp: now + CONNECTION_LIFETIME.as_secs(),
         };
-        self.sign(PLACE_TYPE, &claims)
+        let expires = now + CONNECTION_LIFETIME.as_secs();
+        self.sign(TYPE, claims, now, expires).expose().to_owned()
     }
 
     pub fn verify_place(&self, cursor: &str, scope: &str) -> Result<Place, Refused> {
-        let claims: Claims = self.verify(PLACE_TYPE, cursor)?;
-        check_time(claims.iat, claims.exp)?;
+        let claims = self.verify::<Claims>(TYPE, cursor, unix_seconds())?.claims;
         match claims.of == digest(scope) {
             true => Ok(claims.place),
-            false => Err(Refused("a place in another list".into())),
+            false => Err(Refused("a place in another list")),
         }
+    }
+
+    /// Of whichever list.
+    pub(super) fn verify_any_place(&self, cursor: &str) -> Result<(), Refused> {
+        self.verify::<Claims>(TYPE, cursor, unix_seconds())
+            .map(|_| ())
     }
 }
 
@@ -70,11 +70,5 @@ mod tests {
         assert_eq!(ring.verify_place(&cursor, "me").unwrap(), place);
         assert!(ring.verify_place(&cursor, "somebody else").is_err());
         assert!(ring.verify_connection(&cursor).is_err());
-        for at in 0..cursor.len() {
-            let mut forged = cursor.clone().into_bytes();
-            forged[at] = if forged[at] == b'A' { b'B' } else { b'A' };
-            let forged = String::from_utf8(forged).unwrap();
-            assert!(ring.verify_place(&forged, "me").is_err(), "byte {at}");
-        }
     }
 }

@@ -12,7 +12,7 @@ use baton_session::event::Event;
 use baton_session::id::{LogId, Nonce};
 use baton_session::route::Via;
 use baton_session::store::{Append, ClaimToken, MemoryStore, Replica, Store, StreamId};
-use baton_session::token::{Connection, KeyRing, generate};
+use baton_session::token::{Connection, KeyRing, Keys, generate};
 use http_body_util::BodyExt as _;
 use jsonwebtoken::Algorithm;
 use tokio::sync::Notify;
@@ -42,6 +42,7 @@ async fn stage(via: Via) -> Stage {
     let memory = MemoryStore::default();
     let store: Arc<dyn Store> = Arc::new(memory.clone());
     let keys = KeyRing::parse(&generate(Algorithm::HS256)).expect("a key");
+    let keys = Keys::fixed(keys);
     let app = App::new(
         Config::default(),
         store.clone(),
@@ -150,6 +151,7 @@ impl Stage {
             principal: self.scene.principal.clone(),
             protocol_version: 1,
             client: Default::default(),
+            issued: 0,
             expires: 0,
         };
         let feed = ConnectionFeed::open(

@@ -6,7 +6,7 @@ use baton_session::conformance::scene::{Scene, update};
 use baton_session::id::{ConnectionId, LogId};
 use baton_session::route::Via;
 use baton_session::store::{Attached, MemoryStore, Store};
-use baton_session::token::{KeyRing, generate};
+use baton_session::token::{KeyRing, Keys, generate};
 use jsonwebtoken::Algorithm;
 use tokio::sync::Notify;
 
@@ -19,6 +19,7 @@ use crate::stream::topic::Look;
 async fn outsider() -> (Arc<App>, Scene, ConnectionId, SessionFeed) {
     let store: Arc<dyn Store> = Arc::new(MemoryStore::default());
     let keys = KeyRing::parse(&generate(Algorithm::HS256)).expect("a key");
+    let keys = Keys::fixed(keys);
     let app = App::new(
         Config::default(),
         store.clone(),

@@ -1,0 +1,147 @@
+//! How a session token travels: in a header, in `_meta`, and for browsers in a cookie.
+//!
+//! Clients keep cookies as they please: some never expire them, some send what was deleted as an
+//! empty value. So nothing is concluded from a cookie's absence, and its Max-Age is a hint.
+
+use crate::id::SessionId;
+use crate::secret::Secret;
+
+/// The header, in the form in which HTTP/2 has it.
+pub const HEADER: &str = "acp-session-token";
+/// The field of `params._meta` and `result._meta`.
+pub const META: &str = "baton/session";
+
+/// `__Host-`: a browser takes it only from this very host, over TLS, for all paths. No sibling
+/// domain can plant one.
+const PREFIX: &str = "__Host-acp-session-";
+const NAME_CHARS: usize = 8;
+
+/// One cookie per session; the name says which as far as is needed to tell them apart.
+fn cookie_name(session: &SessionId) -> String {
+    let (_, random) = session.as_str().split_once('-').unwrap_or_default();
+    format!("{PREFIX}{}", &random[..NAME_CHARS])
+}
+
+/// The value of a `Set-Cookie` header.
+pub fn set_cookie(session: &SessionId, token: &Secret, max_age: u64) -> String {
+    cookie(session, token.expose(), max_age)
+}
+
+pub fn clear_cookie(session: &SessionId) -> String {
+    cookie(session, "", 0)
+}
+
+fn cookie(session: &SessionId, value: &str, max_age: u64) -> String {
+    let name = cookie_name(session);
+    format!("{name}={value}; Path=/; Secure; HttpOnly; SameSite=Strict; Max-Age={max_age}")
+}
+
+/// The session's token among the values of all `Cookie` headers. Of two cookies of the name one was
+/// put there by somebody else: neither counts.
+pub fn cookie_value<'a>(
+    headers: impl IntoIterator<Item = &'a str>,
+    session: &SessionId,
+) -> Option<&'a str> {
+    let name = cookie_name(session);
+    let pairs = headers.into_iter().flat_map(|header| header.split(';'));
+    let mut values = pairs
+        .filter_map(|pair| pair.trim_matches([' ', '\t']).split_once('='))
+        .filter(|(key, _)| *key == name)
+        .map(|(_, value)| value);
+    match (values.next(), values.next()) {
+        (Some(value), None) if !value.is_empty() => Some(value),
+        _ => None,
+    }
+}
+
+/// Two carriers of one request bring different tokens. No guess is made which one is meant.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the request carries different session tokens")]
+pub struct Disagreement;
+
+/// The one token that all carriers bring which bring any.
+pub fn agree<'a>(
+    header: Option<&'a str>,
+    meta: Option<&'a str>,
+    cookie: Option<&'a str>,
+) -> Result<Option<&'a str>, Disagreement> {
+    let mut brought = [header, meta, cookie].into_iter().flatten();
+    let first = brought.next();
+    match brought.all(|token| Some(token) == first) {
+        true => Ok(first),
+        false => Err(Disagreement),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn session() -> SessionId {
+        SessionId::parse("07a-abcdefghijklmnopqrstuv").unwrap()
+    }
+
+    #[test]
+    fn a_cookie_is_set_and_cleared_with_the_same_attributes() {
+        let token = Secret::from("a.b.c".to_owned());
+        let rest = "Path=/; Secure; HttpOnly; SameSite=Strict; Max-Age";
+        assert_eq!(
+            set_cookie(&session(), &token, 3600),
+            format!("__Host-acp-session-abcdefgh=a.b.c; {rest}=3600")
+        );
+        assert_eq!(
+            clear_cookie(&session()),
+            format!("__Host-acp-session-abcdefgh=; {rest}=0")
+        );
+    }
+
+    #[test]
+    fn the_cookie_of_the_session_is_found_among_others() {
+        let found = |headers: &[&'static str]| cookie_value(headers.iter().copied(), &session());
+        let mine = "__Host-acp-session-abcdefgh=a.b.c";
+        assert_eq!(found(&[mine]), Some("a.b.c"));
+        assert_eq!(
+            found(&["x=1;  __Host-acp-session-abcdefgh=a.b.c ; y"]),
+            Some("a.b.c")
+        );
+        assert_eq!(
+            found(&["__Host-acp-session-other123=z", mine]),
+            Some("a.b.c")
+        );
+        assert_eq!(found(&["", "x=1"]), None);
+    }
+
+    #[test]
+    fn two_of_one_name_are_ignored_an_empty_one_is_none() {
+        let found = |headers: &[&'static str]| cookie_value(headers.iter().copied(), &session());
+        let mine = "__Host-acp-session-abcdefgh=a";
+        assert_eq!(found(&[mine, "__Host-acp-session-abcdefgh=b"]), None);
+        assert_eq!(found(&[mine, mine]), None);
+        assert_eq!(
+            found(&["__Host-acp-session-abcdefgh=a; __Host-acp-session-abcdefgh="]),
+            None
+        );
+        assert_eq!(found(&["__Host-acp-session-abcdefgh="]), None);
+        for alike in [
+            "acp-session-abcdefgh=a",
+            "__host-acp-session-abcdefgh=a",
+            "__Host-acp-session-abcdefgh",
+            "x__Host-acp-session-abcdefgh=a",
+            "__Host-acp-session-abcdefghi=a",
+        ] {
+            assert_eq!(found(&[alike]), None, "{alike}");
+        }
+    }
+
+    #[test]
+    fn what_is_there_must_agree() {
+        let (a, b) = (Some("a"), Some("b"));
+        assert_eq!(agree(None, None, None), Ok(None));
+        for (header, meta, cookie) in [(a, None, None), (None, a, a), (a, a, a), (None, None, a)] {
+            assert_eq!(agree(header, meta, cookie), Ok(a));
+        }
+        for (header, meta, cookie) in [(a, b, None), (a, None, b), (None, a, b), (a, a, b)] {
+            assert_eq!(agree(header, meta, cookie), Err(Disagreement));
+        }
+    }
+}

@@ -1,0 +1,65 @@
+//! The connection token: what `initialize` opened.
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use super::{KeyRing, Refused, unix_seconds};
+use crate::command::ClientCapabilities;
+use crate::id::ConnectionId;
+use crate::secret::Secret;
+
+pub const CONNECTION_LIFETIME: Duration = Duration::from_secs(24 * 3600);
+
+pub(super) const TYPE: &str = "baton-connection+jwt";
+
+/// What a verified connection token says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Connection {
+    pub id: ConnectionId,
+    pub principal: String,
+    pub protocol_version: u16,
+    pub client: ClientCapabilities,
+    /// In seconds since 1970.
+    pub issued: u64,
+    /// Of a token that was verified.
+    pub expires: u64,
+}
+
+#[derive(Serialize, Deserialize)]
+struct Claims {
+    cid: ConnectionId,
+    prn: String,
+    ver: u16,
+    cap: String,
+}
+
+impl KeyRing {
+    pub fn sign_connection(&self, connection: &Connection, lifetime: Duration) -> Secret {
+        let claims = Claims {
+            cid: connection.id.clone(),
+            prn: connection.principal.clone(),
+            ver: connection.protocol_version,
+            cap: connection.client.letters(),
+        };
+        let expires = connection.issued.saturating_add(lifetime.as_secs());
+        self.sign(TYPE, claims, connection.issued, expires)
+    }
+
+    pub fn verify_connection(&self, token: &str) -> Result<Connection, Refused> {
+        self.verify_connection_at(token, unix_seconds())
+    }
+
+    /// As the clock stands at `now`.
+    pub fn verify_connection_at(&self, token: &str, now: u64) -> Result<Connection, Refused> {
+        let timed = self.verify::<Claims>(TYPE, token, now)?;
+        Ok(Connection {
+            id: timed.claims.cid,
+            principal: timed.claims.prn,
+            protocol_version: timed.claims.ver,
+            client: ClientCapabilities::from_letters(&timed.claims.cap),
+            issued: timed.iat,
+            expires: timed.exp,
+        })
+    }
+}

@@ -1,0 +1,159 @@
+//! The session token: who may do what with which session, and until when. It plays the part of a
+//! cookie, see [`super::carriers`].
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use super::{KeyRing, Refused, unix_seconds};
+use crate::id::{SessionId, random_text};
+use crate::secret::Secret;
+
+pub const SESSION_LIFETIME: Duration = Duration::from_secs(3600);
+
+pub(super) const TYPE: &str = "baton-session+jwt";
+const FAMILY_CHARS: usize = 8;
+
+/// What the holder may do. One letter in the token, which is short that way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum Scope {
+    /// Everything: prompt, cancel, answer, close.
+    #[serde(rename = "c")]
+    Control,
+    /// Read along.
+    #[serde(rename = "o")]
+    Observe,
+}
+
+/// What a verified session token says. Times are in seconds since 1970.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Grant {
+    pub session: SessionId,
+    pub principal: String,
+    pub scope: Scope,
+    /// The same for all renewals of one token, so that they can be revoked together.
+    pub family: String,
+    /// How often it was renewed.
+    pub generation: u32,
+    pub issued: u64,
+    pub expires: u64,
+}
+
+#[derive(Serialize, Deserialize)]
+struct Claims {
+    sid: SessionId,
+    prn: String,
+    scp: Scope,
+    fam: String,
+    r#gen: u32,
+}
+
+impl Grant {
+    pub fn new(session: SessionId, principal: String, scope: Scope, lifetime: Duration) -> Self {
+        let issued = unix_seconds();
+        Self {
+            session,
+            principal,
+            scope,
+            family: random_text(FAMILY_CHARS),
+            generation: 0,
+            issued,
+            expires: issued.saturating_add(lifetime.as_secs()),
+        }
+    }
+
+    /// Past half of its life. A token that is only used now and then still gets its chance, and one
+    /// in steady use is not renewed with every request.
+    pub fn wants_renewal(&self, now: u64) -> bool {
+        let lifetime = self.expires.saturating_sub(self.issued);
+        now >= self.issued.saturating_add(lifetime / 2)
+    }
+
+    pub fn renewed(&self, now: u64, lifetime: Duration) -> Self {
+        Self {
+            generation: self.generation.saturating_add(1),
+            issued: now,
+            expires: now.saturating_add(lifetime.as_secs()),
+            ..self.clone()
+        }
+    }
+}
+
+impl KeyRing {
+    pub fn sign_session(&self, grant: &Grant) -> Secret {
+        let claims = Claims {
+            sid: grant.session.clone(),
+            prn: grant.principal.clone(),
+            scp: grant.scope,
+            fam: grant.family.clone(),
+            r#gen: grant.generation,
+        };
+        self.sign(TYPE, claims, grant.issued, grant.expires)
+    }
+
+    pub fn verify_session(&self, token: &str) -> Result<Grant, Refused> {
+        self.verify_session_at(token, unix_seconds())
+    }
+
+    /// As the clock stands at `now`.
+    pub fn verify_session_at(&self, token: &str, now: u64) -> Result<Grant, Refused> {
+        let timed = self.verify::<Claims>(TYPE, token, now)?;
+        let claims = timed.claims;
+        Ok(Grant {
+            session: claims.sid,
+            principal: claims.prn,
+            scope: claims.scp,
+            family: claims.fam,
+            generation: claims.r#gen,
+            issued: timed.iat,
+            expires: timed.exp,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use jsonwebtoken::Algorithm;
+
+    use super::*;
+    use crate::id::Partition;
+    use crate::token::generate;
+
+    fn grant(scope: Scope) -> Grant {
+        let session = SessionId::mint(Partition(3));
+        Grant::new(session, "somebody".into(), scope, SESSION_LIFETIME)
+    }
+
+    #[test]
+    fn a_token_says_what_was_granted() {
+        for algorithm in [Algorithm::HS256, Algorithm::EdDSA, Algorithm::ES256] {
+            let ring = KeyRing::parse(&generate(algorithm)).unwrap();
+            for scope in [Scope::Control, Scope::Observe] {
+                let grant = grant(scope);
+                let token = ring.sign_session(&grant);
+                assert_eq!(ring.verify_session(token.expose()).unwrap(), grant);
+                assert!(ring.verify_connection(token.expose()).is_err());
+            }
+        }
+    }
+
+    #[test]
+    fn it_is_renewed_past_half_of_its_life_and_stays_in_its_family() {
+        let first = grant(Scope::Observe);
+        let half = first.issued + 1800;
+        assert!(!first.wants_renewal(half - 1) && first.wants_renewal(half));
+        let second = first.renewed(half, SESSION_LIFETIME);
+        assert_eq!((second.issued, second.expires), (half, half + 3600));
+        assert_eq!(second.generation, 1);
+        let same = Grant {
+            generation: 0,
+            issued: first.issued,
+            expires: first.expires,
+            ..second.clone()
+        };
+        assert_eq!(same, first);
+        assert!(!second.wants_renewal(half));
+        assert_eq!(first.family.len(), 8);
+        assert_ne!(first.family, grant(Scope::Observe).family);
+    }
+}
