@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use baton_session::store::{self, INBOX_LIMIT, Store};
-use baton_session::token::{Connection, Keys};
+use baton_session::token::{Connection, Grant, Keys};
 use tokio_util::sync::CancellationToken;
 
 use crate::auth::Auth;
@@ -55,6 +55,8 @@ pub struct App {
     pub keys: Keys,
     /// Connection tokens that were verified before.
     pub connections: Verified<Connection>,
+    /// Session tokens likewise.
+    pub grants: Verified<Grant>,
     /// Says who calls.
     pub auth: Auth,
     /// Tails every log that a stream of this process reads.
@@ -97,6 +99,7 @@ impl App {
             store,
             keys,
             connections: Verified::default(),
+            grants: Verified::default(),
             auth,
             hub,
             ledger,

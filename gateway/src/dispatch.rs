@@ -8,12 +8,13 @@ use baton_session::event::Event;
 use baton_session::id::SessionId;
 use baton_session::route::Via;
 use baton_session::store::{Attachment, Enqueue, Enqueued, Posted};
-use baton_session::token::Connection;
+use baton_session::token::{Connection, Scope};
 use bytes::Bytes;
 use serde_json::value::RawValue;
 
 use crate::app::App;
 use crate::error::Reject;
+use crate::pass::{Brought, Pass};
 use crate::rpc::{self, Envelope};
 use crate::stream::one_shot::Follow;
 
@@ -30,6 +31,8 @@ pub enum Outcome {
     Taken,
     /// The answer will be in the session's log.
     Follow(Follow),
+    /// The same, for a session that the request creates.
+    Created(Follow),
     /// The answer is for the stream's holder to give, after the history.
     Attached(SessionId, Box<Attachment>),
     /// The answer is known already, and belongs to no session.
@@ -37,9 +40,23 @@ pub enum Outcome {
 }
 
 pub struct Answer {
+    /// A session that the request has opened.
+    opens: Option<SessionId>,
     message: Bytes,
     /// Whoever repeats the request gets the same answer.
     key: Idempotency,
+}
+
+impl Outcome {
+    /// The session that the request opens for its client, if it does.
+    pub fn opens(&self) -> Option<&SessionId> {
+        match self {
+            Self::Created(follow) => Some(&follow.session),
+            Self::Attached(session, _) => Some(session),
+            Self::Answer(answer) => answer.opens.as_ref(),
+            Self::Taken | Self::Follow(_) => None,
+        }
+    }
 }
 
 impl Answer {
@@ -86,15 +103,12 @@ pub fn parse(bytes: &[u8]) -> Result<Envelope<'_>, Reject> {
 }
 
 /// Carries the message out. `Err` only for what the store cannot do now.
-pub async fn dispatch(
-    app: &App,
-    connection: &Connection,
-    message: Message<'_>,
-) -> Result<Outcome, Reject> {
+pub async fn dispatch(app: &App, pass: &Pass, message: Message<'_>) -> Result<Outcome, Reject> {
     app.metrics.requests.inc();
     let call = Call {
         app,
-        connection,
+        connection: &pass.connection,
+        pass,
         message,
     };
     match call.run().await {
@@ -120,6 +134,7 @@ pub async fn post_answer(
     let Answer {
         message: answer,
         key,
+        ..
     } = answer;
     // The same request with the same content has its answer already, or will get this one.
     match app
@@ -170,6 +185,12 @@ const ID_REUSED: &str = "this id was used on this connection for another request
 const IN_A_BODY: &str = "this request is answered in the body of the POST that made it: to join it, \
     send it again with Accept: text/event-stream";
 
+const OBSERVE_ONLY: &str =
+    "this session token lets its holder only watch: use session/load or session/resume, or GET";
+
+const NEEDS_CONNECTION: &str =
+    "a session token alone is good for its session only: send initialize to open a connection";
+
 const SESSION_CLOSED: &str =
     "the session is closed: open it again with session/load or session/resume";
 
@@ -192,6 +213,7 @@ fn invalid(text: impl Into<String>) -> Problem {
 struct Call<'a> {
     app: &'a App,
     connection: &'a Connection,
+    pass: &'a Pass,
     message: Message<'a>,
 }
 
@@ -202,6 +224,7 @@ impl Call<'_> {
             return self.answer().await;
         };
         let is_request = envelope.id().is_some();
+        self.check_pass(method)?;
         match method {
             "session/new" if is_request => self.new_session().await,
             "session/load" if is_request => self.attach(true).await,
@@ -230,7 +253,20 @@ impl Call<'_> {
         }
     }
 
-    /// The session the message is about. Header and payload must agree.
+    /// Whether what lets the request in is enough for what it asks.
+    fn check_pass(&self, method: &str) -> Result<(), Problem> {
+        let reads = matches!(method, "session/load" | "session/resume");
+        if self.pass.scope() == Scope::Observe && !reads {
+            return Err(Problem::Rpc(rpc::OBSERVE_ONLY, OBSERVE_ONLY.into()));
+        }
+        let opens = matches!(method, "session/new" | "session/list");
+        if self.pass.alone && opens {
+            return Err(Problem::Rpc(rpc::INVALID_REQUEST, NEEDS_CONNECTION.into()));
+        }
+        Ok(())
+    }
+
+    /// The session the message is about. Header, payload and token must agree.
     fn session(&self) -> Result<SessionId, Problem> {
         let named = self.message.envelope.session_id();
         if let (Some(named), Some(header)) = (named.as_deref(), self.message.session_header)
@@ -240,11 +276,18 @@ impl Call<'_> {
                 "Acp-Session-Id is {header:?}, but params.sessionId is {named:?}"
             )));
         }
+        let granted = match &self.pass.grant {
+            Brought::Good(grant) => Some(grant.session.as_str()),
+            Brought::Nothing | Brought::Bad => None,
+        };
         let text = named.as_deref().or(self.message.session_header);
+        let text = text.or(granted.filter(|_| self.pass.alone));
         let text = text.ok_or_else(|| {
             invalid("params.sessionId is missing: send the id that session/new returned")
         })?;
-        SessionId::parse(text).ok_or_else(|| unknown_session(text))
+        let fits = self.pass.grant != Brought::Bad && granted.is_none_or(|granted| granted == text);
+        let session = SessionId::parse(text).filter(|_| fits);
+        session.ok_or_else(|| unknown_session(text))
     }
 
     fn command(&self, kind: Kind) -> Command {
@@ -274,7 +317,11 @@ impl Call<'_> {
     /// An answer that is known at once.
     fn answers(&self, message: Bytes) -> Outcome {
         let key = self.key();
-        Outcome::Answer(Answer { message, key })
+        Outcome::Answer(Answer {
+            opens: None,
+            message,
+            key,
+        })
     }
 
     fn enqueued(&self, kind: Kind, session: SessionId) -> Enqueue {
@@ -333,6 +380,8 @@ impl Call<'_> {
                     request,
                     command,
                     head,
+                    principal: self.connection.principal.clone(),
+                    created: None,
                 })
             }
         }

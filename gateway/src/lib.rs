@@ -9,6 +9,7 @@
 //! | [`router`] | all routes on one page |
 //! | [`auth`] | who calls |
 //! | `standing` | on whose behalf a stream is open, and for how long |
+//! | `pass` | what lets a request in: its connection, a session token, or both |
 //! | `edge` | what a request must look like, and whose it is |
 //! | `handlers` | one verb per file |
 //! | `dispatch` | one JSON-RPC message becomes one step on the store |
@@ -25,6 +26,7 @@ pub mod edge;
 pub mod error;
 mod handlers;
 pub mod metrics;
+mod pass;
 pub mod router;
 mod rpc;
 pub mod server;

@@ -23,6 +23,7 @@ pub const LIMIT_REACHED: i64 = 4004;
 pub const STORE_FULL: i64 = 4005;
 pub const SESSION_CLOSED: i64 = 4006;
 pub const UNAUTHENTICATED: i64 = 4007;
+pub const OBSERVE_ONLY: i64 = 4008;
 pub const NO_AGENT: i64 = 5001;
 pub const STORE_UNAVAILABLE: i64 = 5002;
 pub const NO_WORKER: i64 = 5003;
@@ -66,6 +67,30 @@ impl<'a> Envelope<'a> {
         self.params.map_or("{}", RawValue::get)
     }
 
+    /// `params._meta["baton/session"].token`, if it is there and a string.
+    pub fn session_token(&self) -> Option<String> {
+        #[derive(Deserialize)]
+        struct Params {
+            #[serde(rename = "_meta")]
+            meta: Option<Meta>,
+        }
+        #[derive(Deserialize)]
+        struct Meta {
+            #[serde(rename = "baton/session")]
+            session: Option<Session>,
+        }
+        #[derive(Deserialize)]
+        struct Session {
+            token: Option<String>,
+        }
+        // Nearly no message has one.
+        if !self.params().contains("\"baton/session\"") {
+            return None;
+        }
+        let params: Params = serde_json::from_str(self.params()).ok()?;
+        params.meta?.session?.token
+    }
+
     /// `params.sessionId`, if it is there and a string.
     pub fn session_id(&self) -> Option<String> {
         let params: SessionParams = serde_json::from_str(self.params()).unwrap_or_default();
@@ -91,6 +116,20 @@ pub fn question_is_off(id: &str) -> Bytes {
         "{{\"jsonrpc\":\"2.0\",\"method\":\"$/cancel_request\",\"params\":{{\"requestId\":{id}}}}}"
     )
     .into()
+}
+
+/// An object, with `_meta` put first. What has one already keeps it.
+pub fn with_meta(result: &[u8], meta: &serde_json::Value) -> Bytes {
+    let mut whole: serde_json::Value = serde_json::from_slice(result).unwrap_or_default();
+    if !whole.is_object() {
+        whole = serde_json::json!({});
+    }
+    let kept = &mut whole["_meta"];
+    match (kept.as_object_mut(), meta.as_object()) {
+        (Some(kept), Some(meta)) => kept.extend(meta.clone()),
+        _ => *kept = meta.clone(),
+    }
+    whole.to_string().into()
 }
 
 /// `result` is JSON already.

@@ -1,14 +1,16 @@
--- Attaches a connection (load, resume) and makes it the controller.
+-- Attaches a connection (load, resume) and makes it the controller, unless it only reads along.
 -- KEYS  1 session  2 parties
 -- ARGV  1 session id  2 principal  3 connection  4 request  5 cwd  6 replay  7 one-shot  8 watched
 --       9 directives to keep  10 MCP servers are given  11 these  12 directories are given  13 these
+--       14 only reads along
 -- Returns {'notfound'} {'cwd', cwd} {'unwatched', head}
 --         {'done', head, route, controller, directives, view, pending}
 --@include view
 --@include thaw
 local m = fields_of('prn', 'cwd', 'seq')
 if not m[1] or m[1] ~= ARGV[2] then return { 'notfound' } end
-if m[2] ~= ARGV[5] then return { 'cwd', m[2] } end
+local observes = ARGV[14] == '1'
+if m[2] ~= ARGV[5] and not (observes and ARGV[5] == '') then return { 'cwd', m[2] } end
 local head = tonumber(m[3])
 local party = redis.call('HMGET', KEYS[2], 's:' .. ARGV[3], 'w:' .. ARGV[3], 'r:' .. ARGV[3], 'd:' .. ARGV[3])
 local directives = party[4] or ''
@@ -30,15 +32,19 @@ if not again then
   end
   --@include switch
   local route = attach(party[3] or '', head + 1, via)
-  if count >= tonumber(ARGV[9]) then directives = string.gsub(directives, '^[^\n]*\n', '', 1) end
-  directives = directives .. string.format('%d %d %s %s %s\n',
-    last + 1, head, ARGV[6], ARGV[7] == '1' and 'o' or via, ARGV[4])
+  if ARGV[4] ~= '' then
+    if count >= tonumber(ARGV[9]) then directives = string.gsub(directives, '^[^\n]*\n', '', 1) end
+    directives = directives .. string.format('%d %d %s %s %s\n',
+      last + 1, head, ARGV[6], ARGV[7] == '1' and 'o' or via, ARGV[4])
+  end
   redis.call('HSET', KEYS[2], 'r:' .. ARGV[3], route, 'd:' .. ARGV[3], directives)
-  redis.call('HSET', KEYS[1], 'ctl', ARGV[3])
-  if ARGV[10] == '1' then redis.call('HSET', KEYS[1], 'mcp', ARGV[11]) end
-  if ARGV[12] == '1' then redis.call('HSET', KEYS[1], 'dirs', ARGV[13]) end
-  -- A session that was closed is open again.
-  redis.call('HDEL', KEYS[1], 'shut')
+  if not observes then
+    redis.call('HSET', KEYS[1], 'ctl', ARGV[3])
+    if ARGV[10] == '1' then redis.call('HSET', KEYS[1], 'mcp', ARGV[11]) end
+    if ARGV[12] == '1' then redis.call('HSET', KEYS[1], 'dirs', ARGV[13]) end
+    -- A session that was closed is open again.
+    redis.call('HDEL', KEYS[1], 'shut')
+  end
   redis.call('ZADD', string.match(KEYS[1], '^.-}:') .. 'rest', now, ARGV[1])
 end
 local prefix = string.match(KEYS[1], '^.-}:')

@@ -61,7 +61,8 @@ macro_rules! for_each_case {
                 a_one_shot_load_is_answered_in_its_own_body
                 the_directory_must_be_the_sessions_own
                 a_session_that_is_not_ones_own_cannot_be_attached
-                what_a_load_brings_is_used_from_then_on;
+                what_a_load_brings_is_used_from_then_on
+                who_reads_along_changes_nothing;
             claims:
                 a_claim_brings_all_that_a_worker_needs
                 a_claim_is_exclusive

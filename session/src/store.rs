@@ -308,6 +308,9 @@ pub struct Attach {
     pub watched: bool,
     /// What the session works with from now on.
     pub setup: Setup,
+    /// Only to read along: who controls it, its setup and whether it is closed stay as they are. An
+    /// empty `cwd` is not compared, and after an empty `request` nobody is answered.
+    pub observe: bool,
 }
 
 #[derive(Debug, PartialEq, Eq)]

@@ -105,7 +105,7 @@ impl Caller<'_> {
             .send(Method::POST, credential, &headers, Some(body));
         let response = sent.await;
         assert_eq!(response.status(), StatusCode::OK, "{method}");
-        Stream::new(response).response(&json!(id)).await
+        Stream::unchecked(response).response(&json!(id)).await
     }
 
     async fn new_session(&self) -> String {
@@ -524,5 +524,5 @@ async fn row_5_a_stream_ends_with_its_credential() {
         .send(Method::GET, Some(&token), &headers, None)
         .await;
     assert_eq!(response.status(), StatusCode::OK);
-    Stream::new(response).ends().await;
+    Stream::unchecked(response).ends().await;
 }

@@ -18,6 +18,7 @@ mod restart;
 mod resume;
 mod rolling;
 mod schema;
+mod session_tokens;
 mod slow;
 mod streams;
 mod support;

@@ -105,9 +105,9 @@ impl Jwks {
         match set {
             Ok(set) => self.replace(set),
             Err(fault) => tracing::warn!(
-                    fault,
-                    "the key set of the identity provider stays as it was"
-                ),
+                fault,
+                "the key set of the identity provider stays as it was"
+            ),
         }
     }
 

@@ -2,6 +2,7 @@
 
 use baton_session::route::Via;
 use baton_session::store::{Attach, Attached};
+use baton_session::token::Scope;
 
 use super::{Call, Outcome, Problem, invalid, params, unknown_session};
 
@@ -23,6 +24,7 @@ impl Call<'_> {
             one_shot: self.message.one_shot,
             watched: false,
             setup: place.setup,
+            observe: self.pass.scope() == Scope::Observe,
         };
         loop {
             match self.app.store.attach(&attach).await? {

@@ -4,11 +4,13 @@ use baton_session::command::Idempotency;
 use baton_session::event::Event;
 use baton_session::id::{LogId, SessionId};
 use baton_session::store::{Cut, Fork, Forked, MAX_FORK_DEPTH, Record};
+use baton_session::token::Scope;
 use bytes::Bytes;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::{Answer, Call, Outcome, Problem, invalid, params, unknown_session};
+use crate::pass;
 use crate::rpc;
 
 /// Frames per read while a message is looked for.
@@ -37,13 +39,19 @@ impl Call<'_> {
         match self.app.store.fork(&fork).await? {
             Forked::Done { head, view } => {
                 self.watch(&fork.child, head).await?;
-                let result = with_session(&view, &fork.child);
+                let mut result = with_session(&view, &fork.child);
+                result["_meta"] =
+                    pass::meta(&self.app.keys, &fork.child, &fork.principal, Scope::Control);
                 let key = Idempotency {
                     key: self.key().key + "f",
                     ..self.key()
                 };
                 let message = rpc::result(self.id(), result.to_string().as_bytes());
-                Ok(Outcome::Answer(Answer { message, key }))
+                Ok(Outcome::Answer(Answer {
+                    opens: Some(fork.child),
+                    message,
+                    key,
+                }))
             }
             Forked::NotFound => Err(unknown_session(fork.parent.as_str())),
             Forked::NoSuchCut => Err(invalid(

@@ -45,7 +45,13 @@ impl Call<'_> {
             .store
             .create(&new, &self.command(Kind::New), &key)
             .await?;
-        Ok(self.follow(id, 1, 0))
+        Ok(match self.follow(id, 1, 0) {
+            Outcome::Follow(mut follow) => {
+                follow.created = Some(self.pass.scope());
+                Outcome::Created(follow)
+            }
+            other => other,
+        })
     }
 
     pub(super) async fn check_room(&self) -> Result<(), Problem> {

@@ -83,6 +83,9 @@ mod tests {
         verified.put("a", 1, later, 7);
         assert_eq!(verified.get("a", 8), None);
         verified.put("b", 2, later, 8);
-        assert_eq!((verified.get("a", 8), verified.get("b", 8)), (None, Some(2)));
+        assert_eq!(
+            (verified.get("a", 8), verified.get("b", 8)),
+            (None, Some(2))
+        );
     }
 }

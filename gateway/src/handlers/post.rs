@@ -10,7 +10,6 @@ use axum::response::IntoResponse;
 use baton_session::id::{LogId, SessionId};
 use baton_session::route::Via;
 use baton_session::store::Attachment;
-use baton_session::token::Connection;
 use bytes::Bytes;
 use http_body_util::{BodyExt as _, LengthLimitError, Limited};
 use tokio::sync::Notify;
@@ -21,6 +20,7 @@ use crate::auth::Caller;
 use crate::dispatch::{self, Message, Outcome, dispatch};
 use crate::edge;
 use crate::error::Reject;
+use crate::pass::{self, Pass};
 use crate::rpc::Envelope;
 use crate::standing::Standing;
 use crate::stream::one_shot::{Known, OneShotFeed};
@@ -49,21 +49,45 @@ pub async fn post(
     if envelope.method.as_deref() == Some("initialize") {
         return open_connection(app, &caller, &envelope).await;
     }
-    let connection = edge::connection(&headers, app, &caller)?;
+    let session_header = edge::single(&headers, &edge::SESSION_ID)?;
+    let (payload, named) = (envelope.session_token(), envelope.session_id());
+    let session = named.as_deref().or(session_header);
+    let pass = pass::pass(app, &caller, &headers, payload.as_deref(), session)?;
     let message = Message {
         envelope: &envelope,
         bytes: &bytes,
-        session_header: edge::single(&headers, &edge::SESSION_ID)?,
+        session_header,
         one_shot: accepts.event_stream,
     };
-    if accepts.event_stream {
-        let standing = Standing::of(&caller).on(&connection.id);
-        return one_shot(app, standing, &connection, message, &headers).await;
+    let browser = headers.contains_key(header::ORIGIN);
+    if pass.alone && !accepts.event_stream && envelope.id().is_some() {
+        return Err(Reject::Accept(
+            "text/event-stream: without a connection the answer comes in the body",
+        ));
     }
-    if let Outcome::Answer(answer) = dispatch(app, &connection, message).await? {
-        dispatch::post_answer(app, &connection, message, answer).await?;
+    let outcome = dispatch(app, &pass, message).await?;
+    let opens = outcome.opens().cloned();
+    let mut response = match accepts.event_stream {
+        true => {
+            let standing = Standing::of(&caller).on(&pass.connection.id);
+            one_shot(app, standing, &pass, outcome, &headers).await?
+        }
+        false => {
+            if let Outcome::Answer(answer) = outcome {
+                dispatch::post_answer(app, &pass.connection, message, answer).await?;
+            }
+            accepted()
+        }
+    };
+    let answer = response.headers_mut();
+    match opens {
+        Some(session) => {
+            let principal = &pass.connection.principal;
+            pass::stamp(app, &session, principal, pass.scope(), browser, answer);
+        }
+        None => pass::renew(app, &pass, browser, answer),
     }
-    Ok(accepted())
+    Ok(response)
 }
 
 async fn read(headers: &HeaderMap, body: Body) -> Result<Bytes, Reject> {
@@ -106,28 +130,25 @@ async fn open_connection(
 async fn one_shot(
     app: &Arc<App>,
     standing: Standing,
-    connection: &Connection,
-    message: Message<'_>,
+    pass: &Pass,
+    outcome: Outcome,
     headers: &HeaderMap,
 ) -> Result<Response<Body>, Reject> {
     let after = edge::single(headers, &edge::LAST_EVENT_ID)?.and_then(|cursor| cursor.parse().ok());
-    Ok(match dispatch(app, connection, message).await? {
+    Ok(match outcome {
         Outcome::Taken => accepted(),
-        Outcome::Answer(answer) => sse::respond(
-            app.clone(),
-            Known::new(answer.into_message()),
-            standing,
-            None,
-            None,
-        ),
-        Outcome::Follow(follow) => {
+        Outcome::Answer(answer) => {
+            let known = Known::new(answer.into_message());
+            sse::respond(app.clone(), known, standing, None, None)
+        }
+        Outcome::Follow(follow) | Outcome::Created(follow) => {
             let standing = standing.reading(&follow.session);
             let feed = OneShotFeed::open(app, follow, after).await?;
             sse::respond(app.clone(), feed, standing, None, None)
         }
         Outcome::Attached(session, attachment) => {
             let standing = standing.reading(&session);
-            let feed = history(app, connection, session, *attachment).await?;
+            let feed = history(app, pass, session, *attachment).await?;
             sse::respond(app.clone(), feed, standing, None, None)
         }
     })
@@ -135,8 +156,8 @@ async fn one_shot(
 
 /// A load or resume in one body: the history if asked for, then the answer.
 async fn history(
-    app: &App,
-    connection: &Connection,
+    app: &Arc<App>,
+    pass: &Pass,
     session: SessionId,
     attachment: Attachment,
 ) -> Result<SessionFeed, Reject> {
@@ -147,8 +168,9 @@ async fn history(
         .await?;
     let reader = Reader {
         session,
-        connection: connection.id.clone(),
-        principal: connection.principal.clone(),
+        connection: pass.connection.id.clone(),
+        principal: pass.connection.principal.clone(),
+        scope: pass.scope(),
         via: Via::OneShot,
         holder: None,
     };

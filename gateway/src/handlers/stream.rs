@@ -8,14 +8,15 @@ use axum::http::{HeaderMap, Request, Response, header};
 use axum::response::IntoResponse;
 use baton_session::id::{LogId, SessionId};
 use baton_session::route::Via;
-use baton_session::store::StreamId;
-use baton_session::token::Connection;
+use baton_session::store::{Attach, Attached, StreamId};
+use baton_session::token::{Connection, Scope};
 use tokio::sync::Notify;
 
 use crate::app::App;
 use crate::auth::Caller;
 use crate::edge;
 use crate::error::Reject;
+use crate::pass::{self, Brought};
 use crate::standing::Standing;
 use crate::stream::connection_feed::ConnectionFeed;
 use crate::stream::one_shot::Silence;
@@ -51,9 +52,13 @@ async fn upgrade(
             .uri()
             .query()
             .is_some_and(|query| query.split('&').any(|part| part == "resume=1"));
+    let grant = pass::of_upgrade(app, &caller, request.headers())?;
     let (mut parts, _) = request.into_parts();
     match WebSocketUpgrade::from_request_parts(&mut parts, &()).await {
-        Ok(upgrade) => Ok(websocket::accept(app.clone(), caller, upgrade, resumable)),
+        Ok(upgrade) => {
+            let party = websocket::Party { caller, grant };
+            Ok(websocket::accept(app.clone(), party, upgrade, resumable))
+        }
         Err(rejection) => Ok(rejection.into_response()),
     }
 }
@@ -67,11 +72,33 @@ async fn open(
     if !accepts.event_stream && !accepts.anything {
         return Err(Reject::Accept("text/event-stream"));
     }
-    let connection = edge::connection(headers, app, caller)?;
     let cursor = edge::single(headers, &edge::LAST_EVENT_ID)?;
-    match edge::single(headers, &edge::SESSION_ID)? {
+    let named = edge::single(headers, &edge::SESSION_ID)?;
+    let pass = pass::pass(app, caller, headers, None, named)?;
+    let session = match &pass.grant {
+        Brought::Good(grant) if pass.alone => {
+            let mut connection = pass.connection.clone();
+            connection.id = pass::reader_of(grant);
+            let granted = grant.session.as_str();
+            // Naming another one than the token does is the same as naming none that exists.
+            let named = named.unwrap_or(granted);
+            let session = if named == granted { named } else { "" };
+            return session_stream(app, caller, connection, pass.scope(), true, session, cursor)
+                .await;
+        }
+        Brought::Good(grant) => named.map(|named| match named == grant.session.as_str() {
+            true => named,
+            false => "",
+        }),
+        Brought::Bad => named.map(|_| ""),
+        Brought::Nothing => named,
+    };
+    let (scope, connection) = (pass.scope(), pass.connection);
+    match session {
         None => connection_stream(app, caller, connection, cursor).await,
-        Some(session) => session_stream(app, caller, connection, session, cursor).await,
+        Some(session) => {
+            session_stream(app, caller, connection, scope, false, session, cursor).await
+        }
     }
 }
 
@@ -124,6 +151,8 @@ async fn session_stream(
     app: &Arc<App>,
     caller: &Caller,
     connection: Connection,
+    scope: Scope,
+    watches: bool,
     session: &str,
     cursor: Option<&str>,
 ) -> Result<Response<Body>, Reject> {
@@ -144,11 +173,29 @@ async fn session_stream(
         .store
         .open_stream(&stream, &connection.principal, &holder.name)
         .await?;
-    let Some((written, attachment)) =
+    let Some((written, mut attachment)) =
         opened.and_then(|opened| Some((opened.written, opened.attachment?)))
     else {
         return unopened(app, caller, &connection);
     };
+    // Who comes with a session token alone joins by reading.
+    if watches && attachment.route.joined().is_none() {
+        let watch = Attach {
+            session: session.clone(),
+            principal: connection.principal.clone(),
+            connection: connection.id.clone(),
+            request: "".into(),
+            cwd: String::new(),
+            replay: false,
+            one_shot: false,
+            watched: false,
+            setup: Default::default(),
+            observe: true,
+        };
+        if let Attached::Done(joined) = app.store.attach(&watch).await? {
+            attachment = *joined;
+        }
+    }
     let unopened = match attachment.route.joined() {
         Some(_) => None,
         None => Some(
@@ -169,6 +216,7 @@ async fn session_stream(
         session,
         connection: connection.id,
         principal: connection.principal,
+        scope,
         via: Via::Session,
         holder: Some(holder.name.clone()),
     };

@@ -9,7 +9,7 @@ use baton_session::event::Event;
 use baton_session::id::{LogId, SessionId};
 use baton_session::route::Via;
 use baton_session::store;
-use baton_session::token::Connection;
+use baton_session::token::{Connection, Scope};
 use tokio::sync::Notify;
 
 use super::footing::LOST_TAIL;
@@ -191,6 +191,7 @@ impl ConnectionFeed {
             session,
             connection: self.connection.id.clone(),
             principal: principal.clone(),
+            scope: Scope::Control,
             via: Via::Connection,
             holder: None,
         };

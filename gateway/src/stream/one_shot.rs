@@ -6,15 +6,18 @@ use baton_session::cursor::Cursor;
 use baton_session::event::{Event, Frame};
 use baton_session::id::{ConnectionId, LogId, SessionId};
 use baton_session::store::{self, Store};
+use baton_session::token::{Keys, Scope};
 use bytes::Bytes;
 use tokio::sync::Notify;
 
 use super::footing::{Footing, Ground, LOST_TAIL, nonce_of};
 use super::hub::Subscription;
+use super::session_feed::opening;
 use super::topic::{Look, Notice};
 use super::{Feed, Gathered, Outgoing, Start};
 use crate::app::App;
 use crate::metrics::Metrics;
+use crate::pass;
 use crate::rpc;
 
 const PAGE: usize = 64;
@@ -37,6 +40,7 @@ pub struct OneShotFeed {
     begun: bool,
     /// The agent's questions are for this client to answer.
     controls: bool,
+    keys: Keys,
     /// The prompt waits for a turn whose questions are now for this client.
     took_over: bool,
     /// Those it was asked and has not answered.
@@ -52,6 +56,9 @@ pub struct Follow {
     pub request: Arc<str>,
     pub command: u64,
     pub head: u64,
+    pub principal: String,
+    /// The request creates the session, and its answer brings a token of this scope.
+    pub created: Option<Scope>,
 }
 
 impl OneShotFeed {
@@ -81,6 +88,7 @@ impl OneShotFeed {
             follow,
             begun: false,
             controls: true,
+            keys: app.keys.clone(),
             took_over: false,
             asked: Vec::new(),
             ended: false,
@@ -115,6 +123,13 @@ impl OneShotFeed {
         }
     }
 
+    /// With a token for the session that the request has created.
+    fn opened(&self, answer: &Bytes, scope: Scope) -> Option<Bytes> {
+        let follow = &self.follow;
+        let meta = || pass::meta(&self.keys, &follow.session, &follow.principal, scope);
+        opening::add(answer, meta)
+    }
+
     fn concerns(&mut self, event: &Event) -> Option<Bytes> {
         match event {
             Event::Begin(begin) => {
@@ -142,7 +157,9 @@ impl OneShotFeed {
                 let ours =
                     to.connection == self.follow.connection && to.request == self.follow.request;
                 self.ended = ours;
-                ours.then(|| message.clone())
+                let created = self.follow.created.as_ref().filter(|_| ours);
+                let opened = created.and_then(|scope| self.opened(message, *scope));
+                ours.then(|| opened.unwrap_or_else(|| message.clone()))
             }
             _ => None,
         }

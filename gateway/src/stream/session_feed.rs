@@ -8,6 +8,7 @@ use baton_session::event::{Event, Frame};
 use baton_session::id::{ConnectionId, LogId, Nonce, SessionId};
 use baton_session::route::Via;
 use baton_session::store::{self, Attachment, Store};
+use baton_session::token::{Keys, Scope};
 use bytes::Bytes;
 use tokio::sync::Notify;
 
@@ -20,6 +21,7 @@ use crate::metrics::Metrics;
 use crate::rpc;
 
 mod directives;
+pub mod opening;
 mod questions;
 mod resting;
 #[cfg(test)]
@@ -39,6 +41,8 @@ pub struct SessionFeed {
     session: SessionId,
     connection: ConnectionId,
     principal: String,
+    scope: Scope,
+    keys: Keys,
     /// The stream this feed writes to.
     via: Via,
     /// The name under which a session stream is held.
@@ -81,6 +85,8 @@ pub struct Reader {
     pub session: SessionId,
     pub connection: ConnectionId,
     pub principal: String,
+    /// Of the tokens that it gets with its answers.
+    pub scope: Scope,
     pub via: Via,
     pub holder: Option<String>,
 }
@@ -108,6 +114,8 @@ impl SessionFeed {
             session: reader.session,
             connection: reader.connection,
             principal: reader.principal,
+            scope: reader.scope,
+            keys: app.keys.clone(),
             via: reader.via,
             holder: reader.holder,
             announced: false,
@@ -431,7 +439,11 @@ impl SessionFeed {
                 if *turn && news {
                     self.attachment.route.one_shot_ended(seq);
                 }
-                (way == self.via).then(|| message.clone())
+                (way == self.via).then(|| match seq {
+                    // A session begins with the answer to the request that created it.
+                    1 => opening::with_token(self, message),
+                    _ => message.clone(),
+                })
             }
             _ => None,
         }

@@ -30,6 +30,7 @@ use crate::edge::{self, CONNECTION_ID};
 use crate::error::Reject;
 use crate::handlers::initialize::{Socket, initialize};
 use crate::handlers::post::MAX_BODY;
+use crate::pass::{self, Brought};
 use crate::rpc;
 use crate::standing::Standing;
 
@@ -45,16 +46,23 @@ const FAREWELL: Duration = Duration::from_secs(1);
 /// How long a new socket may stay silent.
 const PATIENCE: Duration = Duration::from_secs(30);
 
+/// Who is at the other end, and what it may do.
+#[derive(Clone)]
+pub struct Party {
+    pub caller: Caller,
+    pub grant: Brought,
+}
+
 pub fn accept(
     app: Arc<App>,
-    caller: Caller,
+    party: Party,
     upgrade: WebSocketUpgrade,
     resumable: bool,
 ) -> Response<Body> {
     let id = ConnectionId::mint(Partition::random(app.store.partitions()));
     let connection = Connection {
         id: id.clone(),
-        principal: caller.principal.to_string(),
+        principal: party.caller.principal.to_string(),
         protocol_version: 1,
         client: Default::default(),
         issued: unix_seconds(),
@@ -70,7 +78,7 @@ pub fn accept(
         .max_frame_size(MAX_BODY)
         .on_upgrade(move |socket| async move {
             let (_counted, _open) = (app.metrics.stream_guard(), open);
-            talk(app, caller, socket, id, resumable).await;
+            talk(app, party, socket, id, resumable).await;
         })
         .into_response();
     let token = HeaderValue::from_str(token.expose()).expect("a token is visible ASCII");
@@ -80,25 +88,26 @@ pub fn accept(
 
 async fn talk(
     app: Arc<App>,
-    caller: Caller,
+    party: Party,
     mut socket: WebSocket,
     id: ConnectionId,
     resumable: bool,
 ) {
-    let opened = match open(&app, &caller, &mut socket, id, resumable).await {
+    let opened = match open(&app, &party.caller, &mut socket, id, resumable).await {
         Ok(Some(opened)) => opened,
         Ok(None) => return,
         Err(refusal) => return close(&mut socket, refusal).await,
     };
     let (mut sink, stream) = socket.split();
     let ended = CancellationToken::new();
+    let standing = Standing::of(&party.caller).on(&opened.connection.id);
     let reader = tokio::spawn(read(
         app.clone(),
         stream,
+        party,
         opened.connection.clone(),
         ended.clone(),
     ));
-    let standing = Standing::of(&caller).on(&opened.connection.id);
     let farewell = write(&app, &mut sink, standing, opened, resumable, ended.clone()).await;
     if let Some((code, reason)) = farewell {
         let reason = Utf8Bytes::from_static(reason);
@@ -306,6 +315,7 @@ fn frame(outgoing: Outgoing, resumable: bool) -> Frame {
 async fn read(
     app: Arc<App>,
     mut stream: SplitStream<WebSocket>,
+    party: Party,
     connection: Connection,
     ended: CancellationToken,
 ) {
@@ -318,7 +328,7 @@ async fn read(
         match frame {
             Some(Ok(Frame::Text(text))) => {
                 let bytes = Bytes::copy_from_slice(text.as_bytes());
-                if receive(&app, &connection, &bytes).await.is_err() {
+                if receive(&app, &party, &connection, &bytes).await.is_err() {
                     return;
                 }
             }
@@ -330,7 +340,12 @@ async fn read(
 
 /// One message of the client. What cannot be accepted is answered on the stream; if even that is
 /// impossible the socket ends, so that nothing is taken for accepted that was not.
-async fn receive(app: &App, connection: &Connection, bytes: &Bytes) -> Result<(), Reject> {
+async fn receive(
+    app: &App,
+    party: &Party,
+    connection: &Connection,
+    bytes: &Bytes,
+) -> Result<(), Reject> {
     let envelope = match dispatch::parse(bytes) {
         Ok(envelope) => envelope,
         Err(reject) => return refuse(app, connection, bytes, reject).await,
@@ -341,7 +356,10 @@ async fn receive(app: &App, connection: &Connection, bytes: &Bytes) -> Result<()
         session_header: None,
         one_shot: false,
     };
-    if let Outcome::Answer(answer) = dispatch(app, connection, message).await? {
+    let payload = envelope.session_token();
+    let (caller, grant) = (&party.caller, &party.grant);
+    let pass = pass::on_socket(app, caller, connection, grant, payload.as_deref());
+    if let Outcome::Answer(answer) = dispatch(app, &pass, message).await? {
         dispatch::post_answer(app, connection, message, answer).await?;
     }
     Ok(())

@@ -229,3 +229,36 @@ pub async fn what_a_load_brings_is_used_from_then_on(store: &Arc<dyn Store>) {
     store.attach(&elsewhere).await.unwrap();
     assert_eq!(now().await, setup(Some("[2]"), Some("[\"/a\"]")));
 }
+
+pub async fn who_reads_along_changes_nothing(store: &Arc<dyn Store>) {
+    let (scene, newcomer) = with_history(store).await;
+    let before = scene.attachment(&scene.creator).await;
+    let watch = Attach {
+        observe: true,
+        cwd: String::new(),
+        setup: crate::store::Setup {
+            mcp_servers: Some(Bytes::from_static(b"[1]")),
+            directories: None,
+        },
+        ..scene.attach(&newcomer, "")
+    };
+    let watching = attach(&scene, &watch).await;
+    assert_eq!(watching.route.joined(), Some(before.head + 1));
+    assert_eq!(watching.directives, [], "nobody waits for an answer");
+    assert_eq!(watching.controller, before.controller);
+    let load = Attach {
+        observe: true,
+        ..scene.attach(&newcomer, "1")
+    };
+    let loading = attach(&scene, &load).await;
+    assert_eq!(loading.directives.len(), 1);
+    assert_eq!(loading.controller, before.controller);
+    let elsewhere = Attach {
+        cwd: String::new(),
+        ..scene.attach(&newcomer, "2")
+    };
+    let refused = scene.store.attach(&elsewhere).await.unwrap();
+    assert!(matches!(refused, Attached::WrongCwd(_)), "{refused:?}");
+    store.enqueue(&scene.prompt("9")).await.unwrap();
+    assert_eq!(scene.claim().await.setup.mcp_servers, None);
+}

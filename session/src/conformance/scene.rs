@@ -167,6 +167,7 @@ impl Scene {
             one_shot: false,
             watched: true,
             setup: Setup::default(),
+            observe: false,
         }
     }
 

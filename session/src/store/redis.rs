@@ -229,7 +229,8 @@ impl Store for RedisStore {
             .num(request.one_shot.into())
             .num(request.watched.into())
             .num(KEPT_DIRECTIVES as u64)
-            .setup(&request.setup);
+            .setup(&request.setup)
+            .num(request.observe.into());
         let mut items = self.run_durably(call).await?.items()?;
         match items.text()?.as_str() {
             "done" => Ok(Attached::Done(Box::new(items.attachment()?))),

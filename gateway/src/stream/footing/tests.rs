@@ -12,7 +12,7 @@ use baton_session::event::Event;
 use baton_session::id::{LogId, Nonce};
 use baton_session::route::Via;
 use baton_session::store::{Append, ClaimToken, MemoryStore, Replica, Store, StreamId};
-use baton_session::token::{Connection, KeyRing, Keys, generate};
+use baton_session::token::{Connection, KeyRing, Keys, Scope, generate};
 use http_body_util::BodyExt as _;
 use jsonwebtoken::Algorithm;
 use tokio::sync::Notify;
@@ -114,6 +114,7 @@ impl Stage {
             session: self.scene.id.clone(),
             connection,
             principal: self.scene.principal.clone(),
+            scope: Scope::Control,
             via: Via::Session,
             holder: Some(holder.name.clone()),
         };
@@ -173,6 +174,8 @@ impl Stage {
             request: "7".into(),
             command: 1,
             head: 0,
+            principal: String::new(),
+            created: None,
         };
         let feed = OneShotFeed::open(&self.app, follow, None).await;
         let feed = feed.expect("the store works");

@@ -7,6 +7,7 @@ use baton_session::store::{self, Directive};
 use bytes::Bytes;
 
 use super::{MAX_BATCH, PAGE, SessionFeed};
+use crate::pass;
 use crate::rpc;
 
 impl SessionFeed {
@@ -95,10 +96,9 @@ impl SessionFeed {
             nonce: nonce.unwrap_or_default(),
             phase,
         };
-        out.push((
-            self.position,
-            rpc::result(&directive.request, &self.attachment.view),
-        ));
+        let meta = pass::meta(&self.keys, &self.session, &self.principal, self.scope);
+        let result = rpc::with_meta(&self.attachment.view, &meta);
+        out.push((self.position, rpc::result(&directive.request, &result)));
         self.answered = directive.number;
         self.replayed = None;
         self.ask_after = Some(0);

@@ -6,7 +6,7 @@ use baton_session::conformance::scene::{Scene, update};
 use baton_session::id::{ConnectionId, LogId};
 use baton_session::route::Via;
 use baton_session::store::{Attached, MemoryStore, Store};
-use baton_session::token::{KeyRing, Keys, generate};
+use baton_session::token::{KeyRing, Keys, Scope, generate};
 use jsonwebtoken::Algorithm;
 use tokio::sync::Notify;
 
@@ -41,6 +41,7 @@ async fn outsider() -> (Arc<App>, Scene, ConnectionId, SessionFeed) {
         session: scene.id.clone(),
         connection: connection.clone(),
         principal: scene.principal.clone(),
+        scope: Scope::Control,
         via: Via::Connection,
         holder: None,
     };

@@ -221,7 +221,8 @@ impl Session {
         if !self.is_for(&request.principal) {
             return Attached::NotFound;
         }
-        if self.cwd != request.cwd {
+        let anywhere = request.observe && request.cwd.is_empty();
+        if self.cwd != request.cwd && !anywhere {
             return Attached::WrongCwd(self.cwd.clone());
         }
         let head = self.head;
@@ -239,16 +240,20 @@ impl Session {
             if party.directives.len() >= KEPT_DIRECTIVES {
                 party.directives.remove(0);
             }
-            party.directives.push(Directive {
-                number: last + 1,
-                upto: head,
-                replay: request.replay,
-                via: if request.one_shot { Via::OneShot } else { via },
-                request: request.request.clone(),
-            });
-            self.control(&request.connection);
-            self.change_setup(&request.setup);
-            self.standing = Standing::Open;
+            if !request.request.is_empty() {
+                party.directives.push(Directive {
+                    number: last + 1,
+                    upto: head,
+                    replay: request.replay,
+                    via: if request.one_shot { Via::OneShot } else { via },
+                    request: request.request.clone(),
+                });
+            }
+            if !request.observe {
+                self.control(&request.connection);
+                self.change_setup(&request.setup);
+                self.standing = Standing::Open;
+            }
         }
         Attached::Done(Box::new(self.attachment(&request.connection)))
     }

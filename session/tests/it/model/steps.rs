@@ -348,6 +348,7 @@ impl Cast {
                     one_shot,
                     watched,
                     setup: Setup::default(),
+                    observe: false,
                 };
                 match store.attach(&attach).await.unwrap() {
                     Attached::Done(attachment) => {

@@ -1,0 +1,230 @@
+//! What lets a request in: its connection, a token of the session it is about, or both.
+
+use axum::http::{HeaderMap, HeaderName, HeaderValue, header};
+use baton_session::clock::unix_seconds;
+use baton_session::id::{ConnectionId, Partition, SessionId};
+use baton_session::token::{
+    Connection, Grant, Keys, MAX_TOKEN_BYTES, SESSION_LIFETIME, Scope, carriers,
+};
+use serde_json::{Value, json};
+
+use crate::app::App;
+use crate::auth::Caller;
+use crate::edge;
+use crate::error::Reject;
+
+pub const SESSION_TOKEN: HeaderName = HeaderName::from_static(carriers::HEADER);
+const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
+
+#[derive(Clone, Debug)]
+pub struct Pass {
+    pub connection: Connection,
+    pub grant: Brought,
+    /// There is no connection but the one that was made up for this request.
+    pub alone: bool,
+}
+
+/// The session token of a request.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Brought {
+    Nothing,
+    /// Forged, expired, revoked, or somebody else's.
+    Bad,
+    Good(Box<Grant>),
+}
+
+impl Pass {
+    pub fn scope(&self) -> Scope {
+        match &self.grant {
+            Brought::Good(grant) => grant.scope,
+            _ => Scope::Control,
+        }
+    }
+}
+
+/// `payload` is the token in `_meta`, `session` the session that the request names.
+pub fn pass(
+    app: &App,
+    caller: &Caller,
+    headers: &HeaderMap,
+    payload: Option<&str>,
+    session: Option<&str>,
+) -> Result<Pass, Reject> {
+    let token = token(headers, payload, session)?;
+    let grant = token.map_or(Brought::Nothing, |token| verify(app, caller, token));
+    match (headers.contains_key(&edge::CONNECTION_ID), grant) {
+        (false, Brought::Good(grant)) => Ok(Pass {
+            connection: made_up(app, headers, &grant)?,
+            grant: Brought::Good(grant),
+            alone: true,
+        }),
+        (false, Brought::Bad) => Err(Reject::UnknownConnection),
+        (_, grant) => Ok(Pass {
+            connection: edge::connection(headers, app, caller)?,
+            grant,
+            alone: false,
+        }),
+    }
+}
+
+/// The session token of a WebSocket's upgrade, which is then the one of all its messages.
+pub fn of_upgrade(app: &App, caller: &Caller, headers: &HeaderMap) -> Result<Brought, Reject> {
+    let named = edge::single(headers, &edge::SESSION_ID)?;
+    let token = token(headers, None, named)?;
+    match token.map_or(Brought::Nothing, |token| verify(app, caller, token)) {
+        Brought::Bad => Err(Reject::UnknownConnection),
+        brought => Ok(brought),
+    }
+}
+
+/// A message on a WebSocket may bring its own, but not another than the socket's.
+pub fn on_socket(
+    app: &App,
+    caller: &Caller,
+    connection: &Connection,
+    socket: &Brought,
+    payload: Option<&str>,
+) -> Pass {
+    let brought = payload.map(|token| verify(app, caller, token));
+    let grant = match (socket, brought) {
+        (socket, None) => socket.clone(),
+        (Brought::Nothing, Some(brought)) => brought,
+        (Brought::Good(whole), Some(Brought::Good(own))) if whole.session == own.session => {
+            match whole.scope {
+                Scope::Observe => Brought::Good(whole.clone()),
+                Scope::Control => Brought::Good(own),
+            }
+        }
+        _ => Brought::Bad,
+    };
+    let alone = matches!(socket, Brought::Good(_));
+    Pass {
+        connection: connection.clone(),
+        grant,
+        alone,
+    }
+}
+
+/// The one token that all carriers agree on.
+fn token<'a>(
+    headers: &'a HeaderMap,
+    payload: Option<&'a str>,
+    session: Option<&str>,
+) -> Result<Option<&'a str>, Reject> {
+    let header = edge::single(headers, &SESSION_TOKEN)?;
+    let cookies = headers.get_all(header::COOKIE).iter();
+    let cookies = cookies.filter_map(|cookie| cookie.to_str().ok());
+    let session = session.and_then(SessionId::parse);
+    let cookie = session.and_then(|session| carriers::cookie_value(cookies, &session));
+    let agreed = carriers::agree(header, payload, cookie);
+    agreed.map_err(|_| Reject::Header("the request carries different session tokens"))
+}
+
+fn verify(app: &App, caller: &Caller, token: &str) -> Brought {
+    if token.len() > MAX_TOKEN_BYTES {
+        return Brought::Bad;
+    }
+    let version = app.keys.version();
+    let grant = match app.grants.get(token, version) {
+        Some(grant) => grant,
+        None => match app.keys.ring().verify_session(token) {
+            Ok(grant) => {
+                app.grants.put(token, grant.clone(), grant.expires, version);
+                grant
+            }
+            Err(why) => {
+                tracing::debug!(%why, "refused a session token");
+                return Brought::Bad;
+            }
+        },
+    };
+    if *grant.principal != *caller.principal {
+        tracing::debug!("refused the session token of somebody else");
+        return Brought::Bad;
+    }
+    Brought::Good(Box::new(grant))
+}
+
+/// A request without a connection is made on one of its own. With an idempotency key it is the same one
+/// when the request is repeated; a stream is the same one as long as its token is renewed.
+fn made_up(app: &App, headers: &HeaderMap, grant: &Grant) -> Result<Connection, Reject> {
+    let partition = grant.session.partition();
+    let id = match edge::single(headers, &IDEMPOTENCY_KEY)? {
+        Some(key) => {
+            let seed = format!("{}\n{}\n{key}", grant.session, grant.principal);
+            ConnectionId::derived(partition, seed.as_bytes())
+        }
+        None => ConnectionId::mint(Partition::random(app.store.partitions())),
+    };
+    Ok(Connection {
+        id,
+        principal: grant.principal.clone(),
+        protocol_version: 1,
+        client: Default::default(),
+        issued: grant.issued,
+        expires: grant.expires,
+    })
+}
+
+/// The connection on which a stream without a connection reads: the same after every cut.
+pub fn reader_of(grant: &Grant) -> ConnectionId {
+    let seed = format!("{}\n{}", grant.session, grant.family);
+    ConnectionId::derived(grant.session.partition(), seed.as_bytes())
+}
+
+/// What a client that has opened a session gets, to come back with.
+pub fn meta(keys: &Keys, session: &SessionId, principal: &str, scope: Scope) -> Value {
+    let grant = Grant::new(session.clone(), principal.into(), scope, SESSION_LIFETIME);
+    let token = keys.ring().sign_session(&grant);
+    json!({ carriers::META: described(&grant, token.expose()) })
+}
+
+fn described(grant: &Grant, token: &str) -> Value {
+    let expires = std::time::UNIX_EPOCH + std::time::Duration::from_secs(grant.expires);
+    json!({
+        "token": token,
+        "expiresAt": humantime::format_rfc3339_seconds(expires).to_string(),
+        "gen": grant.generation,
+    })
+}
+
+/// Puts a new token for `session` on the answer to the request that opened it.
+pub fn stamp(
+    app: &App,
+    session: &SessionId,
+    principal: &str,
+    scope: Scope,
+    browser: bool,
+    answer: &mut HeaderMap,
+) {
+    let grant = Grant::new(session.clone(), principal.into(), scope, SESSION_LIFETIME);
+    put(app, &grant, browser, answer);
+}
+
+/// A token past half of its life is renewed with the answer to whatever it came with.
+pub fn renew(app: &App, pass: &Pass, browser: bool, answer: &mut HeaderMap) {
+    let Brought::Good(grant) = &pass.grant else {
+        return;
+    };
+    let now = unix_seconds();
+    if grant.wants_renewal(now) {
+        put(app, &grant.renewed(now, SESSION_LIFETIME), browser, answer);
+    }
+}
+
+fn put(app: &App, grant: &Grant, browser: bool, answer: &mut HeaderMap) {
+    let token = app.keys.ring().sign_session(grant);
+    let mut value = HeaderValue::from_str(token.expose()).expect("a token is visible ASCII");
+    value.set_sensitive(true);
+    answer.insert(SESSION_TOKEN, value);
+    if browser {
+        let lifetime = grant.expires.saturating_sub(grant.issued);
+        let cookie = carriers::set_cookie(&grant.session, &token, lifetime);
+        let mut value = HeaderValue::from_str(&cookie).expect("a cookie is visible ASCII");
+        value.set_sensitive(true);
+        answer.append(header::SET_COOKIE, value);
+    }
+    // Nobody in between keeps it.
+    let no_store = HeaderValue::from_static("no-store");
+    answer.entry(header::CACHE_CONTROL).or_insert(no_store);
+}
