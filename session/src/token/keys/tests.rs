@@ -158,18 +158,20 @@ fn a_directory_is_one_set_in_the_order_of_its_names() {
 #[test]
 fn a_mounted_secret_changes_as_a_whole() {
     let dir = tempfile::tempdir().unwrap();
-    let mount = |version: &str, key: &str| {
+    let mount = |version: &str, name: &str| {
+        let key = generate(Algorithm::HS256);
         fs::create_dir(dir.path().join(version)).unwrap();
-        fs::write(dir.path().join(version).join("keys.json"), key).unwrap();
+        fs::write(dir.path().join(version).join(name), key).unwrap();
         let next = dir.path().join("..data_tmp");
         symlink(version, &next).unwrap();
         fs::rename(next, dir.path().join("..data")).unwrap();
     };
-    mount("..2026_11_16", &generate(Algorithm::HS256));
+    mount("..2026_11_16", "keys.json");
     symlink("..data/keys.json", dir.path().join("keys.json")).unwrap();
     let keys = Keys::open(dir.path()).unwrap();
     let before = mint(&keys);
-    mount("..2026_11_17", &generate(Algorithm::HS256));
+    // The links to the files follow later; the one that is there leads nowhere now.
+    mount("..2026_11_17", "more.json");
     assert_eq!(keys.refresh(), Ok(true));
     assert!(!good(&keys, &before) && good(&keys, &mint(&keys)));
     assert_eq!(keys.refresh(), Ok(false));
@@ -219,9 +221,15 @@ async fn the_watch_finds_a_change_by_itself_and_ends_when_told() {
     let stop = CancellationToken::new();
     let watch = tokio::spawn(keys.clone().watch(stop.clone()));
     rotation.write(&[&rotation.new]);
-    while keys.version() == 0 {
-        tokio::time::sleep(Duration::from_millis(10)).await;
-    }
+    let changed = async {
+        while keys.version() == 0 {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    };
+    // A hang is a failure with a name, not a measurement.
+    let patience = Duration::from_secs(60);
+    let changed = tokio::time::timeout(patience, changed).await;
+    changed.expect("the change is noticed");
     assert!(good(
         &Keys::fixed(KeyRing::parse(&rotation.new).unwrap()),
         &mint(&keys)

@@ -153,3 +153,24 @@ fn row_9_a_header_leads_nowhere() {
         .replace("\"kid\"", "\"kid\":\"x\",\"kid\"");
     assert!(verdict(&ring, &signed(&ring, &twice, &claims().to_string())).is_err());
 }
+
+#[test]
+fn row_8_the_right_secret_with_another_algorithm_is_refused() {
+    let ring = ring(Algorithm::HS256);
+    for (alg, taken) in [
+        (Algorithm::HS256, true),
+        (Algorithm::HS384, false),
+        (Algorithm::HS512, false),
+    ] {
+        let mut header = header(&ring);
+        header["alg"] = json!(alg);
+        let message = format!(
+            "{}.{}",
+            part(&header.to_string()),
+            part(&claims().to_string())
+        );
+        let mac = sign(message.as_bytes(), &ring.signing().encoding, alg).unwrap();
+        let verdict = verdict(&ring, &format!("{message}.{mac}"));
+        assert_eq!(verdict.is_ok(), taken, "{alg:?}");
+    }
+}
