@@ -185,8 +185,15 @@ impl ConnectionFeed {
             .store
             .attachment(&session, &self.connection.id, principal)
             .await?;
-        // Deleted, or created after the watch was posted: it is announced before it exists.
-        let attachment = attachment.unwrap_or_else(unborn);
+        let attachment = match attachment {
+            Some(attachment) => attachment,
+            // It is announced before it exists.
+            None if matches!(from, From::Joined) && self.app.store.heads(&[log]).await?[0] == 0 => {
+                unborn()
+            }
+            // Deleted and forgotten; forks may still need its log.
+            None => return Ok(true),
+        };
         let reader = Reader {
             session,
             connection: self.connection.id.clone(),
@@ -401,6 +408,7 @@ fn unborn() -> store::Attachment {
         directives: Vec::new(),
         view: Default::default(),
         pending: Vec::new(),
+        deleted: false,
     }
 }
 
