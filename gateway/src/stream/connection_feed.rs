@@ -179,25 +179,22 @@ impl ConnectionFeed {
         }
         let log = LogId::Session(session.clone());
         let subscription = self.app.hub.subscribe(&log, self.wake.clone()).await?;
-        let principal = &self.connection.principal;
-        let attachment = self
-            .app
-            .store
-            .attachment(&session, &self.connection.id, principal)
-            .await?;
-        let attachment = match attachment {
-            Some(attachment) => attachment,
-            // It is announced before it exists.
-            None if matches!(from, From::Joined) && self.app.store.heads(&[log]).await?[0] == 0 => {
-                unborn()
+        let mut attachment = self.attachment(&session).await?;
+        if attachment.is_none() && matches!(from, From::Joined) {
+            match self.app.store.heads(&[log]).await?[0] {
+                // It is announced before it exists.
+                0 => attachment = Some(unborn()),
+                // Created between the two looks, or forgotten and kept for its forks.
+                _ => attachment = self.attachment(&session).await?,
             }
-            // Deleted and forgotten; forks may still need its log.
-            None => return Ok(true),
+        }
+        let Some(attachment) = attachment else {
+            return Ok(true);
         };
         let reader = Reader {
             session,
             connection: self.connection.id.clone(),
-            principal: principal.clone(),
+            principal: self.connection.principal.clone(),
             via: Via::Connection,
             holder: None,
         };
@@ -220,6 +217,11 @@ impl ConnectionFeed {
             },
         );
         Ok(honoured)
+    }
+
+    async fn attachment(&self, session: &SessionId) -> store::Result<Option<store::Attachment>> {
+        let Connection { id, principal, .. } = &self.connection;
+        self.app.store.attachment(session, id, principal).await
     }
 
     fn position(&self) -> Position {
