@@ -50,7 +50,7 @@ for at = 9 + acks, #ARGV, 2 do
   elseif name == 'control' then
     local seq, connection, via = string.match(value, '^(%d+) (%S+) (%a)$')
     reroute(connection, function(route)
-      return route == '' and via ~= 'o' and switch(route, tonumber(seq), via) or route
+      return via ~= 'o' and attach(route, tonumber(seq), via) or route
     end)
     set('ctl', connection)
   elseif name == 'end' then

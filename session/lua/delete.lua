@@ -12,5 +12,7 @@ local prefix = string.match(KEYS[1], '^.-}:')
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
 hide(prefix, ARGV[1], m[1], m[2], now)
+-- Streams look again.
+redis.call('SPUBLISH', prefix .. 'n:' .. ARGV[1], 'A' .. (redis.call('HGET', KEYS[1], 'ctl') or ''))
 if m[3] ~= '' or m[4] ~= '0' or is_bound(m[5]) then finish(prefix, ARGV[1], now, ARGV[3], ARGV[4]) end
 return 1

@@ -8,6 +8,7 @@ end
 local function hide(prefix, id, principal, cwd, now)
   unlist(prefix, id, principal, cwd)
   redis.call('HDEL', prefix .. 's:' .. id, 'prn')
+  redis.call('HSET', prefix .. 's:' .. id, 'was', principal)
   redis.call('ZREM', prefix .. 'rest', id)
   redis.call('ZREM', prefix .. 'idle', id)
   redis.call('ZADD', prefix .. 'gone', now, id)

@@ -84,6 +84,7 @@ macro_rules! for_each_case {
                 control_is_passed_on_by_the_log;
             deletions:
                 nobody_finds_what_was_deleted
+                streams_of_a_deleted_session_learn_of_it
                 what_is_not_ones_own_cannot_be_deleted
                 a_deleted_session_without_work_wakes_nobody
                 the_holder_of_a_deleted_session_has_the_last_word

@@ -37,7 +37,7 @@ pub enum Event {
         message: Bytes,
     },
     /// Internal: this connection controls the session from here on, though its prompt, the command,
-    /// still waits. If it has not joined before, it does so here.
+    /// still waits. It reads by `via` now, and joins here if it has not before.
     Control {
         by: ConnectionId,
         command: u64,

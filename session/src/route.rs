@@ -55,10 +55,11 @@ impl Route {
         self.points.first().map(|(from, _)| *from)
     }
 
-    /// For a connection that has not joined before; one that is answered in a body does not.
-    pub fn join(&mut self, seq: u64, via: Via) {
-        if self.points.is_empty() && via != Via::OneShot {
-            self.switch(seq, via);
+    /// For a connection that takes control with a prompt: it is asked where the answer to that will
+    /// come. A body is no way to be asked.
+    pub fn control(&mut self, seq: u64, via: Via) {
+        if via != Via::OneShot {
+            self.attach(seq, via);
         }
     }
 

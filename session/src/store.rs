@@ -79,7 +79,8 @@ pub trait Store: Send + Sync + 'static {
     /// Attaches a connection (`session/load`, `session/resume`) and makes it the controller.
     async fn attach(&self, request: &Attach) -> Result<Attached>;
 
-    /// What the session knows of a connection; `None` if there is no such session for the principal.
+    /// What the session knows of a connection; `None` if there is no such session for the principal. One
+    /// that was deleted is there for streams until it is forgotten.
     async fn attachment(
         &self,
         session: &SessionId,
@@ -336,6 +337,8 @@ pub struct Attachment {
     pub view: Bytes,
     /// Numbers of the agent's requests that nobody has answered yet.
     pub pending: Vec<u64>,
+    /// The session was deleted: streams bring its last words, then it is forgotten.
+    pub deleted: bool,
 }
 
 impl Attachment {

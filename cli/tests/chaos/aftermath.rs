@@ -36,7 +36,7 @@ for _, key in ipairs(redis.call('KEYS', 'baton:*')) do
   elseif kind == 'h' then
     local there = redis.call('EXISTS', prefix .. 's:' .. name, prefix .. 'z:' .. name)
     if there ~= 1 then say(key, 'belongs to ' .. there .. ' sessions') end
-  elseif kind == 'rest' or kind == 'idle' then
+  elseif kind == 'rest' or kind == 'idle' or kind == 'ls' then
     for _, id in ipairs(redis.call('ZRANGE', key, 0, -1)) do
       local there = redis.call('EXISTS', prefix .. 's:' .. id, prefix .. 'z:' .. id)
       if there ~= 1 then say(key, 'lists ' .. id .. ', which is there ' .. there .. ' times') end

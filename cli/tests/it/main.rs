@@ -5,6 +5,7 @@ mod bad_input;
 mod bindings;
 mod clients;
 mod clock;
+mod deletion;
 mod drain;
 mod edge_cases;
 mod moves;

@@ -179,18 +179,22 @@ impl ConnectionFeed {
         }
         let log = LogId::Session(session.clone());
         let subscription = self.app.hub.subscribe(&log, self.wake.clone()).await?;
-        let principal = &self.connection.principal;
-        let attachment = self
-            .app
-            .store
-            .attachment(&session, &self.connection.id, principal)
-            .await?;
-        // Deleted, or created after the watch was posted: it is announced before it exists.
-        let attachment = attachment.unwrap_or_else(unborn);
+        let mut attachment = self.attachment(&session).await?;
+        if attachment.is_none() && matches!(from, From::Joined) {
+            match self.app.store.heads(&[log]).await?[0] {
+                // It is announced before it exists.
+                0 => attachment = Some(unborn()),
+                // Created between the two looks, or forgotten and kept for its forks.
+                _ => attachment = self.attachment(&session).await?,
+            }
+        }
+        let Some(attachment) = attachment else {
+            return Ok(true);
+        };
         let reader = Reader {
             session,
             connection: self.connection.id.clone(),
-            principal: principal.clone(),
+            principal: self.connection.principal.clone(),
             scope: Scope::Control,
             via: Via::Connection,
             holder: None,
@@ -214,6 +218,11 @@ impl ConnectionFeed {
             },
         );
         Ok(honoured)
+    }
+
+    async fn attachment(&self, session: &SessionId) -> store::Result<Option<store::Attachment>> {
+        let Connection { id, principal, .. } = &self.connection;
+        self.app.store.attachment(session, id, principal).await
     }
 
     fn position(&self) -> Position {
@@ -402,6 +411,7 @@ fn unborn() -> store::Attachment {
         directives: Vec::new(),
         view: Default::default(),
         pending: Vec::new(),
+        deleted: false,
     }
 }
 

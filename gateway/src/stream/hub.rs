@@ -186,8 +186,11 @@ impl Hub {
         if head >= known {
             return topic.grow(head);
         }
-        tracing::warn!(log = ?topic.log, head, known, "the store lost the end of a log");
-        self.metrics.lost_tails.inc();
+        // All of it: it was deleted, unless the store has lost everything. Its readers know.
+        if head > 0 {
+            tracing::warn!(log = ?topic.log, head, known, "the store lost the end of a log");
+            self.metrics.lost_tails.inc();
+        }
         topic.shrink(head);
     }
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use baton_session::cursor::Cursor;
 use baton_session::event::{Event, Frame};
-use baton_session::id::{ConnectionId, LogId, SessionId};
+use baton_session::id::{ConnectionId, LogId, Nonce, SessionId};
 use baton_session::store::{self, Store};
 use baton_session::token::{Keys, Scope};
 use bytes::Bytes;
@@ -113,6 +113,9 @@ impl OneShotFeed {
             if seq != self.next || self.ended {
                 continue;
             }
+            if let Event::Response { turn: true, .. } = event {
+                self.withdraw_questions(frame.nonce, out);
+            }
             self.next = seq + 1;
             self.footing.set(seq, Some(frame.nonce));
             let message = self.concerns(event);
@@ -128,6 +131,17 @@ impl OneShotFeed {
         let follow = &self.follow;
         let meta = || pass::meta(&self.keys, &follow.session, &follow.principal, scope);
         opening::add(answer, meta)
+    }
+
+    /// Under the cursor before the turn's end, so that nobody who comes back in between misses that.
+    fn withdraw_questions(&mut self, nonce: Nonce, out: &mut Vec<Outgoing>) {
+        let cursor = Cursor::live(self.next - 1, nonce).to_string();
+        for id in std::mem::take(&mut self.asked) {
+            out.push(Outgoing {
+                cursor: cursor.clone(),
+                message: rpc::question_is_off(&id),
+            });
+        }
     }
 
     fn concerns(&mut self, event: &Event) -> Option<Bytes> {

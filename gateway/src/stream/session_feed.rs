@@ -60,6 +60,8 @@ pub struct SessionFeed {
     ask_after: Option<u64>,
     /// The open questions that this client was asked.
     asked: Vec<Arc<str>>,
+    /// What was answered up to here may have been asked before this stream was opened.
+    recalled: u64,
     next: u64,
     position: Cursor,
     /// Where it stands in the log: what `next` comes after.
@@ -125,6 +127,7 @@ impl SessionFeed {
             replayed: None,
             ask_after: None,
             asked: Vec::new(),
+            recalled: 0,
             next: 1,
             position: Cursor::default(),
             notices_seen,
@@ -250,7 +253,8 @@ impl SessionFeed {
     /// any more; the feed then goes on from the log's end.
     pub async fn has_slipped(&mut self) -> store::Result<bool> {
         self.ended |= !self.heed_notices();
-        if self.footing.check().await? != Ground::Gone {
+        // A deleted session is forgotten before long, and that is no loss.
+        if self.attachment.deleted || self.footing.check().await? != Ground::Gone {
             return Ok(false);
         }
         let head = self.store.heads(&[self.log()]).await?[0];
@@ -273,11 +277,11 @@ impl SessionFeed {
         if self.ended {
             return Ok(false);
         }
-        if !self.footing.is_firm() {
-            return Ok(true);
-        }
         if self.stale {
             self.refresh().await?;
+        }
+        if !self.footing.is_firm() && !self.attachment.deleted {
+            return Ok(true);
         }
         loop {
             self.follow_directives(out).await?;
@@ -364,9 +368,14 @@ impl SessionFeed {
             .store
             .attachment(&self.session, &self.connection, &self.principal)
             .await?;
-        if let Some(attachment) = read {
-            self.subscription.topic.grow(attachment.head);
-            self.attachment = attachment;
+        match read {
+            Some(attachment) => {
+                self.subscription.topic.grow(attachment.head);
+                self.attachment = attachment;
+            }
+            // Forgotten meanwhile, so nothing more comes that would be news. Or not there yet.
+            None if self.attachment.head > 0 => self.attachment.head = u64::MAX,
+            None => {}
         }
         self.stale = false;
         Ok(())
@@ -406,7 +415,7 @@ impl SessionFeed {
             Event::Control { by, via, .. } if news => {
                 self.attachment.controller = Some(by.clone());
                 if *by == self.connection {
-                    self.attachment.route.join(seq, *via);
+                    self.attachment.route.control(seq, *via);
                 }
             }
             _ => {}
@@ -425,9 +434,9 @@ impl SessionFeed {
                 })
             }
             Event::Answer { id, by, .. } => {
-                let at = self.asked.iter().position(|asked| asked == id)?;
-                self.asked.remove(at);
-                (here && by.as_ref() != Some(&self.connection)).then(|| rpc::question_is_off(id))
+                let was_asked = self.settle_question(seq, id);
+                let by_others = by.as_ref() != Some(&self.connection);
+                (here && was_asked && by_others).then(|| rpc::question_is_off(id))
             }
             Event::Response { to, turn, message } if to.connection == self.connection => {
                 // A turn's answer comes where its events came, also if that changed meanwhile.

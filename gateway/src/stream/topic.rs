@@ -363,6 +363,7 @@ impl Reader {
         }
         let addressed = |event: &Event| match event {
             Event::Begin(begin) => begin.connection == *connection && begin.via == Via::Connection,
+            Event::Control { by, via, .. } => by == connection && *via == Via::Connection,
             Event::Response { to, .. } => to.connection == *connection && to.via == Via::Connection,
             _ => false,
         };

@@ -95,7 +95,7 @@ pub async fn control_is_passed_on_by_the_log(store: &Arc<dyn Store>) {
     // It had not joined before.
     let route = scene.attachment(&other).await.route;
     assert_eq!((route.joined(), route.at(2)), (Some(2), Some(Via::Session)));
-    // Who has joined stays on its way, and a body is no way to join.
+    // Where its answer will come it is asked, and a body is no way to be asked.
     let third = scene.another_connection();
     let again = |by: &ConnectionId, via| Event::Control {
         command: 3,
@@ -104,7 +104,11 @@ pub async fn control_is_passed_on_by_the_log(store: &Arc<dyn Store>) {
     };
     let events = vec![again(&other, Via::Connection), again(&third, Via::OneShot)];
     scene.write(&scene.append(&token, 3, events)).await;
-    assert_eq!(scene.attachment(&other).await.route, route);
+    let route = scene.attachment(&other).await.route;
+    assert_eq!(
+        (route.joined(), route.at(3)),
+        (Some(2), Some(Via::Connection))
+    );
     assert_eq!(scene.attachment(&third).await.route.joined(), None);
     assert_eq!(controller(&scene).await, third);
 }

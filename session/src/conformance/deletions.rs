@@ -45,7 +45,7 @@ async fn is_lost(scene: &Scene) {
     let load = scene.attach(creator, "9");
     assert_eq!(store.attach(&load).await.unwrap(), Attached::NotFound);
     let found = store.attachment(id, creator, principal).await.unwrap();
-    assert_eq!(found, None);
+    assert!(found.is_none_or(|found| found.deleted), "for streams only");
     let stream = scene.stream(creator);
     let opened = store.open_stream(&stream, principal, "a").await.unwrap();
     assert_eq!(opened, None);
@@ -64,6 +64,28 @@ pub async fn nobody_finds_what_was_deleted(store: &Arc<dyn Store>) {
     // What is being read can be read to its end.
     assert_eq!(scene.words().await, ["one"]);
     assert_eq!(scene.head().await, 3);
+}
+
+pub async fn streams_of_a_deleted_session_learn_of_it(store: &Arc<dyn Store>) {
+    let scene = idle(store).await;
+    let before = scene.attachment(&scene.creator).await;
+    assert!(!before.deleted);
+    let mut ear = Ear::on(store, &[Topic::Log(scene.log())]).await;
+    assert!(scene.delete().await);
+    let signal = ear.next().await;
+    assert!(
+        matches!(&signal, Signal::Attached(id, _) if *id == scene.id),
+        "{signal:?}"
+    );
+    let after = scene.attachment(&scene.creator).await;
+    assert!(after.deleted);
+    assert_eq!((after.head, after.route), (before.head, before.route));
+    let (id, creator) = (&scene.id, &scene.creator);
+    let stranger = store.attachment(id, creator, "somebody else").await;
+    assert_eq!(stranger.unwrap(), None);
+    scene.forget().await;
+    let forgotten = store.attachment(id, creator, &scene.principal).await;
+    assert_eq!(forgotten.unwrap(), None);
 }
 
 pub async fn what_is_not_ones_own_cannot_be_deleted(store: &Arc<dyn Store>) {
@@ -101,11 +123,8 @@ pub async fn the_holder_of_a_deleted_session_has_the_last_word(store: &Arc<dyn S
     let inbox = Topic::Inbox(scene.id.partition(), claimant.worker.clone());
     let mut ear = Ear::on(store, &[inbox, Topic::Log(scene.log())]).await;
     assert!(scene.delete().await);
-    let signal = ear.next().await;
-    assert!(
-        matches!(&signal, Signal::Inbox(id) if *id == scene.id),
-        "{signal:?}"
-    );
+    ear.until(|signal| matches!(signal, Signal::Inbox(id) if *id == scene.id))
+        .await;
     let waiting = store.inbox(&scene.id, number).await.unwrap();
     assert_eq!(waiting.len(), 1);
     assert_eq!(waiting[0].command, scene.last_command());
@@ -129,11 +148,8 @@ pub async fn the_holder_of_a_deleted_session_has_the_last_word(store: &Arc<dyn S
         released: true,
     };
     assert_eq!(scene.write(&last).await, done);
-    let signal = ear.next().await;
-    assert!(
-        matches!(&signal, Signal::Frame(_, frame) if frame.last() == 6),
-        "{signal:?}"
-    );
+    ear.until(|signal| matches!(signal, Signal::Frame(_, frame) if frame.last() == 6))
+        .await;
     assert_eq!(scene.head().await, 6);
     assert_eq!(scene.events(5).await.len(), 2);
     is_lost(&scene).await;

@@ -275,7 +275,7 @@ impl<S: Shelf> Store for Embedded<S> {
     ) -> Result<Option<Attachment>> {
         let mut state = self.state()?;
         let session = state.session(&self.shelf, session)?;
-        let session = session.filter(|session| session.is_for(principal));
+        let session = session.filter(|session| session.was_for(principal));
         Ok(session.map(|session| session.attachment(connection)))
     }
 

@@ -18,6 +18,15 @@ impl SessionFeed {
         }
     }
 
+    /// True if this client was asked, or may have been before it came back.
+    pub(super) fn settle_question(&mut self, answered: u64, id: &str) -> bool {
+        let at = self.asked.iter().position(|asked| **asked == *id);
+        if let Some(at) = at {
+            self.asked.remove(at);
+        }
+        at.is_some() || answered <= self.recalled
+    }
+
     /// To be said before the turn's end, under the cursor before it: said twice does no harm, and a
     /// client that comes back in between does not miss the end.
     pub(super) fn withdraw_questions(&mut self, end: u64, out: &mut Vec<(Cursor, Bytes)>) {
@@ -29,8 +38,10 @@ impl SessionFeed {
         }
     }
 
-    /// For a client that comes back: it may have been asked what is still open.
+    /// For a client that comes back: it may have been asked what is still open, and what was answered
+    /// while it was away.
     pub(super) async fn recall_questions(&mut self) -> store::Result<()> {
+        self.recalled = self.attachment.head;
         let open = self.attachment.pending.iter().copied();
         let open: Vec<u64> = open.filter(|seq| *seq < self.next).collect();
         for seq in open {

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use baton_session::conformance::scene::{Scene, update};
+use baton_session::conformance::scene::{Scene, update, updates};
 use baton_session::id::{ConnectionId, LogId};
 use baton_session::route::Via;
 use baton_session::store::{Attached, MemoryStore, Store};
@@ -90,4 +90,27 @@ async fn what_is_written_right_after_the_attachment_is_not_passed_over() {
         "{texts:?}"
     );
     assert_eq!(texts.len(), 4, "{texts:?}");
+}
+
+#[tokio::test]
+async fn what_was_deleted_and_forgotten_is_no_loss() {
+    let (app, scene, connection, mut feed) = outsider().await;
+    let attach = scene.attach(&connection, "1");
+    app.store.attach(&attach).await.expect("the store works");
+    texts(&mut feed).await;
+    let claim = scene.claim().await;
+    let said = scene.append(&claim.token, 1, updates(3));
+    scene.write(&said).await;
+    feed.subscription.topic.grow(3);
+    texts(&mut feed).await;
+    scene.finish(&claim.token).await;
+    assert!(scene.delete().await);
+    texts(&mut feed).await;
+    scene.forget().await;
+    // As the hub does when it compares the ends of logs.
+    feed.subscription.topic.shrink(0);
+    for _ in 0..3 {
+        assert!(!feed.has_slipped().await.expect("the store works"));
+        assert_eq!(texts(&mut feed).await, Vec::<String>::new());
+    }
 }

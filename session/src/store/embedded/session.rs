@@ -269,6 +269,7 @@ impl Session {
                 .unwrap_or_default(),
             view: self.view.clone(),
             pending: self.pending.clone(),
+            deleted: matches!(self.standing, Standing::Deleted(_)),
         }
     }
 

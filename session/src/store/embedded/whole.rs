@@ -10,7 +10,7 @@ use crate::clock::unix_millis;
 use crate::command::Command;
 use crate::id::{LogId, SessionId};
 use crate::store::{
-    Adoption, ClaimToken, Claimant, Fork, Forked, Listing, Record, Result, Summary,
+    Adoption, ClaimToken, Claimant, Fork, Forked, Listing, Record, Result, Signal, Summary,
 };
 
 impl<S: Shelf> Embedded<S> {
@@ -86,6 +86,8 @@ impl<S: Shelf> Embedded<S> {
             changes.extend(session.inbox.last().map(|end| Change::Queued(id, end)));
         }
         self.save(&changes)?;
+        // Streams look again.
+        self.announce_log(log, Signal::Attached(id.clone(), end.connection.clone()));
         if has_work {
             self.wake(state, id)?;
         }

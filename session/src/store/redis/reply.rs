@@ -99,6 +99,8 @@ impl Items {
             directives,
             view,
             pending: pending.collect::<Result<_>>()?,
+            // Only said of one that was.
+            deleted: self.0.next().is_some(),
         })
     }
 

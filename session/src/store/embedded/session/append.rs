@@ -110,7 +110,7 @@ impl Session {
             Event::Control { by, via, .. } => {
                 self.control(by);
                 let party = self.parties.entry(by.clone()).or_default();
-                party.route.join(seq, *via);
+                party.route.control(seq, *via);
                 true
             }
             Event::Response { to, turn: true, .. } => {

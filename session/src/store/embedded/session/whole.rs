@@ -20,6 +20,11 @@ impl Session {
         self.is_seen() && self.principal == principal
     }
 
+    /// Or was, until it was deleted.
+    pub fn was_for(&self, principal: &str) -> bool {
+        !self.is_arriving() && self.principal == principal
+    }
+
     fn is_seen(&self) -> bool {
         matches!(self.standing, Standing::Open | Standing::Closed)
     }
