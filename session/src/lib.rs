@@ -8,6 +8,7 @@
 //! | route: on which stream a connection reads | [`route`] |
 //! | cursor: where a client stands | [`cursor`] |
 //! | connection token and the keys that sign it | [`token`] |
+//! | what was taken back before its time | [`revocation`] |
 //! | a session as lines, to be moved elsewhere | [`archive`] |
 //! | the store, what each of its steps promises | [`store`] |
 //!
@@ -21,6 +22,7 @@
 //! | | **parties**: connections, their routes, their open streams | gateways and the log itself |
 //! | | **state, view, pending**: what the next worker or reader needs | the append that changes it |
 //! | a connection | **outbox**: a log of what belongs to no session | gateways, [`store::Store::post`] |
+//! | all of them | **revocations**, each until what it refuses has expired | gateways, [`store::Store::revoke`] |
 
 pub mod archive;
 mod block;
@@ -31,6 +33,7 @@ pub mod conformance;
 pub mod cursor;
 pub mod event;
 pub mod id;
+pub mod revocation;
 pub mod route;
 pub mod store;
 pub mod token;

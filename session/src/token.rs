@@ -28,6 +28,8 @@ pub struct Connection {
     pub principal: String,
     pub protocol_version: u16,
     pub client: ClientCapabilities,
+    /// In seconds since 1970; when it is signed, 0 stands for now.
+    pub issued: u64,
     /// In seconds since 1970; what was signed decides.
     pub expires: u64,
 }
@@ -57,7 +59,10 @@ impl KeyRing {
             prn: connection.principal.clone(),
             ver: connection.protocol_version,
             cap: connection.client.letters(),
-            iat: now,
+            iat: match connection.issued {
+                0 => now,
+                issued => issued,
+            },
             exp: now + lifetime.as_secs(),
         };
         self.sign(CONNECTION_TYPE, &claims)
@@ -71,6 +76,7 @@ impl KeyRing {
             principal: claims.prn,
             protocol_version: claims.ver,
             client: ClientCapabilities::from_letters(&claims.cap),
+            issued: claims.iat,
             expires: claims.exp,
         })
     }
@@ -141,6 +147,7 @@ mod tests {
                 terminal: true,
                 ..Default::default()
             },
+            issued: 0,
             expires: 0,
         }
     }
