@@ -3,6 +3,8 @@
 use clap::{Subcommand, ValueEnum};
 use jsonwebtoken::Algorithm;
 
+use crate::revoke;
+
 #[derive(Subcommand)]
 pub enum Command {
     /// Print a new key set for --keys
@@ -11,6 +13,8 @@ pub enum Command {
         #[arg(long, default_value = "hs256")]
         alg: Kind,
     },
+    /// Take a session, a connection or all of somebody's connections back, on all gateways
+    Revoke(revoke::Arguments),
 }
 
 #[derive(Clone, Copy, ValueEnum)]
@@ -19,7 +23,7 @@ pub enum Kind {
     Eddsa,
 }
 
-pub fn run(command: Command) -> anyhow::Result<()> {
+pub async fn run(command: Command) -> anyhow::Result<()> {
     match command {
         Command::Keygen { alg } => {
             let algorithm = match alg {
@@ -28,6 +32,7 @@ pub fn run(command: Command) -> anyhow::Result<()> {
             };
             println!("{}", baton_session::token::generate(algorithm));
         }
+        Command::Revoke(arguments) => revoke::run(arguments).await?,
     }
     Ok(())
 }

@@ -11,6 +11,7 @@ use crate::auth::Auth;
 use crate::drain::{Drain, Pace};
 use crate::edge::verified::Verified;
 use crate::metrics::Metrics;
+use crate::revoked::Revoked;
 use crate::stream::hub::Hub;
 use crate::stream::ledger::Ledger;
 use crate::stream::patience::Patience;
@@ -51,6 +52,8 @@ pub struct App {
     pub keys: KeyRing,
     /// Connection tokens that were verified before.
     pub connections: Verified<Connection>,
+    /// What is refused although its signature is good.
+    pub revoked: Arc<Revoked>,
     /// Says who calls.
     pub auth: Auth,
     /// Tails every log that a stream of this process reads.
@@ -84,7 +87,14 @@ impl App {
         stop: Stop,
     ) -> store::Result<Arc<Self>> {
         let metrics = Arc::new(Metrics::default());
-        let hub = Hub::start(store.clone(), metrics.clone(), stop.now.clone()).await?;
+        let revoked = Arc::new(Revoked::default());
+        let hub = Hub::start(
+            store.clone(),
+            revoked.clone(),
+            metrics.clone(),
+            stop.now.clone(),
+        )
+        .await?;
         let ledger = Ledger::start(store.clone(), stop.now.clone());
         let patience = Patience::start(config.stall, metrics.clone(), stop.now.clone());
         let drain = Drain::new(config.pace, stop.drain);
@@ -93,6 +103,7 @@ impl App {
             store,
             keys,
             connections: Verified::default(),
+            revoked,
             auth,
             hub,
             ledger,

@@ -61,7 +61,7 @@ pub fn connection(headers: &HeaderMap, app: &App, caller: &Caller) -> Result<Con
     verify(token, app, caller)
 }
 
-/// One answer for a token that is forged, expired, or somebody else's.
+/// One answer for a token that is forged, expired, revoked, or somebody else's.
 pub fn verify(token: &str, app: &App, caller: &Caller) -> Result<Connection, Reject> {
     if token.len() > MAX_TOKEN_BYTES {
         return Err(Reject::Header("Acp-Connection-Id is longer than any token"));
@@ -80,6 +80,11 @@ pub fn verify(token: &str, app: &App, caller: &Caller) -> Result<Connection, Rej
     };
     if *connection.principal != *caller.principal {
         tracing::debug!("refused the connection token of somebody else");
+        return Err(Reject::UnknownConnection);
+    }
+    let named = Some((&connection.id, connection.issued));
+    if app.revoked.is_revoked(&connection.principal, named, None) {
+        tracing::debug!("refused a connection token that was revoked");
         return Err(Reject::UnknownConnection);
     }
     Ok(connection)

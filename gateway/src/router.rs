@@ -74,7 +74,7 @@ async fn identify(
     Ok(next.run(request).await)
 }
 
-async fn check_origin(request: Request, next: Next) -> Result<Response, Reject> {
+pub(crate) async fn check_origin(request: Request, next: Next) -> Result<Response, Reject> {
     edge::check_origin(request.headers())?;
     Ok(next.run(request).await)
 }

@@ -36,18 +36,17 @@ pub async fn initialize(
         .and_then(|params| params.client_capabilities.as_ref())
         .map(capabilities)
         .unwrap_or_default();
-    let (id, resumable) = match socket {
-        Some(socket) => (socket.id, socket.resumable),
-        None => (
-            ConnectionId::mint(Partition::random(app.store.partitions())),
-            false,
-        ),
-    };
+    let socket = socket.unwrap_or_else(|| Socket {
+        id: ConnectionId::mint(Partition::random(app.store.partitions())),
+        issued: app.revoked.issue_time(&caller.principal),
+        resumable: false,
+    });
     let connection = Connection {
-        id,
+        id: socket.id,
         principal: caller.principal.to_string(),
         protocol_version: PROTOCOL_VERSION,
         client,
+        issued: socket.issued,
         expires: 0,
     };
     let token = app.keys.sign_connection(&connection, CONNECTION_LIFETIME);
@@ -65,7 +64,7 @@ pub async fn initialize(
             rpc::error(request, rpc::NO_AGENT, &text)
         }
         (Ok(_), Some(mut result)) => {
-            if resumable {
+            if socket.resumable {
                 result["_meta"]["baton/connection"] = json!({ "token": token });
             }
             rpc::result(request, result.to_string().as_bytes())
@@ -81,6 +80,8 @@ pub async fn initialize(
 /// What a WebSocket brings along.
 pub struct Socket {
     pub id: ConnectionId,
+    /// When it was opened, in seconds since 1970.
+    pub issued: u64,
     pub resumable: bool,
 }
 

@@ -57,7 +57,7 @@ pub async fn post(
         one_shot: accepts.event_stream,
     };
     if accepts.event_stream {
-        let standing = Standing::of(&caller).on(&connection.id);
+        let standing = Standing::of(&caller).on(&connection);
         return one_shot(app, standing, &connection, message, &headers).await;
     }
     if let Outcome::Answer(answer) = dispatch(app, &connection, message).await? {

@@ -150,6 +150,7 @@ impl Stage {
             principal: self.scene.principal.clone(),
             protocol_version: 1,
             client: Default::default(),
+            issued: 0,
             expires: 0,
         };
         let feed = ConnectionFeed::open(
