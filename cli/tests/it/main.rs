@@ -14,6 +14,7 @@ mod questions;
 mod redis;
 mod restart;
 mod resume;
+mod revocation;
 mod rolling;
 mod slow;
 mod streams;

@@ -14,29 +14,40 @@ use super::{Client, until};
 pub struct Served {
     pub process: Process,
     port: u16,
+    arguments: Vec<String>,
     dir: TempDir,
 }
 
 impl Served {
     pub async fn start() -> Self {
-        let dir = TempDir::new().expect("a temporary directory");
-        let port = free_port();
-        let process = Self::launch(&dir, port);
-        ready(port).await;
-        Self { process, port, dir }
+        Self::start_with(&[]).await
     }
 
-    fn launch(dir: &TempDir, port: u16) -> Process {
+    pub async fn start_with(arguments: &[&str]) -> Self {
+        let dir = TempDir::new().expect("a temporary directory");
+        let port = free_port();
+        let arguments: Vec<String> = arguments.iter().map(|word| word.to_string()).collect();
+        let process = Self::launch(&dir, port, &arguments);
+        ready(port).await;
+        Self {
+            process,
+            port,
+            arguments,
+            dir,
+        }
+    }
+
+    fn launch(dir: &TempDir, port: u16, arguments: &[String]) -> Process {
         let mut command = baton();
         command.args(["serve", "--listen", &address(port), "--data-dir"]);
-        command.arg(dir.path().join("data"));
+        command.arg(dir.path().join("data")).args(arguments);
         Process::start(dir.path(), "serve", &mut command)
     }
 
     /// kill -9, and once more from the beginning with the same data.
     pub async fn kill_and_restart(&mut self) {
         self.process.kill();
-        self.process = Self::launch(&self.dir, self.port);
+        self.process = Self::launch(&self.dir, self.port, &self.arguments);
         ready(self.port).await;
     }
 
@@ -142,6 +153,7 @@ pub struct Cluster {
     pub workers: Vec<Process>,
     gateway_arguments: Vec<String>,
     ports: Vec<u16>,
+    admin_ports: Vec<u16>,
     _balancer: Process,
     balancer_port: u16,
     dir: TempDir,
@@ -154,10 +166,21 @@ impl Cluster {
 
     /// With these arguments for the gateways.
     pub async fn start_with(gateway_arguments: &[&str]) -> Self {
+        Self::start_in(TempDir::new().expect("a directory"), gateway_arguments).await
+    }
+
+    /// For callers with the API keys of `auth::KEYS`.
+    pub async fn start_with_keys() -> Self {
         let dir = TempDir::new().expect("a temporary directory");
+        let keys = super::auth::write_keys(dir.path());
+        Self::start_in(dir, &["--auth", "keys", "--auth-keys", &keys]).await
+    }
+
+    async fn start_in(dir: TempDir, gateway_arguments: &[&str]) -> Self {
         let redis = Redis::start().await;
         write_keys(&dir.path().join("keys.json"));
         let ports = vec![free_port(), free_port()];
+        let admin_ports = vec![free_port(), free_port()];
         let balancer_port = free_port();
         let balancer = nginx(&dir, balancer_port, &ports);
         let mut cluster = Self {
@@ -169,6 +192,7 @@ impl Cluster {
                 .map(|argument| argument.to_string())
                 .collect(),
             ports,
+            admin_ports,
             _balancer: balancer,
             balancer_port,
             dir,
@@ -184,7 +208,7 @@ impl Cluster {
         // A worker makes itself known when it has connected.
         let url = cluster.url();
         until("an agent is registered", async || {
-            Client::try_initialize(&url).await
+            Client::try_with_key(&url, super::auth::ALICE).await
         })
         .await;
         cluster
@@ -200,6 +224,7 @@ impl Cluster {
             &address(self.ports[number]),
         ]);
         command.arg("--keys").arg(self.dir.path().join("keys.json"));
+        command.args(["--admin-listen", &address(self.admin_ports[number])]);
         command.args(&self.gateway_arguments);
         Process::start(self.dir.path(), &format!("gateway-{number}"), &mut command)
     }
@@ -249,6 +274,11 @@ impl Cluster {
     /// What the gateways sign with.
     pub fn keys(&self) -> String {
         fs::read_to_string(self.dir.path().join("keys.json")).expect("written at the start")
+    }
+
+    /// Where a gateway hears administrators.
+    pub fn admin_url(&self, number: usize) -> String {
+        format!("http://{}", address(self.admin_ports[number]))
     }
 
     /// One of the gateways, past the balancer.

@@ -26,7 +26,20 @@ impl Client {
 
     /// `None` if it was answered with an error.
     pub async fn try_initialize(url: &str) -> Option<Self> {
-        let http = reqwest::Client::new();
+        Self::try_initialize_over(reqwest::Client::new(), url).await
+    }
+
+    /// With an API key in every request.
+    pub async fn with_key(url: &str, key: &str) -> Self {
+        let opened = Self::try_with_key(url, key).await;
+        opened.expect("initialize succeeds")
+    }
+
+    pub async fn try_with_key(url: &str, key: &str) -> Option<Self> {
+        Self::try_initialize_over(bearing(key), url).await
+    }
+
+    async fn try_initialize_over(http: reqwest::Client, url: &str) -> Option<Self> {
         let body = json!({ "jsonrpc": "2.0", "id": 0, "method": "initialize", "params": { "protocolVersion": 1 } });
         let response = http
             .post(url)
@@ -54,7 +67,7 @@ impl Client {
     pub fn at(&self, url: &str) -> Self {
         Self {
             url: url.to_owned(),
-            http: reqwest::Client::new(),
+            http: self.http.clone(),
             token: self.token.clone(),
         }
     }
@@ -152,6 +165,14 @@ impl Client {
             .expect("session/new returns an id")
             .to_owned()
     }
+}
+
+/// Sends the key along with every request.
+pub fn bearing(key: &str) -> reqwest::Client {
+    let value = format!("Bearer {key}").parse().expect("a header value");
+    let headers = HeaderMap::from_iter([(reqwest::header::AUTHORIZATION, value)]);
+    let client = reqwest::Client::builder().default_headers(headers);
+    client.build().expect("a client")
 }
 
 fn check_stream_headers(headers: &HeaderMap) {
