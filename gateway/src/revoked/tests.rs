@@ -1,6 +1,19 @@
-use super::*;
+use std::sync::Arc;
+use std::time::Duration;
+
 use baton_session::id::Partition;
 use baton_session::store::MemoryStore;
+use baton_session::token::{Connection, KeyRing, generate};
+use http_body_util::BodyExt as _;
+use jsonwebtoken::Algorithm;
+use tokio::sync::Notify;
+use tokio::time::Instant;
+
+use super::*;
+use crate::app::{App, Config, Stop};
+use crate::auth::{ANONYMOUS, Auth, Caller};
+use crate::standing::Standing;
+use crate::stream::{Feed, Gathered, Outgoing, Start, sse};
 
 fn principal(name: &str, before: u64) -> Revocation {
     Revocation {
@@ -112,4 +125,84 @@ async fn whoever_listens_hears_of_news_and_only_of_news() {
     revoked.known.write().unwrap().looked = 0;
     revoked.refresh(&store).await;
     assert!(news.has_changed().unwrap());
+}
+
+async fn app(memory: &MemoryStore) -> Arc<App> {
+    let keys = KeyRing::parse(&generate(Algorithm::HS256)).expect("a key");
+    let store: Arc<dyn Store> = Arc::new(memory.clone());
+    let (config, stop) = (Config::default(), Stop::default());
+    let app = App::new(config, store, keys, Auth::Open, stop).await;
+    app.expect("the store works")
+}
+
+/// Time is paused, and goes on when everybody waits: nobody has.
+#[tokio::test(start_paused = true)]
+async fn a_gateway_knows_at_the_start_by_signal_and_after_a_loss_of_signals() {
+    let (memory, id, start) = (MemoryStore::default(), connection(), Instant::now());
+    memory.revoke(&principal("alice", 100)).await.unwrap();
+    let app = app(&memory).await;
+    let knows = |name: &str| app.revoked.is_revoked(name, Some((&id, 50)), None);
+    assert!(knows("alice") && !knows("bob"));
+    let mut news = app.revoked.news();
+    memory.revoke(&principal("bob", 100)).await.unwrap();
+    news.changed().await.unwrap();
+    assert!(knows("bob"));
+    // As if nobody had told.
+    *app.revoked.known.write().unwrap() = Known::default();
+    assert!(!knows("bob"));
+    memory.interrupt();
+    news.changed().await.unwrap();
+    assert!(knows("alice") && knows("bob"));
+    assert_eq!(start.elapsed(), Duration::ZERO);
+}
+
+/// Always has something to say.
+struct Endless(Arc<Notify>);
+
+impl Feed for Endless {
+    const KIND: &'static str = "endless";
+
+    fn start(&self) -> Start {
+        let (cursor, reset) = ("0".into(), None);
+        Start { cursor, reset }
+    }
+
+    async fn gather(&mut self, out: &mut Vec<Outgoing>) -> store::Result<Gathered> {
+        let (cursor, message) = ("1".into(), "{}".into());
+        out.push(Outgoing { cursor, message });
+        Ok(Gathered::Open)
+    }
+
+    fn wake(&self) -> &Arc<Notify> {
+        &self.0
+    }
+
+    fn seems_busy(&self) -> bool {
+        true
+    }
+
+    async fn is_busy(&mut self) -> store::Result<bool> {
+        Ok(true)
+    }
+}
+
+#[tokio::test]
+async fn a_stream_that_never_pauses_ends_too() {
+    let app = app(&MemoryStore::default()).await;
+    let opened = Connection {
+        id: connection(),
+        principal: ANONYMOUS.into(),
+        protocol_version: 1,
+        client: Default::default(),
+        issued: 50,
+        expires: 0,
+    };
+    let standing = Standing::of(&Caller::anonymous()).on(&opened);
+    let feed = Endless(Arc::default());
+    let mut body = sse::respond(app.clone(), feed, standing, None, None).into_body();
+    for _ in 0..5 {
+        assert!(body.frame().await.is_some());
+    }
+    app.revoked.add(principal(ANONYMOUS, 50));
+    assert!(body.frame().await.is_none());
 }
