@@ -206,7 +206,7 @@ fn unopened(
     Ok(sse::respond(
         app.clone(),
         Silence::default(),
-        Standing::of(caller).on(&connection),
+        Standing::of(caller).on(connection),
         None,
         Some(unopened),
     ))
