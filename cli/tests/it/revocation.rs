@@ -101,7 +101,9 @@ async fn a_revoked_socket_is_closed_while_it_is_idle() {
     assert_eq!(other.next().await["id"], 0);
 
     revoke(&cluster.admin_url(0), "--connection", token);
-    assert_eq!(socket.closed().await, 4003);
+    // Pings would keep a socket that stays open from being missed.
+    let code = within("the socket is closed", socket.closed()).await;
+    assert_eq!(code, 4003);
     let mut again = Socket::open(&cluster.gateway_url(1), true).await;
     again
         .send(json!({ "resume": { "connection": token, "cursor": "0" } }))
