@@ -3,11 +3,13 @@
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
+use anyhow::Context as _;
 use baton_gateway::auth::{ApiKeys, Auth, Bearer, BearerOptions};
 use baton_gateway::edge::origins::Origins;
 use baton_session::store::INBOX_LIMIT;
 use clap::{Args, ValueEnum};
 use jsonwebtoken::Algorithm;
+use tokio::net::TcpListener;
 
 #[derive(Args)]
 pub struct EdgeOptions {
@@ -41,6 +43,9 @@ pub struct EdgeOptions {
     /// Let everybody in who reaches this address, although it is not a loopback one
     #[arg(long, env = "BATON_INSECURE", value_parser = clap::builder::BoolishValueParser::new())]
     insecure: bool,
+    /// Where administrators are heard: revocations. Whoever reaches it is trusted
+    #[arg(long, env = "BATON_ADMIN_LISTEN", value_name = "ADDR")]
+    admin_listen: Option<SocketAddr>,
     /// For --auth keys: file of hashed API keys; make entries with `baton token api-key`
     #[arg(long, env = "BATON_AUTH_KEYS", value_name = "FILE")]
     auth_keys: Option<PathBuf>,
@@ -110,6 +115,15 @@ impl EdgeOptions {
                 ));
             }
         }
+        if let Some(admin) = self.admin_listen
+            && !admin.ip().is_loopback()
+            && !self.insecure
+        {
+            faults.push(format!(
+                "--admin-listen {admin}: anybody who reaches it could revoke everything. Listen on \
+                 127.0.0.1, or say --insecure"
+            ));
+        }
         let auth = match self.auth {
             Kind::None => {
                 if !listen.ip().is_loopback() && !self.insecure {
@@ -133,6 +147,17 @@ impl EdgeOptions {
                 (Auth::Open, faults)
             }
         }
+    }
+
+    /// Before anything else is started, so that a port that is taken is known at once.
+    pub async fn bind_admin(&self) -> anyhow::Result<Option<TcpListener>> {
+        let Some(address) = self.admin_listen else {
+            return Ok(None);
+        };
+        let bound = TcpListener::bind(address).await;
+        Ok(Some(bound.with_context(|| {
+            format!("cannot listen on {address}: choose with --admin-listen")
+        })?))
     }
 
     fn bearer(&self) -> Result<Auth, String> {

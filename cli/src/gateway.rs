@@ -92,6 +92,7 @@ pub async fn run(arguments: Arguments) -> anyhow::Result<()> {
     let listener = TcpListener::bind(arguments.listen)
         .await
         .with_context(|| format!("cannot listen on {}", arguments.listen))?;
+    let admin = arguments.edge.bind_admin().await?;
     let store = arguments.store.connect().await?;
     let config = baton_gateway::Config {
         agent: arguments.default_agent,
@@ -107,6 +108,6 @@ pub async fn run(arguments: Arguments) -> anyhow::Result<()> {
     };
     let app = App::new(config, store, keys, auth, stop).await?;
     tracing::info!(address = %listener.local_addr()?, "gateway listens");
-    baton_gateway::serve(listener, app).await?;
+    baton_gateway::serve(listener, admin, app).await?;
     Ok(())
 }

@@ -8,6 +8,7 @@ mod edge;
 mod exit;
 mod gateway;
 mod options;
+mod revoke;
 mod serve;
 mod sessions;
 mod signals;
@@ -80,6 +81,6 @@ async fn run(command: Command) -> anyhow::Result<()> {
         Command::Gateway(arguments) => gateway::run(arguments).await,
         Command::Worker(arguments) => worker::run(arguments).await,
         Command::Sessions(arguments) => sessions::run(arguments).await,
-        Command::Token(command) => token::run(command),
+        Command::Token(command) => token::run(command).await,
     }
 }

@@ -68,6 +68,7 @@ pub async fn run(arguments: Arguments) -> anyhow::Result<()> {
         )
     })?;
     let address = listener.local_addr()?;
+    let admin = arguments.edge.bind_admin().await?;
     let Embedded {
         store,
         keys,
@@ -97,7 +98,7 @@ pub async fn run(arguments: Arguments) -> anyhow::Result<()> {
     // Nobody reading is no reason to stop.
     let _ = writeln!(std::io::stdout(), "{}", greeting(address));
     let served = tokio::select! {
-        served = baton_gateway::serve(listener, app) => served,
+        served = baton_gateway::serve(listener, admin, app) => served,
         reason = failed => return Err(Unwritable(reason).into()),
     };
     worker_stop.cancel();

@@ -19,6 +19,8 @@ const LAST_DATE: u64 = 253_402_300_799;
 /// Of anything longer nothing would be shown anyway.
 const MAX_INPUT: u64 = 64 << 10;
 
+use crate::revoke;
+
 #[derive(Subcommand)]
 pub enum Command {
     /// Print a new key set for --keys
@@ -41,6 +43,8 @@ pub enum Command {
         /// The token; read from standard input if it is - or left out
         token: Option<String>,
     },
+    /// Take a session, a connection or all of somebody's connections back, on all gateways
+    Revoke(revoke::Arguments),
 }
 
 #[derive(Clone, Copy, ValueEnum)]
@@ -81,7 +85,7 @@ enum ScopeOption {
     Observe,
 }
 
-pub fn run(command: Command) -> anyhow::Result<()> {
+pub async fn run(command: Command) -> anyhow::Result<()> {
     match command {
         Command::Keygen { alg } => {
             let algorithm = match alg {
@@ -100,6 +104,7 @@ pub fn run(command: Command) -> anyhow::Result<()> {
             let kind = keys.open()?.ring().verify_any(&given(token)?)?;
             println!("valid: a {kind} token");
         }
+        Command::Revoke(arguments) => revoke::run(arguments).await?,
     }
     Ok(())
 }

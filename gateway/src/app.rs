@@ -12,6 +12,8 @@ use crate::drain::{Drain, Pace};
 use crate::edge::origins::Origins;
 use crate::edge::verified::Verified;
 use crate::metrics::Metrics;
+use crate::mint::Mint;
+use crate::revoked::Revoked;
 use crate::stream::hub::Hub;
 use crate::stream::ledger::Ledger;
 use crate::stream::patience::Patience;
@@ -51,8 +53,8 @@ impl Default for Config {
 pub struct App {
     pub config: Config,
     pub store: Arc<dyn Store>,
-    /// Sign and verify tokens.
-    pub keys: Keys,
+    /// The keys that sign and verify tokens, and what is refused although its signature is good.
+    pub mint: Mint,
     /// Connection tokens that were verified before.
     pub connections: Verified<Connection>,
     /// Session tokens likewise.
@@ -90,14 +92,21 @@ impl App {
         stop: Stop,
     ) -> store::Result<Arc<Self>> {
         let metrics = Arc::new(Metrics::default());
-        let hub = Hub::start(store.clone(), metrics.clone(), stop.now.clone()).await?;
+        let revoked = Arc::new(Revoked::default());
+        let hub = Hub::start(
+            store.clone(),
+            revoked.clone(),
+            metrics.clone(),
+            stop.now.clone(),
+        )
+        .await?;
         let ledger = Ledger::start(store.clone(), stop.now.clone());
         let patience = Patience::start(config.stall, metrics.clone(), stop.now.clone());
         let drain = Drain::new(config.pace, stop.drain);
         let app = Arc::new(Self {
             config,
             store,
-            keys,
+            mint: Mint { keys, revoked },
             connections: Verified::default(),
             grants: Verified::default(),
             auth,
@@ -111,7 +120,7 @@ impl App {
         tokio::spawn(crate::withdraw::run(app.clone()));
         let (watching, stop) = (app.clone(), app.stop.clone());
         tokio::spawn(async move { watching.auth.watch(stop).await });
-        tokio::spawn(app.keys.clone().watch(app.stop.clone()));
+        tokio::spawn(app.mint.keys.clone().watch(app.stop.clone()));
         Ok(app)
     }
 }

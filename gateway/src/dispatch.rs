@@ -287,7 +287,20 @@ impl Call<'_> {
         })?;
         let fits = self.pass.grant != Brought::Bad && granted.is_none_or(|granted| granted == text);
         let session = SessionId::parse(text).filter(|_| fits);
-        session.ok_or_else(|| unknown_session(text))
+        let known = session.filter(|session| !self.is_revoked(session));
+        known.ok_or_else(|| unknown_session(text))
+    }
+
+    /// Whoever opened a connection before the session was revoked has to open another.
+    fn is_revoked(&self, session: &SessionId) -> bool {
+        let Connection {
+            id,
+            principal,
+            issued,
+            ..
+        } = self.connection;
+        let revoked = &self.app.mint.revoked;
+        revoked.is_revoked(principal, Some((id, *issued)), Some((session, *issued)))
     }
 
     fn command(&self, kind: Kind) -> Command {
@@ -411,7 +424,8 @@ impl Call<'_> {
         let session = id
             .as_deref()
             .and_then(|id| id.split_once(':'))
-            .and_then(|(session, _)| SessionId::parse(session));
+            .and_then(|(session, _)| SessionId::parse(session))
+            .filter(|session| !self.is_revoked(session));
         match session {
             Some(session) => self.enqueue(Kind::Answer, session).await,
             None => Ok(Outcome::Taken),

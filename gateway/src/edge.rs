@@ -40,20 +40,25 @@ pub fn connection(headers: &HeaderMap, app: &App, caller: &Caller) -> Result<Con
     verify(token, app, caller)
 }
 
-/// One answer for a token that is forged, expired, or somebody else's.
+/// One answer for a token that is forged, expired, revoked, or somebody else's.
 pub fn verify(token: &str, app: &App, caller: &Caller) -> Result<Connection, Reject> {
     if token.len() > MAX_TOKEN_BYTES {
         return Err(Reject::Header("Acp-Connection-Id is longer than any token"));
     }
     // What was verified with other keys counts no more.
-    let version = app.keys.version();
+    let version = app.mint.keys.version();
     let connection = match app.connections.get(token, version) {
         Some(connection) => connection,
         None => {
-            let connection = app.keys.ring().verify_connection(token).map_err(|why| {
-                tracing::debug!(%why, "refused a connection token");
-                Reject::UnknownConnection
-            })?;
+            let connection = app
+                .mint
+                .keys
+                .ring()
+                .verify_connection(token)
+                .map_err(|why| {
+                    tracing::debug!(%why, "refused a connection token");
+                    Reject::UnknownConnection
+                })?;
             let expires = connection.expires;
             app.connections
                 .put(token, connection.clone(), expires, version);
@@ -62,6 +67,15 @@ pub fn verify(token: &str, app: &App, caller: &Caller) -> Result<Connection, Rej
     };
     if *connection.principal != *caller.principal {
         tracing::debug!("refused the connection token of somebody else");
+        return Err(Reject::UnknownConnection);
+    }
+    let named = Some((&connection.id, connection.issued));
+    if app
+        .mint
+        .revoked
+        .is_revoked(&connection.principal, named, None)
+    {
+        tracing::debug!("refused a connection token that was revoked");
         return Err(Reject::UnknownConnection);
     }
     Ok(connection)

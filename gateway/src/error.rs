@@ -37,6 +37,10 @@ pub enum Reject {
     NoSession,
     /// Not a session that was exported.
     Archive(String),
+    /// Not something that can be revoked.
+    Revocation(&'static str),
+    /// No such path on the administrators' port.
+    NothingToAdminister,
     StoreFull,
     Store(store::Error),
 }
@@ -116,6 +120,12 @@ impl Reject {
                 "there is no such session".into(),
             ),
             Self::Archive(why) => (S::BAD_REQUEST, rpc::INVALID_REQUEST, why.clone()),
+            Self::Revocation(why) => (S::BAD_REQUEST, rpc::INVALID_REQUEST, (*why).into()),
+            Self::NothingToAdminister => (
+                S::NOT_FOUND,
+                rpc::INVALID_REQUEST,
+                "nothing here: there are /revocations and /healthz".into(),
+            ),
             Self::StoreFull => (
                 S::SERVICE_UNAVAILABLE,
                 rpc::STORE_FULL,

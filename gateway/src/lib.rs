@@ -8,7 +8,9 @@
 //! | [`server`], `socket` | the socket, the stop signal |
 //! | [`router`] | all routes on one page |
 //! | [`auth`] | who calls |
+//! | `revoked` | what is refused although its signature is good |
 //! | `standing` | on whose behalf a stream is open, and for how long |
+//! | `mint` | makes session tokens |
 //! | `pass` | what lets a request in: its connection, a session token, or both |
 //! | `edge` | what a request must look like, and whose it is |
 //! | `handlers` | one verb per file |
@@ -16,8 +18,10 @@
 //! | `stream` | back again: hub, feeds, and the three ways to write them out |
 //! | [`drain`] | stopping without cutting anybody off |
 //! | `withdraw` | what becomes of commands when no worker is alive |
+//! | [`admin`] | what operators ask for, on a port of its own |
 //! | [`error`] | the only place with status codes |
 
+pub mod admin;
 pub mod app;
 pub mod auth;
 mod dispatch;
@@ -26,7 +30,9 @@ pub mod edge;
 pub mod error;
 mod handlers;
 pub mod metrics;
+mod mint;
 mod pass;
+mod revoked;
 pub mod router;
 mod rpc;
 pub mod server;

@@ -3,10 +3,8 @@
 use axum::http::{HeaderMap, HeaderName, HeaderValue, header};
 use baton_session::clock::unix_seconds;
 use baton_session::id::{ConnectionId, Partition, SessionId};
-use baton_session::token::{
-    Connection, Grant, Keys, MAX_TOKEN_BYTES, SESSION_LIFETIME, Scope, carriers,
-};
-use serde_json::{Value, json};
+use baton_session::revocation::{Revocation, Subject};
+use baton_session::token::{Connection, Grant, MAX_TOKEN_BYTES, SESSION_LIFETIME, Scope, carriers};
 
 use crate::app::App;
 use crate::auth::Caller;
@@ -14,6 +12,8 @@ use crate::edge;
 use crate::error::Reject;
 
 pub const SESSION_TOKEN: HeaderName = HeaderName::from_static(carriers::HEADER);
+/// How long a token is good after it was renewed, in seconds.
+const OVERLAP: u64 = 120;
 const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
 
 #[derive(Clone, Debug)]
@@ -124,10 +124,10 @@ fn verify(app: &App, caller: &Caller, token: &str) -> Brought {
     if token.len() > MAX_TOKEN_BYTES {
         return Brought::Bad;
     }
-    let version = app.keys.version();
+    let version = app.mint.keys.version();
     let grant = match app.grants.get(token, version) {
         Some(grant) => grant,
-        None => match app.keys.ring().verify_session(token) {
+        None => match app.mint.keys.ring().verify_session(token) {
             Ok(grant) => {
                 app.grants.put(token, grant.clone(), grant.expires, version);
                 grant
@@ -140,6 +140,14 @@ fn verify(app: &App, caller: &Caller, token: &str) -> Brought {
     };
     if *grant.principal != *caller.principal {
         tracing::debug!("refused the session token of somebody else");
+        return Brought::Bad;
+    }
+    let session = Some((&grant.session, grant.issued));
+    let revoked = &app.mint.revoked;
+    if revoked.is_revoked(&grant.principal, None, session)
+        || revoked.is_family_revoked(&grant.family, grant.generation)
+    {
+        tracing::debug!("refused a session token that was revoked");
         return Brought::Bad;
     }
     Brought::Good(Box::new(grant))
@@ -172,22 +180,6 @@ pub fn reader_of(grant: &Grant) -> ConnectionId {
     ConnectionId::derived(grant.session.partition(), seed.as_bytes())
 }
 
-/// What a client that has opened a session gets, to come back with.
-pub fn meta(keys: &Keys, session: &SessionId, principal: &str, scope: Scope) -> Value {
-    let grant = Grant::new(session.clone(), principal.into(), scope, SESSION_LIFETIME);
-    let token = keys.ring().sign_session(&grant);
-    json!({ carriers::META: described(&grant, token.expose()) })
-}
-
-fn described(grant: &Grant, token: &str) -> Value {
-    let expires = std::time::UNIX_EPOCH + std::time::Duration::from_secs(grant.expires);
-    json!({
-        "token": token,
-        "expiresAt": humantime::format_rfc3339_seconds(expires).to_string(),
-        "gen": grant.generation,
-    })
-}
-
 /// Puts a new token for `session` on the answer to the request that opened it.
 pub fn stamp(
     app: &App,
@@ -197,23 +189,49 @@ pub fn stamp(
     browser: bool,
     answer: &mut HeaderMap,
 ) {
-    let grant = Grant::new(session.clone(), principal.into(), scope, SESSION_LIFETIME);
+    let grant = app.mint.grant(session, principal, scope);
     put(app, &grant, browser, answer);
 }
 
-/// A token past half of its life is renewed with the answer to whatever it came with.
-pub fn renew(app: &App, pass: &Pass, browser: bool, answer: &mut HeaderMap) {
+/// A token past half of its life is renewed with the answer to whatever it came with. The one before it
+/// stays good for a while, for requests that are under way.
+pub async fn renew(
+    app: &App,
+    pass: &Pass,
+    browser: bool,
+    answer: &mut HeaderMap,
+) -> Result<(), Reject> {
     let Brought::Good(grant) = &pass.grant else {
-        return;
+        return Ok(());
     };
     let now = unix_seconds();
-    if grant.wants_renewal(now) {
-        put(app, &grant.renewed(now, SESSION_LIFETIME), browser, answer);
+    if !grant.wants_renewal(now) {
+        return Ok(());
     }
+    let renewed = grant.renewed(now, SESSION_LIFETIME);
+    let revocation = Revocation {
+        subject: Subject::Family {
+            family: grant.family.clone(),
+            below: renewed.generation,
+        },
+        before: now,
+        from: now + OVERLAP,
+        until: grant.expires,
+    };
+    app.store.revoke(&revocation).await?;
+    put(app, &renewed, browser, answer);
+    Ok(())
+}
+
+/// The session is over: browsers drop its cookie.
+pub fn clear(session: &SessionId, answer: &mut HeaderMap) {
+    let cookie = carriers::clear_cookie(session);
+    let value = HeaderValue::from_str(&cookie).expect("a cookie is visible ASCII");
+    answer.append(header::SET_COOKIE, value);
 }
 
 fn put(app: &App, grant: &Grant, browser: bool, answer: &mut HeaderMap) {
-    let token = app.keys.ring().sign_session(grant);
+    let token = app.mint.sign(grant);
     let mut value = HeaderValue::from_str(token.expose()).expect("a token is visible ASCII");
     value.set_sensitive(true);
     answer.insert(SESSION_TOKEN, value);

@@ -75,7 +75,7 @@ async fn identify(
 }
 
 /// Pages and names from elsewhere stay out; a page that may come in is told so.
-async fn admit(State(app): State<Arc<App>>, request: Request, next: Next) -> Response {
+pub(crate) async fn admit(State(app): State<Arc<App>>, request: Request, next: Next) -> Response {
     let origins = &app.config.origins;
     if let Err(reject) = origins.admit(&request) {
         return reject.into_response();

@@ -7,6 +7,7 @@ use std::time::Duration;
 use tokio::net::TcpListener;
 use tokio::time::{sleep, timeout};
 
+use crate::admin;
 use crate::app::App;
 use crate::router::router;
 use crate::socket::{GaveUp, Sockets};
@@ -16,8 +17,14 @@ const LAST_WORDS: Duration = Duration::from_secs(1);
 const SETTLE: Duration = Duration::from_secs(5);
 
 /// HTTP/1.1 and HTTP/2 on one port, WebSocket on the same path. Returns when the process was told to
-/// stop and nothing is open any more, or the grace is over.
-pub async fn serve(listener: TcpListener, app: Arc<App>) -> std::io::Result<()> {
+/// stop and nothing is open any more, or the grace is over. Administrators are served until then, if
+/// there is a port for them.
+pub async fn serve(
+    listener: TcpListener,
+    for_admins: Option<TcpListener>,
+    app: Arc<App>,
+) -> std::io::Result<()> {
+    let admin = for_admins.map(|port| tokio::spawn(admin::serve(port, app.clone())));
     let sockets = Sockets {
         listener,
         patience: app.config.stall,
@@ -45,6 +52,9 @@ pub async fn serve(listener: TcpListener, app: Arc<App>) -> std::io::Result<()> 
         Some(ended) => ended?,
         None => timeout(LAST_WORDS, server).await.unwrap_or(Ok(Ok(())))?,
     };
+    if let Some(admin) = admin {
+        let _ = timeout(LAST_WORDS, admin).await;
+    }
     // The ends of the streams are recorded before the process is gone.
     let _ = timeout(SETTLE, app.ledger.settle()).await;
     outcome

@@ -4,14 +4,17 @@ use std::time::Duration;
 
 use baton_session::clock::unix_millis;
 use baton_session::id::{ConnectionId, SessionId};
+use baton_session::token::Connection;
 use tokio::time::sleep;
 
 use crate::auth::Caller;
+use crate::revoked::Revoked;
 
 #[derive(Clone, Debug)]
 pub struct Standing {
     pub caller: Caller,
-    pub connection: Option<ConnectionId>,
+    /// With when its token was issued, in seconds since 1970.
+    pub connection: Option<(ConnectionId, u64)>,
     pub session: Option<SessionId>,
 }
 
@@ -24,8 +27,8 @@ impl Standing {
         }
     }
 
-    pub fn on(mut self, connection: &ConnectionId) -> Self {
-        self.connection = Some(connection.clone());
+    pub fn on(mut self, connection: &Connection) -> Self {
+        self.connection = Some((connection.id.clone(), connection.issued));
         self
     }
 
@@ -34,19 +37,41 @@ impl Standing {
         self
     }
 
-    /// Resolves when the stream may not go on: the credential it was opened with has expired. Whoever
-    /// has a newer one comes back with it.
-    pub async fn lapses(&self) {
-        let Some(expires) = self.caller.expires else {
-            return std::future::pending().await;
-        };
-        loop {
-            let left = (expires * 1000).saturating_sub(unix_millis());
-            if left == 0 {
-                return;
-            }
+    /// The stream may not go on.
+    pub fn is_over(&self, revoked: &Revoked) -> bool {
+        self.left() == Some(0) || self.is_revoked(revoked)
+    }
+
+    fn is_revoked(&self, revoked: &Revoked) -> bool {
+        let connection = self.connection.as_ref();
+        let connection = connection.map(|(id, issued)| (id, *issued));
+        // A session is read with what the connection was given.
+        let session = connection.and_then(|(_, issued)| Some((self.session.as_ref()?, issued)));
+        revoked.is_revoked(&self.caller.principal, connection, session)
+    }
+
+    /// How long the credential is good, in milliseconds.
+    fn left(&self) -> Option<u64> {
+        let expires = self.caller.expires?;
+        Some((expires * 1000).saturating_sub(unix_millis()))
+    }
+
+    /// Resolves when the stream may not go on: the credential it was opened with has expired, or
+    /// something it stands on was revoked. Whoever has a newer one comes back with it.
+    pub async fn lapses(&self, revoked: &Revoked) {
+        let mut news = revoked.news();
+        while !self.is_over(revoked) {
             // By the clock on the wall, which may be set: no long sleep.
-            sleep(Duration::from_millis(left.min(30_000))).await;
+            let expires = async {
+                match self.left() {
+                    Some(left) => sleep(Duration::from_millis(left.min(30_000))).await,
+                    None => std::future::pending().await,
+                }
+            };
+            tokio::select! {
+                () = expires => {}
+                _ = news.changed() => {}
+            }
         }
     }
 }

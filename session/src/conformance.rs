@@ -25,6 +25,7 @@ pub mod logs;
 pub mod moves;
 pub mod outbox;
 pub mod releases;
+pub mod revocations;
 pub mod routes;
 pub mod scene;
 pub mod signals;
@@ -173,6 +174,14 @@ macro_rules! for_each_case {
                 a_released_session_goes_on_elsewhere_at_once
                 only_the_holder_releases
                 releasing_without_work_wakes_nobody;
+            revocations:
+                what_is_revoked_is_listed
+                every_listener_hears_of_it
+                revoking_again_changes_nothing
+                the_later_revocation_stays
+                generations_of_a_family_are_revoked_one_by_one
+                what_has_ended_is_forgotten
+                many_are_listed_as_well;
             routes:
                 the_creator_reads_from_the_first_event_on
                 a_turn_switches_route_and_controller
@@ -254,6 +263,7 @@ mod tests {
             include_str!("conformance/moves.rs"),
             include_str!("conformance/outbox.rs"),
             include_str!("conformance/releases.rs"),
+            include_str!("conformance/revocations.rs"),
             include_str!("conformance/routes.rs"),
             include_str!("conformance/signals.rs"),
             include_str!("conformance/streams.rs"),

@@ -9,6 +9,7 @@
 //! | cursor: where a client stands | [`cursor`] |
 //! | connection and session tokens, the keys that sign them | [`token`] |
 //! | what must not be printed | [`secret`] |
+//! | what was taken back before its time | [`revocation`] |
 //! | a session as lines, to be moved elsewhere | [`archive`] |
 //! | the store, what each of its steps promises | [`store`] |
 //!
@@ -22,6 +23,7 @@
 //! | | **parties**: connections, their routes, their open streams | gateways and the log itself |
 //! | | **state, view, pending**: what the next worker or reader needs | the append that changes it |
 //! | a connection | **outbox**: a log of what belongs to no session | gateways, [`store::Store::post`] |
+//! | all of them | **revocations**, each until what it refuses has expired | gateways, [`store::Store::revoke`] |
 
 pub mod archive;
 mod block;
@@ -32,6 +34,7 @@ pub mod conformance;
 pub mod cursor;
 pub mod event;
 pub mod id;
+pub mod revocation;
 pub mod route;
 pub mod secret;
 pub mod store;

@@ -15,6 +15,7 @@ use tokio::sync::mpsc;
 use crate::command::{Command, Idempotency, Queued};
 use crate::event::{Event, Frame};
 use crate::id::{ConnectionId, LogId, Nonce, Partition, SessionId, random_text};
+use crate::revocation::Revocation;
 use crate::route::{Route, Via};
 use crate::token::CONNECTION_LIFETIME;
 
@@ -166,6 +167,15 @@ pub trait Store: Send + Sync + 'static {
 
     /// Gives the session up, so that another worker can go on at once.
     async fn release(&self, session: &SessionId, token: &ClaimToken) -> Result<()>;
+
+    // ---- revocations ----
+
+    /// From here on it is listed and everybody who listens is told. For one subject the later `before`
+    /// wins.
+    async fn revoke(&self, revocation: &Revocation) -> Result<()>;
+
+    /// All that still matter; what has ended is forgotten on the way.
+    async fn revocations(&self) -> Result<Vec<Revocation>>;
 
     // ---- housekeeping ----
 
@@ -483,6 +493,7 @@ pub enum Topic {
     Inbox(Partition, WorkerId),
     /// Sessions that want a worker.
     Ready(Partition, String),
+    Revocations,
 }
 
 #[derive(Clone, Debug)]
@@ -500,6 +511,7 @@ pub enum Signal {
     },
     Inbox(SessionId),
     Ready(SessionId),
+    Revoked(Revocation),
     /// Signals may have been missed: look at everything again.
     Lost,
 }

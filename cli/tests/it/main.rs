@@ -17,6 +17,7 @@ mod questions;
 mod redis;
 mod restart;
 mod resume;
+mod revocation;
 mod rolling;
 mod schema;
 mod session_tokens;

@@ -1,5 +1,6 @@
 //! What the tests are made of: processes that end with the test, and a client that sees every byte.
 
+pub mod auth;
 pub mod cluster;
 pub mod http;
 pub mod process;

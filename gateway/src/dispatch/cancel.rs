@@ -46,6 +46,7 @@ impl Call<'_> {
             }
         }
         sessions.extend(self.session().ok());
+        sessions.retain(|session| !self.is_revoked(session));
         sessions.reverse();
         sessions.truncate(MAX_SESSIONS);
         Ok(sessions)

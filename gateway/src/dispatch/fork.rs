@@ -10,7 +10,6 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::{Answer, Call, Outcome, Problem, invalid, params, unknown_session};
-use crate::pass;
 use crate::rpc;
 
 /// Frames per read while a message is looked for.
@@ -40,8 +39,10 @@ impl Call<'_> {
             Forked::Done { head, view } => {
                 self.watch(&fork.child, head).await?;
                 let mut result = with_session(&view, &fork.child);
-                result["_meta"] =
-                    pass::meta(&self.app.keys, &fork.child, &fork.principal, Scope::Control);
+                result["_meta"] = self
+                    .app
+                    .mint
+                    .meta(&fork.child, &fork.principal, Scope::Control);
                 let key = Idempotency {
                     key: self.key().key + "f",
                     ..self.key()

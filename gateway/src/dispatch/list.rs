@@ -19,7 +19,7 @@ impl Call<'_> {
         let after = match page.cursor {
             None => None,
             Some(cursor) => {
-                let place = self.app.keys.ring().verify_place(&cursor, &scope);
+                let place = self.app.mint.keys.ring().verify_place(&cursor, &scope);
                 Some(place.map_err(|_| {
                     invalid(
                         "params.cursor is not the nextCursor of a page of this list: start again without it",
@@ -39,7 +39,7 @@ impl Call<'_> {
         found.truncate(PAGE);
         let mut result = json!({ "sessions": found.iter().map(entry).collect::<Vec<_>>() });
         if let Some(last) = found.last().filter(|_| more) {
-            result["nextCursor"] = json!(self.app.keys.ring().sign_place(&last.place, &scope));
+            result["nextCursor"] = json!(self.app.mint.keys.ring().sign_place(&last.place, &scope));
         }
         Ok(self.answers(rpc::result(self.id(), result.to_string().as_bytes())))
     }

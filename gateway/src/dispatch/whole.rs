@@ -9,6 +9,9 @@ use bytes::Bytes;
 use super::{Call, ID_REUSED, Outcome, Problem, params};
 use crate::rpc;
 
+/// Its session token is to be forgotten.
+const OVER: &[u8] = br#"{"_meta":{"baton/session":null}}"#;
+
 impl Call<'_> {
     pub(super) async fn new_session(&self) -> Result<Outcome, Problem> {
         let place = params::whole_place(self.message.envelope)?;
@@ -77,7 +80,7 @@ impl Call<'_> {
             let principal = &self.connection.principal;
             self.app.store.delete(&session, principal, &end).await?;
         }
-        Ok(self.answers(rpc::result(self.id(), b"{}")))
+        Ok(self.answers(rpc::result(self.id(), OVER)))
     }
 
     /// Of a message that is known to be a request.

@@ -1,7 +1,6 @@
 //! `initialize` opens a connection. The gateway answers it alone, from what workers have registered.
 
 use agent_client_protocol_schema::v1;
-use baton_session::clock::unix_seconds;
 use baton_session::command::ClientCapabilities;
 use baton_session::id::{ConnectionId, Partition};
 use baton_session::secret::Secret;
@@ -38,22 +37,21 @@ pub async fn initialize(
         .and_then(|params| params.client_capabilities.as_ref())
         .map(capabilities)
         .unwrap_or_default();
-    let (id, resumable) = match socket {
-        Some(socket) => (socket.id, socket.resumable),
-        None => (
-            ConnectionId::mint(Partition::random(app.store.partitions())),
-            false,
-        ),
-    };
+    let socket = socket.unwrap_or_else(|| Socket {
+        id: ConnectionId::mint(Partition::random(app.store.partitions())),
+        issued: app.mint.revoked.issue_time(&caller.principal, None),
+        resumable: false,
+    });
     let connection = Connection {
-        id,
+        id: socket.id,
         principal: caller.principal.to_string(),
         protocol_version: PROTOCOL_VERSION,
         client,
-        issued: unix_seconds(),
+        issued: socket.issued,
         expires: 0,
     };
     let token = app
+        .mint
         .keys
         .ring()
         .sign_connection(&connection, CONNECTION_LIFETIME);
@@ -71,7 +69,7 @@ pub async fn initialize(
             rpc::error(request, rpc::NO_AGENT, &text)
         }
         (Ok(_), Some(mut result)) => {
-            if resumable {
+            if socket.resumable {
                 result["_meta"]["baton/connection"] = json!({ "token": token.expose() });
             }
             rpc::result(request, result.to_string().as_bytes())
@@ -87,6 +85,8 @@ pub async fn initialize(
 /// What a WebSocket brings along.
 pub struct Socket {
     pub id: ConnectionId,
+    /// When it was opened, in seconds since 1970.
+    pub issued: u64,
     pub resumable: bool,
 }
 

@@ -69,7 +69,7 @@ pub async fn post(
     let opens = outcome.opens().cloned();
     let mut response = match accepts.event_stream {
         true => {
-            let standing = Standing::of(&caller).on(&pass.connection.id);
+            let standing = Standing::of(&caller).on(&pass.connection);
             one_shot(app, standing, &pass, outcome, &headers).await?
         }
         false => {
@@ -80,12 +80,22 @@ pub async fn post(
         }
     };
     let answer = response.headers_mut();
+    let ends = matches!(
+        envelope.method.as_deref(),
+        Some("session/close" | "session/delete")
+    );
+    let ended = session
+        .and_then(SessionId::parse)
+        .filter(|_| ends && browser);
+    if let Some(session) = ended {
+        pass::clear(&session, answer);
+    }
     match opens {
         Some(session) => {
             let principal = &pass.connection.principal;
             pass::stamp(app, &session, principal, pass.scope(), browser, answer);
         }
-        None => pass::renew(app, &pass, browser, answer),
+        None => pass::renew(app, &pass, browser, answer).await?,
     }
     Ok(response)
 }

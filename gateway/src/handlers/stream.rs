@@ -128,7 +128,7 @@ async fn connection_stream(
         Some(cursor) => Some(cursor),
         None => written.as_deref(),
     };
-    let standing = Standing::of(caller).on(&connection.id);
+    let standing = Standing::of(caller).on(&connection);
     let feed = ConnectionFeed::open(
         app.clone(),
         connection,
@@ -159,6 +159,10 @@ async fn session_stream(
     let Some(session) = SessionId::parse(session) else {
         return unopened(app, caller, &connection);
     };
+    let standing = Standing::of(caller).on(&connection).reading(&session);
+    if standing.is_over(&app.mint.revoked) {
+        return unopened(app, caller, &connection);
+    }
     let wake = Arc::new(Notify::new());
     let subscription = app
         .hub
@@ -211,7 +215,6 @@ async fn session_stream(
             .and_then(|cursor| cursor.parse().ok())
             .map_or(From::Joined, From::After),
     };
-    let standing = Standing::of(caller).on(&connection.id).reading(&session);
     let reader = Reader {
         session,
         connection: connection.id,
@@ -237,7 +240,7 @@ const UNREADABLE: baton_session::cursor::Cursor = baton_session::cursor::Cursor 
     phase: baton_session::cursor::Phase::Live,
 };
 
-/// No such session, or not this principal's: the stream is open and stays silent, so that a client
+/// No such session, revoked, or not this principal's: the stream is open and stays silent, so that a client
 /// learns from the answer to its load what is wrong, and nobody learns which ids exist.
 fn unopened(
     app: &Arc<App>,
@@ -251,7 +254,7 @@ fn unopened(
     Ok(sse::respond(
         app.clone(),
         Silence::default(),
-        Standing::of(caller).on(&connection.id),
+        Standing::of(caller).on(connection),
         None,
         Some(unopened),
     ))

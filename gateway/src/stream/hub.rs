@@ -14,6 +14,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::topic::{Notice, Topic};
 use crate::metrics::Metrics;
+use crate::revoked::Revoked;
 
 const SIGNAL_QUEUE: usize = 64 * 1024;
 /// Signals are hints: this often the ends of all tailed logs are compared with the store's.
@@ -23,6 +24,7 @@ const GATES: usize = 64;
 
 pub struct Hub {
     store: Arc<dyn Store>,
+    revoked: Arc<Revoked>,
     metrics: Arc<Metrics>,
     listener: Arc<dyn Listener>,
     topics: Mutex<HashMap<LogId, Arc<Topic>>>,
@@ -42,14 +44,19 @@ pub struct Subscription {
 impl Hub {
     pub async fn start(
         store: Arc<dyn Store>,
+        revoked: Arc<Revoked>,
         metrics: Arc<Metrics>,
         stop: CancellationToken,
     ) -> store::Result<Arc<Self>> {
         let (sink, signals) = mpsc::channel(SIGNAL_QUEUE);
         let listener = store.listen(sink).await?;
+        // Known before the first request is served.
+        listener.subscribe(&StoreTopic::Revocations).await?;
+        revoked.read_all(&*store).await?;
         let gates = std::array::from_fn(|_| AsyncMutex::new(()));
         let hub = Arc::new(Self {
             store,
+            revoked,
             metrics,
             listener,
             topics: Mutex::default(),
@@ -126,11 +133,16 @@ impl Hub {
                         topic.notify(Notice::Taken { connection, holder })
                     });
                 }
+                Some(Signal::Revoked(revocation)) => self.revoked.add(revocation),
                 Some(Signal::Lost) => {
                     self.metrics.resyncs.inc();
                     let topics: Vec<_> = self.topics().values().cloned().collect();
                     topics.iter().for_each(|topic| topic.notify(Notice::Resync));
-                    tokio::spawn(self.clone().compare_heads());
+                    let hub = self.clone();
+                    tokio::spawn(async move {
+                        hub.reread_revocations().await;
+                        hub.compare_heads().await;
+                    });
                 }
                 Some(Signal::Inbox(_) | Signal::Ready(_)) => {}
             }
@@ -150,11 +162,19 @@ impl Hub {
         loop {
             tokio::select! {
                 _ = ticker.tick() => {
+                    self.revoked.refresh(&*self.store).await;
                     self.rest_topics();
                     self.clone().compare_heads().await;
                 }
                 _ = stop.cancelled() => return,
             }
+        }
+    }
+
+    /// Not to be put off until the next check: what is missing is let in.
+    async fn reread_revocations(&self) {
+        if let Err(error) = self.revoked.read_all(&*self.store).await {
+            tracing::warn!(%error, "could not read what was revoked");
         }
     }
 

@@ -6,7 +6,7 @@ use baton_session::cursor::Cursor;
 use baton_session::event::{Event, Frame};
 use baton_session::id::{ConnectionId, LogId, Nonce, SessionId};
 use baton_session::store::{self, Store};
-use baton_session::token::{Keys, Scope};
+use baton_session::token::Scope;
 use bytes::Bytes;
 use tokio::sync::Notify;
 
@@ -17,7 +17,7 @@ use super::topic::{Look, Notice};
 use super::{Feed, Gathered, Outgoing, Start};
 use crate::app::App;
 use crate::metrics::Metrics;
-use crate::pass;
+use crate::mint::Mint;
 use crate::rpc;
 
 const PAGE: usize = 64;
@@ -40,7 +40,7 @@ pub struct OneShotFeed {
     begun: bool,
     /// The agent's questions are for this client to answer.
     controls: bool,
-    keys: Keys,
+    mint: Mint,
     /// The prompt waits for a turn whose questions are now for this client.
     took_over: bool,
     /// Those it was asked and has not answered.
@@ -88,7 +88,7 @@ impl OneShotFeed {
             follow,
             begun: false,
             controls: true,
-            keys: app.keys.clone(),
+            mint: app.mint.clone(),
             took_over: false,
             asked: Vec::new(),
             ended: false,
@@ -129,7 +129,7 @@ impl OneShotFeed {
     /// With a token for the session that the request has created.
     fn opened(&self, answer: &Bytes, scope: Scope) -> Option<Bytes> {
         let follow = &self.follow;
-        let meta = || pass::meta(&self.keys, &follow.session, &follow.principal, scope);
+        let meta = || self.mint.meta(&follow.session, &follow.principal, scope);
         opening::add(answer, meta)
     }
 

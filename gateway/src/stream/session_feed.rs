@@ -8,7 +8,7 @@ use baton_session::event::{Event, Frame};
 use baton_session::id::{ConnectionId, LogId, Nonce, SessionId};
 use baton_session::route::Via;
 use baton_session::store::{self, Attachment, Store};
-use baton_session::token::{Keys, Scope};
+use baton_session::token::Scope;
 use bytes::Bytes;
 use tokio::sync::Notify;
 
@@ -18,6 +18,7 @@ use super::topic::{Look, Notice};
 use super::{Feed, Gathered, Outgoing, Start};
 use crate::app::App;
 use crate::metrics::Metrics;
+use crate::mint::Mint;
 use crate::rpc;
 
 mod directives;
@@ -42,7 +43,7 @@ pub struct SessionFeed {
     connection: ConnectionId,
     principal: String,
     scope: Scope,
-    keys: Keys,
+    mint: Mint,
     /// The stream this feed writes to.
     via: Via,
     /// The name under which a session stream is held.
@@ -117,7 +118,7 @@ impl SessionFeed {
             connection: reader.connection,
             principal: reader.principal,
             scope: reader.scope,
-            keys: app.keys.clone(),
+            mint: app.mint.clone(),
             via: reader.via,
             holder: reader.holder,
             announced: false,

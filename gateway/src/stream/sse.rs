@@ -80,7 +80,8 @@ impl<F: Feed> Writer<F> {
             self.opened = true;
             return Some(self.open());
         }
-        if self.left {
+        // Not only while it waits: there may always be something to write.
+        if self.left || self.standing.is_over(&self.app.mint.revoked) {
             return None;
         }
         let keep_alive = Instant::now() + self.app.config.keep_alive;
@@ -94,7 +95,7 @@ impl<F: Feed> Writer<F> {
                 next = super::next(&mut self.feed, deadline, self.leave.news()) => next,
                 _ = stop.cancelled() => return None,
                 _ = lost.cancelled() => return None,
-                _ = self.standing.lapses() => return None,
+                _ = self.standing.lapses(&self.app.mint.revoked) => return None,
             };
             match next {
                 Next::Idle if self.leave.is_due(&mut self.feed).await => {

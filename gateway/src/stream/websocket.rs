@@ -8,7 +8,6 @@ use axum::body::Body;
 use axum::extract::ws::{CloseFrame, Message as Frame, Utf8Bytes, WebSocket, WebSocketUpgrade};
 use axum::http::{HeaderValue, Response};
 use axum::response::IntoResponse as _;
-use baton_session::clock::unix_seconds;
 use baton_session::id::{ConnectionId, LogId, Partition};
 use baton_session::store::StreamId;
 use baton_session::token::{CONNECTION_LIFETIME, Connection};
@@ -39,8 +38,10 @@ const TRY_AGAIN: u16 = 1013;
 const UNKNOWN_CONNECTION: u16 = 4001;
 const STOPPING: Refusal = (1001, "the gateway stops: come back");
 const LOST: Refusal = (1012, "the store lost the end of a log: come back");
-/// The credential has expired: a newer one is needed.
-const LAPSED: Refusal = (4003, "the credential has expired: come back with a new one");
+const LAPSED: Refusal = (
+    4003,
+    "the credential has expired or was revoked: come back with a new one",
+);
 const TAKEN: Refusal = (1000, "detached, or taken over by another socket");
 const FAREWELL: Duration = Duration::from_secs(1);
 /// How long a new socket may stay silent.
@@ -60,15 +61,18 @@ pub fn accept(
     resumable: bool,
 ) -> Response<Body> {
     let id = ConnectionId::mint(Partition::random(app.store.partitions()));
+    // What it is opened with is looked at now, and not when its first message comes.
+    let issued = app.mint.revoked.issue_time(&party.caller.principal, None);
     let connection = Connection {
         id: id.clone(),
         principal: party.caller.principal.to_string(),
         protocol_version: 1,
         client: Default::default(),
-        issued: unix_seconds(),
+        issued,
         expires: 0,
     };
     let token = app
+        .mint
         .keys
         .ring()
         .sign_connection(&connection, CONNECTION_LIFETIME);
@@ -78,7 +82,12 @@ pub fn accept(
         .max_frame_size(MAX_BODY)
         .on_upgrade(move |socket| async move {
             let (_counted, _open) = (app.metrics.stream_guard(), open);
-            talk(app, party, socket, id, resumable).await;
+            let offered = Socket {
+                id,
+                issued,
+                resumable,
+            };
+            talk(app, party, socket, offered).await;
         })
         .into_response();
     let token = HeaderValue::from_str(token.expose()).expect("a token is visible ASCII");
@@ -86,26 +95,22 @@ pub fn accept(
     response
 }
 
-async fn talk(
-    app: Arc<App>,
-    party: Party,
-    mut socket: WebSocket,
-    id: ConnectionId,
-    resumable: bool,
-) {
-    let opened = match open(&app, &party.caller, &mut socket, id, resumable).await {
+async fn talk(app: Arc<App>, party: Party, mut socket: WebSocket, offered: Socket) {
+    let resumable = offered.resumable;
+    let opened = match open(&app, &party.caller, &mut socket, offered).await {
         Ok(Some(opened)) => opened,
         Ok(None) => return,
         Err(refusal) => return close(&mut socket, refusal).await,
     };
     let (mut sink, stream) = socket.split();
     let ended = CancellationToken::new();
-    let standing = Standing::of(&party.caller).on(&opened.connection.id);
+    let standing = Standing::of(&party.caller).on(&opened.connection);
     let reader = tokio::spawn(read(
         app.clone(),
         stream,
         party,
         opened.connection.clone(),
+        standing.clone(),
         ended.clone(),
     ));
     let farewell = write(&app, &mut sink, standing, opened, resumable, ended.clone()).await;
@@ -146,8 +151,7 @@ async fn open(
     app: &App,
     caller: &Caller,
     socket: &mut WebSocket,
-    id: ConnectionId,
-    resumable: bool,
+    offered: Socket,
 ) -> Result<Option<Opened>, Refusal> {
     loop {
         let Ok(received) = timeout(PATIENCE, socket.recv()).await else {
@@ -157,7 +161,9 @@ async fn open(
             return Ok(None);
         };
         let Frame::Text(text) = frame else { continue };
-        if resumable && let Ok(ResumeFrame { resume }) = serde_json::from_str(&text) {
+        if offered.resumable
+            && let Ok(ResumeFrame { resume }) = serde_json::from_str(&text)
+        {
             let connection = edge::verify(&resume.connection, app, caller)
                 .map_err(|_| (UNKNOWN_CONNECTION, "no such connection: send initialize"))?;
             return Ok(Some(Opened {
@@ -171,7 +177,7 @@ async fn open(
         if envelope.method.as_deref() != Some("initialize") {
             return Err((PROTOCOL_ERROR, "the first message must be initialize"));
         }
-        let opened = initialize(app, caller, &envelope, Some(Socket { id, resumable })).await;
+        let opened = initialize(app, caller, &envelope, Some(offered)).await;
         let opened = opened.map_err(|_| (TRY_AGAIN, "the session store cannot be reached"))?;
         return Ok(Some(Opened {
             connection: opened.connection,
@@ -255,7 +261,7 @@ async fn write(
             _ = ended.cancelled() => return None,
             _ = holder.lost.cancelled() => return Some(TAKEN),
             _ = app.stop.cancelled() => return Some(STOPPING),
-            _ = standing.lapses() => return Some(LAPSED),
+            _ = standing.lapses(&app.mint.revoked) => return Some(LAPSED),
             next = super::next(&mut feed, deadline, leave.news()) => next,
         };
         match next {
@@ -317,6 +323,7 @@ async fn read(
     mut stream: SplitStream<WebSocket>,
     party: Party,
     connection: Connection,
+    standing: Standing,
     ended: CancellationToken,
 ) {
     let _ended = ended.clone().drop_guard();
@@ -326,6 +333,8 @@ async fn read(
             _ = ended.cancelled() => return,
         };
         match frame {
+            // It is about to be closed. That may take a while, if the client does not read.
+            Some(Ok(Frame::Text(_))) if standing.is_over(&app.mint.revoked) => {}
             Some(Ok(Frame::Text(text))) => {
                 let bytes = Bytes::copy_from_slice(text.as_bytes());
                 if receive(&app, &party, &connection, &bytes).await.is_err() {

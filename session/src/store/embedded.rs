@@ -16,6 +16,7 @@ use self::state::State;
 use crate::command::{Command, Idempotency, Queued};
 use crate::event::{Event, Frame};
 use crate::id::{ConnectionId, LogId, Partition, SessionId};
+use crate::revocation::Revocation;
 use crate::store::{
     Adoption, AgentCard, Append, Appended, Attach, Attached, Attachment, Claim, ClaimToken,
     Claimant, Enqueue, Enqueued, Error, Fork, Forked, Listener, Listing, NewSession, Opened,
@@ -31,6 +32,7 @@ mod lineage;
 mod list;
 mod memory;
 mod outbox;
+mod revocation;
 mod session;
 mod shelf;
 mod signals;
@@ -67,6 +69,10 @@ impl<S: Shelf> Embedded<S> {
         for id in shelf.waiting()? {
             state.wait(&shelf, &id)?;
         }
+        let revoked = shelf.revoked()?.into_iter();
+        state.revoked = revoked
+            .map(|known| (known.subject.clone(), known))
+            .collect();
         Ok(Self {
             state: Arc::new(Mutex::new(state)),
             switchboard: Arc::default(),
@@ -468,6 +474,14 @@ impl<S: Shelf> Store for Embedded<S> {
             }
         }
         Ok(())
+    }
+
+    async fn revoke(&self, revocation: &Revocation) -> Result<()> {
+        self.revoke_subject(revocation)
+    }
+
+    async fn revocations(&self) -> Result<Vec<Revocation>> {
+        self.all_revocations()
     }
 
     async fn tidy(&self, _partition: Partition, when: &Tidying) -> Result<Tidied> {

@@ -17,6 +17,7 @@ use self::scripts::{Call, scripts};
 use crate::command::{Command, Idempotency, Queued};
 use crate::event::{Event, Frame};
 use crate::id::{ConnectionId, LogId, Nonce, Partition, SessionId};
+use crate::revocation::Revocation;
 use crate::store::{
     Adoption, AgentCard, Append, Appended, Attach, Attached, Attachment, Claim, ClaimToken,
     Claimant, Enqueue, Enqueued, Error, Fork, Forked, HEARTBEAT, INBOX_BYTES, KEPT_DIRECTIVES,
@@ -39,6 +40,7 @@ mod moves;
 mod options;
 mod push;
 mod reply;
+mod revocation;
 mod room;
 mod scripts;
 mod sentinel;
@@ -468,6 +470,14 @@ impl Store for RedisStore {
             .arg(session.as_str())
             .arg(&*token.0);
         self.run(call).await.map(drop)
+    }
+
+    async fn revoke(&self, revocation: &Revocation) -> Result<()> {
+        self.revoke_subject(revocation).await
+    }
+
+    async fn revocations(&self) -> Result<Vec<Revocation>> {
+        self.all_revocations().await
     }
 
     async fn tidy(&self, partition: Partition, when: &Tidying) -> Result<Tidied> {

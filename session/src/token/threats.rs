@@ -42,6 +42,7 @@ fn connection(principal: &str, issued: u64) -> Connection {
         protocol_version: 1,
         client: ClientCapabilities::default(),
         issued,
+        expires: 0,
     }
 }
 

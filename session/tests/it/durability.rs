@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use baton_session::conformance::cases;
 use baton_session::conformance::scene::{LONG, Scene};
+use baton_session::revocation::{Revocation, Subject};
 use baton_session::store::{Adoption, Enqueued, Error, Forked, Store};
 
 use crate::sentinel::Group;
@@ -112,13 +113,15 @@ async fn what_becomes_of_whole_sessions_is_confirmed_too() -> anyhow::Result<()>
         assert!(store.adopt(&adoption, &claimant).await?);
         replica.freeze()?;
         let (fork, end) = (scene.fork(&child), deleted.last_command());
-        let (forked, published, gone) = tokio::join!(
+        let revocation = Revocation::at_once(Subject::Session(deleted.id.clone()));
+        let (forked, published, gone, revoked) = tokio::join!(
             store.fork(&fork),
             store.publish(&stranger.id, &claimant.token),
             store.delete(&deleted.id, &deleted.principal, &end),
+            store.revoke(&revocation),
         );
         replica.thaw()?;
-        let unconfirmed = [forked.err(), published.err(), gone.err()];
+        let unconfirmed = [forked.err(), published.err(), gone.err(), revoked.err()];
         for error in unconfirmed {
             assert!(
                 matches!(&error, Some(Error::Unavailable(text)) if text.contains("no replica")),

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use baton_session::command::Kind;
 use baton_session::conformance::scene::{LONG, Scene, begin, updates};
 use baton_session::id::LogId;
+use baton_session::revocation::{Revocation, Subject};
 use baton_session::route::Via;
 use baton_session::store::{
     Adoption, Append, Appended, Enqueue, Enqueued, FileStore, Refused, Store,
@@ -119,6 +120,28 @@ async fn a_turn_that_was_handed_over_has_not_lost_its_holder() -> anyhow::Result
     assert_eq!(scene.claim().await.stalls, 0);
     let scene = reopened(scene, directory.path())?;
     assert_eq!(scene.claim().await.stalls, 1);
+    Ok(())
+}
+
+#[tokio::test]
+async fn what_was_revoked_stays_so_until_it_has_ended() -> anyhow::Result<()> {
+    let directory = tempfile::tempdir()?;
+    let store = open(directory.path())?;
+    let scene = Scene::created(&store).await;
+    drop(store);
+    let lasting = Revocation::at_once(Subject::Session(scene.id.clone()));
+    let ended = Revocation {
+        until: 1_700_000_000,
+        ..Revocation::at_once(Subject::Principal(scene.principal.clone()))
+    };
+    scene.store.revoke(&lasting).await?;
+    scene.store.revoke(&ended).await?;
+    for _ in 0..2 {
+        let listed = scene.store.revocations().await?;
+        assert_eq!(listed, std::slice::from_ref(&lasting));
+    }
+    let scene = reopened(scene, directory.path())?;
+    assert_eq!(scene.store.revocations().await?, [lasting]);
     Ok(())
 }
 

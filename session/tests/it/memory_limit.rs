@@ -6,6 +6,7 @@ use std::sync::Arc;
 use baton_session::command::Idempotency;
 use baton_session::conformance::scene::{EVERYTHING_THAT_RESTS, LONG, Scene, end, updates};
 use baton_session::event::Event;
+use baton_session::revocation::{Revocation, Subject};
 use baton_session::route::Via;
 use baton_session::store::{Adoption, AgentCard, Append, Appended, Error, Result, WorkerId};
 
@@ -175,6 +176,33 @@ async fn a_full_redis_forks_nothing_and_lets_sessions_be_deleted() -> anyhow::Re
         parent.forget().await;
         held.forget().await;
         assert_eq!((parent.head().await, held.head().await), (0, 0));
+        Ok(())
+    })
+    .await
+}
+
+/// Nobody keeps what was stolen by filling Redis.
+#[tokio::test]
+async fn a_full_redis_takes_revocations_and_forgets_those_that_ended() -> anyhow::Result<()> {
+    let server = RedisServer::start().await?;
+    let store = server.store().await?;
+    bounded(async {
+        let named = |name: &str| Revocation::at_once(Subject::Principal(name.into()));
+        let ended = Revocation {
+            until: 1_700_000_000,
+            ..named("ended")
+        };
+        limit(&server, 1).await?;
+        store.revoke(&named("lasting")).await?;
+        store.revoke(&ended).await?;
+        let kept = async || -> anyhow::Result<u64> {
+            let keys: Vec<String> = server.command(&["KEYS", "*{revoked}:all"]).await?;
+            server.command(&["HLEN", &keys[0]]).await
+        };
+        assert_eq!(kept().await?, 2);
+        let listed = store.revocations().await?;
+        assert_eq!((listed.len(), kept().await?), (1, 1));
+        assert_eq!(listed[0].subject, named("lasting").subject);
         Ok(())
     })
     .await

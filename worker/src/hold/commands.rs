@@ -26,9 +26,9 @@ impl Hold {
                 return self.outlet.ack(queued.number);
             }
             // They have done their work when the prompts before them are through.
-            Kind::Cancel | Kind::CancelRequest | Kind::Close | Kind::Delete | Kind::Prompt => {
-                Ok(json!({}))
-            }
+            Kind::Cancel | Kind::CancelRequest | Kind::Delete | Kind::Prompt => Ok(json!({})),
+            // Its session token is to be forgotten.
+            Kind::Close => Ok(json!({ "_meta": { "baton/session": null } })),
         };
         if let Some(event) = rpc::response(&queued, false, outcome) {
             self.outlet.push(event);

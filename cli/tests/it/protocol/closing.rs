@@ -4,7 +4,7 @@ use serde_json::json;
 
 use super::attaching::NOBODY;
 use super::peer::{Answer, Peer};
-use super::scene::{Scene, prompt, refused, setup, words};
+use super::scene::{Scene, over, prompt, refused, setup, words};
 use super::{EVERYWHERE, Row, UNASKED, row};
 use crate::support::sse::counted;
 
@@ -94,7 +94,7 @@ pub async fn remove(peer: &Peer, session: &str) {
     let answer = peer
         .call("session/delete", json!({ "sessionId": session }))
         .await;
-    assert_eq!(answer.expect("session/delete succeeds"), json!({}));
+    assert_eq!(answer.expect("session/delete succeeds"), over());
 }
 
 async fn cancels(scene: Scene) {
@@ -174,7 +174,7 @@ async fn close_and_prompt(scene: Scene) {
         let say = author.call("session/prompt", prompt(&session, "/count 3 delay=1"));
         let end = closer.call("session/close", json!({ "sessionId": session }));
         let (said, ended): (Answer, Answer) = tokio::join!(say, end);
-        assert_eq!(ended.expect("session/close succeeds"), json!({}));
+        assert_eq!(ended.expect("session/close succeeds"), over());
         match said {
             Ok(said) if said["stopReason"] == "end_turn" => {}
             Ok(said) => assert_eq!(said["stopReason"], "cancelled"),

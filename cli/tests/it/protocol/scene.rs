@@ -119,7 +119,7 @@ impl Peer {
         let closed = self
             .call("session/close", json!({ "sessionId": session }))
             .await;
-        assert_eq!(closed.expect("session/close succeeds"), json!({}));
+        assert_eq!(closed.expect("session/close succeeds"), over());
     }
 
     pub async fn hears(&self, session: &str, text: &str) {
@@ -187,4 +187,9 @@ pub fn refused(answer: Answer, code: i64, names: &[&str]) {
     for name in names {
         assert!(refusal.message.contains(name), "{name:?} in {refusal:?}");
     }
+}
+
+/// The answer to `session/close` and `session/delete`: its session token is to be forgotten.
+pub fn over() -> Value {
+    json!({ "_meta": { "baton/session": null } })
 }

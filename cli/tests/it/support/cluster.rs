@@ -157,6 +157,7 @@ pub struct Cluster {
     pub workers: Vec<Process>,
     gateway_arguments: Vec<String>,
     ports: Vec<u16>,
+    admin_ports: Vec<u16>,
     _balancer: Process,
     balancer_port: u16,
     dir: TempDir,
@@ -169,10 +170,21 @@ impl Cluster {
 
     /// With these arguments for the gateways.
     pub async fn start_with(gateway_arguments: &[&str]) -> Self {
+        Self::start_in(TempDir::new().expect("a directory"), gateway_arguments).await
+    }
+
+    /// For callers with the API keys of `auth::KEYS`.
+    pub async fn start_with_keys() -> Self {
         let dir = TempDir::new().expect("a temporary directory");
+        let keys = super::auth::write_keys(dir.path());
+        Self::start_in(dir, &["--auth", "keys", "--auth-keys", &keys]).await
+    }
+
+    async fn start_in(dir: TempDir, gateway_arguments: &[&str]) -> Self {
         let redis = Redis::start().await;
         write_keys(&dir.path().join("keys.json"));
         let ports = vec![free_port(), free_port()];
+        let admin_ports = vec![free_port(), free_port()];
         let balancer_port = free_port();
         let balancer = nginx(&dir, balancer_port, &ports);
         let mut cluster = Self {
@@ -184,6 +196,7 @@ impl Cluster {
                 .map(|argument| argument.to_string())
                 .collect(),
             ports,
+            admin_ports,
             _balancer: balancer,
             balancer_port,
             dir,
@@ -199,7 +212,7 @@ impl Cluster {
         // A worker makes itself known when it has connected.
         let url = cluster.url();
         until("an agent is registered", async || {
-            Client::try_initialize(&url).await
+            Client::try_with_key(&url, super::auth::ALICE).await
         })
         .await;
         cluster
@@ -215,6 +228,7 @@ impl Cluster {
             &address(self.ports[number]),
         ]);
         command.arg("--keys").arg(self.dir.path().join("keys.json"));
+        command.args(["--admin-listen", &address(self.admin_ports[number])]);
         command.args(&self.gateway_arguments);
         Process::start(self.dir.path(), &format!("gateway-{number}"), &mut command)
     }
@@ -274,6 +288,11 @@ impl Cluster {
         );
         fs::write(&half, text).expect("the directory is writable");
         fs::rename(half, whole).expect("the directory is writable");
+    }
+
+    /// Where a gateway hears administrators.
+    pub fn admin_url(&self, number: usize) -> String {
+        format!("http://{}", address(self.admin_ports[number]))
     }
 
     /// One of the gateways, past the balancer.

@@ -27,13 +27,31 @@ impl Client {
 
     /// `None` if it was answered with an error.
     pub async fn try_initialize(url: &str) -> Option<Self> {
-        let (client, answer) = Self::open(url, json!({ "protocolVersion": 1 })).await?;
+        Self::usable(Self::open(url, json!({ "protocolVersion": 1 })).await)
+    }
+
+    fn usable(opened: Option<(Self, Value)>) -> Option<Self> {
+        let (client, answer) = opened?;
         answer.get("result").map(|_| client)
+    }
+
+    /// With an API key in every request.
+    pub async fn with_key(url: &str, key: &str) -> Self {
+        let opened = Self::try_with_key(url, key).await;
+        opened.expect("initialize succeeds")
+    }
+
+    pub async fn try_with_key(url: &str, key: &str) -> Option<Self> {
+        let params = json!({ "protocolVersion": 1 });
+        Self::usable(Self::open_over(bearing(key), url, params).await)
     }
 
     /// A connection, and the answer to its `initialize`; `None` if nobody answers.
     pub async fn open(url: &str, params: Value) -> Option<(Self, Value)> {
-        let http = reqwest::Client::new();
+        Self::open_over(reqwest::Client::new(), url, params).await
+    }
+
+    async fn open_over(http: reqwest::Client, url: &str, params: Value) -> Option<(Self, Value)> {
         let body = json!({ "jsonrpc": "2.0", "id": 0, "method": "initialize", "params": params });
         let response = http
             .post(url)
@@ -58,7 +76,7 @@ impl Client {
     pub fn at(&self, url: &str) -> Self {
         Self {
             url: url.to_owned(),
-            http: reqwest::Client::new(),
+            http: self.http.clone(),
             token: self.token.clone(),
         }
     }
@@ -165,6 +183,14 @@ impl Client {
             .expect("session/new returns an id")
             .to_owned()
     }
+}
+
+/// Sends the key along with every request.
+pub fn bearing(key: &str) -> reqwest::Client {
+    let value = format!("Bearer {key}").parse().expect("a header value");
+    let headers = HeaderMap::from_iter([(reqwest::header::AUTHORIZATION, value)]);
+    let client = reqwest::Client::builder().default_headers(headers);
+    client.build().expect("a client")
 }
 
 fn check_stream_headers(headers: &HeaderMap) {

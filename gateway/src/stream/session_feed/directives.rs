@@ -7,7 +7,6 @@ use baton_session::store::{self, Directive};
 use bytes::Bytes;
 
 use super::{MAX_BATCH, PAGE, SessionFeed};
-use crate::pass;
 use crate::rpc;
 
 impl SessionFeed {
@@ -96,7 +95,7 @@ impl SessionFeed {
             nonce: nonce.unwrap_or_default(),
             phase,
         };
-        let meta = pass::meta(&self.keys, &self.session, &self.principal, self.scope);
+        let meta = self.mint.meta(&self.session, &self.principal, self.scope);
         let result = rpc::with_meta(&self.attachment.view, &meta);
         out.push((self.position, rpc::result(&directive.request, &result)));
         self.answered = directive.number;

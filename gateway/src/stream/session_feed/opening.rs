@@ -5,7 +5,6 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::SessionFeed;
-use crate::pass;
 use crate::rpc;
 
 #[derive(Deserialize)]
@@ -18,7 +17,7 @@ struct Answer<'a> {
 
 /// Signed when it is delivered, so that no token is ever stored.
 pub fn with_token(feed: &SessionFeed, answer: &Bytes) -> Bytes {
-    let meta = || pass::meta(&feed.keys, &feed.session, &feed.principal, feed.scope);
+    let meta = || feed.mint.meta(&feed.session, &feed.principal, feed.scope);
     add(answer, meta).unwrap_or_else(|| answer.clone())
 }
 

@@ -23,6 +23,7 @@ use super::shelf::{Change, Kind, Shelf};
 use crate::command::Queued;
 use crate::event::Frame;
 use crate::id::{ConnectionId, LogId, SessionId};
+use crate::revocation::Revocation;
 use crate::store::{Error, Place, Result};
 
 mod directory;
@@ -54,6 +55,8 @@ struct Files {
     lineages: Keyspace,
     /// The same by who is shared: the forks, and up to where they need its log.
     sharers: Keyspace,
+    /// Revocations by their subject.
+    revoked: Keyspace,
     /// How often the data was forced to the disk.
     meta: Keyspace,
     database: Database,
@@ -135,6 +138,7 @@ impl Files {
             listed: keyspace("listed")?,
             lineages: keyspace("lineages")?,
             sharers: keyspace("sharers")?,
+            revoked: keyspace("revoked")?,
             meta: keyspace("meta")?,
             dirty: AtomicBool::new(false),
             directory: directory.clone(),
@@ -234,6 +238,13 @@ impl Shelf for Disk {
                     files.cut_off(&mut batch, &LogId::Outbox(id.clone()), 0)?;
                     batch.remove(&files.outboxes, id.as_str());
                 }
+                Change::Revoked(revocation) => {
+                    let subject = revocation.subject.to_string();
+                    batch.insert(&files.revoked, subject, revocation.text());
+                }
+                Change::Unrevoked(subject) => {
+                    batch.remove(&files.revoked, subject.to_string());
+                }
             }
         }
         files.dirty.store(true, Ordering::SeqCst);
@@ -301,6 +312,17 @@ impl Shelf for Disk {
             }
         }
         Ok(waiting)
+    }
+
+    fn revoked(&self) -> Result<Vec<Revocation>> {
+        let mut found = Vec::new();
+        for entry in self.0.revoked.iter() {
+            let (_, value) = entry.into_inner().map_err(unreadable)?;
+            let text = std::str::from_utf8(&value).map_err(|_| spoiled("revocation"))?;
+            // What a newer version has written means nothing here.
+            found.extend(Revocation::from_text(text));
+        }
+        Ok(found)
     }
 
     fn unused_since(&self, kind: Kind, time: u64, limit: usize) -> Result<Vec<(u64, LogId)>> {

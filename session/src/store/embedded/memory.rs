@@ -11,6 +11,7 @@ use super::session::Session;
 use super::shelf::{Change, Kind, Shelf};
 use crate::event::Frame;
 use crate::id::{ConnectionId, LogId, SessionId};
+use crate::revocation::Revocation;
 use crate::store::{Place, Result};
 
 #[derive(Clone, Default)]
@@ -155,6 +156,10 @@ impl Shelf for Memory {
     }
 
     fn waiting(&self) -> Result<Vec<SessionId>> {
+        Ok(Vec::new())
+    }
+
+    fn revoked(&self) -> Result<Vec<Revocation>> {
         Ok(Vec::new())
     }
 

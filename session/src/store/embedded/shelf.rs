@@ -10,6 +10,7 @@ use crate::clock::unix_millis;
 use crate::command::Queued;
 use crate::event::Frame;
 use crate::id::{ConnectionId, LogId, SessionId};
+use crate::revocation::{Revocation, Subject};
 use crate::store::{Place, Result};
 
 /// One change that a step makes. All changes of a step are saved together.
@@ -30,6 +31,9 @@ pub enum Change<'a> {
     /// The session or outbox is gone, with all that belongs to it; but its log stays as far as forks
     /// share it.
     Forget(&'a LogId),
+    Revoked(&'a Revocation),
+    /// Nothing of what it refused is good any longer.
+    Unrevoked(&'a Subject),
 }
 
 /// What is forgotten when it was not used for long enough.
@@ -65,6 +69,9 @@ pub trait Shelf: Clone + Send + Sync + 'static {
 
     /// Sessions that had commands waiting when the store was opened.
     fn waiting(&self) -> Result<Vec<SessionId>>;
+
+    /// What had been revoked when the store was opened.
+    fn revoked(&self) -> Result<Vec<Revocation>>;
 
     /// Those of a kind that were last used before `time`, longest unused first, with when that
     /// was; at most `limit`.

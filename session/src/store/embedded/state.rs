@@ -8,6 +8,7 @@ use super::outbox::Outbox;
 use super::session::Session;
 use super::shelf::Shelf;
 use crate::id::{ConnectionId, LogId, SessionId};
+use crate::revocation::{Revocation, Subject};
 use crate::store::{
     AgentCard, Claim, ClaimToken, Claimant, HEARTBEAT, Place, Result, Summary, Touch, WorkerId,
 };
@@ -24,6 +25,7 @@ pub struct State {
     /// Sessions with work and no holder by agent, longest waiting first.
     ready: HashMap<String, BTreeMap<u64, SessionId>>,
     tickets: u64,
+    pub revoked: HashMap<Subject, Revocation>,
     agents: HashMap<String, (AgentCard, HashMap<WorkerId, Instant>)>,
     /// How many there were when room was last made.
     left: usize,

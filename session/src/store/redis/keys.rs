@@ -22,6 +22,8 @@
 //! | `ns:{tag}:x:<connection>` | stream | the outbox, as a log |
 //! | `ns:{agents}:cards` | hash | agent → card |
 //! | `ns:{agents}:alive:<agent>` | zset | workers, by when they count as dead (ms) |
+//! | `ns:{revoked}:all` | hash | revocations by subject, a line each: version, what was issued at or before is refused, when it takes effect, when it ends (s), the subject |
+//! | `ns:{revoked}:until` | zset | their subjects, by when they end (s) |
 //!
 //! | channel | says |
 //! |---|---|
@@ -29,6 +31,7 @@
 //! | `ns:{tag}:y:<connection>` | the same, of an outbox |
 //! | `ns:{tag}:o:<worker>` | `I` something arrived for a session this worker holds |
 //! | `ns:{tag}:w:<agent>` | `R` a session wants a worker |
+//! | `ns:{revoked}:n` | `V` a revocation |
 
 use sha1_smol::Sha1;
 
@@ -132,12 +135,21 @@ impl Keys {
         format!("{}:{{agents}}:alive:{agent}", self.namespace)
     }
 
+    pub fn revoked(&self) -> String {
+        format!("{}:{{revoked}}:all", self.namespace)
+    }
+
+    pub fn revoked_until(&self) -> String {
+        format!("{}:{{revoked}}:until", self.namespace)
+    }
+
     pub fn channel(&self, topic: &Topic) -> String {
         match topic {
             Topic::Log(LogId::Session(id)) => self.of(id.partition(), "n", id.as_str()),
             Topic::Log(LogId::Outbox(id)) => self.of(id.partition(), "y", id.as_str()),
             Topic::Inbox(partition, worker) => self.of(*partition, "o", &worker.0),
             Topic::Ready(partition, agent) => self.of(*partition, "w", agent),
+            Topic::Revocations => format!("{}:{{revoked}}:n", self.namespace),
         }
     }
 

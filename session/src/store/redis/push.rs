@@ -20,6 +20,7 @@ use super::link::Link;
 use super::servers::{Address, Kind, Servers, config};
 use crate::event::Frame;
 use crate::id::{ConnectionId, SessionId};
+use crate::revocation::Revocation;
 use crate::store::sink::Sink;
 use crate::store::{Error, Listener, Result, Signal, Topic};
 
@@ -325,6 +326,7 @@ fn signal(data: Vec<Value>) -> Option<Signal> {
         }
         b'I' => SessionId::parse(std::str::from_utf8(&payload).ok()?).map(Signal::Inbox),
         b'R' => SessionId::parse(std::str::from_utf8(&payload).ok()?).map(Signal::Ready),
+        b'V' => Revocation::from_text(std::str::from_utf8(&payload).ok()?).map(Signal::Revoked),
         _ => None,
     }
 }

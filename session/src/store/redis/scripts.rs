@@ -72,6 +72,8 @@ scripts!(
     record,
     adopt,
     publish,
+    revoke,
+    revocations,
 );
 
 /// One call of a script.

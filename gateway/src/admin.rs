@@ -1,0 +1,122 @@
+//! What operators ask for, on a port of its own: whoever reaches it is trusted.
+
+use std::sync::Arc;
+
+use axum::body::Bytes;
+use axum::extract::{DefaultBodyLimit, State};
+use axum::http::{HeaderMap, StatusCode, header};
+use axum::response::IntoResponse;
+use axum::routing::{any, get};
+use axum::{Router, middleware};
+use baton_session::id::{ConnectionId, SessionId};
+use baton_session::revocation::{Revocation, Subject};
+use serde::Deserialize;
+use serde_json::{Value, json};
+use tokio::net::TcpListener;
+
+use crate::app::App;
+use crate::edge;
+use crate::error::Reject;
+use crate::handlers::probe;
+use crate::router::admit;
+
+const MAX_BODY: usize = 16 << 10;
+const MAX_PRINCIPAL: usize = 256;
+
+/// Serves until the gateway stops.
+pub async fn serve(listener: TcpListener, app: Arc<App>) -> std::io::Result<()> {
+    let stop = app.stop.clone();
+    axum::serve(listener, router(app))
+        .with_graceful_shutdown(stop.cancelled_owned())
+        .await
+}
+
+fn router(app: Arc<App>) -> Router {
+    let revocations = get(list).post(revoke).fallback(|| async { Reject::Method });
+    Router::new()
+        .route("/revocations", revocations)
+        .layer(DefaultBodyLimit::max(MAX_BODY))
+        // Pages that the operator's browser shows are not the operator.
+        .layer(middleware::from_fn_with_state(app.clone(), admit))
+        .route("/healthz", get(probe::healthz))
+        .fallback(any(|| async { Reject::NothingToAdminister }))
+        .with_state(app)
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum Named {
+    Session(String),
+    Connection(String),
+    Principal(String),
+}
+
+impl Named {
+    fn subject(self, app: &App) -> Result<Subject, &'static str> {
+        match self {
+            Self::Session(id) => SessionId::parse(&id)
+                .map(Subject::Session)
+                .ok_or("not a session id"),
+            Self::Connection(name) => ConnectionId::parse(&name)
+                .or_else(|| {
+                    app.mint
+                        .keys
+                        .ring()
+                        .verify_connection(&name)
+                        .ok()
+                        .map(|token| token.id)
+                })
+                .map(Subject::Connection)
+                .ok_or("neither a connection id nor a valid connection token"),
+            Self::Principal(name) => {
+                let fits = !name.is_empty()
+                    && name.len() <= MAX_PRINCIPAL
+                    && !name.chars().any(char::is_control);
+                fits.then_some(Subject::Principal(name))
+                    .ok_or("a principal has 1 to 256 bytes without control characters")
+            }
+        }
+    }
+}
+
+async fn revoke(
+    State(app): State<Arc<App>>,
+    headers: HeaderMap,
+    body: Bytes,
+) -> Result<StatusCode, Reject> {
+    // What a page can send without being asked is never this.
+    if !edge::is_json(&headers) {
+        return Err(Reject::ContentType);
+    }
+    let named: Named = serde_json::from_slice(&body).map_err(|_| {
+        Reject::Revocation(
+            "send one of {\"session\": ID}, {\"connection\": ID or token} and {\"principal\": NAME}",
+        )
+    })?;
+    let subject = named.subject(&app).map_err(Reject::Revocation)?;
+    let revocation = Revocation::at_once(subject);
+    app.store.revoke(&revocation).await?;
+    tracing::info!(subject = %revocation.subject, "revoked");
+    app.mint.revoked.add(revocation);
+    Ok(StatusCode::NO_CONTENT)
+}
+
+async fn list(State(app): State<Arc<App>>) -> Result<impl IntoResponse, Reject> {
+    let all = app.store.revocations().await?;
+    let all: Vec<Value> = all.iter().map(shown).collect();
+    let body = json!({ "revocations": all }).to_string();
+    Ok(([(header::CONTENT_TYPE, "application/json")], body))
+}
+
+fn shown(revocation: &Revocation) -> Value {
+    let mut shown = match &revocation.subject {
+        Subject::Session(id) => json!({ "session": id }),
+        Subject::Connection(id) => json!({ "connection": id }),
+        Subject::Principal(name) => json!({ "principal": name }),
+        Subject::Family { family, below } => json!({ "family": family, "below": below }),
+    };
+    shown["before"] = json!(revocation.before);
+    shown["from"] = json!(revocation.from);
+    shown["until"] = json!(revocation.until);
+    shown
+}

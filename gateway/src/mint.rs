@@ -1,0 +1,44 @@
+//! Makes session tokens. Each is dated after whatever was revoked, be it in the same second.
+
+use std::sync::Arc;
+use std::time::{Duration, UNIX_EPOCH};
+
+use baton_session::id::SessionId;
+use baton_session::secret::Secret;
+use baton_session::token::{Grant, Keys, SESSION_LIFETIME, Scope, carriers};
+use serde_json::{Value, json};
+
+use crate::revoked::Revoked;
+
+#[derive(Clone)]
+pub struct Mint {
+    pub keys: Keys,
+    pub revoked: Arc<Revoked>,
+}
+
+impl Mint {
+    pub fn grant(&self, session: &SessionId, principal: &str, scope: Scope) -> Grant {
+        let mut grant = Grant::new(session.clone(), principal.into(), scope, SESSION_LIFETIME);
+        let earliest = self.revoked.issue_time(principal, Some(session));
+        grant.expires += earliest.saturating_sub(grant.issued);
+        grant.issued = grant.issued.max(earliest);
+        grant
+    }
+
+    pub fn sign(&self, grant: &Grant) -> Secret {
+        self.keys.ring().sign_session(grant)
+    }
+
+    /// `_meta` of the answer to a client that has opened a session, to come back with.
+    pub fn meta(&self, session: &SessionId, principal: &str, scope: Scope) -> Value {
+        let grant = self.grant(session, principal, scope);
+        let expires = UNIX_EPOCH + Duration::from_secs(grant.expires);
+        json!({
+            carriers::META: {
+                "token": self.sign(&grant).expose(),
+                "expiresAt": humantime::format_rfc3339_seconds(expires).to_string(),
+                "gen": grant.generation,
+            }
+        })
+    }
+}

@@ -1,0 +1,210 @@
+use std::sync::Arc;
+use std::time::Duration;
+
+use baton_session::id::Partition;
+use baton_session::store::MemoryStore;
+use baton_session::token::{Connection, KeyRing, generate};
+use http_body_util::BodyExt as _;
+use jsonwebtoken::Algorithm;
+use tokio::sync::Notify;
+use tokio::time::{Instant, sleep};
+
+use super::*;
+use crate::app::{App, Config, Stop};
+use crate::auth::{ANONYMOUS, Auth, Caller};
+use crate::standing::Standing;
+use crate::stream::{Feed, Gathered, Outgoing, Start, sse};
+
+fn principal(name: &str, before: u64) -> Revocation {
+    Revocation {
+        before,
+        ..Revocation::at_once(Subject::Principal(name.into()))
+    }
+}
+
+fn connection() -> ConnectionId {
+    ConnectionId::mint(Partition(0))
+}
+
+#[test]
+fn what_was_issued_before_is_refused_and_what_comes_after_is_not() {
+    let (revoked, id, session) = (
+        Revoked::default(),
+        connection(),
+        SessionId::mint(Partition(1)),
+    );
+    let by = |name: &str, issued| revoked.is_revoked(name, Some((&id, issued)), None);
+    assert!(!by("alice", 0));
+    revoked.add(principal("alice", 100));
+    assert!(by("alice", 99) && by("alice", 100));
+    assert!(!by("alice", 101) && !by("bob", 99));
+    assert!(revoked.is_revoked("alice", Some((&id, 101)), Some((&session, 100))));
+    let mut of_session = Revocation::at_once(Subject::Session(session.clone()));
+    of_session.before = 200;
+    revoked.add(of_session);
+    assert!(revoked.is_revoked("bob", None, Some((&session, 200))));
+    assert!(!revoked.is_revoked("bob", None, Some((&session, 201))));
+    revoked.add(Revocation::at_once(Subject::Connection(id.clone())));
+    let now = seconds();
+    assert!(revoked.is_revoked("bob", Some((&id, now + 30)), None));
+    assert!(!revoked.is_revoked("bob", Some((&connection(), now)), None));
+}
+
+#[test]
+fn what_is_issued_in_the_same_second_is_good() {
+    let (revoked, id) = (Revoked::default(), connection());
+    revoked.add(principal("alice", seconds() + 5));
+    let issued = revoked.issue_time("alice");
+    assert!(!revoked.is_revoked("alice", Some((&id, issued)), None));
+    assert!(revoked.is_revoked("alice", Some((&id, issued - 1)), None));
+    assert!(revoked.issue_time("bob") < issued);
+}
+
+#[test]
+fn the_later_one_stays() {
+    let (revoked, id) = (Revoked::default(), connection());
+    for before in [200, 100] {
+        revoked.add(principal("alice", before));
+    }
+    assert!(revoked.is_revoked("alice", Some((&id, 150)), None));
+    assert_eq!(revoked.known().ends.len(), 1);
+}
+
+#[test]
+fn a_renewed_token_is_good_until_its_time_is_over() {
+    let revoked = Revoked::default();
+    let below = |below, from| Revocation {
+        from,
+        ..Revocation::at_once(Subject::Family {
+            family: "f".into(),
+            below,
+        })
+    };
+    let now = seconds();
+    revoked.add(below(1, now - 10));
+    revoked.add(below(2, now + 100));
+    let generations = [0, 1, 2].map(|generation| revoked.is_family_revoked("f", generation));
+    assert_eq!(generations, [true, false, false]);
+    assert!(!revoked.is_family_revoked("g", 0));
+}
+
+#[test]
+fn there_is_a_bound_and_what_ends_first_goes_first() {
+    let (revoked, id) = (Revoked::with_room(10), connection());
+    let lasting = |number: u64| Revocation {
+        until: seconds() + 1000 + number,
+        ..principal(&number.to_string(), 100)
+    };
+    revoked.add_all((0..25).map(lasting));
+    revoked.add(lasting(2));
+    assert_eq!(revoked.known().ends.len(), 10);
+    assert_eq!(revoked.known().principals.len(), 10);
+    for number in 0..25_u64 {
+        let refused = revoked.is_revoked(&number.to_string(), Some((&id, 50)), None);
+        assert_eq!(refused, number >= 15, "{number}");
+    }
+    let ended = Revocation {
+        until: seconds(),
+        ..principal("ended", 100)
+    };
+    revoked.add(ended);
+    assert!(!revoked.is_revoked("ended", Some((&id, 50)), None));
+}
+
+#[tokio::test]
+async fn whoever_listens_hears_of_news_and_only_of_news() {
+    let (revoked, store) = (Revoked::default(), MemoryStore::default());
+    let mut news = revoked.news();
+    store.revoke(&principal("alice", 100)).await.unwrap();
+    revoked.refresh(&store).await;
+    assert!(news.has_changed().unwrap());
+    news.borrow_and_update();
+    revoked.refresh(&store).await;
+    assert!(!news.has_changed().unwrap());
+    // Announced before, and in effect by now.
+    revoked.known.write().unwrap().looked = 0;
+    revoked.refresh(&store).await;
+    assert!(news.has_changed().unwrap());
+}
+
+async fn app(memory: &MemoryStore) -> Arc<App> {
+    let keys = KeyRing::parse(&generate(Algorithm::HS256)).expect("a key");
+    let store: Arc<dyn Store> = Arc::new(memory.clone());
+    let (config, stop) = (Config::default(), Stop::default());
+    let app = App::new(config, store, Keys::fixed(keys), Auth::Open, stop).await;
+    app.expect("the store works")
+}
+
+/// Time is paused, and goes on when everybody waits: nobody has.
+#[tokio::test(start_paused = true)]
+async fn a_gateway_knows_at_the_start_by_signal_and_after_a_loss_of_signals() {
+    let (memory, id) = (MemoryStore::default(), connection());
+    memory.revoke(&principal("alice", 100)).await.unwrap();
+    let app = app(&memory).await;
+    let knows = |name: &str| app.mint.revoked.is_revoked(name, Some((&id, 50)), None);
+    assert!(knows("alice") && !knows("bob"));
+    // Between two of the regular looks, the first of which is at once.
+    sleep(Duration::from_secs(1)).await;
+    let (mut news, start) = (app.mint.revoked.news(), Instant::now());
+    memory.revoke(&principal("bob", 100)).await.unwrap();
+    news.changed().await.unwrap();
+    assert!(knows("bob"));
+    // As if nobody had told.
+    *app.mint.revoked.known.write().unwrap() = Known::default();
+    assert!(!knows("bob"));
+    memory.interrupt();
+    news.changed().await.unwrap();
+    assert!(knows("alice") && knows("bob"));
+    assert_eq!(start.elapsed(), Duration::ZERO);
+}
+
+/// Always has something to say.
+struct Endless(Arc<Notify>);
+
+impl Feed for Endless {
+    const KIND: &'static str = "endless";
+
+    fn start(&self) -> Start {
+        let (cursor, reset) = ("0".into(), None);
+        Start { cursor, reset }
+    }
+
+    async fn gather(&mut self, out: &mut Vec<Outgoing>) -> store::Result<Gathered> {
+        let (cursor, message) = ("1".into(), "{}".into());
+        out.push(Outgoing { cursor, message });
+        Ok(Gathered::Open)
+    }
+
+    fn wake(&self) -> &Arc<Notify> {
+        &self.0
+    }
+
+    fn seems_busy(&self) -> bool {
+        true
+    }
+
+    async fn is_busy(&mut self) -> store::Result<bool> {
+        Ok(true)
+    }
+}
+
+#[tokio::test]
+async fn a_stream_that_never_pauses_ends_too() {
+    let app = app(&MemoryStore::default()).await;
+    let opened = Connection {
+        id: connection(),
+        principal: ANONYMOUS.into(),
+        protocol_version: 1,
+        client: Default::default(),
+        issued: 50,
+        expires: 0,
+    };
+    let standing = Standing::of(&Caller::anonymous()).on(&opened);
+    let feed = Endless(Arc::default());
+    let mut body = sse::respond(app.clone(), feed, standing, None, None).into_body();
+    for _ in 0..5 {
+        assert!(body.frame().await.is_some());
+    }
+    app.mint.revoked.add(principal(ANONYMOUS, 50));
+    assert!(body.frame().await.is_none());
+}

@@ -1,0 +1,47 @@
+//! What was taken back, in a slot of its own.
+
+use super::RedisStore;
+use super::scripts::{Call, scripts};
+use crate::clock::unix_millis;
+use crate::revocation::Revocation;
+use crate::store::Result;
+
+/// So many are read in one step.
+const PAGE: u64 = 1000;
+
+impl RedisStore {
+    pub(super) async fn revoke_subject(&self, revocation: &Revocation) -> Result<()> {
+        let (subject, text) = (revocation.subject.to_string(), revocation.text());
+        let call = Call::new(&scripts().revoke)
+            .key(self.keys.revoked())
+            .key(self.keys.revoked_until())
+            .arg(&subject)
+            .arg(&text)
+            .num(revocation.before)
+            .num(revocation.until);
+        self.run_durably(call).await.map(drop)
+    }
+
+    pub(super) async fn all_revocations(&self) -> Result<Vec<Revocation>> {
+        let now = unix_millis() / 1000;
+        let mut found = Vec::new();
+        let mut cursor = "0".to_owned();
+        loop {
+            let call = Call::new(&scripts().revocations)
+                .key(self.keys.revoked())
+                .key(self.keys.revoked_until())
+                .arg(&cursor)
+                .num(PAGE);
+            let mut items = self.run(call).await?.items()?;
+            let next = items.text()?;
+            while let Some(text) = items.next_text()? {
+                let read = Revocation::from_text(&text);
+                found.extend(read.filter(|revocation| revocation.until > now));
+            }
+            if next == "0" {
+                return Ok(found);
+            }
+            cursor = next;
+        }
+    }
+}
