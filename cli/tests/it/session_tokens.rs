@@ -6,7 +6,7 @@ use reqwest::{Method, Response, StatusCode};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use crate::support::http::{load, new_session, prompt};
+use crate::support::http::{JSON, load, new_session, prompt};
 use crate::support::process::baton;
 use crate::support::sse::counted;
 use crate::support::{Client, Cluster, Stream};
@@ -109,14 +109,8 @@ async fn the_202_brings_it_in_a_header_and_browsers_get_a_cookie() {
     let cluster = Cluster::start().await;
     let client = Client::initialize(&cluster.url()).await;
     let mut stream = client.connection_stream(None).await;
-    let plain = [("acp-connection-id", client.token.as_str())];
-    let response = send(
-        &client.url,
-        Method::POST,
-        &plain,
-        Some(new_session(json!("a"))),
-    )
-    .await;
+    let message = new_session(json!("a")).to_string();
+    let response = client.send(&[JSON], message).await;
     assert_eq!(response.status(), StatusCode::ACCEPTED);
     assert!(!response.headers().contains_key("set-cookie"));
     assert_eq!(response.headers()["cache-control"], "no-store");
