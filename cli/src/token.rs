@@ -5,21 +5,21 @@ use std::path::PathBuf;
 use std::time::{Duration, UNIX_EPOCH};
 
 use anyhow::Context as _;
-use baton_session::id::SessionId;
+use baton_gateway::auth::ApiKeys;
+use baton_session::id::{SessionId, random_text};
 use baton_session::token::{self, Grant, Keys, MAX_TOKEN_BYTES, Scope};
 use clap::{Args, Subcommand, ValueEnum};
 use jsonwebtoken::Algorithm;
 use serde_json::{Value, json};
 
 use crate::exit::Misconfigured;
+use crate::revoke;
 
 const MAX_TTL: Duration = Duration::from_secs(24 * 3600);
 /// The end of the year 9999, where dates as people write them end.
 const LAST_DATE: u64 = 253_402_300_799;
 /// Of anything longer nothing would be shown anyway.
 const MAX_INPUT: u64 = 64 << 10;
-
-use crate::revoke;
 
 #[derive(Subcommand)]
 pub enum Command {
@@ -42,6 +42,12 @@ pub enum Command {
         keys: KeyOption,
         /// The token; read from standard input if it is - or left out
         token: Option<String>,
+    },
+    /// Print a new API key for somebody, and its entry for --auth-keys
+    ApiKey {
+        /// Whose sessions it opens
+        #[arg(long, value_name = "NAME")]
+        principal: String,
     },
     /// Take a session, a connection or all of somebody's connections back, on all gateways
     Revoke(revoke::Arguments),
@@ -103,6 +109,11 @@ pub async fn run(command: Command) -> anyhow::Result<()> {
         Command::Verify { keys, token } => {
             let kind = keys.open()?.ring().verify_any(&given(token)?)?;
             println!("valid: a {kind} token");
+        }
+        Command::ApiKey { principal } => {
+            let key = format!("bk_{}", random_text(32));
+            let entry = json!({ "principal": principal, "sha256": ApiKeys::hash(&key) });
+            println!("{:#}", json!({ "key": key, "entry": entry }));
         }
         Command::Revoke(arguments) => revoke::run(arguments).await?,
     }

@@ -289,6 +289,23 @@ async fn keys_come_and_go_without_a_restart() {
 }
 
 #[tokio::test]
+async fn a_key_is_made_with_its_entry() {
+    let made = baton()
+        .args(["token", "api-key", "--principal", "carol"])
+        .output()
+        .expect("baton runs");
+    let made: Value = serde_json::from_slice(&made.stdout).unwrap();
+    let file = json!({ "keys": [made["entry"]] }).to_string();
+    assert!(!file.contains(made["key"].as_str().unwrap()));
+    let arguments = ["--auth", "keys", "--auth-keys", "api-keys.json"];
+    let guarded = Guarded::start(&arguments, |dir| {
+        fs::write(dir.join("api-keys.json"), file).unwrap();
+    })
+    .await;
+    guarded.open(made["key"].as_str().unwrap()).await;
+}
+
+#[tokio::test]
 async fn row_20_names_and_pages_from_elsewhere_stay_out() {
     let arguments = [
         "--allow-host",

@@ -49,6 +49,12 @@ impl ApiKeys {
         })
     }
 
+    /// As the file has it.
+    pub fn hash(key: &str) -> String {
+        let hash = Sha256::digest(key);
+        hash.iter().map(|byte| format!("{byte:02x}")).collect()
+    }
+
     pub(super) fn identify(&self, key: &str) -> Result<Caller, Stranger> {
         let known = self.known.read().expect("held for moments only").clone();
         let hash: [u8; 32] = Sha256::digest(key).into();
@@ -137,8 +143,7 @@ mod tests {
     use super::*;
 
     fn hashed(key: &str) -> String {
-        let hash = Sha256::digest(key);
-        hash.iter().map(|byte| format!("{byte:02x}")).collect()
+        ApiKeys::hash(key)
     }
 
     fn file(entries: &[(&str, &str)]) -> String {
