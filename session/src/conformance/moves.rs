@@ -205,6 +205,21 @@ pub async fn a_log_from_elsewhere_is_history(store: &Arc<dyn Store>) {
         (attachment.controller, attachment.route.joined()),
         (None, None)
     );
+    // It ended in the middle of a turn. That one is over, and the next begins like any other.
+    let prompt = Enqueue {
+        watched: true,
+        ..scene.prompt("1")
+    };
+    store.enqueue(&prompt).await.unwrap();
+    let claim = scene.claim().await;
+    assert_eq!((claim.head, claim.running), (6, None));
+    let begun = vec![begin(1, &scene.creator, Via::Connection)];
+    scene.write(&scene.append(&claim.token, 7, begun)).await;
+    let found = store.record(&scene.id, &scene.principal).await.unwrap();
+    let found = found.expect("a record");
+    assert_eq!((found.head, found.began), (6, Some(7)));
+    let controller = scene.attachment(&scene.creator).await.controller;
+    assert_eq!(controller, Some(scene.creator.clone()));
 }
 
 pub async fn an_id_that_is_taken_cannot_be_adopted(store: &Arc<dyn Store>) {
