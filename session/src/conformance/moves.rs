@@ -7,8 +7,7 @@ use bytes::Bytes;
 use super::scene::{CWD, LONG, OVER, Scene, begin, end, said, updates};
 use crate::route::Via;
 use crate::store::{
-    Adoption, Append, Appended, Attached, ClaimToken, Claimant, Enqueue, Enqueued, Record, Setup,
-    Store,
+    Adoption, Append, Appended, Attached, ClaimToken, Claimant, Enqueued, Record, Setup, Store,
 };
 
 fn record(scene: &Scene) -> Record {
@@ -169,11 +168,7 @@ pub async fn an_adopted_session_appears_when_it_is_complete(store: &Arc<dyn Stor
         panic!("it is there");
     };
     assert_eq!((attachment.head, attachment.view), (3, expected.view));
-    let prompt = Enqueue {
-        watched: true,
-        ..scene.prompt("2")
-    };
-    store.enqueue(&prompt).await.unwrap();
+    store.enqueue(&scene.prompt("2")).await.unwrap();
     let claim = scene.claim().await;
     assert_eq!((claim.state, claim.bound), (expected.state, expected.bound));
     assert_eq!((claim.setup, claim.stalls), (expected.setup, 0));
@@ -206,11 +201,7 @@ pub async fn a_log_from_elsewhere_is_history(store: &Arc<dyn Store>) {
         (None, None)
     );
     // It ended in the middle of a turn. That one is over, and the next begins like any other.
-    let prompt = Enqueue {
-        watched: true,
-        ..scene.prompt("1")
-    };
-    store.enqueue(&prompt).await.unwrap();
+    store.enqueue(&scene.prompt("1")).await.unwrap();
     let claim = scene.claim().await;
     assert_eq!((claim.head, claim.running), (6, None));
     let begun = vec![begin(1, &scene.creator, Via::Connection)];

@@ -132,7 +132,7 @@ impl Session {
             used: now,
             updated: now,
             controller: Some(connection.clone()),
-            parties: HashMap::from([(connection, Party::watching_from(cut + 1))]),
+            parties: HashMap::from([(connection, Party::reading_from(cut + 1, false))]),
             origin: Some(Origin {
                 parent: fork.parent.clone(),
                 cut,
