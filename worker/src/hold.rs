@@ -51,7 +51,13 @@ pub(crate) async fn run(
     if claim.stalls >= MAX_STALLS {
         return give_up(&*store, &outlet, &claim, &reins).await;
     }
-    match agent.open(&opening).await {
+    let opened = tokio::select! {
+        biased;
+        _ = reins.lost.cancelled() => return Err(Lost::Fenced),
+        _ = reins.stop.cancelled() => return Ok(store.release(&claim.session, &claim.token).await?),
+        opened = agent.open(&opening) => opened,
+    };
+    match opened {
         Ok(conversation) => {
             let queue: VecDeque<Queued> = claim.inbox.clone().into();
             let seen = queue.back().map_or(0, |queued| queued.number);

@@ -1,6 +1,7 @@
-//! Agents that cannot open a session.
+//! Agents that cannot open a session, or are not done with it.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use async_trait::async_trait;
 use baton_session::conformance::scene::{OVER, Scene};
@@ -12,7 +13,24 @@ use tempfile::TempDir;
 
 use crate::support::{Worker, until};
 
-struct Troubled(String);
+enum Trouble {
+    Refuses,
+    /// What becomes of it is noted.
+    TakesForever(Arc<AtomicU32>),
+}
+
+struct Troubled(String, Trouble);
+
+const BEGUN: u32 = 1;
+const DROPPED: u32 = 2;
+
+struct Noted(Arc<AtomicU32>);
+
+impl Drop for Noted {
+    fn drop(&mut self) {
+        self.0.store(DROPPED, Ordering::SeqCst);
+    }
+}
 
 #[async_trait]
 impl Agent for Troubled {
@@ -25,7 +43,14 @@ impl Agent for Troubled {
     }
 
     async fn open(&self, _: &Opening) -> Result<Arc<dyn Conversation>, Failure> {
-        Err(Failure::internal("not today"))
+        match &self.1 {
+            Trouble::Refuses => Err(Failure::internal("not today")),
+            Trouble::TakesForever(stage) => {
+                stage.store(BEGUN, Ordering::SeqCst);
+                let _noted = Noted(stage.clone());
+                std::future::pending().await
+            }
+        }
     }
 }
 
@@ -53,7 +78,7 @@ async fn is_released(stalls: u32) {
     let dir = TempDir::new().unwrap();
     let told = dir.path().join("told");
     let hook = format!("cat >> {0}; echo >> {0}", told.display());
-    let agent = Arc::new(Troubled(scene.agent.clone()));
+    let agent = Arc::new(Troubled(scene.agent.clone(), Trouble::Refuses));
     let _worker = Worker::start_with(&store, agent, Some(ReleaseHook(hook)));
     until("the session is through", async || {
         store.inbox(&scene.id, 0).await.unwrap().is_empty()
@@ -75,4 +100,20 @@ async fn what_is_bound_is_released_also_if_the_agent_refuses_the_session() {
 #[tokio::test]
 async fn what_is_bound_is_released_also_if_workers_died_over_it() {
     is_released(4).await;
+}
+
+#[tokio::test]
+async fn an_agent_that_still_opens_does_not_hold_up_a_worker_that_stops() {
+    let store: Arc<dyn Store> = Arc::new(MemoryStore::default());
+    let scene = Scene::created(&store).await;
+    let stage = Arc::new(AtomicU32::new(0));
+    let trouble = Trouble::TakesForever(stage.clone());
+    let agent = Arc::new(Troubled(scene.agent.clone(), trouble));
+    let worker = Worker::start(&store, agent);
+    let is_at = async |wanted| stage.load(Ordering::SeqCst) == wanted;
+    until("it begins", || is_at(BEGUN)).await;
+    worker.stop.cancel();
+    until("it is let go", || is_at(DROPPED)).await;
+    until("the worker leaves", async || worker.task.is_finished()).await;
+    scene.claim().await;
 }
