@@ -8,6 +8,7 @@ use axum::extract::{Path, State};
 use axum::http::{Response, StatusCode, header};
 use axum::response::IntoResponse;
 use baton_session::archive;
+use baton_session::clock::unix_millis;
 use baton_session::event::{Event, readdress};
 use baton_session::id::{LogId, Nonce, Partition, SessionId, random_text};
 use baton_session::store::{
@@ -77,13 +78,14 @@ pub async fn import(State(app): State<Arc<App>>, body: Body) -> Result<Response<
     let mut lines = Lines::new(body);
     let first = lines.next().await?;
     let first = first.ok_or_else(|| Reject::Archive("the body is empty".into()))?;
-    let (named, record) = archive::read_header(&first).map_err(unreadable)?;
+    let (named, mut record) = archive::read_header(&first).map_err(unreadable)?;
+    // A list has nothing from the future.
+    record.updated = record.updated.min(unix_millis());
     let mut import = Import::begin(&app, named, record).await?;
     for seq in 1..=import.record.head {
         let line = lines.next().await?.ok_or_else(|| cut_short(seq))?;
-        import
-            .add(archive::read_line(seq, &line).map_err(unreadable)?)
-            .await?;
+        let event = archive::read_line(seq, &line).map_err(unreadable)?;
+        import.add(event).await?;
     }
     let session = import.finish().await?;
     let answer = json!({ "sessionId": session }).to_string();
