@@ -28,6 +28,8 @@ use crate::error::Reject;
 const PAGE: usize = 64;
 /// What is written in one step.
 const BATCH_BYTES: usize = 256 << 10;
+/// What an event takes beside its line, about.
+const PER_EVENT: usize = 256;
 const LEASE: Duration = Duration::from_secs(30);
 
 pub async fn export(
@@ -85,7 +87,7 @@ pub async fn import(State(app): State<Arc<App>>, body: Body) -> Result<Response<
     for seq in 1..=import.record.head {
         let line = lines.next().await?.ok_or_else(|| cut_short(seq))?;
         let event = archive::read_line(seq, &line).map_err(unreadable)?;
-        import.add(event).await?;
+        import.add(event, line.len()).await?;
     }
     let session = import.finish().await?;
     let answer = json!({ "sessionId": session }).to_string();
@@ -149,7 +151,8 @@ impl<'a> Import<'a> {
         })
     }
 
-    async fn add(&mut self, event: Event) -> Result<(), Reject> {
+    /// `weight`: the bytes it came in.
+    async fn add(&mut self, event: Event, weight: usize) -> Result<(), Reject> {
         let event = match event {
             Event::Update { turn, message } if self.renamed => Event::Update {
                 turn,
@@ -161,7 +164,7 @@ impl<'a> Import<'a> {
             },
             event => event,
         };
-        self.bytes += event.size();
+        self.bytes += PER_EVENT + weight;
         self.waiting.push(event);
         if self.bytes > BATCH_BYTES {
             self.write().await?;
@@ -259,5 +262,49 @@ impl Lines {
                 None => self.ended = true,
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use baton_session::event::Begin;
+    use baton_session::id::ConnectionId;
+    use baton_session::route::Via;
+    use baton_session::store::{MemoryStore, Store};
+    use baton_session::token::{KeyRing, generate};
+    use jsonwebtoken::Algorithm;
+
+    use super::*;
+    use crate::app::{Config, Stop};
+
+    #[tokio::test]
+    async fn what_comes_in_is_written_in_portions_and_not_from_the_future() {
+        let store: Arc<dyn Store> = Arc::new(MemoryStore::default());
+        let keys = KeyRing::parse(&generate(Algorithm::HS256)).unwrap();
+        let app = App::new(Config::default(), store.clone(), keys, Stop::default()).await;
+        let (id, events) = (SessionId::mint(Partition(0)), 5000);
+        let header = json!({
+            "batonSession": 1, "sessionId": id, "agent": "scripted", "cwd": "/tmp",
+            "updated": u64::MAX, "events": events,
+        });
+        let mut body = format!("{header}\n");
+        // Without a message they are small, and yet something.
+        for seq in 1..=events {
+            let event = Event::Begin(Begin {
+                command: seq,
+                connection: ConnectionId::mint(Partition(0)),
+                via: Via::Connection,
+            });
+            body.extend(archive::line(seq, &event));
+        }
+        let before = unix_millis();
+        let answer = import(State(app.unwrap()), body.into()).await;
+        assert_eq!(answer.ok().unwrap().status(), StatusCode::CREATED);
+        let frames = store.read(&LogId::Session(id.clone()), 1, 5000).await;
+        let sizes: Vec<usize> = frames.unwrap().iter().map(|f| f.events.len()).collect();
+        assert_eq!(sizes.iter().sum::<usize>(), 5000);
+        assert!(sizes.iter().all(|size| *size <= 1024), "{sizes:?}");
+        let record = store.record(&id, ANONYMOUS).await.unwrap().unwrap();
+        assert!((before..=unix_millis()).contains(&record.updated));
     }
 }
