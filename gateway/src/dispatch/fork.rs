@@ -6,7 +6,7 @@ use baton_session::id::{LogId, SessionId};
 use baton_session::store::{Cut, Fork, Forked, MAX_FORK_DEPTH, Record};
 use bytes::Bytes;
 use serde::Deserialize;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use super::{Answer, Call, Outcome, Problem, invalid, params, unknown_session};
 use crate::rpc;
@@ -93,7 +93,7 @@ impl Call<'_> {
 struct Scan<'a> {
     wanted: &'a str,
     next: u64,
-    view: Value,
+    view: Map<String, Value>,
     /// The last event of the message so far, with what came after it and nobody saw.
     cut: Option<Cut>,
     /// Nothing visible came after the message yet.
@@ -116,7 +116,7 @@ impl<'a> Scan<'a> {
             wanted,
             next: 1,
             // What it shows now; the modes and options to choose from don't change.
-            view: serde_json::from_slice(&record.view).unwrap_or_else(|_| json!({})),
+            view: serde_json::from_slice(&record.view).unwrap_or_default(),
             cut: None,
             open: false,
         }
@@ -139,7 +139,7 @@ impl<'a> Scan<'a> {
         if self.open {
             self.cut = Some(Cut {
                 upto: seq,
-                view: self.view.to_string().into(),
+                view: json!(self.view).to_string().into(),
             });
         }
     }
@@ -152,7 +152,7 @@ impl<'a> Scan<'a> {
         if let Ok(answer) = serde_json::from_slice::<Answer>(answer) {
             for field in ["modes", "configOptions"] {
                 if let Some(value) = answer.result.get(field) {
-                    self.view[field] = value.clone();
+                    self.view.insert(field.to_owned(), value.clone());
                 }
             }
         }
@@ -160,11 +160,14 @@ impl<'a> Scan<'a> {
 
     fn note(&mut self, update: &Value) {
         match update["sessionUpdate"].as_str() {
-            Some("current_mode_update") if self.view.get("modes").is_some() => {
-                self.view["modes"]["currentModeId"] = update["currentModeId"].clone();
+            Some("current_mode_update") => {
+                if let Some(Value::Object(modes)) = self.view.get_mut("modes") {
+                    modes.insert("currentModeId".into(), update["currentModeId"].clone());
+                }
             }
             Some("config_option_update") => {
-                self.view["configOptions"] = update["configOptions"].clone();
+                let options = update["configOptions"].clone();
+                self.view.insert("configOptions".into(), options);
             }
             _ => {}
         }
@@ -172,7 +175,7 @@ impl<'a> Scan<'a> {
 }
 
 fn with_session(view: &[u8], session: &SessionId) -> Value {
-    let mut result: Value = serde_json::from_slice(view).unwrap_or_else(|_| json!({}));
-    result["sessionId"] = json!(session);
-    result
+    let mut result: Map<String, Value> = serde_json::from_slice(view).unwrap_or_default();
+    result.insert("sessionId".into(), json!(session));
+    result.into()
 }

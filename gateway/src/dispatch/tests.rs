@@ -1,0 +1,114 @@
+//! Requests that a gateway answers by itself, on a store in memory.
+
+use baton_session::command::ClientCapabilities;
+use baton_session::conformance::scene::{CWD, Scene, end, update};
+use baton_session::event::Event;
+use baton_session::route::Via;
+use baton_session::store::{Append, MemoryStore, Store};
+use baton_session::token::{KeyRing, generate};
+use jsonwebtoken::Algorithm;
+use serde_json::{Value, json};
+
+use super::*;
+use crate::app::{Config, Stop};
+
+struct Desk {
+    app: Arc<App>,
+    connection: Connection,
+    scene: Scene,
+}
+
+/// The desk of a session's creator, before that exists.
+async fn desk() -> Desk {
+    let store: Arc<dyn Store> = Arc::new(MemoryStore::default());
+    let keys = KeyRing::parse(&generate(Algorithm::HS256)).unwrap();
+    let app = App::new(Config::default(), store.clone(), keys, Stop::default()).await;
+    let scene = Scene::planned(&store);
+    Desk {
+        app: app.unwrap(),
+        connection: Connection {
+            id: scene.creator.clone(),
+            principal: scene.principal.clone(),
+            protocol_version: 1,
+            client: ClientCapabilities::default(),
+        },
+        scene,
+    }
+}
+
+impl Desk {
+    /// As a POST that is answered on the connection's stream; returns the answer if it is known at once.
+    async fn take(&self, message: &Value) -> Option<Value> {
+        let bytes = Bytes::from(message.to_string());
+        let envelope = parse(&bytes).ok().unwrap();
+        let message = Message {
+            envelope: &envelope,
+            bytes: &bytes,
+            session_header: None,
+            one_shot: false,
+        };
+        let outcome = dispatch(&self.app, &self.connection, message).await;
+        let Outcome::Answer(answer) = outcome.ok().unwrap() else {
+            return None;
+        };
+        let text = answer.message.clone();
+        let posted = post_answer(&self.app, &self.connection, message, answer).await;
+        assert!(posted.is_ok());
+        Some(serde_json::from_slice(&text).unwrap())
+    }
+
+    /// One turn with a message "m", of a session that shows `view`.
+    async fn told(&self, view: &str) {
+        self.scene.create().await;
+        let token = self.scene.claim().await.token;
+        let said = |update: Value| {
+            let params = json!({ "sessionId": self.scene.id, "update": update });
+            let message = json!({ "jsonrpc": "2.0", "method": "session/update", "params": params });
+            update_of(&message)
+        };
+        let events = vec![
+            said(json!({ "sessionUpdate": "current_mode_update", "currentModeId": "ask" })),
+            said(json!({ "sessionUpdate": "agent_message_chunk", "messageId": "m" })),
+            end(&self.scene.creator, Via::Connection),
+        ];
+        let turn = Append {
+            acks: vec![1],
+            view: Some(view.to_owned().into()),
+            release: true,
+            ..self.scene.append(&token, 1, events)
+        };
+        self.scene.write(&turn).await;
+    }
+
+    fn fork(&self, id: u64, more: Value) -> Value {
+        let mut params = json!({ "sessionId": self.scene.id, "cwd": CWD });
+        params["_meta"] = json!({ "baton/fork": more });
+        json!({ "jsonrpc": "2.0", "id": id, "method": "session/fork", "params": params })
+    }
+}
+
+fn update_of(message: &Value) -> Event {
+    update(&message.to_string())
+}
+
+#[tokio::test]
+async fn a_fork_copes_with_any_view() {
+    for view in [
+        "",
+        "7",
+        "[]",
+        "\"x\"",
+        "{\"modes\":\"x\"}",
+        "{\"modes\":[]}",
+    ] {
+        let desk = desk().await;
+        desk.told(view).await;
+        for (id, at) in [(1, json!({})), (2, json!({ "atMessageId": "m" }))] {
+            let answer = desk.take(&desk.fork(id, at)).await.unwrap();
+            assert!(
+                answer["result"]["sessionId"].is_string(),
+                "{view}: {answer}"
+            );
+        }
+    }
+}
