@@ -1,6 +1,5 @@
 //! `session/fork`: a child that shares its parent's past. No worker is involved.
 
-use baton_session::command::Idempotency;
 use baton_session::event::Event;
 use baton_session::id::{LogId, SessionId};
 use baton_session::store::{Cut, Fork, Forked, MAX_FORK_DEPTH, Record};
@@ -8,7 +7,7 @@ use bytes::Bytes;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
-use super::{Answer, Call, Outcome, Problem, invalid, params, unknown_session};
+use super::{Call, Outcome, Problem, invalid, params, unknown_session};
 use crate::rpc;
 
 /// Frames per read while a message is looked for.
@@ -19,13 +18,20 @@ impl Call<'_> {
         let parent = self.session()?;
         let place = params::changed_place(self.message.envelope)?;
         let wish = params::fork_wish(self.message.envelope)?;
-        self.check_room().await?;
-        let at = match wish.at_message_id {
+        let child = self.child_of(&parent);
+        let (id, principal) = (&self.connection.id, &self.connection.principal);
+        let known = self.app.store.attachment(&child, id, principal).await?;
+        // The store repeats what it said about this child, whatever has become of the parent since.
+        let is_new = known.is_none();
+        if is_new {
+            self.check_room().await?;
+        }
+        let at = match wish.at_message_id.filter(|_| is_new) {
             None => None,
             Some(message) => Some(self.cut_after(&parent, &message).await?),
         };
         let fork = Fork {
-            child: self.child_of(&parent),
+            child,
             parent,
             principal: self.connection.principal.clone(),
             connection: self.connection.id.clone(),
@@ -38,12 +44,7 @@ impl Call<'_> {
             Forked::Done { head, view } => {
                 self.watch(&fork.child, head).await?;
                 let result = with_session(&view, &fork.child);
-                let key = Idempotency {
-                    key: self.key().key + "f",
-                    ..self.key()
-                };
-                let message = rpc::result(self.id(), result.to_string().as_bytes());
-                Ok(Outcome::Answer(Answer { message, key }))
+                Ok(self.answers(rpc::result(self.id(), result.to_string().as_bytes())))
             }
             Forked::NotFound => Err(unknown_session(fork.parent.as_str())),
             Forked::NoSuchCut => Err(invalid(

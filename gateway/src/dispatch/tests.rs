@@ -3,6 +3,7 @@
 use baton_session::command::ClientCapabilities;
 use baton_session::conformance::scene::{CWD, Scene, end, update};
 use baton_session::event::Event;
+use baton_session::id::LogId;
 use baton_session::route::Via;
 use baton_session::store::{Append, MemoryStore, Store};
 use baton_session::token::{KeyRing, generate};
@@ -57,6 +58,18 @@ impl Desk {
         Some(serde_json::from_slice(&text).unwrap())
     }
 
+    /// What the connection's stream carries beside sessions.
+    async fn delivered(&self) -> Vec<Value> {
+        let log = LogId::Outbox(self.connection.id.clone());
+        let frames = self.app.store.read(&log, 1, 10_000).await.unwrap();
+        let events = frames.iter().flat_map(|frame| &frame.events);
+        let messages = events.filter_map(|event| match event {
+            Event::Message { message } => Some(serde_json::from_slice(message).unwrap()),
+            _ => None,
+        });
+        messages.collect()
+    }
+
     /// One turn with a message "m", of a session that shows `view`.
     async fn told(&self, view: &str) {
         self.scene.create().await;
@@ -89,6 +102,38 @@ impl Desk {
 
 fn update_of(message: &Value) -> Event {
     update(&message.to_string())
+}
+
+#[tokio::test]
+async fn a_fork_that_is_asked_for_again_is_answered_the_same() {
+    let desk = desk().await;
+    desk.told("{}").await;
+    let forks = [
+        desk.fork(1, json!({})),
+        desk.fork(2, json!({ "atMessageId": "m" })),
+    ];
+    let mut answers = Vec::new();
+    for fork in &forks {
+        let answer = desk.take(fork).await.unwrap();
+        assert!(answer["result"]["sessionId"].is_string(), "{answer}");
+        answers.push(answer);
+    }
+    assert!(desk.scene.delete().await);
+    for (fork, answer) in forks.iter().zip(&answers) {
+        assert_eq!(desk.take(fork).await.as_ref(), Some(answer));
+    }
+    assert_eq!(desk.delivered().await, answers, "each once");
+}
+
+#[tokio::test]
+async fn a_fork_that_was_refused_stays_refused() {
+    let desk = desk().await;
+    let fork = desk.fork(1, json!({}));
+    let refusal = desk.take(&fork).await.unwrap();
+    assert_eq!(refusal["error"]["code"], rpc::RESOURCE_NOT_FOUND);
+    desk.told("{}").await;
+    desk.take(&fork).await.unwrap();
+    assert_eq!(desk.delivered().await, [refusal]);
 }
 
 #[tokio::test]
