@@ -1,6 +1,6 @@
 //! Requests that a gateway answers by itself, on a store in memory.
 
-use baton_session::command::ClientCapabilities;
+use baton_session::command::{ClientCapabilities, Kind};
 use baton_session::conformance::scene::{CWD, Scene, end, update};
 use baton_session::event::Event;
 use baton_session::id::LogId;
@@ -156,4 +156,62 @@ async fn a_fork_copes_with_any_view() {
             );
         }
     }
+}
+
+#[tokio::test]
+async fn a_request_is_looked_for_in_the_sessions_that_were_opened_last() {
+    let desk = desk().await;
+    desk.scene.create().await;
+    let call = |request, id: Option<u64>| {
+        let params = json!({ "requestId": request });
+        let mut call = json!({ "jsonrpc": "2.0", "method": "$/cancel_request", "params": params });
+        if let Some(id) = id {
+            call["id"] = json!(id);
+        }
+        call
+    };
+    desk.app
+        .store
+        .enqueue(&desk.scene.prompt("7"))
+        .await
+        .unwrap();
+    // The session is named by the first of several pages, and again and again.
+    let watch = |session: &SessionId| Event::Watch {
+        session: session.clone(),
+        after: 0,
+    };
+    let unnamed = Idempotency::of(&desk.connection.id, None, b"");
+    for count in 0..700 {
+        let other = Scene::planned(&desk.app.store).id;
+        let session = if count % 350 == 0 {
+            &desk.scene.id
+        } else {
+            &other
+        };
+        let store = &desk.app.store;
+        let posted = store.post(&desk.connection.id, watch(session), &unnamed);
+        posted.await.unwrap();
+    }
+    let waiting = async || {
+        let inbox = desk.app.store.inbox(&desk.scene.id, 0).await.unwrap();
+        let kinds = inbox.iter().map(|queued| queued.command.kind);
+        kinds.collect::<Vec<_>>()
+    };
+    // With an id it is no notification, and who waits for an answer gets one.
+    let answer = desk.take(&call(7, Some(8))).await.unwrap();
+    assert_eq!(answer["error"]["code"], rpc::INVALID_REQUEST);
+    assert_eq!(waiting().await, [Kind::New, Kind::Prompt]);
+    // Behind more others than are looked through.
+    assert_eq!(desk.take(&call(7, None)).await, None);
+    assert_eq!(waiting().await, [Kind::New, Kind::Prompt]);
+    let posted = desk
+        .app
+        .store
+        .post(&desk.connection.id, watch(&desk.scene.id), &unnamed);
+    posted.await.unwrap();
+    assert_eq!(desk.take(&call(7, None)).await, None);
+    assert_eq!(
+        waiting().await,
+        [Kind::New, Kind::Prompt, Kind::CancelRequest]
+    );
 }
