@@ -250,7 +250,11 @@ pub async fn forking_again_changes_nothing(store: &Arc<dyn Store>) {
     store.enqueue(&child.prompt("1")).await.unwrap();
     let events = vec![said(&child.id, "mine")];
     let token = child.claim().await.token;
-    child.write(&child.append(&token, 7, events)).await;
+    let changed = Append {
+        view: Some("mine".into()),
+        ..child.append(&token, 7, events)
+    };
+    child.write(&changed).await;
     assert_eq!(parent.try_fork(&fork).await, done(6, "two"));
     assert_eq!(child.words().await, ["one", "two", "mine"]);
     assert_eq!(parent.listed().await.len(), 2);

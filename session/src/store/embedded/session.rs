@@ -108,6 +108,9 @@ pub struct Origin {
     pub cut: u64,
     /// How many ancestors it has.
     generation: usize,
+    /// What the fork was answered with.
+    #[serde(default)]
+    view: Bytes,
 }
 
 #[derive(Clone)]

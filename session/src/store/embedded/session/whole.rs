@@ -124,7 +124,7 @@ impl Session {
             params: self.params.clone(),
             setup: self.setup.clone(),
             state: known.state,
-            view: known.view,
+            view: known.view.clone(),
             title: self.title.clone(),
             usage: self.usage.clone(),
             bound: bound.unwrap_or_default(),
@@ -137,6 +137,7 @@ impl Session {
                 parent: fork.parent.clone(),
                 cut,
                 generation: ancestors + 1,
+                view: known.view,
             }),
             ..Self::default()
         };
@@ -150,7 +151,7 @@ impl Session {
         let origin = origin.filter(|origin| origin.parent == fork.parent)?;
         self.is_for(&fork.principal).then(|| Forked::Done {
             head: origin.cut,
-            view: self.view.clone(),
+            view: origin.view.clone(),
         })
     }
 
