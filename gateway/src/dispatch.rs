@@ -22,6 +22,8 @@ mod cancel;
 mod fork;
 mod list;
 mod params;
+#[cfg(test)]
+mod tests;
 mod whole;
 
 /// What became of a message.
