@@ -23,6 +23,8 @@ mod cancel;
 mod fork;
 mod list;
 mod params;
+#[cfg(test)]
+mod tests;
 mod whole;
 
 /// What became of a message.

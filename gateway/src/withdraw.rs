@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use baton_session::clock::unix_millis;
-use baton_session::command::Queued;
+use baton_session::command::{Kind, Queued};
 use baton_session::event::{Event, Recipient};
 use baton_session::id::{Nonce, Partition, random_text};
 use baton_session::store::{self, Append, Claim, ClaimToken, Claimant, HEARTBEAT, WorkerId};
@@ -89,6 +89,8 @@ async fn answer(app: &App, claim: &Claim) -> store::Result<()> {
         .inbox
         .iter()
         .filter(|queued| queued.command.taken_at <= limit)
+        // Nobody waits for it, and only a worker can release what is bound to the session.
+        .filter(|queued| queued.command.kind != Kind::Delete)
         .collect();
     if stale.is_empty() {
         return Ok(());
@@ -127,4 +129,48 @@ fn refusal(queued: &Queued) -> Option<Event> {
         turn: false,
         message,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use baton_session::conformance::scene::Scene;
+    use baton_session::store::{MemoryStore, Store};
+    use baton_session::token::{KeyRing, generate};
+    use jsonwebtoken::Algorithm;
+
+    use super::*;
+    use crate::app::{Config, Stop};
+
+    #[tokio::test]
+    async fn what_is_bound_to_a_deleted_session_is_left_for_a_worker() {
+        let store: Arc<dyn Store> = Arc::new(MemoryStore::default());
+        let keys = KeyRing::parse(&generate(Algorithm::HS256)).unwrap();
+        let app = App::new(Config::default(), store.clone(), keys, Stop::default()).await;
+        let app = app.unwrap();
+        let scene = Scene::created(&store).await;
+        let token = scene.claim().await.token;
+        let bound = Append {
+            bound: Some("{\"sandbox\":\"vm-1\"}".into()),
+            acks: vec![1],
+            ..scene.append(&token, 1, Vec::new())
+        };
+        scene.write(&bound).await;
+        store.enqueue(&scene.prompt("1")).await.unwrap();
+        store.release(&scene.id, &token).await.unwrap();
+        assert!(scene.delete().await);
+        let waiting = async || {
+            let inbox = store.inbox(&scene.id, 0).await.unwrap();
+            let kinds = inbox.iter().map(|queued| queued.command.kind);
+            kinds.collect::<Vec<_>>()
+        };
+        assert_eq!(waiting().await, [Kind::Prompt, Kind::Delete]);
+        for _ in 0..2 {
+            withdraw(&app, scene.id.partition(), &scene.agent)
+                .await
+                .unwrap();
+            assert_eq!(waiting().await, [Kind::Delete]);
+        }
+        assert_eq!(scene.head().await, 1, "the prompt is answered, once");
+        assert!(!scene.claim().await.bound.is_empty());
+    }
 }

@@ -5,7 +5,7 @@
 --       then pairs: a field of the session and its value, or
 --       begin, 'seq command connection via' / control, 'seq connection via' / end, 'seq connection'
 -- Returns {'fenced'} {'gap', head} {'done', head, released}
-local m = redis.call('HMGET', KEYS[1], 'own', 'seq', 'rel', 'ag', 'cn', 'run')
+local m = redis.call('HMGET', KEYS[1], 'own', 'seq', 'rel', 'ag', 'cn', 'run', 'heir')
 local head = tonumber(m[2] or '0')
 local first, count = tonumber(ARGV[3]), tonumber(ARGV[4])
 local last = first + count - 1
@@ -16,11 +16,16 @@ end
 if first <= head and last <= head then return { 'done', m[2], 0 } end
 if first ~= head + 1 then return { 'gap', m[2] } end
 local text = string.format('%d', last)
-local fields = { 'seq', text }
+-- Each field once, with its last value: however many turns an append has, they fit one HSET.
+local fields, place = {}, {}
 local function set(name, value)
-  fields[#fields + 1] = name
-  fields[#fields + 1] = value
+  if not place[name] then
+    place[name] = #fields + 1
+    fields[place[name]] = name
+  end
+  fields[place[name] + 1] = value
 end
+set('seq', text)
 
 local acks, waiting = tonumber(ARGV[8]), tonumber(m[5])
 if acks > 0 then
@@ -38,9 +43,13 @@ local function reroute(connection, change)
   if changed ~= route then redis.call('HSET', KEYS[4], 'r:' .. connection, changed) end
 end
 local run, ended, aside = m[6] or '', false, {}
+-- What comes from elsewhere has happened long ago, to others.
+local history = m[7] and { begin = true, control = true, ['end'] = true } or {}
 for at = 9 + acks, #ARGV, 2 do
   local name, value = ARGV[at], ARGV[at + 1]
-  if name == 'begin' then
+  if history[name] then
+    -- The log has it.
+  elseif name == 'begin' then
     local seq, command, connection, via = string.match(value, '^(%d+) (%d+) (%S+) (%a)$')
     reroute(connection, function(route) return switch(route, tonumber(seq), via) end)
     run = command

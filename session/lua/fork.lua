@@ -68,7 +68,8 @@ set('mcp', ARGV[7] == '1' and ARGV[8] or p[7])
 set('dirs', ARGV[9] == '1' and ARGV[10] or p[8])
 if ARGV[13] == '1' then set('bound', p[9]) end
 redis.call('HSET', KEYS[2], unpack(fields))
-redis.call('HSET', KEYS[3], 'r:' .. ARGV[4], string.format('%dc', cut + 1), 'w:' .. ARGV[4], '1')
+-- Not watching yet: whoever asks something of it first is told to see to that.
+redis.call('HSET', KEYS[3], 'r:' .. ARGV[4], string.format('%dc', cut + 1))
 redis.call('SET', KEYS[4],
   string.format('%d %d %s %s', tonumber(depth) + 1, cut, ARGV[1], view) .. table.concat(lines))
 redis.call('SADD', KEYS[5], ARGV[2])

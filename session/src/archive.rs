@@ -5,8 +5,10 @@
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::value::{RawValue, to_raw_value};
+use serde_json::{Map, Value};
 
 use crate::event::Event;
 use crate::id::SessionId;
@@ -76,8 +78,7 @@ pub fn read_header(line: &[u8]) -> Result<(SessionId, Record), Unreadable> {
     }
     let state = STANDARD.decode(&header.state);
     let state = state.map_err(|error| Unreadable(format!("line 1, state: {error}")))?;
-    let bytes =
-        |raw: Option<Box<RawValue>>| raw.map_or_else(Bytes::new, |raw| raw.get().to_owned().into());
+    let object = |name, raw| shaped::<Map<String, Value>>(name, raw).map(Option::unwrap_or_default);
     let params = serde_json::json!({ "cwd": header.cwd, "mcpServers": [] });
     let record = Record {
         agent: header.agent,
@@ -85,18 +86,33 @@ pub fn read_header(line: &[u8]) -> Result<(SessionId, Record), Unreadable> {
         params: params.to_string().into(),
         setup: Setup {
             mcp_servers: None,
-            directories: header.additional_directories.map(|raw| bytes(Some(raw))),
+            directories: shaped::<Vec<String>>(
+                "additionalDirectories",
+                header.additional_directories,
+            )?,
         },
         state: state.into(),
-        view: bytes(header.view),
+        view: object("view", header.view)?,
         title: header.title,
-        usage: bytes(header.usage),
-        bound: bytes(header.bound),
+        usage: object("usage", header.usage)?,
+        bound: object("bound", header.bound)?,
         head: header.events,
         updated: header.updated,
         began: None,
     };
     Ok((header.session_id, record))
+}
+
+/// Others build on it without looking: it must be what it is taken for.
+fn shaped<T: DeserializeOwned>(
+    name: &str,
+    raw: Option<Box<RawValue>>,
+) -> Result<Option<Bytes>, Unreadable> {
+    let Some(raw) = raw else { return Ok(None) };
+    match serde_json::from_str::<T>(raw.get()) {
+        Ok(_) => Ok(Some(raw.get().to_owned().into())),
+        Err(error) => Err(Unreadable(format!("line 1, {name}: {error}"))),
+    }
 }
 
 #[derive(Serialize, Deserialize)]
@@ -274,6 +290,18 @@ mod tests {
             &text.replace("\"batonSession\":1", "\"batonSession\":2"),
         ] {
             assert!(read_header(wrong.as_bytes()).is_err(), "{wrong}");
+        }
+        for (right, wrong, name) in [
+            ("{\"modes\":{}}", "[]", "view"),
+            ("{\"sandbox\":\"vm-17\"}", "\"vm-17\"", "bound"),
+            ("[\"/b\"]", "\"/b\"", "additionalDirectories"),
+            ("[\"/b\"]", "[{}]", "additionalDirectories"),
+            ("\"usage\":{}", "\"usage\":1", "usage"),
+        ] {
+            let text = text.replace("\"view\":", "\"usage\":{},\"view\":");
+            assert!(read_header(text.as_bytes()).is_ok());
+            let fault = read_header(text.replace(right, wrong).as_bytes());
+            assert!(fault.unwrap_err().to_string().contains(name), "{wrong}");
         }
     }
 }

@@ -52,7 +52,8 @@ macro_rules! for_each_case {
                 an_append_without_events_only_acknowledges
                 fields_stay_until_they_are_changed
                 a_repeated_append_changes_no_fields
-                usage_and_bindings_stay_until_they_are_changed;
+                usage_and_bindings_stay_until_they_are_changed
+                any_number_of_turns_fits_one_append;
             attachments:
                 attaching_directs_what_to_send
                 attaching_again_for_the_same_request_is_once

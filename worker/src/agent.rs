@@ -11,6 +11,7 @@ use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json, value::RawValue};
 
+use crate::outlet::sit_out;
 pub use crate::rpc::Failure;
 pub use crate::turn::Turn;
 
@@ -57,7 +58,8 @@ impl Opening {
         let log = LogId::Session(self.session.clone());
         let mut past = Vec::new();
         while (past.len() as u64) < self.head {
-            let page = self.store.read(&log, past.len() as u64 + 1, PAGE).await;
+            // Whoever waits is not refused because Redis restarts.
+            let page = sit_out(|| self.store.read(&log, past.len() as u64 + 1, PAGE)).await;
             let page = page.map_err(|error| Failure::internal(error.to_string()))?;
             if page.is_empty() {
                 break;

@@ -49,9 +49,15 @@ pub(crate) async fn run(
     let opening = Opening::of(&claim, store.clone());
     let outlet = Arc::new(Outlet::new(store.clone(), &claim));
     if claim.stalls >= MAX_STALLS {
-        return give_up(&*store, &outlet, &claim).await;
+        return give_up(&*store, &outlet, &claim, &reins).await;
     }
-    match agent.open(&opening).await {
+    let opened = tokio::select! {
+        biased;
+        _ = reins.lost.cancelled() => return Err(Lost::Fenced),
+        _ = reins.stop.cancelled() => return Ok(store.release(&claim.session, &claim.token).await?),
+        opened = agent.open(&opening) => opened,
+    };
+    match opened {
         Ok(conversation) => {
             let queue: VecDeque<Queued> = claim.inbox.clone().into();
             let seen = queue.back().map_or(0, |queued| queued.number);
@@ -67,13 +73,23 @@ pub(crate) async fn run(
             .run()
             .await
         }
-        Err(failure) => refuse_all(&outlet, &claim, failure).await,
+        Err(failure) => refuse_all(&*store, &outlet, &claim, &reins, failure).await,
     }
 }
 
 /// The agent cannot open this session: everyone who waits is told.
-async fn refuse_all(outlet: &Outlet, claim: &Claim, failure: Failure) -> Result<(), Lost> {
+async fn refuse_all(
+    store: &dyn Store,
+    outlet: &Outlet,
+    claim: &Claim,
+    reins: &Reins,
+    failure: Failure,
+) -> Result<(), Lost> {
     for queued in &claim.inbox {
+        if !set_free(outlet, claim, reins, queued).await? {
+            outlet.flush(Default::default(), false).await?;
+            return Ok(store.release(&claim.session, &claim.token).await?);
+        }
         let turn = queued.command.kind == Kind::Prompt;
         if let Some(event) = rpc::response(queued, turn, Err::<(), _>(failure.clone())) {
             outlet.push(event);
@@ -83,16 +99,49 @@ async fn refuse_all(outlet: &Outlet, claim: &Claim, failure: Failure) -> Result<
     outlet.flush(Default::default(), true).await.map(drop)
 }
 
+/// Before a session ends, what was bound to it is free again, and whoever has to know is told; other
+/// commands leave it as it is. False if the worker stops first: then the command is for the next one.
+async fn set_free(
+    outlet: &Outlet,
+    claim: &Claim,
+    reins: &Reins,
+    queued: &Queued,
+) -> Result<bool, Lost> {
+    let reason = match queued.command.kind {
+        Kind::Close => "closed",
+        Kind::Delete => "deleted",
+        _ => return Ok(true),
+    };
+    let bound = outlet.bound();
+    if let Some(hook) = reins.on_release.as_ref().filter(|_| !bound.is_empty()) {
+        tokio::select! {
+            () = hook.run(&claim.session, reason, bound) => {}
+            _ = reins.lost.cancelled() => return Err(Lost::Fenced),
+            _ = reins.stop.cancelled() => return Ok(false),
+        }
+    }
+    outlet.unbind();
+    Ok(true)
+}
+
 /// So many workers in a row may stop without a word over one command.
 const MAX_STALLS: u32 = 3;
 
 /// Whoever took this on was never heard of again: the command that is next is answered instead of
 /// tried, and whoever comes then goes on with the others.
-async fn give_up(store: &dyn Store, outlet: &Outlet, claim: &Claim) -> Result<(), Lost> {
+async fn give_up(
+    store: &dyn Store,
+    outlet: &Outlet,
+    claim: &Claim,
+    reins: &Reins,
+) -> Result<(), Lost> {
     let running = claim.running.map(|running| running.command);
     let is_next = |queued: &&Queued| running.is_none_or(|running| queued.number == running);
     if let Some(queued) = claim.inbox.iter().find(is_next) {
         tracing::error!(session.id = %claim.session, command = queued.number, stalls = claim.stalls, "gives up on a command that stops whoever works on it");
+        if !set_free(outlet, claim, reins, queued).await? {
+            return Ok(store.release(&claim.session, &claim.token).await?);
+        }
         let turn = queued.command.kind == Kind::Prompt;
         if let Some(event) = rpc::response(queued, turn, Err::<(), _>(Failure::poisonous())) {
             outlet.push(event);
@@ -151,24 +200,12 @@ impl Hold {
         }
     }
 
-    /// Everything before is through. What was bound to the session is free again.
+    /// Everything before is through.
     async fn end(&mut self, queued: Queued) -> Result<Ended, Lost> {
-        let bound = self.outlet.bound();
-        if let Some(hook) = self.reins.on_release.as_ref().filter(|_| !bound.is_empty()) {
-            let reason = match queued.command.kind {
-                Kind::Close => "closed",
-                _ => "deleted",
-            };
-            tokio::select! {
-                () = hook.run(&self.claim.session, reason, bound) => {}
-                _ = self.reins.lost.cancelled() => return Err(Lost::Fenced),
-                _ = self.reins.stop.cancelled() => {
-                    self.hand_over().await?;
-                    return Ok(Ended::HandedOver);
-                }
-            }
+        if !set_free(&self.outlet, &self.claim, &self.reins, &queued).await? {
+            self.hand_over().await?;
+            return Ok(Ended::HandedOver);
         }
-        self.outlet.unbind();
         self.handle(queued, None);
         Ok(Ended::Answered)
     }

@@ -64,6 +64,21 @@ pub(crate) enum Lost {
     Store(#[from] store::Error),
 }
 
+/// Repeats a step while the store is away.
+pub(crate) async fn sit_out<T, F>(step: impl Fn() -> F) -> store::Result<T>
+where
+    F: Future<Output = store::Result<T>>,
+{
+    let mut pause = Duration::from_millis(10);
+    loop {
+        match step().await {
+            Err(store::Error::Unavailable(_)) => sleep(pause).await,
+            outcome => return outcome,
+        }
+        pause = (pause * 2).min(MAX_RETRY_PAUSE);
+    }
+}
+
 impl Outlet {
     pub fn new(store: Arc<dyn Store>, claim: &Claim) -> Self {
         let state = State {
@@ -221,18 +236,12 @@ impl Outlet {
         Ok(())
     }
 
-    /// Waits out an absent store: what an agent said is not dropped because Redis restarts.
+    /// What an agent said is not dropped because Redis restarts.
     async fn put(&self, append: &Append) -> Result<Put, Lost> {
-        let mut pause = Duration::from_millis(10);
-        loop {
-            match self.store.append(append).await {
-                Ok(Appended::Done { released, .. }) => return Ok(Put::Done { released }),
-                Ok(Appended::Gap { head }) => return Ok(Put::Gap { head }),
-                Ok(Appended::Fenced) => return Err(Lost::Fenced),
-                Err(store::Error::Unavailable(_)) => sleep(pause).await,
-                Err(error) => return Err(error.into()),
-            }
-            pause = (pause * 2).min(MAX_RETRY_PAUSE);
+        match sit_out(|| self.store.append(append)).await? {
+            Appended::Done { released, .. } => Ok(Put::Done { released }),
+            Appended::Gap { head } => Ok(Put::Gap { head }),
+            Appended::Fenced => Err(Lost::Fenced),
         }
     }
 
@@ -267,5 +276,27 @@ impl Outlet {
         state.flushed_at = Some(Instant::now());
         self.emptied.notify_waiters();
         Some(append)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_store_that_is_away_is_waited_for() {
+        let tries = Cell::new(0);
+        let step = async || {
+            tries.set(tries.get() + 1);
+            match tries.get() {
+                4 => Ok("there"),
+                _ => Err(store::Error::Unavailable("away".into())),
+            }
+        };
+        assert_eq!(sit_out(&step).await.unwrap(), "there");
+        let broken = sit_out(async || Err::<(), _>(store::Error::Broken("for good".into())));
+        assert!(broken.await.is_err());
     }
 }

@@ -6,6 +6,7 @@ use std::process::{ExitStatus, Stdio};
 use std::time::Duration;
 
 use baton_session::id::SessionId;
+use rustix::process::{Pid, Signal, kill_process_group};
 use serde_json::{Map, Value, json};
 use tokio::io::AsyncWriteExt as _;
 use tokio::process::Command;
@@ -41,11 +42,71 @@ impl ReleaseHook {
             .stdin(Stdio::piped())
             .stdout(Stdio::null())
             .kill_on_drop(true)
+            // What the shell starts goes with it.
+            .process_group(0)
             .spawn()?;
+        let group = Group(child.id());
         if let Some(mut input) = child.stdin.take() {
             // A command that needs no input may have ended by now.
             let _ = input.write_all(release.as_bytes()).await;
         }
-        child.wait().await
+        let ended = child.wait().await;
+        group.let_go();
+        ended
+    }
+}
+
+/// The processes of a call, named by their shell; killed if nobody waits for them any more. Dropped
+/// before the shell is reaped, so the name is nobody else's yet.
+struct Group(Option<u32>);
+
+impl Group {
+    /// The shell has ended by itself: what it leaves behind, it means to.
+    fn let_go(mut self) {
+        self.0 = None;
+    }
+}
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        let leader = self.0.and_then(|id| Pid::from_raw(id.try_into().ok()?));
+        if let Some(leader) = leader {
+            // It may have ended just now.
+            let _ = kill_process_group(leader, Signal::KILL);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Read as _;
+
+    use baton_session::id::Partition;
+    use tempfile::TempDir;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn what_the_command_started_goes_with_it() {
+        let dir = TempDir::new().unwrap();
+        let pipe = dir.path().join("pipe");
+        let made = Command::new("mkfifo").arg(&pipe).status().await;
+        assert!(made.unwrap().success());
+        // Both the shell and what it has started keep the pipe open.
+        let hook = format!("exec 3>{}; sleep 60 & echo >&3; wait", pipe.display());
+        let call = tokio::spawn(async move {
+            let session = SessionId::mint(Partition(0));
+            ReleaseHook(hook).run(&session, "closed", Map::new()).await;
+        });
+        let read = tokio::task::spawn_blocking(move || {
+            let mut reader = std::fs::File::open(pipe).unwrap();
+            reader.read_exact(&mut [0]).unwrap();
+            reader
+        });
+        let mut reader = read.await.unwrap();
+        call.abort();
+        let rest = tokio::task::spawn_blocking(move || reader.read_to_end(&mut Vec::new()));
+        let ended = timeout(PATIENCE, rest).await;
+        assert!(ended.is_ok(), "somebody still holds the pipe");
     }
 }

@@ -1,19 +1,28 @@
 //! `$/cancel_request`: it names a request and no session, so the session has to be found.
 
+use std::collections::HashSet;
+
 use baton_session::command::{Idempotency, Kind};
 use baton_session::event::Event;
 use baton_session::id::{LogId, SessionId};
 use baton_session::store::Enqueued;
 
 use super::{Call, Outcome, Problem, params};
+use crate::rpc;
 
 /// Entries of the outbox per read.
-const PAGE: usize = 256;
+const PAGE: u64 = 256;
+/// So many entries back, a session that the connection has opened is found.
+const MAX_ENTRIES: u64 = 8192;
 /// Among so many sessions, the latest, the request is looked for.
 const MAX_SESSIONS: usize = 256;
 
 impl Call<'_> {
     pub(super) async fn cancel_request(&self) -> Result<Outcome, Problem> {
+        if self.request().is_some() {
+            let text = "$/cancel_request is a notification: send it without an id";
+            return Err(Problem::Rpc(rpc::INVALID_REQUEST, text.into()));
+        }
         let Some(request) = params::request_id(self.message.envelope) else {
             return Ok(Outcome::Taken);
         };
@@ -31,23 +40,25 @@ impl Call<'_> {
 
     /// Those it has opened, latest first, after one that the request itself names.
     async fn sessions_of_the_connection(&self) -> Result<Vec<SessionId>, Problem> {
-        let mut sessions: Vec<SessionId> = Vec::new();
+        let mut sessions: Vec<SessionId> = self.session().into_iter().collect();
+        let mut known: HashSet<SessionId> = sessions.iter().cloned().collect();
         let log = LogId::Outbox(self.connection.id.clone());
-        let mut from = 1;
-        loop {
-            let frames = self.app.store.read(&log, from, PAGE).await?;
-            let Some(last) = frames.last() else { break };
-            from = last.last() + 1;
-            for event in frames.iter().flat_map(|frame| &frame.events) {
-                if let Event::Watch { session, .. } = event {
-                    sessions.retain(|known| known != session);
+        // From the end backwards: an entry is a frame of its own.
+        let mut left = self.app.store.heads(std::slice::from_ref(&log)).await?[0];
+        let oldest = left.saturating_sub(MAX_ENTRIES);
+        while left > oldest && sessions.len() < MAX_SESSIONS {
+            let before = left.saturating_sub(PAGE);
+            let frames = self.app.store.read(&log, before + 1, PAGE as usize).await?;
+            for event in frames.iter().flat_map(|frame| &frame.events).rev() {
+                if let Event::Watch { session, .. } = event
+                    && known.insert(session.clone())
+                {
                     sessions.push(session.clone());
                 }
             }
+            left = before;
         }
-        sessions.extend(self.session().ok());
         sessions.retain(|session| !self.is_revoked(session));
-        sessions.reverse();
         sessions.truncate(MAX_SESSIONS);
         Ok(sessions)
     }

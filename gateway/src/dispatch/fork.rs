@@ -1,13 +1,12 @@
 //! `session/fork`: a child that shares its parent's past. No worker is involved.
 
-use baton_session::command::Idempotency;
 use baton_session::event::Event;
 use baton_session::id::{LogId, SessionId};
 use baton_session::store::{Cut, Fork, Forked, MAX_FORK_DEPTH, Record};
 use baton_session::token::Scope;
 use bytes::Bytes;
 use serde::Deserialize;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use super::{Answer, Call, Outcome, Problem, invalid, params, unknown_session};
 use crate::rpc;
@@ -20,13 +19,20 @@ impl Call<'_> {
         let parent = self.session()?;
         let place = params::changed_place(self.message.envelope)?;
         let wish = params::fork_wish(self.message.envelope)?;
-        self.check_room().await?;
-        let at = match wish.at_message_id {
+        let child = self.child_of(&parent);
+        let (id, principal) = (&self.connection.id, &self.connection.principal);
+        let known = self.app.store.attachment(&child, id, principal).await?;
+        // The store repeats what it said about this child, whatever has become of the parent since.
+        let is_new = known.is_none();
+        if is_new {
+            self.check_room().await?;
+        }
+        let at = match wish.at_message_id.filter(|_| is_new) {
             None => None,
             Some(message) => Some(self.cut_after(&parent, &message).await?),
         };
         let fork = Fork {
-            child: self.child_of(&parent),
+            child,
             parent,
             principal: self.connection.principal.clone(),
             connection: self.connection.id.clone(),
@@ -43,15 +49,10 @@ impl Call<'_> {
                     .app
                     .mint
                     .meta(&fork.child, &fork.principal, Scope::Control);
-                let key = Idempotency {
-                    key: self.key().key + "f",
-                    ..self.key()
-                };
-                let message = rpc::result(self.id(), result.to_string().as_bytes());
                 Ok(Outcome::Answer(Answer {
                     opens: Some(fork.child),
-                    message,
-                    key,
+                    message: rpc::result(self.id(), result.to_string().as_bytes()),
+                    key: self.key(),
                 }))
             }
             Forked::NotFound => Err(unknown_session(fork.parent.as_str())),
@@ -102,7 +103,7 @@ impl Call<'_> {
 struct Scan<'a> {
     wanted: &'a str,
     next: u64,
-    view: Value,
+    view: Map<String, Value>,
     /// The last event of the message so far, with what came after it and nobody saw.
     cut: Option<Cut>,
     /// Nothing visible came after the message yet.
@@ -125,7 +126,7 @@ impl<'a> Scan<'a> {
             wanted,
             next: 1,
             // What it shows now; the modes and options to choose from don't change.
-            view: serde_json::from_slice(&record.view).unwrap_or_else(|_| json!({})),
+            view: serde_json::from_slice(&record.view).unwrap_or_default(),
             cut: None,
             open: false,
         }
@@ -148,7 +149,7 @@ impl<'a> Scan<'a> {
         if self.open {
             self.cut = Some(Cut {
                 upto: seq,
-                view: self.view.to_string().into(),
+                view: json!(self.view).to_string().into(),
             });
         }
     }
@@ -161,7 +162,7 @@ impl<'a> Scan<'a> {
         if let Ok(answer) = serde_json::from_slice::<Answer>(answer) {
             for field in ["modes", "configOptions"] {
                 if let Some(value) = answer.result.get(field) {
-                    self.view[field] = value.clone();
+                    self.view.insert(field.to_owned(), value.clone());
                 }
             }
         }
@@ -169,11 +170,14 @@ impl<'a> Scan<'a> {
 
     fn note(&mut self, update: &Value) {
         match update["sessionUpdate"].as_str() {
-            Some("current_mode_update") if self.view.get("modes").is_some() => {
-                self.view["modes"]["currentModeId"] = update["currentModeId"].clone();
+            Some("current_mode_update") => {
+                if let Some(Value::Object(modes)) = self.view.get_mut("modes") {
+                    modes.insert("currentModeId".into(), update["currentModeId"].clone());
+                }
             }
             Some("config_option_update") => {
-                self.view["configOptions"] = update["configOptions"].clone();
+                let options = update["configOptions"].clone();
+                self.view.insert("configOptions".into(), options);
             }
             _ => {}
         }
@@ -181,7 +185,7 @@ impl<'a> Scan<'a> {
 }
 
 fn with_session(view: &[u8], session: &SessionId) -> Value {
-    let mut result: Value = serde_json::from_slice(view).unwrap_or_else(|_| json!({}));
-    result["sessionId"] = json!(session);
-    result
+    let mut result: Map<String, Value> = serde_json::from_slice(view).unwrap_or_default();
+    result.insert("sessionId".into(), json!(session));
+    result.into()
 }

@@ -50,8 +50,12 @@ fn scope(principal: &str, cwd: Option<&str>) -> String {
     format!("{principal}\n{}", cwd.unwrap_or_default())
 }
 
+/// 9999-12-31T23:59:59.999Z: no later moment can be written.
+const LAST_MOMENT: u64 = 253_402_300_799_999;
+
 fn entry(summary: &Summary) -> Value {
-    let updated = UNIX_EPOCH + Duration::from_millis(summary.place.updated);
+    let updated = summary.place.updated.min(LAST_MOMENT);
+    let updated = UNIX_EPOCH + Duration::from_millis(updated);
     let mut entry = json!({
         "sessionId": summary.place.session,
         "cwd": summary.cwd,
@@ -72,4 +76,32 @@ fn entry(summary: &Summary) -> Value {
 fn given(json: &[u8]) -> Option<Value> {
     let raw: &RawValue = serde_json::from_slice(json).ok()?;
     serde_json::from_str(raw.get()).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use baton_session::id::{Partition, SessionId};
+    use baton_session::store::Place;
+
+    use super::*;
+
+    #[test]
+    fn every_moment_can_be_written() {
+        for (updated, expected) in [
+            (0, "1970-01-01T00:00:00.000Z"),
+            (LAST_MOMENT, "9999-12-31T23:59:59.999Z"),
+            (LAST_MOMENT + 1, "9999-12-31T23:59:59.999Z"),
+            (u64::MAX, "9999-12-31T23:59:59.999Z"),
+        ] {
+            let session = SessionId::mint(Partition(0));
+            let entry = entry(&Summary {
+                place: Place { updated, session },
+                cwd: "/tmp".into(),
+                title: String::new(),
+                directories: Default::default(),
+                usage: Default::default(),
+            });
+            assert_eq!(entry["updatedAt"], expected);
+        }
+    }
 }

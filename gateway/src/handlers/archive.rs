@@ -8,6 +8,7 @@ use axum::extract::{Extension, Path, State};
 use axum::http::{Response, StatusCode, header};
 use axum::response::IntoResponse;
 use baton_session::archive;
+use baton_session::clock::unix_millis;
 use baton_session::event::{Event, readdress};
 use baton_session::id::{LogId, Nonce, Partition, SessionId, random_text};
 use baton_session::store::{
@@ -27,6 +28,8 @@ use crate::error::Reject;
 const PAGE: usize = 64;
 /// What is written in one step.
 const BATCH_BYTES: usize = 256 << 10;
+/// What an event takes beside its line, about.
+const PER_EVENT: usize = 256;
 const LEASE: Duration = Duration::from_secs(30);
 
 pub async fn export(
@@ -82,13 +85,14 @@ pub async fn import(
     let mut lines = Lines::new(body);
     let first = lines.next().await?;
     let first = first.ok_or_else(|| Reject::Archive("the body is empty".into()))?;
-    let (named, record) = archive::read_header(&first).map_err(unreadable)?;
+    let (named, mut record) = archive::read_header(&first).map_err(unreadable)?;
+    // A list has nothing from the future.
+    record.updated = record.updated.min(unix_millis());
     let mut import = Import::begin(&app, &caller, named, record).await?;
     for seq in 1..=import.record.head {
         let line = lines.next().await?.ok_or_else(|| cut_short(seq))?;
-        import
-            .add(archive::read_line(seq, &line).map_err(unreadable)?)
-            .await?;
+        let event = archive::read_line(seq, &line).map_err(unreadable)?;
+        import.add(event, line.len()).await?;
     }
     let session = import.finish().await?;
     let answer = json!({ "sessionId": session }).to_string();
@@ -157,7 +161,8 @@ impl<'a> Import<'a> {
         })
     }
 
-    async fn add(&mut self, event: Event) -> Result<(), Reject> {
+    /// `weight`: the bytes it came in.
+    async fn add(&mut self, event: Event, weight: usize) -> Result<(), Reject> {
         let event = match event {
             Event::Update { turn, message } if self.renamed => Event::Update {
                 turn,
@@ -169,7 +174,7 @@ impl<'a> Import<'a> {
             },
             event => event,
         };
-        self.bytes += event.size();
+        self.bytes += PER_EVENT + weight;
         self.waiting.push(event);
         if self.bytes > BATCH_BYTES {
             self.write().await?;
@@ -267,5 +272,49 @@ impl Lines {
                 None => self.ended = true,
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use baton_session::event::Begin;
+    use baton_session::id::ConnectionId;
+    use baton_session::route::Via;
+    use baton_session::store::{MemoryStore, Store};
+    use baton_session::token::{KeyRing, generate};
+    use jsonwebtoken::Algorithm;
+
+    use super::*;
+    use crate::app::{Config, Stop};
+
+    #[tokio::test]
+    async fn what_comes_in_is_written_in_portions_and_not_from_the_future() {
+        let store: Arc<dyn Store> = Arc::new(MemoryStore::default());
+        let keys = KeyRing::parse(&generate(Algorithm::HS256)).unwrap();
+        let app = App::new(Config::default(), store.clone(), keys, Stop::default()).await;
+        let (id, events) = (SessionId::mint(Partition(0)), 5000);
+        let header = json!({
+            "batonSession": 1, "sessionId": id, "agent": "scripted", "cwd": "/tmp",
+            "updated": u64::MAX, "events": events,
+        });
+        let mut body = format!("{header}\n");
+        // Without a message they are small, and yet something.
+        for seq in 1..=events {
+            let event = Event::Begin(Begin {
+                command: seq,
+                connection: ConnectionId::mint(Partition(0)),
+                via: Via::Connection,
+            });
+            body.extend(archive::line(seq, &event));
+        }
+        let before = unix_millis();
+        let answer = import(State(app.unwrap()), body.into()).await;
+        assert_eq!(answer.ok().unwrap().status(), StatusCode::CREATED);
+        let frames = store.read(&LogId::Session(id.clone()), 1, 5000).await;
+        let sizes: Vec<usize> = frames.unwrap().iter().map(|f| f.events.len()).collect();
+        assert_eq!(sizes.iter().sum::<usize>(), 5000);
+        assert!(sizes.iter().all(|size| *size <= 1024), "{sizes:?}");
+        let record = store.record(&id, ANONYMOUS).await.unwrap().unwrap();
+        assert!((before..=unix_millis()).contains(&record.updated));
     }
 }

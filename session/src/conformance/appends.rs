@@ -4,8 +4,9 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use super::scene::{OVER, Scene, update, updates};
+use super::scene::{OVER, Scene, begin, end, update, updates};
 use crate::event::Event;
+use crate::route::Via;
 use crate::store::{Append, Appended, ClaimToken, Store};
 
 fn done(head: u64) -> Appended {
@@ -240,4 +241,22 @@ pub async fn usage_and_bindings_stay_until_they_are_changed(store: &Arc<dyn Stor
     store.release(&scene.id, &claim.token).await.unwrap();
     assert_eq!(scene.claim().await.bound, "");
     assert_eq!(scene.summary().await.usage, "{\"used\":1}");
+}
+
+/// As a session that is taken in brings them.
+pub async fn any_number_of_turns_fits_one_append(store: &Arc<dyn Store>) {
+    let scene = Scene::created(store).await;
+    let token = scene.claim().await.token;
+    let via = Via::Connection;
+    let turns = (1..=5000).flat_map(|turn| {
+        let creator = &scene.creator;
+        [begin(turn, creator, via), end(creator, via)]
+    });
+    let mut events: Vec<Event> = turns.collect();
+    events.push(begin(5001, &scene.creator, via));
+    let append = scene.append(&token, 1, events);
+    assert_eq!(scene.write(&append).await, done(10_001));
+    store.release(&scene.id, &token).await.unwrap();
+    let running = scene.claim().await.running.expect("the last turn runs");
+    assert_eq!((running.command, running.began), (5001, 10_001));
 }

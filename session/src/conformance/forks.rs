@@ -6,7 +6,10 @@ use bytes::Bytes;
 
 use super::scene::{CWD, EVERYTHING_THAT_RESTS, LONG, Scene, begin, end, said, updates};
 use crate::route::Via;
-use crate::store::{Append, Enqueued, Fork, Forked, MAX_FORK_DEPTH, NewSession, Setup, Store};
+use crate::store::{
+    Append, Attach, Attached, Enqueue, Enqueued, Fork, Forked, MAX_FORK_DEPTH, NewSession, Setup,
+    Store,
+};
 
 /// A session that has talked twice: its log has six events.
 async fn talked(store: &Arc<dyn Store>) -> Scene {
@@ -117,6 +120,25 @@ pub async fn a_fork_is_its_makers(store: &Arc<dyn Store>) {
     let of_parent = parent.attachment(&child.creator).await;
     assert_eq!(of_parent.route.joined(), None);
     assert_eq!(of_parent.controller, Some(parent.creator.clone()));
+    // Nobody has told the holder of its connection stream yet.
+    let unwatched = Enqueue {
+        watched: false,
+        ..child.prompt("1")
+    };
+    let outcome = store.enqueue(&unwatched).await.unwrap();
+    assert_eq!(outcome, Enqueued::Unwatched { head: 6 });
+    let load = Attach {
+        watched: false,
+        ..child.attach(&child.creator, "2")
+    };
+    let outcome = store.attach(&load).await.unwrap();
+    assert_eq!(outcome, Attached::Unwatched { head: 6 });
+    let accepted = Enqueued::Accepted {
+        number: 1,
+        head: 6,
+        via: Via::Connection,
+    };
+    assert_eq!(store.enqueue(&child.prompt("1")).await.unwrap(), accepted);
 }
 
 pub async fn a_fork_leaves_out_the_turn_that_runs(store: &Arc<dyn Store>) {
@@ -228,7 +250,11 @@ pub async fn forking_again_changes_nothing(store: &Arc<dyn Store>) {
     store.enqueue(&child.prompt("1")).await.unwrap();
     let events = vec![said(&child.id, "mine")];
     let token = child.claim().await.token;
-    child.write(&child.append(&token, 7, events)).await;
+    let changed = Append {
+        view: Some("mine".into()),
+        ..child.append(&token, 7, events)
+    };
+    child.write(&changed).await;
     assert_eq!(parent.try_fork(&fork).await, done(6, "two"));
     assert_eq!(child.words().await, ["one", "two", "mine"]);
     assert_eq!(parent.listed().await.len(), 2);

@@ -7,8 +7,7 @@ use bytes::Bytes;
 use super::scene::{CWD, LONG, OVER, Scene, begin, end, said, updates};
 use crate::route::Via;
 use crate::store::{
-    Adoption, Append, Appended, Attached, ClaimToken, Claimant, Enqueue, Enqueued, Record, Setup,
-    Store,
+    Adoption, Append, Appended, Attached, ClaimToken, Claimant, Enqueued, Record, Setup, Store,
 };
 
 fn record(scene: &Scene) -> Record {
@@ -169,11 +168,7 @@ pub async fn an_adopted_session_appears_when_it_is_complete(store: &Arc<dyn Stor
         panic!("it is there");
     };
     assert_eq!((attachment.head, attachment.view), (3, expected.view));
-    let prompt = Enqueue {
-        watched: true,
-        ..scene.prompt("2")
-    };
-    store.enqueue(&prompt).await.unwrap();
+    store.enqueue(&scene.prompt("2")).await.unwrap();
     let claim = scene.claim().await;
     assert_eq!((claim.state, claim.bound), (expected.state, expected.bound));
     assert_eq!((claim.setup, claim.stalls), (expected.setup, 0));
@@ -205,6 +200,17 @@ pub async fn a_log_from_elsewhere_is_history(store: &Arc<dyn Store>) {
         (attachment.controller, attachment.route.joined()),
         (None, None)
     );
+    // It ended in the middle of a turn. That one is over, and the next begins like any other.
+    store.enqueue(&scene.prompt("1")).await.unwrap();
+    let claim = scene.claim().await;
+    assert_eq!((claim.head, claim.running), (6, None));
+    let begun = vec![begin(1, &scene.creator, Via::Connection)];
+    scene.write(&scene.append(&claim.token, 7, begun)).await;
+    let found = store.record(&scene.id, &scene.principal).await.unwrap();
+    let found = found.expect("a record");
+    assert_eq!((found.head, found.began), (6, Some(7)));
+    let controller = scene.attachment(&scene.creator).await.controller;
+    assert_eq!(controller, Some(scene.creator.clone()));
 }
 
 pub async fn an_id_that_is_taken_cannot_be_adopted(store: &Arc<dyn Store>) {

@@ -145,7 +145,10 @@ impl Scene {
 
     /// A prompt of the creator, whose connection stream is known to watch the session.
     pub fn prompt(&self, request: &str) -> Enqueue {
-        self.request(self.command(Kind::Prompt, Some(request)))
+        Enqueue {
+            watched: true,
+            ..self.request(self.command(Kind::Prompt, Some(request)))
+        }
     }
 
     pub fn prompt_by(&self, connection: &ConnectionId, request: &str) -> Enqueue {

@@ -18,7 +18,9 @@ pub struct Fork {
     /// Minted by the caller, in the parent's partition.
     pub child: SessionId,
     pub principal: String,
-    /// Attached to the child from its first own event on, watching, and in control of it.
+    /// Attached to the child from its first own event on, and in control of it. It does not count as
+    /// watching: should the caller die before it has posted an [`Event::Watch`](crate::event::Event),
+    /// whatever is asked of the child next is told that it is unwatched.
     pub connection: ConnectionId,
     pub cwd: String,
     /// Changes to the parent's.

@@ -2,5 +2,6 @@
 
 mod drain;
 mod heal;
+mod opening;
 mod poison;
 mod support;

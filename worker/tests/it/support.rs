@@ -8,6 +8,7 @@ use baton_session::conformance::scene::Scene;
 use baton_session::event::{Event, Frame};
 use baton_session::id::random_text;
 use baton_session::store::{MemoryStore, Replica, Store, WorkerId};
+use baton_worker::ReleaseHook;
 use baton_worker::agent::Agent;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
@@ -21,12 +22,20 @@ pub struct Worker {
 
 impl Worker {
     pub fn start(store: &Arc<dyn Store>, agent: Arc<dyn Agent>) -> Self {
+        Self::start_with(store, agent, None)
+    }
+
+    pub fn start_with(
+        store: &Arc<dyn Store>,
+        agent: Arc<dyn Agent>,
+        on_release: Option<ReleaseHook>,
+    ) -> Self {
         let config = baton_worker::Config {
             id: WorkerId(random_text(12).into()),
             slots: 8,
             lease: Duration::from_secs(3600),
             session_ttl: Duration::from_secs(3600),
-            on_release: None,
+            on_release,
         };
         let stop = CancellationToken::new();
         let run = baton_worker::run(store.clone(), agent, config, stop.clone());

@@ -108,6 +108,9 @@ pub struct Origin {
     pub cut: u64,
     /// How many ancestors it has.
     generation: usize,
+    /// What the fork was answered with.
+    #[serde(default)]
+    view: Bytes,
 }
 
 #[derive(Clone)]
@@ -141,10 +144,10 @@ pub struct Party {
 }
 
 impl Party {
-    /// Reads on its connection stream, whose holder knows.
-    fn watching_from(first: u64) -> Self {
+    /// Reads on its connection stream; whether its holder knows is another matter.
+    fn reading_from(first: u64, watched: bool) -> Self {
         let mut party = Self {
-            watched: true,
+            watched,
             ..Self::default()
         };
         party.route.switch(first, Via::Connection);
@@ -188,7 +191,7 @@ impl Session {
             used: now,
             updated: now,
             controller: Some(creator.clone()),
-            parties: HashMap::from([(creator.clone(), Party::watching_from(1))]),
+            parties: HashMap::from([(creator.clone(), Party::reading_from(1, true))]),
             ..Self::default()
         };
         session.accept(first, via, key);

@@ -129,7 +129,7 @@ impl Session {
             params: self.params.clone(),
             setup: self.setup.clone(),
             state: known.state,
-            view: known.view,
+            view: known.view.clone(),
             title: self.title.clone(),
             usage: self.usage.clone(),
             bound: bound.unwrap_or_default(),
@@ -137,11 +137,12 @@ impl Session {
             used: now,
             updated: now,
             controller: Some(connection.clone()),
-            parties: HashMap::from([(connection, Party::watching_from(cut + 1))]),
+            parties: HashMap::from([(connection, Party::reading_from(cut + 1, false))]),
             origin: Some(Origin {
                 parent: fork.parent.clone(),
                 cut,
                 generation: ancestors + 1,
+                view: known.view,
             }),
             ..Self::default()
         };
@@ -155,7 +156,7 @@ impl Session {
         let origin = origin.filter(|origin| origin.parent == fork.parent)?;
         self.is_for(&fork.principal).then(|| Forked::Done {
             head: origin.cut,
-            view: self.view.clone(),
+            view: origin.view.clone(),
         })
     }
 

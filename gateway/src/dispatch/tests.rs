@@ -1,0 +1,217 @@
+//! Requests that a gateway answers by itself, on a store in memory.
+
+use baton_session::command::{ClientCapabilities, Kind};
+use baton_session::conformance::scene::{CWD, Scene, end, update};
+use baton_session::event::Event;
+use baton_session::id::LogId;
+use baton_session::route::Via;
+use baton_session::store::{Append, MemoryStore, Store};
+use baton_session::token::{KeyRing, generate};
+use jsonwebtoken::Algorithm;
+use serde_json::{Value, json};
+
+use super::*;
+use crate::app::{Config, Stop};
+
+struct Desk {
+    app: Arc<App>,
+    connection: Connection,
+    scene: Scene,
+}
+
+/// The desk of a session's creator, before that exists.
+async fn desk() -> Desk {
+    let store: Arc<dyn Store> = Arc::new(MemoryStore::default());
+    let keys = KeyRing::parse(&generate(Algorithm::HS256)).unwrap();
+    let app = App::new(Config::default(), store.clone(), keys, Stop::default()).await;
+    let scene = Scene::planned(&store);
+    Desk {
+        app: app.unwrap(),
+        connection: Connection {
+            id: scene.creator.clone(),
+            principal: scene.principal.clone(),
+            protocol_version: 1,
+            client: ClientCapabilities::default(),
+        },
+        scene,
+    }
+}
+
+impl Desk {
+    /// As a POST that is answered on the connection's stream; returns the answer if it is known at once.
+    async fn take(&self, message: &Value) -> Option<Value> {
+        let bytes = Bytes::from(message.to_string());
+        let envelope = parse(&bytes).ok().unwrap();
+        let message = Message {
+            envelope: &envelope,
+            bytes: &bytes,
+            session_header: None,
+            one_shot: false,
+        };
+        let outcome = dispatch(&self.app, &self.connection, message).await;
+        let Outcome::Answer(answer) = outcome.ok().unwrap() else {
+            return None;
+        };
+        let text = answer.message.clone();
+        let posted = post_answer(&self.app, &self.connection, message, answer).await;
+        assert!(posted.is_ok());
+        Some(serde_json::from_slice(&text).unwrap())
+    }
+
+    /// What the connection's stream carries beside sessions.
+    async fn delivered(&self) -> Vec<Value> {
+        let log = LogId::Outbox(self.connection.id.clone());
+        let frames = self.app.store.read(&log, 1, 10_000).await.unwrap();
+        let events = frames.iter().flat_map(|frame| &frame.events);
+        let messages = events.filter_map(|event| match event {
+            Event::Message { message } => Some(serde_json::from_slice(message).unwrap()),
+            _ => None,
+        });
+        messages.collect()
+    }
+
+    /// One turn with a message "m", of a session that shows `view`.
+    async fn told(&self, view: &str) {
+        self.scene.create().await;
+        let token = self.scene.claim().await.token;
+        let said = |update: Value| {
+            let params = json!({ "sessionId": self.scene.id, "update": update });
+            let message = json!({ "jsonrpc": "2.0", "method": "session/update", "params": params });
+            update_of(&message)
+        };
+        let events = vec![
+            said(json!({ "sessionUpdate": "current_mode_update", "currentModeId": "ask" })),
+            said(json!({ "sessionUpdate": "agent_message_chunk", "messageId": "m" })),
+            end(&self.scene.creator, Via::Connection),
+        ];
+        let turn = Append {
+            acks: vec![1],
+            view: Some(view.to_owned().into()),
+            release: true,
+            ..self.scene.append(&token, 1, events)
+        };
+        self.scene.write(&turn).await;
+    }
+
+    fn fork(&self, id: u64, more: Value) -> Value {
+        let mut params = json!({ "sessionId": self.scene.id, "cwd": CWD });
+        params["_meta"] = json!({ "baton/fork": more });
+        json!({ "jsonrpc": "2.0", "id": id, "method": "session/fork", "params": params })
+    }
+}
+
+fn update_of(message: &Value) -> Event {
+    update(&message.to_string())
+}
+
+#[tokio::test]
+async fn a_fork_that_is_asked_for_again_is_answered_the_same() {
+    let desk = desk().await;
+    desk.told("{}").await;
+    let forks = [
+        desk.fork(1, json!({})),
+        desk.fork(2, json!({ "atMessageId": "m" })),
+    ];
+    let mut answers = Vec::new();
+    for fork in &forks {
+        let answer = desk.take(fork).await.unwrap();
+        assert!(answer["result"]["sessionId"].is_string(), "{answer}");
+        answers.push(answer);
+    }
+    assert!(desk.scene.delete().await);
+    for (fork, answer) in forks.iter().zip(&answers) {
+        assert_eq!(desk.take(fork).await.as_ref(), Some(answer));
+    }
+    assert_eq!(desk.delivered().await, answers, "each once");
+}
+
+#[tokio::test]
+async fn a_fork_that_was_refused_stays_refused() {
+    let desk = desk().await;
+    let fork = desk.fork(1, json!({}));
+    let refusal = desk.take(&fork).await.unwrap();
+    assert_eq!(refusal["error"]["code"], rpc::RESOURCE_NOT_FOUND);
+    desk.told("{}").await;
+    desk.take(&fork).await.unwrap();
+    assert_eq!(desk.delivered().await, [refusal]);
+}
+
+#[tokio::test]
+async fn a_fork_copes_with_any_view() {
+    for view in [
+        "",
+        "7",
+        "[]",
+        "\"x\"",
+        "{\"modes\":\"x\"}",
+        "{\"modes\":[]}",
+    ] {
+        let desk = desk().await;
+        desk.told(view).await;
+        for (id, at) in [(1, json!({})), (2, json!({ "atMessageId": "m" }))] {
+            let answer = desk.take(&desk.fork(id, at)).await.unwrap();
+            assert!(
+                answer["result"]["sessionId"].is_string(),
+                "{view}: {answer}"
+            );
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_request_is_looked_for_in_the_sessions_that_were_opened_last() {
+    let desk = desk().await;
+    desk.scene.create().await;
+    let call = |request, id: Option<u64>| {
+        let params = json!({ "requestId": request });
+        let mut call = json!({ "jsonrpc": "2.0", "method": "$/cancel_request", "params": params });
+        if let Some(id) = id {
+            call["id"] = json!(id);
+        }
+        call
+    };
+    desk.app
+        .store
+        .enqueue(&desk.scene.prompt("7"))
+        .await
+        .unwrap();
+    // The session is named by the first of several pages, and again and again.
+    let watch = |session: &SessionId| Event::Watch {
+        session: session.clone(),
+        after: 0,
+    };
+    let unnamed = Idempotency::of(&desk.connection.id, None, b"");
+    for count in 0..700 {
+        let other = Scene::planned(&desk.app.store).id;
+        let session = if count % 350 == 0 {
+            &desk.scene.id
+        } else {
+            &other
+        };
+        let store = &desk.app.store;
+        let posted = store.post(&desk.connection.id, watch(session), &unnamed);
+        posted.await.unwrap();
+    }
+    let waiting = async || {
+        let inbox = desk.app.store.inbox(&desk.scene.id, 0).await.unwrap();
+        let kinds = inbox.iter().map(|queued| queued.command.kind);
+        kinds.collect::<Vec<_>>()
+    };
+    // With an id it is no notification, and who waits for an answer gets one.
+    let answer = desk.take(&call(7, Some(8))).await.unwrap();
+    assert_eq!(answer["error"]["code"], rpc::INVALID_REQUEST);
+    assert_eq!(waiting().await, [Kind::New, Kind::Prompt]);
+    // Behind more others than are looked through.
+    assert_eq!(desk.take(&call(7, None)).await, None);
+    assert_eq!(waiting().await, [Kind::New, Kind::Prompt]);
+    let posted = desk
+        .app
+        .store
+        .post(&desk.connection.id, watch(&desk.scene.id), &unnamed);
+    posted.await.unwrap();
+    assert_eq!(desk.take(&call(7, None)).await, None);
+    assert_eq!(
+        waiting().await,
+        [Kind::New, Kind::Prompt, Kind::CancelRequest]
+    );
+}
