@@ -135,17 +135,19 @@ fn refusal(queued: &Queued) -> Option<Event> {
 mod tests {
     use baton_session::conformance::scene::Scene;
     use baton_session::store::{MemoryStore, Store};
-    use baton_session::token::{KeyRing, generate};
+    use baton_session::token::{KeyRing, Keys, generate};
     use jsonwebtoken::Algorithm;
 
     use super::*;
     use crate::app::{Config, Stop};
+    use crate::auth::Auth;
 
     #[tokio::test]
     async fn what_is_bound_to_a_deleted_session_is_left_for_a_worker() {
         let store: Arc<dyn Store> = Arc::new(MemoryStore::default());
         let keys = KeyRing::parse(&generate(Algorithm::HS256)).unwrap();
-        let app = App::new(Config::default(), store.clone(), keys, Stop::default()).await;
+        let (config, keys) = (Config::default(), Keys::fixed(keys));
+        let app = App::new(config, store.clone(), keys, Auth::Open, Stop::default()).await;
         let app = app.unwrap();
         let scene = Scene::created(&store).await;
         let token = scene.claim().await.token;

@@ -1,17 +1,19 @@
 //! Requests that a gateway answers by itself, on a store in memory.
 
+use baton_session::clock::unix_seconds;
 use baton_session::command::{ClientCapabilities, Kind};
 use baton_session::conformance::scene::{CWD, Scene, end, update};
 use baton_session::event::Event;
 use baton_session::id::LogId;
 use baton_session::route::Via;
 use baton_session::store::{Append, MemoryStore, Store};
-use baton_session::token::{KeyRing, generate};
+use baton_session::token::{KeyRing, Keys, generate};
 use jsonwebtoken::Algorithm;
 use serde_json::{Value, json};
 
 use super::*;
 use crate::app::{Config, Stop};
+use crate::auth::Auth;
 
 struct Desk {
     app: Arc<App>,
@@ -23,7 +25,8 @@ struct Desk {
 async fn desk() -> Desk {
     let store: Arc<dyn Store> = Arc::new(MemoryStore::default());
     let keys = KeyRing::parse(&generate(Algorithm::HS256)).unwrap();
-    let app = App::new(Config::default(), store.clone(), keys, Stop::default()).await;
+    let (config, keys) = (Config::default(), Keys::fixed(keys));
+    let app = App::new(config, store.clone(), keys, Auth::Open, Stop::default()).await;
     let scene = Scene::planned(&store);
     Desk {
         app: app.unwrap(),
@@ -32,12 +35,22 @@ async fn desk() -> Desk {
             principal: scene.principal.clone(),
             protocol_version: 1,
             client: ClientCapabilities::default(),
+            issued: unix_seconds(),
+            expires: u64::MAX,
         },
         scene,
     }
 }
 
 impl Desk {
+    fn pass(&self) -> Pass {
+        Pass {
+            connection: self.connection.clone(),
+            grant: Brought::Nothing,
+            alone: false,
+        }
+    }
+
     /// As a POST that is answered on the connection's stream; returns the answer if it is known at once.
     async fn take(&self, message: &Value) -> Option<Value> {
         let bytes = Bytes::from(message.to_string());
@@ -48,7 +61,7 @@ impl Desk {
             session_header: None,
             one_shot: false,
         };
-        let outcome = dispatch(&self.app, &self.connection, message).await;
+        let outcome = dispatch(&self.app, &self.pass(), message).await;
         let Outcome::Answer(answer) = outcome.ok().unwrap() else {
             return None;
         };

@@ -281,17 +281,19 @@ mod tests {
     use baton_session::id::ConnectionId;
     use baton_session::route::Via;
     use baton_session::store::{MemoryStore, Store};
-    use baton_session::token::{KeyRing, generate};
+    use baton_session::token::{KeyRing, Keys, generate};
     use jsonwebtoken::Algorithm;
 
     use super::*;
     use crate::app::{Config, Stop};
+    use crate::auth::{ANONYMOUS, Auth};
 
     #[tokio::test]
     async fn what_comes_in_is_written_in_portions_and_not_from_the_future() {
         let store: Arc<dyn Store> = Arc::new(MemoryStore::default());
         let keys = KeyRing::parse(&generate(Algorithm::HS256)).unwrap();
-        let app = App::new(Config::default(), store.clone(), keys, Stop::default()).await;
+        let (config, keys) = (Config::default(), Keys::fixed(keys));
+        let app = App::new(config, store.clone(), keys, Auth::Open, Stop::default()).await;
         let (id, events) = (SessionId::mint(Partition(0)), 5000);
         let header = json!({
             "batonSession": 1, "sessionId": id, "agent": "scripted", "cwd": "/tmp",
@@ -308,7 +310,12 @@ mod tests {
             body.extend(archive::line(seq, &event));
         }
         let before = unix_millis();
-        let answer = import(State(app.unwrap()), body.into()).await;
+        let answer = import(
+            State(app.unwrap()),
+            Extension(Caller::anonymous()),
+            body.into(),
+        )
+        .await;
         assert_eq!(answer.ok().unwrap().status(), StatusCode::CREATED);
         let frames = store.read(&LogId::Session(id.clone()), 1, 5000).await;
         let sizes: Vec<usize> = frames.unwrap().iter().map(|f| f.events.len()).collect();
