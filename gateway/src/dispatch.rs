@@ -268,6 +268,15 @@ impl Call<'_> {
         Ok(())
     }
 
+    /// Who only watches has no say, and a token is good for its own session.
+    fn may_answer(&self, session: &SessionId) -> bool {
+        match &self.pass.grant {
+            Brought::Nothing => true,
+            Brought::Bad => false,
+            Brought::Good(grant) => grant.scope == Scope::Control && grant.session == *session,
+        }
+    }
+
     /// The session the message is about. Header, payload and token must agree.
     fn session(&self) -> Result<SessionId, Problem> {
         let named = self.message.envelope.session_id();
@@ -428,7 +437,7 @@ impl Call<'_> {
             .and_then(|id| id.split_once(':'))
             .and_then(|(session, _)| SessionId::parse(session))
             .filter(|session| !self.is_revoked(session));
-        match session {
+        match session.filter(|session| self.may_answer(session)) {
             Some(session) => self.enqueue(Kind::Answer, session).await,
             None => Ok(Outcome::Taken),
         }

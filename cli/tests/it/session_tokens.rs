@@ -256,6 +256,28 @@ async fn an_observer_sees_everything_and_touches_nothing() {
             .await;
         assert_eq!(answer["error"]["code"], 4008, "{method}");
     }
+    // Not even an answer to the agent.
+    let mut asked = client
+        .one_shot(prompt(json!("p"), &session, "/permission"))
+        .await;
+    let question = loop {
+        let message = asked.next().await.expect("a question").message();
+        if message["method"] == "session/request_permission" {
+            break message;
+        }
+    };
+    let answer_with = |option: &str| {
+        let outcome = json!({ "outcome": { "outcome": "selected", "optionId": option } });
+        json!({ "jsonrpc": "2.0", "id": question["id"], "result": outcome })
+    };
+    let headers = [("acp-session-token", token.as_str())];
+    let allow = Some(answer_with("allow_once"));
+    let response = send(&cluster.url(), Method::POST, &headers, allow).await;
+    assert_eq!(response.status(), StatusCode::ACCEPTED);
+    client.post(answer_with("reject_once")).await;
+    let (said, _) = asked.until_response(&json!("p")).await;
+    let said: Vec<String> = said.iter().filter_map(|event| event.chunk()).collect();
+    assert_eq!(said, ["permission reject_once "]);
     // What its load answered with lets it only watch, too.
     let again = in_meta(&answer);
     let mut refused = one_shot(&cluster.url(), &again, prompt(json!(9), &session, "x")).await;

@@ -60,7 +60,8 @@ pub async fn post(
         one_shot: accepts.event_stream,
     };
     let browser = headers.contains_key(header::ORIGIN);
-    if pass.alone && !accepts.event_stream && envelope.id().is_some() {
+    let is_request = envelope.method.is_some() && envelope.id().is_some();
+    if pass.alone && is_request && !accepts.event_stream {
         return Err(Reject::Accept(
             "text/event-stream: without a connection the answer comes in the body",
         ));
@@ -95,7 +96,7 @@ pub async fn post(
             let principal = &pass.connection.principal;
             pass::stamp(app, &session, principal, pass.scope(), browser, answer);
         }
-        None => pass::renew(app, &pass, browser, answer).await?,
+        None => pass::renew(app, &pass, browser, answer).await,
     }
     Ok(response)
 }

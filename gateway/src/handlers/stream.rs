@@ -132,6 +132,7 @@ async fn connection_stream(
     let feed = ConnectionFeed::open(
         app.clone(),
         connection,
+        Scope::Control,
         holder.name.clone(),
         outbox,
         wake,

@@ -24,6 +24,8 @@ const PAGE: usize = 64;
 pub struct ConnectionFeed {
     app: Arc<App>,
     connection: Connection,
+    /// Of the tokens that it gets with its answers.
+    scope: Scope,
     holder: String,
     outbox: Subscription,
     wake: Arc<Notify>,
@@ -69,6 +71,7 @@ impl ConnectionFeed {
     pub async fn open(
         app: Arc<App>,
         connection: Connection,
+        scope: Scope,
         holder: String,
         outbox: Subscription,
         wake: Arc<Notify>,
@@ -81,6 +84,7 @@ impl ConnectionFeed {
         let mut feed = Self {
             app,
             connection,
+            scope,
             holder,
             outbox,
             wake,
@@ -195,7 +199,7 @@ impl ConnectionFeed {
             session,
             connection: self.connection.id.clone(),
             principal: self.connection.principal.clone(),
-            scope: Scope::Control,
+            scope: self.scope,
             via: Via::Connection,
             holder: None,
         };

@@ -10,7 +10,7 @@ use axum::http::{HeaderValue, Response};
 use axum::response::IntoResponse as _;
 use baton_session::id::{ConnectionId, LogId, Partition};
 use baton_session::store::StreamId;
-use baton_session::token::{CONNECTION_LIFETIME, Connection};
+use baton_session::token::{CONNECTION_LIFETIME, Connection, Scope};
 use bytes::Bytes;
 use futures_util::stream::{SplitSink, SplitStream};
 use futures_util::{SinkExt as _, StreamExt as _};
@@ -105,6 +105,7 @@ async fn talk(app: Arc<App>, party: Party, mut socket: WebSocket, offered: Socke
     let (mut sink, stream) = socket.split();
     let ended = CancellationToken::new();
     let standing = Standing::of(&party.caller).on(&opened.connection);
+    let scope = party.grant.scope();
     let reader = tokio::spawn(read(
         app.clone(),
         stream,
@@ -113,7 +114,16 @@ async fn talk(app: Arc<App>, party: Party, mut socket: WebSocket, offered: Socke
         standing.clone(),
         ended.clone(),
     ));
-    let farewell = write(&app, &mut sink, standing, opened, resumable, ended.clone()).await;
+    let farewell = write(
+        &app,
+        &mut sink,
+        standing,
+        scope,
+        opened,
+        resumable,
+        ended.clone(),
+    )
+    .await;
     if let Some((code, reason)) = farewell {
         let reason = Utf8Bytes::from_static(reason);
         let _ = sink
@@ -199,6 +209,7 @@ async fn write(
     app: &Arc<App>,
     sink: &mut SplitSink<WebSocket, Frame>,
     standing: Standing,
+    scope: Scope,
     opened: Opened,
     resumable: bool,
     ended: CancellationToken,
@@ -231,6 +242,7 @@ async fn write(
     let feed = ConnectionFeed::open(
         app.clone(),
         opened.connection,
+        scope,
         holder.name.clone(),
         outbox,
         wake,

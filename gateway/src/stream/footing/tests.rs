@@ -158,6 +158,7 @@ impl Stage {
         let feed = ConnectionFeed::open(
             self.app.clone(),
             connection,
+            Scope::Control,
             "holder".into(),
             outbox,
             wake,
