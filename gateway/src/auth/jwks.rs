@@ -35,7 +35,7 @@ pub struct Jwks {
 }
 
 enum Source {
-    Url(Https, Uri),
+    Url(Box<Https>, Uri),
     File(PathBuf),
 }
 
@@ -51,7 +51,8 @@ impl Jwks {
                     .https_or_http()
                     .enable_http1()
                     .build();
-                Source::Url(Client::builder(TokioExecutor::new()).build(connector), url)
+                let client = Client::builder(TokioExecutor::new()).build(connector);
+                Source::Url(Box::new(client), url)
             }
             Ok(url) if url.scheme().is_some() => {
                 return Err(format!("--auth-jwks {from}: must be https, or a file"));

@@ -133,7 +133,9 @@ async fn a_fork_that_is_asked_for_again_is_answered_the_same() {
     }
     assert!(desk.scene.delete().await);
     for (fork, answer) in forks.iter().zip(&answers) {
-        assert_eq!(desk.take(fork).await.as_ref(), Some(answer));
+        // But for the token, and only the first one is delivered.
+        let again = desk.take(fork).await.unwrap();
+        assert_eq!(again["result"]["sessionId"], answer["result"]["sessionId"]);
     }
     assert_eq!(desk.delivered().await, answers, "each once");
 }
