@@ -20,6 +20,7 @@ mod resume;
 mod revocation;
 mod rolling;
 mod schema;
+mod secrets;
 mod session_tokens;
 mod slow;
 mod streams;

@@ -1,0 +1,143 @@
+//! What must not be told: tokens and credentials stay out of everything a process writes down.
+
+use reqwest::{Method, StatusCode};
+use serde_json::{Value, json};
+use sha2::{Digest as _, Sha256};
+use tempfile::TempDir;
+
+use crate::support::Stream;
+use crate::support::cluster::{address, ready, url};
+use crate::support::http::{load, new_session, prompt};
+use crate::support::process::{Process, baton, free_port};
+
+const KEY: &str = "bk_a-key-that-nobody-may-ever-read-in-a-log-000";
+
+/// Everything secret that came by.
+#[derive(Default)]
+struct Seen(Vec<String>);
+
+impl Seen {
+    fn note(&mut self, value: &str) {
+        self.0.push(value.to_owned());
+    }
+
+    fn note_answer(&mut self, answer: &Value) {
+        let token = &answer["result"]["_meta"]["baton/session"]["token"];
+        self.0.extend(token.as_str().map(str::to_owned));
+    }
+}
+
+#[tokio::test]
+async fn row_22_no_token_and_no_credential_is_ever_logged() {
+    let dir = TempDir::new().expect("a temporary directory");
+    let hash = Sha256::digest(KEY);
+    let hash: String = hash.iter().map(|byte| format!("{byte:02x}")).collect();
+    let keys = json!({ "keys": [{ "principal": "alice", "sha256": hash }] });
+    std::fs::write(dir.path().join("api-keys.json"), keys.to_string()).unwrap();
+    let port = free_port();
+    let mut command = baton();
+    command.current_dir(dir.path()).env("BATON_LOG", "trace");
+    command.args(["serve", "--data-dir", "data", "--listen", &address(port)]);
+    command.args(["--auth", "keys", "--auth-keys", "api-keys.json"]);
+    let mut process = Process::start(dir.path(), "serve", &mut command);
+    ready(port).await;
+
+    let mut seen = Seen::default();
+    seen.note(KEY);
+    let http = reqwest::Client::new();
+    let send = async |method: Method, headers: &[(&str, &str)], body: Option<Value>| {
+        let mut request = http.request(method, url(port)).bearer_auth(KEY);
+        for (name, value) in headers {
+            request = request.header(*name, *value);
+        }
+        if let Some(body) = body {
+            request = request.header("content-type", "application/json");
+            request = request.body(body.to_string());
+        }
+        request.send().await.expect("the gateway answers")
+    };
+    let initialize = json!({ "jsonrpc": "2.0", "id": 0, "method": "initialize", "params": { "protocolVersion": 1 } });
+    let opened = send(Method::POST, &[], Some(initialize)).await;
+    let connection = opened.headers()["acp-connection-id"]
+        .to_str()
+        .unwrap()
+        .to_owned();
+    seen.note(&connection);
+    let page = "http://localhost:3000";
+    let one_shot = [
+        ("acp-connection-id", connection.as_str()),
+        ("accept", "text/event-stream"),
+        ("origin", page),
+    ];
+    let mut token = String::new();
+    let mut session = String::new();
+    for id in ["a", "b"] {
+        let message = match id {
+            "a" => new_session(json!(id)),
+            _ => load(json!(id), &session),
+        };
+        let response = send(Method::POST, &one_shot, Some(message)).await;
+        for name in ["acp-session-token", "set-cookie"] {
+            let value = response.headers()[name].to_str().unwrap();
+            let value = value.split(';').next().unwrap().rsplit('=').next().unwrap();
+            seen.note(value);
+            value.clone_into(&mut token);
+        }
+        let answer = Stream::unchecked(response).response(&json!(id)).await;
+        seen.note_answer(&answer);
+        if let Some(named) = answer["result"]["sessionId"].as_str() {
+            named.clone_into(&mut session);
+        }
+    }
+    // By itself, in the payload, and wrong.
+    let alone = [
+        ("acp-session-token", token.as_str()),
+        ("accept", "text/event-stream"),
+    ];
+    let response = send(
+        Method::POST,
+        &alone,
+        Some(prompt(json!(1), &session, "hello")),
+    )
+    .await;
+    Stream::unchecked(response).turn(&json!(1)).await;
+    let mut message = prompt(json!(2), &session, "hello again");
+    message["params"]["_meta"] = json!({ "baton/session": { "token": token } });
+    let response = send(Method::POST, &one_shot, Some(message)).await;
+    Stream::unchecked(response).turn(&json!(2)).await;
+    for value in [&connection, &token] {
+        let wrong = format!("{}AAAAAAAAAAAAAAAAAAAAAAAA", &value[..value.len() - 24]);
+        seen.note(&wrong);
+        let headers = [
+            ("acp-connection-id", wrong.as_str()),
+            ("accept", "text/event-stream"),
+        ];
+        let response = send(Method::GET, &headers, None).await;
+        assert_eq!(response.status(), StatusCode::NOT_FOUND);
+        let headers = [
+            ("acp-session-token", wrong.as_str()),
+            ("accept", "text/event-stream"),
+        ];
+        let response = send(Method::GET, &headers, None).await;
+        assert_eq!(response.status(), StatusCode::NOT_FOUND);
+    }
+    let stranger = "bk_a-key-that-is-not-in-the-file-00000000000000";
+    seen.note(stranger);
+    let refused = http.get(url(port)).bearer_auth(stranger).send().await;
+    assert_eq!(refused.unwrap().status(), StatusCode::UNAUTHORIZED);
+
+    let metrics = reqwest::get(url(port).replace("/acp", "/metrics")).await;
+    let metrics = metrics.unwrap().text().await.unwrap();
+    process.signal("TERM");
+    process.exit_status().await;
+    let told = process.output();
+    assert!(told.contains("TRACE"), "it tells all it can");
+    for secret in &seen.0 {
+        assert!(secret.len() > 20, "something was noted: {secret}");
+        assert!(!told.contains(secret), "in the log: {secret}");
+        // Nor the part that makes it good.
+        let signature = secret.rsplit('.').next().unwrap();
+        assert!(!told.contains(signature), "in the log: {signature}");
+        assert!(!metrics.contains(signature), "in the metrics: {signature}");
+    }
+}
