@@ -166,6 +166,25 @@ async fn the_202_brings_it_in_a_header_and_browsers_get_a_cookie() {
         Stream::unchecked(response).turn(&json!(1)).await,
         counted(2, 1)
     );
+    // A stale one does no harm to a connection, but is nothing by itself.
+    let stale = format!("{}x", &pair[..pair.len() - 1]);
+    let headers = [
+        ("cookie", stale.as_str()),
+        ("accept", "text/event-stream"),
+        ("acp-connection-id", &client.token),
+        ("acp-session-id", &session),
+    ];
+    for (id, headers) in [(3, &headers[..]), (4, &headers[..2])] {
+        let body = Some(prompt(json!(id), &session, "/count 1"));
+        let response = send(&client.url, Method::POST, headers, body).await;
+        match id {
+            3 => assert_eq!(
+                Stream::unchecked(response).turn(&json!(id)).await,
+                counted(1, 2)
+            ),
+            _ => assert_eq!(response.status(), StatusCode::NOT_FOUND),
+        }
+    }
     // What a request carries must agree.
     let headers = [
         ("cookie", pair),
