@@ -7,12 +7,14 @@
 //! | `session_feed` | what one connection gets of one session on one of its streams |
 //! | `connection_feed` | what a connection stream or WebSocket carries |
 //! | `one_shot` | the events of one request |
+//! | `asked` | the questions a client was asked |
 //! | `footing` | whether what was delivered is still part of the log |
 //! | `sse`, `websocket` | the ways to write them out |
 //! | `patience` | gives streams up whose clients don't read |
 //! | `leave` | when a stream of a gateway that drains may end |
 //! | `ledger` | tells the store which streams are held here and how far they were written |
 
+pub mod asked;
 pub mod connection_feed;
 pub mod footing;
 pub mod hub;

@@ -21,12 +21,14 @@ use crate::token::CONNECTION_LIFETIME;
 
 mod embedded;
 pub mod redis;
+mod signals;
 mod sink;
 mod whole;
 
 #[cfg(any(test, feature = "conformance"))]
 pub use embedded::Replica;
 pub use embedded::{FileStore, MemoryStore, Refused};
+pub use signals::{Listener, Signal, Topic};
 pub use whole::{Adoption, Cut, Fork, Forked, Listing, Place, Record, Setup, Summary};
 
 pub type Result<T> = std::result::Result<T, Error>;
@@ -188,13 +190,6 @@ pub trait Store: Send + Sync + 'static {
     /// Opens the caller's one push connection. Signals go to `sink`; when it is full they are
     /// dropped and a [`Signal::Lost`] follows.
     async fn listen(&self, sink: mpsc::Sender<Signal>) -> Result<Arc<dyn Listener>>;
-}
-
-#[async_trait]
-pub trait Listener: Send + Sync {
-    /// Returns once the store has confirmed: what is written from now on is signalled.
-    async fn subscribe(&self, topic: &Topic) -> Result<()>;
-    async fn unsubscribe(&self, topic: &Topic);
 }
 
 /// How often a worker repeats [`Store::register`]; it counts as alive for three times as long.
@@ -484,36 +479,6 @@ pub struct Tidying {
 pub struct Tidied {
     pub compacted: usize,
     pub expired: usize,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub enum Topic {
-    Log(LogId),
-    /// Commands for sessions this worker holds.
-    Inbox(Partition, WorkerId),
-    /// Sessions that want a worker.
-    Ready(Partition, String),
-    Revocations,
-}
-
-#[derive(Clone, Debug)]
-pub enum Signal {
-    Frame(LogId, Arc<Frame>),
-    /// The log has grown to this number; the frame was too large to be sent along.
-    Grown(LogId, u64),
-    /// A connection was attached to the session.
-    Attached(SessionId, ConnectionId),
-    /// A stream has a new holder.
-    Taken {
-        log: LogId,
-        connection: ConnectionId,
-        holder: String,
-    },
-    Inbox(SessionId),
-    Ready(SessionId),
-    Revoked(Revocation),
-    /// Signals may have been missed: look at everything again.
-    Lost,
 }
 
 impl fmt::Display for WorkerId {

@@ -4,12 +4,13 @@ use std::sync::Arc;
 
 use baton_session::cursor::Cursor;
 use baton_session::event::{Event, Frame};
-use baton_session::id::{ConnectionId, LogId, Nonce, SessionId};
+use baton_session::id::{ConnectionId, LogId, SessionId};
 use baton_session::store::{self, Store};
 use baton_session::token::Scope;
 use bytes::Bytes;
 use tokio::sync::Notify;
 
+use super::asked::Asked;
 use super::footing::{Footing, Ground, LOST_TAIL, nonce_of};
 use super::hub::Subscription;
 use super::session_feed::opening;
@@ -35,6 +36,8 @@ pub struct OneShotFeed {
     notices_seen: u64,
     /// Events up to here were seen by the client before it repeated its POST.
     seen: Cursor,
+    /// The last event that was read.
+    position: Cursor,
     reset: Option<&'static str>,
     /// The turn has begun, so what is said belongs to it.
     begun: bool,
@@ -44,7 +47,7 @@ pub struct OneShotFeed {
     /// The prompt waits for a turn whose questions are now for this client.
     took_over: bool,
     /// Those it was asked and has not answered.
-    asked: Vec<Arc<str>>,
+    asked: Asked,
     ended: bool,
 }
 
@@ -84,13 +87,14 @@ impl OneShotFeed {
             footing,
             // The turn's begin may lie before the cursor: what was seen is read but not sent again.
             seen: if known { seen } else { Cursor::default() },
+            position: Cursor::default(),
             reset: (!known).then_some(NOT_SEEN),
             follow,
             begun: false,
             controls: true,
             mint: app.mint.clone(),
             took_over: false,
-            asked: Vec::new(),
+            asked: Asked::default(),
             ended: false,
         })
     }
@@ -113,15 +117,21 @@ impl OneShotFeed {
             if seq != self.next || self.ended {
                 continue;
             }
+            let unseen = seq > self.seen.seq;
+            let mut say = |at: Cursor, message| {
+                let cursor = at.to_string();
+                out.push(Outgoing { cursor, message });
+            };
             if let Event::Response { turn: true, .. } = event {
-                self.withdraw_questions(frame.nonce, out);
+                // Under the cursor before, so that nobody who comes back in between misses the end.
+                let open = self.asked.withdraw().filter(|_| unseen);
+                open.for_each(|message| say(self.position, message));
             }
             self.next = seq + 1;
+            self.position = Cursor::live(seq, frame.nonce);
             self.footing.set(seq, Some(frame.nonce));
-            let message = self.concerns(event);
-            if let Some(message) = message.filter(|_| seq > self.seen.seq) {
-                let cursor = Cursor::live(seq, frame.nonce).to_string();
-                out.push(Outgoing { cursor, message });
+            if let Some(message) = self.concerns(event).filter(|_| unseen) {
+                say(self.position, message);
             }
         }
     }
@@ -131,17 +141,6 @@ impl OneShotFeed {
         let follow = &self.follow;
         let meta = || self.mint.meta(&follow.session, &follow.principal, scope);
         opening::add(answer, meta)
-    }
-
-    /// Under the cursor before the turn's end, so that nobody who comes back in between misses that.
-    fn withdraw_questions(&mut self, nonce: Nonce, out: &mut Vec<Outgoing>) {
-        let cursor = Cursor::live(self.next - 1, nonce).to_string();
-        for id in std::mem::take(&mut self.asked) {
-            out.push(Outgoing {
-                cursor: cursor.clone(),
-                message: rpc::question_is_off(&id),
-            });
-        }
     }
 
     fn concerns(&mut self, event: &Event) -> Option<Bytes> {
@@ -158,14 +157,12 @@ impl OneShotFeed {
             Event::Update { message, .. } => self.begun.then(|| message.clone()),
             Event::Request { id, message } => ((self.begun || self.took_over) && self.controls)
                 .then(|| {
-                    self.asked.push(id.clone());
+                    self.asked.note(id);
                     message.clone()
                 }),
             Event::Answer { id, by, .. } => {
-                let at = self.asked.iter().position(|asked| asked == id)?;
-                self.asked.remove(at);
                 let others = by.as_ref() != Some(&self.follow.connection);
-                others.then(|| rpc::question_is_off(id))
+                (self.asked.settle(id) && others).then(|| rpc::question_is_off(id))
             }
             Event::Response { to, message, .. } => {
                 let ours =

@@ -12,6 +12,7 @@ use baton_session::token::Scope;
 use bytes::Bytes;
 use tokio::sync::Notify;
 
+use super::asked::Asked;
 use super::footing::{Footing, Ground, LOST_TAIL, nonce_of};
 use super::hub::Subscription;
 use super::topic::{Look, Notice};
@@ -60,7 +61,7 @@ pub struct SessionFeed {
     /// The agent's open questions after this number have yet to be asked again.
     ask_after: Option<u64>,
     /// The open questions that this client was asked.
-    asked: Vec<Arc<str>>,
+    asked: Asked,
     /// What was answered up to here may have been asked before this stream was opened.
     recalled: u64,
     next: u64,
@@ -127,7 +128,7 @@ impl SessionFeed {
             answered: 0,
             replayed: None,
             ask_after: None,
-            asked: Vec::new(),
+            asked: Asked::default(),
             recalled: 0,
             next: 1,
             position: Cursor::default(),
@@ -281,7 +282,7 @@ impl SessionFeed {
         if self.stale {
             self.refresh().await?;
         }
-        if !self.footing.is_firm() && !self.attachment.deleted {
+        if !self.stands() {
             return Ok(true);
         }
         loop {
@@ -309,7 +310,11 @@ impl SessionFeed {
             }
             self.stale |= !pushed && self.would_pass_over(&frames);
             if self.stale {
-                self.refresh().await?;
+                let last = frames.last().map_or(0, |frame| frame.last());
+                if !self.refresh().await? {
+                    // Forgotten, and its log kept for forks: nothing of that is news.
+                    self.attachment.head = self.attachment.head.max(last);
+                }
                 continue;
             }
             let before = self.next;
@@ -364,22 +369,24 @@ impl SessionFeed {
         true
     }
 
-    async fn refresh(&mut self) -> store::Result<()> {
+    /// False if there is no such session, or not yet.
+    async fn refresh(&mut self) -> store::Result<bool> {
         let read = self
             .store
             .attachment(&self.session, &self.connection, &self.principal)
             .await?;
-        match read {
-            Some(attachment) => {
-                self.subscription.topic.grow(attachment.head);
-                self.attachment = attachment;
-            }
-            // Forgotten meanwhile, so nothing more comes that would be news. Or not there yet.
-            None if self.attachment.head > 0 => self.attachment.head = u64::MAX,
-            None => {}
-        }
         self.stale = false;
-        Ok(())
+        let Some(attachment) = read else {
+            return Ok(false);
+        };
+        self.subscription.topic.grow(attachment.head);
+        self.attachment = attachment;
+        Ok(true)
+    }
+
+    /// What it stands on is certain, or does not matter any more.
+    fn stands(&self) -> bool {
+        self.footing.is_firm() || self.attachment.deleted
     }
 
     fn deliver(&mut self, frame: &Frame, out: &mut Vec<(Cursor, Bytes)>) {
@@ -430,7 +437,7 @@ impl SessionFeed {
             Event::Request { id, message } => {
                 let controls = self.attachment.controller.as_ref() == Some(&self.connection);
                 (here && controls).then(|| {
-                    self.note_asked(id);
+                    self.asked.note(id);
                     message.clone()
                 })
             }

@@ -119,7 +119,7 @@ impl SessionFeed {
             .collect();
         for seq in open {
             if let Some((id, message)) = self.question(seq).await? {
-                self.note_asked(&id);
+                self.asked.note(&id);
                 self.position.phase = Phase::Asked(self.answered, seq);
                 out.push((self.position, message));
             }

@@ -9,32 +9,19 @@ use baton_session::store;
 use bytes::Bytes;
 
 use super::SessionFeed;
-use crate::rpc;
 
 impl SessionFeed {
-    pub(super) fn note_asked(&mut self, id: &Arc<str>) {
-        if !self.asked.contains(id) {
-            self.asked.push(id.clone());
-        }
-    }
-
     /// True if this client was asked, or may have been before it came back.
     pub(super) fn settle_question(&mut self, answered: u64, id: &str) -> bool {
-        let at = self.asked.iter().position(|asked| **asked == *id);
-        if let Some(at) = at {
-            self.asked.remove(at);
-        }
-        at.is_some() || answered <= self.recalled
+        self.asked.settle(id) || answered <= self.recalled
     }
 
     /// To be said before the turn's end, under the cursor before it: said twice does no harm, and a
     /// client that comes back in between does not miss the end.
     pub(super) fn withdraw_questions(&mut self, end: u64, out: &mut Vec<(Cursor, Bytes)>) {
         let here = self.attachment.route.at(end) == Some(self.via);
-        for id in std::mem::take(&mut self.asked) {
-            if here {
-                out.push((self.position, rpc::question_is_off(&id)));
-            }
+        for message in self.asked.withdraw().filter(|_| here) {
+            out.push((self.position, message));
         }
     }
 
@@ -46,7 +33,7 @@ impl SessionFeed {
         let open: Vec<u64> = open.filter(|seq| *seq < self.next).collect();
         for seq in open {
             if let Some((id, _)) = self.question(seq).await? {
-                self.note_asked(&id);
+                self.asked.note(&id);
             }
         }
         Ok(())

@@ -10,7 +10,7 @@ impl SessionFeed {
     /// Stops listening if the session's own stream carries it from here on.
     pub fn rest(&mut self) -> bool {
         let elsewhere = self.attachment.route.at(self.next) == Some(Via::Session);
-        let settled = !self.stale && self.footing.is_firm();
+        let settled = !self.stale && self.stands();
         let idle = self.directive().is_none() && self.ask_after.is_none() && settled;
         elsewhere
             && idle

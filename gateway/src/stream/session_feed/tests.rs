@@ -123,3 +123,20 @@ async fn what_was_deleted_and_forgotten_is_no_loss() {
         tokio::time::advance(Duration::from_secs(6)).await;
     }
 }
+
+#[tokio::test]
+async fn a_log_that_is_only_kept_for_forks_is_passed_over() {
+    let (_app, scene, _, mut feed) = outsider().await;
+    let token = scene.claim().await.token;
+    scene.write(&scene.append(&token, 1, updates(3))).await;
+    feed.subscription.topic.grow(3);
+    // Not kept here any more, so it is read from the store.
+    feed.subscription.topic.rest();
+    feed.subscription.topic.rest();
+    assert!(matches!(feed.subscription.topic.look(1), Look::InStore));
+    // There is a log, and no such session for anybody.
+    feed.principal = "nobody".into();
+    assert!(!feed.refresh().await.expect("the store works"));
+    assert_eq!(texts(&mut feed).await, Vec::<String>::new());
+    assert_eq!(feed.next, 4);
+}

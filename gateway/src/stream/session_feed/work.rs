@@ -18,7 +18,7 @@ impl SessionFeed {
 
     /// There is something this stream has not carried out yet.
     async fn is_behind(&self) -> store::Result<bool> {
-        let settled = !self.stale && self.footing.is_firm();
+        let settled = !self.stale && self.stands();
         if !settled || self.directive().is_some() || self.ask_after.is_some() {
             return Ok(true);
         }
