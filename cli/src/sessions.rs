@@ -1,7 +1,10 @@
 //! `baton sessions`: what an operator does with sessions, over HTTP.
 
+use std::path::{Path, PathBuf};
+
 use anyhow::{Context as _, anyhow, bail};
 use clap::{Args, Subcommand};
+use reqwest::header::{AUTHORIZATION, HeaderMap, HeaderValue};
 use reqwest::{Body, Client, Response, Url};
 use serde_json::Value;
 use tokio::io::{AsyncWriteExt as _, stdin, stdout};
@@ -18,6 +21,14 @@ pub struct Arguments {
         global = true
     )]
     url: Url,
+    /// File with the credential, where Baton asks who calls
+    #[arg(
+        long,
+        env = "BATON_CREDENTIAL_FILE",
+        value_name = "FILE",
+        global = true
+    )]
+    credential_file: Option<PathBuf>,
     #[command(subcommand)]
     command: Command,
 }
@@ -38,16 +49,30 @@ pub async fn run(arguments: Arguments) -> anyhow::Result<()> {
         let joined = arguments.url.join(path);
         joined.with_context(|| format!("--url {} cannot be used", arguments.url))
     };
+    let http = client(arguments.credential_file.as_deref())?;
     match arguments.command {
         Command::Export { session } => {
-            export(endpoint(&format!("/v1/sessions/{session}/export"))?).await
+            export(&http, endpoint(&format!("/v1/sessions/{session}/export"))?).await
         }
-        Command::Import => import(endpoint("/v1/sessions/import")?).await,
+        Command::Import => import(&http, endpoint("/v1/sessions/import")?).await,
     }
 }
 
-async fn export(url: Url) -> anyhow::Result<()> {
-    let response = Client::new().get(url.clone()).send().await;
+fn client(credential: Option<&Path>) -> anyhow::Result<Client> {
+    let mut headers = HeaderMap::new();
+    if let Some(path) = credential {
+        let named = || format!("--credential-file {}", path.display());
+        let text = std::fs::read_to_string(path).with_context(named)?;
+        let bearer = format!("Bearer {}", text.trim());
+        let mut value = HeaderValue::from_str(&bearer).with_context(named)?;
+        value.set_sensitive(true);
+        headers.insert(AUTHORIZATION, value);
+    }
+    Ok(Client::builder().default_headers(headers).build()?)
+}
+
+async fn export(http: &Client, url: Url) -> anyhow::Result<()> {
+    let response = http.get(url.clone()).send().await;
     let mut response = succeeded(&url, response).await?;
     let mut out = stdout();
     while let Some(lines) = response.chunk().await.context("the export broke off")? {
@@ -56,9 +81,9 @@ async fn export(url: Url) -> anyhow::Result<()> {
     Ok(out.flush().await?)
 }
 
-async fn import(url: Url) -> anyhow::Result<()> {
+async fn import(http: &Client, url: Url) -> anyhow::Result<()> {
     let body = Body::wrap_stream(ReaderStream::new(stdin()));
-    let response = Client::new().post(url.clone()).body(body).send().await;
+    let response = http.post(url.clone()).body(body).send().await;
     let response = succeeded(&url, response).await?;
     let answer: Value = serde_json::from_slice(&response.bytes().await?)?;
     let session = answer["sessionId"].as_str();

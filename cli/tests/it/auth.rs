@@ -306,6 +306,21 @@ async fn a_key_is_made_with_its_entry() {
 }
 
 #[tokio::test]
+async fn an_operator_brings_a_credential_from_a_file() {
+    let guarded = Guarded::with_keys().await;
+    let session = guarded.open(A).await.new_session().await;
+    let base = guarded.url.trim_end_matches("/acp");
+    for (key, expected) in [(A, true), (B, false)] {
+        let file = guarded.dir.path().join("credential");
+        fs::write(&file, format!("{key}\n")).unwrap();
+        let mut command = baton();
+        command.args(["sessions", "export", &session, "--url", base]);
+        let output = command.arg("--credential-file").arg(file).output().unwrap();
+        assert_eq!(output.status.success(), expected, "{output:?}");
+    }
+}
+
+#[tokio::test]
 async fn row_20_names_and_pages_from_elsewhere_stay_out() {
     let arguments = [
         "--allow-host",
