@@ -8,6 +8,7 @@ use crate::auth::Caller;
 use crate::error::Reject;
 
 pub mod origins;
+pub mod peer;
 pub mod verified;
 
 pub const CONNECTION_ID: HeaderName = HeaderName::from_static("acp-connection-id");
