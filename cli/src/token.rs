@@ -83,6 +83,9 @@ pub struct Mint {
     /// Whose session it is
     #[arg(long, default_value = "anonymous", value_name = "NAME")]
     principal: String,
+    /// Who else may watch it with this token and a credential of their own
+    #[arg(long, value_name = "NAME")]
+    share_with: Option<String>,
 }
 
 #[derive(Clone, Copy, ValueEnum)]
@@ -132,6 +135,11 @@ impl Mint {
         if !(Duration::from_secs(1)..=MAX_TTL).contains(&self.ttl) {
             faults.push("--ttl: must be between 1s and 24h".into());
         }
+        if self.share_with.is_some() && matches!(self.scope, ScopeOption::Control) {
+            faults.push(
+                "--share-with: what is shared can only be watched, say --scope observe".into(),
+            );
+        }
         let session = SessionId::parse(&self.session);
         if session.is_none() {
             faults.push(format!("--session {:?}: not a session's id", self.session));
@@ -147,7 +155,10 @@ impl Mint {
             ScopeOption::Control => Scope::Control,
             ScopeOption::Observe => Scope::Observe,
         };
-        let grant = Grant::new(session, self.principal, scope, self.ttl);
+        let mut grant = Grant::new(session, self.principal, scope, self.ttl);
+        if let Some(viewer) = self.share_with {
+            grant.owner = Some(std::mem::replace(&mut grant.principal, viewer));
+        }
         let token = keys.ring().sign_session(&grant);
         if token.expose().len() > MAX_TOKEN_BYTES {
             let fault = "--principal: too long, no gateway would take the token";

@@ -29,16 +29,20 @@ impl Mint {
         self.keys.ring().sign_session(grant)
     }
 
-    /// `_meta` of the answer to a client that has opened a session, to come back with.
-    pub fn meta(&self, session: &SessionId, principal: &str, scope: Scope) -> Value {
+    /// `_meta` of the answer to a client that has opened a session, to come back with. Who may only
+    /// watch gets nothing that would outlast what it came with.
+    pub fn meta(&self, session: &SessionId, principal: &str, scope: Scope) -> Option<Value> {
+        if scope == Scope::Observe {
+            return None;
+        }
         let grant = self.grant(session, principal, scope);
         let expires = UNIX_EPOCH + Duration::from_secs(grant.expires);
-        json!({
+        Some(json!({
             carriers::META: {
                 "token": self.sign(&grant).expose(),
                 "expiresAt": humantime::format_rfc3339_seconds(expires).to_string(),
                 "gen": grant.generation,
             }
-        })
+        }))
     }
 }

@@ -158,6 +158,7 @@ fn verify(app: &App, caller: &Caller, token: &str) -> Brought {
     let session = Some((&grant.session, grant.issued));
     let revoked = &app.mint.revoked;
     if revoked.is_revoked(&grant.principal, None, session)
+        || revoked.is_revoked(grant.owner(), None, session)
         || revoked.is_family_revoked(&grant.family, grant.generation)
     {
         tracing::debug!("refused a session token that was revoked");
@@ -179,7 +180,7 @@ fn made_up(app: &App, headers: &HeaderMap, grant: &Grant) -> Result<Connection, 
     };
     Ok(Connection {
         id,
-        principal: grant.principal.clone(),
+        principal: grant.owner().to_owned(),
         protocol_version: 1,
         client: Default::default(),
         issued: grant.issued,
@@ -194,26 +195,23 @@ pub fn reader_of(grant: &Grant) -> ConnectionId {
 }
 
 /// Puts a new token for `session` on the answer to the request that opened it.
-pub fn stamp(
-    app: &App,
-    session: &SessionId,
-    principal: &str,
-    scope: Scope,
-    browser: bool,
-    answer: &mut HeaderMap,
-) {
-    let grant = app.mint.grant(session, principal, scope);
-    put(app, &grant, browser, answer);
+pub fn stamp(app: &App, session: &SessionId, pass: &Pass, browser: bool, answer: &mut HeaderMap) {
+    if pass.scope() == Scope::Control {
+        let principal = &pass.connection.principal;
+        let grant = app.mint.grant(session, principal, Scope::Control);
+        put(app, &grant, browser, answer);
+    }
 }
 
 /// A token past half of its life is renewed with the answer to whatever it came with. The one before it
-/// stays good for a while, for requests that are under way.
+/// stays good for a while, for requests that are under way. One that lets its holder only watch was
+/// given for a time, and ends with it.
 pub async fn renew(app: &App, pass: &Pass, browser: bool, answer: &mut HeaderMap) {
     let Brought::Good(grant) = &pass.grant else {
         return;
     };
     let now = unix_seconds();
-    if !grant.wants_renewal(now) {
+    if grant.scope == Scope::Observe || !grant.wants_renewal(now) {
         return;
     }
     let renewed = grant.renewed(now, SESSION_LIFETIME);

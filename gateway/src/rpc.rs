@@ -8,6 +8,10 @@ use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
+pub use self::carried::carried;
+
+mod carried;
+
 pub const PARSE_ERROR: i64 = -32700;
 pub const INVALID_REQUEST: i64 = -32600;
 pub const METHOD_NOT_FOUND: i64 = -32601;
@@ -46,9 +50,11 @@ pub struct Envelope<'a> {
 
 #[derive(Default, Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct SessionParams<'a> {
+struct About<'a> {
     #[serde(borrow)]
     session_id: Option<&'a RawValue>,
+    #[serde(borrow, rename = "_meta")]
+    meta: Option<&'a RawValue>,
 }
 
 impl<'a> Envelope<'a> {
@@ -67,34 +73,13 @@ impl<'a> Envelope<'a> {
         self.params.map_or("{}", RawValue::get)
     }
 
-    /// `params._meta["baton/session"].token`, if it is there and a string.
-    pub fn session_token(&self) -> Option<String> {
-        #[derive(Deserialize)]
-        struct Params {
-            #[serde(rename = "_meta")]
-            meta: Option<Meta>,
-        }
-        #[derive(Deserialize)]
-        struct Meta {
-            #[serde(rename = "baton/session")]
-            session: Option<Session>,
-        }
-        #[derive(Deserialize)]
-        struct Session {
-            token: Option<String>,
-        }
-        // Nearly no message has one.
-        if !self.params().contains("\"baton/session\"") {
-            return None;
-        }
-        let params: Params = serde_json::from_str(self.params()).ok()?;
-        params.meta?.session?.token
+    fn about(&self) -> About<'a> {
+        serde_json::from_str(self.params()).unwrap_or_default()
     }
 
     /// `params.sessionId`, if it is there and a string.
     pub fn session_id(&self) -> Option<String> {
-        let params: SessionParams = serde_json::from_str(self.params()).unwrap_or_default();
-        serde_json::from_str(params.session_id?.get()).ok()
+        serde_json::from_str(self.about().session_id?.get()).ok()
     }
 }
 

@@ -16,6 +16,8 @@ pub struct Standing {
     /// With when its token was issued, in seconds since 1970.
     pub connection: Option<(ConnectionId, u64)>,
     pub session: Option<SessionId>,
+    /// Whose session it is, if somebody else may watch it.
+    owner: Option<String>,
 }
 
 impl Standing {
@@ -24,11 +26,21 @@ impl Standing {
             caller: caller.clone(),
             connection: None,
             session: None,
+            owner: None,
         }
+    }
+
+    /// No longer than this, in seconds since 1970.
+    pub fn until(mut self, end: u64) -> Self {
+        let expires = self.caller.expires.unwrap_or(u64::MAX);
+        self.caller.expires = Some(expires.min(end));
+        self
     }
 
     pub fn on(mut self, connection: &Connection) -> Self {
         self.connection = Some((connection.id.clone(), connection.issued));
+        let is_own = *connection.principal == *self.caller.principal;
+        self.owner = (!is_own).then(|| connection.principal.clone());
         self
     }
 
@@ -47,7 +59,9 @@ impl Standing {
         let connection = connection.map(|(id, issued)| (id, *issued));
         // A session is read with what the connection was given.
         let session = connection.and_then(|(_, issued)| Some((self.session.as_ref()?, issued)));
+        let owner = self.owner.as_deref();
         revoked.is_revoked(&self.caller.principal, connection, session)
+            || owner.is_some_and(|owner| revoked.is_revoked(owner, connection, session))
     }
 
     /// How long the credential is good, in milliseconds.

@@ -40,7 +40,11 @@ end
 local function reroute(connection, change)
   local route = redis.call('HGET', KEYS[4], 'r:' .. connection) or ''
   local changed = change(route)
-  if changed ~= route then redis.call('HSET', KEYS[4], 'r:' .. connection, changed) end
+  if changed == '' then
+    redis.call('HDEL', KEYS[4], 'r:' .. connection)
+  elseif changed ~= route then
+    redis.call('HSET', KEYS[4], 'r:' .. connection, changed)
+  end
 end
 local run, ended, aside = m[6] or '', false, {}
 -- What comes from elsewhere has happened long ago, to others.
@@ -65,6 +69,8 @@ for at = 9 + acks, #ARGV, 2 do
   elseif name == 'end' then
     local seq, connection = string.match(value, '^(%d+) (%S+)$')
     reroute(connection, function(route)
+      -- One that never read in any other way: there may be one such for every request.
+      if string.match(route, '^%d+o$') then return '' end
       local before = string.match(route, '(%a),%d+o$')
       return before and switch(route, tonumber(seq) + 1, before) or route
     end)

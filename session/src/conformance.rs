@@ -190,7 +190,8 @@ macro_rules! for_each_case {
                 a_one_shot_turn_gives_the_route_back
                 one_shot_turns_in_a_row_give_the_route_back
                 a_one_shot_turn_right_after_attaching_gives_the_route_back
-                many_switches_leave_the_latest;
+                many_switches_leave_the_latest
+                a_connection_that_was_only_answered_in_a_body_leaves_nothing;
             signals:
                 frames_are_signalled_whole_and_in_order
                 only_what_was_written_is_signalled

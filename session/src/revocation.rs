@@ -2,6 +2,7 @@
 //! was taken back has to be known.
 
 use std::fmt;
+use std::time::Duration;
 
 use crate::clock::unix_millis;
 use crate::id::{ConnectionId, SessionId};
@@ -9,6 +10,8 @@ use crate::token::CONNECTION_LIFETIME;
 
 /// A token may be dated a minute ahead, so it may live as much longer.
 const MARGIN: u64 = 60;
+/// How long a connection that was given up is refused.
+pub const ENDED_FOR: Duration = Duration::from_secs(600);
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Subject {
@@ -47,6 +50,19 @@ impl Revocation {
         Self {
             subject,
             before,
+            from: now,
+            until,
+        }
+    }
+
+    /// Of a connection that its client has given up. There is one such for nearly every connection, and
+    /// only its own principal could come back with it: it is remembered for a while, not for a day.
+    pub fn of_ended(connection: ConnectionId) -> Self {
+        let now = unix_millis() / 1000;
+        let until = now + ENDED_FOR.as_secs();
+        Self {
+            subject: Subject::Connection(connection),
+            before: until,
             from: now,
             until,
         }

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use crate::support::auth::{ALICE, BOB, write_keys};
 use crate::support::cluster::redis_cli;
-use crate::support::http::{JSON, load, new_session, prompt};
+use crate::support::http::{JSON, bearing, load, new_session, prompt};
 use crate::support::process::{baton, free_port};
 use crate::support::sse::counted;
 use crate::support::websocket::{Socket, initialize};
@@ -86,6 +86,37 @@ async fn a_revoked_connection_ends_at_every_gateway() {
     assert!(answer.get("result").is_some(), "{answer}");
     let after = Client::initialize(&cluster.gateway_url(1)).await;
     works(&after).await;
+}
+
+#[tokio::test]
+async fn row_40_a_connection_that_was_given_up_is_over_at_every_gateway() {
+    let cluster = Cluster::start_with_keys().await;
+    let [here, there] = [cluster.gateway_url(0), cluster.gateway_url(1)];
+    let alice = Client::with_key(&here, ALICE).await;
+    let elsewhere = alice.at(&there);
+    let session = alice.new_session().await;
+    let (all, reading) = (
+        elsewhere.connection_stream(None).await,
+        elsewhere.session_stream(&session, None).await,
+    );
+    // Nobody else can give it up.
+    let bob = Client::with_key(&here, BOB).await;
+    let foreign = alice.at(&here).over(bearing(BOB));
+    assert_eq!(foreign.delete().await, StatusCode::NOT_FOUND);
+    let mut turn = alice.one_shot(prompt(json!(1), &session, "/count 3")).await;
+    assert_eq!(turn.turn(&json!(1)).await, counted(3, 1));
+
+    assert_eq!(alice.delete().await, StatusCode::ACCEPTED);
+    is_refused(&alice).await;
+    ends(all).await;
+    ends(reading).await;
+    is_refused(&elsewhere).await;
+    // The session is still there for who comes back, and others notice nothing.
+    let again = Client::with_key(&there, ALICE).await;
+    let loaded = again.one_shot(load(json!(2), &session)).await;
+    let (past, _) = { loaded }.until_response(&json!(2)).await;
+    assert_eq!(past.iter().filter_map(|event| event.chunk()).count(), 3);
+    works(&bob).await;
 }
 
 #[tokio::test]

@@ -6,10 +6,11 @@ use reqwest::{Method, Response, StatusCode};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
+use crate::support::auth::{ALICE, BOB};
 use crate::support::http::{JSON, load, new_session, prompt};
 use crate::support::process::baton;
 use crate::support::sse::counted;
-use crate::support::{Client, Cluster, Stream};
+use crate::support::{Client, Cluster, Stream, within};
 
 /// A request with these headers and no connection.
 async fn send(
@@ -46,11 +47,16 @@ fn in_meta(answer: &Value) -> String {
 
 /// As an operator would, with the keys of the cluster.
 fn mint(cluster: &Cluster, session: &str, scope: &str) -> String {
+    mint_with(cluster, session, &["--scope", scope])
+}
+
+fn mint_with(cluster: &Cluster, session: &str, arguments: &[&str]) -> String {
     let dir = TempDir::new().unwrap();
     let keys = dir.path().join("keys.json");
     fs::write(&keys, cluster.keys()).unwrap();
     let mut command = baton();
-    command.args(["token", "mint", "--session", session, "--scope", scope]);
+    command.args(["token", "mint", "--session", session]);
+    command.args(arguments);
     let made = command
         .arg("--keys")
         .arg(keys)
@@ -297,10 +303,92 @@ async fn an_observer_sees_everything_and_touches_nothing() {
     let (said, _) = asked.until_response(&json!("p")).await;
     let said: Vec<String> = said.iter().filter_map(|event| event.chunk()).collect();
     assert_eq!(said, ["permission reject_once "]);
-    // What its load answered with lets it only watch, too.
-    let again = in_meta(&answer);
-    let mut refused = one_shot(&cluster.url(), &again, prompt(json!(9), &session, "x")).await;
-    assert_eq!(refused.response(&json!(9)).await["error"]["code"], 4008);
+    // What it was given ends when it says: nothing it does brings it another one.
+    assert!(answer["result"]["_meta"]["baton/session"].is_null());
+}
+
+#[tokio::test]
+async fn a_view_is_shared_with_one_other_caller() {
+    let cluster = Cluster::start_with_keys().await;
+    let url = cluster.url();
+    let alice = Client::with_key(&url, ALICE).await;
+    let session = alice.new_session().await;
+    let turn = alice.one_shot(prompt(json!(1), &session, "/count 3"));
+    turn.await.turn(&json!(1)).await;
+    let token = mint_with(
+        &cluster,
+        &session,
+        &[
+            "--scope",
+            "observe",
+            "--principal",
+            "key:alice",
+            "--share-with",
+            "key:bob",
+        ],
+    );
+    let ask = |key: &'static str, method: Method, body: Option<Value>| {
+        let key = format!("Bearer {key}");
+        let (url, token) = (url.clone(), token.clone());
+        async move {
+            let headers = [
+                ("authorization", key.as_str()),
+                ("acp-session-token", &token),
+                ("accept", "text/event-stream"),
+            ];
+            send(&url, method, &headers, body).await
+        }
+    };
+    let past = ask(BOB, Method::POST, Some(load(json!(2), &session))).await;
+    let (past, answer) = Stream::unchecked(past).until_response(&json!(2)).await;
+    assert_eq!(past.iter().filter_map(|event| event.chunk()).count(), 3);
+    assert!(answer["result"]["_meta"]["baton/session"].is_null());
+    let mut present = Stream::unchecked(ask(BOB, Method::GET, None).await);
+    present
+        .block()
+        .await
+        .expect("a stream begins with its cursor");
+    let turn = alice.one_shot(prompt(json!(3), &session, "/count 2"));
+    turn.await.turn(&json!(3)).await;
+    let mut seen = Vec::new();
+    while seen.len() < 2 {
+        seen.extend(present.next().await.expect("the stream goes on").chunk());
+    }
+    assert_eq!(seen, counted(2, 2));
+    // To look at, and by nobody else: not even by whose session it is.
+    let told = ask(BOB, Method::POST, Some(prompt(json!(4), &session, "x"))).await;
+    let told = Stream::unchecked(told).response(&json!(4)).await;
+    assert_eq!(told["error"]["code"], 4008);
+    let refused = ask(ALICE, Method::GET, None).await;
+    assert_eq!(refused.status(), StatusCode::NOT_FOUND);
+    // It ends with the rights of either.
+    let revoke = |subject: &str| {
+        let admin = cluster.admin_url(0);
+        let mut command = baton();
+        command.args(["token", "revoke", "--admin", &admin, "--principal", subject]);
+        assert!(command.status().expect("baton runs").success());
+    };
+    revoke("key:alice");
+    within("the view ends", async {
+        while present.block().await.is_some() {}
+    })
+    .await;
+    let refused = ask(BOB, Method::GET, None).await;
+    assert_eq!(refused.status(), StatusCode::NOT_FOUND);
+}
+
+#[tokio::test]
+async fn a_repeated_request_may_carry_a_newer_token() {
+    let cluster = Cluster::start().await;
+    let client = Client::initialize(&cluster.url()).await;
+    let session = client.new_session().await;
+    let mut request = prompt(json!(1), &session, "/count 3");
+    for _ in 0..2 {
+        let token = mint(&cluster, &session, "control");
+        request["params"]["_meta"] = json!({ "baton/session": { "token": token } });
+        let mut stream = client.one_shot(request.clone()).await;
+        assert_eq!(stream.turn(&json!(1)).await, counted(3, 1));
+    }
 }
 
 #[tokio::test]

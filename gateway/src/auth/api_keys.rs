@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, RwLock};
 use std::time::Duration;
 
+use baton_session::token::MAX_PRINCIPAL;
 use serde::Deserialize;
 use sha2::{Digest as _, Sha256};
 use tokio::time::sleep;
@@ -14,7 +15,9 @@ use tokio_util::sync::CancellationToken;
 use super::{Caller, Stranger};
 
 const LOOK: Duration = Duration::from_secs(1);
-const MAX_PRINCIPAL: usize = 64;
+/// Keeps them apart from the principals of tokens.
+const KIND: &str = "key:";
+const MAX_NAME: usize = MAX_PRINCIPAL - KIND.len();
 
 pub struct ApiKeys {
     path: PathBuf,
@@ -108,18 +111,15 @@ impl Known {
         for entry in &file.keys {
             let name = &entry.principal;
             let plain = |c: char| c.is_ascii_alphanumeric() || "-_.@:".contains(c);
-            if name.is_empty() || name.len() > MAX_PRINCIPAL || !name.chars().all(plain) {
+            if name.is_empty() || name.len() > MAX_NAME || !name.chars().all(plain) {
                 return Err(format!(
-                    "principal {name:?}: 1 to {MAX_PRINCIPAL} letters, digits and -_.@: only"
+                    "principal {name:?}: 1 to {MAX_NAME} letters, digits and -_.@: only"
                 ));
             }
             let hash = parse_hex(&entry.sha256)
                 .ok_or_else(|| format!("principal {name:?}: sha256 must be 64 hex digits"))?;
-            // Kept apart from the principals of tokens.
-            if principals
-                .insert(hash, format!("key:{name}").into())
-                .is_some()
-            {
+            let principal = format!("{KIND}{name}").into();
+            if principals.insert(hash, principal).is_some() {
                 return Err(format!("principal {name:?}: its key is listed twice"));
             }
         }

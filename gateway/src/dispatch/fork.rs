@@ -45,10 +45,9 @@ impl Call<'_> {
             Forked::Done { head, view } => {
                 self.watch(&fork.child, head).await?;
                 let mut result = with_session(&view, &fork.child);
-                result["_meta"] = self
-                    .app
-                    .mint
-                    .meta(&fork.child, &fork.principal, Scope::Control);
+                let mint = &self.app.mint;
+                let meta = mint.meta(&fork.child, &fork.principal, Scope::Control);
+                result["_meta"] = json!(meta);
                 Ok(Outcome::Answer(Answer {
                     opens: Some(fork.child),
                     message: rpc::result(self.id(), result.to_string().as_bytes()),

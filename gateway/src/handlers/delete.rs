@@ -1,5 +1,6 @@
-//! DELETE detaches the client: its connection stream ends. Sessions and running turns are not
-//! touched, since clients send this after every hiccup, and one that comes back is welcome.
+//! DELETE detaches the client: its connection is over on every gateway, and the streams on it end.
+//! Sessions and running turns are not touched, since clients send this after every hiccup, and one
+//! that comes back with another connection finds them.
 
 use std::sync::Arc;
 
@@ -8,6 +9,7 @@ use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::IntoResponse;
 use baton_session::command::Idempotency;
 use baton_session::event::Event;
+use baton_session::revocation::Revocation;
 
 use crate::app::App;
 use crate::auth::Caller;
@@ -22,5 +24,9 @@ pub async fn delete(
     let connection = edge::connection(&headers, &app, &caller)?;
     let key = Idempotency::of(&connection.id, None, b"");
     app.store.post(&connection.id, Event::Closed, &key).await?;
+    let over = Revocation::of_ended(connection.id);
+    app.store.revoke(&over).await?;
+    // Here at once, whatever becomes of the signal.
+    app.mint.revoked.add(over);
     Ok((StatusCode::ACCEPTED, [(header::CONTENT_LENGTH, "0")]))
 }

@@ -21,7 +21,7 @@ use crate::dispatch::{self, Message, Outcome, dispatch};
 use crate::edge;
 use crate::error::Reject;
 use crate::pass::{self, Pass};
-use crate::rpc::Envelope;
+use crate::rpc::{self, Envelope};
 use crate::standing::Standing;
 use crate::stream::one_shot::{Known, OneShotFeed};
 use crate::stream::session_feed::{From, Reader, SessionFeed};
@@ -50,12 +50,18 @@ pub async fn post(
         return open_connection(app, &caller, &envelope).await;
     }
     let session_header = edge::single(&headers, &edge::SESSION_ID)?;
-    let (payload, named) = (envelope.session_token(), envelope.session_id());
+    let named = envelope.session_id();
     let session = named.as_deref().or(session_header);
-    let pass = pass::pass(app, &caller, &headers, payload.as_deref(), session)?;
+    let carried = rpc::carried(&envelope, &bytes)?;
+    let payload = carried.as_ref().map(|carried| carried.token.expose());
+    let pass = pass::pass(app, &caller, &headers, payload, session)?;
+    let (bytes, envelope) = match &carried {
+        Some(carried) => (&carried.message, dispatch::parse(&carried.message)?),
+        None => (&bytes, envelope),
+    };
     let message = Message {
         envelope: &envelope,
-        bytes: &bytes,
+        bytes,
         session_header,
         one_shot: accepts.event_stream,
     };
@@ -92,10 +98,7 @@ pub async fn post(
         pass::clear(&session, answer);
     }
     match opens {
-        Some(session) => {
-            let principal = &pass.connection.principal;
-            pass::stamp(app, &session, principal, pass.scope(), browser, answer);
-        }
+        Some(session) => pass::stamp(app, &session, &pass, browser, answer),
         None => pass::renew(app, &pass, browser, answer).await,
     }
     Ok(response)

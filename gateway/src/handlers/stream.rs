@@ -83,8 +83,12 @@ async fn open(
             // Naming another one than the token does is the same as naming none that exists.
             let named = named.unwrap_or(granted);
             let session = if named == granted { named } else { "" };
-            return session_stream(app, caller, connection, pass.scope(), true, session, cursor)
-                .await;
+            let scope = pass.scope();
+            let mut response =
+                session_stream(app, caller, connection, scope, true, session, cursor).await?;
+            let browser = headers.contains_key(header::ORIGIN);
+            pass::renew(app, &pass, browser, response.headers_mut()).await;
+            return Ok(response);
         }
         Brought::Good(grant) => named.map(|named| match named == grant.session.as_str() {
             true => named,
@@ -160,7 +164,10 @@ async fn session_stream(
     let Some(session) = SessionId::parse(session) else {
         return unopened(app, caller, &connection);
     };
-    let standing = Standing::of(caller).on(&connection).reading(&session);
+    let mut standing = Standing::of(caller).on(&connection).reading(&session);
+    if watches {
+        standing = standing.until(connection.expires);
+    }
     if standing.is_over(&app.mint.revoked) {
         return unopened(app, caller, &connection);
     }

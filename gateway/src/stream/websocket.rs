@@ -367,9 +367,15 @@ async fn receive(
     connection: &Connection,
     bytes: &Bytes,
 ) -> Result<(), Reject> {
-    let envelope = match dispatch::parse(bytes) {
-        Ok(envelope) => envelope,
+    let read = dispatch::parse(bytes);
+    let read = read.and_then(|envelope| Ok((rpc::carried(&envelope, bytes)?, envelope)));
+    let (carried, envelope) = match read {
+        Ok(read) => read,
         Err(reject) => return refuse(app, connection, bytes, reject).await,
+    };
+    let (bytes, envelope) = match &carried {
+        Some(carried) => (&carried.message, dispatch::parse(&carried.message)?),
+        None => (bytes, envelope),
     };
     let message = Message {
         envelope: &envelope,
@@ -377,9 +383,9 @@ async fn receive(
         session_header: None,
         one_shot: false,
     };
-    let payload = envelope.session_token();
+    let payload = carried.as_ref().map(|carried| carried.token.expose());
     let (caller, grant) = (&party.caller, &party.grant);
-    let pass = pass::on_socket(app, caller, connection, grant, payload.as_deref());
+    let pass = pass::on_socket(app, caller, connection, grant, payload);
     if let Outcome::Answer(answer) = dispatch(app, &pass, message).await? {
         dispatch::post_answer(app, connection, message, answer).await?;
     }

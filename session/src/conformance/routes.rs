@@ -162,3 +162,20 @@ pub async fn many_switches_leave_the_latest(store: &Arc<dyn Store>) {
     }
     assert_eq!(route(&scene, creator).await, expected);
 }
+
+pub async fn a_connection_that_was_only_answered_in_a_body_leaves_nothing(store: &Arc<dyn Store>) {
+    let scene = Scene::created(store).await;
+    let passer_by = scene.another_connection();
+    let token = scene.claim().await.token;
+    let turn = vec![
+        begin(2, &passer_by, Via::OneShot),
+        end(&passer_by, Via::OneShot),
+    ];
+    write(&scene, &token, turn).await;
+    assert_eq!(route(&scene, &passer_by).await, Route::default());
+    write(&scene, &token, updates(1)).await;
+    scene.open_stream(&passer_by, "a").await;
+    store.attach(&scene.attach(&passer_by, "1")).await.unwrap();
+    let back = route(&scene, &passer_by).await;
+    assert_eq!((back.at(3), back.at(4)), (None, Some(Via::Session)));
+}

@@ -29,7 +29,10 @@ pub enum Scope {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Grant {
     pub session: SessionId,
+    /// Who may use it.
     pub principal: String,
+    /// Whose session it is, if that is somebody else.
+    pub owner: Option<String>,
     pub scope: Scope,
     /// The same for all renewals of one token, so that they can be revoked together.
     pub family: String,
@@ -43,6 +46,8 @@ pub struct Grant {
 struct Claims {
     sid: SessionId,
     prn: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    own: Option<String>,
     scp: Scope,
     fam: String,
     r#gen: u32,
@@ -54,12 +59,18 @@ impl Grant {
         Self {
             session,
             principal,
+            owner: None,
             scope,
             family: random_text(FAMILY_CHARS),
             generation: 0,
             issued,
             expires: issued.saturating_add(lifetime.as_secs()),
         }
+    }
+
+    /// The principal that the session is kept under.
+    pub fn owner(&self) -> &str {
+        self.owner.as_deref().unwrap_or(&self.principal)
     }
 
     /// Past half of its life. A token that is only used now and then still gets its chance, and one
@@ -84,6 +95,7 @@ impl KeyRing {
         let claims = Claims {
             sid: grant.session.clone(),
             prn: grant.principal.clone(),
+            own: grant.owner.clone(),
             scp: grant.scope,
             fam: grant.family.clone(),
             r#gen: grant.generation,
@@ -99,9 +111,13 @@ impl KeyRing {
     pub fn verify_session_at(&self, token: &str, now: u64) -> Result<Grant, Refused> {
         let timed = self.verify::<Claims>(TYPE, token, now)?;
         let claims = timed.claims;
+        if claims.own.is_some() && claims.scp == Scope::Control {
+            return Err(Refused("control is not shared"));
+        }
         Ok(Grant {
             session: claims.sid,
             principal: claims.prn,
+            owner: claims.own,
             scope: claims.scp,
             family: claims.fam,
             generation: claims.r#gen,

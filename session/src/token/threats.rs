@@ -27,6 +27,7 @@ fn grant(principal: &str) -> Grant {
     Grant {
         session: SessionId::mint(Partition(3)),
         principal: principal.into(),
+        owner: None,
         scope: Scope::Control,
         family: "abcdefgh".into(),
         generation: 0,

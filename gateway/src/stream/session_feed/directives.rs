@@ -96,7 +96,8 @@ impl SessionFeed {
             phase,
         };
         let meta = self.mint.meta(&self.session, &self.principal, self.scope);
-        let result = rpc::with_meta(&self.attachment.view, &meta);
+        let view = &self.attachment.view;
+        let result = meta.map_or_else(|| view.clone(), |meta| rpc::with_meta(view, &meta));
         out.push((self.position, rpc::result(&directive.request, &result)));
         self.answered = directive.number;
         self.replayed = None;

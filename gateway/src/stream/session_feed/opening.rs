@@ -2,6 +2,7 @@
 
 use bytes::Bytes;
 use serde::Deserialize;
+use serde_json::Value;
 use serde_json::value::RawValue;
 
 use super::SessionFeed;
@@ -22,8 +23,8 @@ pub fn with_token(feed: &SessionFeed, answer: &Bytes) -> Bytes {
 }
 
 /// `None` for an error, which opens nothing.
-pub fn add(answer: &Bytes, meta: impl FnOnce() -> serde_json::Value) -> Option<Bytes> {
+pub fn add(answer: &Bytes, meta: impl FnOnce() -> Option<Value>) -> Option<Bytes> {
     let answer: Answer = serde_json::from_slice(answer).ok()?;
-    let result = rpc::with_meta(answer.result.get().as_bytes(), &meta());
+    let result = rpc::with_meta(answer.result.get().as_bytes(), &meta()?);
     Some(rpc::result(answer.id.get(), &result))
 }

@@ -131,7 +131,7 @@ impl Lease {
 }
 
 /// A connection as the session sees it.
-#[derive(Clone, Default, Serialize, Deserialize)]
+#[derive(Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Party {
     /// Holder of its session stream, and until when that counts.
     #[serde(skip)]

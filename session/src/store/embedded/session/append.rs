@@ -1,10 +1,11 @@
 //! What an append does to a session beside its log.
 
+use std::collections::hash_map::Entry;
 use std::sync::Arc;
 
 use bytes::Bytes;
 
-use super::Session;
+use super::{Party, Session};
 use crate::clock::unix_millis;
 use crate::event::{Event, Frame};
 use crate::store::{Append, Appended, Running};
@@ -117,8 +118,11 @@ impl Session {
                 self.running = None;
                 self.before = None;
                 self.updated = unix_millis();
-                if let Some(party) = self.parties.get_mut(&to.connection) {
-                    party.route.one_shot_ended(seq);
+                if let Entry::Occupied(mut party) = self.parties.entry(to.connection.clone()) {
+                    party.get_mut().route.one_shot_ended(seq);
+                    if *party.get() == Party::default() {
+                        party.remove();
+                    }
                 }
                 true
             }

@@ -1,0 +1,158 @@
+//! The session token in a message's `_meta`. It is between the client and the gateways: what is kept
+//! and what the agent sees goes without it.
+
+use std::borrow::Cow;
+use std::fmt;
+
+use baton_session::secret::Secret;
+use baton_session::token::carriers;
+use bytes::Bytes;
+use serde::de::{MapAccess, Visitor};
+use serde::{Deserialize, Deserializer};
+use serde_json::value::RawValue;
+
+use super::Envelope;
+use crate::error::Reject;
+
+pub struct Carried {
+    pub token: Secret,
+    /// The message without it, and every other byte as it came.
+    pub message: Bytes,
+}
+
+const TWICE: &str = "params._meta has \"baton/session\" twice";
+
+/// `params._meta["baton/session"].token`, if it is there and a string. `bytes` is what the envelope was
+/// read from.
+pub fn carried(envelope: &Envelope<'_>, bytes: &Bytes) -> Result<Option<Carried>, Reject> {
+    let Some(meta) = envelope.about().meta else {
+        return Ok(None);
+    };
+    let Ok(Members(members)) = serde_json::from_str(meta.get()) else {
+        return Ok(None);
+    };
+    let (ours, others): (Vec<_>, Vec<_>) = members
+        .into_iter()
+        .partition(|(name, _)| name == carriers::META);
+    let token = match ours[..] {
+        [] => return Ok(None),
+        [(_, value)] => token(value),
+        _ => return Err(Reject::NotAMessage(TWICE)),
+    };
+    Ok(token.map(|token| Carried {
+        token,
+        message: replace(bytes, meta.get(), &object(&others)),
+    }))
+}
+
+fn token(value: &RawValue) -> Option<Secret> {
+    #[derive(Deserialize)]
+    struct Session {
+        token: String,
+    }
+    let session: Session = serde_json::from_str(value.get()).ok()?;
+    Some(session.token.into())
+}
+
+fn object(members: &[(Cow<'_, str>, &RawValue)]) -> String {
+    let members = members.iter().map(|(name, value)| {
+        let name = serde_json::to_string(name).expect("plain strings encode");
+        format!("{name}:{}", value.get())
+    });
+    format!("{{{}}}", members.collect::<Vec<_>>().join(","))
+}
+
+/// `part` is a slice of `whole`.
+fn replace(whole: &Bytes, part: &str, with: &str) -> Bytes {
+    let from = part.as_ptr() as usize - whole.as_ptr() as usize;
+    let (before, after) = (&whole[..from], &whole[from + part.len()..]);
+    [before, with.as_bytes(), after].concat().into()
+}
+
+/// An object as it is written: in order, with what comes twice.
+struct Members<'a>(Vec<(Cow<'a, str>, &'a RawValue)>);
+
+impl<'de> Deserialize<'de> for Members<'de> {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        struct InOrder;
+        impl<'de> Visitor<'de> for InOrder {
+            type Value = Members<'de>;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("an object")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+                let mut members = Vec::new();
+                while let Some(name) = map.next_key::<Name>()? {
+                    members.push((name.0, map.next_value()?));
+                }
+                Ok(Members(members))
+            }
+        }
+        from.deserialize_map(InOrder)
+    }
+}
+
+/// Borrowed unless something in it is escaped.
+#[derive(Deserialize)]
+struct Name<'a>(#[serde(borrow)] Cow<'a, str>);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(text: &str) -> Option<(String, String)> {
+        let bytes = Bytes::copy_from_slice(text.as_bytes());
+        let envelope: Envelope = serde_json::from_slice(&bytes).unwrap();
+        let carried = carried(&envelope, &bytes).ok().expect("a good message")?;
+        let message = String::from_utf8(carried.message.to_vec()).unwrap();
+        Some((carried.token.expose().into(), message))
+    }
+
+    #[test]
+    fn row_24_the_token_is_taken_out_and_nothing_else() {
+        for (meta, rest) in [
+            (r#"{"baton/session":{"token":"t"}}"#, "{}"),
+            (
+                r#"{ "b" : [1, 2],"baton/session":{"gen":1,"token":"t"}, "a":{"x" : null}}"#,
+                r#"{"b":[1, 2],"a":{"x" : null}}"#,
+            ),
+            (
+                r#"{"baton\/session":{"token":"t"},"\u00e9":1}"#,
+                r#"{"é":1}"#,
+            ),
+        ] {
+            let message = |meta: &str| {
+                format!(
+                    r#"{{"jsonrpc":"2.0", "id": 1,"params":{{"_meta": {meta} , "x":"_meta"}},"method":"m"}}"#
+                )
+            };
+            assert_eq!(read(&message(meta)), Some(("t".into(), message(rest))));
+        }
+    }
+
+    #[test]
+    fn what_carries_none_stays_as_it_is() {
+        for params in [
+            "[]",
+            "{}",
+            r#"{"_meta":null}"#,
+            r#"{"_meta":{"traceparent":"00"}}"#,
+            r#"{"_meta":{"baton/session":null}}"#,
+            r#"{"_meta":{"baton/session":{"token":7}}}"#,
+            r#"{"x":{"_meta":{"baton/session":{"token":"t"}}}}"#,
+        ] {
+            let text = format!(r#"{{"jsonrpc":"2.0","id":1,"params":{params},"method":"m"}}"#);
+            assert_eq!(read(&text), None, "{params}");
+        }
+    }
+
+    #[test]
+    fn two_of_them_are_refused() {
+        let text = br#"{"params":{"_meta":{"baton/session":{"token":"a"},"baton/session":{"token":"b"}}}}"#;
+        let bytes = Bytes::from_static(text);
+        let envelope: Envelope = serde_json::from_slice(&bytes).unwrap();
+        assert!(carried(&envelope, &bytes).is_err());
+    }
+}
