@@ -105,7 +105,10 @@ mod tests {
     fn read(text: &str) -> Option<(String, String)> {
         let bytes = Bytes::copy_from_slice(text.as_bytes());
         let envelope: Envelope = serde_json::from_slice(&bytes).unwrap();
-        let carried = carried(&envelope, &bytes).ok().expect("a good message")?;
+        let Ok(carried) = carried(&envelope, &bytes) else {
+            panic!("refused {text}");
+        };
+        let carried = carried?;
         let message = String::from_utf8(carried.message.to_vec()).unwrap();
         Some((carried.token.expose().into(), message))
     }
