@@ -83,7 +83,7 @@ impl Stranger {
 }
 
 /// The one `Authorization: Bearer …`.
-fn credential(headers: &HeaderMap) -> Result<&str, Stranger> {
+pub(crate) fn credential(headers: &HeaderMap) -> Result<&str, Stranger> {
     let mut values = headers.get_all(header::AUTHORIZATION).iter();
     let value = values.next().ok_or(Stranger::because("no credential"))?;
     if values.next().is_some() {

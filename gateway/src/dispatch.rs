@@ -27,6 +27,9 @@ mod params;
 mod tests;
 mod whole;
 
+#[cfg(fuzzing)]
+pub use params::read_params;
+
 /// What became of a message.
 pub enum Outcome {
     /// Nothing to say: a notification, or an answer to the agent.

@@ -28,6 +28,8 @@ mod dispatch;
 pub mod drain;
 pub mod edge;
 pub mod error;
+#[cfg(fuzzing)]
+pub mod fuzzing;
 mod handlers;
 pub mod metrics;
 mod mint;

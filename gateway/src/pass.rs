@@ -119,7 +119,7 @@ pub fn on_socket(
 }
 
 /// The one token that all carriers agree on.
-fn token<'a>(
+pub(crate) fn token<'a>(
     headers: &'a HeaderMap,
     payload: Option<&'a str>,
     session: Option<&str>,

@@ -57,6 +57,8 @@ struct About<'a> {
     meta: Option<&'a RawValue>,
 }
 
+struct Twice;
+
 impl<'a> Envelope<'a> {
     /// The id exactly as written.
     pub fn id(&self) -> Option<&'a str> {
@@ -73,13 +75,18 @@ impl<'a> Envelope<'a> {
         self.params.map_or("{}", RawValue::get)
     }
 
-    fn about(&self) -> About<'a> {
-        serde_json::from_str(self.params()).unwrap_or_default()
+    /// What in the params concerns a gateway. Fails if something of it is there twice: which one is meant,
+    /// others may see otherwise.
+    fn about(&self) -> Result<About<'a>, Twice> {
+        match self.params().starts_with('{') {
+            true => serde_json::from_str(self.params()).map_err(|_| Twice),
+            false => Ok(About::default()),
+        }
     }
 
     /// `params.sessionId`, if it is there and a string.
     pub fn session_id(&self) -> Option<String> {
-        serde_json::from_str(self.about().session_id?.get()).ok()
+        serde_json::from_str(self.about().ok()?.session_id?.get()).ok()
     }
 }
 

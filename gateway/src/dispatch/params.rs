@@ -165,6 +165,17 @@ fn read<'a>(envelope: &Envelope<'a>) -> Result<Raw<'a>, Problem> {
     serde_json::from_str(envelope.params()).map_err(|_| invalid(PARAMS_OBJECT))
 }
 
+/// All that is ever read of them.
+#[cfg(fuzzing)]
+pub fn read_params(envelope: &Envelope<'_>) {
+    let _ = whole_place(envelope);
+    let _ = changed_place(envelope);
+    let _ = check_prompt(envelope);
+    let _ = page(envelope);
+    let _ = fork_wish(envelope);
+    let _ = request_id(envelope);
+}
+
 fn text(raw: &RawValue) -> Option<String> {
     parsed(raw)
 }

@@ -20,46 +20,26 @@ pub struct Carried {
     pub message: Bytes,
 }
 
-const TWICE: &str = "params._meta has \"baton/session\" twice";
+const TWICE: Reject = Reject::NotAMessage(
+    "params has sessionId, _meta, or the session token in it twice: which one counts is nobody's guess",
+);
 
 /// `params._meta["baton/session"].token`, if it is there and a string. `bytes` is what the envelope was
 /// read from.
 pub fn carried(envelope: &Envelope<'_>, bytes: &Bytes) -> Result<Option<Carried>, Reject> {
-    let Some(meta) = envelope.about().meta else {
+    let Some(meta) = envelope.about().map_err(|_| TWICE)?.meta else {
         return Ok(None);
     };
-    let Ok(Members(members)) = serde_json::from_str(meta.get()) else {
+    let members = Members::read(meta);
+    let Some(session) = members.one(carriers::META)? else {
         return Ok(None);
     };
-    let (ours, others): (Vec<_>, Vec<_>) = members
-        .into_iter()
-        .partition(|(name, _)| name == carriers::META);
-    let token = match ours[..] {
-        [] => return Ok(None),
-        [(_, value)] => token(value),
-        _ => return Err(Reject::NotAMessage(TWICE)),
-    };
+    let token = Members::read(session).one("token")?;
+    let token = token.and_then(|token| serde_json::from_str::<String>(token.get()).ok());
     Ok(token.map(|token| Carried {
-        token,
-        message: replace(bytes, meta.get(), &object(&others)),
+        token: token.into(),
+        message: replace(bytes, meta.get(), &members.without(carriers::META)),
     }))
-}
-
-fn token(value: &RawValue) -> Option<Secret> {
-    #[derive(Deserialize)]
-    struct Session {
-        token: String,
-    }
-    let session: Session = serde_json::from_str(value.get()).ok()?;
-    Some(session.token.into())
-}
-
-fn object(members: &[(Cow<'_, str>, &RawValue)]) -> String {
-    let members = members.iter().map(|(name, value)| {
-        let name = serde_json::to_string(name).expect("plain strings encode");
-        format!("{name}:{}", value.get())
-    });
-    format!("{{{}}}", members.collect::<Vec<_>>().join(","))
 }
 
 /// `part` is a slice of `whole`.
@@ -71,6 +51,31 @@ fn replace(whole: &Bytes, part: &str, with: &str) -> Bytes {
 
 /// An object as it is written: in order, with what comes twice.
 struct Members<'a>(Vec<(Cow<'a, str>, &'a RawValue)>);
+
+impl<'a> Members<'a> {
+    /// None, if it is no object.
+    fn read(value: &'a RawValue) -> Self {
+        serde_json::from_str(value.get()).unwrap_or(Self(Vec::new()))
+    }
+
+    fn one(&self, wanted: &str) -> Result<Option<&'a RawValue>, Reject> {
+        let mut found = self.0.iter().filter(|(name, _)| name == wanted);
+        let first = found.next().map(|(_, value)| *value);
+        match found.next() {
+            None => Ok(first),
+            Some(_) => Err(TWICE),
+        }
+    }
+
+    fn without(&self, unwanted: &str) -> String {
+        let others = self.0.iter().filter(|(name, _)| name != unwanted);
+        let others = others.map(|(name, value)| {
+            let name = serde_json::to_string(name).expect("plain strings encode");
+            format!("{name}:{}", value.get())
+        });
+        format!("{{{}}}", others.collect::<Vec<_>>().join(","))
+    }
+}
 
 impl<'de> Deserialize<'de> for Members<'de> {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
@@ -153,9 +158,16 @@ mod tests {
 
     #[test]
     fn two_of_them_are_refused() {
-        let text = br#"{"params":{"_meta":{"baton/session":{"token":"a"},"baton/session":{"token":"b"}}}}"#;
-        let bytes = Bytes::from_static(text);
-        let envelope: Envelope = serde_json::from_slice(&bytes).unwrap();
-        assert!(carried(&envelope, &bytes).is_err());
+        for text in [
+            r#"{"params":{"_meta":{"baton/session":{"token":"a"},"baton/session":{"token":"b"}}}}"#,
+            r#"{"params":{"_meta":{"baton/session":null,"baton/session":{"token":"b"}}}}"#,
+            r#"{"params":{"_meta":{"baton/session":{"token":"a","token":"b"}}}}"#,
+            r#"{"params":{"_meta":{},"_meta":{"baton/session":{"token":"b"}}}}"#,
+            r#"{"params":{"sessionId":"a","sessionId":"b","_meta":{}}}"#,
+        ] {
+            let bytes = Bytes::from_static(text.as_bytes());
+            let envelope: Envelope = serde_json::from_slice(&bytes).unwrap();
+            assert!(carried(&envelope, &bytes).is_err(), "{text}");
+        }
     }
 }

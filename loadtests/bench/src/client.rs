@@ -57,6 +57,13 @@ pub struct Resting {
     _socket: Option<websocket::Link>,
 }
 
+/// Since the first byte of a prompt was sent.
+pub struct Timed {
+    /// It was acknowledged, over HTTP.
+    pub accepted: Duration,
+    pub answered: Duration,
+}
+
 enum Link {
     Http(http::Link),
     Ws(websocket::Link),
@@ -65,10 +72,21 @@ enum Link {
 impl Session {
     /// Initializes a connection, makes a session and opens its streams.
     pub async fn open(addr: SocketAddr, transport: Transport, count: Count) -> Result<Self> {
+        Self::open_as("", addr, transport, count).await
+    }
+
+    /// `caller` is a header line that says who calls, over HTTP.
+    pub async fn open_as(
+        caller: &str,
+        addr: SocketAddr,
+        transport: Transport,
+        count: Count,
+    ) -> Result<Self> {
         let (inbox, mut readers) = (Inbox::default(), JoinSet::new());
         let (link, id) = match transport {
             Transport::Http => {
-                let (link, id) = http::Link::open(addr, count, &inbox, &mut readers).await?;
+                let opened = http::Link::open(addr, caller, count, &inbox, &mut readers);
+                let (link, id) = opened.await?;
                 (Link::Http(link), id)
             }
             Transport::Ws => {
@@ -91,6 +109,10 @@ impl Session {
 
     /// One prompt, from the first byte sent to the answer received.
     pub async fn prompt(&mut self) -> Result<Duration> {
+        Ok(self.timed_prompt().await?.answered)
+    }
+
+    pub async fn timed_prompt(&mut self) -> Result<Timed> {
         let prompt = self.inbox.with(|ledger| ledger.ask());
         let message = rpc::prompt(prompt + ledger::ID_OFFSET, &self.id, &self.directive);
         let started = Instant::now();
@@ -98,8 +120,10 @@ impl Session {
             Link::Http(link) => link.post(&message).await?,
             Link::Ws(link) => link.send(message).await?,
         }
+        let accepted = started.elapsed();
         self.inbox.answered().await?;
-        Ok(self.inbox.with(|ledger| ledger.answered_at) - started)
+        let answered = self.inbox.with(|ledger| ledger.answered_at) - started;
+        Ok(Timed { accepted, answered })
     }
 
     pub fn id(&self) -> &str {

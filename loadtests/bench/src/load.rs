@@ -140,7 +140,13 @@ impl Reading {
 async fn open(target: &Target, load: Load, sessions: usize) -> Result<Vec<Session>> {
     let mut opening = JoinSet::new();
     for _ in 0..sessions {
-        opening.spawn_local(Session::open(target.addr, load.transport, load.count));
+        let caller = target.kind.caller();
+        opening.spawn_local(Session::open_as(
+            caller,
+            target.addr,
+            load.transport,
+            load.count,
+        ));
     }
     let mut opened = Vec::with_capacity(sessions);
     while let Some(session) = opening.join_next().await {

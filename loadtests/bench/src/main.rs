@@ -1,9 +1,10 @@
 //! Drives the official ACP server and Baton with the same load, side by side in one run, and compares them.
 //!
 //! `official` is the yardstick, `target` starts and stops what is measured, `client` is one session of load,
-//! `load` runs one cell of the table, `rounds` all of them, `report` prints it; `idle`, `replay` and `stored`
-//! measure other things of the same servers. See ../README.md for how to read the result.
+//! `load` runs one cell of the table, `rounds` all of them, `report` prints it; `idle`, `replay`, `stored` and
+//! `callers` measure other things of the same servers. See ../README.md for how to read the result.
 
+mod callers;
 mod client;
 mod count;
 mod idle;
@@ -27,6 +28,7 @@ use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::task::LocalSet;
 
+use crate::callers::Callers;
 use crate::client::Transport;
 use crate::count::Count;
 use crate::idle::Idle;
@@ -79,6 +81,9 @@ struct Args {
     /// Measure session/fork and session/list with so many sessions kept instead
     #[arg(long, value_name = "SESSIONS", conflicts_with_all = ["idle", "replay", "sessions", "rounds", "seconds", "transport", "paced"])]
     stored: Option<usize>,
+    /// Measure what it costs that callers say who they are and bring session tokens instead
+    #[arg(long, value_name = "PROMPTS", conflicts_with_all = ["idle", "replay", "stored", "sessions", "rounds", "seconds", "transport", "paced"])]
+    callers: Option<usize>,
     /// The baton binary
     #[arg(long, default_value = concat!(env!("CARGO_MANIFEST_DIR"), "/../../target/release/baton"))]
     baton: PathBuf,
@@ -162,6 +167,9 @@ async fn measure(args: &Args) -> Result<Outcome> {
         println!("session/fork and session/list with {sessions} sessions\n");
         return Ok(Stored { sessions }.run(&plan.targets, &plan.programs).await);
     }
+    if let Some(prompts) = args.callers {
+        return Callers { prompts }.run(&plan.programs).await;
+    }
     let (rounds, seconds) = (args.rounds, args.seconds);
     println!("{transport:?}, {prompt:?}, median of {rounds} rounds of {seconds} s\n");
     Ok(report::print(&plan.run().await))
@@ -173,6 +181,7 @@ impl Args {
         ensure!(self.idle != Some(0), "--idle must not be 0");
         ensure!(self.replay != Some(0), "--replay must not be 0");
         ensure!(self.stored != Some(0), "--stored must not be 0");
+        ensure!(self.callers != Some(0), "--callers must not be 0");
         ensure!(self.rounds > 0, "--rounds must not be 0");
         ensure!(self.seconds > 0.0, "--seconds must be more than 0");
         let count = Count {

@@ -17,6 +17,9 @@ use crate::process::{Memory, Process};
 /// How long a target may take from its first process to its first connection.
 const START_LIMIT: Duration = Duration::from_secs(15);
 
+/// The key `bk_bench`.
+const API_KEYS: &str = r#"{"keys":[{"principal":"bench","sha256":"cde2c8064f6ab59f9a98fda87d93bc84257e13acb05984f63a4d2fdeaa28ed83"}]}"#;
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub enum Kind {
     /// The official in-memory server, the yardstick.
@@ -25,6 +28,8 @@ pub enum Kind {
     Serve,
     /// `baton serve --ephemeral`: one process that keeps them in memory.
     Memory,
+    /// `baton serve --ephemeral` that asks who calls.
+    Guarded,
     /// `baton gateway`, `baton worker` and a Redis with AOF.
     Redis,
 }
@@ -35,6 +40,7 @@ impl Kind {
             Kind::Official => "official",
             Kind::Serve => "baton serve",
             Kind::Memory => "baton serve --ephemeral",
+            Kind::Guarded => "the same with --auth keys",
             Kind::Redis => "gateway + worker + Redis",
         }
     }
@@ -43,8 +49,16 @@ impl Kind {
     pub fn limit(self) -> Option<f64> {
         match self {
             Kind::Official => None,
-            Kind::Serve | Kind::Memory => Some(1.0),
+            Kind::Serve | Kind::Memory | Kind::Guarded => Some(1.0),
             Kind::Redis => Some(1.5),
+        }
+    }
+
+    /// A header line that says who calls.
+    pub fn caller(self) -> &'static str {
+        match self {
+            Kind::Guarded => "authorization: Bearer bk_bench\r\n",
+            Kind::Official | Kind::Serve | Kind::Memory | Kind::Redis => "",
         }
     }
 
@@ -52,7 +66,7 @@ impl Kind {
     pub fn front(self) -> &'static str {
         match self {
             Kind::Official => "official",
-            Kind::Serve | Kind::Memory => "serve",
+            Kind::Serve | Kind::Memory | Kind::Guarded => "serve",
             Kind::Redis => "gateway",
         }
     }
@@ -64,6 +78,7 @@ pub struct Programs {
 }
 
 pub struct Target {
+    pub kind: Kind,
     pub addr: SocketAddr,
     processes: Vec<Process>,
     /// Last, so that it is removed after the processes that write there are gone.
@@ -73,14 +88,20 @@ pub struct Target {
 impl Target {
     pub async fn start(kind: Kind, programs: &Programs) -> Result<Self> {
         let mut target = Self {
+            kind,
             addr: free_address()?,
             processes: Vec::new(),
             dir: Scratch::new()?,
         };
         match kind {
             Kind::Official => target.start_official()?,
-            Kind::Serve => target.start_serve(programs, "--data-dir=data")?,
-            Kind::Memory => target.start_serve(programs, "--ephemeral")?,
+            Kind::Serve => target.start_serve(programs, &["--data-dir=data"])?,
+            Kind::Memory => target.start_serve(programs, &["--ephemeral"])?,
+            Kind::Guarded => {
+                fs::write(target.dir.0.join("api-keys.json"), API_KEYS)?;
+                let keys = "--auth-keys=api-keys.json";
+                target.start_serve(programs, &["--ephemeral", "--auth=keys", keys])?;
+            }
             Kind::Redis => target.start_redis(programs).await?,
         }
         target.ready(kind).await?;
@@ -114,10 +135,11 @@ impl Target {
     }
 
     /// Processes run in a fresh directory of their own, and so does a data directory named without a path.
-    fn start_serve(&mut self, programs: &Programs, store: &str) -> Result<()> {
+    fn start_serve(&mut self, programs: &Programs, options: &[&str]) -> Result<()> {
         let listen = self.addr.to_string();
         let mut command = Command::new(&programs.baton);
-        self.run("serve", command.args(["serve", "--listen", &listen, store]))
+        command.args(["serve", "--listen", &listen]).args(options);
+        self.run("serve", &mut command)
     }
 
     async fn start_redis(&mut self, programs: &Programs) -> Result<()> {
@@ -149,7 +171,7 @@ impl Target {
     async fn ready(&mut self, kind: Kind) -> Result<()> {
         let (addr, path) = match kind {
             Kind::Official => (self.addr, "/health"),
-            Kind::Serve | Kind::Memory | Kind::Redis => (self.addr, "/readyz"),
+            _ => (self.addr, "/readyz"),
         };
         self.until(path, async || {
             let status = client::get(addr, path).await?;
@@ -157,7 +179,8 @@ impl Target {
             Ok(())
         })
         .await?;
-        self.until("initialize", async || client::probe(addr).await)
+        let caller = kind.caller();
+        self.until("initialize", async || client::probe(addr, caller).await)
             .await
     }
 

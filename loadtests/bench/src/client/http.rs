@@ -20,25 +20,31 @@ pub struct Link {
 }
 
 impl Link {
+    /// `caller` is a header line for every request, or nothing.
     pub async fn open(
         addr: SocketAddr,
+        caller: &str,
         count: Count,
         inbox: &Inbox,
         readers: &mut JoinSet<()>,
     ) -> Result<(Self, String)> {
         let mut connection_stream = Conn::open(addr).await?;
-        let connection = initialize(&mut connection_stream, addr).await?;
-        let mut ids = format!("acp-connection-id: {connection}\r\n");
+        let connection = initialize(&mut connection_stream, addr, caller).await?;
+        let mut ids = format!("{caller}acp-connection-id: {connection}\r\n");
         subscribe(&mut connection_stream, addr, &ids).await?;
         readers.spawn_local(read(connection_stream, inbox.clone()));
 
         let mut session_stream = Conn::open(addr).await?;
         let request = post(addr, &ids, &rpc::new_session());
-        accepted(&mut session_stream, &request).await?;
+        let head = accepted(&mut session_stream, &request).await?;
         let answer = inbox.answer(rpc::NEW_SESSION).await?;
         let session = rpc::session_id(&answer)?;
         inbox.open(Ledger::new(session.clone(), count));
         write!(ids, "acp-session-id: {session}\r\n")?;
+        // Who says who it is brings along what it was given, too.
+        if let Some(token) = head.session_token.filter(|_| !caller.is_empty()) {
+            write!(ids, "acp-session-token: {token}\r\n")?;
+        }
         subscribe(&mut session_stream, addr, &ids).await?;
         readers.spawn_local(read(session_stream, inbox.clone()));
 
@@ -52,7 +58,8 @@ impl Link {
 
     pub async fn post(&mut self, message: &str) -> Result<()> {
         let request = post(self.addr, &self.ids, message);
-        accepted(&mut self.posts, &request).await
+        accepted(&mut self.posts, &request).await?;
+        Ok(())
     }
 
     pub async fn close(mut self) {
@@ -61,10 +68,10 @@ impl Link {
 }
 
 /// Whether the server would take a connection now: opens one and gives it back.
-pub async fn probe(addr: SocketAddr) -> Result<()> {
+pub async fn probe(addr: SocketAddr, caller: &str) -> Result<()> {
     let mut conn = Conn::open(addr).await?;
-    let connection = initialize(&mut conn, addr).await?;
-    let ids = format!("acp-connection-id: {connection}\r\n");
+    let connection = initialize(&mut conn, addr, caller).await?;
+    let ids = format!("{caller}acp-connection-id: {connection}\r\n");
     delete(&mut conn, addr, &ids).await?;
     Ok(())
 }
@@ -77,8 +84,8 @@ pub async fn get(addr: SocketAddr, path: &str) -> Result<u16> {
     Ok(conn.head().await?.status)
 }
 
-pub(super) async fn initialize(conn: &mut Conn, addr: SocketAddr) -> Result<String> {
-    let request = post(addr, "", &rpc::initialize());
+pub(super) async fn initialize(conn: &mut Conn, addr: SocketAddr, caller: &str) -> Result<String> {
+    let request = post(addr, caller, &rpc::initialize());
     conn.send(request.as_bytes()).await?;
     let head = conn.head().await?;
     let body = conn.body(&head).await?;
@@ -95,11 +102,12 @@ pub(super) async fn subscribe(conn: &mut Conn, addr: SocketAddr, ids: &str) -> R
     expect(&conn.head().await?, 200, "GET", b"")
 }
 
-pub(super) async fn accepted(conn: &mut Conn, request: &str) -> Result<()> {
+pub(super) async fn accepted(conn: &mut Conn, request: &str) -> Result<Head> {
     conn.send(request.as_bytes()).await?;
     let head = conn.head().await?;
     let body = conn.body(&head).await?;
-    expect(&head, 202, "POST", &body)
+    expect(&head, 202, "POST", &body)?;
+    Ok(head)
 }
 
 pub(super) async fn delete(conn: &mut Conn, addr: SocketAddr, ids: &str) -> Result<Head> {

@@ -19,6 +19,7 @@ pub struct Conn {
 pub struct Head {
     pub status: u16,
     pub connection_id: Option<String>,
+    pub session_token: Option<String>,
     length: Length,
 }
 
@@ -113,12 +114,15 @@ fn parse_head(buf: &mut BytesMut) -> Result<Option<Head>> {
         return Ok(None);
     };
     let status = response.code.context("a response without a status")?;
-    let (mut connection_id, mut length) = (None, None);
+    let (mut connection_id, mut session_token, mut length) = (None, None, None);
     for header in response.headers.iter() {
         let value = || std::str::from_utf8(header.value).map(str::trim);
         match header.name {
             name if name.eq_ignore_ascii_case("acp-connection-id") => {
                 connection_id = Some(value()?.to_owned());
+            }
+            name if name.eq_ignore_ascii_case("acp-session-token") => {
+                session_token = Some(value()?.to_owned());
             }
             name if name.eq_ignore_ascii_case("content-length") => {
                 length = Some(Length::Bytes(value()?.parse()?));
@@ -138,6 +142,7 @@ fn parse_head(buf: &mut BytesMut) -> Result<Option<Head>> {
     Ok(Some(Head {
         status,
         connection_id,
+        session_token,
         length,
     }))
 }

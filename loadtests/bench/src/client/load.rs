@@ -44,7 +44,7 @@ impl Loading {
     /// `stream` becomes the session's stream, which clients open before they load.
     pub async fn ask(addr: SocketAddr, session: &str, mut stream: Conn) -> Result<Self> {
         let mut connection_stream = Conn::open(addr).await?;
-        let connection = initialize(&mut connection_stream, addr).await?;
+        let connection = initialize(&mut connection_stream, addr, "").await?;
         let mut ids = format!("acp-connection-id: {connection}\r\n");
         subscribe(&mut connection_stream, addr, &ids).await?;
         ids += &format!("acp-session-id: {session}\r\n");

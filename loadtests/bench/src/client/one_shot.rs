@@ -29,7 +29,7 @@ pub struct Answered {
 impl OneShot {
     pub async fn open(addr: SocketAddr) -> Result<Self> {
         let mut conn = Conn::open(addr).await?;
-        let connection = initialize(&mut conn, addr).await?;
+        let connection = initialize(&mut conn, addr, "").await?;
         Ok(Self {
             conn,
             addr,

@@ -1,0 +1,63 @@
+//! Requests from anybody: a line of the input is a header. Who is let in came by a known name and from
+//! a known page, and of a header that was sent twice none is chosen.
+
+#![no_main]
+
+use baton_gateway::edge::origins::Origins;
+use baton_gateway::edge::{self, CONNECTION_ID, LAST_EVENT_ID, SESSION_ID};
+use baton_gateway::fuzzing;
+use http::{HeaderMap, HeaderName, HeaderValue, Request, header};
+use libfuzzer_sys::fuzz_target;
+
+fuzz_target!(|data: &[u8]| {
+    let headers = headers(data);
+    let origins = Origins {
+        hosts: vec!["baton.example".into()],
+        origins: vec!["https://app.example".into()],
+    };
+    let mut request = Request::new(());
+    *request.headers_mut() = headers.clone();
+    if origins.admit(&request).is_ok() {
+        let host = one(&headers, &header::HOST).expect("a name");
+        let known = ["localhost", "127.0.0.1", "[::1]", "baton.example"];
+        let by_a_known_name = known.iter().any(|name| {
+            let host = host.rsplit_once('@').map_or(host, |(_, host)| host);
+            let rest = host.get(name.len()..).unwrap_or("x");
+            let start = host.get(..name.len()).unwrap_or_default();
+            start.eq_ignore_ascii_case(name) && (rest.is_empty() || rest.starts_with(':'))
+        });
+        assert!(by_a_known_name, "{host:?}");
+        if headers.contains_key(header::ORIGIN) {
+            let origin = one(&headers, &header::ORIGIN).expect("one page");
+            assert!(origin.starts_with("http"), "{origin:?}");
+        }
+    }
+    let _ = (edge::accepts(&headers), edge::is_json(&headers));
+    for name in [CONNECTION_ID, SESSION_ID, LAST_EVENT_ID] {
+        if let Ok(Some(value)) = edge::single(&headers, &name) {
+            assert_eq!(one(&headers, &name), Some(value));
+        }
+    }
+    fuzzing::read_credentials(&headers);
+});
+
+fn one<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Option<&'a str> {
+    let mut values = headers.get_all(name).iter();
+    let value = values.next()?.to_str().ok()?;
+    values.next().is_none().then_some(value)
+}
+
+fn headers(data: &[u8]) -> HeaderMap {
+    let mut headers = HeaderMap::new();
+    for line in data.split(|byte| *byte == b'\n').take(64) {
+        let Some(colon) = line.iter().position(|byte| *byte == b':') else {
+            continue;
+        };
+        let name = HeaderName::from_bytes(&line[..colon]);
+        let value = HeaderValue::from_bytes(line[colon + 1..].trim_ascii());
+        if let (Ok(name), Ok(value)) = (name, value) {
+            headers.append(name, value);
+        }
+    }
+    headers
+}
