@@ -3,9 +3,10 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use tempfile::TempDir;
+
 use crate::support::process::Process;
 use crate::support::{Cluster, Served, within};
-use tempfile::TempDir;
 
 fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/clients")
@@ -26,6 +27,15 @@ fn python() -> Command {
     let mut command = Command::new(folder().join("python/.venv/bin/python"));
     command.arg(folder().join("python/scenario.py"));
     command
+}
+
+/// All of them, over everything they speak. One after the other: they look at the list of sessions.
+pub async fn all_play(url: &str) {
+    for transport in ["http", "ws"] {
+        for client in [rust(), typescript(), python()] {
+            plays(client, transport, url).await;
+        }
+    }
 }
 
 async fn plays(mut client: Command, transport: &str, url: &str) {
