@@ -3,6 +3,7 @@
 
 mod carrying;
 mod losing;
+mod retrying;
 mod routing;
 mod tokens;
 
@@ -34,6 +35,11 @@ macro_rules! behind {
                 carrying::a_socket_works(&cluster).await;
                 carrying::names_are_passed_on_and_metrics_are_not(&cluster).await;
                 losing::a_killed_gateway_is_not_missed(&mut cluster).await;
+            }
+
+            #[tokio::test]
+            async fn only_what_does_not_happen_twice_is_sent_again() {
+                retrying::only_what_does_not_happen_twice_is_sent_again(Kind::$kind).await;
             }
         })*
     };
