@@ -175,14 +175,17 @@ impl Cluster {
 
     /// With these arguments for the gateways.
     pub async fn start_with(gateway_arguments: &[&str]) -> Self {
-        let dir = TempDir::new().expect("a temporary directory");
-        Self::start_in(dir, gateway_arguments, Kind::RoundRobin).await
+        Self::start_behind_with(Kind::RoundRobin, gateway_arguments).await
     }
 
     /// Behind this balancer, with keys that it can verify tokens with.
     pub async fn start_behind(balancer: Kind) -> Self {
+        Self::start_behind_with(balancer, &[]).await
+    }
+
+    pub async fn start_behind_with(balancer: Kind, gateway_arguments: &[&str]) -> Self {
         let dir = TempDir::new().expect("a temporary directory");
-        Self::start_in(dir, &[], balancer).await
+        Self::start_in(dir, gateway_arguments, balancer).await
     }
 
     /// For callers with the API keys of `auth::KEYS`.
