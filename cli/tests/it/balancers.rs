@@ -1,5 +1,6 @@
 //! Real balancers, with the configurations of `deploy/`, in front of two gateways. Whatever decides
-//! where a request goes, clients get what they ask for.
+//! where a request goes, clients get what they ask for. The official ones are in `clients`, restarts in
+//! `rolling`.
 
 mod carrying;
 mod losing;
@@ -9,7 +10,6 @@ mod tokens;
 
 use serde_json::{Value, json};
 
-use crate::clients::all_play;
 use crate::support::balancer::Kind;
 use crate::support::{Cluster, Stream};
 
@@ -17,12 +17,6 @@ macro_rules! behind {
     ($($name:ident: $kind:ident;)*) => {
         $(mod $name {
             use super::*;
-
-            #[tokio::test]
-            async fn the_official_clients_pass() {
-                let cluster = Cluster::start_behind(Kind::$kind).await;
-                all_play(&cluster.url()).await;
-            }
 
             #[tokio::test]
             async fn everything_is_carried_and_a_killed_gateway_is_not_missed() {

@@ -1,10 +1,12 @@
-//! The three official clients, unmodified, over HTTP and WebSocket, against both shapes of Baton.
+//! The three official clients, unmodified, over HTTP and WebSocket, against both shapes of Baton. The
+//! replicas are behind round robin, and once more behind each balancer that routes by session.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use tempfile::TempDir;
 
+use crate::support::balancer::Kind;
 use crate::support::process::Process;
 use crate::support::{Cluster, Served, within};
 
@@ -27,15 +29,6 @@ fn python() -> Command {
     let mut command = Command::new(folder().join("python/.venv/bin/python"));
     command.arg(folder().join("python/scenario.py"));
     command
-}
-
-/// All of them, over everything they speak. One after the other: they look at the list of sessions.
-pub async fn all_play(url: &str) {
-    for transport in ["http", "ws"] {
-        for client in [rust(), typescript(), python()] {
-            plays(client, transport, url).await;
-        }
-    }
 }
 
 async fn plays(mut client: Command, transport: &str, url: &str) {
@@ -72,4 +65,29 @@ scenarios! {
     typescript_over_websocket_with_replicas: typescript over "ws" on Cluster;
     python_over_http_with_replicas: python over "http" on Cluster;
     python_over_websocket_with_replicas: python over "ws" on Cluster;
+}
+
+/// One after the other: they look at the list of sessions.
+async fn all_play_behind(balancer: Kind) {
+    let cluster = Cluster::start_behind(balancer).await;
+    for transport in ["http", "ws"] {
+        for client in [rust(), typescript(), python()] {
+            plays(client, transport, &cluster.url()).await;
+        }
+    }
+}
+
+#[tokio::test]
+async fn all_of_them_behind_nginx() {
+    all_play_behind(Kind::Nginx).await;
+}
+
+#[tokio::test]
+async fn all_of_them_behind_haproxy() {
+    all_play_behind(Kind::Haproxy).await;
+}
+
+#[tokio::test]
+async fn all_of_them_behind_envoy() {
+    all_play_behind(Kind::Envoy).await;
 }
