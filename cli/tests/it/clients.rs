@@ -1,11 +1,14 @@
-//! The three official clients, unmodified, over HTTP and WebSocket, against both shapes of Baton.
+//! The three official clients, unmodified, over HTTP and WebSocket, against both shapes of Baton. The
+//! replicas are behind round robin, and once more behind each balancer that routes by session.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use tempfile::TempDir;
+
+use crate::support::balancer::Kind;
 use crate::support::process::Process;
 use crate::support::{Cluster, Served, within};
-use tempfile::TempDir;
 
 fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/clients")
@@ -62,4 +65,29 @@ scenarios! {
     typescript_over_websocket_with_replicas: typescript over "ws" on Cluster;
     python_over_http_with_replicas: python over "http" on Cluster;
     python_over_websocket_with_replicas: python over "ws" on Cluster;
+}
+
+/// One after the other: they look at the list of sessions.
+async fn all_play_behind(balancer: Kind) {
+    let cluster = Cluster::start_behind(balancer).await;
+    for transport in ["http", "ws"] {
+        for client in [rust(), typescript(), python()] {
+            plays(client, transport, &cluster.url()).await;
+        }
+    }
+}
+
+#[tokio::test]
+async fn all_of_them_behind_nginx() {
+    all_play_behind(Kind::Nginx).await;
+}
+
+#[tokio::test]
+async fn all_of_them_behind_haproxy() {
+    all_play_behind(Kind::Haproxy).await;
+}
+
+#[tokio::test]
+async fn all_of_them_behind_envoy() {
+    all_play_behind(Kind::Envoy).await;
 }

@@ -2,6 +2,7 @@
 
 mod auth;
 mod bad_input;
+mod balancers;
 mod bindings;
 mod clients;
 mod clock;

@@ -11,6 +11,7 @@ use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 use tokio_tungstenite::tungstenite::Message;
 
+use crate::support::balancer::Kind;
 use crate::support::http::{JSON, ONE_SHOT, new_session, prompt};
 use crate::support::sse::{Event, counted};
 use crate::support::websocket::{Socket, initialize};
@@ -164,9 +165,9 @@ async fn socket(url: String, stop: Arc<AtomicBool>) -> u64 {
     unreachable!("there are enough numbers")
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_rolling_restart_fails_no_request_and_loses_nothing() {
-    let mut cluster = Cluster::start_with(&["--grace-ms", "6000"]).await;
+async fn a_rolling_restart_fails_no_request_and_loses_nothing(balancer: Kind) {
+    let arguments = ["--grace-ms", "6000"];
+    let mut cluster = Cluster::start_behind_with(balancer, &arguments).await;
     let stop = Arc::new(AtomicBool::new(false));
     let mut clients: Vec<Work> = Vec::new();
     for _ in 0..3 {
@@ -190,4 +191,20 @@ async fn a_rolling_restart_fails_no_request_and_loses_nothing() {
         );
     }
     println!("turns of each client: {turns:?}");
+}
+
+macro_rules! behind {
+    ($($name:ident: $kind:ident;)*) => {
+        $(#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+        async fn $name() {
+            a_rolling_restart_fails_no_request_and_loses_nothing(Kind::$kind).await;
+        })*
+    };
+}
+
+behind! {
+    behind_round_robin_nobody_notices: RoundRobin;
+    behind_nginx_nobody_notices: Nginx;
+    behind_haproxy_nobody_notices: Haproxy;
+    behind_envoy_nobody_notices: Envoy;
 }

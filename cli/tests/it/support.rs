@@ -1,6 +1,7 @@
 //! What the tests are made of: processes that end with the test, and a client that sees every byte.
 
 pub mod auth;
+pub mod balancer;
 pub mod cluster;
 pub mod http;
 pub mod process;

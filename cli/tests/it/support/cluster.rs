@@ -5,8 +5,13 @@ use std::path::Path;
 use std::process::Command;
 
 use std::path::PathBuf;
+
+use baton_session::token::generate;
+use jsonwebtoken::Algorithm;
+use serde_json::{Value, json};
 use tempfile::TempDir;
 
+use super::balancer::{Balancer, Kind};
 use super::process::{Process, baton, free_port};
 use super::{Client, until};
 
@@ -150,7 +155,8 @@ pub fn redis_cli(port: u16, arguments: &[&str]) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
-/// Two gateways behind a balancer that spreads every request, two workers, one Redis.
+/// Two gateways behind a balancer, which spreads every request unless a test wants another; two
+/// workers, one Redis.
 pub struct Cluster {
     pub redis: Redis,
     pub gateways: Vec<Process>,
@@ -158,8 +164,7 @@ pub struct Cluster {
     gateway_arguments: Vec<String>,
     ports: Vec<u16>,
     admin_ports: Vec<u16>,
-    _balancer: Process,
-    balancer_port: u16,
+    pub balancer: Balancer,
     dir: TempDir,
 }
 
@@ -170,23 +175,37 @@ impl Cluster {
 
     /// With these arguments for the gateways.
     pub async fn start_with(gateway_arguments: &[&str]) -> Self {
-        Self::start_in(TempDir::new().expect("a directory"), gateway_arguments).await
+        Self::start_behind_with(Kind::RoundRobin, gateway_arguments).await
+    }
+
+    /// Behind this balancer, with keys that it can verify tokens with.
+    pub async fn start_behind(balancer: Kind) -> Self {
+        Self::start_behind_with(balancer, &[]).await
+    }
+
+    pub async fn start_behind_with(balancer: Kind, gateway_arguments: &[&str]) -> Self {
+        let dir = TempDir::new().expect("a temporary directory");
+        Self::start_in(dir, gateway_arguments, balancer).await
     }
 
     /// For callers with the API keys of `auth::KEYS`.
     pub async fn start_with_keys() -> Self {
         let dir = TempDir::new().expect("a temporary directory");
         let keys = super::auth::write_keys(dir.path());
-        Self::start_in(dir, &["--auth", "keys", "--auth-keys", &keys]).await
+        let arguments = ["--auth", "keys", "--auth-keys", &keys];
+        Self::start_in(dir, &arguments, Kind::RoundRobin).await
     }
 
-    async fn start_in(dir: TempDir, gateway_arguments: &[&str]) -> Self {
+    async fn start_in(dir: TempDir, gateway_arguments: &[&str], balancer: Kind) -> Self {
         let redis = Redis::start().await;
-        write_keys(&dir.path().join("keys.json"));
+        let keys = dir.path().join("keys.json");
+        match balancer {
+            Kind::Envoy => write_published_keys(&keys),
+            _ => write_keys(&keys),
+        }
         let ports = vec![free_port(), free_port()];
         let admin_ports = vec![free_port(), free_port()];
-        let balancer_port = free_port();
-        let balancer = nginx(&dir, balancer_port, &ports);
+        let balancer = Balancer::start(balancer, dir.path(), &ports);
         let mut cluster = Self {
             redis,
             gateways: Vec::new(),
@@ -197,8 +216,7 @@ impl Cluster {
                 .collect(),
             ports,
             admin_ports,
-            _balancer: balancer,
-            balancer_port,
+            balancer,
             dir,
         };
         for number in 0..2 {
@@ -208,7 +226,7 @@ impl Cluster {
         for port in &cluster.ports {
             ready(*port).await;
         }
-        ready(cluster.balancer_port).await;
+        ready(cluster.balancer.port).await;
         // A worker makes itself known when it has connected.
         let url = cluster.url();
         until("an agent is registered", async || {
@@ -263,6 +281,12 @@ impl Cluster {
         log
     }
 
+    /// One that was killed comes back.
+    pub async fn revive_gateway(&mut self, number: usize) {
+        self.gateways[number] = self.gateway(number);
+        ready(self.ports[number]).await;
+    }
+
     pub async fn restart_worker(&mut self, number: usize) {
         self.workers[number].signal("TERM");
         let left = self.workers[number].exit_status().await;
@@ -272,7 +296,7 @@ impl Cluster {
 
     /// The balancer.
     pub fn url(&self) -> String {
-        url(self.balancer_port)
+        url(self.balancer.port)
     }
 
     /// What the gateways sign with.
@@ -306,52 +330,14 @@ pub fn write_keys(path: &Path) {
     fs::write(path, keygen.expect("baton runs").stdout).expect("the directory is writable");
 }
 
-/// nginx with round robin, as the README has it: every request goes to the next gateway, and to
-/// another one if that is gone.
-fn nginx(dir: &TempDir, port: u16, gateways: &[u16]) -> Process {
-    let servers: String = gateways
-        .iter()
-        .map(|port| format!("server 127.0.0.1:{port} max_fails=0;\n"))
-        .collect();
-    let base = dir.path().display();
-    let config = format!(
-        "daemon off; master_process off; pid {base}/nginx.pid; error_log stderr;
-         events {{ worker_connections 512; }}
-         http {{
-           access_log off;
-           client_body_temp_path {base}/b; proxy_temp_path {base}/p; fastcgi_temp_path {base}/f;
-           uwsgi_temp_path {base}/u; scgi_temp_path {base}/s;
-           client_max_body_size 0;
-           map $http_upgrade $connection_upgrade {{ default upgrade; '' ''; }}
-           upstream gateways {{ {servers} keepalive 16; }}
-           server {{
-             listen 127.0.0.1:{port};
-             location / {{
-               proxy_pass http://gateways; proxy_http_version 1.1; proxy_read_timeout 300s;
-               proxy_set_header Upgrade $http_upgrade; proxy_set_header Connection $connection_upgrade;
-               proxy_next_upstream error timeout non_idempotent; proxy_connect_timeout 2s;
-               proxy_set_header Host $http_host;
-             }}
-           }}
-         }}"
-    );
-    let path = dir.path().join("nginx.conf");
-    fs::write(&path, config).expect("the directory is writable");
-    let mut command = Command::new("nginx");
-    command
-        .env("PATH", path_with_sbin())
-        .arg("-p")
-        .arg(dir.path())
-        .arg("-c")
-        .arg(path);
-    Process::start(dir.path(), "nginx", &mut command)
-}
-
-fn path_with_sbin() -> String {
-    format!(
-        "{}:/usr/sbin:/usr/local/sbin",
-        std::env::var("PATH").unwrap_or_default()
-    )
+/// One of each kind that others can verify tokens with.
+fn write_published_keys(path: &Path) {
+    let keys = [Algorithm::EdDSA, Algorithm::ES256].map(|algorithm| {
+        let set: Value = serde_json::from_str(&generate(algorithm)).expect("a key set");
+        set["keys"][0].clone()
+    });
+    let set = json!({ "keys": keys });
+    fs::write(path, set.to_string()).expect("the directory is writable");
 }
 
 pub fn address(port: u16) -> String {

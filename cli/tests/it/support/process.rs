@@ -17,7 +17,10 @@ impl Process {
     /// Starts a program; its output goes to a file, shown when the test fails.
     pub fn start(dir: &Path, name: &str, command: &mut Command) -> Self {
         let log = dir.join(format!("{name}.log"));
-        let output = File::create(&log).expect("the test's directory is writable");
+        // To its end: some programs open it once more by the name /dev/stdout.
+        let _ = std::fs::remove_file(&log);
+        let output = File::options().create(true).append(true).open(&log);
+        let output = output.expect("the test's directory is writable");
         let errors = output.try_clone().expect("a file can be shared");
         let spawned = command
             .stdin(Stdio::null())
