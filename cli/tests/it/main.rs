@@ -3,9 +3,11 @@
 mod auth;
 mod bad_input;
 mod bindings;
+mod browser;
 mod clients;
 mod clock;
 mod deletion;
+mod dpop;
 mod drain;
 mod edge_cases;
 mod moves;

@@ -337,8 +337,7 @@ impl Shelf for Disk {
             let (key, value) = entry.into_inner().map_err(unreadable)?;
             let name = std::str::from_utf8(&key).ok().map(str::to_owned);
             let until = <[u8; 8]>::try_from(&*value).ok().map(u64::from_be_bytes);
-            name.zip(until)
-                .ok_or_else(|| spoiled("name that was used"))
+            name.zip(until).ok_or_else(|| spoiled("name that was used"))
         };
         self.0.spent.iter().map(read).collect()
     }
