@@ -225,6 +225,7 @@ async fn row_38_a_stolen_token_is_worth_nothing_without_its_key() {
             BASE64URL.encode(r#"{"typ":"dpop+jwt","alg":"none"}"#),
             message
         ),
+        claims(&|claims| claims["pad"] = json!("x".repeat(5000))),
         "x".repeat(5000),
         String::new(),
     ];

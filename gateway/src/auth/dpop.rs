@@ -187,6 +187,8 @@ fn library(error: jsonwebtoken::errors::Error) -> Stranger {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
     fn asked(authority: &'static str, path: &'static str, secure: Option<bool>) -> Asked<'static> {
@@ -235,6 +237,36 @@ mod tests {
         let secure = asked("baton.example", "/acp", Some(true));
         assert!(secure.is_at("https://baton.example/acp"));
         assert!(!secure.is_at("http://baton.example/acp"));
+    }
+
+    #[test]
+    fn only_public_keys_of_two_kinds_make_a_proof() {
+        let taken = |alg: &str, jwk: Value| {
+            let head = json!({ "typ": "dpop+jwt", "alg": alg, "jwk": jwk }).to_string();
+            key(&format!("{}.x.x", BASE64URL.encode(head))).is_ok()
+        };
+        let ec = |crv: &str| json!({ "kty": "EC", "crv": crv, "x": "AA", "y": "AA" });
+        let ed = json!({ "kty": "OKP", "crv": "Ed25519", "x": "AA" });
+        assert!(taken("ES256", ec("P-256")) && taken("EdDSA", ed.clone()));
+        let mut private = ed.clone();
+        private["d"] = json!("AA");
+        for (alg, jwk) in [
+            ("EdDSA", ec("P-256")),
+            ("ES256", ed),
+            ("EdDSA", private),
+            ("ES256", ec("P-384")),
+            ("ES384", ec("P-384")),
+            ("ES256", json!({ "kty": "EC", "crv": "P-256", "x": "AA" })),
+            ("RS256", json!({ "kty": "RSA", "n": "AA", "e": "AQAB" })),
+            ("PS256", json!({ "kty": "RSA", "n": "AA", "e": "AQAB" })),
+            ("HS256", json!({ "kty": "oct", "k": "AA" })),
+            ("HS256", ec("P-256")),
+            ("none", ec("P-256")),
+            ("ES256", json!({})),
+            ("ES256", json!("AA")),
+        ] {
+            assert!(!taken(alg, jwk.clone()), "{alg} {jwk}");
+        }
     }
 
     /// The example of RFC 9449, section 7.1.
