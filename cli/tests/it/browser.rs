@@ -80,7 +80,9 @@ async fn login(url: &str, credential: &str) -> String {
 async fn a_ticket_opens_one_socket_on_whichever_gateway() {
     let cluster = Cluster::start_with_keys().await;
     let ticket = ticket_of(&cluster.gateway_url(0), ALICE).await;
-    let mut socket = enter(&cluster.gateway_url(1), &ticket).await.ok().unwrap();
+    let mut socket = enter(&cluster.gateway_url(1), &ticket)
+        .await
+        .expect("let in");
     // A browser would give up otherwise; and the ticket is not told again.
     assert_eq!(socket.protocol.as_deref(), Some("acp"));
     socket.send(initialize()).await;
@@ -150,16 +152,16 @@ async fn a_ticket_is_a_subprotocol_beside_another_and_nothing_else() {
     ];
     assert_eq!(Socket::try_open(url, &headers).await.err().unwrap().0, 401);
     // None of this has used it.
-    enter(url, &ticket).await.ok().expect("a good ticket");
+    enter(url, &ticket).await.expect("a good ticket");
     // Who offers the subprotocol with a credential gets it, too.
     let headers = [
         ("authorization", key.as_str()),
         ("sec-websocket-protocol", "other, acp"),
     ];
-    let socket = Socket::try_open(url, &headers).await.ok().unwrap();
+    let socket = Socket::try_open(url, &headers).await.expect("let in");
     assert_eq!(socket.protocol.as_deref(), Some("acp"));
     let headers = [("authorization", key.as_str())];
-    let socket = Socket::try_open(url, &headers).await.ok().unwrap();
+    let socket = Socket::try_open(url, &headers).await.expect("let in");
     assert_eq!(socket.protocol, None);
 }
 
@@ -191,7 +193,7 @@ async fn what_stood_for_a_principal_that_was_revoked_is_refused() {
     .await;
     // The key was not taken away: what is made with it now is good.
     let after = ticket_of(&url, ALICE).await;
-    enter(&url, &after).await.ok().expect("a good ticket");
+    enter(&url, &after).await.expect("a good ticket");
     let cookie = login(&url, &bearer(ALICE)).await;
     assert_eq!(open(&url, &[("cookie", &cookie), PAGE]).await, 200);
 }
@@ -208,7 +210,7 @@ async fn what_stands_for_a_credential_ends_with_it() {
     let answer: Value = serde_json::from_str(&answer.text().await.unwrap()).unwrap();
     assert!(answer["expiresIn"].as_u64().unwrap() <= 6, "{answer}");
     let ticket = answer["ticket"].as_str().unwrap();
-    let mut socket = enter(&guarded.url, ticket).await.ok().expect("let in");
+    let mut socket = enter(&guarded.url, ticket).await.expect("let in");
     socket.send(initialize()).await;
     assert_eq!(socket.next().await["id"], 0);
     let answer = send(&guarded.url, Method::POST, "/v1/login", &headers, None).await;
@@ -335,7 +337,7 @@ async fn a_logout_ends_the_login_on_all_gateways_and_what_is_open_with_it() {
     assert_eq!(stream.status(), StatusCode::OK);
     let unused = ticket(&urls[0], &page).await;
     let used = ticket(&urls[0], &page).await;
-    let mut socket = enter(&urls[1], &used).await.ok().expect("let in");
+    let mut socket = enter(&urls[1], &used).await.expect("let in");
     socket.send(initialize()).await;
     assert_eq!(socket.next().await["id"], 0);
 
@@ -379,6 +381,6 @@ async fn where_nobody_is_asked_a_login_says_nothing() {
     assert!(!answer.headers().contains_key("set-cookie"));
     // The same page works all the same.
     let ticket = ticket(&open.url, &[PAGE]).await;
-    let socket = enter(&open.url, &ticket).await.ok().expect("let in");
+    let socket = enter(&open.url, &ticket).await.expect("let in");
     assert_eq!(socket.protocol.as_deref(), Some("acp"));
 }
