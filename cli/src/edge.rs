@@ -67,6 +67,13 @@ pub struct EdgeOptions {
         value_name = "LIST"
     )]
     auth_algs: Vec<Algorithm>,
+    /// For --auth jwt: take only tokens that are bound to a key (DPoP)
+    #[arg(
+        long,
+        env = "BATON_AUTH_REQUIRE_DPOP",
+        value_parser = clap::builder::BoolishValueParser::new()
+    )]
+    auth_require_dpop: bool,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -124,6 +131,11 @@ impl EdgeOptions {
                  127.0.0.1, or say --insecure"
             ));
         }
+        if self.auth_require_dpop && self.auth != Kind::Jwt {
+            faults.push(
+                "--auth-require-dpop: only tokens can be bound, so it needs --auth jwt".into(),
+            );
+        }
         let auth = match self.auth {
             Kind::None => {
                 if !listen.ip().is_loopback() && !self.insecure {
@@ -171,6 +183,7 @@ impl EdgeOptions {
             audience: audience.clone(),
             jwks: jwks.clone(),
             algorithms: self.auth_algs.clone(),
+            require_proof: self.auth_require_dpop,
         })?;
         Ok(Auth::Jwt(Box::new(bearer)))
     }

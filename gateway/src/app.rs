@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use baton_session::store::{self, INBOX_LIMIT, Store};
-use baton_session::token::{Connection, Grant, Keys};
+use baton_session::token::{Connection, Grant, Keys, Login};
 use tokio_util::sync::CancellationToken;
 
 use crate::auth::Auth;
@@ -59,6 +59,8 @@ pub struct App {
     pub connections: Verified<Connection>,
     /// Session tokens likewise.
     pub grants: Verified<Grant>,
+    /// Logins likewise.
+    pub logins: Verified<Login>,
     /// Says who calls.
     pub auth: Auth,
     /// Tails every log that a stream of this process reads.
@@ -109,6 +111,7 @@ impl App {
             mint: Mint { keys, revoked },
             connections: Verified::default(),
             grants: Verified::default(),
+            logins: Verified::default(),
             auth,
             hub,
             ledger,

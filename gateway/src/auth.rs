@@ -1,18 +1,27 @@
 //! Who calls. Tokens name connections and sessions; what a caller brings along with every request says
 //! who it is, and the two have to agree.
+//!
+//! That is its credential. Where a caller cannot send headers of its own, something stands for the
+//! credential that was shown before: a `ticket` once, a `login` in the cookie of a browser.
 
 use std::sync::Arc;
 
-use axum::http::{HeaderMap, header};
+use axum::http::{HeaderMap, header, request};
+use baton_session::store::Store;
 use tokio_util::sync::CancellationToken;
 
 pub use self::api_keys::ApiKeys;
 pub use self::bearer::{Bearer, BearerOptions};
+use crate::app::App;
+use crate::edge;
 use crate::error::Reject;
 
 mod api_keys;
 mod bearer;
+mod dpop;
 mod jwks;
+pub(crate) mod login;
+pub(crate) mod ticket;
 
 /// Everybody, where nobody is asked who they are.
 pub const ANONYMOUS: &str = "anonymous";
@@ -26,14 +35,21 @@ pub struct Caller {
     pub principal: Arc<str>,
     /// When what the caller brought loses its validity, in seconds since 1970.
     pub expires: Option<u64>,
+    /// The family of the login that stands for the credential: what is open ends with it.
+    pub login: Option<Arc<str>>,
 }
 
 impl Caller {
-    pub fn anonymous() -> Self {
+    pub fn new(principal: Arc<str>, expires: Option<u64>) -> Self {
         Self {
-            principal: ANONYMOUS.into(),
-            expires: None,
+            principal,
+            expires,
+            login: None,
         }
+    }
+
+    pub fn anonymous() -> Self {
+        Self::new(ANONYMOUS.into(), None)
     }
 }
 
@@ -44,21 +60,52 @@ pub enum Auth {
     Jwt(Box<Bearer>),
 }
 
+/// Whoever sends a credential means it: nothing else counts then. A ticket is meant, too, while a
+/// browser sends its cookie whether anybody means it or not.
+pub async fn identify(app: &App, request: &request::Parts) -> Result<Caller, Reject> {
+    let headers = &request.headers;
+    let identified = if matches!(app.auth, Auth::Open) {
+        Ok(Caller::anonymous())
+    } else if headers.contains_key(header::AUTHORIZATION) {
+        app.auth.check(request, &*app.store).await
+    } else if edge::wants_websocket(headers)
+        && let Some(ticket) = ticket::offered(headers)?
+    {
+        ticket::redeem(app, ticket).await
+    } else if let Some(token) = login::brought(app, headers) {
+        login::check(app, token).map_err(Reject::from)
+    } else {
+        Err(Stranger::because("no credential").into())
+    };
+    identified.map_err(|reject| match (&app.auth, reject) {
+        (Auth::Jwt(bearer), Reject::Unauthenticated) if bearer.requires_proof() => Reject::Unbound,
+        (_, reject) => reject,
+    })
+}
+
 impl Auth {
-    pub async fn identify(&self, headers: &HeaderMap) -> Result<Caller, Reject> {
-        let identified = match self {
-            Self::Open => return Ok(Caller::anonymous()),
-            Self::Keys(keys) => credential(headers).and_then(|key| keys.identify(key)),
-            Self::Jwt(bearer) => match credential(headers) {
-                Ok(token) => bearer.identify(token).await,
-                Err(why) => Err(why),
+    /// The credential itself.
+    async fn check(&self, request: &request::Parts, store: &dyn Store) -> Result<Caller, Reject> {
+        match self {
+            Self::Open => Ok(Caller::anonymous()),
+            Self::Keys(keys) => match credential(&request.headers)? {
+                (Scheme::Bearer, key) => Ok(keys.identify(key)?),
+                (Scheme::Dpop, _) => Err(Stranger::because("an API key is a bearer").into()),
             },
+            Self::Jwt(bearer) => bearer.identify(request, store).await,
+        }
+    }
+
+    /// Whom a ticket or login stands for. One that was made while callers were asked for something else
+    /// stands for nobody, nor does one for whom there is no API key any more.
+    fn recall(&self, principal: &str, expires: Option<u64>) -> Result<Caller, Stranger> {
+        let known = match self {
+            Self::Open => None,
+            Self::Keys(keys) => keys.recall(principal),
+            Self::Jwt(bearer) => bearer.recall(principal),
         };
-        // Which of the many ways to be wrong it was is for the log.
-        identified.map_err(|why| {
-            tracing::debug!(%why, "refused a caller");
-            Reject::Unauthenticated
-        })
+        let principal = known.ok_or_else(|| Stranger::because("no such principal any more"))?;
+        Ok(Caller::new(principal, expires))
     }
 
     /// Follows changes of its files and key sets until the process stops.
@@ -82,8 +129,22 @@ impl Stranger {
     }
 }
 
-/// The one `Authorization: Bearer …`.
-pub(crate) fn credential(headers: &HeaderMap) -> Result<&str, Stranger> {
+/// Which of the many ways to be wrong it was is for the log.
+impl From<Stranger> for Reject {
+    fn from(why: Stranger) -> Self {
+        tracing::debug!(%why, "refused a caller");
+        Self::Unauthenticated
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Scheme {
+    Bearer,
+    Dpop,
+}
+
+/// The one `Authorization: Bearer …` or `DPoP …`.
+pub(crate) fn credential(headers: &HeaderMap) -> Result<(Scheme, &str), Stranger> {
     let mut values = headers.get_all(header::AUTHORIZATION).iter();
     let value = values.next().ok_or(Stranger::because("no credential"))?;
     if values.next().is_some() {
@@ -91,12 +152,17 @@ pub(crate) fn credential(headers: &HeaderMap) -> Result<&str, Stranger> {
     }
     let text = value.to_str().map_err(|_| Stranger::because("not ASCII"))?;
     let (scheme, credential) = text.split_once(' ').unwrap_or((text, ""));
+    let scheme = match scheme.to_ascii_lowercase().as_str() {
+        "bearer" => Scheme::Bearer,
+        "dpop" => Scheme::Dpop,
+        _ => return Err(Stranger::because("neither Bearer nor DPoP")),
+    };
     let credential = credential.trim_start();
-    if !scheme.eq_ignore_ascii_case("bearer") || credential.is_empty() {
-        return Err(Stranger::because("not a bearer credential"));
+    if credential.is_empty() {
+        return Err(Stranger::because("an empty credential"));
     }
     if credential.len() > MAX_CREDENTIAL {
         return Err(Stranger::because("too long"));
     }
-    Ok(credential)
+    Ok((scheme, credential))
 }

@@ -82,6 +82,19 @@ pub fn verify(token: &str, app: &App, caller: &Caller) -> Result<Connection, Rej
     Ok(connection)
 }
 
+pub fn wants_websocket(headers: &HeaderMap) -> bool {
+    let upgrade = headers
+        .get(header::UPGRADE)
+        .and_then(|value| value.to_str().ok());
+    upgrade.is_some_and(|value| value.eq_ignore_ascii_case("websocket"))
+}
+
+/// The values of all `Cookie` headers.
+pub fn cookies(headers: &HeaderMap) -> impl Iterator<Item = &str> {
+    let cookies = headers.get_all(header::COOKIE).iter();
+    cookies.filter_map(|cookie| cookie.to_str().ok())
+}
+
 pub fn is_json(headers: &HeaderMap) -> bool {
     let value = headers
         .get(header::CONTENT_TYPE)

@@ -22,6 +22,10 @@ pub enum Reject {
     UnknownConnection,
     /// Nobody knows who calls: no credential, or none that is good.
     Unauthenticated,
+    /// The token is bound to a key, and nothing good proves that the caller has it.
+    Proof,
+    /// As for nobody, where only tokens that are bound to a key are taken.
+    Unbound,
     /// Addressed by a name that is not ours.
     Host,
     /// A web page from elsewhere.
@@ -71,6 +75,18 @@ impl Reject {
                 S::UNAUTHORIZED,
                 rpc::UNAUTHENTICATED,
                 "send a valid credential with Authorization: Bearer".into(),
+            ),
+            Self::Proof => (
+                S::UNAUTHORIZED,
+                rpc::UNAUTHENTICATED,
+                "the token is bound to a key: send it with Authorization: DPoP, and a new proof for this request in the DPoP header"
+                    .into(),
+            ),
+            Self::Unbound => (
+                S::UNAUTHORIZED,
+                rpc::UNAUTHENTICATED,
+                "send a valid token that is bound to a key with Authorization: DPoP, and a proof in the DPoP header"
+                    .into(),
             ),
             Self::Host => (
                 S::FORBIDDEN,
@@ -163,8 +179,15 @@ impl IntoResponse for Reject {
         if status == StatusCode::SERVICE_UNAVAILABLE {
             headers.insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
         }
-        if status == StatusCode::UNAUTHORIZED {
-            headers.insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+        let challenge = match self {
+            Self::Unauthenticated => Some("Bearer"),
+            Self::Proof => Some("DPoP error=\"invalid_dpop_proof\", algs=\"ES256 EdDSA\""),
+            Self::Unbound => Some("DPoP algs=\"ES256 EdDSA\""),
+            _ => None,
+        };
+        if let Some(challenge) = challenge {
+            let challenge = HeaderValue::from_static(challenge);
+            headers.insert(header::WWW_AUTHENTICATE, challenge);
         }
         if status == StatusCode::METHOD_NOT_ALLOWED {
             headers.insert(header::ALLOW, HeaderValue::from_static("POST, GET, DELETE"));

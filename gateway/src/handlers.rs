@@ -3,6 +3,8 @@
 pub mod archive;
 pub mod delete;
 pub mod initialize;
+pub mod login;
 pub mod post;
 pub mod probe;
 pub mod stream;
+pub mod tickets;

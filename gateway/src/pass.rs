@@ -125,10 +125,9 @@ pub(crate) fn token<'a>(
     session: Option<&str>,
 ) -> Result<Option<&'a str>, Reject> {
     let header = edge::single(headers, &SESSION_TOKEN)?;
-    let cookies = headers.get_all(header::COOKIE).iter();
-    let cookies = cookies.filter_map(|cookie| cookie.to_str().ok());
     let session = session.and_then(SessionId::parse);
-    let cookie = session.and_then(|session| carriers::cookie_value(cookies, &session));
+    let cookie =
+        session.and_then(|session| carriers::cookie_value(edge::cookies(headers), &session));
     let agreed = carriers::agree(header, payload, cookie);
     agreed.map_err(|_| Reject::Header("the request carries different session tokens"))
 }

@@ -86,7 +86,7 @@ impl Revoked {
             || session.is_some_and(|(id, issued)| hits(known.sessions.get(id), issued))
     }
 
-    /// Whether a session token was renewed, and its own time is over.
+    /// Whether a session token was renewed, and its own time is over; or a login was ended.
     pub fn is_family_revoked(&self, family: &str, generation: u32) -> bool {
         if self.is_empty.load(Ordering::Acquire) {
             return false;
@@ -95,6 +95,18 @@ impl Revoked {
         let later = known.families.get(family).into_iter();
         let mut later = later.flat_map(|all| all.range(generation.saturating_add(1)..));
         later.any(|(_, revocation)| revocation.from <= now)
+    }
+
+    /// Whether a ticket or login, which stands for the principal's credential, was taken back.
+    pub fn stands_no_more(&self, principal: &str, issued: u64, login: Option<&str>) -> bool {
+        if self.is_empty.load(Ordering::Acquire) {
+            return false;
+        }
+        // Looked at first, as the lock must not be taken twice.
+        let is_ended = login.is_some_and(|family| self.is_family_revoked(family, 0));
+        let known = self.known();
+        let found = known.principals.get(principal);
+        is_ended || found.is_some_and(|found| found.from <= seconds() && issued <= found.before)
     }
 
     /// What a principal gets now is dated after what was taken from it, or of the session, be it in the

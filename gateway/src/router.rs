@@ -10,8 +10,9 @@ use axum::routing::{any, get, post};
 use axum::{Router, middleware};
 
 use crate::app::App;
+use crate::auth;
 use crate::error::Reject;
-use crate::handlers::{archive, delete, post as message, probe, stream};
+use crate::handlers::{archive, delete, login, post as message, probe, stream, tickets};
 use crate::metrics;
 use crate::stream::patience::Place;
 
@@ -26,6 +27,9 @@ pub fn router(app: Arc<App>) -> Router {
         .route("/acp", acp)
         .route("/v1/sessions/{id}/export", get(archive::export))
         .route("/v1/sessions/import", post(archive::import))
+        .route("/v1/tickets", post(tickets::issue))
+        .route("/v1/login", post(login::login))
+        .route("/v1/logout", post(login::logout))
         .layer(middleware::from_fn_with_state(app.clone(), identify))
         // Before anything else looks at the request, upgrades included.
         .layer(middleware::from_fn_with_state(app.clone(), admit))
@@ -66,12 +70,13 @@ async fn attend(State(app): State<Arc<App>>, request: Request, next: Next) -> Re
 /// Every request says anew who makes it.
 async fn identify(
     State(app): State<Arc<App>>,
-    mut request: Request,
+    request: Request,
     next: Next,
 ) -> Result<Response, Reject> {
-    let caller = app.auth.identify(request.headers()).await?;
-    request.extensions_mut().insert(caller);
-    Ok(next.run(request).await)
+    let (mut parts, body) = request.into_parts();
+    let caller = auth::identify(&app, &parts).await?;
+    parts.extensions.insert(caller);
+    Ok(next.run(Request::from_parts(parts, body)).await)
 }
 
 /// Pages and names from elsewhere stay out; a page that may come in is told so.

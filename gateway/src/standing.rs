@@ -59,9 +59,10 @@ impl Standing {
         let connection = connection.map(|(id, issued)| (id, *issued));
         // A session is read with what the connection was given.
         let session = connection.and_then(|(_, issued)| Some((self.session.as_ref()?, issued)));
-        let owner = self.owner.as_deref();
+        let (owner, login) = (self.owner.as_deref(), self.caller.login.as_deref());
         revoked.is_revoked(&self.caller.principal, connection, session)
             || owner.is_some_and(|owner| revoked.is_revoked(owner, connection, session))
+            || login.is_some_and(|family| revoked.is_family_revoked(family, 0))
     }
 
     /// How long the credential is good, in milliseconds.

@@ -29,6 +29,7 @@ pub mod revocations;
 pub mod routes;
 pub mod scene;
 pub mod signals;
+pub mod spending;
 pub mod streams;
 pub mod tidying;
 pub mod turns;
@@ -206,6 +207,10 @@ macro_rules! for_each_case {
                 a_topic_can_be_taken_up_again
                 every_listener_hears
                 a_full_sink_is_told_that_it_missed_something;
+            spending:
+                a_name_is_spent_once
+                of_many_who_spend_at_once_one_is_first
+                what_was_spent_is_forgotten_when_its_time_is_over;
             streams:
                 commands_follow_the_open_stream
                 a_stream_matters_only_to_its_own_connection
@@ -268,6 +273,7 @@ mod tests {
             include_str!("conformance/revocations.rs"),
             include_str!("conformance/routes.rs"),
             include_str!("conformance/signals.rs"),
+            include_str!("conformance/spending.rs"),
             include_str!("conformance/streams.rs"),
             include_str!("conformance/tidying.rs"),
             include_str!("conformance/turns.rs"),

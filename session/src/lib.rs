@@ -24,6 +24,7 @@
 //! | | **state, view, pending**: what the next worker or reader needs | the append that changes it |
 //! | a connection | **outbox**: a log of what belongs to no session | gateways, [`store::Store::post`] |
 //! | all of them | **revocations**, each until what it refuses has expired | gateways, [`store::Store::revoke`] |
+//! | | **what was used** and may be once, each until it has expired | gateways, [`store::Store::spend`] |
 
 pub mod archive;
 mod block;

@@ -179,6 +179,12 @@ pub trait Store: Send + Sync + 'static {
     /// All that still matter; what has ended is forgotten on the way.
     async fn revocations(&self) -> Result<Vec<Revocation>>;
 
+    // ---- what may be used once ----
+
+    /// True for the first caller of all, false for everybody after it while it `lasts`: through
+    /// restarts, on whichever replica. Who saw no reply and calls again comes too late; that is safe.
+    async fn spend(&self, name: &str, lasts: Duration) -> Result<bool>;
+
     // ---- housekeeping ----
 
     /// Makes what rests smaller and forgets what nobody uses. A few sessions at a time: to be

@@ -1,5 +1,6 @@
 //! Tokens: signed names. A token says which connection or session a request belongs to; it is not
-//! a credential by itself once callers authenticate.
+//! a credential by itself once callers authenticate. Two kinds stand for a credential that was shown
+//! before, where callers cannot show it themselves: tickets, once, and logins, in a cookie.
 //!
 //! All of them are JWTs in the same form. `typ` says which kind it is, so that none passes for
 //! another; `kid` names a key of the ring, and the key knows its algorithm.
@@ -15,8 +16,10 @@ use serde_json::Value;
 pub use self::connection::{CONNECTION_LIFETIME, Connection};
 pub use self::jwk::generate;
 pub use self::keys::Keys;
+pub use self::login::{LOGIN_LIFETIME, Login};
 pub use self::ring::{KeyFaults, KeyRing};
 pub use self::session::{Grant, SESSION_LIFETIME, Scope};
+pub use self::ticket::{TICKET_LIFETIME, Ticket};
 use crate::clock::unix_seconds;
 use crate::secret::Secret;
 
@@ -24,11 +27,13 @@ pub mod carriers;
 mod connection;
 mod jwk;
 mod keys;
+mod login;
 mod place;
 mod ring;
 mod session;
 #[cfg(test)]
 mod threats;
+mod ticket;
 mod weak;
 
 /// Longer tokens are refused before anything is decoded.
@@ -124,6 +129,8 @@ impl KeyRing {
         match kind.as_str() {
             connection::TYPE => self.verify_connection(token).map(|_| "connection"),
             session::TYPE => self.verify_session(token).map(|_| "session"),
+            ticket::TYPE => self.verify_ticket(token).map(|_| "ticket"),
+            login::TYPE => self.verify_login(token).map(|_| "login"),
             place::TYPE => self.verify_any_place(token).map(|()| "place in a list"),
             _ => Err(Refused("another kind of token")),
         }

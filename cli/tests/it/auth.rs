@@ -11,19 +11,20 @@ use crate::support::cluster::{address, ready, url};
 use crate::support::process::{Process, baton, free_port};
 use crate::support::{Stream, until};
 
-mod provider;
+pub mod provider;
 
-const A: &str = "bk_first-test-key-000000000000000000000000000";
-const B: &str = "bk_second-test-key-00000000000000000000000000";
+pub const A: &str = "bk_first-test-key-000000000000000000000000000";
+pub const B: &str = "bk_second-test-key-00000000000000000000000000";
 
-struct Guarded {
+/// `baton serve` that asks who calls.
+pub struct Guarded {
     _process: Process,
-    url: String,
-    dir: TempDir,
+    pub url: String,
+    pub dir: TempDir,
 }
 
 impl Guarded {
-    async fn start(arguments: &[&str], prepare: impl FnOnce(&Path)) -> Self {
+    pub async fn start(arguments: &[&str], prepare: impl FnOnce(&Path)) -> Self {
         let dir = TempDir::new().expect("a temporary directory");
         prepare(dir.path());
         let port = free_port();
@@ -40,7 +41,7 @@ impl Guarded {
         }
     }
 
-    async fn with_keys() -> Self {
+    pub async fn with_keys() -> Self {
         let arguments = ["--auth", "keys", "--auth-keys", "api-keys.json"];
         Self::start(&arguments, |dir| {
             write_keys(dir, &[("alice", A), ("bob", B)])
@@ -48,7 +49,7 @@ impl Guarded {
         .await
     }
 
-    async fn send(
+    pub async fn send(
         &self,
         method: Method,
         credential: Option<&str>,
@@ -69,12 +70,12 @@ impl Guarded {
         request.send().await.expect("the gateway answers")
     }
 
-    async fn initialize(&self, credential: Option<&str>) -> Response {
+    pub async fn initialize(&self, credential: Option<&str>) -> Response {
         let body = json!({ "jsonrpc": "2.0", "id": 0, "method": "initialize", "params": { "protocolVersion": 1 } });
         self.send(Method::POST, credential, &[], Some(body)).await
     }
 
-    async fn open(&self, credential: &str) -> Caller<'_> {
+    pub async fn open(&self, credential: &str) -> Caller<'_> {
         let answer = self.initialize(Some(credential)).await;
         assert_eq!(answer.status(), StatusCode::OK);
         let token = answer.headers()["acp-connection-id"].to_str().unwrap();
@@ -86,14 +87,14 @@ impl Guarded {
     }
 }
 
-struct Caller<'a> {
+pub struct Caller<'a> {
     guarded: &'a Guarded,
     credential: String,
-    connection: String,
+    pub connection: String,
 }
 
 impl Caller<'_> {
-    async fn call(&self, id: u64, method: &str, params: Value) -> Value {
+    pub async fn call(&self, id: u64, method: &str, params: Value) -> Value {
         let body = json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": params });
         let headers = [
             ("acp-connection-id", self.connection.as_str()),
@@ -108,14 +109,14 @@ impl Caller<'_> {
         Stream::unchecked(response).response(&json!(id)).await
     }
 
-    async fn new_session(&self) -> String {
+    pub async fn new_session(&self) -> String {
         let params = json!({ "cwd": "/tmp", "mcpServers": [] });
         let answer = self.call(1, "session/new", params).await;
         answer["result"]["sessionId"].as_str().unwrap().to_owned()
     }
 }
 
-fn write_keys(dir: &Path, keys: &[(&str, &str)]) {
+pub fn write_keys(dir: &Path, keys: &[(&str, &str)]) {
     use sha2::{Digest as _, Sha256};
     let entry = |(principal, key): &(&str, &str)| {
         let hash = Sha256::digest(key);
@@ -127,7 +128,7 @@ fn write_keys(dir: &Path, keys: &[(&str, &str)]) {
 }
 
 /// Status, headers that could tell something, and body.
-async fn told(response: Response) -> (StatusCode, Vec<(String, String)>, String) {
+pub async fn told(response: Response) -> (StatusCode, Vec<(String, String)>, String) {
     let status = response.status();
     let mut headers: Vec<_> = response
         .headers()

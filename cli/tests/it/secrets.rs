@@ -9,6 +9,7 @@ use crate::support::Stream;
 use crate::support::cluster::{address, ready, url};
 use crate::support::http::{load, new_session, prompt};
 use crate::support::process::{Process, baton, free_port};
+use crate::support::websocket::Socket;
 
 const KEY: &str = "bk_a-key-that-nobody-may-ever-read-in-a-log-000";
 
@@ -125,6 +126,28 @@ async fn row_22_no_token_and_no_credential_is_ever_logged() {
     seen.note(stranger);
     let refused = http.get(url(port)).bearer_auth(stranger).send().await;
     assert_eq!(refused.unwrap().status(), StatusCode::UNAUTHORIZED);
+
+    // What stands for the key, asked for and used.
+    let base = url(port).replace("/acp", "");
+    let asked = http.post(format!("{base}/v1/tickets")).bearer_auth(KEY);
+    let answer = asked.send().await.unwrap().text().await.unwrap();
+    let answer: Value = serde_json::from_str(&answer).unwrap();
+    let ticket = answer["ticket"].as_str().unwrap();
+    seen.note(ticket);
+    let offered = format!("acp, baton.ticket.{ticket}");
+    let offered = [("sec-websocket-protocol", offered.as_str())];
+    assert!(Socket::try_open(&url(port), &offered).await.is_ok());
+    assert!(Socket::try_open(&url(port), &offered).await.is_err());
+    let login = http.post(format!("{base}/v1/login")).bearer_auth(KEY);
+    let login = login.send().await.unwrap();
+    let cookie = login.headers()["set-cookie"].to_str().unwrap();
+    let cookie = cookie.split(';').next().unwrap();
+    seen.note(cookie.rsplit('=').next().unwrap());
+    for expected in [StatusCode::NO_CONTENT, StatusCode::UNAUTHORIZED] {
+        let logout = http.post(format!("{base}/v1/logout"));
+        let logout = logout.header("cookie", cookie).header("origin", page);
+        assert_eq!(logout.send().await.unwrap().status(), expected);
+    }
 
     let metrics = reqwest::get(url(port).replace("/acp", "/metrics")).await;
     let metrics = metrics.unwrap().text().await.unwrap();

@@ -2,16 +2,22 @@
 //! key; a key set that everybody can read is never a secret, so no HS* comes near it.
 
 use std::fmt::Write as _;
+use std::sync::Arc;
+use std::time::Duration;
 
+use axum::http::request;
 use baton_session::clock::unix_seconds;
+use baton_session::store::Store;
 use jsonwebtoken::{Algorithm, Validation, decode, decode_header};
 use serde::Deserialize;
 use sha2::{Digest as _, Sha256};
 use tokio_util::sync::CancellationToken;
 
+use super::dpop::{self, Asked};
 use super::jwks::Jwks;
-use super::{Caller, Stranger};
+use super::{Caller, Scheme, Stranger, credential};
 use crate::edge::verified::Verified;
+use crate::error::Reject;
 
 #[derive(Clone, Debug)]
 pub struct BearerOptions {
@@ -20,6 +26,8 @@ pub struct BearerOptions {
     /// An https URL, or a file.
     pub jwks: String,
     pub algorithms: Vec<Algorithm>,
+    /// Only tokens that are bound to a key are taken.
+    pub require_proof: bool,
 }
 
 pub struct Bearer {
@@ -27,7 +35,18 @@ pub struct Bearer {
     algorithms: Vec<Algorithm>,
     issuer: String,
     audience: String,
-    verified: Verified<Caller>,
+    require_proof: bool,
+    verified: Verified<Bound>,
+    /// Proofs that were used here. The store has those of all gateways; this spares asking it.
+    proofs: Verified<()>,
+}
+
+/// What a verified token says.
+#[derive(Clone)]
+struct Bound {
+    caller: Caller,
+    /// The thumbprint of the key that it is bound to.
+    key: Option<Arc<str>>,
 }
 
 /// Typed, so that a claim of another type is a refusal and not an absent claim.
@@ -41,8 +60,17 @@ struct Claims {
     iat: u64,
     client_id: Option<String>,
     azp: Option<String>,
+    cnf: Option<Confirmation>,
 }
 
+/// A token that is bound to something else is refused: nobody would look whether it is there.
+#[derive(Deserialize)]
+struct Confirmation {
+    jkt: String,
+}
+
+/// What principals begin with.
+const PREFIX: &str = "jwt:";
 /// Clocks of two machines may differ by so much.
 const LEEWAY: u64 = 30;
 
@@ -65,22 +93,84 @@ impl Bearer {
             algorithms: options.algorithms,
             issuer: options.issuer,
             audience: options.audience,
+            require_proof: options.require_proof,
             verified: Verified::default(),
+            proofs: Verified::default(),
         })
     }
 
-    pub(super) async fn identify(&self, token: &str) -> Result<Caller, Stranger> {
-        let version = self.jwks.version();
-        if let Some(caller) = self.verified.get(token, version) {
-            return Ok(caller);
-        }
-        let caller = self.verify(token).await?;
-        self.verified
-            .put(token, caller.clone(), caller.expires.unwrap_or(0), version);
-        Ok(caller)
+    pub(super) fn requires_proof(&self) -> bool {
+        self.require_proof
     }
 
-    async fn verify(&self, token: &str) -> Result<Caller, Stranger> {
+    pub(super) async fn identify(
+        &self,
+        request: &request::Parts,
+        store: &dyn Store,
+    ) -> Result<Caller, Reject> {
+        let (scheme, token) = credential(&request.headers)?;
+        let Bound { caller, key } = self.known(token).await?;
+        match (key, scheme) {
+            (None, Scheme::Bearer) if !self.require_proof => Ok(caller),
+            (None, _) => Err(Stranger::because("bound to no key").into()),
+            // Whoever may have seen it could have stolen it.
+            (Some(_), Scheme::Bearer) => Err(unproven(Stranger::because("bound to a key"))),
+            (Some(key), Scheme::Dpop) => {
+                self.prove(request, token, &caller, &key, store).await?;
+                Ok(caller)
+            }
+        }
+    }
+
+    async fn known(&self, token: &str) -> Result<Bound, Stranger> {
+        let version = self.jwks.version();
+        if let Some(bound) = self.verified.get(token, version) {
+            return Ok(bound);
+        }
+        let bound = self.verify(token).await?;
+        let expires = bound.caller.expires.unwrap_or(0);
+        self.verified.put(token, bound.clone(), expires, version);
+        Ok(bound)
+    }
+
+    /// A proof is for one request: it is verified every time, and good once.
+    async fn prove(
+        &self,
+        request: &request::Parts,
+        token: &str,
+        caller: &Caller,
+        key: &str,
+        store: &dyn Store,
+    ) -> Result<(), Reject> {
+        let refused = |why: &'static str| unproven(Stranger::because(why));
+        let mut proofs = request.headers.get_all(dpop::HEADER).iter();
+        let (Some(proof), None) = (proofs.next(), proofs.next()) else {
+            return Err(refused("no proof, or several"));
+        };
+        let proof = proof.to_str().map_err(|_| refused("not ASCII"))?;
+        let asked = Asked::of(request).ok_or_else(|| refused("asked by no name"))?;
+        let now = unix_seconds();
+        let proof = dpop::verify(proof, &asked, token, key, now).map_err(unproven)?;
+        let name = format!("dpop {}", digest(&[&caller.principal, &proof.id]));
+        let used = || refused("the proof was used before");
+        if self.proofs.get(&name, 0).is_some() {
+            return Err(used());
+        }
+        let lasts = Duration::from_secs(proof.until.saturating_sub(now));
+        let is_first = store.spend(&name, lasts).await?;
+        self.proofs.put(&name, (), proof.until, 0);
+        match is_first {
+            true => Ok(()),
+            false => Err(used()),
+        }
+    }
+
+    /// Only the issuer knows who is still there.
+    pub(super) fn recall(&self, principal: &str) -> Option<Arc<str>> {
+        principal.starts_with(PREFIX).then(|| principal.into())
+    }
+
+    async fn verify(&self, token: &str) -> Result<Bound, Stranger> {
         let header = decode_header(token).map_err(|error| Stranger::because(error.to_string()))?;
         if !self.algorithms.contains(&header.alg) {
             return Err(Stranger::because(format!(
@@ -106,9 +196,10 @@ impl Bearer {
             return Err(Stranger::because("not valid at this time"));
         }
         let client = claims.client_id.or(claims.azp).unwrap_or_default();
-        Ok(Caller {
-            principal: principal(&self.issuer, &claims.sub, &client).into(),
-            expires: Some(claims.exp),
+        let principal = principal(&self.issuer, &claims.sub, &client);
+        Ok(Bound {
+            caller: Caller::new(principal.into(), Some(claims.exp)),
+            key: claims.cnf.map(|bound| bound.jkt.into()),
         })
     }
 
@@ -124,15 +215,26 @@ fn is_shared(algorithm: Algorithm) -> bool {
     )
 }
 
-/// One name for issuer, subject and client together. Hashed with their lengths: no two triples can
-/// run into each other, and no address of a person ends up in a token or a log.
+/// The token is good; what is wrong is said in another way than for tokens, as the client can mend it.
+fn unproven(why: Stranger) -> Reject {
+    tracing::debug!(%why, "refused a bound token");
+    Reject::Proof
+}
+
+/// One name for issuer, subject and client together. No address of a person ends up in a token or a
+/// log.
 fn principal(issuer: &str, subject: &str, client: &str) -> String {
+    format!("{PREFIX}{}", digest(&[issuer, subject, client]))
+}
+
+/// Hashed with their lengths: no two rows of parts can run into each other.
+fn digest(parts: &[&str]) -> String {
     let mut hash = Sha256::new();
-    for part in [issuer, subject, client] {
+    for part in parts {
         hash.update((part.len() as u64).to_be_bytes());
         hash.update(part);
     }
-    let mut name = String::from("jwt:");
+    let mut name = String::new();
     for byte in &hash.finalize()[..16] {
         let _ = write!(name, "{byte:02x}");
     }
@@ -166,6 +268,7 @@ mod tests {
             audience: "baton".into(),
             jwks: "/nowhere".into(),
             algorithms: vec![Algorithm::RS256, Algorithm::HS256],
+            require_proof: false,
         };
         let fault = Bearer::new(options).err().expect("refused");
         assert!(fault.contains("HS256"), "{fault}");

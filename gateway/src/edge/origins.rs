@@ -11,9 +11,11 @@ use crate::error::Reject;
 const LOOPBACK: [&str; 3] = ["localhost", "127.0.0.1", "[::1]"];
 /// What a page may send.
 const HEADERS: &str = "authorization, content-type, accept, acp-connection-id, acp-session-id, \
-    acp-session-token, last-event-id, idempotency-key, traceparent, tracestate, baggage";
+    acp-session-token, dpop, last-event-id, idempotency-key, traceparent, tracestate, baggage";
 /// What a page may read.
-const EXPOSED: &str = "acp-connection-id, acp-session-token, retry-after";
+const EXPOSED: &str = "acp-connection-id, acp-session-token, retry-after, www-authenticate";
+/// Where a browser says the page is from that makes a request. No page can change it.
+const FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 
 /// Loopback is always allowed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -87,6 +89,24 @@ impl Origins {
             .or_else(|| origin.strip_prefix("https://"))
             .and_then(|authority| authority.parse::<Authority>().ok());
         authority.is_some_and(|authority| LOOPBACK.contains(&authority.host()))
+    }
+
+    /// Whether a browser says that a page which may has made the request. Without it, a cookie proves
+    /// nothing: any page can have it sent along.
+    pub fn vouches_for(&self, headers: &HeaderMap) -> bool {
+        let mut sites = headers.get_all(FETCH_SITE).iter();
+        let site = sites.next().map(|site| site.as_bytes());
+        if sites.next().is_some() {
+            return false;
+        }
+        match headers.contains_key(header::ORIGIN) {
+            true => {
+                let elsewhere = matches!(site, Some(b"cross-site" | b"none"));
+                self.check_origin(headers).is_ok() && !elsewhere
+            }
+            // Of a page that reads from where it came from itself no origin is sent.
+            false => site == Some(b"same-origin"),
+        }
     }
 
     /// What browsers ask before a request that a page may not make by itself.
@@ -193,6 +213,42 @@ mod tests {
             origins: Vec::new(),
         };
         assert!(admitted(&any, "/acp", &[("host", "10.1.2.3:8080")]));
+    }
+
+    #[test]
+    fn rows_18_and_19_a_cookie_counts_only_from_pages_that_may() {
+        let listed = Origins {
+            hosts: Vec::new(),
+            origins: vec!["https://app.example".into()],
+        };
+        let counts = |named: &[(&'static str, &'static str)]| {
+            let mut headers = HeaderMap::new();
+            for (name, value) in named {
+                headers.append(*name, HeaderValue::from_static(value));
+            }
+            listed.vouches_for(&headers)
+        };
+        let (origin, site) = ("origin", "sec-fetch-site");
+        let page = (origin, "https://app.example");
+        assert!(counts(&[page]));
+        assert!(counts(&[page, (site, "same-site")]));
+        assert!(counts(&[page, (site, "same-origin")]));
+        assert!(counts(&[(site, "same-origin")]));
+        for named in [
+            &[][..],
+            &[(site, "same-site")],
+            &[(site, "cross-site")],
+            &[(site, "none")],
+            &[(site, "Same-Origin")],
+            &[(site, "same-origin"), (site, "same-origin")],
+            &[page, (site, "cross-site")],
+            &[page, page],
+            &[(origin, "https://evil.example")],
+            &[(origin, "https://evil.example"), (site, "same-origin")],
+            &[(origin, "null"), (site, "same-origin")],
+        ] {
+            assert!(!counts(named), "{named:?}");
+        }
     }
 
     #[test]

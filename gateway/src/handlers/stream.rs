@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use axum::body::Body;
 use axum::extract::{Extension, FromRequestParts as _, State, WebSocketUpgrade};
-use axum::http::{HeaderMap, Request, Response, header};
+use axum::http::{HeaderMap, Request, Response};
 use axum::response::IntoResponse;
 use baton_session::id::{LogId, SessionId};
 use baton_session::route::Via;
@@ -28,17 +28,10 @@ pub async fn get(
     Extension(caller): Extension<Caller>,
     request: Request<Body>,
 ) -> Result<Response<Body>, Reject> {
-    if wants_websocket(request.headers()) {
+    if edge::wants_websocket(request.headers()) {
         return upgrade(&app, caller, request).await;
     }
     open(&app, &caller, request.headers()).await
-}
-
-fn wants_websocket(headers: &HeaderMap) -> bool {
-    let upgrade = headers
-        .get(header::UPGRADE)
-        .and_then(|value| value.to_str().ok());
-    upgrade.is_some_and(|value| value.eq_ignore_ascii_case("websocket"))
 }
 
 async fn upgrade(

@@ -23,7 +23,7 @@ use super::connection_feed::ConnectionFeed;
 use super::leave::Leave;
 use super::{Feed as _, Next, Outgoing};
 use crate::app::App;
-use crate::auth::Caller;
+use crate::auth::{Caller, ticket};
 use crate::dispatch::{self, Message, Outcome, dispatch};
 use crate::edge::{self, CONNECTION_ID};
 use crate::error::Reject;
@@ -80,6 +80,7 @@ pub fn accept(
     let mut response = upgrade
         .max_message_size(MAX_BODY)
         .max_frame_size(MAX_BODY)
+        .protocols([ticket::PROTOCOL])
         .on_upgrade(move |socket| async move {
             let (_counted, _open) = (app.metrics.stream_guard(), open);
             let offered = Socket {

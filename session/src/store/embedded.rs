@@ -36,6 +36,7 @@ mod revocation;
 mod session;
 mod shelf;
 mod signals;
+mod spending;
 mod state;
 mod whole;
 
@@ -65,16 +66,8 @@ impl Default for MemoryStore {
 
 impl<S: Shelf> Embedded<S> {
     fn on(shelf: S) -> Result<Self> {
-        let mut state = State::default();
-        for id in shelf.waiting()? {
-            state.wait(&shelf, &id)?;
-        }
-        let revoked = shelf.revoked()?.into_iter();
-        state.revoked = revoked
-            .map(|known| (known.subject.clone(), known))
-            .collect();
         Ok(Self {
-            state: Arc::new(Mutex::new(state)),
+            state: Arc::new(Mutex::new(State::of(&shelf)?)),
             switchboard: Arc::default(),
             shelf,
             failed: Arc::new(watch::Sender::new(None)),
@@ -482,6 +475,10 @@ impl<S: Shelf> Store for Embedded<S> {
 
     async fn revocations(&self) -> Result<Vec<Revocation>> {
         self.all_revocations()
+    }
+
+    async fn spend(&self, name: &str, lasts: Duration) -> Result<bool> {
+        self.spend_name(name, lasts)
     }
 
     async fn tidy(&self, _partition: Partition, when: &Tidying) -> Result<Tidied> {

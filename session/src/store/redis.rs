@@ -45,6 +45,7 @@ mod room;
 mod scripts;
 mod sentinel;
 mod servers;
+mod spending;
 mod tidy;
 mod upkeep;
 
@@ -478,6 +479,10 @@ impl Store for RedisStore {
 
     async fn revocations(&self) -> Result<Vec<Revocation>> {
         self.all_revocations().await
+    }
+
+    async fn spend(&self, name: &str, lasts: Duration) -> Result<bool> {
+        self.spend_name(name, lasts).await
     }
 
     async fn tidy(&self, partition: Partition, when: &Tidying) -> Result<Tidied> {

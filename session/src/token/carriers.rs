@@ -1,4 +1,5 @@
-//! How a session token travels: in a header, in `_meta`, and for browsers in a cookie.
+//! How a session token travels: in a header, in `_meta`, and for browsers in a cookie. And the cookie
+//! of a login, the only way that one travels.
 //!
 //! Clients keep cookies as they please: some never expire them, some send what was deleted as an
 //! empty value. So nothing is concluded from a cookie's absence, and its Max-Age is a hint.
@@ -15,6 +16,7 @@ pub const META: &str = "baton/session";
 /// domain can plant one.
 const PREFIX: &str = "__Host-acp-session-";
 const NAME_CHARS: usize = 8;
+const LOGIN: &str = "__Host-baton-login";
 
 /// One cookie per session; the name says which as far as is needed to tell them apart.
 fn cookie_name(session: &SessionId) -> String {
@@ -24,25 +26,40 @@ fn cookie_name(session: &SessionId) -> String {
 
 /// The value of a `Set-Cookie` header.
 pub fn set_cookie(session: &SessionId, token: &Secret, max_age: u64) -> String {
-    cookie(session, token.expose(), max_age)
+    cookie(&cookie_name(session), token.expose(), max_age)
 }
 
 pub fn clear_cookie(session: &SessionId) -> String {
-    cookie(session, "", 0)
+    cookie(&cookie_name(session), "", 0)
 }
 
-fn cookie(session: &SessionId, value: &str, max_age: u64) -> String {
-    let name = cookie_name(session);
+pub fn set_login(token: &Secret, max_age: u64) -> String {
+    cookie(LOGIN, token.expose(), max_age)
+}
+
+pub fn clear_login() -> String {
+    cookie(LOGIN, "", 0)
+}
+
+fn cookie(name: &str, value: &str, max_age: u64) -> String {
     format!("{name}={value}; Path=/; Secure; HttpOnly; SameSite=Strict; Max-Age={max_age}")
 }
 
-/// The session's token among the values of all `Cookie` headers. Of two cookies of the name one was
-/// put there by somebody else: neither counts.
+/// The session's token among the values of all `Cookie` headers.
 pub fn cookie_value<'a>(
     headers: impl IntoIterator<Item = &'a str>,
     session: &SessionId,
 ) -> Option<&'a str> {
-    let name = cookie_name(session);
+    find(headers, &cookie_name(session))
+}
+
+/// The login among them.
+pub fn login_value<'a>(headers: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    find(headers, LOGIN)
+}
+
+/// Of two cookies of the name one was put there by somebody else: neither counts.
+fn find<'a>(headers: impl IntoIterator<Item = &'a str>, name: &str) -> Option<&'a str> {
     let pairs = headers.into_iter().flat_map(|header| header.split(';'));
     let mut values = pairs
         .filter_map(|pair| pair.trim_matches([' ', '\t']).split_once('='))
@@ -130,6 +147,24 @@ mod tests {
             "__Host-acp-session-abcdefghi=a",
         ] {
             assert_eq!(found(&[alike]), None, "{alike}");
+        }
+    }
+
+    #[test]
+    fn a_login_is_a_cookie_of_its_own() {
+        let token = Secret::from("a.b.c".to_owned());
+        let rest = "Path=/; Secure; HttpOnly; SameSite=Strict; Max-Age";
+        let expected = format!("__Host-baton-login=a.b.c; {rest}=9");
+        assert_eq!(set_login(&token, 9), expected);
+        assert_eq!(clear_login(), format!("__Host-baton-login=; {rest}=0"));
+        let mine = "__Host-baton-login=a.b.c";
+        assert_eq!(login_value(["x=1", mine]), Some("a.b.c"));
+        for none in [
+            ["", "baton-login=a"],
+            [mine, mine],
+            [mine, "__Host-baton-login="],
+        ] {
+            assert_eq!(login_value(none), None);
         }
     }
 

@@ -55,7 +55,7 @@ fn place() -> Place {
 }
 
 /// One token of each kind, valid now.
-fn kinds(ring: &KeyRing) -> [String; 3] {
+fn kinds(ring: &KeyRing) -> [String; 5] {
     let now = unix_seconds();
     let session = grant("somebody").renewed(now, SESSION_LIFETIME);
     let connection = connection("somebody", now);
@@ -65,6 +65,12 @@ fn kinds(ring: &KeyRing) -> [String; 3] {
             .expose()
             .to_owned(),
         ring.sign_place(&place(), "my list"),
+        ring.sign_ticket(&Ticket::new("somebody".into(), now, None))
+            .expose()
+            .to_owned(),
+        ring.sign_login(&Login::new("somebody".into(), now, None))
+            .expose()
+            .to_owned(),
     ]
 }
 
@@ -72,6 +78,8 @@ fn any_kind_takes(ring: &KeyRing, token: &str) -> bool {
     ring.verify_session(token).is_ok()
         || ring.verify_connection(token).is_ok()
         || ring.verify_place(token, "my list").is_ok()
+        || ring.verify_ticket(token).is_ok()
+        || ring.verify_login(token).is_ok()
         || ring.verify_any(token).is_ok()
 }
 

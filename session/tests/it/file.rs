@@ -3,6 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use baton_session::command::Kind;
 use baton_session::conformance::scene::{LONG, Scene, begin, updates};
@@ -142,6 +143,27 @@ async fn what_was_revoked_stays_so_until_it_has_ended() -> anyhow::Result<()> {
     }
     let scene = reopened(scene, directory.path())?;
     assert_eq!(scene.store.revocations().await?, [lasting]);
+    Ok(())
+}
+
+#[tokio::test]
+async fn what_was_spent_stays_so_after_a_restart() -> anyhow::Result<()> {
+    let directory = tempfile::tempdir()?;
+    let store = open(directory.path())?;
+    let scene = Scene::created(&store).await;
+    drop(store);
+    let (once, hour) = ("some ticket", Duration::from_secs(3600));
+    assert!(scene.store.spend(once, hour).await?);
+    let brief = "another one";
+    while !scene.store.spend(brief, Duration::from_millis(1)).await? {}
+    let scene = reopened(scene, directory.path())?;
+    assert!(!scene.store.spend(once, hour).await?);
+    // What has ended is forgotten, and good once more.
+    while !scene.store.spend(brief, hour).await? {}
+    let scene = reopened(scene, directory.path())?;
+    for name in [once, brief] {
+        assert!(!scene.store.spend(name, hour).await?);
+    }
     Ok(())
 }
 

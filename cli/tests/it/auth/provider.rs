@@ -14,13 +14,13 @@ use crate::support::process::baton;
 const ISSUER: &str = "https://issuer.example";
 
 /// An Ed25519 key: its public half for the key set, and what signs.
-struct Provider {
-    public: Value,
-    signing: EncodingKey,
+pub struct Provider {
+    pub public: Value,
+    pub signing: EncodingKey,
 }
 
 impl Provider {
-    fn new(kid: &str) -> Self {
+    pub fn new(kid: &str) -> Self {
         use base64::Engine as _;
         use base64::engine::general_purpose::URL_SAFE_NO_PAD;
         let made = baton().args(["token", "keygen", "--alg", "eddsa"]).output();
@@ -40,26 +40,27 @@ impl Provider {
         }
     }
 
-    fn token(&self, kid: &str, claims: &Value) -> String {
+    pub fn token(&self, kid: &str, claims: &Value) -> String {
         let mut header = Header::new(Algorithm::EdDSA);
         header.kid = Some(kid.into());
         encode(&header, claims, &self.signing).unwrap()
     }
 }
 
-fn now() -> u64 {
+pub fn now() -> u64 {
     SystemTime::now()
         .duration_since(UNIX_EPOCH)
         .unwrap()
         .as_secs()
 }
 
-fn claims(subject: &str) -> Value {
+pub fn claims(subject: &str) -> Value {
     json!({ "iss": ISSUER, "aud": "baton", "sub": subject, "iat": now(), "exp": now() + 600 })
 }
 
-async fn with_tokens(provider: &Provider) -> Guarded {
-    let arguments = [
+/// For `--auth jwt`, with the provider's key set in a file.
+pub fn arguments(jwks: &str) -> [&str; 8] {
+    [
         "--auth",
         "jwt",
         "--auth-issuer",
@@ -67,8 +68,16 @@ async fn with_tokens(provider: &Provider) -> Guarded {
         "--auth-audience",
         "baton",
         "--auth-jwks",
-        "jwks.json",
-    ];
+        jwks,
+    ]
+}
+
+pub async fn with_tokens(provider: &Provider) -> Guarded {
+    with_tokens_and(provider, &[]).await
+}
+
+pub async fn with_tokens_and(provider: &Provider, more: &[&str]) -> Guarded {
+    let arguments = [&arguments("jwks.json")[..], more].concat();
     let set = json!({ "keys": [provider.public] }).to_string();
     Guarded::start(&arguments, |dir| {
         fs::write(dir.join("jwks.json"), set).unwrap()

@@ -12,32 +12,54 @@ use super::within;
 pub struct Socket {
     socket: WebSocketStream<MaybeTlsStream<tokio::net::TcpStream>>,
     connection: String,
+    /// The subprotocol that was chosen.
+    pub protocol: Option<String>,
     resumable: bool,
 }
 
 impl Socket {
     pub async fn open(url: &str, resumable: bool) -> Self {
-        let mut request = url
-            .replace("http://", "ws://")
-            .into_client_request()
-            .expect("a URL");
-        if resumable {
-            request
-                .headers_mut()
-                .insert("acp-resume", "1".parse().expect("a header value"));
+        let resume = [("acp-resume", "1")];
+        let headers = if resumable { &resume[..] } else { &[] };
+        let mut opened = Self::try_open(url, headers).await.expect("an upgrade");
+        assert_eq!(opened.protocol, None);
+        opened.resumable = resumable;
+        opened
+    }
+
+    /// With these headers. If it is refused: the status, the challenge if there is one, and the body.
+    pub async fn try_open(
+        url: &str,
+        headers: &[(&'static str, &str)],
+    ) -> Result<Self, (u16, Option<String>, String)> {
+        let url = url.replace("http://", "ws://");
+        let mut request = url.into_client_request().expect("a URL");
+        for (name, value) in headers {
+            let value = value.parse().expect("a header value");
+            request.headers_mut().insert(*name, value);
         }
-        let (socket, response) = within("an upgrade", connect_async(request))
-            .await
-            .expect("an upgrade");
-        let connection = response.headers().get("acp-connection-id");
-        let connection = connection.expect("a connection token").to_str();
-        assert!(!response.headers().contains_key("sec-websocket-protocol"));
-        assert!(!response.headers().contains_key("sec-websocket-extensions"));
-        Self {
+        let (socket, response) = match within("an upgrade", connect_async(request)).await {
+            Ok(opened) => opened,
+            Err(Error::Http(refused)) => {
+                let challenge = refused.headers().get("www-authenticate");
+                let challenge = challenge.map(|value| value.to_str().expect("text").to_owned());
+                let body = refused.body().clone().unwrap_or_default();
+                let body = String::from_utf8(body).expect("text");
+                return Err((refused.status().as_u16(), challenge, body));
+            }
+            Err(other) => panic!("no upgrade: {other}"),
+        };
+        let text = |name: &str| {
+            let value = response.headers().get(name)?;
+            Some(value.to_str().expect("text").to_owned())
+        };
+        assert_eq!(text("sec-websocket-extensions"), None);
+        Ok(Self {
             socket,
-            connection: connection.expect("a token is text").to_owned(),
-            resumable,
-        }
+            connection: text("acp-connection-id").expect("a connection token"),
+            protocol: text("sec-websocket-protocol"),
+            resumable: false,
+        })
     }
 
     /// The name of the connection that this socket carries.

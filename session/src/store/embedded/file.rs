@@ -57,6 +57,8 @@ struct Files {
     sharers: Keyspace,
     /// Revocations by their subject.
     revoked: Keyspace,
+    /// What was used and may not be again: until when.
+    spent: Keyspace,
     /// How often the data was forced to the disk.
     meta: Keyspace,
     database: Database,
@@ -139,6 +141,7 @@ impl Files {
             lineages: keyspace("lineages")?,
             sharers: keyspace("sharers")?,
             revoked: keyspace("revoked")?,
+            spent: keyspace("spent")?,
             meta: keyspace("meta")?,
             dirty: AtomicBool::new(false),
             directory: directory.clone(),
@@ -245,6 +248,10 @@ impl Shelf for Disk {
                 Change::Unrevoked(subject) => {
                     batch.remove(&files.revoked, subject.to_string());
                 }
+                Change::Spent(name, until) => {
+                    batch.insert(&files.spent, *name, until.to_be_bytes());
+                }
+                Change::Unspent(name) => batch.remove(&files.spent, *name),
             }
         }
         files.dirty.store(true, Ordering::SeqCst);
@@ -323,6 +330,16 @@ impl Shelf for Disk {
             found.extend(Revocation::from_text(text));
         }
         Ok(found)
+    }
+
+    fn spent(&self) -> Result<Vec<(String, u64)>> {
+        let read = |entry: fjall::Guard| {
+            let (key, value) = entry.into_inner().map_err(unreadable)?;
+            let name = std::str::from_utf8(&key).ok().map(str::to_owned);
+            let until = <[u8; 8]>::try_from(&*value).ok().map(u64::from_be_bytes);
+            name.zip(until).ok_or_else(|| spoiled("name that was used"))
+        };
+        self.0.spent.iter().map(read).collect()
     }
 
     fn unused_since(&self, kind: Kind, time: u64, limit: usize) -> Result<Vec<(u64, LogId)>> {

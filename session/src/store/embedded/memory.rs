@@ -163,6 +163,10 @@ impl Shelf for Memory {
         Ok(Vec::new())
     }
 
+    fn spent(&self) -> Result<Vec<(String, u64)>> {
+        Ok(Vec::new())
+    }
+
     fn unused_since(&self, kind: Kind, time: u64, limit: usize) -> Result<Vec<(u64, LogId)>> {
         let mut kept = self.kept();
         kept.used.retain(|_, noted| !noted.is_empty());

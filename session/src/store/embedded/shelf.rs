@@ -34,6 +34,9 @@ pub enum Change<'a> {
     Revoked(&'a Revocation),
     /// Nothing of what it refused is good any longer.
     Unrevoked(&'a Subject),
+    /// What may be used once, and when it is forgotten, in milliseconds since 1970.
+    Spent(&'a str, u64),
+    Unspent(&'a str),
 }
 
 /// What is forgotten when it was not used for long enough.
@@ -72,6 +75,9 @@ pub trait Shelf: Clone + Send + Sync + 'static {
 
     /// What had been revoked when the store was opened.
     fn revoked(&self) -> Result<Vec<Revocation>>;
+
+    /// What had been used once when the store was opened, with when it is forgotten.
+    fn spent(&self) -> Result<Vec<(String, u64)>>;
 
     /// Those of a kind that were last used before `time`, longest unused first, with when that
     /// was; at most `limit`.

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use super::outbox::Outbox;
 use super::session::Session;
 use super::shelf::Shelf;
+use super::spending::Spent;
 use crate::id::{ConnectionId, LogId, SessionId};
 use crate::revocation::{Revocation, Subject};
 use crate::store::{
@@ -26,12 +27,29 @@ pub struct State {
     ready: HashMap<String, BTreeMap<u64, SessionId>>,
     tickets: u64,
     pub revoked: HashMap<Subject, Revocation>,
+    pub spent: Spent,
     agents: HashMap<String, (AgentCard, HashMap<WorkerId, Instant>)>,
     /// How many there were when room was last made.
     left: usize,
 }
 
 impl State {
+    /// As the process before has left it.
+    pub fn of<S: Shelf>(shelf: &S) -> Result<Self> {
+        let revoked = shelf.revoked()?.into_iter();
+        let mut state = Self {
+            revoked: revoked
+                .map(|known| (known.subject.clone(), known))
+                .collect(),
+            spent: Spent::of(shelf.spent()?),
+            ..Self::default()
+        };
+        for id in shelf.waiting()? {
+            state.wait(shelf, &id)?;
+        }
+        Ok(state)
+    }
+
     pub fn session<S: Shelf>(&mut self, shelf: &S, id: &SessionId) -> Result<Option<&mut Session>> {
         if !self.sessions.contains_key(id) {
             match shelf.session(id)? {

@@ -20,6 +20,7 @@
 //! | `ns:{tag}:ls:<principal>:<cwd>` | zset | those in one directory (the start of its hash) |
 //! | `ns:{tag}:k:<connection>` | hash | `seq`, `holder`, `written`, `i:` idempotency |
 //! | `ns:{tag}:x:<connection>` | stream | the outbox, as a log |
+//! | `ns:{tag}:u:<name>` | string | what may be used once and was (the start of its hash, which also says the tag): by which call. Ends by itself |
 //! | `ns:{agents}:cards` | hash | agent → card |
 //! | `ns:{agents}:alive:<agent>` | zset | workers, by when they count as dead (ms) |
 //! | `ns:{revoked}:all` | hash | revocations by subject, a line each: version, what was issued at or before is refused, when it takes effect, when it ends (s), the subject |
@@ -34,6 +35,7 @@
 //! | `ns:{revoked}:n` | `V` a revocation |
 
 use sha1_smol::Sha1;
+use sha2::{Digest as _, Sha256};
 
 use crate::id::{ConnectionId, LogId, Partition, SessionId};
 use crate::store::Topic;
@@ -125,6 +127,17 @@ impl Keys {
             LogId::Session(id) => self.events(id),
             LogId::Outbox(id) => self.outbox(id),
         }
+    }
+
+    /// The tag follows from the name, so that all replicas agree and no node has all of them.
+    pub fn spent(&self, name: &str, partitions: u16) -> String {
+        let hash = Sha256::digest(name);
+        let partition = u16::from_be_bytes([hash[0], hash[1]]) % partitions.max(1);
+        let start: String = hash[..16]
+            .iter()
+            .map(|byte| format!("{byte:02x}"))
+            .collect();
+        self.of(Partition(partition), "u", &start)
     }
 
     pub fn agents(&self) -> String {

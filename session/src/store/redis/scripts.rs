@@ -74,6 +74,7 @@ scripts!(
     publish,
     revoke,
     revocations,
+    spend,
 );
 
 /// One call of a script.

@@ -1,0 +1,72 @@
+//! Logins: a page shows the credential once, and its browser keeps a cookie that no script can read.
+//! Browsers send cookies along with what any page asks for, so it counts only if the browser also says
+//! that the page is one of those that may.
+
+use axum::http::HeaderMap;
+use baton_session::revocation::{Revocation, Subject};
+use baton_session::token::{Login, MAX_SKEW, carriers};
+
+use super::{Caller, Stranger};
+use crate::app::App;
+use crate::edge;
+
+/// Those of one login never have another generation than 0.
+const BELOW: u32 = 1;
+
+pub fn open(app: &App, caller: &Caller) -> Login {
+    let issued = app.mint.revoked.issue_time(&caller.principal, None);
+    Login::new(caller.principal.to_string(), issued, caller.expires)
+}
+
+/// The cookie, if it counts.
+pub fn brought<'a>(app: &App, headers: &'a HeaderMap) -> Option<&'a str> {
+    let token = carriers::login_value(edge::cookies(headers))?;
+    let counts = app.config.origins.vouches_for(headers);
+    if !counts {
+        tracing::debug!("a login does not count: no page of ours has sent it");
+    }
+    counts.then_some(token)
+}
+
+pub fn check(app: &App, token: &str) -> Result<Caller, Stranger> {
+    let login = verify(app, token)?;
+    let family = Some(login.family.as_str());
+    let revoked = &app.mint.revoked;
+    if revoked.stands_no_more(&login.principal, login.issued, family) {
+        return Err(Stranger::because("a login that was revoked"));
+    }
+    let mut caller = app.auth.recall(&login.principal, Some(login.expires))?;
+    caller.login = Some(login.family.into());
+    Ok(caller)
+}
+
+/// The login that a request brings, whether it counts or not, if it is the caller's own.
+pub fn of(app: &App, caller: &Caller, headers: &HeaderMap) -> Option<Login> {
+    let token = carriers::login_value(edge::cookies(headers))?;
+    let login = verify(app, token).ok()?;
+    (*login.principal == *caller.principal).then_some(login)
+}
+
+fn verify(app: &App, token: &str) -> Result<Login, Stranger> {
+    let version = app.mint.keys.version();
+    if let Some(login) = app.logins.get(token, version) {
+        return Ok(login);
+    }
+    let verified = app.mint.keys.ring().verify_login(token);
+    let login = verified.map_err(|why| Stranger::because(why.to_string()))?;
+    app.logins.put(token, login.clone(), login.expires, version);
+    Ok(login)
+}
+
+/// Takes it back. In effect at once, also where the clock is behind.
+pub fn end(login: &Login) -> Revocation {
+    Revocation {
+        subject: Subject::Family {
+            family: login.family.clone(),
+            below: BELOW,
+        },
+        before: login.issued,
+        from: login.issued.saturating_sub(MAX_SKEW),
+        until: login.expires.saturating_add(MAX_SKEW),
+    }
+}

@@ -1,0 +1,114 @@
+//! Tickets: a page cannot send headers with a WebSocket's upgrade, but it can name subprotocols. One of
+//! them may be a ticket, which stands for the credential once and shortly after it was asked for.
+
+use std::time::Duration;
+
+use axum::http::{HeaderMap, header};
+use baton_session::clock::unix_seconds;
+use baton_session::token::{MAX_SKEW, Ticket};
+
+use super::{Caller, Stranger};
+use crate::app::App;
+use crate::error::Reject;
+
+/// What is spoken on the socket; chosen whenever it is offered.
+pub const PROTOCOL: &str = "acp";
+const PREFIX: &str = "baton.ticket.";
+
+pub fn issue(app: &App, caller: &Caller) -> Ticket {
+    let issued = app.mint.revoked.issue_time(&caller.principal, None);
+    Ticket {
+        login: caller.login.as_deref().map(str::to_owned),
+        ..Ticket::new(caller.principal.to_string(), issued, caller.expires)
+    }
+}
+
+/// A browser takes a socket only if one of the subprotocols it offered was chosen. That is never the
+/// ticket, which nobody in between is to see again; so there must be another one.
+pub fn offered(headers: &HeaderMap) -> Result<Option<&str>, Reject> {
+    let offered = || {
+        let lines = headers.get_all(header::SEC_WEBSOCKET_PROTOCOL).iter();
+        let lines = lines.filter_map(|line| line.to_str().ok());
+        lines.flat_map(|line| line.split(',')).map(str::trim)
+    };
+    let mut tickets = offered().filter_map(|offered| offered.strip_prefix(PREFIX));
+    let Some(ticket) = tickets.next() else {
+        return Ok(None);
+    };
+    if tickets.next().is_some() {
+        return Err(Stranger::because("two tickets").into());
+    }
+    match offered().any(|offered| offered == PROTOCOL) {
+        true => Ok(Some(ticket)),
+        false => Err(Reject::Header(
+            "offer the subprotocol acp beside the ticket: new WebSocket(url, [\"acp\", \"baton.ticket.…\"])",
+        )),
+    }
+}
+
+/// Good for the first who brings it, on whichever gateway.
+pub async fn redeem(app: &App, token: &str) -> Result<Caller, Reject> {
+    let ticket = app.mint.keys.ring().verify_ticket(token);
+    let ticket = ticket.map_err(|why| Stranger::because(why.to_string()))?;
+    let login = ticket.login.as_deref();
+    let revoked = &app.mint.revoked;
+    if revoked.stands_no_more(&ticket.principal, ticket.issued, login) {
+        return Err(Stranger::because("a ticket that was revoked").into());
+    }
+    let mut caller = app.auth.recall(&ticket.principal, ticket.credential)?;
+    // The clock of another gateway may be behind: it takes the ticket for as much longer.
+    let left = ticket.expires.saturating_sub(unix_seconds()) + MAX_SKEW;
+    let name = format!("ticket {}", ticket.id);
+    if !app.store.spend(&name, Duration::from_secs(left)).await? {
+        return Err(Stranger::because("a ticket that was used").into());
+    }
+    caller.login = ticket.login.map(Into::into);
+    Ok(caller)
+}
+
+#[cfg(test)]
+mod tests {
+    use axum::http::HeaderValue;
+
+    use super::*;
+
+    fn found(lines: &[&'static str]) -> Option<Option<String>> {
+        let line = |line: &&'static str| {
+            let value = HeaderValue::from_static(line);
+            (header::SEC_WEBSOCKET_PROTOCOL, value)
+        };
+        let mut headers = HeaderMap::new();
+        for (name, value) in lines.iter().map(line) {
+            headers.append(name, value);
+        }
+        let found = offered(&headers).ok();
+        found.map(|ticket| ticket.map(str::to_owned))
+    }
+
+    #[test]
+    fn a_ticket_is_found_wherever_it_is_offered() {
+        let ticket = Some(Some("a.b-c_d".to_owned()));
+        for lines in [
+            &["acp, baton.ticket.a.b-c_d"][..],
+            &["baton.ticket.a.b-c_d,acp"],
+            &["baton.ticket.a.b-c_d", "other , acp"],
+        ] {
+            assert_eq!(found(lines), ticket, "{lines:?}");
+        }
+        for lines in [&[][..], &["acp"], &["acp, other", "baton.ticket"]] {
+            assert_eq!(found(lines), Some(None), "{lines:?}");
+        }
+    }
+
+    #[test]
+    fn two_tickets_or_a_ticket_alone_are_refused() {
+        for lines in [
+            &["acp, baton.ticket.a, baton.ticket.b"][..],
+            &["acp, baton.ticket.a", "baton.ticket.a"],
+            &["baton.ticket.a"],
+            &["baton.ticket.a, ACP"],
+        ] {
+            assert_eq!(found(lines), None, "{lines:?}");
+        }
+    }
+}

@@ -1,0 +1,37 @@
+//! `POST /v1/tickets`: something to open a WebSocket with, for pages.
+
+use std::sync::Arc;
+
+use axum::extract::{Extension, State};
+use axum::http::{HeaderValue, Response, header};
+use axum::response::IntoResponse;
+use baton_session::clock::unix_seconds;
+use serde_json::json;
+
+use crate::app::App;
+use crate::auth::{Caller, ticket};
+use crate::error::Reject;
+
+pub async fn issue(
+    State(app): State<Arc<App>>,
+    Extension(caller): Extension<Caller>,
+) -> Result<Response<axum::body::Body>, Reject> {
+    let ticket = ticket::issue(&app, &caller);
+    // The credential is in its last moments: nothing can be made of it any more.
+    if ticket.expires <= unix_seconds() {
+        return Err(Reject::Unauthenticated);
+    }
+    let signed = app.mint.keys.ring().sign_ticket(&ticket);
+    let body = json!({
+        "ticket": signed.expose(),
+        "expiresIn": ticket.expires.saturating_sub(ticket.issued),
+    });
+    let headers = [
+        (
+            header::CONTENT_TYPE,
+            HeaderValue::from_static("application/json"),
+        ),
+        (header::CACHE_CONTROL, HeaderValue::from_static("no-store")),
+    ];
+    Ok((headers, body.to_string()).into_response())
+}

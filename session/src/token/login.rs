@@ -1,0 +1,89 @@
+//! The login: stands for a credential in the cookie of a browser.
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use super::{KeyRing, Refused, unix_seconds};
+use crate::id::random_text;
+use crate::secret::Secret;
+
+pub const LOGIN_LIFETIME: Duration = Duration::from_secs(12 * 3600);
+
+pub(super) const TYPE: &str = "baton-login+jwt";
+/// Longer than that of a session token: no login has the family of one.
+const FAMILY_CHARS: usize = 16;
+
+/// What a verified login says. Times are in seconds since 1970.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Login {
+    pub principal: String,
+    /// By which it is taken back.
+    pub family: String,
+    pub issued: u64,
+    pub expires: u64,
+}
+
+#[derive(Serialize, Deserialize)]
+struct Claims {
+    prn: String,
+    fam: String,
+}
+
+impl Login {
+    /// `credential`: when that is over which it stands for.
+    pub fn new(principal: String, issued: u64, credential: Option<u64>) -> Self {
+        let expires = issued.saturating_add(LOGIN_LIFETIME.as_secs());
+        Self {
+            principal,
+            family: random_text(FAMILY_CHARS),
+            issued,
+            expires: credential.map_or(expires, |credential| expires.min(credential)),
+        }
+    }
+}
+
+impl KeyRing {
+    pub fn sign_login(&self, login: &Login) -> Secret {
+        let claims = Claims {
+            prn: login.principal.clone(),
+            fam: login.family.clone(),
+        };
+        self.sign(TYPE, claims, login.issued, login.expires)
+    }
+
+    pub fn verify_login(&self, token: &str) -> Result<Login, Refused> {
+        let timed = self.verify::<Claims>(TYPE, token, unix_seconds())?;
+        Ok(Login {
+            principal: timed.claims.prn,
+            family: timed.claims.fam,
+            issued: timed.iat,
+            expires: timed.exp,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use jsonwebtoken::Algorithm;
+
+    use super::*;
+    use crate::token::generate;
+
+    #[test]
+    fn a_login_says_whose_it_is_and_does_not_outlive_the_credential() {
+        let now = unix_seconds();
+        for algorithm in [Algorithm::HS256, Algorithm::EdDSA, Algorithm::ES256] {
+            let ring = KeyRing::parse(&generate(algorithm)).unwrap();
+            let day = 24 * 3600;
+            for (credential, life) in [(None, day / 2), (Some(day), day / 2), (Some(60), 60)] {
+                let credential = credential.map(|left| now + left);
+                let login = Login::new("somebody".into(), now, credential);
+                assert_eq!(login.expires, now + life);
+                let token = ring.sign_login(&login);
+                assert_eq!(ring.verify_login(token.expose()).unwrap(), login);
+                assert_eq!(ring.verify_any(token.expose()), Ok("login"));
+            }
+        }
+    }
+}
