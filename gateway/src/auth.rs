@@ -9,6 +9,7 @@ use tokio_util::sync::CancellationToken;
 pub use self::api_keys::ApiKeys;
 pub use self::bearer::{Bearer, BearerOptions};
 use crate::error::Reject;
+use crate::limits::{Allowance, OwnLimits};
 
 mod api_keys;
 mod bearer;
@@ -20,20 +21,27 @@ pub const ANONYMOUS: &str = "anonymous";
 /// Longer credentials are refused before anything is decoded.
 const MAX_CREDENTIAL: usize = 8 << 10;
 
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub struct Caller {
     /// Under which sessions are kept. Small enough for a token.
     pub principal: Arc<str>,
     /// When what the caller brought loses its validity, in seconds since 1970.
     pub expires: Option<u64>,
+    /// What it may take, and has taken, if there are limits for it.
+    pub allowance: Option<Allowance>,
 }
 
 impl Caller {
-    pub fn anonymous() -> Self {
+    pub fn new(principal: Arc<str>, expires: Option<u64>) -> Self {
         Self {
-            principal: ANONYMOUS.into(),
-            expires: None,
+            principal,
+            expires,
+            allowance: None,
         }
+    }
+
+    pub fn anonymous() -> Self {
+        Self::new(ANONYMOUS.into(), None)
     }
 }
 
@@ -45,12 +53,16 @@ pub enum Auth {
 }
 
 impl Auth {
-    pub async fn identify(&self, headers: &HeaderMap) -> Result<Caller, Reject> {
+    /// With the limits that are the caller's own.
+    pub async fn identify(
+        &self,
+        headers: &HeaderMap,
+    ) -> Result<(Caller, Option<Arc<OwnLimits>>), Reject> {
         let identified = match self {
-            Self::Open => return Ok(Caller::anonymous()),
+            Self::Open => return Ok((Caller::anonymous(), None)),
             Self::Keys(keys) => credential(headers).and_then(|key| keys.identify(key)),
             Self::Jwt(bearer) => match credential(headers) {
-                Ok(token) => bearer.identify(token).await,
+                Ok(token) => bearer.identify(token).await.map(|caller| (caller, None)),
                 Err(why) => Err(why),
             },
         };

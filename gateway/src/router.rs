@@ -69,7 +69,12 @@ async fn identify(
     mut request: Request,
     next: Next,
 ) -> Result<Response, Reject> {
-    let caller = app.auth.identify(request.headers()).await?;
+    let (mut caller, own) = app.auth.identify(request.headers()).await?;
+    caller.allowance = app.accounts.of(&caller.principal, own.as_deref());
+    // Who floods us is not even read.
+    if let Some(allowance) = &caller.allowance {
+        allowance.arrive()?;
+    }
     request.extensions_mut().insert(caller);
     Ok(next.run(request).await)
 }

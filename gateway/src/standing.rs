@@ -1,5 +1,6 @@
 //! On whose behalf a stream is open, and for how long.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use baton_session::clock::unix_millis;
@@ -8,14 +9,17 @@ use baton_session::token::Connection;
 use tokio::time::sleep;
 
 use crate::auth::Caller;
+use crate::limits::Permit;
 use crate::revoked::Revoked;
 
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Standing {
     pub caller: Caller,
     /// With when its token was issued, in seconds since 1970.
     pub connection: Option<(ConnectionId, u64)>,
     pub session: Option<SessionId>,
+    /// Its place among the caller's streams, if they are counted.
+    pub permit: Option<Arc<Permit>>,
 }
 
 impl Standing {
@@ -24,11 +28,17 @@ impl Standing {
             caller: caller.clone(),
             connection: None,
             session: None,
+            permit: None,
         }
     }
 
     pub fn on(mut self, connection: &Connection) -> Self {
         self.connection = Some((connection.id.clone(), connection.issued));
+        self
+    }
+
+    pub fn with(mut self, permit: Option<Permit>) -> Self {
+        self.permit = permit.map(Arc::new);
         self
     }
 

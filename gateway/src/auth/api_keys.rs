@@ -12,6 +12,7 @@ use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 
 use super::{Caller, Stranger};
+use crate::limits::OwnLimits;
 
 const LOOK: Duration = Duration::from_secs(1);
 const MAX_PRINCIPAL: usize = 64;
@@ -25,6 +26,8 @@ pub struct ApiKeys {
 struct Known {
     text: String,
     principals: HashMap<[u8; 32], Arc<str>>,
+    /// Of those principals that have their own.
+    limits: HashMap<Arc<str>, Arc<OwnLimits>>,
 }
 
 #[derive(Deserialize)]
@@ -38,6 +41,8 @@ struct Entry {
     principal: String,
     /// Of the key, in hex.
     sha256: String,
+    /// Those of the principal; one of its entries is enough.
+    limits: Option<OwnLimits>,
 }
 
 impl ApiKeys {
@@ -55,15 +60,13 @@ impl ApiKeys {
         hash.iter().map(|byte| format!("{byte:02x}")).collect()
     }
 
-    pub(super) fn identify(&self, key: &str) -> Result<Caller, Stranger> {
+    pub(super) fn identify(&self, key: &str) -> Result<(Caller, Option<Arc<OwnLimits>>), Stranger> {
         let known = self.known.read().expect("held for moments only").clone();
         let hash: [u8; 32] = Sha256::digest(key).into();
         let principal = known.principals.get(&hash);
         let principal = principal.ok_or_else(|| Stranger::because("unknown API key"))?;
-        Ok(Caller {
-            principal: principal.clone(),
-            expires: None,
-        })
+        let limits = known.limits.get(principal).cloned();
+        Ok((Caller::new(principal.clone(), None), limits))
     }
 
     /// Reads the file again when it has changed; one that cannot be read changes nothing.
@@ -105,6 +108,7 @@ impl Known {
             format!("not a file of API keys: {error}. Make an entry with `baton token api-key`")
         })?;
         let mut principals = HashMap::new();
+        let mut limits: HashMap<Arc<str>, Arc<OwnLimits>> = HashMap::new();
         for entry in &file.keys {
             let name = &entry.principal;
             let plain = |c: char| c.is_ascii_alphanumeric() || "-_.@:".contains(c);
@@ -116,14 +120,24 @@ impl Known {
             let hash = parse_hex(&entry.sha256)
                 .ok_or_else(|| format!("principal {name:?}: sha256 must be 64 hex digits"))?;
             // Kept apart from the principals of tokens.
-            if principals
-                .insert(hash, format!("key:{name}").into())
-                .is_some()
-            {
+            let principal: Arc<str> = format!("key:{name}").into();
+            if let Some(own) = entry.limits {
+                let before = limits.insert(principal.clone(), own.into());
+                if before.is_some_and(|before| *before != own) {
+                    return Err(format!(
+                        "principal {name:?}: its entries have different limits"
+                    ));
+                }
+            }
+            if principals.insert(hash, principal).is_some() {
                 return Err(format!("principal {name:?}: its key is listed twice"));
             }
         }
-        Ok(Self { text, principals })
+        Ok(Self {
+            text,
+            principals,
+            limits,
+        })
     }
 }
 
@@ -161,11 +175,36 @@ mod tests {
             path: PathBuf::new(),
             known: RwLock::new(Arc::new(Known::parse(text).unwrap())),
         };
-        let name = |key: &str| keys.identify(key).ok().map(|caller| caller.principal);
+        let name = |key: &str| keys.identify(key).ok().map(|(caller, _)| caller.principal);
         assert_eq!(name("bk_a").as_deref(), Some("key:alice"));
         assert_eq!(name("bk_b").as_deref(), Some("key:bob"));
         for wrong in ["", "bk_", "bk_a ", &hashed("bk_a")] {
             assert_eq!(name(wrong), None, "{wrong}");
+        }
+    }
+
+    #[test]
+    fn limits_are_a_principals_and_not_a_keys() {
+        let entry = |principal: &str, key: &str, limits: serde_json::Value| serde_json::json!({ "principal": principal, "sha256": hashed(key), "limits": limits });
+        let parse = |entries: &[serde_json::Value]| {
+            Known::parse(serde_json::json!({ "keys": entries }).to_string())
+        };
+        let own = serde_json::json!({ "turns": 2, "requests": "5/1m" });
+        let old = entry("alice", "bk_old", serde_json::Value::Null);
+        let known = parse(&[old, entry("alice", "bk_new", own.clone())]).unwrap();
+        let own = serde_json::from_value(own).unwrap();
+        assert_eq!(known.limits.get("key:alice").map(|own| **own), Some(own));
+        let others = serde_json::json!({ "turns": 3 });
+        let cases = [
+            (others, "different limits"),
+            (serde_json::json!({ "turns": 0 }), "nonzero"),
+            (serde_json::json!({ "tunrs": 1 }), "tunrs"),
+            (serde_json::json!({ "requests": "5/fortnight" }), "600/1m"),
+        ];
+        for (limits, expected) in cases {
+            let mine = entry("alice", "bk_a", serde_json::json!({ "turns": 2 }));
+            let fault = parse(&[mine, entry("alice", "bk_b", limits)]).unwrap_err();
+            assert!(fault.contains(expected), "{fault}");
         }
     }
 

@@ -106,10 +106,8 @@ impl Bearer {
             return Err(Stranger::because("not valid at this time"));
         }
         let client = claims.client_id.or(claims.azp).unwrap_or_default();
-        Ok(Caller {
-            principal: principal(&self.issuer, &claims.sub, &client).into(),
-            expires: Some(claims.exp),
-        })
+        let principal = principal(&self.issuer, &claims.sub, &client).into();
+        Ok(Caller::new(principal, Some(claims.exp)))
     }
 
     pub(super) async fn watch(&self, stop: CancellationToken) {
