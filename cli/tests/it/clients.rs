@@ -22,6 +22,13 @@ fn typescript() -> Command {
     command
 }
 
+/// Of a gateway that lets one session work at a time.
+fn typescript_at_its_limit() -> Command {
+    let mut command = Command::new("node");
+    command.arg(folder().join("typescript/limited.mjs"));
+    command
+}
+
 fn python() -> Command {
     let mut command = Command::new(folder().join("python/.venv/bin/python"));
     command.arg(folder().join("python/scenario.py"));
@@ -62,4 +69,12 @@ scenarios! {
     typescript_over_websocket_with_replicas: typescript over "ws" on Cluster;
     python_over_http_with_replicas: python over "http" on Cluster;
     python_over_websocket_with_replicas: python over "ws" on Cluster;
+}
+
+#[tokio::test]
+async fn typescript_goes_on_after_it_was_refused() {
+    let baton = Served::start_with(&["--limit-turns", "1"]).await;
+    for transport in ["http", "ws"] {
+        plays(typescript_at_its_limit(), transport, &baton.url()).await;
+    }
 }

@@ -8,6 +8,7 @@ mod clock;
 mod deletion;
 mod drain;
 mod edge_cases;
+mod limits;
 mod moves;
 mod newcomer;
 mod once;
