@@ -197,7 +197,9 @@ impl Allowance {
         let counted = self.limits.sessions.map_or(0, |sessions| sessions.get());
         let principal = &self.account.principal;
         let holdings = &self.account.holdings;
-        let admitted = holdings.admit(holding, most, counted, store, principal);
-        Ok(admitted.await?.map(Some).ok_or(refusal))
+        // More sessions than may be need not be counted.
+        let ask = || store.usage(principal, counted);
+        let admitted = holdings.admit(holding, most, ask).await?;
+        Ok(admitted.map(Some).ok_or(refusal))
     }
 }
