@@ -6,10 +6,13 @@ use std::path::PathBuf;
 use anyhow::Context as _;
 use baton_gateway::auth::{ApiKeys, Auth, Bearer, BearerOptions};
 use baton_gateway::edge::origins::Origins;
+use baton_gateway::limits::Limits;
 use baton_session::store::INBOX_LIMIT;
 use clap::{Args, ValueEnum};
 use jsonwebtoken::Algorithm;
 use tokio::net::TcpListener;
+
+use crate::limits::LimitOptions;
 
 #[derive(Args)]
 pub struct EdgeOptions {
@@ -74,6 +77,8 @@ pub struct EdgeOptions {
         value_parser = clap::builder::BoolishValueParser::new()
     )]
     auth_require_dpop: bool,
+    #[command(flatten)]
+    limits: LimitOptions,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -91,9 +96,14 @@ impl EdgeOptions {
         }
     }
 
+    /// What each caller may take. Faults are told by [`Self::auth`].
+    pub fn limits(&self) -> Limits {
+        self.limits.limits().0
+    }
+
     /// What callers are asked for, and every fault.
     pub fn auth(&self, listen: SocketAddr) -> (Auth, Vec<String>) {
-        let mut faults = Vec::new();
+        let (_, mut faults) = self.limits.limits();
         if !(1..=65_536).contains(&self.queue_limit) {
             let limit = self.queue_limit;
             faults.push(format!(

@@ -99,6 +99,7 @@ pub async fn run(arguments: Arguments) -> anyhow::Result<()> {
         withdraw_after: Duration::from_millis(arguments.withdraw_after_ms),
         origins: arguments.edge.origins(),
         queue_limit: arguments.edge.queue_limit,
+        limits: arguments.edge.limits(),
         stall: Duration::from_millis(arguments.stall_ms),
         pace: Pace {
             grace: Duration::from_millis(arguments.grace_ms),

@@ -7,6 +7,7 @@ use clap::{Parser, Subcommand};
 mod edge;
 mod exit;
 mod gateway;
+mod limits;
 mod options;
 mod revoke;
 mod serve;

@@ -79,6 +79,7 @@ pub async fn run(arguments: Arguments) -> anyhow::Result<()> {
         agent: agent.card().name,
         origins: arguments.edge.origins(),
         queue_limit: arguments.edge.queue_limit,
+        limits: arguments.edge.limits(),
         pace: PACE,
         ..Default::default()
     };

@@ -11,6 +11,7 @@ use crate::auth::Auth;
 use crate::drain::{Drain, Pace};
 use crate::edge::origins::Origins;
 use crate::edge::verified::Verified;
+use crate::limits::{Accounts, Limits};
 use crate::metrics::Metrics;
 use crate::mint::Mint;
 use crate::revoked::Revoked;
@@ -34,6 +35,8 @@ pub struct Config {
     pub stall: Duration,
     /// How long stopping takes.
     pub pace: Pace,
+    /// What each caller may take.
+    pub limits: Limits,
 }
 
 impl Default for Config {
@@ -46,6 +49,7 @@ impl Default for Config {
             queue_limit: INBOX_LIMIT,
             stall: Duration::from_secs(60),
             pace: Pace::default(),
+            limits: Limits::default(),
         }
     }
 }
@@ -63,6 +67,8 @@ pub struct App {
     pub logins: Verified<Login>,
     /// Says who calls.
     pub auth: Auth,
+    /// What callers have taken.
+    pub accounts: Accounts,
     /// Tails every log that a stream of this process reads.
     pub hub: Arc<Hub>,
     /// Tells the store which streams are held here and how far they were written.
@@ -106,13 +112,14 @@ impl App {
         let patience = Patience::start(config.stall, metrics.clone(), stop.now.clone());
         let drain = Drain::new(config.pace, stop.drain);
         let app = Arc::new(Self {
-            config,
             store,
             mint: Mint { keys, revoked },
             connections: Verified::default(),
             grants: Verified::default(),
             logins: Verified::default(),
             auth,
+            accounts: Accounts::new(config.limits),
+            config,
             hub,
             ledger,
             patience,

@@ -15,6 +15,7 @@ pub use self::bearer::{Bearer, BearerOptions};
 use crate::app::App;
 use crate::edge;
 use crate::error::Reject;
+use crate::limits::{Allowance, OwnLimits};
 
 mod api_keys;
 mod bearer;
@@ -29,7 +30,7 @@ pub const ANONYMOUS: &str = "anonymous";
 /// Longer credentials are refused before anything is decoded.
 const MAX_CREDENTIAL: usize = 8 << 10;
 
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub struct Caller {
     /// Under which sessions are kept. Small enough for a token.
     pub principal: Arc<str>,
@@ -37,6 +38,8 @@ pub struct Caller {
     pub expires: Option<u64>,
     /// The family of the login that stands for the credential: what is open ends with it.
     pub login: Option<Arc<str>>,
+    /// What it may take, and has taken, if there are limits for it.
+    pub allowance: Option<Allowance>,
 }
 
 impl Caller {
@@ -45,6 +48,7 @@ impl Caller {
             principal,
             expires,
             login: None,
+            allowance: None,
         }
     }
 
@@ -106,6 +110,14 @@ impl Auth {
         };
         let principal = known.ok_or_else(|| Stranger::because("no such principal any more"))?;
         Ok(Caller::new(principal, expires))
+    }
+
+    /// Limits that are the principal's own.
+    pub fn limits(&self, principal: &str) -> Option<Arc<OwnLimits>> {
+        match self {
+            Self::Keys(keys) => keys.limits(principal),
+            Self::Open | Self::Jwt(_) => None,
+        }
     }
 
     /// Follows changes of its files and key sets until the process stops.

@@ -7,13 +7,14 @@ use baton_session::command::{Command, Idempotency, Kind};
 use baton_session::event::Event;
 use baton_session::id::SessionId;
 use baton_session::route::Via;
-use baton_session::store::{Attachment, Enqueue, Enqueued, Posted};
+use baton_session::store::{Attachment, Enqueue, Enqueued, Posted, Takes};
 use baton_session::token::{Connection, Scope};
 use bytes::Bytes;
 use serde_json::value::RawValue;
 
 use crate::app::App;
 use crate::error::Reject;
+use crate::limits::Refusal;
 use crate::pass::{Brought, Pass};
 use crate::rpc::{self, Envelope};
 use crate::stream::one_shot::Follow;
@@ -21,6 +22,7 @@ use crate::stream::one_shot::Follow;
 mod attach;
 mod cancel;
 mod fork;
+mod limited;
 mod list;
 mod params;
 #[cfg(test)]
@@ -50,6 +52,7 @@ pub struct Answer {
     message: Bytes,
     /// Whoever repeats the request gets the same answer.
     key: Idempotency,
+    refusal: Option<Refusal>,
 }
 
 impl Outcome {
@@ -60,6 +63,16 @@ impl Outcome {
             Self::Attached(session, _) => Some(session),
             Self::Answer(answer) => answer.opens.as_ref(),
             Self::Taken | Self::Follow(_) => None,
+        }
+    }
+}
+
+impl Outcome {
+    /// Why the caller has to wait, if that is the answer.
+    pub fn refusal(&self) -> Option<Refusal> {
+        match self {
+            Self::Answer(answer) => answer.refusal,
+            _ => None,
         }
     }
 }
@@ -78,6 +91,8 @@ pub struct Message<'a> {
     pub session_header: Option<&'a str>,
     /// The answer travels in the body of this POST.
     pub one_shot: bool,
+    /// Too much has come of this caller before.
+    pub over: Option<Refusal>,
 }
 
 /// Reads the envelope. What isn't a JSON-RPC message is refused as a whole.
@@ -115,6 +130,7 @@ pub async fn dispatch(app: &App, pass: &Pass, message: Message<'_>) -> Result<Ou
         connection: &pass.connection,
         pass,
         message,
+        hurry: limited::hurry(pass, &message),
     };
     match call.run().await {
         Ok(outcome) => Ok(outcome),
@@ -126,6 +142,7 @@ pub async fn dispatch(app: &App, pass: &Pass, message: Message<'_>) -> Result<Ou
             // Nobody waits for the answer to a notification.
             _ => Outcome::Taken,
         }),
+        Err(Problem::Limited(refusal)) => Ok(call.refused(refusal)),
     }
 }
 
@@ -202,6 +219,7 @@ const SESSION_CLOSED: &str =
 /// Why a message is not carried out.
 enum Problem {
     Rpc(i64, String),
+    Limited(Refusal),
     Reject(Reject),
 }
 
@@ -220,6 +238,8 @@ struct Call<'a> {
     connection: &'a Connection,
     pass: &'a Pass,
     message: Message<'a>,
+    /// The caller asks faster than it may.
+    hurry: Option<Refusal>,
 }
 
 impl Call<'_> {
@@ -230,6 +250,7 @@ impl Call<'_> {
         };
         let is_request = envelope.id().is_some();
         self.check_pass(method)?;
+        self.check_hurry(method)?;
         match method {
             "session/new" if is_request => self.new_session().await,
             "session/load" if is_request => self.attach(true).await,
@@ -348,6 +369,7 @@ impl Call<'_> {
             opens: None,
             message,
             key,
+            refusal: None,
         })
     }
 
@@ -361,11 +383,14 @@ impl Call<'_> {
             watched: false,
             limit: self.app.config.queue_limit,
             about: None,
+            takes: Takes::Anything,
         }
     }
 
     async fn enqueue(&self, kind: Kind, session: SessionId) -> Result<Outcome, Problem> {
         let mut enqueue = self.enqueued(kind, session);
+        let entry = self.entry(kind).await?;
+        enqueue.takes = entry.takes;
         loop {
             match self.app.store.enqueue(&enqueue).await? {
                 Enqueued::Joined {
@@ -381,6 +406,7 @@ impl Call<'_> {
                 Enqueued::Closed => {
                     return Err(Problem::Rpc(rpc::SESSION_CLOSED, SESSION_CLOSED.into()));
                 }
+                Enqueued::Barred => return Err(entry.barred()),
                 Enqueued::Full => {
                     let text = format!(
                         "too many commands wait in this session (--queue-limit is {}): wait for answers, then try again",

@@ -8,6 +8,7 @@ use axum::http::{HeaderValue, Response, StatusCode, header};
 use axum::response::IntoResponse;
 use baton_session::store;
 
+use crate::limits::Refusal;
 use crate::rpc;
 
 #[derive(Debug)]
@@ -45,6 +46,8 @@ pub enum Reject {
     Revocation(&'static str),
     /// No such path on the administrators' port.
     NothingToAdminister,
+    /// The caller has taken too much.
+    Limited(Refusal),
     StoreFull,
     Store(store::Error),
 }
@@ -52,6 +55,12 @@ pub enum Reject {
 impl From<store::Error> for Reject {
     fn from(error: store::Error) -> Self {
         Self::Store(error)
+    }
+}
+
+impl From<Refusal> for Reject {
+    fn from(refusal: Refusal) -> Self {
+        Self::Limited(refusal)
     }
 }
 
@@ -142,6 +151,11 @@ impl Reject {
                 rpc::INVALID_REQUEST,
                 "nothing here: there are /revocations and /healthz".into(),
             ),
+            Self::Limited(refusal) => (
+                S::TOO_MANY_REQUESTS,
+                rpc::LIMIT_REACHED,
+                refusal.text().into(),
+            ),
             Self::StoreFull => (
                 S::SERVICE_UNAVAILABLE,
                 rpc::STORE_FULL,
@@ -168,7 +182,14 @@ impl IntoResponse for Reject {
             tracing::error!(%error, "a request failed");
         }
         let (status, code, message) = self.parts();
-        let body = rpc::error("null", code, &message);
+        let refusal = match &self {
+            Self::Limited(refusal) => Some(*refusal),
+            _ => None,
+        };
+        let body = match &refusal {
+            Some(refusal) => rpc::refusal("null", refusal),
+            None => rpc::error("null", code, &message),
+        };
         let mut response = Response::new(Body::from(body));
         *response.status_mut() = status;
         let headers = response.headers_mut();
@@ -178,6 +199,16 @@ impl IntoResponse for Reject {
         );
         if status == StatusCode::SERVICE_UNAVAILABLE {
             headers.insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
+        }
+        if let Some(refusal) = refusal {
+            headers.extend(
+                refusal
+                    .retry_after()
+                    .map(|wait| (header::RETRY_AFTER, wait)),
+            );
+            // For whoever counts.
+            response.extensions_mut().insert(refusal);
+            return response;
         }
         let challenge = match self {
             Self::Unauthenticated => Some("Bearer"),

@@ -13,6 +13,7 @@
 //! | `mint` | makes session tokens |
 //! | `pass` | what lets a request in: its connection, a session token, or both |
 //! | `edge` | what a request must look like, and whose it is |
+//! | [`limits`] | what one caller may take |
 //! | `handlers` | one verb per file |
 //! | `dispatch` | one JSON-RPC message becomes one step on the store |
 //! | `stream` | back again: hub, feeds, and the three ways to write them out |
@@ -31,6 +32,7 @@ pub mod error;
 #[cfg(fuzzing)]
 pub mod fuzzing;
 mod handlers;
+pub mod limits;
 pub mod metrics;
 mod mint;
 mod pass;

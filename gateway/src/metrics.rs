@@ -14,6 +14,7 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
 
 use crate::app::App;
+use crate::limits::{Limit, Refusal};
 
 pub struct Metrics {
     registry: Registry,
@@ -28,6 +29,7 @@ pub struct Metrics {
     pub resyncs: Counter,
     pub lost_tails: Counter,
     stalled: Family<[(&'static str, &'static str); 1], Counter>,
+    limited: Family<[(&'static str, &'static str); 1], Counter>,
     pub streams: Gauge<i64, AtomicI64>,
 }
 
@@ -91,6 +93,12 @@ impl Default for Metrics {
             "Streams given up because their clients did not read, by kind",
             stalled.clone(),
         );
+        let limited = Family::default();
+        registry.register(
+            "limited",
+            "Requests, messages and streams refused or slowed down because of their caller's limits",
+            limited.clone(),
+        );
         let streams = Gauge::default();
         registry.register(
             "streams",
@@ -110,6 +118,7 @@ impl Default for Metrics {
             resyncs,
             lost_tails,
             stalled,
+            limited,
             streams,
         }
     }
@@ -128,6 +137,13 @@ impl Metrics {
         self.stalled.get_or_create(&[("kind", kind)]).inc();
     }
 
+    /// A caller was told, or made, to wait.
+    pub fn limited(&self, limit: Limit) {
+        self.limited
+            .get_or_create(&[("limit", limit.as_str())])
+            .inc();
+    }
+
     /// Counts a stream for as long as the guard lives.
     pub fn stream_guard(&self) -> StreamGuard {
         self.streams.inc();
@@ -138,6 +154,9 @@ impl Metrics {
 /// Counts requests by what became of them.
 pub async fn count_refusals(State(app): State<Arc<App>>, request: Request, next: Next) -> Response {
     let response = next.run(request).await;
+    if let Some(refusal) = response.extensions().get::<Refusal>() {
+        app.metrics.limited(refusal.limit);
+    }
     let status = response.status();
     if status == StatusCode::SERVICE_UNAVAILABLE {
         app.metrics.unavailable.inc();

@@ -10,6 +10,7 @@ use crate::app::App;
 use crate::auth::Caller;
 use crate::edge;
 use crate::error::Reject;
+use crate::limits::Allowance;
 
 pub const SESSION_TOKEN: HeaderName = HeaderName::from_static(carriers::HEADER);
 /// How long a token is good after it was renewed, in seconds.
@@ -22,6 +23,8 @@ pub struct Pass {
     pub grant: Brought,
     /// There is no connection but the one that was made up for this request.
     pub alone: bool,
+    /// What its caller may take.
+    pub allowance: Option<Allowance>,
 }
 
 /// The session token of a request.
@@ -70,12 +73,14 @@ pub fn pass(
             connection: made_up(app, headers, &grant)?,
             grant: Brought::Good(grant),
             alone: true,
+            allowance: caller.allowance.clone(),
         }),
         (false, Brought::Bad) => Err(Reject::UnknownConnection),
         (_, grant) => Ok(Pass {
             connection: edge::connection(headers, app, caller)?,
             grant,
             alone: false,
+            allowance: caller.allowance.clone(),
         }),
     }
 }
@@ -115,6 +120,7 @@ pub fn on_socket(
         connection: connection.clone(),
         grant,
         alone,
+        allowance: caller.allowance.clone(),
     }
 }
 

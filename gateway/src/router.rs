@@ -74,7 +74,13 @@ async fn identify(
     next: Next,
 ) -> Result<Response, Reject> {
     let (mut parts, body) = request.into_parts();
-    let caller = auth::identify(&app, &parts).await?;
+    let mut caller = auth::identify(&app, &parts).await?;
+    let own = app.auth.limits(&caller.principal);
+    caller.allowance = app.accounts.of(&caller.principal, own.as_deref());
+    // Who floods us is not even read.
+    if let Some(allowance) = &caller.allowance {
+        allowance.arrive()?;
+    }
     parts.extensions.insert(caller);
     Ok(next.run(Request::from_parts(parts, body)).await)
 }

@@ -8,6 +8,8 @@ use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
+use crate::limits::Refusal;
+
 pub use self::carried::carried;
 
 mod carried;
@@ -94,10 +96,34 @@ impl<'a> Envelope<'a> {
 struct ErrorBody<'a> {
     code: i64,
     message: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    data: Option<serde_json::Value>,
 }
 
 pub fn error(id: &str, code: i64, message: &str) -> Bytes {
-    let body = serde_json::to_string(&ErrorBody { code, message }).expect("plain strings encode");
+    let data = None;
+    failure(
+        id,
+        &ErrorBody {
+            code,
+            message,
+            data,
+        },
+    )
+}
+
+/// Tells a caller at a limit which one, and when to try again.
+pub fn refusal(id: &str, refusal: &Refusal) -> Bytes {
+    let body = ErrorBody {
+        code: LIMIT_REACHED,
+        message: refusal.text(),
+        data: Some(refusal.data()),
+    };
+    failure(id, &body)
+}
+
+fn failure(id: &str, body: &ErrorBody<'_>) -> Bytes {
+    let body = serde_json::to_string(body).expect("plain strings encode");
     format!("{{\"jsonrpc\":\"2.0\",\"id\":{id},\"error\":{body}}}").into()
 }
 

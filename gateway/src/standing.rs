@@ -1,5 +1,6 @@
 //! On whose behalf a stream is open, and for how long.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use baton_session::clock::unix_millis;
@@ -8,9 +9,10 @@ use baton_session::token::Connection;
 use tokio::time::sleep;
 
 use crate::auth::Caller;
+use crate::limits::Permit;
 use crate::revoked::Revoked;
 
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Standing {
     pub caller: Caller,
     /// With when its token was issued, in seconds since 1970.
@@ -18,6 +20,8 @@ pub struct Standing {
     pub session: Option<SessionId>,
     /// Whose session it is, if somebody else may watch it.
     owner: Option<String>,
+    /// Its place among the caller's streams, if they are counted.
+    pub permit: Option<Arc<Permit>>,
 }
 
 impl Standing {
@@ -27,6 +31,7 @@ impl Standing {
             connection: None,
             session: None,
             owner: None,
+            permit: None,
         }
     }
 
@@ -41,6 +46,11 @@ impl Standing {
         self.connection = Some((connection.id.clone(), connection.issued));
         let is_own = *connection.principal == *self.caller.principal;
         self.owner = (!is_own).then(|| connection.principal.clone());
+        self
+    }
+
+    pub fn with(mut self, permit: Option<Permit>) -> Self {
+        self.permit = permit.map(Arc::new);
         self
     }
 

@@ -4,7 +4,8 @@
 --       6 command head  7 command message  8 one-shot  9 watched  10 has an answer
 --       11 urgent  12 inbox limit  13 keys to remember  14 inbox limit in bytes
 --       15 reaches a closed session  16 is about another request  17 that one's key
--- Returns {'notfound'} {'conflict'} {'closed'} {'full'} {'unwatched', head}
+--       18 'a' takes anything, 'w' only if the session has work, 'r' only repetitions
+-- Returns {'notfound'} {'conflict'} {'closed'} {'barred'} {'full'} {'unwatched', head}
 --         {'accepted' or 'joined', number, head, via}
 --@include thaw
 local m = fields_of('prn', 'seq', 'cseq', 'own', 'exp', 'wk', 'ag', 'cn', 'known', 'cb', 'keys', 'ctl', 'shut')
@@ -22,6 +23,7 @@ if ARGV[16] == '1' and not string.find('\n' .. known, '\n' .. ARGV[17] .. ' ', 1
   return { 'notfound' }
 end
 if m[13] and ARGV[15] ~= '1' then return { 'closed' } end
+if ARGV[18] == 'r' or ARGV[18] == 'w' and m[4] == '' and m[8] == '0' then return { 'barred' } end
 -- What ends things gets through to a session that is full of prompts, within reason.
 local waiting, bytes = tonumber(m[8]), tonumber(m[10]) + #ARGV[7]
 local room = ARGV[11] == '1' and 2 or 1

@@ -33,6 +33,7 @@ pub mod spending;
 pub mod streams;
 pub mod tidying;
 pub mod turns;
+pub mod usage;
 
 pub type Case = fn(&Arc<dyn Store>) -> Pin<Box<dyn Future<Output = ()> + Send + '_>>;
 
@@ -234,6 +235,11 @@ macro_rules! for_each_case {
             turns:
                 a_prompt_goes_in_and_its_answer_comes_out_once
                 a_turn_survives_the_worker_that_ran_it;
+            usage:
+                sessions_count_as_long_as_they_are_there
+                a_turn_counts_from_its_prompt_to_its_end
+                a_caller_at_its_limit_adds_only_to_what_works
+                only_repetitions_are_taken_of_a_caller_that_hurries;
         }
     };
 }
@@ -277,6 +283,7 @@ mod tests {
             include_str!("conformance/streams.rs"),
             include_str!("conformance/tidying.rs"),
             include_str!("conformance/turns.rs"),
+            include_str!("conformance/usage.rs"),
         ];
         let written: usize = rooms
             .iter()

@@ -20,6 +20,7 @@ use crate::route::{Route, Via};
 use crate::token::CONNECTION_LIFETIME;
 
 mod embedded;
+mod enqueue;
 pub mod redis;
 mod signals;
 mod sink;
@@ -28,8 +29,9 @@ mod whole;
 #[cfg(any(test, feature = "conformance"))]
 pub use embedded::Replica;
 pub use embedded::{FileStore, MemoryStore, Refused};
+pub use enqueue::{Enqueue, Enqueued, Takes};
 pub use signals::{Listener, Signal, Topic};
-pub use whole::{Adoption, Cut, Fork, Forked, Listing, Place, Record, Setup, Summary};
+pub use whole::{Adoption, Cut, Fork, Forked, Listing, Place, Record, Setup, Summary, Usage};
 
 pub type Result<T> = std::result::Result<T, Error>;
 
@@ -100,6 +102,9 @@ pub trait Store: Send + Sync + 'static {
 
     /// Sessions of a principal by when they were last changed, newest first.
     async fn list(&self, listing: &Listing) -> Result<Vec<Summary>>;
+
+    /// How much a principal has now. Of more than `most` sessions it may say that there are as many.
+    async fn usage(&self, principal: &str, most: u64) -> Result<Usage>;
 
     /// From here on there is no such session for anybody; false if there was none before. If somebody
     /// works on it, has asked something of it, or something is bound to it, `end` goes into its inbox
@@ -261,50 +266,6 @@ pub enum Posted {
     Known(Event),
     /// The key was used before, with another fingerprint.
     Conflict,
-}
-
-#[derive(Clone, Debug)]
-pub struct Enqueue {
-    pub session: SessionId,
-    pub principal: String,
-    pub command: Command,
-    pub key: Idempotency,
-    /// The answer travels in the body of this POST.
-    pub one_shot: bool,
-    /// The caller has posted an [`Event::Watch`] for this session just now.
-    pub watched: bool,
-    /// Commands that may wait in this inbox.
-    pub limit: u64,
-    /// Only if the session knows the request with this idempotency key; else it is not found.
-    pub about: Option<String>,
-}
-
-#[derive(Debug, PartialEq, Eq)]
-pub enum Enqueued {
-    /// `head` is the log's end when the command was accepted: its events come after.
-    Accepted {
-        number: u64,
-        head: u64,
-        via: Via,
-    },
-    /// The same request again: it is already waiting, running or answered.
-    Joined {
-        number: u64,
-        head: u64,
-        via: Via,
-    },
-    Conflict,
-    /// No such session for this principal.
-    NotFound,
-    /// It was closed, and nobody has loaded or resumed it since. Only cancels, answers and another
-    /// close are taken.
-    Closed,
-    Full,
-    /// The answer would go to the connection stream, whose holder doesn't tail this session: post
-    /// an [`Event::Watch`] after `head`, then call again with `watched`.
-    Unwatched {
-        head: u64,
-    },
 }
 
 #[derive(Clone, Debug)]

@@ -25,6 +25,13 @@ fn typescript() -> Command {
     command
 }
 
+/// Of a gateway that lets one session work at a time.
+fn typescript_at_its_limit() -> Command {
+    let mut command = Command::new("node");
+    command.arg(folder().join("typescript/limited.mjs"));
+    command
+}
+
 fn python() -> Command {
     let mut command = Command::new(folder().join("python/.venv/bin/python"));
     command.arg(folder().join("python/scenario.py"));
@@ -90,4 +97,12 @@ async fn all_of_them_behind_haproxy() {
 #[tokio::test]
 async fn all_of_them_behind_envoy() {
     all_play_behind(Kind::Envoy).await;
+}
+
+#[tokio::test]
+async fn typescript_goes_on_after_it_was_refused() {
+    let baton = Served::start_with(&["--limit-turns", "1"]).await;
+    for transport in ["http", "ws"] {
+        plays(typescript_at_its_limit(), transport, &baton.url()).await;
+    }
 }

@@ -11,6 +11,7 @@ mod deletion;
 mod dpop;
 mod drain;
 mod edge_cases;
+mod limits;
 mod moves;
 mod newcomer;
 mod once;

@@ -13,6 +13,7 @@ use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 
 use super::{Caller, Stranger};
+use crate::limits::OwnLimits;
 
 const LOOK: Duration = Duration::from_secs(1);
 /// Keeps them apart from the principals of tokens.
@@ -28,6 +29,8 @@ pub struct ApiKeys {
 struct Known {
     text: String,
     principals: HashMap<[u8; 32], Arc<str>>,
+    /// Of those principals that have their own.
+    limits: HashMap<Arc<str>, Arc<OwnLimits>>,
 }
 
 #[derive(Deserialize)]
@@ -41,6 +44,8 @@ struct Entry {
     principal: String,
     /// Of the key, in hex.
     sha256: String,
+    /// Those of the principal; one of its entries is enough.
+    limits: Option<OwnLimits>,
 }
 
 impl ApiKeys {
@@ -71,6 +76,11 @@ impl ApiKeys {
         let known = self.known.read().expect("held for moments only").clone();
         let mut all = known.principals.values();
         all.find(|known| ***known == *principal).cloned()
+    }
+
+    pub(super) fn limits(&self, principal: &str) -> Option<Arc<OwnLimits>> {
+        let known = self.known.read().expect("held for moments only");
+        known.limits.get(principal).cloned()
     }
 
     /// Reads the file again when it has changed; one that cannot be read changes nothing.
@@ -112,6 +122,7 @@ impl Known {
             format!("not a file of API keys: {error}. Make an entry with `baton token api-key`")
         })?;
         let mut principals = HashMap::new();
+        let mut limits: HashMap<Arc<str>, Arc<OwnLimits>> = HashMap::new();
         for entry in &file.keys {
             let name = &entry.principal;
             let plain = |c: char| c.is_ascii_alphanumeric() || "-_.@:".contains(c);
@@ -122,12 +133,24 @@ impl Known {
             }
             let hash = parse_hex(&entry.sha256)
                 .ok_or_else(|| format!("principal {name:?}: sha256 must be 64 hex digits"))?;
-            let principal = format!("{KIND}{name}").into();
+            let principal: Arc<str> = format!("{KIND}{name}").into();
+            if let Some(own) = entry.limits {
+                let before = limits.insert(principal.clone(), own.into());
+                if before.is_some_and(|before| *before != own) {
+                    return Err(format!(
+                        "principal {name:?}: its entries have different limits"
+                    ));
+                }
+            }
             if principals.insert(hash, principal).is_some() {
                 return Err(format!("principal {name:?}: its key is listed twice"));
             }
         }
-        Ok(Self { text, principals })
+        Ok(Self {
+            text,
+            principals,
+            limits,
+        })
     }
 }
 
@@ -170,6 +193,31 @@ mod tests {
         assert_eq!(name("bk_b").as_deref(), Some("key:bob"));
         for wrong in ["", "bk_", "bk_a ", &hashed("bk_a")] {
             assert_eq!(name(wrong), None, "{wrong}");
+        }
+    }
+
+    #[test]
+    fn limits_are_a_principals_and_not_a_keys() {
+        let entry = |principal: &str, key: &str, limits: serde_json::Value| serde_json::json!({ "principal": principal, "sha256": hashed(key), "limits": limits });
+        let parse = |entries: &[serde_json::Value]| {
+            Known::parse(serde_json::json!({ "keys": entries }).to_string())
+        };
+        let own = serde_json::json!({ "turns": 2, "requests": "5/1m" });
+        let old = entry("alice", "bk_old", serde_json::Value::Null);
+        let known = parse(&[old, entry("alice", "bk_new", own.clone())]).unwrap();
+        let own = serde_json::from_value(own).unwrap();
+        assert_eq!(known.limits.get("key:alice").map(|own| **own), Some(own));
+        let others = serde_json::json!({ "turns": 3 });
+        let cases = [
+            (others, "different limits"),
+            (serde_json::json!({ "turns": 0 }), "nonzero"),
+            (serde_json::json!({ "tunrs": 1 }), "tunrs"),
+            (serde_json::json!({ "requests": "5/fortnight" }), "600/1m"),
+        ];
+        for (limits, expected) in cases {
+            let mine = entry("alice", "bk_a", serde_json::json!({ "turns": 2 }));
+            let fault = parse(&[mine, entry("alice", "bk_b", limits)]).unwrap_err();
+            assert!(fault.contains(expected), "{fault}");
         }
     }
 

@@ -24,9 +24,13 @@ impl Call<'_> {
         let known = self.app.store.attachment(&child, id, principal).await?;
         // The store repeats what it said about this child, whatever has become of the parent since.
         let is_new = known.is_none();
-        if is_new {
-            self.check_room().await?;
-        }
+        let _admitted = match is_new {
+            true => {
+                self.check_room().await?;
+                self.check_sessions().await?
+            }
+            false => None,
+        };
         let at = match wish.at_message_id.filter(|_| is_new) {
             None => None,
             Some(message) => Some(self.cut_after(&parent, &message).await?),
@@ -52,6 +56,7 @@ impl Call<'_> {
                     opens: Some(fork.child),
                     message: rpc::result(self.id(), result.to_string().as_bytes()),
                     key: self.key(),
+                    refusal: None,
                 }))
             }
             Forked::NotFound => Err(unknown_session(fork.parent.as_str())),

@@ -48,6 +48,7 @@ impl Desk {
             connection: self.connection.clone(),
             grant: Brought::Nothing,
             alone: false,
+            allowance: None,
         }
     }
 
@@ -60,6 +61,7 @@ impl Desk {
             bytes: &bytes,
             session_header: None,
             one_shot: false,
+            over: None,
         };
         let outcome = dispatch(&self.app, &self.pass(), message).await;
         let Outcome::Answer(answer) = outcome.ok().unwrap() else {

@@ -16,6 +16,7 @@ impl Call<'_> {
     pub(super) async fn new_session(&self) -> Result<Outcome, Problem> {
         let place = params::whole_place(self.message.envelope)?;
         self.check_room().await?;
+        let _admitted = self.check_sessions().await?;
         let minted = SessionId::mint(Partition::random(self.app.store.partitions()));
         let watch = Event::Watch {
             session: minted.clone(),

@@ -23,6 +23,7 @@ use super::post::MAX_BODY;
 use crate::app::App;
 use crate::auth::Caller;
 use crate::error::Reject;
+use crate::limits::Allowance;
 
 /// Frames per read; a slow reader holds no more than this.
 const PAGE: usize = 64;
@@ -37,6 +38,14 @@ pub async fn export(
     Extension(caller): Extension<Caller>,
     Path(id): Path<String>,
 ) -> Result<Response<Body>, Reject> {
+    let permit = match &caller.allowance {
+        Some(allowance) => {
+            allowance.request().map_or(Ok(()), Err)?;
+            allowance.stream(|| None)?
+        }
+        None => None,
+    };
+    let permit = permit.map(Arc::new);
     let session = SessionId::parse(&id).ok_or(Reject::NoSession)?;
     let record = app.store.record(&session, &caller.principal).await?;
     let record = record.ok_or(Reject::NoSession)?;
@@ -44,7 +53,10 @@ pub async fn export(
     let log = LogId::Session(session);
     let lines = stream::try_unfold(1, move |next| {
         let (app, log, head) = (app.clone(), log.clone(), record.head);
+        // Held as long as there is something to read.
+        let held = permit.clone();
         async move {
+            let _held = held;
             let page = page(&app, &log, next, head).await?;
             Ok::<_, store::Error>(page)
         }
@@ -82,7 +94,15 @@ pub async fn import(
     if !app.store.has_room().await? {
         return Err(Reject::StoreFull);
     }
-    let mut lines = Lines::new(body);
+    let allowance = caller.allowance.clone();
+    let _admitted = match &allowance {
+        Some(allowance) => {
+            allowance.request().map_or(Ok(()), Err)?;
+            allowance.session(&*app.store).await??
+        }
+        None => None,
+    };
+    let mut lines = Lines::new(body, allowance);
     let first = lines.next().await?;
     let first = first.ok_or_else(|| Reject::Archive("the body is empty".into()))?;
     let (named, mut record) = archive::read_header(&first).map_err(unreadable)?;
@@ -233,15 +253,17 @@ fn lost() -> Reject {
 /// The lines of a body, one at a time.
 struct Lines {
     body: BodyDataStream,
+    allowance: Option<Allowance>,
     buffer: BytesMut,
     searched: usize,
     ended: bool,
 }
 
 impl Lines {
-    fn new(body: Body) -> Self {
+    fn new(body: Body, allowance: Option<Allowance>) -> Self {
         Self {
             body: body.into_data_stream(),
+            allowance,
             buffer: BytesMut::new(),
             searched: 0,
             ended: false,
@@ -267,7 +289,12 @@ impl Lines {
                 return Err(Reject::TooLarge);
             }
             match self.body.next().await {
-                Some(Ok(data)) => self.buffer.extend_from_slice(&data),
+                Some(Ok(data)) => {
+                    if let Some(allowance) = &self.allowance {
+                        allowance.receive_slowly(data.len()).await;
+                    }
+                    self.buffer.extend_from_slice(&data);
+                }
                 Some(Err(_)) => return Err(Reject::Archive("the body ended early".into())),
                 None => self.ended = true,
             }

@@ -12,6 +12,7 @@ use serde_json::{Value, json};
 
 use crate::app::App;
 use crate::auth::Caller;
+use crate::limits::Refusal;
 use crate::rpc::{self, Envelope};
 
 const PROTOCOL_VERSION: u16 = 1;
@@ -21,14 +22,18 @@ pub struct Initialized {
     pub token: Secret,
     /// The JSON-RPC answer, which may be an error; the connection exists all the same.
     pub answer: Bytes,
+    /// The caller has to wait before it tries again.
+    pub refusal: Option<Refusal>,
 }
 
-/// `id` continues a connection that a WebSocket upgrade has opened.
+/// `socket` continues a connection that a WebSocket upgrade has opened, `over` says that too much has
+/// come of this caller.
 pub async fn initialize(
     app: &App,
     caller: &Caller,
     envelope: &Envelope<'_>,
     socket: Option<Socket>,
+    over: Option<Refusal>,
 ) -> store::Result<Initialized> {
     let params = serde_json::from_str::<Params>(envelope.params());
     let client = params
@@ -56,29 +61,37 @@ pub async fn initialize(
         .ring()
         .sign_connection(&connection, CONNECTION_LIFETIME);
     let request = envelope.id().unwrap_or("null");
-    let answer = match (params, result(app).await?) {
-        (Err(_), _) => {
-            let text = "params.protocolVersion must be a number: send 1";
-            rpc::error(request, rpc::INVALID_PARAMS, text)
+    let refusal = over.or_else(|| caller.allowance.as_ref()?.request());
+    let answer = match &refusal {
+        Some(refusal) => {
+            app.metrics.limited(refusal.limit);
+            rpc::refusal(request, refusal)
         }
-        (_, None) => {
-            let text = format!(
-                "no worker has registered the agent {:?} yet: start one with `baton worker`",
-                app.config.agent
-            );
-            rpc::error(request, rpc::NO_AGENT, &text)
-        }
-        (Ok(_), Some(mut result)) => {
-            if socket.resumable {
-                result["_meta"]["baton/connection"] = json!({ "token": token.expose() });
+        None => match (params, result(app).await?) {
+            (Err(_), _) => {
+                let text = "params.protocolVersion must be a number: send 1";
+                rpc::error(request, rpc::INVALID_PARAMS, text)
             }
-            rpc::result(request, result.to_string().as_bytes())
-        }
+            (_, None) => {
+                let text = format!(
+                    "no worker has registered the agent {:?} yet: start one with `baton worker`",
+                    app.config.agent
+                );
+                rpc::error(request, rpc::NO_AGENT, &text)
+            }
+            (Ok(_), Some(mut result)) => {
+                if socket.resumable {
+                    result["_meta"]["baton/connection"] = json!({ "token": token.expose() });
+                }
+                rpc::result(request, result.to_string().as_bytes())
+            }
+        },
     };
     Ok(Initialized {
         connection,
         token,
         answer,
+        refusal,
     })
 }
 

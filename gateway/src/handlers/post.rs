@@ -20,6 +20,7 @@ use crate::auth::Caller;
 use crate::dispatch::{self, Message, Outcome, dispatch};
 use crate::edge;
 use crate::error::Reject;
+use crate::limits::Refusal;
 use crate::pass::{self, Pass};
 use crate::rpc::{self, Envelope};
 use crate::standing::Standing;
@@ -45,9 +46,11 @@ pub async fn post(
         return Err(Reject::Accept("application/json or text/event-stream"));
     }
     let bytes = read(&headers, body).await?;
+    let allowance = caller.allowance.as_ref();
+    let over = allowance.and_then(|allowance| allowance.receive(bytes.len()));
     let envelope = dispatch::parse(&bytes)?;
     if envelope.method.as_deref() == Some("initialize") {
-        return open_connection(app, &caller, &envelope).await;
+        return open_connection(app, &caller, &envelope, over).await;
     }
     let session_header = edge::single(&headers, &edge::SESSION_ID)?;
     let named = envelope.session_id();
@@ -64,6 +67,7 @@ pub async fn post(
         bytes,
         session_header,
         one_shot: accepts.event_stream,
+        over,
     };
     let browser = headers.contains_key(header::ORIGIN);
     let is_request = envelope.method.is_some() && envelope.id().is_some();
@@ -72,11 +76,16 @@ pub async fn post(
             "text/event-stream: without a connection the answer comes in the body",
         ));
     }
+    // A place in advance: who gets none has asked for nothing, and may ask again.
+    let permit = match allowance.filter(|_| accepts.event_stream && is_request) {
+        Some(allowance) => allowance.stream(|| None)?,
+        None => None,
+    };
     let outcome = dispatch(app, &pass, message).await?;
-    let opens = outcome.opens().cloned();
+    let (opens, refusal) = (outcome.opens().cloned(), outcome.refusal());
     let mut response = match accepts.event_stream {
         true => {
-            let standing = Standing::of(&caller).on(&pass.connection);
+            let standing = Standing::of(&caller).on(&pass.connection).with(permit);
             one_shot(app, standing, &pass, outcome, &headers).await?
         }
         false => {
@@ -87,6 +96,7 @@ pub async fn post(
         }
     };
     let answer = response.headers_mut();
+    tell_when(refusal, answer);
     let ends = matches!(
         envelope.method.as_deref(),
         Some("session/close" | "session/delete")
@@ -118,6 +128,12 @@ async fn read(headers: &HeaderMap, body: Body) -> Result<Bytes, Reject> {
     }
 }
 
+/// A caller at a limit learns from the answer itself when to try again, and from this header as well.
+fn tell_when(refusal: Option<Refusal>, answer: &mut HeaderMap) {
+    let wait = refusal.and_then(|refusal| refusal.retry_after());
+    answer.extend(wait.map(|wait| (header::RETRY_AFTER, wait)));
+}
+
 /// Without a body length a Node client drops the TCP connection instead of using it again.
 fn accepted() -> Response<Body> {
     (StatusCode::ACCEPTED, [(header::CONTENT_LENGTH, "0")]).into_response()
@@ -127,8 +143,9 @@ async fn open_connection(
     app: &App,
     caller: &Caller,
     envelope: &Envelope<'_>,
+    over: Option<Refusal>,
 ) -> Result<Response<Body>, Reject> {
-    let opened = initialize(app, caller, envelope, None).await?;
+    let opened = initialize(app, caller, envelope, None, over).await?;
     let mut response = Response::new(Body::from(opened.answer));
     let headers = response.headers_mut();
     headers.insert(
@@ -138,6 +155,7 @@ async fn open_connection(
     headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
     let token = HeaderValue::from_str(opened.token.expose()).expect("a token is visible ASCII");
     headers.insert(edge::CONNECTION_ID, token);
+    tell_when(opened.refusal, headers);
     Ok(response)
 }
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use axum::body::Body;
 use axum::extract::{Extension, FromRequestParts as _, State, WebSocketUpgrade};
-use axum::http::{HeaderMap, Request, Response};
+use axum::http::{HeaderMap, Request, Response, header};
 use axum::response::IntoResponse;
 use baton_session::id::{LogId, SessionId};
 use baton_session::route::Via;
@@ -16,6 +16,7 @@ use crate::app::App;
 use crate::auth::Caller;
 use crate::edge;
 use crate::error::Reject;
+use crate::limits::place;
 use crate::pass::{self, Brought};
 use crate::standing::Standing;
 use crate::stream::connection_feed::ConnectionFeed;
@@ -46,11 +47,16 @@ async fn upgrade(
             .query()
             .is_some_and(|query| query.split('&').any(|part| part == "resume=1"));
     let grant = pass::of_upgrade(app, &caller, request.headers())?;
+    let permit = match &caller.allowance {
+        Some(allowance) => allowance.stream(|| None)?,
+        None => None,
+    };
     let (mut parts, _) = request.into_parts();
     match WebSocketUpgrade::from_request_parts(&mut parts, &()).await {
         Ok(upgrade) => {
             let party = websocket::Party { caller, grant };
-            Ok(websocket::accept(app.clone(), party, upgrade, resumable))
+            let app = app.clone();
+            Ok(websocket::accept(app, party, permit, upgrade, resumable))
         }
         Err(rejection) => Ok(rejection.into_response()),
     }
@@ -68,40 +74,50 @@ async fn open(
     let cursor = edge::single(headers, &edge::LAST_EVENT_ID)?;
     let named = edge::single(headers, &edge::SESSION_ID)?;
     let pass = pass::pass(app, caller, headers, None, named)?;
+    let mut connection = pass.connection.clone();
+    let (scope, alone) = (pass.scope(), pass.alone);
     let session = match &pass.grant {
-        Brought::Good(grant) if pass.alone => {
-            let mut connection = pass.connection.clone();
-            connection.id = pass::reader_of(grant);
-            let granted = grant.session.as_str();
+        Brought::Good(grant) => {
             // Naming another one than the token does is the same as naming none that exists.
-            let named = named.unwrap_or(granted);
-            let session = if named == granted { named } else { "" };
-            let scope = pass.scope();
-            let mut response =
-                session_stream(app, caller, connection, scope, true, session, cursor).await?;
-            let browser = headers.contains_key(header::ORIGIN);
-            pass::renew(app, &pass, browser, response.headers_mut()).await;
-            return Ok(response);
+            let granted = grant.session.as_str();
+            let named = match alone {
+                true => Some(named.unwrap_or(granted)),
+                false => named,
+            };
+            named.map(|named| if named == granted { named } else { "" })
         }
-        Brought::Good(grant) => named.map(|named| match named == grant.session.as_str() {
-            true => named,
-            false => "",
-        }),
         Brought::Bad => named.map(|_| ""),
         Brought::Nothing => named,
     };
-    let (scope, connection) = (pass.scope(), pass.connection);
-    match session {
-        None => connection_stream(app, caller, connection, cursor).await,
-        Some(session) => {
-            session_stream(app, caller, connection, scope, false, session, cursor).await
-        }
+    if let Brought::Good(grant) = &pass.grant
+        && alone
+    {
+        connection.id = pass::reader_of(grant);
     }
+    let permit = match &caller.allowance {
+        Some(allowance) => allowance.stream(|| Some(place(&connection.id, session)))?,
+        None => None,
+    };
+    let mut standing = Standing::of(caller).on(&connection).with(permit);
+    if alone {
+        standing = standing.until(connection.expires);
+    }
+    let mut response = match session {
+        None => connection_stream(app, standing, connection, cursor).await?,
+        Some(session) => {
+            session_stream(app, standing, connection, scope, alone, session, cursor).await?
+        }
+    };
+    if alone {
+        let browser = headers.contains_key(header::ORIGIN);
+        pass::renew(app, &pass, browser, response.headers_mut()).await;
+    }
+    Ok(response)
 }
 
 async fn connection_stream(
     app: &Arc<App>,
-    caller: &Caller,
+    standing: Standing,
     connection: Connection,
     cursor: Option<&str>,
 ) -> Result<Response<Body>, Reject> {
@@ -125,7 +141,6 @@ async fn connection_stream(
         Some(cursor) => Some(cursor),
         None => written.as_deref(),
     };
-    let standing = Standing::of(caller).on(&connection);
     let feed = ConnectionFeed::open(
         app.clone(),
         connection,
@@ -147,22 +162,20 @@ async fn connection_stream(
 
 async fn session_stream(
     app: &Arc<App>,
-    caller: &Caller,
+    standing: Standing,
     connection: Connection,
     scope: Scope,
     watches: bool,
     session: &str,
     cursor: Option<&str>,
 ) -> Result<Response<Body>, Reject> {
+    let nobodys = standing.clone();
     let Some(session) = SessionId::parse(session) else {
-        return unopened(app, caller, &connection);
+        return unopened(app, nobodys, &connection);
     };
-    let mut standing = Standing::of(caller).on(&connection).reading(&session);
-    if watches {
-        standing = standing.until(connection.expires);
-    }
+    let standing = standing.reading(&session);
     if standing.is_over(&app.mint.revoked) {
-        return unopened(app, caller, &connection);
+        return unopened(app, nobodys, &connection);
     }
     let wake = Arc::new(Notify::new());
     let subscription = app
@@ -181,7 +194,7 @@ async fn session_stream(
     let Some((written, mut attachment)) =
         opened.and_then(|opened| Some((opened.written, opened.attachment?)))
     else {
-        return unopened(app, caller, &connection);
+        return unopened(app, nobodys, &connection);
     };
     // Who comes with a session token alone joins by reading.
     if watches && attachment.route.joined().is_none() {
@@ -245,7 +258,7 @@ const UNREADABLE: baton_session::cursor::Cursor = baton_session::cursor::Cursor 
 /// learns from the answer to its load what is wrong, and nobody learns which ids exist.
 fn unopened(
     app: &Arc<App>,
-    caller: &Caller,
+    standing: Standing,
     connection: &Connection,
 ) -> Result<Response<Body>, Reject> {
     let unopened = app
@@ -255,7 +268,7 @@ fn unopened(
     Ok(sse::respond(
         app.clone(),
         Silence::default(),
-        Standing::of(caller).on(connection),
+        standing,
         None,
         Some(unopened),
     ))

@@ -29,6 +29,7 @@ use crate::edge::{self, CONNECTION_ID};
 use crate::error::Reject;
 use crate::handlers::initialize::{Socket, initialize};
 use crate::handlers::post::MAX_BODY;
+use crate::limits::{Permit, place};
 use crate::pass::{self, Brought};
 use crate::rpc;
 use crate::standing::Standing;
@@ -57,6 +58,7 @@ pub struct Party {
 pub fn accept(
     app: Arc<App>,
     party: Party,
+    permit: Option<Permit>,
     upgrade: WebSocketUpgrade,
     resumable: bool,
 ) -> Response<Body> {
@@ -88,7 +90,7 @@ pub fn accept(
                 issued,
                 resumable,
             };
-            talk(app, party, socket, offered).await;
+            talk(app, party, permit, socket, offered).await;
         })
         .into_response();
     let token = HeaderValue::from_str(token.expose()).expect("a token is visible ASCII");
@@ -96,13 +98,22 @@ pub fn accept(
     response
 }
 
-async fn talk(app: Arc<App>, party: Party, mut socket: WebSocket, offered: Socket) {
+async fn talk(
+    app: Arc<App>,
+    party: Party,
+    mut permit: Option<Permit>,
+    mut socket: WebSocket,
+    offered: Socket,
+) {
     let resumable = offered.resumable;
     let opened = match open(&app, &party.caller, &mut socket, offered).await {
         Ok(Some(opened)) => opened,
         Ok(None) => return,
         Err(refusal) => return close(&mut socket, refusal).await,
     };
+    if let Some(permit) = &mut permit {
+        permit.rename(place(&opened.connection.id, None));
+    }
     let (mut sink, stream) = socket.split();
     let ended = CancellationToken::new();
     let standing = Standing::of(&party.caller).on(&opened.connection);
@@ -188,7 +199,9 @@ async fn open(
         if envelope.method.as_deref() != Some("initialize") {
             return Err((PROTOCOL_ERROR, "the first message must be initialize"));
         }
-        let opened = initialize(app, caller, &envelope, Some(offered)).await;
+        let allowance = caller.allowance.as_ref();
+        let over = allowance.and_then(|allowance| allowance.receive(text.len()));
+        let opened = initialize(app, caller, &envelope, Some(offered), over).await;
         let opened = opened.map_err(|_| (TRY_AGAIN, "the session store cannot be reached"))?;
         return Ok(Some(Opened {
             connection: opened.connection,
@@ -349,6 +362,15 @@ async fn read(
             // It is about to be closed. That may take a while, if the client does not read.
             Some(Ok(Frame::Text(_))) if standing.is_over(&app.mint.revoked) => {}
             Some(Ok(Frame::Text(text))) => {
+                if let Some(allowance) = &party.caller.allowance {
+                    let slowed = tokio::select! {
+                        slowed = allowance.pace() => slowed,
+                        _ = ended.cancelled() => return,
+                    };
+                    if let Some(limit) = slowed {
+                        app.metrics.limited(limit);
+                    }
+                }
                 let bytes = Bytes::copy_from_slice(text.as_bytes());
                 if receive(&app, &party, &connection, &bytes).await.is_err() {
                     return;
@@ -368,6 +390,8 @@ async fn receive(
     connection: &Connection,
     bytes: &Bytes,
 ) -> Result<(), Reject> {
+    let allowance = party.caller.allowance.as_ref();
+    let over = allowance.and_then(|allowance| allowance.receive(bytes.len()));
     let read = dispatch::parse(bytes);
     let read = read.and_then(|envelope| Ok((rpc::carried(&envelope, bytes)?, envelope)));
     let (carried, envelope) = match read {
@@ -383,6 +407,7 @@ async fn receive(
         bytes,
         session_header: None,
         one_shot: false,
+        over,
     };
     let payload = carried.as_ref().map(|carried| carried.token.expose());
     let (caller, grant) = (&party.caller, &party.grant);

@@ -140,6 +140,7 @@ impl Scene {
             watched: false,
             limit: INBOX_LIMIT,
             about: None,
+            takes: Default::default(),
         }
     }
 

@@ -21,7 +21,7 @@ use crate::store::{
     Adoption, AgentCard, Append, Appended, Attach, Attached, Attachment, Claim, ClaimToken,
     Claimant, Enqueue, Enqueued, Error, Fork, Forked, Listener, Listing, NewSession, Opened,
     Posted, Record, Result, STREAM_TTL, Signal, Store, StreamId, Summary, Tidied, Tidying, Topic,
-    Touch, WorkerId,
+    Touch, Usage, WorkerId,
 };
 
 mod expiry;
@@ -286,6 +286,10 @@ impl<S: Shelf> Store for Embedded<S> {
         self.list_sessions(listing)
     }
 
+    async fn usage(&self, principal: &str, most: u64) -> Result<Usage> {
+        self.usage_of(principal, most)
+    }
+
     async fn delete(&self, session: &SessionId, principal: &str, end: &Command) -> Result<bool> {
         self.delete_session(session, principal, end)
     }
@@ -403,10 +407,8 @@ impl<S: Shelf> Store for Embedded<S> {
         let mut state = self.state()?;
         let session = state.session(&self.shelf, session)?;
         let inbox = session.into_iter().flat_map(|session| &session.inbox);
-        Ok(inbox
-            .filter(|queued| queued.number > after)
-            .cloned()
-            .collect())
+        let is_later = |queued: &&Queued| queued.number > after;
+        Ok(inbox.filter(is_later).cloned().collect())
     }
 
     async fn append(&self, append: &Append) -> Result<Appended> {

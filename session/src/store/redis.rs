@@ -22,7 +22,7 @@ use crate::store::{
     Adoption, AgentCard, Append, Appended, Attach, Attached, Attachment, Claim, ClaimToken,
     Claimant, Enqueue, Enqueued, Error, Fork, Forked, HEARTBEAT, INBOX_BYTES, KEPT_DIRECTIVES,
     Listener, Listing, NewSession, OUTBOX_TTL, Opened, Posted, REMEMBERED_KEYS, Record, Result,
-    STREAM_TTL, Signal, Store, StreamId, Summary, Tidied, Tidying, Touch, WorkerId,
+    STREAM_TTL, Signal, Store, StreamId, Summary, Tidied, Tidying, Touch, Usage, WorkerId,
 };
 
 mod changes;
@@ -48,6 +48,7 @@ mod servers;
 mod spending;
 mod tidy;
 mod upkeep;
+mod usage;
 
 pub use self::options::{Durability, Options};
 
@@ -194,7 +195,8 @@ impl Store for RedisStore {
             .num(INBOX_BYTES)
             .num(command.kind.reaches_closed().into())
             .num(request.about.is_some().into())
-            .arg(request.about.as_deref().unwrap_or_default());
+            .arg(request.about.as_deref().unwrap_or_default())
+            .arg(request.takes.as_str());
         let mut items = self.run_durably(call).await?.items()?;
         match items.text()?.as_str() {
             "accepted" => Ok(Enqueued::Accepted {
@@ -210,6 +212,7 @@ impl Store for RedisStore {
             "conflict" => Ok(Enqueued::Conflict),
             "notfound" => Ok(Enqueued::NotFound),
             "closed" => Ok(Enqueued::Closed),
+            "barred" => Ok(Enqueued::Barred),
             "full" => Ok(Enqueued::Full),
             "unwatched" => Ok(Enqueued::Unwatched {
                 head: items.number()?,
@@ -271,6 +274,10 @@ impl Store for RedisStore {
 
     async fn list(&self, listing: &Listing) -> Result<Vec<Summary>> {
         self.list_sessions(listing).await
+    }
+
+    async fn usage(&self, principal: &str, _most: u64) -> Result<Usage> {
+        self.usage_of(principal).await
     }
 
     async fn delete(&self, session: &SessionId, principal: &str, end: &Command) -> Result<bool> {

@@ -105,3 +105,12 @@ pub struct Adoption {
     pub principal: String,
     pub record: Record,
 }
+
+/// How much a principal has.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Usage {
+    /// As lists show them.
+    pub sessions: u64,
+    /// Those of them that somebody works on or that wait for a worker.
+    pub turns: u64,
+}

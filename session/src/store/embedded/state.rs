@@ -161,6 +161,19 @@ impl State {
         }
     }
 
+    /// How many sessions of the principal wait or are held.
+    pub fn turns_of(&self, principal: &str) -> u64 {
+        let waiting = self.ready.values().flat_map(BTreeMap::values);
+        // One whose lease ran out while a command came does both.
+        let waiting = waiting.filter(|id| !self.leased.contains(*id));
+        let busy = self.leased.iter().chain(waiting);
+        let theirs = |id: &&SessionId| {
+            let session = self.sessions.get(*id);
+            session.is_some_and(|session| session.is_for(principal))
+        };
+        busy.filter(theirs).count() as u64
+    }
+
     /// A session whose lease ran out, or the one that has waited longest.
     pub fn next_for(&self, agent: &str) -> Option<SessionId> {
         let now = Instant::now();

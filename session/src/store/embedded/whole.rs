@@ -10,7 +10,7 @@ use crate::clock::unix_millis;
 use crate::command::Command;
 use crate::id::{LogId, SessionId};
 use crate::store::{
-    Adoption, ClaimToken, Claimant, Fork, Forked, Listing, Record, Result, Signal, Summary,
+    Adoption, ClaimToken, Claimant, Fork, Forked, Listing, Record, Result, Signal, Summary, Usage,
 };
 
 impl<S: Shelf> Embedded<S> {
@@ -50,6 +50,16 @@ impl<S: Shelf> Embedded<S> {
             page.extend(state.summary(&self.shelf, place)?);
         }
         Ok(page)
+    }
+
+    pub(super) fn usage_of(&self, principal: &str, most: u64) -> Result<Usage> {
+        let heading = Heading::new(principal, None);
+        let state = self.state()?;
+        let most = usize::try_from(most).unwrap_or(usize::MAX);
+        Ok(Usage {
+            sessions: self.shelf.listed(&heading, None, most)?.len() as u64,
+            turns: state.turns_of(principal),
+        })
     }
 
     pub(super) fn delete_session(

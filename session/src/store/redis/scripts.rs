@@ -68,6 +68,7 @@ scripts!(
     fork,
     listing,
     summaries,
+    usage,
     delete,
     record,
     adopt,

@@ -270,6 +270,7 @@ impl Cast {
                     watched,
                     limit: INBOX_LIMIT,
                     about: None,
+                    takes: Default::default(),
                 };
                 Outcome::Enqueued(store.enqueue(&request).await.unwrap())
             }

@@ -6,7 +6,7 @@ use super::{Session, Standing};
 use crate::command::{Command, Idempotency, Kind, Queued};
 use crate::id::ConnectionId;
 use crate::route::Via;
-use crate::store::{Enqueue, Enqueued, INBOX_BYTES, REMEMBERED_KEYS};
+use crate::store::{Enqueue, Enqueued, INBOX_BYTES, REMEMBERED_KEYS, Takes};
 
 #[derive(Clone, Serialize, Deserialize)]
 pub struct Known {
@@ -32,6 +32,12 @@ impl Session {
         let command = &request.command;
         if self.standing == Standing::Closed && !command.kind.reaches_closed() {
             return Enqueued::Closed;
+        }
+        let has_work = self.lease.is_some() || !self.inbox.is_empty();
+        match request.takes {
+            Takes::Anything => {}
+            Takes::MoreWork if has_work => {}
+            Takes::MoreWork | Takes::Repetitions => return Enqueued::Barred,
         }
         // Cancels and answers must get through to a session whose inbox is full of prompts.
         let room = if command.kind.is_urgent() { 2 } else { 1 };

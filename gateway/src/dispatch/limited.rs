@@ -1,0 +1,95 @@
+//! What becomes of the messages of a caller that is at one of its limits.
+//!
+//! Only requests are refused, since they are answered: the answer says so, on the stream, and the client goes
+//! on. Notifications and answers to the agent are let in, and so is a cancel: they end things.
+
+use baton_session::command::Kind;
+use baton_session::store::Takes;
+
+use super::{Answer, Call, Message, Outcome, Problem};
+use crate::limits::{Admitted, Refusal};
+use crate::pass::Pass;
+use crate::rpc;
+
+/// Whether the request has to be refused because of those before it. Asked once for each.
+pub(super) fn hurry(pass: &Pass, message: &Message<'_>) -> Option<Refusal> {
+    let allowance = pass.allowance.as_ref()?;
+    message.envelope.id()?;
+    match message.envelope.method.as_deref()? {
+        "session/cancel" => None,
+        _ => message.over.or_else(|| allowance.request()),
+    }
+}
+
+/// On what terms a command gets into an inbox.
+pub(super) struct Entry {
+    pub takes: Takes,
+    refusal: Option<Refusal>,
+    _admitted: Option<Admitted>,
+}
+
+impl Entry {
+    pub fn barred(&self) -> Problem {
+        match self.refusal {
+            Some(refusal) => Problem::Limited(refusal),
+            None => Problem::Rpc(rpc::INTERNAL_ERROR, "refused without a reason".into()),
+        }
+    }
+}
+
+impl Call<'_> {
+    /// What goes into an inbox is looked at there: if it was taken before, its client is not told that it
+    /// was refused.
+    pub(super) fn check_hurry(&self, method: &str) -> Result<(), Problem> {
+        let queued = matches!(
+            method,
+            "session/prompt"
+                | "session/set_mode"
+                | "session/set_config_option"
+                | "session/set_model"
+                | "session/close"
+        ) || method.starts_with('_');
+        match self.hurry {
+            Some(refusal) if !queued => Err(Problem::Limited(refusal)),
+            _ => Ok(()),
+        }
+    }
+
+    pub(super) async fn entry(&self, kind: Kind) -> Result<Entry, Problem> {
+        let (takes, refusal, admitted) = match (self.hurry, &self.pass.allowance) {
+            (Some(refusal), _) => (Takes::Repetitions, Some(refusal), None),
+            (None, Some(allowance)) if kind == Kind::Prompt => {
+                match allowance.turn(&*self.app.store).await? {
+                    Ok(admitted) => (Takes::Anything, None, admitted),
+                    // More for a session that works is not one more that does.
+                    Err(refusal) => (Takes::MoreWork, Some(refusal), None),
+                }
+            }
+            _ => (Takes::Anything, None, None),
+        };
+        Ok(Entry {
+            takes,
+            refusal,
+            _admitted: admitted,
+        })
+    }
+
+    /// Whether the principal may have one more session; to be held until it has.
+    pub(super) async fn check_sessions(&self) -> Result<Option<Admitted>, Problem> {
+        let Some(allowance) = &self.pass.allowance else {
+            return Ok(None);
+        };
+        let admitted = allowance.session(&*self.app.store).await?;
+        admitted.map_err(Problem::Limited)
+    }
+
+    pub(super) fn refused(&self, refusal: Refusal) -> Outcome {
+        self.app.metrics.limited(refusal.limit);
+        Outcome::Answer(Answer {
+            opens: None,
+            message: rpc::refusal(self.id(), &refusal),
+            key: self.key(),
+            refusal: Some(refusal),
+        })
+    }
+}

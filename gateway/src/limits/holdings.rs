@@ -1,0 +1,173 @@
+//! A principal's sessions and turns. The store counts them for all gateways. It is asked once a second
+//! at most, and in between what was let in here is added: so what other gateways let in meanwhile
+//! comes on top. Nobody is refused without a look at the store, since turns end all the time.
+
+use std::num::NonZeroU64;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use baton_session::store::{self, Usage};
+use tokio::sync::Mutex;
+use tokio::time::{Instant, sleep_until};
+
+/// How long an answer is good.
+const GOOD_FOR: Duration = Duration::from_secs(1);
+/// Who is at a limit makes the store look again no sooner than this.
+const PAUSE: Duration = Duration::from_millis(100);
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Holding {
+    Session,
+    Turn,
+}
+
+#[derive(Default)]
+pub(super) struct Holdings {
+    known: Mutex<Known>,
+    /// Let in, and perhaps not in the store yet.
+    sessions: Arc<AtomicU64>,
+    turns: Arc<AtomicU64>,
+}
+
+#[derive(Default)]
+struct Known {
+    asked: Option<Instant>,
+    /// As the store said, and what was let in since.
+    usage: Usage,
+}
+
+/// Counts until the store does.
+pub struct Admitted(Arc<AtomicU64>);
+
+impl Holdings {
+    /// `None` if there are as many as there may be. `ask` asks the store.
+    pub async fn admit<A: Future<Output = store::Result<Usage>>>(
+        &self,
+        holding: Holding,
+        most: NonZeroU64,
+        ask: impl Fn() -> A,
+    ) -> store::Result<Option<Admitted>> {
+        let came = Instant::now();
+        let mut known = self.known.lock().await;
+        loop {
+            let is_fresh = known.asked.is_some_and(|asked| asked >= came);
+            let is_good = known.asked.is_some_and(|asked| asked.elapsed() < GOOD_FOR);
+            let held = match holding {
+                Holding::Session => &mut known.usage.sessions,
+                Holding::Turn => &mut known.usage.turns,
+            };
+            if (is_good || is_fresh) && *held < most.get() {
+                *held += 1;
+                return Ok(Some(self.count(holding)));
+            }
+            if is_fresh {
+                return Ok(None);
+            }
+            if let Some(asked) = known.asked {
+                sleep_until(asked + PAUSE).await;
+            }
+            let now = Instant::now();
+            let (sessions, turns) = (load(&self.sessions), load(&self.turns));
+            let usage = ask().await?;
+            *known = Known {
+                asked: Some(now),
+                usage: Usage {
+                    sessions: usage.sessions + sessions,
+                    turns: usage.turns + turns,
+                },
+            };
+        }
+    }
+
+    fn count(&self, holding: Holding) -> Admitted {
+        let counter = match holding {
+            Holding::Session => &self.sessions,
+            Holding::Turn => &self.turns,
+        };
+        counter.fetch_add(1, Ordering::Relaxed);
+        Admitted(counter.clone())
+    }
+
+    /// Nothing is known that would be missed.
+    pub fn is_idle(&self) -> bool {
+        let known = self.known.try_lock();
+        known.is_ok_and(|known| known.asked.is_none_or(|asked| asked.elapsed() >= GOOD_FOR))
+    }
+}
+
+fn load(counter: &AtomicU64) -> u64 {
+    counter.load(Ordering::Relaxed)
+}
+
+impl Drop for Admitted {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A store that says what it is told to say, and counts how often.
+    #[derive(Default)]
+    struct Told {
+        turns: AtomicU64,
+        asked: AtomicU64,
+    }
+
+    impl Told {
+        async fn admit(&self, holdings: &Holdings, most: u64) -> Option<Admitted> {
+            let most = NonZeroU64::new(most).unwrap();
+            let ask = || async {
+                self.asked.fetch_add(1, Ordering::Relaxed);
+                Ok(Usage {
+                    sessions: 0,
+                    turns: load(&self.turns),
+                })
+            };
+            let admitted = holdings.admit(Holding::Turn, most, ask).await;
+            admitted.unwrap()
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_store_is_asked_once_a_second_and_what_was_let_in_is_added() {
+        let (holdings, store) = (Holdings::default(), Told::default());
+        for _ in 0..5 {
+            assert!(store.admit(&holdings, 10).await.is_some());
+        }
+        assert_eq!(load(&store.asked), 1);
+        assert!(!holdings.is_idle());
+        tokio::time::advance(GOOD_FOR).await;
+        assert!(holdings.is_idle());
+        assert!(store.admit(&holdings, 10).await.is_some());
+        assert_eq!(load(&store.asked), 2);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn nobody_is_refused_by_what_was_known_before() {
+        let (holdings, store) = (Holdings::default(), Told::default());
+        assert!(store.admit(&holdings, 1).await.is_some());
+        // That one has ended already, for all that the store knows.
+        assert!(store.admit(&holdings, 1).await.is_some());
+        assert_eq!(load(&store.asked), 2);
+        store.turns.store(1, Ordering::Relaxed);
+        assert!(store.admit(&holdings, 1).await.is_none());
+        assert_eq!(load(&store.asked), 3);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn many_that_come_at_once_share_an_answer_and_stay_within_the_limit() {
+        let (holdings, store) = (Holdings::default(), Told::default());
+        let all = (0..50).map(|_| store.admit(&holdings, 7));
+        let admitted = futures_util::future::join_all(all).await;
+        assert_eq!(admitted.iter().flatten().count(), 7);
+        assert_eq!(load(&store.asked), 1);
+        // As long as they are on their way they count, though the store does not know them.
+        assert!(store.admit(&holdings, 7).await.is_none());
+        drop(admitted);
+        assert!(store.admit(&holdings, 7).await.is_some());
+    }
+}

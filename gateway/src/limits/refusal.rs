@@ -1,0 +1,66 @@
+//! How a caller is told that it has to wait.
+
+use std::time::Duration;
+
+use axum::http::HeaderValue;
+use serde_json::{Value, json};
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Limit {
+    Requests,
+    Bytes,
+    Streams,
+    Sessions,
+    Turns,
+}
+
+impl Limit {
+    /// As errors and metrics name it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Requests => "requests",
+            Self::Bytes => "bytes",
+            Self::Streams => "streams",
+            Self::Sessions => "sessions",
+            Self::Turns => "turns",
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Refusal {
+    pub limit: Limit,
+    /// When to try again. `None`: waiting alone does not help.
+    pub wait: Option<Duration>,
+}
+
+impl Refusal {
+    pub fn text(&self) -> &'static str {
+        match self.limit {
+            Limit::Requests => "too many requests: wait, then send it again with a new id",
+            Limit::Bytes => "too much was sent at once: wait, then send it again with a new id",
+            Limit::Streams => "too many streams are open: close one, or try again later",
+            Limit::Sessions => {
+                "there are as many sessions as this caller may have: remove one with session/delete"
+            }
+            Limit::Turns => {
+                "as many sessions work as this caller may have at once: wait for an answer, then send it \
+                 again with a new id"
+            }
+        }
+    }
+
+    pub fn data(&self) -> Value {
+        let mut data = json!({ "limit": self.limit.as_str(), "retryable": self.wait.is_some() });
+        if let Some(wait) = self.wait {
+            data["retryAfterMs"] = json!(wait.as_millis().max(1) as u64);
+        }
+        data
+    }
+
+    /// For `Retry-After`, in whole seconds: rather a little too late.
+    pub fn retry_after(&self) -> Option<HeaderValue> {
+        let seconds = self.wait?.as_millis().div_ceil(1000).max(1) as u64;
+        Some(seconds.into())
+    }
+}

@@ -1,0 +1,102 @@
+//! Usage: how much a principal has.
+
+use std::sync::Arc;
+
+use super::scene::{OVER, Scene};
+use crate::command::Kind;
+use crate::store::{AgentCard, Enqueue, Enqueued, Store, Takes, Usage};
+
+/// More than any case makes.
+const MANY: u64 = 1000;
+
+/// A session of an agent that is known.
+async fn created(store: &Arc<dyn Store>) -> Scene {
+    let scene = Scene::planned(store);
+    let card = AgentCard {
+        name: scene.agent.clone(),
+        version: "1".into(),
+        initialize: serde_json::json!({}),
+    };
+    let worker = scene.claimant(OVER).worker;
+    store.register(&card, &worker).await.unwrap();
+    scene.create().await;
+    scene
+}
+
+async fn counts(scene: &Scene) -> (u64, u64) {
+    let usage = scene.store.usage(&scene.principal, MANY).await.unwrap();
+    (usage.sessions, usage.turns)
+}
+
+pub async fn sessions_count_as_long_as_they_are_there(store: &Arc<dyn Store>) {
+    let one = created(store).await;
+    let others = [one.another().await, one.another().await];
+    assert_eq!(counts(&one).await.0, 3);
+    assert!(others[0].delete().await);
+    assert_eq!(counts(&one).await.0, 2);
+    let stranger = store.usage("nobody", MANY).await.unwrap();
+    assert_eq!(stranger, Usage::default());
+    let most = store.usage(&one.principal, 1).await.unwrap().sessions;
+    assert!((1..=2).contains(&most));
+}
+
+pub async fn a_turn_counts_from_its_prompt_to_its_end(store: &Arc<dyn Store>) {
+    let one = created(store).await;
+    let other = one.another().await;
+    // Both wait for the answer to their first command.
+    assert_eq!(counts(&one).await, (2, 2));
+    one.finish(&one.claim().await.token).await;
+    assert_eq!(counts(&one).await, (2, 1));
+    let token = other.claim().await.token;
+    assert_eq!(counts(&one).await, (2, 1));
+    other.finish(&token).await;
+    assert_eq!(counts(&one).await, (2, 0));
+    // However much waits in a session, it works on one thing at a time.
+    store.enqueue(&one.prompt("1")).await.unwrap();
+    store.enqueue(&one.prompt("2")).await.unwrap();
+    assert_eq!(counts(&one).await, (2, 1));
+    // Nobody goes on with it, and yet it is not over.
+    one.try_claim(&one.claimant(OVER)).await.unwrap();
+    store.enqueue(&one.prompt("3")).await.unwrap();
+    assert_eq!(counts(&one).await, (2, 1));
+    assert!(one.delete().await);
+    assert_eq!(counts(&one).await, (1, 0));
+}
+
+pub async fn a_caller_at_its_limit_adds_only_to_what_works(store: &Arc<dyn Store>) {
+    let scene = created(store).await;
+    let asks = |request: &str, takes| Enqueue {
+        takes,
+        ..scene.prompt(request)
+    };
+    let accepted = |outcome: &Enqueued| matches!(outcome, Enqueued::Accepted { .. });
+    let waits = store.enqueue(&asks("1", Takes::MoreWork)).await.unwrap();
+    assert!(accepted(&waits), "{waits:?}");
+    let token = scene.claim().await.token;
+    let held = store.enqueue(&asks("2", Takes::MoreWork)).await.unwrap();
+    assert!(accepted(&held), "{held:?}");
+    scene.finish(&token).await;
+    let rests = store.enqueue(&asks("3", Takes::MoreWork)).await.unwrap();
+    assert_eq!(rests, Enqueued::Barred);
+    // What was let in stays so.
+    let again = store.enqueue(&asks("2", Takes::MoreWork)).await.unwrap();
+    assert!(matches!(again, Enqueued::Joined { .. }), "{again:?}");
+    assert_eq!(counts(&scene).await, (1, 0));
+}
+
+pub async fn only_repetitions_are_taken_of_a_caller_that_hurries(store: &Arc<dyn Store>) {
+    let scene = created(store).await;
+    let asks = |request: &str| Enqueue {
+        takes: Takes::Repetitions,
+        ..scene.prompt(request)
+    };
+    assert_eq!(store.enqueue(&asks("1")).await.unwrap(), Enqueued::Barred);
+    store.enqueue(&scene.prompt("1")).await.unwrap();
+    let again = store.enqueue(&asks("1")).await.unwrap();
+    assert!(matches!(again, Enqueued::Joined { .. }), "{again:?}");
+    let mut other = asks("1");
+    other.command = scene.command(Kind::Prompt, Some("other"));
+    other.key.fingerprint = "0".into();
+    assert_eq!(store.enqueue(&other).await.unwrap(), Enqueued::Conflict);
+    assert_eq!(store.inbox(&scene.id, 0).await.unwrap().len(), 2);
+}

@@ -1,0 +1,73 @@
+//! A command on its way into an inbox, and what became of it.
+
+use crate::command::{Command, Idempotency};
+use crate::id::SessionId;
+use crate::route::Via;
+
+#[derive(Clone, Debug)]
+pub struct Enqueue {
+    pub session: SessionId,
+    pub principal: String,
+    pub command: Command,
+    pub key: Idempotency,
+    /// The answer travels in the body of this POST.
+    pub one_shot: bool,
+    /// The caller has posted an [`Event::Watch`](crate::event::Event) for this session just now.
+    pub watched: bool,
+    /// Commands that may wait in this inbox.
+    pub limit: u64,
+    /// Only if the session knows the request with this idempotency key; else it is not found.
+    pub about: Option<String>,
+    pub takes: Takes,
+}
+
+/// What an inbox takes of a caller that is at a limit.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Takes {
+    #[default]
+    Anything,
+    /// Only a session that has work gets more.
+    MoreWork,
+    /// Only what is known already: it is joined.
+    Repetitions,
+}
+
+impl Takes {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Anything => "a",
+            Self::MoreWork => "w",
+            Self::Repetitions => "r",
+        }
+    }
+}
+
+#[derive(Debug, PartialEq, Eq)]
+pub enum Enqueued {
+    /// `head` is the log's end when the command was accepted: its events come after.
+    Accepted {
+        number: u64,
+        head: u64,
+        via: Via,
+    },
+    /// The same request again: it is already waiting, running or answered.
+    Joined {
+        number: u64,
+        head: u64,
+        via: Via,
+    },
+    Conflict,
+    /// No such session for this principal.
+    NotFound,
+    /// It was closed, and nobody has loaded or resumed it since. Only cancels, answers and another
+    /// close are taken.
+    Closed,
+    /// It is not what [`Enqueue::takes`] lets in.
+    Barred,
+    Full,
+    /// The answer would go to the connection stream, whose holder doesn't tail this session: post
+    /// an [`Event::Watch`](crate::event::Event) after `head`, then call again with `watched`.
+    Unwatched {
+        head: u64,
+    },
+}
