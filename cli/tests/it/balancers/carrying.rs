@@ -17,7 +17,7 @@ pub async fn events_come_at_once(cluster: &Cluster) {
     conversation(&plain, Version::HTTP_11).await;
     let http = reqwest::Client::builder().http2_prior_knowledge();
     let http = http.build().expect("a client");
-    let h2 = plain.at(&cluster.balancer.h2_url()).over(http);
+    let h2 = plain.at(&cluster.balancer().h2_url()).over(http);
     conversation(&h2, Version::HTTP_2).await;
 }
 

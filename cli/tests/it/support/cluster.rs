@@ -164,7 +164,9 @@ pub struct Cluster {
     gateway_arguments: Vec<String>,
     ports: Vec<u16>,
     admin_ports: Vec<u16>,
-    pub balancer: Balancer,
+    /// Started last: one that checks whether gateways are ready would route by those that it has
+    /// seen so far.
+    balancer: Option<Balancer>,
     dir: TempDir,
 }
 
@@ -205,7 +207,6 @@ impl Cluster {
         }
         let ports = vec![free_port(), free_port()];
         let admin_ports = vec![free_port(), free_port()];
-        let balancer = Balancer::start(balancer, dir.path(), &ports);
         let mut cluster = Self {
             redis,
             gateways: Vec::new(),
@@ -216,7 +217,7 @@ impl Cluster {
                 .collect(),
             ports,
             admin_ports,
-            balancer,
+            balancer: None,
             dir,
         };
         for number in 0..2 {
@@ -226,7 +227,9 @@ impl Cluster {
         for port in &cluster.ports {
             ready(*port).await;
         }
-        ready(cluster.balancer.port).await;
+        let balancer = Balancer::start(balancer, cluster.dir.path(), &cluster.ports);
+        ready(balancer.port).await;
+        cluster.balancer = Some(balancer);
         // A worker makes itself known when it has connected.
         let url = cluster.url();
         until("an agent is registered", async || {
@@ -294,9 +297,13 @@ impl Cluster {
         self.workers[number] = self.worker(number);
     }
 
-    /// The balancer.
+    pub fn balancer(&self) -> &Balancer {
+        self.balancer.as_ref().expect("started with the cluster")
+    }
+
+    /// The balancer's.
     pub fn url(&self) -> String {
-        url(self.balancer.port)
+        url(self.balancer().port)
     }
 
     /// What the gateways sign with.
