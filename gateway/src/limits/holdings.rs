@@ -110,6 +110,9 @@ impl Drop for Admitted {
 mod tests {
     use super::*;
 
+    /// Whoever comes later has come after the last answer.
+    const MOMENT: Duration = Duration::from_millis(1);
+
     /// A store that says what it is told to say, and counts how often.
     #[derive(Default)]
     struct Told {
@@ -151,9 +154,11 @@ mod tests {
         let (holdings, store) = (Holdings::default(), Told::default());
         assert!(store.admit(&holdings, 1).await.is_some());
         // That one has ended already, for all that the store knows.
+        tokio::time::advance(MOMENT).await;
         assert!(store.admit(&holdings, 1).await.is_some());
         assert_eq!(load(&store.asked), 2);
         store.turns.store(1, Ordering::Relaxed);
+        tokio::time::advance(MOMENT).await;
         assert!(store.admit(&holdings, 1).await.is_none());
         assert_eq!(load(&store.asked), 3);
     }
@@ -166,8 +171,11 @@ mod tests {
         assert_eq!(admitted.iter().flatten().count(), 7);
         assert_eq!(load(&store.asked), 1);
         // As long as they are on their way they count, though the store does not know them.
+        tokio::time::advance(MOMENT).await;
         assert!(store.admit(&holdings, 7).await.is_none());
+        assert_eq!(load(&store.asked), 2);
         drop(admitted);
+        tokio::time::advance(MOMENT).await;
         assert!(store.admit(&holdings, 7).await.is_some());
     }
 }
