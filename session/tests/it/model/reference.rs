@@ -309,14 +309,16 @@ impl Reference {
             }
             Write::End { by } => {
                 let party = &mut self.parties[*by];
-                // Back to the last way that was no one-shot, if there was one.
+                // Back to the last way that was no one-shot; if there was none, it was never here.
                 let before = party
                     .ways
                     .iter()
                     .rev()
                     .find(|(_, via)| *via != Via::OneShot);
-                if let (Some(Via::OneShot), Some((_, before))) = (party.way(seq), before) {
-                    party.ways.push((seq + 1, *before));
+                match (party.way(seq), before) {
+                    (Some(Via::OneShot), Some((_, before))) => party.ways.push((seq + 1, *before)),
+                    (Some(Via::OneShot), None) => party.ways.clear(),
+                    _ => {}
                 }
             }
         }
