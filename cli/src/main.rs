@@ -14,6 +14,7 @@ mod sessions;
 mod signals;
 mod telemetry;
 mod token;
+mod transport;
 mod worker;
 
 /// Many small messages of different ages: the system's allocator takes a fifth more CPU for them
