@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::support::process::Process;
+use crate::support::tls::Secured;
 use crate::support::{Cluster, Served, within};
 use tempfile::TempDir;
 
@@ -62,4 +63,33 @@ scenarios! {
     typescript_over_websocket_with_replicas: typescript over "ws" on Cluster;
     python_over_http_with_replicas: python over "http" on Cluster;
     python_over_websocket_with_replicas: python over "ws" on Cluster;
+}
+
+/// As operators set a client up whose authority is their own.
+async fn plays_with_tls(mut client: Command, transport: &str) {
+    let baton = Secured::start(&[]).await;
+    client.env("NODE_EXTRA_CA_CERTS", baton.authority_file());
+    client.env("SSL_CERT_FILE", baton.authority_file());
+    plays(client, transport, &baton.url()).await;
+}
+
+#[tokio::test]
+async fn typescript_over_https() {
+    plays_with_tls(typescript(), "http").await;
+}
+
+#[tokio::test]
+async fn typescript_over_secure_websocket() {
+    plays_with_tls(typescript(), "ws").await;
+}
+
+/// Which speaks HTTP/2.
+#[tokio::test]
+async fn python_over_https() {
+    plays_with_tls(python(), "http").await;
+}
+
+#[tokio::test]
+async fn python_over_secure_websocket() {
+    plays_with_tls(python(), "ws").await;
 }
