@@ -56,9 +56,11 @@ where
     let mut connection =
         pin!(protocols.serve_connection_with_upgrades(TokioIo::new(stream), service));
     let mut closing = false;
-    let mut silence = pin!(heads.silence());
+    let mut undecided = pin!(heads.undecided());
     loop {
         tokio::select! {
+            // What was read comes before what depends on it.
+            biased;
             served = connection.as_mut() => {
                 if let Err(error) = served {
                     tracing::debug!(peer = %address, %error, "a connection broke");
@@ -69,8 +71,8 @@ where
                 closing = true;
                 connection.as_mut().graceful_shutdown();
             }
-            () = &mut silence => {
-                tracing::debug!(peer = %address, "a client connected and said nothing");
+            () = &mut undecided => {
+                tracing::debug!(peer = %address, "a client said too little for too long");
                 return;
             }
         }

@@ -12,9 +12,9 @@ use std::time::{Duration, Instant};
 use hyper::rt;
 use tokio::time::{Sleep, sleep, sleep_until};
 
-/// How long a connection may rest. Longer than balancers let theirs: who closes first must be they,
-/// else a request meets a connection that is just being closed. Envoy's have an hour, those of AWS
-/// up to 4,000 seconds.
+/// How long a connection may rest, a new one as well: clients open some in advance. Longer than
+/// balancers let theirs: who closes first must be they, else a request meets a connection that is just
+/// being closed. Envoy's have an hour, those of AWS up to 4,000 seconds.
 pub const REST: Duration = Duration::from_secs(4500);
 /// By so many bytes it is decided what is spoken.
 const PREFACE: u64 = 24;
@@ -49,11 +49,20 @@ impl Heads {
         self.0.read.load(Ordering::Relaxed)
     }
 
-    /// Returns if the client has not even begun to say something in time.
-    pub async fn silence(&self) {
-        sleep(self.0.patience).await;
+    /// Returns if it takes too long to see what is spoken. To be polled whenever something was read.
+    pub async fn undecided(&self) {
+        self.wait(0, Instant::now() + REST).await;
         if self.0.begun.load(Ordering::Relaxed) || self.read() >= PREFACE {
             std::future::pending().await
+        }
+    }
+
+    fn wait(&self, before: u64, deadline: Instant) -> Wait {
+        Wait {
+            heads: self.clone(),
+            before,
+            clock: Box::pin(sleep_until(deadline.into())),
+            running: false,
         }
     }
 }
@@ -67,12 +76,7 @@ impl rt::Timer for Heads {
     fn sleep_until(&self, deadline: Instant) -> Pin<Box<dyn rt::Sleep>> {
         // The first bytes of a connection are read before anybody waits for a head.
         let first = !self.0.begun.swap(true, Ordering::Relaxed);
-        Box::pin(Wait {
-            before: if first { 0 } else { self.read() },
-            heads: self.clone(),
-            clock: Box::pin(sleep_until(deadline.into())),
-            running: false,
-        })
+        Box::pin(self.wait(if first { 0 } else { self.read() }, deadline))
     }
 }
 
@@ -131,14 +135,16 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn silence_is_about_those_who_never_spoke() {
+    async fn what_is_spoken_is_to_be_seen_in_time_but_not_before_anybody_speaks() {
         let heads = Heads::new(PATIENCE);
+        assert!(timeout(LONG, heads.undecided()).await.is_err());
         heads.count(PREFACE as usize - 1);
-        assert!(timeout(LONG, heads.silence()).await.is_ok());
+        assert!(timeout(LONG, heads.undecided()).await.is_ok());
         heads.count(1);
-        assert!(timeout(LONG, heads.silence()).await.is_err());
+        assert!(timeout(LONG, heads.undecided()).await.is_err());
         let heads = Heads::new(PATIENCE);
+        heads.count(1);
         let _wait = wait(&heads);
-        assert!(timeout(LONG, heads.silence()).await.is_err());
+        assert!(timeout(LONG, heads.undecided()).await.is_err());
     }
 }

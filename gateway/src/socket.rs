@@ -143,11 +143,11 @@ impl AsyncWrite for Socket {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
     use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
-    async fn pair(patience: Duration) -> (Socket, TcpStream) {
+    pub async fn pair(patience: Duration) -> (Socket, TcpStream) {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let client = TcpStream::connect(listener.local_addr().expect("bound"));
         let mut sockets = Sockets { listener, patience };

@@ -152,7 +152,11 @@ impl Files {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::socket::tests::pair;
+    use rustls::{ClientConfig, RootCertStore};
     use std::os::unix::fs::symlink;
+    use tokio::io::AsyncWriteExt as _;
+    use tokio_rustls::{TlsAcceptor, TlsConnector};
 
     fn make(dir: &Path) -> (PathBuf, PathBuf) {
         fs::create_dir_all(dir).unwrap();
@@ -161,6 +165,35 @@ mod tests {
         fs::write(&certificate, made.cert.pem()).unwrap();
         fs::write(&key, made.signing_key.serialize_pem()).unwrap();
         (certificate, key)
+    }
+
+    #[tokio::test]
+    async fn who_does_not_read_is_given_up_under_tls_too() {
+        let dir = tempfile::tempdir().unwrap();
+        let (certificate, key) = make(dir.path());
+        let tls = Tls::open(&certificate, &key).unwrap();
+        let mut trusted = RootCertStore::empty();
+        let shown = CertificateDer::from_pem_file(&certificate).unwrap();
+        trusted.add(shown).unwrap();
+        let provider = Arc::new(ring::default_provider());
+        let client = ClientConfig::builder_with_provider(provider)
+            .with_safe_default_protocol_versions()
+            .unwrap()
+            .with_root_certificates(trusted)
+            .with_no_client_auth();
+        let (socket, peer) = pair(Duration::from_millis(300)).await;
+        let gave_up = socket.gave_up();
+        let name = "localhost".try_into().unwrap();
+        let (server, _client) = tokio::join!(
+            TlsAcceptor::from(tls.config()).accept(socket),
+            TlsConnector::from(Arc::new(client)).connect(name, peer),
+        );
+        let mut server = server.unwrap();
+        assert!(!gave_up.get());
+        let text = vec![b'x'; 64 << 20];
+        let given_up = server.write_all(&text).await.unwrap_err();
+        assert_eq!(given_up.kind(), std::io::ErrorKind::TimedOut);
+        assert!(gave_up.get());
     }
 
     #[test]

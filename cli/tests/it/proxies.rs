@@ -107,12 +107,12 @@ async fn a_listed_proxy_is_believed_as_far_as_the_list_goes() {
     assert_eq!(gateway.sees(&SPOOFED).await, is("203.0.113.7", true));
     // What comes before the first stranger is what that stranger says.
     let hops = [
-        ("x-forwarded-for", "127.0.0.1, 203.0.113.7"),
+        ("x-forwarded-for", "198.51.100.1, 203.0.113.7"),
         ("x-forwarded-for", "10.1.2.3, fd00::1"),
         ("x-forwarded-proto", "https,http,https,https"),
     ];
     assert_eq!(gateway.sees(&hops).await, is("203.0.113.7", false));
-    let quoted = r#"for=10.1.9.9;proto=http, For="[2001:db8::7]:4711";Proto=https;by=_lb, for=10.1.2.3;proto=http"#;
+    let quoted = r#"for=198.51.100.1;proto=http, For="[2001:db8::7]:4711";Proto=https;by=_lb, for=10.1.2.3;proto=http"#;
     let forwarded = [("forwarded", quoted)];
     assert_eq!(gateway.sees(&forwarded).await, is("2001:db8::7", true));
 

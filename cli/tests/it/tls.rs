@@ -1,5 +1,7 @@
 //! TLS on the gateway's own port.
 
+use std::io::ErrorKind;
+
 use reqwest::StatusCode;
 use rustls::version::{TLS12, TLS13};
 use serde_json::json;
@@ -120,33 +122,39 @@ async fn a_certificate_changes_under_open_streams_and_a_bad_one_is_left_alone() 
 
 #[tokio::test]
 async fn handshakes_that_stall_keep_nobody_out_and_end() {
-    let baton = Secured::start(&["--request-timeout-ms", "2000"]).await;
+    let baton = Secured::start(&["--request-timeout-ms", "10000"]).await;
     let mut stalled = Vec::new();
     for number in 0..64 {
-        let mut stream = TcpStream::connect(address(baton.port)).await;
-        let stalling = stream.as_mut().expect("a connection");
+        let stream = TcpStream::connect(address(baton.port)).await;
+        let mut stream = stream.expect("the gateway listens");
         if number % 2 == 0 {
             // The beginning of a record that never comes.
-            stalling
-                .write_all(&[22, 3, 1, 2, 0, 1])
-                .await
-                .expect("sent");
+            let begun = [22, 3, 1, 2, 0, 1];
+            stream.write_all(&begun).await.expect("sent");
         }
-        stalled.extend(stream);
+        stalled.push(stream);
     }
-    let client = Client::initialize(&baton.tunnel(&[HTTP1]).await).await;
-    plays_a_turn(&client).await;
+    let url = baton.tunnel(&[HTTP1]).await;
+    within("somebody else is served", Client::initialize(&url)).await;
+    let last = stalled.last().expect("there are some");
+    let heard = last.try_read(&mut [0]).map_err(|error| error.kind());
+    assert_eq!(heard, Err(ErrorKind::WouldBlock), "it has not ended yet");
     for mut stream in stalled {
-        let mut rest = Vec::new();
         // However it ends.
-        let _ = within("it is given up", stream.read_to_end(&mut rest)).await;
+        let _ = within("it is given up", stream.read_to_end(&mut Vec::new())).await;
     }
-    // One who is in is not in a hurry any more.
+}
+
+#[tokio::test]
+async fn half_a_head_is_given_up_under_tls_too_and_who_listens_is_not() {
+    let baton = Secured::start(&["--request-timeout-ms", "1000"]).await;
+    let client = Client::initialize(&baton.tunnel(&[HTTP1]).await).await;
     let session = client.new_session().await;
     let mut stream = client.session_stream(&session, None).await;
-    let silent = baton.connect(&[HTTP1], &[&TLS13]).await;
-    let mut silent = silent.expect("a handshake");
-    let _ = within("silence ends", silent.read_to_end(&mut Vec::new())).await;
+    let slow = baton.connect(&[HTTP1], &[&TLS13]).await;
+    let mut slow = slow.expect("a handshake");
+    slow.write_all(b"GET /heal").await.expect("sent");
+    let _ = within("it is given up", slow.read_to_end(&mut Vec::new())).await;
     client.post(prompt(json!(1), &session, "/count 5")).await;
     assert_eq!(stream.turn(&json!(1)).await, counted(5, 1));
 }
