@@ -7,12 +7,14 @@ use anyhow::Context as _;
 use baton_gateway::auth::{ApiKeys, Auth, Bearer, BearerOptions};
 use baton_gateway::edge::origins::Origins;
 use baton_gateway::limits::Limits;
+use baton_gateway::transport::Transport;
 use baton_session::store::INBOX_LIMIT;
 use clap::{Args, ValueEnum};
 use jsonwebtoken::Algorithm;
 use tokio::net::TcpListener;
 
 use crate::limits::LimitOptions;
+use crate::transport::{Setting, TransportOptions};
 
 #[derive(Args)]
 pub struct EdgeOptions {
@@ -43,7 +45,7 @@ pub struct EdgeOptions {
     /// How callers say who they are: not at all, by an API key, or by a token of an identity provider
     #[arg(long, env = "BATON_AUTH", default_value = "none")]
     auth: Kind,
-    /// Let everybody in who reaches this address, although it is not a loopback one
+    /// Do without what protects callers beyond this machine: that they are asked who they are, and TLS
     #[arg(long, env = "BATON_INSECURE", value_parser = clap::builder::BoolishValueParser::new())]
     insecure: bool,
     /// Where administrators are heard: revocations. Whoever reaches it is trusted
@@ -79,6 +81,8 @@ pub struct EdgeOptions {
     auth_require_dpop: bool,
     #[command(flatten)]
     limits: LimitOptions,
+    #[command(flatten)]
+    transport: TransportOptions,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -99,6 +103,15 @@ impl EdgeOptions {
     /// What each caller may take. Faults are told by [`Self::auth`].
     pub fn limits(&self) -> Limits {
         self.limits.limits().0
+    }
+
+    /// How requests come in, and every fault.
+    pub fn transport(&self, listen: SocketAddr) -> (Transport, Vec<String>) {
+        self.transport.transport(&Setting {
+            listen,
+            asks: self.auth != Kind::None,
+            insecure: self.insecure,
+        })
     }
 
     /// What callers are asked for, and every fault.

@@ -81,9 +81,11 @@ pub async fn run(arguments: Arguments) -> anyhow::Result<()> {
         ));
     }
     let (auth, edge_faults) = arguments.edge.auth(arguments.listen);
+    let (transport, transport_faults) = arguments.edge.transport(arguments.listen);
     check([
         arguments.store.faults(),
         edge_faults,
+        transport_faults,
         key_faults,
         stall_faults,
     ])?;
@@ -98,6 +100,7 @@ pub async fn run(arguments: Arguments) -> anyhow::Result<()> {
         agent: arguments.default_agent,
         withdraw_after: Duration::from_millis(arguments.withdraw_after_ms),
         origins: arguments.edge.origins(),
+        transport,
         queue_limit: arguments.edge.queue_limit,
         limits: arguments.edge.limits(),
         stall: Duration::from_millis(arguments.stall_ms),
@@ -107,8 +110,9 @@ pub async fn run(arguments: Arguments) -> anyhow::Result<()> {
         },
         ..Default::default()
     };
+    let tls = config.transport.tls.is_some();
     let app = App::new(config, store, keys, auth, stop).await?;
-    tracing::info!(address = %listener.local_addr()?, "gateway listens");
+    tracing::info!(address = %listener.local_addr()?, tls, "gateway listens");
     baton_gateway::serve(listener, admin, app).await?;
     Ok(())
 }

@@ -15,6 +15,7 @@ mod sessions;
 mod signals;
 mod telemetry;
 mod token;
+mod transport;
 mod worker;
 
 /// Many small messages of different ages: the system's allocator takes a fifth more CPU for them

@@ -59,7 +59,9 @@ const PACE: Pace = Pace {
 
 pub async fn run(arguments: Arguments) -> anyhow::Result<()> {
     let (auth, edge_faults) = arguments.edge.auth(arguments.listen);
-    check([edge_faults, arguments.worker.faults()])?;
+    let (transport, transport_faults) = arguments.edge.transport(arguments.listen);
+    let tls = transport.tls.is_some();
+    check([edge_faults, transport_faults, arguments.worker.faults()])?;
     let stop = signals::stop()?;
     let listener = TcpListener::bind(arguments.listen).await.with_context(|| {
         format!(
@@ -78,6 +80,7 @@ pub async fn run(arguments: Arguments) -> anyhow::Result<()> {
     let config = baton_gateway::Config {
         agent: agent.card().name,
         origins: arguments.edge.origins(),
+        transport,
         queue_limit: arguments.edge.queue_limit,
         limits: arguments.edge.limits(),
         pace: PACE,
@@ -97,7 +100,7 @@ pub async fn run(arguments: Arguments) -> anyhow::Result<()> {
     let now = stop.now.clone();
     let app = App::new(config, store, keys, auth, stop).await?;
     // Nobody reading is no reason to stop.
-    let _ = writeln!(std::io::stdout(), "{}", greeting(address));
+    let _ = writeln!(std::io::stdout(), "{}", greeting(address, tls));
     let served = tokio::select! {
         served = baton_gateway::serve(listener, admin, app) => served,
         reason = failed => return Err(Unwritable(reason).into()),
@@ -155,13 +158,21 @@ fn own_keys(path: &Path) -> anyhow::Result<Keys> {
 }
 
 /// What a newcomer sees: the URL, and something to paste into another shell.
-fn greeting(address: SocketAddr) -> String {
+fn greeting(address: SocketAddr, tls: bool) -> String {
+    // The system's authorities rarely know a certificate that is tried out.
+    let (scheme, authority) = match tls {
+        true => (
+            "https",
+            ". If curl does not know who issued the certificate,\nset CURL_CA_BUNDLE there to a file that does",
+        ),
+        false => ("http", ""),
+    };
     format!(
-        r#"Baton listens on http://{address}/acp
+        r#"Baton listens on {scheme}://{address}/acp
 
-Paste this into another shell:
+Paste this into another shell{authority}:
 
-URL=http://{address}/acp
+URL={scheme}://{address}/acp
 JSON='Content-Type: application/json'
 STREAM='Accept: text/event-stream'
 CONNECTION=$(curl -si $URL -H "$JSON" \

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use axum::body::Bytes;
 use axum::extract::{DefaultBodyLimit, State};
 use axum::http::{HeaderMap, StatusCode, header};
-use axum::response::IntoResponse;
+use axum::response::{IntoResponse, Response};
 use axum::routing::{any, get};
 use axum::{Router, middleware};
 use baton_session::id::{ConnectionId, SessionId};
@@ -16,6 +16,7 @@ use tokio::net::TcpListener;
 
 use crate::app::App;
 use crate::edge;
+use crate::edge::hardening::harden;
 use crate::error::Reject;
 use crate::handlers::probe;
 use crate::router::admit;
@@ -40,7 +41,13 @@ fn router(app: Arc<App>) -> Router {
         .layer(middleware::from_fn_with_state(app.clone(), admit))
         .route("/healthz", get(probe::healthz))
         .fallback(any(|| async { Reject::NothingToAdminister }))
+        .layer(middleware::map_response(hardened))
         .with_state(app)
+}
+
+async fn hardened(mut response: Response) -> Response {
+    harden(response.headers_mut(), false);
+    response
 }
 
 #[derive(Deserialize)]

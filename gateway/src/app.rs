@@ -18,6 +18,7 @@ use crate::revoked::Revoked;
 use crate::stream::hub::Hub;
 use crate::stream::ledger::Ledger;
 use crate::stream::patience::Patience;
+use crate::transport::Transport;
 
 #[derive(Clone, Debug)]
 pub struct Config {
@@ -29,6 +30,8 @@ pub struct Config {
     pub withdraw_after: Duration,
     /// By which names, and by pages from where, it may be used.
     pub origins: Origins,
+    /// How bytes get here, and what is believed about where they come from.
+    pub transport: Transport,
     /// How many commands may wait in one session.
     pub queue_limit: u64,
     /// How long a client may leave unread what is there for it.
@@ -46,6 +49,7 @@ impl Default for Config {
             keep_alive: Duration::from_secs(15),
             withdraw_after: Duration::from_secs(30),
             origins: Origins::default(),
+            transport: Transport::default(),
             queue_limit: INBOX_LIMIT,
             stall: Duration::from_secs(60),
             pace: Pace::default(),
@@ -131,6 +135,9 @@ impl App {
         let (watching, stop) = (app.clone(), app.stop.clone());
         tokio::spawn(async move { watching.auth.watch(stop).await });
         tokio::spawn(app.mint.keys.clone().watch(app.stop.clone()));
+        if let Some(tls) = app.config.transport.tls.clone() {
+            tokio::spawn(tls.watch(app.stop.clone()));
+        }
         Ok(app)
     }
 }

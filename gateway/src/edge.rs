@@ -2,13 +2,17 @@
 
 use axum::http::{HeaderMap, HeaderName, header};
 use baton_session::token::{Connection, MAX_TOKEN_BYTES};
+use tower_http::timeout::TimeoutError;
 
 use crate::app::App;
 use crate::auth::Caller;
 use crate::error::Reject;
 
+pub mod forwarded;
+pub mod hardening;
 pub mod origins;
 pub mod peer;
+pub mod proxies;
 pub mod verified;
 
 pub const CONNECTION_ID: HeaderName = HeaderName::from_static("acp-connection-id");
@@ -103,6 +107,12 @@ pub fn is_json(headers: &HeaderMap) -> bool {
         .and_then(|value| value.split(';').next())
         .unwrap_or_default();
     essence.trim().eq_ignore_ascii_case("application/json")
+}
+
+/// A body broke off because nothing more of it came in time, rather than for any other reason.
+pub fn too_slow(error: &(dyn std::error::Error + 'static)) -> bool {
+    let mut causes = std::iter::successors(Some(error), |error| error.source());
+    causes.any(|cause| cause.is::<TimeoutError>())
 }
 
 /// What a client is ready to read.

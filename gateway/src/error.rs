@@ -31,6 +31,12 @@ pub enum Reject {
     Host,
     /// A web page from elsewhere.
     Origin,
+    /// What proxies say about the client makes no sense.
+    Forwarded(&'static str),
+    /// A credential came by a way on which others could read it.
+    Cleartext,
+    /// The body stopped coming.
+    Slow,
     ContentType,
     Accept(&'static str),
     TooLarge,
@@ -108,6 +114,20 @@ impl Reject {
                 rpc::INVALID_REQUEST,
                 "pages from this origin may not use this gateway: its operator can allow it with --allow-origin"
                     .into(),
+            ),
+            Self::Forwarded(why) => (S::BAD_REQUEST, rpc::INVALID_REQUEST, (*why).into()),
+            Self::Cleartext => (
+                S::FORBIDDEN,
+                rpc::INVALID_REQUEST,
+                "use https: over http a credential can be read on its way, and this one may have been. \
+                 If a proxy ends TLS, its operator must name it with --trust-proxy, and it must send \
+                 X-Forwarded-Proto"
+                    .into(),
+            ),
+            Self::Slow => (
+                S::REQUEST_TIMEOUT,
+                rpc::INVALID_REQUEST,
+                "the body stopped coming: send the request again, as a whole".into(),
             ),
             Self::ContentType => (
                 S::UNSUPPORTED_MEDIA_TYPE,

@@ -5,7 +5,10 @@
 //!
 //! | file | what |
 //! |---|---|
-//! | [`server`], `socket` | the socket, the stop signal |
+//! | [`server`] | the stop signal |
+//! | `doors`, [`tls`], `socket` | lets connections in, shakes hands, gives up who does not read |
+//! | `connection`, `heads` | what is spoken on one, and how long the head of a request may take |
+//! | [`transport`] | how bytes get here, as far as it can be chosen |
 //! | [`router`] | all routes on one page |
 //! | [`auth`] | who calls |
 //! | `revoked` | what is refused although its signature is good |
@@ -25,13 +28,16 @@
 pub mod admin;
 pub mod app;
 pub mod auth;
+mod connection;
 mod dispatch;
+mod doors;
 pub mod drain;
 pub mod edge;
 pub mod error;
 #[cfg(fuzzing)]
 pub mod fuzzing;
 mod handlers;
+mod heads;
 pub mod limits;
 pub mod metrics;
 mod mint;
@@ -43,6 +49,8 @@ pub mod server;
 mod socket;
 mod standing;
 mod stream;
+pub mod tls;
+pub mod transport;
 mod withdraw;
 
 pub use app::{App, Config, Stop};

@@ -14,6 +14,7 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
 
 use crate::app::App;
+use crate::edge::peer::Peer;
 use crate::limits::{Limit, Refusal};
 
 pub struct Metrics {
@@ -153,11 +154,16 @@ impl Metrics {
 
 /// Counts requests by what became of them.
 pub async fn count_refusals(State(app): State<Arc<App>>, request: Request, next: Next) -> Response {
+    let peer = request.extensions().get::<Peer>().copied();
     let response = next.run(request).await;
     if let Some(refusal) = response.extensions().get::<Refusal>() {
         app.metrics.limited(refusal.limit);
     }
     let status = response.status();
+    if status.is_client_error() || status.is_server_error() {
+        let peer = peer.map(|peer| tracing::field::display(peer.address));
+        tracing::debug!(status = status.as_u16(), peer, "refused a request");
+    }
     if status == StatusCode::SERVICE_UNAVAILABLE {
         app.metrics.unavailable.inc();
     } else if status.is_client_error() {

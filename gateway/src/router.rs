@@ -2,15 +2,19 @@
 
 use std::sync::Arc;
 
-use axum::extract::{ConnectInfo, Request, State};
+use axum::extract::{Request, State};
 use axum::http::{HeaderValue, Method, StatusCode, Version, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse as _, Response};
 use axum::routing::{any, get, post};
 use axum::{Router, middleware};
+use tower_http::timeout::RequestBodyTimeoutLayer;
 
 use crate::app::App;
 use crate::auth;
+use crate::connection::Link;
+use crate::edge::hardening::harden;
+use crate::edge::proxies::Arrival;
 use crate::error::Reject;
 use crate::handlers::{archive, delete, login, post as message, probe, stream, tickets};
 use crate::metrics;
@@ -23,6 +27,7 @@ pub fn router(app: Arc<App>) -> Router {
         // A HEAD would otherwise open a stream, and take it from its client.
         .head(|| async { Reject::Method })
         .fallback(|| async { Reject::Method });
+    let patience = app.config.transport.request_timeout;
     Router::new()
         .route("/acp", acp)
         .route("/v1/sessions/{id}/export", get(archive::export))
@@ -30,6 +35,7 @@ pub fn router(app: Arc<App>) -> Router {
         .route("/v1/tickets", post(tickets::issue))
         .route("/v1/login", post(login::login))
         .route("/v1/logout", post(login::logout))
+        .layer(RequestBodyTimeoutLayer::new(patience))
         .layer(middleware::from_fn_with_state(app.clone(), identify))
         // Before anything else looks at the request, upgrades included.
         .layer(middleware::from_fn_with_state(app.clone(), admit))
@@ -45,18 +51,36 @@ pub fn router(app: Arc<App>) -> Router {
         .route("/metrics", get(probe::metrics))
         .route("/.well-known/jwks.json", get(probe::jwks))
         .fallback(any(|| async { Reject::NotFound }))
+        .layer(middleware::from_fn_with_state(app.clone(), receive))
         .with_state(app)
+}
+
+/// Who is at the other end is settled before anything is decided by it, and no answer leaves without
+/// what keeps browsers careful.
+async fn receive(State(app): State<Arc<App>>, mut request: Request, next: Next) -> Response {
+    let link = request.extensions().get::<Link>().map(|link| link.peer);
+    let proxies = &app.config.transport.proxies;
+    let (mut response, secure) = match link.map(|peer| proxies.arrival(peer, request.headers())) {
+        None => (next.run(request).await, false),
+        Some(Err(reject)) => (reject.into_response(), false),
+        Some(Ok(arrival)) => {
+            let secure = arrival.peer.secure;
+            request.extensions_mut().insert(arrival.peer);
+            request.extensions_mut().insert(arrival);
+            (next.run(request).await, secure)
+        }
+    };
+    harden(response.headers_mut(), secure);
+    response
 }
 
 async fn attend(State(app): State<Arc<App>>, request: Request, next: Next) -> Response {
     let _open = app.drain.enter();
     let version = request.version();
-    let connection = request.extensions().get().cloned();
+    let link = request.extensions().get::<Link>().cloned();
     let mut response = next.run(request).await;
-    if let (Some(ConnectInfo(connection)), Some(place)) =
-        (connection, response.extensions_mut().remove::<Arc<Place>>())
-    {
-        place.is_on(connection);
+    if let (Some(link), Some(place)) = (link, response.extensions_mut().remove::<Arc<Place>>()) {
+        place.is_on(link.gave_up);
     }
     // Balancers keep connections for later requests; those must find another gateway.
     let keeps = version == Version::HTTP_11 && response.status() != StatusCode::SWITCHING_PROTOCOLS;
@@ -88,8 +112,14 @@ async fn identify(
 /// Pages and names from elsewhere stay out; a page that may come in is told so.
 pub(crate) async fn admit(State(app): State<Arc<App>>, request: Request, next: Next) -> Response {
     let origins = &app.config.origins;
-    if let Err(reject) = origins.admit(&request) {
+    // There is none on the administrators' port.
+    let arrival = request.extensions().get::<Arrival>();
+    let forwarded = arrival.map_or(&[][..], |arrival| &arrival.hosts);
+    if let Err(reject) = origins.admit(&request, forwarded) {
         return reject.into_response();
+    }
+    if app.config.transport.private_only && arrival.is_some_and(|it| !it.peer.is_private()) {
+        return Reject::Cleartext.into_response();
     }
     let origin = request.headers().get(header::ORIGIN).cloned();
     let asks = request.method() == Method::OPTIONS && origin.is_some();

@@ -1,6 +1,5 @@
 //! Serves until told to stop. The caller owns the socket and the stop signal.
 
-use std::future::IntoFuture as _;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -9,14 +8,15 @@ use tokio::time::{sleep, timeout};
 
 use crate::admin;
 use crate::app::App;
+use crate::doors;
 use crate::router::router;
-use crate::socket::{GaveUp, Sockets};
+use crate::socket::Sockets;
 
 /// How long streams may take to notice that they were cut, and connections to close.
 const LAST_WORDS: Duration = Duration::from_secs(1);
 const SETTLE: Duration = Duration::from_secs(5);
 
-/// HTTP/1.1 and HTTP/2 on one port, WebSocket on the same path. Returns when the process was told to
+/// HTTP/1.1 and HTTP/2 on one port, with TLS or without, WebSocket on the same path. Returns when the process was told to
 /// stop and nothing is open any more, or the grace is over. Administrators are served until then, if
 /// there is a port for them.
 pub async fn serve(
@@ -29,10 +29,7 @@ pub async fn serve(
         listener,
         patience: app.config.stall,
     };
-    let service = router(app.clone()).into_make_service_with_connect_info::<GaveUp>();
-    let server = axum::serve(sockets, service)
-        .with_graceful_shutdown(app.drain.closed.clone().cancelled_owned());
-    let mut server = tokio::spawn(server.into_future());
+    let mut server = tokio::spawn(doors::open(sockets, router(app.clone()), app.clone()));
     let mut ended = None;
     let ends = async {
         ended = Some((&mut server).await);
@@ -49,15 +46,15 @@ pub async fn serve(
     let _ = timeout(LAST_WORDS, app.drain.empty()).await;
     app.drain.closed.cancel();
     let outcome = match ended {
-        Some(ended) => ended?,
-        None => timeout(LAST_WORDS, server).await.unwrap_or(Ok(Ok(())))?,
+        Some(ended) => ended,
+        None => timeout(LAST_WORDS, server).await.unwrap_or(Ok(())),
     };
     if let Some(admin) = admin {
         let _ = timeout(LAST_WORDS, admin).await;
     }
     // The ends of the streams are recorded before the process is gone.
     let _ = timeout(SETTLE, app.ledger.settle()).await;
-    outcome
+    Ok(outcome?)
 }
 
 async fn drained(app: &App) {

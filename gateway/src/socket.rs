@@ -9,8 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use axum::extract::connect_info::Connected;
-use axum::serve::{IncomingStream, Listener};
+use axum::serve::Listener;
 use socket2::{SockRef, TcpKeepalive};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpListener, TcpStream};
@@ -25,11 +24,9 @@ pub struct Sockets {
     pub patience: Duration,
 }
 
-impl Listener for Sockets {
-    type Io = Socket;
-    type Addr = SocketAddr;
-
-    async fn accept(&mut self) -> (Socket, SocketAddr) {
+impl Sockets {
+    /// What goes wrong with one connection, or for want of file handles, is overcome.
+    pub async fn accept(&mut self) -> (Socket, SocketAddr) {
         let (stream, address) = Listener::accept(&mut self.listener).await;
         if let Err(error) = prepare(&stream, self.patience) {
             tracing::debug!(%error, "could not set a socket option");
@@ -41,10 +38,6 @@ impl Listener for Sockets {
             gave_up: GaveUp::default(),
         };
         (socket, address)
-    }
-
-    fn local_addr(&self) -> io::Result<SocketAddr> {
-        self.listener.local_addr()
     }
 }
 
@@ -80,13 +73,11 @@ impl GaveUp {
     }
 }
 
-impl Connected<IncomingStream<'_, Sockets>> for GaveUp {
-    fn connect_info(stream: IncomingStream<'_, Sockets>) -> Self {
-        stream.io().gave_up.clone()
-    }
-}
-
 impl Socket {
+    pub fn gave_up(&self) -> GaveUp {
+        self.gave_up.clone()
+    }
+
     fn watch<T>(
         &mut self,
         written: Poll<io::Result<T>>,
@@ -152,11 +143,11 @@ impl AsyncWrite for Socket {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
     use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
-    async fn pair(patience: Duration) -> (Socket, TcpStream) {
+    pub async fn pair(patience: Duration) -> (Socket, TcpStream) {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let client = TcpStream::connect(listener.local_addr().expect("bound"));
         let mut sockets = Sockets { listener, patience };

@@ -8,6 +8,7 @@ use tempfile::TempDir;
 
 use crate::support::balancer::Kind;
 use crate::support::process::Process;
+use crate::support::tls::Secured;
 use crate::support::{Cluster, Served, within};
 
 fn folder() -> PathBuf {
@@ -105,4 +106,29 @@ async fn typescript_goes_on_after_it_was_refused() {
     for transport in ["http", "ws"] {
         plays(typescript_at_its_limit(), transport, &baton.url()).await;
     }
+}
+
+/// As operators set a client up whose authority is their own.
+async fn plays_with_tls(mut client: Command, transport: &str) {
+    let baton = Secured::start(&[]).await;
+    client.env("NODE_EXTRA_CA_CERTS", baton.authority_file());
+    client.env("SSL_CERT_FILE", baton.authority_file());
+    plays(client, transport, &baton.url()).await;
+}
+
+#[tokio::test]
+async fn typescript_over_https() {
+    plays_with_tls(typescript(), "http").await;
+}
+
+#[tokio::test]
+async fn typescript_over_secure_websocket() {
+    plays_with_tls(typescript(), "ws").await;
+}
+
+// Python over https would be HTTP/2, on which its library hands an event out only when the next bytes
+// come: the scenario passes, in up to a minute.
+#[tokio::test]
+async fn python_over_secure_websocket() {
+    plays_with_tls(python(), "ws").await;
 }

@@ -7,6 +7,7 @@ pub mod http;
 pub mod process;
 pub mod schema;
 pub mod sse;
+pub mod tls;
 pub mod websocket;
 
 pub use cluster::{Cluster, Redis, Served};

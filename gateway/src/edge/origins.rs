@@ -27,8 +27,16 @@ pub struct Origins {
 }
 
 impl Origins {
-    pub fn admit<B>(&self, request: &Request<B>) -> Result<(), Reject> {
+    /// `forwarded`: the names by which trusted proxies were asked. They must be right as well.
+    pub fn admit<B>(&self, request: &Request<B>, forwarded: &[String]) -> Result<(), Reject> {
         self.check_host(request)?;
+        let known = |name: &String| {
+            let authority = name.parse::<Authority>();
+            authority.is_ok_and(|authority| self.knows_host(authority.host()))
+        };
+        if !forwarded.iter().all(known) {
+            return Err(Reject::Host);
+        }
         self.check_origin(request.headers())
     }
 
@@ -130,16 +138,6 @@ impl Origins {
 
     /// For an origin that was admitted: exactly that one may read the answer.
     pub fn stamp(&self, origin: Option<&HeaderValue>, answer: &mut HeaderMap) {
-        let fixed = [
-            (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
-            (header::REFERRER_POLICY, "no-referrer"),
-        ];
-        for (name, value) in fixed {
-            answer.insert(name, HeaderValue::from_static(value));
-        }
-        if !answer.contains_key(header::CACHE_CONTROL) {
-            answer.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
-        }
         let Some(origin) = origin else { return };
         answer.insert(header::ACCESS_CONTROL_ALLOW_ORIGIN, origin.clone());
         answer.append(header::VARY, HeaderValue::from_static("Origin"));
@@ -162,7 +160,7 @@ mod tests {
         for (name, value) in headers {
             request = request.header(*name, *value);
         }
-        origins.admit(&request.body(()).unwrap()).is_ok()
+        origins.admit(&request.body(()).unwrap(), &[]).is_ok()
     }
 
     #[test]

@@ -9,3 +9,10 @@ pub struct Peer {
     /// The client's end of the way is encrypted.
     pub secure: bool,
 }
+
+impl Peer {
+    /// Nobody in between could read what the request brings along.
+    pub fn is_private(&self) -> bool {
+        self.secure || self.address.is_loopback()
+    }
+}

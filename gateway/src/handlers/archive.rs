@@ -22,6 +22,7 @@ use tokio::time::Instant;
 use super::post::MAX_BODY;
 use crate::app::App;
 use crate::auth::Caller;
+use crate::edge;
 use crate::error::Reject;
 use crate::limits::Allowance;
 
@@ -295,6 +296,7 @@ impl Lines {
                     }
                     self.buffer.extend_from_slice(&data);
                 }
+                Some(Err(error)) if edge::too_slow(&error) => return Err(Reject::Slow),
                 Some(Err(_)) => return Err(Reject::Archive("the body ended early".into())),
                 None => self.ended = true,
             }

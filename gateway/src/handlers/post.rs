@@ -124,6 +124,7 @@ async fn read(headers: &HeaderMap, body: Body) -> Result<Bytes, Reject> {
     match Limited::new(body, MAX_BODY).collect().await {
         Ok(collected) => Ok(collected.to_bytes()),
         Err(error) if error.is::<LengthLimitError>() => Err(Reject::TooLarge),
+        Err(error) if edge::too_slow(&*error) => Err(Reject::Slow),
         Err(_) => Err(Reject::NotAMessage("the body ended early")),
     }
 }

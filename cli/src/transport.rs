@@ -1,0 +1,105 @@
+//! Options about how bytes get to a gateway.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use baton_gateway::edge::proxies::Proxies;
+use baton_gateway::tls::Tls;
+use baton_gateway::transport::Transport;
+use clap::Args;
+
+#[derive(Args)]
+pub struct TransportOptions {
+    /// Certificate to show to clients, with those that lead to its issuer, in PEM. Changes are noticed
+    #[arg(long, env = "BATON_TLS_CERT", value_name = "FILE")]
+    tls_cert: Option<PathBuf>,
+    /// The certificate's key, in PEM
+    #[arg(long, env = "BATON_TLS_KEY", value_name = "FILE")]
+    tls_key: Option<PathBuf>,
+    /// Proxies that are believed what they write about clients, as 10.0.0.0/8 or single addresses
+    #[arg(
+        long,
+        env = "BATON_TRUST_PROXY",
+        value_delimiter = ',',
+        value_name = "NETWORKS"
+    )]
+    trust_proxy: Vec<String>,
+    /// How long a client may take for a request's head, and for each next piece of its body
+    #[arg(
+        long,
+        env = "BATON_REQUEST_TIMEOUT_MS",
+        default_value_t = 30_000,
+        value_name = "MS"
+    )]
+    request_timeout_ms: u64,
+}
+
+/// What is known of the rest of the command line.
+pub struct Setting {
+    pub listen: SocketAddr,
+    /// Callers bring credentials.
+    pub asks: bool,
+    pub insecure: bool,
+}
+
+impl TransportOptions {
+    /// How requests come in, and every fault.
+    pub fn transport(&self, setting: &Setting) -> (Transport, Vec<String>) {
+        let mut faults = Vec::new();
+        let tls = self.tls().unwrap_or_else(|fault| {
+            faults.push(fault);
+            None
+        });
+        let proxies = Proxies::parse(&self.trust_proxy).unwrap_or_else(|wrong| {
+            faults.extend(wrong.iter().map(|fault| format!("--trust-proxy {fault}")));
+            Proxies::default()
+        });
+        if proxies.are_everybody() && !setting.insecure {
+            faults.push(
+                "--trust-proxy: anybody could pretend to be anybody. Name the networks that your \
+                 proxies are in, or say --insecure"
+                    .into(),
+            );
+        }
+        let given = self.request_timeout_ms;
+        if !(1_000..=600_000).contains(&given) {
+            faults.push(format!(
+                "--request-timeout-ms {given}: must be between 1000 and 600000"
+            ));
+        }
+        // What was given but is wrong has been said already.
+        let in_clear = self.tls_cert.is_none() && self.tls_key.is_none();
+        let listen = setting.listen;
+        if setting.asks
+            && in_clear
+            && self.trust_proxy.is_empty()
+            && !listen.ip().is_loopback()
+            && !setting.insecure
+        {
+            faults.push(format!(
+                "--listen {listen} without TLS: credentials could be read on their way. Give --tls-cert \
+                 and --tls-key, name the proxies that end TLS with --trust-proxy, listen on 127.0.0.1, \
+                 or say --insecure"
+            ));
+        }
+        let transport = Transport {
+            private_only: setting.asks && !proxies.is_empty() && !setting.insecure,
+            tls,
+            proxies,
+            request_timeout: Duration::from_millis(given),
+        };
+        (transport, faults)
+    }
+
+    fn tls(&self) -> Result<Option<Tls>, String> {
+        match (&self.tls_cert, &self.tls_key) {
+            (None, None) => Ok(None),
+            (Some(certificate), Some(key)) => Tls::open(certificate, key)
+                .map(Some)
+                .map_err(|fault| format!("--tls-cert and --tls-key: {fault}")),
+            (Some(_), None) => Err("--tls-cert needs --tls-key FILE, the certificate's key".into()),
+            (None, Some(_)) => Err("--tls-key needs --tls-cert FILE, the key's certificate".into()),
+        }
+    }
+}

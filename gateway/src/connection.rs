@@ -1,0 +1,101 @@
+//! One connection of a client: what is spoken on it, and how long it may take to say it.
+
+use std::convert::Infallible;
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Router;
+use axum::extract::Request;
+use hyper::body::Incoming;
+use hyper::service::{Service as _, service_fn};
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use hyper_util::server::conn::auto::Builder;
+use hyper_util::service::TowerToHyperService;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio_util::io::InspectReader;
+
+use crate::app::App;
+use crate::edge::peer::Peer;
+use crate::heads::{Heads, REST};
+use crate::socket::GaveUp;
+
+/// What a request's line and headers may have. Their number may be 100 on HTTP/1.1, as hyper has it.
+const HEAD_BYTES: usize = 64 << 10;
+/// On one HTTP/2 connection. A client may have a stream for each of its sessions, and a balancer many
+/// clients on one connection.
+const STREAMS: u32 = 1000;
+/// HTTP/2 connections are pinged so often.
+const PING: Duration = Duration::from_secs(30);
+
+/// What all requests of a connection have in common.
+#[derive(Clone)]
+pub struct Link {
+    /// Who is at the other end of the socket.
+    pub peer: Peer,
+    pub gave_up: GaveUp,
+}
+
+/// Until the client leaves, or all is said after the gateway has closed its doors. A WebSocket goes
+/// on beyond that.
+pub async fn serve<S>(stream: S, link: Link, router: Router, app: Arc<App>)
+where
+    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
+    let address = link.peer.address;
+    let heads = Heads::new(app.config.transport.request_timeout);
+    let counted = heads.clone();
+    let stream = InspectReader::new(stream, move |bytes: &[u8]| counted.count(bytes.len()));
+    let router = TowerToHyperService::new(router);
+    let service = service_fn(move |mut request: Request<Incoming>| {
+        request.extensions_mut().insert(link.clone());
+        let answer = router.call(request);
+        async move { Ok::<_, Infallible>(answer.await.unwrap_or_else(|never| match never {})) }
+    });
+    let protocols = protocols(&app, &heads);
+    let mut connection =
+        pin!(protocols.serve_connection_with_upgrades(TokioIo::new(stream), service));
+    let mut closing = false;
+    let mut undecided = pin!(heads.undecided());
+    loop {
+        tokio::select! {
+            // What was read comes before what depends on it.
+            biased;
+            served = connection.as_mut() => {
+                if let Err(error) = served {
+                    tracing::debug!(peer = %address, %error, "a connection broke");
+                }
+                return;
+            }
+            () = app.drain.closed.cancelled(), if !closing => {
+                closing = true;
+                connection.as_mut().graceful_shutdown();
+            }
+            () = &mut undecided => {
+                tracing::debug!(peer = %address, "a client said too little for too long");
+                return;
+            }
+        }
+    }
+}
+
+fn protocols(app: &App, heads: &Heads) -> Builder<TokioExecutor> {
+    let patience = app.config.transport.request_timeout;
+    let mut builder = Builder::new(TokioExecutor::new());
+    builder
+        .http1()
+        .timer(heads.clone())
+        .header_read_timeout(REST)
+        .max_buf_size(HEAD_BYTES);
+    builder
+        .http2()
+        .timer(TokioTimer::new())
+        // Who reads slowly answers slowly, and gets as long as for reading.
+        .keep_alive_interval(patience.min(PING))
+        .keep_alive_timeout(patience.max(app.config.stall))
+        .max_concurrent_streams(STREAMS)
+        .max_header_list_size(HEAD_BYTES as u32)
+        // For WebSocket.
+        .enable_connect_protocol();
+    builder
+}

@@ -1,0 +1,30 @@
+//! How bytes get here, and what is believed about where they come from.
+
+use std::time::Duration;
+
+use crate::edge::proxies::Proxies;
+use crate::tls::Tls;
+
+#[derive(Clone, Debug)]
+pub struct Transport {
+    /// Shown to clients; without it nothing is encrypted here.
+    pub tls: Option<Tls>,
+    /// Who is believed about clients beyond them.
+    pub proxies: Proxies,
+    /// Callers bring credentials, which must not have come in clear text.
+    pub private_only: bool,
+    /// How long a client may take for a handshake, for the head of a request, and for each next
+    /// piece of its body.
+    pub request_timeout: Duration,
+}
+
+impl Default for Transport {
+    fn default() -> Self {
+        Self {
+            tls: None,
+            proxies: Proxies::default(),
+            private_only: false,
+            request_timeout: Duration::from_secs(30),
+        }
+    }
+}
