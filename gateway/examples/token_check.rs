@@ -34,7 +34,9 @@ async fn main() {
         kept &= again < cached && (first < uncached || algorithm != Algorithm::HS256);
     }
     let verdict = if kept { "kept" } else { "NOT kept" };
-    println!("\nHS256 below {uncached:?} the first time, all below {cached:?} after that: {verdict}.");
+    println!(
+        "\nHS256 below {uncached:?} the first time, all below {cached:?} after that: {verdict}."
+    );
 }
 
 /// The median over rounds, each with other tokens.
