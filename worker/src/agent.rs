@@ -2,6 +2,7 @@
 //! through the [`Turn`] it is given, and everything it says goes into the session's log.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use async_trait::async_trait;
 use baton_session::event::Event;
@@ -9,11 +10,12 @@ use baton_session::id::{LogId, SessionId};
 use baton_session::store::{AgentCard, Claim, Setup, Store};
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
-use serde_json::{Value, json, value::RawValue};
+use serde_json::value::{RawValue, to_raw_value};
+use serde_json::{Value, json};
 
 use crate::outlet::sit_out;
 pub use crate::rpc::Failure;
-pub use crate::turn::Turn;
+pub use crate::turn::{Rest, Turn};
 
 pub mod scripted;
 
@@ -100,15 +102,27 @@ const PAGE: usize = 256;
 /// A conversation is shared by the turn that runs and the commands that arrive meanwhile.
 #[async_trait]
 pub trait Conversation: Send + Sync {
-    /// Runs one turn. When a turn is taken over it is run again from its beginning, and what it
-    /// says again up to where it was is skipped: it must say the same things in the same order.
-    async fn prompt(&self, turn: &Turn, prompt: &RawValue) -> Result<StopReason, Failure>;
+    /// Runs one turn; `params` are those of `session/prompt`, the result is its answer. When a turn is
+    /// taken over it is run again from its beginning, and what it says again up to where it was is
+    /// skipped: it must say the same things in the same order, or say that it cannot
+    /// ([`Turn::start_over`]).
+    async fn prompt(&self, turn: &Turn, params: &RawValue) -> Result<Box<RawValue>, Failure>;
 
-    /// Returns the update that announces the change.
-    fn set_mode(&self, mode: &str) -> Result<Value, Failure>;
+    /// Whatever else a client asks of the agent, also while a turn runs.
+    async fn call(&self, method: &str, params: &RawValue) -> Result<Called, Failure>;
 
-    /// Returns the update that announces the change.
-    fn set_config_option(&self, id: &str, value: &Value) -> Result<Value, Failure>;
+    /// Passes on what the agent says of its own accord. Runs beside everything else as long as the
+    /// session is held; returns if the agent is gone.
+    async fn listen(&self, stage: Stage<'_>) {
+        let _ = stage;
+        std::future::pending().await
+    }
+
+    /// How long the session stays here when nothing is asked of it, because something lives here that
+    /// another worker would have to start anew. `None`: anybody may go on with it.
+    fn stays(&self) -> Option<Duration> {
+        None
+    }
 
     /// Modes and config options as `session/new` and `session/load` answer them, a JSON object.
     fn view(&self) -> Bytes;
@@ -116,6 +130,22 @@ pub trait Conversation: Send + Sync {
     /// What has to be kept that changed since this was last asked. It is written together with
     /// what the conversation has said by then.
     fn changes(&self) -> Changes;
+}
+
+/// Where what an agent says is heard.
+#[derive(Clone, Copy)]
+pub enum Stage<'a> {
+    Turn(&'a Turn),
+    /// Between turns.
+    Rest(&'a Rest),
+}
+
+/// The answer to a [`Conversation::call`].
+#[derive(Debug)]
+pub struct Called {
+    pub result: Box<RawValue>,
+    /// An update that tells everybody else, if the agent has not told them by itself.
+    pub announces: Option<Value>,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -134,4 +164,15 @@ pub enum StopReason {
     MaxTurnRequests,
     Refusal,
     Cancelled,
+}
+
+impl StopReason {
+    /// The answer to a prompt that ended so.
+    pub fn answer(self) -> Box<RawValue> {
+        raw(&json!({ "stopReason": self }))
+    }
+}
+
+pub(crate) fn raw(value: &Value) -> Box<RawValue> {
+    to_raw_value(value).expect("plain data encodes")
 }

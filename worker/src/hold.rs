@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::future::pending;
 use std::pin::pin;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use baton_session::command::{Kind, Queued};
 use baton_session::event::{Begin, Event};
@@ -11,13 +11,14 @@ use baton_session::id::LogId;
 use baton_session::store::{self, Claim, Running, Store};
 use futures_util::future::BoxFuture;
 use serde::Deserialize;
-use serde_json::{json, value::RawValue};
+use serde_json::value::RawValue;
 use tokio::sync::Notify;
-use tokio::task::yield_now;
+use tokio::task::{JoinSet, yield_now};
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use self::commands::is_about;
-use crate::agent::{Agent, Conversation, Opening, StopReason};
+use self::commands::{Call, is_about};
+use crate::agent::{Agent, Conversation, Opening, Stage, StopReason};
 use crate::content::Accepts;
 use crate::journal::{Journal, Unanswered};
 use crate::outlet::{Lost, Outlet};
@@ -26,11 +27,13 @@ use crate::rpc::{self, Failure};
 use crate::turn::Turn;
 
 mod commands;
+mod rest;
 
 /// What a held session needs of its worker.
 pub(crate) struct Reins {
     /// Something arrived in the inbox.
     pub inbox: Arc<Notify>,
+    pub place: Arc<Place>,
     /// The worker stops: hand the session over at the next step.
     pub stop: CancellationToken,
     /// The claim was lost.
@@ -38,6 +41,15 @@ pub(crate) struct Reins {
     /// What the agent takes in a prompt.
     pub accepts: Accepts,
     pub on_release: Option<ReleaseHook>,
+}
+
+/// A session's place at its worker.
+#[derive(Default)]
+pub(crate) struct Place {
+    /// Since when it only rests here.
+    pub resting: Mutex<Option<Instant>>,
+    /// Somebody else needs the place.
+    pub leave: Notify,
 }
 
 pub(crate) async fn run(
@@ -50,6 +62,13 @@ pub(crate) async fn run(
     let outlet = Arc::new(Outlet::new(store.clone(), &claim));
     if claim.stalls >= MAX_STALLS {
         return give_up(&*store, &outlet, &claim, &reins).await;
+    }
+    // It only rested at a worker that is gone: no agent has to be started for that.
+    if claim.inbox.is_empty() && claim.running.is_none() {
+        if !outlet.flush(Default::default(), true).await? {
+            store.release(&claim.session, &claim.token).await?;
+        }
+        return Ok(());
     }
     let opened = tokio::select! {
         biased;
@@ -69,6 +88,7 @@ pub(crate) async fn run(
                 outlet,
                 queue,
                 seen,
+                calls: JoinSet::new(),
             }
             .run()
             .await
@@ -165,6 +185,15 @@ struct Hold {
     queue: VecDeque<Queued>,
     /// The highest command number read.
     seen: u64,
+    /// What the agent works on beside turns.
+    calls: JoinSet<Call>,
+}
+
+enum Rested {
+    /// There is something to do.
+    Awake,
+    /// The session was given up.
+    Released,
 }
 
 enum Ended {
@@ -180,11 +209,10 @@ impl Hold {
                 return self.hand_over().await;
             }
             let Some(queued) = self.queue.pop_front() else {
-                if self.outlet.flush(self.conversation.changes(), true).await? {
-                    return Ok(());
+                match self.rest().await? {
+                    Rested::Awake => continue,
+                    Rested::Released => return Ok(()),
                 }
-                self.read_inbox().await?;
-                continue;
             };
             match queued.command.kind {
                 Kind::Prompt => match self.prompt(queued).await? {
@@ -238,12 +266,12 @@ impl Hold {
 
     /// One prompt from begin to answer.
     async fn prompt(&mut self, queued: Queued) -> Result<Ended, Lost> {
-        let prompt: Result<Prompt, Failure> = rpc::params(&queued.command.message);
-        let checked = prompt.and_then(|prompt| {
-            let blocks = self.reins.accepts.check(prompt.prompt)?;
-            Ok((prompt, blocks))
+        let asked = rpc::asked(&queued.command.message);
+        let checked = asked.and_then(|asked| {
+            let Prompt { prompt } = rpc::read(asked.params)?;
+            Ok((asked.params, self.reins.accepts.check(prompt)?))
         });
-        let (prompt, blocks) = match checked {
+        let (params, blocks) = match checked {
             Ok(checked) => checked,
             Err(failure) => return Ok(self.finish(&queued, Err(failure))),
         };
@@ -252,10 +280,11 @@ impl Hold {
             .running
             .take()
             .filter(|running| running.command == queued.number);
+        let was_interrupted = interrupted.is_some();
         let (journal, unanswered) = match interrupted {
             Some(running) => self.reread(running).await?,
             None if self.is_cancelled(&queued) => {
-                return Ok(self.finish(&queued, Ok(StopReason::Cancelled)));
+                return Ok(self.finish(&queued, Ok(StopReason::Cancelled.answer())));
             }
             None => {
                 // A fork of a running session gets what the agent knew before the turn.
@@ -272,10 +301,13 @@ impl Hold {
             self.outlet.clone(),
             journal,
             unanswered,
+            was_interrupted,
         );
         self.attend(&queued, &turn);
         let conversation = self.conversation.clone();
-        let mut work = pin!(conversation.prompt(&turn, prompt.prompt));
+        let mut work = pin!(conversation.prompt(&turn, params));
+        let mut heard = pin!(conversation.listen(Stage::Turn(&turn)));
+        let mut hears = true;
         let outlet = self.outlet.clone();
         let mut flight: Option<BoxFuture<'_, Result<bool, Lost>>> = None;
         let outcome = loop {
@@ -295,6 +327,9 @@ impl Hold {
                     self.read_inbox().await?;
                     self.attend(&queued, &turn);
                 }
+                Some(call) = self.calls.join_next() => self.called(call),
+                // Before the outcome, so that nothing is said after it.
+                () = &mut heard, if hears => hears = false,
                 outcome = &mut work => break outcome,
                 written = async { match &mut flight { Some(flight) => flight.await, None => pending().await } } => {
                     written?;
@@ -384,9 +419,8 @@ impl Hold {
     }
 
     /// The answer and the end of the command go into the log together.
-    fn finish(&mut self, queued: &Queued, outcome: Result<StopReason, Failure>) -> Ended {
+    fn finish(&mut self, queued: &Queued, outcome: Result<Box<RawValue>, Failure>) -> Ended {
         self.outlet.settle_all();
-        let outcome = outcome.map(|reason| json!({ "stopReason": reason }));
         if let Some(event) = rpc::response(queued, true, outcome) {
             self.outlet.push(event);
         }

@@ -13,6 +13,7 @@ pub(crate) struct Journal {
     answers: HashMap<Arc<str>, Bytes>,
     /// Waiting prompts whose connections have taken control.
     controls: HashSet<u64>,
+    asked: u64,
 }
 
 enum Said {
@@ -43,6 +44,7 @@ impl Journal {
                         Some(request) => request.seq = seq,
                         None => {
                             journal.said.push_back(Said::Request(id.clone()));
+                            journal.asked += 1;
                             asked.push(Unanswered {
                                 id: id.clone(),
                                 seq,
@@ -89,6 +91,17 @@ impl Journal {
             }
             _ => false,
         }
+    }
+
+    /// What was said is not going to be said again.
+    pub fn forget(&mut self) {
+        self.said.clear();
+        self.answers.clear();
+    }
+
+    /// How many questions were asked.
+    pub fn asked(&self) -> u64 {
+        self.asked
     }
 
     /// False if this prompt's connection has taken control before.

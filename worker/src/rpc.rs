@@ -1,5 +1,6 @@
 //! JSON-RPC messages, written by hand where bytes pass through untouched.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use baton_session::command::Queued;
@@ -7,6 +8,8 @@ use baton_session::event::{Event, Recipient};
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
+
+pub const METHOD_NOT_FOUND: i64 = -32601;
 
 /// A failure as the client sees it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, thiserror::Error)]
@@ -29,7 +32,7 @@ impl Failure {
 
     pub fn method_not_found(method: &str) -> Self {
         Self {
-            code: -32601,
+            code: METHOD_NOT_FOUND,
             message: format!("the agent knows no method {method:?}"),
             data: None,
         }
@@ -118,16 +121,30 @@ pub fn response(
     Some(Event::Response { to, turn, message })
 }
 
-/// The params of a client's message, borrowed from its bytes.
+/// What a client calls, and with what.
+#[derive(Deserialize)]
+pub struct Asked<'a> {
+    #[serde(borrow)]
+    pub method: Cow<'a, str>,
+    #[serde(borrow, default = "nothing")]
+    pub params: &'a RawValue,
+}
+
+fn nothing<'a>() -> &'a RawValue {
+    serde_json::from_str("{}").expect("an object")
+}
+
+/// A client's message, borrowed from its bytes.
+pub fn asked(message: &[u8]) -> Result<Asked<'_>, Failure> {
+    serde_json::from_slice(message).map_err(|e| Failure::invalid_params(e.to_string()))
+}
+
 pub fn params<'a, T: Deserialize<'a>>(message: &'a [u8]) -> Result<T, Failure> {
-    #[derive(Deserialize)]
-    struct Envelope<'a> {
-        #[serde(borrow)]
-        params: &'a RawValue,
-    }
-    let envelope: Envelope<'a> =
-        serde_json::from_slice(message).map_err(|e| Failure::invalid_params(e.to_string()))?;
-    serde_json::from_str(envelope.params.get()).map_err(|e| Failure::invalid_params(e.to_string()))
+    read(asked(message)?.params)
+}
+
+pub fn read<'a, T: Deserialize<'a>>(params: &'a RawValue) -> Result<T, Failure> {
+    serde_json::from_str(params.get()).map_err(|e| Failure::invalid_params(e.to_string()))
 }
 
 /// A client's answer to a request of the agent.

@@ -16,7 +16,7 @@ use tokio_util::task::TaskTracker;
 
 use crate::agent::Agent;
 use crate::content::Accepts;
-use crate::hold::{self, Reins};
+use crate::hold::{self, Place, Reins};
 use crate::housekeeping;
 use crate::outlet::Lost;
 use crate::release::ReleaseHook;
@@ -127,6 +127,7 @@ struct Held {
     token: ClaimToken,
     inbox: Arc<Notify>,
     lost: CancellationToken,
+    place: Arc<Place>,
 }
 
 impl Runner {
@@ -168,7 +169,8 @@ impl Runner {
             if waiting.len() < MAX_TURNED_AWAY {
                 waiting.push_back(session);
             }
-            return;
+            drop(waiting);
+            return self.ask_for_room();
         };
         let tasks = self.tasks.clone();
         tasks.spawn(async move {
@@ -178,6 +180,18 @@ impl Runner {
                 Err(error) => tracing::warn!(session.id = %session, %error, "could not claim"),
             }
         });
+    }
+
+    /// Of the sessions that only rest here, the one that does so for the longest time leaves.
+    fn ask_for_room(&self) {
+        let held = self.held();
+        let resting = held.values().filter_map(|held| {
+            let since = *held.place.resting.lock().expect("held for moments only");
+            Some((since?, &held.place))
+        });
+        if let Some((_, place)) = resting.min_by_key(|(since, _)| *since) {
+            place.leave.notify_one();
+        }
     }
 
     /// Gives a slot back, to the next that was turned away.
@@ -194,6 +208,10 @@ impl Runner {
     }
 
     fn spawn_sweep(self: Arc<Self>) {
+        // What no hint told of needs a free place to be found.
+        if self.slots.available_permits() == 0 {
+            self.ask_for_room();
+        }
         let tasks = self.tasks.clone();
         tasks.spawn(async move {
             for partition in (0..self.store.partitions()).map(Partition) {
@@ -240,16 +258,19 @@ impl Runner {
     async fn run_session(self: Arc<Self>, claim: Claim, slot: OwnedSemaphorePermit) {
         let session = claim.session.clone();
         let (inbox, lost) = (Arc::new(Notify::new()), CancellationToken::new());
+        let place = Arc::new(Place::default());
         let held = Held {
             token: claim.token.clone(),
             inbox: inbox.clone(),
             lost: lost.clone(),
+            place: place.clone(),
         };
         let token = held.token.clone();
         self.held().insert(session.clone(), held);
         let reins = Reins {
             inbox,
             lost,
+            place,
             stop: self.stop.clone(),
             accepts: self.accepts,
             on_release: self.config.on_release.clone(),

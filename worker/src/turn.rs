@@ -19,6 +19,26 @@ use crate::journal::{Journal, Unanswered};
 use crate::outlet::Outlet;
 use crate::rpc::{self, Answer, Failure};
 
+/// What an agent may do between turns.
+pub struct Rest {
+    outlet: Arc<Outlet>,
+}
+
+impl Rest {
+    pub(crate) fn new(outlet: Arc<Outlet>) -> Self {
+        Self { outlet }
+    }
+
+    /// Passes a whole `session/update` message on as the agent has written it.
+    pub async fn forward(&self, message: Bytes) {
+        self.outlet.room().await;
+        self.outlet.push(Event::Update {
+            turn: false,
+            message,
+        });
+    }
+}
+
 /// The agent's side of a running turn.
 pub struct Turn {
     session: SessionId,
@@ -29,6 +49,7 @@ pub struct Turn {
     requests: AtomicU64,
     waiting: Mutex<HashMap<Arc<str>, Waiting>>,
     cancel: CancellationToken,
+    interrupted: bool,
 }
 
 struct Waiting {
@@ -48,6 +69,7 @@ impl Turn {
         outlet: Arc<Outlet>,
         journal: Journal,
         unanswered: Vec<Unanswered>,
+        interrupted: bool,
     ) -> Self {
         outlet.restore_pending(unanswered.iter().map(|request| request.seq).collect());
         let waiting = unanswered.into_iter().map(|request| {
@@ -70,6 +92,7 @@ impl Turn {
             requests: AtomicU64::new(0),
             waiting: Mutex::new(waiting.collect()),
             cancel: CancellationToken::new(),
+            interrupted,
         }
     }
 
@@ -99,6 +122,35 @@ impl Turn {
 
     pub async fn update(&self, update: impl Serialize) {
         self.update_with(update, || ()).await;
+    }
+
+    /// Passes a whole `session/update` message on as the agent has written it.
+    pub async fn forward(&self, message: Bytes) {
+        if self.journal().check_off_update() {
+            return;
+        }
+        self.outlet.room().await;
+        self.outlet.push(Event::Update {
+            turn: true,
+            message,
+        });
+    }
+
+    /// An earlier run of this turn ended with its worker.
+    pub fn was_interrupted(&self) -> bool {
+        self.interrupted
+    }
+
+    /// The agent will not say the same things again: what was said stays, its open questions are
+    /// withdrawn, and from here on everything is new.
+    pub fn start_over(&self) {
+        let (mut journal, mut waiting) = (self.journal(), self.waiting());
+        journal.forget();
+        waiting
+            .drain()
+            .for_each(|(_, waiting)| self.outlet.settle(waiting.seq));
+        // Ids that were used stay used.
+        self.requests.fetch_max(journal.asked(), Ordering::Relaxed);
     }
 
     /// Asks the controlling client. The question outlives this worker: whoever goes on with the

@@ -12,7 +12,8 @@ use serde_json::{Value, json, value::RawValue};
 
 use self::directive::{Directive, lines};
 use self::options::Options;
-use super::{Agent, Changes, Conversation, Failure, Opening, StopReason, Turn};
+use super::{Agent, Called, Changes, Conversation, Failure, Opening, StopReason, Turn, raw};
+use crate::rpc;
 
 mod directive;
 mod options;
@@ -114,6 +115,19 @@ struct Unsaved {
     view: bool,
 }
 
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct SetMode {
+    mode_id: String,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct SetOption {
+    config_id: String,
+    value: Value,
+}
+
 struct Talk {
     memory: Mutex<Memory>,
     servers: String,
@@ -144,7 +158,13 @@ impl Talk {
 
 #[async_trait]
 impl Conversation for Talk {
-    async fn prompt(&self, turn: &Turn, prompt: &RawValue) -> Result<StopReason, Failure> {
+    async fn prompt(&self, turn: &Turn, params: &RawValue) -> Result<Box<RawValue>, Failure> {
+        #[derive(Deserialize)]
+        struct Prompt<'a> {
+            #[serde(borrow)]
+            prompt: &'a RawValue,
+        }
+        let Prompt { prompt } = rpc::read(params)?;
         // Counted when the turn ends, so that a turn run again has the same number.
         let ordinal = self.memory().prompts + 1;
         let script = lines(prompt)?;
@@ -156,15 +176,29 @@ impl Conversation for Talk {
         let mut memory = self.memory();
         memory.prompts = ordinal;
         memory.unsaved.state = true;
-        outcome
+        outcome.map(StopReason::answer)
     }
 
-    fn set_mode(&self, mode: &str) -> Result<Value, Failure> {
-        self.change_options(|options| options.set_mode(mode))
-    }
-
-    fn set_config_option(&self, id: &str, value: &Value) -> Result<Value, Failure> {
-        self.change_options(|options| options.set(id, value))
+    async fn call(&self, method: &str, params: &RawValue) -> Result<Called, Failure> {
+        match method {
+            "session/set_mode" => {
+                let SetMode { mode_id } = rpc::read(params)?;
+                let update = self.change_options(|options| options.set_mode(&mode_id))?;
+                Ok(Called {
+                    result: raw(&json!({})),
+                    announces: Some(update),
+                })
+            }
+            "session/set_config_option" => {
+                let SetOption { config_id, value } = rpc::read(params)?;
+                let update = self.change_options(|options| options.set(&config_id, &value))?;
+                Ok(Called {
+                    result: raw(&json!({ "configOptions": update["configOptions"] })),
+                    announces: Some(update),
+                })
+            }
+            _ => Err(Failure::method_not_found(method)),
+        }
     }
 
     fn view(&self) -> Bytes {

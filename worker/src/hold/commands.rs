@@ -1,101 +1,78 @@
-//! Commands other than prompts. Each is done at once, also while a turn runs.
+//! Commands other than prompts. Each is begun at once, also while a turn runs.
 
-use std::borrow::Cow;
+use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 
 use baton_session::command::{Command, Kind, Queued};
 use baton_session::event::Event;
+use futures_util::FutureExt as _;
+use futures_util::future::BoxFuture;
 use serde::Deserialize;
-use serde_json::{Map, Value, json};
+use serde_json::value::RawValue;
+use serde_json::{Value, json};
+use tokio::task::JoinError;
 
 use super::Hold;
+use crate::agent::{Called, Conversation, raw};
 use crate::rpc::{self, Answer, Failure};
 use crate::turn::Turn;
 
+/// A call that the agent is through with.
+pub(super) type Call = (Queued, Result<Called, Failure>);
+
 impl Hold {
-    pub(super) fn handle(&self, queued: Queued, turn: Option<&Turn>) {
-        let message = &queued.command.message;
-        let outcome: Result<Value, Failure> = match queued.command.kind {
-            Kind::New => Ok(self.opened()),
-            Kind::SetMode => self.set_mode(message),
-            Kind::SetConfigOption => self.set_config_option(message),
-            Kind::SetModel => self.set_model(message),
-            Kind::Extension => Err(extension_unknown(message)),
+    /// Begins it, and mostly ends it, too.
+    pub(super) fn handle(&mut self, queued: Queued, turn: Option<&Turn>) {
+        let outcome = match queued.command.kind {
+            Kind::New => Ok(raw(&self.opened())),
+            Kind::SetMode | Kind::SetConfigOption | Kind::SetModel | Kind::Extension => {
+                let mut calling = call(self.conversation.clone(), queued);
+                match (&mut calling).now_or_never() {
+                    Some(call) => self.called(Ok(call)),
+                    None => drop(self.calls.spawn(calling)),
+                }
+                return;
+            }
             Kind::Answer => {
                 self.answered(&queued.command, turn);
                 return self.outlet.ack(queued.number);
             }
             // They have done their work when the prompts before them are through.
-            Kind::Cancel | Kind::CancelRequest | Kind::Delete | Kind::Prompt => Ok(json!({})),
+            Kind::Cancel | Kind::CancelRequest | Kind::Delete | Kind::Prompt => Ok(raw(&json!({}))),
             // Its session token is to be forgotten.
-            Kind::Close => Ok(json!({ "_meta": { "baton/session": null } })),
+            Kind::Close => Ok(raw(&json!({ "_meta": { "baton/session": null } }))),
         };
-        if let Some(event) = rpc::response(&queued, false, outcome) {
+        self.answer(&queued, outcome);
+    }
+
+    pub(super) fn called(&self, call: Result<Call, JoinError>) {
+        let Ok((queued, outcome)) = call else {
+            return;
+        };
+        let outcome = outcome.map(|called| {
+            if let Some(update) = called.announces {
+                let message = rpc::update(self.claim.session.as_str(), update);
+                self.outlet.push(Event::Update {
+                    turn: false,
+                    message,
+                });
+            }
+            called.result
+        });
+        self.answer(&queued, outcome);
+    }
+
+    fn answer(&self, queued: &Queued, outcome: Result<Box<RawValue>, Failure>) {
+        if let Some(event) = rpc::response(queued, false, outcome) {
             self.outlet.push(event);
         }
         self.outlet.ack(queued.number);
     }
 
     fn opened(&self) -> Value {
-        let mut result = self.view();
+        let mut result = view(&*self.conversation);
         result["sessionId"] = json!(self.claim.session);
         result
-    }
-
-    fn view(&self) -> Value {
-        let view = self.conversation.view();
-        serde_json::from_slice(&view).unwrap_or_else(|_| json!({}))
-    }
-
-    fn set_mode(&self, message: &[u8]) -> Result<Value, Failure> {
-        let mode = text(message, "modeId")?;
-        self.announce(self.conversation.set_mode(&mode)?);
-        Ok(json!({}))
-    }
-
-    fn set_config_option(&self, message: &[u8]) -> Result<Value, Failure> {
-        #[derive(Deserialize)]
-        struct Params {
-            value: Value,
-        }
-        let id = text(message, "configId")?;
-        let params: Params = rpc::params(message)?;
-        let options = self.configure(&id, &params.value)?;
-        Ok(json!({ "configOptions": options }))
-    }
-
-    /// Older clients choose a model by a method of its own; now it is one of the config options.
-    fn set_model(&self, message: &[u8]) -> Result<Value, Failure> {
-        let wanted = text(message, "modelId")?;
-        let view = self.view();
-        let options = view["configOptions"].as_array();
-        let model = options
-            .into_iter()
-            .flatten()
-            .find(|option| option["category"] == "model");
-        let Some(id) = model.and_then(|model| model["id"].as_str()) else {
-            return Err(Failure::invalid_params(
-                "this agent offers no choice of models: none of its config options is of category \"model\"",
-            ));
-        };
-        self.configure(id, &json!(wanted))?;
-        Ok(json!({}))
-    }
-
-    /// Returns all options as they are now.
-    fn configure(&self, id: &str, value: &Value) -> Result<Value, Failure> {
-        let update = self.conversation.set_config_option(id, value)?;
-        let options = update["configOptions"].clone();
-        self.announce(update);
-        Ok(options)
-    }
-
-    fn announce(&self, update: Value) {
-        let message = rpc::update(self.claim.session.as_str(), update);
-        self.outlet.push(Event::Update {
-            turn: false,
-            message,
-        });
     }
 
     /// The first answer to an open question counts; it is kept with the turn.
@@ -114,6 +91,82 @@ impl Hold {
     }
 }
 
+fn view(conversation: &dyn Conversation) -> Value {
+    serde_json::from_slice(&conversation.view()).unwrap_or_else(|_| json!({}))
+}
+
+fn call(conversation: Arc<dyn Conversation>, queued: Queued) -> BoxFuture<'static, Call> {
+    Box::pin(async move {
+        let outcome = async {
+            let asked = rpc::asked(&queued.command.message)?;
+            check(queued.command.kind, asked.params)?;
+            match queued.command.kind {
+                Kind::SetModel => set_model(&*conversation, asked.params).await,
+                _ => conversation.call(&asked.method, asked.params).await,
+            }
+        };
+        // An agent that panics has answered, too.
+        let outcome = AssertUnwindSafe(outcome).catch_unwind().await;
+        let outcome = outcome.unwrap_or_else(|_| Err(Failure::internal("the agent panicked")));
+        (queued, outcome)
+    })
+}
+
+/// What every agent may rely on.
+fn check(kind: Kind, params: &RawValue) -> Result<(), Failure> {
+    let fields: &[&str] = match kind {
+        Kind::SetMode => &["modeId"],
+        Kind::SetConfigOption => &["configId"],
+        Kind::SetModel => &["modelId"],
+        _ => return Ok(()),
+    };
+    let params: Value = rpc::read(params)?;
+    for field in fields {
+        if !params[field].is_string() {
+            return Err(Failure::invalid_params(format!(
+                "params.{field} must be a string"
+            )));
+        }
+    }
+    if kind == Kind::SetConfigOption && params.get("value").is_none() {
+        return Err(Failure::invalid_params("params.value is missing"));
+    }
+    Ok(())
+}
+
+/// Older clients choose a model by a method of its own; now it is one of the config options. An agent
+/// that has none may still know the method.
+async fn set_model(conversation: &dyn Conversation, params: &RawValue) -> Result<Called, Failure> {
+    let view = view(conversation);
+    let options = view["configOptions"].as_array();
+    let model = options
+        .into_iter()
+        .flatten()
+        .find(|option| option["category"] == "model");
+    let Some(id) = model.and_then(|model| model["id"].as_str()) else {
+        let called = conversation.call("session/set_model", params).await;
+        return called.map_err(|failure| match failure.code {
+            rpc::METHOD_NOT_FOUND => Failure::invalid_params(
+                "this agent offers no choice of models: none of its config options is of category \"model\"",
+            ),
+            _ => failure,
+        });
+    };
+    let mut params: Value = rpc::read(params)?;
+    params["configId"] = json!(id);
+    params["value"] = params["modelId"].take();
+    if let Some(params) = params.as_object_mut() {
+        params.remove("modelId");
+    }
+    let called = conversation
+        .call("session/set_config_option", &raw(&params))
+        .await?;
+    Ok(Called {
+        result: raw(&json!({})),
+        ..called
+    })
+}
+
 /// Whether a `$/cancel_request` is about this prompt.
 pub(super) fn is_about(cancel: &Command, prompt: &Command) -> bool {
     #[derive(Deserialize)]
@@ -129,26 +182,4 @@ pub(super) fn is_about(cancel: &Command, prompt: &Command) -> bool {
         }
         _ => false,
     }
-}
-
-/// A field of the params that must be there and be text.
-fn text(message: &[u8], field: &str) -> Result<String, Failure> {
-    let params: Map<String, Value> = rpc::params(message)?;
-    match params.get(field) {
-        Some(Value::String(text)) => Ok(text.clone()),
-        _ => Err(Failure::invalid_params(format!(
-            "params.{field} must be a string"
-        ))),
-    }
-}
-
-fn extension_unknown(message: &[u8]) -> Failure {
-    #[derive(Deserialize)]
-    struct Envelope<'a> {
-        #[serde(borrow)]
-        method: Cow<'a, str>,
-    }
-    let method =
-        serde_json::from_slice::<Envelope>(message).map(|envelope| envelope.method.into_owned());
-    Failure::method_not_found(&method.unwrap_or_default())
 }

@@ -8,9 +8,11 @@ use std::time::Instant;
 use async_trait::async_trait;
 use baton_session::store::{AgentCard, MemoryStore, Store};
 use baton_worker::agent::scripted::Scripted;
-use baton_worker::agent::{Agent, Changes, Conversation, Failure, Opening, StopReason, Turn};
+use baton_worker::agent::{
+    Agent, Called, Changes, Conversation, Failure, Opening, StopReason, Turn,
+};
 use bytes::Bytes;
-use serde_json::{Value, value::RawValue};
+use serde_json::value::RawValue;
 
 use crate::support::{Worker, chunks, counted, frames, is_answered, prompted, until};
 
@@ -92,20 +94,16 @@ impl Agent for Stuck {
 
 #[async_trait]
 impl Conversation for Stuck {
-    async fn prompt(&self, turn: &Turn, _: &RawValue) -> Result<StopReason, Failure> {
+    async fn prompt(&self, turn: &Turn, _: &RawValue) -> Result<Box<RawValue>, Failure> {
         let _ = self.entered.send(());
         let _ = self.let_go.lock().expect("one turn").recv();
         turn.update(serde_json::json!({ "sessionUpdate": "late" }))
             .await;
-        Ok(StopReason::EndTurn)
+        Ok(StopReason::EndTurn.answer())
     }
 
-    fn set_mode(&self, _: &str) -> Result<Value, Failure> {
-        Ok(Value::Null)
-    }
-
-    fn set_config_option(&self, _: &str, _: &Value) -> Result<Value, Failure> {
-        Ok(Value::Null)
+    async fn call(&self, method: &str, _: &RawValue) -> Result<Called, Failure> {
+        Err(Failure::method_not_found(method))
     }
 
     fn view(&self) -> Bytes {

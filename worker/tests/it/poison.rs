@@ -8,7 +8,7 @@ use async_trait::async_trait;
 use baton_session::conformance::scene::Scene;
 use baton_session::event::Event;
 use baton_session::store::{AgentCard, MemoryStore, Store, WorkerId};
-use baton_worker::agent::{Agent, Changes, Conversation, Failure, Opening, StopReason, Turn};
+use baton_worker::agent::{Agent, Called, Changes, Conversation, Failure, Opening, Turn};
 use bytes::Bytes;
 use serde_json::{Value, json, value::RawValue};
 use tokio::time::{sleep, timeout};
@@ -25,7 +25,7 @@ struct Deathbed(Arc<Deadly>);
 
 #[async_trait]
 impl Conversation for Deathbed {
-    async fn prompt(&self, turn: &Turn, _: &RawValue) -> Result<StopReason, Failure> {
+    async fn prompt(&self, turn: &Turn, _: &RawValue) -> Result<Box<RawValue>, Failure> {
         let tries = self.0.tries.fetch_add(1, Ordering::SeqCst) + 1;
         // One thing more each time, as long as it lasts.
         for said in 0..tries.min(self.0.says) {
@@ -36,12 +36,8 @@ impl Conversation for Deathbed {
         panic!("on purpose, try {tries}");
     }
 
-    fn set_mode(&self, _: &str) -> Result<Value, Failure> {
-        Err(Failure::internal("no modes"))
-    }
-
-    fn set_config_option(&self, _: &str, _: &Value) -> Result<Value, Failure> {
-        Err(Failure::internal("no options"))
+    async fn call(&self, method: &str, _: &RawValue) -> Result<Called, Failure> {
+        Err(Failure::method_not_found(method))
     }
 
     fn view(&self) -> Bytes {
