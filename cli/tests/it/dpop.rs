@@ -267,6 +267,7 @@ async fn a_proof_is_good_once_on_all_gateways() {
         command.args(["gateway", "--store", &redis.store(), "--keys", "keys.json"]);
         command.args(["--listen", &address(port)]);
         command.args(arguments("jwks.json"));
+        command.args(["--trust-proxy", "127.0.0.1/32"]);
         let name = format!("gateway-{port}");
         gateways.push(Process::start(dir.path(), &name, &mut command));
         ready(port).await;
@@ -274,18 +275,26 @@ async fn a_proof_is_good_once_on_all_gateways() {
     let holder = Holder::new(Algorithm::EdDSA);
     let token = holder.token(&provider);
     let credential = format!("DPoP {token}");
-    // As clients address both of them, through whatever is in front.
+    // As clients address both of them, through a proxy that ends TLS.
     let proof = holder.proof("POST", "https://localhost/acp", &token);
-    let headers = [
-        ("authorization", credential.as_str()),
-        ("dpop", proof.as_str()),
-        ("host", "localhost"),
-    ];
+    let in_clear = holder.proof("POST", "http://localhost/acp", &token);
     let mut statuses = Vec::new();
-    for port in [ports[0], ports[1], ports[0]] {
+    for (port, proof) in [
+        (ports[0], &in_clear),
+        (ports[0], &proof),
+        (ports[1], &proof),
+        (ports[0], &proof),
+    ] {
+        let headers = [
+            ("authorization", credential.as_str()),
+            ("dpop", proof.as_str()),
+            ("host", "localhost"),
+            ("x-forwarded-for", "192.0.2.1"),
+            ("x-forwarded-proto", "https"),
+        ];
         statuses.push(open(&url(port), &headers).await.status().as_u16());
     }
-    assert_eq!(statuses, [200, 401, 401]);
+    assert_eq!(statuses, [401, 200, 401, 401]);
 }
 
 #[tokio::test]
