@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use axum::http::{HeaderMap, header, request};
+use axum::http::{HeaderMap, Method, header, request};
 use baton_session::store::Store;
 use tokio_util::sync::CancellationToken;
 
@@ -43,6 +43,12 @@ pub struct Caller {
 }
 
 impl Caller {
+    /// For requests that are no JSON-RPC.
+    pub fn count_request(&self) -> Result<(), Reject> {
+        let refusal = self.allowance.as_ref().and_then(Allowance::request);
+        refusal.map_or(Ok(()), |refusal| Err(refusal.into()))
+    }
+
     pub fn new(principal: Arc<str>, expires: Option<u64>) -> Self {
         Self {
             principal,
@@ -72,7 +78,9 @@ pub async fn identify(app: &App, request: &request::Parts) -> Result<Caller, Rej
         Ok(Caller::anonymous())
     } else if headers.contains_key(header::AUTHORIZATION) {
         app.auth.check(request, &*app.store).await
-    } else if edge::wants_websocket(headers)
+    } else if request.method == Method::GET
+        && request.uri.path() == "/acp"
+        && edge::wants_websocket(headers)
         && let Some(ticket) = ticket::offered(headers)?
     {
         ticket::redeem(app, ticket).await

@@ -94,8 +94,8 @@ fn protocols(app: &App, heads: &Heads) -> Builder<TokioExecutor> {
         .keep_alive_interval(patience.min(PING))
         .keep_alive_timeout(patience.max(app.config.stall))
         .max_concurrent_streams(STREAMS)
-        .max_header_list_size(HEAD_BYTES as u32)
-        // For WebSocket.
-        .enable_connect_protocol();
+        // No WebSocket here (RFC 8441): browsers open an HTTP/1.1 connection for that if HTTP/2 does not
+        // offer it.
+        .max_header_list_size(HEAD_BYTES as u32);
     builder
 }

@@ -13,6 +13,9 @@ use tokio::sync::watch;
 
 /// Some 30 MB. Beyond that those that end first are dropped, which is a fault to be seen to.
 const ROOM: usize = 100_000;
+/// Connections that their clients have given up. Beyond that the oldest are dropped, and nobody is
+/// harmed: only their own clients could come back with them.
+const GIVEN_UP: usize = 50_000;
 /// As many more make the whole set be read half as often.
 const READ_LESS_OFTEN: usize = 10_000;
 
@@ -36,6 +39,8 @@ struct Known {
     families: HashMap<String, BTreeMap<u32, Revocation>>,
     /// All of them, by when they end.
     ends: BTreeSet<(u64, Subject)>,
+    /// But those of connections that were given up.
+    given_up: BTreeSet<(u64, ConnectionId)>,
     /// Up to when streams have looked at what takes effect later.
     looked: u64,
 }
@@ -109,6 +114,13 @@ impl Revoked {
         is_ended || found.is_some_and(|found| found.from <= seconds() && issued <= found.before)
     }
 
+    /// Whether the client itself has ended it.
+    pub fn was_given_up(&self, connection: &ConnectionId) -> bool {
+        let known = self.known();
+        let found = known.connections.get(connection);
+        found.is_some_and(Revocation::is_of_ended)
+    }
+
     /// What a principal gets now is dated after what was taken from it, or of the session, be it in the
     /// same second.
     pub fn issue_time(&self, principal: &str, session: Option<&SessionId>) -> u64 {
@@ -142,7 +154,7 @@ impl Revoked {
     /// To be called regularly: signals are hints. A large set is read less often.
     pub async fn refresh(&self, store: &dyn Store) {
         let round = self.rounds.fetch_add(1, Ordering::Relaxed);
-        if round < (self.known().ends.len() / READ_LESS_OFTEN) as u64 {
+        if round < (self.known().len() / READ_LESS_OFTEN) as u64 {
             return self.add_all([]);
         }
         if let Err(error) = self.read_all(store).await {
@@ -159,8 +171,7 @@ impl Revoked {
             is_news |= revocation.until > now && known.add(revocation);
         }
         let dropped = known.make_room(self.room);
-        self.is_empty
-            .store(known.ends.is_empty(), Ordering::Release);
+        self.is_empty.store(known.len() == 0, Ordering::Release);
         drop(known);
         if dropped > 0 {
             tracing::error!(
@@ -193,8 +204,16 @@ impl Known {
             }
             let end = (known.until, new.subject.clone());
             self.ends.remove(&end);
+            if let Subject::Connection(id) = &new.subject {
+                self.given_up.remove(&(end.0, id.clone()));
+            }
         }
-        self.ends.insert((new.until, new.subject.clone()));
+        match &new.subject {
+            Subject::Connection(id) if new.is_of_ended() => {
+                self.given_up.insert((new.until, id.clone()));
+            }
+            subject => _ = self.ends.insert((new.until, subject.clone())),
+        }
         match new.subject.clone() {
             Subject::Session(id) => _ = self.sessions.insert(id, new),
             Subject::Connection(id) => _ = self.connections.insert(id, new),
@@ -210,6 +229,16 @@ impl Known {
         while self.ends.first().is_some_and(|(end, _)| *end <= now) {
             self.drop_first();
         }
+        let ended = |known: &Self| known.given_up.first().is_some_and(|(end, _)| *end <= now);
+        while ended(self) || self.given_up.len() > GIVEN_UP {
+            if let Some((_, id)) = self.given_up.pop_first() {
+                self.connections.remove(&id);
+            }
+        }
+    }
+
+    fn len(&self) -> usize {
+        self.ends.len() + self.given_up.len()
     }
 
     /// How many had to be dropped.

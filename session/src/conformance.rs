@@ -238,6 +238,7 @@ macro_rules! for_each_case {
             usage:
                 sessions_count_as_long_as_they_are_there
                 a_turn_counts_from_its_prompt_to_its_end
+                a_session_that_only_rests_at_its_worker_is_no_turn
                 a_caller_at_its_limit_adds_only_to_what_works
                 only_repetitions_are_taken_of_a_caller_that_hurries;
         }

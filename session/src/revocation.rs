@@ -68,6 +68,12 @@ impl Revocation {
         }
     }
 
+    /// Of a connection that its client has given up.
+    pub fn is_of_ended(&self) -> bool {
+        let lasts = self.until.saturating_sub(self.from);
+        matches!(self.subject, Subject::Connection(_)) && lasts <= ENDED_FOR.as_secs()
+    }
+
     /// For one subject the later `before` wins; of equal ones the last.
     pub fn gives_way_to(&self, other: &Self) -> bool {
         other.before >= self.before

@@ -112,7 +112,8 @@ pub trait Conversation: Send + Sync {
     async fn call(&self, method: &str, params: &RawValue) -> Result<Called, Failure>;
 
     /// Passes on what the agent says of its own accord. Runs beside everything else as long as the
-    /// session is held; returns if the agent is gone.
+    /// session is held; returns if the agent is gone. It may be dropped wherever it waits, and is called
+    /// again. A prompt is answered only when all that came before its answer was passed on.
     async fn listen(&self, stage: Stage<'_>) {
         let _ = stage;
         std::future::pending().await

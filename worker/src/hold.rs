@@ -89,6 +89,8 @@ pub(crate) async fn run(
                 queue,
                 seen,
                 calls: JoinSet::new(),
+                over: false,
+                deserted: false,
             }
             .run()
             .await
@@ -187,6 +189,10 @@ struct Hold {
     seen: u64,
     /// What the agent works on beside turns.
     calls: JoinSet<Call>,
+    /// The session was closed or deleted: there is nothing to stay for.
+    over: bool,
+    /// The agent is gone: whoever claims the session next opens it anew.
+    deserted: bool,
 }
 
 enum Rested {
@@ -207,6 +213,15 @@ impl Hold {
         loop {
             if self.reins.stop.is_cancelled() {
                 return self.hand_over().await;
+            }
+            if self.deserted {
+                // What it said last is written first, or the next one would say it again.
+                if !self.outlet.flush(self.conversation.changes(), true).await? {
+                    self.store
+                        .release(&self.claim.session, &self.claim.token)
+                        .await?;
+                }
+                return Ok(());
             }
             let Some(queued) = self.queue.pop_front() else {
                 match self.rest().await? {
@@ -234,6 +249,7 @@ impl Hold {
             self.hand_over().await?;
             return Ok(Ended::HandedOver);
         }
+        self.over = true;
         self.handle(queued, None);
         Ok(Ended::Answered)
     }
@@ -307,7 +323,6 @@ impl Hold {
         let conversation = self.conversation.clone();
         let mut work = pin!(conversation.prompt(&turn, params));
         let mut heard = pin!(conversation.listen(Stage::Turn(&turn)));
-        let mut hears = true;
         let outlet = self.outlet.clone();
         let mut flight: Option<BoxFuture<'_, Result<bool, Lost>>> = None;
         let outcome = loop {
@@ -329,7 +344,7 @@ impl Hold {
                 }
                 Some(call) = self.calls.join_next() => self.called(call),
                 // Before the outcome, so that nothing is said after it.
-                () = &mut heard, if hears => hears = false,
+                () = &mut heard, if !self.deserted => self.deserted = true,
                 outcome = &mut work => break outcome,
                 written = async { match &mut flight { Some(flight) => flight.await, None => pending().await } } => {
                     written?;

@@ -169,8 +169,7 @@ impl Runner {
             if waiting.len() < MAX_TURNED_AWAY {
                 waiting.push_back(session);
             }
-            drop(waiting);
-            return self.ask_for_room();
+            return;
         };
         let tasks = self.tasks.clone();
         tasks.spawn(async move {
@@ -208,7 +207,8 @@ impl Runner {
     }
 
     fn spawn_sweep(self: Arc<Self>) {
-        // What no hint told of needs a free place to be found.
+        // Others may have room, so nobody is asked to leave for a hint. But what nobody takes needs a free
+        // place to be found.
         if self.slots.available_permits() == 0 {
             self.ask_for_room();
         }

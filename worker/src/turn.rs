@@ -29,13 +29,14 @@ impl Rest {
         Self { outlet }
     }
 
-    /// Passes a whole `session/update` message on as the agent has written it.
+    /// Passes a whole `session/update` message on as the agent has written it. It is said at once; what
+    /// is waited for is room for the next one.
     pub async fn forward(&self, message: Bytes) {
-        self.outlet.room().await;
         self.outlet.push(Event::Update {
             turn: false,
             message,
         });
+        self.outlet.room().await;
     }
 }
 
@@ -124,16 +125,17 @@ impl Turn {
         self.update_with(update, || ()).await;
     }
 
-    /// Passes a whole `session/update` message on as the agent has written it.
+    /// Passes a whole `session/update` message on as the agent has written it. It is said at once; what
+    /// is waited for is room for the next one.
     pub async fn forward(&self, message: Bytes) {
         if self.journal().check_off_update() {
             return;
         }
-        self.outlet.room().await;
         self.outlet.push(Event::Update {
             turn: true,
             message,
         });
+        self.outlet.room().await;
     }
 
     /// An earlier run of this turn ended with its worker.

@@ -17,6 +17,7 @@ pub async fn login(
     State(app): State<Arc<App>>,
     Extension(caller): Extension<Caller>,
 ) -> Result<Response<Body>, Reject> {
+    caller.count_request()?;
     // Where nobody is asked there is nothing to remember.
     if matches!(app.auth, Auth::Open) {
         return Ok(StatusCode::NO_CONTENT.into_response());
@@ -37,6 +38,7 @@ pub async fn logout(
     Extension(caller): Extension<Caller>,
     headers: HeaderMap,
 ) -> Result<Response<Body>, Reject> {
+    caller.count_request()?;
     if let Some(login) = login::of(&app, &caller, &headers) {
         let revocation = login::end(&login);
         app.store.revoke(&revocation).await?;

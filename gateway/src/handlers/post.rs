@@ -13,6 +13,7 @@ use baton_session::store::Attachment;
 use bytes::Bytes;
 use http_body_util::{BodyExt as _, LengthLimitError, Limited};
 use tokio::sync::Notify;
+use tokio::time::timeout;
 
 use super::initialize::initialize;
 use crate::app::App;
@@ -29,6 +30,8 @@ use crate::stream::session_feed::{From, Reader, SessionFeed};
 use crate::stream::sse;
 
 pub const MAX_BODY: usize = 16 << 20;
+/// A body that keeps coming, but slowly, may take so many times as long as one may pause.
+const BODY_TIMEOUTS: u32 = 4;
 
 pub async fn post(
     State(app): State<Arc<App>>,
@@ -45,7 +48,9 @@ pub async fn post(
     if !accepts.json && !accepts.event_stream && !accepts.anything {
         return Err(Reject::Accept("application/json or text/event-stream"));
     }
-    let bytes = read(&headers, body).await?;
+    let patience = app.config.transport.request_timeout * BODY_TIMEOUTS;
+    let read = timeout(patience, read(&headers, body)).await;
+    let bytes = read.unwrap_or(Err(Reject::Slow))?;
     let allowance = caller.allowance.as_ref();
     let over = allowance.and_then(|allowance| allowance.receive(bytes.len()));
     let envelope = dispatch::parse(&bytes)?;

@@ -99,7 +99,8 @@ async fn open(
         None => None,
     };
     let mut standing = Standing::of(caller).on(&connection).with(permit);
-    if alone {
+    // What may only be watched was given for a time.
+    if alone && scope == Scope::Observe {
         standing = standing.until(connection.expires);
     }
     let mut response = match session {

@@ -16,6 +16,7 @@ pub async fn issue(
     State(app): State<Arc<App>>,
     Extension(caller): Extension<Caller>,
 ) -> Result<Response<axum::body::Body>, Reject> {
+    caller.count_request()?;
     let ticket = ticket::issue(&app, &caller);
     // The credential is in its last moments: nothing can be made of it any more.
     if ticket.expires <= unix_seconds() {

@@ -33,6 +33,8 @@ pub(super) struct Holdings {
 #[derive(Default)]
 struct Known {
     asked: Option<Instant>,
+    /// When the store was asked and did not answer, and why.
+    failed: Option<(Instant, String)>,
     /// As the store said, and what was let in since.
     usage: Usage,
 }
@@ -64,14 +66,25 @@ impl Holdings {
             if is_fresh {
                 return Ok(None);
             }
+            // Whoever waited here meanwhile does not wait as long once more.
+            if let Some((_, why)) = known.failed.as_ref().filter(|(at, _)| *at >= came) {
+                return Err(store::Error::Unavailable(why.clone()));
+            }
             if let Some(asked) = known.asked {
                 sleep_until(asked + PAUSE).await;
             }
             let now = Instant::now();
             let (sessions, turns) = (load(&self.sessions), load(&self.turns));
-            let usage = ask().await?;
+            let usage = match ask().await {
+                Ok(usage) => usage,
+                Err(error) => {
+                    known.failed = Some((Instant::now(), error.to_string()));
+                    return Err(error);
+                }
+            };
             *known = Known {
                 asked: Some(now),
+                failed: None,
                 usage: Usage {
                     sessions: usage.sessions + sessions,
                     turns: usage.turns + turns,

@@ -287,7 +287,10 @@ async fn write(
             _ = ended.cancelled() => return None,
             _ = holder.lost.cancelled() => return Some(TAKEN),
             _ = app.stop.cancelled() => return Some(STOPPING),
-            _ = standing.lapses(&app.mint.revoked) => return Some(LAPSED),
+            _ = standing.lapses(&app.mint.revoked) => {
+                let given_up = app.mint.revoked.was_given_up(holder.connection());
+                return Some(if given_up { TAKEN } else { LAPSED });
+            }
             next = super::next(&mut feed, deadline, leave.news()) => next,
         };
         match next {

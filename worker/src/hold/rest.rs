@@ -1,4 +1,5 @@
-//! A session with nothing to do: given up at once, or kept for a while because its agent lives here.
+//! A session with nothing to do: given up at once, or kept for a while because its agent lives here or
+//! still works on a call.
 
 use std::pin::pin;
 use std::time::Duration;
@@ -11,15 +12,14 @@ use crate::outlet::Lost;
 
 impl Hold {
     pub(super) async fn rest(&mut self) -> Result<Rested, Lost> {
-        if let Some(patience) = self.conversation.stays() {
-            self.rests(Some(Instant::now()));
-            let awake = self.waits(patience).await;
+        let patience = self.conversation.stays().filter(|_| !self.over);
+        if patience.is_some() || !self.calls.is_empty() {
+            let awake = self.waits(patience.unwrap_or_default()).await;
             self.rests(None);
             if awake? {
                 return Ok(Rested::Awake);
             }
         }
-        self.end_calls().await?;
         if self.outlet.flush(self.conversation.changes(), true).await? {
             return Ok(Rested::Released);
         }
@@ -28,22 +28,21 @@ impl Hold {
     }
 
     fn rests(&self, since: Option<Instant>) {
-        *self
-            .reins
-            .place
-            .resting
-            .lock()
-            .expect("held for moments only") = since;
+        let place = &self.reins.place;
+        *place.resting.lock().expect("held for moments only") = since;
     }
 
-    /// Until there is something to do, or no reason to stay. What the agent says meanwhile is heard.
+    /// Until there is something to do, or no reason to stay. What the agent says meanwhile is heard, and
+    /// whoever asked something of it gets an answer first.
     async fn waits(&mut self, patience: Duration) -> Result<bool, Lost> {
         let (conversation, outlet) = (self.conversation.clone(), self.outlet.clone());
         let rest = Rest::new(outlet.clone());
         let mut heard = pin!(conversation.listen(Stage::Rest(&rest)));
-        let mut patience = pin!(sleep(patience));
+        let (began, mut patience) = (Instant::now(), pin!(sleep(patience)));
         outlet.flush(conversation.changes(), false).await?;
         loop {
+            let idle = self.calls.is_empty();
+            self.rests(idle.then_some(began));
             tokio::select! {
                 biased;
                 _ = self.reins.lost.cancelled() => return Err(Lost::Fenced),
@@ -55,32 +54,16 @@ impl Hold {
                     }
                 }
                 Some(call) = self.calls.join_next() => self.called(call),
+                () = &mut heard, if !self.deserted => {
+                    self.deserted = true;
+                    return Ok(true);
+                }
                 _ = outlet.due() => {
                     outlet.flush(conversation.changes(), false).await?;
                 }
-                () = &mut heard => return Ok(false),
-                _ = self.reins.place.leave.notified(), if self.calls.is_empty() => return Ok(false),
-                () = &mut patience, if self.calls.is_empty() => return Ok(false),
+                _ = self.reins.place.leave.notified(), if idle => return Ok(false),
+                () = &mut patience, if idle => return Ok(false),
             }
         }
-    }
-
-    /// Whoever asked gets an answer before the session is given up.
-    async fn end_calls(&mut self) -> Result<(), Lost> {
-        let conversation = self.conversation.clone();
-        let rest = Rest::new(self.outlet.clone());
-        let mut heard = pin!(conversation.listen(Stage::Rest(&rest)));
-        let mut hears = true;
-        while !self.calls.is_empty() {
-            tokio::select! {
-                biased;
-                _ = self.reins.lost.cancelled() => return Err(Lost::Fenced),
-                // They stay in the inbox, for the next worker.
-                _ = self.reins.stop.cancelled() => return Ok(()),
-                Some(call) = self.calls.join_next() => self.called(call),
-                () = &mut heard, if hears => hears = false,
-            }
-        }
-        Ok(())
     }
 }

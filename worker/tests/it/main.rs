@@ -4,4 +4,5 @@ mod drain;
 mod heal;
 mod opening;
 mod poison;
+mod rest;
 mod support;

@@ -30,9 +30,18 @@ impl Worker {
         agent: Arc<dyn Agent>,
         on_release: Option<ReleaseHook>,
     ) -> Self {
+        Self::start_in(store, agent, on_release, 8)
+    }
+
+    pub fn start_in(
+        store: &Arc<dyn Store>,
+        agent: Arc<dyn Agent>,
+        on_release: Option<ReleaseHook>,
+        slots: usize,
+    ) -> Self {
         let config = baton_worker::Config {
             id: WorkerId(random_text(12).into()),
-            slots: 8,
+            slots,
             lease: Duration::from_secs(3600),
             session_ttl: Duration::from_secs(3600),
             on_release,

@@ -220,6 +220,11 @@ impl Session {
         self.lease.is_some() || !self.inbox.is_empty() || self.parties.values().any(listens)
     }
 
+    /// A turn runs, or something waits.
+    pub fn has_work(&self) -> bool {
+        self.running.is_some() || !self.inbox.is_empty()
+    }
+
     pub fn attach(&mut self, request: &Attach) -> Attached {
         if !self.is_for(&request.principal) {
             return Attached::NotFound;
@@ -230,8 +235,10 @@ impl Session {
         }
         let head = self.head;
         let party = self.parties.entry(request.connection.clone()).or_default();
+        // Who reads along in bodies comes again and again as the same one, and wants what there is by then.
+        let anew = request.observe && request.one_shot;
         let mut directives = party.directives.iter();
-        if !directives.any(|directive| directive.request == request.request) {
+        if anew || !directives.any(|directive| directive.request == request.request) {
             let Some(via) = party.settle(request.watched) else {
                 return Attached::Unwatched { head };
             };

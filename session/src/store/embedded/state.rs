@@ -161,15 +161,16 @@ impl State {
         }
     }
 
-    /// How many sessions of the principal wait or are held.
+    /// How many sessions of the principal wait, or are held and work.
     pub fn turns_of(&self, principal: &str) -> u64 {
         let waiting = self.ready.values().flat_map(BTreeMap::values);
         // One whose lease ran out while a command came does both.
         let waiting = waiting.filter(|id| !self.leased.contains(*id));
         let busy = self.leased.iter().chain(waiting);
+        // One that only rests at its worker is held, too.
         let theirs = |id: &&SessionId| {
             let session = self.sessions.get(*id);
-            session.is_some_and(|session| session.is_for(principal))
+            session.is_some_and(|session| session.is_for(principal) && session.has_work())
         };
         busy.filter(theirs).count() as u64
     }
