@@ -7,6 +7,7 @@
 //! |---|---|
 //! | [`server`], `socket` | the socket, the stop signal |
 //! | [`router`] | all routes on one page |
+//! | `trace` | spans, if somebody wants them |
 //! | [`auth`] | who calls |
 //! | `revoked` | what is refused although its signature is good |
 //! | `standing` | on whose behalf a stream is open, and for how long |
@@ -43,6 +44,7 @@ pub mod server;
 mod socket;
 mod standing;
 mod stream;
+mod trace;
 mod withdraw;
 
 pub use app::{App, Config, Stop};

@@ -15,6 +15,7 @@ use serde_json::{json, value::RawValue};
 use tokio::sync::Notify;
 use tokio::task::yield_now;
 use tokio_util::sync::CancellationToken;
+use tracing::Instrument as _;
 
 use self::commands::is_about;
 use crate::agent::{Agent, Conversation, Opening, StopReason};
@@ -23,6 +24,7 @@ use crate::journal::{Journal, Unanswered};
 use crate::outlet::{Lost, Outlet};
 use crate::release::ReleaseHook;
 use crate::rpc::{self, Failure};
+use crate::trace;
 use crate::turn::Turn;
 
 mod commands;
@@ -51,12 +53,14 @@ pub(crate) async fn run(
     if claim.stalls >= MAX_STALLS {
         return give_up(&*store, &outlet, &claim, &reins).await;
     }
+    let claimed = trace::claimed(&claim);
     let opened = tokio::select! {
         biased;
         _ = reins.lost.cancelled() => return Err(Lost::Fenced),
         _ = reins.stop.cancelled() => return Ok(store.release(&claim.session, &claim.token).await?),
         opened = agent.open(&opening) => opened,
     };
+    drop(claimed);
     match opened {
         Ok(conversation) => {
             let queue: VecDeque<Queued> = claim.inbox.clone().into();
@@ -179,7 +183,7 @@ impl Hold {
             if self.reins.stop.is_cancelled() {
                 return self.hand_over().await;
             }
-            let Some(queued) = self.queue.pop_front() else {
+            let Some(mut queued) = self.queue.pop_front() else {
                 if self.outlet.flush(self.conversation.changes(), true).await? {
                     return Ok(());
                 }
@@ -187,10 +191,13 @@ impl Hold {
                 continue;
             };
             match queued.command.kind {
-                Kind::Prompt => match self.prompt(queued).await? {
-                    Ended::Answered => {}
-                    Ended::HandedOver => return Ok(()),
-                },
+                Kind::Prompt => {
+                    let span = trace::turn(&self.claim.session, &mut queued);
+                    match self.prompt(queued).instrument(span).await? {
+                        Ended::Answered => {}
+                        Ended::HandedOver => return Ok(()),
+                    }
+                }
                 Kind::Close | Kind::Delete => match self.end(queued).await? {
                     Ended::Answered => {}
                     Ended::HandedOver => return Ok(()),
@@ -275,7 +282,8 @@ impl Hold {
         );
         self.attend(&queued, &turn);
         let conversation = self.conversation.clone();
-        let mut work = pin!(conversation.prompt(&turn, prompt.prompt));
+        let work = conversation.prompt(&turn, prompt.prompt);
+        let mut work = pin!(work.instrument(trace::agent(&queued)));
         let outlet = self.outlet.clone();
         let mut flight: Option<BoxFuture<'_, Result<bool, Lost>>> = None;
         let outcome = loop {
@@ -386,6 +394,7 @@ impl Hold {
     /// The answer and the end of the command go into the log together.
     fn finish(&mut self, queued: &Queued, outcome: Result<StopReason, Failure>) -> Ended {
         self.outlet.settle_all();
+        trace::ended(queued, &outcome);
         let outcome = outcome.map(|reason| json!({ "stopReason": reason }));
         if let Some(event) = rpc::response(queued, true, outcome) {
             self.outlet.push(event);

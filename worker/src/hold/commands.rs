@@ -10,10 +10,12 @@ use serde_json::{Map, Value, json};
 
 use super::Hold;
 use crate::rpc::{self, Answer, Failure};
+use crate::trace;
 use crate::turn::Turn;
 
 impl Hold {
-    pub(super) fn handle(&self, queued: Queued, turn: Option<&Turn>) {
+    pub(super) fn handle(&self, mut queued: Queued, turn: Option<&Turn>) {
+        let _span = trace::command(&self.claim.session, &mut queued);
         let message = &queued.command.message;
         let outcome: Result<Value, Failure> = match queued.command.kind {
             Kind::New => Ok(self.opened()),
