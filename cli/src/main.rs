@@ -85,7 +85,12 @@ async fn run(command: Command) -> anyhow::Result<()> {
         Some(_) => signals::stop()?,
         None => Stop::default(),
     };
-    let now = stop.now.clone();
+    // A gateway says so itself when its grace is over, and that is no hurry.
+    let hurry = stop.now.clone();
+    let stop = Stop {
+        now: hurry.child_token(),
+        ..stop
+    };
     let outcome = match command {
         Command::Serve(arguments) => serve::run(arguments, stop).await,
         Command::Gateway(arguments) => gateway::run(arguments, stop).await,
@@ -93,7 +98,7 @@ async fn run(command: Command) -> anyhow::Result<()> {
         Command::Sessions(arguments) => sessions::run(arguments).await,
         Command::Token(command) => token::run(command).await,
     };
-    telemetry.finish(&now).await;
+    telemetry.finish(&hurry).await;
     outcome
 }
 

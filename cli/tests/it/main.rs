@@ -31,4 +31,5 @@ mod streams;
 mod support;
 mod takeover;
 mod token;
+mod traces;
 mod websocket;
