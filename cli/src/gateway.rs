@@ -5,8 +5,8 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::Context as _;
-use baton_gateway::App;
 use baton_gateway::drain::Pace;
+use baton_gateway::{App, Stop};
 use baton_session::token::Keys;
 use clap::Args;
 use tokio::net::TcpListener;
@@ -14,7 +14,7 @@ use tokio::net::TcpListener;
 use crate::edge::EdgeOptions;
 use crate::exit::Misconfigured;
 use crate::options::{StoreOptions, check};
-use crate::signals;
+use crate::telemetry::TraceOptions;
 
 #[derive(Args)]
 pub struct Arguments {
@@ -66,9 +66,11 @@ pub struct Arguments {
     grace_ms: u64,
     #[command(flatten)]
     edge: EdgeOptions,
+    #[command(flatten)]
+    pub traces: TraceOptions,
 }
 
-pub async fn run(arguments: Arguments) -> anyhow::Result<()> {
+pub async fn run(arguments: Arguments, stop: Stop) -> anyhow::Result<()> {
     let (keys, key_faults) = match Keys::open(&arguments.keys) {
         Ok(keys) => (Some(keys), Vec::new()),
         Err(fault) => (None, vec![format!("--keys {fault}")]),
@@ -88,9 +90,9 @@ pub async fn run(arguments: Arguments) -> anyhow::Result<()> {
         transport_faults,
         key_faults,
         stall_faults,
+        arguments.traces.faults(),
     ])?;
     let keys = keys.ok_or(Misconfigured(Vec::new()))?;
-    let stop = signals::stop()?;
     let listener = TcpListener::bind(arguments.listen)
         .await
         .with_context(|| format!("cannot listen on {}", arguments.listen))?;
@@ -103,6 +105,7 @@ pub async fn run(arguments: Arguments) -> anyhow::Result<()> {
         transport,
         queue_limit: arguments.edge.queue_limit,
         limits: arguments.edge.limits(),
+        traces: arguments.traces.are_on(),
         stall: Duration::from_millis(arguments.stall_ms),
         pace: Pace {
             grace: Duration::from_millis(arguments.grace_ms),

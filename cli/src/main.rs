@@ -2,7 +2,10 @@
 
 use std::process::ExitCode;
 
+use baton_gateway::Stop;
 use clap::{Parser, Subcommand};
+
+use crate::telemetry::TraceOptions;
 
 mod edge;
 mod exit;
@@ -59,7 +62,6 @@ fn main() -> ExitCode {
             };
         }
     };
-    telemetry::start();
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build();
@@ -78,11 +80,37 @@ fn main() -> ExitCode {
 }
 
 async fn run(command: Command) -> anyhow::Result<()> {
-    match command {
-        Command::Serve(arguments) => serve::run(arguments).await,
-        Command::Gateway(arguments) => gateway::run(arguments).await,
-        Command::Worker(arguments) => worker::run(arguments).await,
+    let telemetry = telemetry::start(command.traces())?;
+    // Others end by a signal as programs do.
+    let stop = match command.traces() {
+        Some(_) => signals::stop()?,
+        None => Stop::default(),
+    };
+    // A gateway says so itself when its grace is over, and that is no hurry.
+    let hurry = stop.now.clone();
+    let stop = Stop {
+        now: hurry.child_token(),
+        ..stop
+    };
+    let outcome = match command {
+        Command::Serve(arguments) => serve::run(arguments, stop).await,
+        Command::Gateway(arguments) => gateway::run(arguments, stop).await,
+        Command::Worker(arguments) => worker::run(arguments, stop).await,
         Command::Sessions(arguments) => sessions::run(arguments).await,
         Command::Token(command) => token::run(command).await,
+    };
+    telemetry.finish(&hurry).await;
+    outcome
+}
+
+impl Command {
+    /// The options of what serves, and its name in traces.
+    fn traces(&self) -> Option<(&TraceOptions, &'static str)> {
+        match self {
+            Self::Serve(arguments) => Some((&arguments.traces, "baton")),
+            Self::Gateway(arguments) => Some((&arguments.traces, "baton-gateway")),
+            Self::Worker(arguments) => Some((&arguments.traces, "baton-worker")),
+            Self::Sessions(_) | Self::Token(_) => None,
+        }
     }
 }

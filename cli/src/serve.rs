@@ -9,8 +9,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context as _, anyhow};
-use baton_gateway::App;
 use baton_gateway::drain::Pace;
+use baton_gateway::{App, Stop};
 use baton_session::store::{FileStore, MemoryStore, Store};
 use baton_session::token::{KeyRing, Keys, generate};
 use clap::Args;
@@ -21,7 +21,7 @@ use tokio_util::sync::CancellationToken;
 use crate::edge::EdgeOptions;
 use crate::exit::Unwritable;
 use crate::options::{WorkerOptions, check};
-use crate::signals;
+use crate::telemetry::TraceOptions;
 
 #[derive(Args)]
 pub struct Arguments {
@@ -48,6 +48,8 @@ pub struct Arguments {
     edge: EdgeOptions,
     #[command(flatten)]
     worker: WorkerOptions,
+    #[command(flatten)]
+    pub traces: TraceOptions,
 }
 
 /// Quick, since there is no other replica that anybody could go to.
@@ -57,12 +59,16 @@ const PACE: Pace = Pace {
     linger: Duration::ZERO,
 };
 
-pub async fn run(arguments: Arguments) -> anyhow::Result<()> {
+pub async fn run(arguments: Arguments, stop: Stop) -> anyhow::Result<()> {
     let (auth, edge_faults) = arguments.edge.auth(arguments.listen);
     let (transport, transport_faults) = arguments.edge.transport(arguments.listen);
     let tls = transport.tls.is_some();
-    check([edge_faults, transport_faults, arguments.worker.faults()])?;
-    let stop = signals::stop()?;
+    check([
+        edge_faults,
+        transport_faults,
+        arguments.worker.faults(),
+        arguments.traces.faults(),
+    ])?;
     let listener = TcpListener::bind(arguments.listen).await.with_context(|| {
         format!(
             "cannot listen on {}: is another baton running? Choose with --listen",
@@ -83,6 +89,7 @@ pub async fn run(arguments: Arguments) -> anyhow::Result<()> {
         transport,
         queue_limit: arguments.edge.queue_limit,
         limits: arguments.edge.limits(),
+        traces: arguments.traces.are_on(),
         pace: PACE,
         ..Default::default()
     };

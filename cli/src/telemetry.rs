@@ -1,23 +1,87 @@
-//! Logs go to standard error, so that standard output stays for people and pipes.
+//! Logs go to standard error, so that standard output stays for people and pipes. Traces go to a collector,
+//! if there is one.
 
 use std::io::IsTerminal as _;
+use std::time::Duration;
 
-use tracing_subscriber::EnvFilter;
+use baton_session::trace::TARGET;
+use opentelemetry_sdk::trace::SdkTracerProvider;
+use tokio::task::spawn_blocking;
+use tokio_util::sync::CancellationToken;
+use tracing::{Metadata, Subscriber};
+use tracing_subscriber::filter::{FilterExt as _, filter_fn};
+use tracing_subscriber::registry::LookupSpan;
+use tracing_subscriber::{EnvFilter, Layer, prelude::*, registry};
+
+pub use self::traces::TraceOptions;
+
+mod exporter;
+mod traces;
 
 /// The embedded database tells how it tidies up; nobody asked.
 const DEFAULT: &str = "info,fjall=error,lsm_tree=error";
 
-/// `BATON_LOG` sets the level, `BATON_LOG_FORMAT=json` the format.
-pub fn start() {
-    let filter = EnvFilter::try_from_env("BATON_LOG").unwrap_or_else(|_| EnvFilter::new(DEFAULT));
+/// How long stopping waits for spans that have not been sent.
+const LAST_SPANS: Duration = Duration::from_secs(2);
+
+/// Spans on their way to the collector, if there is one.
+pub struct Telemetry(Option<SdkTracerProvider>);
+
+/// `BATON_LOG` sets the level, `BATON_LOG_FORMAT=json` the format. Options with faults make no traces:
+/// whoever runs with them has to complain. Must be called on the runtime, where exporters live.
+pub fn start(traces: Option<(&TraceOptions, &'static str)>) -> anyhow::Result<Telemetry> {
+    let provider = match traces {
+        Some((options, service)) => options.provider(service)?,
+        None => None,
+    };
+    match (traces, &provider) {
+        (Some((options, _)), Some(provider)) => {
+            let logs = logs().with_filter(filter().and(filter_fn(is_told)));
+            registry().with(logs).with(options.layer(provider)).init();
+        }
+        _ => registry().with(filter()).with(logs()).init(),
+    }
+    Ok(Telemetry(provider))
+}
+
+impl Telemetry {
+    /// Sends what is left, unless that takes too long or somebody is in a hurry.
+    pub async fn finish(self, hurry: &CancellationToken) {
+        let Some(provider) = self.0 else { return };
+        let sent = spawn_blocking(move || provider.shutdown_with_timeout(LAST_SPANS));
+        tokio::select! {
+            biased;
+            _ = hurry.cancelled() => {}
+            _ = sent => {}
+        }
+    }
+}
+
+fn logs<S>() -> Box<dyn Layer<S> + Send + Sync>
+where
+    S: Subscriber + for<'a> LookupSpan<'a>,
+{
     let colours = std::io::stderr().is_terminal();
-    let builder = tracing_subscriber::fmt()
-        .with_env_filter(filter)
+    let lines = tracing_subscriber::fmt::layer()
         .with_ansi(colours)
         .with_writer(std::io::stderr);
     if std::env::var("BATON_LOG_FORMAT").as_deref() == Ok("json") {
-        builder.json().init();
+        lines.json().boxed()
     } else {
-        builder.with_target(false).init();
+        lines.with_target(false).boxed()
     }
+}
+
+/// Spans are for the collector alone.
+fn filter() -> EnvFilter {
+    let filter = EnvFilter::try_from_env("BATON_LOG").unwrap_or_else(|_| EnvFilter::new(DEFAULT));
+    let no_spans = format!("{TARGET}=off").parse();
+    filter.add_directive(no_spans.expect("a directive"))
+}
+
+/// The exporter would tell about every failure, and headers that it was given. Failures are told by
+/// [`exporter::Reported`]; only that spans are dropped before they get there is news.
+fn is_told(metadata: &Metadata<'_>) -> bool {
+    !metadata.target().starts_with("opentelemetry")
+        || metadata.name() == "BatchSpanProcessor.SpanDroppingStarted"
 }

@@ -40,6 +40,8 @@ pub struct Config {
     pub pace: Pace,
     /// What each caller may take.
     pub limits: Limits,
+    /// Whether spans are made. They go where the process sends them.
+    pub traces: bool,
 }
 
 impl Default for Config {
@@ -54,6 +56,7 @@ impl Default for Config {
             stall: Duration::from_secs(60),
             pace: Pace::default(),
             limits: Limits::default(),
+            traces: false,
         }
     }
 }

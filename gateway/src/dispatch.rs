@@ -9,6 +9,7 @@ use baton_session::id::SessionId;
 use baton_session::route::Via;
 use baton_session::store::{Attachment, Enqueue, Enqueued, Posted, Takes};
 use baton_session::token::{Connection, Scope};
+use baton_session::trace::Trace;
 use bytes::Bytes;
 use serde_json::value::RawValue;
 
@@ -18,6 +19,7 @@ use crate::limits::Refusal;
 use crate::pass::{Brought, Pass};
 use crate::rpc::{self, Envelope};
 use crate::stream::one_shot::Follow;
+use crate::trace;
 
 mod attach;
 mod cancel;
@@ -135,14 +137,20 @@ pub async fn dispatch(app: &App, pass: &Pass, message: Message<'_>) -> Result<Ou
     match call.run().await {
         Ok(outcome) => Ok(outcome),
         Err(Problem::Reject(reject)) => Err(reject),
-        Err(Problem::Rpc(code, text)) => Ok(match call.message.envelope.id() {
-            Some(id) if call.message.envelope.method.is_some() => {
-                call.answers(rpc::error(id, code, &text))
-            }
-            // Nobody waits for the answer to a notification.
-            _ => Outcome::Taken,
-        }),
-        Err(Problem::Limited(refusal)) => Ok(call.refused(refusal)),
+        Err(Problem::Rpc(code, text)) => {
+            trace::failed(app, code);
+            Ok(match call.message.envelope.id() {
+                Some(id) if call.message.envelope.method.is_some() => {
+                    call.answers(rpc::error(id, code, &text))
+                }
+                // Nobody waits for the answer to a notification.
+                _ => Outcome::Taken,
+            })
+        }
+        Err(Problem::Limited(refusal)) => {
+            trace::failed(app, rpc::LIMIT_REACHED);
+            Ok(call.refused(refusal))
+        }
     }
 }
 
@@ -345,6 +353,7 @@ impl Call<'_> {
             request: self.request(),
             client: self.connection.client,
             taken_at: unix_millis(),
+            trace: Trace::of(&trace::current(self.app)),
             message: self.message.bytes.clone(),
         }
     }

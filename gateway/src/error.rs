@@ -10,6 +10,7 @@ use baton_session::store;
 
 use crate::limits::Refusal;
 use crate::rpc;
+use crate::trace::Code;
 
 #[derive(Debug)]
 pub enum Reject {
@@ -212,6 +213,8 @@ impl IntoResponse for Reject {
         };
         let mut response = Response::new(Body::from(body));
         *response.status_mut() = status;
+        // For whoever traces.
+        response.extensions_mut().insert(Code(code));
         let headers = response.headers_mut();
         headers.insert(
             header::CONTENT_TYPE,

@@ -10,6 +10,7 @@
 //! | `connection`, `heads` | what is spoken on one, and how long the head of a request may take |
 //! | [`transport`] | how bytes get here, as far as it can be chosen |
 //! | [`router`] | all routes on one page |
+//! | `trace` | spans, if somebody wants them |
 //! | [`auth`] | who calls |
 //! | `revoked` | what is refused although its signature is good |
 //! | `standing` | on whose behalf a stream is open, and for how long |
@@ -50,6 +51,7 @@ mod socket;
 mod standing;
 mod stream;
 pub mod tls;
+mod trace;
 pub mod transport;
 mod withdraw;
 

@@ -11,6 +11,7 @@ use crate::auth::Caller;
 use crate::edge;
 use crate::error::Reject;
 use crate::limits::Allowance;
+use crate::trace;
 
 pub const SESSION_TOKEN: HeaderName = HeaderName::from_static(carriers::HEADER);
 /// How long a token is good after it was renewed, in seconds.
@@ -68,21 +69,23 @@ pub fn pass(
     if connected && grant == Brought::Bad && !meant {
         grant = Brought::Nothing;
     }
-    match (connected, grant) {
-        (false, Brought::Good(grant)) => Ok(Pass {
+    let pass = match (connected, grant) {
+        (false, Brought::Good(grant)) => Pass {
             connection: made_up(app, headers, &grant)?,
             grant: Brought::Good(grant),
             alone: true,
             allowance: caller.allowance.clone(),
-        }),
-        (false, Brought::Bad) => Err(Reject::UnknownConnection),
-        (_, grant) => Ok(Pass {
+        },
+        (false, Brought::Bad) => return Err(Reject::UnknownConnection),
+        (_, grant) => Pass {
             connection: edge::connection(headers, app, caller)?,
             grant,
             alone: false,
             allowance: caller.allowance.clone(),
-        }),
-    }
+        },
+    };
+    trace::about(app, session, &pass.connection.id);
+    Ok(pass)
 }
 
 /// The session token of a WebSocket's upgrade, which is then the one of all its messages.

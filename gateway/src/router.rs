@@ -19,6 +19,7 @@ use crate::error::Reject;
 use crate::handlers::{archive, delete, login, post as message, probe, stream, tickets};
 use crate::metrics;
 use crate::stream::patience::Place;
+use crate::trace;
 
 pub fn router(app: Arc<App>) -> Router {
     let acp = get(stream::get)
@@ -28,7 +29,7 @@ pub fn router(app: Arc<App>) -> Router {
         .head(|| async { Reject::Method })
         .fallback(|| async { Reject::Method });
     let patience = app.config.transport.request_timeout;
-    Router::new()
+    let mut routes = Router::new()
         .route("/acp", acp)
         .route("/v1/sessions/{id}/export", get(archive::export))
         .route("/v1/sessions/import", post(archive::import))
@@ -45,7 +46,12 @@ pub fn router(app: Arc<App>) -> Router {
         .layer(middleware::from_fn_with_state(
             app.clone(),
             metrics::count_refusals,
-        ))
+        ));
+    // Who wants no traces does not pay for them.
+    if app.config.traces {
+        routes = routes.layer(middleware::from_fn(trace::request));
+    }
+    routes
         .route("/healthz", get(probe::healthz))
         .route("/readyz", get(probe::readyz))
         .route("/metrics", get(probe::metrics))

@@ -90,6 +90,20 @@ impl<'a> Envelope<'a> {
     pub fn session_id(&self) -> Option<String> {
         serde_json::from_str(self.about().ok()?.session_id?.get()).ok()
     }
+
+    /// `traceparent` and `tracestate` in `params._meta`.
+    pub fn trace_context(&self) -> Option<(String, Option<String>)> {
+        let meta = self.about().ok()?.meta?;
+        let context: TraceContext = serde_json::from_str(meta.get()).ok()?;
+        Some((context.traceparent, context.tracestate))
+    }
+}
+
+/// ACP keeps these names in `_meta` for W3C's trace context.
+#[derive(Deserialize)]
+struct TraceContext {
+    traceparent: String,
+    tracestate: Option<String>,
 }
 
 #[derive(Serialize)]

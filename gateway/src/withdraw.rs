@@ -123,6 +123,7 @@ fn refusal(queued: &Queued) -> Option<Event> {
         connection: queued.command.connection.clone(),
         request,
         via: queued.via,
+        trace: queued.command.trace.clone(),
     };
     Some(Event::Response {
         to,

@@ -236,6 +236,7 @@ mod tests {
                     connection: by,
                     request: "\"a\"".into(),
                     via: Via::Connection,
+                    trace: None,
                 },
                 turn: true,
                 message,

@@ -9,6 +9,7 @@ use sha2::{Digest, Sha256};
 
 use crate::id::ConnectionId;
 use crate::route::Via;
+use crate::trace::Trace;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Kind {
@@ -119,6 +120,8 @@ pub struct Command {
     pub client: ClientCapabilities,
     /// When a gateway took it, in milliseconds since 1970.
     pub taken_at: u64,
+    /// The request that brought it, if that is traced.
+    pub trace: Option<Trace>,
     /// The whole JSON-RPC message as it arrived.
     pub message: Bytes,
 }
@@ -165,8 +168,12 @@ fn digest(data: &[u8], len: usize) -> String {
 impl Command {
     pub(crate) fn head(&self) -> String {
         let request = self.request.as_deref().unwrap_or_default();
+        let (space, trace) = match &self.trace {
+            Some(trace) => (" ", trace.to_string()),
+            None => ("", String::new()),
+        };
         format!(
-            "{}\n{}\n{}\n{}\n{request}",
+            "{}\n{}\n{}\n{}{space}{trace}\n{request}",
             self.kind.as_str(),
             self.connection,
             self.client.letters(),
@@ -179,7 +186,12 @@ impl Command {
         let kind = Kind::parse(fields.next()?)?;
         let connection = ConnectionId::parse(fields.next()?)?;
         let client = ClientCapabilities::from_letters(fields.next()?);
-        let taken_at = fields.next()?.parse().ok()?;
+        let taken = fields.next()?;
+        let (taken_at, trace) = match taken.split_once(' ') {
+            Some((taken_at, trace)) => (taken_at, Some(Trace::from_text(trace))),
+            None => (taken, None),
+        };
+        let taken_at = taken_at.parse().ok()?;
         let request = fields
             .next()
             .filter(|request| !request.is_empty())
@@ -190,7 +202,41 @@ impl Command {
             request,
             client,
             taken_at,
+            trace,
             message,
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::id::Partition;
+
+    #[test]
+    fn a_head_is_read_with_and_without_a_trace() {
+        let connection = ConnectionId::mint(Partition(1));
+        let untraced = Command {
+            kind: Kind::Prompt,
+            connection: connection.clone(),
+            request: Some("\"a b\"".into()),
+            client: ClientCapabilities::from_letters("rt"),
+            taken_at: 1_700_000_000_000,
+            trace: None,
+            message: Bytes::from_static(b"{}"),
+        };
+        // As it was written before there were traces.
+        let old = format!("prompt\n{connection}\nrt\n1700000000000\n\"a b\"");
+        assert_eq!(untraced.head(), old);
+        let trace =
+            Trace::from_text("00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01 a=b c");
+        let traced = Command {
+            trace: Some(trace),
+            ..untraced.clone()
+        };
+        for command in [untraced, traced] {
+            let message = command.message.clone();
+            assert_eq!(Command::from_parts(&command.head(), message), Some(command));
+        }
     }
 }

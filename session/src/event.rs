@@ -9,6 +9,7 @@ use serde_json::value::RawValue;
 
 use crate::id::{ConnectionId, Nonce, SessionId};
 use crate::route::Via;
+use crate::trace::Trace;
 
 /// One numbered entry of a log.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -57,6 +58,8 @@ pub struct Recipient {
     /// The JSON-RPC id exactly as the client wrote it.
     pub request: Arc<str>,
     pub via: Via,
+    /// What was done for the answer, if that is traced.
+    pub trace: Option<Trace>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -222,7 +225,11 @@ impl Event {
             } => (b'v', String::new(), message),
             Self::Echo { by, message } => (b'e', by.to_string(), message),
             Self::Response { to, turn, message } => {
-                let head = format!("{}\n{}\n{}", to.connection, to.via.letter(), to.request);
+                let via = to.via.letter();
+                let head = match &to.trace {
+                    None => format!("{}\n{via}\n{}", to.connection, to.request),
+                    Some(trace) => format!("{}\n{via} {trace}\n{}", to.connection, to.request),
+                };
                 (if *turn { b't' } else { b'r' }, head, message)
             }
             Self::Request { id, message } => (b'q', id.to_string(), message),
@@ -268,10 +275,15 @@ impl Event {
                 message,
             },
             b't' | b'r' => {
-                let (connection, via) = (connection(field()?)?, via(field()?)?);
+                let (connection, way) = (connection(field()?)?, field()?);
+                let (way, trace) = match way.split_once(' ') {
+                    Some((way, trace)) => (way, Some(Trace::from_text(trace))),
+                    None => (way, None),
+                };
                 let to = Recipient {
                     connection,
-                    via,
+                    via: via(way)?,
+                    trace,
                     request: field()?.into(),
                 };
                 Self::Response {
@@ -359,6 +371,11 @@ mod tests {
             connection: connection.clone(),
             request: "\"a\\nb\"".into(),
             via: Via::Session,
+            trace: None,
+        };
+        let traced = Recipient {
+            trace: Some(Trace::from_text("00-ab-cd-01 a=b")),
+            ..to.clone()
         };
         let events = vec![
             Event::Begin(Begin {
@@ -393,6 +410,11 @@ mod tests {
                 turn: true,
                 message: message.clone(),
             },
+            Event::Response {
+                to: traced,
+                turn: false,
+                message: message.clone(),
+            },
             Event::Message { message },
             Event::Watch {
                 session: SessionId::mint(Partition(2)),
@@ -403,7 +425,7 @@ mod tests {
         let decoded = Frame::decode(20, Frame::encode(Nonce(5), &events)).unwrap();
         assert_eq!(
             (decoded.first, decoded.last(), decoded.nonce),
-            (11, 20, Nonce(5))
+            (10, 20, Nonce(5))
         );
         assert_eq!(decoded.events, events);
     }

@@ -11,6 +11,7 @@
 //! | what must not be printed | [`secret`] |
 //! | what was taken back before its time | [`revocation`] |
 //! | a session as lines, to be moved elsewhere | [`archive`] |
+//! | where in a trace a command or an answer belongs | [`trace`] |
 //! | the store, what each of its steps promises | [`store`] |
 //!
 //! The data model, whichever store keeps it:
@@ -40,3 +41,4 @@ pub mod route;
 pub mod secret;
 pub mod store;
 pub mod token;
+pub mod trace;

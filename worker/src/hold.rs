@@ -16,6 +16,7 @@ use tokio::sync::Notify;
 use tokio::task::{JoinSet, yield_now};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
+use tracing::Instrument as _;
 
 use self::commands::{Call, is_about};
 use crate::agent::{Agent, Conversation, Opening, Stage, StopReason};
@@ -24,6 +25,7 @@ use crate::journal::{Journal, Unanswered};
 use crate::outlet::{Lost, Outlet};
 use crate::release::ReleaseHook;
 use crate::rpc::{self, Failure};
+use crate::trace;
 use crate::turn::Turn;
 
 mod commands;
@@ -70,12 +72,14 @@ pub(crate) async fn run(
         }
         return Ok(());
     }
+    let claimed = trace::claimed(&claim);
     let opened = tokio::select! {
         biased;
         _ = reins.lost.cancelled() => return Err(Lost::Fenced),
         _ = reins.stop.cancelled() => return Ok(store.release(&claim.session, &claim.token).await?),
         opened = agent.open(&opening) => opened,
     };
+    drop(claimed);
     match opened {
         Ok(conversation) => {
             let queue: VecDeque<Queued> = claim.inbox.clone().into();
@@ -223,17 +227,20 @@ impl Hold {
                 }
                 return Ok(());
             }
-            let Some(queued) = self.queue.pop_front() else {
+            let Some(mut queued) = self.queue.pop_front() else {
                 match self.rest().await? {
                     Rested::Awake => continue,
                     Rested::Released => return Ok(()),
                 }
             };
             match queued.command.kind {
-                Kind::Prompt => match self.prompt(queued).await? {
-                    Ended::Answered => {}
-                    Ended::HandedOver => return Ok(()),
-                },
+                Kind::Prompt => {
+                    let span = trace::turn(&self.claim.session, &mut queued);
+                    match self.prompt(queued).instrument(span).await? {
+                        Ended::Answered => {}
+                        Ended::HandedOver => return Ok(()),
+                    }
+                }
                 Kind::Close | Kind::Delete => match self.end(queued).await? {
                     Ended::Answered => {}
                     Ended::HandedOver => return Ok(()),
@@ -321,7 +328,8 @@ impl Hold {
         );
         self.attend(&queued, &turn);
         let conversation = self.conversation.clone();
-        let mut work = pin!(conversation.prompt(&turn, params));
+        let work = conversation.prompt(&turn, params);
+        let mut work = pin!(work.instrument(trace::agent(&queued)));
         let mut heard = pin!(conversation.listen(Stage::Turn(&turn)));
         let outlet = self.outlet.clone();
         let mut flight: Option<BoxFuture<'_, Result<bool, Lost>>> = None;
@@ -436,6 +444,7 @@ impl Hold {
     /// The answer and the end of the command go into the log together.
     fn finish(&mut self, queued: &Queued, outcome: Result<Box<RawValue>, Failure>) -> Ended {
         self.outlet.settle_all();
+        trace::ended(queued, &outcome);
         if let Some(event) = rpc::response(queued, true, outcome) {
             self.outlet.push(event);
         }

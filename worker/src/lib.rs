@@ -13,6 +13,7 @@
 //! | [`release`] | tells the outside that what was bound to a session is free again |
 //! | [`outlet`] | collects events and appends them in frames |
 //! | [`written`] | what was written lately, in case the store loses it |
+//! | [`trace`] | spans, if somebody wants them |
 //! | [`housekeeping`] | what rests becomes smaller, what nobody uses goes |
 //! | [`agent`] | the seam behind which agents live |
 
@@ -26,6 +27,7 @@ mod outlet;
 mod release;
 mod rpc;
 pub mod runner;
+mod trace;
 mod turn;
 mod written;
 

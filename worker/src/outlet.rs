@@ -10,9 +10,11 @@ use baton_session::store::{self, Append, Appended, Claim, ClaimToken, Store};
 use serde_json::{Map, Value};
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep, sleep_until};
+use tracing::Instrument as _;
 
 use crate::agent::Changes;
 use crate::notes::{Noted, Notes};
+use crate::trace;
 use crate::written::Written;
 
 /// Invisible to people, and worth several times its cost to the store.
@@ -238,7 +240,8 @@ impl Outlet {
 
     /// What an agent said is not dropped because Redis restarts.
     async fn put(&self, append: &Append) -> Result<Put, Lost> {
-        match sit_out(|| self.store.append(append)).await? {
+        let written = sit_out(|| self.store.append(append));
+        match written.instrument(trace::append(&append.events)).await? {
             Appended::Done { released, .. } => Ok(Put::Done { released }),
             Appended::Gap { head } => Ok(Put::Gap { head }),
             Appended::Fenced => Err(Lost::Fenced),

@@ -117,6 +117,7 @@ pub fn response(
         connection: asked.command.connection.clone(),
         request,
         via: asked.via,
+        trace: asked.command.trace.clone(),
     };
     Some(Event::Response { to, turn, message })
 }

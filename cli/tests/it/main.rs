@@ -34,4 +34,5 @@ mod support;
 mod takeover;
 mod tls;
 mod token;
+mod traces;
 mod websocket;

@@ -5,12 +5,14 @@ use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 use tempfile::TempDir;
 
-use crate::support::Stream;
 use crate::support::cluster::{address, ready, url};
 use crate::support::http::{load, new_session, prompt};
 use crate::support::process::{Process, baton, free_port};
 use crate::support::websocket::Socket;
+use crate::support::{Collector, Stream};
 
+/// What the collector wants to see is nobody else's business.
+const COLLECTOR: &str = "a-key-for-the-collector-that-nobody-may-read-000";
 const KEY: &str = "bk_a-key-that-nobody-may-ever-read-in-a-log-000";
 
 /// Everything secret that came by.
@@ -29,7 +31,8 @@ impl Seen {
 }
 
 #[tokio::test]
-async fn row_22_no_token_and_no_credential_is_ever_logged() {
+async fn row_22_no_token_and_no_credential_is_ever_logged_or_traced() {
+    let collector = Collector::start().await;
     let dir = TempDir::new().expect("a temporary directory");
     let hash = Sha256::digest(KEY);
     let hash: String = hash.iter().map(|byte| format!("{byte:02x}")).collect();
@@ -40,11 +43,15 @@ async fn row_22_no_token_and_no_credential_is_ever_logged() {
     command.current_dir(dir.path()).env("BATON_LOG", "trace");
     command.args(["serve", "--data-dir", "data", "--listen", &address(port)]);
     command.args(["--auth", "keys", "--auth-keys", "api-keys.json"]);
+    command.args(["--otlp-endpoint", &collector.endpoint]);
+    let header = format!("authorization=Bearer {COLLECTOR}");
+    command.env("OTEL_EXPORTER_OTLP_HEADERS", header);
     let mut process = Process::start(dir.path(), "serve", &mut command);
     ready(port).await;
 
     let mut seen = Seen::default();
     seen.note(KEY);
+    seen.note(COLLECTOR);
     let http = reqwest::Client::new();
     let send = async |method: Method, headers: &[(&str, &str)], body: Option<Value>| {
         let mut request = http.request(method, url(port)).bearer_auth(KEY);
@@ -122,6 +129,19 @@ async fn row_22_no_token_and_no_credential_is_ever_logged() {
         let response = send(Method::GET, &headers, None).await;
         assert_eq!(response.status(), StatusCode::NOT_FOUND);
     }
+    // Where they don't belong.
+    for secret in [KEY, &connection, &token] {
+        let lost = json!({ "jsonrpc": "2.0", "id": secret, "method": secret, "params": { "sessionId": secret } });
+        let headers = [
+            ("acp-connection-id", connection.as_str()),
+            ("acp-session-id", secret),
+            ("traceparent", secret),
+        ];
+        send(Method::POST, &headers, Some(lost)).await;
+        let path = format!("/v1/sessions/{secret}/export");
+        let export = http.get(url(port).replace("/acp", &path)).bearer_auth(KEY);
+        assert_eq!(export.send().await.unwrap().status(), StatusCode::NOT_FOUND);
+    }
     let stranger = "bk_a-key-that-is-not-in-the-file-00000000000000";
     seen.note(stranger);
     let refused = http.get(url(port)).bearer_auth(stranger).send().await;
@@ -155,6 +175,13 @@ async fn row_22_no_token_and_no_credential_is_ever_logged() {
     process.exit_status().await;
     let told = process.output();
     assert!(told.contains("TRACE"), "it tells all it can");
+    let traced = collector.bytes();
+    let traced = String::from_utf8_lossy(&traced);
+    let spans = collector.spans();
+    for name in ["POST /acp", "GET /acp", "session.turn", "deliver"] {
+        assert!(spans.iter().any(|span| span.name == name), "{name}");
+    }
+    assert!(traced.contains(&session), "what is no secret can be found");
     for secret in &seen.0 {
         assert!(secret.len() > 20, "something was noted: {secret}");
         assert!(!told.contains(secret), "in the log: {secret}");
@@ -162,5 +189,6 @@ async fn row_22_no_token_and_no_credential_is_ever_logged() {
         let signature = secret.rsplit('.').next().unwrap();
         assert!(!told.contains(signature), "in the log: {signature}");
         assert!(!metrics.contains(signature), "in the metrics: {signature}");
+        assert!(!traced.contains(signature), "in the traces: {signature}");
     }
 }

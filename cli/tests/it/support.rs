@@ -3,6 +3,7 @@
 pub mod auth;
 pub mod balancer;
 pub mod cluster;
+pub mod collector;
 pub mod http;
 pub mod process;
 pub mod schema;
@@ -11,6 +12,7 @@ pub mod tls;
 pub mod websocket;
 
 pub use cluster::{Cluster, Redis, Served};
+pub use collector::Collector;
 pub use http::Client;
 pub use sse::{Event, Stream};
 

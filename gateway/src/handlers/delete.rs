@@ -15,6 +15,7 @@ use crate::app::App;
 use crate::auth::Caller;
 use crate::edge;
 use crate::error::Reject;
+use crate::trace;
 
 pub async fn delete(
     State(app): State<Arc<App>>,
@@ -22,6 +23,7 @@ pub async fn delete(
     headers: HeaderMap,
 ) -> Result<impl IntoResponse, Reject> {
     let connection = edge::connection(&headers, &app, &caller)?;
+    trace::about(&app, None, &connection.id);
     let key = Idempotency::of(&connection.id, None, b"");
     app.store.post(&connection.id, Event::Closed, &key).await?;
     let over = Revocation::of_ended(connection.id);

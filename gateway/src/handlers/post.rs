@@ -28,6 +28,7 @@ use crate::standing::Standing;
 use crate::stream::one_shot::{Known, OneShotFeed};
 use crate::stream::session_feed::{From, Reader, SessionFeed};
 use crate::stream::sse;
+use crate::trace;
 
 pub const MAX_BODY: usize = 16 << 20;
 /// A body that keeps coming, but slowly, may take so many times as long as one may pause.
@@ -54,6 +55,7 @@ pub async fn post(
     let allowance = caller.allowance.as_ref();
     let over = allowance.and_then(|allowance| allowance.receive(bytes.len()));
     let envelope = dispatch::parse(&bytes)?;
+    trace::about_message(&trace::current(app), Some(&headers), &envelope);
     if envelope.method.as_deref() == Some("initialize") {
         return open_connection(app, &caller, &envelope, over).await;
     }
@@ -152,6 +154,7 @@ async fn open_connection(
     over: Option<Refusal>,
 ) -> Result<Response<Body>, Reject> {
     let opened = initialize(app, caller, envelope, None, over).await?;
+    trace::about(app, None, &opened.connection.id);
     let mut response = Response::new(Body::from(opened.answer));
     let headers = response.headers_mut();
     headers.insert(

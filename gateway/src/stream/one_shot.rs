@@ -5,6 +5,7 @@ use std::sync::Arc;
 use baton_session::cursor::Cursor;
 use baton_session::event::{Event, Frame};
 use baton_session::id::{ConnectionId, LogId, SessionId};
+use baton_session::route::Via;
 use baton_session::store::{self, Store};
 use baton_session::token::Scope;
 use bytes::Bytes;
@@ -20,6 +21,7 @@ use crate::app::App;
 use crate::metrics::Metrics;
 use crate::mint::Mint;
 use crate::rpc;
+use crate::trace;
 
 const PAGE: usize = 64;
 const NOT_SEEN: &str =
@@ -168,6 +170,10 @@ impl OneShotFeed {
                 let ours =
                     to.connection == self.follow.connection && to.request == self.follow.request;
                 self.ended = ours;
+                if ours {
+                    let (session, by) = (&self.follow.session, &self.follow.connection);
+                    trace::deliver(to.trace.as_ref(), session, by, Via::OneShot);
+                }
                 let created = self.follow.created.as_ref().filter(|_| ours);
                 let opened = created.and_then(|scope| self.opened(message, *scope));
                 ours.then(|| opened.unwrap_or_else(|| message.clone()))

@@ -20,8 +20,8 @@ use super::{Feed, Gathered, Outgoing, Start};
 use crate::app::App;
 use crate::metrics::Metrics;
 use crate::mint::Mint;
-use crate::rpc;
 
+mod addressed;
 mod directives;
 pub mod opening;
 mod questions;
@@ -407,62 +407,6 @@ impl SessionFeed {
             if let Some(message) = self.concerns(seq, event) {
                 out.push((self.position, message));
             }
-        }
-    }
-
-    fn concerns(&mut self, seq: u64, event: &Event) -> Option<Bytes> {
-        // The attachment already knows what the log said when it was read.
-        let news = seq > self.attachment.head;
-        match event {
-            Event::Begin(begin) if news => {
-                self.attachment.controller = Some(begin.connection.clone());
-                if begin.connection == self.connection {
-                    self.attachment.route.switch(seq, begin.via);
-                }
-            }
-            Event::Control { by, via, .. } if news => {
-                self.attachment.controller = Some(by.clone());
-                if *by == self.connection {
-                    self.attachment.route.control(seq, *via);
-                }
-            }
-            _ => {}
-        }
-        let here = self.attachment.route.at(seq) == Some(self.via);
-        match event {
-            Event::Update { message, .. } => here.then(|| message.clone()),
-            Event::Echo { by, message } => {
-                (here && *by != self.connection).then(|| message.clone())
-            }
-            Event::Request { id, message } => {
-                let controls = self.attachment.controller.as_ref() == Some(&self.connection);
-                (here && controls).then(|| {
-                    self.asked.note(id);
-                    message.clone()
-                })
-            }
-            Event::Answer { id, by, .. } => {
-                let was_asked = self.settle_question(seq, id);
-                let by_others = by.as_ref() != Some(&self.connection);
-                (here && was_asked && by_others).then(|| rpc::question_is_off(id))
-            }
-            Event::Response { to, turn, message } if to.connection == self.connection => {
-                // A turn's answer comes where its events came, also if that changed meanwhile.
-                let way = match (turn, to.via) {
-                    (true, Via::Session | Via::Connection) => self.attachment.route.at(seq),
-                    _ => None,
-                };
-                let way = way.filter(|way| *way != Via::OneShot).unwrap_or(to.via);
-                if *turn && news {
-                    self.attachment.route.one_shot_ended(seq);
-                }
-                (way == self.via).then(|| match seq {
-                    // A session begins with the answer to the request that created it.
-                    1 => opening::with_token(self, message),
-                    _ => message.clone(),
-                })
-            }
-            _ => None,
         }
     }
 }

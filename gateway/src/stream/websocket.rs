@@ -18,6 +18,7 @@ use serde::Deserialize;
 use tokio::sync::Notify;
 use tokio::time::{Instant, timeout};
 use tokio_util::sync::CancellationToken;
+use tracing::Instrument as _;
 
 use super::connection_feed::ConnectionFeed;
 use super::leave::Leave;
@@ -33,6 +34,7 @@ use crate::limits::{Permit, place};
 use crate::pass::{self, Brought};
 use crate::rpc;
 use crate::standing::Standing;
+use crate::trace;
 
 const PROTOCOL_ERROR: u16 = 1002;
 const TRY_AGAIN: u16 = 1013;
@@ -415,10 +417,14 @@ async fn receive(
     let payload = carried.as_ref().map(|carried| carried.token.expose());
     let (caller, grant) = (&party.caller, &party.grant);
     let pass = pass::on_socket(app, caller, connection, grant, payload);
-    if let Outcome::Answer(answer) = dispatch(app, &pass, message).await? {
-        dispatch::post_answer(app, connection, message, answer).await?;
-    }
-    Ok(())
+    let taken = async {
+        if let Outcome::Answer(answer) = dispatch(app, &pass, message).await? {
+            dispatch::post_answer(app, connection, message, answer).await?;
+        }
+        Ok(())
+    };
+    let span = trace::message(app, &connection.id, &envelope);
+    taken.instrument(span).await
 }
 
 async fn refuse(

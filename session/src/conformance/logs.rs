@@ -53,6 +53,7 @@ pub async fn events_are_read_as_they_were_written(store: &Arc<dyn Store>) {
         connection: creator.clone(),
         request: "\"a\nb\"".into(),
         via: Via::Session,
+        trace: None,
     };
     let events = vec![
         begin(1, creator, Via::Connection),

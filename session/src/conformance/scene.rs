@@ -15,6 +15,7 @@ use crate::store::{
     Append, Appended, Attach, Attachment, Claim, ClaimToken, Claimant, Enqueue, Enqueued,
     INBOX_LIMIT, Listener, NewSession, Setup, Signal, Store, StreamId, Topic, Touch, WorkerId,
 };
+use crate::trace::Trace;
 
 mod wholes;
 
@@ -122,6 +123,7 @@ impl Scene {
                 ..Default::default()
             },
             taken_at: 1_700_000_000_000,
+            trace: Some(trace()),
             message: message.into(),
         }
     }
@@ -336,11 +338,17 @@ pub fn begin(command: u64, connection: &ConnectionId, via: Via) -> Event {
     })
 }
 
+/// One that some client has begun.
+fn trace() -> Trace {
+    Trace::from_text("00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01 vendor=some value")
+}
+
 pub fn end(connection: &ConnectionId, via: Via) -> Event {
     let to = Recipient {
         connection: connection.clone(),
         request: "1".into(),
         via,
+        trace: Some(trace()),
     };
     Event::Response {
         to,

@@ -11,10 +11,12 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 use tokio::task::JoinError;
+use tracing::Instrument as _;
 
 use super::Hold;
 use crate::agent::{Called, Conversation, raw};
 use crate::rpc::{self, Answer, Failure};
+use crate::trace;
 use crate::turn::Turn;
 
 /// A call that the agent is through with.
@@ -22,11 +24,12 @@ pub(super) type Call = (Queued, Result<Called, Failure>);
 
 impl Hold {
     /// Begins it, and mostly ends it, too.
-    pub(super) fn handle(&mut self, queued: Queued, turn: Option<&Turn>) {
+    pub(super) fn handle(&mut self, mut queued: Queued, turn: Option<&Turn>) {
+        let span = trace::command(&self.claim.session, &mut queued);
         let outcome = match queued.command.kind {
             Kind::New => Ok(raw(&self.opened())),
             Kind::SetMode | Kind::SetConfigOption | Kind::SetModel | Kind::Extension => {
-                let mut calling = call(self.conversation.clone(), queued);
+                let mut calling = Box::pin(call(self.conversation.clone(), queued).instrument(span));
                 match (&mut calling).now_or_never() {
                     Some(call) => self.called(Ok(call)),
                     None => drop(self.calls.spawn(calling)),

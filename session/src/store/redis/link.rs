@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use redis::{Cmd, RedisError};
 use tokio::time::{Instant, sleep, timeout};
+use tracing::Instrument as _;
 
 use super::checks;
 use super::connection::Connection;
@@ -17,6 +18,7 @@ use super::room::Room;
 use super::scripts::Call;
 use super::servers::{Kind, Servers};
 use crate::store::{Error, Result};
+use crate::trace::step;
 
 /// How long a request waits for a store that is away: a failover must not end every client.
 pub(super) const PATIENCE: Duration = Duration::from_secs(5);
@@ -92,19 +94,26 @@ impl Link {
     }
 
     pub async fn run(&self, call: Call<'_>) -> Result<Reply> {
-        self.patiently(&call.by_hash(), Some(&call)).await
+        let span = step(call.script().name);
+        let command = call.by_hash();
+        let asked = self.patiently(&command, Some(&call));
+        asked.instrument(span).await
     }
 
     /// As [`Self::run`]; what was answered is also on a replica, if that is asked for.
     pub async fn run_durably(&self, call: Call<'_>) -> Result<Reply> {
         match &self.lanes {
-            Some(lanes) => lanes.run(&call).await,
+            Some(lanes) => {
+                let span = step(call.script().name);
+                lanes.run(&call).instrument(span).await
+            }
             None => self.run(call).await,
         }
     }
 
     pub async fn query(&self, command: &Cmd) -> Result<Reply> {
-        self.patiently(command, None).await
+        let asked = self.patiently(command, None);
+        asked.instrument(step("query")).await
     }
 
     /// Repeats until there is an answer or patience ends. A server that doesn't know the script of

@@ -8,12 +8,13 @@ use sha1_smol::Sha1;
 use crate::store::Setup;
 
 pub(super) struct Script {
+    pub name: &'static str,
     pub body: String,
     pub hash: String,
 }
 
 impl Script {
-    fn new(body: &str) -> Self {
+    fn new(name: &'static str, body: &str) -> Self {
         let body = body
             // One that includes others comes before them.
             .replace("--@include hide", include_str!("../../../lua/hide.lua"))
@@ -25,7 +26,7 @@ impl Script {
             .replace("--@include thaw", include_str!("../../../lua/thaw.lua"))
             .replace("--@include freeze", include_str!("../../../lua/freeze.lua"));
         let hash = Sha1::from(&body).digest().to_string();
-        Self { body, hash }
+        Self { name, body, hash }
     }
 }
 
@@ -36,7 +37,10 @@ macro_rules! scripts {
         pub(super) fn scripts() -> &'static Scripts {
             static SCRIPTS: OnceLock<Scripts> = OnceLock::new();
             SCRIPTS.get_or_init(|| Scripts {
-                $($name: Script::new(include_str!(concat!("../../../lua/", stringify!($name), ".lua")))),*
+                $($name: Script::new(
+                    stringify!($name),
+                    include_str!(concat!("../../../lua/", stringify!($name), ".lua")),
+                )),*
             })
         }
     };

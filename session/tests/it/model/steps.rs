@@ -182,6 +182,7 @@ impl Cast {
             request: Some(request.into()),
             client: ClientCapabilities::default(),
             taken_at: 1_700_000_000_000,
+            trace: None,
             message: Bytes::new(),
         }
     }
@@ -223,6 +224,7 @@ impl Cast {
                     connection: connection(by),
                     request: "1".into(),
                     via: Via::Session,
+                    trace: None,
                 };
                 Event::Response {
                     to,

@@ -229,6 +229,7 @@ impl Session {
             request: None,
             client: ClientCapabilities::default(),
             taken_at: unix_millis(),
+            trace: None,
             message: Bytes::from_static(b"{}"),
         }
     }

@@ -1,0 +1,71 @@
+//! Which events are for this client, on this stream.
+
+use baton_session::event::Event;
+use baton_session::route::Via;
+use bytes::Bytes;
+
+use super::{SessionFeed, opening};
+use crate::{rpc, trace};
+
+impl SessionFeed {
+    /// What is to be sent of an event.
+    pub(super) fn concerns(&mut self, seq: u64, event: &Event) -> Option<Bytes> {
+        // The attachment already knows what the log said when it was read.
+        let news = seq > self.attachment.head;
+        match event {
+            Event::Begin(begin) if news => {
+                self.attachment.controller = Some(begin.connection.clone());
+                if begin.connection == self.connection {
+                    self.attachment.route.switch(seq, begin.via);
+                }
+            }
+            Event::Control { by, via, .. } if news => {
+                self.attachment.controller = Some(by.clone());
+                if *by == self.connection {
+                    self.attachment.route.control(seq, *via);
+                }
+            }
+            _ => {}
+        }
+        let here = self.attachment.route.at(seq) == Some(self.via);
+        match event {
+            Event::Update { message, .. } => here.then(|| message.clone()),
+            Event::Echo { by, message } => {
+                (here && *by != self.connection).then(|| message.clone())
+            }
+            Event::Request { id, message } => {
+                let controls = self.attachment.controller.as_ref() == Some(&self.connection);
+                (here && controls).then(|| {
+                    self.asked.note(id);
+                    message.clone()
+                })
+            }
+            Event::Answer { id, by, .. } => {
+                let was_asked = self.settle_question(seq, id);
+                let by_others = by.as_ref() != Some(&self.connection);
+                (here && was_asked && by_others).then(|| rpc::question_is_off(id))
+            }
+            Event::Response { to, turn, message } if to.connection == self.connection => {
+                // A turn's answer comes where its events came, also if that changed meanwhile.
+                let way = match (turn, to.via) {
+                    (true, Via::Session | Via::Connection) => self.attachment.route.at(seq),
+                    _ => None,
+                };
+                let way = way.filter(|way| *way != Via::OneShot).unwrap_or(to.via);
+                if *turn && news {
+                    self.attachment.route.one_shot_ended(seq);
+                }
+                (way == self.via).then(|| {
+                    let trace = to.trace.as_ref();
+                    trace::deliver(trace, &self.session, &self.connection, way);
+                    match seq {
+                        // A session begins with the answer to the request that created it.
+                        1 => opening::with_token(self, message),
+                        _ => message.clone(),
+                    }
+                })
+            }
+            _ => None,
+        }
+    }
+}

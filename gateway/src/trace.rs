@@ -1,0 +1,195 @@
+//! The spans of a gateway: one for each request, or message on a WebSocket, and one where an answer is
+//! delivered. What they say is made of lists and ids, never of what was sent: a client may put anything
+//! anywhere, tokens included.
+
+use axum::extract::Request;
+use axum::http::{HeaderMap, Method};
+use axum::middleware::Next;
+use axum::response::Response;
+use baton_session::id::{ConnectionId, SessionId};
+use baton_session::route::Via;
+use baton_session::trace::{TARGET, Trace};
+use tracing::field::Empty;
+use tracing::{Instrument as _, Span};
+
+use crate::app::App;
+use crate::rpc::Envelope;
+
+/// The code of an error, on the response that carries it.
+#[derive(Clone, Copy)]
+pub struct Code(pub i64);
+
+const METHODS: [&str; 14] = [
+    "initialize",
+    "session/new",
+    "session/load",
+    "session/resume",
+    "session/fork",
+    "session/list",
+    "session/delete",
+    "session/prompt",
+    "session/cancel",
+    "session/set_mode",
+    "session/set_config_option",
+    "session/set_model",
+    "session/close",
+    "$/cancel_request",
+];
+
+/// Around everything else, if traces are made at all.
+pub async fn request(request: Request, next: Next) -> Response {
+    let method = match *request.method() {
+        Method::GET => "GET",
+        Method::POST => "POST",
+        Method::DELETE => "DELETE",
+        Method::OPTIONS => "OPTIONS",
+        Method::HEAD => "HEAD",
+        _ => "_OTHER",
+    };
+    let route = route(request.uri().path());
+    let span = tracing::info_span!(
+        target: TARGET,
+        parent: None,
+        "request",
+        otel.name = format!("{method} {route}"),
+        otel.kind = "server",
+        otel.status_code = Empty,
+        http.request.method = method,
+        http.route = route,
+        http.response.status_code = Empty,
+        rpc.method = Empty,
+        session.id = Empty,
+        connection.id = Empty,
+        error.type = Empty,
+    );
+    if let Some(parent) = in_headers(request.headers()) {
+        parent.adopt(&span);
+    }
+    let response = next.run(request).instrument(span.clone()).await;
+    let status = response.status();
+    span.record("http.response.status_code", i64::from(status.as_u16()));
+    if let Some(Code(code)) = response.extensions().get() {
+        span.record("error.type", code.to_string());
+    }
+    if status.is_server_error() {
+        span.record("otel.status_code", "ERROR");
+    }
+    response
+}
+
+/// A message on a WebSocket.
+pub fn message(app: &App, connection: &ConnectionId, envelope: &Envelope<'_>) -> Span {
+    if !app.config.traces {
+        return Span::none();
+    }
+    let span = tracing::info_span!(
+        target: TARGET,
+        parent: None,
+        "message",
+        otel.name = "WEBSOCKET /acp",
+        otel.kind = "server",
+        http.route = "/acp",
+        rpc.method = Empty,
+        session.id = Empty,
+        connection.id = connection.as_str(),
+        error.type = Empty,
+    );
+    about_message(&span, None, envelope);
+    let session = envelope.session_id();
+    if let Some(session) = session.as_deref().and_then(SessionId::parse) {
+        span.record("session.id", session.as_str());
+    }
+    span
+}
+
+/// The routes that are traced, each by one name.
+fn route(path: &str) -> &'static str {
+    match path {
+        "/acp" => "/acp",
+        "/v1/sessions/import" => "/v1/sessions/import",
+        "/v1/tickets" => "/v1/tickets",
+        "/v1/login" => "/v1/login",
+        "/v1/logout" => "/v1/logout",
+        _ => "/v1/sessions/{id}/export",
+    }
+}
+
+fn in_headers(headers: &HeaderMap) -> Option<Trace> {
+    let text = |name| headers.get(name)?.to_str().ok();
+    Trace::read(text("traceparent")?, text("tracestate").unwrap_or_default())
+}
+
+/// The span of what is under way here; none, unless traces are made.
+pub fn current(app: &App) -> Span {
+    match app.config.traces {
+        true => Span::current(),
+        false => Span::none(),
+    }
+}
+
+/// Before anything comes of the message. Headers were written nearer to here than what is in the message,
+/// so where they tell of different traces the message's is only linked.
+pub fn about_message(span: &Span, headers: Option<&HeaderMap>, envelope: &Envelope<'_>) {
+    if span.is_none() {
+        return;
+    }
+    if let Some(method) = envelope.method.as_deref() {
+        let known = METHODS.into_iter().find(|known| *known == method);
+        let other = if method.starts_with('_') {
+            "_"
+        } else {
+            "_OTHER"
+        };
+        span.record("rpc.method", known.unwrap_or(other));
+    }
+    let Some((parent, state)) = envelope.trace_context() else {
+        return;
+    };
+    let Some(parent) = Trace::read(&parent, &state.unwrap_or_default()) else {
+        return;
+    };
+    match headers.and_then(in_headers) {
+        None => parent.adopt(span),
+        Some(nearer) if nearer == parent => {}
+        Some(_) => parent.link(span),
+    }
+}
+
+/// Whose request it is, once that is known to be true.
+pub fn about(app: &App, session: Option<&str>, connection: &ConnectionId) {
+    let span = current(app);
+    if span.is_none() {
+        return;
+    }
+    span.record("connection.id", connection.as_str());
+    if let Some(session) = session.and_then(SessionId::parse) {
+        span.record("session.id", session.as_str());
+    }
+}
+
+/// The request is answered with an error.
+pub fn failed(app: &App, code: i64) {
+    let span = current(app);
+    if !span.is_none() {
+        span.record("error.type", code.to_string());
+    }
+}
+
+/// An answer goes out to its client, on whichever gateway holds the stream.
+pub fn deliver(trace: Option<&Trace>, session: &SessionId, connection: &ConnectionId, via: Via) {
+    let Some(trace) = trace else { return };
+    let span = tracing::info_span!(
+        target: TARGET,
+        parent: None,
+        "deliver",
+        otel.kind = "producer",
+        session.id = session.as_str(),
+        connection.id = connection.as_str(),
+        stream = match via {
+            Via::Session => "session",
+            Via::Connection => "connection",
+            Via::OneShot => "one_shot",
+        },
+    );
+    trace.adopt(&span);
+}

@@ -1,0 +1,165 @@
+//! Where in a trace something happened, as it travels with commands and answers. Spans go through `tracing`
+//! under a target of their own, which logs leave out; unless the process exports traces, nobody listens to
+//! it and no span is ever made.
+
+use std::borrow::Cow;
+use std::fmt;
+use std::sync::Arc;
+
+use opentelemetry::global::get_text_map_propagator;
+use opentelemetry::propagation::{Extractor, Injector};
+use opentelemetry::trace::TraceContextExt as _;
+use opentelemetry::{Context, trace::SpanContext};
+use tracing::{Level, Span};
+use tracing_opentelemetry::OpenTelemetrySpanExt as _;
+
+/// All spans have it, and nothing else does.
+pub const TARGET: &str = "baton_trace";
+
+/// What W3C wants to be passed on; what is longer is left behind.
+const MAX_STATE: usize = 512;
+
+/// W3C's `traceparent` and, if there is one, a space and `tracestate`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Trace(Arc<str>);
+
+impl Trace {
+    /// As a client or a balancer says it. `None` if it means nothing, or no traces are made here.
+    pub fn read(parent: &str, state: &str) -> Option<Self> {
+        let plain = |text: &str| text.bytes().all(|byte| (b' '..=b'~').contains(&byte));
+        let state = if state.len() <= MAX_STATE && plain(state) {
+            state
+        } else {
+            ""
+        };
+        let carrier = Carrier {
+            parent: parent.into(),
+            state: state.into(),
+        };
+        let context = carrier.context();
+        Self::write(context.span().span_context())
+    }
+
+    /// The place of a span, for what comes of it elsewhere. `None` unless it is recorded.
+    pub fn of(span: &Span) -> Option<Self> {
+        if span.is_none() {
+            return None;
+        }
+        let context = span.context();
+        let span = context.span();
+        let place = span.span_context();
+        place.is_sampled().then(|| Self::write(place)).flatten()
+    }
+
+    /// The span is a part of this trace. It must not have begun; what has is linked instead.
+    pub fn adopt(&self, span: &Span) {
+        if span.set_parent(self.context()).is_err() {
+            self.link(span);
+        }
+    }
+
+    pub fn link(&self, span: &Span) {
+        span.add_link(self.context().span().span_context().clone());
+    }
+
+    /// As it is stored.
+    pub(crate) fn from_text(text: &str) -> Self {
+        Self(text.into())
+    }
+
+    fn write(place: &SpanContext) -> Option<Self> {
+        let mut carrier = Carrier::default();
+        let context = Context::new().with_remote_span_context(place.clone());
+        get_text_map_propagator(|format| format.inject_context(&context, &mut carrier));
+        let Carrier { parent, state } = carrier;
+        let text = format!("{parent} {state}");
+        (!parent.is_empty()).then(|| Self(text.trim_end().into()))
+    }
+
+    fn context(&self) -> Context {
+        let (parent, state) = self.0.split_once(' ').unwrap_or((&self.0, ""));
+        let carrier = Carrier {
+            parent: parent.into(),
+            state: state.into(),
+        };
+        carrier.context()
+    }
+}
+
+impl fmt::Display for Trace {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// A step on the store, in whatever is traced already. Only for those who want to see as much as that.
+pub(crate) fn step(name: &'static str) -> Span {
+    if !tracing::enabled!(target: TARGET, Level::TRACE) || Span::current().is_none() {
+        return Span::none();
+    }
+    tracing::trace_span!(
+        target: TARGET,
+        "store",
+        otel.name = format!("store.{name}"),
+        otel.kind = "client",
+        db.system.name = "redis",
+        db.operation.name = name,
+    )
+}
+
+#[derive(Default)]
+struct Carrier<'a> {
+    parent: Cow<'a, str>,
+    state: Cow<'a, str>,
+}
+
+const PARENT: &str = "traceparent";
+const STATE: &str = "tracestate";
+
+impl Carrier<'_> {
+    fn context(&self) -> Context {
+        get_text_map_propagator(|format| format.extract_with_context(&Context::new(), self))
+    }
+}
+
+impl Extractor for Carrier<'_> {
+    fn get(&self, key: &str) -> Option<&str> {
+        match key {
+            PARENT => Some(&self.parent),
+            STATE => Some(&self.state)
+                .filter(|state| !state.is_empty())
+                .map(|state| &**state),
+            _ => None,
+        }
+    }
+
+    fn keys(&self) -> Vec<&str> {
+        vec![PARENT, STATE]
+    }
+}
+
+impl Injector for Carrier<'_> {
+    fn set(&mut self, key: &str, value: String) {
+        match key {
+            PARENT => self.parent = value.into(),
+            STATE => self.state = value.into(),
+            _ => {}
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn without_an_exporter_there_are_no_traces() {
+        let read = Trace::read(
+            "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01",
+            "",
+        );
+        assert_eq!(read, None);
+        assert_eq!(Trace::of(&Span::current()), None);
+        assert!(step("append").is_none());
+    }
+}

@@ -1,0 +1,145 @@
+//! The spans of a worker. They go on with the trace that a command has brought along, and what they are
+//! about travels on with its answer. A command without a trace makes no spans.
+
+use baton_session::clock::unix_millis;
+use baton_session::command::Queued;
+use baton_session::event::Event;
+use baton_session::id::SessionId;
+use baton_session::store::Claim;
+use baton_session::trace::{TARGET, Trace};
+use serde::Deserialize;
+use serde_json::Value;
+use serde_json::value::RawValue;
+use tracing::Span;
+use tracing::field::Empty;
+
+use crate::agent::StopReason;
+use crate::rpc::Failure;
+
+/// A session was taken up; lasts until its agent is open.
+pub fn claimed(claim: &Claim) -> Span {
+    let traced = |queued: &Queued| Some((queued.command.trace.clone()?, waited(queued)));
+    let Some((trace, waited_ms)) = claim.inbox.iter().find_map(traced) else {
+        return Span::none();
+    };
+    let span = tracing::info_span!(
+        target: TARGET,
+        parent: None,
+        "session.claim",
+        otel.kind = "consumer",
+        session.id = claim.session.as_str(),
+        waited_ms,
+        resumed = claim.running.is_some(),
+    );
+    trace.adopt(&span);
+    span
+}
+
+/// A prompt from begin to answer.
+pub fn turn(session: &SessionId, queued: &mut Queued) -> Span {
+    if queued.command.trace.is_none() {
+        return Span::none();
+    }
+    let span = tracing::info_span!(
+        target: TARGET,
+        parent: None,
+        "session.turn",
+        otel.kind = "consumer",
+        otel.status_code = Empty,
+        session.id = session.as_str(),
+        connection.id = queued.command.connection.as_str(),
+        waited_ms = waited(queued),
+        stop_reason = Empty,
+        error.type = Empty,
+    );
+    go_on(queued, span)
+}
+
+/// Any other command.
+pub fn command(session: &SessionId, queued: &mut Queued) -> Span {
+    if queued.command.trace.is_none() {
+        return Span::none();
+    }
+    let span = tracing::info_span!(
+        target: TARGET,
+        parent: None,
+        "session.command",
+        otel.kind = "consumer",
+        session.id = session.as_str(),
+        connection.id = queued.command.connection.as_str(),
+        command = queued.command.kind.as_str(),
+        waited_ms = waited(queued),
+    );
+    go_on(queued, span)
+}
+
+/// What comes of the command is part of this span from here on.
+fn go_on(queued: &mut Queued, span: Span) -> Span {
+    if let Some(trace) = &mut queued.command.trace {
+        trace.adopt(&span);
+        // Other processes may trace although this one does not.
+        if let Some(here) = Trace::of(&span) {
+            *trace = here;
+        }
+    }
+    span
+}
+
+/// The agent at work, in the turn that is current.
+pub fn agent(queued: &Queued) -> Span {
+    match queued.command.trace {
+        Some(_) => tracing::info_span!(target: TARGET, "agent.prompt", otel.kind = "client"),
+        None => Span::none(),
+    }
+}
+
+/// How the current turn ended.
+pub fn ended(queued: &Queued, outcome: &Result<Box<RawValue>, Failure>) {
+    if queued.command.trace.is_none() {
+        return;
+    }
+    let span = Span::current();
+    match outcome {
+        // Only what we know: an agent may write anything there.
+        Ok(answer) => {
+            #[derive(Deserialize)]
+            #[serde(rename_all = "camelCase")]
+            struct Answer {
+                stop_reason: StopReason,
+            }
+            let answer = serde_json::from_str(answer.get());
+            let reason = answer.map(|answer: Answer| serde_json::to_value(answer.stop_reason));
+            if let Ok(Ok(Value::String(reason))) = reason {
+                span.record("stop_reason", reason);
+            }
+        }
+        Err(failure) => {
+            span.record("error.type", failure.code.to_string());
+            span.record("otel.status_code", "ERROR");
+        }
+    }
+}
+
+/// The write that makes an answer known. It comes last in its frame.
+pub fn append(events: &[Event]) -> Span {
+    let Some(Event::Response { to, .. }) = events.last() else {
+        return Span::none();
+    };
+    let Some(trace) = &to.trace else {
+        return Span::none();
+    };
+    let events = events.len() as i64;
+    let span = tracing::info_span!(
+        target: TARGET,
+        parent: None,
+        "store.append",
+        otel.kind = "client",
+        events,
+    );
+    trace.adopt(&span);
+    span
+}
+
+fn waited(queued: &Queued) -> i64 {
+    unix_millis().saturating_sub(queued.command.taken_at) as i64
+}
