@@ -29,7 +29,8 @@ impl Hold {
         let outcome = match queued.command.kind {
             Kind::New => Ok(raw(&self.opened())),
             Kind::SetMode | Kind::SetConfigOption | Kind::SetModel | Kind::Extension => {
-                let mut calling = Box::pin(call(self.conversation.clone(), queued).instrument(span));
+                let mut calling =
+                    Box::pin(call(self.conversation.clone(), queued).instrument(span));
                 match (&mut calling).now_or_never() {
                     Some(call) => self.called(Ok(call)),
                     None => drop(self.calls.spawn(calling)),
