@@ -184,8 +184,11 @@ fn made_up(app: &App, headers: &HeaderMap, grant: &Grant) -> Result<Connection, 
             let seed = format!("{}\n{}\n{key}", grant.session, grant.principal);
             ConnectionId::derived(partition, seed.as_bytes())
         }
-        // Whoever only looks leaves no more than one trace, however often.
-        None if grant.scope == Scope::Observe => reader_of(grant),
+        // Whoever only looks leaves no more than one trace, however often; a stream is another one.
+        None if grant.scope == Scope::Observe => {
+            let seed = format!("{}\n{}\nin bodies", grant.session, grant.family);
+            ConnectionId::derived(partition, seed.as_bytes())
+        }
         None => ConnectionId::mint(Partition::random(app.store.partitions())),
     };
     Ok(Connection {

@@ -137,6 +137,14 @@ async fn a_ticket_is_a_subprotocol_beside_another_and_nothing_else() {
     let both = format!("acp, {offered}");
     assert_eq!(open(url, &[("authorization", &bearer(&ticket))]).await, 401);
     assert_eq!(open(url, &[("sec-websocket-protocol", &both)]).await, 401);
+    // It opens a socket, and nothing that would outlast it.
+    let base = url.trim_end_matches("/acp");
+    for path in ["/acp", "/v1/tickets", "/v1/login"] {
+        let request = reqwest::Client::new().post(format!("{base}{path}"));
+        let request = request.header("upgrade", "websocket");
+        let request = request.header("sec-websocket-protocol", &both);
+        assert_eq!(request.send().await.unwrap().status(), 401, "{path}");
+    }
     let cookie = format!("__Host-baton-login={ticket}");
     assert_eq!(open(url, &[("cookie", &cookie), PAGE]).await, 401);
     // Nor is another token a ticket.

@@ -223,6 +223,15 @@ async fn an_observer_sees_everything_and_touches_nothing() {
     let (events, answer) = past.until_response(&json!(2)).await;
     assert_eq!(events.iter().filter_map(|event| event.chunk()).count(), 3);
     assert!(answer["result"]["modes"].is_object());
+    // As often as one likes, also as the same request: it is what there is by then.
+    client
+        .one_shot(prompt(json!("more"), &session, "/count 2"))
+        .await
+        .turn(&json!("more"))
+        .await;
+    let mut past = one_shot(&cluster.gateway_url(1), &token, load(json!(2), &session)).await;
+    let (events, _) = past.until_response(&json!(2)).await;
+    assert_eq!(events.iter().filter_map(|event| event.chunk()).count(), 5);
     // The present, on a stream without any connection.
     let headers = [
         ("acp-session-token", token.as_str()),
@@ -255,7 +264,7 @@ async fn an_observer_sees_everything_and_touches_nothing() {
     while seen.len() < 20 {
         seen.extend(watched.next().await.expect("the stream goes on").chunk());
     }
-    assert_eq!(seen, counted(20, 2));
+    assert_eq!(seen, counted(20, 3));
     turn.turn(&json!(3)).await;
     // Nothing else.
     let place = json!({ "sessionId": session, "cwd": "/tmp" });
