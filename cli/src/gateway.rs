@@ -13,6 +13,7 @@ use tokio::net::TcpListener;
 
 use crate::edge::EdgeOptions;
 use crate::exit::Misconfigured;
+use crate::exposure;
 use crate::options::{StoreOptions, check};
 use crate::signals;
 
@@ -73,6 +74,7 @@ pub async fn run(arguments: Arguments) -> anyhow::Result<()> {
         Ok(keys) => (Some(keys), Vec::new()),
         Err(fault) => (None, vec![format!("--keys {fault}")]),
     };
+    let exposed = exposure::faults(&arguments.keys);
     let mut stall_faults = Vec::new();
     if !(1_000..=3_600_000).contains(&arguments.stall_ms) {
         let given = arguments.stall_ms;
@@ -85,6 +87,7 @@ pub async fn run(arguments: Arguments) -> anyhow::Result<()> {
         arguments.store.faults(),
         edge_faults,
         key_faults,
+        exposed,
         stall_faults,
     ])?;
     let keys = keys.ok_or(Misconfigured(Vec::new()))?;

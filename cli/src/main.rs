@@ -6,6 +6,7 @@ use clap::{Parser, Subcommand};
 
 mod edge;
 mod exit;
+mod exposure;
 mod gateway;
 mod limits;
 mod options;
