@@ -14,6 +14,7 @@ use crate::auth::{A, B, Guarded, write_keys};
 use crate::support::within;
 
 mod browsers;
+mod caches;
 mod callers;
 mod forge;
 mod keys;

@@ -15,7 +15,7 @@ use super::browsers::raw;
 use super::forge::{Forge, SESSION, claims};
 use super::{Probe, guarded};
 use crate::auth::{A, B, Caller, Guarded};
-use crate::support::http::prompt;
+use crate::support::http::{load, prompt};
 use crate::support::sse::counted;
 use crate::support::websocket::initialize;
 use crate::support::{Client, Cluster, Event as Said, Stream, until};
@@ -171,7 +171,6 @@ async fn row_30_header_games() {
     let doubled = [("authorization", key.as_str()), connection];
     assert_eq!(probe.get(&doubled).await, 401);
     // A header that contradicts the payload is wrong about the content: its stream says it.
-    let mut stream = stream_of(&guarded, A, &alice, other).await;
     let one_shot = [
         connection,
         ("acp-session-id", other),
@@ -200,21 +199,16 @@ async fn row_30_header_games() {
         assert_eq!(raw(&guarded.url, &request).await, 400, "{lines:?}");
     }
     // None of it has reached a session.
-    let params = json!({ "sessionId": other, "prompt": [{ "type": "text", "text": "/count 1" }] });
-    alice.call(9, "session/prompt", params).await;
-    let (before, _) = stream_until_turn(&mut stream).await;
-    assert_eq!(before, counted(1, 1));
-}
-
-/// What was said up to the first chunk of a turn, with it.
-async fn stream_until_turn(stream: &mut Stream) -> (Vec<String>, Said) {
-    let mut said = Vec::new();
-    loop {
-        let event = stream.next().await.expect("the stream goes on");
-        said.extend(event.chunk());
-        if !said.is_empty() {
-            return (said, event);
-        }
+    for session in [&one, other] {
+        let mut stream = stream_of(&guarded, A, &alice, session).await;
+        accepted(
+            &guarded,
+            A,
+            &alice,
+            prompt(json!(session), session, "/count 1"),
+        )
+        .await;
+        assert_eq!(stream.turn(&json!(session)).await, counted(1, 1));
     }
 }
 
@@ -263,7 +257,9 @@ async fn row_31_nothing_gets_into_anothers_session() {
             params
         };
         let foreign = bob.call(at, method, with(&session)).await;
-        assert_eq!(foreign["error"]["code"], -32002, "{method}: {foreign}");
+        // To delete what is not there is no error, and does nothing.
+        let refused = foreign["error"]["code"] == -32002 || method == "session/delete";
+        assert!(refused, "{method}: {foreign}");
         let unknown = bob.call(at + 1, method, with(MISSING)).await.to_string();
         let same = foreign.to_string().replace(&session, MISSING);
         let same = same.replace(&format!("\"id\":{at}"), "");
@@ -374,6 +370,8 @@ async fn row_34_a_worker_under_the_name_of_another_is_another() {
     let client = Client::initialize(&cluster.url()).await;
     let name = client.new_session().await;
     let mut stream = client.session_stream(&name, None).await;
+    client.post(load(json!(0), &name)).await;
+    stream.response(&json!(0)).await;
     cluster.workers.iter_mut().for_each(|worker| worker.kill());
     client.post(prompt(json!(1), &name, "/count 3")).await;
     let session = SessionId::parse(&name).expect("an id");
@@ -407,7 +405,7 @@ async fn row_34_a_worker_under_the_name_of_another_is_another() {
     );
     let claims = [(session.clone(), first.token.clone())];
     let lost = store.renew(&claims, Duration::from_secs(9));
-    assert_eq!(lost.await.expect("Redis answers"), [session.clone()]);
+    assert_eq!(lost.await.expect("Redis answers").first(), Some(&session));
     // A real one finishes what was asked for, and the client has seen no ghost.
     cluster.workers[0] = cluster.worker(2);
     let mut expected = vec!["one ".to_owned(), "two ".to_owned()];
