@@ -13,6 +13,7 @@ use tokio::net::TcpListener;
 
 use crate::edge::EdgeOptions;
 use crate::exit::Misconfigured;
+use crate::exposure;
 use crate::options::{StoreOptions, check};
 use crate::telemetry::TraceOptions;
 
@@ -75,6 +76,7 @@ pub async fn run(arguments: Arguments, stop: Stop) -> anyhow::Result<()> {
         Ok(keys) => (Some(keys), Vec::new()),
         Err(fault) => (None, vec![format!("--keys {fault}")]),
     };
+    let exposed = exposure::faults(&arguments.keys);
     let mut stall_faults = Vec::new();
     if !(1_000..=3_600_000).contains(&arguments.stall_ms) {
         let given = arguments.stall_ms;
@@ -89,6 +91,7 @@ pub async fn run(arguments: Arguments, stop: Stop) -> anyhow::Result<()> {
         edge_faults,
         transport_faults,
         key_faults,
+        exposed,
         stall_faults,
         arguments.traces.faults(),
     ])?;

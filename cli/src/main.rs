@@ -9,6 +9,7 @@ use crate::telemetry::TraceOptions;
 
 mod edge;
 mod exit;
+mod exposure;
 mod gateway;
 mod limits;
 mod options;

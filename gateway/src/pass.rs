@@ -263,7 +263,7 @@ fn put(app: &App, grant: &Grant, browser: bool, answer: &mut HeaderMap) {
         value.set_sensitive(true);
         answer.append(header::SET_COOKIE, value);
     }
-    // Nobody in between keeps it.
+    // Nobody in between keeps it, be it on a stream, which says less by itself.
     let no_store = HeaderValue::from_static("no-store");
-    answer.entry(header::CACHE_CONTROL).or_insert(no_store);
+    answer.insert(header::CACHE_CONTROL, no_store);
 }

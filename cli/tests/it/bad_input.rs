@@ -141,19 +141,6 @@ async fn an_unknown_method_and_an_unknown_directive_value() {
 }
 
 #[tokio::test]
-async fn a_header_that_contradicts_the_payload() {
-    let baton = Served::start().await;
-    let client = Client::initialize(&baton.url()).await;
-    let session = client.new_session().await;
-    let other = client.new_session().await;
-    let mut stream = client.connection_stream(None).await;
-    let body = prompt(json!(9), &session, "hello").to_string();
-    let response = client.send(&[JSON, ("acp-session-id", &other)], body).await;
-    assert_eq!(response.status(), StatusCode::ACCEPTED);
-    assert_eq!(stream.response(&json!(9)).await["error"]["code"], -32602);
-}
-
-#[tokio::test]
 async fn forged_and_foreign_tokens_get_one_answer() {
     let baton = Served::start().await;
     let elsewhere = Served::start().await;
@@ -196,33 +183,6 @@ async fn an_expired_token_gets_the_answer_of_an_unknown_one() {
         (StatusCode::NOT_FOUND, StatusCode::NOT_FOUND)
     );
     assert_eq!(body, other);
-}
-
-#[tokio::test]
-async fn a_missing_doubled_or_oversized_token() {
-    let baton = Served::start().await;
-    let client = Client::initialize(&baton.url()).await;
-    let http = reqwest::Client::new();
-    let missing = http
-        .post(baton.url())
-        .header(JSON.0, JSON.1)
-        .body(new_session(json!(1)).to_string());
-    assert_eq!(
-        missing.send().await.expect("an answer").status(),
-        StatusCode::BAD_REQUEST
-    );
-    let doubled = client
-        .send(
-            &[JSON, ("acp-connection-id", &client.token)],
-            new_session(json!(1)).to_string(),
-        )
-        .await;
-    assert_eq!(doubled.status(), StatusCode::BAD_REQUEST);
-    let mut oversized = client.at(&baton.url());
-    oversized.token = "a".repeat(1025);
-    let (status, answer) = refusal(&oversized, &[JSON], new_session(json!(1)).to_string()).await;
-    assert_eq!(status, StatusCode::BAD_REQUEST);
-    assert!(message(&answer["error"]).contains("longer than any token"));
 }
 
 /// Announces a body of this size and returns the status line that comes before any of it was sent.

@@ -9,11 +9,11 @@ use crate::support::auth::{ALICE, BOB};
 use crate::support::websocket::{Socket, initialize};
 use crate::support::{Client, Cluster, Stream, until};
 
-const PAGE: (&str, &str) = ("origin", "http://localhost:3000");
-const SAME: (&str, &str) = ("sec-fetch-site", "same-origin");
+pub const PAGE: (&str, &str) = ("origin", "http://localhost:3000");
+pub const SAME: (&str, &str) = ("sec-fetch-site", "same-origin");
 
 /// A request to another path than that of `url`, as it stands.
-async fn send(
+pub async fn send(
     url: &str,
     method: Method,
     path: &str,
@@ -32,16 +32,16 @@ async fn send(
     request.send().await.expect("the gateway answers")
 }
 
-async fn open(url: &str, headers: &[(&str, &str)]) -> StatusCode {
+pub async fn open(url: &str, headers: &[(&str, &str)]) -> StatusCode {
     let opened = send(url, Method::POST, "/acp", headers, Some(initialize())).await;
     opened.status()
 }
 
-fn bearer(key: &str) -> String {
+pub fn bearer(key: &str) -> String {
     format!("Bearer {key}")
 }
 
-async fn ticket(url: &str, headers: &[(&str, &str)]) -> String {
+pub async fn ticket(url: &str, headers: &[(&str, &str)]) -> String {
     let response = send(url, Method::POST, "/v1/tickets", headers, None).await;
     assert_eq!(response.status(), StatusCode::OK);
     assert_eq!(response.headers()["cache-control"], "no-store");
@@ -50,18 +50,18 @@ async fn ticket(url: &str, headers: &[(&str, &str)]) -> String {
     answer["ticket"].as_str().expect("a ticket").to_owned()
 }
 
-async fn ticket_of(url: &str, key: &str) -> String {
+pub async fn ticket_of(url: &str, key: &str) -> String {
     ticket(url, &[("authorization", &bearer(key))]).await
 }
 
 /// As a page opens a socket: with a ticket among the subprotocols.
-async fn enter(url: &str, ticket: &str) -> Result<Socket, (u16, Option<String>, String)> {
+pub async fn enter(url: &str, ticket: &str) -> Result<Socket, (u16, Option<String>, String)> {
     let offered = format!("baton.ticket.{ticket}, acp");
     Socket::try_open(url, &[("sec-websocket-protocol", &offered)]).await
 }
 
 /// The `name=value` of a login.
-async fn login(url: &str, credential: &str) -> String {
+pub async fn login(url: &str, credential: &str) -> String {
     let headers = [("authorization", credential)];
     let response = send(url, Method::POST, "/v1/login", &headers, None).await;
     assert_eq!(response.status(), StatusCode::NO_CONTENT);
@@ -228,102 +228,6 @@ async fn what_stands_for_a_credential_ends_with_it() {
     assert_eq!(socket.closed().await, 4003);
     let page = [("cookie", cookie.split(';').next().unwrap()), PAGE];
     assert_eq!(open(&guarded.url, &page).await, 401);
-}
-
-#[tokio::test]
-async fn rows_18_and_19_a_login_counts_only_from_a_page_that_may() {
-    let guarded = Guarded::with_keys().await;
-    let url = &guarded.url;
-    let cookie = login(url, &bearer(A)).await;
-    let cookie = ("cookie", cookie.as_str());
-    let evil = ("origin", "https://evil.example");
-    for (headers, expected) in [
-        (&[cookie, PAGE][..], 200),
-        (&[cookie, SAME], 200),
-        (&[cookie, PAGE, ("sec-fetch-site", "same-site")], 200),
-        (&[cookie], 401),
-        (&[PAGE, SAME], 401),
-        (&[cookie, ("sec-fetch-site", "same-site")], 401),
-        (&[cookie, ("sec-fetch-site", "cross-site")], 401),
-        (&[cookie, ("sec-fetch-site", "none")], 401),
-        (&[cookie, PAGE, ("sec-fetch-site", "cross-site")], 401),
-        (&[cookie, evil], 403),
-        (&[cookie, evil, SAME], 403),
-        (&[cookie, ("origin", "null"), SAME], 403),
-    ] {
-        assert_eq!(open(url, headers).await, expected, "{headers:?}");
-        let upgraded = Socket::try_open(url, headers).await;
-        let upgraded = upgraded.err().map_or(200, |refused| refused.0);
-        assert_eq!(upgraded, expected, "a socket with {headers:?}");
-        let asked = send(url, Method::POST, "/v1/tickets", headers, None).await;
-        assert_eq!(asked.status(), expected, "a ticket with {headers:?}");
-    }
-    // A form cannot send what is no form.
-    let form = [cookie, PAGE, ("content-type", "text/plain")];
-    let sent = send(url, Method::POST, "/acp", &form, None).await;
-    assert_eq!(sent.status(), StatusCode::UNSUPPORTED_MEDIA_TYPE);
-    // A stream, as a page of the gateway's own origin reads it.
-    let opened = send(
-        url,
-        Method::POST,
-        "/acp",
-        &[cookie, SAME],
-        Some(initialize()),
-    )
-    .await;
-    let connection = opened.headers()["acp-connection-id"].to_str().unwrap();
-    let stream = [
-        cookie,
-        SAME,
-        ("acp-connection-id", connection),
-        ("accept", "text/event-stream"),
-    ];
-    let stream = send(url, Method::GET, "/acp", &stream, None).await;
-    assert_eq!(stream.status(), StatusCode::OK);
-}
-
-#[tokio::test]
-async fn row_21_two_logins_are_none_and_a_credential_counts_alone() {
-    let guarded = Guarded::with_keys().await;
-    let url = &guarded.url;
-    let mine = login(url, &bearer(A)).await;
-    let planted = login(url, &bearer(B)).await;
-    for cookies in [
-        format!("{planted}; {mine}"),
-        format!("{mine}; {mine}"),
-        format!("{mine}; __Host-baton-login="),
-        "__Host-baton-login=".to_owned(),
-        mine.replace("__Host-", ""),
-        mine.replace("__Host-", "__host-"),
-        format!("{mine}x"),
-    ] {
-        let status = open(url, &[("cookie", &cookies), PAGE]).await;
-        assert_eq!(status, 401, "{cookies}");
-    }
-    let session = guarded.open(A).await.new_session().await;
-    let export = format!("/v1/sessions/{session}/export");
-    let with = async |credential: &str| {
-        let headers = [
-            ("cookie", mine.as_str()),
-            PAGE,
-            ("authorization", credential),
-        ];
-        send(url, Method::GET, &export, &headers, None)
-            .await
-            .status()
-    };
-    assert_eq!(with(&bearer(A)).await, 200);
-    assert_eq!(with(&bearer(B)).await, 404);
-    assert_eq!(with("Bearer wrong").await, 401);
-    assert_eq!(with("Basic YTpi").await, 401);
-    let alone = [("cookie", mine.as_str()), PAGE];
-    let alone = send(url, Method::GET, &export, &alone, None).await;
-    assert_eq!(alone.status(), 200);
-    // A login is made with the credential, not with another login.
-    let again = [("cookie", mine.as_str()), PAGE];
-    let again = send(url, Method::POST, "/v1/login", &again, None).await;
-    assert_eq!(again.status(), 401);
-    assert!(!again.headers().contains_key("set-cookie"));
 }
 
 #[tokio::test]

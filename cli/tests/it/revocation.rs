@@ -5,13 +5,13 @@ use serde_json::{Value, json};
 
 use crate::support::auth::{ALICE, BOB, write_keys};
 use crate::support::cluster::redis_cli;
-use crate::support::http::{JSON, bearing, load, new_session, prompt};
+use crate::support::http::{JSON, load, new_session, prompt};
 use crate::support::process::{baton, free_port};
 use crate::support::sse::counted;
 use crate::support::websocket::{Socket, initialize};
 use crate::support::{Client, Cluster, Served, Stream, within};
 
-fn revoke(admin: &str, subject: &str, name: &str) {
+pub fn revoke(admin: &str, subject: &str, name: &str) {
     let output = baton()
         .args(["token", "revoke", "--admin", admin, subject, name])
         .output()
@@ -21,7 +21,7 @@ fn revoke(admin: &str, subject: &str, name: &str) {
 }
 
 /// Reads whatever is left; only the end matters.
-async fn ends(mut stream: Stream) {
+pub async fn ends(mut stream: Stream) {
     within("the stream ends", async {
         while stream.block().await.is_some() {}
     })
@@ -29,7 +29,7 @@ async fn ends(mut stream: Stream) {
 }
 
 /// All that a refusal says, but for when it did.
-async fn said(response: Response) -> (StatusCode, Vec<(String, String)>, String) {
+pub async fn said(response: Response) -> (StatusCode, Vec<(String, String)>, String) {
     let status = response.status();
     let headers = response.headers().iter();
     let headers = headers
@@ -39,19 +39,19 @@ async fn said(response: Response) -> (StatusCode, Vec<(String, String)>, String)
     (status, headers, response.text().await.expect("a body"))
 }
 
-async fn asked(client: &Client) -> Response {
+pub async fn asked(client: &Client) -> Response {
     client
         .send(&[JSON], new_session(json!(77)).to_string())
         .await
 }
 
-async fn is_refused(client: &Client) {
+pub async fn is_refused(client: &Client) {
     assert_eq!(asked(client).await.status(), StatusCode::NOT_FOUND);
     assert_eq!(client.get(&[]).await.status(), StatusCode::NOT_FOUND);
     assert_eq!(client.delete().await, StatusCode::NOT_FOUND);
 }
 
-async fn works(client: &Client) {
+pub async fn works(client: &Client) {
     let session = client.new_session().await;
     let turn = client.one_shot(prompt(json!("works"), &session, "/count 3"));
     assert_eq!(turn.await.turn(&json!("works")).await, counted(3, 1));
@@ -89,37 +89,6 @@ async fn a_revoked_connection_ends_at_every_gateway() {
 }
 
 #[tokio::test]
-async fn row_40_a_connection_that_was_given_up_is_over_at_every_gateway() {
-    let cluster = Cluster::start_with_keys().await;
-    let [here, there] = [cluster.gateway_url(0), cluster.gateway_url(1)];
-    let alice = Client::with_key(&here, ALICE).await;
-    let elsewhere = alice.at(&there);
-    let session = alice.new_session().await;
-    let (all, reading) = (
-        elsewhere.connection_stream(None).await,
-        elsewhere.session_stream(&session, None).await,
-    );
-    // Nobody else can give it up.
-    let bob = Client::with_key(&here, BOB).await;
-    let foreign = alice.at(&here).over(bearing(BOB));
-    assert_eq!(foreign.delete().await, StatusCode::NOT_FOUND);
-    let mut turn = alice.one_shot(prompt(json!(1), &session, "/count 3")).await;
-    assert_eq!(turn.turn(&json!(1)).await, counted(3, 1));
-
-    assert_eq!(alice.delete().await, StatusCode::ACCEPTED);
-    is_refused(&alice).await;
-    ends(all).await;
-    ends(reading).await;
-    is_refused(&elsewhere).await;
-    // The session is still there for who comes back, and others notice nothing.
-    let again = Client::with_key(&there, ALICE).await;
-    let loaded = again.one_shot(load(json!(2), &session)).await;
-    let (past, _) = { loaded }.until_response(&json!(2)).await;
-    assert_eq!(past.iter().filter_map(|event| event.chunk()).count(), 3);
-    works(&bob).await;
-}
-
-#[tokio::test]
 async fn a_revoked_socket_is_closed_while_it_is_idle() {
     let cluster = Cluster::start().await;
     let mut socket = Socket::open(&cluster.gateway_url(1), true).await;
@@ -142,57 +111,6 @@ async fn a_revoked_socket_is_closed_while_it_is_idle() {
     assert_eq!(again.closed().await, 4001);
     other.send(new_session(json!(1))).await;
     assert_eq!(other.next().await["id"], 1);
-}
-
-#[tokio::test]
-async fn a_revoked_principal_comes_in_again_only_by_the_door() {
-    let mut cluster = Cluster::start_with_keys().await;
-    let (here, there) = (cluster.gateway_url(0), cluster.gateway_url(1));
-    let one = Client::with_key(&here, ALICE).await;
-    let two = Client::with_key(&there, ALICE).await;
-    let bob = Client::with_key(&there, BOB).await;
-    let streams = [
-        one.at(&there).connection_stream(None).await,
-        two.connection_stream(None).await,
-    ];
-    let mut untouched = bob.connection_stream(None).await;
-
-    revoke(&cluster.admin_url(0), "--principal", "key:alice");
-    // In the same second, as it may be.
-    let early = Client::with_key(&here, ALICE).await;
-    works(&early).await;
-    for stream in streams {
-        ends(stream).await;
-    }
-    for refused in [&one, &two] {
-        is_refused(&refused.at(&here)).await;
-        is_refused(&refused.at(&there)).await;
-    }
-    works(&early.at(&there)).await;
-    works(&Client::with_key(&there, ALICE).await).await;
-    bob.post(new_session(json!(5))).await;
-    let answer = untouched.response(&json!(5)).await;
-    assert!(answer.get("result").is_some(), "{answer}");
-
-    // Nobody learns from a refusal which it was.
-    let mut unknown = one.at(&there);
-    unknown.token = "nonsense".into();
-    let mut foreign = one.at(&there);
-    foreign.token.clone_from(&bob.token);
-    let refused = said(asked(&two).await).await;
-    assert_eq!(refused.0, StatusCode::NOT_FOUND);
-    assert_eq!(said(asked(&unknown).await).await, refused);
-    assert_eq!(said(asked(&foreign).await).await, refused);
-
-    drop(untouched);
-    for number in 0..2 {
-        cluster.restart_gateway(number).await;
-    }
-    for url in [&here, &there] {
-        is_refused(&one.at(url)).await;
-        works(&early.at(url)).await;
-        works(&bob.at(url)).await;
-    }
 }
 
 #[tokio::test]

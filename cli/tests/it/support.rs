@@ -2,6 +2,7 @@
 
 pub mod auth;
 pub mod balancer;
+pub mod clock;
 pub mod cluster;
 pub mod collector;
 pub mod http;

@@ -58,7 +58,7 @@ impl Origins {
             return Err(Reject::Host);
         }
         let allowed = |authority: &Option<Authority>| {
-            let name = authority.as_ref().map(|authority| authority.host());
+            let name = authority.as_ref().and_then(host);
             name.is_some_and(|name| self.knows_host(name))
         };
         match given.all(allowed) {
@@ -96,7 +96,8 @@ impl Origins {
             .strip_prefix("http://")
             .or_else(|| origin.strip_prefix("https://"))
             .and_then(|authority| authority.parse::<Authority>().ok());
-        authority.is_some_and(|authority| LOOPBACK.contains(&authority.host()))
+        let name = authority.as_ref().and_then(host);
+        name.is_some_and(|name| LOOPBACK.contains(&name))
     }
 
     /// Whether a browser says that a page which may has made the request. Without it, a cookie proves
@@ -151,6 +152,12 @@ impl Origins {
     }
 }
 
+/// Who writes a user before the name means to be read in two ways.
+fn host(authority: &Authority) -> Option<&str> {
+    let plain = !authority.as_str().contains('@');
+    plain.then(|| authority.host())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -183,6 +190,7 @@ mod tests {
             "0.0.0.0",
             "",
             "localhost@evil.example",
+            "evil.example@localhost",
         ];
         for host in strange {
             assert!(!admitted(&plain, "/acp", &[("host", host)]), "{host}");

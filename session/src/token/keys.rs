@@ -1,6 +1,7 @@
 //! The keys in use: a file or directory that is watched, so that keys change without a restart.
 
 use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -38,6 +39,17 @@ impl Keys {
         let sets = read(path)?;
         let ring = parse(path, &sets)?;
         Ok(Self::with(ring, Some(path.to_owned()), sets))
+    }
+
+    /// What is read: the file itself, or those of the directory, as far as it can be read.
+    pub fn files(path: &Path) -> Vec<PathBuf> {
+        match path.is_dir() {
+            true => names(path).map_or_else(
+                |_| Vec::new(),
+                |(dir, names)| names.iter().map(|name| dir.join(name)).collect(),
+            ),
+            false => vec![path.to_owned()],
+        }
     }
 
     /// Keys that stay as they are.
@@ -154,23 +166,28 @@ fn read(path: &Path) -> Result<Sets, String> {
         let text = text.map_err(|error| format!("{}. {hint}", fault(path, error)))?;
         return Ok(vec![(String::new(), text)]);
     }
+    let (dir, names) = names(path).map_err(|error| fault(path, error))?;
+    let text = |name: String| match fs::read_to_string(dir.join(&name)) {
+        Ok(text) => Ok((name, text)),
+        Err(error) => Err(fault(&path.join(name), error)),
+    };
+    names.into_iter().map(text).collect()
+}
+
+/// Where the files of a directory really are, and how they are called.
+fn names(path: &Path) -> io::Result<(PathBuf, Vec<String>)> {
     // Kubernetes swaps a mounted secret by this link. Followed once, all files are of one version.
     let dir = fs::canonicalize(path.join("..data")).unwrap_or_else(|_| path.to_owned());
     let mut names = Vec::new();
-    for entry in fs::read_dir(&dir).map_err(|error| fault(path, error))? {
-        let name = entry.map_err(|error| fault(path, error))?.file_name();
-        let name = name.to_string_lossy().into_owned();
+    for entry in fs::read_dir(&dir)? {
+        let name = entry?.file_name().to_string_lossy().into_owned();
         let ours = name.ends_with(".json") || name.ends_with(".jwk");
         if ours && !name.starts_with('.') {
             names.push(name);
         }
     }
     names.sort();
-    let text = |name: String| match fs::read_to_string(dir.join(&name)) {
-        Ok(text) => Ok((name, text)),
-        Err(error) => Err(fault(&path.join(name), error)),
-    };
-    names.into_iter().map(text).collect()
+    Ok((dir, names))
 }
 
 #[cfg(test)]

@@ -135,6 +135,13 @@ impl Redis {
         format!("redis://127.0.0.1:{}", self.port)
     }
 
+    /// Everything that was ever written to it, as it keeps it on disk: all that workers could know.
+    pub fn written(&self) -> Vec<u8> {
+        let files = fs::read_dir(self.dir.path().join("appendonlydir")).expect("it keeps a file");
+        let read = |file: std::io::Result<fs::DirEntry>| fs::read(file.expect("a file").path());
+        files.flat_map(|file| read(file).expect("a file")).collect()
+    }
+
     /// The id of the worker that held the session last.
     pub fn worker_of(&self, session: &str) -> String {
         let tag = session.split('-').next().expect("an id has a tag");
@@ -306,9 +313,14 @@ impl Cluster {
         url(self.balancer().port)
     }
 
+    /// Where the keys of the gateways are.
+    pub fn key_file(&self) -> PathBuf {
+        self.dir.path().join("keys.json")
+    }
+
     /// What the gateways sign with.
     pub fn keys(&self) -> String {
-        fs::read_to_string(self.dir.path().join("keys.json")).expect("written at the start")
+        fs::read_to_string(self.key_file()).expect("written at the start")
     }
 
     /// The gateways notice by themselves.

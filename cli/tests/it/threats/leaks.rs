@@ -5,11 +5,13 @@ use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 use tempfile::TempDir;
 
+use crate::browser::{bearer, login};
+use crate::support::auth::ALICE;
 use crate::support::cluster::{address, ready, url};
-use crate::support::http::{load, new_session, prompt};
+use crate::support::http::{JSON, ONE_SHOT, load, new_session, prompt};
 use crate::support::process::{Process, baton, free_port};
-use crate::support::websocket::Socket;
-use crate::support::{Collector, Stream};
+use crate::support::websocket::{Socket, initialize};
+use crate::support::{Client, Cluster, Collector, Stream};
 
 /// What the collector wants to see is nobody else's business.
 const COLLECTOR: &str = "a-key-for-the-collector-that-nobody-may-read-000";
@@ -31,7 +33,7 @@ impl Seen {
 }
 
 #[tokio::test]
-async fn row_22_no_token_and_no_credential_is_ever_logged_or_traced() {
+async fn row_22_leakage_in_logs() {
     let collector = Collector::start().await;
     let dir = TempDir::new().expect("a temporary directory");
     let hash = Sha256::digest(KEY);
@@ -190,5 +192,112 @@ async fn row_22_no_token_and_no_credential_is_ever_logged_or_traced() {
         assert!(!told.contains(signature), "in the log: {signature}");
         assert!(!metrics.contains(signature), "in the metrics: {signature}");
         assert!(!traced.contains(signature), "in the traces: {signature}");
+    }
+}
+
+#[tokio::test]
+async fn row_24_leakage_to_agents() {
+    let cluster = Cluster::start_with_keys().await;
+    let url = cluster.gateway_url(0);
+    let mut seen = Seen::default();
+    let client = Client::with_key(&url, ALICE).await;
+    seen.note(ALICE);
+    seen.note(&client.token);
+    let response = client
+        .send(&[JSON, ONE_SHOT], new_session(json!("a")).to_string())
+        .await;
+    let token = response.headers()["acp-session-token"]
+        .to_str()
+        .unwrap()
+        .to_owned();
+    seen.note(&token);
+    let answer = client.stream(response).response(&json!("a")).await;
+    seen.note_answer(&answer);
+    let session = answer["result"]["sessionId"].as_str().unwrap().to_owned();
+    let cookie = login(&url, &bearer(ALICE)).await;
+    seen.note(cookie.split_once('=').unwrap().1);
+    let secret = "only-between-the-client-and-the-gateway";
+    seen.note(secret);
+    let headers = [
+        JSON,
+        ONE_SHOT,
+        ("acp-session-token", token.as_str()),
+        ("cookie", &cookie),
+        ("x-secret", secret),
+        ("user-agent", secret),
+    ];
+    // In the header and in the message, with every kind of command.
+    let carrying = |mut message: Value| {
+        let carried = json!({ "baton/session": { "token": token }, "kept": "for the agent" });
+        message["params"]["_meta"] = carried;
+        message
+    };
+    let about = json!({ "sessionId": session });
+    let request = |id: u64, method: &str, more: Value| {
+        let mut params = about.clone();
+        params
+            .as_object_mut()
+            .unwrap()
+            .extend(more.as_object().unwrap().clone());
+        json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": params })
+    };
+    let script = "a word that is kept\n/servers\n/bound";
+    for message in [
+        prompt(json!(1), &session, script),
+        request(2, "session/set_mode", json!({ "modeId": "ask" })),
+        load(json!(3), &session),
+        request(
+            4,
+            "session/fork",
+            json!({ "cwd": "/tmp", "mcpServers": [] }),
+        ),
+        request(5, "_extension", json!({})),
+        request(6, "session/close", json!({})),
+    ] {
+        let id = message["id"].clone();
+        let response = client.send(&headers, carrying(message).to_string()).await;
+        assert_eq!(response.status(), StatusCode::OK);
+        assert!(!response.headers().contains_key("set-cookie"));
+        let renewed = response.headers().get("acp-session-token");
+        if let Some(renewed) = renewed {
+            seen.note(renewed.to_str().unwrap());
+        }
+        let (before, answer) = client.stream(response).until_response(&id).await;
+        seen.note_answer(&answer);
+        for event in before {
+            assert!(
+                !event.data.contains(secret) && !event.data.contains(&token),
+                "{event:?}"
+            );
+        }
+    }
+    let key = bearer(ALICE);
+    let upgrade = [
+        ("authorization", key.as_str()),
+        ("acp-session-token", &token),
+    ];
+    let mut socket = Socket::try_open(&url, &upgrade).await.expect("let in");
+    seen.note(socket.connection());
+    socket.send(initialize()).await;
+    socket.next().await;
+    socket.send(carrying(load(json!(7), &session))).await;
+    while socket.next().await["id"] != 7 {}
+
+    // Whatever a worker gets, it gets from Redis.
+    let stored = cluster.redis.written();
+    let has = |text: &str| memchr::memmem::find(&stored, text.as_bytes()).is_some();
+    assert!(has("a word that is kept") && has("for the agent"));
+    for secret in &seen.0 {
+        let signature = secret.rsplit('.').next().unwrap();
+        assert!(
+            !has(secret) && !has(signature),
+            "a worker could see {secret}"
+        );
+        for worker in &cluster.workers {
+            assert!(
+                !worker.output().contains(signature),
+                "a worker told {secret}"
+            );
+        }
     }
 }

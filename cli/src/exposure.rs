@@ -1,0 +1,48 @@
+//! Who else on this machine can get at the keys that sign tokens. Whoever has one can make tokens, and
+//! whoever can change the file has one in it.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::Path;
+
+use baton_session::token::Keys;
+
+const ANYBODY_READS: u32 = 0o004;
+const ANYBODY_WRITES: u32 = 0o002;
+/// In such a directory everybody changes only what is their own. Kubernetes mounts secrets in one.
+const STICKY: u32 = 0o1000;
+
+/// What everybody can write to is a fault. What everybody can read is only warned of: it is what a
+/// mounted secret of Kubernetes looks like unless it says otherwise, and there nobody else is in.
+pub fn faults(path: &Path) -> Vec<String> {
+    let mut faults = Vec::new();
+    if path.is_dir() && mode(path) & (ANYBODY_WRITES | STICKY) == ANYBODY_WRITES {
+        faults.push(writable(path));
+    }
+    for file in Keys::files(path) {
+        let mode = mode(&file);
+        if mode & ANYBODY_WRITES != 0 {
+            faults.push(writable(&file));
+        } else if mode & ANYBODY_READS != 0 {
+            tracing::warn!(
+                file = %file.display(),
+                "a key file can be read by everybody on this machine, who can make tokens with it: \
+                 chmod o-r it, or set defaultMode of a Kubernetes secret to 0400"
+            );
+        }
+    }
+    faults
+}
+
+fn writable(path: &Path) -> String {
+    let path = path.display();
+    format!(
+        "--keys {path}: everybody on this machine can write to it, and put in a key to make tokens with. \
+         Say chmod o-w {path}, and make new keys if somebody may have"
+    )
+}
+
+/// Of what cannot be looked at others have more to say.
+fn mode(path: &Path) -> u32 {
+    fs::metadata(path).map_or(0, |data| data.permissions().mode())
+}
