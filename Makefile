@@ -1,6 +1,6 @@
 # The two commands a newcomer needs: make run, make test.
 
-.PHONY: run build setup test lint chaos
+.PHONY: run build setup test lint chaos fuzz
 
 # Builds and starts everything in one process on http://127.0.0.1:8080/acp.
 run:
@@ -28,3 +28,8 @@ SEED ?= $(shell date +%s)
 chaos:
 	CHAOS_SECONDS=$(SECONDS) CHAOS_SEED=$(SEED) \
 	  cargo test --release --locked -p baton --test chaos -- --nocapture no_event_is_lost
+
+# Fuzzes every parser that strangers reach for FUZZ_SECONDS each.
+FUZZ_SECONDS ?= 600
+fuzz:
+	./fuzz/run $(FUZZ_SECONDS)

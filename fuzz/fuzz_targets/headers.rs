@@ -3,7 +3,12 @@
 
 #![no_main]
 
+use std::net::{IpAddr, Ipv4Addr};
+
+use baton_gateway::edge::forwarded;
 use baton_gateway::edge::origins::Origins;
+use baton_gateway::edge::peer::Peer;
+use baton_gateway::edge::proxies::Proxies;
 use baton_gateway::edge::{self, CONNECTION_ID, LAST_EVENT_ID, SESSION_ID};
 use baton_gateway::fuzzing;
 use http::{HeaderMap, HeaderName, HeaderValue, Request, header};
@@ -17,11 +22,10 @@ fuzz_target!(|data: &[u8]| {
     };
     let mut request = Request::new(());
     *request.headers_mut() = headers.clone();
-    if origins.admit(&request).is_ok() {
+    if origins.admit(&request, &[]).is_ok() {
         let host = one(&headers, &header::HOST).expect("a name");
         let known = ["localhost", "127.0.0.1", "[::1]", "baton.example"];
         let by_a_known_name = known.iter().any(|name| {
-            let host = host.rsplit_once('@').map_or(host, |(_, host)| host);
             let rest = host.get(name.len()..).unwrap_or("x");
             let start = host.get(..name.len()).unwrap_or_default();
             start.eq_ignore_ascii_case(name) && (rest.is_empty() || rest.starts_with(':'))
@@ -32,6 +36,16 @@ fuzz_target!(|data: &[u8]| {
             assert!(origin.starts_with("http"), "{origin:?}");
         }
     }
+    let _ = (forwarded::standard(&headers), forwarded::customary(&headers));
+    let nearest = Peer {
+        address: IpAddr::V4(Ipv4Addr::LOCALHOST),
+        secure: true,
+    };
+    // Whom nobody listed is not believed, whatever it says.
+    let stranger = Proxies::default().arrival(nearest, &headers);
+    assert!(stranger.is_ok_and(|arrival| arrival.peer == nearest && arrival.hosts.is_empty()));
+    let proxies = Proxies::parse(&["127.0.0.0/8".into(), "10.0.0.0/8".into()]).expect("networks");
+    let _ = proxies.arrival(nearest, &headers);
     let _ = (edge::accepts(&headers), edge::is_json(&headers));
     for name in [CONNECTION_ID, SESSION_ID, LAST_EVENT_ID] {
         if let Ok(Some(value)) = edge::single(&headers, &name) {

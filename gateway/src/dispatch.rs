@@ -99,14 +99,15 @@ pub struct Message<'a> {
 
 /// Reads the envelope. What isn't a JSON-RPC message is refused as a whole.
 pub fn parse(bytes: &[u8]) -> Result<Envelope<'_>, Reject> {
-    let first = bytes.iter().find(|byte| !byte.is_ascii_whitespace());
-    if first == Some(&b'[') {
-        serde_json::from_slice::<&RawValue>(bytes).map_err(|e| Reject::NotJson(e.to_string()))?;
+    // Also where nobody looks, or what is passed on could not be read.
+    let text = std::str::from_utf8(bytes).map_err(|e| Reject::NotJson(e.to_string()))?;
+    if text.trim_ascii_start().starts_with('[') {
+        serde_json::from_str::<&RawValue>(text).map_err(|e| Reject::NotJson(e.to_string()))?;
         return Err(Reject::NotAMessage(
             "batches are not supported: send one message per request",
         ));
     }
-    match serde_json::from_slice::<Envelope>(bytes) {
+    match serde_json::from_str::<Envelope>(text) {
         Ok(envelope) if envelope.jsonrpc.as_deref() != Some("2.0") => Err(Reject::NotAMessage(
             "not a JSON-RPC message: \"jsonrpc\" must be \"2.0\"",
         )),

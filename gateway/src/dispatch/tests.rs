@@ -232,3 +232,13 @@ async fn a_request_is_looked_for_in_the_sessions_that_were_opened_last() {
         [Kind::New, Kind::Prompt, Kind::CancelRequest]
     );
 }
+
+#[test]
+fn what_is_not_utf_8_is_no_message_wherever_it_is() {
+    for message in [
+        &b"{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"m\",\"unknown\":\"\x8f\"}"[..],
+        &b"{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"m\",\"params\":{\"\x8f\":1}}"[..],
+    ] {
+        assert!(matches!(super::parse(message), Err(Reject::NotJson(_))));
+    }
+}

@@ -32,7 +32,8 @@ impl Origins {
         self.check_host(request)?;
         let known = |name: &String| {
             let authority = name.parse::<Authority>();
-            authority.is_ok_and(|authority| self.knows_host(authority.host()))
+            authority
+                .is_ok_and(|authority| host(&authority).is_some_and(|name| self.knows_host(name)))
         };
         if !forwarded.iter().all(known) {
             return Err(Reject::Host);
@@ -152,10 +153,12 @@ impl Origins {
     }
 }
 
-/// Who writes a user before the name means to be read in two ways.
+/// Its name, if there is nothing but a port beside it. The parser is not that strict.
 fn host(authority: &Authority) -> Option<&str> {
-    let plain = !authority.as_str().contains('@');
-    plain.then(|| authority.host())
+    let rest = authority.as_str().strip_prefix(authority.host())?;
+    let port = |port: &str| port.parse::<u16>().is_ok();
+    let only = rest.is_empty() || rest.strip_prefix(':').is_some_and(port);
+    only.then(|| authority.host())
 }
 
 #[cfg(test)]
@@ -290,6 +293,25 @@ mod tests {
             "",
         ] {
             assert!(!admitted(origin), "{origin}");
+        }
+    }
+
+    #[test]
+    fn a_name_is_a_name_and_a_port_and_nothing_else() {
+        let origins = Origins::default();
+        let answers = |host: &str| {
+            let request = Request::builder().header(header::HOST, host);
+            origins.admit(&request.body(()).unwrap(), &[]).is_ok()
+        };
+        assert!(answers("localhost") && answers("[::1]:80") && answers("127.0.0.1:8080"));
+        for host in [
+            "[::1];0.1",
+            "[::1]x",
+            "user@localhost",
+            "localhost:",
+            "localhost:99999",
+        ] {
+            assert!(!answers(host), "{host}");
         }
     }
 }
