@@ -10,7 +10,7 @@ use tempfile::TempDir;
 
 use crate::support::cluster::{address, ready, url};
 use crate::support::process::{Process, baton, free_port};
-use crate::support::{Stream, until};
+use crate::support::{Stream, until, within};
 
 pub mod provider;
 
@@ -161,7 +161,8 @@ pub async fn told(response: Response) -> (StatusCode, Vec<(String, String)>, Str
         .map(|(name, value)| (name.to_string(), format!("{value:?}")))
         .collect();
     headers.sort();
-    (status, headers, response.text().await.unwrap())
+    let body = within("the end of an answer", response.text()).await;
+    (status, headers, body.unwrap())
 }
 
 #[tokio::test]

@@ -102,8 +102,9 @@ async fn told_with(
             ("acp-connection-id", connection),
             ("accept", "text/event-stream, application/json"),
         ];
-        let answer = guarded.send(method, Some(credential), &headers, body);
-        answers.push(told(answer.await).await);
+        let answer = guarded.send(method, Some(credential), &headers, body).await;
+        assert!(!answer.status().is_success(), "{answer:?}");
+        answers.push(told(answer).await);
     }
     let authorization = format!("Bearer {credential}");
     let headers = [
