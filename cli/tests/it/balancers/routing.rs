@@ -5,14 +5,15 @@ use serde_json::json;
 use super::{heard, measured};
 use crate::support::http::{JSON, prompt};
 use crate::support::sse::counted;
-use crate::support::{Client, Cluster};
+use crate::support::{Client, Cluster, Stream};
 
 /// So many sessions are not on one gateway by chance.
 const MANY: usize = 64;
 
 /// Three turns of a new session, with a stream of its own: how many of the prompts each gateway has
-/// heard, and which has the stream.
-async fn turns(cluster: &Cluster) -> ([u64; 2], [u64; 2]) {
+/// heard, and which has the stream. The stream stays open, since one that ends while others are
+/// counted is counted off them.
+async fn turns(cluster: &Cluster) -> ([u64; 2], [u64; 2], Stream) {
     let client = Client::initialize(&cluster.url()).await;
     let session = client.new_session().await;
     let streams = measured(cluster, "baton_gateway_streams").await;
@@ -28,14 +29,16 @@ async fn turns(cluster: &Cluster) -> ([u64; 2], [u64; 2]) {
     }
     let after = heard(cluster).await;
     let grown = |old: [u64; 2], new: [u64; 2]| [0, 1].map(|at| new[at].saturating_sub(old[at]));
-    (grown(before, after), grown(streams, opened))
+    (grown(before, after), grown(streams, opened), stream)
 }
 
 pub async fn a_session_has_one_gateway(cluster: &Cluster) {
     let mut seen = [false; 2];
+    let mut open = Vec::new();
     for _ in 0..MANY {
-        let (prompts, stream) = turns(cluster).await;
-        match (prompts, stream) {
+        let (prompts, streams, stream) = turns(cluster).await;
+        open.push(stream);
+        match (prompts, streams) {
             ([3, 0], [1, 0]) => seen[0] = true,
             ([0, 3], [0, 1]) => seen[1] = true,
             other => panic!("one session, several gateways: {other:?}"),
@@ -48,6 +51,6 @@ pub async fn a_session_has_one_gateway(cluster: &Cluster) {
 }
 
 pub async fn a_session_has_many_gateways(cluster: &Cluster) {
-    let (prompts, _) = turns(cluster).await;
+    let (prompts, ..) = turns(cluster).await;
     assert!(prompts.iter().all(|count| *count > 0), "{prompts:?}");
 }
