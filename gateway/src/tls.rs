@@ -4,16 +4,13 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
 
+use baton_session::watched;
 use rustls::ServerConfig;
 use rustls::crypto::ring;
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use tokio_util::sync::CancellationToken;
-
-/// How often is looked for a change.
-const PERIOD: Duration = Duration::from_secs(1);
 
 /// A handle; clones see the same certificate.
 #[derive(Clone)]
@@ -62,33 +59,7 @@ impl Tls {
 
     /// Looks for changes until `stop`.
     pub async fn watch(self, stop: CancellationToken) {
-        // What was last said, so that it is said once.
-        let mut told = None;
-        loop {
-            tokio::select! {
-                () = stop.cancelled() => return,
-                () = tokio::time::sleep(PERIOD) => {}
-            }
-            // The files may be on a network.
-            let tls = self.clone();
-            let Ok(refreshed) = tokio::task::spawn_blocking(move || tls.refresh()).await else {
-                return;
-            };
-            match &refreshed {
-                Ok(true) => tracing::info!("the certificate was read again"),
-                Ok(false) if told.is_some() => {
-                    tracing::info!("the certificate is the old one again");
-                }
-                Err(fault) if told.as_ref() != Some(fault) => {
-                    tracing::warn!(
-                        %fault,
-                        "the certificate cannot be used as it is now: the old one stays"
-                    );
-                }
-                _ => {}
-            }
-            told = refreshed.err();
-        }
+        watched::follow("the certificate", stop, move || self.refresh()).await;
     }
 
     /// Looks for a change now, and says whether there was one. After an error the certificate is the
@@ -155,6 +126,7 @@ mod tests {
     use crate::socket::tests::pair;
     use rustls::{ClientConfig, RootCertStore};
     use std::os::unix::fs::symlink;
+    use std::time::Duration;
     use tokio::io::AsyncWriteExt as _;
     use tokio_rustls::{TlsAcceptor, TlsConnector};
 

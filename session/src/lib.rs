@@ -42,3 +42,4 @@ pub mod secret;
 pub mod store;
 pub mod token;
 pub mod trace;
+pub mod watched;

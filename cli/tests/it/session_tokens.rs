@@ -6,6 +6,7 @@ use reqwest::{Method, Response, StatusCode};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
+use crate::browser;
 use crate::support::auth::{ALICE, BOB};
 use crate::support::http::{JSON, load, new_session, prompt};
 use crate::support::process::baton;
@@ -19,15 +20,7 @@ async fn send(
     headers: &[(&str, &str)],
     body: Option<Value>,
 ) -> Response {
-    let mut request = reqwest::Client::new().request(method, url);
-    for (name, value) in headers {
-        request = request.header(*name, *value);
-    }
-    if let Some(body) = body {
-        request = request.header("content-type", "application/json");
-        request = request.body(body.to_string());
-    }
-    request.send().await.expect("the gateway answers")
+    browser::send(url, method, "/acp", headers, body).await
 }
 
 async fn one_shot(url: &str, token: &str, body: Value) -> Stream {

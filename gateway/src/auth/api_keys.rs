@@ -1,34 +1,33 @@
 //! `--auth keys`: a file of hashed API keys. A key has 190 random bits, so a plain hash gives nothing
 //! away, and looking a hash up takes no longer for one that is nearly right.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, RwLock};
-use std::time::Duration;
 
 use baton_session::token::MAX_PRINCIPAL;
+use baton_session::watched;
 use serde::Deserialize;
 use sha2::{Digest as _, Sha256};
-use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 
 use super::{Caller, Stranger};
 use crate::limits::OwnLimits;
 
-const LOOK: Duration = Duration::from_secs(1);
 /// Keeps them apart from the principals of tokens.
 const KIND: &str = "key:";
 const MAX_NAME: usize = MAX_PRINCIPAL - KIND.len();
 
 pub struct ApiKeys {
     path: PathBuf,
-    known: RwLock<Arc<Known>>,
+    known: Arc<RwLock<Arc<Known>>>,
 }
 
 #[derive(Debug, PartialEq, Eq)]
 struct Known {
     text: String,
     principals: HashMap<[u8; 32], Arc<str>>,
+    names: HashSet<Arc<str>>,
     /// Of those principals that have their own.
     limits: HashMap<Arc<str>, Arc<OwnLimits>>,
 }
@@ -53,7 +52,7 @@ impl ApiKeys {
         let known = Known::read(path)?;
         Ok(Self {
             path: path.to_owned(),
-            known: RwLock::new(Arc::new(known)),
+            known: Arc::new(RwLock::new(Arc::new(known))),
         })
     }
 
@@ -73,9 +72,8 @@ impl ApiKeys {
 
     /// As long as it has a key.
     pub(super) fn recall(&self, principal: &str) -> Option<Arc<str>> {
-        let known = self.known.read().expect("held for moments only").clone();
-        let mut all = known.principals.values();
-        all.find(|known| ***known == *principal).cloned()
+        let known = self.known.read().expect("held for moments only");
+        known.names.get(principal).cloned()
     }
 
     pub(super) fn limits(&self, principal: &str) -> Option<Arc<OwnLimits>> {
@@ -85,28 +83,17 @@ impl ApiKeys {
 
     /// Reads the file again when it has changed; one that cannot be read changes nothing.
     pub(super) async fn watch(&self, stop: CancellationToken) {
-        let mut complained = String::new();
-        loop {
-            tokio::select! {
-                () = sleep(LOOK) => {}
-                () = stop.cancelled() => return,
+        let (path, shared) = (self.path.clone(), self.known.clone());
+        let refresh = move || {
+            let read = Known::read(&path)?;
+            let mut known = shared.write().expect("held for moments only");
+            let changed = **known != read;
+            if changed {
+                *known = Arc::new(read);
             }
-            match Known::read(&self.path) {
-                Ok(read) => {
-                    complained.clear();
-                    let mut known = self.known.write().expect("held for moments only");
-                    if **known != read {
-                        tracing::info!(keys = read.principals.len(), "read the API keys again");
-                        *known = Arc::new(read);
-                    }
-                }
-                Err(fault) if fault != complained => {
-                    tracing::warn!(fault, "the API keys stay as they were");
-                    complained = fault;
-                }
-                Err(_) => {}
-            }
-        }
+            Ok(changed)
+        };
+        watched::follow("the API keys", stop, refresh).await;
     }
 }
 
@@ -122,6 +109,7 @@ impl Known {
             format!("not a file of API keys: {error}. Make an entry with `baton token api-key`")
         })?;
         let mut principals = HashMap::new();
+        let mut names = HashSet::new();
         let mut limits: HashMap<Arc<str>, Arc<OwnLimits>> = HashMap::new();
         for entry in &file.keys {
             let name = &entry.principal;
@@ -142,6 +130,7 @@ impl Known {
                     ));
                 }
             }
+            names.insert(principal.clone());
             if principals.insert(hash, principal).is_some() {
                 return Err(format!("principal {name:?}: its key is listed twice"));
             }
@@ -149,6 +138,7 @@ impl Known {
         Ok(Self {
             text,
             principals,
+            names,
             limits,
         })
     }
@@ -186,7 +176,7 @@ mod tests {
         let text = file(&[("alice", &hashed("bk_a")), ("bob", &hashed("bk_b"))]);
         let keys = ApiKeys {
             path: PathBuf::new(),
-            known: RwLock::new(Arc::new(Known::parse(text).unwrap())),
+            known: Arc::new(RwLock::new(Arc::new(Known::parse(text).unwrap()))),
         };
         let name = |key: &str| keys.identify(key).ok().map(|caller| caller.principal);
         assert_eq!(name("bk_a").as_deref(), Some("key:alice"));

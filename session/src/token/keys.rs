@@ -4,14 +4,11 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
 
 use super::KeyRing;
-
-/// How often is looked for a change.
-const PERIOD: Duration = Duration::from_secs(1);
+use crate::watched;
 
 /// A handle; clones see the same keys.
 #[derive(Clone)]
@@ -81,27 +78,7 @@ impl Keys {
         if self.0.path.is_none() {
             return;
         }
-        let mut state = State::default();
-        loop {
-            tokio::select! {
-                () = stop.cancelled() => return,
-                () = tokio::time::sleep(PERIOD) => {}
-            }
-            // A directory may be on a network.
-            let keys = self.clone();
-            let Ok(refreshed) = tokio::task::spawn_blocking(move || keys.refresh()).await else {
-                return;
-            };
-            match state.news(refreshed) {
-                None => {}
-                Some(Ok(())) => {
-                    tracing::info!(version = self.version(), "the keys were read again")
-                }
-                Some(Err(fault)) => {
-                    tracing::warn!(%fault, "the keys cannot be used as they are now: the old ones stay");
-                }
-            }
-        }
+        watched::follow("the keys", stop, move || self.refresh()).await;
     }
 
     /// Looks for a change now, and says whether there was one. After an error the keys are the old
@@ -130,27 +107,6 @@ impl Keys {
             .current
             .lock()
             .unwrap_or_else(PoisonError::into_inner))
-    }
-}
-
-/// What was last said about the keys, so that it is said once.
-#[derive(Default)]
-struct State {
-    fault: Option<String>,
-}
-
-impl State {
-    fn news(&mut self, refreshed: Result<bool, String>) -> Option<Result<(), String>> {
-        let (changed, fault) = match refreshed {
-            Ok(changed) => (changed, None),
-            Err(fault) => (false, Some(fault)),
-        };
-        let told = std::mem::replace(&mut self.fault, fault.clone());
-        match (told == fault, fault) {
-            (true, _) if !changed => None,
-            (_, Some(fault)) => Some(Err(fault)),
-            (_, None) => Some(Ok(())),
-        }
     }
 }
 

@@ -1,3 +1,5 @@
+use std::time::Duration;
+
 use std::os::unix::fs::symlink;
 
 use jsonwebtoken::Algorithm;
@@ -188,29 +190,6 @@ fn what_is_missing_or_empty_is_named() {
         said.contains("missing.json") && said.contains("keygen"),
         "{said}"
     );
-}
-
-#[test]
-fn what_happens_to_the_keys_is_said_once() {
-    let mut state = State::default();
-    let fault = |text: &str| Err::<bool, _>(text.to_owned());
-    for (refreshed, said) in [
-        (Ok(false), None),
-        (Ok(true), Some(Ok(()))),
-        (Ok(true), Some(Ok(()))),
-        (Ok(false), None),
-        (fault("a"), Some(Err("a".to_owned()))),
-        (fault("a"), None),
-        (fault("b"), Some(Err("b".to_owned()))),
-        (fault("b"), None),
-        // The old file was put back.
-        (Ok(false), Some(Ok(()))),
-        (Ok(false), None),
-        (fault("b"), Some(Err("b".to_owned()))),
-        (Ok(true), Some(Ok(()))),
-    ] {
-        assert_eq!(state.news(refreshed), said);
-    }
 }
 
 #[tokio::test]
