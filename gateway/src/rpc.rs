@@ -48,9 +48,12 @@ pub struct Envelope<'a> {
     pub method: Option<Cow<'a, str>>,
     #[serde(borrow)]
     params: Option<&'a RawValue>,
+    /// See [`Self::look`].
+    #[serde(skip)]
+    about: Option<Result<About<'a>, Twice>>,
 }
 
-#[derive(Default, Deserialize)]
+#[derive(Clone, Copy, Default, Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct About<'a> {
     #[serde(borrow)]
@@ -59,6 +62,7 @@ struct About<'a> {
     meta: Option<&'a RawValue>,
 }
 
+#[derive(Clone, Copy)]
 struct Twice;
 
 impl<'a> Envelope<'a> {
@@ -77,13 +81,20 @@ impl<'a> Envelope<'a> {
         self.params.map_or("{}", RawValue::get)
     }
 
+    /// Reads what in the params concerns a gateway, so that nobody has to read them again.
+    pub fn look(mut self) -> Self {
+        self.about = Some(self.about());
+        self
+    }
+
     /// What in the params concerns a gateway. Fails if something of it is there twice: which one is meant,
     /// others may see otherwise.
     fn about(&self) -> Result<About<'a>, Twice> {
-        match self.params().starts_with('{') {
+        let read = || match self.params().starts_with('{') {
             true => serde_json::from_str(self.params()).map_err(|_| Twice),
             false => Ok(About::default()),
-        }
+        };
+        self.about.unwrap_or_else(read)
     }
 
     /// `params.sessionId`, if it is there and a string.

@@ -7,8 +7,8 @@
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD as BASE64URL;
-use jsonwebtoken::errors::ErrorKind;
-use jsonwebtoken::{Algorithm, Header, decode, encode};
+use jsonwebtoken::crypto::verify;
+use jsonwebtoken::{Algorithm, Header, encode};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -57,9 +57,7 @@ pub struct Refused(&'static str);
 #[serde(deny_unknown_fields)]
 struct Head {
     typ: String,
-    /// Held against the key's by the library.
-    #[serde(rename = "alg")]
-    _alg: Algorithm,
+    alg: Algorithm,
     kid: String,
 }
 
@@ -95,7 +93,8 @@ impl KeyRing {
     }
 
     /// The signature is checked before any claim is looked at, by the library: HMACs are compared in
-    /// constant time (`verify_slice`), the others have nothing secret to compare with.
+    /// constant time (`verify_slice`), the others have nothing secret to compare with. The rest is done
+    /// here, since the library reads header and claims several times each.
     ///
     /// Base64 is taken in its one canonical form, so bytes of a token cannot be exchanged. Still, an
     /// ECDSA signature has a twin that is as good. Identify tokens by what they say, never by their
@@ -106,13 +105,24 @@ impl KeyRing {
         token: &str,
         now: u64,
     ) -> Result<Timed<T>, Refused> {
-        let head = head(token)?;
+        let [head, claims, signature] = parts(token)?;
+        let message = &token[..head.len() + 1 + claims.len()];
+        let head: Head = decode(head)?;
         if head.typ != kind {
             return Err(Refused("another kind of token"));
         }
         let key = self.find(&head.kid).ok_or(Refused("unknown key"))?;
-        let decoded = decode::<Timed<T>>(token, &key.decoding, &key.rules);
-        let timed = decoded.map_err(|error| reason(error.kind()))?.claims;
+        if head.alg != key.algorithm {
+            return Err(Refused("not its key's algorithm"));
+        }
+        let signed = verify(signature, message.as_bytes(), &key.decoding, key.algorithm);
+        if !signed.unwrap_or(false) {
+            return Err(Refused("not signed with its key"));
+        }
+        let timed: Timed<T> = decode(claims)?;
+        if timed.aud != AUDIENCE {
+            return Err(Refused("for another audience"));
+        }
         let nbf = timed.nbf.unwrap_or(0);
         if timed.exp <= now {
             return Err(Refused("expired"));
@@ -125,7 +135,8 @@ impl KeyRing {
 
     /// What kind of token it is, if it is good.
     pub fn verify_any(&self, token: &str) -> Result<&'static str, Refused> {
-        let kind = head(token)?.typ;
+        let [head, ..] = parts(token)?;
+        let kind = decode::<Head>(head)?.typ;
         match kind.as_str() {
             connection::TYPE => self.verify_connection(token).map(|_| "connection"),
             session::TYPE => self.verify_session(token).map(|_| "session"),
@@ -150,27 +161,19 @@ pub fn unverified(token: &str) -> Result<[Value; 2], Refused> {
     }
 }
 
-fn head(token: &str) -> Result<Head, Refused> {
+fn parts(token: &str) -> Result<[&str; 3], Refused> {
     if token.len() > MAX_TOKEN_BYTES {
         return Err(Refused("too long"));
     }
-    let malformed = Refused("not a JWT of ours");
     let mut parts = token.split('.');
-    let (Some(head), Some(_), Some(_), None) =
-        (parts.next(), parts.next(), parts.next(), parts.next())
-    else {
-        return Err(malformed);
-    };
-    let head = BASE64URL.decode(head).map_err(|_| malformed)?;
-    serde_json::from_slice(&head).map_err(|_| malformed)
+    match (parts.next(), parts.next(), parts.next(), parts.next()) {
+        (Some(head), Some(claims), Some(signature), None) => Ok([head, claims, signature]),
+        _ => Err(Refused("not a JWT of ours")),
+    }
 }
 
-fn reason(kind: &ErrorKind) -> Refused {
-    Refused(match kind {
-        ErrorKind::InvalidSignature => "not signed with its key",
-        ErrorKind::InvalidAlgorithm => "not its key's algorithm",
-        ErrorKind::InvalidAudience => "for another audience",
-        ErrorKind::Json(_) | ErrorKind::MissingRequiredClaim(_) => "not the claims of its kind",
-        _ => "not a JWT of ours",
-    })
+fn decode<T: DeserializeOwned>(part: &str) -> Result<T, Refused> {
+    let json = BASE64URL.decode(part).ok();
+    let read = json.and_then(|json| serde_json::from_slice(&json).ok());
+    read.ok_or(Refused("not a JWT of ours"))
 }

@@ -3,14 +3,13 @@
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD as BASE64URL;
 use ed25519_dalek::SigningKey;
-use jsonwebtoken::{Algorithm, DecodingKey, EncodingKey, Validation};
+use jsonwebtoken::{Algorithm, DecodingKey, EncodingKey};
 use p256::SecretKey;
 use p256::elliptic_curve::sec1::ToEncodedPoint as _;
 use p256::pkcs8::EncodePrivateKey as _;
 use rand::RngExt as _;
 use serde::{Deserialize, Serialize};
 
-use super::AUDIENCE;
 use super::weak::weakness;
 use crate::id::random_text;
 
@@ -49,7 +48,6 @@ pub(super) struct Key {
     pub algorithm: Algorithm,
     pub encoding: EncodingKey,
     pub decoding: DecodingKey,
-    pub rules: Validation,
     /// What others may know of it; nothing, if whoever verifies could also sign.
     pub public: Option<Jwk>,
 }
@@ -146,7 +144,6 @@ impl Key {
             algorithm: Algorithm::HS256,
             encoding: EncodingKey::from_secret(&secret),
             decoding: DecodingKey::from_secret(&secret),
-            rules: rules(Algorithm::HS256),
             public: None,
         })
     }
@@ -161,7 +158,6 @@ impl Key {
             algorithm: Algorithm::EdDSA,
             encoding: EncodingKey::from_ed_der(&pkcs8(&seed)),
             decoding: DecodingKey::from_ed_components(x).map_err(|_| "x cannot be used")?,
-            rules: rules(Algorithm::EdDSA),
             public: Some(public),
         })
     }
@@ -178,7 +174,6 @@ impl Key {
             algorithm: Algorithm::ES256,
             encoding: EncodingKey::from_ec_der(der.as_bytes()),
             decoding: DecodingKey::from_ec_components(x, y).map_err(|_| "x, y cannot be used")?,
-            rules: rules(Algorithm::ES256),
             public: Some(public),
         })
     }
@@ -206,17 +201,6 @@ fn secret(value: &Option<String>, missing: &'static str) -> Result<Vec<u8>, &'st
         Some(why) => Err(why),
         None => Ok(secret),
     }
-}
-
-/// The algorithm is the key's, never the token's. Times are checked by [`super::Timed`], which does
-/// not take a string or a fraction for a time.
-fn rules(algorithm: Algorithm) -> Validation {
-    let mut rules = Validation::new(algorithm);
-    rules.validate_exp = false;
-    rules.validate_nbf = false;
-    rules.set_audience(&[AUDIENCE]);
-    rules.set_required_spec_claims(&["aud"]);
-    rules
 }
 
 /// The fixed PKCS#8 wrapping of an Ed25519 seed (RFC 8410, section 7).
