@@ -98,6 +98,7 @@ pub async fn run(
     );
     runner.tasks.close();
     if timeout(STEP, runner.tasks.wait()).await.is_ok() {
+        tracing::info!("the worker has handed everything over");
         return Ok(());
     }
     if timeout(HAND_OVER, runner.give_up_all()).await.is_err() {

@@ -187,3 +187,20 @@ async fn on_a_laptop_one_signal_finishes_the_turn_and_a_second_ends_it() {
     assert!(baton.process.exit_status().await.success());
     assert!(baton.process.output().contains("at once"));
 }
+
+#[tokio::test]
+async fn on_a_laptop_the_running_turn_is_handed_over_too() {
+    let mut baton = Served::start().await;
+    let client = Client::initialize(&baton.url()).await;
+    let session = client.new_session().await;
+    // Longer than the grace.
+    let (mut stream, _) = begun(&client, &session, 1, "/count 1000000 delay=20").await;
+    baton.process.signal("TERM");
+    while stream.next().await.is_some() {}
+    assert!(baton.process.exit_status().await.success());
+    let said = baton.process.output();
+    assert!(
+        said.contains("the worker has handed everything over"),
+        "{said}"
+    );
+}

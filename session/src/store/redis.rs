@@ -20,11 +20,12 @@ use crate::id::{ConnectionId, LogId, Nonce, Partition, SessionId};
 use crate::revocation::Revocation;
 use crate::store::{
     Adoption, AgentCard, Append, Appended, Attach, Attached, Attachment, Claim, ClaimToken,
-    Claimant, Enqueue, Enqueued, Error, Fork, Forked, HEARTBEAT, INBOX_BYTES, KEPT_DIRECTIVES,
-    Listener, Listing, NewSession, OUTBOX_TTL, Opened, Posted, REMEMBERED_KEYS, Record, Result,
-    STREAM_TTL, Signal, Store, StreamId, Summary, Tidied, Tidying, Touch, Usage, WorkerId,
+    Claimant, Enqueue, Enqueued, Fork, Forked, INBOX_BYTES, KEPT_DIRECTIVES, Listener, Listing,
+    NewSession, OUTBOX_TTL, Opened, Posted, REMEMBERED_KEYS, Record, Result, STREAM_TTL, Signal,
+    Store, StreamId, Summary, Tidied, Tidying, Touch, Usage, WorkerId,
 };
 
+mod agents;
 mod changes;
 mod checks;
 mod connection;
@@ -102,28 +103,11 @@ impl Store for RedisStore {
     }
 
     async fn register(&self, agent: &AgentCard, worker: &WorkerId) -> Result<()> {
-        let card = serde_json::to_string(agent).map_err(|e| Error::Broken(e.to_string()))?;
-        let call = Call::new(&scripts().register)
-            .key(self.keys.agents())
-            .key(self.keys.alive(&agent.name))
-            .arg(&agent.name)
-            .arg(&card)
-            .arg(&*worker.0)
-            .num((HEARTBEAT * 3).as_millis() as u64);
-        self.run(call).await.map(drop)
+        self.register_agent(agent, worker).await
     }
 
     async fn agents(&self) -> Result<Vec<(AgentCard, usize)>> {
-        let reply = self
-            .run(Call::new(&scripts().agents).key(self.keys.agents()))
-            .await?;
-        let mut items = reply.items()?;
-        let mut agents = Vec::new();
-        while let Some(card) = items.next_text()? {
-            let card = serde_json::from_str(&card).map_err(|e| Error::Broken(e.to_string()))?;
-            agents.push((card, items.number()? as usize));
-        }
-        Ok(agents)
+        self.all_agents().await
     }
 
     async fn post(&self, to: &ConnectionId, event: Event, key: &Idempotency) -> Result<Posted> {
