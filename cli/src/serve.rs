@@ -104,7 +104,13 @@ pub async fn run(arguments: Arguments, stop: Stop) -> anyhow::Result<()> {
         worker_config,
         worker_stop.clone(),
     ));
-    let now = stop.now.clone();
+    // The gateway cuts off what is still open when its grace is over; the worker has its own time to
+    // hand over, unless somebody is in a hurry.
+    let hurry = stop.now.clone();
+    let stop = Stop {
+        now: hurry.child_token(),
+        ..stop
+    };
     let app = App::new(config, store, keys, auth, stop).await?;
     // Nobody reading is no reason to stop.
     let _ = writeln!(std::io::stdout(), "{}", greeting(address, tls));
@@ -115,7 +121,7 @@ pub async fn run(arguments: Arguments, stop: Stop) -> anyhow::Result<()> {
     worker_stop.cancel();
     tokio::select! {
         worked = worker => worked??,
-        _ = now.cancelled() => {}
+        _ = hurry.cancelled() => {}
     }
     served?;
     Ok(())

@@ -12,6 +12,7 @@ mod lists;
 mod memory;
 mod memory_limit;
 mod model;
+mod port;
 mod redis;
 mod rollback;
 mod secured;

@@ -62,7 +62,7 @@ async fn start(
     more: &[(&str, &str)],
 ) -> anyhow::Result<(RedisServer, u16)> {
     for _ in 0..10 {
-        let (port, _) = free_ports()?;
+        let (port, _) = free_ports();
         let mut options = Vec::new();
         for (name, value) in certificate.options(port) {
             options.extend([format!("--{name}"), value]);
@@ -128,7 +128,7 @@ async fn a_cluster_works_over_tls_as_a_user() -> anyhow::Result<()> {
 async fn sentinels_with_a_password_lead_to_a_primary_with_users_over_tls() -> anyhow::Result<()> {
     let certificate = Certificate::make()?;
     let (_primary, port) = start(&certificate, &[]).await?;
-    let (sentinel_port, _) = free_ports()?;
+    let (sentinel_port, _) = free_ports();
     let mut config = certificate.options(sentinel_port);
     config.extend([
         ("tls-replication", "yes".into()),

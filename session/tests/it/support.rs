@@ -2,7 +2,6 @@
 
 use std::future::Future;
 use std::io::ErrorKind;
-use std::net::TcpListener;
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,6 +12,8 @@ use baton_session::store::{Error, Store};
 use redis::{Client, FromRedisValue};
 use tempfile::TempDir;
 use tokio::time::{Instant, sleep, timeout};
+
+use crate::port::free_port;
 
 const PATIENCE: Duration = Duration::from_secs(20);
 
@@ -66,7 +67,7 @@ impl RedisServer {
 
     fn spawn(options: &[&str]) -> anyhow::Result<Self> {
         let directory = tempfile::tempdir()?;
-        let (port, bus_port) = free_ports()?;
+        let (port, bus_port) = free_ports();
         let mut command = Self::plain(&directory, port);
         command
             .args(options)
@@ -87,7 +88,7 @@ impl RedisServer {
     pub async fn start_sentinel(primary: &Self) -> anyhow::Result<Self> {
         for _ in 0..10 {
             let directory = tempfile::tempdir()?;
-            let (port, bus_port) = free_ports()?;
+            let (port, bus_port) = free_ports();
             let file = directory.path().join("sentinel.conf");
             let config = format!(
                 "port {port}\nbind 127.0.0.1\ndir {}\n\
@@ -115,7 +116,7 @@ impl RedisServer {
         password: &str,
     ) -> anyhow::Result<Self> {
         let directory = tempfile::tempdir()?;
-        let (port, bus_port) = free_ports()?;
+        let (port, bus_port) = free_ports();
         let file = directory.path().join("sentinel.conf");
         let mut config = format!("port {port}\nsentinel monitor main 127.0.0.1 {primary} 1\n");
         for (name, value) in options {
@@ -291,10 +292,7 @@ pub async fn until<T>(what: &str, attempt: impl AsyncFn() -> Option<T>) -> anyho
     }
 }
 
-pub fn free_ports() -> anyhow::Result<(u16, u16)> {
-    let (one, two) = (
-        TcpListener::bind("127.0.0.1:0")?,
-        TcpListener::bind("127.0.0.1:0")?,
-    );
-    Ok((one.local_addr()?.port(), two.local_addr()?.port()))
+/// A cluster's servers talk to each other on a port of their own.
+pub fn free_ports() -> (u16, u16) {
+    (free_port(), free_port())
 }

@@ -1,11 +1,13 @@
 //! Child processes that never outlive the test.
 
 use std::fs::File;
-use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 
-use rand::RngExt as _;
+pub use self::port::free_port;
+
+#[path = "../../../../session/tests/it/port.rs"]
+mod port;
 
 pub struct Process {
     name: String,
@@ -102,15 +104,4 @@ impl Drop for Process {
 
 pub fn baton() -> Command {
     Command::new(env!("CARGO_BIN_EXE_baton"))
-}
-
-/// A port nobody listens on just now, below those that outgoing connections take: it must still be
-/// free when the process that had it is started again.
-pub fn free_port() -> u16 {
-    loop {
-        let port = rand::rng().random_range(10_240..32_000);
-        if TcpListener::bind(("127.0.0.1", port)).is_ok() {
-            return port;
-        }
-    }
 }
