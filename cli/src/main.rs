@@ -7,6 +7,7 @@ use clap::{Parser, Subcommand};
 
 use crate::telemetry::TraceOptions;
 
+mod agent;
 mod edge;
 mod exit;
 mod exposure;
@@ -49,6 +50,8 @@ enum Command {
     /// Keys and tokens
     #[command(subcommand)]
     Token(token::Command),
+    #[command(hide = true)]
+    Guard(agent::GuardArguments),
 }
 
 fn main() -> ExitCode {
@@ -63,6 +66,9 @@ fn main() -> ExitCode {
             };
         }
     };
+    if let Command::Guard(arguments) = &arguments.command {
+        return arguments.run();
+    }
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build();
@@ -99,6 +105,7 @@ async fn run(command: Command) -> anyhow::Result<()> {
         Command::Worker(arguments) => worker::run(arguments, stop).await,
         Command::Sessions(arguments) => sessions::run(arguments).await,
         Command::Token(command) => token::run(command).await,
+        Command::Guard(_) => Ok(()),
     };
     telemetry.finish(&hurry).await;
     outcome
@@ -111,7 +118,7 @@ impl Command {
             Self::Serve(arguments) => Some((&arguments.traces, "baton")),
             Self::Gateway(arguments) => Some((&arguments.traces, "baton-gateway")),
             Self::Worker(arguments) => Some((&arguments.traces, "baton-worker")),
-            Self::Sessions(_) | Self::Token(_) => None,
+            Self::Sessions(_) | Self::Token(_) | Self::Guard(_) => None,
         }
     }
 }

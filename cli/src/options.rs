@@ -8,9 +8,10 @@ use baton_session::id::random_text;
 use baton_session::store::redis::{self, RedisStore};
 use baton_session::store::{Store, WorkerId};
 use baton_worker::ReleaseHook;
-use baton_worker::agent::{Agent, scripted::Scripted};
+use baton_worker::agent::Agent;
 use clap::{Args, ValueEnum};
 
+use crate::agent::AgentOptions;
 use crate::exit::Misconfigured;
 
 #[derive(Args)]
@@ -83,14 +84,8 @@ impl StoreOptions {
 
 #[derive(Args)]
 pub struct WorkerOptions {
-    /// What to run: scripted
-    #[arg(
-        long,
-        env = "BATON_AGENT",
-        default_value = "scripted",
-        value_name = "AGENT"
-    )]
-    agent: String,
+    #[command(flatten)]
+    agent: AgentOptions,
     /// How many sessions may run here at once
     #[arg(long, env = "BATON_SLOTS", default_value_t = 1024, value_name = "N")]
     slots: usize,
@@ -118,13 +113,7 @@ pub struct WorkerOptions {
 
 impl WorkerOptions {
     pub fn faults(&self) -> Vec<String> {
-        let mut faults = Vec::new();
-        if self.agent != "scripted" {
-            faults.push(format!(
-                "--agent {:?}: the agents are: scripted",
-                self.agent
-            ));
-        }
+        let mut faults = self.agent.faults();
         if self.slots == 0 {
             faults.push("--slots 0: a worker without slots does nothing".into());
         }
@@ -140,12 +129,14 @@ impl WorkerOptions {
         faults
     }
 
-    pub fn agent(&self) -> Arc<dyn Agent> {
-        Arc::new(Scripted)
+    pub async fn agent(&self) -> anyhow::Result<Arc<dyn Agent>> {
+        self.agent.agent().await
     }
 
-    pub fn config(&self) -> baton_worker::Config {
+    /// `grace`: how long turns that cannot be moved may go on when the worker stops.
+    pub fn config(&self, grace: Duration) -> baton_worker::Config {
         baton_worker::Config {
+            grace,
             id: WorkerId(random_text(12).into()),
             slots: self.slots,
             lease: Duration::from_millis(self.lease_ms),

@@ -82,7 +82,7 @@ pub async fn run(arguments: Arguments, stop: Stop) -> anyhow::Result<()> {
         keys,
         failed,
     } = open(&arguments)?;
-    let agent = arguments.worker.agent();
+    let agent = arguments.worker.agent().await?;
     let config = baton_gateway::Config {
         agent: agent.card().name,
         origins: arguments.edge.origins(),
@@ -96,7 +96,8 @@ pub async fn run(arguments: Arguments, stop: Stop) -> anyhow::Result<()> {
     // After the gateway: the turns that it waits for need a worker.
     let worker_stop = CancellationToken::new();
     // Known before the first client asks.
-    let worker_config = arguments.worker.config();
+    // Turns have had their time by then.
+    let worker_config = arguments.worker.config(Duration::ZERO);
     store.register(&agent.card(), &worker_config.id).await?;
     let worker = tokio::spawn(baton_worker::run(
         store.clone(),

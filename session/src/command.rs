@@ -73,7 +73,7 @@ impl Kind {
 }
 
 /// What a client said in `initialize` that it can do, small enough to travel in its token.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct ClientCapabilities {
     pub read_file: bool,
     pub write_file: bool,

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use baton_session::command::ClientCapabilities;
 use baton_session::event::Event;
 use baton_session::id::{LogId, SessionId};
 use baton_session::store::{AgentCard, Claim, Setup, Store};
@@ -18,6 +19,7 @@ pub use crate::rpc::Failure;
 pub use crate::turn::{Rest, Turn};
 
 pub mod scripted;
+pub mod stdio;
 
 #[async_trait]
 pub trait Agent: Send + Sync + 'static {
@@ -27,6 +29,7 @@ pub trait Agent: Send + Sync + 'static {
     async fn open(&self, session: &Opening) -> Result<Arc<dyn Conversation>, Failure>;
 }
 
+#[derive(Clone)]
 pub struct Opening {
     pub session: SessionId,
     pub cwd: String,
@@ -36,8 +39,8 @@ pub struct Opening {
     pub setup: Setup,
     /// [`Changes::state`] of the conversation before, empty at first.
     pub state: Bytes,
-    /// The end of the session's log.
-    head: u64,
+    /// What the client can do that asks for something now.
+    pub client: ClientCapabilities,
     store: Arc<dyn Store>,
 }
 
@@ -49,22 +52,22 @@ impl Opening {
             params: claim.params.clone(),
             setup: claim.setup.clone(),
             state: claim.state.clone(),
-            head: claim.head,
+            client: client(claim),
             store,
         }
     }
 
-    /// All that was ever said, for an agent without a state: the session is new, or was forked from
-    /// the middle of another.
+    /// All that was ever said, for an agent without a state: the session is new, was forked from the
+    /// middle of another, or its agent cannot bring it back.
     pub async fn past(&self) -> Result<Vec<Event>, Failure> {
         let log = LogId::Session(self.session.clone());
         let mut past = Vec::new();
-        while (past.len() as u64) < self.head {
+        loop {
             // Whoever waits is not refused because Redis restarts.
             let page = sit_out(|| self.store.read(&log, past.len() as u64 + 1, PAGE)).await;
             let page = page.map_err(|error| Failure::internal(error.to_string()))?;
             if page.is_empty() {
-                break;
+                return Ok(past);
             }
             let said = page.iter().flat_map(|frame| frame.numbered());
             let from = past.len() as u64;
@@ -73,7 +76,6 @@ impl Opening {
                     .map(|(_, event)| event.clone()),
             );
         }
-        Ok(past)
     }
 
     /// The MCP servers to work with, a JSON array.
@@ -96,6 +98,14 @@ impl Opening {
     }
 }
 
+/// The session is opened for whoever asked first of all that wait.
+fn client(claim: &Claim) -> ClientCapabilities {
+    let first = claim.inbox.first();
+    first
+        .map(|queued| queued.command.client)
+        .unwrap_or_default()
+}
+
 /// Frames per read from the store.
 const PAGE: usize = 256;
 
@@ -111,6 +121,12 @@ pub trait Conversation: Send + Sync {
     /// Whatever else a client asks of the agent, also while a turn runs.
     async fn call(&self, method: &str, params: &RawValue) -> Result<Called, Failure>;
 
+    /// The same for what nobody waits to be answered.
+    async fn notify(&self, method: &str, params: &RawValue) -> Result<(), Failure> {
+        let _ = (method, params);
+        Ok(())
+    }
+
     /// Passes on what the agent says of its own accord. Runs beside everything else as long as the
     /// session is held; returns if the agent is gone. It may be dropped wherever it waits, and is called
     /// again. A prompt is answered only when all that came before its answer was passed on.
@@ -123,6 +139,12 @@ pub trait Conversation: Send + Sync {
     /// another worker would have to start anew. `None`: anybody may go on with it.
     fn stays(&self) -> Option<Duration> {
         None
+    }
+
+    /// Whether a turn can go on elsewhere at any moment. One that cannot has until the end of the grace
+    /// when its worker stops.
+    fn moves(&self) -> bool {
+        true
     }
 
     /// Modes and config options as `session/new` and `session/load` answer them, a JSON object.

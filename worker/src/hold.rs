@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 use std::future::pending;
 use std::pin::pin;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
 use baton_session::command::{Kind, Queued};
@@ -38,6 +39,8 @@ pub(crate) struct Reins {
     pub place: Arc<Place>,
     /// The worker stops: hand the session over at the next step.
     pub stop: CancellationToken,
+    /// The worker waits no longer for turns that cannot be moved.
+    pub cut: CancellationToken,
     /// The claim was lost.
     pub lost: CancellationToken,
     /// What the agent takes in a prompt.
@@ -52,6 +55,24 @@ pub(crate) struct Place {
     pub resting: Mutex<Option<Instant>>,
     /// Somebody else needs the place.
     pub leave: Notify,
+    /// A turn runs here that cannot be moved.
+    pub bound: AtomicBool,
+}
+
+/// Says so as long as it is there.
+struct Bound(Arc<Place>);
+
+impl Bound {
+    fn of(place: &Arc<Place>) -> Self {
+        place.bound.store(true, Ordering::Relaxed);
+        Self(place.clone())
+    }
+}
+
+impl Drop for Bound {
+    fn drop(&mut self) {
+        self.0.bound.store(false, Ordering::Relaxed);
+    }
 }
 
 pub(crate) async fn run(
@@ -333,13 +354,17 @@ impl Hold {
         let mut heard = pin!(conversation.listen(Stage::Turn(&turn)));
         let outlet = self.outlet.clone();
         let mut flight: Option<BoxFuture<'_, Result<bool, Lost>>> = None;
+        let (stop, bound) = match conversation.moves() {
+            true => (self.reins.stop.clone(), None),
+            false => (self.reins.cut.clone(), Some(Bound::of(&self.reins.place))),
+        };
         let outcome = loop {
             tokio::select! {
                 biased;
                 _ = self.reins.lost.cancelled() => return Err(Lost::Fenced),
                 // Both before the work, or an agent that never pauses could be neither handed over nor
                 // cancelled.
-                _ = self.reins.stop.cancelled() => {
+                _ = stop.cancelled() => {
                     if let Some(flight) = flight {
                         flight.await?;
                     }
@@ -368,6 +393,7 @@ impl Hold {
         if let Some(flight) = flight {
             flight.await?;
         }
+        drop(bound);
         Ok(self.finish(&queued, outcome))
     }
 

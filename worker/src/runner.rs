@@ -2,6 +2,8 @@
 //! session waits for ever.
 
 use std::collections::{HashMap, VecDeque};
+use std::pin::pin;
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
@@ -10,7 +12,7 @@ use baton_session::store::{
     self, AgentCard, Claim, ClaimToken, Claimant, HEARTBEAT, Signal, Store, Topic, WorkerId,
 };
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, mpsc};
-use tokio::time::{MissedTickBehavior, interval, sleep, timeout};
+use tokio::time::{Instant, MissedTickBehavior, interval, sleep, timeout, timeout_at};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -32,6 +34,8 @@ pub struct Config {
     pub session_ttl: Duration,
     /// To be told when what is bound to a session is free again.
     pub on_release: Option<ReleaseHook>,
+    /// How long turns that cannot be moved may go on when the worker stops.
+    pub grace: Duration,
 }
 
 const SWEEP: Duration = Duration::from_secs(1);
@@ -73,6 +77,7 @@ pub async fn run(
         turned_away: Mutex::default(),
         tasks: TaskTracker::new(),
         stop: stop.clone(),
+        cut: CancellationToken::new(),
     });
     let tidying = housekeeping::run(
         runner.store.clone(),
@@ -97,17 +102,17 @@ pub async fn run(
         "stopping: handing sessions over"
     );
     runner.tasks.close();
-    if timeout(STEP, runner.tasks.wait()).await.is_ok() {
-        tracing::info!("the worker has handed everything over");
-        return Ok(());
+    let mut leaving = pin!(runner.leave_all());
+    loop {
+        tokio::select! {
+            () = &mut leaving => return Ok(()),
+            // Turns that cannot be moved still need their leases, and what clients say to them.
+            Some(signal) = signals.recv() => if let Signal::Inbox(_) | Signal::Lost = signal {
+                runner.clone().on_signal(signal);
+            },
+            _ = renewal.tick() => drop(tokio::spawn(renew(runner.clone()))),
+        }
     }
-    if timeout(HAND_OVER, runner.give_up_all()).await.is_err() {
-        tracing::warn!(
-            sessions = runner.held().len(),
-            "could not hand all sessions over; their leases will run out"
-        );
-    }
-    Ok(())
 }
 
 struct Runner {
@@ -122,6 +127,7 @@ struct Runner {
     turned_away: Mutex<VecDeque<SessionId>>,
     tasks: TaskTracker,
     stop: CancellationToken,
+    cut: CancellationToken,
 }
 
 struct Held {
@@ -129,6 +135,12 @@ struct Held {
     inbox: Arc<Notify>,
     lost: CancellationToken,
     place: Arc<Place>,
+}
+
+impl Held {
+    fn is_bound(&self) -> bool {
+        self.place.bound.load(Ordering::Relaxed)
+    }
 }
 
 impl Runner {
@@ -239,12 +251,36 @@ impl Runner {
         Ok(())
     }
 
+    /// Everything that can be moved moves at once; the rest has until the end of the grace.
+    async fn leave_all(&self) {
+        let ends = Instant::now() + self.config.grace.max(STEP);
+        if timeout(STEP, self.tasks.wait()).await.is_err() {
+            if timeout(HAND_OVER, self.give_up_stuck()).await.is_err() {
+                tracing::warn!(
+                    sessions = self.held().len(),
+                    "could not hand all sessions over; their leases will run out"
+                );
+                return;
+            }
+            let bound = self.held().values().any(Held::is_bound);
+            if bound && timeout_at(ends, self.tasks.wait()).await.is_err() {
+                tracing::warn!("the grace is over: turns that cannot be moved are cut");
+                self.cut.cancel();
+                let _ = timeout(HAND_OVER, self.tasks.wait()).await;
+            }
+        }
+        if self.held().is_empty() {
+            tracing::info!("the worker has handed everything over");
+        }
+    }
+
     /// For agents that don't come to the end of a step: others go on from what the log holds, and
     /// what these still say is refused.
-    async fn give_up_all(&self) {
+    async fn give_up_stuck(&self) {
         let held: Vec<_> = self
             .held()
             .iter()
+            .filter(|(_, held)| !held.is_bound())
             .map(|(id, held)| (id.clone(), held.token.clone()))
             .collect();
         for (session, token) in held {
@@ -273,6 +309,7 @@ impl Runner {
             lost,
             place,
             stop: self.stop.clone(),
+            cut: self.cut.clone(),
             accepts: self.accepts,
             on_release: self.config.on_release.clone(),
         };

@@ -45,6 +45,7 @@ impl Worker {
             lease: Duration::from_secs(3600),
             session_ttl: Duration::from_secs(3600),
             on_release,
+            grace: std::time::Duration::ZERO,
         };
         let stop = CancellationToken::new();
         let run = baton_worker::run(store.clone(), agent, config, stop.clone());

@@ -1,0 +1,215 @@
+//! Which agent a worker runs, and how.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::Context as _;
+use baton_worker::agent::stdio::guard::{Limits, guard};
+use baton_worker::agent::stdio::{Config, Launch, OnCrash, Scope, Stdio, environment};
+use baton_worker::agent::{Agent, scripted::Scripted};
+use clap::{Args, ValueEnum};
+
+use crate::exit::Misconfigured;
+
+/// Before the command line of an agent that is a program.
+const PROGRAM: &str = "stdio:";
+/// Ourselves, also if the file has been replaced by a newer version meanwhile.
+const OURSELVES: &str = "/proc/self/exe";
+
+#[derive(Args)]
+pub struct AgentOptions {
+    /// What to run: scripted, or stdio:COMMAND for a program that speaks ACP on stdin and stdout
+    #[arg(
+        long,
+        env = "BATON_AGENT",
+        default_value = "scripted",
+        value_name = "AGENT"
+    )]
+    agent: String,
+    /// Who has an agent's process: each session, each turn, or all sessions of the worker
+    #[arg(long, env = "BATON_AGENT_SCOPE", default_value = "session")]
+    agent_scope: ScopeOption,
+    /// What becomes of a turn whose agent or worker stopped: an error, or another attempt
+    #[arg(long, env = "BATON_ON_CRASH", default_value = "fail")]
+    on_crash: OnCrashOption,
+    /// How long an agent rests before it is stopped, as 10m or 30s; its session stays
+    #[arg(
+        long,
+        env = "BATON_AGENT_IDLE",
+        default_value = "10m",
+        value_parser = humantime::parse_duration,
+        value_name = "TIME"
+    )]
+    agent_idle: Duration,
+    /// How many agents to keep started for sessions to come
+    #[arg(long, env = "BATON_AGENT_WARM", default_value_t = 0, value_name = "N")]
+    agent_warm: usize,
+    /// How long an agent may take to start, and to open a session
+    #[arg(
+        long,
+        env = "BATON_AGENT_START_TIMEOUT",
+        default_value = "60s",
+        value_parser = humantime::parse_duration,
+        value_name = "TIME"
+    )]
+    agent_start_timeout: Duration,
+    /// Variables that agents get of the worker's environment, beside PATH, HOME and the like
+    #[arg(
+        long,
+        env = "BATON_AGENT_ENV",
+        value_delimiter = ',',
+        value_name = "NAME"
+    )]
+    agent_env: Vec<String>,
+    /// Most memory for each process of an agent, in MiB
+    #[arg(long, env = "BATON_AGENT_MEMORY", value_name = "MIB")]
+    agent_memory: Option<u64>,
+    /// Most seconds of computing for each process of an agent
+    #[arg(long, env = "BATON_AGENT_CPU", value_name = "SECONDS")]
+    agent_cpu: Option<u64>,
+    /// Most open files for each process of an agent
+    #[arg(long, env = "BATON_AGENT_FILES", value_name = "N")]
+    agent_files: Option<u64>,
+    /// The longest line that an agent may write, in MiB
+    #[arg(
+        long,
+        env = "BATON_AGENT_LINE",
+        default_value_t = 32,
+        value_name = "MIB"
+    )]
+    agent_line: usize,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum ScopeOption {
+    Session,
+    Turn,
+    Shared,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum OnCrashOption {
+    Fail,
+    Resume,
+}
+
+impl AgentOptions {
+    pub fn faults(&self) -> Vec<String> {
+        let mut faults: Vec<String> = self.command().err().into_iter().collect();
+        faults.extend(
+            self.agent_env
+                .iter()
+                .filter_map(|name| environment::refusal(name)),
+        );
+        let numbers = [
+            ("--agent-memory", self.agent_memory),
+            ("--agent-cpu", self.agent_cpu),
+            ("--agent-files", self.agent_files),
+            ("--agent-line", Some(self.agent_line as u64)),
+        ];
+        for (flag, _) in numbers.iter().filter(|(_, number)| *number == Some(0)) {
+            faults.push(format!("{flag} 0: no agent could run with that"));
+        }
+        faults
+    }
+
+    /// The program and its arguments, as a shell would take them apart; `None` for the built-in agent.
+    fn command(&self) -> Result<Option<Vec<String>>, String> {
+        if self.agent == "scripted" {
+            return Ok(None);
+        }
+        let fault = |what: &str| Err(format!("--agent {:?}: {what}", self.agent));
+        let Some(command) = self.agent.strip_prefix(PROGRAM) else {
+            return fault("the agents are: scripted, stdio:COMMAND");
+        };
+        match shlex::split(command) {
+            Some(words) if !words.is_empty() => Ok(Some(in_place(words))),
+            Some(_) => fault("there is no command after stdio:"),
+            None => fault("a quotation in the command has no end"),
+        }
+    }
+
+    /// Starts it, if it is a program, to learn what it is.
+    pub async fn agent(&self) -> anyhow::Result<Arc<dyn Agent>> {
+        let command = self.command().map_err(|fault| Misconfigured(vec![fault]))?;
+        let Some(command) = command else {
+            return Ok(Arc::new(Scripted));
+        };
+        let stdio = Stdio::start(self.config(command)).await;
+        let stdio = stdio.map_err(|failure| {
+            let said = failure.data.unwrap_or_default();
+            let said = said["stderr"].as_array().into_iter().flatten();
+            let said: Vec<_> = said.filter_map(|line| line.as_str()).collect();
+            match said.is_empty() {
+                true => anyhow::anyhow!(failure.message),
+                false => anyhow::anyhow!("{}\nIt said:\n  {}", failure.message, said.join("\n  ")),
+            }
+        });
+        Ok(Arc::new(stdio.context(self.agent.clone())?))
+    }
+
+    fn config(&self, command: Vec<String>) -> Config {
+        Config {
+            launch: Launch {
+                command,
+                guard: PathBuf::from(OURSELVES),
+                environment: environment::scrubbed(std::env::vars_os(), &self.agent_env),
+                limits: Limits {
+                    memory: self.agent_memory.map(|mib| mib << 20),
+                    cpu: self.agent_cpu,
+                    files: self.agent_files,
+                },
+            },
+            scope: match self.agent_scope {
+                ScopeOption::Session => Scope::Session,
+                ScopeOption::Turn => Scope::Turn,
+                ScopeOption::Shared => Scope::Shared,
+            },
+            on_crash: match self.on_crash {
+                OnCrashOption::Fail => OnCrash::Fail,
+                OnCrashOption::Resume => OnCrash::Resume,
+            },
+            idle: self.agent_idle,
+            warm: self.agent_warm,
+            start_timeout: self.agent_start_timeout,
+            line_limit: self.agent_line << 20,
+        }
+    }
+}
+
+/// Agents run in their session's directory. What names a file here and now is meant to.
+fn in_place(words: Vec<String>) -> Vec<String> {
+    let absolute = |(number, word): (usize, String)| {
+        // A program without a path is looked for in PATH.
+        let is_path = number > 0 || word.contains('/');
+        let found = std::fs::canonicalize(&word).ok().filter(|_| is_path);
+        let found = found.and_then(|path| Some(path.to_str()?.to_owned()));
+        found.unwrap_or(word)
+    };
+    words.into_iter().enumerate().map(absolute).collect()
+}
+
+/// `baton guard`, which workers start and nobody else.
+#[derive(Args)]
+pub struct GuardArguments {
+    #[arg(long)]
+    memory: Option<u64>,
+    #[arg(long)]
+    cpu: Option<u64>,
+    #[arg(long)]
+    files: Option<u64>,
+    #[arg(last = true, required = true)]
+    command: Vec<std::ffi::OsString>,
+}
+
+impl GuardArguments {
+    pub fn run(&self) -> std::process::ExitCode {
+        let limits = Limits {
+            memory: self.memory,
+            cpu: self.cpu,
+            files: self.files,
+        };
+        guard(limits, &self.command)
+    }
+}

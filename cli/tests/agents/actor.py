@@ -1,0 +1,230 @@
+#!/usr/bin/env python3
+"""An agent for tests, written against the protocol and nothing else. It does what each line of a prompt
+says, and much of that no good agent would do.
+
+Usage: actor.py [--keep DIR] [--ability load|resume]... [--start VERB]
+--keep: where sessions are remembered, for agents that can bring them back.
+--start: a misdeed before anything else (mute, exit, noise).
+"""
+
+import argparse
+import json
+import os
+import pathlib
+import subprocess
+import sys
+import threading
+import time
+import uuid
+
+options = argparse.ArgumentParser()
+options.add_argument("--keep", type=pathlib.Path)
+options.add_argument("--ability", action="append", default=[])
+options.add_argument("--start", default="")
+options = options.parse_args()
+
+writing = threading.Lock()
+waiting = {}
+sessions = {}
+cancelled = threading.Event()
+
+
+def write(message):
+    with writing:
+        sys.stdout.write(json.dumps(message) + "\n")
+        sys.stdout.flush()
+
+
+def update(session, update):
+    params = {"sessionId": session, "update": update}
+    write({"jsonrpc": "2.0", "method": "session/update", "params": params})
+
+
+def say(session, text, kind="agent_message_chunk"):
+    update(session, {"sessionUpdate": kind, "content": {"type": "text", "text": text}})
+
+
+def ask(method, params):
+    """Waits for the client's answer, result or error."""
+    name = str(uuid.uuid4())
+    waiting[name] = answer = {"came": threading.Event()}
+    write({"jsonrpc": "2.0", "id": name, "method": method, "params": params})
+    answer["came"].wait()
+    return answer["message"]
+
+
+def permission(session):
+    options = [
+        {"optionId": "yes", "name": "Yes", "kind": "allow_once"},
+        {"optionId": "no", "name": "No", "kind": "reject_once"},
+    ]
+    call = {"toolCallId": "1", "title": "Something"}
+    return ask("session/request_permission", {"sessionId": session, "toolCall": call, "options": options})
+
+
+def remember(session):
+    if options.keep:
+        (options.keep / session).write_text(json.dumps(sessions[session]))
+
+
+def obey(session, words):
+    """Returns a stop reason, or nothing if the turn goes on."""
+    verb, *rest = words
+    if verb == "say":
+        say(session, " ".join(rest))
+    elif verb == "count":
+        most, pause = int(rest[0]), float(rest[1]) / 1000 if len(rest) > 1 else 0
+        for number in range(1, most + 1):
+            if cancelled.is_set():
+                return "cancelled"
+            say(session, f"{number} ")
+            time.sleep(pause)
+    elif verb == "recall":
+        say(session, json.dumps(sessions[session]))
+    elif verb == "ask":
+        answer = permission(session)
+        say(session, json.dumps(answer.get("result") or answer.get("error")))
+    elif verb == "pid":
+        say(session, str(os.getpid()))
+    elif verb == "where":
+        say(session, os.getcwd())
+    elif verb == "environment":
+        say(session, json.dumps(sorted(os.environ)))
+    elif verb == "open":
+        try:
+            files = [open("/dev/null") for _ in range(int(rest[0]))]
+            say(session, f"opened {len(files)}")
+        except OSError as error:
+            say(session, error.strerror)
+    elif verb == "fill":
+        try:
+            say(session, f"filled {len(bytearray(int(rest[0]) << 20)) >> 20}")
+        except MemoryError:
+            say(session, "no memory")
+    elif verb == "mode":
+        update(session, {"sessionUpdate": "current_mode_update", "currentModeId": rest[0]})
+    elif verb == "stderr":
+        print(" ".join(rest), file=sys.stderr, flush=True)
+    elif verb == "extend":
+        write({"jsonrpc": "2.0", "method": "_test/told", "params": {"sessionId": session, "big": 9007199254740993}})
+    elif verb == "garbage":
+        for _ in range(int(rest[0])):
+            sys.stdout.write("\x00\xff not JSON {\n")
+        sys.stdout.flush()
+    elif verb == "long":
+        for _ in range(int(rest[0])):
+            sys.stdout.write("x" * (1 << 20))
+        sys.stdout.write("\n")
+        sys.stdout.flush()
+    elif verb == "deaf":
+        time.sleep(3600)
+    elif verb == "unknown":
+        write({"jsonrpc": "2.0", "id": 123456789, "result": {}})
+        write({"jsonrpc": "2.0", "id": "nobody", "error": {"code": 1, "message": "x"}})
+    elif verb == "foreign":
+        say(rest[0], "from another")
+        twice = f'{{"jsonrpc":"2.0","method":"session/update","params":{{"sessionId":"{session}","sessionId":"{rest[0]}"}}}}'
+        sys.stdout.write(twice + "\n")
+        say(session, json.dumps(permission(rest[0]).get("error")))
+    elif verb == "exit":
+        sys.stdout.flush()
+        os._exit(int(rest[0]))
+    elif verb == "children":
+        child = "import os,time,signal; signal.signal(signal.SIGTERM, signal.SIG_IGN); os.setsid(); time.sleep(3600)"
+        near = subprocess.Popen(["sleep", "3600"], stdout=subprocess.DEVNULL)
+        # Its parent ends at once, so it is nobody's child here any more.
+        far = subprocess.run(
+            ["sh", "-c", f'{sys.executable} -c "{child}" >/dev/null 2>&1 & echo $!'], capture_output=True, text=True
+        )
+        say(session, f"{os.getpid()} {near.pid} {far.stdout.strip()}")
+    else:
+        say(session, " ".join(words))
+
+
+def prompt(request, params):
+    session = params["sessionId"]
+    texts = [block.get("text", "") for block in params["prompt"]]
+    sessions[session].append(texts)
+    remember(session)
+    reason = None
+    for line in texts[-1].splitlines():
+        reason = reason or obey(session, line.split())
+    result = {"stopReason": reason or "end_turn"}
+    if "_meta" in params:
+        result["_meta"] = params["_meta"]
+    write({"jsonrpc": "2.0", "id": request, "result": result})
+
+
+def bring_back(params):
+    kept = options.keep / params["sessionId"]
+    if not kept.exists():
+        return None
+    sessions[params["sessionId"]] = json.loads(kept.read_text())
+    return sessions[params["sessionId"]]
+
+
+def answer(method, request, params):
+    modes = {"currentModeId": "one", "availableModes": [{"id": "one", "name": "One"}, {"id": "two", "name": "Two"}]}
+    result, error = None, None
+    if method == "initialize":
+        capabilities = {"loadSession": "load" in options.ability, "sessionCapabilities": {}}
+        if "resume" in options.ability:
+            capabilities["sessionCapabilities"]["resume"] = {}
+        result = {
+            "protocolVersion": 1,
+            "agentInfo": {"name": "actor", "version": "1"},
+            "agentCapabilities": capabilities,
+            "authMethods": [],
+            "_meta": {"client": params.get("clientCapabilities")},
+        }
+    elif method == "session/new":
+        if params["cwd"] == "/refused":
+            error = {"code": -32000, "message": "Authentication required", "data": {"how": "log in"}}
+        else:
+            session = "actor-" + str(uuid.uuid4())
+            sessions[session] = []
+            remember(session)
+            commands = [{"name": "help", "description": "Helps"}]
+            update(session, {"sessionUpdate": "available_commands_update", "availableCommands": commands})
+            result = {"sessionId": session, "modes": modes, "_meta": {"own": True}}
+    elif method in ("session/load", "session/resume"):
+        told = bring_back(params)
+        if told is None:
+            error = {"code": -32002, "message": "no such session"}
+        else:
+            for texts in told if method == "session/load" else []:
+                say(params["sessionId"], texts[-1], "user_message_chunk")
+                say(params["sessionId"], "replayed")
+            result = {"modes": modes}
+    elif method == "session/set_mode":
+        result = {}
+    elif method == "_test/echo":
+        result = params
+    else:
+        error = {"code": -32601, "message": f"no method {method}"}
+    if request is not None:
+        write({"jsonrpc": "2.0", "id": request, **({"error": error} if error else {"result": result})})
+
+
+if options.start == "mute":
+    time.sleep(3600)
+elif options.start == "exit":
+    print("there is no licence", file=sys.stderr, flush=True)
+    sys.exit(3)
+elif options.start == "noise":
+    print("Starting up…", flush=True)
+
+for line in sys.stdin:
+    message = json.loads(line)
+    method, request, params = message.get("method"), message.get("id"), message.get("params") or {}
+    if method is None:
+        waiting[request]["message"] = message
+        waiting[request]["came"].set()
+    elif method == "session/prompt":
+        cancelled.clear()
+        threading.Thread(target=prompt, args=(request, params), daemon=True).start()
+    elif method == "session/cancel":
+        cancelled.set()
+    else:
+        answer(method, request, params)
+os._exit(0)

@@ -1,0 +1,155 @@
+//! Any ACP agent as a subprocess: a program that speaks ACP on its standard input and output. A worker
+//! is its client, and passes everything on in both directions as it was said, with other ids.
+//!
+//! | file | what |
+//! |---|---|
+//! | [`guard`] | a process between worker and agent: nothing of an agent outlives its worker |
+//! | `process` | how an agent is started, and how it ended |
+//! | `message`, `peer` | JSON-RPC with one process |
+//! | `pool`, `crashes` | which process a session gets, and when none is started |
+//! | `seat`, `transcript` | a session at a process: brought back by the agent, or told what was said |
+//! | `talk`, `prompt`, `question`, `view` | the conversation: prompts, questions, modes and options |
+//! | `environment`, `fault` | what an agent sees of the worker; what clients are told when it fails |
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use baton_session::command::ClientCapabilities;
+use baton_session::store::AgentCard;
+use serde_json::Value;
+
+use self::pool::Pool;
+pub use self::process::Launch;
+use self::seat::{Abilities, Seat};
+use self::talk::Talk;
+use super::{Agent, Conversation, Failure, Opening};
+
+mod crashes;
+pub mod environment;
+mod fault;
+pub mod guard;
+mod message;
+mod peer;
+mod pool;
+mod process;
+mod prompt;
+mod question;
+mod seat;
+mod talk;
+mod transcript;
+mod view;
+
+/// Who shares a process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Scope {
+    /// Each session has its own, for as long as it is in use.
+    Session,
+    /// Each turn has its own.
+    Turn,
+    /// All sessions of a worker have one.
+    Shared,
+}
+
+/// What becomes of a turn whose agent or worker ended in the middle of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OnCrash {
+    /// It ends with an error, and may be asked for again.
+    Fail,
+    /// The agent is asked once more. What it said stays.
+    Resume,
+}
+
+#[derive(Clone, Debug)]
+pub struct Config {
+    pub launch: Launch,
+    pub scope: Scope,
+    pub on_crash: OnCrash,
+    /// How long an agent may rest before it is stopped.
+    pub idle: Duration,
+    /// How many agents are kept ready.
+    pub warm: usize,
+    /// How long an agent may take to start and to open a session.
+    pub start_timeout: Duration,
+    /// The longest line that an agent may write.
+    pub line_limit: usize,
+}
+
+pub struct Stdio {
+    inner: Arc<Inner>,
+    card: AgentCard,
+}
+
+struct Inner {
+    pool: Arc<Pool>,
+    scope: Scope,
+    on_crash: OnCrash,
+    idle: Duration,
+    abilities: Abilities,
+}
+
+impl Inner {
+    /// One that does not listen. If others are with it, they go on.
+    fn stop(&self, seat: &Seat) {
+        if self.scope != Scope::Shared {
+            seat.peer.kill();
+        }
+    }
+}
+
+impl Stdio {
+    /// Starts the agent once, to learn what it is.
+    pub async fn start(config: Config) -> Result<Self, Failure> {
+        let command = config.launch.command.first().cloned().unwrap_or_default();
+        let pool = Arc::new(Pool::new(
+            config.launch,
+            config.warm,
+            config.start_timeout,
+            config.line_limit,
+        ));
+        let client = ClientCapabilities::default();
+        let (peer, initialize) = pool.start(client, None).await?;
+        if config.warm > 0 || config.scope == Scope::Shared {
+            pool.put(client, peer);
+        }
+        let inner = Inner {
+            pool,
+            scope: config.scope,
+            on_crash: config.on_crash,
+            idle: config.idle,
+            abilities: Abilities::of(&initialize),
+        };
+        Ok(Self {
+            inner: Arc::new(inner),
+            card: card(&command, initialize),
+        })
+    }
+}
+
+/// An agent that does not say its name has that of its program.
+fn card(command: &str, initialize: Value) -> AgentCard {
+    let program = command.rsplit('/').next().unwrap_or(command);
+    let info = &initialize["agentInfo"];
+    AgentCard {
+        name: info["name"].as_str().unwrap_or(program).to_owned(),
+        version: info["version"].as_str().unwrap_or("unknown").to_owned(),
+        initialize,
+    }
+}
+
+#[async_trait]
+impl Agent for Stdio {
+    fn card(&self) -> AgentCard {
+        self.card.clone()
+    }
+
+    /// A session that is new hears from its agent at once what it offers, or why it cannot be. Any other
+    /// has been told, and starts its agent when something is asked of it.
+    async fn open(&self, session: &Opening) -> Result<Arc<dyn Conversation>, Failure> {
+        let talk = Talk::new(self.inner.clone(), session.clone());
+        if session.state.is_empty() {
+            talk.seat().await?;
+        }
+        Ok(Arc::new(talk))
+    }
+}

@@ -1,0 +1,53 @@
+//! What clients are told when an agent fails. The codes are in the README's table.
+
+use std::time::Duration;
+
+use serde_json::json;
+
+use crate::rpc::Failure;
+
+const INTERRUPTED: i64 = 5005;
+const AGENT_FAILED: i64 = 5006;
+
+/// The worker of this turn is gone, and its agent with it.
+pub fn interrupted() -> Failure {
+    Failure {
+        code: INTERRUPTED,
+        message:
+            "the worker that ran this turn stopped, and the agent with it: what was said until \
+            then stands; send the prompt again, the agent will know what was said"
+                .into(),
+        data: Some(json!({ "retryable": true })),
+    }
+}
+
+/// The agent is gone. `why` says how, `last_words` what it wrote to its standard error.
+pub fn gone(why: &str, last_words: &[String]) -> Failure {
+    Failure {
+        code: AGENT_FAILED,
+        message: format!(
+            "the agent {why}: what was said until then stands; it is started anew for the next request"
+        ),
+        data: Some(json!({ "retryable": true, "stderr": last_words })),
+    }
+}
+
+/// It could not be started.
+pub fn not_started(why: &str, last_words: &[String]) -> Failure {
+    Failure {
+        code: AGENT_FAILED,
+        message: format!("the agent could not be started: it {why}"),
+        data: Some(json!({ "retryable": true, "stderr": last_words })),
+    }
+}
+
+pub fn crash_loop(in_a_row: u32, why: &str, pause: Duration) -> Failure {
+    let pause = pause.as_millis() as u64;
+    Failure {
+        code: AGENT_FAILED,
+        message: format!(
+            "the agent could not be started {in_a_row} times in a row: {why}; the next attempt is made after {pause} ms"
+        ),
+        data: Some(json!({ "retryable": true, "retryAfterMs": pause })),
+    }
+}

@@ -1,0 +1,134 @@
+//! Stands between a worker and its agent, as a process of its own: starts the agent, and sees to it that
+//! nothing of the agent is left when the agent has ended or the worker is gone, however that came about.
+//!
+//! The agent's input is the lifeline. Only the worker writes to it, so when it hangs up there is nobody
+//! left to work for: the worker has let go of the agent, or was killed.
+
+use std::ffi::OsString;
+use std::fs;
+use std::io::{self, stdin};
+use std::os::unix::process::CommandExt as _;
+use std::process::{Command, ExitCode};
+use std::thread;
+use std::time::Duration;
+
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::process::{
+    Pid, Resource, Rlimit, Signal, WaitOptions, WaitStatus, getpid, kill_process,
+    kill_process_group, setrlimit, wait,
+};
+
+/// How long the agent may take to end by itself, and once more after it was told to.
+const PATIENCE: Duration = Duration::from_secs(1);
+/// As shells do: the command was not found.
+const NOT_FOUND: u8 = 127;
+
+/// What an agent and everything it starts may take, each process for itself.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Limits {
+    /// Bytes of data.
+    pub memory: Option<u64>,
+    /// Seconds of computing.
+    pub cpu: Option<u64>,
+    pub files: Option<u64>,
+}
+
+/// Runs the agent to its end. Returns what it returned.
+pub fn guard(limits: Limits, command: &[OsString]) -> ExitCode {
+    match run(limits, command) {
+        Ok(code) => code.into(),
+        Err(error) => {
+            let name = command.first().map(|name| name.to_string_lossy());
+            eprintln!("cannot start {}: {error}", name.unwrap_or_default());
+            NOT_FOUND.into()
+        }
+    }
+}
+
+fn run(limits: Limits, command: &[OsString]) -> io::Result<u8> {
+    let (program, arguments) = command
+        .split_first()
+        .ok_or_else(|| io::Error::other("there is no command"))?;
+    // Whoever loses its parent becomes ours, so nothing of the agent slips away. Elsewhere only what
+    // stays in the agent's group is ended with it.
+    #[cfg(target_os = "linux")]
+    rustix::process::set_child_subreaper(Some(getpid()))?;
+    limits.apply()?;
+    let agent = Command::new(program)
+        .args(arguments)
+        .process_group(0)
+        .spawn()?;
+    let agent = Pid::from_child(&agent);
+    thread::spawn(move || end_when_hung_up(agent));
+    let ended = loop {
+        match wait(WaitOptions::empty())? {
+            Some((pid, status)) if pid == agent => break status,
+            _ => {}
+        }
+    };
+    end_the_rest();
+    Ok(code(ended))
+}
+
+impl Limits {
+    fn apply(self) -> rustix::io::Result<()> {
+        let all = [
+            (Resource::Data, self.memory),
+            (Resource::Cpu, self.cpu),
+            (Resource::Nofile, self.files),
+        ];
+        for (resource, most) in all {
+            if most.is_some() {
+                let limit = Rlimit {
+                    current: most,
+                    maximum: most,
+                };
+                setrlimit(resource, limit)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Asked for nothing, `poll` still tells of a pipe that nobody writes to any more, whatever is left in it.
+fn end_when_hung_up(agent: Pid) {
+    let input = stdin();
+    while poll(&mut [PollFd::new(&input, PollFlags::empty())], None).is_err() {}
+    thread::sleep(PATIENCE);
+    let _ = kill_process_group(agent, Signal::TERM);
+    thread::sleep(PATIENCE);
+    let _ = kill_process_group(agent, Signal::KILL);
+    // What has left the group goes when the agent has been waited for.
+}
+
+/// Children of those that die become ours, until there are none.
+fn end_the_rest() {
+    loop {
+        for child in children() {
+            let _ = kill_process(child, Signal::KILL);
+        }
+        if wait(WaitOptions::empty()).is_err() {
+            return;
+        }
+    }
+}
+
+fn children() -> Vec<Pid> {
+    let me = getpid().as_raw_nonzero().to_string();
+    let all = fs::read_dir("/proc").into_iter().flatten().flatten();
+    let pids = all.filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok());
+    let ours = pids.filter(|pid| {
+        // The name, in parentheses, may hold anything; then come the state and the parent.
+        let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+        let after = stat.rsplit_once(')').map_or("", |(_, after)| after);
+        after.split_whitespace().nth(1) == Some(&me)
+    });
+    ours.filter_map(Pid::from_raw).collect()
+}
+
+/// As shells do: a signal is 128 and its number.
+fn code(ended: WaitStatus) -> u8 {
+    let code = ended.exit_status().map(|code| code as u8);
+    let signal = ended.terminating_signal().map(|signal| 128 + signal as u8);
+    code.or(signal).unwrap_or(1)
+}

@@ -1,0 +1,222 @@
+//! One line of an agent's output, and what is written to its input. Only envelopes are read.
+
+use std::borrow::Cow;
+
+use bytes::Bytes;
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use crate::agent::raw;
+use crate::rpc::Failure;
+
+/// An answer, as the agent gave it.
+pub type Reply = Result<Box<RawValue>, Failure>;
+
+#[derive(Debug)]
+pub enum Message {
+    Notice {
+        method: String,
+        session: Option<String>,
+    },
+    Question {
+        id: Box<RawValue>,
+        method: String,
+        params: Box<RawValue>,
+        session: Option<String>,
+    },
+    Answer {
+        call: u64,
+        reply: Reply,
+    },
+}
+
+#[derive(Deserialize)]
+struct Envelope<'a> {
+    #[serde(borrow)]
+    id: Option<&'a RawValue>,
+    #[serde(borrow)]
+    method: Option<Cow<'a, str>>,
+    #[serde(borrow)]
+    params: Option<&'a RawValue>,
+    #[serde(borrow)]
+    result: Option<&'a RawValue>,
+    #[serde(borrow)]
+    error: Option<&'a RawValue>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Named<'a> {
+    #[serde(borrow)]
+    session_id: Option<Cow<'a, str>>,
+}
+
+#[derive(Deserialize)]
+struct Error {
+    code: i64,
+    #[serde(default)]
+    message: String,
+    data: Option<serde_json::Value>,
+}
+
+impl Message {
+    /// `None` if it is none.
+    pub fn read(line: &[u8]) -> Option<Self> {
+        let envelope: Envelope = serde_json::from_slice(line).ok()?;
+        let Some(method) = envelope.method else {
+            return Some(Self::Answer {
+                call: envelope.id?.get().parse().ok()?,
+                reply: reply(envelope.result, envelope.error),
+            });
+        };
+        let method = method.into_owned();
+        let params = envelope.params.map_or("{}", RawValue::get);
+        // A session that is named twice could be read in two ways: then it is no message.
+        let session = match params.starts_with('{') {
+            true => serde_json::from_str::<Named>(params).ok()?.session_id,
+            false => None,
+        };
+        let session = session.map(Cow::into_owned);
+        Some(match envelope.id {
+            Some(id) => Self::Question {
+                id: id.to_owned(),
+                method,
+                params: RawValue::from_string(params.to_owned()).ok()?,
+                session,
+            },
+            None => Self::Notice { method, session },
+        })
+    }
+}
+
+/// A result may be `null`, which looks like none.
+fn reply(result: Option<&RawValue>, error: Option<&RawValue>) -> Reply {
+    let Some(error) = error else {
+        return Ok(result.map_or_else(|| raw(&serde_json::Value::Null), RawValue::to_owned));
+    };
+    let error: Result<Error, _> = serde_json::from_str(error.get());
+    Err(match error {
+        Ok(error) => Failure {
+            code: error.code,
+            message: error.message,
+            data: error.data,
+        },
+        Err(_) => Failure::internal("the agent answered with an error that cannot be read"),
+    })
+}
+
+/// The line of a call, or of a notification if there is no id.
+pub fn call(id: Option<u64>, method: &str, params: &RawValue) -> Bytes {
+    let id = id.map(|id| format!("\"id\":{id},")).unwrap_or_default();
+    let method = serde_json::to_string(method).expect("text encodes");
+    let params = params.get();
+    line(format!(
+        "{{\"jsonrpc\":\"2.0\",{id}\"method\":{method},\"params\":{params}}}"
+    ))
+}
+
+/// The line that answers an agent's question.
+pub fn answer(id: &RawValue, reply: &Reply) -> Bytes {
+    let body = match reply {
+        Ok(result) => format!("\"result\":{}", result.get()),
+        Err(failure) => {
+            let error = serde_json::to_string(failure).expect("plain data encodes");
+            format!("\"error\":{error}")
+        }
+    };
+    line(format!("{{\"jsonrpc\":\"2.0\",\"id\":{id},{body}}}"))
+}
+
+/// JSON may be written on several lines; an agent reads one line a message. Line breaks inside of
+/// strings are escaped, so all that are left are blanks.
+fn line(mut message: String) -> Bytes {
+    if message.contains(['\n', '\r']) {
+        message = message.replace(['\n', '\r'], " ");
+    }
+    message.push('\n');
+    message.into()
+}
+
+/// The params with another `sessionId`, every other byte as it was. One is added where there is none.
+pub fn readdress(params: &RawValue, session: &str) -> Box<RawValue> {
+    #[derive(Deserialize)]
+    #[serde(rename_all = "camelCase")]
+    struct Addressed<'a> {
+        #[serde(borrow)]
+        session_id: &'a RawValue,
+    }
+    let text = params.get();
+    let session = serde_json::to_string(session).expect("text encodes");
+    let text = match serde_json::from_str::<Addressed>(text) {
+        Ok(Addressed { session_id: named }) => {
+            let start = named.get().as_ptr() as usize - text.as_ptr() as usize;
+            let (before, after) = (&text[..start], &text[start + named.get().len()..]);
+            format!("{before}{session}{after}")
+        }
+        Err(_) => return params.to_owned(),
+    };
+    RawValue::from_string(text).expect("made of valid JSON")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn value(text: &str) -> Box<RawValue> {
+        RawValue::from_string(text.into()).unwrap()
+    }
+
+    #[test]
+    fn lines_are_told_apart() {
+        let read = |line: &str| Message::read(line.as_bytes());
+        assert!(matches!(
+            read(r#"{"jsonrpc":"2.0","method":"session/update","params":{"sessionId":"s","update":{}}}"#),
+            Some(Message::Notice { session: Some(session), .. }) if session == "s"
+        ));
+        assert!(matches!(
+            read(r#"{"id":"q","method":"fs/read_text_file","params":{"path":"/x"}}"#),
+            Some(Message::Question { session: None, .. })
+        ));
+        let Some(Message::Answer { call: 7, reply }) = read(r#"{"id":7,"result":null}"#) else {
+            panic!("an answer")
+        };
+        assert_eq!(reply.unwrap().get(), "null");
+        let Some(Message::Answer { reply, .. }) =
+            read(r#"{"id":7,"error":{"code":-32000,"message":"who are you","data":{"x":1}}}"#)
+        else {
+            panic!("an answer")
+        };
+        assert_eq!(reply.unwrap_err().code, -32000);
+        for junk in [
+            "",
+            "hello",
+            "[]",
+            "17",
+            "{}",
+            r#"{"id":"not ours","result":1}"#,
+            r#"{"method":"x","params":{"sessionId":"a","sessionId":"b"}}"#,
+            r#"{"method":"x","method":"y"}"#,
+        ] {
+            assert!(read(junk).is_none(), "{junk}");
+        }
+    }
+
+    #[test]
+    fn another_session_is_named_and_nothing_else_changes() {
+        let params = value(r#"{ "a": 9007199254740993, "sessionId":"x\"" , "b":[ ]}"#);
+        assert_eq!(
+            readdress(&params, "agent\"s").get(),
+            r#"{ "a": 9007199254740993, "sessionId":"agent\"s" , "b":[ ]}"#
+        );
+        assert_eq!(readdress(&value("[1]"), "s").get(), "[1]");
+    }
+
+    #[test]
+    fn a_message_is_one_line() {
+        let params = value("{\n \"text\": \"a\\nb\"\r\n}");
+        let written = call(Some(1), "x", &params);
+        assert_eq!(written.iter().filter(|byte| **byte == b'\n').count(), 1);
+        assert!(written.ends_with(b"}\n"));
+        assert!(String::from_utf8_lossy(&written).contains(r#""a\nb""#));
+    }
+}

@@ -1,0 +1,422 @@
+//! JSON-RPC with one agent process. What it says to a session waits in that session's queue, answers
+//! included, so that everything is heard in the order in which it was said.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures_util::StreamExt as _;
+use serde::Deserialize;
+use serde_json::value::RawValue;
+use tokio::io::AsyncWriteExt as _;
+use tokio::process::{ChildStdin, ChildStdout};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
+use tokio::time::timeout;
+use tokio_util::codec::{AnyDelimiterCodec, FramedRead};
+use tokio_util::sync::CancellationToken;
+
+use super::fault;
+use super::message::{self, Message, Reply};
+use super::process::{Diary, Process};
+use crate::rpc::Failure;
+
+/// What an agent may have said that nobody has heard yet. It waits then.
+const UNHEARD_BYTES: usize = 8 << 20;
+const UNHEARD_MESSAGES: usize = 1024;
+/// What may wait for an agent that does not read.
+const UNREAD_BYTES: usize = 64 << 20;
+/// So many lines in a row that are no messages are too many. Programs print this and that when they start.
+const MAX_JUNK: usize = 100;
+/// How long a process may take to end that has closed its output. Its guard kills it within two seconds.
+const LAST_MOMENTS: Duration = Duration::from_secs(5);
+
+/// The agent lives as long as somebody has this.
+pub struct Peer {
+    line: Arc<Line>,
+}
+
+struct Line {
+    out: mpsc::UnboundedSender<Bytes>,
+    /// Bytes that the agent has not taken yet.
+    unread: AtomicUsize,
+    calls: AtomicU64,
+    seats: AtomicU64,
+    state: Mutex<State>,
+    diary: Arc<Diary>,
+    /// The agent's input is to be closed.
+    leave: CancellationToken,
+    /// There is nobody at the other end any more.
+    gone: CancellationToken,
+}
+
+#[derive(Default)]
+struct State {
+    pending: HashMap<u64, Pending>,
+    seats: HashMap<u64, Place>,
+    /// How it ended, as clients are told.
+    end: Option<Failure>,
+    /// The same in a few words.
+    how: String,
+}
+
+struct Pending {
+    /// Whose queue the answer takes.
+    seat: Option<u64>,
+    reply: oneshot::Sender<Reply>,
+}
+
+struct Place {
+    queue: mpsc::Sender<Heard>,
+    /// The agent's name for the session, if it shares its process with others and has told it.
+    session: Option<String>,
+    alone: bool,
+}
+
+/// Something an agent said to a session.
+pub struct Heard {
+    pub what: What,
+    _weight: OwnedSemaphorePermit,
+}
+
+pub enum What {
+    Notice {
+        line: Bytes,
+        method: String,
+        session: Option<String>,
+    },
+    Question {
+        id: Box<RawValue>,
+        method: String,
+        params: Box<RawValue>,
+        session: Option<String>,
+    },
+    Answer {
+        to: oneshot::Sender<Reply>,
+        reply: Reply,
+    },
+}
+
+impl Peer {
+    pub fn new(
+        process: Process,
+        input: ChildStdin,
+        output: ChildStdout,
+        line_limit: usize,
+    ) -> Self {
+        let (out, lines) = mpsc::unbounded_channel();
+        let line = Arc::new(Line {
+            out,
+            unread: AtomicUsize::new(0),
+            calls: AtomicU64::new(0),
+            seats: AtomicU64::new(0),
+            state: Mutex::default(),
+            diary: process.diary.clone(),
+            leave: CancellationToken::new(),
+            gone: CancellationToken::new(),
+        });
+        tokio::spawn(write(line.clone(), input, lines));
+        tokio::spawn(read(line.clone(), process, output, line_limit));
+        Self { line }
+    }
+
+    pub fn diary(&self) -> &Diary {
+        &self.line.diary
+    }
+
+    pub fn is_gone(&self) -> bool {
+        self.line.gone.is_cancelled() || self.line.leave.is_cancelled()
+    }
+
+    /// How it ended, if it has.
+    pub fn end(&self) -> Option<Failure> {
+        self.line.state().end.clone()
+    }
+
+    /// The same as [`Self::end`], in a few words.
+    pub fn how(&self) -> String {
+        self.line.state().how.clone()
+    }
+
+    /// Ends the agent, whatever it does.
+    pub fn kill(&self) {
+        self.line.leave.cancel();
+    }
+
+    /// A queue of its own for a session. `alone`: everything the agent says is for it.
+    pub fn seat(&self, alone: bool) -> (u64, mpsc::Receiver<Heard>) {
+        let (queue, heard) = mpsc::channel(UNHEARD_MESSAGES);
+        let number = self.line.seats.fetch_add(1, Ordering::Relaxed);
+        let mut state = self.line.state();
+        if state.end.is_none() {
+            let place = Place {
+                queue,
+                session: None,
+                alone,
+            };
+            state.seats.insert(number, place);
+        }
+        (number, heard)
+    }
+
+    /// From here on what names this session goes to this seat.
+    pub fn name_seat(&self, seat: u64, session: &str) {
+        if let Some(place) = self.line.state().seats.get_mut(&seat) {
+            place.session = Some(session.to_owned());
+        }
+    }
+
+    pub fn leave_seat(&self, seat: u64) {
+        self.line.state().seats.remove(&seat);
+    }
+
+    /// The answer comes by the seat's queue, if there is a seat; it must be listened to.
+    pub fn call(
+        &self,
+        seat: Option<u64>,
+        method: &str,
+        params: &RawValue,
+    ) -> oneshot::Receiver<Reply> {
+        let (reply, answer) = oneshot::channel();
+        let id = self.line.calls.fetch_add(1, Ordering::Relaxed);
+        let mut state = self.line.state();
+        match &state.end {
+            Some(end) => drop(reply.send(Err(end.clone()))),
+            None => {
+                state.pending.insert(id, Pending { seat, reply });
+                self.line.send(message::call(Some(id), method, params));
+            }
+        }
+        answer
+    }
+
+    pub fn notify(&self, method: &str, params: &RawValue) {
+        self.line.send(message::call(None, method, params));
+    }
+
+    pub fn answer(&self, id: &RawValue, reply: &Reply) {
+        self.line.send(message::answer(id, reply));
+    }
+}
+
+impl Drop for Peer {
+    fn drop(&mut self) {
+        self.line.leave.cancel();
+    }
+}
+
+impl Line {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().expect("held for moments only")
+    }
+
+    fn send(&self, line: Bytes) {
+        let unread = self.unread.fetch_add(line.len(), Ordering::Relaxed);
+        if unread > UNREAD_BYTES {
+            tracing::error!(bytes = unread, "the agent does not read: it is stopped");
+            self.leave.cancel();
+        }
+        // Nobody takes it if the agent is gone.
+        let _ = self.out.send(line);
+    }
+
+    /// Where something goes that names a session, or none.
+    fn place(&self, session: Option<&str>) -> Option<mpsc::Sender<Heard>> {
+        let state = self.state();
+        let place = state.seats.values().find(|place| {
+            place.alone || (session.is_some() && place.session.as_deref() == session)
+        });
+        place.map(|place| place.queue.clone())
+    }
+
+    /// Everybody who waits is told how it ended, after what it said before.
+    async fn close(&self, end: Failure, weights: &Arc<Semaphore>) {
+        let (pending, seats) = {
+            let mut state = self.state();
+            state.end = Some(end.clone());
+            (
+                std::mem::take(&mut state.pending),
+                std::mem::take(&mut state.seats),
+            )
+        };
+        self.gone.cancel();
+        for Pending { seat, reply } in pending.into_values() {
+            let place = seat.and_then(|seat| seats.get(&seat));
+            deliver(
+                place.map(|place| &place.queue),
+                reply,
+                Err(end.clone()),
+                weights,
+            )
+            .await;
+        }
+    }
+}
+
+async fn deliver(
+    queue: Option<&mpsc::Sender<Heard>>,
+    to: oneshot::Sender<Reply>,
+    reply: Reply,
+    weights: &Arc<Semaphore>,
+) {
+    let size = reply.as_ref().map_or(0, |result| result.get().len());
+    match queue {
+        Some(queue) => {
+            let what = What::Answer { to, reply };
+            let heard = weighed(what, size, weights).await;
+            let _ = queue.send(heard).await;
+        }
+        None => drop(to.send(reply)),
+    }
+}
+
+async fn weighed(what: What, size: usize, weights: &Arc<Semaphore>) -> Heard {
+    let weight = size.clamp(1, UNHEARD_BYTES) as u32;
+    let weight = weights.clone().acquire_many_owned(weight).await;
+    Heard {
+        what,
+        _weight: weight.expect("never closed"),
+    }
+}
+
+/// Returns when the agent is to leave or does not take anything more; its input is closed then.
+async fn write(line: Arc<Line>, mut input: ChildStdin, mut lines: mpsc::UnboundedReceiver<Bytes>) {
+    loop {
+        let next = tokio::select! {
+            biased;
+            () = line.leave.cancelled() => return,
+            next = lines.recv() => next,
+        };
+        let Some(next) = next else { return };
+        let written = tokio::select! {
+            () = line.leave.cancelled() => return,
+            written = input.write_all(&next) => written,
+        };
+        line.unread.fetch_sub(next.len(), Ordering::Relaxed);
+        if written.is_err() {
+            return;
+        }
+    }
+}
+
+/// Returns when the agent is gone.
+async fn read(line: Arc<Line>, mut process: Process, output: ChildStdout, limit: usize) {
+    let weights = Arc::new(Semaphore::new(UNHEARD_BYTES));
+    let why = tokio::select! {
+        why = hear(&line, output, limit, &weights) => why,
+        // It is not to be waited for: it may neither read nor end.
+        () = line.leave.cancelled() => Some("was stopped".to_owned()),
+    };
+    line.leave.cancel();
+    let ended = timeout(LAST_MOMENTS, process.ended()).await;
+    let how = why.unwrap_or_else(|| ended.unwrap_or_else(|_| "closed its output".into()));
+    let end = fault::gone(&how, &line.diary.last_words());
+    line.state().how = how;
+    line.close(end, &weights).await;
+}
+
+/// Returns why it is not listened to any more; `None` if it has nothing more to say.
+async fn hear(
+    line: &Line,
+    output: ChildStdout,
+    limit: usize,
+    weights: &Arc<Semaphore>,
+) -> Option<String> {
+    let newline = b"\n".to_vec();
+    let codec = AnyDelimiterCodec::new_with_max_length(newline.clone(), newline, limit);
+    let mut lines = FramedRead::with_capacity(output, codec, 64 << 10);
+    let mut junk = 0;
+    while let Some(read) = lines.next().await {
+        let Ok(text) = read else {
+            return Some(format!(
+                "wrote a line of more than {limit} bytes and was stopped"
+            ));
+        };
+        if text.trim_ascii().is_empty() {
+            continue;
+        }
+        let Some(message) = Message::read(&text) else {
+            junk += 1;
+            tracing::warn!(
+                bytes = text.len(),
+                "the agent wrote a line that is no JSON-RPC message"
+            );
+            if junk == MAX_JUNK {
+                return Some(format!(
+                    "wrote {MAX_JUNK} lines in a row that are no JSON-RPC messages and was stopped"
+                ));
+            }
+            continue;
+        };
+        junk = 0;
+        take(line, text, message, weights).await;
+    }
+    None
+}
+
+/// The session that an answer is about, if it opens one.
+pub fn opened(result: &RawValue) -> Option<String> {
+    #[derive(Deserialize)]
+    #[serde(rename_all = "camelCase")]
+    struct Opened {
+        session_id: String,
+    }
+    let opened: Option<Opened> = serde_json::from_str(result.get()).ok();
+    opened.map(|opened| opened.session_id)
+}
+
+async fn take(line: &Line, text: Bytes, message: Message, weights: &Arc<Semaphore>) {
+    let size = text.len();
+    let (what, queue) = match message {
+        Message::Answer { call, reply } => {
+            let pending = line.state().pending.remove(&call);
+            let Some(Pending { seat, reply: to }) = pending else {
+                return tracing::warn!(id = call, "the agent answered what it was not asked");
+            };
+            let queue = seat.and_then(|seat| {
+                let mut state = line.state();
+                let place = state.seats.get_mut(&seat)?;
+                // At once: what it says next may be for that session.
+                if place.session.is_none() {
+                    place.session = reply.as_ref().ok().and_then(|result| opened(result));
+                }
+                Some(place.queue.clone())
+            });
+            return deliver(queue.as_ref(), to, reply, weights).await;
+        }
+        Message::Notice { method, session } => {
+            let queue = line.place(session.as_deref());
+            let what = What::Notice {
+                line: text,
+                method,
+                session,
+            };
+            (what, queue)
+        }
+        Message::Question {
+            id,
+            method,
+            params,
+            session,
+        } => {
+            let queue = line.place(session.as_deref());
+            if queue.is_none() {
+                let failure = Failure::invalid_params("there is no such session here");
+                line.send(message::answer(&id, &Err(failure)));
+            }
+            let what = What::Question {
+                id,
+                method,
+                params,
+                session,
+            };
+            (what, queue)
+        }
+    };
+    match queue {
+        // Whoever left does not want it.
+        Some(queue) => drop(queue.send(weighed(what, size, weights).await).await),
+        None => tracing::warn!("the agent spoke to a session that is not here"),
+    }
+}

@@ -1,0 +1,188 @@
+//! Starts agents, and keeps some that are ready before anybody needs them.
+
+use std::collections::HashMap;
+use std::path::Path;
+use std::sync::{Arc, Mutex, Weak};
+use std::time::Duration;
+
+use baton_session::command::ClientCapabilities;
+use serde_json::{Value, json};
+use tokio::time::timeout;
+
+use super::crashes::Crashes;
+use super::fault;
+use super::peer::Peer;
+use super::process::{Launch, Process};
+use crate::agent::raw;
+use crate::rpc::Failure;
+
+pub struct Pool {
+    pub launch: Launch,
+    /// How many to keep ready.
+    pub warm: usize,
+    /// How long an agent may take to start.
+    pub patience: Duration,
+    /// The longest line it may write.
+    pub line_limit: usize,
+    pub crashes: Crashes,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    /// Agents are told what their client can do when they start: these were told the same.
+    ready: Vec<(ClientCapabilities, Arc<Peer>)>,
+    /// Those that sessions share.
+    shared: HashMap<ClientCapabilities, Weak<Peer>>,
+    refilling: bool,
+}
+
+impl Pool {
+    pub fn new(launch: Launch, warm: usize, patience: Duration, line_limit: usize) -> Self {
+        Self {
+            launch,
+            warm,
+            patience,
+            line_limit,
+            crashes: Crashes::default(),
+            state: Mutex::default(),
+        }
+    }
+
+    /// One that is ready, else a new one.
+    pub async fn take(
+        self: &Arc<Self>,
+        client: ClientCapabilities,
+        directory: &Path,
+    ) -> Result<Arc<Peer>, Failure> {
+        let ready = self.take_ready(client);
+        self.refill(client);
+        match ready {
+            Some(peer) => Ok(peer),
+            None => Ok(Arc::new(self.start(client, Some(directory)).await?.0)),
+        }
+    }
+
+    /// The one that sessions of such clients share.
+    pub async fn share(self: &Arc<Self>, client: ClientCapabilities) -> Result<Arc<Peer>, Failure> {
+        let alive = |state: &State| {
+            let peer = state.shared.get(&client)?.upgrade()?;
+            (!peer.is_gone()).then_some(peer)
+        };
+        if let Some(peer) = alive(&self.state()) {
+            return Ok(peer);
+        }
+        let ready = self.take_ready(client);
+        let peer = match ready {
+            Some(peer) => peer,
+            None => Arc::new(self.start(client, None).await?.0),
+        };
+        let mut state = self.state();
+        // Another session may have been faster; then this one is not needed.
+        if let Some(other) = alive(&state) {
+            return Ok(other);
+        }
+        state.shared.insert(client, Arc::downgrade(&peer));
+        Ok(peer)
+    }
+
+    /// Puts one that was started for another reason to those that are ready.
+    pub fn put(&self, client: ClientCapabilities, peer: Peer) {
+        self.state().ready.push((client, Arc::new(peer)));
+    }
+
+    fn state(&self) -> std::sync::MutexGuard<'_, State> {
+        self.state.lock().expect("held for moments only")
+    }
+
+    fn take_ready(&self, client: ClientCapabilities) -> Option<Arc<Peer>> {
+        let mut state = self.state();
+        // Others were made for clients that are not the usual ones any more.
+        state
+            .ready
+            .retain(|(made_for, peer)| *made_for == client && !peer.is_gone());
+        state.ready.pop().map(|(_, peer)| peer)
+    }
+
+    /// For more clients like this one, beside everything else.
+    fn refill(self: &Arc<Self>, client: ClientCapabilities) {
+        let mut state = self.state();
+        if self.warm == 0 || state.refilling {
+            return;
+        }
+        state.refilling = true;
+        let pool = self.clone();
+        tokio::spawn(async move {
+            while pool.state().ready.len() < pool.warm {
+                match pool.start(client, None).await {
+                    Ok((peer, _)) => pool.put(client, peer),
+                    Err(_) => break,
+                }
+            }
+            pool.state().refilling = false;
+        });
+    }
+
+    /// Starts one and introduces us. Returns what it says of itself, too.
+    pub async fn start(
+        &self,
+        client: ClientCapabilities,
+        directory: Option<&Path>,
+    ) -> Result<(Peer, Value), Failure> {
+        self.crashes.check()?;
+        let started = self.attempt(client, directory).await;
+        match &started {
+            Ok(_) => self.crashes.started(),
+            Err(failure) => self.crashes.failed(&failure.message),
+        }
+        started
+    }
+
+    async fn attempt(
+        &self,
+        client: ClientCapabilities,
+        directory: Option<&Path>,
+    ) -> Result<(Peer, Value), Failure> {
+        let process = Process::start(&self.launch, directory);
+        let (process, input, output) =
+            process.map_err(|error| fault::not_started(&format!("cannot be run: {error}"), &[]))?;
+        let peer = Peer::new(process, input, output, self.line_limit);
+        let answer = peer.call(None, "initialize", &raw(&introduction(client)));
+        let last_words = || peer.diary().last_words();
+        match timeout(self.patience, answer).await {
+            Ok(Ok(Ok(result))) => {
+                let told = serde_json::from_str(result.get());
+                let told =
+                    told.map_err(|_| fault::not_started("said nothing sensible", &last_words()))?;
+                Ok((peer, told))
+            }
+            Ok(Ok(Err(failure))) => Err(match peer.end() {
+                Some(_) => fault::not_started(&peer.how(), &last_words()),
+                None => failure,
+            }),
+            Ok(Err(_)) => Err(fault::not_started("did not answer", &last_words())),
+            Err(_) => {
+                let why = format!("did not answer initialize within {:?}", self.patience);
+                Err(fault::not_started(&why, &last_words()))
+            }
+        }
+    }
+}
+
+fn introduction(client: ClientCapabilities) -> Value {
+    let mut capabilities = json!({
+        "fs": { "readTextFile": client.read_file, "writeTextFile": client.write_file },
+        "terminal": client.terminal,
+    });
+    if client.elicitation {
+        capabilities["elicitation"] = json!({ "form": {} });
+    }
+    if client.boolean_options {
+        capabilities["session"] = json!({ "configOptions": { "boolean": {} } });
+    }
+    json!({
+        "protocolVersion": 1,
+        "clientCapabilities": capabilities,
+        "clientInfo": { "name": "baton", "title": "Baton", "version": env!("CARGO_PKG_VERSION") },
+    })
+}

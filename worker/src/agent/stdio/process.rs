@@ -1,0 +1,153 @@
+//! The agent as a process: how it is started, what it says on its standard error, how it ended.
+
+use std::collections::VecDeque;
+use std::ffi::OsString;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::{ExitStatus, Stdio};
+use std::sync::{Arc, Mutex, OnceLock};
+
+use baton_session::id::SessionId;
+use futures_util::StreamExt as _;
+use tokio::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command};
+use tokio::task::JoinHandle;
+use tokio_util::codec::{AnyDelimiterCodec, AnyDelimiterCodecError, FramedRead};
+
+use super::guard::Limits;
+
+/// Lines of standard error that are kept to explain an end.
+const LAST_WORDS: usize = 20;
+const STDERR_LINE: usize = 4096;
+
+/// How to start an agent.
+#[derive(Clone, Debug)]
+pub struct Launch {
+    /// The program and its arguments.
+    pub command: Vec<String>,
+    /// Our own program, which has the guard.
+    pub guard: PathBuf,
+    pub environment: Vec<(OsString, OsString)>,
+    pub limits: Limits,
+}
+
+pub struct Process {
+    guard: Child,
+    errors: JoinHandle<()>,
+    pub diary: Arc<Diary>,
+}
+
+/// What is known of a process beside what it says in the protocol.
+#[derive(Default)]
+pub struct Diary {
+    /// Whose it is, once that is settled.
+    session: OnceLock<SessionId>,
+    last_words: Mutex<VecDeque<String>>,
+}
+
+impl Diary {
+    pub fn belongs_to(&self, session: &SessionId) {
+        let _ = self.session.set(session.clone());
+    }
+
+    pub fn last_words(&self) -> Vec<String> {
+        let words = self.last_words.lock().expect("held for moments only");
+        words.iter().cloned().collect()
+    }
+
+    fn note(&self, line: String) {
+        let session = self.session.get().map(tracing::field::display);
+        tracing::info!(target: "agent", { session.id = session }, "{line}");
+        let mut words = self.last_words.lock().expect("held for moments only");
+        if words.len() == LAST_WORDS {
+            words.pop_front();
+        }
+        words.push_back(line);
+    }
+}
+
+impl Process {
+    /// In `directory`, if it is there: a remote client's directories need not be.
+    pub fn start(
+        launch: &Launch,
+        directory: Option<&Path>,
+    ) -> io::Result<(Self, ChildStdin, ChildStdout)> {
+        let mut command = Command::new(&launch.guard);
+        command.arg("guard");
+        let Limits { memory, cpu, files } = launch.limits;
+        for (flag, most) in [("--memory", memory), ("--cpu", cpu), ("--files", files)] {
+            if let Some(most) = most {
+                command.arg(flag).arg(most.to_string());
+            }
+        }
+        command
+            .arg("--")
+            .args(&launch.command)
+            .env_clear()
+            .envs(launch.environment.iter().cloned())
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            // A signal from the terminal is for the worker, which ends its agents in order.
+            .process_group(0);
+        if let Some(directory) = directory.filter(|directory| directory.is_dir()) {
+            command.current_dir(directory);
+        }
+        let mut guard = command.spawn()?;
+        let (Some(input), Some(output), Some(errors)) =
+            (guard.stdin.take(), guard.stdout.take(), guard.stderr.take())
+        else {
+            return Err(io::Error::other("there are no pipes"));
+        };
+        let diary = Arc::new(Diary::default());
+        let process = Self {
+            guard,
+            errors: tokio::spawn(keep(errors, diary.clone())),
+            diary,
+        };
+        Ok((process, input, output))
+    }
+
+    /// Waits for it, and for all that it has started. To be called when it has no input any more.
+    pub async fn ended(&mut self) -> String {
+        let ended = self.guard.wait().await;
+        // Its last words count.
+        let _ = (&mut self.errors).await;
+        match ended {
+            Ok(status) => describe(status),
+            Err(error) => format!("ended in an unknown way ({error})"),
+        }
+    }
+}
+
+/// Until the last of its processes has closed it.
+async fn keep(errors: ChildStderr, diary: Arc<Diary>) {
+    let newline = b"\n".to_vec();
+    let codec = AnyDelimiterCodec::new_with_max_length(newline.clone(), newline, STDERR_LINE);
+    let mut lines = FramedRead::new(errors, codec);
+    loop {
+        match lines.next().await {
+            Some(Ok(line)) => {
+                let text = String::from_utf8_lossy(&line);
+                // It ends up on people's terminals.
+                diary.note(
+                    text.trim_end()
+                        .replace(|c: char| c.is_control() && c != '\t', "\u{fffd}"),
+                );
+            }
+            // What is too long is passed over. A reader that erred ends once, then goes on.
+            Some(Err(AnyDelimiterCodecError::MaxChunkLengthExceeded)) => {
+                lines.next().await;
+            }
+            Some(Err(AnyDelimiterCodecError::Io(_))) | None => return,
+        }
+    }
+}
+
+/// The guard passes on how the agent ended, as shells do.
+fn describe(status: ExitStatus) -> String {
+    match status.code() {
+        Some(code @ 129..=192) => format!("was ended by signal {}", code - 128),
+        Some(code) => format!("exited with status {code}"),
+        None => format!("ended with its guard ({status})"),
+    }
+}

@@ -1,0 +1,56 @@
+//! A question of an agent to the client. It is answered exactly once: whoever drops it has answered
+//! that there is no answer, since an agent may wait for ever.
+
+use std::sync::Arc;
+
+use serde_json::value::RawValue;
+
+use super::message::Reply;
+use super::peer::Peer;
+use crate::agent::Stage;
+use crate::rpc::Failure;
+
+pub struct Question {
+    peer: Arc<Peer>,
+    id: Box<RawValue>,
+    answered: bool,
+}
+
+impl Question {
+    pub fn new(peer: Arc<Peer>, id: Box<RawValue>) -> Self {
+        Self {
+            peer,
+            id,
+            answered: false,
+        }
+    }
+
+    /// Asks the client, for as long as it takes.
+    pub async fn put(self, stage: Stage<'_>, method: String, params: Box<RawValue>) {
+        let reply = match stage {
+            Stage::Turn(turn) => turn.request(&method, params).await,
+            Stage::Rest(_) => Err(Failure::internal(
+                "no turn runs: clients are asked while one does",
+            )),
+        };
+        self.answer(&reply);
+    }
+
+    pub fn refuse(self, why: &str) {
+        self.answer(&Err(Failure::invalid_params(why)));
+    }
+
+    fn answer(mut self, reply: &Reply) {
+        self.answered = true;
+        self.peer.answer(&self.id, reply);
+    }
+}
+
+impl Drop for Question {
+    fn drop(&mut self) {
+        if !self.answered {
+            let gone = Failure::internal("the turn ended before there was an answer");
+            self.peer.answer(&self.id, &Err(gone));
+        }
+    }
+}

@@ -1,0 +1,245 @@
+//! One session at an agent's process: how it is opened there, and what is said to it.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use serde_json::value::RawValue;
+use serde_json::{Value, json};
+use tokio::sync::{Mutex as AsyncMutex, mpsc};
+use tokio::time::timeout;
+
+use super::message::{Reply, readdress};
+use super::peer::{Heard, Peer, What, opened};
+use super::transcript::Transcript;
+use crate::agent::{Opening, raw};
+use crate::rpc::Failure;
+
+pub struct Seat {
+    pub peer: Arc<Peer>,
+    number: u64,
+    /// The agent's name for the session.
+    pub session: String,
+    pub heard: AsyncMutex<mpsc::Receiver<Heard>>,
+    /// What the agent has to be told before the next prompt.
+    pub context: Mutex<Option<String>>,
+    /// What it said while the session was opened, as long as nobody has heard it.
+    pub early: Mutex<VecDeque<What>>,
+    /// Tells the agent when the session leaves it.
+    closes: bool,
+}
+
+/// What an agent can do to bring a session back.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Abilities {
+    pub resume: bool,
+    pub load: bool,
+    pub close: bool,
+}
+
+impl Abilities {
+    pub fn of(initialize: &Value) -> Self {
+        let capabilities = &initialize["agentCapabilities"];
+        let has = |name: &str| capabilities["sessionCapabilities"][name].is_object();
+        Self {
+            resume: has("resume"),
+            load: capabilities["loadSession"] == true,
+            close: has("close"),
+        }
+    }
+}
+
+/// What to open.
+pub struct Order<'a> {
+    pub opening: &'a Opening,
+    /// The agent's name for the session, if it has had it before.
+    pub before: Option<&'a str>,
+    pub abilities: Abilities,
+    /// Nobody else is at this process.
+    pub alone: bool,
+    pub patience: Duration,
+}
+
+/// A seat, and what the agent said about the session when it was opened.
+pub struct Opened {
+    pub seat: Seat,
+    pub result: Box<RawValue>,
+}
+
+impl Order<'_> {
+    /// As the agent left it if it can bring it back, else anew, with what was said until now.
+    pub async fn open(&self, peer: Arc<Peer>) -> Result<Opened, Failure> {
+        peer.diary().belongs_to(&self.opening.session);
+        let (number, heard) = peer.seat(self.alone);
+        let mut table = Table {
+            order: self,
+            peer,
+            number,
+            heard,
+            early: VecDeque::new(),
+        };
+        if let Some(before) = self.before
+            && let Some(result) = table.bring_back(before).await?
+        {
+            return Ok(table.seat(before.to_owned(), result, None));
+        }
+        let past = Transcript::of(&self.opening.past().await?);
+        let result = table.call("session/new", &raw(&self.params())).await?;
+        let session = opened(&result).ok_or_else(|| {
+            Failure::internal("the agent's answer to session/new has no sessionId")
+        })?;
+        let context = (!past.is_empty()).then(|| past.handed_over());
+        Ok(table.seat(session, result, context))
+    }
+
+    fn params(&self) -> Value {
+        let mut params: Value = serde_json::from_slice(&self.opening.params).unwrap_or_default();
+        if !params.is_object() {
+            params = json!({});
+        }
+        params["cwd"] = json!(self.opening.cwd);
+        params["mcpServers"] = self.opening.mcp_servers();
+        let directories = self.opening.directories();
+        if directories.as_array().is_some_and(|all| !all.is_empty()) {
+            params["additionalDirectories"] = directories;
+        }
+        params
+    }
+}
+
+/// A seat that is being prepared: nobody else listens yet.
+struct Table<'a> {
+    order: &'a Order<'a>,
+    peer: Arc<Peer>,
+    number: u64,
+    heard: mpsc::Receiver<Heard>,
+    early: VecDeque<What>,
+}
+
+impl Table<'_> {
+    /// `None` if the agent cannot, or does not know the session any more.
+    async fn bring_back(&mut self, before: &str) -> Result<Option<Box<RawValue>>, Failure> {
+        let mut params = self.order.params();
+        params["sessionId"] = json!(before);
+        let params = raw(&params);
+        self.peer.name_seat(self.number, before);
+        let ways = [
+            ("session/resume", self.order.abilities.resume),
+            ("session/load", self.order.abilities.load),
+        ];
+        for (method, can) in ways {
+            if !can {
+                continue;
+            }
+            let reply = self.call(method, &params).await;
+            match (reply, self.peer.end()) {
+                (Ok(result), _) => {
+                    if method == "session/load" {
+                        self.compare().await?;
+                    }
+                    return Ok(Some(result));
+                }
+                (Err(failure), Some(_)) => return Err(failure),
+                (Err(failure), None) => {
+                    tracing::info!(session.id = %self.order.opening.session, method, code = failure.code, "the agent does not bring the session back");
+                }
+            }
+        }
+        Ok(None)
+    }
+
+    /// What the agent told of the past is not shown again. But it should be the same past.
+    async fn compare(&mut self) -> Result<(), Failure> {
+        let mut replayed = Transcript::default();
+        for said in self.early.drain(..) {
+            if let What::Notice { line, .. } = said {
+                replayed.add(&line);
+            }
+        }
+        let known = Transcript::of(&self.order.opening.past().await?);
+        if known.words() != replayed.words() {
+            tracing::warn!(session.id = %self.order.opening.session, "the agent remembers the conversation otherwise than it was");
+        }
+        Ok(())
+    }
+
+    /// What is said before the answer belongs to the opening.
+    async fn call(&mut self, method: &str, params: &RawValue) -> Reply {
+        let mut answer = self.peer.call(Some(self.number), method, params);
+        let patience = self.order.patience;
+        let heard = async {
+            loop {
+                tokio::select! {
+                    biased;
+                    reply = &mut answer => return reply.unwrap_or_else(|_| Err(self.gone())),
+                    heard = self.heard.recv() => match heard.map(|heard| heard.what) {
+                        Some(What::Answer { to, reply }) => drop(to.send(reply)),
+                        Some(notice @ What::Notice { .. }) => self.early.push_back(notice),
+                        Some(What::Question { id, .. }) => {
+                            let failure = Failure::internal("nobody is asked while a session is opened");
+                            self.peer.answer(&id, &Err(failure));
+                        }
+                        None => return Err(self.gone()),
+                    }
+                }
+            }
+        };
+        match timeout(patience, heard).await {
+            Ok(reply) => reply,
+            Err(_) => {
+                self.peer.kill();
+                Err(super::fault::gone(
+                    &format!("did not answer {method} within {patience:?} and was stopped"),
+                    &self.peer.diary().last_words(),
+                ))
+            }
+        }
+    }
+
+    fn gone(&self) -> Failure {
+        let end = self.peer.end();
+        end.unwrap_or_else(|| Failure::internal("the agent's answer was lost"))
+    }
+
+    fn seat(self, session: String, result: Box<RawValue>, context: Option<String>) -> Opened {
+        let seat = Seat {
+            closes: !self.order.alone && self.order.abilities.close,
+            peer: self.peer,
+            number: self.number,
+            session,
+            heard: AsyncMutex::new(self.heard),
+            context: Mutex::new(context),
+            early: Mutex::new(self.early),
+        };
+        Opened { seat, result }
+    }
+}
+
+impl Seat {
+    /// Somebody must listen for the answer to come.
+    pub async fn call(&self, method: &str, params: &RawValue) -> Reply {
+        let params = readdress(params, &self.session);
+        let answer = self.peer.call(Some(self.number), method, &params);
+        let lost = || {
+            self.peer
+                .end()
+                .unwrap_or_else(|| Failure::internal("the agent's answer was lost"))
+        };
+        answer.await.unwrap_or_else(|_| Err(lost()))
+    }
+
+    pub fn notify(&self, method: &str, params: &RawValue) {
+        self.peer.notify(method, &readdress(params, &self.session));
+    }
+}
+
+impl Drop for Seat {
+    fn drop(&mut self) {
+        if self.closes && !self.peer.is_gone() {
+            let params = raw(&json!({ "sessionId": self.session }));
+            // Its answer is of no interest to anybody.
+            drop(self.peer.call(None, "session/close", &params));
+        }
+        self.peer.leave_seat(self.number);
+    }
+}

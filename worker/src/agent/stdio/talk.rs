@@ -1,0 +1,352 @@
+//! A conversation with an agent in a process of its own. The process is started when it is needed, and
+//! anew when it has ended.
+
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use baton_session::event::readdress;
+use bytes::Bytes;
+use futures_util::stream::{FuturesUnordered, StreamExt as _};
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+use serde_json::{Value, json};
+use tokio::sync::{Mutex as AsyncMutex, watch};
+use tokio::time::{sleep, timeout};
+
+use super::message::readdress as readdress_params;
+use super::peer::What;
+use super::prompt;
+use super::question::Question;
+use super::seat::{Opened, Order, Seat};
+use super::view::View;
+use super::{Inner, OnCrash, Scope, fault};
+use crate::agent::{Called, Changes, Conversation, Opening, Stage, StopReason, Turn, raw};
+use crate::rpc::{self, Failure};
+
+/// How long an agent may take to end a turn that was cancelled.
+const CANCEL_PATIENCE: Duration = Duration::from_secs(10);
+/// How often a turn is begun again whose agent ended in the middle of it.
+const MAX_ATTEMPTS: u32 = 3;
+const PAUSE: Duration = Duration::from_millis(500);
+
+pub struct Talk {
+    agent: Arc<Inner>,
+    opening: Opening,
+    memory: Mutex<Memory>,
+    /// The agent's process and the session's seat there, if it runs.
+    seat: watch::Sender<Option<Arc<Seat>>>,
+    /// Held while a seat is taken, so that it is done once.
+    taking: AsyncMutex<()>,
+}
+
+/// What is kept of a session beside its log.
+#[derive(Clone, Default, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Memory {
+    /// Whose memory this is: a fork inherits its parent's.
+    session: String,
+    /// The agent's name for the session.
+    agent_session: Option<String>,
+    view: Value,
+    #[serde(skip)]
+    unsaved: bool,
+}
+
+impl Talk {
+    pub fn new(agent: Arc<Inner>, opening: Opening) -> Self {
+        let mut memory: Memory = serde_json::from_slice(&opening.state).unwrap_or_default();
+        let own = memory.session == opening.session.as_str();
+        if !own {
+            // The agent's own session is the parent's. The fork gets another.
+            memory.agent_session = None;
+            memory.session = opening.session.to_string();
+        }
+        Self {
+            agent,
+            opening,
+            memory: Mutex::new(memory),
+            seat: watch::channel(None).0,
+            taking: AsyncMutex::default(),
+        }
+    }
+
+    fn memory(&self) -> MutexGuard<'_, Memory> {
+        self.memory.lock().expect("held for moments only")
+    }
+
+    fn change_view(&self, change: impl FnOnce(&mut View) -> bool) -> bool {
+        let mut memory = self.memory();
+        let mut view = View::from_value(memory.view.clone());
+        let changed = change(&mut view);
+        if changed {
+            memory.view = view.to_value();
+            memory.unsaved = true;
+        }
+        changed
+    }
+
+    /// The seat that there is, if its agent is still there.
+    fn taken(&self) -> Option<Arc<Seat>> {
+        let seat = self.seat.borrow().clone();
+        seat.filter(|seat| !seat.peer.is_gone())
+    }
+
+    /// Starts the agent if it does not run.
+    pub async fn seat(&self) -> Result<Arc<Seat>, Failure> {
+        let _one_at_a_time = self.taking.lock().await;
+        if let Some(seat) = self.taken() {
+            return Ok(seat);
+        }
+        let client = self.opening.client;
+        let (peer, alone) = match self.agent.scope {
+            Scope::Shared => (self.agent.pool.share(client).await?, false),
+            Scope::Session | Scope::Turn => {
+                let directory = self.opening.cwd.as_ref();
+                (self.agent.pool.take(client, directory).await?, true)
+            }
+        };
+        let before = self.memory().agent_session.clone();
+        let order = Order {
+            opening: &self.opening,
+            before: before.as_deref(),
+            abilities: self.agent.abilities,
+            alone,
+            patience: self.agent.pool.patience,
+        };
+        let Opened { seat, result } = order.open(peer).await?;
+        self.remember(&seat, &result);
+        let seat = Arc::new(seat);
+        self.seat.send_replace(Some(seat.clone()));
+        Ok(seat)
+    }
+
+    fn remember(&self, seat: &Seat, result: &RawValue) {
+        let mut memory = self.memory();
+        if memory.agent_session.as_deref() != Some(&seat.session) {
+            memory.agent_session = Some(seat.session.clone());
+            memory.unsaved = true;
+        }
+        drop(memory);
+        self.change_view(|view| view.renew(View::of(result)));
+    }
+
+    /// The process goes when nobody has it any more.
+    fn leave(&self) {
+        self.seat.send_replace(None);
+    }
+
+    /// One attempt. What is said meanwhile is passed on by whoever listens.
+    async fn attempt(&self, turn: &Turn, params: &RawValue) -> Result<Box<RawValue>, Attempt> {
+        let seat = tokio::select! {
+            biased;
+            () = turn.cancelled() => return Ok(StopReason::Cancelled.answer()),
+            seat = self.seat() => seat.map_err(Attempt::Failed)?,
+        };
+        let context = seat.context.lock().expect("held for moments only").take();
+        let params = prompt::params(params, context, turn);
+        let mut reply = Box::pin(seat.call("session/prompt", &params));
+        let reply = tokio::select! {
+            biased;
+            reply = &mut reply => reply,
+            () = turn.cancelled() => {
+                seat.notify("session/cancel", &raw(&json!({ "sessionId": "" })));
+                match timeout(CANCEL_PATIENCE, reply).await {
+                    // Many abort with an error. They were asked to.
+                    Ok(reply) => Ok(reply.unwrap_or_else(|_| StopReason::Cancelled.answer())),
+                    Err(_) => {
+                        tracing::warn!(session.id = %turn.session(), "the agent goes on with a turn that was cancelled: it is stopped");
+                        self.agent.stop(&seat);
+                        Ok(StopReason::Cancelled.answer())
+                    }
+                }
+            }
+        };
+        match reply {
+            Ok(result) => Ok(result),
+            Err(failure) if seat.peer.is_gone() => Err(Attempt::Gone(failure)),
+            Err(failure) => Err(Attempt::Failed(failure)),
+        }
+    }
+
+    /// Passes on what one process says, until it has nothing more to say.
+    async fn hear(&self, seat: &Seat, stage: Stage<'_>) {
+        let mut heard = seat.heard.lock().await;
+        let mut questions = FuturesUnordered::new();
+        loop {
+            let early = seat
+                .early
+                .lock()
+                .expect("held for moments only")
+                .pop_front();
+            let what = match early {
+                Some(what) => what,
+                None => tokio::select! {
+                    biased;
+                    Some(()) = questions.next(), if !questions.is_empty() => continue,
+                    heard = heard.recv() => match heard {
+                        Some(heard) => heard.what,
+                        None => return,
+                    },
+                },
+            };
+            match what {
+                // Nobody waits for it if the turn was given up.
+                What::Answer { to, reply } => drop(to.send(reply)),
+                What::Notice {
+                    line,
+                    method,
+                    session,
+                } => {
+                    if self.is_about_us(seat, session.as_deref()) {
+                        self.pass_on(stage, &method, line).await;
+                    }
+                }
+                What::Question {
+                    id,
+                    method,
+                    params,
+                    session,
+                } => {
+                    let question = Question::new(seat.peer.clone(), id);
+                    match self.is_about_us(seat, session.as_deref()) {
+                        true => {
+                            let params = readdress_params(&params, self.opening.session.as_str());
+                            questions.push(question.put(stage, method, params));
+                        }
+                        false => question.refuse("there is no such session here"),
+                    }
+                }
+            }
+        }
+    }
+
+    /// An agent has no say in sessions that are not its own.
+    fn is_about_us(&self, seat: &Seat, session: Option<&str>) -> bool {
+        let ours = session.is_none_or(|session| session == seat.session);
+        if !ours {
+            tracing::warn!(session.id = %self.opening.session, "the agent named a session that is not its own: the message is dropped");
+        }
+        ours
+    }
+
+    async fn pass_on(&self, stage: Stage<'_>, method: &str, line: Bytes) {
+        if method == "session/update" {
+            self.change_view(|view| view.read(&line));
+        }
+        let message = readdress(&line, &self.opening.session);
+        match stage {
+            Stage::Turn(turn) => turn.forward(message).await,
+            Stage::Rest(rest) => rest.forward(message).await,
+        }
+    }
+}
+
+/// How an attempt at a turn ended.
+enum Attempt {
+    /// The agent answered with an error, or cannot be started.
+    Failed(Failure),
+    /// The agent ended in the middle of it.
+    Gone(Failure),
+}
+
+#[async_trait]
+impl Conversation for Talk {
+    async fn prompt(&self, turn: &Turn, params: &RawValue) -> Result<Box<RawValue>, Failure> {
+        if turn.was_interrupted() {
+            match self.agent.on_crash {
+                OnCrash::Fail => return Err(fault::interrupted()),
+                OnCrash::Resume => turn.start_over(),
+            }
+        }
+        let mut attempts = 1;
+        let outcome = loop {
+            match self.attempt(turn, params).await {
+                Ok(result) => break Ok(result),
+                Err(Attempt::Failed(failure)) => break Err(failure),
+                Err(Attempt::Gone(failure)) => {
+                    tracing::warn!(session.id = %turn.session(), failure.message, "the agent ended in the middle of a turn");
+                    if self.agent.on_crash == OnCrash::Fail || attempts == MAX_ATTEMPTS {
+                        break Err(failure);
+                    }
+                }
+            }
+            sleep(PAUSE * attempts).await;
+            attempts += 1;
+            turn.start_over();
+        };
+        if self.agent.scope == Scope::Turn {
+            self.leave();
+        }
+        outcome
+    }
+
+    async fn call(&self, method: &str, params: &RawValue) -> Result<Called, Failure> {
+        let seat = self.seat().await?;
+        let asked: Value = rpc::read(params)?;
+        let result = seat.call(method, params).await?;
+        let announces = match method {
+            // If the agent has told everybody, the view has changed by now.
+            "session/set_mode" => {
+                let mode = &asked["modeId"];
+                self.change_view(|view| view.set_mode(mode)).then(
+                    || json!({ "sessionUpdate": "current_mode_update", "currentModeId": mode }),
+                )
+            }
+            "session/set_config_option" => {
+                let result: Value = serde_json::from_str(result.get()).unwrap_or_default();
+                let options = &result["configOptions"];
+                self.change_view(|view| view.set_options(options)).then(
+                    || json!({ "sessionUpdate": "config_option_update", "configOptions": options }),
+                )
+            }
+            _ => None,
+        };
+        Ok(Called { result, announces })
+    }
+
+    async fn notify(&self, method: &str, params: &RawValue) -> Result<(), Failure> {
+        self.seat().await?.notify(method, params);
+        Ok(())
+    }
+
+    async fn listen(&self, stage: Stage<'_>) {
+        let mut seats = self.seat.subscribe();
+        loop {
+            let seat = seats.borrow_and_update().clone();
+            if let Some(seat) = seat {
+                self.hear(&seat, stage).await;
+            }
+            if seats.changed().await.is_err() {
+                return;
+            }
+        }
+    }
+
+    fn stays(&self) -> Option<Duration> {
+        self.taken().map(|_| self.agent.idle)
+    }
+
+    /// A turn cannot be moved: it ends with its agent's process.
+    fn moves(&self) -> bool {
+        false
+    }
+
+    fn view(&self) -> Bytes {
+        let view = self.memory().view.clone();
+        View::from_value(view).to_value().to_string().into()
+    }
+
+    fn changes(&self) -> Changes {
+        let mut memory = self.memory();
+        if !std::mem::take(&mut memory.unsaved) {
+            return Changes::default();
+        }
+        let state = serde_json::to_vec(&*memory).expect("plain data encodes");
+        let view = View::from_value(memory.view.clone()).to_value();
+        Changes {
+            state: Some(state.into()),
+            view: Some(view.to_string().into()),
+        }
+    }
+}
