@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use baton_session::id::random_text;
 use baton_session::store::redis::{self, RedisStore};
-use baton_session::store::{Store, WorkerId};
+use baton_session::store::{AgentCard, MAX_AGENT_NAME, Store, WorkerId};
 use baton_worker::ReleaseHook;
 use baton_worker::agent::{Agent, scripted::Scripted};
 use clap::{Args, ValueEnum};
@@ -91,6 +91,9 @@ pub struct WorkerOptions {
         value_name = "AGENT"
     )]
     agent: String,
+    /// Offer the agent by this name, instead of its own: clients find it at /acp/NAME
+    #[arg(long, env = "BATON_AGENT_NAME", value_name = "NAME")]
+    agent_name: Option<String>,
     /// How many sessions may run here at once
     #[arg(long, env = "BATON_SLOTS", default_value_t = 1024, value_name = "N")]
     slots: usize,
@@ -118,7 +121,7 @@ pub struct WorkerOptions {
 
 impl WorkerOptions {
     pub fn faults(&self) -> Vec<String> {
-        let mut faults = Vec::new();
+        let mut faults = agent_name_fault("--agent-name", self.agent_name.as_deref());
         if self.agent != "scripted" {
             faults.push(format!(
                 "--agent {:?}: the agents are: scripted",
@@ -147,12 +150,24 @@ impl WorkerOptions {
     pub fn config(&self) -> baton_worker::Config {
         baton_worker::Config {
             id: WorkerId(random_text(12).into()),
+            name: self.agent_name.clone(),
             slots: self.slots,
             lease: Duration::from_millis(self.lease_ms),
             session_ttl: self.session_ttl,
             on_release: self.on_release.clone().map(ReleaseHook),
         }
     }
+}
+
+/// Names of agents are part of URLs.
+pub fn agent_name_fault(option: &str, name: Option<&str>) -> Vec<String> {
+    let bad = name.filter(|name| !AgentCard::is_name(name));
+    let fault = bad.map(|name| {
+        format!(
+            "{option} {name:?}: letters, digits, -, _ and . only, {MAX_AGENT_NAME} at most, a letter or digit first"
+        )
+    });
+    fault.into_iter().collect()
 }
 
 /// All faults in one message.
