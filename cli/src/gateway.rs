@@ -14,7 +14,7 @@ use tokio::net::TcpListener;
 use crate::edge::EdgeOptions;
 use crate::exit::Misconfigured;
 use crate::exposure;
-use crate::options::{StoreOptions, check};
+use crate::options::{StoreOptions, agent_name_fault, check};
 use crate::telemetry::TraceOptions;
 
 #[derive(Args)]
@@ -33,14 +33,9 @@ pub struct Arguments {
     /// for all replicas. Changes are noticed
     #[arg(long, env = "BATON_KEYS", value_name = "FILE|DIR")]
     keys: PathBuf,
-    /// The agent that new sessions get
-    #[arg(
-        long,
-        env = "BATON_DEFAULT_AGENT",
-        default_value = "scripted",
-        value_name = "NAME"
-    )]
-    default_agent: String,
+    /// The agent that clients get at /acp; without it scripted, or if there is none such the first by name
+    #[arg(long, env = "BATON_DEFAULT_AGENT", value_name = "NAME")]
+    default_agent: Option<String>,
     /// How long commands wait while no worker is alive, before they are answered with an error
     #[arg(
         long,
@@ -93,6 +88,7 @@ pub async fn run(arguments: Arguments, stop: Stop) -> anyhow::Result<()> {
         key_faults,
         exposed,
         stall_faults,
+        agent_name_fault("--default-agent", arguments.default_agent.as_deref()),
         arguments.traces.faults(),
     ])?;
     let keys = keys.ok_or(Misconfigured(Vec::new()))?;
@@ -102,7 +98,7 @@ pub async fn run(arguments: Arguments, stop: Stop) -> anyhow::Result<()> {
     let admin = arguments.edge.bind_admin().await?;
     let store = arguments.store.connect().await?;
     let config = baton_gateway::Config {
-        agent: arguments.default_agent,
+        default_agent: arguments.default_agent,
         withdraw_after: Duration::from_millis(arguments.withdraw_after_ms),
         origins: arguments.edge.origins(),
         transport,

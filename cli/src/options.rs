@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use baton_session::id::random_text;
 use baton_session::store::redis::{self, RedisStore};
-use baton_session::store::{Store, WorkerId};
+use baton_session::store::{AgentCard, MAX_AGENT_NAME, Store, WorkerId};
 use baton_worker::ReleaseHook;
 use baton_worker::agent::Agent;
 use clap::{Args, ValueEnum};
@@ -86,6 +86,9 @@ impl StoreOptions {
 pub struct WorkerOptions {
     #[command(flatten)]
     agent: AgentOptions,
+    /// Offer the agent by this name, instead of its own: clients find it at /acp/NAME
+    #[arg(long, env = "BATON_AGENT_NAME", value_name = "NAME")]
+    agent_name: Option<String>,
     /// How many sessions may run here at once
     #[arg(long, env = "BATON_SLOTS", default_value_t = 1024, value_name = "N")]
     slots: usize,
@@ -113,7 +116,8 @@ pub struct WorkerOptions {
 
 impl WorkerOptions {
     pub fn faults(&self) -> Vec<String> {
-        let mut faults = self.agent.faults();
+        let mut faults = agent_name_fault("--agent-name", self.agent_name.as_deref());
+        faults.extend(self.agent.faults());
         if self.slots == 0 {
             faults.push("--slots 0: a worker without slots does nothing".into());
         }
@@ -138,12 +142,24 @@ impl WorkerOptions {
         baton_worker::Config {
             grace,
             id: WorkerId(random_text(12).into()),
+            name: self.agent_name.clone(),
             slots: self.slots,
             lease: Duration::from_millis(self.lease_ms),
             session_ttl: self.session_ttl,
             on_release: self.on_release.clone().map(ReleaseHook),
         }
     }
+}
+
+/// Names of agents are part of URLs.
+pub fn agent_name_fault(option: &str, name: Option<&str>) -> Vec<String> {
+    let bad = name.filter(|name| !AgentCard::is_name(name));
+    let fault = bad.map(|name| {
+        format!(
+            "{option} {name:?}: letters, digits, -, _ and . only, {MAX_AGENT_NAME} at most, a letter or digit first"
+        )
+    });
+    fault.into_iter().collect()
 }
 
 /// All faults in one message.

@@ -11,7 +11,7 @@ use std::time::Duration;
 use anyhow::{Context as _, anyhow};
 use baton_gateway::drain::Pace;
 use baton_gateway::{App, Stop};
-use baton_session::store::{FileStore, MemoryStore, Store};
+use baton_session::store::{ALIVE, FileStore, MemoryStore, Store};
 use baton_session::token::{KeyRing, Keys, generate};
 use clap::Args;
 use jsonwebtoken::Algorithm;
@@ -83,8 +83,11 @@ pub async fn run(arguments: Arguments, stop: Stop) -> anyhow::Result<()> {
         failed,
     } = open(&arguments)?;
     let agent = arguments.worker.agent().await?;
+    // Turns have had their time when the worker stops.
+    let worker_config = arguments.worker.config(Duration::ZERO);
+    let card = worker_config.card(&*agent);
     let config = baton_gateway::Config {
-        agent: agent.card().name,
+        default_agent: Some(card.name.clone()),
         origins: arguments.edge.origins(),
         transport,
         queue_limit: arguments.edge.queue_limit,
@@ -96,9 +99,7 @@ pub async fn run(arguments: Arguments, stop: Stop) -> anyhow::Result<()> {
     // After the gateway: the turns that it waits for need a worker.
     let worker_stop = CancellationToken::new();
     // Known before the first client asks.
-    // Turns have had their time by then.
-    let worker_config = arguments.worker.config(Duration::ZERO);
-    store.register(&agent.card(), &worker_config.id).await?;
+    store.register(&card, &worker_config.id, ALIVE).await?;
     let worker = tokio::spawn(baton_worker::run(
         store.clone(),
         agent,

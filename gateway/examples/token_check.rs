@@ -70,6 +70,7 @@ fn token(keys: &KeyRing, caller: &Caller) -> String {
         principal: caller.principal.to_string(),
         protocol_version: 1,
         client: Default::default(),
+        agent: None,
         issued: baton_session::clock::unix_seconds(),
         expires: 0,
     };

@@ -22,8 +22,9 @@ use crate::transport::Transport;
 
 #[derive(Clone, Debug)]
 pub struct Config {
-    /// The agent that sessions get when the client doesn't choose.
-    pub agent: String,
+    /// The agent that sessions get when the client doesn't choose; see [`agents`](crate::agents) for what that
+    /// is if none is given.
+    pub default_agent: Option<String>,
     /// How often an idle stream gets a comment.
     pub keep_alive: Duration,
     /// How long commands wait while no worker is alive.
@@ -47,7 +48,7 @@ pub struct Config {
 impl Default for Config {
     fn default() -> Self {
         Self {
-            agent: "scripted".into(),
+            default_agent: None,
             keep_alive: Duration::from_secs(15),
             withdraw_after: Duration::from_secs(30),
             origins: Origins::default(),

@@ -12,6 +12,7 @@ use tokio_util::sync::CancellationToken;
 
 pub use self::api_keys::ApiKeys;
 pub use self::bearer::{Bearer, BearerOptions};
+use crate::agents;
 use crate::app::App;
 use crate::edge;
 use crate::error::Reject;
@@ -79,7 +80,7 @@ pub async fn identify(app: &App, request: &request::Parts) -> Result<Caller, Rej
     } else if headers.contains_key(header::AUTHORIZATION) {
         app.auth.check(request, &*app.store).await
     } else if request.method == Method::GET
-        && request.uri.path() == "/acp"
+        && (request.uri.path() == agents::PATH || agents::named(&request.uri).is_some())
         && edge::wants_websocket(headers)
         && let Some(ticket) = ticket::offered(headers)?
     {

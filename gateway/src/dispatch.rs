@@ -91,6 +91,8 @@ pub struct Message<'a> {
     pub bytes: &'a Bytes,
     /// The `Acp-Session-Id` header.
     pub session_header: Option<&'a str>,
+    /// What the path names.
+    pub agent: Option<&'a str>,
     /// The answer travels in the body of this POST.
     pub one_shot: bool,
     /// Too much has come of this caller before.

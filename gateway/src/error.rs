@@ -153,7 +153,7 @@ impl Reject {
             Self::NotFound => (
                 S::NOT_FOUND,
                 rpc::INVALID_REQUEST,
-                "nothing here: the endpoint is /acp".into(),
+                "nothing here: the endpoint is /acp, or /acp/NAME for an agent".into(),
             ),
             Self::TooManyStreams => (
                 S::NOT_FOUND,

@@ -1,5 +1,6 @@
 //! One verb per file.
 
+pub mod agents;
 pub mod archive;
 pub mod delete;
 pub mod initialize;

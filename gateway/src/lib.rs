@@ -18,6 +18,7 @@
 //! | `pass` | what lets a request in: its connection, a session token, or both |
 //! | `edge` | what a request must look like, and whose it is |
 //! | [`limits`] | what one caller may take |
+//! | `agents` | which agent a request is about, and what there is to choose from |
 //! | `handlers` | one verb per file |
 //! | `dispatch` | one JSON-RPC message becomes one step on the store |
 //! | `stream` | back again: hub, feeds, and the three ways to write them out |
@@ -27,6 +28,7 @@
 //! | [`error`] | the only place with status codes |
 
 pub mod admin;
+mod agents;
 pub mod app;
 pub mod auth;
 mod connection;

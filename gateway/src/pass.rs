@@ -196,6 +196,7 @@ fn made_up(app: &App, headers: &HeaderMap, grant: &Grant) -> Result<Connection, 
         principal: grant.owner().to_owned(),
         protocol_version: 1,
         client: Default::default(),
+        agent: None,
         issued: grant.issued,
         expires: grant.expires,
     })

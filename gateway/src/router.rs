@@ -10,13 +10,16 @@ use axum::routing::{any, get, post};
 use axum::{Router, middleware};
 use tower_http::timeout::RequestBodyTimeoutLayer;
 
+use crate::agents;
 use crate::app::App;
 use crate::auth;
 use crate::connection::Link;
 use crate::edge::hardening::harden;
 use crate::edge::proxies::Arrival;
 use crate::error::Reject;
-use crate::handlers::{archive, delete, login, post as message, probe, stream, tickets};
+use crate::handlers::{
+    agents as listed, archive, delete, login, post as message, probe, stream, tickets,
+};
 use crate::metrics;
 use crate::stream::patience::Place;
 use crate::trace;
@@ -30,7 +33,9 @@ pub fn router(app: Arc<App>) -> Router {
         .fallback(|| async { Reject::Method });
     let patience = app.config.transport.request_timeout;
     let mut routes = Router::new()
-        .route("/acp", acp)
+        .route(agents::PATH, acp.clone())
+        .route(agents::AGENT_ROUTE, acp)
+        .route("/v1/agents", get(listed::list))
         .route("/v1/sessions/{id}/export", get(archive::export))
         .route("/v1/sessions/import", post(archive::import))
         .route("/v1/tickets", post(tickets::issue))

@@ -12,6 +12,7 @@ use baton_session::trace::{TARGET, Trace};
 use tracing::field::Empty;
 use tracing::{Instrument as _, Span};
 
+use crate::agents;
 use crate::app::App;
 use crate::rpc::Envelope;
 
@@ -105,7 +106,10 @@ pub fn message(app: &App, connection: &ConnectionId, envelope: &Envelope<'_>) ->
 /// The routes that are traced, each by one name.
 fn route(path: &str) -> &'static str {
     match path {
-        "/acp" => "/acp",
+        agents::PATH => agents::PATH,
+        // Whatever it names.
+        path if path.starts_with("/acp/") => agents::AGENT_ROUTE,
+        "/v1/agents" => "/v1/agents",
         "/v1/sessions/import" => "/v1/sessions/import",
         "/v1/tickets" => "/v1/tickets",
         "/v1/login" => "/v1/login",

@@ -42,17 +42,13 @@ pub async fn run(app: Arc<App>) {
 
 /// `deserted` notes since when an agent has been without workers.
 async fn look(app: &App, deserted: &mut HashMap<String, Instant>) -> store::Result<()> {
-    for (card, alive) in app.store.agents().await? {
-        if alive > 0 {
-            deserted.remove(&card.name);
-            continue;
-        }
-        let since = *deserted
-            .entry(card.name.clone())
-            .or_insert_with(Instant::now);
+    let alone = app.store.deserted().await?;
+    deserted.retain(|agent, _| alone.contains(agent));
+    for agent in alone {
+        let since = *deserted.entry(agent.clone()).or_insert_with(Instant::now);
         if since.elapsed() > HEARTBEAT * 2 {
             for partition in (0..app.store.partitions()).map(Partition) {
-                withdraw(app, partition, &card.name).await?;
+                withdraw(app, partition, &agent).await?;
             }
         }
     }

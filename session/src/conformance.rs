@@ -44,7 +44,12 @@ macro_rules! for_each_case {
         $with! {
             agents:
                 a_registered_agent_is_listed_with_its_workers
-                a_card_is_replaced_by_the_latest;
+                the_card_is_that_of_the_worker_that_came_last
+                a_card_goes_back_when_the_worker_that_came_last_is_gone
+                agents_are_listed_by_name
+                an_agent_without_workers_is_deserted
+                an_agent_that_sessions_came_of_is_deserted
+                an_agent_that_nobody_runs_is_forgotten_after_a_while;
             appends:
                 events_are_numbered_without_holes
                 a_repeated_append_is_done_but_writes_nothing

@@ -61,11 +61,17 @@ pub trait Store: Send + Sync + 'static {
 
     // ---- agents ----
 
-    /// A worker says what it runs and that it lives; to be repeated every [`HEARTBEAT`].
-    async fn register(&self, agent: &AgentCard, worker: &WorkerId) -> Result<()>;
+    /// A worker says what it runs and that it lives, for as long as this `lasts`; to be repeated every
+    /// [`HEARTBEAT`].
+    async fn register(&self, agent: &AgentCard, worker: &WorkerId, lasts: Duration) -> Result<()>;
 
-    /// All agents that ever registered, with the number of workers alive.
+    /// All agents that are known, by name, with the number of workers alive. Where these differ in their
+    /// cards, as during an upgrade, it is that of the one that came last of those alive. Housekeeping
+    /// forgets an agent when no worker has run it for [`Tidying::unused`].
     async fn agents(&self) -> Result<Vec<(AgentCard, usize)>>;
+
+    /// Names of agents that have no worker alive, although sessions may wait for one.
+    async fn deserted(&self) -> Result<Vec<String>>;
 
     // ---- connections ----
 
@@ -203,8 +209,14 @@ pub trait Store: Send + Sync + 'static {
     async fn listen(&self, sink: mpsc::Sender<Signal>) -> Result<Arc<dyn Listener>>;
 }
 
-/// How often a worker repeats [`Store::register`]; it counts as alive for three times as long.
+/// How often a worker repeats [`Store::register`].
 pub const HEARTBEAT: Duration = Duration::from_secs(3);
+/// How long it counts as alive after that.
+pub const ALIVE: Duration = Duration::from_secs(3 * HEARTBEAT.as_secs());
+/// How long after that it keeps its place in the order in which workers came, should it wake.
+const PLACE_KEPT: Duration = Duration::from_secs(180);
+/// How long the name of an agent may be.
+pub const MAX_AGENT_NAME: usize = 64;
 /// How long a connection's outbox is kept without being used: an hour longer than its token is good.
 pub const OUTBOX_TTL: Duration = Duration::from_secs(CONNECTION_LIFETIME.as_secs() + 3600);
 /// How long a stream counts as open after its last touch.
@@ -244,6 +256,15 @@ pub struct AgentCard {
     pub version: String,
     /// The agent's own `initialize` result.
     pub initialize: serde_json::Value,
+}
+
+impl AgentCard {
+    /// Names are part of URLs and keys.
+    pub fn is_name(text: &str) -> bool {
+        let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
+        let begins = text.starts_with(|c: char| c.is_ascii_alphanumeric());
+        begins && text.len() <= MAX_AGENT_NAME && text.chars().all(plain)
+    }
 }
 
 #[derive(Clone, Debug)]
@@ -437,7 +458,7 @@ pub enum Appended {
 pub struct Tidying {
     /// Sessions that nobody has used for so long are made smaller.
     pub rested: Duration,
-    /// Those that nobody has used for so long are forgotten.
+    /// Those that nobody has used for so long are forgotten, and so are agents that nobody has run.
     pub unused: Duration,
 }
 

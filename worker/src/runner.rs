@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use baton_session::id::{Partition, SessionId};
 use baton_session::store::{
-    self, AgentCard, Claim, ClaimToken, Claimant, HEARTBEAT, Signal, Store, Topic, WorkerId,
+    self, ALIVE, AgentCard, Claim, ClaimToken, Claimant, HEARTBEAT, Signal, Store, Topic, WorkerId,
 };
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, mpsc};
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep, timeout, timeout_at};
@@ -26,6 +26,8 @@ use crate::release::ReleaseHook;
 #[derive(Clone, Debug)]
 pub struct Config {
     pub id: WorkerId,
+    /// Register the agent by another name than its own.
+    pub name: Option<String>,
     /// How many sessions may run here at once.
     pub slots: usize,
     /// How long a session stays ours without a word from us.
@@ -36,6 +38,15 @@ pub struct Config {
     pub on_release: Option<ReleaseHook>,
     /// How long turns that cannot be moved may go on when the worker stops.
     pub grace: Duration,
+}
+
+impl Config {
+    /// How gateways and sessions know the agent.
+    pub fn card(&self, agent: &dyn Agent) -> AgentCard {
+        let card = agent.card();
+        let name = self.name.clone().unwrap_or(card.name);
+        AgentCard { name, ..card }
+    }
 }
 
 const SWEEP: Duration = Duration::from_secs(1);
@@ -56,7 +67,7 @@ pub async fn run(
 ) -> store::Result<()> {
     let (sink, mut signals) = mpsc::channel(SIGNAL_QUEUE);
     let listener = store.listen(sink).await?;
-    let card = agent.card();
+    let card = config.card(&*agent);
     for partition in (0..store.partitions()).map(Partition) {
         listener
             .subscribe(&Topic::Ready(partition, card.name.clone()))
@@ -65,7 +76,7 @@ pub async fn run(
             .subscribe(&Topic::Inbox(partition, config.id.clone()))
             .await?;
     }
-    store.register(&card, &config.id).await?;
+    store.register(&card, &config.id, ALIVE).await?;
     let runner = Arc::new(Runner {
         slots: Arc::new(Semaphore::new(config.slots)),
         store,
@@ -358,7 +369,8 @@ impl Drop for Entry<'_> {
 
 /// Beside the loop: a store that is slow to take this must not hold up the leases.
 async fn register(runner: Arc<Runner>, card: AgentCard) {
-    if let Err(error) = runner.store.register(&card, &runner.config.id).await {
+    let worker = &runner.config.id;
+    if let Err(error) = runner.store.register(&card, worker, ALIVE).await {
         tracing::warn!(%error, "could not tell the gateways that this worker lives");
     }
 }

@@ -27,6 +27,7 @@ macro_rules! behind {
                 }
                 carrying::events_come_at_once(&cluster).await;
                 carrying::a_socket_works(&cluster).await;
+                carrying::an_agent_has_its_path(&cluster).await;
                 carrying::names_are_passed_on_and_metrics_are_not(&cluster).await;
                 losing::a_killed_gateway_is_not_missed(&mut cluster).await;
             }

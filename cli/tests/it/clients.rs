@@ -15,12 +15,12 @@ fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/clients")
 }
 
-fn rust() -> Command {
+pub fn rust() -> Command {
     // Built by `make setup`, beside this build and not mixed with it.
     Command::new(Path::new(env!("CARGO_MANIFEST_DIR")).join("../target/clients/debug/scenario"))
 }
 
-fn typescript() -> Command {
+pub fn typescript() -> Command {
     let mut command = Command::new("node");
     command.arg(folder().join("typescript/scenario.mjs"));
     command
@@ -33,13 +33,13 @@ fn typescript_at_its_limit() -> Command {
     command
 }
 
-fn python() -> Command {
+pub fn python() -> Command {
     let mut command = Command::new(folder().join("python/.venv/bin/python"));
     command.arg(folder().join("python/scenario.py"));
     command
 }
 
-async fn plays(mut client: Command, transport: &str, url: &str) {
+pub async fn plays(mut client: Command, transport: &str, url: &str) {
     let dir = TempDir::new().expect("a temporary directory");
     let mut process = Process::start(dir.path(), "client", client.args([transport, url]));
     let status = within("the client's scenario", process.exit_status()).await;

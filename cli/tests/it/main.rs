@@ -1,5 +1,6 @@
 //! End to end: real processes, a real Redis, a real balancer, unmodified clients.
 
+mod agents;
 mod auth;
 mod bad_input;
 mod balancers;

@@ -35,6 +35,7 @@ async fn desk() -> Desk {
             principal: scene.principal.clone(),
             protocol_version: 1,
             client: ClientCapabilities::default(),
+            agent: Some("scripted".into()),
             issued: unix_seconds(),
             expires: u64::MAX,
         },
@@ -60,6 +61,7 @@ impl Desk {
             envelope: &envelope,
             bytes: &bytes,
             session_header: None,
+            agent: None,
             one_shot: false,
             over: None,
         };

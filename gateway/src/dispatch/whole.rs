@@ -7,6 +7,7 @@ use baton_session::store::{NewSession, Posted};
 use bytes::Bytes;
 
 use super::{Call, ID_REUSED, Outcome, Problem, params};
+use crate::agents::{self, Missing};
 use crate::rpc;
 
 /// Its session token is to be forgotten.
@@ -15,6 +16,7 @@ const OVER: &[u8] = br#"{"_meta":{"baton/session":null}}"#;
 impl Call<'_> {
     pub(super) async fn new_session(&self) -> Result<Outcome, Problem> {
         let place = params::whole_place(self.message.envelope)?;
+        let agent = self.agent().await?;
         self.check_room().await?;
         let _admitted = self.check_sessions().await?;
         let minted = SessionId::mint(Partition::random(self.app.store.partitions()));
@@ -39,7 +41,7 @@ impl Call<'_> {
         let new = NewSession {
             id: id.clone(),
             principal: self.connection.principal.clone(),
-            agent: self.app.config.agent.clone(),
+            agent,
             cwd: place.cwd,
             params: Bytes::copy_from_slice(self.message.envelope.params().as_bytes()),
             directories: place.setup.directories.unwrap_or_default(),
@@ -56,6 +58,19 @@ impl Call<'_> {
             }
             other => other,
         })
+    }
+
+    /// The one that the path names, else the connection's. That one was there when the connection was opened.
+    async fn agent(&self) -> Result<String, Problem> {
+        let settled = self.connection.agent.as_deref();
+        match (self.message.agent, settled) {
+            (None, Some(settled)) => Ok(settled.to_owned()),
+            (Some(named), Some(settled)) if named == settled => Ok(named.to_owned()),
+            (named, _) => match agents::known(self.app).await?.choose(named) {
+                Ok(card) => Ok(card.name.clone()),
+                Err(Missing(text)) => Err(Problem::Rpc(rpc::NO_AGENT, text)),
+            },
+        }
     }
 
     pub(super) async fn check_room(&self) -> Result<(), Problem> {

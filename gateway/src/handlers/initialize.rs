@@ -8,14 +8,15 @@ use baton_session::store;
 use baton_session::token::{CONNECTION_LIFETIME, Connection};
 use bytes::Bytes;
 use serde::Deserialize;
-use serde_json::{Value, json};
+use serde_json::json;
 
+use crate::agents::{self, Missing};
 use crate::app::App;
 use crate::auth::Caller;
 use crate::limits::Refusal;
 use crate::rpc::{self, Envelope};
 
-const PROTOCOL_VERSION: u16 = 1;
+pub const PROTOCOL_VERSION: u16 = 1;
 
 pub struct Initialized {
     pub connection: Connection,
@@ -26,12 +27,13 @@ pub struct Initialized {
     pub refusal: Option<Refusal>,
 }
 
-/// `socket` continues a connection that a WebSocket upgrade has opened, `over` says that too much has
-/// come of this caller.
+/// `agent` is the one that the path names. `socket` continues a connection that a WebSocket upgrade has opened,
+/// `over` says that too much has come of this caller.
 pub async fn initialize(
     app: &App,
     caller: &Caller,
     envelope: &Envelope<'_>,
+    agent: Option<&str>,
     socket: Option<Socket>,
     over: Option<Refusal>,
 ) -> store::Result<Initialized> {
@@ -47,11 +49,14 @@ pub async fn initialize(
         issued: app.mint.revoked.issue_time(&caller.principal, None),
         resumable: false,
     });
+    let known = agents::known(app).await?;
+    let chosen = known.choose(agent);
     let connection = Connection {
         id: socket.id,
         principal: caller.principal.to_string(),
         protocol_version: PROTOCOL_VERSION,
         client,
+        agent: chosen.as_ref().ok().map(|card| card.name.clone()),
         issued: socket.issued,
         expires: 0,
     };
@@ -67,19 +72,14 @@ pub async fn initialize(
             app.metrics.limited(refusal.limit);
             rpc::refusal(request, refusal)
         }
-        None => match (params, result(app).await?) {
+        None => match (params, chosen) {
             (Err(_), _) => {
                 let text = "params.protocolVersion must be a number: send 1";
                 rpc::error(request, rpc::INVALID_PARAMS, text)
             }
-            (_, None) => {
-                let text = format!(
-                    "no worker has registered the agent {:?} yet: start one with `baton worker`",
-                    app.config.agent
-                );
-                rpc::error(request, rpc::NO_AGENT, &text)
-            }
-            (Ok(_), Some(mut result)) => {
+            (_, Err(Missing(text))) => rpc::error(request, rpc::NO_AGENT, &text),
+            (Ok(_), Ok(card)) => {
+                let mut result = agents::initialized(card, PROTOCOL_VERSION);
                 if socket.resumable {
                     result["_meta"]["baton/connection"] = json!({ "token": token.expose() });
                 }
@@ -126,30 +126,4 @@ fn capabilities(client: &v1::ClientCapabilities) -> ClientCapabilities {
             .is_some_and(|elicitation| elicitation.form.is_some()),
         boolean_options: options.is_some(),
     }
-}
-
-/// The agent's own answer, with what Baton adds to any agent.
-async fn result(app: &App) -> store::Result<Option<Value>> {
-    let agents = app.store.agents().await?;
-    let card = agents
-        .into_iter()
-        .map(|(card, _)| card)
-        .find(|card| card.name == app.config.agent);
-    Ok(card.map(|card| {
-        let mut result = card.initialize;
-        result["protocolVersion"] = json!(PROTOCOL_VERSION);
-        let capabilities = &mut result["agentCapabilities"];
-        capabilities["loadSession"] = json!(true);
-        for added in [
-            "list",
-            "resume",
-            "close",
-            "delete",
-            "fork",
-            "additionalDirectories",
-        ] {
-            capabilities["sessionCapabilities"][added] = json!({});
-        }
-        result
-    }))
 }

@@ -16,6 +16,7 @@ use tokio::sync::Notify;
 use tokio::time::timeout;
 
 use super::initialize::initialize;
+use crate::agents;
 use crate::app::App;
 use crate::auth::Caller;
 use crate::dispatch::{self, Message, Outcome, dispatch};
@@ -57,7 +58,7 @@ pub async fn post(
     let envelope = dispatch::parse(&bytes)?;
     trace::about_message(&trace::current(app), Some(&headers), &envelope);
     if envelope.method.as_deref() == Some("initialize") {
-        return open_connection(app, &caller, &envelope, over).await;
+        return open_connection(app, &caller, &envelope, agents::named(&parts.uri), over).await;
     }
     let session_header = edge::single(&headers, &edge::SESSION_ID)?;
     let named = envelope.session_id();
@@ -73,6 +74,7 @@ pub async fn post(
         envelope: &envelope,
         bytes,
         session_header,
+        agent: agents::named(&parts.uri),
         one_shot: accepts.event_stream,
         over,
     };
@@ -151,9 +153,10 @@ async fn open_connection(
     app: &App,
     caller: &Caller,
     envelope: &Envelope<'_>,
+    agent: Option<&str>,
     over: Option<Refusal>,
 ) -> Result<Response<Body>, Reject> {
-    let opened = initialize(app, caller, envelope, None, over).await?;
+    let opened = initialize(app, caller, envelope, agent, None, over).await?;
     trace::about(app, None, &opened.connection.id);
     let mut response = Response::new(Body::from(opened.answer));
     let headers = response.headers_mut();

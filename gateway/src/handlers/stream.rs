@@ -12,6 +12,7 @@ use baton_session::store::{Attach, Attached, StreamId};
 use baton_session::token::{Connection, Scope};
 use tokio::sync::Notify;
 
+use crate::agents;
 use crate::app::App;
 use crate::auth::Caller;
 use crate::edge;
@@ -51,10 +52,15 @@ async fn upgrade(
         Some(allowance) => allowance.stream(|| None)?,
         None => None,
     };
+    let agent = agents::named(request.uri()).map(Arc::from);
     let (mut parts, _) = request.into_parts();
     match WebSocketUpgrade::from_request_parts(&mut parts, &()).await {
         Ok(upgrade) => {
-            let party = websocket::Party { caller, grant };
+            let party = websocket::Party {
+                caller,
+                grant,
+                agent,
+            };
             let app = app.clone();
             Ok(websocket::accept(app, party, permit, upgrade, resumable))
         }

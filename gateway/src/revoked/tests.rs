@@ -196,6 +196,7 @@ async fn a_stream_that_never_pauses_ends_too() {
         principal: ANONYMOUS.into(),
         protocol_version: 1,
         client: Default::default(),
+        agent: None,
         issued: 50,
         expires: 0,
     };

@@ -55,6 +55,8 @@ const PATIENCE: Duration = Duration::from_secs(30);
 pub struct Party {
     pub caller: Caller,
     pub grant: Brought,
+    /// The agent that the path names.
+    pub agent: Option<Arc<str>>,
 }
 
 pub fn accept(
@@ -72,6 +74,8 @@ pub fn accept(
         principal: party.caller.principal.to_string(),
         protocol_version: 1,
         client: Default::default(),
+        // Settled by `initialize`.
+        agent: None,
         issued,
         expires: 0,
     };
@@ -108,7 +112,7 @@ async fn talk(
     offered: Socket,
 ) {
     let resumable = offered.resumable;
-    let opened = match open(&app, &party.caller, &mut socket, offered).await {
+    let opened = match open(&app, &party, &mut socket, offered).await {
         Ok(Some(opened)) => opened,
         Ok(None) => return,
         Err(refusal) => return close(&mut socket, refusal).await,
@@ -173,10 +177,11 @@ struct Resume {
 /// The first frame: `initialize`, or the cursor of an earlier socket. `None` if the client left.
 async fn open(
     app: &App,
-    caller: &Caller,
+    party: &Party,
     socket: &mut WebSocket,
     offered: Socket,
 ) -> Result<Option<Opened>, Refusal> {
+    let (caller, agent) = (&party.caller, party.agent.as_deref());
     loop {
         let Ok(received) = timeout(PATIENCE, socket.recv()).await else {
             return Err((PROTOCOL_ERROR, "nothing was sent"));
@@ -203,7 +208,7 @@ async fn open(
         }
         let allowance = caller.allowance.as_ref();
         let over = allowance.and_then(|allowance| allowance.receive(text.len()));
-        let opened = initialize(app, caller, &envelope, Some(offered), over).await;
+        let opened = initialize(app, caller, &envelope, agent, Some(offered), over).await;
         let opened = opened.map_err(|_| (TRY_AGAIN, "the session store cannot be reached"))?;
         return Ok(Some(Opened {
             connection: opened.connection,
@@ -411,6 +416,7 @@ async fn receive(
         envelope: &envelope,
         bytes,
         session_header: None,
+        agent: party.agent.as_deref(),
         one_shot: false,
         over,
     };

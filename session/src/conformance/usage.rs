@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::scene::{OVER, Scene};
 use crate::command::Kind;
-use crate::store::{AgentCard, Enqueue, Enqueued, Store, Takes, Usage};
+use crate::store::{ALIVE, AgentCard, Enqueue, Enqueued, Store, Takes, Usage};
 
 /// More than any case makes.
 const MANY: u64 = 1000;
@@ -18,7 +18,7 @@ async fn created(store: &Arc<dyn Store>) -> Scene {
         initialize: serde_json::json!({}),
     };
     let worker = scene.claimant(OVER).worker;
-    store.register(&card, &worker).await.unwrap();
+    store.register(&card, &worker, ALIVE).await.unwrap();
     scene.create().await;
     scene
 }

@@ -24,6 +24,7 @@ use crate::store::{
     Touch, Usage, WorkerId,
 };
 
+mod agents;
 mod expiry;
 #[cfg(any(test, feature = "conformance"))]
 mod failover;
@@ -181,13 +182,17 @@ impl<S: Shelf> Store for Embedded<S> {
         self.state().map(drop)
     }
 
-    async fn register(&self, agent: &AgentCard, worker: &WorkerId) -> Result<()> {
-        self.state()?.register(agent, worker);
+    async fn register(&self, agent: &AgentCard, worker: &WorkerId, lasts: Duration) -> Result<()> {
+        self.state()?.agents.register(agent, worker, lasts);
         Ok(())
     }
 
     async fn agents(&self) -> Result<Vec<(AgentCard, usize)>> {
-        Ok(self.state()?.agents())
+        Ok(self.state()?.agents.cards())
+    }
+
+    async fn deserted(&self) -> Result<Vec<String>> {
+        Ok(self.state()?.deserted())
     }
 
     async fn post(&self, to: &ConnectionId, event: Event, key: &Idempotency) -> Result<Posted> {
@@ -484,11 +489,7 @@ impl<S: Shelf> Store for Embedded<S> {
     }
 
     async fn tidy(&self, _partition: Partition, when: &Tidying) -> Result<Tidied> {
-        let expired = expiry::expire(self, when.unused)?;
-        Ok(Tidied {
-            compacted: 0,
-            expired,
-        })
+        expiry::tidy(self, when)
     }
 
     async fn listen(&self, sink: mpsc::Sender<Signal>) -> Result<Arc<dyn Listener>> {

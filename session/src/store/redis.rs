@@ -102,12 +102,20 @@ impl Store for RedisStore {
         Ok(self.link.has_room().await)
     }
 
-    async fn register(&self, agent: &AgentCard, worker: &WorkerId) -> Result<()> {
-        self.register_agent(agent, worker).await
+    async fn register(&self, agent: &AgentCard, worker: &WorkerId, lasts: Duration) -> Result<()> {
+        self.register_agent(agent, worker, lasts).await
     }
 
     async fn agents(&self) -> Result<Vec<(AgentCard, usize)>> {
-        self.all_agents().await
+        let known = self.known_agents().await?.into_iter();
+        let registered = known.filter_map(|agent| Some((agent.card?, agent.workers)));
+        Ok(registered.collect())
+    }
+
+    async fn deserted(&self) -> Result<Vec<String>> {
+        let known = self.known_agents().await?.into_iter();
+        let alone = known.filter(|agent| agent.workers == 0);
+        Ok(alone.map(|agent| agent.name).collect())
     }
 
     async fn post(&self, to: &ConnectionId, event: Event, key: &Idempotency) -> Result<Posted> {
@@ -477,6 +485,10 @@ impl Store for RedisStore {
     }
 
     async fn tidy(&self, partition: Partition, when: &Tidying) -> Result<Tidied> {
+        // They belong to no partition.
+        if partition.0 == 0 {
+            self.retire_agents(when.unused).await?;
+        }
         self.tidy_partition(partition, when).await
     }
 

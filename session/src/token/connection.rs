@@ -20,6 +20,8 @@ pub struct Connection {
     pub principal: String,
     pub protocol_version: u16,
     pub client: ClientCapabilities,
+    /// The agent that its sessions get, unless a request names another.
+    pub agent: Option<String>,
     /// In seconds since 1970.
     pub issued: u64,
     /// Of a token that was verified.
@@ -32,6 +34,8 @@ struct Claims {
     prn: String,
     ver: u16,
     cap: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    agt: Option<String>,
 }
 
 impl KeyRing {
@@ -41,6 +45,7 @@ impl KeyRing {
             prn: connection.principal.clone(),
             ver: connection.protocol_version,
             cap: connection.client.letters(),
+            agt: connection.agent.clone(),
         };
         let expires = connection.issued.saturating_add(lifetime.as_secs());
         self.sign(TYPE, claims, connection.issued, expires)
@@ -58,6 +63,7 @@ impl KeyRing {
             principal: timed.claims.prn,
             protocol_version: timed.claims.ver,
             client: ClientCapabilities::from_letters(&timed.claims.cap),
+            agent: timed.claims.agt,
             issued: timed.iat,
             expires: timed.exp,
         })

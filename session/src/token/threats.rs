@@ -42,6 +42,7 @@ fn connection(principal: &str, issued: u64) -> Connection {
         principal: principal.into(),
         protocol_version: 1,
         client: ClientCapabilities::default(),
+        agent: None,
         issued,
         expires: 0,
     }

@@ -8,7 +8,7 @@ use baton_session::conformance::scene::{EVERYTHING_THAT_RESTS, LONG, Scene, end,
 use baton_session::event::Event;
 use baton_session::revocation::{Revocation, Subject};
 use baton_session::route::Via;
-use baton_session::store::{Adoption, AgentCard, Append, Appended, Error, Result, WorkerId};
+use baton_session::store::{ALIVE, Adoption, AgentCard, Append, Appended, Error, Result, WorkerId};
 
 use crate::support::{RedisServer, again, bounded, until};
 
@@ -83,7 +83,8 @@ async fn a_full_redis_refuses_whole_steps_and_goes_on_later() -> anyhow::Result<
             version: "1".into(),
             initialize: serde_json::Value::Null,
         };
-        store.register(&card, &WorkerId("worker".into())).await?;
+        let worker = WorkerId("worker".into());
+        store.register(&card, &worker, ALIVE).await?;
 
         // As a worker writes: again and again, until it is written.
         let waiting = tokio::spawn({

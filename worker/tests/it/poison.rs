@@ -84,6 +84,7 @@ async fn run(says: u32) -> (Value, u32, Scene) {
         id: WorkerId("worker".into()),
         slots: 4,
         lease: Duration::from_millis(300),
+        name: None,
         session_ttl: Duration::from_secs(3600),
         on_release: None,
         grace: std::time::Duration::ZERO,

@@ -43,6 +43,7 @@ impl Worker {
             id: WorkerId(random_text(12).into()),
             slots,
             lease: Duration::from_secs(3600),
+            name: None,
             session_ttl: Duration::from_secs(3600),
             on_release,
             grace: std::time::Duration::ZERO,

@@ -41,6 +41,15 @@ async fn conversation(client: &Client, version: Version) {
     stream.response(&json!(posted)).await;
 }
 
+pub async fn an_agent_has_its_path(cluster: &Cluster) {
+    let url = format!("{}/scripted", cluster.url());
+    let client = Client::initialize(&url).await;
+    conversation(&client, Version::HTTP_11).await;
+    let mut socket = Socket::open(&url, false).await;
+    socket.send(initialize()).await;
+    assert!(socket.next().await["result"].is_object());
+}
+
 pub async fn a_socket_works(cluster: &Cluster) {
     let mut socket = Socket::open(&cluster.url(), false).await;
     socket.send(initialize()).await;

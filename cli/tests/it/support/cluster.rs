@@ -187,6 +187,12 @@ impl Cluster {
         Self::start_behind_with(Kind::RoundRobin, gateway_arguments).await
     }
 
+    /// The same, for gateways whose own agent nobody runs yet.
+    pub async fn start_unused(gateway_arguments: &[&str]) -> Self {
+        let dir = TempDir::new().expect("a temporary directory");
+        Self::launch(dir, gateway_arguments, Kind::RoundRobin).await
+    }
+
     /// Behind this balancer, with keys that it can verify tokens with.
     pub async fn start_behind(balancer: Kind) -> Self {
         Self::start_behind_with(balancer, &[]).await
@@ -206,6 +212,17 @@ impl Cluster {
     }
 
     async fn start_in(dir: TempDir, gateway_arguments: &[&str], balancer: Kind) -> Self {
+        let cluster = Self::launch(dir, gateway_arguments, balancer).await;
+        // A worker makes itself known when it has connected.
+        let url = cluster.url();
+        until("an agent is registered", async || {
+            Client::try_with_key(&url, super::auth::ALICE).await
+        })
+        .await;
+        cluster
+    }
+
+    async fn launch(dir: TempDir, gateway_arguments: &[&str], balancer: Kind) -> Self {
         let redis = Redis::start().await;
         let keys = dir.path().join("keys.json");
         match balancer {
@@ -237,12 +254,6 @@ impl Cluster {
         let balancer = Balancer::start(balancer, cluster.dir.path(), &cluster.ports);
         ready(balancer.port).await;
         cluster.balancer = Some(balancer);
-        // A worker makes itself known when it has connected.
-        let url = cluster.url();
-        until("an agent is registered", async || {
-            Client::try_with_key(&url, super::auth::ALICE).await
-        })
-        .await;
         cluster
     }
 

@@ -152,6 +152,7 @@ impl Stage {
             principal: self.scene.principal.clone(),
             protocol_version: 1,
             client: Default::default(),
+            agent: None,
             issued: 0,
             expires: 0,
         };

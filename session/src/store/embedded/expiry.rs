@@ -1,22 +1,21 @@
 //! Housekeeping: what nobody uses is forgotten.
 
-use std::time::Duration;
-
 use super::Embedded;
 use super::session::Standing;
 use super::shelf::{Change, Kind, Shelf};
 use super::state::State;
 use crate::clock::unix_millis;
 use crate::id::{ConnectionId, LogId, SessionId};
-use crate::store::{DELETED_FOR, OUTBOX_TTL, Result};
+use crate::store::{DELETED_FOR, OUTBOX_TTL, Result, Tidied, Tidying};
 
 /// What one round of housekeeping takes on.
 const EXPIRE_AT_ONCE: usize = 256;
 
-/// Forgets sessions that nobody has used for `ttl`, those that were deleted, and the outboxes of dead
-/// connections. Returns how many sessions are gone.
-pub fn expire<S: Shelf>(store: &Embedded<S>, ttl: Duration) -> Result<usize> {
-    let mut expired = 0;
+/// Forgets sessions that nobody has used for long, those that were deleted, the outboxes of dead connections,
+/// and agents that nobody runs.
+pub fn tidy<S: Shelf>(store: &Embedded<S>, when: &Tidying) -> Result<Tidied> {
+    let (mut tidied, ttl) = (Tidied::default(), when.unused);
+    store.state()?.agents.retire(ttl);
     for (kind, ttl) in [
         (Kind::Session, ttl),
         (Kind::Unseen, DELETED_FOR.min(ttl)),
@@ -32,10 +31,10 @@ pub fn expire<S: Shelf>(store: &Embedded<S>, ttl: Duration) -> Result<usize> {
                 LogId::Session(id) => session(store, &mut state, id, noted)?,
                 LogId::Outbox(id) => outbox(store, &mut state, id, noted)?,
             };
-            expired += usize::from(gone && kind != Kind::Outbox);
+            tidied.expired += usize::from(gone && kind != Kind::Outbox);
         }
     }
-    Ok(expired)
+    Ok(tidied)
 }
 
 /// True if it is gone.

@@ -1,18 +1,17 @@
 //! What an embedded store has in its hands: the sessions and outboxes in use, the queue for
 //! workers, and who lives.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::time::{Duration, Instant};
 
+use super::agents::Agents;
 use super::outbox::Outbox;
 use super::session::Session;
 use super::shelf::Shelf;
 use super::spending::Spent;
 use crate::id::{ConnectionId, LogId, SessionId};
 use crate::revocation::{Revocation, Subject};
-use crate::store::{
-    AgentCard, Claim, ClaimToken, Claimant, HEARTBEAT, Place, Result, Summary, Touch, WorkerId,
-};
+use crate::store::{Claim, ClaimToken, Claimant, Place, Result, Summary, Touch};
 
 /// More than these are kept in memory only while they are used.
 const ROOM: usize = 8192;
@@ -28,7 +27,7 @@ pub struct State {
     tickets: u64,
     pub revoked: HashMap<Subject, Revocation>,
     pub spent: Spent,
-    agents: HashMap<String, (AgentCard, HashMap<WorkerId, Instant>)>,
+    pub agents: Agents,
     /// How many there were when room was last made.
     left: usize,
 }
@@ -112,26 +111,16 @@ impl State {
         })
     }
 
-    // ---- agents ----
-
-    pub fn register(&mut self, agent: &AgentCard, worker: &WorkerId) {
-        let new = || (agent.clone(), HashMap::new());
-        let (card, workers) = self.agents.entry(agent.name.clone()).or_insert_with(new);
-        *card = agent.clone();
-        workers.insert(worker.clone(), Instant::now() + HEARTBEAT * 3);
-    }
-
-    pub fn agents(&self) -> Vec<(AgentCard, usize)> {
-        let now = Instant::now();
-        let alive = |workers: &HashMap<WorkerId, Instant>| {
-            workers.values().filter(|until| **until > now).count()
-        };
-        let all = self.agents.values();
-        all.map(|(card, workers)| (card.clone(), alive(workers)))
-            .collect()
-    }
-
     // ---- the queue for workers ----
+
+    /// Agents with sessions that wait, or that were run here, and no worker now.
+    pub fn deserted(&self) -> Vec<String> {
+        let waiting = self.ready.iter().filter(|(_, waiting)| !waiting.is_empty());
+        let waiting = waiting.map(|(name, _)| name);
+        let names: BTreeSet<&String> = waiting.chain(self.agents.names()).collect();
+        let alone = names.into_iter().filter(|name| !self.agents.is_alive(name));
+        alone.cloned().collect()
+    }
 
     pub fn wait<S: Shelf>(&mut self, shelf: &S, id: &SessionId) -> Result<()> {
         let ticket = self.tickets + 1;

@@ -1,32 +1,77 @@
 //! What workers run, and which of them are alive.
 
+use std::time::Duration;
+
 use super::RedisStore;
 use super::scripts::{Call, scripts};
-use crate::store::{AgentCard, Error, HEARTBEAT, Result, WorkerId};
+use crate::store::{AgentCard, Error, PLACE_KEPT, Result, WorkerId};
+
+/// An agent by its name.
+pub(super) struct Known {
+    pub name: String,
+    /// `None` if only sessions of it have come, from elsewhere.
+    pub card: Option<AgentCard>,
+    /// How many are alive.
+    pub workers: usize,
+}
 
 impl RedisStore {
-    pub(super) async fn register_agent(&self, agent: &AgentCard, worker: &WorkerId) -> Result<()> {
+    pub(super) async fn register_agent(
+        &self,
+        agent: &AgentCard,
+        worker: &WorkerId,
+        lasts: Duration,
+    ) -> Result<()> {
         let card = serde_json::to_string(agent).map_err(|e| Error::Broken(e.to_string()))?;
         let call = Call::new(&scripts().register)
             .key(self.keys.agents())
             .key(self.keys.alive(&agent.name))
+            .key(self.keys.came(&agent.name))
             .arg(&agent.name)
             .arg(&card)
             .arg(&*worker.0)
-            .num((HEARTBEAT * 3).as_millis() as u64);
+            .num(lasts.as_millis() as u64)
+            .num(PLACE_KEPT.as_millis() as u64);
         self.run(call).await.map(drop)
     }
 
-    pub(super) async fn all_agents(&self) -> Result<Vec<(AgentCard, usize)>> {
+    pub(super) async fn known_agents(&self) -> Result<Vec<Known>> {
         let reply = self
             .run(Call::new(&scripts().agents).key(self.keys.agents()))
             .await?;
         let mut items = reply.items()?;
         let mut agents = Vec::new();
-        while let Some(card) = items.next_text()? {
-            let card = serde_json::from_str(&card).map_err(|e| Error::Broken(e.to_string()))?;
-            agents.push((card, items.number()? as usize));
+        while let Some(name) = items.next_text()? {
+            let card = items.text()?;
+            let card = match card.is_empty() {
+                true => None,
+                false => {
+                    Some(serde_json::from_str(&card).map_err(|e| Error::Broken(e.to_string()))?)
+                }
+            };
+            let workers = items.number()? as usize;
+            agents.push(Known {
+                name,
+                card,
+                workers,
+            });
         }
+        agents.sort_by(|a, b| a.name.cmp(&b.name));
         Ok(agents)
+    }
+
+    pub(super) async fn mention_agent(&self, agent: &str) -> Result<()> {
+        let call = Call::new(&scripts().mention)
+            .key(self.keys.agents())
+            .key(self.keys.alive(agent))
+            .arg(agent);
+        self.run(call).await.map(drop)
+    }
+
+    pub(super) async fn retire_agents(&self, unused: Duration) -> Result<()> {
+        let call = Call::new(&scripts().retire)
+            .key(self.keys.agents())
+            .num(unused.as_millis() as u64);
+        self.run(call).await.map(drop)
     }
 }

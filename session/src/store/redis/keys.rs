@@ -21,8 +21,9 @@
 //! | `ns:{tag}:k:<connection>` | hash | `seq`, `holder`, `written`, `i:` idempotency |
 //! | `ns:{tag}:x:<connection>` | stream | the outbox, as a log |
 //! | `ns:{tag}:u:<name>` | string | what may be used once and was (the start of its hash, which also says the tag): by which call. Ends by itself |
-//! | `ns:{agents}:cards` | hash | agent → card |
+//! | `ns:{agents}:cards` | hash | agent → card, empty if only sessions of it have come from elsewhere |
 //! | `ns:{agents}:alive:<agent>` | zset | workers, by when they count as dead (ms) |
+//! | `ns:{agents}:came:<agent>` | zset | the same, by the order in which they came |
 //! | `ns:{revoked}:all` | hash | revocations by subject, a line each: version, what was issued at or before is refused, when it takes effect, when it ends (s), the subject |
 //! | `ns:{revoked}:until` | zset | their subjects, by when they end (s) |
 //!
@@ -146,6 +147,10 @@ impl Keys {
 
     pub fn alive(&self, agent: &str) -> String {
         format!("{}:{{agents}}:alive:{agent}", self.namespace)
+    }
+
+    pub fn came(&self, agent: &str) -> String {
+        format!("{}:{{agents}}:came:{agent}", self.namespace)
     }
 
     pub fn revoked(&self) -> String {

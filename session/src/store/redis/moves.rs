@@ -62,6 +62,8 @@ impl RedisStore {
             .arg(&*claimant.token.0)
             .arg(&*claimant.worker.0)
             .num(claimant.lease.as_millis() as u64);
+        // Before there is anything to wait for.
+        self.mention_agent(&record.agent).await?;
         Ok(self.run(call).await?.optional_number()? == 1)
     }
 

@@ -64,6 +64,8 @@ scripts!(
     release,
     register,
     agents,
+    mention,
+    retire,
     read,
     tidy,
     compact,

@@ -5,17 +5,16 @@ use futures_util::future::try_join_all;
 use super::RedisStore;
 use super::scripts::{Call, scripts};
 use crate::id::Partition;
-use crate::store::{Result, Store as _, Usage};
+use crate::store::{Result, Usage};
 
 impl RedisStore {
     pub(super) async fn usage_of(&self, principal: &str) -> Result<Usage> {
-        // Sessions of agents that nobody has ever run have no turns.
-        let agents = self.agents().await?;
+        let agents = self.known_agents().await?;
         // One multiplexed connection to each server: these travel together.
         let counted = (0..self.link.partitions()).map(Partition).map(|partition| {
             let list = self.keys.list(partition, principal, None);
             let mut call = Call::new(&scripts().usage).key(list);
-            for (agent, _) in &agents {
+            for agent in &agents {
                 call = call.key(self.keys.due(partition, &agent.name));
             }
             async {

@@ -1,0 +1,168 @@
+//! Which agent a request is about: the one that its path names, `/acp/NAME`, or at `/acp` the connection's.
+//! That is settled by `initialize` and written into the connection's token, so every gateway knows it.
+//! A session stays with the agent it was made for, whatever path later requests take.
+
+use axum::http::Uri;
+use baton_session::store::{self, AgentCard};
+use serde_json::{Value, json};
+
+use crate::app::App;
+
+/// Where clients are served; below it each agent has a path of its own.
+pub const PATH: &str = "/acp";
+pub const AGENT_ROUTE: &str = "/acp/{agent}";
+/// The default where none is configured, if there is one such.
+const BUILT_IN: &str = "scripted";
+
+/// What the path says; at [`PATH`] nothing.
+pub fn named(uri: &Uri) -> Option<&str> {
+    uri.path().strip_prefix(PATH)?.strip_prefix('/')
+}
+
+/// All agents that are known, and the one that those get who name none.
+pub struct Known {
+    /// By name, with the number of workers alive.
+    pub agents: Vec<(AgentCard, usize)>,
+    default: Option<String>,
+}
+
+pub async fn known(app: &App) -> store::Result<Known> {
+    Ok(Known {
+        agents: app.store.agents().await?,
+        default: app.config.default_agent.clone(),
+    })
+}
+
+/// There is no such agent; says which there are.
+pub struct Missing(pub String);
+
+impl Known {
+    pub fn choose(&self, named: Option<&str>) -> Result<&AgentCard, Missing> {
+        let found = match named {
+            Some(name) => self.find(name),
+            None => self.default(),
+        };
+        found.ok_or_else(|| self.missing(named))
+    }
+
+    pub fn is_default(&self, card: &AgentCard) -> bool {
+        self.default()
+            .is_some_and(|default| default.name == card.name)
+    }
+
+    /// The same on every gateway, whoever registered first.
+    fn default(&self) -> Option<&AgentCard> {
+        match &self.default {
+            Some(name) => self.find(name),
+            None => {
+                let first = || self.agents.first().map(|(card, _)| card);
+                self.find(BUILT_IN).or_else(first)
+            }
+        }
+    }
+
+    fn find(&self, name: &str) -> Option<&AgentCard> {
+        let mut cards = self.agents.iter().map(|(card, _)| card);
+        cards.find(|card| card.name == name)
+    }
+
+    fn missing(&self, named: Option<&str>) -> Missing {
+        let wanted = match named.or(self.default.as_deref()) {
+            Some(name) if AgentCard::is_name(name) => format!("the agent {name:?}"),
+            Some(_) => "an agent of that name".into(),
+            None => "an agent".into(),
+        };
+        let names = self.agents.iter().map(|(card, _)| path_of(card));
+        let names: Vec<String> = names.collect();
+        Missing(match names.is_empty() {
+            true => format!("no worker has registered {wanted} yet: start one with `baton worker`"),
+            false => format!(
+                "no worker has registered {wanted}: use one of {}, or start a worker with --agent-name",
+                names.join(", ")
+            ),
+        })
+    }
+}
+
+pub fn path_of(card: &AgentCard) -> String {
+    format!("{PATH}/{}", card.name)
+}
+
+/// The agent's own answer to `initialize`, with what Baton adds to any agent.
+pub fn initialized(card: &AgentCard, protocol_version: u16) -> Value {
+    let mut result = card.initialize.clone();
+    result["protocolVersion"] = json!(protocol_version);
+    let capabilities = &mut result["agentCapabilities"];
+    capabilities["loadSession"] = json!(true);
+    for added in [
+        "list",
+        "resume",
+        "close",
+        "delete",
+        "fork",
+        "additionalDirectories",
+    ] {
+        capabilities["sessionCapabilities"][added] = json!({});
+    }
+    result
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn known(names: &[&str], default: Option<&str>) -> Known {
+        let card = |name: &&str| AgentCard {
+            name: name.to_string(),
+            version: "1".into(),
+            initialize: json!({}),
+        };
+        Known {
+            agents: names.iter().map(|name| (card(name), 1)).collect(),
+            default: default.map(str::to_owned),
+        }
+    }
+
+    #[test]
+    fn a_path_names_an_agent_or_none() {
+        for (path, expected) in [
+            ("/acp", None),
+            ("/acp/coder", Some("coder")),
+            ("/acp/coder?resume=1", Some("coder")),
+            ("/acpx", None),
+            ("/v1/agents", None),
+        ] {
+            assert_eq!(named(&path.parse().unwrap()), expected, "{path}");
+        }
+    }
+
+    #[test]
+    fn who_names_none_gets_the_default() {
+        for (names, default, expected) in [
+            (&["coder", "scripted"][..], None, Some("scripted")),
+            (&["coder", "writer"], None, Some("coder")),
+            (&["coder", "scripted"], Some("coder"), Some("coder")),
+            (&["coder", "scripted"], Some("writer"), None),
+            (&[], None, None),
+        ] {
+            let known = known(names, default);
+            let chosen = known.choose(None).ok().map(|card| card.name.as_str());
+            assert_eq!(chosen, expected, "{names:?} {default:?}");
+        }
+    }
+
+    #[test]
+    fn who_names_an_unknown_one_is_told_which_there_are() {
+        let known = known(&["coder", "writer"], None);
+        let Err(Missing(text)) = known.choose(Some("painter")) else {
+            panic!("there is none");
+        };
+        for part in ["\"painter\"", "/acp/coder, /acp/writer"] {
+            assert!(text.contains(part), "{text}");
+        }
+        let Err(Missing(text)) = known.choose(Some("%1b[2J")) else {
+            panic!("there is none");
+        };
+        assert!(!text.contains("%1b"), "{text}");
+    }
+}

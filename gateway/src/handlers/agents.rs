@@ -1,0 +1,44 @@
+//! `GET /v1/agents`: what there is to talk to.
+
+use std::sync::Arc;
+
+use axum::extract::{Extension, State};
+use axum::http::header;
+use axum::response::IntoResponse;
+use baton_session::store::AgentCard;
+use serde_json::{Value, json};
+
+use super::initialize::PROTOCOL_VERSION;
+use crate::agents;
+use crate::app::App;
+use crate::auth::Caller;
+use crate::error::Reject;
+
+pub async fn list(
+    State(app): State<Arc<App>>,
+    Extension(caller): Extension<Caller>,
+) -> Result<impl IntoResponse, Reject> {
+    let refusal = caller.allowance.as_ref().and_then(|it| it.request());
+    refusal.map_or(Ok(()), Err)?;
+    let known = agents::known(&app).await?;
+    let entries = known.agents.iter();
+    let entries = entries.map(|(card, workers)| entry(card, *workers, known.is_default(card)));
+    let body = json!({ "agents": entries.collect::<Vec<_>>() }).to_string();
+    Ok(([(header::CONTENT_TYPE, "application/json")], body))
+}
+
+fn entry(card: &AgentCard, workers: usize, default: bool) -> Value {
+    let initialized = agents::initialized(card, PROTOCOL_VERSION);
+    let mut entry = json!({
+        "name": card.name,
+        "version": card.version,
+        "default": default,
+        "workers": workers,
+        "capabilities": initialized["agentCapabilities"],
+        "path": agents::path_of(card),
+    });
+    if let Some(title) = initialized["agentInfo"]["title"].as_str() {
+        entry["title"] = json!(title);
+    }
+    entry
+}

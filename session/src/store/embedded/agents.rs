@@ -1,0 +1,82 @@
+//! What workers run, and which of them are alive. Not kept on any shelf: the worker of this process says so
+//! before anybody asks.
+
+use std::collections::{BTreeMap, HashMap};
+use std::time::{Duration, Instant};
+
+use crate::store::{AgentCard, PLACE_KEPT, WorkerId};
+
+#[derive(Default)]
+pub struct Agents {
+    by_name: BTreeMap<String, Agent>,
+    /// How many workers ever came.
+    came: u64,
+}
+
+struct Agent {
+    /// Of the worker that came last of those alive.
+    card: AgentCard,
+    workers: HashMap<WorkerId, Worker>,
+}
+
+struct Worker {
+    /// Which of all workers it was.
+    came: u64,
+    until: Instant,
+}
+
+impl Agents {
+    pub fn register(&mut self, card: &AgentCard, worker: &WorkerId, lasts: Duration) {
+        let now = Instant::now();
+        let agent = self.by_name.entry(card.name.clone());
+        let agent = agent.or_insert_with(|| Agent {
+            card: card.clone(),
+            workers: HashMap::new(),
+        });
+        let workers = &mut agent.workers;
+        workers.retain(|_, other| other.until + PLACE_KEPT > now);
+        let own = workers.entry(worker.clone()).or_insert_with(|| {
+            self.came += 1;
+            Worker {
+                came: self.came,
+                until: now,
+            }
+        });
+        own.until = now + lasts;
+        let own = own.came;
+        let later = |other: &Worker| other.came > own && other.until > now;
+        if !workers.values().any(later) {
+            agent.card = card.clone();
+        }
+    }
+
+    /// With the number of workers alive.
+    pub fn cards(&self) -> Vec<(AgentCard, usize)> {
+        let now = Instant::now();
+        let counted = |agent: &Agent| {
+            let alive = agent.workers.values().filter(|worker| worker.until > now);
+            (agent.card.clone(), alive.count())
+        };
+        self.by_name.values().map(counted).collect()
+    }
+
+    pub fn names(&self) -> impl Iterator<Item = &String> {
+        self.by_name.keys()
+    }
+
+    pub fn is_alive(&self, name: &str) -> bool {
+        let now = Instant::now();
+        let agent = self.by_name.get(name);
+        agent.is_some_and(|agent| agent.workers.values().any(|worker| worker.until > now))
+    }
+
+    /// Forgets those that no worker has run for so long.
+    pub fn retire(&mut self, unused: Duration) {
+        let now = Instant::now();
+        let is_used = |agent: &Agent| {
+            let mut workers = agent.workers.values();
+            workers.any(|worker| worker.until + unused > now)
+        };
+        self.by_name.retain(|_, agent| is_used(agent));
+    }
+}
