@@ -103,6 +103,12 @@ def obey(session, words):
             say(session, "no memory")
     elif verb == "mode":
         update(session, {"sessionUpdate": "current_mode_update", "currentModeId": rest[0]})
+    elif verb == "bind":
+        update(session, {
+            "sessionUpdate": "agent_message_chunk",
+            "content": {"type": "text", "text": "bound"},
+            "_meta": {"baton/bind": {rest[0]: rest[1]}},
+        })
     elif verb == "stderr":
         print(" ".join(rest), file=sys.stderr, flush=True)
     elif verb == "extend":
@@ -180,6 +186,8 @@ def answer(method, request, params):
     elif method == "session/new":
         if params["cwd"] == "/refused":
             error = {"code": -32000, "message": "Authentication required", "data": {"how": "log in"}}
+        elif params["cwd"] == "/silence":
+            return
         else:
             session = "actor-" + str(uuid.uuid4())
             sessions[session] = []

@@ -29,6 +29,7 @@ mod schema;
 mod session_tokens;
 mod slow;
 mod slow_requests;
+mod stdio;
 mod streams;
 mod support;
 mod takeover;

@@ -16,7 +16,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use baton_session::command::ClientCapabilities;
-use baton_session::store::AgentCard;
+use baton_session::store::{AgentCard, MAX_AGENT_NAME};
 use serde_json::Value;
 
 use self::pool::Pool;
@@ -131,9 +131,26 @@ fn card(command: &str, initialize: Value) -> AgentCard {
     let program = command.rsplit('/').next().unwrap_or(command);
     let info = &initialize["agentInfo"];
     AgentCard {
-        name: info["name"].as_str().unwrap_or(program).to_owned(),
+        name: plain(info["name"].as_str().unwrap_or(program)),
         version: info["version"].as_str().unwrap_or("unknown").to_owned(),
         initialize,
+    }
+}
+
+/// Names are part of URLs. Some agents have those of packages, such as `@scope/agent`.
+fn plain(name: &str) -> String {
+    let plain = |c: char| {
+        if c.is_ascii_alphanumeric() || "-_.".contains(c) {
+            c
+        } else {
+            '-'
+        }
+    };
+    let name: String = name.chars().map(plain).take(MAX_AGENT_NAME).collect();
+    let name = name.trim_start_matches(['-', '_', '.']);
+    match AgentCard::is_name(name) {
+        true => name.to_owned(),
+        false => "agent".to_owned(),
     }
 }
 

@@ -14,8 +14,12 @@ use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::process::{
-    Pid, Resource, Rlimit, Signal, WaitOptions, WaitStatus, getpid, kill_process,
-    kill_process_group, setrlimit, wait,
+    Pid, Signal, WaitOptions, WaitStatus, getpid, kill_process, kill_process_group, wait,
+};
+#[cfg(target_os = "linux")]
+use rustix::{
+    io::Errno,
+    process::{Resource, Rlimit, prlimit},
 };
 
 /// How long the agent may take to end by itself, and once more after it was told to.
@@ -53,12 +57,13 @@ fn run(limits: Limits, command: &[OsString]) -> io::Result<u8> {
     // stays in the agent's group is ended with it.
     #[cfg(target_os = "linux")]
     rustix::process::set_child_subreaper(Some(getpid()))?;
-    limits.apply()?;
     let agent = Command::new(program)
         .args(arguments)
         .process_group(0)
         .spawn()?;
     let agent = Pid::from_child(&agent);
+    #[cfg(target_os = "linux")]
+    limits.apply_to(agent)?;
     thread::spawn(move || end_when_hung_up(agent));
     let ended = loop {
         match wait(WaitOptions::empty())? {
@@ -70,8 +75,10 @@ fn run(limits: Limits, command: &[OsString]) -> io::Result<u8> {
     Ok(code(ended))
 }
 
+#[cfg(target_os = "linux")]
 impl Limits {
-    fn apply(self) -> rustix::io::Result<()> {
+    /// From outside: our own memory is no measure for the agent's.
+    fn apply_to(self, agent: Pid) -> rustix::io::Result<()> {
         let all = [
             (Resource::Data, self.memory),
             (Resource::Cpu, self.cpu),
@@ -83,7 +90,11 @@ impl Limits {
                     current: most,
                     maximum: most,
                 };
-                setrlimit(resource, limit)?;
+                match prlimit(Some(agent), resource, limit) {
+                    // It has ended already.
+                    Ok(_) | Err(Errno::SRCH) => {}
+                    Err(error) => return Err(error),
+                }
             }
         }
         Ok(())

@@ -1,0 +1,158 @@
+//! Agents that are programs. The one in `tests/agents/actor.py` does what it is told, also what no good
+//! agent would do; those of others are in `real`.
+
+mod bringing_back;
+mod carrying;
+mod crashing;
+mod hostile;
+
+use std::path::{Path, PathBuf};
+
+use serde_json::{Value, json};
+
+use crate::support::http::prompt;
+use crate::support::process::Process;
+use crate::support::{Client, Cluster, Event, Served, Stream, until};
+
+fn actor(arguments: &str) -> String {
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/agents/actor.py");
+    format!("stdio:python3 {} {arguments}", file.display())
+}
+
+/// Everything in one process, with this agent.
+async fn served(actor_arguments: &str, arguments: &[&str]) -> Served {
+    let agent = actor(actor_arguments);
+    let mut all = vec!["--agent", &agent, "--ephemeral"];
+    all.extend(arguments);
+    Served::start_with(&all).await
+}
+
+/// A cluster with two more workers that run the actor, at `/acp/actor`.
+struct Staged {
+    cluster: Cluster,
+    workers: Vec<Process>,
+}
+
+impl Staged {
+    async fn start(actor_arguments: &str, variables: &[(&str, &str)]) -> Self {
+        let cluster = Cluster::start().await;
+        let agent = actor(actor_arguments);
+        let start = |number| {
+            cluster.worker_with(number, |command| {
+                command.env("BATON_AGENT", &agent);
+                command.envs(variables.iter().copied());
+            })
+        };
+        let workers = vec![start(2), start(3)];
+        let staged = Self { cluster, workers };
+        until("the actors are registered", async || {
+            let url = staged.cluster.url().replace("/acp", "/v1/agents");
+            let listed = reqwest::get(url).await.ok()?.text().await.ok()?;
+            let listed: Value = serde_json::from_str(&listed).ok()?;
+            let mut agents = listed["agents"].as_array()?.iter();
+            agents
+                .any(|agent| agent["name"] == "actor" && agent["workers"] == 2)
+                .then_some(())
+        })
+        .await;
+        staged
+    }
+
+    fn url(&self) -> String {
+        format!("{}/actor", self.cluster.url())
+    }
+
+    /// Which of the two holds the session.
+    fn holder(&self, session: &str) -> usize {
+        let worker = self.cluster.redis.worker_of(session);
+        let mut all = self.workers.iter();
+        let found = all.position(|process| process.output().contains(&worker));
+        found.unwrap_or_else(|| panic!("no worker logged the id {worker:?}"))
+    }
+}
+
+/// A session with a stream of its own.
+struct Visit {
+    client: Client,
+    session: String,
+    stream: Stream,
+    prompts: u64,
+}
+
+impl Visit {
+    async fn begin(url: &str) -> Self {
+        let client = Client::initialize(url).await;
+        let session = client.new_session().await;
+        Self::of(client, session).await
+    }
+
+    async fn of(client: Client, session: String) -> Self {
+        let stream = client.session_stream(&session, None).await;
+        Self {
+            client,
+            session,
+            stream,
+            prompts: 0,
+        }
+    }
+
+    /// Sends a prompt and does not wait. Returns its id.
+    async fn ask(&mut self, text: &str) -> Value {
+        self.prompts += 1;
+        let id = json!(self.prompts);
+        let message = prompt(id.clone(), &self.session, text);
+        self.client.post(message).await;
+        id
+    }
+
+    /// All that is said, in one piece, and the answer.
+    async fn turn(&mut self, text: &str) -> (String, Value) {
+        let id = self.ask(text).await;
+        self.end_of(&id).await
+    }
+
+    async fn end_of(&mut self, id: &Value) -> (String, Value) {
+        let (events, answer) = self.stream.until_response(id).await;
+        (events.iter().filter_map(Event::chunk).collect(), answer)
+    }
+
+    /// What is said in a turn that ends well.
+    async fn says(&mut self, text: &str) -> String {
+        let (said, answer) = self.turn(text).await;
+        assert_eq!(answer["result"]["stopReason"], "end_turn", "{answer}");
+        said
+    }
+
+    /// What the agent has been told in this session, prompt by prompt.
+    async fn told(&mut self) -> Vec<Vec<String>> {
+        let said = self.says("recall").await;
+        serde_json::from_str(&said).unwrap_or_else(|_| panic!("{said}"))
+    }
+
+    async fn next_chunk(&mut self) -> String {
+        loop {
+            let event = self.stream.next().await.expect("the stream goes on");
+            if let Some(chunk) = event.chunk() {
+                return chunk;
+            }
+        }
+    }
+}
+
+/// What is marked as told by Baton, of what an agent was told.
+const CONTEXT: &str = "<conversation-so-far>";
+
+fn process(pid: &str) -> PathBuf {
+    Path::new("/proc").join(pid)
+}
+
+/// Gone, or dead and not yet waited for.
+fn is_alive(pid: &str) -> bool {
+    let stat = std::fs::read_to_string(process(pid).join("stat")).unwrap_or_default();
+    let state = stat.rsplit_once(')').map_or("", |(_, after)| after.trim());
+    !state.is_empty() && !state.starts_with('Z')
+}
+
+async fn is_gone(pid: &str) {
+    until("the process ends", async || (!is_alive(pid)).then_some(())).await;
+}
