@@ -12,6 +12,7 @@ mod exit;
 mod exposure;
 mod gateway;
 mod limits;
+mod mcp;
 mod options;
 mod revoke;
 mod serve;

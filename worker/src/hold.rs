@@ -19,6 +19,7 @@ use tokio_util::sync::CancellationToken;
 use tracing::Instrument as _;
 
 use self::commands::{Call, is_about};
+use crate::admission::Admission;
 use crate::agent::{Agent, Conversation, Opening, Stage, StopReason};
 use crate::content::Accepts;
 use crate::journal::{Journal, Unanswered};
@@ -42,6 +43,8 @@ pub(crate) struct Reins {
     pub lost: CancellationToken,
     /// What the agent takes in a prompt.
     pub accepts: Accepts,
+    /// What sessions may work with.
+    pub admission: Arc<Admission>,
     pub on_release: Option<ReleaseHook>,
 }
 
@@ -60,7 +63,7 @@ pub(crate) async fn run(
     claim: Claim,
     reins: Reins,
 ) -> Result<(), Lost> {
-    let opening = Opening::of(&claim, store.clone());
+    let mut opening = Opening::of(&claim, store.clone());
     let outlet = Arc::new(Outlet::new(store.clone(), &claim));
     if claim.stalls >= MAX_STALLS {
         return give_up(&*store, &outlet, &claim, &reins).await;
@@ -73,11 +76,15 @@ pub(crate) async fn run(
         return Ok(());
     }
     let claimed = trace::claimed(&claim);
+    let admitted = async {
+        reins.admission.admit(&mut opening).await?;
+        agent.open(&opening).await
+    };
     let opened = tokio::select! {
         biased;
         _ = reins.lost.cancelled() => return Err(Lost::Fenced),
         _ = reins.stop.cancelled() => return Ok(store.release(&claim.session, &claim.token).await?),
-        opened = agent.open(&opening) => opened,
+        opened = admitted => opened,
     };
     drop(claimed);
     match opened {

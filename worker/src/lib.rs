@@ -6,6 +6,7 @@
 //! |---|---|
 //! | [`runner`] | takes sessions while it has room; wake-ups are hints, sweeping is the truth |
 //! | [`hold`] | one held session: its inbox in order, until nothing waits |
+//! | [`admission`] | what a session may work with: its MCP servers ([`mcp`]) and its directories ([`workspace`]) |
 //! | [`turn`] | one prompt from begin to answer |
 //! | [`journal`] | what a turn has already said, so that a taken-over turn says it only once |
 //! | [`content`] | what a prompt may consist of |
@@ -17,11 +18,13 @@
 //! | [`housekeeping`] | what rests becomes smaller, what nobody uses goes |
 //! | [`agent`] | the seam behind which agents live |
 
+mod admission;
 pub mod agent;
 mod content;
 mod hold;
 mod housekeeping;
 mod journal;
+pub mod mcp;
 mod notes;
 mod outlet;
 mod release;
@@ -29,7 +32,9 @@ mod rpc;
 pub mod runner;
 mod trace;
 mod turn;
+mod workspace;
 mod written;
 
 pub use release::ReleaseHook;
 pub use runner::{Config, run};
+pub use workspace::WorkspaceRoot;

@@ -14,12 +14,15 @@ use tokio::time::{MissedTickBehavior, interval, sleep, timeout};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use crate::admission::Admission;
 use crate::agent::Agent;
 use crate::content::Accepts;
 use crate::hold::{self, Place, Reins};
 use crate::housekeeping;
+use crate::mcp::{McpPolicy, Transports};
 use crate::outlet::Lost;
 use crate::release::ReleaseHook;
+use crate::workspace::WorkspaceRoot;
 
 #[derive(Clone, Debug)]
 pub struct Config {
@@ -32,6 +35,10 @@ pub struct Config {
     pub session_ttl: Duration,
     /// To be told when what is bound to a session is free again.
     pub on_release: Option<ReleaseHook>,
+    /// Which MCP servers agents get.
+    pub mcp: McpPolicy,
+    /// Sessions live beneath it.
+    pub workspace_root: Option<WorkspaceRoot>,
 }
 
 const SWEEP: Duration = Duration::from_secs(1);
@@ -68,6 +75,11 @@ pub async fn run(
         agent,
         agent_name: card.name.clone(),
         accepts: Accepts::of(&card.initialize),
+        admission: Arc::new(Admission {
+            servers: config.mcp.clone(),
+            agent: Transports::of(&card.initialize),
+            root: config.workspace_root.clone(),
+        }),
         config,
         held: Mutex::default(),
         turned_away: Mutex::default(),
@@ -115,6 +127,7 @@ struct Runner {
     agent: Arc<dyn Agent>,
     agent_name: String,
     accepts: Accepts,
+    admission: Arc<Admission>,
     config: Config,
     slots: Arc<Semaphore>,
     held: Mutex<HashMap<SessionId, Held>>,
@@ -274,6 +287,7 @@ impl Runner {
             place,
             stop: self.stop.clone(),
             accepts: self.accepts,
+            admission: self.admission.clone(),
             on_release: self.config.on_release.clone(),
         };
         // Also if an agent panics: a lease that nobody works under must not be renewed.

@@ -12,6 +12,7 @@ mod dpop;
 mod drain;
 mod edge_cases;
 mod limits;
+mod mcp;
 mod moves;
 mod newcomer;
 mod once;

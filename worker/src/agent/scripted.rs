@@ -66,7 +66,7 @@ fn servers(session: &Opening) -> String {
         let names: Vec<&str> = names.filter_map(|entry| read(entry).as_str()).collect();
         names.join(", ")
     };
-    let servers = all(&session.mcp_servers(), |server| &server["name"]);
+    let servers = all(&json!(session.mcp_servers()), |server| &server["name"]);
     let directories = all(&session.directories(), |directory| directory);
     format!("servers: {servers}; directories: {directories} ")
 }

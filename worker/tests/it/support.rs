@@ -45,6 +45,8 @@ impl Worker {
             lease: Duration::from_secs(3600),
             session_ttl: Duration::from_secs(3600),
             on_release,
+            mcp: Default::default(),
+            workspace_root: None,
         };
         let stop = CancellationToken::new();
         let run = baton_worker::run(store.clone(), agent, config, stop.clone());
