@@ -9,6 +9,7 @@
 //! | [`admission`] | what a session may work with: its MCP servers ([`mcp`]) and its directories ([`workspace`]) |
 //! | [`turn`] | one prompt from begin to answer |
 //! | [`journal`] | what a turn has already said, so that a taken-over turn says it only once |
+//! | [`asides`] | what an agent asks beside its turns |
 //! | [`content`] | what a prompt may consist of |
 //! | [`notes`] | what updates say about the session itself: title, usage, bindings |
 //! | [`release`] | tells the outside that what was bound to a session is free again |
@@ -20,6 +21,7 @@
 
 mod admission;
 pub mod agent;
+mod asides;
 mod content;
 mod hold;
 mod housekeeping;

@@ -19,6 +19,7 @@ mod command;
 mod entry;
 mod glob;
 mod headers;
+pub(crate) mod over_acp;
 mod reach;
 mod refusal;
 mod transports;

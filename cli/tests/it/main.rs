@@ -13,6 +13,7 @@ mod drain;
 mod edge_cases;
 mod limits;
 mod mcp;
+mod mcp_over_acp;
 mod moves;
 mod newcomer;
 mod once;
