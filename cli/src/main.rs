@@ -13,6 +13,7 @@ mod exit;
 mod exposure;
 mod gateway;
 mod limits;
+mod mcp;
 mod options;
 mod revoke;
 mod serve;

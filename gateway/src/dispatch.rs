@@ -26,6 +26,7 @@ mod cancel;
 mod fork;
 mod limited;
 mod list;
+mod mcp;
 mod params;
 #[cfg(test)]
 mod tests;
@@ -279,6 +280,7 @@ impl Call<'_> {
             "session/close" if is_request => self.enqueue(Kind::Close, self.session()?).await,
             "session/cancel" => self.enqueue(Kind::Cancel, self.session()?).await,
             "$/cancel_request" => self.cancel_request().await,
+            "mcp/message" if !is_request => self.mcp_message().await,
             "initialize" => Err(Problem::Rpc(
                 rpc::INVALID_REQUEST,
                 "this connection is initialized already: POST initialize without Acp-Connection-Id for another".into(),
@@ -473,15 +475,16 @@ impl Call<'_> {
             .envelope
             .id()
             .and_then(|id| serde_json::from_str(id).ok());
-        let session = id
-            .as_deref()
-            .and_then(|id| id.split_once(':'))
-            .and_then(|(session, _)| SessionId::parse(session))
-            .filter(|session| !self.is_revoked(session));
-        match session.filter(|session| self.may_answer(session)) {
+        match id.and_then(|id| self.routed(&id)) {
             Some(session) => self.enqueue(Kind::Answer, session).await,
             None => Ok(Outcome::Taken),
         }
+    }
+
+    /// The session that an id of the agent's names, if the caller has a say in it.
+    fn routed(&self, id: &str) -> Option<SessionId> {
+        let session = SessionId::parse(id.split_once(':')?.0)?;
+        (!self.is_revoked(&session) && self.may_answer(&session)).then_some(session)
     }
 }
 

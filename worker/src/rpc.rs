@@ -101,6 +101,21 @@ pub fn request(id: &str, method: &str, params: impl Serialize) -> Bytes {
     })
 }
 
+/// In the place of a client's answer that did not come.
+pub fn no_answer(id: &str, why: &str) -> Bytes {
+    #[derive(Serialize)]
+    struct Refused<'a> {
+        jsonrpc: &'static str,
+        id: &'a str,
+        error: Failure,
+    }
+    to_bytes(&Refused {
+        jsonrpc: "2.0",
+        id,
+        error: Failure::internal(why),
+    })
+}
+
 /// The answer to a command, addressed to whoever asked; `None` for a notification.
 pub fn response(
     asked: &Queued,

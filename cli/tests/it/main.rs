@@ -13,6 +13,8 @@ mod dpop;
 mod drain;
 mod edge_cases;
 mod limits;
+mod mcp;
+mod mcp_over_acp;
 mod moves;
 mod newcomer;
 mod once;

@@ -4,7 +4,7 @@ use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 
 use baton_session::command::{Command, Kind, Queued};
-use baton_session::event::Event;
+use baton_session::event::{Event, is_aside};
 use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
 use serde::Deserialize;
@@ -15,6 +15,7 @@ use tracing::Instrument as _;
 
 use super::Hold;
 use crate::agent::{Called, Conversation, raw};
+use crate::mcp::over_acp;
 use crate::rpc::{self, Answer, Failure};
 use crate::trace;
 use crate::turn::Turn;
@@ -85,7 +86,11 @@ impl Hold {
             return;
         };
         let id: Arc<str> = answer.id.as_str().into();
-        if turn.is_some_and(|turn| turn.answer(answer)) {
+        let counts = match is_aside(&id) {
+            true => self.asides.answer(answer),
+            false => turn.is_some_and(|turn| turn.answer(answer)),
+        };
+        if counts {
             self.outlet.push(Event::Answer {
                 id,
                 by: Some(command.connection.clone()),
@@ -113,6 +118,10 @@ fn call(conversation: Arc<dyn Conversation>, queued: Queued) -> BoxFuture<'stati
             }
             match queued.command.kind {
                 Kind::SetModel => set_model(&*conversation, asked.params).await,
+                _ if asked.method == over_acp::MESSAGE => {
+                    let params = over_acp::inbound(asked.params)?;
+                    conversation.call(&asked.method, &params).await
+                }
                 _ => conversation.call(&asked.method, asked.params).await,
             }
         };
