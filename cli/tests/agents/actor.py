@@ -84,6 +84,15 @@ def obey(session, words):
     elif verb == "ask":
         answer = permission(session)
         say(session, json.dumps(answer.get("result") or answer.get("error")))
+    elif verb == "later":
+        # When nobody has asked for anything.
+        def later():
+            time.sleep(0.1)
+            say(session, "later ")
+            answer = permission(session)
+            say(session, json.dumps(answer.get("result") or answer.get("error")))
+
+        threading.Thread(target=later, daemon=True).start()
     elif verb == "pid":
         say(session, str(os.getpid()))
     elif verb == "where":
