@@ -142,9 +142,8 @@ pub trait Conversation: Send + Sync {
     async fn call(&self, method: &str, params: &RawValue) -> Result<Called, Failure>;
 
     /// The same for what nobody waits to be answered.
-    async fn notify(&self, method: &str, params: &RawValue) -> Result<(), Failure> {
-        let _ = (method, params);
-        Ok(())
+    async fn notify(&self, method: &str, params: &RawValue) -> Result<Called, Failure> {
+        self.call(method, params).await
     }
 
     /// Passes on what the agent says of its own accord. Runs beside everything else as long as the

@@ -305,9 +305,12 @@ impl Conversation for Talk {
         Ok(Called { result, announces })
     }
 
-    async fn notify(&self, method: &str, params: &RawValue) -> Result<(), Failure> {
+    async fn notify(&self, method: &str, params: &RawValue) -> Result<Called, Failure> {
         self.seat().await?.notify(method, params);
-        Ok(())
+        Ok(Called {
+            result: raw(&Value::Null),
+            announces: None,
+        })
     }
 
     async fn listen(&self, stage: Stage<'_>) {
