@@ -85,9 +85,13 @@ pub fn update(session: &str, update: impl Serialize) -> Bytes {
         session_id: session,
         update,
     };
+    notification("session/update", params)
+}
+
+pub fn notification(method: &str, params: impl Serialize) -> Bytes {
     to_bytes(&Notification {
         jsonrpc: "2.0",
-        method: "session/update",
+        method,
         params,
     })
 }

@@ -109,13 +109,17 @@ fn call(conversation: Arc<dyn Conversation>, queued: Queued) -> BoxFuture<'stati
         let outcome = async {
             let asked = rpc::asked(&queued.command.message)?;
             check(queued.command.kind, asked.params)?;
+            let renamed = match &*asked.method {
+                over_acp::MESSAGE => Some(over_acp::inbound(asked.params)?),
+                _ => None,
+            };
+            let params = renamed.as_deref().unwrap_or(asked.params);
             match queued.command.kind {
-                Kind::SetModel => set_model(&*conversation, asked.params).await,
-                _ if asked.method == over_acp::MESSAGE => {
-                    let params = over_acp::inbound(asked.params)?;
-                    conversation.call(&asked.method, &params).await
+                Kind::SetModel => set_model(&*conversation, params).await,
+                Kind::Extension if queued.command.request.is_none() => {
+                    conversation.notify(&asked.method, params).await
                 }
-                _ => conversation.call(&asked.method, asked.params).await,
+                _ => conversation.call(&asked.method, params).await,
             }
         };
         // An agent that panics has answered, too.

@@ -124,6 +124,36 @@ async fn what_baton_does_not_know_passes_both_ways() {
 }
 
 #[tokio::test]
+async fn an_agent_reaches_an_mcp_server_in_its_client() {
+    let baton = served("", &[]).await;
+    let client = Client::initialize(&baton.url()).await;
+    let server = json!({ "type": "acp", "name": "clock", "serverId": "srv-1" });
+    let params = json!({ "cwd": "/tmp", "mcpServers": [server] });
+    let new = json!({ "jsonrpc": "2.0", "id": "n", "method": "session/new", "params": params });
+    let answer = client.one_shot(new).await.response(&json!("n")).await;
+    let session = answer["result"]["sessionId"].as_str().expect("an id");
+    let mut visit = Visit::of(client, session.to_owned()).await;
+    let id = visit.ask("server srv-1").await;
+    let asked = loop {
+        let event = visit.stream.next().await.expect("the stream goes on");
+        if event.message()["method"] == "mcp/message" {
+            break event.message();
+        }
+    };
+    assert_eq!(asked["params"]["serverId"], "srv-1");
+    let progress = json!({
+        "serverId": "srv-1", "requestId": asked["params"]["requestId"],
+        "method": "notifications/progress", "params": {},
+    });
+    let progress = json!({ "jsonrpc": "2.0", "method": "mcp/message", "params": progress });
+    visit.client.post(progress).await;
+    let result = json!({ "result": { "tools": [] } });
+    let tools = json!({ "jsonrpc": "2.0", "id": asked["id"], "result": result });
+    visit.client.post(tools).await;
+    assert_eq!(visit.end_of(&id).await.0, python(&result.to_string()));
+}
+
+#[tokio::test]
 async fn an_agents_refusal_reaches_the_client_as_it_is() {
     let baton = served("", &[]).await;
     let client = Client::initialize(&baton.url()).await;
