@@ -7,9 +7,18 @@ call() {
 }
 STREAM="Accept: text/event-stream"
 
-opened=$(call -i -d '{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":1}}')
-connection=$(printf '%s\n' "$opened" | tr -d '\r' | sed -n 's/^[Aa]cp-[Cc]onnection-[Ii]d: //p')
-[ -n "$connection" ] || { echo "initialize opened no connection:"; echo "$opened"; exit 1; }
+# After an installation the first worker may still be on its way: for two minutes it is waited for.
+tries=120
+until
+  opened=$(call -i -d '{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":1}}' || true)
+  connection=$(printf '%s\n' "$opened" | tr -d '\r' | sed -n 's/^[Aa]cp-[Cc]onnection-[Ii]d: //p')
+  case $opened in *'"protocolVersion"'*) [ -n "$connection" ] ;; *) false ;; esac
+do
+  tries=$((tries - 1))
+  case $opened in HTTP/*" 4"*) tries=0 ;; esac
+  [ "$tries" -gt 0 ] || { echo "initialize opened no connection:"; echo "$opened"; exit 1; }
+  sleep 1
+done
 
 made=$(call -N -H "$STREAM" -H "Acp-Connection-Id: $connection" \
   -d '{"jsonrpc":"2.0","id":1,"method":"session/new","params":{"cwd":"/tmp","mcpServers":[]}}')
