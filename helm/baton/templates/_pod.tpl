@@ -59,6 +59,10 @@ capabilities:
 - name: BATON_STORE_CA
   value: /etc/baton/store-ca/{{ .Values.store.ca.key }}
 {{- end }}
+{{- if .Values.caBundle.existingSecret }}
+- name: SSL_CERT_FILE
+  value: /etc/baton/ca-bundle/{{ .Values.caBundle.key }}
+{{- end }}
 - name: BATON_NAMESPACE
   value: {{ .Values.store.namespace | quote }}
 - name: BATON_DURABILITY
@@ -90,19 +94,24 @@ capabilities:
 {{- end }}
 {{- end -}}
 
+{{/* Certificates to trust, for Redis and for everybody else. */}}
 {{- define "baton.caVolume" -}}
-{{- if .Values.store.ca.existingSecret }}
-- name: store-ca
+{{- range $name, $ca := dict "store-ca" .Values.store.ca "ca-bundle" .Values.caBundle }}
+{{- if $ca.existingSecret }}
+- name: {{ $name }}
   secret:
-    secretName: {{ .Values.store.ca.existingSecret }}
+    secretName: {{ $ca.existingSecret }}
     defaultMode: 0440
+{{- end }}
 {{- end }}
 {{- end -}}
 
 {{- define "baton.caMount" -}}
-{{- if .Values.store.ca.existingSecret }}
-- name: store-ca
-  mountPath: /etc/baton/store-ca
+{{- range $name, $ca := dict "store-ca" .Values.store.ca "ca-bundle" .Values.caBundle }}
+{{- if $ca.existingSecret }}
+- name: {{ $name }}
+  mountPath: /etc/baton/{{ $name }}
   readOnly: true
+{{- end }}
 {{- end }}
 {{- end -}}

@@ -2,7 +2,7 @@
 {{- define "baton.gatewayEnv" -}}
 {{- $gateway := .Values.gateway -}}
 - name: BATON_LISTEN
-  value: 0.0.0.0:8080
+  value: {{ printf "%s:8080" $gateway.address | quote }}
 - name: BATON_KEYS
   value: /etc/baton/keys
 - name: BATON_DEFAULT_AGENT
