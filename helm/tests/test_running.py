@@ -5,8 +5,11 @@ import json
 import subprocess
 from contextlib import ExitStack
 
-from chart import find, parse, template
-from processes import BATON, get, redis, running, wait
+import pytest
+
+from chart import SETS, find, objects, parse, template
+from pods import Pods
+from processes import BATON, baton, get, redis, running, wait
 
 
 def test_the_prompt_of_helm_test_is_answered(tmp_path):
@@ -40,6 +43,45 @@ def test_helm_test_fails_with_another_answer(tmp_path):
         assert 'the answer has no "pineapple"' in done.stdout
 
 
+@pytest.mark.parametrize("values", SETS)
+def test_a_gateway_finds_no_fault_in_its_configuration(values, tmp_path):
+    """It looks at all of it before it binds, and binds before it looks for Redis. The address is nobody's, so that
+    there is no more to come after that."""
+    pods = Pods(objects(values), tmp_path, secrets_of_yours(tmp_path))
+    [name] = [it["metadata"]["name"] for it in pods.found if it["metadata"]["name"].endswith("-gateway") and it["kind"] == "Deployment"]
+    env = pods.env(name)
+    assert env["BATON_LISTEN"] == "0.0.0.0:8080"
+    done = baton("gateway", env=env | {"BATON_LISTEN": "192.0.2.1:8080"})
+    assert "cannot listen on 192.0.2.1:8080" in done.stderr, done.stderr
+    assert done.returncode == 1
+
+
+def test_a_gateway_would_find_a_fault(tmp_path):
+    pods = Pods(objects("minimal"), tmp_path)
+    done = baton("gateway", env=pods.env("baton-gateway") | {"BATON_LISTEN": "192.0.2.1:8080", "BATON_TRUST_PROXY": ""})
+    assert done.returncode == 64, done.stderr
+
+
+def secrets_of_yours(directory):
+    """What the value sets expect to be in the cluster."""
+    key, certificate = directory / "key.pem", directory / "certificate.pem"
+    make = ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-subj", "/CN=baton"]
+    subprocess.run([*make, "-keyout", key, "-out", certificate], check=True, capture_output=True, timeout=60)
+    pem = certificate.read_text()
+    entry = json.loads(baton("token", "api-key", "--principal", "alice").stdout)["entry"]
+    return {
+        "baton-signing-keys": {"keys.json": baton("token", "keygen", "--alg", "eddsa").stdout},
+        "baton-tls": {"tls.crt": pem, "tls.key": key.read_text()},
+        "callers": {"keys.json": json.dumps({"keys": [entry]})},
+        "ca-bundle": {"ca.crt": pem},
+        "redis-ca": {"ca.crt": pem, "ca.pem": pem},
+        "redis-url": {"url": "rediss://:password@redis:6379"},
+        "redis-cluster": {"url": "rediss+cluster://user:password@redis-0:6379,redis-1:6379,redis-2:6379"},
+        "redis-sentinel": {"url": "redis+sentinel://:password@sentinel-0:26379,sentinel-1:26379/primary"},
+        "collector": {"headers": "authorization=Bearer%20abc"},
+    }
+
+
 def installed(*arguments):
     done = template(*arguments)
     assert done.returncode == 0, done.stderr
@@ -47,10 +89,10 @@ def installed(*arguments):
 
 
 class Cluster:
-    """Takes containers as the chart describes them, and runs their commands here."""
+    """Containers of the chart, run as processes."""
 
     def __init__(self, found, directory, stack):
-        self.found, self.directory = found, directory
+        self.pods, self.directory = Pods(found, directory), directory
         self.redis = stack.enter_context(redis(self.redis_config()))
         self.log = directory / "gateway.log"
         out = stack.enter_context(self.log.open("w"))
@@ -61,11 +103,18 @@ class Cluster:
             running([BATON, "worker"], env=self.env("baton-worker-scripted"), stderr=subprocess.DEVNULL)
         )
 
+    def env(self, deployment):
+        """Places of a cluster, as they are here."""
+        env = self.pods.env(deployment)
+        env["BATON_STORE"] = env["BATON_STORE"].replace("baton-redis:6379", f"127.0.0.1:{self.redis}")
+        here = {"BATON_LISTEN": "127.0.0.1:0", "BATON_ADMIN_LISTEN": "127.0.0.1:0"}
+        return env | {name: here[name] for name in env.keys() & here.keys()}
+
     def redis_config(self):
         data = self.directory / "data"
         data.mkdir()
-        config = find(self.found, "ConfigMap", "baton-redis")["data"]["redis.conf"].replace("/data", str(data))
-        password = self.secret("baton-redis", "password")
+        config = find(self.pods.found, "ConfigMap", "baton-redis")["data"]["redis.conf"].replace("/data", str(data))
+        password = self.pods.secret("baton-redis", "password")
         file = self.directory / "redis.conf"
         file.write_text(f"{config}requirepass {password}\n")
         return file
@@ -78,51 +127,9 @@ class Cluster:
                 return fields["address"]
         raise OSError("not yet")
 
-    def secret(self, name, key):
-        return base64.b64decode(find(self.found, "Secret", name)["data"][key]).decode()
-
-    def env(self, deployment):
-        spec = find(self.found, "Deployment", deployment)["spec"]["template"]["spec"]
-        env = self.variables(spec["containers"][0])
-        for volume in spec["volumes"]:
-            self.mount(volume)
-        here = {
-            "BATON_LISTEN": "127.0.0.1:0",
-            "BATON_ADMIN_LISTEN": "127.0.0.1:0",
-        }
-        for name in env.keys() & here.keys():
-            env[name] = here[name]
-        # Names and places of a cluster, as they are here.
-        env["BATON_STORE"] = env["BATON_STORE"].replace("baton-redis:6379", f"127.0.0.1:{self.redis}")
-        return {name: value.replace("/etc/baton", str(self.directory)) for name, value in env.items()}
-
-    def variables(self, container):
-        env = {}
-        for variable in container["env"]:
-            if "value" in variable:
-                env[variable["name"]] = variable["value"]
-            else:
-                reference = variable["valueFrom"]["secretKeyRef"]
-                env[variable["name"]] = self.secret(reference["name"], reference["key"])
-        return env
-
-    def mount(self, volume):
-        """Writes a Secret where the kubelet would, with the rights that it would have."""
-        if "secret" not in volume:
-            return
-        name, mode = volume["secret"]["secretName"], volume["secret"]["defaultMode"]
-        place = self.directory / volume["name"]
-        place.mkdir()
-        entries = find(self.found, "Secret", name)["data"].keys()
-        items = volume["secret"].get("items") or [{"key": key, "path": key} for key in entries]
-        for item in items:
-            file = place / item["path"]
-            file.write_text(self.secret(name, item["key"]))
-            file.chmod(mode)
-
     def test(self):
-        container = find(self.found, "Pod", "baton-test")["spec"]["containers"][0]
-        env = self.variables(container)
+        container = find(self.pods.found, "Pod", "baton-test")["spec"]["containers"][0]
+        env = self.pods.variables(container)
         assert env["URL"] == "http://baton-gateway:80/acp"
         # The test's own way to the Service, and by its name, which the gateway has to know.
         command = ["sh", "-ec", container["args"][0].replace("curl ", f"curl --connect-to ::{self.address} ", 1)]

@@ -2,6 +2,7 @@
 
 import os
 import re
+import shutil
 import subprocess
 
 import jsonschema
@@ -9,7 +10,7 @@ import kubernetes_validate
 import pytest
 import yaml
 
-from chart import CHART, PROJECT, SETS, TESTS, helm, objects, rendered
+from chart import CHART, PROJECT, SETS, TESTS, find, helm, objects, parse, rendered, template
 
 # The oldest that Chart.yaml allows, and the newest there are schemas for.
 KUBERNETES = ["1.30", "1.37"]
@@ -42,6 +43,27 @@ def test_kubernetes_takes_it(values, version):
         except kubernetes_validate.SchemaNotFoundError:
             shape = TESTS / "shapes" / f"{each['kind']}.yaml"
             jsonschema.validate(each, yaml.safe_load(shape.read_text()))
+
+
+def test_the_experimental_field_is_where_it_belongs():
+    done = template("--values", TESTS / "values" / "gateway-api.yaml", "--set", "gatewayApi.sessionRouting=sessionPersistence")
+    assert done.returncode == 0, done.stderr
+    route = find(parse(done.stdout), "HTTPRoute", "baton")
+    jsonschema.validate(route, yaml.safe_load((TESTS / "shapes" / "HTTPRoute.yaml").read_text()))
+    assert route["spec"]["rules"][0]["sessionPersistence"]["type"] == "Cookie"
+
+
+@pytest.mark.parametrize("values", SETS)
+def test_whoever_installs_it_is_told_what_to_do_next(values, tmp_path):
+    """Helm shows the notes only when it installs, so they become an object in a copy of the chart."""
+    copy = shutil.copytree(CHART, tmp_path / "baton")
+    notes = (copy / "templates" / "NOTES.txt").read_text()
+    wrapped = '{{ define "notes" }}' + notes + '{{ end }}\nkind: Notes\ntext: {{ include "notes" . | quote }}\n'
+    (copy / "templates" / "notes.yaml").write_text(wrapped)
+    done = helm("template", "baton", copy, "--values", TESTS / "values" / f"{values}.yaml")
+    assert done.returncode == 0, done.stderr
+    [notes] = [each["text"] for each in parse(done.stdout) if each["kind"] == "Notes"]
+    assert "helm test" in notes and "path /acp" in notes
 
 
 @pytest.mark.parametrize("values", SETS)

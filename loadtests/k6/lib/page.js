@@ -14,7 +14,7 @@ export function page(name, rows, verdicts) {
   const body = [
     `<h1>${escape(name)}</h1>`,
     '<h2>Limits</h2>',
-    table(['metric', 'limit', ''], verdicts.map(({ metric, limit, ok }) => [metric, limit, mark(ok)])),
+    table(['metric', 'limit', ''], verdicts.map(({ metric, limit, ok }) => [escape(metric), escape(limit), mark(ok)])),
     '<h2>Counts</h2>',
     table(['metric', 'values'], others.map((row) => [row.name, escape(pairs(row.values))])),
     '<h2>Times</h2>',
