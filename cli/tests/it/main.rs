@@ -29,6 +29,7 @@ mod revocation;
 mod rolling;
 mod schema;
 mod session_tokens;
+mod sessions;
 mod slow;
 mod slow_requests;
 mod stdio;
