@@ -31,7 +31,7 @@ mod params;
 mod tests;
 mod whole;
 
-#[cfg(fuzzing)]
+#[cfg(any(fuzzing, test))]
 pub use params::read_params;
 
 /// What became of a message.

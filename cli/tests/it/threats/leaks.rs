@@ -1,11 +1,15 @@
 //! What must not be told: tokens and credentials stay out of everything a process writes down.
 
+use jsonwebtoken::Algorithm;
 use reqwest::{Method, StatusCode};
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 use tempfile::TempDir;
 
+use crate::auth::Guarded;
+use crate::auth::provider::{self, Provider, claims};
 use crate::browser::{bearer, login};
+use crate::dpop::{self, Holder};
 use crate::support::auth::ALICE;
 use crate::support::cluster::{address, ready, url};
 use crate::support::http::{JSON, ONE_SHOT, load, new_session, prompt};
@@ -30,6 +34,22 @@ impl Seen {
         let token = &answer["result"]["_meta"]["baton/session"]["token"];
         self.0.extend(token.as_str().map(str::to_owned));
     }
+}
+
+/// What MCP servers want to see is for the agent to keep.
+fn servers(seen: &mut Seen) -> Value {
+    let (key, variable) = (
+        "an-mcp-servers-key-in-a-header",
+        "another-in-its-environment",
+    );
+    seen.note(key);
+    seen.note(variable);
+    json!([
+        { "type": "http", "name": "near", "url": "http://localhost:9/mcp",
+          "headers": [{ "name": "authorization", "value": key }] },
+        { "name": "own", "command": "/bin/true", "args": [],
+          "env": [{ "name": "KEY", "value": variable }] },
+    ])
 }
 
 #[tokio::test]
@@ -82,10 +102,11 @@ async fn row_22_leakage_in_logs() {
     let mut token = String::new();
     let mut session = String::new();
     for id in ["a", "b"] {
-        let message = match id {
+        let mut message = match id {
             "a" => new_session(json!(id)),
             _ => load(json!(id), &session),
         };
+        message["params"]["mcpServers"] = servers(&mut seen);
         let response = send(Method::POST, &one_shot, Some(message)).await;
         for name in ["acp-session-token", "set-cookie"] {
             let value = response.headers()[name].to_str().unwrap();
@@ -192,6 +213,59 @@ async fn row_22_leakage_in_logs() {
         assert!(!told.contains(signature), "in the log: {signature}");
         assert!(!metrics.contains(signature), "in the metrics: {signature}");
         assert!(!traced.contains(signature), "in the traces: {signature}");
+    }
+}
+
+/// Those of an identity provider, good and bad ones, and the proofs that go with them.
+#[tokio::test]
+async fn bearers_and_proofs_are_not_told_either() {
+    let collector = Collector::start().await;
+    let provider = Provider::new("k1");
+    let holder = Holder::new(Algorithm::ES256);
+    let dir = TempDir::new().expect("a temporary directory");
+    provider.publish(dir.path());
+    let arguments = [
+        &provider::arguments("jwks.json")[..],
+        &["--otlp-endpoint", &collector.endpoint],
+    ];
+    let mut guarded = Guarded::start_in(dir, &arguments.concat(), |command| {
+        command.env("BATON_LOG", "trace");
+    })
+    .await;
+    let mut seen = Seen::default();
+    let plain = provider.token("k1", &claims("alice"));
+    let unknown = provider.token("k2", &claims("alice"));
+    let bound = holder.token(&provider);
+    let proof = holder.proof("POST", &guarded.url, &bound);
+    for (expected, scheme, token, proof) in [
+        (200, "Bearer", &plain, "a.proof.that-nobody-has-asked-for"),
+        (401, "Bearer", &unknown, "a.proof.that-nobody-has-asked-for"),
+        (401, "DPoP", &bound, "a.proof.that-is-not-good-at-all"),
+        (200, "DPoP", &bound, &proof),
+        (401, "DPoP", &bound, &proof),
+    ] {
+        let credential = format!("{scheme} {token}");
+        let headers = [("authorization", credential.as_str()), ("dpop", proof)];
+        let answer = dpop::open(&guarded.url, &headers).await;
+        assert_eq!(answer.status().as_u16(), expected, "{scheme} {proof}");
+        seen.note(token);
+        seen.note(proof);
+        if let Some(connection) = answer.headers().get("acp-connection-id") {
+            seen.note(connection.to_str().unwrap());
+        }
+    }
+    guarded.process.signal("TERM");
+    guarded.process.exit_status().await;
+    let told = guarded.process.output();
+    assert!(told.contains("TRACE"), "it tells all it can");
+    let traced = collector.bytes();
+    let traced = String::from_utf8_lossy(&traced);
+    assert!(traced.contains("POST /acp"), "spans have come");
+    for secret in &seen.0 {
+        let signature = secret.rsplit('.').next().unwrap();
+        assert!(signature.len() > 20, "something was noted: {secret}");
+        assert!(!told.contains(signature), "in the log: {secret}");
+        assert!(!traced.contains(signature), "in the traces: {secret}");
     }
 }
 
