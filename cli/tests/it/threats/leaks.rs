@@ -21,6 +21,8 @@ use crate::support::{Client, Cluster, Collector, Stream};
 const COLLECTOR: &str = "a-key-for-the-collector-that-nobody-may-read-000";
 const KEY: &str = "bk_a-key-that-nobody-may-ever-read-in-a-log-000";
 
+const WORDS: &str = "what is said is said to the agent alone";
+
 /// Everything secret that came by.
 #[derive(Default)]
 struct Seen(Vec<String>);
@@ -74,6 +76,7 @@ async fn row_22_leakage_in_logs() {
     let mut seen = Seen::default();
     seen.note(KEY);
     seen.note(COLLECTOR);
+    seen.note(WORDS);
     let http = reqwest::Client::new();
     let send = async |method: Method, headers: &[(&str, &str)], body: Option<Value>| {
         let mut request = http.request(method, url(port)).bearer_auth(KEY);
@@ -86,8 +89,7 @@ async fn row_22_leakage_in_logs() {
         }
         request.send().await.expect("the gateway answers")
     };
-    let initialize = json!({ "jsonrpc": "2.0", "id": 0, "method": "initialize", "params": { "protocolVersion": 1 } });
-    let opened = send(Method::POST, &[], Some(initialize)).await;
+    let opened = send(Method::POST, &[], Some(initialize())).await;
     let connection = opened.headers()["acp-connection-id"]
         .to_str()
         .unwrap()
@@ -128,14 +130,22 @@ async fn row_22_leakage_in_logs() {
     let response = send(
         Method::POST,
         &alone,
-        Some(prompt(json!(1), &session, "hello")),
+        Some(prompt(json!(1), &session, WORDS)),
     )
     .await;
     Stream::unchecked(response).turn(&json!(1)).await;
-    let mut message = prompt(json!(2), &session, "hello again");
+    let mut message = prompt(json!(2), &session, WORDS);
     message["params"]["_meta"] = json!({ "baton/session": { "token": token } });
     let response = send(Method::POST, &one_shot, Some(message)).await;
     Stream::unchecked(response).turn(&json!(2)).await;
+    let http2 = reqwest::Client::builder().http2_prior_knowledge().build();
+    let request = http2.unwrap().post(url(port)).bearer_auth(KEY);
+    let request = request.header("acp-session-token", &token);
+    let request = request.header("content-type", "application/json");
+    let request = request.header("accept", "text/event-stream");
+    let message = prompt(json!(3), &session, WORDS).to_string();
+    let response = request.body(message).send().await.expect("an answer");
+    Stream::unchecked(response).turn(&json!(3)).await;
     for value in [&connection, &token] {
         let wrong = format!("{}AAAAAAAAAAAAAAAAAAAAAAAA", &value[..value.len() - 24]);
         seen.note(&wrong);
@@ -179,8 +189,24 @@ async fn row_22_leakage_in_logs() {
     seen.note(ticket);
     let offered = format!("acp, baton.ticket.{ticket}");
     let offered = [("sec-websocket-protocol", offered.as_str())];
-    assert!(Socket::try_open(&url(port), &offered).await.is_ok());
+    let mut socket = Socket::try_open(&url(port), &offered)
+        .await
+        .expect("let in");
     assert!(Socket::try_open(&url(port), &offered).await.is_err());
+    seen.note(socket.connection());
+    socket.send(initialize()).await;
+    socket.next().await;
+    let mut message = load(json!(4), &session);
+    message["params"]["mcpServers"] = servers(&mut seen);
+    message["params"]["_meta"] = json!({ "baton/session": { "token": token } });
+    socket.send(message).await;
+    loop {
+        let heard = socket.next().await;
+        seen.note_answer(&heard);
+        if heard["id"] == 4 {
+            break;
+        }
+    }
     let login = http.post(format!("{base}/v1/login")).bearer_auth(KEY);
     let login = login.send().await.unwrap();
     let cookie = login.headers()["set-cookie"].to_str().unwrap();
