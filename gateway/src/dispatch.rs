@@ -32,7 +32,7 @@ mod params;
 mod tests;
 mod whole;
 
-#[cfg(fuzzing)]
+#[cfg(any(fuzzing, test))]
 pub use params::read_params;
 
 /// What became of a message.
@@ -120,7 +120,10 @@ pub fn parse(bytes: &[u8]) -> Result<Envelope<'_>, Reject> {
         Ok(envelope) if envelope.method.is_none() && envelope.id().is_none() => Err(
             Reject::NotAMessage("not a JSON-RPC message: it has neither \"method\" nor \"id\""),
         ),
-        Ok(envelope) => Ok(envelope.look()),
+        Ok(envelope) => match rpc::readable::check(text) {
+            Ok(()) => Ok(envelope.look()),
+            Err(error) => Err(Reject::NotJson(error.to_string())),
+        },
         Err(error) if error.is_data() => Err(Reject::NotAMessage(
             "not a JSON-RPC message: a field has the wrong type",
         )),

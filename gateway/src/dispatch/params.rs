@@ -199,7 +199,7 @@ fn read<'a>(envelope: &Envelope<'a>) -> Result<Raw<'a>, Problem> {
 }
 
 /// All that is ever read of them.
-#[cfg(fuzzing)]
+#[cfg(any(fuzzing, test))]
 pub fn read_params(envelope: &Envelope<'_>) {
     let _ = whole_place(envelope);
     let _ = changed_place(envelope);
