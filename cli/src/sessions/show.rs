@@ -14,7 +14,7 @@ pub struct Options {
     #[arg(value_name = "ID")]
     session: String,
     /// One JSON document: the updates as they came, and the session's modes and options
-    #[arg(long)]
+    #[arg(long, env = "BATON_SESSIONS_JSON", value_parser = clap::builder::BoolishValueParser::new())]
     json: bool,
 }
 

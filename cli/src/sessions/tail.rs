@@ -19,7 +19,7 @@ pub struct Options {
     #[arg(value_name = "ID")]
     session: String,
     /// A line of JSON for each message, as it came
-    #[arg(long)]
+    #[arg(long, env = "BATON_SESSIONS_JSON", value_parser = clap::builder::BoolishValueParser::new())]
     json: bool,
 }
 
