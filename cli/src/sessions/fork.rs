@@ -9,6 +9,7 @@ use super::terminal::Out;
 
 #[derive(Args)]
 pub struct Options {
+    /// Its id, as `list` has it
     #[arg(value_name = "ID")]
     session: String,
     /// The past ends with this message, instead of the last finished turn; `show` names them

@@ -11,6 +11,7 @@ use super::transcript::Transcript;
 
 #[derive(Args)]
 pub struct Options {
+    /// Its id, as `list` has it
     #[arg(value_name = "ID")]
     session: String,
     /// One JSON document: the updates as they came, and the session's modes and options

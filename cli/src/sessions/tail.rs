@@ -16,6 +16,7 @@ use crate::signals;
 
 #[derive(Args)]
 pub struct Options {
+    /// Its id, as `list` has it
     #[arg(value_name = "ID")]
     session: String,
     /// A line of JSON for each message, as it came
