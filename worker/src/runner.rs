@@ -51,7 +51,8 @@ impl Config {
     /// How gateways and sessions know the agent.
     pub fn card(&self, agent: &dyn Agent) -> AgentCard {
         let card = agent.card();
-        let name = self.name.clone().unwrap_or(card.name);
+        let own = || AgentCard::name_of(&card.name);
+        let name = self.name.clone().unwrap_or_else(own);
         AgentCard { name, ..card }
     }
 }

@@ -8,6 +8,7 @@ use super::terminal::Out;
 
 #[derive(Args)]
 pub struct Options {
+    /// Its id, as `list` has it
     #[arg(value_name = "ID")]
     session: String,
 }

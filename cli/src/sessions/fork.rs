@@ -9,13 +9,14 @@ use super::terminal::Out;
 
 #[derive(Args)]
 pub struct Options {
+    /// Its id, as `list` has it
     #[arg(value_name = "ID")]
     session: String,
     /// The past ends with this message, instead of the last finished turn; `show` names them
-    #[arg(long, value_name = "MESSAGE_ID")]
+    #[arg(long, env = "BATON_SESSIONS_AT", value_name = "MESSAGE_ID")]
     at: Option<String>,
     /// A JSON document instead of the id alone
-    #[arg(long)]
+    #[arg(long, env = "BATON_SESSIONS_JSON", value_parser = clap::builder::BoolishValueParser::new())]
     json: bool,
 }
 

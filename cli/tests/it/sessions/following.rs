@@ -7,7 +7,7 @@ use super::{NOBODY, refused, said};
 use crate::support::http::prompt;
 use crate::support::process::{Process, baton};
 use crate::support::sse::counted;
-use crate::support::{Client, Cluster, Served, until};
+use crate::support::{Client, Cluster, Served, until, within};
 
 fn tail(dir: &TempDir, url: &str, arguments: &[&str]) -> Process {
     let mut command = baton();
@@ -21,14 +21,16 @@ async fn shows(tail: &Process, text: &str) {
 
 /// It begins with what is said after it has joined, so the first words show that it has.
 async fn joined(tail: &Process, client: &Client, session: &str) -> u64 {
-    for number in 1.. {
-        let id = format!("hello-{number}");
-        said(client, session, &id, "hello").await;
-        if tail.output().contains("hello") {
-            return number;
+    let mut prompts = 0;
+    let heard = async {
+        while !tail.output().contains("hello") {
+            prompts += 1;
+            let id = format!("hello-{prompts}");
+            said(client, session, &id, "hello").await;
         }
-    }
-    unreachable!("it hears at some time")
+    };
+    within("it hears what is said", heard).await;
+    prompts
 }
 
 #[tokio::test]
