@@ -19,7 +19,7 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tracing::Instrument as _;
 
-use self::commands::{Call, is_about};
+use self::commands::{Call, done, is_about};
 use crate::admission::Admission;
 use crate::agent::{Agent, Conversation, Opening, Stage, StopReason};
 use crate::asides::Asides;
@@ -150,8 +150,13 @@ async fn refuse_all(
             outlet.flush(Default::default(), false).await?;
             return Ok(store.release(&claim.session, &claim.token).await?);
         }
+        let outcome = match queued.command.kind {
+            // Nobody has to open it to have it closed.
+            kind @ (Kind::Close | Kind::Delete) => Ok(done(kind)),
+            _ => Err(failure.clone()),
+        };
         let turn = queued.command.kind == Kind::Prompt;
-        if let Some(event) = rpc::response(queued, turn, Err::<(), _>(failure.clone())) {
+        if let Some(event) = rpc::response(queued, turn, outcome) {
             outlet.push(event);
         }
         outlet.ack(queued.number);

@@ -42,10 +42,7 @@ impl Hold {
                 self.answered(&queued.command, turn);
                 return self.outlet.ack(queued.number);
             }
-            // They have done their work when the prompts before them are through.
-            Kind::Cancel | Kind::CancelRequest | Kind::Delete | Kind::Prompt => Ok(raw(&json!({}))),
-            // Its session token is to be forgotten.
-            Kind::Close => Ok(raw(&json!({ "_meta": { "baton/session": null } }))),
+            kind => Ok(raw(&done(kind))),
         };
         self.answer(&queued, outcome);
     }
@@ -97,6 +94,15 @@ impl Hold {
                 message: command.message.clone(),
             });
         }
+    }
+}
+
+/// The answer to what needs no agent: it has done its work when the prompts before it are through.
+pub(super) fn done(kind: Kind) -> Value {
+    match kind {
+        // Its session token is to be forgotten.
+        Kind::Close => json!({ "_meta": { "baton/session": null } }),
+        _ => json!({}),
     }
 }
 
