@@ -68,6 +68,8 @@ async fn row_22_leakage_in_logs() {
     command.args(["serve", "--data-dir", "data", "--listen", &address(port)]);
     command.args(["--auth", "keys", "--auth-keys", "api-keys.json"]);
     command.args(["--otlp-endpoint", &collector.endpoint]);
+    command.args(["--allow-mcp-stdio", "/bin/true", "--allow-mcp-env", "KEY"]);
+    command.args(["--allow-mcp-url", "http://localhost:9"]);
     let header = format!("authorization=Bearer {COLLECTOR}");
     command.env("OTEL_EXPORTER_OTLP_HEADERS", header);
     let mut process = Process::start(dir.path(), "serve", &mut command);
