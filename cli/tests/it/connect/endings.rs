@@ -1,0 +1,99 @@
+//! However an editor leaves, nothing of it stays behind, and what it said has been heard.
+
+use std::time::Duration;
+
+use super::editor::Editor;
+use crate::support::process::memory;
+use crate::support::sse::counted;
+use crate::support::{Served, until};
+
+/// As the gateway counts them.
+async fn streams(baton: &Served) -> Option<u64> {
+    let url = baton.url().replace("/acp", "/metrics");
+    let page = reqwest::get(url).await.ok()?.text().await.ok()?;
+    let line = page
+        .lines()
+        .find_map(|line| line.strip_prefix("baton_gateway_streams "));
+    line?.parse().ok()
+}
+
+async fn nothing_is_left(baton: &Served) {
+    let gone = async || (streams(baton).await == Some(0)).then_some(());
+    until("its stream is gone", gone).await;
+}
+
+#[tokio::test]
+async fn what_was_written_before_the_end_of_input_is_handed_over() {
+    let baton = Served::start().await;
+    let mut editor = Editor::open(&baton.url(), &[]).await;
+    let session = editor.new_session().await;
+    editor.prompt(&session, "/count 3").await;
+    let (code, log) = editor.close().await;
+    assert_eq!(code, Some(0), "{log}");
+    nothing_is_left(&baton).await;
+
+    let mut reader = Editor::open(&baton.url(), &[]).await;
+    while reader.load(&session).await != counted(3, 1) {}
+    assert_eq!(reader.turn(&session, "/count 4").await.said, counted(4, 2));
+}
+
+#[tokio::test]
+async fn sigterm_ends_it_in_the_middle_of_a_turn() {
+    let baton = Served::start().await;
+    for transport in ["websocket", "sse"] {
+        let mut editor = Editor::open(&baton.url(), &["--transport", transport]).await;
+        let session = editor.new_session().await;
+        editor.prompt(&session, "/count 100000 size=1000").await;
+        editor.next().await;
+        // It is not read on, so there is more than a pipe holds.
+        terminate(&editor);
+        let (code, log) = editor.ended().await;
+        assert_eq!(code, Some(0), "{log}");
+        nothing_is_left(&baton).await;
+    }
+}
+
+fn terminate(editor: &Editor) {
+    let process = editor.child.id().expect("it runs").to_string();
+    let sent = std::process::Command::new("kill")
+        .args(["-TERM", &process])
+        .status();
+    assert!(sent.expect("kill runs").success());
+}
+
+#[tokio::test]
+async fn an_editor_that_does_not_read_costs_no_memory() {
+    const CHUNKS: u64 = 3000;
+    const SIZE: usize = 20_000;
+    let baton = Served::start().await;
+    let mut editor = Editor::open(&baton.url(), &[]).await;
+    let session = editor.new_session().await;
+    let id = editor.prompt(&session, "hello").await;
+    editor.rest(&id).await;
+    let process = editor.child.id().expect("it runs");
+    let before = memory(process);
+    let id = editor
+        .prompt(&session, &format!("/count {CHUNKS} size={SIZE}"))
+        .await;
+    // When somebody else has all of it, it has long been there for the editor as well.
+    let mut reader = Editor::open(&baton.url(), &[]).await;
+    let all = CHUNKS as usize + 1;
+    while reader.load(&session).await.len() < all {
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+    let grown = memory(process).saturating_sub(before);
+    assert!(
+        grown < 20_000,
+        "{grown} KB of {} KB",
+        CHUNKS as usize * SIZE / 1000
+    );
+    let turn = editor.rest(&id).await;
+    assert_eq!(turn.said.len(), CHUNKS as usize);
+    for (number, chunk) in (1..).zip(&turn.said) {
+        assert!(
+            chunk.starts_with(&format!("chunk {number} of {CHUNKS}, ")),
+            "{number}"
+        );
+        assert_eq!(chunk.len(), SIZE);
+    }
+}
