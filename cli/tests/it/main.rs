@@ -8,6 +8,7 @@ mod bindings;
 mod browser;
 mod clients;
 mod clock;
+mod connect;
 mod deletion;
 mod dpop;
 mod drain;
