@@ -64,7 +64,7 @@ enum Command {
 }
 
 pub async fn run(arguments: Arguments) -> anyhow::Result<()> {
-    let server = Server::new(arguments.url, arguments.credential_file.as_deref())?;
+    let server = Server::new(arguments.url, arguments.credential_file).await?;
     let mut out = Out::default();
     let outcome = match arguments.command {
         Command::Export(options) => export::run(&server, &options, &mut out).await,

@@ -1,9 +1,11 @@
 //! The Baton at the other end.
 
-use std::path::Path;
+use std::path::PathBuf;
 
 use anyhow::{Context as _, bail};
-use reqwest::header::{AUTHORIZATION, HeaderMap, HeaderValue};
+use baton_client::Credential;
+use baton_client::credential::Source;
+use reqwest::header::{AUTHORIZATION, HeaderMap};
 use reqwest::{Client, Response, Url};
 use serde_json::Value;
 
@@ -15,16 +17,10 @@ pub struct Server {
 }
 
 impl Server {
-    pub fn new(url: Url, credential: Option<&Path>) -> anyhow::Result<Self> {
-        let mut headers = HeaderMap::new();
-        if let Some(path) = credential {
-            let named = || format!("--credential-file {}", path.display());
-            let text = std::fs::read_to_string(path).with_context(named)?;
-            let bearer = format!("Bearer {}", text.trim());
-            let mut value = HeaderValue::from_str(&bearer).with_context(named)?;
-            value.set_sensitive(true);
-            headers.insert(AUTHORIZATION, value);
-        }
+    pub async fn new(url: Url, credential: Option<PathBuf>) -> anyhow::Result<Self> {
+        let source = credential.map_or(Source::None, Source::File);
+        let header = Credential::new(source).header(None).await?;
+        let headers = HeaderMap::from_iter(header.map(|header| (AUTHORIZATION, header)));
         let http = Client::builder().default_headers(headers).build()?;
         Ok(Self { http, url })
     }
