@@ -104,7 +104,7 @@ fn call(conversation: Arc<dyn Conversation>, queued: Queued) -> BoxFuture<'stati
         let outcome = async {
             let asked = rpc::asked(&queued.command.message)?;
             check(queued.command.kind, asked.params)?;
-            if queued.command.request.is_none() {
+            if queued.command.kind == Kind::Extension && queued.command.request.is_none() {
                 conversation.notify(&asked.method, asked.params).await?;
                 return Ok(Called {
                     result: raw(&Value::Null),

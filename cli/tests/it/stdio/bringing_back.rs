@@ -38,6 +38,7 @@ async fn an_agent_that_forgets_is_told_once() {
         "{context}"
     );
     assert_eq!(request, "recall");
+    assert!(!context.contains("recall"), "{context}");
     // It is there now, and needs no telling.
     assert_eq!(visit.told().await.last().unwrap()[..], ["recall"]);
     // Nothing of that was shown to anybody.

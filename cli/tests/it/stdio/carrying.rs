@@ -128,6 +128,22 @@ async fn a_turn_is_cancelled_by_the_agent_or_without_it() {
     visit.client.post(cancel.clone()).await;
     let (_, answer) = visit.end_of(&id).await;
     assert_eq!(answer["result"]["stopReason"], "cancelled");
+    // The agent is told of its question, too, if the client says nothing more.
+    let id = visit.ask("ask").await;
+    loop {
+        let message = visit
+            .stream
+            .next()
+            .await
+            .expect("the stream goes on")
+            .message();
+        if message["method"] == "session/request_permission" {
+            break;
+        }
+    }
+    visit.client.post(cancel.clone()).await;
+    let (said, _) = visit.end_of(&id).await;
+    assert!(said.contains("cancelled"), "{said}");
     // This one does not listen. It is stopped, and another takes its place.
     let id = visit.ask("say begun\ndeaf").await;
     visit.next_chunk().await;

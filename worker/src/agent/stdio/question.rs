@@ -3,12 +3,15 @@
 
 use std::sync::Arc;
 
+use serde_json::json;
 use serde_json::value::RawValue;
 
 use super::message::Reply;
 use super::peer::Peer;
-use crate::agent::Stage;
+use crate::agent::{Stage, raw};
 use crate::rpc::Failure;
+
+const PERMISSION: &str = "session/request_permission";
 
 pub struct Question {
     peer: Arc<Peer>,
@@ -28,6 +31,11 @@ impl Question {
     /// Asks the client, for as long as it takes.
     pub async fn put(self, stage: Stage<'_>, method: String, params: Box<RawValue>) {
         let reply = match stage {
+            // A client that cancels need not say of every question that it is off.
+            Stage::Turn(turn) if method == PERMISSION => tokio::select! {
+                reply = turn.request(&method, params) => reply,
+                () = turn.cancelled() => Ok(raw(&json!({ "outcome": { "outcome": "cancelled" } }))),
+            },
             Stage::Turn(turn) => turn.request(&method, params).await,
             Stage::Rest(_) => Err(Failure::internal(
                 "no turn runs: clients are asked while one does",

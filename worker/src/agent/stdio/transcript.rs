@@ -31,9 +31,20 @@ struct Params {
 }
 
 impl Transcript {
+    /// Without a prompt that nobody has begun to answer: the agent is about to get it.
     pub fn of(past: &[Event]) -> Self {
         let mut transcript = Self::default();
-        for event in past {
+        let begun = past
+            .iter()
+            .rposition(|event| matches!(event, Event::Begin(_)));
+        let answers = |event: &Event| {
+            matches!(
+                event,
+                Event::Update { turn: true, .. } | Event::Response { turn: true, .. }
+            )
+        };
+        let end = begun.filter(|begun| !past[*begun..].iter().any(answers));
+        for event in &past[..end.unwrap_or(past.len())] {
             if let Event::Echo { message, .. } | Event::Update { message, .. } = event {
                 transcript.add(message);
             }
@@ -114,6 +125,9 @@ fn content(block: &Value) -> String {
 
 #[cfg(test)]
 mod tests {
+    use baton_session::event::Begin;
+    use baton_session::id::{ConnectionId, Partition};
+    use baton_session::route::Via;
     use serde_json::json;
 
     use super::*;
@@ -152,6 +166,37 @@ mod tests {
         ]);
         assert_eq!(transcript.words(), other.words());
         assert!(told(&[]).is_empty());
+    }
+
+    #[test]
+    fn a_prompt_that_waits_for_the_agent_is_not_past() {
+        let connection = ConnectionId::mint(Partition(0));
+        let begin = |command| {
+            Event::Begin(Begin {
+                command,
+                connection: connection.clone(),
+                via: Via::Connection,
+            })
+        };
+        let echo = |text: &str| Event::Echo {
+            by: connection.clone(),
+            message: rpc::update("s", said("user_message_chunk", text)),
+        };
+        let update = |text: &str| Event::Update {
+            turn: true,
+            message: rpc::update("s", said("agent_message_chunk", text)),
+        };
+        let mut past = vec![
+            begin(1),
+            echo("one"),
+            update("first"),
+            begin(2),
+            echo("two"),
+        ];
+        assert_eq!(Transcript::of(&past).words(), "onefirst");
+        // It has begun to answer: what it said is past.
+        past.push(update("second"));
+        assert_eq!(Transcript::of(&past).words(), "onefirsttwosecond");
     }
 
     #[test]
