@@ -178,12 +178,14 @@ impl AgentOptions {
     }
 }
 
-/// Agents run in their session's directory. What names a file here and now is meant to.
+/// Agents run in their session's directory. What names a file here and now is meant to. Links are left as they are:
+/// a Python of a virtual environment is one, and knows its packages by its own name only.
 fn in_place(words: Vec<String>) -> Vec<String> {
     let absolute = |(number, word): (usize, String)| {
         // A program without a path is looked for in PATH.
         let is_path = number > 0 || word.contains('/');
-        let found = std::fs::canonicalize(&word).ok().filter(|_| is_path);
+        let is_file = is_path && std::path::Path::new(&word).exists();
+        let found = std::path::absolute(&word).ok().filter(|_| is_file);
         let found = found.and_then(|path| Some(path.to_str()?.to_owned()));
         found.unwrap_or(word)
     };
@@ -211,5 +213,23 @@ impl GuardArguments {
             files: self.files,
         };
         guard(limits, &self.command)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_are_found_from_elsewhere_and_links_stay_links() {
+        let dir = tempfile::TempDir::new().expect("a temporary directory");
+        let link = dir.path().join("python");
+        std::os::unix::fs::symlink("/bin/sh", &link).expect("a link");
+        let link = link.to_str().expect("a plain path");
+        // Tests run in the package's folder.
+        let words = [link, "Cargo.toml", "acp", "./nothing"].map(str::to_owned);
+        let file = concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml");
+        assert_eq!(in_place(words.to_vec()), [link, file, "acp", "./nothing"]);
+        assert_eq!(in_place(vec!["Cargo.toml".into()]), ["Cargo.toml"]);
     }
 }

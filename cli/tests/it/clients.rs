@@ -21,27 +21,38 @@ pub fn rust() -> Command {
 }
 
 pub fn typescript() -> Command {
-    let mut command = Command::new("node");
-    command.arg(folder().join("typescript/scenario.mjs"));
-    command
+    typescript_with("scenario.mjs")
 }
 
-/// Of a gateway that lets one session work at a time.
-fn typescript_at_its_limit() -> Command {
+fn typescript_with(file: &str) -> Command {
     let mut command = Command::new("node");
-    command.arg(folder().join("typescript/limited.mjs"));
+    command.arg(folder().join("typescript").join(file));
     command
 }
 
 pub fn python() -> Command {
-    let mut command = Command::new(folder().join("python/.venv/bin/python"));
-    command.arg(folder().join("python/scenario.py"));
+    python_with("scenario.py")
+}
+
+fn python_with(file: &str) -> Command {
+    let mut command = Command::new(python_interpreter());
+    command.arg(folder().join("python").join(file));
     command
 }
 
-pub async fn plays(mut client: Command, transport: &str, url: &str) {
+/// The one that has the SDK.
+pub fn python_interpreter() -> PathBuf {
+    folder().join("python/.venv/bin/python")
+}
+
+pub async fn plays(client: Command, transport: &str, url: &str) {
+    plays_with(client, transport, url, &[]).await;
+}
+
+async fn plays_with(mut client: Command, transport: &str, url: &str, rest: &[&str]) {
     let dir = TempDir::new().expect("a temporary directory");
-    let mut process = Process::start(dir.path(), "client", client.args([transport, url]));
+    client.args([transport, url]).args(rest);
+    let mut process = Process::start(dir.path(), "client", &mut client);
     let status = within("the client's scenario", process.exit_status()).await;
     let output = process.output();
     assert!(
@@ -104,7 +115,21 @@ async fn all_of_them_behind_envoy() {
 async fn typescript_goes_on_after_it_was_refused() {
     let baton = Served::start_with(&["--limit-turns", "1"]).await;
     for transport in ["http", "ws"] {
-        plays(typescript_at_its_limit(), transport, &baton.url()).await;
+        plays(typescript_with("limited.mjs"), transport, &baton.url()).await;
+    }
+}
+
+/// All of them, over both transports, with an agent that may be any: it gets these prompts.
+pub async fn all_visit(url: &str, prompts: &[&str]) {
+    for transport in ["http", "ws"] {
+        let clients = [
+            rust(),
+            typescript_with("visit.mjs"),
+            python_with("visit.py"),
+        ];
+        for client in clients {
+            plays_with(client, transport, url, prompts).await;
+        }
     }
 }
 

@@ -69,10 +69,6 @@ fn list(id: &str) -> Value {
     json!({ "jsonrpc": "2.0", "id": id, "method": "session/list", "params": {} })
 }
 
-fn cancel(session: &str) -> Value {
-    json!({ "jsonrpc": "2.0", "method": "session/cancel", "params": { "sessionId": session } })
-}
-
 fn retry_after(response: &Response) -> Option<u64> {
     let value = response.headers().get("retry-after")?;
     value.to_str().ok()?.parse().ok()

@@ -5,6 +5,7 @@ mod bringing_back;
 mod carrying;
 mod crashing;
 mod hostile;
+mod real;
 
 use std::path::{Path, PathBuf};
 
@@ -21,37 +22,49 @@ fn actor(arguments: &str) -> String {
 
 /// Everything in one process, with this agent.
 async fn served(actor_arguments: &str, arguments: &[&str]) -> Served {
-    let agent = actor(actor_arguments);
-    let mut all = vec!["--agent", &agent, "--ephemeral"];
+    served_by(&actor(actor_arguments), arguments).await
+}
+
+async fn served_by(agent: &str, arguments: &[&str]) -> Served {
+    let mut all = vec!["--agent", agent, "--ephemeral"];
     all.extend(arguments);
     Served::start_with(&all).await
 }
 
-/// A cluster with two more workers that run the actor, at `/acp/actor`.
+/// A cluster with two more workers that run one agent, at `/acp/NAME`.
 struct Staged {
-    cluster: Cluster,
+    /// They end first: their logs are in the cluster's directory.
     workers: Vec<Process>,
+    cluster: Cluster,
+    name: String,
 }
 
 impl Staged {
     async fn start(actor_arguments: &str, variables: &[(&str, &str)]) -> Self {
+        Self::with("actor", &actor(actor_arguments), variables).await
+    }
+
+    async fn with(name: &str, agent: &str, variables: &[(&str, &str)]) -> Self {
         let cluster = Cluster::start().await;
-        let agent = actor(actor_arguments);
         let start = |number| {
             cluster.worker_with(number, |command| {
-                command.env("BATON_AGENT", &agent);
+                command.env("BATON_AGENT", agent);
                 command.envs(variables.iter().copied());
             })
         };
         let workers = vec![start(2), start(3)];
-        let staged = Self { cluster, workers };
-        until("the actors are registered", async || {
+        let staged = Self {
+            cluster,
+            workers,
+            name: name.to_owned(),
+        };
+        until("the agents are registered", async || {
             let url = staged.cluster.url().replace("/acp", "/v1/agents");
             let listed = reqwest::get(url).await.ok()?.text().await.ok()?;
             let listed: Value = serde_json::from_str(&listed).ok()?;
             let mut agents = listed["agents"].as_array()?.iter();
             agents
-                .any(|agent| agent["name"] == "actor" && agent["workers"] == 2)
+                .any(|agent| agent["name"] == name && agent["workers"] == 2)
                 .then_some(())
         })
         .await;
@@ -59,7 +72,7 @@ impl Staged {
     }
 
     fn url(&self) -> String {
-        format!("{}/actor", self.cluster.url())
+        format!("{}/{}", self.cluster.url(), self.name)
     }
 
     /// Which of the two holds the session.
@@ -151,6 +164,19 @@ fn is_alive(pid: &str) -> bool {
     let stat = std::fs::read_to_string(process(pid).join("stat")).unwrap_or_default();
     let state = stat.rsplit_once(')').map_or("", |(_, after)| after.trim());
     !state.is_empty() && !state.starts_with('Z')
+}
+
+/// What a process has started that still runs, and what that has started.
+fn descendants(pid: &str) -> Vec<String> {
+    let threads = std::fs::read_dir(process(pid).join("task"));
+    let children = threads.into_iter().flatten().flatten().map(|thread| {
+        let children = std::fs::read_to_string(thread.path().join("children"));
+        children.unwrap_or_default()
+    });
+    let children: Vec<_> = children.collect();
+    let children = children.iter().flat_map(|pids| pids.split_whitespace());
+    let with_theirs = |pid: &str| [vec![pid.to_owned()], descendants(pid)].concat();
+    children.flat_map(with_theirs).collect()
 }
 
 async fn is_gone(pid: &str) {

@@ -6,7 +6,7 @@ mod inbox;
 mod ledger;
 mod load;
 mod one_shot;
-mod rpc;
+pub mod rpc;
 mod sse;
 mod websocket;
 

@@ -1,12 +1,13 @@
 //! Drives the official ACP server and Baton with the same load, side by side in one run, and compares them.
 //!
 //! `official` is the yardstick, `target` starts and stops what is measured, `client` is one session of load,
-//! `load` runs one cell of the table, `rounds` all of them, `report` prints it; `idle`, `replay`, `stored` and
-//! `callers` measure other things of the same servers. See ../README.md for how to read the result.
+//! `load` runs one cell of the table, `rounds` all of them, `report` prints it; `idle`, `replay`, `stored`, `callers`
+//! and `stdio` measure other things of the same servers. See ../README.md for how to read the result.
 
 mod callers;
 mod client;
 mod count;
+mod echo;
 mod idle;
 mod load;
 mod official;
@@ -14,6 +15,7 @@ mod process;
 mod replay;
 mod report;
 mod rounds;
+mod stdio;
 mod stored;
 mod target;
 
@@ -36,6 +38,7 @@ use crate::load::Load;
 use crate::replay::Replay;
 use crate::report::Outcome;
 use crate::rounds::Plan;
+use crate::stdio::Stdio;
 use crate::stored::Stored;
 use crate::target::{Kind, Programs};
 
@@ -84,6 +87,9 @@ struct Args {
     /// Measure what it costs that callers say who they are and bring session tokens instead
     #[arg(long, value_name = "PROMPTS", conflicts_with_all = ["idle", "replay", "stored", "sessions", "rounds", "seconds", "transport", "paced"])]
     callers: Option<usize>,
+    /// Measure what it costs that an agent is a program behind Baton instead
+    #[arg(long, value_name = "PROMPTS", conflicts_with_all = ["idle", "replay", "stored", "callers", "sessions", "rounds", "seconds", "paced"])]
+    stdio: Option<usize>,
     /// The baton binary
     #[arg(long, default_value = concat!(env!("CARGO_MANIFEST_DIR"), "/../../target/release/baton"))]
     baton: PathBuf,
@@ -99,12 +105,18 @@ enum Role {
         #[arg(long)]
         listen: SocketAddr,
     },
+    /// The agent of --stdio, on standard input and output
+    #[command(hide = true)]
+    Echo,
 }
 
 fn main() -> ExitCode {
     let args = Args::parse();
     let result = match args.role {
         Some(Role::Official { listen }) => official(listen),
+        Some(Role::Echo) => {
+            echo::run(std::io::stdin().lock(), std::io::stdout().lock()).map(|()| ExitCode::SUCCESS)
+        }
         None => compare(&args),
     };
     result.unwrap_or_else(|error| {
@@ -170,6 +182,9 @@ async fn measure(args: &Args) -> Result<Outcome> {
     if let Some(prompts) = args.callers {
         return Callers { prompts }.run(&plan.programs).await;
     }
+    if let Some(prompts) = args.stdio {
+        return Stdio { prompts, transport }.run(&plan.programs).await;
+    }
     let (rounds, seconds) = (args.rounds, args.seconds);
     println!("{transport:?}, {prompt:?}, median of {rounds} rounds of {seconds} s\n");
     Ok(report::print(&plan.run().await))
@@ -182,6 +197,7 @@ impl Args {
         ensure!(self.replay != Some(0), "--replay must not be 0");
         ensure!(self.stored != Some(0), "--stored must not be 0");
         ensure!(self.callers != Some(0), "--callers must not be 0");
+        ensure!(self.stdio != Some(0), "--stdio must not be 0");
         ensure!(self.rounds > 0, "--rounds must not be 0");
         ensure!(self.seconds > 0.0, "--seconds must be more than 0");
         let count = Count {

@@ -87,6 +87,11 @@ pub struct Target {
 
 impl Target {
     pub async fn start(kind: Kind, programs: &Programs) -> Result<Self> {
+        Self::start_with(kind, programs, &[]).await
+    }
+
+    /// With more options for `baton serve`.
+    pub async fn start_with(kind: Kind, programs: &Programs, options: &[&str]) -> Result<Self> {
         let mut target = Self {
             kind,
             addr: free_address()?,
@@ -95,12 +100,12 @@ impl Target {
         };
         match kind {
             Kind::Official => target.start_official()?,
-            Kind::Serve => target.start_serve(programs, &["--data-dir=data"])?,
-            Kind::Memory => target.start_serve(programs, &["--ephemeral"])?,
+            Kind::Serve => target.start_serve(programs, &["--data-dir=data"], options)?,
+            Kind::Memory => target.start_serve(programs, &["--ephemeral"], options)?,
             Kind::Guarded => {
                 fs::write(target.dir.0.join("api-keys.json"), API_KEYS)?;
                 let keys = "--auth-keys=api-keys.json";
-                target.start_serve(programs, &["--ephemeral", "--auth=keys", keys])?;
+                target.start_serve(programs, &["--ephemeral", "--auth=keys", keys], options)?;
             }
             Kind::Redis => target.start_redis(programs).await?,
         }
@@ -135,10 +140,11 @@ impl Target {
     }
 
     /// Processes run in a fresh directory of their own, and so does a data directory named without a path.
-    fn start_serve(&mut self, programs: &Programs, options: &[&str]) -> Result<()> {
+    fn start_serve(&mut self, programs: &Programs, usual: &[&str], options: &[&str]) -> Result<()> {
         let listen = self.addr.to_string();
         let mut command = Command::new(&programs.baton);
-        command.args(["serve", "--listen", &listen]).args(options);
+        command.args(["serve", "--listen", &listen]);
+        command.args(usual).args(options);
         self.run("serve", &mut command)
     }
 

@@ -6,11 +6,10 @@ use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader};
 use tokio::net::TcpStream;
 
 use super::{
-    Limited, cancel, counted, is_refused, list, refused_in_body, refused_on_stream,
-    refused_with_429,
+    Limited, counted, is_refused, list, refused_in_body, refused_on_stream, refused_with_429,
 };
 use crate::support::auth::ALICE;
-use crate::support::http::{JSON, bearing, prompt};
+use crate::support::http::{JSON, bearing, cancel, prompt};
 use crate::support::websocket::{Socket, initialize};
 use crate::support::{Client, Served, Stream, sse, within};
 

@@ -3,9 +3,9 @@
 use reqwest::StatusCode;
 use serde_json::{Value, json};
 
-use super::{Limited, cancel, counted, is_refused, refused_in_body, refused_on_stream};
+use super::{Limited, counted, is_refused, refused_in_body, refused_on_stream};
 use crate::support::auth::ALICE;
-use crate::support::http::{bearing, new_session, prompt};
+use crate::support::http::{bearing, cancel, new_session, prompt};
 use crate::support::{Client, Cluster, Stream, sse};
 
 fn about(id: &str, method: &str, session: &str) -> Value {

@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use super::{Visit, actor, served};
-use crate::support::http::{load, new_session};
+use crate::support::http::{cancel, load, new_session};
 use crate::support::process::baton;
 use crate::support::schema::CONVERSATIONS;
 use crate::support::{Client, Event, Served};
@@ -168,8 +168,7 @@ async fn an_agents_refusal_reaches_the_client_as_it_is() {
 async fn a_turn_is_cancelled_by_the_agent_or_without_it() {
     let baton = served("", &[]).await;
     let mut visit = Visit::begin(&baton.url()).await;
-    let cancel = json!({ "sessionId": visit.session });
-    let cancel = json!({ "jsonrpc": "2.0", "method": "session/cancel", "params": cancel });
+    let cancel = cancel(&visit.session);
     let id = visit.ask("count 100000 5").await;
     visit.next_chunk().await;
     visit.client.post(cancel.clone()).await;

@@ -214,3 +214,7 @@ pub fn load(id: Value, session: &str) -> Value {
     let params = json!({ "sessionId": session, "cwd": "/tmp", "mcpServers": [] });
     json!({ "jsonrpc": "2.0", "id": id, "method": "session/load", "params": params })
 }
+
+pub fn cancel(session: &str) -> Value {
+    json!({ "jsonrpc": "2.0", "method": "session/cancel", "params": { "sessionId": session } })
+}
