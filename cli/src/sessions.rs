@@ -1,10 +1,12 @@
 //! `baton sessions`: what an operator does with sessions, over HTTP.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use anyhow::{Context as _, anyhow, bail};
+use baton_client::Credential;
+use baton_client::credential::Source;
 use clap::{Args, Subcommand};
-use reqwest::header::{AUTHORIZATION, HeaderMap, HeaderValue};
+use reqwest::header::{AUTHORIZATION, HeaderMap};
 use reqwest::{Body, Client, Response, Url};
 use serde_json::Value;
 use tokio::io::{AsyncWriteExt as _, stdin, stdout};
@@ -49,7 +51,7 @@ pub async fn run(arguments: Arguments) -> anyhow::Result<()> {
         let joined = arguments.url.join(path);
         joined.with_context(|| format!("--url {} cannot be used", arguments.url))
     };
-    let http = client(arguments.credential_file.as_deref())?;
+    let http = client(arguments.credential_file).await?;
     match arguments.command {
         Command::Export { session } => {
             export(&http, endpoint(&format!("/v1/sessions/{session}/export"))?).await
@@ -58,17 +60,12 @@ pub async fn run(arguments: Arguments) -> anyhow::Result<()> {
     }
 }
 
-fn client(credential: Option<&Path>) -> anyhow::Result<Client> {
-    let mut headers = HeaderMap::new();
-    if let Some(path) = credential {
-        let named = || format!("--credential-file {}", path.display());
-        let text = std::fs::read_to_string(path).with_context(named)?;
-        let bearer = format!("Bearer {}", text.trim());
-        let mut value = HeaderValue::from_str(&bearer).with_context(named)?;
-        value.set_sensitive(true);
-        headers.insert(AUTHORIZATION, value);
-    }
-    Ok(Client::builder().default_headers(headers).build()?)
+async fn client(credential: Option<PathBuf>) -> anyhow::Result<Client> {
+    let source = credential.map_or(Source::None, Source::File);
+    let header = Credential::new(source).header(None).await?;
+    let headers = header.map(|header| (AUTHORIZATION, header));
+    let client = Client::builder().default_headers(HeaderMap::from_iter(headers));
+    Ok(client.build()?)
 }
 
 async fn export(http: &Client, url: Url) -> anyhow::Result<()> {

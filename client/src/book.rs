@@ -1,18 +1,19 @@
 //! What the client waits for, what it was asked, and which sessions it has open: all that another connection
 //! would have to know.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap};
 
+use bytes::Bytes;
 use serde::Deserialize;
 
 use crate::envelope::{About, Envelope, Kind, about};
+use crate::questions::{Asked, Questions};
 
 #[derive(Default)]
 pub struct Book {
     /// By their ids, as they were written.
     requests: HashMap<String, Request>,
-    /// Questions of the agent that have no answer yet.
-    questions: HashSet<String>,
+    questions: Questions,
     /// With their working directories.
     sessions: BTreeMap<String, String>,
 }
@@ -33,6 +34,15 @@ pub struct Unanswered {
     pub accepted: bool,
 }
 
+/// What is to be done with a message from the server.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Verdict {
+    Pass,
+    Drop,
+    /// Nobody has to be bothered, this is the answer.
+    Answer(Bytes),
+}
+
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Cancelled {
@@ -41,7 +51,7 @@ struct Cancelled {
 
 impl Book {
     /// Of a message to the server.
-    pub fn sends(&mut self, envelope: &Envelope, own: bool) {
+    pub fn sends(&mut self, message: &Bytes, envelope: &Envelope, own: bool) {
         match envelope.kind() {
             Kind::Request(id) => {
                 let request = Request {
@@ -52,32 +62,38 @@ impl Book {
                 };
                 self.requests.insert(id.to_owned(), request);
             }
-            Kind::Answer(id) => {
-                self.questions.remove(id);
-            }
+            Kind::Answer(id) => self.questions.answered(id, message),
             Kind::Notification => {}
         }
     }
 
-    /// Of a message from the server. Says whether it is to be passed on: nobody waits any more for the answer
-    /// to a request that was given up, and a question that is open need not be asked again.
-    pub fn hears(&mut self, envelope: &Envelope) -> bool {
-        match envelope.kind() {
+    /// Of a message from the server. Nobody waits any more for the answer to a request that was given up,
+    /// and nobody is asked twice.
+    pub fn hears(&mut self, envelope: &Envelope) -> Verdict {
+        let passes = match envelope.kind() {
             Kind::Answer("null") => true,
             Kind::Answer(id) => match self.requests.remove(id) {
                 Some(request) => self.answered(&request, envelope),
                 None => false,
             },
-            Kind::Request(id) => self.questions.insert(id.to_owned()),
+            Kind::Request(id) => match self.questions.asked(id) {
+                Asked::New => true,
+                Asked::Open => false,
+                Asked::Answered(answer) => return Verdict::Answer(answer),
+            },
             Kind::Notification if envelope.is("$/cancel_request") => {
                 let params = envelope.params.map(|params| params.get());
                 let named = serde_json::from_str::<Cancelled>(params.unwrap_or_default());
-                named.map_or(true, |named| {
-                    self.questions.remove(named.request_id.get());
-                    true
-                })
+                if let Ok(named) = named {
+                    self.questions.withdrawn(named.request_id.get());
+                }
+                true
             }
             Kind::Notification => true,
+        };
+        match passes {
+            true => Verdict::Pass,
+            false => Verdict::Drop,
         }
     }
 
@@ -116,7 +132,7 @@ impl Book {
 
     /// Something is under way that another connection would miss.
     pub fn is_open(&self) -> bool {
-        !self.requests.is_empty() || !self.questions.is_empty()
+        !self.requests.is_empty() || self.questions.are_open()
     }
 
     /// Somebody waits for an answer to what the server has.
@@ -151,11 +167,12 @@ mod tests {
     use super::*;
 
     fn sends(book: &mut Book, text: &str) {
-        book.sends(&Envelope::read(text.as_bytes()).unwrap(), false);
+        let message = Bytes::copy_from_slice(text.as_bytes());
+        book.sends(&message, &Envelope::read(&message).unwrap(), false);
     }
 
     fn hears(book: &mut Book, text: &str) -> bool {
-        book.hears(&Envelope::read(text.as_bytes()).unwrap())
+        book.hears(&Envelope::read(text.as_bytes()).unwrap()) == Verdict::Pass
     }
 
     #[test]
@@ -203,16 +220,19 @@ mod tests {
     }
 
     #[test]
-    fn an_open_question_is_asked_once() {
+    fn a_question_is_asked_once() {
         let mut book = Book::default();
         let question = r#"{"id":"s:1","method":"session/request_permission","params":{}}"#;
         assert!(hears(&mut book, question));
         assert!(!hears(&mut book, question));
-        sends(&mut book, r#"{"id":"s:1","result":{}}"#);
+        assert!(book.is_open());
+        let answer = r#"{"id":"s:1","result":{}}"#;
+        sends(&mut book, answer);
         assert!(!book.is_open());
-        assert!(hears(&mut book, question));
+        let again = book.hears(&Envelope::read(question.as_bytes()).unwrap());
+        assert_eq!(again, Verdict::Answer(answer.into()));
         let cancel = r#"{"method":"$/cancel_request","params":{"requestId":"s:1"}}"#;
         assert!(hears(&mut book, cancel));
-        assert!(!book.is_open());
+        assert!(hears(&mut book, question));
     }
 }

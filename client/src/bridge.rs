@@ -10,8 +10,8 @@ use tokio_util::sync::CancellationToken;
 
 use crate::connection::{Connection, Receiver, Sender};
 
-/// A little more than a gateway takes, so that it is the one who says so.
-const MAX_LINE: usize = 17 << 20;
+/// More than anybody takes. A message that is only too large is answered.
+const MAX_LINE: usize = 64 << 20;
 /// For what is still to be written when the end has come.
 const FAREWELL: Duration = Duration::from_secs(10);
 
@@ -62,7 +62,7 @@ async fn next_line(input: &mut BufReader<impl AsyncRead + Unpin>) -> io::Result<
         line.extend_from_slice(&piece[..taken]);
         input.consume(taken);
         if line.len() > MAX_LINE {
-            let text = "a message of more than 16 MiB";
+            let text = "a line of more than 64 MiB";
             return Err(io::Error::new(io::ErrorKind::InvalidData, text));
         }
         if end.is_some() {

@@ -11,19 +11,20 @@ use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep_until};
 
 use crate::backoff::Backoff;
-use crate::book::Book;
+use crate::book::{Book, Verdict};
 use crate::contact::Contact;
-use crate::delivery::Delivery;
-use crate::endpoint::{Endpoint, Opened};
-use crate::envelope::{Envelope, INVALID_REQUEST, Kind, error, one_line};
-use crate::error::{Failure, Unusable};
+use crate::endpoint::Endpoint;
+use crate::envelope::{Envelope, INVALID_REQUEST, Kind, error};
+use crate::error::Unusable;
 use crate::job::{self, Done, Job, Outgoing};
 use crate::options::{Options, Transport};
-use crate::resume;
 use crate::stream::{News, Reading};
 
 mod loss;
+mod outcome;
 
+/// What a gateway takes.
+const MAX_MESSAGE: usize = 16 << 20;
 /// What was given to us before the end gets this long to be handed over.
 const FAREWELL: Duration = Duration::from_secs(5);
 
@@ -60,6 +61,8 @@ struct Link {
 enum Heard {
     /// It was passed on, if it was for anybody.
     Message,
+    /// It was a question, and this is the answer.
+    Answered(Bytes),
     /// The connection is of no use any more.
     Loss(String),
     /// Nobody takes anything any more.
@@ -116,6 +119,9 @@ impl Driver {
                 },
                 heard = hear(&self.incoming, &mut self.told, &mut self.link, &mut self.book) => match heard {
                     Heard::Message => {}
+                    Heard::Answered(message) => {
+                        self.first.push_back(Outgoing { message, request: None });
+                    }
                     Heard::Loss(why) => self.lose(&why),
                     Heard::Nobody => break,
                 },
@@ -171,8 +177,14 @@ impl Driver {
                 .extend(request.map(|id| error(&id, INVALID_REQUEST, text)));
             return job;
         }
+        if message.len() > MAX_MESSAGE {
+            let text = "a message may have 16 MiB at most";
+            self.told
+                .extend(request.map(|id| error(&id, INVALID_REQUEST, text)));
+            return job;
+        }
         let is_due = request.is_some() && self.is_due();
-        self.book.sends(&envelope, false);
+        self.book.sends(&message, &envelope, false);
         if begins {
             return Some(job::open(self.endpoint.clone(), message, self.give_up));
         }
@@ -226,129 +238,6 @@ impl Driver {
             Some(_) => self.backoff.next(None),
         }
     }
-
-    fn finish(&mut self, done: Done) {
-        match done {
-            Done::Opened { message, outcome } => self.opened(message, outcome),
-            Done::Reopened(outcome) => self.reopened(outcome),
-            Done::Posted(outgoing, delivery) => self.posted(outgoing, delivery),
-        }
-    }
-
-    fn opened(&mut self, message: Bytes, outcome: Result<Opened, Failure>) {
-        let id = Envelope::read(&message)
-            .ok()
-            .and_then(|envelope| match envelope.kind() {
-                Kind::Request(id) => Some(id.to_owned()),
-                _ => None,
-            });
-        let waiting = id.and_then(|id| self.book.strike(&id));
-        match (outcome, waiting) {
-            (Ok(opened), _) => {
-                if !is_error(&opened.answer) {
-                    self.initialize = Some(message);
-                    self.link(opened.token);
-                }
-                self.told.push_back(one_line(opened.answer));
-            }
-            (Err(Failure::Refused { code, text }), Some(waiting)) => {
-                self.told.push_back(error(&waiting.id, code, &text));
-            }
-            (Err(failure), Some(waiting)) => {
-                let away = self.contact.away();
-                let told = resume::unreachable(&waiting, away, &failure.to_string());
-                self.told.push_back(told);
-            }
-            (Err(failure), None) => tracing::error!(why = %failure, "no connection"),
-        }
-    }
-
-    fn link(&mut self, token: HeaderValue) {
-        self.works();
-        let (endpoint, contact) = (self.endpoint.clone(), self.contact.clone());
-        self.link = Some(Link {
-            stream: Reading::start(endpoint, self.transport, token.clone(), contact),
-            since: SystemTime::now(),
-            token,
-        });
-    }
-
-    fn works(&mut self) {
-        self.contact.made();
-        self.trouble = None;
-        self.backoff.reset();
-    }
-
-    fn reopened(&mut self, outcome: Result<Opened, Failure>) {
-        match outcome {
-            Ok(opened) if !is_error(&opened.answer) => {
-                self.link(opened.token);
-                for message in resume::resumes(&self.book).into_iter().rev() {
-                    let outgoing = self.own(message);
-                    self.first.push_front(outgoing);
-                }
-                let count = self.book.sessions().len();
-                tracing::info!(sessions = count, "another connection was opened");
-            }
-            outcome => {
-                let why = match outcome {
-                    Ok(opened) => String::from_utf8_lossy(&opened.answer).into_owned(),
-                    Err(failure) => failure.to_string(),
-                };
-                tracing::warn!(why, "no other connection could be opened yet");
-                self.trouble = Some(why);
-                if self.is_away() {
-                    self.abandon();
-                }
-            }
-        }
-    }
-
-    fn own(&mut self, message: Bytes) -> Outgoing {
-        let mut request = None;
-        if let Ok(envelope) = Envelope::read(&message) {
-            self.book.sends(&envelope, true);
-            if let Kind::Request(id) = envelope.kind() {
-                request = Some(id.to_owned());
-            }
-        }
-        Outgoing { message, request }
-    }
-
-    fn posted(&mut self, outgoing: Outgoing, delivery: Delivery) {
-        let id = outgoing.request.as_deref();
-        match delivery.outcome {
-            Ok(()) if self.link.is_some() => {
-                self.works();
-                if let Some(id) = id {
-                    self.book.accepted(id);
-                }
-            }
-            // The connection was lost meanwhile, and the answer with it.
-            Ok(()) => self.interrupt(outgoing, "it was lost"),
-            Err(Failure::Lost) => {
-                self.lose("it has expired or was revoked");
-                match delivery.doubtful && id.is_some() {
-                    true => self.interrupt(outgoing, "it was lost"),
-                    false => self.first.push_front(outgoing),
-                }
-            }
-            Err(Failure::Refused { code, text }) => {
-                let waiting = id.and_then(|id| self.book.strike(id));
-                match waiting {
-                    Some(waiting) => self.told.push_back(error(&waiting.id, code, &text)),
-                    None => tracing::error!(code, text, "a message was turned down"),
-                }
-            }
-            Err(Failure::Away { why, .. }) => {
-                self.trouble = Some(why);
-                self.give_up_on(outgoing);
-                if self.is_away() {
-                    self.abandon();
-                }
-            }
-        }
-    }
 }
 
 async fn under_way(job: &mut Option<Job>) -> Done {
@@ -376,16 +265,16 @@ async fn hear(
             News::Lost => return Heard::Loss("it has expired or was revoked".into()),
             News::Reset(why) => return Heard::Loss(why),
             News::Message(message) => match Envelope::read(&message) {
-                Ok(envelope) if !book.hears(&envelope) => return Heard::Message,
+                Ok(envelope) => match book.hears(&envelope) {
+                    Verdict::Pass => message,
+                    Verdict::Drop => return Heard::Message,
+                    Verdict::Answer(answer) => return Heard::Answered(answer),
+                },
                 // What cannot be read is not ours to judge.
-                _ => message,
+                Err(_) => message,
             },
         },
     };
     place.send(message);
     Heard::Message
-}
-
-fn is_error(answer: &[u8]) -> bool {
-    Envelope::read(answer).map_or(true, |answer| answer.error.is_some())
 }

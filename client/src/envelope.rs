@@ -88,7 +88,7 @@ pub fn error(id: &str, code: i64, text: &str) -> Bytes {
 /// Line breaks between the tokens of a message would make two of it. Inside of strings there are none.
 pub fn one_line(message: Bytes) -> Bytes {
     let breaks = |byte: &u8| matches!(byte, b'\n' | b'\r');
-    if !message.iter().any(|byte| breaks(byte)) {
+    if !message.iter().any(breaks) {
         return message;
     }
     let flat = message

@@ -6,7 +6,7 @@
 //! | [`options`] | what it needs to know: where, with which credential, over which transport |
 //! | [`connection`] | the handle |
 //! | `driver` | the one task behind it, which owns what is known; `job` is what it has under way |
-//! | `book` | what the client waits for, and which sessions it has open |
+//! | `book`, `questions` | what the client waits for, what it was asked, and which sessions it has open |
 //! | `line` | bytes to the gateway: sockets, TLS, proxies |
 //! | `endpoint` | requests to a gateway, and what their answers mean |
 //! | [`credential`] | what says who calls, and how it is renewed |
@@ -35,6 +35,7 @@ pub mod error;
 mod job;
 mod line;
 pub mod options;
+mod questions;
 mod resume;
 mod stream;
 

@@ -84,7 +84,7 @@ impl Reading {
 }
 
 enum Open {
-    Sse(Sse),
+    Sse(Box<Sse>),
     Socket(Box<Socket>),
 }
 
@@ -162,7 +162,10 @@ impl Reader {
                 let opened = Socket::open(endpoint, connection, cursor).await?;
                 Open::Socket(Box::new(opened))
             }
-            false => Open::Sse(Sse::open(endpoint, connection, cursor).await?),
+            false => {
+                let opened = Sse::open(endpoint, connection, cursor).await?;
+                Open::Sse(Box::new(opened))
+            }
         })
     }
 

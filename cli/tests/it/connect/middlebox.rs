@@ -7,20 +7,26 @@ use axum::Router;
 use axum::body::Body;
 use axum::extract::{Request, State};
 use axum::http::{Response, StatusCode};
+use bytes::Bytes;
+use futures_util::stream;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, copy_bidirectional};
 use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::broadcast;
 use tokio::task::AbortHandle;
 
 #[derive(Clone, Debug, Default)]
 pub struct Seen {
     pub upgrades: u64,
     pub streams: u64,
+    pub initialized: u64,
+    pub detached: u64,
 }
 
 /// Passes everything on but WebSockets.
 pub struct Middlebox {
     pub url: String,
     seen: Arc<Mutex<Seen>>,
+    injected: broadcast::Sender<Bytes>,
     task: AbortHandle,
 }
 
@@ -29,6 +35,7 @@ struct Way {
     target: String,
     http: reqwest::Client,
     seen: Arc<Mutex<Seen>>,
+    injected: broadcast::Sender<Bytes>,
 }
 
 impl Middlebox {
@@ -36,10 +43,12 @@ impl Middlebox {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("loopback");
         let address = listener.local_addr().expect("bound");
         let seen = Arc::new(Mutex::new(Seen::default()));
+        let injected = broadcast::Sender::new(4);
         let way = Way {
             target: target.to_owned(),
             http: reqwest::Client::new(),
             seen: seen.clone(),
+            injected: injected.clone(),
         };
         let router = Router::new().fallback(pass).with_state(way);
         let server = axum::serve(listener, router);
@@ -47,8 +56,16 @@ impl Middlebox {
         Self {
             url: format!("http://{address}/acp"),
             seen,
+            injected,
             task: task.abort_handle(),
         }
+    }
+
+    /// As a gateway does it whose store has lost events.
+    pub fn reset_streams(&self) {
+        let event = "id: 0\nevent: reset\ndata: {\"reason\":\"events were lost\"}\n\n";
+        let sent = self.injected.send(event.into());
+        sent.expect("there are streams");
     }
 
     pub fn seen(&self) -> Seen {
@@ -72,7 +89,10 @@ async fn pass(State(way): State<Way>, request: Request) -> Response<Body> {
             *refused.status_mut() = StatusCode::FORBIDDEN;
             return refused;
         }
+        let anonymous = !parts.headers.contains_key("acp-connection-id");
         seen.streams += u64::from(parts.method == "GET");
+        seen.detached += u64::from(parts.method == "DELETE");
+        seen.initialized += u64::from(parts.method == "POST" && anonymous);
     }
     let body = reqwest::Body::wrap_stream(body.into_data_stream());
     let request = way.http.request(parts.method, &way.target);
@@ -81,7 +101,16 @@ async fn pass(State(way): State<Way>, request: Request) -> Response<Body> {
     let mut response = Response::new(Body::empty());
     *response.status_mut() = answer.status();
     *response.headers_mut() = answer.headers().clone();
-    *response.body_mut() = Body::from_stream(answer.bytes_stream());
+    *response.body_mut() = Body::from_stream(stream::unfold(
+        (answer, way.injected.subscribe()),
+        async |(mut answer, mut injected)| {
+            let piece = tokio::select! {
+                piece = answer.chunk() => piece.transpose()?,
+                Ok(piece) = injected.recv() => Ok(piece),
+            };
+            Some((piece, (answer, injected)))
+        },
+    ));
     response
 }
 

@@ -47,17 +47,19 @@ async fn an_editor_sees_every_chunk_once_and_in_order() {
     println!("{seconds} s: {faults:?}; {turns} turns, {chunks} chunks, each once and in order");
 }
 
-/// Every two seconds a gateway is killed and started again; in between the network has its moods.
+/// Every two seconds a gateway is killed and started again, after everybody was led to it; in between the
+/// network has its moods.
 async fn break_things(cluster: &mut Cluster, proxy: &Proxy, end: Instant) -> Faults {
     let mut faults = Faults::default();
     for gateway in (0..2).cycle() {
         if Instant::now() >= end {
             break;
         }
-        cluster.gateways[gateway].kill();
-        cluster.revive_gateway(gateway).await;
+        proxy.aim(port(&cluster.gateway_url(gateway)));
         sleep(Duration::from_millis(400)).await;
-        proxy.cut();
+        cluster.gateways[gateway].kill();
+        proxy.aim(cluster.balancer().port);
+        cluster.revive_gateway(gateway).await;
         sleep(Duration::from_millis(300)).await;
         proxy.set(Mood::Stalled);
         sleep(Duration::from_millis(400)).await;
@@ -66,10 +68,15 @@ async fn break_things(cluster: &mut Cluster, proxy: &Proxy, end: Instant) -> Fau
         proxy.set(Mood::Clear);
         sleep(Duration::from_millis(500)).await;
         faults.kills += 1;
-        faults.cuts += 2;
+        faults.cuts += 3;
         faults.stalls += 1;
     }
     faults
+}
+
+fn port(url: &str) -> u16 {
+    let url: reqwest::Url = url.parse().expect("a URL");
+    url.port().expect("a port")
 }
 
 struct Worked {
