@@ -27,6 +27,7 @@ pub struct Conversation {
     pub(super) listed: Vec<String>,
     input: Input,
     interrupts: Signal,
+    terminates: Signal,
     ticks: Interval,
     questions: VecDeque<Question>,
     /// Ctrl-C was the last thing that was typed.
@@ -59,6 +60,7 @@ impl Conversation {
             listed: Vec::new(),
             input,
             interrupts: signal(SignalKind::interrupt())?,
+            terminates: signal(SignalKind::terminate())?,
             ticks,
             questions: VecDeque::new(),
             is_leaving: false,

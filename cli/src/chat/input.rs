@@ -11,8 +11,10 @@ use rustyline::{Config, Editor, ExternalPrinter as _};
 use tokio::sync::mpsc;
 
 use self::helper::Helper;
+use self::tty::Tty;
 
 mod helper;
+mod tty;
 
 pub struct Input {
     wanted: blocking::Sender<String>,
@@ -21,12 +23,15 @@ pub struct Input {
     has_ended: bool,
     /// Prints above the line that is being typed. Only at a terminal.
     pub above: Option<blocking::Sender<String>>,
+    _tty: Option<Tty>,
 }
 
 pub enum Typed {
     Line(String),
     /// Ctrl-C.
     Interrupt,
+    /// Ctrl-C on a line that had something on it: the line is gone, and nothing else.
+    Discarded,
     /// Ctrl-D, or the end of a file.
     End,
 }
@@ -40,6 +45,7 @@ impl Input {
             true => Some(terminal()?),
             false => None,
         };
+        let tty = terminal.as_ref().map(|_| Tty::silenced()).transpose()?;
         let (wanted, prompts) = blocking::channel::<String>();
         let (typing, typed) = mpsc::unbounded_channel();
         let above = match terminal {
@@ -66,6 +72,7 @@ impl Input {
             is_wanted: false,
             has_ended: false,
             above,
+            _tty: tty,
         })
     }
 
@@ -101,7 +108,7 @@ impl Input {
 fn terminal() -> anyhow::Result<(Terminal, blocking::Sender<String>)> {
     let config = Config::builder().auto_add_history(true).build();
     let mut editor = Editor::with_config(config)?;
-    editor.set_helper(Some(Helper));
+    editor.set_helper(Some(Helper::default()));
     let mut printer = editor.create_external_printer()?;
     let (above, lines) = blocking::channel::<String>();
     // Printing waits while the editor is busy, and nobody else should.
@@ -114,8 +121,11 @@ fn terminal() -> anyhow::Result<(Terminal, blocking::Sender<String>)> {
 }
 
 fn edited(editor: &mut Terminal, prompt: &str) -> Typed {
-    match editor.readline(prompt) {
+    let typed = editor.readline(prompt);
+    let had_text = editor.helper().is_some_and(|helper| helper.has_text.take());
+    match typed {
         Ok(line) => Typed::Line(joined(&line)),
+        Err(ReadlineError::Interrupted) if had_text => Typed::Discarded,
         Err(ReadlineError::Interrupted) => Typed::Interrupt,
         Err(_) => Typed::End,
     }

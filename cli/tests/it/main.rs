@@ -5,6 +5,7 @@ mod bad_input;
 mod balancers;
 mod bindings;
 mod browser;
+mod chat;
 mod clients;
 mod clock;
 mod connect;

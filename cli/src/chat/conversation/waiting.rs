@@ -40,6 +40,7 @@ impl Conversation {
                 message = self.peer.next() => Happened::Came(message?),
                 typed = self.input.typed(), if self.input.is_wanted() => Happened::Typed(typed),
                 _ = self.interrupts.recv() => Happened::Typed(Typed::Interrupt),
+                _ = self.terminates.recv() => return Err(Problem::Quit),
                 _ = self.ticks.tick() => Happened::Tick,
             };
             self.screen.typing(self.input.is_wanted());
@@ -65,6 +66,7 @@ impl Conversation {
                     }
                     _ => return Err(Problem::Quit),
                 },
+                Happened::Typed(Typed::Discarded) => self.is_leaving = false,
                 Happened::Typed(Typed::Line(line)) => {
                     self.is_leaving = false;
                     match self.questions.is_empty() {

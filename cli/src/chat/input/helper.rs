@@ -1,5 +1,7 @@
 //! What the line editor asks: whether a line is complete, and how a command may go on.
 
+use std::cell::Cell;
+
 use rustyline::completion::Completer;
 use rustyline::highlight::Highlighter;
 use rustyline::hint::Hinter;
@@ -8,7 +10,11 @@ use rustyline::{Context, Result};
 
 use crate::chat::command::COMMANDS;
 
-pub struct Helper;
+#[derive(Default)]
+pub struct Helper {
+    /// Something is on the line. Hints are asked for whenever that changes.
+    pub has_text: Cell<bool>,
+}
 
 impl Validator for Helper {
     fn validate(&self, context: &mut ValidationContext<'_>) -> Result<ValidationResult> {
@@ -35,6 +41,11 @@ impl Completer for Helper {
 
 impl Hinter for Helper {
     type Hint = String;
+
+    fn hint(&self, line: &str, _: usize, _: &Context<'_>) -> Option<String> {
+        self.has_text.set(!line.is_empty());
+        None
+    }
 }
 
 impl Highlighter for Helper {}
