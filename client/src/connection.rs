@@ -1,9 +1,13 @@
 //! The handle that hides the network.
 
+use std::sync::Arc;
+use std::time::Duration;
+
 use bytes::Bytes;
 use tokio::sync::mpsc;
 use tokio_util::task::AbortOnDropHandle;
 
+use crate::contact::Contact;
 use crate::driver::Driver;
 use crate::error::Unusable;
 use crate::options::Options;
@@ -25,6 +29,7 @@ pub struct Sender(mpsc::Sender<Bytes>);
 /// What comes from the server.
 pub struct Receiver {
     messages: mpsc::Receiver<Bytes>,
+    contact: Arc<Contact>,
     _driver: AbortOnDropHandle<()>,
 }
 
@@ -42,6 +47,7 @@ pub fn connect(options: Options) -> Result<Connection, Unusable> {
         sender: Sender(sender),
         receiver: Receiver {
             messages,
+            contact: driver.contact(),
             _driver: AbortOnDropHandle::new(tokio::spawn(driver.run())),
         },
     })
@@ -72,6 +78,11 @@ impl Receiver {
     /// One JSON-RPC message, on one line. `None` when all is over.
     pub async fn receive(&mut self) -> Option<Bytes> {
         self.messages.recv().await
+    }
+
+    /// For how long nothing has been heard of the server; nothing at all while its stream is open.
+    pub fn away(&self) -> Duration {
+        self.contact.away()
     }
 
     /// One that is there already.

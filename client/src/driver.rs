@@ -94,6 +94,10 @@ impl Driver {
         })
     }
 
+    pub fn contact(&self) -> Arc<Contact> {
+        self.contact.clone()
+    }
+
     pub async fn run(mut self) {
         let mut job: Option<Job> = None;
         let mut end: Option<Instant> = None;

@@ -6,6 +6,7 @@ mod bad_input;
 mod balancers;
 mod bindings;
 mod browser;
+mod chat;
 mod clients;
 mod clock;
 mod connect;
