@@ -44,7 +44,7 @@ struct Arguments {
 #[derive(Subcommand)]
 enum Command {
     /// Gateway, worker and store in one process: nothing to configure
-    Serve(serve::Arguments),
+    Serve(Box<serve::Arguments>),
     /// A gateway replica
     Gateway(gateway::Arguments),
     /// A worker
@@ -108,7 +108,7 @@ async fn run(command: Command) -> anyhow::Result<()> {
         ..stop
     };
     let outcome = match command {
-        Command::Serve(arguments) => serve::run(arguments, stop).await,
+        Command::Serve(arguments) => serve::run(*arguments, stop).await,
         Command::Gateway(arguments) => gateway::run(arguments, stop).await,
         Command::Worker(arguments) => worker::run(arguments, stop).await,
         Command::Connect(arguments) => connect::run(arguments, stop).await,
