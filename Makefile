@@ -1,6 +1,6 @@
 # The two commands a newcomer needs: make run, make test.
 
-.PHONY: run build setup test lint chaos fuzz
+.PHONY: run build setup test lint charts loadtest chaos fuzz
 
 # Builds and starts everything in one process on http://127.0.0.1:8080/acp.
 run:
@@ -20,6 +20,14 @@ lint:
 # Everything: formatting, lints, unit tests, stores on a real Redis, end-to-end tests.
 test: setup lint
 	./scripts/test
+
+# The chart, the alerts and the dashboard, without a cluster.
+charts:
+	./scripts/check-charts
+
+# Clients of k6 against two gateways behind nginx, all started for it.
+loadtest:
+	./loadtests/k6/cluster smoke stream
 
 # Kills, stops and cuts off processes for SECONDS while clients check what they see. A seed is a
 # schedule; without one it is another every time, and printed.

@@ -2,13 +2,20 @@
 
 use baton_session::store;
 
+use crate::chat::Ending;
+
 /// The command line or configuration is wrong.
 pub const USAGE: u8 = 64;
 /// Something needed cannot be used.
 pub const UNAVAILABLE: u8 = 69;
 /// The data directory cannot be used, or cannot be written any more.
 pub const IO: u8 = 74;
-const OTHER: u8 = 1;
+/// Somebody pressed Ctrl-C, as shells say it.
+pub const INTERRUPTED: u8 = 130;
+/// A turn of `baton chat` that the agent refused, or did not bring to its end.
+pub const REFUSED: u8 = 2;
+pub const EARLY: u8 = 3;
+pub const OTHER: u8 = 1;
 
 /// The embedded store stopped taking anything.
 #[derive(Debug, thiserror::Error)]
@@ -35,6 +42,9 @@ pub fn code(error: &anyhow::Error) -> u8 {
     }
     if error.is::<Unwritable>() || error.is::<store::Refused>() {
         return IO;
+    }
+    if let Some(ending) = error.downcast_ref::<Ending>() {
+        return ending.exit_code();
     }
     match error.downcast_ref::<store::Error>() {
         Some(store::Error::Unavailable(_)) => UNAVAILABLE,

@@ -8,12 +8,16 @@ use clap::{Parser, Subcommand};
 use crate::telemetry::TraceOptions;
 
 mod agent;
+mod chat;
+mod connect;
 mod edge;
 mod exit;
 mod exposure;
 mod gateway;
 mod limits;
+mod mcp;
 mod options;
+mod remote;
 mod revoke;
 mod serve;
 mod sessions;
@@ -45,6 +49,10 @@ enum Command {
     Gateway(gateway::Arguments),
     /// A worker
     Worker(worker::Arguments),
+    /// An agent for editors, on standard input and output; the real one is behind a URL
+    Connect(connect::Arguments),
+    /// A conversation with the agent behind a URL, in the terminal or in a script
+    Chat(chat::Arguments),
     /// Sessions of a running Baton, over HTTP
     Sessions(sessions::Arguments),
     /// Keys and tokens
@@ -87,11 +95,11 @@ fn main() -> ExitCode {
 }
 
 async fn run(command: Command) -> anyhow::Result<()> {
-    let telemetry = telemetry::start(command.traces())?;
+    let telemetry = telemetry::start(command.traces(), command.logs())?;
     // Others end by a signal as programs do.
-    let stop = match command.traces() {
-        Some(_) => signals::stop()?,
-        None => Stop::default(),
+    let stop = match command.stops_in_order() {
+        true => signals::stop()?,
+        false => Stop::default(),
     };
     // A gateway says so itself when its grace is over, and that is no hurry.
     let hurry = stop.now.clone();
@@ -103,6 +111,8 @@ async fn run(command: Command) -> anyhow::Result<()> {
         Command::Serve(arguments) => serve::run(arguments, stop).await,
         Command::Gateway(arguments) => gateway::run(arguments, stop).await,
         Command::Worker(arguments) => worker::run(arguments, stop).await,
+        Command::Connect(arguments) => connect::run(arguments, stop).await,
+        Command::Chat(arguments) => chat::run(arguments).await,
         Command::Sessions(arguments) => sessions::run(arguments).await,
         Command::Token(command) => token::run(command).await,
         Command::Guard(_) => Ok(()),
@@ -112,13 +122,30 @@ async fn run(command: Command) -> anyhow::Result<()> {
 }
 
 impl Command {
+    fn stops_in_order(&self) -> bool {
+        self.traces().is_some() || matches!(self, Self::Connect(_))
+    }
+
+    /// Which logs there are, unless somebody asks for others.
+    fn logs(&self) -> &'static str {
+        match self {
+            // What the client does about the network would be written into the conversation.
+            Self::Chat(_) => "warn,baton_client=off",
+            _ => telemetry::DEFAULT,
+        }
+    }
+
     /// The options of what serves, and its name in traces.
     fn traces(&self) -> Option<(&TraceOptions, &'static str)> {
         match self {
             Self::Serve(arguments) => Some((&arguments.traces, "baton")),
             Self::Gateway(arguments) => Some((&arguments.traces, "baton-gateway")),
             Self::Worker(arguments) => Some((&arguments.traces, "baton-worker")),
-            Self::Sessions(_) | Self::Token(_) | Self::Guard(_) => None,
+            Self::Connect(_)
+            | Self::Chat(_)
+            | Self::Sessions(_)
+            | Self::Token(_)
+            | Self::Guard(_) => None,
         }
     }
 }

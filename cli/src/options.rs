@@ -13,6 +13,7 @@ use clap::{Args, ValueEnum};
 
 use crate::agent::AgentOptions;
 use crate::exit::Misconfigured;
+use crate::mcp::McpOptions;
 
 #[derive(Args)]
 pub struct StoreOptions {
@@ -112,6 +113,8 @@ pub struct WorkerOptions {
     /// Command for `sh`, told on its input when what is bound to a session is free again
     #[arg(long, env = "BATON_ON_RELEASE", value_name = "COMMAND")]
     on_release: Option<String>,
+    #[command(flatten)]
+    mcp: McpOptions,
 }
 
 impl WorkerOptions {
@@ -130,6 +133,8 @@ impl WorkerOptions {
                 self.lease_ms
             ));
         }
+        faults.extend(self.mcp.policy().1);
+        faults.extend(self.mcp.root().1);
         faults
     }
 
@@ -147,6 +152,8 @@ impl WorkerOptions {
             lease: Duration::from_millis(self.lease_ms),
             session_ttl: self.session_ttl,
             on_release: self.on_release.clone().map(ReleaseHook),
+            mcp: self.mcp.policy().0,
+            workspace_root: self.mcp.root().0,
         }
     }
 }

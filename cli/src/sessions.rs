@@ -1,14 +1,26 @@
-//! `baton sessions`: what an operator does with sessions, over HTTP.
+//! `baton sessions`: what an operator does with sessions, over HTTP as any client would.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
-use anyhow::{Context as _, anyhow, bail};
 use clap::{Args, Subcommand};
-use reqwest::header::{AUTHORIZATION, HeaderMap, HeaderValue};
-use reqwest::{Body, Client, Response, Url};
-use serde_json::Value;
-use tokio::io::{AsyncWriteExt as _, stdin, stdout};
-use tokio_util::io::ReaderStream;
+use reqwest::Url;
+
+use self::connection::Connection;
+use self::server::Server;
+use self::terminal::{Closed, Out};
+
+mod connection;
+mod delete;
+mod export;
+mod fork;
+mod import;
+mod list;
+mod server;
+mod show;
+mod sse;
+mod tail;
+mod terminal;
+mod transcript;
 
 #[derive(Args)]
 pub struct Arguments {
@@ -35,76 +47,49 @@ pub struct Arguments {
 
 #[derive(Subcommand)]
 enum Command {
+    /// List sessions, the one whose turn ended last first
+    List(list::Options),
+    /// Print a conversation, as far as it has come; changes nothing
+    Show(show::Options),
+    /// Follow a conversation as it goes on, until it is stopped; changes nothing
+    Tail(tail::Options),
+    /// Make a session with the same past, and print its id
+    Fork(fork::Options),
+    /// Delete a session for good; what is gone already is no fault
+    Delete(delete::Options),
     /// Write a session to standard output, a JSON object per line
-    Export {
-        #[arg(value_name = "ID")]
-        session: String,
-    },
+    Export(export::Options),
     /// Read a session from standard input, and print the id it has here
     Import,
 }
 
 pub async fn run(arguments: Arguments) -> anyhow::Result<()> {
-    let endpoint = |path: &str| {
-        let joined = arguments.url.join(path);
-        joined.with_context(|| format!("--url {} cannot be used", arguments.url))
-    };
-    let http = client(arguments.credential_file.as_deref())?;
-    match arguments.command {
-        Command::Export { session } => {
-            export(&http, endpoint(&format!("/v1/sessions/{session}/export"))?).await
+    let server = Server::new(arguments.url, arguments.credential_file).await?;
+    let mut out = Out::default();
+    let outcome = match arguments.command {
+        Command::Export(options) => export::run(&server, &options, &mut out).await,
+        Command::Import => import::run(&server, &mut out).await,
+        Command::Tail(options) => tail::run(&server, &options, &mut out).await,
+        on_a_connection => {
+            let connection = Connection::open(&server).await?;
+            let outcome = ask(&connection, on_a_connection, &mut out).await;
+            connection.close().await;
+            outcome
         }
-        Command::Import => import(&http, endpoint("/v1/sessions/import")?).await,
+    };
+    match outcome.and_then(|()| out.flush()) {
+        // As `head` does when it has seen enough.
+        Err(error) if error.is::<Closed>() => Ok(()),
+        outcome => outcome,
     }
 }
 
-fn client(credential: Option<&Path>) -> anyhow::Result<Client> {
-    let mut headers = HeaderMap::new();
-    if let Some(path) = credential {
-        let named = || format!("--credential-file {}", path.display());
-        let text = std::fs::read_to_string(path).with_context(named)?;
-        let bearer = format!("Bearer {}", text.trim());
-        let mut value = HeaderValue::from_str(&bearer).with_context(named)?;
-        value.set_sensitive(true);
-        headers.insert(AUTHORIZATION, value);
-    }
-    Ok(Client::builder().default_headers(headers).build()?)
-}
-
-async fn export(http: &Client, url: Url) -> anyhow::Result<()> {
-    let response = http.get(url.clone()).send().await;
-    let mut response = succeeded(&url, response).await?;
-    let mut out = stdout();
-    while let Some(lines) = response.chunk().await.context("the export broke off")? {
-        out.write_all(&lines).await?;
-    }
-    Ok(out.flush().await?)
-}
-
-async fn import(http: &Client, url: Url) -> anyhow::Result<()> {
-    let body = Body::wrap_stream(ReaderStream::new(stdin()));
-    let response = http.post(url.clone()).body(body).send().await;
-    let response = succeeded(&url, response).await?;
-    let answer: Value = serde_json::from_slice(&response.bytes().await?)?;
-    let session = answer["sessionId"].as_str();
-    println!(
-        "{}",
-        session.ok_or_else(|| anyhow!("the answer names no session"))?
-    );
-    Ok(())
-}
-
-/// What the server says is wrong is what the user is told.
-async fn succeeded(url: &Url, sent: reqwest::Result<Response>) -> anyhow::Result<Response> {
-    let response = sent.with_context(|| format!("cannot reach {url}"))?;
-    let status = response.status();
-    if status.is_success() {
-        return Ok(response);
-    }
-    let body = response.bytes().await.unwrap_or_default();
-    let body: Value = serde_json::from_slice(&body).unwrap_or_default();
-    match body["error"]["message"].as_str() {
-        Some(message) => bail!("{message}"),
-        None => bail!("{url} answered {status}"),
+async fn ask(connection: &Connection, command: Command, out: &mut Out) -> anyhow::Result<()> {
+    match command {
+        Command::List(options) => list::run(connection, &options, out).await,
+        Command::Show(options) => show::run(connection, &options, out).await,
+        Command::Fork(options) => fork::run(connection, &options, out).await,
+        Command::Delete(options) => delete::run(connection, &options).await,
+        Command::Tail(_) | Command::Export(_) | Command::Import => Ok(()),
     }
 }

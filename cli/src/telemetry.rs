@@ -8,8 +8,8 @@ use baton_session::trace::TARGET;
 use opentelemetry_sdk::trace::SdkTracerProvider;
 use tokio::task::spawn_blocking;
 use tokio_util::sync::CancellationToken;
-use tracing::{Metadata, Subscriber};
-use tracing_subscriber::filter::{FilterExt as _, filter_fn};
+use tracing::{Level, Metadata, Subscriber};
+use tracing_subscriber::filter::{FilterExt as _, LevelFilter, filter_fn};
 use tracing_subscriber::registry::LookupSpan;
 use tracing_subscriber::{EnvFilter, Layer, prelude::*, registry};
 
@@ -19,7 +19,7 @@ mod exporter;
 mod traces;
 
 /// The embedded database tells how it tidies up; nobody asked.
-const DEFAULT: &str = "info,fjall=error,lsm_tree=error";
+pub const DEFAULT: &str = "info,fjall=error,lsm_tree=error";
 
 /// How long stopping waits for spans that have not been sent.
 const LAST_SPANS: Duration = Duration::from_secs(2);
@@ -29,17 +29,22 @@ pub struct Telemetry(Option<SdkTracerProvider>);
 
 /// `BATON_LOG` sets the level, `BATON_LOG_FORMAT=json` the format. Options with faults make no traces:
 /// whoever runs with them has to complain. Must be called on the runtime, where exporters live.
-pub fn start(traces: Option<(&TraceOptions, &'static str)>) -> anyhow::Result<Telemetry> {
+pub fn start(
+    traces: Option<(&TraceOptions, &'static str)>,
+    default: &str,
+) -> anyhow::Result<Telemetry> {
     let provider = match traces {
         Some((options, service)) => options.provider(service)?,
         None => None,
     };
+    // That it may tell of every level keeps it from slowing down those that are off.
+    let told = filter_fn(is_told).with_max_level_hint(LevelFilter::TRACE);
+    let logs = logs().with_filter(filter(default).and(told));
     match (traces, &provider) {
         (Some((options, _)), Some(provider)) => {
-            let logs = logs().with_filter(filter().and(filter_fn(is_told)));
             registry().with(logs).with(options.layer(provider)).init();
         }
-        _ => registry().with(filter()).with(logs()).init(),
+        _ => registry().with(logs).init(),
     }
     Ok(Telemetry(provider))
 }
@@ -73,15 +78,19 @@ where
 }
 
 /// Spans are for the collector alone.
-fn filter() -> EnvFilter {
-    let filter = EnvFilter::try_from_env("BATON_LOG").unwrap_or_else(|_| EnvFilter::new(DEFAULT));
+fn filter(default: &str) -> EnvFilter {
+    let filter = EnvFilter::try_from_env("BATON_LOG").unwrap_or_else(|_| EnvFilter::new(default));
     let no_spans = format!("{TARGET}=off").parse();
     filter.add_directive(no_spans.expect("a directive"))
 }
 
-/// The exporter would tell about every failure, and headers that it was given. Failures are told by
-/// [`exporter::Reported`]; only that spans are dropped before they get there is news.
+/// Whatever `BATON_LOG` says, nobody tells what was said: the library under WebSockets would quote every
+/// message. The exporter would tell about every failure, and headers that it was given. Failures are told
+/// by [`exporter::Reported`]; only that spans are dropped before they get there is news.
 fn is_told(metadata: &Metadata<'_>) -> bool {
-    !metadata.target().starts_with("opentelemetry")
-        || metadata.name() == "BatchSpanProcessor.SpanDroppingStarted"
+    let target = metadata.target();
+    let quotes = target.starts_with("tungstenite") && *metadata.level() == Level::TRACE;
+    let exports = target.starts_with("opentelemetry")
+        && metadata.name() != "BatchSpanProcessor.SpanDroppingStarted";
+    !quotes && !exports
 }

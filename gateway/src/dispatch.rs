@@ -26,12 +26,13 @@ mod cancel;
 mod fork;
 mod limited;
 mod list;
+mod mcp;
 mod params;
 #[cfg(test)]
 mod tests;
 mod whole;
 
-#[cfg(fuzzing)]
+#[cfg(any(fuzzing, test))]
 pub use params::read_params;
 
 /// What became of a message.
@@ -119,7 +120,10 @@ pub fn parse(bytes: &[u8]) -> Result<Envelope<'_>, Reject> {
         Ok(envelope) if envelope.method.is_none() && envelope.id().is_none() => Err(
             Reject::NotAMessage("not a JSON-RPC message: it has neither \"method\" nor \"id\""),
         ),
-        Ok(envelope) => Ok(envelope.look()),
+        Ok(envelope) => match rpc::readable::check(text) {
+            Ok(()) => Ok(envelope.look()),
+            Err(error) => Err(Reject::NotJson(error.to_string())),
+        },
         Err(error) if error.is_data() => Err(Reject::NotAMessage(
             "not a JSON-RPC message: a field has the wrong type",
         )),
@@ -279,6 +283,7 @@ impl Call<'_> {
             "session/close" if is_request => self.enqueue(Kind::Close, self.session()?).await,
             "session/cancel" => self.enqueue(Kind::Cancel, self.session()?).await,
             "$/cancel_request" => self.cancel_request().await,
+            "mcp/message" if !is_request => self.mcp_message().await,
             "initialize" => Err(Problem::Rpc(
                 rpc::INVALID_REQUEST,
                 "this connection is initialized already: POST initialize without Acp-Connection-Id for another".into(),
@@ -473,15 +478,16 @@ impl Call<'_> {
             .envelope
             .id()
             .and_then(|id| serde_json::from_str(id).ok());
-        let session = id
-            .as_deref()
-            .and_then(|id| id.split_once(':'))
-            .and_then(|(session, _)| SessionId::parse(session))
-            .filter(|session| !self.is_revoked(session));
-        match session.filter(|session| self.may_answer(session)) {
+        match id.and_then(|id| self.routed(&id)) {
             Some(session) => self.enqueue(Kind::Answer, session).await,
             None => Ok(Outcome::Taken),
         }
+    }
+
+    /// The session that an id of the agent's names, if the caller has a say in it.
+    fn routed(&self, id: &str) -> Option<SessionId> {
+        let session = SessionId::parse(id.split_once(':')?.0)?;
+        (!self.is_revoked(&session) && self.may_answer(&session)).then_some(session)
     }
 }
 

@@ -1,33 +1,14 @@
-//! What fuzz targets reach of what is nobody else's.
+//! What must hold whatever strangers send: a file for each kind of input. The targets in `fuzz/` try it
+//! for as long as they are let, and every test run does for a moment (`tests`).
 
-use axum::http::{HeaderMap, header};
-use baton_session::id::SessionId;
-use baton_session::token::carriers;
-use bytes::Bytes;
+pub use self::cursor::cursor;
+pub use self::envelope::envelope;
+pub use self::headers::headers;
+pub use self::token::token;
 
-use crate::{auth, dispatch, pass, rpc};
-
-pub struct Read {
-    /// The session token, and the message without it.
-    pub carried: Option<(String, Bytes)>,
-}
-
-/// As every POST is read, up to what its params must be.
-pub fn read_message(bytes: &Bytes) -> Option<Read> {
-    let envelope = dispatch::parse(bytes).ok()?;
-    let carried = rpc::carried(&envelope, bytes).ok()?;
-    dispatch::read_params(&envelope);
-    let _ = envelope.session_id();
-    Some(Read {
-        carried: carried.map(|carried| (carried.token.expose().to_owned(), carried.message)),
-    })
-}
-
-pub fn read_credentials(headers: &HeaderMap) {
-    let _ = auth::credential(headers);
-    let session = SessionId::parse("07a-abcdefghijklmnopqrstuv").expect("an id");
-    let cookies = headers.get_all(header::COOKIE).iter();
-    let cookies = cookies.filter_map(|cookie| cookie.to_str().ok());
-    let _ = carriers::cookie_value(cookies, &session);
-    let _ = pass::token(headers, None, Some(session.as_str()));
-}
+mod cursor;
+mod envelope;
+mod headers;
+#[cfg(test)]
+mod tests;
+mod token;

@@ -37,7 +37,7 @@ mod doors;
 pub mod drain;
 pub mod edge;
 pub mod error;
-#[cfg(fuzzing)]
+#[cfg(any(fuzzing, test))]
 pub mod fuzzing;
 mod handlers;
 mod heads;

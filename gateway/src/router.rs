@@ -34,7 +34,10 @@ pub fn router(app: Arc<App>) -> Router {
     let patience = app.config.transport.request_timeout;
     let mut routes = Router::new()
         .route(agents::PATH, acp.clone())
-        .route(agents::AGENT_ROUTE, acp)
+        .route(
+            agents::AGENT_ROUTE,
+            acp.layer(middleware::from_fn(agents::by_name)),
+        )
         .route("/v1/agents", get(listed::list))
         .route("/v1/sessions/{id}/export", get(archive::export))
         .route("/v1/sessions/import", post(archive::import))

@@ -13,6 +13,7 @@ use crate::limits::Refusal;
 pub use self::carried::carried;
 
 mod carried;
+pub mod readable;
 
 pub const PARSE_ERROR: i64 = -32700;
 pub const INVALID_REQUEST: i64 = -32600;

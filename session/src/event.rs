@@ -112,6 +112,19 @@ impl Event {
     }
 }
 
+/// The id of an agent's question that belongs to no turn. As all of them it begins with its session.
+pub fn aside_id(session: &SessionId, holder: &str, number: u64) -> Arc<str> {
+    format!("{session}:{ASIDE}{holder}.{number}").into()
+}
+
+/// Whether this is the id of such a question.
+pub fn is_aside(id: &str) -> bool {
+    id.split_once(':')
+        .is_some_and(|(_, rest)| rest.starts_with(ASIDE))
+}
+
+const ASIDE: char = '~';
+
 /// The message with another `params.sessionId`, every other byte as it was.
 pub fn readdress(message: &Bytes, session: &SessionId) -> Bytes {
     #[derive(Deserialize)]

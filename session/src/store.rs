@@ -19,6 +19,7 @@ use crate::revocation::Revocation;
 use crate::route::{Route, Via};
 use crate::token::CONNECTION_LIFETIME;
 
+mod agent;
 mod embedded;
 mod enqueue;
 pub mod redis;
@@ -26,6 +27,7 @@ mod signals;
 mod sink;
 mod whole;
 
+pub use agent::{AgentCard, MAX_AGENT_NAME};
 #[cfg(any(test, feature = "conformance"))]
 pub use embedded::Replica;
 pub use embedded::{FileStore, MemoryStore, Refused};
@@ -215,8 +217,6 @@ pub const HEARTBEAT: Duration = Duration::from_secs(3);
 pub const ALIVE: Duration = Duration::from_secs(3 * HEARTBEAT.as_secs());
 /// How long after that it keeps its place in the order in which workers came, should it wake.
 const PLACE_KEPT: Duration = Duration::from_secs(180);
-/// How long the name of an agent may be.
-pub const MAX_AGENT_NAME: usize = 64;
 /// How long a connection's outbox is kept without being used: an hour longer than its token is good.
 pub const OUTBOX_TTL: Duration = Duration::from_secs(CONNECTION_LIFETIME.as_secs() + 3600);
 /// How long a stream counts as open after its last touch.
@@ -246,24 +246,6 @@ pub struct ClaimToken(pub Arc<str>);
 impl ClaimToken {
     pub fn random() -> Self {
         Self(random_text(22).into())
-    }
-}
-
-/// What a worker runs, as it tells the gateways.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct AgentCard {
-    pub name: String,
-    pub version: String,
-    /// The agent's own `initialize` result.
-    pub initialize: serde_json::Value,
-}
-
-impl AgentCard {
-    /// Names are part of URLs and keys.
-    pub fn is_name(text: &str) -> bool {
-        let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
-        let begins = text.starts_with(|c: char| c.is_ascii_alphanumeric());
-        begins && text.len() <= MAX_AGENT_NAME && text.chars().all(plain)
     }
 }
 

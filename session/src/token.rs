@@ -38,8 +38,9 @@ mod weak;
 
 /// Longer tokens are refused before anything is decoded.
 pub const MAX_TOKEN_BYTES: usize = 1024;
-/// Principals are at most so long, so that every token with the usual claims fits 400 bytes.
-pub const MAX_PRINCIPAL: usize = 52;
+/// Principals are at most so long, so that every token with the usual claims fits 400 bytes, however often
+/// it was renewed.
+pub const MAX_PRINCIPAL: usize = 48;
 /// How far ahead the clock of another replica may be, in seconds.
 pub const MAX_SKEW: u64 = 60;
 

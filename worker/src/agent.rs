@@ -41,6 +41,8 @@ pub struct Opening {
     pub state: Bytes,
     /// What the client can do that asks for something now.
     pub client: ClientCapabilities,
+    /// The MCP servers to work with, those that were admitted.
+    servers: Vec<Box<RawValue>>,
     store: Arc<dyn Store>,
 }
 
@@ -53,6 +55,7 @@ impl Opening {
             setup: claim.setup.clone(),
             state: claim.state.clone(),
             client: client(claim),
+            servers: Vec::new(),
             store,
         }
     }
@@ -78,11 +81,28 @@ impl Opening {
         }
     }
 
-    /// The MCP servers to work with, a JSON array.
-    pub fn mcp_servers(&self) -> Value {
-        let given = self.setup.mcp_servers.as_deref();
-        let given = given.and_then(|given| serde_json::from_slice(given).ok());
-        given.unwrap_or_else(|| self.param("mcpServers"))
+    /// The MCP servers to work with, as the client or the operator has written them.
+    pub fn mcp_servers(&self) -> &[Box<RawValue>] {
+        &self.servers
+    }
+
+    pub(crate) fn admit(&mut self, servers: Vec<Box<RawValue>>) {
+        self.servers = servers;
+    }
+
+    /// The MCP servers that the client has named, whatever may become of them.
+    pub(crate) fn asked_servers(&self) -> Result<Vec<&RawValue>, Failure> {
+        #[derive(Deserialize)]
+        #[serde(rename_all = "camelCase")]
+        struct Params<'a> {
+            #[serde(borrow, default)]
+            mcp_servers: Vec<&'a RawValue>,
+        }
+        let read = match self.setup.mcp_servers.as_deref() {
+            Some(given) => serde_json::from_slice(given),
+            None => serde_json::from_slice::<Params>(&self.params).map(|it| it.mcp_servers),
+        };
+        read.map_err(|_| Failure::invalid_params("params.mcpServers must be an array, once"))
     }
 
     /// More directories to work in, a JSON array.
@@ -122,9 +142,8 @@ pub trait Conversation: Send + Sync {
     async fn call(&self, method: &str, params: &RawValue) -> Result<Called, Failure>;
 
     /// The same for what nobody waits to be answered.
-    async fn notify(&self, method: &str, params: &RawValue) -> Result<(), Failure> {
-        let _ = (method, params);
-        Ok(())
+    async fn notify(&self, method: &str, params: &RawValue) -> Result<Called, Failure> {
+        self.call(method, params).await
     }
 
     /// Passes on what the agent says of its own accord. Runs beside everything else as long as the

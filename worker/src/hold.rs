@@ -19,8 +19,10 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tracing::Instrument as _;
 
-use self::commands::{Call, is_about};
+use self::commands::{Call, done, is_about};
+use crate::admission::Admission;
 use crate::agent::{Agent, Conversation, Opening, Stage, StopReason};
+use crate::asides::Asides;
 use crate::content::Accepts;
 use crate::journal::{Journal, Unanswered};
 use crate::outlet::{Lost, Outlet};
@@ -45,6 +47,8 @@ pub(crate) struct Reins {
     pub lost: CancellationToken,
     /// What the agent takes in a prompt.
     pub accepts: Accepts,
+    /// What sessions may work with.
+    pub admission: Arc<Admission>,
     pub on_release: Option<ReleaseHook>,
 }
 
@@ -81,7 +85,7 @@ pub(crate) async fn run(
     claim: Claim,
     reins: Reins,
 ) -> Result<(), Lost> {
-    let opening = Opening::of(&claim, store.clone());
+    let mut opening = Opening::of(&claim, store.clone());
     let outlet = Arc::new(Outlet::new(store.clone(), &claim));
     if claim.stalls >= MAX_STALLS {
         return give_up(&*store, &outlet, &claim, &reins).await;
@@ -94,18 +98,27 @@ pub(crate) async fn run(
         return Ok(());
     }
     let claimed = trace::claimed(&claim);
+    let admitted = async {
+        reins.admission.admit(&mut opening).await?;
+        agent.open(&opening).await
+    };
     let opened = tokio::select! {
         biased;
         _ = reins.lost.cancelled() => return Err(Lost::Fenced),
         _ = reins.stop.cancelled() => return Ok(store.release(&claim.session, &claim.token).await?),
-        opened = agent.open(&opening) => opened,
+        opened = admitted => opened,
     };
     drop(claimed);
     match opened {
         Ok(conversation) => {
             let queue: VecDeque<Queued> = claim.inbox.clone().into();
             let seen = queue.back().map_or(0, |queued| queued.number);
+            if conversation.stays().is_some() {
+                // An earlier holder may have vanished with questions that only it could take answers to.
+                outlet.settle_unseen();
+            }
             Hold {
+                asides: Arc::new(Asides::new(claim.session.clone(), outlet.clone())),
                 store,
                 claim,
                 reins,
@@ -137,8 +150,13 @@ async fn refuse_all(
             outlet.flush(Default::default(), false).await?;
             return Ok(store.release(&claim.session, &claim.token).await?);
         }
+        let outcome = match queued.command.kind {
+            // Nobody has to open it to have it closed.
+            kind @ (Kind::Close | Kind::Delete) => Ok(done(kind)),
+            _ => Err(failure.clone()),
+        };
         let turn = queued.command.kind == Kind::Prompt;
-        if let Some(event) = rpc::response(queued, turn, Err::<(), _>(failure.clone())) {
+        if let Some(event) = rpc::response(queued, turn, outcome) {
             outlet.push(event);
         }
         outlet.ack(queued.number);
@@ -208,6 +226,7 @@ struct Hold {
     reins: Reins,
     conversation: Arc<dyn Conversation>,
     outlet: Arc<Outlet>,
+    asides: Arc<Asides>,
     /// Commands that were read and not yet handled.
     queue: VecDeque<Queued>,
     /// The highest command number read.
@@ -240,6 +259,7 @@ impl Hold {
                 return self.hand_over().await;
             }
             if self.deserted {
+                self.asides.withdraw();
                 // What it said last is written first, or the next one would say it again.
                 if !self.outlet.flush(self.conversation.changes(), true).await? {
                     self.store
@@ -285,6 +305,7 @@ impl Hold {
     /// Both steps at once, so that the next worker waits for one round trip only. Should the last
     /// words come too late they are refused, and the turn says them again there.
     async fn hand_over(&self) -> Result<(), Lost> {
+        self.asides.withdraw();
         let last_words = self.outlet.flush(self.conversation.changes(), false);
         let release = self.store.release(&self.claim.session, &self.claim.token);
         let (written, released) = tokio::join!(last_words, release);
@@ -470,6 +491,7 @@ impl Hold {
     /// The answer and the end of the command go into the log together.
     fn finish(&mut self, queued: &Queued, outcome: Result<Box<RawValue>, Failure>) -> Ended {
         self.outlet.settle_all();
+        self.asides.stay_open();
         trace::ended(queued, &outcome);
         if let Some(event) = rpc::response(queued, true, outcome) {
             self.outlet.push(event);

@@ -4,7 +4,7 @@
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 
-use baton_session::event::{Event, Frame};
+use baton_session::event::{Event, Frame, is_aside};
 use bytes::Bytes;
 
 #[derive(Default)]
@@ -37,6 +37,8 @@ impl Journal {
             match event {
                 _ if seq < began => {}
                 Event::Update { turn: true, .. } => journal.said.push_back(Said::Update),
+                // Asked beside the turn, by an agent that is gone.
+                Event::Request { id, .. } if is_aside(id) => {}
                 Event::Request { id, message } => {
                     let before = asked.iter_mut().find(|request| request.id == *id);
                     match before {

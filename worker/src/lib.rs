@@ -6,8 +6,10 @@
 //! |---|---|
 //! | [`runner`] | takes sessions while it has room; wake-ups are hints, sweeping is the truth |
 //! | [`hold`] | one held session: its inbox in order, until nothing waits |
+//! | [`admission`] | what a session may work with: its MCP servers ([`mcp`]) and its directories ([`workspace`]) |
 //! | [`turn`] | one prompt from begin to answer |
 //! | [`journal`] | what a turn has already said, so that a taken-over turn says it only once |
+//! | [`asides`] | what an agent asks beside its turns |
 //! | [`content`] | what a prompt may consist of |
 //! | [`notes`] | what updates say about the session itself: title, usage, bindings |
 //! | [`release`] | tells the outside that what was bound to a session is free again |
@@ -17,11 +19,14 @@
 //! | [`housekeeping`] | what rests becomes smaller, what nobody uses goes |
 //! | [`agent`] | the seam behind which agents live |
 
+mod admission;
 pub mod agent;
+mod asides;
 mod content;
 mod hold;
 mod housekeeping;
 mod journal;
+pub mod mcp;
 mod notes;
 mod outlet;
 mod release;
@@ -29,7 +34,9 @@ mod rpc;
 pub mod runner;
 mod trace;
 mod turn;
+mod workspace;
 mod written;
 
 pub use release::ReleaseHook;
 pub use runner::{Config, run};
+pub use workspace::WorkspaceRoot;

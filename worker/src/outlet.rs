@@ -135,9 +135,9 @@ impl Outlet {
         self.filled.notify_one();
     }
 
-    /// Requests that are still unanswered after a take-over.
+    /// Requests that are still unanswered after a take-over, or a turn.
     pub fn restore_pending(&self, pending: Vec<u64>) {
-        self.state().pending = pending;
+        self.state().pending.extend(pending);
     }
 
     pub fn settle(&self, request: u64) {

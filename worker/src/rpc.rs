@@ -85,9 +85,13 @@ pub fn update(session: &str, update: impl Serialize) -> Bytes {
         session_id: session,
         update,
     };
+    notification("session/update", params)
+}
+
+pub fn notification(method: &str, params: impl Serialize) -> Bytes {
     to_bytes(&Notification {
         jsonrpc: "2.0",
-        method: "session/update",
+        method,
         params,
     })
 }
@@ -98,6 +102,21 @@ pub fn request(id: &str, method: &str, params: impl Serialize) -> Bytes {
         id,
         method,
         params,
+    })
+}
+
+/// In the place of a client's answer that did not come.
+pub fn no_answer(id: &str, why: &str) -> Bytes {
+    #[derive(Serialize)]
+    struct Refused<'a> {
+        jsonrpc: &'static str,
+        id: &'a str,
+        error: Failure,
+    }
+    to_bytes(&Refused {
+        jsonrpc: "2.0",
+        id,
+        error: Failure::internal(why),
     })
 }
 

@@ -16,12 +16,15 @@ use tokio::time::{Instant, MissedTickBehavior, interval, sleep, timeout, timeout
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use crate::admission::Admission;
 use crate::agent::Agent;
 use crate::content::Accepts;
 use crate::hold::{self, Place, Reins};
 use crate::housekeeping;
+use crate::mcp::{McpPolicy, Transports};
 use crate::outlet::Lost;
 use crate::release::ReleaseHook;
+use crate::workspace::WorkspaceRoot;
 
 #[derive(Clone, Debug)]
 pub struct Config {
@@ -38,13 +41,18 @@ pub struct Config {
     pub on_release: Option<ReleaseHook>,
     /// How long turns that cannot be moved may go on when the worker stops.
     pub grace: Duration,
+    /// Which MCP servers agents get.
+    pub mcp: McpPolicy,
+    /// Sessions live beneath it.
+    pub workspace_root: Option<WorkspaceRoot>,
 }
 
 impl Config {
     /// How gateways and sessions know the agent.
     pub fn card(&self, agent: &dyn Agent) -> AgentCard {
         let card = agent.card();
-        let name = self.name.clone().unwrap_or(card.name);
+        let own = || AgentCard::name_of(&card.name);
+        let name = self.name.clone().unwrap_or_else(own);
         AgentCard { name, ..card }
     }
 }
@@ -83,6 +91,11 @@ pub async fn run(
         agent,
         agent_name: card.name.clone(),
         accepts: Accepts::of(&card.initialize),
+        admission: Arc::new(Admission {
+            servers: config.mcp.clone(),
+            agent: Transports::of(&card.initialize),
+            root: config.workspace_root.clone(),
+        }),
         config,
         held: Mutex::default(),
         turned_away: Mutex::default(),
@@ -131,6 +144,7 @@ struct Runner {
     agent: Arc<dyn Agent>,
     agent_name: String,
     accepts: Accepts,
+    admission: Arc<Admission>,
     config: Config,
     slots: Arc<Semaphore>,
     held: Mutex<HashMap<SessionId, Held>>,
@@ -322,6 +336,7 @@ impl Runner {
             stop: self.stop.clone(),
             cut: self.cut.clone(),
             accepts: self.accepts,
+            admission: self.admission.clone(),
             on_release: self.config.on_release.clone(),
         };
         // Also if an agent panics: a lease that nobody works under must not be renewed.

@@ -9,24 +9,38 @@ use baton_session::command::{ClientCapabilities, Queued};
 use baton_session::event::Event;
 use baton_session::id::SessionId;
 use bytes::Bytes;
+use futures_util::future::BoxFuture;
 use serde::Serialize;
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 
+use crate::asides::Asides;
 use crate::journal::{Journal, Unanswered};
+use crate::mcp::over_acp;
 use crate::outlet::Outlet;
 use crate::rpc::{self, Answer, Failure};
 
 /// What an agent may do between turns.
 pub struct Rest {
     outlet: Arc<Outlet>,
+    asides: Arc<Asides>,
 }
 
 impl Rest {
-    pub(crate) fn new(outlet: Arc<Outlet>) -> Self {
-        Self { outlet }
+    pub(crate) fn new(outlet: Arc<Outlet>, asides: Arc<Asides>) -> Self {
+        Self { outlet, asides }
+    }
+
+    /// Asks the controlling client. It is asked at once; what is returned waits for the answer and may do
+    /// so anywhere, also while turns come and go. The question ends with this worker's hold on the session.
+    pub fn request(
+        &self,
+        method: &str,
+        params: impl Serialize,
+    ) -> BoxFuture<'static, Result<Box<RawValue>, Failure>> {
+        self.asides.ask(method, params)
     }
 
     /// Passes a whole `session/update` message on as the agent has written it. It is said at once; what
@@ -165,6 +179,7 @@ impl Turn {
         let ordinal = self.requests.fetch_add(1, Ordering::Relaxed) + 1;
         // The id routes itself: it names the session, and is the same when the turn is run again.
         let id: Arc<str> = format!("{}:{}.{ordinal}", self.session, self.command).into();
+        let params = over_acp::outbound(&self.session, method, params)?;
         let answer = match self.ask(&id, method, params) {
             Asked::Answered(answer) => answer,
             Asked::Waiting(reply) => reply

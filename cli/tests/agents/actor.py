@@ -27,6 +27,7 @@ writing = threading.Lock()
 waiting = {}
 sessions = {}
 cancelled = threading.Event()
+progress = threading.Event()
 
 
 def write(message):
@@ -84,6 +85,20 @@ def obey(session, words):
     elif verb == "ask":
         answer = permission(session)
         say(session, json.dumps(answer.get("result") or answer.get("error")))
+    elif verb == "server":
+        progress.clear()
+        answer = ask("mcp/message", {"serverId": rest[0], "requestId": "r-1", "method": "tools/list", "params": {}})
+        progress.wait()
+        say(session, json.dumps(answer["result"]))
+    elif verb == "later":
+        # When nobody has asked for anything.
+        def later():
+            time.sleep(0.1)
+            say(session, "later ")
+            answer = permission(session)
+            say(session, json.dumps(answer.get("result") or answer.get("error")))
+
+        threading.Thread(target=later, daemon=True).start()
     elif verb == "pid":
         say(session, str(os.getpid()))
     elif verb == "where":
@@ -173,7 +188,11 @@ def answer(method, request, params):
     modes = {"currentModeId": "one", "availableModes": [{"id": "one", "name": "One"}, {"id": "two", "name": "Two"}]}
     result, error = None, None
     if method == "initialize":
-        capabilities = {"loadSession": "load" in options.ability, "sessionCapabilities": {}}
+        capabilities = {
+            "loadSession": "load" in options.ability,
+            "sessionCapabilities": {},
+            "mcpCapabilities": {"acp": True},
+        }
         if "resume" in options.ability:
             capabilities["sessionCapabilities"]["resume"] = {}
         result = {
@@ -206,6 +225,9 @@ def answer(method, request, params):
             result = {"modes": modes}
     elif method == "session/set_mode":
         result = {}
+    elif method == "mcp/message":
+        if request is None and params["requestId"] == "r-1":
+            progress.set()
     elif method == "_test/echo":
         result = params
     else:

@@ -8,9 +8,9 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, sleep_until};
 
 use crate::fleet::Fleet;
-use crate::proxy::{Mood, Proxy};
 use crate::schedule::{Kind, Step, Target};
 use crate::support::cluster::redis_cli;
+use crate::support::proxy::{Mood, Proxy};
 
 /// How often each kind struck what.
 pub type Struck = Arc<Mutex<BTreeMap<(Kind, &'static str), u64>>>;

@@ -11,9 +11,9 @@ use tokio::time::sleep;
 
 use self::member::{Member, Place};
 use crate::ledger::Ledger;
-use crate::proxy::{Mood, Proxy};
 use crate::support::cluster::{ready, redis_cli, url, write_keys};
 use crate::support::process::free_port;
+use crate::support::proxy::{Mood, Proxy};
 use crate::support::{Client, Redis, until};
 
 mod member;

@@ -4,7 +4,7 @@
 //! | file | what |
 //! |---|---|
 //! | `schedule` | what goes wrong when |
-//! | `fleet`, `proxy` | the processes, and the network between them |
+//! | `fleet` | the processes, and the network between them |
 //! | `faults` | carries the schedule out |
 //! | `client` | the clients: streams, bodies, sockets; authors, cancellers, observers |
 //! | `ledger` | what they asked and saw, and whether it may be so |
@@ -20,7 +20,6 @@ mod faults;
 mod fleet;
 mod ledger;
 mod probe;
-mod proxy;
 mod report;
 mod schedule;
 

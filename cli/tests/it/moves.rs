@@ -1,34 +1,11 @@
 //! A conversation that moves from one Baton to another.
 
-use std::io::Write as _;
-use std::process::{Output, Stdio};
-
 use serde_json::{Value, json};
 
+use crate::sessions::sessions;
 use crate::support::http::{load, prompt};
-use crate::support::process::baton;
 use crate::support::sse::counted;
 use crate::support::{Client, Cluster, Served};
-
-fn sessions(url: &str, arguments: &[&str], input: &[u8]) -> Output {
-    let base = url.trim_end_matches("/acp");
-    let mut child = baton()
-        .args(["sessions", "--url", base])
-        .args(arguments)
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .expect("baton runs");
-    let mut stdin = child.stdin.take().expect("piped");
-    let input = input.to_vec();
-    let writer = std::thread::spawn(move || {
-        let _ = stdin.write_all(&input);
-    });
-    let output = child.wait_with_output().expect("baton ends");
-    writer.join().expect("nothing panics there");
-    output
-}
 
 /// What `session/load` sends, byte for byte.
 async fn replay(client: &Client, id: &str, session: &str) -> Vec<String> {

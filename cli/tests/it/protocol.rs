@@ -126,8 +126,16 @@ fn reason(panic: tokio::task::JoinError) -> String {
 
 const LIMITS: [&str; 2] = ["--queue-limit", "16"];
 
+/// As the workers of a cluster have it.
+const SERVERS: [&str; 4] = [
+    "--allow-mcp-stdio",
+    "/bin/true",
+    "--allow-mcp-url",
+    "http://127.0.0.1:1",
+];
+
 async fn served(arguments: &[&str]) -> Served {
-    Served::start_with(&[&LIMITS, arguments].concat()).await
+    Served::start_with(&[&LIMITS[..], &SERVERS, arguments].concat()).await
 }
 
 macro_rules! tables {

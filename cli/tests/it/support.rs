@@ -7,6 +7,7 @@ pub mod cluster;
 pub mod collector;
 pub mod http;
 pub mod process;
+pub mod proxy;
 pub mod schema;
 pub mod sse;
 pub mod tls;

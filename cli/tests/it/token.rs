@@ -83,6 +83,7 @@ fn a_minted_token_says_what_was_asked_for_with_every_algorithm() {
             (Scope::Control, "anonymous")
         );
         assert_eq!(grant.expires - grant.issued, 3600);
+        assert!(plain.len() <= 400, "{}", plain.len());
         let more = ["--scope", "observe", "--ttl", "24h", "--principal", "ada"];
         let other = printed(desk.mint(&path, &more));
         let grant = keys.ring().verify_session(&other).expect("a good token");

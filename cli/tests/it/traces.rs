@@ -258,6 +258,13 @@ async fn errors_are_told_by_their_codes_and_names_are_few() {
     let request = scene.collector.span(&trace, "POST /acp").await;
     assert_eq!(request.says("http.response.status_code"), Some("415"));
     assert_eq!(request.says("error.type"), Some("-32600"));
+    // Whatever agent a path names, there or not.
+    let (header, trace) = parent('c', true);
+    let headers = [JSON, ("traceparent", &*header)];
+    let elsewhere = client.at(&format!("{}/nobody", client.url));
+    elsewhere.send(&headers, stranger.to_string()).await;
+    let request = scene.collector.span(&trace, "POST /acp/{agent}").await;
+    assert_eq!(request.says("http.route"), Some("/acp/{agent}"));
 }
 
 #[tokio::test]

@@ -10,9 +10,11 @@ impl Call<'_> {
     pub(super) async fn attach(&self, replay: bool) -> Result<Outcome, Problem> {
         let session = self.session()?;
         let envelope = self.message.envelope;
-        let place = match replay {
-            true => params::whole_place(envelope)?,
-            false => params::changed_place(envelope)?,
+        let observe = self.pass.scope() == Scope::Observe || params::observes(envelope)?;
+        let place = match (observe, replay) {
+            (true, _) => params::watched_place(envelope)?,
+            (false, true) => params::whole_place(envelope)?,
+            (false, false) => params::changed_place(envelope)?,
         };
         let mut attach = Attach {
             session,
@@ -24,7 +26,7 @@ impl Call<'_> {
             one_shot: self.message.one_shot,
             watched: false,
             setup: place.setup,
-            observe: self.pass.scope() == Scope::Observe,
+            observe,
         };
         loop {
             match self.app.store.attach(&attach).await? {

@@ -17,7 +17,7 @@ const PAGE: usize = 256;
 impl Call<'_> {
     pub(super) async fn fork(&self) -> Result<Outcome, Problem> {
         let parent = self.session()?;
-        let place = params::changed_place(self.message.envelope)?;
+        let (cwd, setup) = params::inherited_place(self.message.envelope)?;
         let wish = params::fork_wish(self.message.envelope)?;
         let child = self.child_of(&parent);
         let (id, principal) = (&self.connection.id, &self.connection.principal);
@@ -35,13 +35,17 @@ impl Call<'_> {
             None => None,
             Some(message) => Some(self.cut_after(&parent, &message).await?),
         };
+        let cwd = match cwd {
+            Some(cwd) => cwd,
+            None => self.record(&parent).await?.cwd,
+        };
         let fork = Fork {
             child,
             parent,
             principal: self.connection.principal.clone(),
             connection: self.connection.id.clone(),
-            cwd: place.cwd,
-            setup: place.setup,
+            cwd,
+            setup,
             at,
             inherit_bindings: wish.inherit_bindings,
         };
@@ -77,11 +81,15 @@ impl Call<'_> {
         SessionId::derived(parent.partition(), seed.as_bytes())
     }
 
+    async fn record(&self, session: &SessionId) -> Result<Record, Problem> {
+        let principal = &self.connection.principal;
+        let record = self.app.store.record(session, principal).await?;
+        record.ok_or_else(|| unknown_session(session.as_str()))
+    }
+
     /// The end of a message, and what the session showed then.
     async fn cut_after(&self, parent: &SessionId, message: &str) -> Result<Cut, Problem> {
-        let principal = &self.connection.principal;
-        let record = self.app.store.record(parent, principal).await?;
-        let record = record.ok_or_else(|| unknown_session(parent.as_str()))?;
+        let record = self.record(parent).await?;
         let log = LogId::Session(parent.clone());
         let mut scan = Scan::new(&record, message);
         while scan.next <= record.head {

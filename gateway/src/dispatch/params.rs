@@ -51,18 +51,38 @@ pub fn whole_place(envelope: &Envelope<'_>) -> Result<Place, Problem> {
     place(&raw)
 }
 
-/// For `session/resume` and `session/fork`, which may leave the MCP servers as they are.
+/// For `session/resume`, which may leave the MCP servers as they are.
 pub fn changed_place(envelope: &Envelope<'_>) -> Result<Place, Problem> {
     place(&read(envelope)?)
+}
+
+/// For `session/fork`, where all may be as it is with the parent: `None` if it lives in the same directory.
+pub fn inherited_place(envelope: &Envelope<'_>) -> Result<(Option<String>, Setup), Problem> {
+    let raw = read(envelope)?;
+    let cwd = raw.cwd.map(|given| cwd(Some(given))).transpose()?;
+    Ok((cwd, setup(&raw)?))
+}
+
+/// For who only watches: it changes nothing, and need not know where the session lives.
+pub fn watched_place(envelope: &Envelope<'_>) -> Result<Place, Problem> {
+    let (cwd, _) = inherited_place(envelope)?;
+    Ok(Place {
+        cwd: cwd.unwrap_or_default(),
+        setup: Setup::default(),
+    })
 }
 
 fn place(raw: &Raw<'_>) -> Result<Place, Problem> {
     Ok(Place {
         cwd: cwd(raw.cwd)?,
-        setup: Setup {
-            mcp_servers: raw.mcp_servers.map(mcp_servers).transpose()?,
-            directories: raw.additional_directories.map(directories).transpose()?,
-        },
+        setup: setup(raw)?,
+    })
+}
+
+fn setup(raw: &Raw<'_>) -> Result<Setup, Problem> {
+    Ok(Setup {
+        mcp_servers: raw.mcp_servers.map(mcp_servers).transpose()?,
+        directories: raw.additional_directories.map(directories).transpose()?,
     })
 }
 
@@ -156,6 +176,19 @@ pub fn fork_wish(envelope: &Envelope<'_>) -> Result<ForkWish, Problem> {
     Ok(meta.and_then(|meta| meta.fork).unwrap_or_default())
 }
 
+/// `_meta["baton/observe"]`: a load or resume that leaves control where it is.
+pub fn observes(envelope: &Envelope<'_>) -> Result<bool, Problem> {
+    #[derive(Default, Deserialize)]
+    struct Meta {
+        #[serde(rename = "baton/observe")]
+        observe: Option<bool>,
+    }
+    let meta: Option<Option<Meta>> = read(envelope)?.meta.map(parsed).unwrap_or(Some(None));
+    let meta =
+        meta.ok_or_else(|| invalid("params._meta[\"baton/observe\"] must be true or false"))?;
+    Ok(meta.and_then(|meta| meta.observe).unwrap_or_default())
+}
+
 /// The id of the request to cancel, as it was written.
 pub fn request_id<'a>(envelope: &Envelope<'a>) -> Option<&'a str> {
     read(envelope).ok()?.request_id.map(RawValue::get)
@@ -166,10 +199,12 @@ fn read<'a>(envelope: &Envelope<'a>) -> Result<Raw<'a>, Problem> {
 }
 
 /// All that is ever read of them.
-#[cfg(fuzzing)]
+#[cfg(any(fuzzing, test))]
 pub fn read_params(envelope: &Envelope<'_>) {
     let _ = whole_place(envelope);
     let _ = changed_place(envelope);
+    let _ = watched_place(envelope);
+    let _ = observes(envelope);
     let _ = check_prompt(envelope);
     let _ = page(envelope);
     let _ = fork_wish(envelope);

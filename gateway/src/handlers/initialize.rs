@@ -49,8 +49,20 @@ pub async fn initialize(
         issued: app.mint.revoked.issue_time(&caller.principal, None),
         resumable: false,
     });
-    let known = agents::known(app).await?;
-    let chosen = known.choose(agent);
+    let request = envelope.id().unwrap_or("null");
+    let refusal = over.or_else(|| caller.allowance.as_ref()?.request());
+    let known;
+    let chosen = if let Some(refusal) = &refusal {
+        app.metrics.limited(refusal.limit);
+        Err(rpc::refusal(request, refusal))
+    } else if params.is_err() {
+        let text = "params.protocolVersion must be a number: send 1";
+        Err(rpc::error(request, rpc::INVALID_PARAMS, text))
+    } else {
+        known = agents::known(app).await?;
+        let chosen = known.choose(agent);
+        chosen.map_err(|Missing(text)| rpc::error(request, rpc::NO_AGENT, &text))
+    };
     let connection = Connection {
         id: socket.id,
         principal: caller.principal.to_string(),
@@ -65,32 +77,17 @@ pub async fn initialize(
         .keys
         .ring()
         .sign_connection(&connection, CONNECTION_LIFETIME);
-    let request = envelope.id().unwrap_or("null");
-    let refusal = over.or_else(|| caller.allowance.as_ref()?.request());
-    let answer = match &refusal {
-        Some(refusal) => {
-            app.metrics.limited(refusal.limit);
-            rpc::refusal(request, refusal)
+    let answer = chosen.map(|card| {
+        let mut result = agents::initialized(card, PROTOCOL_VERSION);
+        if socket.resumable {
+            result["_meta"]["baton/connection"] = json!({ "token": token.expose() });
         }
-        None => match (params, chosen) {
-            (Err(_), _) => {
-                let text = "params.protocolVersion must be a number: send 1";
-                rpc::error(request, rpc::INVALID_PARAMS, text)
-            }
-            (_, Err(Missing(text))) => rpc::error(request, rpc::NO_AGENT, &text),
-            (Ok(_), Ok(card)) => {
-                let mut result = agents::initialized(card, PROTOCOL_VERSION);
-                if socket.resumable {
-                    result["_meta"]["baton/connection"] = json!({ "token": token.expose() });
-                }
-                rpc::result(request, result.to_string().as_bytes())
-            }
-        },
-    };
+        rpc::result(request, result.to_string().as_bytes())
+    });
     Ok(Initialized {
         connection,
         token,
-        answer,
+        answer: answer.unwrap_or_else(|error| error),
         refusal,
     })
 }

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use baton_session::event::is_aside;
 use bytes::Bytes;
 
 use crate::rpc;
@@ -23,9 +24,31 @@ impl Asked {
         at.map(|at| self.0.remove(at)).is_some()
     }
 
-    /// What to tell the client at the turn's end.
+    /// What to tell the client at the turn's end. What belongs to no turn stays open.
     pub fn withdraw(&mut self) -> impl Iterator<Item = Bytes> + use<> {
-        let open = std::mem::take(&mut self.0).into_iter();
-        open.map(|id| rpc::question_is_off(&id))
+        let open = self.0.extract_if(.., |id| !is_aside(id));
+        let open: Vec<Arc<str>> = open.collect();
+        open.into_iter().map(|id| rpc::question_is_off(&id))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use baton_session::event::aside_id;
+    use baton_session::id::{Partition, SessionId};
+
+    use super::*;
+
+    #[test]
+    fn a_turns_end_withdraws_its_own_questions_only() {
+        let session = SessionId::mint(Partition(1));
+        let aside = aside_id(&session, "holder", 1);
+        let own: Arc<str> = format!("{session}:7.1").into();
+        let mut asked = Asked::default();
+        asked.note(&aside);
+        asked.note(&own);
+        let withdrawn: Vec<Bytes> = asked.withdraw().collect();
+        assert_eq!(withdrawn, [rpc::question_is_off(&own)]);
+        assert!(asked.settle(&aside) && !asked.settle(&own));
     }
 }

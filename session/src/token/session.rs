@@ -172,4 +172,20 @@ mod tests {
         assert_eq!(first.family.len(), 8);
         assert_ne!(first.family, grant(Scope::Observe).family);
     }
+
+    #[test]
+    fn a_session_is_its_owners_and_control_is_not_shared() {
+        let ring = KeyRing::parse(&generate(Algorithm::HS256)).unwrap();
+        let own = grant(Scope::Control);
+        assert_eq!(own.owner(), "somebody");
+        let shared = |scope: Scope| Grant {
+            owner: Some("the owner".into()),
+            ..grant(scope)
+        };
+        assert_eq!(shared(Scope::Observe).owner(), "the owner");
+        let verified = |grant: &Grant| ring.verify_session(ring.sign_session(grant).expose());
+        let view = shared(Scope::Observe);
+        assert_eq!(verified(&view).as_ref(), Ok(&view));
+        assert!(verified(&shared(Scope::Control)).is_err());
+    }
 }

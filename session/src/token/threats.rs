@@ -124,3 +124,24 @@ fn what_these_tests_sign_is_good_unless_they_change_something() {
         }
     }
 }
+
+/// For people who look at one: what it is, and what is written in it, for how long.
+#[test]
+fn every_kind_is_known_by_its_name_and_can_be_read() {
+    let ring = ring(Algorithm::HS256);
+    let kinds_and_lives = [
+        ("session", 3600),
+        ("connection", 24 * 3600),
+        ("place in a list", 24 * 3600),
+        ("ticket", 30),
+        ("login", 12 * 3600),
+    ];
+    for (token, (kind, life)) in kinds(&ring).iter().zip(kinds_and_lives) {
+        assert_eq!(ring.verify_any(token), Ok(kind));
+        let [header, claims] = unverified(token).unwrap();
+        assert_eq!(header["kid"], ring.signing().id);
+        let time = |claim: &str| claims[claim].as_u64().unwrap();
+        assert_eq!(time("exp") - time("iat"), life, "{kind}");
+        assert!(unverified(&format!("{token}.x")).is_err());
+    }
+}

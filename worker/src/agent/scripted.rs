@@ -1,6 +1,7 @@
 //! The built-in agent: deterministic, and able to exercise the whole protocol. The demo, the tests
 //! and the load tests talk to it. Each line of a prompt is a directive; other text is echoed.
 
+use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use async_trait::async_trait;
@@ -33,7 +34,7 @@ impl Agent for Scripted {
                 "agentInfo": { "name": "scripted", "title": "Baton's scripted agent", "version": version },
                 "agentCapabilities": {
                     "promptCapabilities": { "image": true, "audio": true, "embeddedContext": true },
-                    "mcpCapabilities": { "http": true, "sse": true },
+                    "mcpCapabilities": { "http": true, "sse": true, "acp": true },
                 },
                 "authMethods": [],
             }),
@@ -54,21 +55,38 @@ impl Agent for Scripted {
         };
         Ok(Arc::new(Talk {
             memory: Mutex::new(memory),
-            servers: servers(session),
+            servers: Servers::of(session),
         }))
     }
 }
 
-/// What `/servers` says.
-fn servers(session: &Opening) -> String {
-    let all = |list: &Value, read: fn(&Value) -> &Value| {
-        let names = list.as_array().into_iter().flatten();
-        let names: Vec<&str> = names.filter_map(|entry| read(entry).as_str()).collect();
-        names.join(", ")
-    };
-    let servers = all(&session.mcp_servers(), |server| &server["name"]);
-    let directories = all(&session.directories(), |directory| directory);
-    format!("servers: {servers}; directories: {directories} ")
+struct Servers {
+    /// What `/servers` says.
+    said: String,
+    /// Those that live in the client: their ids by their names.
+    in_client: HashMap<String, String>,
+}
+
+impl Servers {
+    fn of(session: &Opening) -> Self {
+        let text = |value: &Value| value.as_str().map(str::to_owned);
+        let list = |all: &[Value], read: fn(&Value) -> &Value| {
+            let all: Vec<String> = all.iter().filter_map(|it| text(read(it))).collect();
+            all.join(", ")
+        };
+        let all = json!(session.mcp_servers());
+        let all = all.as_array().map_or(&[][..], Vec::as_slice);
+        let directories = session.directories();
+        let directories = directories.as_array().map_or(&[][..], Vec::as_slice);
+        let (servers, directories) = (list(all, |it| &it["name"]), list(directories, |it| it));
+        let in_client = all.iter().filter(|server| server["type"] == "acp");
+        let in_client =
+            in_client.filter_map(|it| Some((text(&it["name"])?, text(&it["serverId"])?)));
+        Self {
+            said: format!("servers: {servers}; directories: {directories} "),
+            in_client: in_client.collect(),
+        }
+    }
 }
 
 /// What the agent remembers between turns.
@@ -130,7 +148,7 @@ struct SetOption {
 
 struct Talk {
     memory: Mutex<Memory>,
-    servers: String,
+    servers: Servers,
 }
 
 impl Talk {
@@ -197,6 +215,10 @@ impl Conversation for Talk {
                     announces: Some(update),
                 })
             }
+            "mcp/message" => Ok(Called {
+                result: raw(&json!({})),
+                announces: Some(perform::overheard(params)?),
+            }),
             _ => Err(Failure::method_not_found(method)),
         }
     }

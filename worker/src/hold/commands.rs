@@ -4,7 +4,7 @@ use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 
 use baton_session::command::{Command, Kind, Queued};
-use baton_session::event::Event;
+use baton_session::event::{Event, is_aside};
 use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
 use serde::Deserialize;
@@ -15,6 +15,7 @@ use tracing::Instrument as _;
 
 use super::Hold;
 use crate::agent::{Called, Conversation, raw};
+use crate::mcp::over_acp;
 use crate::rpc::{self, Answer, Failure};
 use crate::trace;
 use crate::turn::Turn;
@@ -41,10 +42,7 @@ impl Hold {
                 self.answered(&queued.command, turn);
                 return self.outlet.ack(queued.number);
             }
-            // They have done their work when the prompts before them are through.
-            Kind::Cancel | Kind::CancelRequest | Kind::Delete | Kind::Prompt => Ok(raw(&json!({}))),
-            // Its session token is to be forgotten.
-            Kind::Close => Ok(raw(&json!({ "_meta": { "baton/session": null } }))),
+            kind => Ok(raw(&done(kind))),
         };
         self.answer(&queued, outcome);
     }
@@ -85,13 +83,26 @@ impl Hold {
             return;
         };
         let id: Arc<str> = answer.id.as_str().into();
-        if turn.is_some_and(|turn| turn.answer(answer)) {
+        let counts = match is_aside(&id) {
+            true => self.asides.answer(answer),
+            false => turn.is_some_and(|turn| turn.answer(answer)),
+        };
+        if counts {
             self.outlet.push(Event::Answer {
                 id,
                 by: Some(command.connection.clone()),
                 message: command.message.clone(),
             });
         }
+    }
+}
+
+/// The answer to what needs no agent: it has done its work when the prompts before it are through.
+pub(super) fn done(kind: Kind) -> Value {
+    match kind {
+        // Its session token is to be forgotten.
+        Kind::Close => json!({ "_meta": { "baton/session": null } }),
+        _ => json!({}),
     }
 }
 
@@ -104,16 +115,17 @@ fn call(conversation: Arc<dyn Conversation>, queued: Queued) -> BoxFuture<'stati
         let outcome = async {
             let asked = rpc::asked(&queued.command.message)?;
             check(queued.command.kind, asked.params)?;
-            if queued.command.kind == Kind::Extension && queued.command.request.is_none() {
-                conversation.notify(&asked.method, asked.params).await?;
-                return Ok(Called {
-                    result: raw(&Value::Null),
-                    announces: None,
-                });
-            }
+            let renamed = match &*asked.method {
+                over_acp::MESSAGE => Some(over_acp::inbound(asked.params)?),
+                _ => None,
+            };
+            let params = renamed.as_deref().unwrap_or(asked.params);
             match queued.command.kind {
-                Kind::SetModel => set_model(&*conversation, asked.params).await,
-                _ => conversation.call(&asked.method, asked.params).await,
+                Kind::SetModel => set_model(&*conversation, params).await,
+                Kind::Extension if queued.command.request.is_none() => {
+                    conversation.notify(&asked.method, params).await
+                }
+                _ => conversation.call(&asked.method, params).await,
             }
         };
         // An agent that panics has answered, too.

@@ -20,6 +20,7 @@ impl Hold {
                 return Ok(Rested::Awake);
             }
         }
+        self.asides.withdraw();
         if self.outlet.flush(self.conversation.changes(), true).await? {
             return Ok(Rested::Released);
         }
@@ -36,7 +37,7 @@ impl Hold {
     /// whoever asked something of it gets an answer first.
     async fn waits(&mut self, patience: Duration) -> Result<bool, Lost> {
         let (conversation, outlet) = (self.conversation.clone(), self.outlet.clone());
-        let rest = Rest::new(outlet.clone());
+        let rest = Rest::new(outlet.clone(), self.asides.clone());
         let mut heard = pin!(conversation.listen(Stage::Rest(&rest)));
         let (began, mut patience) = (Instant::now(), pin!(sleep(patience)));
         outlet.flush(conversation.changes(), false).await?;

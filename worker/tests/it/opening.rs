@@ -4,14 +4,16 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use async_trait::async_trait;
+use baton_session::command::Kind;
 use baton_session::conformance::scene::{OVER, Scene};
+use baton_session::event::Event;
 use baton_session::store::{AgentCard, Append, MemoryStore, Store};
 use baton_worker::ReleaseHook;
 use baton_worker::agent::{Agent, Conversation, Failure, Opening};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use crate::support::{Worker, until};
+use crate::support::{Worker, frames, until};
 
 enum Trouble {
     Refuses,
@@ -100,6 +102,34 @@ async fn what_is_bound_is_released_also_if_the_agent_refuses_the_session() {
 #[tokio::test]
 async fn what_is_bound_is_released_also_if_workers_died_over_it() {
     is_released(4).await;
+}
+
+#[tokio::test]
+async fn a_session_that_cannot_be_opened_can_be_closed() {
+    let store: Arc<dyn Store> = Arc::new(MemoryStore::default());
+    let scene = Scene::created(&store).await;
+    for (kind, id) in [(Kind::Prompt, "7"), (Kind::Close, "8")] {
+        let asked = scene.request(scene.command(kind, Some(id)));
+        store.enqueue(&asked).await.expect("the store works");
+    }
+    let agent = Arc::new(Troubled(scene.agent.clone(), Trouble::Refuses));
+    let _worker = Worker::start(&store, agent);
+    until("the session is through", async || {
+        store.inbox(&scene.id, 0).await.unwrap().is_empty()
+    })
+    .await;
+    let frames = frames(&scene).await;
+    let events = frames.iter().flat_map(|frame| &frame.events);
+    let answers = events.filter_map(|event| match event {
+        Event::Response { to, message, .. } => {
+            let message: Value = serde_json::from_slice(message).unwrap();
+            Some((to.request.to_string(), message.get("error").is_some()))
+        }
+        _ => None,
+    });
+    let answers: Vec<(String, bool)> = answers.collect();
+    assert!(answers.contains(&("7".into(), true)), "{answers:?}");
+    assert!(answers.contains(&("8".into(), false)), "{answers:?}");
 }
 
 #[tokio::test]

@@ -88,6 +88,8 @@ async fn run(says: u32) -> (Value, u32, Scene) {
         session_ttl: Duration::from_secs(3600),
         on_release: None,
         grace: std::time::Duration::ZERO,
+        mcp: Default::default(),
+        workspace_root: None,
     };
     let shared = Arc::new(Shared(agent.clone()));
     let worker = tokio::spawn(baton_worker::run(

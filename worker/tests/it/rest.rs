@@ -13,8 +13,8 @@ use baton_worker::agent::{
     Agent, Called, Changes, Conversation, Failure, Opening, Stage, StopReason, Turn,
 };
 use bytes::Bytes;
-use serde_json::json;
 use serde_json::value::{RawValue, to_raw_value};
+use serde_json::{Value, json};
 use tokio::sync::{Mutex, Notify, mpsc};
 
 use crate::support::{Worker, frames, until};
@@ -28,6 +28,8 @@ struct House {
     let_go: Notify,
     /// The one who lives there now.
     voice: std::sync::Mutex<Option<mpsc::Sender<Bytes>>>,
+    /// What became of its questions.
+    heard: std::sync::Mutex<Vec<String>>,
 }
 
 impl House {
@@ -46,6 +48,14 @@ impl House {
         let update =
             json!({ "jsonrpc": "2.0", "method": "session/update", "params": { "update": text } });
         voice.send(update.to_string().into()).await.unwrap();
+    }
+
+    /// The agent asks its client something, and says aloud what it hears.
+    async fn ask(&self, request: &str) {
+        let voice = self.voice.lock().unwrap().clone();
+        let voice = voice.expect("somebody lives there");
+        let params = json!({ "serverId": "s", "requestId": request, "method": "tools/list" });
+        voice.send(params.to_string().into()).await.unwrap();
     }
 
     /// The agent dies.
@@ -84,7 +94,23 @@ impl Conversation for Lodger {
         while let Some(message) = heard.recv().await {
             match stage {
                 Stage::Turn(turn) => turn.forward(message).await,
-                Stage::Rest(rest) => rest.forward(message).await,
+                Stage::Rest(rest) if message.starts_with(b"{\"jsonrpc") => {
+                    rest.forward(message).await
+                }
+                Stage::Rest(rest) => {
+                    let params: &RawValue = serde_json::from_slice(&message).unwrap();
+                    let (answer, house) = (rest.request("mcp/message", params), self.house.clone());
+                    tokio::spawn(async move {
+                        let heard = match answer.await {
+                            Ok(answer) => format!("heard {answer}"),
+                            Err(failure) => format!("heard {failure}"),
+                        };
+                        house.heard.lock().unwrap().push(heard.clone());
+                        if house.voice.lock().unwrap().is_some() {
+                            house.say(&heard).await;
+                        }
+                    });
+                }
             }
         }
     }
@@ -230,4 +256,72 @@ async fn it_makes_room_for_who_has_something_to_do() {
     assert_eq!(house.count(), (2, 1));
     prompt(&scene, "2").await;
     assert_eq!(house.count(), (3, 2));
+}
+
+/// The ids of what the agent asked its client, and what the client would read.
+async fn questions(scene: &Scene) -> Vec<(String, Value)> {
+    let frames = frames(scene).await;
+    let events = frames.iter().flat_map(|frame| &frame.events);
+    let questions = events.filter_map(|event| match event {
+        Event::Request { id, message } => {
+            Some((id.to_string(), serde_json::from_slice(message).unwrap()))
+        }
+        _ => None,
+    });
+    questions.collect()
+}
+
+async fn question(scene: &Scene) -> (String, Value) {
+    until("a question", async || !questions(scene).await.is_empty()).await;
+    questions(scene).await.remove(0)
+}
+
+#[tokio::test]
+async fn it_asks_its_client_between_turns_and_hears_the_answer_whenever_it_comes() {
+    let (_store, scene, house, _worker) = settled(8).await;
+    house.ask("r:1").await;
+    let (id, message) = question(&scene).await;
+    assert_eq!(message["method"], "mcp/message");
+    let named = format!("{}:r:1", scene.id);
+    assert_eq!(message["params"]["requestId"], named.as_str());
+    // A turn that begins and ends meanwhile is none of its business.
+    prompt(&scene, "2").await;
+    let open = scene
+        .store
+        .attachment(&scene.id, &scene.creator, &scene.principal);
+    let open = open.await.unwrap().expect("a session");
+    assert_eq!(open.pending.len(), 1, "whoever comes now is asked, too");
+    let answer = json!({ "jsonrpc": "2.0", "id": id, "result": { "result": { "tools": [] } } });
+    let answer = Command {
+        message: answer.to_string().into(),
+        ..scene.command(Kind::Answer, None)
+    };
+    scene.store.enqueue(&scene.request(answer)).await.unwrap();
+    heard(&scene, "heard {\\\"result\\\"").await;
+    until("nothing is open", async || {
+        let open = scene
+            .store
+            .attachment(&scene.id, &scene.creator, &scene.principal);
+        open.await.unwrap().expect("a session").pending.is_empty()
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn what_it_asked_is_withdrawn_when_the_session_is_given_up() {
+    let (_store, scene, house, worker) = settled(8).await;
+    house.ask("r").await;
+    let (id, _) = question(&scene).await;
+    worker.stop.cancel();
+    until("it is withdrawn", async || {
+        let frames = frames(&scene).await;
+        let mut events = frames.iter().flat_map(|frame| &frame.events);
+        events.any(|event| matches!(event, Event::Answer { id: it, by: None, .. } if **it == *id))
+    })
+    .await;
+    until("it hears of that", async || {
+        let heard = house.heard.lock().unwrap();
+        heard.iter().any(|heard| heard.contains("given up"))
+    })
+    .await;
 }

@@ -47,6 +47,8 @@ impl Worker {
             session_ttl: Duration::from_secs(3600),
             on_release,
             grace: std::time::Duration::ZERO,
+            mcp: Default::default(),
+            workspace_root: None,
         };
         let stop = CancellationToken::new();
         let run = baton_worker::run(store.clone(), agent, config, stop.clone());

@@ -8,10 +8,10 @@ use tokio::sync::Mutex as AsyncMutex;
 use tokio::time::{Instant, sleep};
 
 use crate::ledger::Ledger;
-use crate::proxy::Proxy;
 use crate::schedule::LEASE;
 use crate::support::cluster::address;
 use crate::support::process::{Process, baton};
+use crate::support::proxy::Proxy;
 
 /// A process that takes longer than this to stop is stuck.
 const STOPPING: Duration = Duration::from_secs(25);

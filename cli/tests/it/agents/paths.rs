@@ -109,6 +109,13 @@ async fn an_unknown_name_is_an_error_that_names_the_others() {
     let mut socket = Socket::open(&nobody, false).await;
     socket.send(initialize()).await;
     check(&socket.next().await);
+    // What can be no name is no path at all.
+    let long = "a".repeat(65);
+    for text in ["a%20b", ".hidden", &long, "other/more", ""] {
+        let client = client.at(&several.url_of(0, text));
+        let response = client.get(&[]).await;
+        assert_eq!(response.status(), 404, "{text}");
+    }
     assert_eq!(listed(&several.cluster.url()).await.len(), 2);
 }
 

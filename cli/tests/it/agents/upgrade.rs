@@ -3,6 +3,7 @@
 use std::collections::HashSet;
 use std::io::Write as _;
 use std::process::Stdio;
+use std::sync::Mutex;
 
 use baton_session::store::redis::{Options, RedisStore};
 use baton_session::store::{ALIVE, AgentCard, Store, WorkerId};
@@ -23,6 +24,17 @@ async fn store(redis: &Redis) -> RedisStore {
 fn version_of(agents: &[Value], name: &str) -> Value {
     let agent = agents.iter().find(|agent| agent["name"] == name);
     agent.map_or(Value::Null, |agent| agent["version"].clone())
+}
+
+const NEWER: &str = "of-the-next-version";
+
+/// Until when the workers of the old version count as alive; it moves with every heartbeat.
+fn old_ends(redis: &Redis) -> Vec<String> {
+    let key = "baton:{agents}:alive:other";
+    let members = redis_cli(redis.port, &["zrange", key, "0", "-1", "withscores"]);
+    let lines: Vec<&str> = members.lines().collect();
+    let others = lines.chunks(2).filter(|pair| pair[0] != NEWER);
+    others.map(|pair| pair[1].to_owned()).collect()
 }
 
 /// A worker of the next version says that it lives, as often as the test does.
@@ -56,31 +68,20 @@ async fn two_versions_side_by_side_show_the_newer_and_keep_old_sessions() {
     let old = version_of(&listed(&url.replace("/other", "")).await, "other");
     let newer = Newer {
         store: store(&several.cluster.redis).await,
-        worker: WorkerId("of-the-next-version".into()),
+        worker: WorkerId(NEWER.into()),
     };
     newer.lives().await;
-    // Heartbeats of the old one come and go meanwhile: one more each time that its end moves.
-    let mut ends = HashSet::new();
-    let alive = [
-        "zrange",
-        "baton:{agents}:alive:other",
-        "0",
-        "-1",
-        "withscores",
-    ];
-    while ends.len() < 3 {
+    // However often the old one says meanwhile that it lives.
+    let redis = &several.cluster.redis;
+    let ends = Mutex::new(HashSet::new());
+    until("three heartbeats of the old version", async || {
         newer.lives().await;
-        let members = redis_cli(several.cluster.redis.port, &alive);
-        let mut lines = members.lines();
-        while let (Some(member), Some(end)) = (lines.next(), lines.next()) {
-            if member != "of-the-next-version" {
-                ends.insert(end.to_owned());
-            }
-        }
+        ends.lock().unwrap().extend(old_ends(redis));
         let agents = listed(&several.cluster.url()).await;
         assert_eq!(version_of(&agents, "other"), "99.0.0");
-        tokio::time::sleep(std::time::Duration::from_millis(100)).await;
-    }
+        (ends.lock().unwrap().len() > 3).then_some(())
+    })
+    .await;
     let (_, answer) = Client::open(&url, json!({ "protocolVersion": 1 }))
         .await
         .expect("an answer");

@@ -69,10 +69,17 @@ pub fn rows() -> Vec<Row> {
         ),
         row!(
             "session/fork",
-            "needs `cwd`, and a parent that exists",
+            "fields must be right, and the parent must exist",
             "-32602 names the field, -32002 the session",
             EVERYWHERE,
             refusals
+        ),
+        row!(
+            "session/fork",
+            "a child lives where its parent does, unless it is told otherwise",
+            "forked without `cwd`, it is listed in the parent's directory",
+            EVERYWHERE,
+            same_place
         ),
         row!(
             "session/fork",
@@ -253,14 +260,24 @@ async fn refusals(scene: Scene) {
     let peer = scene.peer().await;
     refused(fork(&peer, NOBODY, json!({})).await, -32002, &[NOBODY]);
     let parent = peer.new_session().await;
-    let answer = peer
-        .call("session/fork", json!({ "sessionId": parent }))
-        .await;
+    let answer = fork(&peer, &parent, json!({ "cwd": "not/absolute" })).await;
     refused(answer, -32602, &["params.cwd"]);
     let answer = fork(&peer, &parent, json!({ "mcpServers": 7 })).await;
     refused(answer, -32602, &["params.mcpServers"]);
     let answer = fork(&peer, &parent, json!({ "additionalDirectories": ["x"] })).await;
     refused(answer, -32602, &["params.additionalDirectories"]);
+}
+
+async fn same_place(scene: Scene) {
+    let peer = scene.peer().await;
+    let parent = peer.new_session().await;
+    let params = json!({ "sessionId": parent });
+    let answer = peer.call("session/fork", params).await;
+    let child = answer.expect("it is forked")["sessionId"].clone();
+    let listed = peer.call("session/list", json!({ "cwd": CWD })).await;
+    let listed = listed.expect("a list");
+    let mut sessions = listed["sessions"].as_array().expect("a list").iter();
+    assert!(sessions.any(|session| session["sessionId"] == child));
 }
 
 async fn closed(scene: Scene) {

@@ -81,6 +81,13 @@ pub fn rows() -> Vec<Row> {
         ),
         row!(
             "session/new",
+            "MCP servers that the operator has not allowed are refused",
+            "-32602 names the server and the option, for a command, a URL and a private address; the connection goes on",
+            EVERYWHERE,
+            forbidden_servers
+        ),
+        row!(
+            "session/new",
             "`additionalDirectories` are absolute",
             "-32602 names the field if it is no array, or holds something else than absolute paths",
             EVERYWHERE,
@@ -214,6 +221,30 @@ async fn servers_and_directories(scene: Scene) {
         said.trim(),
         "servers: files, web; directories: /srv/a, /srv/b"
     );
+}
+
+async fn forbidden_servers(scene: Scene) {
+    let peer = scene.peer().await;
+    for (server, rule) in [
+        (
+            json!({ "name": "it", "command": "/bin/sh", "args": ["-c", "true"], "env": [] }),
+            "--allow-mcp-stdio",
+        ),
+        (
+            json!({ "name": "it", "type": "http", "url": "http://127.0.0.1:2/", "headers": [] }),
+            "--allow-mcp-url",
+        ),
+        (
+            json!({ "name": "it", "type": "sse", "url": "https://169.254.169.254/", "headers": [] }),
+            "--allow-mcp-url",
+        ),
+    ] {
+        let params = setup(json!({ "mcpServers": [server] }));
+        let answer = peer.call("session/new", params).await;
+        refused(answer, -32602, &["\"it\"", rule]);
+    }
+    let session = peer.new_session().await;
+    peer.works(&session).await;
 }
 
 async fn directories_are_absolute(scene: Scene) {

@@ -64,6 +64,13 @@ pub fn rows() -> Vec<Row> {
             EVERYWHERE,
             goes_on_alone
         ),
+        row!(
+            "several clients",
+            "who loads or resumes only to watch leaves everything as it is",
+            "with `baton/observe` and no `cwd` it gets the history and what follows; the one who prompted is asked, a closed session stays closed",
+            UNASKED,
+            watching
+        ),
     ]
 }
 
@@ -200,6 +207,39 @@ async fn left_behind(scene: Scene, knows_it: bool) {
     assert_eq!(second.turn(&asked, &session).await.stop, "end_turn");
     let said = words(&scene.peer().await.history(&session).await).concat();
     assert_eq!(said, "permission allow_once afterwards ");
+}
+
+async fn watching(scene: Scene) {
+    let (author, watcher) = (scene.peer().await, scene.peer().await);
+    let server = json!({ "name": "tools", "command": "/bin/true", "args": [], "env": [] });
+    let session = author
+        .new_session_with(json!({ "mcpServers": [server] }))
+        .await;
+    author.prompt(&session, "/count 2").await;
+    let turn = author.begin(&session, "/permission\n/servers").await;
+    let question = author.inbox.question(&session, 0).await;
+    let observe = json!({ "sessionId": session, "_meta": { "baton/observe": true } });
+    for method in ["session/load", "session/resume"] {
+        let answer = watcher.call(method, observe.clone()).await;
+        assert!(answer.expect("it succeeds")["modes"].is_object());
+    }
+    assert_eq!(words(&watcher.updates(&session)), counted(2, 1));
+    author.reply(&question, selected("allow_once")).await;
+    let said = author.turn(&turn, &session).await.words();
+    assert_eq!(said[1], "servers: tools; directories:  ");
+    watcher.hears(&session, &said[1]).await;
+    assert_eq!(watcher.inbox.questions(&session).len(), 0);
+    author.close(&session).await;
+    watcher
+        .call("session/load", observe)
+        .await
+        .expect("it succeeds");
+    let prompt = super::scene::prompt(&session, "hello");
+    let answer = author.call("session/prompt", prompt).await;
+    super::scene::refused(answer, 4006, &["closed"]);
+    let wrong = json!({ "sessionId": session, "_meta": { "baton/observe": 1 } });
+    let answer = watcher.call("session/load", wrong).await;
+    super::scene::refused(answer, -32602, &["baton/observe"]);
 }
 
 async fn goes_on_alone(scene: Scene) {

@@ -18,23 +18,39 @@ async fn words_questions_and_answers_are_carried_in_order() {
     );
     // A question, its answer, and what the agent makes of it.
     let id = visit.ask("ask\nsay done").await;
-    let question = loop {
-        let message = visit
-            .stream
-            .next()
-            .await
-            .expect("the stream goes on")
-            .message();
-        if message["method"] == "session/request_permission" {
-            break message;
-        }
-    };
+    let question = question(&mut visit).await;
     assert_eq!(question["params"]["sessionId"], visit.session.as_str());
     let outcome = json!({ "outcome": { "outcome": "selected", "optionId": "yes" } });
     let answer = json!({ "jsonrpc": "2.0", "id": question["id"], "result": outcome });
     visit.client.post(answer).await;
     let (said, _) = visit.end_of(&id).await;
     assert_eq!(said, format!("{}done", python(&outcome.to_string())));
+}
+
+#[tokio::test]
+async fn an_agent_speaks_and_asks_between_turns() {
+    let baton = served("", &[]).await;
+    let mut visit = Visit::begin(&baton.url()).await;
+    visit.says("later").await;
+    assert_eq!(visit.next_chunk().await, "later ");
+    let question = question(&mut visit).await;
+    // Also while a turn runs, the answer finds its question.
+    let id = visit.ask("count 100 5").await;
+    visit.next_chunk().await;
+    let outcome = json!({ "outcome": { "outcome": "selected", "optionId": "no" } });
+    let answer = json!({ "jsonrpc": "2.0", "id": question["id"], "result": outcome });
+    visit.client.post(answer).await;
+    let (said, _) = visit.end_of(&id).await;
+    assert!(said.contains(&python(&outcome.to_string())), "{said}");
+}
+
+async fn question(visit: &mut Visit) -> serde_json::Value {
+    loop {
+        let event = visit.stream.next().await.expect("the stream goes on");
+        if event.message()["method"] == "session/request_permission" {
+            return event.message();
+        }
+    }
 }
 
 /// As the actor writes JSON.
@@ -108,6 +124,36 @@ async fn what_baton_does_not_know_passes_both_ways() {
 }
 
 #[tokio::test]
+async fn an_agent_reaches_an_mcp_server_in_its_client() {
+    let baton = served("", &[]).await;
+    let client = Client::initialize(&baton.url()).await;
+    let server = json!({ "type": "acp", "name": "clock", "serverId": "srv-1" });
+    let params = json!({ "cwd": "/tmp", "mcpServers": [server] });
+    let new = json!({ "jsonrpc": "2.0", "id": "n", "method": "session/new", "params": params });
+    let answer = client.one_shot(new).await.response(&json!("n")).await;
+    let session = answer["result"]["sessionId"].as_str().expect("an id");
+    let mut visit = Visit::of(client, session.to_owned()).await;
+    let id = visit.ask("server srv-1").await;
+    let asked = loop {
+        let event = visit.stream.next().await.expect("the stream goes on");
+        if event.message()["method"] == "mcp/message" {
+            break event.message();
+        }
+    };
+    assert_eq!(asked["params"]["serverId"], "srv-1");
+    let progress = json!({
+        "serverId": "srv-1", "requestId": asked["params"]["requestId"],
+        "method": "notifications/progress", "params": {},
+    });
+    let progress = json!({ "jsonrpc": "2.0", "method": "mcp/message", "params": progress });
+    visit.client.post(progress).await;
+    let result = json!({ "result": { "tools": [] } });
+    let tools = json!({ "jsonrpc": "2.0", "id": asked["id"], "result": result });
+    visit.client.post(tools).await;
+    assert_eq!(visit.end_of(&id).await.0, python(&result.to_string()));
+}
+
+#[tokio::test]
 async fn an_agents_refusal_reaches_the_client_as_it_is() {
     let baton = served("", &[]).await;
     let client = Client::initialize(&baton.url()).await;
@@ -130,17 +176,7 @@ async fn a_turn_is_cancelled_by_the_agent_or_without_it() {
     assert_eq!(answer["result"]["stopReason"], "cancelled");
     // The agent is told of its question, too, if the client says nothing more.
     let id = visit.ask("ask").await;
-    loop {
-        let message = visit
-            .stream
-            .next()
-            .await
-            .expect("the stream goes on")
-            .message();
-        if message["method"] == "session/request_permission" {
-            break;
-        }
-    }
+    question(&mut visit).await;
     visit.client.post(cancel.clone()).await;
     let (said, _) = visit.end_of(&id).await;
     assert!(said.contains("cancelled"), "{said}");

@@ -162,6 +162,12 @@ pub fn redis_cli(port: u16, arguments: &[&str]) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
+/// MCP servers that tests name.
+pub const ALLOWED_SERVERS: [(&str, &str); 2] = [
+    ("BATON_ALLOW_MCP_STDIO", "/bin/true"),
+    ("BATON_ALLOW_MCP_URL", "http://127.0.0.1:1"),
+];
+
 /// Two gateways behind a balancer, which spreads every request unless a test wants another; two
 /// workers, one Redis.
 pub struct Cluster {
@@ -279,6 +285,7 @@ impl Cluster {
     /// One more, in a process that `prepare` has a hand in.
     pub fn worker_with(&self, number: usize, prepare: impl FnOnce(&mut Command)) -> Process {
         let mut command = baton();
+        command.envs(ALLOWED_SERVERS);
         prepare(&mut command);
         command.args([
             "worker",

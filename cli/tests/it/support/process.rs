@@ -50,11 +50,7 @@ impl Process {
 
     /// Resident memory in kilobytes.
     pub fn memory(&self) -> u64 {
-        let path = format!("/proc/{}/status", self.child.id());
-        let status = std::fs::read_to_string(path).expect("the process runs");
-        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
-        let number = line.and_then(|line| line.split_whitespace().next()?.parse().ok());
-        number.expect("a number of kilobytes")
+        memory(self.child.id())
     }
 
     /// kill -9.
@@ -100,6 +96,15 @@ impl Drop for Process {
             eprintln!("---- {} ----\n{}", self.name, self.output());
         }
     }
+}
+
+/// A process's resident memory in kilobytes.
+pub fn memory(process: u32) -> u64 {
+    let status = std::fs::read_to_string(format!("/proc/{process}/status"));
+    let status = status.expect("the process runs");
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+    let number = line.and_then(|line| line.split_whitespace().next()?.parse().ok());
+    number.expect("a number of kilobytes")
 }
 
 pub fn baton() -> Command {

@@ -22,16 +22,20 @@ impl Event {
 
     /// The text of an agent's message chunk.
     pub fn chunk(&self) -> Option<String> {
-        let message = self.message();
-        let update = &message["params"]["update"];
-        let is_chunk = update["sessionUpdate"] == "agent_message_chunk";
-        is_chunk.then(|| {
-            update["content"]["text"]
-                .as_str()
-                .unwrap_or_default()
-                .to_owned()
-        })
+        chunk_of(&self.message())
     }
+}
+
+/// The text of an agent's message chunk.
+pub fn chunk_of(message: &Value) -> Option<String> {
+    let update = &message["params"]["update"];
+    let is_chunk = update["sessionUpdate"] == "agent_message_chunk";
+    is_chunk.then(|| {
+        update["content"]["text"]
+            .as_str()
+            .unwrap_or_default()
+            .to_owned()
+    })
 }
 
 pub struct Stream {

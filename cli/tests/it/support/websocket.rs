@@ -96,6 +96,11 @@ impl Socket {
             // A frame without a message says that the stream was reset.
             if let Some(message) = message {
                 CONVERSATIONS.received(&self.connection, message);
+                // `initialize` gives it the name that it is resumed by.
+                let named = &message["result"]["_meta"]["baton/connection"]["token"];
+                if let Some(named) = named.as_str() {
+                    self.connection = named.to_owned();
+                }
             }
         }
         frame

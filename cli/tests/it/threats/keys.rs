@@ -4,6 +4,7 @@ use std::fs::{self, File, Permissions};
 use std::os::unix::fs::{FileExt as _, PermissionsExt as _};
 use std::path::Path;
 use std::process::Output;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD as BASE64URL;
@@ -63,6 +64,21 @@ impl Replica {
     }
 }
 
+/// What is opened at one is used at both, again and again until `done`: not one request may fail.
+async fn traffic(replicas: [&Replica; 2], done: &AtomicBool) -> u32 {
+    let mut served = 0;
+    while !done.load(Ordering::Relaxed) {
+        for opener in replicas {
+            let token = opener.opens().await;
+            for replica in replicas {
+                assert_eq!(replica.probe.connection(&token).await, 200, "{token}");
+                served += 1;
+            }
+        }
+    }
+    served
+}
+
 #[tokio::test]
 async fn row_12_outage_by_rotation() {
     let (one, two) = (Replica::start().await, Replica::start().await);
@@ -85,21 +101,28 @@ async fn row_12_outage_by_rotation() {
     let mut tokens = vec![one.opens().await, two.opens().await];
     let old = tokens.clone();
     good(&tokens, [200, 200]).await;
-    // One replica after the other, as it comes: the new key is known to all before it signs anywhere.
-    for keys in [[first, second], [second, first]] {
-        for replica in [&one, &two] {
-            replica.gets(&keys, &all).await;
-            tokens.extend([one.opens().await, two.opens().await]);
-            good(&tokens, [200, 200]).await;
+    let done = AtomicBool::new(false);
+    let rotated = async {
+        // One replica after the other, as it comes: the new key is known to all before it signs anywhere.
+        for keys in [[first, second], [second, first]] {
+            for replica in [&one, &two] {
+                replica.gets(&keys, &all).await;
+                tokens.extend([one.opens().await, two.opens().await]);
+                good(&tokens, [200, 200]).await;
+            }
         }
-    }
-    let new = [one.opens().await, two.opens().await];
-    one.gets(&[second], &all).await;
-    good(&old, [404, 200]).await;
-    good(&new, [200, 200]).await;
-    two.gets(&[second], &all).await;
-    good(&old, [404, 404]).await;
-    good(&new, [200, 200]).await;
+        let new = [one.opens().await, two.opens().await];
+        one.gets(&[second], &all).await;
+        good(&old, [404, 200]).await;
+        good(&new, [200, 200]).await;
+        two.gets(&[second], &all).await;
+        good(&old, [404, 404]).await;
+        good(&new, [200, 200]).await;
+        done.store(true, Ordering::Relaxed);
+        new
+    };
+    let (new, served) = tokio::join!(rotated, traffic([&one, &two], &done));
+    assert!(served > 0, "somebody was there to notice");
     // The order that fails: a key that signs before everybody knows it.
     one.gets(&[third, second], &all).await;
     good(&[one.opens().await], [200, 404]).await;

@@ -1,11 +1,15 @@
 //! What must not be told: tokens and credentials stay out of everything a process writes down.
 
+use jsonwebtoken::Algorithm;
 use reqwest::{Method, StatusCode};
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 use tempfile::TempDir;
 
+use crate::auth::Guarded;
+use crate::auth::provider::{self, Provider, claims};
 use crate::browser::{bearer, login};
+use crate::dpop::{self, Holder};
 use crate::support::auth::ALICE;
 use crate::support::cluster::{address, ready, url};
 use crate::support::http::{JSON, ONE_SHOT, load, new_session, prompt};
@@ -16,6 +20,8 @@ use crate::support::{Client, Cluster, Collector, Stream};
 /// What the collector wants to see is nobody else's business.
 const COLLECTOR: &str = "a-key-for-the-collector-that-nobody-may-read-000";
 const KEY: &str = "bk_a-key-that-nobody-may-ever-read-in-a-log-000";
+
+const WORDS: &str = "what is said is said to the agent alone";
 
 /// Everything secret that came by.
 #[derive(Default)]
@@ -32,6 +38,22 @@ impl Seen {
     }
 }
 
+/// What MCP servers want to see is for the agent to keep.
+fn servers(seen: &mut Seen) -> Value {
+    let (key, variable) = (
+        "an-mcp-servers-key-in-a-header",
+        "another-in-its-environment",
+    );
+    seen.note(key);
+    seen.note(variable);
+    json!([
+        { "type": "http", "name": "near", "url": "http://localhost:9/mcp",
+          "headers": [{ "name": "authorization", "value": key }] },
+        { "name": "own", "command": "/bin/true", "args": [],
+          "env": [{ "name": "KEY", "value": variable }] },
+    ])
+}
+
 #[tokio::test]
 async fn row_22_leakage_in_logs() {
     let collector = Collector::start().await;
@@ -46,6 +68,8 @@ async fn row_22_leakage_in_logs() {
     command.args(["serve", "--data-dir", "data", "--listen", &address(port)]);
     command.args(["--auth", "keys", "--auth-keys", "api-keys.json"]);
     command.args(["--otlp-endpoint", &collector.endpoint]);
+    command.args(["--allow-mcp-stdio", "/bin/true", "--allow-mcp-env", "KEY"]);
+    command.args(["--allow-mcp-url", "http://localhost:9"]);
     let header = format!("authorization=Bearer {COLLECTOR}");
     command.env("OTEL_EXPORTER_OTLP_HEADERS", header);
     let mut process = Process::start(dir.path(), "serve", &mut command);
@@ -54,6 +78,7 @@ async fn row_22_leakage_in_logs() {
     let mut seen = Seen::default();
     seen.note(KEY);
     seen.note(COLLECTOR);
+    seen.note(WORDS);
     let http = reqwest::Client::new();
     let send = async |method: Method, headers: &[(&str, &str)], body: Option<Value>| {
         let mut request = http.request(method, url(port)).bearer_auth(KEY);
@@ -66,8 +91,7 @@ async fn row_22_leakage_in_logs() {
         }
         request.send().await.expect("the gateway answers")
     };
-    let initialize = json!({ "jsonrpc": "2.0", "id": 0, "method": "initialize", "params": { "protocolVersion": 1 } });
-    let opened = send(Method::POST, &[], Some(initialize)).await;
+    let opened = send(Method::POST, &[], Some(initialize())).await;
     let connection = opened.headers()["acp-connection-id"]
         .to_str()
         .unwrap()
@@ -82,10 +106,11 @@ async fn row_22_leakage_in_logs() {
     let mut token = String::new();
     let mut session = String::new();
     for id in ["a", "b"] {
-        let message = match id {
+        let mut message = match id {
             "a" => new_session(json!(id)),
             _ => load(json!(id), &session),
         };
+        message["params"]["mcpServers"] = servers(&mut seen);
         let response = send(Method::POST, &one_shot, Some(message)).await;
         for name in ["acp-session-token", "set-cookie"] {
             let value = response.headers()[name].to_str().unwrap();
@@ -107,14 +132,22 @@ async fn row_22_leakage_in_logs() {
     let response = send(
         Method::POST,
         &alone,
-        Some(prompt(json!(1), &session, "hello")),
+        Some(prompt(json!(1), &session, WORDS)),
     )
     .await;
     Stream::unchecked(response).turn(&json!(1)).await;
-    let mut message = prompt(json!(2), &session, "hello again");
+    let mut message = prompt(json!(2), &session, WORDS);
     message["params"]["_meta"] = json!({ "baton/session": { "token": token } });
     let response = send(Method::POST, &one_shot, Some(message)).await;
     Stream::unchecked(response).turn(&json!(2)).await;
+    let http2 = reqwest::Client::builder().http2_prior_knowledge().build();
+    let request = http2.unwrap().post(url(port)).bearer_auth(KEY);
+    let request = request.header("acp-session-token", &token);
+    let request = request.header("content-type", "application/json");
+    let request = request.header("accept", "text/event-stream");
+    let message = prompt(json!(3), &session, WORDS).to_string();
+    let response = request.body(message).send().await.expect("an answer");
+    Stream::unchecked(response).turn(&json!(3)).await;
     for value in [&connection, &token] {
         let wrong = format!("{}AAAAAAAAAAAAAAAAAAAAAAAA", &value[..value.len() - 24]);
         seen.note(&wrong);
@@ -158,8 +191,24 @@ async fn row_22_leakage_in_logs() {
     seen.note(ticket);
     let offered = format!("acp, baton.ticket.{ticket}");
     let offered = [("sec-websocket-protocol", offered.as_str())];
-    assert!(Socket::try_open(&url(port), &offered).await.is_ok());
+    let mut socket = Socket::try_open(&url(port), &offered)
+        .await
+        .expect("let in");
     assert!(Socket::try_open(&url(port), &offered).await.is_err());
+    seen.note(socket.connection());
+    socket.send(initialize()).await;
+    socket.next().await;
+    let mut message = load(json!(4), &session);
+    message["params"]["mcpServers"] = servers(&mut seen);
+    message["params"]["_meta"] = json!({ "baton/session": { "token": token } });
+    socket.send(message).await;
+    loop {
+        let heard = socket.next().await;
+        seen.note_answer(&heard);
+        if heard["id"] == 4 {
+            break;
+        }
+    }
     let login = http.post(format!("{base}/v1/login")).bearer_auth(KEY);
     let login = login.send().await.unwrap();
     let cookie = login.headers()["set-cookie"].to_str().unwrap();
@@ -192,6 +241,59 @@ async fn row_22_leakage_in_logs() {
         assert!(!told.contains(signature), "in the log: {signature}");
         assert!(!metrics.contains(signature), "in the metrics: {signature}");
         assert!(!traced.contains(signature), "in the traces: {signature}");
+    }
+}
+
+/// Those of an identity provider, good and bad ones, and the proofs that go with them.
+#[tokio::test]
+async fn bearers_and_proofs_are_not_told_either() {
+    let collector = Collector::start().await;
+    let provider = Provider::new("k1");
+    let holder = Holder::new(Algorithm::ES256);
+    let dir = TempDir::new().expect("a temporary directory");
+    provider.publish(dir.path());
+    let arguments = [
+        &provider::arguments("jwks.json")[..],
+        &["--otlp-endpoint", &collector.endpoint],
+    ];
+    let mut guarded = Guarded::start_in(dir, &arguments.concat(), |command| {
+        command.env("BATON_LOG", "trace");
+    })
+    .await;
+    let mut seen = Seen::default();
+    let plain = provider.token("k1", &claims("alice"));
+    let unknown = provider.token("k2", &claims("alice"));
+    let bound = holder.token(&provider);
+    let proof = holder.proof("POST", &guarded.url, &bound);
+    for (expected, scheme, token, proof) in [
+        (200, "Bearer", &plain, "a.proof.that-nobody-has-asked-for"),
+        (401, "Bearer", &unknown, "a.proof.that-nobody-has-asked-for"),
+        (401, "DPoP", &bound, "a.proof.that-is-not-good-at-all"),
+        (200, "DPoP", &bound, &proof),
+        (401, "DPoP", &bound, &proof),
+    ] {
+        let credential = format!("{scheme} {token}");
+        let headers = [("authorization", credential.as_str()), ("dpop", proof)];
+        let answer = dpop::open(&guarded.url, &headers).await;
+        assert_eq!(answer.status().as_u16(), expected, "{scheme} {proof}");
+        seen.note(token);
+        seen.note(proof);
+        if let Some(connection) = answer.headers().get("acp-connection-id") {
+            seen.note(connection.to_str().unwrap());
+        }
+    }
+    guarded.process.signal("TERM");
+    guarded.process.exit_status().await;
+    let told = guarded.process.output();
+    assert!(told.contains("TRACE"), "it tells all it can");
+    let traced = collector.bytes();
+    let traced = String::from_utf8_lossy(&traced);
+    assert!(traced.contains("POST /acp"), "spans have come");
+    for secret in &seen.0 {
+        let signature = secret.rsplit('.').next().unwrap();
+        assert!(signature.len() > 20, "something was noted: {secret}");
+        assert!(!told.contains(signature), "in the log: {secret}");
+        assert!(!traced.contains(signature), "in the traces: {secret}");
     }
 }
 

@@ -216,3 +216,16 @@ async fn the_watch_finds_a_change_by_itself_and_ends_when_told() {
     stop.cancel();
     watch.await.unwrap();
 }
+
+/// Who looks at them for other reasons looks at all of them.
+#[test]
+fn the_files_are_those_that_are_read() {
+    let rotation = Rotation::start();
+    let dir = rotation.dir.path();
+    rotation.write(&[&rotation.old]);
+    fs::write(dir.join("b.jwk"), set(&[&rotation.new])).unwrap();
+    fs::write(dir.join("notes.txt"), "no keys").unwrap();
+    assert_eq!(Keys::files(&rotation.path()), [rotation.path()]);
+    assert_eq!(Keys::files(dir), [dir.join("b.jwk"), rotation.path()]);
+    assert!(Keys::files(&dir.join("missing")) == [dir.join("missing")]);
+}

@@ -38,6 +38,9 @@ fn row_13_no_weak_key_is_loaded() {
             .unwrap_err()
             .contains("not random")
     );
+    // As few different bytes as are just enough, and one less.
+    assert!(secret("a7!Qz_3x".repeat(4).as_bytes()).is_ok());
+    assert!(secret("a7!Qz_33".repeat(4).as_bytes()).is_err());
     for word in [
         "default-insecure-seed",
         "secret-api-key",

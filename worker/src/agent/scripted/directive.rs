@@ -32,6 +32,7 @@ pub(super) enum Directive {
     Bind(String, String),
     Bound,
     Servers,
+    Mcp(String),
     Stop(StopReason),
     Update(Box<RawValue>),
     Echo(String),
@@ -102,6 +103,7 @@ fn parse(line: &str) -> Result<Directive, Failure> {
         }
         "/bound" => Directive::Bound,
         "/servers" => Directive::Servers,
+        "/mcp" => Directive::Mcp(rest.to_owned()),
         "/stop" => Directive::Stop(stop(rest)?),
         "/update" => Directive::Update(update(rest)?),
         _ => Directive::Echo(line.to_owned()),

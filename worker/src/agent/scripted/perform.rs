@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json, value::RawValue};
 
 use super::directive::Directive;
-use super::{StopReason, Talk};
+use super::{Servers, StopReason, Talk};
 use crate::agent::{Failure, Turn};
 
 impl Talk {
@@ -70,7 +70,8 @@ impl Talk {
                 let bound = format!("{} ", Value::Object(turn.bound()));
                 say(turn, ordinal, &bound).await;
             }
-            Directive::Servers => say(turn, ordinal, &self.servers).await,
+            Directive::Servers => say(turn, ordinal, &self.servers.said).await,
+            Directive::Mcp(name) => tools(turn, ordinal, name, &self.servers).await?,
             Directive::Update(update) => turn.update(update).await,
             Directive::Stop(reason) => return Ok(Some(*reason)),
             Directive::Read(path) => read(turn, ordinal, path).await?,
@@ -255,6 +256,36 @@ async fn elicit(turn: &Turn, ordinal: u64) -> Result<(), Failure> {
     )
     .await;
     Ok(())
+}
+
+/// Lists the tools of an MCP server that lives in the client.
+async fn tools(turn: &Turn, ordinal: u64, name: &str, servers: &Servers) -> Result<(), Failure> {
+    let Some(server) = servers.in_client.get(name) else {
+        let text = format!("no MCP server {name:?} in the client ");
+        say(turn, ordinal, &text).await;
+        return Ok(());
+    };
+    let request = format!("tools-{ordinal}");
+    let params =
+        json!({ "serverId": server, "requestId": request, "method": "tools/list", "params": {} });
+    let reply: Value = read_reply(&turn.request("mcp/message", params).await?)?;
+    let tools = reply["result"]["tools"].as_array().into_iter().flatten();
+    let tools: Vec<&str> = tools.filter_map(|tool| tool["name"].as_str()).collect();
+    let text = match reply["error"]["message"].as_str() {
+        Some(error) => format!("{name} answers with an error: {error} "),
+        None => format!("tools of {name}: {} ", tools.join(", ")),
+    };
+    say(turn, ordinal, &text).await;
+    Ok(())
+}
+
+/// What such a server says while a request runs, as everybody gets to see it.
+pub(super) fn overheard(params: &RawValue) -> Result<Value, Failure> {
+    let said: Value = read_reply(params)?;
+    let word = |field: &str| said[field].as_str().unwrap_or_default().to_owned();
+    let text = format!("{} for {} ", word("method"), word("requestId"));
+    let chunk = Chunk::new("agent_thought_chunk", "overheard", &text);
+    Ok(json!(chunk))
 }
 
 fn read_reply<T: for<'a> Deserialize<'a>>(reply: &RawValue) -> Result<T, Failure> {

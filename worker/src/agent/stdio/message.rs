@@ -62,7 +62,11 @@ struct Error {
 impl Message {
     /// `None` if it is none.
     pub fn read(line: &[u8]) -> Option<Self> {
-        let envelope: Envelope = serde_json::from_slice(line).ok()?;
+        // A list would pass for the fields in their order.
+        let line = line.trim_ascii_start();
+        let envelope: Envelope = line
+            .starts_with(b"{")
+            .then(|| serde_json::from_slice(line).ok())??;
         let Some(method) = envelope.method else {
             return Some(Self::Answer {
                 call: envelope.id?.get().parse().ok()?,
@@ -137,7 +141,7 @@ fn line(mut message: String) -> Bytes {
     message.into()
 }
 
-/// The params with another `sessionId`, every other byte as it was. One is added where there is none.
+/// The params with another `sessionId`, every other byte as it was.
 pub fn readdress(params: &RawValue, session: &str) -> Box<RawValue> {
     #[derive(Deserialize)]
     #[serde(rename_all = "camelCase")]
@@ -147,13 +151,14 @@ pub fn readdress(params: &RawValue, session: &str) -> Box<RawValue> {
     }
     let text = params.get();
     let session = serde_json::to_string(session).expect("text encodes");
-    let text = match serde_json::from_str::<Addressed>(text) {
-        Ok(Addressed { session_id: named }) => {
+    let addressed = serde_json::from_str::<Addressed>(text);
+    let text = match addressed {
+        Ok(Addressed { session_id: named }) if text.starts_with('{') => {
             let start = named.get().as_ptr() as usize - text.as_ptr() as usize;
             let (before, after) = (&text[..start], &text[start + named.get().len()..]);
             format!("{before}{session}{after}")
         }
-        Err(_) => return params.to_owned(),
+        _ => return params.to_owned(),
     };
     RawValue::from_string(text).expect("made of valid JSON")
 }
@@ -193,6 +198,7 @@ mod tests {
             "[]",
             "17",
             "{}",
+            r#"[null,"session/update",{},null,null]"#,
             r#"{"id":"not ours","result":1}"#,
             r#"{"method":"x","params":{"sessionId":"a","sessionId":"b"}}"#,
             r#"{"method":"x","method":"y"}"#,

@@ -37,9 +37,12 @@ impl Question {
                 () = turn.cancelled() => Ok(raw(&json!({ "outcome": { "outcome": "cancelled" } }))),
             },
             Stage::Turn(turn) => turn.request(&method, params).await,
-            Stage::Rest(_) => Err(Failure::internal(
-                "no turn runs: clients are asked while one does",
-            )),
+            // A turn may begin before there is an answer.
+            Stage::Rest(rest) => {
+                let reply = rest.request(&method, params);
+                tokio::spawn(async move { self.answer(&reply.await) });
+                return;
+            }
         };
         self.answer(&reply);
     }

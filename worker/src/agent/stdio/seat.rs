@@ -98,7 +98,7 @@ impl Order<'_> {
             params = json!({});
         }
         params["cwd"] = json!(self.opening.cwd);
-        params["mcpServers"] = self.opening.mcp_servers();
+        params["mcpServers"] = json!(self.opening.mcp_servers());
         let directories = self.opening.directories();
         if directories.as_array().is_some_and(|all| !all.is_empty()) {
             params["additionalDirectories"] = directories;

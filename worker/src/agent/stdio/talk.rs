@@ -22,6 +22,7 @@ use super::seat::{Opened, Order, Seat};
 use super::view::View;
 use super::{Inner, OnCrash, Scope, fault};
 use crate::agent::{Called, Changes, Conversation, Opening, Stage, StopReason, Turn, raw};
+use crate::mcp::over_acp;
 use crate::rpc::{self, Failure};
 
 /// How long an agent may take to end a turn that was cancelled.
@@ -234,11 +235,25 @@ impl Talk {
         if method == "session/update" {
             self.change_view(|view| view.read(&line));
         }
-        let message = readdress(&line, &self.opening.session);
+        let message = match method {
+            over_acp::MESSAGE => self.to_server(&line),
+            _ => Some(readdress(&line, &self.opening.session)),
+        };
+        let Some(message) = message else { return };
         match stage {
             Stage::Turn(turn) => turn.forward(message).await,
             Stage::Rest(rest) => rest.forward(message).await,
         }
+    }
+}
+
+impl Talk {
+    /// A notification to an MCP server that lives in the client; `None` if it says of no request that it
+    /// is about.
+    fn to_server(&self, line: &[u8]) -> Option<Bytes> {
+        let asked = rpc::asked(line).ok()?;
+        let params = over_acp::outbound(&self.opening.session, &asked.method, asked.params).ok()?;
+        Some(rpc::notification(&asked.method, params))
     }
 }
 
@@ -305,9 +320,12 @@ impl Conversation for Talk {
         Ok(Called { result, announces })
     }
 
-    async fn notify(&self, method: &str, params: &RawValue) -> Result<(), Failure> {
+    async fn notify(&self, method: &str, params: &RawValue) -> Result<Called, Failure> {
         self.seat().await?.notify(method, params);
-        Ok(())
+        Ok(Called {
+            result: raw(&Value::Null),
+            announces: None,
+        })
     }
 
     async fn listen(&self, stage: Stage<'_>) {

@@ -1,0 +1,65 @@
+//! `baton chat`: a conversation in a terminal; with plain lines where there is none.
+//!
+//! | room | what |
+//! |---|---|
+//! | `conversation` | what was typed is done, what comes meanwhile is shown; `ending` is how a turn ended |
+//! | `command`, `commands` | lines that begin with a slash, and what they do |
+//! | `peer` | JSON-RPC with the other side |
+//! | `session`, `show` | what is known of the session, and how its updates look |
+//! | `question` | what the agent asks |
+//! | `input`, `screen`, `text` | the terminal |
+
+use std::path::PathBuf;
+
+use anyhow::Context as _;
+use clap::Args;
+
+use self::conversation::Conversation;
+pub use self::ending::Ending;
+use self::input::Input;
+use self::peer::Peer;
+use self::screen::Screen;
+use crate::exit::Misconfigured;
+use crate::remote::RemoteOptions;
+
+mod command;
+mod commands;
+mod conversation;
+mod ending;
+mod input;
+mod peer;
+mod question;
+mod screen;
+mod session;
+mod show;
+mod text;
+
+#[derive(Args)]
+pub struct Arguments {
+    #[command(flatten)]
+    remote: RemoteOptions,
+    /// Session to go on with; what was said in it is shown. Without it a new one begins
+    #[arg(long, env = "BATON_SESSION", value_name = "ID")]
+    session: Option<String>,
+    /// Directory that the agent works in, on its side
+    #[arg(long, env = "BATON_CWD", default_value = ".", value_name = "DIR")]
+    cwd: PathBuf,
+    /// One turn with this text, and no more: the agent's words on standard output, all else on standard error
+    #[arg(long, env = "BATON_PROMPT", value_name = "TEXT")]
+    prompt: Option<String>,
+}
+
+pub async fn run(arguments: Arguments) -> anyhow::Result<()> {
+    let options = arguments.remote.client()?;
+    let cwd = std::path::absolute(&arguments.cwd);
+    let cwd = cwd.context("--cwd: there is no current directory")?;
+    let connection = baton_client::connect(options);
+    let connection = connection.map_err(|fault| Misconfigured(vec![fault.to_string()]))?;
+    let input = Input::open()?;
+    let screen = Screen::new(arguments.prompt.is_some(), input.above.clone());
+    let cwd = cwd.to_string_lossy().into_owned();
+    let mut conversation = Conversation::new(Peer::new(connection), input, screen, cwd)?;
+    let outcome = conversation.hold(arguments.session, arguments.prompt).await;
+    conversation.leave().await;
+    outcome
+}

@@ -1,0 +1,209 @@
+//! Waiting, for an answer or for a line: what comes is shown, what the agent asks is asked, and Ctrl-C does what
+//! is expected of it.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use super::{Conversation, Problem};
+use crate::chat::input::Typed;
+use crate::chat::peer::{Fault, Message};
+use crate::chat::question::{Question, Reply};
+use crate::chat::show;
+
+/// How long the other side may be away before that is mentioned.
+const NOTICEABLE: Duration = Duration::from_secs(2);
+pub const TICK: Duration = Duration::from_millis(300);
+
+/// What was waited for.
+pub enum Waited {
+    Answer(Result<Value, Fault>),
+    Line(String),
+    /// Nobody types any more.
+    End,
+}
+
+enum Happened {
+    Came(Message),
+    Typed(Typed),
+    Tick,
+}
+
+impl Conversation {
+    /// For the answer to a request, and whether that is a turn; or for a line.
+    pub(super) async fn wait(&mut self, request: Option<(u64, bool)>) -> Result<Waited, Problem> {
+        let is_turn = request.is_some_and(|(_, is_turn)| is_turn);
+        let mut is_cancelled = false;
+        loop {
+            self.want(request.is_none()).await?;
+            let happened = tokio::select! {
+                message = self.peer.next() => Happened::Came(message?),
+                typed = self.input.typed(), if self.input.is_wanted() => Happened::Typed(typed),
+                _ = self.interrupts.recv() => Happened::Typed(Typed::Interrupt),
+                _ = self.terminates.recv() => return Err(Problem::Quit),
+                _ = self.ticks.tick() => Happened::Tick,
+            };
+            self.screen.typing(self.input.is_wanted());
+            match happened {
+                Happened::Tick => self.tick(),
+                Happened::Came(Message::Answer(id, answer)) => {
+                    if request.is_some_and(|(request, _)| request == id) {
+                        // What was asked in a turn is over with it.
+                        self.questions.clear();
+                        return Ok(Waited::Answer(answer));
+                    }
+                }
+                Happened::Came(message) => self.hear(message).await?,
+                Happened::Typed(Typed::Interrupt) => match request {
+                    _ if !is_turn && !self.questions.is_empty() => self.cancel_question().await?,
+                    Some(_) if is_turn && !is_cancelled => {
+                        is_cancelled = true;
+                        self.cancel_turn().await?;
+                    }
+                    None if !self.is_leaving => {
+                        self.is_leaving = true;
+                        self.screen.note("Ctrl-C again or Ctrl-D ends");
+                    }
+                    _ => return Err(Problem::Quit),
+                },
+                Happened::Typed(Typed::Discarded) => self.is_leaving = false,
+                Happened::Typed(Typed::Line(line)) => {
+                    self.is_leaving = false;
+                    match self.questions.is_empty() {
+                        true => return Ok(Waited::Line(line)),
+                        false => self.answer(&line).await?,
+                    }
+                }
+                Happened::Typed(Typed::End) if request.is_none() => return Ok(Waited::End),
+                // At a terminal somebody wants to go; a pipe may end and the turn goes on.
+                Happened::Typed(Typed::End) if self.input.is_terminal() => {
+                    return Err(Problem::Quit);
+                }
+                Happened::Typed(Typed::End) => {}
+            }
+        }
+    }
+
+    /// Has a line typed if there is something to type it for.
+    async fn want(&mut self, is_idle: bool) -> Result<(), Problem> {
+        while self.input.has_ended() && !self.questions.is_empty() {
+            self.decline().await?;
+        }
+        match self.questions.front() {
+            Some(_) => self.input.want("answer> "),
+            None if is_idle => self.input.want("> "),
+            None => {}
+        }
+        self.screen.typing(self.input.is_wanted());
+        Ok(())
+    }
+
+    /// While a line is typed, words wait for the end of theirs, but not for long.
+    fn tick(&mut self) {
+        self.screen.flush();
+        let away = self.peer.away();
+        if away > NOTICEABLE && !self.is_away {
+            self.is_away = true;
+            self.screen.note("reconnecting…");
+        }
+        if away.is_zero() && self.is_away {
+            self.is_away = false;
+            self.screen.note("connected");
+        }
+    }
+
+    async fn hear(&mut self, message: Message) -> Result<(), Problem> {
+        match message {
+            Message::Request { id, method, params } => {
+                match Question::read(id.clone(), &method, &params) {
+                    Some(Ok(question)) => {
+                        if self.questions.is_empty() {
+                            question.show(&mut self.screen);
+                        }
+                        self.questions.push_back(question);
+                    }
+                    Some(Err(answer)) => {
+                        self.screen
+                            .note("the agent asked for more than can be typed on a line: declined");
+                        self.peer.answer(id, answer).await?;
+                    }
+                    None => self.peer.has_no(&method, id).await?,
+                }
+            }
+            Message::Notification { method, params } => match method.as_str() {
+                "session/update" if params["sessionId"] == self.session.id.as_str() => {
+                    show::update(&mut self.screen, &mut self.session, &params["update"]);
+                }
+                "$/cancel_request" => self.withdraw(&params["requestId"]),
+                _ => {}
+            },
+            Message::Answer(..) => {}
+        }
+        Ok(())
+    }
+
+    /// Somebody else has answered, or the turn has ended.
+    fn withdraw(&mut self, id: &Value) {
+        let before = self.questions.len();
+        self.questions.retain(|question| question.id != *id);
+        if self.questions.len() < before {
+            self.screen.note("the question is settled");
+            self.show_next();
+        }
+    }
+
+    fn show_next(&mut self) {
+        if let Some(question) = self.questions.front() {
+            question.show(&mut self.screen);
+        }
+    }
+
+    async fn answer(&mut self, line: &str) -> Result<(), Problem> {
+        let Some(question) = self.questions.front_mut() else {
+            return Ok(());
+        };
+        match question.answer(line) {
+            Reply::Result(result) => self.settle(|_| result).await,
+            Reply::More => {
+                self.show_next();
+                Ok(())
+            }
+            Reply::Unclear(hint) => {
+                self.screen.note(&hint);
+                Ok(())
+            }
+        }
+    }
+
+    /// The question that is asked gets its answer.
+    async fn settle(&mut self, answer: impl FnOnce(&Question) -> Value) -> Result<(), Problem> {
+        if let Some(question) = self.questions.pop_front() {
+            let answer = answer(&question);
+            self.peer.answer(question.id, answer).await?;
+            self.show_next();
+        }
+        Ok(())
+    }
+
+    async fn decline(&mut self) -> Result<(), Problem> {
+        self.screen.note("nobody can answer, so that is declined");
+        self.settle(Question::declined).await
+    }
+
+    async fn cancel_question(&mut self) -> Result<(), Problem> {
+        self.settle(Question::cancelled).await
+    }
+
+    /// The protocol wants open questions answered as well.
+    pub(in crate::chat) async fn cancel_turn(&mut self) -> Result<(), Problem> {
+        self.screen.note("cancelling; Ctrl-C again leaves");
+        let params = json!({ "sessionId": self.session.id });
+        self.peer.notify("session/cancel", params).await?;
+        while let Some(question) = self.questions.pop_front() {
+            self.peer
+                .answer(question.id.clone(), question.cancelled())
+                .await?;
+        }
+        Ok(())
+    }
+}

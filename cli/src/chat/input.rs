@@ -1,0 +1,148 @@
+//! What the user types. A thread of its own reads it, a line at a time and only when one is wanted: between
+//! two lines the terminal is left alone, so that Ctrl-C is a signal and text flows freely.
+
+use std::io::{IsTerminal as _, stdin, stdout};
+use std::sync::mpsc as blocking;
+use std::thread;
+
+use rustyline::error::ReadlineError;
+use rustyline::history::DefaultHistory;
+use rustyline::{Config, Editor, ExternalPrinter as _};
+use tokio::sync::mpsc;
+
+use self::helper::Helper;
+use self::tty::Tty;
+
+mod helper;
+mod tty;
+
+pub struct Input {
+    wanted: blocking::Sender<String>,
+    typed: mpsc::UnboundedReceiver<Typed>,
+    is_wanted: bool,
+    has_ended: bool,
+    /// Prints above the line that is being typed. Only at a terminal.
+    pub above: Option<blocking::Sender<String>>,
+    _tty: Option<Tty>,
+}
+
+pub enum Typed {
+    Line(String),
+    /// Ctrl-C.
+    Interrupt,
+    /// Ctrl-C on a line that had something on it: the line is gone, and nothing else.
+    Discarded,
+    /// Ctrl-D, or the end of a file.
+    End,
+}
+
+type Terminal = Editor<Helper, DefaultHistory>;
+
+impl Input {
+    /// Edited lines if this is a conversation at a terminal, else lines as they come.
+    pub fn open() -> anyhow::Result<Self> {
+        let terminal = match stdin().is_terminal() && stdout().is_terminal() {
+            true => Some(terminal()?),
+            false => None,
+        };
+        let tty = terminal.as_ref().map(|_| Tty::silenced()).transpose()?;
+        let (wanted, prompts) = blocking::channel::<String>();
+        let (typing, typed) = mpsc::unbounded_channel();
+        let above = match terminal {
+            Some((mut editor, above)) => {
+                thread::spawn(move || {
+                    for prompt in prompts {
+                        let _ = typing.send(edited(&mut editor, &prompt));
+                    }
+                });
+                Some(above)
+            }
+            None => {
+                thread::spawn(move || {
+                    for _ in prompts {
+                        let _ = typing.send(line());
+                    }
+                });
+                None
+            }
+        };
+        Ok(Self {
+            wanted,
+            typed,
+            is_wanted: false,
+            has_ended: false,
+            above,
+            _tty: tty,
+        })
+    }
+
+    pub fn is_terminal(&self) -> bool {
+        self.above.is_some()
+    }
+
+    pub fn has_ended(&self) -> bool {
+        self.has_ended
+    }
+
+    /// A line is being typed.
+    pub fn is_wanted(&self) -> bool {
+        self.is_wanted
+    }
+
+    /// If one is being typed already, that is the one.
+    pub fn want(&mut self, prompt: &str) {
+        if !self.is_wanted && !self.has_ended {
+            self.is_wanted = self.wanted.send(prompt.to_owned()).is_ok();
+        }
+    }
+
+    /// Never comes unless it is wanted. May be dropped and called again.
+    pub async fn typed(&mut self) -> Typed {
+        let typed = self.typed.recv().await.unwrap_or(Typed::End);
+        self.is_wanted = false;
+        self.has_ended |= matches!(typed, Typed::End);
+        typed
+    }
+}
+
+fn terminal() -> anyhow::Result<(Terminal, blocking::Sender<String>)> {
+    let config = Config::builder().auto_add_history(true).build();
+    let mut editor = Editor::with_config(config)?;
+    editor.set_helper(Some(Helper::default()));
+    let mut printer = editor.create_external_printer()?;
+    let (above, lines) = blocking::channel::<String>();
+    // Printing waits while the editor is busy, and nobody else should.
+    thread::spawn(move || {
+        for text in lines {
+            let _ = printer.print(text);
+        }
+    });
+    Ok((editor, above))
+}
+
+fn edited(editor: &mut Terminal, prompt: &str) -> Typed {
+    let typed = editor.readline(prompt);
+    let had_text = editor.helper().is_some_and(|helper| helper.has_text.take());
+    match typed {
+        Ok(line) => Typed::Line(joined(&line)),
+        Err(ReadlineError::Interrupted) if had_text => Typed::Discarded,
+        Err(ReadlineError::Interrupted) => Typed::Interrupt,
+        Err(_) => Typed::End,
+    }
+}
+
+/// A backslash at the end of a line is a line break.
+fn joined(text: &str) -> String {
+    text.replace("\\\n", "\n")
+}
+
+fn line() -> Typed {
+    let mut text = String::new();
+    loop {
+        match stdin().read_line(&mut text) {
+            Ok(0) | Err(_) if text.is_empty() => return Typed::End,
+            Ok(read) if read > 0 && text.ends_with("\\\n") => {}
+            _ => return Typed::Line(joined(&text).trim_end_matches('\n').to_owned()),
+        }
+    }
+}

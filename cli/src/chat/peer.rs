@@ -1,0 +1,147 @@
+//! JSON-RPC with the other side.
+
+use std::time::Duration;
+
+use anyhow::anyhow;
+use baton_client::error::UNREACHABLE;
+use baton_client::{Connection, Receiver, Sender};
+use serde::Deserialize;
+use serde_json::{Value, json};
+use tokio::time::timeout;
+
+/// For what is still to be handed over when the end has come.
+const FAREWELL: Duration = Duration::from_secs(5);
+const METHOD_NOT_FOUND: i64 = -32601;
+
+pub struct Peer {
+    sender: Sender,
+    receiver: Receiver,
+    requests: u64,
+}
+
+/// What comes from the other side.
+pub enum Message {
+    Answer(u64, Result<Value, Fault>),
+    Request {
+        id: Value,
+        method: String,
+        params: Value,
+    },
+    Notification {
+        method: String,
+        params: Value,
+    },
+}
+
+/// An answer that is an error.
+#[derive(Clone, Debug, Deserialize, thiserror::Error)]
+#[error("{message} ({code})")]
+pub struct Fault {
+    pub code: i64,
+    pub message: String,
+}
+
+impl Fault {
+    /// Said by our own side when the other one was away for too long.
+    pub fn is_unreachable(&self) -> bool {
+        self.code == UNREACHABLE
+    }
+}
+
+#[derive(Deserialize)]
+struct Raw {
+    id: Option<Value>,
+    method: Option<String>,
+    #[serde(default)]
+    params: Value,
+    #[serde(default)]
+    result: Value,
+    error: Option<Fault>,
+}
+
+impl Peer {
+    pub fn new(connection: Connection) -> Self {
+        let (sender, receiver) = connection.split();
+        Self {
+            sender,
+            receiver,
+            requests: 0,
+        }
+    }
+
+    /// Its answer is among the messages that come, and has this id.
+    pub async fn request(&mut self, method: &str, params: Value) -> anyhow::Result<u64> {
+        self.requests += 1;
+        let id = self.requests;
+        self.send(json!({ "id": id, "method": method, "params": params }))
+            .await?;
+        Ok(id)
+    }
+
+    pub async fn notify(&self, method: &str, params: Value) -> anyhow::Result<()> {
+        self.send(json!({ "method": method, "params": params }))
+            .await
+    }
+
+    pub async fn answer(&self, id: Value, result: Value) -> anyhow::Result<()> {
+        self.send(json!({ "id": id, "result": result })).await
+    }
+
+    pub async fn has_no(&self, method: &str, id: Value) -> anyhow::Result<()> {
+        let text = format!("this client has no {method}");
+        let error = json!({ "code": METHOD_NOT_FOUND, "message": text });
+        self.send(json!({ "id": id, "error": error })).await
+    }
+
+    async fn send(&self, mut message: Value) -> anyhow::Result<()> {
+        message["jsonrpc"] = "2.0".into();
+        Ok(self.sender.send(message.to_string()).await?)
+    }
+
+    /// May be dropped and called again: nothing is lost by that.
+    pub async fn next(&mut self) -> anyhow::Result<Message> {
+        loop {
+            let bytes = self.receiver.receive().await;
+            let bytes = bytes.ok_or_else(|| anyhow!("the connection has ended"))?;
+            match serde_json::from_slice(&bytes).map(Raw::sorted) {
+                Ok(Some(message)) => return Ok(message),
+                _ => tracing::debug!("a message that cannot be understood"),
+            }
+        }
+    }
+
+    /// For how long nothing has been heard of the other side.
+    pub fn away(&self) -> Duration {
+        self.receiver.away()
+    }
+
+    /// What was sent is handed over, and the connection is detached.
+    pub async fn close(self) {
+        let Self {
+            sender,
+            mut receiver,
+            ..
+        } = self;
+        drop(sender);
+        let rest = async { while receiver.receive().await.is_some() {} };
+        let _ = timeout(FAREWELL, rest).await;
+    }
+}
+
+impl Raw {
+    /// `None` for answers to nothing we asked.
+    fn sorted(self) -> Option<Message> {
+        let (id, params) = (self.id, self.params);
+        match (self.method, id) {
+            (Some(method), Some(id)) => Some(Message::Request { id, method, params }),
+            (Some(method), None) => Some(Message::Notification { method, params }),
+            (None, id) => {
+                let outcome = match self.error {
+                    Some(fault) => Err(fault),
+                    None => Ok(self.result),
+                };
+                Some(Message::Answer(id?.as_u64()?, outcome))
+            }
+        }
+    }
+}

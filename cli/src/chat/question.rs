@@ -1,0 +1,186 @@
+//! What the agent asks: for permission, or to fill in a form.
+
+use serde_json::{Map, Value, json};
+
+use self::field::Field;
+use super::screen::{Colour, Screen};
+use super::session::{list, text};
+
+mod field;
+
+pub struct Question {
+    /// Of the request, for its answer.
+    pub id: Value,
+    asks: Asks,
+}
+
+enum Asks {
+    Permission {
+        what: String,
+        options: Vec<Choice>,
+    },
+    Form {
+        message: String,
+        fields: Vec<Field>,
+        /// As far as it is filled in.
+        content: Map<String, Value>,
+    },
+}
+
+struct Choice {
+    id: String,
+    name: String,
+    rejects: bool,
+    /// A letter that stands for it: the first one of its name that no other has.
+    key: char,
+}
+
+/// What an answer comes to.
+pub enum Reply {
+    Result(Value),
+    /// There is more to answer.
+    More,
+    /// With what may be answered.
+    Unclear(String),
+}
+
+impl Question {
+    /// `None` if it is none that we can ask; then the answer is what it gets.
+    pub fn read(id: Value, method: &str, params: &Value) -> Option<Result<Self, Value>> {
+        let asks = match method {
+            "session/request_permission" => Asks::Permission {
+                what: text(&params["toolCall"]["title"]),
+                options: choices(&params["options"]),
+            },
+            "elicitation/create" => {
+                let Some(fields) = Field::all(&params["requestedSchema"]) else {
+                    return Some(Err(json!({ "action": "decline" })));
+                };
+                Asks::Form {
+                    message: text(&params["message"]),
+                    fields,
+                    content: Map::new(),
+                }
+            }
+            _ => return None,
+        };
+        Some(Ok(Self { id, asks }))
+    }
+
+    pub fn show(&self, screen: &mut Screen) {
+        match &self.asks {
+            Asks::Permission { what, options } => {
+                screen.line(&[(Colour::Yellow, "Permission: "), (Colour::Bold, what)]);
+                for (number, option) in (1..).zip(options) {
+                    let keys = format!("  {number} or {}  ", option.key);
+                    screen.line(&[(Colour::Yellow, &keys), (Colour::None, &option.name)]);
+                }
+            }
+            Asks::Form {
+                message, fields, ..
+            } => {
+                screen.line(&[(Colour::Yellow, "Question: "), (Colour::Bold, message)]);
+                if let Some(field) = self.open(fields) {
+                    screen.line(&[(Colour::None, &format!("  {}", field.asked()))]);
+                }
+            }
+        }
+    }
+
+    fn open<'a>(&self, fields: &'a [Field]) -> Option<&'a Field> {
+        match &self.asks {
+            Asks::Form { content, .. } => fields.get(content.len()),
+            Asks::Permission { .. } => None,
+        }
+    }
+
+    pub fn answer(&mut self, line: &str) -> Reply {
+        match &mut self.asks {
+            Asks::Permission { options, .. } => chosen(options, line.trim()),
+            Asks::Form {
+                fields, content, ..
+            } => {
+                let Some(field) = fields.get(content.len()) else {
+                    return Reply::Result(json!({ "action": "accept", "content": content }));
+                };
+                match field.value(line.trim()) {
+                    Ok(value) => content.insert(field.name.clone(), value),
+                    Err(hint) => return Reply::Unclear(hint),
+                };
+                match content.len() == fields.len() {
+                    true => {
+                        content.retain(|_, value| !value.is_null());
+                        Reply::Result(json!({ "action": "accept", "content": content }))
+                    }
+                    false => Reply::More,
+                }
+            }
+        }
+    }
+
+    /// For Ctrl-C.
+    pub fn cancelled(&self) -> Value {
+        match self.asks {
+            Asks::Permission { .. } => json!({ "outcome": { "outcome": "cancelled" } }),
+            Asks::Form { .. } => json!({ "action": "cancel" }),
+        }
+    }
+
+    /// For when there is nobody to answer.
+    pub fn declined(&self) -> Value {
+        match &self.asks {
+            Asks::Permission { options, .. } => {
+                let rejecting = options.iter().find(|option| option.rejects);
+                rejecting.map_or_else(|| self.cancelled(), selected)
+            }
+            Asks::Form { .. } => json!({ "action": "decline" }),
+        }
+    }
+}
+
+fn selected(choice: &Choice) -> Value {
+    json!({ "outcome": { "outcome": "selected", "optionId": choice.id } })
+}
+
+fn choices(options: &Value) -> Vec<Choice> {
+    let mut taken = String::new();
+    let mut choices = Vec::new();
+    for option in list(options) {
+        let name = text(&option["name"]);
+        let letters = name.chars().flat_map(char::to_lowercase);
+        let mut letters = letters.filter(|letter| letter.is_alphabetic());
+        let key = letters.find(|letter| !taken.contains(*letter));
+        let key = key.unwrap_or('-');
+        taken.push(key);
+        choices.push(Choice {
+            // As it came: it goes back.
+            id: option["optionId"].as_str().unwrap_or_default().to_owned(),
+            rejects: option["kind"] == "reject_once",
+            name,
+            key,
+        });
+    }
+    choices
+}
+
+fn chosen(options: &[Choice], line: &str) -> Reply {
+    let number = line.parse::<usize>().ok();
+    let by_number = number.and_then(|number| options.get(number.checked_sub(1)?));
+    let is_meant = |option: &&Choice| {
+        let mut letters = line.chars().flat_map(char::to_lowercase);
+        letters.next() == Some(option.key) && letters.next().is_none()
+            || line.eq_ignore_ascii_case(&option.name)
+    };
+    match by_number.or_else(|| options.iter().find(is_meant)) {
+        Some(option) => Reply::Result(selected(option)),
+        None => {
+            let count = options.len();
+            Reply::Unclear(format!(
+                "answer with a number from 1 to {count}, or with the letter beside it; Ctrl-C cancels"
+            ))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,28 @@
+//! `baton connect`: an ACP agent on standard input and output, as editors start them. The one that does the
+//! work is behind a URL, and what happens to the network in between is not the editor's business.
+
+use anyhow::Context as _;
+use baton_client::bridge;
+use baton_gateway::Stop;
+use clap::Args;
+use tokio::io::{stdin, stdout};
+
+use crate::exit::Misconfigured;
+use crate::remote::RemoteOptions;
+
+#[derive(Args)]
+pub struct Arguments {
+    #[command(flatten)]
+    remote: RemoteOptions,
+}
+
+pub async fn run(arguments: Arguments, stop: Stop) -> anyhow::Result<()> {
+    let options = arguments.remote.client()?;
+    let connection = baton_client::connect(options);
+    let connection = connection.map_err(|fault| Misconfigured(vec![fault.to_string()]))?;
+    let ended = tokio::select! {
+        ended = bridge::run(connection, stdin(), stdout(), &stop.drain) => ended,
+        _ = stop.now.cancelled() => Ok(()),
+    };
+    ended.context("the editor's end of the pipe")
+}

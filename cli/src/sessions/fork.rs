@@ -1,0 +1,35 @@
+//! `baton sessions fork ID`
+
+use anyhow::anyhow;
+use clap::Args;
+use serde_json::json;
+
+use super::connection::Connection;
+use super::terminal::Out;
+
+#[derive(Args)]
+pub struct Options {
+    /// Its id, as `list` has it
+    #[arg(value_name = "ID")]
+    session: String,
+    /// The past ends with this message, instead of the last finished turn; `show` names them
+    #[arg(long, env = "BATON_SESSIONS_AT", value_name = "MESSAGE_ID")]
+    at: Option<String>,
+    /// A JSON document instead of the id alone
+    #[arg(long, env = "BATON_SESSIONS_JSON", value_parser = clap::builder::BoolishValueParser::new())]
+    json: bool,
+}
+
+pub async fn run(connection: &Connection, options: &Options, out: &mut Out) -> anyhow::Result<()> {
+    let mut params = json!({ "sessionId": options.session });
+    if let Some(message) = &options.at {
+        params["_meta"] = json!({ "baton/fork": { "atMessageId": message } });
+    }
+    let answer = connection.call("session/fork", &params, |_| Ok(())).await?;
+    let child = answer["sessionId"].as_str();
+    let child = child.ok_or_else(|| anyhow!("the answer names no session"))?;
+    match options.json {
+        true => out.json(&json!({ "sessionId": child }).to_string()),
+        false => out.line(child),
+    }
+}

@@ -1,0 +1,72 @@
+//! `baton sessions show ID`
+
+use clap::Args;
+use serde::Serialize;
+use serde_json::Value;
+use serde_json::value::RawValue;
+
+use super::connection::{Connection, observing};
+use super::terminal::{Out, on_a_line};
+use super::transcript::Transcript;
+
+#[derive(Args)]
+pub struct Options {
+    /// Its id, as `list` has it
+    #[arg(value_name = "ID")]
+    session: String,
+    /// One JSON document: the updates as they came, and the session's modes and options
+    #[arg(long, env = "BATON_SESSIONS_JSON", value_parser = clap::builder::BoolishValueParser::new())]
+    json: bool,
+}
+
+pub async fn run(connection: &Connection, options: &Options, out: &mut Out) -> anyhow::Result<()> {
+    let params = observing(&options.session);
+    match options.json {
+        true => document(connection, &options.session, &params, out).await,
+        false => {
+            // Printed as it comes, and nothing if there is no such session.
+            let mut heading = format!("session {}\n", on_a_line(&options.session));
+            let mut transcript = Transcript::default();
+            let see = |update: &RawValue| {
+                out.write(std::mem::take(&mut heading))?;
+                out.write(transcript.tell(update.get()))
+            };
+            connection.call("session/load", &params, see).await?;
+            out.write(heading + &transcript.end())
+        }
+    }
+}
+
+/// Updates are copied as they are, with whatever else an agent has put into them.
+async fn document(
+    connection: &Connection,
+    session: &str,
+    params: &Value,
+    out: &mut Out,
+) -> anyhow::Result<()> {
+    let mut updates: Vec<Box<RawValue>> = Vec::new();
+    let see = |update: &RawValue| {
+        updates.push(update.to_owned());
+        Ok(())
+    };
+    let mut result = connection.call("session/load", params, see).await?;
+    // Not all of it: there is a token in it.
+    let document = Document {
+        session_id: session,
+        modes: result["modes"].take(),
+        config_options: result["configOptions"].take(),
+        updates,
+    };
+    out.json(&serde_json::to_string(&document)?)
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Document<'a> {
+    session_id: &'a str,
+    #[serde(skip_serializing_if = "Value::is_null")]
+    modes: Value,
+    #[serde(skip_serializing_if = "Value::is_null")]
+    config_options: Value,
+    updates: Vec<Box<RawValue>>,
+}

@@ -1,0 +1,238 @@
+//! What the client waits for, what it was asked, and which sessions it has open: all that another connection
+//! would have to know.
+
+use std::collections::{BTreeMap, HashMap};
+
+use bytes::Bytes;
+use serde::Deserialize;
+
+use crate::envelope::{About, Envelope, Kind, about};
+use crate::questions::{Asked, Questions};
+
+#[derive(Default)]
+pub struct Book {
+    /// By their ids, as they were written.
+    requests: HashMap<String, Request>,
+    questions: Questions,
+    /// With their working directories.
+    sessions: BTreeMap<String, String>,
+}
+
+struct Request {
+    method: String,
+    about: About,
+    /// The server has it.
+    accepted: bool,
+    /// Nobody but us waits for its answer.
+    own: bool,
+}
+
+/// A request that will not be answered.
+pub struct Unanswered {
+    pub id: String,
+    /// The server has it, and may carry it out.
+    pub accepted: bool,
+}
+
+/// What is to be done with a message from the server.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Verdict {
+    Pass,
+    Drop,
+    /// Nobody has to be bothered, this is the answer.
+    Answer(Bytes),
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Cancelled {
+    request_id: Box<serde_json::value::RawValue>,
+}
+
+impl Book {
+    /// Of a message to the server.
+    pub fn sends(&mut self, message: &Bytes, envelope: &Envelope, own: bool) {
+        match envelope.kind() {
+            Kind::Request(id) => {
+                let request = Request {
+                    method: envelope.method.as_deref().unwrap_or_default().to_owned(),
+                    about: about(envelope.params),
+                    accepted: false,
+                    own,
+                };
+                self.requests.insert(id.to_owned(), request);
+            }
+            Kind::Answer(id) => self.questions.answered(id, message),
+            Kind::Notification => {}
+        }
+    }
+
+    /// Of a message from the server. Nobody waits any more for the answer to a request that was given up,
+    /// and nobody is asked twice.
+    pub fn hears(&mut self, envelope: &Envelope) -> Verdict {
+        let passes = match envelope.kind() {
+            Kind::Answer("null") => true,
+            Kind::Answer(id) => match self.requests.remove(id) {
+                Some(request) => self.answered(&request, envelope),
+                None => false,
+            },
+            Kind::Request(id) => match self.questions.asked(id) {
+                Asked::New => true,
+                Asked::Open => false,
+                Asked::Answered(answer) => return Verdict::Answer(answer),
+            },
+            Kind::Notification if envelope.is("$/cancel_request") => {
+                let params = envelope.params.map(|params| params.get());
+                let named = serde_json::from_str::<Cancelled>(params.unwrap_or_default());
+                if let Ok(named) = named {
+                    self.questions.withdrawn(named.request_id.get());
+                }
+                true
+            }
+            Kind::Notification => true,
+        };
+        match passes {
+            true => Verdict::Pass,
+            false => Verdict::Drop,
+        }
+    }
+
+    fn answered(&mut self, request: &Request, answer: &Envelope) -> bool {
+        let About { session_id, cwd } = &request.about;
+        if answer.error.is_some() {
+            if let (true, Some(session)) = (request.own, session_id) {
+                let why = answer.error.map_or("", |error| error.get());
+                tracing::error!(session.id = session, why, "a session could not be resumed");
+                self.sessions.remove(session);
+            }
+            return !request.own;
+        }
+        let opened = match request.method.as_str() {
+            "session/new" | "session/fork" => about(answer.result).session_id,
+            "session/load" | "session/resume" => session_id.clone(),
+            "session/close" | "session/delete" => {
+                session_id
+                    .as_ref()
+                    .map(|session| self.sessions.remove(session));
+                None
+            }
+            _ => None,
+        };
+        if let (Some(session), Some(cwd)) = (opened, cwd) {
+            self.sessions.insert(session, cwd.clone());
+        }
+        !request.own
+    }
+
+    pub fn accepted(&mut self, id: &str) {
+        if let Some(request) = self.requests.get_mut(id) {
+            request.accepted = true;
+        }
+    }
+
+    /// Something is under way that another connection would miss.
+    pub fn is_open(&self) -> bool {
+        !self.requests.is_empty() || self.questions.are_open()
+    }
+
+    /// Somebody waits for an answer to what the server has.
+    pub fn waits(&self) -> bool {
+        let mut requests = self.requests.values();
+        requests.any(|request| request.accepted && !request.own)
+    }
+
+    /// Strikes a request out; `None` if nobody waits for it.
+    pub fn strike(&mut self, id: &str) -> Option<Unanswered> {
+        let request = self.requests.remove(id)?;
+        (!request.own).then(|| Unanswered {
+            id: id.to_owned(),
+            accepted: request.accepted,
+        })
+    }
+
+    /// Strikes out all requests that the server has.
+    pub fn strike_accepted(&mut self) -> Vec<Unanswered> {
+        let accepted = self.requests.iter().filter(|(_, request)| request.accepted);
+        let ids: Vec<String> = accepted.map(|(id, _)| id.clone()).collect();
+        ids.iter().filter_map(|id| self.strike(id)).collect()
+    }
+
+    pub fn sessions(&self) -> &BTreeMap<String, String> {
+        &self.sessions
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sends(book: &mut Book, text: &str) {
+        let message = Bytes::copy_from_slice(text.as_bytes());
+        book.sends(&message, &Envelope::read(&message).unwrap(), false);
+    }
+
+    fn hears(book: &mut Book, text: &str) -> bool {
+        book.hears(&Envelope::read(text.as_bytes()).unwrap()) == Verdict::Pass
+    }
+
+    #[test]
+    fn sessions_are_those_that_were_opened_and_not_closed() {
+        let mut book = Book::default();
+        sends(
+            &mut book,
+            r#"{"id":1,"method":"session/new","params":{"cwd":"/a"}}"#,
+        );
+        assert!(book.sessions().is_empty());
+        assert!(hears(&mut book, r#"{"id":1,"result":{"sessionId":"s1"}}"#));
+        sends(
+            &mut book,
+            r#"{"id":2,"method":"session/load","params":{"sessionId":"s2","cwd":"/b"}}"#,
+        );
+        assert!(hears(&mut book, r#"{"id":2,"result":{}}"#));
+        sends(
+            &mut book,
+            r#"{"id":3,"method":"session/load","params":{"sessionId":"s3","cwd":"/c"}}"#,
+        );
+        assert!(hears(
+            &mut book,
+            r#"{"id":3,"error":{"code":-32002,"message":"none"}}"#
+        ));
+        let open: Vec<&String> = book.sessions().values().collect();
+        assert_eq!(open, ["/a", "/b"]);
+        sends(
+            &mut book,
+            r#"{"id":4,"method":"session/close","params":{"sessionId":"s1"}}"#,
+        );
+        assert!(hears(&mut book, r#"{"id":4,"result":{}}"#));
+        assert_eq!(book.sessions().len(), 1);
+        assert!(!book.is_open());
+    }
+
+    #[test]
+    fn an_answer_that_nobody_waits_for_stays_here() {
+        let mut book = Book::default();
+        sends(&mut book, r#"{"id":"a","method":"session/prompt"}"#);
+        book.accepted("\"a\"");
+        let struck = book.strike_accepted();
+        assert_eq!((struck.len(), struck[0].accepted), (1, true));
+        assert!(!hears(&mut book, r#"{"id":"a","result":{}}"#));
+        assert!(hears(&mut book, r#"{"id":null,"error":{}}"#));
+    }
+
+    #[test]
+    fn a_question_is_asked_once() {
+        let mut book = Book::default();
+        let question = r#"{"id":"s:1","method":"session/request_permission","params":{}}"#;
+        assert!(hears(&mut book, question));
+        assert!(!hears(&mut book, question));
+        assert!(book.is_open());
+        let answer = r#"{"id":"s:1","result":{}}"#;
+        sends(&mut book, answer);
+        assert!(!book.is_open());
+        let again = book.hears(&Envelope::read(question.as_bytes()).unwrap());
+        assert_eq!(again, Verdict::Answer(answer.into()));
+        let cancel = r#"{"method":"$/cancel_request","params":{"requestId":"s:1"}}"#;
+        assert!(hears(&mut book, cancel));
+        assert!(hears(&mut book, question));
+    }
+}

@@ -1,0 +1,283 @@
+//! The one task behind a connection. It takes a message when the one before is handed over, passes on what
+//! comes, and knows what to do when the connection is over or the server is away.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use bytes::Bytes;
+use http::HeaderValue;
+use tokio::sync::mpsc;
+use tokio::time::{Instant, sleep_until};
+
+use crate::backoff::Backoff;
+use crate::book::{Book, Verdict};
+use crate::contact::Contact;
+use crate::endpoint::Endpoint;
+use crate::envelope::{Envelope, INVALID_REQUEST, error};
+use crate::error::Unusable;
+use crate::job::{self, Done, Job, Outgoing};
+use crate::options::{Options, Transport};
+use crate::stream::{News, Reading};
+
+mod loss;
+mod outcome;
+
+/// What a gateway takes.
+const MAX_MESSAGE: usize = 16 << 20;
+/// What was given to us before the end gets this long to be handed over.
+const FAREWELL: Duration = Duration::from_secs(5);
+
+pub struct Driver {
+    endpoint: Arc<Endpoint>,
+    transport: Transport,
+    give_up: Duration,
+    renew_after: Duration,
+    contact: Arc<Contact>,
+    outgoing: mpsc::Receiver<Bytes>,
+    incoming: mpsc::Sender<Bytes>,
+    book: Book,
+    /// To be sent before anything else.
+    first: VecDeque<Outgoing>,
+    /// To be passed on before anything else: one error at most for each request.
+    told: VecDeque<Bytes>,
+    /// What the connection was opened with, and can be opened with again.
+    initialize: Option<Bytes>,
+    link: Option<Link>,
+    /// A connection that was left and may still be there.
+    old: Option<HeaderValue>,
+    backoff: Backoff,
+    /// What went wrong last, until something works again.
+    trouble: Option<String>,
+}
+
+/// A connection that is open.
+struct Link {
+    token: HeaderValue,
+    since: SystemTime,
+    stream: Reading,
+}
+
+enum Heard {
+    /// It was passed on, if it was for anybody.
+    Message,
+    /// It was a question, and this is the answer.
+    Answered(Bytes),
+    /// The connection is of no use any more.
+    Loss(String),
+    /// Nobody takes anything any more.
+    Nobody,
+}
+
+impl Driver {
+    pub fn new(
+        options: Options,
+        outgoing: mpsc::Receiver<Bytes>,
+        incoming: mpsc::Sender<Bytes>,
+    ) -> Result<Self, Unusable> {
+        Ok(Self {
+            transport: options.transport,
+            give_up: options.give_up,
+            renew_after: options.renew_after,
+            endpoint: Arc::new(Endpoint::new(options)?),
+            contact: Arc::new(Contact::new()),
+            outgoing,
+            incoming,
+            book: Book::default(),
+            first: VecDeque::new(),
+            told: VecDeque::new(),
+            initialize: None,
+            link: None,
+            old: None,
+            backoff: Backoff::default(),
+            trouble: None,
+        })
+    }
+
+    pub fn contact(&self) -> Arc<Contact> {
+        self.contact.clone()
+    }
+
+    pub async fn run(mut self) {
+        let mut job: Option<Job> = None;
+        let mut end: Option<Instant> = None;
+        loop {
+            job = job.or_else(|| self.next_job());
+            if end.is_some() && job.is_none() && self.told.is_empty() {
+                break;
+            }
+            let gives_up_at = Instant::now() + self.give_up.saturating_sub(self.contact.away());
+            let takes = end.is_none() && (job.is_none() || self.is_away());
+            tokio::select! {
+                done = under_way(&mut job), if job.is_some() => {
+                    job = None;
+                    self.finish(done);
+                }
+                message = self.outgoing.recv(), if takes => match message {
+                    Some(message) => job = self.take(message, job),
+                    None => end = Some(Instant::now() + FAREWELL),
+                },
+                heard = hear(&self.incoming, &mut self.told, &mut self.link, &mut self.book) => match heard {
+                    Heard::Message => {}
+                    Heard::Answered(answer) => self.first.push_back(Outgoing::answer(answer)),
+                    Heard::Loss(why) => self.lose(&why),
+                    Heard::Nobody => break,
+                },
+                _ = sleep_until(gives_up_at), if self.book.waits() => {
+                    if self.is_away() {
+                        self.abandon();
+                    }
+                }
+                _ = sleep_until(end.unwrap_or(gives_up_at)), if end.is_some() => break,
+            }
+        }
+        if let Some(link) = self.link {
+            job::detach(&self.endpoint, &link.token).await;
+        }
+    }
+
+    fn is_away(&self) -> bool {
+        self.contact.away() >= self.give_up
+    }
+
+    /// What is to be done without anybody asking.
+    fn next_job(&mut self) -> Option<Job> {
+        match (&self.initialize, &self.link) {
+            (Some(_), None) => Some(self.reopen()),
+            (_, Some(_)) => {
+                let outgoing = self.first.pop_front()?;
+                self.post(outgoing)
+            }
+            (None, None) => None,
+        }
+    }
+
+    /// A message of the user. If there is a job, the server has been away for so long that nobody should wait.
+    fn take(&mut self, message: Bytes, job: Option<Job>) -> Option<Job> {
+        let envelope = match Envelope::read(&message) {
+            Ok(envelope) => envelope,
+            Err((code, text)) => {
+                self.told.push_back(error("null", code, &text));
+                return job;
+            }
+        };
+        let request = envelope.request();
+        let begins = envelope.is("initialize");
+        if begins == (self.initialize.is_some() || job.is_some()) {
+            self.refuse(
+                request,
+                match begins {
+                    true => "the connection is initialized already",
+                    false => "the first message must be initialize",
+                },
+            );
+            return job;
+        }
+        if message.len() > MAX_MESSAGE {
+            self.refuse(request, "a message may have 16 MiB at most");
+            return job;
+        }
+        let is_due = request.is_some() && self.is_due();
+        self.book.sends(&message, &envelope, false);
+        if begins {
+            return Some(job::open(self.endpoint.clone(), message, self.give_up));
+        }
+        let outgoing = Outgoing {
+            message,
+            request,
+            own: false,
+        };
+        if job.is_some() {
+            self.give_up_on(outgoing);
+            return job;
+        }
+        if is_due {
+            self.first.push_back(outgoing);
+            self.old = self.link.take().map(|link| link.token);
+            return Some(self.reopen());
+        }
+        self.post(outgoing)
+    }
+
+    fn refuse(&mut self, request: Option<String>, why: &str) {
+        let refusal = request.map(|id| error(&id, INVALID_REQUEST, why));
+        self.told.extend(refusal);
+    }
+
+    /// The connection is past half of its life, and nothing is under way that would miss it.
+    fn is_due(&self) -> bool {
+        let age = self.link.as_ref().map(|link| link.since.elapsed());
+        let age = age.and_then(Result::ok).unwrap_or_default();
+        age > self.renew_after && !self.book.is_open()
+    }
+
+    fn reopen(&mut self) -> Job {
+        let message = self.initialize.clone().unwrap_or_default();
+        let (old, pause) = (self.old.take(), self.pause());
+        job::reopen(self.endpoint.clone(), message, old, pause)
+    }
+
+    fn post(&mut self, outgoing: Outgoing) -> Option<Job> {
+        let Some(link) = &self.link else {
+            self.first.push_front(outgoing);
+            return None;
+        };
+        let (token, contact) = (link.token.clone(), self.contact.clone());
+        let (endpoint, pause) = (self.endpoint.clone(), self.pause());
+        Some(job::post(
+            endpoint,
+            token,
+            outgoing,
+            contact,
+            self.give_up,
+            pause,
+        ))
+    }
+
+    /// Before the next attempt.
+    fn pause(&mut self) -> Duration {
+        match self.trouble {
+            None => Duration::ZERO,
+            Some(_) => self.backoff.next(None),
+        }
+    }
+}
+
+async fn under_way(job: &mut Option<Job>) -> Done {
+    match job {
+        Some(job) => job.await,
+        None => std::future::pending().await,
+    }
+}
+
+/// Passes on what is next, once there is room for it. May be dropped and called again: nothing is taken
+/// before there is a place for it.
+async fn hear(
+    incoming: &mpsc::Sender<Bytes>,
+    told: &mut VecDeque<Bytes>,
+    link: &mut Option<Link>,
+    book: &mut Book,
+) -> Heard {
+    let Ok(place) = incoming.reserve().await else {
+        return Heard::Nobody;
+    };
+    let message = match (told.pop_front(), link) {
+        (Some(message), _) => message,
+        (None, None) => std::future::pending().await,
+        (None, Some(link)) => match link.stream.next().await {
+            News::Lost => return Heard::Loss("it has expired or was revoked".into()),
+            News::Reset(why) => return Heard::Loss(why),
+            News::Message(message) => match Envelope::read(&message) {
+                Ok(envelope) => match book.hears(&envelope) {
+                    Verdict::Pass => message,
+                    Verdict::Drop => return Heard::Message,
+                    Verdict::Answer(answer) => return Heard::Answered(answer),
+                },
+                // What cannot be read is not ours to judge.
+                Err(_) => message,
+            },
+        },
+    };
+    place.send(message);
+    Heard::Message
+}

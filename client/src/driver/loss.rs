@@ -1,0 +1,73 @@
+//! What a driver does about requests that will not be answered.
+
+use bytes::Bytes;
+
+use super::Driver;
+use crate::book::Unanswered;
+use crate::job::Outgoing;
+use crate::resume;
+
+/// Cancels and answers that are kept for a server that is away; requests are not.
+const KEPT: usize = 64;
+
+impl Driver {
+    /// The connection is over, or its stream has lost its place: those who wait are told.
+    pub(super) fn lose(&mut self, why: &str) {
+        if let Some(link) = self.link.take() {
+            tracing::warn!(why, "the connection is over; opening another");
+            self.old = Some(link.token);
+        }
+        // The next connection has its own.
+        self.first.retain(|outgoing| !outgoing.own);
+        for request in self.book.strike_accepted() {
+            self.told.push_back(resume::interrupted(&request, why));
+        }
+    }
+
+    pub(super) fn interrupt(&mut self, outgoing: Outgoing, why: &str) {
+        let id = outgoing.request.as_deref();
+        let waiting = id.and_then(|id| self.book.strike(id));
+        self.told
+            .extend(waiting.map(|waiting| resume::interrupted(&waiting, why)));
+    }
+
+    /// The server has been away for too long: nobody waits any more for what it was asked.
+    pub(super) fn abandon(&mut self) {
+        let mut unanswered = self.book.strike_accepted();
+        self.first.retain(|outgoing| match &outgoing.request {
+            Some(id) if !outgoing.own => {
+                unanswered.extend(self.book.strike(id));
+                false
+            }
+            _ => true,
+        });
+        for request in unanswered {
+            self.told.push_back(self.unreachable(&request));
+        }
+    }
+
+    fn unreachable(&self, request: &Unanswered) -> Bytes {
+        let why = self
+            .trouble
+            .as_deref()
+            .unwrap_or("its streams cannot be opened");
+        resume::unreachable(request, self.contact.away().max(self.give_up), why)
+    }
+
+    /// A request is answered with an error. What nobody waits for is kept for when the server is back: an
+    /// agent may wait for it.
+    pub(super) fn give_up_on(&mut self, outgoing: Outgoing) {
+        match outgoing.request.as_deref() {
+            _ if outgoing.own => self.first.push_front(outgoing),
+            Some(id) => {
+                let waiting = self.book.strike(id);
+                let told = waiting.map(|waiting| self.unreachable(&waiting));
+                self.told.extend(told);
+            }
+            None if self.first.len() < KEPT => self.first.push_back(outgoing),
+            None => tracing::error!(
+                "a message is dropped: the server is away, and too many wait for it"
+            ),
+        }
+    }
+}

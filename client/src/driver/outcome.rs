@@ -1,0 +1,142 @@
+//! What becomes of a driver's jobs.
+
+use std::time::SystemTime;
+
+use bytes::Bytes;
+use http::HeaderValue;
+
+use super::{Driver, Link};
+use crate::delivery::Delivery;
+use crate::endpoint::Opened;
+use crate::envelope::{Envelope, error, one_line};
+use crate::error::Failure;
+use crate::job::{Done, Outgoing};
+use crate::resume;
+use crate::stream::Reading;
+
+impl Driver {
+    pub(super) fn finish(&mut self, done: Done) {
+        match done {
+            Done::Opened { message, outcome } => self.opened(message, outcome),
+            Done::Reopened(outcome) => self.reopened(outcome),
+            Done::Posted(outgoing, delivery) => self.posted(outgoing, delivery),
+        }
+    }
+
+    fn opened(&mut self, message: Bytes, outcome: Result<Opened, Failure>) {
+        let id = Envelope::read(&message).ok();
+        let id = id.and_then(|envelope| envelope.request());
+        let waiting = id.and_then(|id| self.book.strike(&id));
+        match (outcome, waiting) {
+            (Ok(opened), _) => {
+                if !is_error(&opened.answer) {
+                    self.initialize = Some(message);
+                    self.link(opened.token);
+                }
+                self.told.push_back(one_line(opened.answer));
+            }
+            (Err(Failure::Refused { code, text }), Some(waiting)) => {
+                self.told.push_back(error(&waiting.id, code, &text));
+            }
+            (Err(failure), Some(waiting)) => {
+                let away = self.contact.away();
+                let told = resume::unreachable(&waiting, away, &failure.to_string());
+                self.told.push_back(told);
+            }
+            (Err(failure), None) => tracing::error!(why = %failure, "no connection"),
+        }
+    }
+
+    fn link(&mut self, token: HeaderValue) {
+        self.works();
+        let (endpoint, contact) = (self.endpoint.clone(), self.contact.clone());
+        self.link = Some(Link {
+            stream: Reading::start(endpoint, self.transport, token.clone(), contact),
+            since: SystemTime::now(),
+            token,
+        });
+    }
+
+    fn works(&mut self) {
+        self.contact.made();
+        self.trouble = None;
+        self.backoff.reset();
+    }
+
+    fn reopened(&mut self, outcome: Result<Opened, Failure>) {
+        match outcome {
+            Ok(opened) if !is_error(&opened.answer) => {
+                self.link(opened.token);
+                for message in resume::resumes(&self.book).into_iter().rev() {
+                    let outgoing = self.own(message);
+                    self.first.push_front(outgoing);
+                }
+                let count = self.book.sessions().len();
+                tracing::info!(sessions = count, "another connection was opened");
+            }
+            outcome => {
+                let why = match outcome {
+                    Ok(opened) => String::from_utf8_lossy(&opened.answer).into_owned(),
+                    Err(failure) => failure.to_string(),
+                };
+                tracing::warn!(why, "no other connection could be opened yet");
+                self.trouble = Some(why);
+                if self.is_away() {
+                    self.abandon();
+                }
+            }
+        }
+    }
+
+    fn own(&mut self, message: Bytes) -> Outgoing {
+        let mut request = None;
+        if let Ok(envelope) = Envelope::read(&message) {
+            self.book.sends(&message, &envelope, true);
+            request = envelope.request();
+        }
+        Outgoing {
+            message,
+            request,
+            own: true,
+        }
+    }
+
+    fn posted(&mut self, outgoing: Outgoing, delivery: Delivery) {
+        let id = outgoing.request.as_deref();
+        match delivery.outcome {
+            Ok(()) if self.link.is_some() => {
+                self.works();
+                if let Some(id) = id {
+                    self.book.accepted(id);
+                }
+            }
+            // The connection was lost meanwhile, and the answer with it.
+            Ok(()) => self.interrupt(outgoing, "it was lost"),
+            Err(Failure::Lost) => {
+                self.lose("it has expired or was revoked");
+                match delivery.doubtful && id.is_some() {
+                    true => self.interrupt(outgoing, "it was lost"),
+                    false => self.first.push_front(outgoing),
+                }
+            }
+            Err(Failure::Refused { code, text }) => {
+                let waiting = id.and_then(|id| self.book.strike(id));
+                match waiting {
+                    Some(waiting) => self.told.push_back(error(&waiting.id, code, &text)),
+                    None => tracing::error!(code, text, "a message was turned down"),
+                }
+            }
+            Err(Failure::Away { why, .. }) => {
+                self.trouble = Some(why);
+                self.give_up_on(outgoing);
+                if self.is_away() {
+                    self.abandon();
+                }
+            }
+        }
+    }
+}
+
+fn is_error(answer: &[u8]) -> bool {
+    Envelope::read(answer).map_or(true, |answer| answer.error.is_some())
+}

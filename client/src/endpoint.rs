@@ -1,0 +1,214 @@
+//! Requests to a gateway, and what its answers mean.
+
+use std::error::Error as _;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderName, RETRY_AFTER};
+use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, Uri};
+use http_body_util::{BodyExt as _, Full, Limited};
+use hyper::body::Incoming;
+use serde::Deserialize;
+use tokio::time::timeout;
+
+use crate::credential::Credential;
+use crate::envelope::UNAUTHENTICATED;
+use crate::error::{Failure, Unusable};
+use crate::line::Line;
+use crate::options::Options;
+
+pub const CONNECTION_ID: HeaderName = HeaderName::from_static("acp-connection-id");
+const UNKNOWN_CONNECTION: i64 = 4001;
+const INTERNAL_ERROR: i64 = -32603;
+/// A gateway waits for its store for 5 seconds before it says that it is away.
+const PATIENCE: Duration = Duration::from_secs(20);
+/// A slow network carries at least so many bytes a second.
+const BYTES_A_SECOND: u64 = 32 * 1024;
+const MAX_ANSWER: usize = 16 << 20;
+
+pub struct Endpoint {
+    url: Uri,
+    line: Line,
+    credential: Credential,
+}
+
+/// A connection that was opened.
+pub struct Opened {
+    /// What names it in every later request.
+    pub token: HeaderValue,
+    pub answer: Bytes,
+}
+
+impl Endpoint {
+    pub fn new(options: Options) -> Result<Self, Unusable> {
+        Ok(Self {
+            line: Line::new(&options)?,
+            url: options.url,
+            credential: options.credential,
+        })
+    }
+
+    pub async fn initialize(&self, message: Bytes) -> Result<Opened, Failure> {
+        let response = self.send(Method::POST, &json(None), message).await?;
+        let (head, body) = response.into_parts();
+        let token = head.headers.get(CONNECTION_ID).cloned();
+        let body = timeout(PATIENCE, read(body)).await;
+        let answer = body.map_err(|_| Failure::away("the answer broke off"))??;
+        match token.filter(|_| head.status == StatusCode::OK) {
+            Some(token) => Ok(Opened { token, answer }),
+            None => Err(Failure::Refused {
+                code: INTERNAL_ERROR,
+                text: format!(
+                    "{} is not an endpoint of Baton: is its path right?",
+                    self.url
+                ),
+            }),
+        }
+    }
+
+    /// Returns when the message is stored.
+    pub async fn post(&self, connection: &HeaderValue, message: Bytes) -> Result<(), Failure> {
+        let headers = json(Some(connection));
+        let response = self.send(Method::POST, &headers, message).await?;
+        match response.status() {
+            StatusCode::ACCEPTED => Ok(()),
+            // A page that some network shows to those who have not paid.
+            other => Err(Failure::away(format!("{} answered {other}", self.url))),
+        }
+    }
+
+    pub async fn detach(&self, connection: &HeaderValue) -> Result<(), Failure> {
+        let headers = HeaderMap::from_iter([(CONNECTION_ID, connection.clone())]);
+        self.send(Method::DELETE, &headers, Bytes::new()).await?;
+        Ok(())
+    }
+
+    pub async fn get(&self, headers: &HeaderMap) -> Result<Response<Incoming>, Failure> {
+        self.send(Method::GET, headers, Bytes::new()).await
+    }
+
+    /// Up to the head of the answer. A credential that is refused is renewed once.
+    async fn send(
+        &self,
+        method: Method,
+        headers: &HeaderMap,
+        body: Bytes,
+    ) -> Result<Response<Incoming>, Failure> {
+        let mut refused: Option<HeaderValue> = None;
+        loop {
+            let credential = self.credential.header(refused.as_ref()).await;
+            let credential = credential.map_err(|error| unauthenticated(&error.to_string()))?;
+            if refused.is_some() && refused == credential {
+                return Err(unauthenticated("the server turned the credential down"));
+            }
+            let mut request = Request::new(Full::new(body.clone()));
+            *request.method_mut() = method.clone();
+            *request.uri_mut() = self.url.clone();
+            *request.headers_mut() = headers.clone();
+            if let Some(credential) = &credential {
+                let value = credential.clone();
+                request.headers_mut().insert(AUTHORIZATION, value);
+            }
+            let patience = PATIENCE + Duration::from_secs(body.len() as u64 / BYTES_A_SECOND);
+            let answer = timeout(patience, self.line.request(request)).await;
+            let answer = answer.map_err(|_| Failure::away("no answer came in time"))?;
+            let answer = answer.map_err(|error| unanswered(&error))?;
+            if answer.status() == StatusCode::UNAUTHORIZED
+                && refused.is_none()
+                && credential.is_some()
+            {
+                refused = credential;
+                continue;
+            }
+            return understand(answer).await;
+        }
+    }
+}
+
+fn json(connection: Option<&HeaderValue>) -> HeaderMap {
+    let json = HeaderValue::from_static("application/json");
+    let mut headers = HeaderMap::from_iter([(CONTENT_TYPE, json.clone()), (ACCEPT, json)]);
+    headers.extend(connection.map(|token| (CONNECTION_ID, token.clone())));
+    headers
+}
+
+fn unauthenticated(why: &str) -> Failure {
+    Failure::Refused {
+        code: UNAUTHENTICATED,
+        text: format!("{why}. Check the credential that baton was given"),
+    }
+}
+
+/// The last cause says most: "connection refused".
+fn unanswered(error: &hyper_util::client::legacy::Error) -> Failure {
+    let mut cause: &dyn std::error::Error = error;
+    while let Some(deeper) = cause.source() {
+        cause = deeper;
+    }
+    let why = match error.source() {
+        Some(step) if !std::ptr::eq(cause, error) && step.to_string() != cause.to_string() => {
+            format!("{step}: {cause}")
+        }
+        _ => cause.to_string(),
+    };
+    Failure::Away {
+        why,
+        pause: None,
+        unconnected: error.is_connect(),
+    }
+}
+
+#[derive(Deserialize)]
+struct Problem {
+    error: Said,
+}
+
+#[derive(Deserialize)]
+struct Said {
+    code: i64,
+    message: String,
+}
+
+/// An answer that is a success, or why it is none.
+async fn understand(response: Response<Incoming>) -> Result<Response<Incoming>, Failure> {
+    let status = response.status();
+    if status.is_success() || status == StatusCode::SWITCHING_PROTOCOLS {
+        return Ok(response);
+    }
+    let pause = retry_after(response.headers());
+    let body = timeout(PATIENCE, read(response.into_body())).await;
+    let body = body.ok().and_then(Result::ok).unwrap_or_default();
+    let said = serde_json::from_slice::<Problem>(&body).map(|problem| problem.error);
+    let said = said.ok();
+    let text = match &said {
+        Some(said) => format!("{} (HTTP {})", said.message, status.as_u16()),
+        None => format!("the server answered {status}"),
+    };
+    let code = said.as_ref().map_or(INTERNAL_ERROR, |said| said.code);
+    let later = matches!(status.as_u16(), 408 | 425 | 429) || !status.is_client_error();
+    match status {
+        StatusCode::NOT_FOUND if code == UNKNOWN_CONNECTION => Err(Failure::Lost),
+        StatusCode::UNAUTHORIZED => Err(Failure::Refused {
+            code: UNAUTHENTICATED,
+            text: text
+                + ". Give a credential with --credential-file, BATON_CREDENTIAL or --credential-command",
+        }),
+        _ if later => Err(Failure::Away {
+            why: text,
+            pause,
+            unconnected: false,
+        }),
+        _ => Err(Failure::Refused { code, text }),
+    }
+}
+
+fn retry_after(headers: &HeaderMap) -> Option<Duration> {
+    let seconds = headers.get(RETRY_AFTER)?.to_str().ok()?.parse().ok()?;
+    Some(Duration::from_secs(seconds))
+}
+
+async fn read(body: Incoming) -> Result<Bytes, Failure> {
+    let whole = Limited::new(body, MAX_ANSWER).collect().await;
+    let whole = whole.map_err(|error| Failure::away(format!("the answer broke off: {error}")))?;
+    Ok(whole.to_bytes())
+}

@@ -1,0 +1,114 @@
+//! What a driver has under way with the server. One at a time, so that everything is sent in the order in
+//! which it came.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures_util::FutureExt as _;
+use futures_util::future::BoxFuture;
+use http::HeaderValue;
+use tokio::time::{Instant, sleep, timeout};
+
+use crate::backoff::Backoff;
+use crate::contact::Contact;
+use crate::delivery::{Delivery, deliver};
+use crate::endpoint::{Endpoint, Opened};
+use crate::error::Failure;
+
+/// A first connection that does not come about is told soon: the URL may be wrong.
+const FIRST_CONTACT: Duration = Duration::from_secs(30);
+const DETACHING: Duration = Duration::from_secs(2);
+
+pub type Job = BoxFuture<'static, Done>;
+
+pub enum Done {
+    Opened {
+        message: Bytes,
+        outcome: Result<Opened, Failure>,
+    },
+    Reopened(Result<Opened, Failure>),
+    Posted(Outgoing, Delivery),
+}
+
+/// A message on its way to the server.
+pub struct Outgoing {
+    pub message: Bytes,
+    /// Its id, if it is a request.
+    pub request: Option<String>,
+    /// Nobody but us has asked for it.
+    pub own: bool,
+}
+
+impl Outgoing {
+    /// To a question that was asked again.
+    pub fn answer(message: Bytes) -> Self {
+        Self {
+            message,
+            request: None,
+            own: true,
+        }
+    }
+}
+
+/// The connection's first `initialize`.
+pub fn open(endpoint: Arc<Endpoint>, message: Bytes, give_up: Duration) -> Job {
+    let began = Instant::now();
+    let mut backoff = Backoff::default();
+    async move {
+        loop {
+            let outcome = endpoint.initialize(message.clone()).await;
+            let (why, pause) = match &outcome {
+                Err(Failure::Away { why, pause, .. })
+                    if began.elapsed() < give_up.min(FIRST_CONTACT) =>
+                {
+                    (why, *pause)
+                }
+                _ => return Done::Opened { message, outcome },
+            };
+            tracing::warn!(why, "Baton cannot be reached; trying again");
+            sleep(backoff.next(pause)).await;
+        }
+    }
+    .boxed()
+}
+
+/// Another connection, opened with the same message. If the old one is still there, it is detached.
+pub fn reopen(
+    endpoint: Arc<Endpoint>,
+    message: Bytes,
+    old: Option<HeaderValue>,
+    pause: Duration,
+) -> Job {
+    async move {
+        sleep(pause).await;
+        let outcome = endpoint.initialize(message).await;
+        if let (Ok(_), Some(old)) = (&outcome, old) {
+            let _ = timeout(DETACHING, endpoint.detach(&old)).await;
+        }
+        Done::Reopened(outcome)
+    }
+    .boxed()
+}
+
+pub fn post(
+    endpoint: Arc<Endpoint>,
+    connection: HeaderValue,
+    outgoing: Outgoing,
+    contact: Arc<Contact>,
+    give_up: Duration,
+    pause: Duration,
+) -> Job {
+    async move {
+        sleep(pause).await;
+        let message = outgoing.message.clone();
+        let delivery = deliver(&endpoint, &connection, message, &contact, give_up).await;
+        Done::Posted(outgoing, delivery)
+    }
+    .boxed()
+}
+
+/// Says goodbye, if anybody is there to hear it.
+pub async fn detach(endpoint: &Endpoint, connection: &HeaderValue) {
+    let _ = timeout(DETACHING, endpoint.detach(connection)).await;
+}

@@ -1,0 +1,44 @@
+//! A client of Baton for whoever speaks ACP and does not want to know about networks: messages go in,
+//! messages come out, each once and in order, however often the network breaks in between.
+//!
+//! | room | what |
+//! |---|---|
+//! | [`options`] | what it needs to know: where, with which credential, over which transport |
+//! | [`connection`] | the handle |
+//! | `driver` | the one task behind it, which owns what is known; `job` is what it has under way |
+//! | `book`, `questions` | what the client waits for, what it was asked, and which sessions it has open |
+//! | `line` | bytes to the gateway: sockets, TLS, proxies |
+//! | `endpoint` | requests to a gateway, and what their answers mean |
+//! | [`credential`] | what says who calls, and how it is renewed |
+//! | `delivery` | a message is handed over, as often as it takes; `contact` says whether anybody is there |
+//! | `stream` | what comes back, over SSE or WebSocket, from where it broke off |
+//! | `resume` | another connection in place of one that is over, with the same sessions |
+//! | [`bridge`] | all of it on stdin and stdout |
+//!
+//! What is sent is always sent by POST: its 202 says that it is stored, so nothing has to be guessed after
+//! a cut. What comes back takes one stream, the connection's, which has one cursor whether it is read as SSE
+//! or on a WebSocket; so it can go on over the other one.
+//!
+//! Depends on none of the server's crates: what it knows of Baton is what the README says.
+
+mod backoff;
+mod book;
+pub mod bridge;
+pub mod connection;
+mod contact;
+pub mod credential;
+mod delivery;
+mod driver;
+mod endpoint;
+mod envelope;
+pub mod error;
+mod job;
+mod line;
+pub mod options;
+mod questions;
+mod resume;
+mod stream;
+
+pub use connection::{Connection, Receiver, Sender, connect};
+pub use credential::Credential;
+pub use options::{Options, Transport};

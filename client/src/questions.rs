@@ -1,0 +1,64 @@
+//! What the agent has asked. Whoever takes a session over is asked again what is still open; if the same user is
+//! behind it, there is nothing to ask.
+
+use std::collections::{HashMap, VecDeque};
+
+use bytes::Bytes;
+
+/// Answers that are remembered. What is older has long arrived.
+const REMEMBERED: usize = 32;
+/// A larger answer is the content of a file, which can be read again.
+const LARGE: usize = 64 * 1024;
+
+#[derive(Default)]
+pub struct Questions {
+    /// With their answers, if there are any.
+    asked: HashMap<String, Option<Bytes>>,
+    /// The ids of those with an answer, the oldest first.
+    answered: VecDeque<String>,
+}
+
+pub enum Asked {
+    New,
+    /// And has no answer yet.
+    Open,
+    Answered(Bytes),
+}
+
+impl Questions {
+    pub fn asked(&mut self, id: &str) -> Asked {
+        match self.asked.get(id) {
+            Some(None) => Asked::Open,
+            Some(Some(answer)) => Asked::Answered(answer.clone()),
+            None => {
+                self.asked.insert(id.to_owned(), None);
+                Asked::New
+            }
+        }
+    }
+
+    pub fn answered(&mut self, id: &str, answer: &Bytes) {
+        self.withdrawn(id);
+        if answer.len() > LARGE {
+            return;
+        }
+        self.asked.insert(id.to_owned(), Some(answer.clone()));
+        self.answered.push_back(id.to_owned());
+        if self.answered.len() > REMEMBERED
+            && let Some(oldest) = self.answered.pop_front()
+        {
+            self.asked.remove(&oldest);
+        }
+    }
+
+    /// Nobody needs an answer any more.
+    pub fn withdrawn(&mut self, id: &str) {
+        if let Some(Some(_)) = self.asked.remove(id) {
+            self.answered.retain(|answered| answered != id);
+        }
+    }
+
+    pub fn are_open(&self) -> bool {
+        self.asked.values().any(Option::is_none)
+    }
+}

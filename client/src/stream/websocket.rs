@@ -1,0 +1,150 @@
+//! The stream on a WebSocket. Nothing but its first frame is sent on it.
+
+use bytes::Bytes;
+use futures_util::{SinkExt as _, StreamExt as _};
+use http::header::{
+    CONNECTION, HeaderName, SEC_WEBSOCKET_ACCEPT, SEC_WEBSOCKET_KEY, SEC_WEBSOCKET_VERSION, UPGRADE,
+};
+use http::{HeaderMap, HeaderValue, StatusCode};
+use hyper::upgrade::Upgraded;
+use hyper_util::rt::TokioIo;
+use serde::Deserialize;
+use serde_json::json;
+use serde_json::value::RawValue;
+use tokio::time::{Duration, timeout};
+use tokio_tungstenite::WebSocketStream;
+use tokio_tungstenite::tungstenite::handshake::client::generate_key;
+use tokio_tungstenite::tungstenite::handshake::derive_accept_key;
+use tokio_tungstenite::tungstenite::protocol::{Role, WebSocketConfig};
+use tokio_tungstenite::tungstenite::{Message as Frame, Utf8Bytes};
+
+use super::{Item, MAX_MESSAGE, News, OPENING};
+use crate::endpoint::Endpoint;
+use crate::envelope::one_line;
+use crate::error::Failure;
+
+const RESUME: HeaderName = HeaderName::from_static("acp-resume");
+const UNKNOWN_CONNECTION: u16 = 4001;
+/// After so much silence it is asked whether it is still there, and gets as long again to answer.
+const SILENCE: Duration = Duration::from_secs(10);
+
+pub struct Socket {
+    frames: WebSocketStream<TokioIo<Upgraded>>,
+    first: Option<Item>,
+}
+
+/// What comes on a socket that was opened with `Acp-Resume`.
+#[derive(Deserialize)]
+struct Framed<'a> {
+    cursor: String,
+    #[serde(borrow, default)]
+    message: Option<&'a RawValue>,
+    #[serde(default)]
+    reset: Option<String>,
+}
+
+impl Socket {
+    pub async fn open(
+        endpoint: &Endpoint,
+        connection: &HeaderValue,
+        cursor: &str,
+    ) -> Result<Self, Failure> {
+        let mut frames = upgrade(endpoint).await?;
+        let connection = connection.to_str().map_err(Failure::away)?;
+        let resume = json!({ "resume": { "connection": connection, "cursor": cursor } });
+        let sent = async {
+            frames.feed(Frame::text(resume.to_string())).await?;
+            frames.send(Frame::Ping(Bytes::new())).await
+        };
+        sent.await.map_err(Failure::away)?;
+        let mut socket = Self {
+            frames,
+            first: None,
+        };
+        // Whatever comes first, if only the answer to the ping, shows that frames get through.
+        let first = timeout(OPENING, socket.frame()).await;
+        let first =
+            first.map_err(|_| Failure::away("the WebSocket was opened and stays silent"))?;
+        socket.first = first?;
+        Ok(socket)
+    }
+
+    pub async fn next(&mut self) -> Result<Item, Failure> {
+        if let Some(first) = self.first.take() {
+            return Ok(first);
+        }
+        let mut asked = false;
+        loop {
+            match timeout(SILENCE, self.frame()).await {
+                Ok(Ok(Some(item))) => return Ok(item),
+                Ok(Ok(None)) => asked = false,
+                Ok(Err(failure)) => return Err(failure),
+                Err(_) if asked => return Err(Failure::away("the WebSocket fell silent")),
+                Err(_) => {
+                    asked = true;
+                    let ping = timeout(SILENCE, self.frames.send(Frame::Ping(Bytes::new()))).await;
+                    let ping = ping.map_err(|_| Failure::away("the WebSocket takes nothing"))?;
+                    ping.map_err(Failure::away)?;
+                }
+            }
+        }
+    }
+
+    /// `None` for a frame that only shows that somebody is there.
+    async fn frame(&mut self) -> Result<Option<Item>, Failure> {
+        let frame = self.frames.next().await;
+        let frame = frame.ok_or_else(|| Failure::away("the WebSocket ended"))?;
+        let frame =
+            frame.map_err(|error| Failure::away(format!("the WebSocket broke: {error}")))?;
+        match frame {
+            Frame::Text(text) => item(text).map(Some),
+            Frame::Close(Some(close)) if u16::from(close.code) == UNKNOWN_CONNECTION => {
+                Err(Failure::Lost)
+            }
+            Frame::Close(Some(close)) => Err(Failure::away(close.reason)),
+            Frame::Close(None) => Err(Failure::away("the WebSocket was closed")),
+            _ => Ok(None),
+        }
+    }
+}
+
+fn item(text: Utf8Bytes) -> Result<Item, Failure> {
+    let framed = serde_json::from_str::<Framed>(&text);
+    let framed =
+        framed.map_err(|error| Failure::away(format!("an unknown frame came: {error}")))?;
+    let message = framed.message.map(|message| {
+        let bytes = Bytes::copy_from_slice(message.get().as_bytes());
+        News::Message(one_line(bytes))
+    });
+    Ok(Item {
+        news: framed.reset.map(News::Reset).or(message),
+        cursor: framed.cursor,
+    })
+}
+
+async fn upgrade(endpoint: &Endpoint) -> Result<WebSocketStream<TokioIo<Upgraded>>, Failure> {
+    let key = generate_key();
+    let value = HeaderValue::from_str(&key).map_err(Failure::away)?;
+    let headers = HeaderMap::from_iter([
+        (CONNECTION, HeaderValue::from_static("Upgrade")),
+        (UPGRADE, HeaderValue::from_static("websocket")),
+        (SEC_WEBSOCKET_VERSION, HeaderValue::from_static("13")),
+        (SEC_WEBSOCKET_KEY, value),
+        (RESUME, HeaderValue::from_static("1")),
+    ]);
+    let response = endpoint.get(&headers).await?;
+    let accept = response.headers().get(SEC_WEBSOCKET_ACCEPT);
+    let accepted = accept.is_some_and(|accept| *accept == derive_accept_key(key.as_bytes()));
+    if response.status() != StatusCode::SWITCHING_PROTOCOLS || !accepted {
+        let status = response.status();
+        return Err(Failure::away(format!(
+            "no WebSocket: the answer was {status}"
+        )));
+    }
+    let upgraded = hyper::upgrade::on(response).await.map_err(Failure::away)?;
+    let limits = WebSocketConfig::default()
+        .max_message_size(Some(MAX_MESSAGE))
+        .max_frame_size(Some(MAX_MESSAGE));
+    let io = TokioIo::new(upgraded);
+    Ok(WebSocketStream::from_raw_socket(io, Role::Client, Some(limits)).await)
+}

@@ -1,0 +1,18 @@
+//! `mcp/message`: what an MCP server that lives in the client says while a request of the agent runs. It
+//! names that request and no session. The worker has put the session's id before the request's.
+
+use baton_session::command::Kind;
+
+use super::{Call, Outcome, Problem, params};
+
+impl Call<'_> {
+    pub(super) async fn mcp_message(&self) -> Result<Outcome, Problem> {
+        let request = params::request_id(self.message.envelope);
+        let request: Option<String> = request.and_then(|id| serde_json::from_str(id).ok());
+        match request.and_then(|id| self.routed(&id)) {
+            Some(session) => self.enqueue(Kind::Extension, session).await,
+            // Nobody waits for the answer to a notification.
+            None => Ok(Outcome::Taken),
+        }
+    }
+}

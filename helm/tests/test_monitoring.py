@@ -1,0 +1,119 @@
+"""Alerts and the dashboard: they can be loaded, they ask for what there is, and each alert is explained."""
+
+import json
+import re
+import shutil
+import subprocess
+
+import pytest
+import yaml
+
+import metrics
+from chart import CHART, PROJECT, TESTS, find, objects
+from processes import BATON, get, running, wait
+
+RULES = CHART / "files" / "rules.yaml"
+DASHBOARD = json.loads((CHART / "files" / "dashboard.json").read_text())
+ALERTS = [rule for group in yaml.safe_load(RULES.read_text())["groups"] for rule in group["rules"]]
+
+
+def queries():
+    for rule in ALERTS:
+        yield rule["alert"], rule["expr"]
+    for panel in DASHBOARD["panels"]:
+        for target in panel.get("targets", []):
+            yield panel["title"], target["expr"]
+    for variable in DASHBOARD["templating"]["list"]:
+        if variable["type"] == "query":
+            yield variable["name"], re.match(r"label_values\((.*), \w+\)", variable["definition"])[1]
+    scaled = find(objects("keda"), "ScaledObject", "baton-worker-scripted")
+    yield "ScaledObject", scaled["spec"]["triggers"][0]["metadata"]["query"]
+    scaler = find(objects("production"), "HorizontalPodAutoscaler", "baton-gateway")
+    [pods] = [it["pods"] for it in scaler["spec"]["metrics"] if it["type"] == "Pods"]
+    yield "HorizontalPodAutoscaler", pods["metric"]["name"]
+
+
+QUERIES = list(queries())
+
+
+@pytest.mark.parametrize("place, query", QUERIES, ids=[place for place, _ in QUERIES])
+def test_queries_ask_for_metrics_that_exist(place, query):
+    known, used = metrics.series(), metrics.used(query)
+    assert used, f"no metric in {query}"
+    assert used <= known.keys() | metrics.OTHERS, place
+    ours = used & known.keys()
+    if ours:
+        allowed = metrics.TARGET_LABELS.union(*(known[name] for name in ours))
+        assert metrics.labels_used(query) <= allowed, place
+
+
+def test_the_table_of_metrics_is_true(tmp_path):
+    """Whatever a new Baton shows is in the table; what is in the table is in the code."""
+    table = metrics.table()
+    for name in table:
+        assert metrics.stem(name) in metrics.registered(), name
+    log = tmp_path / "log"
+    command = [BATON, "serve", "--ephemeral", "--listen", "127.0.0.1:0"]
+    with log.open("w") as out, running(command, stdout=out, stderr=out) as process:
+        url = wait(process, lambda: listens(log))
+        shown = set(re.findall(r"^(\w+)", wait(process, lambda: get(f"{url}/metrics")), re.M))
+    assert shown, "no metrics at all"
+    assert shown <= metrics.series().keys()
+
+
+def listens(log):
+    found = re.search(r"listens on (http://[\d.:]+)", log.read_text())
+    if not found:
+        raise OSError("not yet")
+    return found[1]
+
+
+def test_every_metric_is_on_the_dashboard():
+    shown = {name for place, query in QUERIES for name in metrics.used(query)}
+    assert metrics.series().keys() <= shown
+
+
+def test_prometheus_takes_the_rules(tmp_path):
+    """Those of the file, and those of the rendered PrometheusRule."""
+    rendered = tmp_path / "rendered.yaml"
+    rendered.write_text(yaml.safe_dump(find(objects("production"), "PrometheusRule", "baton")["spec"]))
+    assert yaml.safe_load(rendered.read_text()) == yaml.safe_load(RULES.read_text())
+    for file in [RULES, rendered]:
+        promtool("check", "rules", file)
+
+
+def test_alerts_are_raised_when_they_should_and_only_then(tmp_path):
+    shutil.copy(RULES, tmp_path / "rules.yaml")
+    shutil.copy(TESTS / "alerts.yaml", tmp_path)
+    promtool("test", "rules", tmp_path / "alerts.yaml")
+    cases = (TESTS / "alerts.yaml").read_text()
+    for rule in ALERTS:
+        assert re.search(f'alertname="{rule["alert"]}"', cases), "never raised in alerts.yaml"
+        assert f"alertname: {rule['alert']}," in cases, "never silent in alerts.yaml"
+
+
+def test_every_alert_is_explained():
+    page = (PROJECT / "docs" / "operations.md").read_text()
+    explained = set(re.findall(r"^\| `(Baton\w+)` \|", page, re.M))
+    assert explained == {rule["alert"] for rule in ALERTS}
+
+
+def test_deploy_has_the_same_files():
+    for name, source in [("grafana/baton.json", "dashboard.json"), ("prometheus/rules.yaml", "rules.yaml")]:
+        assert (PROJECT / "deploy" / name).resolve() == CHART / "files" / source
+
+
+def test_the_dashboard_has_no_panel_twice_or_on_another():
+    ids = [panel["id"] for panel in DASHBOARD["panels"]]
+    assert len(ids) == len(set(ids))
+    taken = set()
+    for panel in DASHBOARD["panels"]:
+        place = panel["gridPos"]
+        cells = {(x, y) for x in range(place["x"], place["x"] + place["w"]) for y in range(place["y"], place["y"] + place["h"])}
+        assert place["x"] + place["w"] <= 24 and not cells & taken, panel["title"]
+        taken |= cells
+
+
+def promtool(*arguments):
+    done = subprocess.run(["promtool", *map(str, arguments)], capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stdout + done.stderr

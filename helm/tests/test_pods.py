@@ -1,0 +1,126 @@
+"""How Pods run: what they may do, what they may reach, how they stop."""
+
+import pytest
+
+from chart import SETS, find, objects, pod_specs, rendered
+
+NOBODY = {"drop": ["ALL"]}
+
+
+@pytest.mark.parametrize("values", SETS)
+def test_every_pod_keeps_to_the_restricted_standard(values):
+    for name, spec in pod_specs(objects(values)):
+        pod = spec["securityContext"]
+        assert pod["runAsNonRoot"] is True and pod["runAsUser"] > 0, name
+        assert pod["seccompProfile"] == {"type": "RuntimeDefault"}, name
+        assert spec["automountServiceAccountToken"] is False, name
+        assert not {"hostNetwork", "hostPID", "hostIPC"} & spec.keys(), name
+        kinds = {kind for volume in spec.get("volumes", []) for kind in volume if kind != "name"}
+        assert kinds <= {"secret", "configMap", "emptyDir"}, name
+        for container in spec["containers"]:
+            security = container["securityContext"]
+            assert security["allowPrivilegeEscalation"] is False, name
+            assert security["readOnlyRootFilesystem"] is True, name
+            assert security["capabilities"] == NOBODY, name
+
+
+@pytest.mark.parametrize("values", SETS)
+def test_secrets_come_from_secrets(values):
+    """No password in a variable, and no key that everybody in the Pod can read: Baton warns of those."""
+    for name, spec in pod_specs(objects(values)):
+        for volume in spec.get("volumes", []):
+            if "secret" in volume:
+                assert volume["secret"]["defaultMode"] == 0o440, name
+        for container in spec["containers"]:
+            for variable in container.get("env", []):
+                if variable["name"] in {"BATON_STORE", "REDIS_PASSWORD", "CREDENTIAL", "OTEL_EXPORTER_OTLP_HEADERS"}:
+                    assert "secretKeyRef" in variable["valueFrom"], name
+
+
+@pytest.mark.parametrize("values", SETS)
+def test_a_gateway_gets_the_time_it_takes_to_drain(values):
+    for name, spec in pod_specs(objects(values)):
+        for container in spec["containers"]:
+            if container["name"] != "gateway":
+                continue
+            grace = int(variable(container, "BATON_GRACE_MS")) / 1000
+            pause = container["lifecycle"]["preStop"]["sleep"]["seconds"]
+            assert spec["terminationGracePeriodSeconds"] >= pause + grace + 2, name
+
+
+@pytest.mark.parametrize("values", SETS)
+def test_selectors_find_the_pods_they_are_for(values):
+    found = objects(values)
+    pods = [it["spec"]["template"]["metadata"]["labels"] for it in found if "template" in it.get("spec", {})]
+    for each in found:
+        wanted = {
+            "Service": lambda spec: spec["selector"],
+            "PodDisruptionBudget": lambda spec: spec["selector"]["matchLabels"],
+            "NetworkPolicy": lambda spec: spec["podSelector"]["matchLabels"],
+        }.get(each["kind"])
+        if wanted:
+            chosen = [labels for labels in pods if wanted(each["spec"]).items() <= labels.items()]
+            assert len(chosen) == 1, f"{each['kind']} {each['metadata']['name']}"
+
+
+def test_a_gateway_reaches_redis_dns_and_the_collector_alone():
+    policy = find(objects("production"), "NetworkPolicy", "baton-gateway")["spec"]
+    reached = [(port["port"], to_namespace(rule)) for rule in policy["egress"] for port in rule["ports"]]
+    assert reached == [
+        (53, "kube-system"), (53, "kube-system"), (6379, "redis"), (4317, "observability"),
+        # The issuer's keys; networkPolicy.jwksTo would narrow it.
+        (443, None),
+    ]
+    assert policy["policyTypes"] == ["Ingress", "Egress"]
+
+
+def test_by_itself_a_worker_reaches_no_more_than_that():
+    policy = find(objects("minimal"), "NetworkPolicy", "baton-worker-scripted")["spec"]
+    assert [port["port"] for rule in policy["egress"] for port in rule["ports"]] == [53, 53, 6379]
+    assert "ingress" not in policy and "Ingress" in policy["policyTypes"]
+    policy = find(objects("two-pools"), "NetworkPolicy", "baton-worker-gemini")["spec"]
+    assert policy["egress"][-1]["ports"][0]["port"] == 443
+
+
+def test_each_pool_has_an_agent_an_image_and_a_secret_of_its_own():
+    found = objects("two-pools")
+    workers = {it["metadata"]["name"] for it in found if it["kind"] == "Deployment"} - {"baton-gateway"}
+    assert workers == {"baton-worker-claude", "baton-worker-gemini"}
+    claude = find(found, "Deployment", "baton-worker-claude")["spec"]["template"]["spec"]["containers"][0]
+    assert variable(claude, "BATON_AGENT") == "stdio:claude-agent-acp"
+    assert variable(claude, "BATON_AGENT_NAME") == "claude"
+    # From `defaults`, and from the chart's.
+    assert variable(claude, "BATON_SLOTS") == "16" and variable(claude, "BATON_LEASE_MS") == "10000"
+    assert "gemini" not in str(claude) and "anthropic" in str(claude)
+
+
+def test_metrics_and_probes_stay_inside():
+    for values, kind in [("production", "Ingress"), ("gateway-api", "HTTPRoute")]:
+        text = str([it for it in objects(values) if it["kind"] == kind])
+        assert "/acp" in text and "/v1" in text
+        assert "/metrics" not in text and "/healthz" not in text and "'/'" not in text
+
+
+def test_a_session_finds_its_gateway():
+    ingress = find(objects("production"), "Ingress", "baton")["metadata"]["annotations"]
+    assert "$http_acp_session_id" in ingress["nginx.ingress.kubernetes.io/upstream-hash-by"]
+    assert ingress["nginx.ingress.kubernetes.io/proxy-buffering"] == "off"
+    policy = find(objects("gateway-api"), "BackendTrafficPolicy", "baton")["spec"]["loadBalancer"]
+    assert policy["consistentHash"]["header"]["name"] == "Acp-Session-Id"
+
+
+def test_no_value_is_printed_as_a_float():
+    """Large numbers become 1.2e+06 if a template does not watch out."""
+    for values in SETS:
+        assert "e+0" not in rendered(values), values
+
+
+def variable(container, name):
+    [one] = [it for it in container["env"] if it["name"] == name]
+    return one["value"]
+
+
+def to_namespace(rule):
+    for peer in rule.get("to", []):
+        return peer["namespaceSelector"]["matchLabels"]["kubernetes.io/metadata.name"]
+    return None

@@ -1,0 +1,139 @@
+"""The chart's own settings, with real processes in place of Pods."""
+
+import base64
+import json
+import subprocess
+from contextlib import ExitStack
+
+import pytest
+
+from chart import SETS, find, objects, parse, template
+from pods import Pods
+from processes import BATON, baton, get, redis, running, wait
+
+
+def test_the_prompt_of_helm_test_is_answered(tmp_path):
+    """Redis, gateway and worker as the defaults have them, and the script that `helm test` runs in its Pod. It plays
+    the proxy, so that it is one that the gateway trusts, and has to say that its client came with https."""
+    found = installed("--set", "gateway.trustProxy={127.0.0.1}")
+    with ExitStack() as stack:
+        cluster = Cluster(found, tmp_path, stack)
+        done = cluster.test()
+        assert done.returncode == 0, done.stdout + done.stderr
+        assert "chunk 3 of 3" in done.stdout
+        assert "everybody on this machine" not in cluster.log.read_text(), "keys are readable by others"
+
+
+def test_helm_test_fails_with_a_wrong_key(tmp_path):
+    found = installed()
+    secret = find(found, "Secret", "baton-api-keys")
+    with ExitStack() as stack:
+        cluster = Cluster(found, tmp_path, stack)
+        secret["data"]["key"] = base64.b64encode(b"bk_wrong").decode()
+        done = cluster.test()
+        assert done.returncode != 0
+        assert "initialize opened no connection" in done.stdout
+
+
+def test_helm_test_fails_with_another_answer(tmp_path):
+    found = installed("--set", "test.expect=pineapple")
+    with ExitStack() as stack:
+        done = Cluster(found, tmp_path, stack).test()
+        assert done.returncode != 0
+        assert 'the answer has no "pineapple"' in done.stdout
+
+
+@pytest.mark.parametrize("values", SETS)
+def test_a_gateway_finds_no_fault_in_its_configuration(values, tmp_path):
+    """It looks at all of it before it binds, and binds before it looks for Redis. The address is nobody's, so that
+    there is no more to come after that."""
+    pods = Pods(objects(values), tmp_path, secrets_of_yours(tmp_path))
+    [name] = [it["metadata"]["name"] for it in pods.found if it["metadata"]["name"].endswith("-gateway") and it["kind"] == "Deployment"]
+    env = pods.env(name)
+    assert env["BATON_LISTEN"] == "0.0.0.0:8080"
+    done = baton("gateway", env=env | {"BATON_LISTEN": "192.0.2.1:8080"})
+    assert "cannot listen on 192.0.2.1:8080" in done.stderr, done.stderr
+    assert done.returncode == 1
+
+
+def test_a_gateway_would_find_a_fault(tmp_path):
+    pods = Pods(objects("minimal"), tmp_path)
+    done = baton("gateway", env=pods.env("baton-gateway") | {"BATON_LISTEN": "192.0.2.1:8080", "BATON_TRUST_PROXY": ""})
+    assert done.returncode == 64, done.stderr
+
+
+def secrets_of_yours(directory):
+    """What the value sets expect to be in the cluster."""
+    key, certificate = directory / "key.pem", directory / "certificate.pem"
+    make = ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-subj", "/CN=baton"]
+    subprocess.run([*make, "-keyout", key, "-out", certificate], check=True, capture_output=True, timeout=60)
+    pem = certificate.read_text()
+    entry = json.loads(baton("token", "api-key", "--principal", "alice").stdout)["entry"]
+    return {
+        "baton-signing-keys": {"keys.json": baton("token", "keygen", "--alg", "eddsa").stdout},
+        "baton-tls": {"tls.crt": pem, "tls.key": key.read_text()},
+        "callers": {"keys.json": json.dumps({"keys": [entry]})},
+        "ca-bundle": {"ca.crt": pem},
+        "redis-ca": {"ca.crt": pem, "ca.pem": pem},
+        "redis-url": {"url": "rediss://:password@redis:6379"},
+        "redis-cluster": {"url": "rediss+cluster://user:password@redis-0:6379,redis-1:6379,redis-2:6379"},
+        "redis-sentinel": {"url": "redis+sentinel://:password@sentinel-0:26379,sentinel-1:26379/primary"},
+        "collector": {"headers": "authorization=Bearer%20abc"},
+    }
+
+
+def installed(*arguments):
+    done = template(*arguments)
+    assert done.returncode == 0, done.stderr
+    return parse(done.stdout)
+
+
+class Cluster:
+    """Containers of the chart, run as processes."""
+
+    def __init__(self, found, directory, stack):
+        self.pods, self.directory = Pods(found, directory), directory
+        self.redis = stack.enter_context(redis(self.redis_config()))
+        self.log = directory / "gateway.log"
+        out = stack.enter_context(self.log.open("w"))
+        gateway = stack.enter_context(running([BATON, "gateway"], env=self.env("baton-gateway"), stderr=out))
+        self.address = wait(gateway, self.listens)
+        wait(gateway, lambda: get(f"http://{self.address}/readyz"))
+        stack.enter_context(
+            running([BATON, "worker"], env=self.env("baton-worker-scripted"), stderr=subprocess.DEVNULL)
+        )
+
+    def env(self, deployment):
+        """Places of a cluster, as they are here."""
+        env = self.pods.env(deployment)
+        env["BATON_STORE"] = env["BATON_STORE"].replace("baton-redis:6379", f"127.0.0.1:{self.redis}")
+        here = {"BATON_LISTEN": "127.0.0.1:0", "BATON_ADMIN_LISTEN": "127.0.0.1:0"}
+        return env | {name: here[name] for name in env.keys() & here.keys()}
+
+    def redis_config(self):
+        data = self.directory / "data"
+        data.mkdir()
+        config = find(self.pods.found, "ConfigMap", "baton-redis")["data"]["redis.conf"].replace("/data", str(data))
+        password = self.pods.secret("baton-redis", "password")
+        file = self.directory / "redis.conf"
+        file.write_text(f"{config}requirepass {password}\n")
+        return file
+
+    def listens(self):
+        """Where, as the gateway's log has it."""
+        for line in self.log.read_text().splitlines():
+            fields = json.loads(line).get("fields", {})
+            if fields.get("message") == "gateway listens":
+                return fields["address"]
+        raise OSError("not yet")
+
+    def test(self):
+        container = find(self.pods.found, "Pod", "baton-test")["spec"]["containers"][0]
+        env = self.pods.variables(container)
+        assert env["URL"] == "http://baton-gateway:80/acp"
+        # The test's own way to the Service, and by its name, which the gateway has to know.
+        command = ["sh", "-ec", container["args"][0].replace("curl ", f"curl --connect-to ::{self.address} ", 1)]
+        return subprocess.run(command, env={**env, "PATH": PATH}, capture_output=True, text=True, timeout=120)
+
+
+PATH = "/usr/local/bin:/usr/bin:/bin"

@@ -1,0 +1,112 @@
+//! What an agent asks its client beside its turns. Such a question is open until it is answered or the
+//! agent is gone: no turn's end withdraws it, and no other worker goes on with it.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard};
+
+use baton_session::event::{Event, aside_id};
+use baton_session::id::{SessionId, random_text};
+use futures_util::future::BoxFuture;
+use serde::Serialize;
+use serde_json::value::RawValue;
+use tokio::sync::oneshot;
+
+use crate::mcp::over_acp;
+use crate::outlet::Outlet;
+use crate::rpc::{self, Answer, Failure};
+
+pub(crate) struct Asides {
+    session: SessionId,
+    outlet: Arc<Outlet>,
+    /// Sets this holder's questions apart from those of others.
+    holder: String,
+    open: Mutex<Open>,
+}
+
+#[derive(Default)]
+struct Open {
+    asked: u64,
+    waiting: HashMap<Arc<str>, Waiting>,
+}
+
+struct Waiting {
+    seq: u64,
+    reply: oneshot::Sender<Answer>,
+}
+
+impl Asides {
+    pub fn new(session: SessionId, outlet: Arc<Outlet>) -> Self {
+        Self {
+            session,
+            outlet,
+            holder: random_text(8),
+            open: Mutex::default(),
+        }
+    }
+
+    /// Asks at once. What is returned waits for the answer, wherever that is done.
+    pub fn ask(
+        &self,
+        method: &str,
+        params: impl Serialize,
+    ) -> BoxFuture<'static, Result<Box<RawValue>, Failure>> {
+        let params = over_acp::outbound(&self.session, method, params);
+        let asked = params.map(|params| self.push(method, &params));
+        Box::pin(async move {
+            let answer = asked?.await;
+            answer.map_err(|_| Failure::internal(WITHDRAWN))?.outcome
+        })
+    }
+
+    fn push(&self, method: &str, params: &RawValue) -> oneshot::Receiver<Answer> {
+        let (reply, answer) = oneshot::channel();
+        let mut open = self.open();
+        open.asked += 1;
+        let id = aside_id(&self.session, &self.holder, open.asked);
+        let message = rpc::request(&id, method, params);
+        let request = Event::Request {
+            id: id.clone(),
+            message,
+        };
+        let seq = self.outlet.push(request);
+        open.waiting.insert(id, Waiting { seq, reply });
+        answer
+    }
+
+    /// Takes a client's answer. False if nobody asked, or it was answered before.
+    pub fn answer(&self, answer: Answer) -> bool {
+        let Some(waiting) = self.open().waiting.remove(answer.id.as_str()) else {
+            return false;
+        };
+        self.outlet.settle(waiting.seq);
+        let _ = waiting.reply.send(answer);
+        true
+    }
+
+    /// Those that are open still are, when a turn has ended.
+    pub fn stay_open(&self) {
+        let open = self.open();
+        let open: Vec<u64> = open.waiting.values().map(|waiting| waiting.seq).collect();
+        if !open.is_empty() {
+            self.outlet.restore_pending(open);
+        }
+    }
+
+    /// Nobody waits for an answer any more, and whoever was asked is told.
+    pub fn withdraw(&self) {
+        for (id, waiting) in self.open().waiting.drain() {
+            self.outlet.settle(waiting.seq);
+            self.outlet.push(Event::Answer {
+                message: rpc::no_answer(&id, WITHDRAWN),
+                by: None,
+                id,
+            });
+        }
+    }
+
+    fn open(&self) -> MutexGuard<'_, Open> {
+        self.open.lock().expect("held for moments only")
+    }
+}
+
+const WITHDRAWN: &str = "the session was given up before the answer came";

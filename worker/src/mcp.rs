@@ -1,0 +1,107 @@
+//! Which MCP servers an agent gets: those that the client names, as far as the operator allows them, then
+//! the operator's own. What is allowed passes byte for byte. Nothing here prints more of an entry than its
+//! name, since headers, variables, arguments and queries hold credentials.
+
+use std::collections::HashSet;
+
+use serde_json::value::RawValue;
+
+pub use self::command::CommandPattern;
+pub use self::entry::Entry;
+use self::entry::Transport;
+use self::refusal::Reason;
+pub use self::refusal::Refusal;
+pub use self::transports::Transports;
+pub use self::url::UrlPattern;
+pub use self::variable::VariablePattern;
+
+mod command;
+mod entry;
+mod glob;
+mod headers;
+pub(crate) mod over_acp;
+mod reach;
+mod refusal;
+mod transports;
+mod url;
+mod variable;
+
+/// More than anybody works with; each costs the agent a process or a connection.
+pub const MAX_SERVERS: usize = 64;
+
+#[derive(Clone, Debug, Default)]
+pub struct McpPolicy {
+    /// Commands that clients may have started.
+    pub commands: Vec<CommandPattern>,
+    /// Variables that clients may set for them.
+    pub variables: Vec<VariablePattern>,
+    /// Where clients may have the agent connect to.
+    pub urls: Vec<UrlPattern>,
+    /// The operator's own, for every session. They are not held against the rest.
+    pub own: Vec<Entry>,
+}
+
+impl McpPolicy {
+    /// What the agent gets.
+    pub async fn admit(
+        &self,
+        asked: &[&RawValue],
+        agent: Transports,
+    ) -> Result<Vec<Box<RawValue>>, Refusal> {
+        if asked.len() > MAX_SERVERS {
+            return Err(Refusal::of_all(Reason::TooMany));
+        }
+        let own = self.own.iter().map(|entry| entry.name.as_str());
+        let mut names: HashSet<String> = own.map(str::to_owned).collect();
+        let mut admitted = Vec::new();
+        for entry in asked {
+            let entry = Entry::read(entry)?;
+            if !names.insert(entry.name.clone()) {
+                return Err(entry.refused(Reason::NameTaken));
+            }
+            if let Err(reason) = self.check(&entry, agent).await {
+                return Err(entry.refused(reason));
+            }
+            admitted.push(entry);
+        }
+        admitted.extend(self.own(agent).cloned());
+        Ok(admitted.into_iter().map(Entry::into_written).collect())
+    }
+
+    async fn check(&self, entry: &Entry, agent: Transports) -> Result<(), Reason> {
+        if !agent.take(&entry.transport) {
+            return Err(Reason::NotTaken(entry.transport.kind()));
+        }
+        match &entry.transport {
+            Transport::Stdio { command, args, env } => {
+                if !self.commands.iter().any(|it| it.fits(command, args)) {
+                    return Err(Reason::Command(command.clone()));
+                }
+                let forbidden = |name: &&String| !self.variables.iter().any(|it| it.fits(name));
+                match env.iter().find(forbidden) {
+                    Some(name) => Err(Reason::Variable(name.clone())),
+                    None => Ok(()),
+                }
+            }
+            Transport::Http { url } | Transport::Sse { url } => url::check(&self.urls, url).await,
+            Transport::Acp => Ok(()),
+        }
+    }
+
+    fn own(&self, agent: Transports) -> impl Iterator<Item = &Entry> {
+        self.own.iter().filter(move |entry| {
+            let takes = agent.take(&entry.transport);
+            if !takes {
+                tracing::warn!(
+                    server = entry.name,
+                    kind = entry.transport.kind(),
+                    "the agent cannot use this MCP server of --mcp-server: it goes without"
+                );
+            }
+            takes
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests;

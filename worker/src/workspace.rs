@@ -1,0 +1,130 @@
+//! The directory beneath which sessions live: `--workspace-root`. It keeps clients from pointing an agent
+//! elsewhere; what the agent itself can open is up to the system.
+
+use std::io;
+use std::path::{Component, Path, PathBuf};
+
+use crate::rpc::Failure;
+
+/// With all symbolic links followed.
+#[derive(Clone, Debug)]
+pub struct WorkspaceRoot(PathBuf);
+
+impl WorkspaceRoot {
+    pub fn open(path: &Path) -> io::Result<Self> {
+        let root = path.canonicalize()?;
+        match root.is_dir() && path.is_absolute() {
+            true => Ok(Self(root)),
+            false => Err(io::Error::other("an absolute path of a directory")),
+        }
+    }
+
+    pub(crate) fn check(&self, field: &str, path: &str) -> Result<(), Failure> {
+        match self.holds(Path::new(path)) {
+            true => Ok(()),
+            false => Err(Failure::invalid_params(format!(
+                "params.{field} is {path:?}, but sessions live beneath {:?} here (--workspace-root): \
+                 send a path beneath it, without \"..\"",
+                self.0
+            ))),
+        }
+    }
+
+    /// As much of the path as exists counts, wherever its links lead; the rest is yet to be made.
+    fn holds(&self, path: &Path) -> bool {
+        let upwards = path.components().any(|part| part == Component::ParentDir);
+        if upwards || !path.is_absolute() {
+            return false;
+        }
+        for part in path.ancestors() {
+            match part.symlink_metadata() {
+                // A link that leads nowhere may lead anywhere later.
+                Ok(_) => {
+                    return part
+                        .canonicalize()
+                        .is_ok_and(|part| part.starts_with(&self.0));
+                }
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                Err(_) => return false,
+            }
+        }
+        false
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::os::unix::fs::symlink;
+
+    use tempfile::TempDir;
+
+    use super::*;
+
+    #[test]
+    fn sessions_stay_beneath_the_root() {
+        let dir = TempDir::new().unwrap();
+        let (root, outside) = (dir.path().join("root"), dir.path().join("outside"));
+        fs::create_dir_all(root.join("a/b")).unwrap();
+        fs::create_dir_all(dir.path().join("rooted")).unwrap();
+        fs::create_dir_all(&outside).unwrap();
+        symlink(&outside, root.join("out")).unwrap();
+        symlink(root.join("a"), root.join("in")).unwrap();
+        symlink(&root, dir.path().join("alias")).unwrap();
+        symlink(outside.join("later"), root.join("dangling")).unwrap();
+        fs::write(root.join("file"), "").unwrap();
+        let held = WorkspaceRoot::open(&dir.path().join("alias")).unwrap();
+        let base = dir.path().display();
+        for path in [
+            "root",
+            "root/",
+            "root/a/b",
+            "root/./a",
+            "root/in/b",
+            "root/new/er",
+            "alias/a",
+        ] {
+            held.check("cwd", &format!("{base}/{path}")).expect(path);
+        }
+        for path in [
+            "",
+            "outside",
+            "rooted",
+            "root/../outside",
+            "root/a/../../outside",
+            "root/new/../../outside",
+            "root/out",
+            "root/out/new",
+            "root/dangling",
+            "root/dangling/x",
+            "root/file/x",
+            "nowhere",
+        ] {
+            let refused = held
+                .check("cwd", &format!("{base}/{path}"))
+                .expect_err(path);
+            assert_eq!(refused.code, -32602);
+            assert!(
+                refused.message.contains("--workspace-root"),
+                "{}",
+                refused.message
+            );
+        }
+        for path in ["", "root", "/", "/etc"] {
+            held.check("cwd", path).expect_err(path);
+        }
+    }
+
+    #[test]
+    fn a_root_that_is_no_directory_is_a_fault() {
+        let dir = TempDir::new().unwrap();
+        fs::write(dir.path().join("file"), "").unwrap();
+        for name in ["file", "missing"] {
+            assert!(
+                WorkspaceRoot::open(&dir.path().join(name)).is_err(),
+                "{name}"
+            );
+        }
+        assert!(WorkspaceRoot::open(Path::new(".")).is_err());
+    }
+}
