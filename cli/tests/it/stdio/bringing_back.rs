@@ -177,3 +177,25 @@ async fn one_is_ready_before_it_is_needed() {
     pids.dedup();
     assert_eq!(pids.len(), 3, "each session has its own");
 }
+
+#[tokio::test]
+async fn a_session_that_comes_back_to_a_shared_agent_as_another_is_heard() {
+    let baton = served("", &["--agent-scope", "shared"]).await;
+    let _other = Visit::begin(&baton.url()).await;
+    let mut visit = Visit::begin(&baton.url()).await;
+    visit.says("say one").await;
+    let close = json!({ "sessionId": visit.session });
+    let close = json!({ "jsonrpc": "2.0", "id": "c", "method": "session/close", "params": close });
+    visit
+        .client
+        .one_shot(close)
+        .await
+        .response(&json!("c"))
+        .await;
+    let client = Client::initialize(&baton.url()).await;
+    let load = load(json!("l"), &visit.session);
+    client.one_shot(load).await.response(&json!("l")).await;
+    // The agent knows it by another name now.
+    let mut visit = Visit::of(client, visit.session).await;
+    assert_eq!(visit.says("say two").await, "two");
+}

@@ -56,7 +56,9 @@ async fn all_clients_visit_an_agent_on_the_typescript_sdk() {
 
 #[tokio::test]
 async fn all_clients_visit_an_agent_on_the_python_sdk() {
-    let staged = Staged::with("sdk-python", &on_python(), &[]).await;
+    // It takes long to start, and can have many sessions: one process for each worker.
+    let shared = [("BATON_AGENT_SCOPE", "shared")];
+    let staged = Staged::with("sdk-python", &on_python(), &shared).await;
     all_visit(&staged.url(), &["hello brave new world", "permission"]).await;
 }
 

@@ -160,10 +160,10 @@ impl Peer {
         (number, heard)
     }
 
-    /// From here on what names this session goes to this seat.
-    pub fn name_seat(&self, seat: u64, session: &str) {
+    /// From here on what names this session goes to this seat. With `None`, what its next answer opens.
+    pub fn name_seat(&self, seat: u64, session: Option<&str>) {
         if let Some(place) = self.line.state().seats.get_mut(&seat) {
-            place.session = Some(session.to_owned());
+            place.session = session.map(str::to_owned);
         }
     }
 

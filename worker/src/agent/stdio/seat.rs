@@ -122,7 +122,7 @@ impl Table<'_> {
         let mut params = self.order.params();
         params["sessionId"] = json!(before);
         let params = raw(&params);
-        self.peer.name_seat(self.number, before);
+        self.peer.name_seat(self.number, Some(before));
         let ways = [
             ("session/resume", self.order.abilities.resume),
             ("session/load", self.order.abilities.load),
@@ -145,6 +145,7 @@ impl Table<'_> {
                 }
             }
         }
+        self.peer.name_seat(self.number, None);
         Ok(None)
     }
 
