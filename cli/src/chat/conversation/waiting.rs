@@ -53,7 +53,11 @@ impl Conversation {
                         return Ok(Waited::Answer(answer));
                     }
                 }
-                Happened::Came(message) => self.hear(message).await?,
+                Happened::Came(message) => {
+                    // Whoever speaks is there; nobody has to be told.
+                    self.is_away = false;
+                    self.hear(message).await?;
+                }
                 Happened::Typed(Typed::Interrupt) => match request {
                     _ if !is_turn && !self.questions.is_empty() => self.cancel_question().await?,
                     Some(_) if is_turn && !is_cancelled => {

@@ -24,9 +24,9 @@ struct Terminal {
 
 impl Terminal {
     /// With variables for it.
-    fn start(url: &str, more: &str) -> Self {
+    fn start(url: &str, variables: &str) -> Self {
         let baton = env!("CARGO_BIN_EXE_baton");
-        Self::run(&format!("{more} exec {baton} chat {url}"))
+        Self::run(&format!("{variables} exec {baton} chat {url}"))
     }
 
     fn run(command: &str) -> Self {
@@ -86,6 +86,17 @@ async fn a_conversation_in_a_terminal() {
     terminal.see(READY).await;
     terminal.press("hello you\r").await;
     terminal.see("\nhello you ").await;
+
+    // What is typed while the agent speaks is shown when it has finished.
+    terminal.see(READY).await;
+    terminal.press("/count 20 delay=50\r").await;
+    terminal.see("chunk 2 of 20").await;
+    terminal.press("ahead").await;
+    let said = terminal.see("chunk 20 of 20, prompt 2 ").await;
+    assert!(!said.contains("ahead"), "{said:?}");
+    terminal.see(READY).await;
+    terminal.press(" of time\r").await;
+    terminal.see("\nahead of time ").await;
 
     terminal.see(READY).await;
     terminal.press("/permission\r").await;
