@@ -108,11 +108,11 @@ impl Conversation {
         let away = self.peer.away();
         if away > NOTICEABLE && !self.is_away {
             self.is_away = true;
-            self.screen.note("reconnecting…");
+            self.screen.interject("reconnecting…");
         }
         if away.is_zero() && self.is_away {
             self.is_away = false;
-            self.screen.note("connected");
+            self.screen.interject("connected");
         }
     }
 
