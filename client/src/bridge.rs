@@ -5,15 +5,15 @@ use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use tokio::io::{AsyncBufReadExt as _, AsyncRead, AsyncWrite, AsyncWriteExt as _, BufReader};
-use tokio::time::timeout;
+use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 
 use crate::connection::{Connection, Receiver, Sender};
 
 /// More than anybody takes. A message that is only too large is answered.
 const MAX_LINE: usize = 64 << 20;
-/// For what is still to be written when the end has come.
-const FAREWELL: Duration = Duration::from_secs(10);
+/// When the end has come, an editor that does not read is waited for this long.
+const PATIENCE: Duration = Duration::from_secs(2);
 
 /// Until the input ends, nobody reads the output any more, or `stop`. What was read by then is handed over.
 pub async fn run(
@@ -22,21 +22,32 @@ pub async fn run(
     output: impl AsyncWrite + Unpin,
     stop: &CancellationToken,
 ) -> io::Result<()> {
-    let (sender, receiver) = connection.split();
-    let write = write(receiver, output);
-    tokio::pin!(write);
-    let read = async {
+    let (sender, mut receiver) = connection.split();
+    let ended = CancellationToken::new();
+    let outcome = {
+        let write = write(&mut receiver, output, &ended);
+        tokio::pin!(write);
+        let read = async {
+            tokio::select! {
+                outcome = read(sender, input) => outcome,
+                _ = stop.cancelled() => Ok(()),
+            }
+        };
         tokio::select! {
-            outcome = read(sender, input) => outcome,
-            _ = stop.cancelled() => Ok(()),
+            read = read => {
+                // The sender is gone: the connection sends what it has and ends.
+                ended.cancel();
+                read.and(write.await)
+            }
+            written = &mut write => written,
         }
     };
-    tokio::select! {
-        outcome = read => outcome?,
-        outcome = &mut write => return outcome,
+    // Nobody reads any more; the connection gets the time to say goodbye.
+    while receiver.receive().await.is_some() {}
+    match outcome {
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+        outcome => outcome,
     }
-    // The sender is gone; the connection sends what it has and ends.
-    timeout(FAREWELL, write).await.unwrap_or(Ok(()))
 }
 
 async fn read(sender: Sender, input: impl AsyncRead + Unpin) -> io::Result<()> {
@@ -49,12 +60,13 @@ async fn read(sender: Sender, input: impl AsyncRead + Unpin) -> io::Result<()> {
     Ok(())
 }
 
-/// Without its end and the spaces around it. `None` at the end of the input; what is no line is no message.
+/// Without its end and the spaces around it. `None` at the end of the input; the last line need not have an end.
 async fn next_line(input: &mut BufReader<impl AsyncRead + Unpin>) -> io::Result<Option<Bytes>> {
     let mut line = BytesMut::new();
     loop {
         let piece = input.fill_buf().await?;
-        if piece.is_empty() {
+        let over = piece.is_empty();
+        if over && line.is_empty() {
             return Ok(None);
         }
         let end = memchr::memchr(b'\n', piece);
@@ -65,14 +77,18 @@ async fn next_line(input: &mut BufReader<impl AsyncRead + Unpin>) -> io::Result<
             let text = "a line of more than 64 MiB";
             return Err(io::Error::new(io::ErrorKind::InvalidData, text));
         }
-        if end.is_some() {
+        if over || end.is_some() {
             let line = line.freeze();
             return Ok(Some(line.slice_ref(line.trim_ascii())));
         }
     }
 }
 
-async fn write(mut receiver: Receiver, mut output: impl AsyncWrite + Unpin) -> io::Result<()> {
+async fn write(
+    receiver: &mut Receiver,
+    mut output: impl AsyncWrite + Unpin,
+    ended: &CancellationToken,
+) -> io::Result<()> {
     let mut lines = Vec::new();
     while let Some(message) = receiver.receive().await {
         lines.clear();
@@ -81,8 +97,18 @@ async fn write(mut receiver: Receiver, mut output: impl AsyncWrite + Unpin) -> i
         while let Some(message) = receiver.try_receive() {
             put(&mut lines, &message);
         }
-        output.write_all(&lines).await?;
-        output.flush().await?;
+        let written = async {
+            output.write_all(&lines).await?;
+            output.flush().await
+        };
+        let too_late = async {
+            ended.cancelled().await;
+            sleep(PATIENCE).await;
+        };
+        tokio::select! {
+            written = written => written?,
+            _ = too_late => return Ok(()),
+        }
     }
     Ok(())
 }
@@ -90,4 +116,26 @@ async fn write(mut receiver: Receiver, mut output: impl AsyncWrite + Unpin) -> i
 fn put(lines: &mut Vec<u8>, message: &[u8]) {
     lines.extend_from_slice(message);
     lines.push(b'\n');
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn lines_come_in_any_pieces() {
+        let text = b"{\"a\":1}\r\n\n  {\"b\":\n{}".as_slice();
+        let mut input = BufReader::with_capacity(3, text);
+        let mut lines = Vec::new();
+        while let Some(line) = next_line(&mut input).await.unwrap() {
+            lines.push(line);
+        }
+        assert_eq!(lines, ["{\"a\":1}", "", "{\"b\":", "{}"]);
+    }
+
+    #[tokio::test]
+    async fn a_line_without_end_is_not_kept() {
+        let mut input = BufReader::new(tokio::io::repeat(b'x'));
+        assert!(next_line(&mut input).await.is_err());
+    }
 }

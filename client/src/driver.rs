@@ -14,7 +14,7 @@ use crate::backoff::Backoff;
 use crate::book::{Book, Verdict};
 use crate::contact::Contact;
 use crate::endpoint::Endpoint;
-use crate::envelope::{Envelope, INVALID_REQUEST, Kind, error};
+use crate::envelope::{Envelope, INVALID_REQUEST, error};
 use crate::error::Unusable;
 use crate::job::{self, Done, Job, Outgoing};
 use crate::options::{Options, Transport};
@@ -119,9 +119,7 @@ impl Driver {
                 },
                 heard = hear(&self.incoming, &mut self.told, &mut self.link, &mut self.book) => match heard {
                     Heard::Message => {}
-                    Heard::Answered(message) => {
-                        self.first.push_back(Outgoing { message, request: None });
-                    }
+                    Heard::Answered(answer) => self.first.push_back(Outgoing::answer(answer)),
                     Heard::Loss(why) => self.lose(&why),
                     Heard::Nobody => break,
                 },
@@ -163,24 +161,20 @@ impl Driver {
                 return job;
             }
         };
-        let request = match envelope.kind() {
-            Kind::Request(id) => Some(id.to_owned()),
-            _ => None,
-        };
+        let request = envelope.request();
         let begins = envelope.is("initialize");
         if begins == (self.initialize.is_some() || job.is_some()) {
-            let text = match begins {
-                true => "the connection is initialized already",
-                false => "the first message must be initialize",
-            };
-            self.told
-                .extend(request.map(|id| error(&id, INVALID_REQUEST, text)));
+            self.refuse(
+                request,
+                match begins {
+                    true => "the connection is initialized already",
+                    false => "the first message must be initialize",
+                },
+            );
             return job;
         }
         if message.len() > MAX_MESSAGE {
-            let text = "a message may have 16 MiB at most";
-            self.told
-                .extend(request.map(|id| error(&id, INVALID_REQUEST, text)));
+            self.refuse(request, "a message may have 16 MiB at most");
             return job;
         }
         let is_due = request.is_some() && self.is_due();
@@ -188,7 +182,11 @@ impl Driver {
         if begins {
             return Some(job::open(self.endpoint.clone(), message, self.give_up));
         }
-        let outgoing = Outgoing { message, request };
+        let outgoing = Outgoing {
+            message,
+            request,
+            own: false,
+        };
         if job.is_some() {
             self.give_up_on(outgoing);
             return job;
@@ -199,6 +197,11 @@ impl Driver {
             return Some(self.reopen());
         }
         self.post(outgoing)
+    }
+
+    fn refuse(&mut self, request: Option<String>, why: &str) {
+        let refusal = request.map(|id| error(&id, INVALID_REQUEST, why));
+        self.told.extend(refusal);
     }
 
     /// The connection is past half of its life, and nothing is under way that would miss it.

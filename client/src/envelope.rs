@@ -69,6 +69,14 @@ impl<'a> Envelope<'a> {
         }
     }
 
+    /// The id, if it is a request.
+    pub fn request(&self) -> Option<String> {
+        match self.kind() {
+            Kind::Request(id) => Some(id.to_owned()),
+            Kind::Notification | Kind::Answer(_) => None,
+        }
+    }
+
     pub fn is(&self, method: &str) -> bool {
         self.method.as_deref() == Some(method)
     }

@@ -36,6 +36,19 @@ pub struct Outgoing {
     pub message: Bytes,
     /// Its id, if it is a request.
     pub request: Option<String>,
+    /// Nobody but us has asked for it.
+    pub own: bool,
+}
+
+impl Outgoing {
+    /// To a question that was asked again.
+    pub fn answer(message: Bytes) -> Self {
+        Self {
+            message,
+            request: None,
+            own: true,
+        }
+    }
 }
 
 /// The connection's first `initialize`.

@@ -29,7 +29,7 @@ const QUEUE: usize = 16;
 /// A stream has to say something so soon after it was opened, or something in between swallows it.
 const OPENING: Duration = Duration::from_secs(10);
 /// One that lasted this long is no sign of trouble when it ends.
-const SOUND: Duration = Duration::from_secs(10);
+const SOUND: Duration = Duration::from_secs(1);
 /// Between attempts without a good credential.
 const BOTHER: Duration = Duration::from_secs(60);
 const MAX_MESSAGE: usize = 64 << 20;

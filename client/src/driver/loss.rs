@@ -1,7 +1,5 @@
 //! What a driver does about requests that will not be answered.
 
-use std::collections::VecDeque;
-
 use bytes::Bytes;
 
 use super::Driver;
@@ -19,6 +17,8 @@ impl Driver {
             tracing::warn!(why, "the connection is over; opening another");
             self.old = Some(link.token);
         }
+        // The next connection has its own.
+        self.first.retain(|outgoing| !outgoing.own);
         for request in self.book.strike_accepted() {
             self.told.push_back(resume::interrupted(&request, why));
         }
@@ -34,16 +34,13 @@ impl Driver {
     /// The server has been away for too long: nobody waits any more for what it was asked.
     pub(super) fn abandon(&mut self) {
         let mut unanswered = self.book.strike_accepted();
-        let (requests, kept) = self
-            .first
-            .drain(..)
-            .partition(|outgoing| outgoing.request.is_some());
-        self.first = kept;
-        let requests: VecDeque<Outgoing> = requests;
-        let unsent = requests
-            .iter()
-            .filter_map(|outgoing| outgoing.request.as_deref());
-        unanswered.extend(unsent.filter_map(|id| self.book.strike(id)));
+        self.first.retain(|outgoing| match &outgoing.request {
+            Some(id) if !outgoing.own => {
+                unanswered.extend(self.book.strike(id));
+                false
+            }
+            _ => true,
+        });
         for request in unanswered {
             self.told.push_back(self.unreachable(&request));
         }
@@ -61,6 +58,7 @@ impl Driver {
     /// agent may wait for it.
     pub(super) fn give_up_on(&mut self, outgoing: Outgoing) {
         match outgoing.request.as_deref() {
+            _ if outgoing.own => self.first.push_front(outgoing),
             Some(id) => {
                 let waiting = self.book.strike(id);
                 let told = waiting.map(|waiting| self.unreachable(&waiting));

@@ -8,7 +8,7 @@ use http::HeaderValue;
 use super::{Driver, Link};
 use crate::delivery::Delivery;
 use crate::endpoint::Opened;
-use crate::envelope::{Envelope, Kind, error, one_line};
+use crate::envelope::{Envelope, error, one_line};
 use crate::error::Failure;
 use crate::job::{Done, Outgoing};
 use crate::resume;
@@ -24,12 +24,8 @@ impl Driver {
     }
 
     fn opened(&mut self, message: Bytes, outcome: Result<Opened, Failure>) {
-        let id = Envelope::read(&message)
-            .ok()
-            .and_then(|envelope| match envelope.kind() {
-                Kind::Request(id) => Some(id.to_owned()),
-                _ => None,
-            });
+        let id = Envelope::read(&message).ok();
+        let id = id.and_then(|envelope| envelope.request());
         let waiting = id.and_then(|id| self.book.strike(&id));
         match (outcome, waiting) {
             (Ok(opened), _) => {
@@ -96,11 +92,13 @@ impl Driver {
         let mut request = None;
         if let Ok(envelope) = Envelope::read(&message) {
             self.book.sends(&message, &envelope, true);
-            if let Kind::Request(id) = envelope.kind() {
-                request = Some(id.to_owned());
-            }
+            request = envelope.request();
         }
-        Outgoing { message, request }
+        Outgoing {
+            message,
+            request,
+            own: true,
+        }
     }
 
     fn posted(&mut self, outgoing: Outgoing, delivery: Delivery) {

@@ -18,7 +18,7 @@ use crate::support::within;
 pub struct Editor {
     pub child: Child,
     pub input: Option<ChildStdin>,
-    lines: Lines<BufReader<ChildStdout>>,
+    lines: Option<Lines<BufReader<ChildStdout>>>,
     errors: JoinHandle<String>,
     /// By which its messages are told from those of others.
     name: String,
@@ -51,7 +51,10 @@ impl Editor {
         let mut errors = child.stderr.take().expect("a pipe");
         Self {
             input: child.stdin.take(),
-            lines: BufReader::new(child.stdout.take().expect("a pipe")).lines(),
+            lines: child
+                .stdout
+                .take()
+                .map(|output| BufReader::new(output).lines()),
             errors: tokio::spawn(async move {
                 let mut text = String::new();
                 let _ = errors.read_to_string(&mut text).await;
@@ -84,8 +87,14 @@ impl Editor {
 
     /// The next line; `None` at the end.
     pub async fn line(&mut self) -> Option<String> {
-        let line = within("a line", self.lines.next_line()).await;
+        let lines = self.lines.as_mut().expect("the output is open");
+        let line = within("a line", lines.next_line()).await;
         line.expect("text")
+    }
+
+    /// Closes the output.
+    pub fn deafen(&mut self) {
+        self.lines = None;
     }
 
     pub async fn next(&mut self) -> Value {

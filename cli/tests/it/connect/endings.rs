@@ -1,11 +1,11 @@
 //! However an editor leaves, nothing of it stays behind, and what it said has been heard.
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::editor::Editor;
 use crate::support::http::prompt;
 use crate::support::process::memory;
-use crate::support::sse::counted;
+use crate::support::sse::{chunk_of, counted};
 use crate::support::{Client, Served, until};
 
 /// As the gateway counts them.
@@ -54,6 +54,19 @@ async fn sigterm_ends_it_in_the_middle_of_a_turn() {
     }
 }
 
+#[tokio::test]
+async fn an_editor_that_is_gone_is_noticed() {
+    let baton = Served::start().await;
+    let mut editor = Editor::open(&baton.url(), &[]).await;
+    let session = editor.new_session().await;
+    editor.prompt(&session, "/count 1000 delay=10").await;
+    // Its input is still open, but nobody reads.
+    editor.deafen();
+    let (code, log) = editor.ended().await;
+    assert_eq!(code, Some(0), "{log}");
+    nothing_is_left(&baton).await;
+}
+
 fn terminate(editor: &Editor) {
     let process = editor.child.id().expect("it runs").to_string();
     let sent = std::process::Command::new("kill")
@@ -86,13 +99,21 @@ async fn an_editor_that_does_not_read_costs_no_memory() {
         "{grown} KB of {} KB",
         CHUNKS as usize * SIZE / 1000
     );
-    let turn = editor.rest(&id).await;
-    assert_eq!(turn.said.len(), CHUNKS as usize);
-    for (number, chunk) in (1..).zip(&turn.said) {
-        assert!(
-            chunk.starts_with(&format!("chunk {number} of {CHUNKS}, ")),
-            "{number}"
-        );
+    // Too much to hold all of it against the schema.
+    let mut said = Vec::new();
+    loop {
+        let line = editor.line().await.expect("it goes on");
+        let message: Value = serde_json::from_str(&line).expect("JSON");
+        if message.get("method").is_none() {
+            assert_eq!(message["id"], id, "{message}");
+            break;
+        }
+        said.extend(chunk_of(&message));
+    }
+    assert_eq!(said.len(), CHUNKS as usize);
+    for (number, chunk) in (1..).zip(&said) {
+        let begins = format!("chunk {number} of {CHUNKS}, ");
+        assert!(chunk.starts_with(&begins), "{number}");
         assert_eq!(chunk.len(), SIZE);
     }
 }
