@@ -49,7 +49,9 @@ impl Conversation {
                 Happened::Came(Message::Answer(id, answer)) => {
                     if request.is_some_and(|(request, _)| request == id) {
                         // What was asked in a turn is over with it.
-                        self.questions.clear();
+                        if is_turn {
+                            self.questions.clear();
+                        }
                         return Ok(Waited::Answer(answer));
                     }
                 }
