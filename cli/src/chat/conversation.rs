@@ -74,7 +74,8 @@ impl Conversation {
         session: Option<String>,
         prompt: Option<String>,
     ) -> anyhow::Result<()> {
-        let held = match (self.open(session).await, prompt) {
+        let is_script = prompt.is_some() || !self.input.is_terminal();
+        let held = match (self.open(session, !is_script).await, prompt) {
             (Ok(()), Some(prompt)) => self.turn(&prompt).await,
             (Ok(()), None) => self.talk().await,
             (failed, _) => failed,
@@ -82,8 +83,8 @@ impl Conversation {
         self.screen.end();
         match held {
             Ok(()) => Ok(()),
-            Err(Problem::Quit) if self.input.is_terminal() => Ok(()),
-            Err(Problem::Quit) => Err(Ending::Cancelled.into()),
+            Err(Problem::Quit) if is_script => Err(Ending::Cancelled.into()),
+            Err(Problem::Quit) => Ok(()),
             Err(Problem::Ending(ending)) => Err(ending.into()),
             Err(Problem::Gone(error)) => Err(error),
         }
@@ -93,7 +94,7 @@ impl Conversation {
         self.peer.close().await;
     }
 
-    async fn open(&mut self, session: Option<String>) -> Result<(), Problem> {
+    async fn open(&mut self, session: Option<String>, greets: bool) -> Result<(), Problem> {
         let capabilities = json!({
             "elicitation": { "form": {} },
             "session": { "configOptions": { "boolean": {} }, "notices": {}, "compaction": {} },
@@ -105,7 +106,7 @@ impl Conversation {
             "clientInfo": { "name": "baton-chat", "title": "baton chat", "version": version },
         });
         let answer = self.call("initialize", params).await?;
-        if self.input.is_terminal() {
+        if greets {
             let agent = text(&answer["agentInfo"]["name"]);
             let agent = format!("agent {agent}; /help lists commands, Ctrl-D ends");
             self.screen.note(&agent);

@@ -95,6 +95,13 @@ impl Screen {
         self.line(&[(Colour::Dim, &format!("· {}", one_line(text)))]);
     }
 
+    /// The same about the network, which has no place in the middle of what is piped on.
+    pub fn interject(&mut self, text: &str) {
+        let speaker = self.speaker.take_if(|_| self.words_alone);
+        self.note(text);
+        self.speaker = speaker;
+    }
+
     /// Something that went wrong.
     pub fn fault(&mut self, text: &str) {
         self.line(&[(Colour::Red, &one_line(text))]);

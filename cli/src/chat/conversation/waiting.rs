@@ -49,11 +49,17 @@ impl Conversation {
                 Happened::Came(Message::Answer(id, answer)) => {
                     if request.is_some_and(|(request, _)| request == id) {
                         // What was asked in a turn is over with it.
-                        self.questions.clear();
+                        if is_turn {
+                            self.questions.clear();
+                        }
                         return Ok(Waited::Answer(answer));
                     }
                 }
-                Happened::Came(message) => self.hear(message).await?,
+                Happened::Came(message) => {
+                    // Whoever speaks is there; nobody has to be told.
+                    self.is_away = false;
+                    self.hear(message).await?;
+                }
                 Happened::Typed(Typed::Interrupt) => match request {
                     _ if !is_turn && !self.questions.is_empty() => self.cancel_question().await?,
                     Some(_) if is_turn && !is_cancelled => {
@@ -104,11 +110,11 @@ impl Conversation {
         let away = self.peer.away();
         if away > NOTICEABLE && !self.is_away {
             self.is_away = true;
-            self.screen.note("reconnecting…");
+            self.screen.interject("reconnecting…");
         }
         if away.is_zero() && self.is_away {
             self.is_away = false;
-            self.screen.note("connected");
+            self.screen.interject("connected");
         }
     }
 

@@ -44,7 +44,7 @@ async fn ctrl_c_cancels_the_turn() {
     let baton = Served::start_with(&["--ephemeral"]).await;
     let prompt = "/count 100000 delay=50";
     let mut child = start(&[&baton.url(), "--prompt", prompt]);
-    seen(&mut child, "chunk 2 ").await;
+    seen(&mut child.stdout, "chunk 2 ").await;
     interrupt(child.id().expect("it runs"));
     let ended = ended(child).await;
     assert_eq!(ended.code, Some(130), "{ended:?}");
@@ -67,10 +67,12 @@ fn interrupt(process: u32) {
 }
 
 #[tokio::test]
-async fn a_server_that_restarts_in_the_middle_is_not_seen() {
+async fn a_server_that_is_away_for_a_while_is_mentioned_and_no_word_is_lost() {
     let mut baton = Served::start().await;
     let mut child = start(&[&baton.url(), "--prompt", "/count 20 delay=100"]);
-    let before = seen(&mut child, "chunk 2 ").await;
+    let before = seen(&mut child.stdout, "chunk 2 ").await;
+    baton.process.kill();
+    seen(&mut child.stderr, "reconnecting").await;
     baton.kill_and_restart().await;
     let ended = ended(child).await;
     assert_eq!(ended.code, Some(0), "{ended:?}");

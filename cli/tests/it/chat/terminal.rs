@@ -6,7 +6,7 @@ use tempfile::TempDir;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::process::{Child, ChildStdin, ChildStdout, Command};
 
-use super::typist::chat;
+use super::typist::{self, chat, ended, seen};
 use crate::support::{Served, within};
 
 const CTRL_C: &str = "\x03";
@@ -24,9 +24,9 @@ struct Terminal {
 
 impl Terminal {
     /// With variables for it.
-    fn start(url: &str, more: &str) -> Self {
+    fn start(url: &str, variables: &str) -> Self {
         let baton = env!("CARGO_BIN_EXE_baton");
-        Self::run(&format!("{more} exec {baton} chat {url}"))
+        Self::run(&format!("{variables} exec {baton} chat {url}"))
     }
 
     fn run(command: &str) -> Self {
@@ -87,6 +87,17 @@ async fn a_conversation_in_a_terminal() {
     terminal.press("hello you\r").await;
     terminal.see("\nhello you ").await;
 
+    // What is typed while the agent speaks is shown when it has finished.
+    terminal.see(READY).await;
+    terminal.press("/count 20 delay=50\r").await;
+    terminal.see("chunk 2 of 20").await;
+    terminal.press("ahead").await;
+    let said = terminal.see("chunk 20 of 20, prompt 2 ").await;
+    assert!(!said.contains("ahead"), "{said:?}");
+    terminal.see(READY).await;
+    terminal.press(" of time\r").await;
+    terminal.see("\nahead of time ").await;
+
     terminal.see(READY).await;
     terminal.press("/permission\r").await;
     terminal.see("Always allow").await;
@@ -145,6 +156,23 @@ async fn what_others_do_is_shown_above_the_line_that_is_being_typed() {
     terminal.see(READY).await;
     terminal.press(CTRL_C).await;
     assert_eq!(terminal.code().await, Some(0));
+}
+
+#[tokio::test]
+async fn whoever_takes_a_session_over_is_asked_what_is_open() {
+    let baton = Served::start_with(&["--ephemeral"]).await;
+    let url = baton.url();
+    let mut first = typist::start(&[&url, "--prompt", "/permission"]);
+    let asked = seen(&mut first.stderr, "Reject").await;
+    let (_, session) = asked.split_once("session: ").expect("a session");
+    let session = session.lines().next().expect("its id");
+    let mut terminal = Terminal::start(&format!("{url} --session {session}"), "");
+    terminal.see("Always allow").await;
+    terminal.press("1\r").await;
+    terminal.see("permission allow_once").await;
+    let first = ended(first).await;
+    assert_eq!(first.said, "permission allow_once \n", "{first:?}");
+    assert!(first.errors.contains("settled"), "{first:?}");
 }
 
 #[tokio::test]

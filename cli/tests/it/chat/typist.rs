@@ -2,7 +2,7 @@
 
 use std::process::Stdio;
 
-use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::process::{Child, Command};
 
 use crate::support::process::baton;
@@ -51,8 +51,8 @@ pub async fn ended(child: Child) -> Ended {
 }
 
 /// Reads until this is there, and returns all that was.
-pub async fn seen(child: &mut Child, text: &str) -> String {
-    let output = child.stdout.as_mut().expect("a pipe");
+pub async fn seen(output: &mut Option<impl AsyncRead + Unpin>, text: &str) -> String {
+    let output = output.as_mut().expect("a pipe");
     let mut all = Vec::new();
     within(text, async {
         while !String::from_utf8_lossy(&all).contains(text) {
