@@ -3,8 +3,7 @@
 use std::collections::VecDeque;
 use std::future::pending;
 use std::pin::pin;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use baton_session::command::{Kind, Queued};
 use baton_session::event::{Begin, Event};
@@ -13,71 +12,23 @@ use baton_session::store::{self, Claim, Running, Store};
 use futures_util::future::BoxFuture;
 use serde::Deserialize;
 use serde_json::value::RawValue;
-use tokio::sync::Notify;
 use tokio::task::{JoinSet, yield_now};
-use tokio::time::Instant;
-use tokio_util::sync::CancellationToken;
 use tracing::Instrument as _;
 
 use self::commands::{Call, done, is_about};
-use crate::admission::Admission;
+use self::place::Bound;
+pub(crate) use self::place::{Place, Reins};
 use crate::agent::{Agent, Conversation, Opening, Stage, StopReason};
 use crate::asides::Asides;
-use crate::content::Accepts;
 use crate::journal::{Journal, Unanswered};
 use crate::outlet::{Lost, Outlet};
-use crate::release::ReleaseHook;
 use crate::rpc::{self, Failure};
 use crate::trace;
 use crate::turn::Turn;
 
 mod commands;
+mod place;
 mod rest;
-
-/// What a held session needs of its worker.
-pub(crate) struct Reins {
-    /// Something arrived in the inbox.
-    pub inbox: Arc<Notify>,
-    pub place: Arc<Place>,
-    /// The worker stops: hand the session over at the next step.
-    pub stop: CancellationToken,
-    /// The worker waits no longer for turns that cannot be moved.
-    pub cut: CancellationToken,
-    /// The claim was lost.
-    pub lost: CancellationToken,
-    /// What the agent takes in a prompt.
-    pub accepts: Accepts,
-    /// What sessions may work with.
-    pub admission: Arc<Admission>,
-    pub on_release: Option<ReleaseHook>,
-}
-
-/// A session's place at its worker.
-#[derive(Default)]
-pub(crate) struct Place {
-    /// Since when it only rests here.
-    pub resting: Mutex<Option<Instant>>,
-    /// Somebody else needs the place.
-    pub leave: Notify,
-    /// A turn runs here that cannot be moved.
-    pub bound: AtomicBool,
-}
-
-/// Says so as long as it is there.
-struct Bound(Arc<Place>);
-
-impl Bound {
-    fn of(place: &Arc<Place>) -> Self {
-        place.bound.store(true, Ordering::Relaxed);
-        Self(place.clone())
-    }
-}
-
-impl Drop for Bound {
-    fn drop(&mut self) {
-        self.0.bound.store(false, Ordering::Relaxed);
-    }
-}
 
 pub(crate) async fn run(
     store: Arc<dyn Store>,
