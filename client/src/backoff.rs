@@ -6,7 +6,7 @@ use std::time::Duration;
 use rand::RngExt as _;
 
 const FIRST: Duration = Duration::from_millis(200);
-const LONGEST: Duration = Duration::from_secs(8);
+const LONGEST: Duration = Duration::from_secs(5);
 /// A server that asks for more patience than this is asked all the same.
 const LONGEST_ASKED: Duration = Duration::from_secs(60);
 
