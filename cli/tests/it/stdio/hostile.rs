@@ -81,7 +81,7 @@ async fn one_that_speaks_for_another_session() {
 
 #[tokio::test]
 async fn one_that_does_not_open_a_session() {
-    let baton = served("", &["--agent-start-timeout", "1s"]).await;
+    let baton = served("", &["--agent-start-timeout", "5s"]).await;
     let mut visit = Visit::begin(&baton.url()).await;
     visit.says("say hello").await;
     let params = json!({ "cwd": "/silence", "mcpServers": [] });
