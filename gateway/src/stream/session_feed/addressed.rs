@@ -35,7 +35,9 @@ impl SessionFeed {
             }
             Event::Request { id, message } => {
                 let controls = self.attachment.controller.as_ref() == Some(&self.connection);
-                (here && controls).then(|| {
+                // Whoever loads or resumes is asked then what is open, and not twice.
+                let later = self.directive().is_some_and(|next| seq <= next.upto);
+                (here && controls && !later).then(|| {
                     self.asked.note(id);
                     message.clone()
                 })

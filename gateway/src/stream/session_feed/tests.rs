@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use baton_session::conformance::scene::{Scene, update, updates};
+use baton_session::event::Event;
 use baton_session::id::{ConnectionId, LogId};
 use baton_session::route::Via;
 use baton_session::store::{Attached, MemoryStore, Store};
@@ -92,6 +93,35 @@ async fn what_is_written_right_after_the_attachment_is_not_passed_over() {
         "{texts:?}"
     );
     assert_eq!(texts.len(), 4, "{texts:?}");
+}
+
+#[tokio::test]
+async fn who_takes_over_before_it_has_read_a_question_is_asked_once() {
+    let (app, scene, connection, mut feed) = outsider().await;
+    let attach = scene.attach(&connection, "1");
+    app.store.attach(&attach).await.expect("the store works");
+    texts(&mut feed).await;
+    let token = scene.claim().await.token;
+    let question = Event::Request {
+        id: "the question".into(),
+        message: r#"{"id":"the question"}"#.into(),
+    };
+    let mut asks = scene.append(&token, 1, vec![update("before"), question]);
+    asks.pending = Some(vec![2]);
+    scene.write(&asks).await;
+    // The feed has not come to that yet, and finds both at once.
+    let takes_over = scene.attach(&connection, "2");
+    let attached = app.store.attach(&takes_over).await;
+    assert!(matches!(attached, Ok(Attached::Done(_))), "{attached:?}");
+    let mut said = Vec::new();
+    while !said.iter().any(|text: &String| text.contains("\"id\":2")) {
+        tokio::task::yield_now().await;
+        assert!(!feed.has_slipped().await.expect("the store works"));
+        said.extend(texts(&mut feed).await);
+    }
+    said.extend(texts(&mut feed).await);
+    let asked = said.iter().filter(|text| text.contains("the question"));
+    assert_eq!(asked.count(), 1, "{said:?}");
 }
 
 #[tokio::test]

@@ -144,7 +144,7 @@ impl Talk {
             () = turn.cancelled() => return Ok(StopReason::Cancelled.answer()),
             seat = self.seat() => seat.map_err(Attempt::Failed)?,
         };
-        let context = seat.context.lock().expect("held for moments only").take();
+        let context = seat.context.lock().expect("held for moments only").clone();
         let params = prompt::params(params, context, turn);
         let mut reply = Box::pin(seat.call("session/prompt", &params));
         let reply = tokio::select! {
@@ -164,7 +164,11 @@ impl Talk {
             }
         };
         match reply {
-            Ok(result) => Ok(result),
+            Ok(result) => {
+                // From here on it knows.
+                seat.context.lock().expect("held for moments only").take();
+                Ok(result)
+            }
             Err(failure) if seat.peer.is_gone() => Err(Attempt::Gone(failure)),
             Err(failure) => Err(Attempt::Failed(failure)),
         }
