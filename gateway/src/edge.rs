@@ -152,19 +152,118 @@ pub fn accepts(headers: &HeaderMap) -> Accepts {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use std::sync::Arc;
+    use std::time::Duration;
+
+    use axum::body::{Body, Bytes, to_bytes};
     use axum::http::HeaderValue;
+    use baton_session::clock::unix_seconds;
+    use baton_session::command::ClientCapabilities;
+    use baton_session::id::{ConnectionId, Partition};
+    use baton_session::store::MemoryStore;
+    use baton_session::token::{KeyRing, Keys, generate};
+    use futures_util::stream;
+    use jsonwebtoken::Algorithm;
+    use tower_http::timeout::TimeoutBody;
+
+    use super::*;
+    use crate::app::{Config, Stop};
+    use crate::auth::Auth;
+
+    fn headers(name: HeaderName, values: &[&'static str]) -> HeaderMap {
+        let mut headers = HeaderMap::new();
+        for value in values {
+            headers.append(&name, HeaderValue::from_static(value));
+        }
+        headers
+    }
+
+    fn caller(name: &str) -> Caller {
+        Caller {
+            principal: name.into(),
+            expires: None,
+            login: None,
+            allowance: None,
+        }
+    }
+
+    #[tokio::test]
+    async fn a_connection_is_its_callers_and_no_longer_than_any_token() {
+        let keys = KeyRing::parse(&generate(Algorithm::HS256)).unwrap();
+        let store = Arc::new(MemoryStore::default());
+        let (config, stop) = (Config::default(), Stop::default());
+        let app = App::new(config, store, Keys::fixed(keys), Auth::Open, stop).await;
+        let app = app.unwrap();
+        let opened = Connection {
+            id: ConnectionId::mint(Partition(0)),
+            principal: "alice".into(),
+            protocol_version: 1,
+            client: ClientCapabilities::default(),
+            issued: unix_seconds(),
+            expires: 0,
+        };
+        let ring = app.mint.keys.ring();
+        let token = ring.sign_connection(&opened, Duration::from_secs(100));
+        // The second time it is known already.
+        for _ in 0..2 {
+            let found = verify(token.expose(), &app, &caller("alice"));
+            assert!(found.is_ok_and(|found| found.id == opened.id));
+            let found = verify(token.expose(), &app, &caller("bob"));
+            assert!(matches!(found, Err(Reject::UnknownConnection)));
+        }
+        let refused = |length: usize| verify(&"x".repeat(length), &app, &caller("alice"));
+        assert!(matches!(
+            refused(MAX_TOKEN_BYTES),
+            Err(Reject::UnknownConnection)
+        ));
+        assert!(matches!(
+            refused(MAX_TOKEN_BYTES + 1),
+            Err(Reject::Header(_))
+        ));
+    }
+
+    #[test]
+    fn a_header_is_there_once_or_not_at_all() {
+        let read = |values: &[&'static str]| {
+            let headers = headers(SESSION_ID, values);
+            single(&headers, &SESSION_ID).map(|value| value.map(str::to_owned))
+        };
+        assert!(read(&[]).is_ok_and(|value| value.is_none()));
+        assert!(read(&["one"]).is_ok_and(|value| value.as_deref() == Some("one")));
+        assert!(read(&["one", "one"]).is_err());
+    }
+
+    #[test]
+    fn what_a_request_is_stands_in_its_headers() {
+        let upgrade = |values: &[&'static str]| wants_websocket(&headers(header::UPGRADE, values));
+        assert!(upgrade(&["websocket"]) && upgrade(&["WebSocket"]));
+        assert!(!upgrade(&[]) && !upgrade(&["h2c"]));
+        let json = |values: &[&'static str]| is_json(&headers(header::CONTENT_TYPE, values));
+        assert!(json(&["application/json"]) && json(&["Application/JSON ; charset=utf-8"]));
+        assert!(!json(&[]) && !json(&["text/plain"]) && !json(&["application/jsonl"]));
+        let brought = headers(header::COOKIE, &["a=1; b=2", "c=3"]);
+        assert!(cookies(&brought).eq(["a=1; b=2", "c=3"]));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn only_a_body_that_stopped_coming_was_too_slow() {
+        let silent = Body::from_stream(stream::pending::<std::io::Result<Bytes>>());
+        let patient = Body::new(TimeoutBody::new(Duration::from_secs(1), silent));
+        assert!(too_slow(&to_bytes(patient, 10).await.unwrap_err()));
+        let lost = std::io::Error::from(std::io::ErrorKind::ConnectionReset);
+        let broken = Body::from_stream(stream::iter([Err::<Bytes, _>(lost)]));
+        assert!(!too_slow(&to_bytes(broken, 10).await.unwrap_err()));
+    }
 
     #[test]
     fn only_a_named_event_stream_asks_for_one() {
-        let read = |value: &'static str| {
-            let headers = HeaderMap::from_iter([(header::ACCEPT, HeaderValue::from_static(value))]);
-            accepts(&headers)
-        };
+        let read = |value: &'static str| accepts(&headers(header::ACCEPT, &[value]));
         assert!(!read("*/*").event_stream);
         assert!(read("text/event-stream").event_stream);
         assert!(read("application/json, Text/Event-Stream;q=0.9").event_stream);
         assert!(accepts(&HeaderMap::new()).anything);
         assert!(!read("text/html").anything && !read("text/html").json);
+        assert!(read("application/json").json && read("application/*").json);
+        assert!(read("text/*").anything && read("*/*").anything);
     }
 }

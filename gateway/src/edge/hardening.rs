@@ -21,3 +21,28 @@ pub fn harden(answer: &mut HeaderMap, secure: bool) {
         answer.insert(header::STRICT_TRANSPORT_SECURITY, HTTPS_ONLY);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn answers_are_not_kept_unless_they_say_so_and_https_is_for_good() {
+        let hardened = |kept: Option<&'static str>, secure: bool| {
+            let mut answer = HeaderMap::new();
+            if let Some(kept) = kept {
+                answer.insert(header::CACHE_CONTROL, HeaderValue::from_static(kept));
+            }
+            harden(&mut answer, secure);
+            answer
+        };
+        let plain = hardened(None, false);
+        assert_eq!(plain[header::X_CONTENT_TYPE_OPTIONS], "nosniff");
+        assert_eq!(plain[header::REFERRER_POLICY], "no-referrer");
+        assert_eq!(plain[header::CACHE_CONTROL], "no-store");
+        assert!(!plain.contains_key(header::STRICT_TRANSPORT_SECURITY));
+        let kept = hardened(Some("max-age=60"), true);
+        assert_eq!(kept[header::CACHE_CONTROL], "max-age=60");
+        assert!(kept.contains_key(header::STRICT_TRANSPORT_SECURITY));
+    }
+}

@@ -314,4 +314,26 @@ mod tests {
             assert!(!answers(host), "{host}");
         }
     }
+
+    #[test]
+    fn a_page_is_told_what_it_may_send_and_read() {
+        let origins = Origins::default();
+        let mut asks = HeaderMap::new();
+        assert!(origins.preflight(&asks).is_none());
+        let method = HeaderValue::from_static("POST");
+        asks.insert(header::ACCESS_CONTROL_REQUEST_METHOD, method);
+        let answer = origins.preflight(&asks).unwrap();
+        assert_eq!(answer.status(), StatusCode::NO_CONTENT);
+        let sendable = answer.headers()[header::ACCESS_CONTROL_ALLOW_HEADERS].to_str();
+        assert!(sendable.unwrap().contains("acp-connection-id"));
+
+        let mut answer = HeaderMap::new();
+        origins.stamp(None, &mut answer);
+        assert!(answer.is_empty());
+        let page = HeaderValue::from_static("http://localhost:3000");
+        origins.stamp(Some(&page), &mut answer);
+        assert_eq!(answer[header::ACCESS_CONTROL_ALLOW_ORIGIN], page);
+        assert_eq!(answer[header::ACCESS_CONTROL_ALLOW_CREDENTIALS], "true");
+        assert_eq!(answer[header::VARY], "Origin");
+    }
 }

@@ -16,3 +16,19 @@ impl Peer {
         self.secure || self.address.is_loopback()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn encrypted_or_from_this_machine_is_private() {
+        let private = |address: &str, secure: bool| {
+            let address = address.parse().unwrap();
+            Peer { address, secure }.is_private()
+        };
+        assert!(private("203.0.113.1", true) && private("127.0.0.1", false));
+        assert!(private("::1", false) && private("::1", true));
+        assert!(!private("203.0.113.1", false) && !private("10.0.0.1", false));
+    }
+}

@@ -241,5 +241,8 @@ mod tests {
         assert_eq!(Proxies::parse(&list).unwrap_err().len(), 3);
         let list = ["0.0.0.0/0".to_owned()];
         assert!(Proxies::parse(&list).unwrap().are_everybody());
+        let some = Proxies::parse(&["10.0.0.0/8".to_owned()]).unwrap();
+        assert!(!some.are_everybody() && !some.is_empty());
+        assert!(Proxies::parse(&[]).unwrap().is_empty());
     }
 }

@@ -70,10 +70,24 @@ mod tests {
         verified.put("old", 2, 5, 0);
         assert_eq!(verified.get("good", 0), Some(1));
         assert_eq!(verified.get("old", 0), None);
+        verified.put("just now", 4, unix_seconds(), 0);
+        assert_eq!(verified.get("just now", 0), None);
         for number in 0..ROOM * 2 {
-            verified.put(&number.to_string(), 3, later, 0);
+            verified.put(&number.to_string(), 3, u64::MAX, 0);
         }
         assert!(verified.known.lock().unwrap().tokens.len() <= ROOM);
+    }
+
+    #[test]
+    fn what_has_expired_makes_room_for_the_rest() {
+        let verified = Verified::default();
+        verified.put("good", 1, u64::MAX, 0);
+        for number in 1..ROOM {
+            verified.put(&number.to_string(), 2, 5, 0);
+        }
+        verified.put("next", 3, u64::MAX, 0);
+        assert_eq!(verified.get("good", 0), Some(1));
+        assert_eq!(verified.known.lock().unwrap().tokens.len(), 2);
     }
 
     #[test]
