@@ -199,6 +199,7 @@ mod tests {
             principal: "alice".into(),
             protocol_version: 1,
             client: ClientCapabilities::default(),
+            agent: None,
             issued: unix_seconds(),
             expires: 0,
         };
