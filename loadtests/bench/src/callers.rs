@@ -15,7 +15,8 @@ use crate::target::{Kind, Programs, Target};
 const COUNT: Count = Count {
     chunks: 1,
     delay: None,
-    size: 20,
+    // Room for the text with any number of prompts.
+    size: 40,
 };
 /// Prompts in a row for one server.
 const BATCH: usize = 20;
