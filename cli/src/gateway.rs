@@ -2,11 +2,13 @@
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context as _;
 use baton_gateway::drain::Pace;
-use baton_gateway::{App, Stop};
+use baton_gateway::{App, Metrics, Stop};
+use baton_session::metrics::StoreMetrics;
 use baton_session::token::Keys;
 use clap::Args;
 use tokio::net::TcpListener;
@@ -14,6 +16,7 @@ use tokio::net::TcpListener;
 use crate::edge::EdgeOptions;
 use crate::exit::Misconfigured;
 use crate::exposure;
+use crate::meters;
 use crate::options::{StoreOptions, agent_name_fault, check};
 use crate::telemetry::TraceOptions;
 
@@ -96,7 +99,11 @@ pub async fn run(arguments: Arguments, stop: Stop) -> anyhow::Result<()> {
         .await
         .with_context(|| format!("cannot listen on {}", arguments.listen))?;
     let admin = arguments.edge.bind_admin().await?;
-    let store = arguments.store.connect().await?;
+    let (mut registry, store_metrics) = (meters::registry(), StoreMetrics::default());
+    let metrics = Arc::new(Metrics::default());
+    store_metrics.register(&mut registry);
+    metrics.register(&mut registry);
+    let store = arguments.store.connect(store_metrics).await?;
     let config = baton_gateway::Config {
         default_agent: arguments.default_agent,
         withdraw_after: Duration::from_millis(arguments.withdraw_after_ms),
@@ -104,6 +111,8 @@ pub async fn run(arguments: Arguments, stop: Stop) -> anyhow::Result<()> {
         transport,
         queue_limit: arguments.edge.queue_limit,
         limits: arguments.edge.limits(),
+        metrics,
+        registry: Arc::new(registry),
         traces: arguments.traces.are_on(),
         stall: Duration::from_millis(arguments.stall_ms),
         pace: Pace {

@@ -5,10 +5,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use baton_session::id::random_text;
+use baton_session::metrics::StoreMetrics;
 use baton_session::store::redis::{self, RedisStore};
 use baton_session::store::{AgentCard, MAX_AGENT_NAME, Store, WorkerId};
-use baton_worker::ReleaseHook;
 use baton_worker::agent::Agent;
+use baton_worker::{Metrics, ReleaseHook};
 use clap::{Args, ValueEnum};
 
 use crate::agent::AgentOptions;
@@ -45,7 +46,7 @@ pub enum DurabilityOption {
 impl StoreOptions {
     pub fn faults(&self) -> Vec<String> {
         let mut faults = Vec::new();
-        match self.redis() {
+        match self.redis(StoreMetrics::default()) {
             Err(fault) => faults.push(fault),
             // The URL itself may hold a password.
             Ok(redis) => {
@@ -62,7 +63,7 @@ impl StoreOptions {
         faults
     }
 
-    fn redis(&self) -> Result<redis::Options, String> {
+    fn redis(&self, metrics: StoreMetrics) -> Result<redis::Options, String> {
         let read = |path: &PathBuf| {
             std::fs::read(path).map_err(|error| format!("--store-ca {}: {error}", path.display()))
         };
@@ -74,11 +75,13 @@ impl StoreOptions {
                 DurabilityOption::Fast => redis::Durability::Fast,
                 DurabilityOption::Replicated => redis::Durability::Replicated,
             },
+            metrics,
         })
     }
 
-    pub async fn connect(&self) -> anyhow::Result<Arc<dyn Store>> {
-        let options = self.redis().map_err(|fault| Misconfigured(vec![fault]))?;
+    pub async fn connect(&self, metrics: StoreMetrics) -> anyhow::Result<Arc<dyn Store>> {
+        let options = self.redis(metrics);
+        let options = options.map_err(|fault| Misconfigured(vec![fault]))?;
         Ok(Arc::new(RedisStore::connect_with(&options).await?))
     }
 }
@@ -143,7 +146,7 @@ impl WorkerOptions {
     }
 
     /// `grace`: how long turns that cannot be moved may go on when the worker stops.
-    pub fn config(&self, grace: Duration) -> baton_worker::Config {
+    pub fn config(&self, grace: Duration, metrics: Metrics) -> baton_worker::Config {
         baton_worker::Config {
             grace,
             id: WorkerId(random_text(12).into()),
@@ -154,6 +157,7 @@ impl WorkerOptions {
             on_release: self.on_release.clone().map(ReleaseHook),
             mcp: self.mcp.policy().0,
             workspace_root: self.mcp.root().0,
+            metrics,
         }
     }
 }

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, anyhow};
 use baton_gateway::drain::Pace;
-use baton_gateway::{App, Stop};
+use baton_gateway::{App, Metrics, Stop};
 use baton_session::store::{ALIVE, FileStore, MemoryStore, Store};
 use baton_session::token::{KeyRing, Keys, generate};
 use clap::Args;
@@ -20,6 +20,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::edge::EdgeOptions;
 use crate::exit::Unwritable;
+use crate::meters;
 use crate::options::{WorkerOptions, check};
 use crate::telemetry::TraceOptions;
 
@@ -84,7 +85,12 @@ pub async fn run(arguments: Arguments, stop: Stop) -> anyhow::Result<()> {
     } = open(&arguments)?;
     let agent = arguments.worker.agent().await?;
     // Turns have had their time when the worker stops.
-    let worker_config = arguments.worker.config(Duration::ZERO);
+    let worker_metrics = baton_worker::Metrics::default();
+    let metrics = Arc::new(Metrics::default());
+    let mut registry = meters::registry();
+    worker_metrics.register(&mut registry);
+    metrics.register(&mut registry);
+    let worker_config = arguments.worker.config(Duration::ZERO, worker_metrics);
     let card = worker_config.card(&*agent);
     let config = baton_gateway::Config {
         default_agent: Some(card.name.clone()),
@@ -92,6 +98,8 @@ pub async fn run(arguments: Arguments, stop: Stop) -> anyhow::Result<()> {
         transport,
         queue_limit: arguments.edge.queue_limit,
         limits: arguments.edge.limits(),
+        metrics,
+        registry: Arc::new(registry),
         traces: arguments.traces.are_on(),
         pace: PACE,
         ..Default::default()

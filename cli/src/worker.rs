@@ -1,11 +1,17 @@
 //! `baton worker`: takes sessions and runs their agent.
 
+use std::net::SocketAddr;
+use std::sync::Arc;
 use std::time::Duration;
 
 use baton_gateway::Stop;
+use baton_session::metrics::StoreMetrics;
+use baton_worker::Metrics;
 use clap::Args;
 
+use crate::meters;
 use crate::options::{StoreOptions, WorkerOptions, check};
+use crate::probes::{self, Progress};
 use crate::telemetry::TraceOptions;
 
 #[derive(Args)]
@@ -22,6 +28,9 @@ pub struct Arguments {
         value_name = "MS"
     )]
     grace_ms: u64,
+    /// Where /healthz, /readyz and /metrics are served; without it nowhere
+    #[arg(long, env = "BATON_PROBE_LISTEN", value_name = "ADDR")]
+    probe_listen: Option<SocketAddr>,
     #[command(flatten)]
     pub traces: TraceOptions,
 }
@@ -32,13 +41,23 @@ pub async fn run(arguments: Arguments, stop: Stop) -> anyhow::Result<()> {
         arguments.worker.faults(),
         arguments.traces.faults(),
     ])?;
+    let (mut registry, store_metrics) = (meters::registry(), StoreMetrics::default());
+    let metrics = Metrics::default();
+    store_metrics.register(&mut registry);
+    metrics.register(&mut registry);
+    let (registry, progress) = (Arc::new(registry), Arc::new(Progress::default()));
+    if let Some(address) = arguments.probe_listen {
+        probes::start(address, progress.clone(), registry, stop.drain.clone()).await?;
+    }
     let agent = tokio::select! {
         agent = arguments.worker.agent() => agent?,
         _ = stop.drain.cancelled() => return Ok(()),
     };
-    let store = arguments.store.connect().await?;
+    let _ = progress.agent_ready.set(());
+    let store = arguments.store.connect(store_metrics).await?;
+    let _ = progress.store.set(store.clone());
     let grace = Duration::from_millis(arguments.grace_ms);
-    let config = arguments.worker.config(grace);
+    let config = arguments.worker.config(grace, metrics);
     tracing::info!(worker.id = %config.id, slots = config.slots, "worker takes sessions");
     let work = baton_worker::run(store, agent, config, stop.drain);
     tokio::select! {

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use baton_session::metrics::Registry;
 use baton_session::store::{self, INBOX_LIMIT, Store};
 use baton_session::token::{Connection, Grant, Keys, Login};
 use tokio_util::sync::CancellationToken;
@@ -41,6 +42,10 @@ pub struct Config {
     pub pace: Pace,
     /// What each caller may take.
     pub limits: Limits,
+    /// Counts what happens here.
+    pub metrics: Arc<Metrics>,
+    /// All metrics of the process, as they are shown.
+    pub registry: Arc<Registry>,
     /// Whether spans are made. They go where the process sends them.
     pub traces: bool,
 }
@@ -57,6 +62,8 @@ impl Default for Config {
             stall: Duration::from_secs(60),
             pace: Pace::default(),
             limits: Limits::default(),
+            metrics: Arc::default(),
+            registry: Arc::default(),
             traces: false,
         }
     }
@@ -107,7 +114,7 @@ impl App {
         auth: Auth,
         stop: Stop,
     ) -> store::Result<Arc<Self>> {
-        let metrics = Arc::new(Metrics::default());
+        let metrics = config.metrics.clone();
         let revoked = Arc::new(Revoked::default());
         let hub = Hub::start(
             store.clone(),
@@ -136,6 +143,7 @@ impl App {
             stop: stop.now,
         });
         tokio::spawn(crate::withdraw::run(app.clone()));
+        tokio::spawn(crate::census::run(app.clone()));
         let (watching, stop) = (app.clone(), app.stop.clone());
         tokio::spawn(async move { watching.auth.watch(stop).await });
         tokio::spawn(app.mint.keys.clone().watch(app.stop.clone()));

@@ -133,7 +133,7 @@ pub fn parse(bytes: &[u8]) -> Result<Envelope<'_>, Reject> {
 
 /// Carries the message out. `Err` only for what the store cannot do now.
 pub async fn dispatch(app: &App, pass: &Pass, message: Message<'_>) -> Result<Outcome, Reject> {
-    app.metrics.requests.inc();
+    app.metrics.messages.inc();
     let call = Call {
         app,
         connection: &pass.connection,

@@ -1,7 +1,7 @@
 //! What a request must look like, and whose it is.
 
 use axum::http::{HeaderMap, HeaderName, header};
-use baton_session::token::{Connection, MAX_TOKEN_BYTES};
+use baton_session::token::{Connection, MAX_TOKEN_BYTES, Refused};
 use tower_http::timeout::TimeoutError;
 
 use crate::app::App;
@@ -48,6 +48,7 @@ pub fn connection(headers: &HeaderMap, app: &App, caller: &Caller) -> Result<Con
 /// One answer for a token that is forged, expired, revoked, or somebody else's.
 pub fn verify(token: &str, app: &App, caller: &Caller) -> Result<Connection, Reject> {
     if token.len() > MAX_TOKEN_BYTES {
+        app.metrics.token_refused(Refused::TooLong.reason());
         return Err(Reject::Header("Acp-Connection-Id is longer than any token"));
     }
     // What was verified with other keys counts no more.
@@ -61,7 +62,7 @@ pub fn verify(token: &str, app: &App, caller: &Caller) -> Result<Connection, Rej
                 .ring()
                 .verify_connection(token)
                 .map_err(|why| {
-                    tracing::debug!(%why, "refused a connection token");
+                    app.metrics.token_refused(why.reason());
                     Reject::UnknownConnection
                 })?;
             let expires = connection.expires;
@@ -71,7 +72,7 @@ pub fn verify(token: &str, app: &App, caller: &Caller) -> Result<Connection, Rej
         }
     };
     if *connection.principal != *caller.principal {
-        tracing::debug!("refused the connection token of somebody else");
+        app.metrics.token_refused("foreign");
         return Err(Reject::UnknownConnection);
     }
     let named = Some((&connection.id, connection.issued));
@@ -80,7 +81,7 @@ pub fn verify(token: &str, app: &App, caller: &Caller) -> Result<Connection, Rej
         .revoked
         .is_revoked(&connection.principal, named, None)
     {
-        tracing::debug!("refused a connection token that was revoked");
+        app.metrics.token_refused("revoked");
         return Err(Reject::UnknownConnection);
     }
     Ok(connection)

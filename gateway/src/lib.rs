@@ -24,6 +24,8 @@
 //! | `stream` | back again: hub, feeds, and the three ways to write them out |
 //! | [`drain`] | stopping without cutting anybody off |
 //! | `withdraw` | what becomes of commands when no worker is alive |
+//! | `census` | how many sessions wait for which agent |
+//! | [`metrics`] | what is counted and timed |
 //! | [`admin`] | what operators ask for, on a port of its own |
 //! | [`error`] | the only place with status codes |
 
@@ -31,6 +33,7 @@ pub mod admin;
 mod agents;
 pub mod app;
 pub mod auth;
+mod census;
 mod connection;
 mod dispatch;
 mod doors;
@@ -58,4 +61,5 @@ pub mod transport;
 mod withdraw;
 
 pub use app::{App, Config, Stop};
+pub use metrics::Metrics;
 pub use server::serve;

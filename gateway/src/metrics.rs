@@ -1,25 +1,31 @@
 //! Every metric of the gateway: name, help and meaning in one place.
 
 use std::sync::Arc;
-use std::sync::atomic::AtomicI64;
+use std::time::Duration;
 
 use axum::extract::{Request, State};
-use axum::http::StatusCode;
+use axum::http::{Method, StatusCode};
 use axum::middleware::Next;
 use axum::response::Response;
-use prometheus_client::encoding::text::encode;
+use baton_session::metrics::{By, Latency, Registry};
+use baton_session::trace::Trace;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
-use prometheus_client::registry::Registry;
+use prometheus_client::registry::Unit;
+use tokio::time::Instant;
 
 use crate::app::App;
 use crate::edge::peer::Peer;
 use crate::limits::{Limit, Refusal};
+use crate::trace;
 
+/// A number for each agent that workers have registered.
+type ByAgent = Family<[(&'static str, String); 1], Gauge>;
+
+#[derive(Clone, Debug, Default)]
 pub struct Metrics {
-    registry: Registry,
-    pub requests: Counter,
+    pub messages: Counter,
     pub refused: Counter,
     pub unavailable: Counter,
     pub failed: Counter,
@@ -29,107 +35,60 @@ pub struct Metrics {
     pub catch_ups: Counter,
     pub resyncs: Counter,
     pub lost_tails: Counter,
-    stalled: Family<[(&'static str, &'static str); 1], Counter>,
-    limited: Family<[(&'static str, &'static str); 1], Counter>,
-    pub streams: Gauge<i64, AtomicI64>,
-}
-
-impl Default for Metrics {
-    fn default() -> Self {
-        let mut registry = Registry::with_prefix("baton_gateway");
-        let counter = |registry: &mut Registry, name: &str, help: &str| {
-            let counter = Counter::default();
-            registry.register(name, help, counter.clone());
-            counter
-        };
-        let requests = counter(
-            &mut registry,
-            "messages",
-            "JSON-RPC messages received from clients",
-        );
-        let refused = counter(
-            &mut registry,
-            "refused",
-            "Requests answered with a 4xx status",
-        );
-        let unavailable = counter(
-            &mut registry,
-            "unavailable",
-            "Requests answered with 503 because the store was away",
-        );
-        let failed = counter(
-            &mut registry,
-            "failed",
-            "Requests answered with another 5xx status",
-        );
-        let events = counter(&mut registry, "events", "Messages written to clients");
-        let resets = counter(
-            &mut registry,
-            "resets",
-            "Streams that could not go on where the client was",
-        );
-        let drained = counter(
-            &mut registry,
-            "drained",
-            "Streams ended between turns because the gateway stops",
-        );
-        let catch_ups = counter(
-            &mut registry,
-            "catch_ups",
-            "Reads from the store for streams that were behind what is kept here",
-        );
-        let resyncs = counter(
-            &mut registry,
-            "resyncs",
-            "Times that signals of the store were lost and all streams looked for themselves",
-        );
-        let lost_tails = counter(
-            &mut registry,
-            "lost_tails",
-            "Logs that were found shorter than they had been",
-        );
-        let stalled = Family::default();
-        registry.register(
-            "stalled",
-            "Streams given up because their clients did not read, by kind",
-            stalled.clone(),
-        );
-        let limited = Family::default();
-        registry.register(
-            "limited",
-            "Requests, messages and streams refused or slowed down because of their caller's limits",
-            limited.clone(),
-        );
-        let streams = Gauge::default();
-        registry.register(
-            "streams",
-            "Open SSE streams and WebSockets",
-            streams.clone(),
-        );
-        Self {
-            registry,
-            requests,
-            refused,
-            unavailable,
-            failed,
-            events,
-            resets,
-            drained,
-            catch_ups,
-            resyncs,
-            lost_tails,
-            stalled,
-            limited,
-            streams,
-        }
-    }
+    pub streams: Gauge,
+    pub delivery: Latency,
+    request: Family<[(&'static str, &'static str); 2], Latency>,
+    resumes: By,
+    stalled: By,
+    limited: By,
+    tokens_refused: By,
+    queue: ByAgent,
+    workers: ByAgent,
 }
 
 impl Metrics {
-    pub fn render(&self) -> String {
-        let mut text = String::new();
-        encode(&mut text, &self.registry).expect("writing to a string cannot fail");
-        text
+    pub fn register(&self, registry: &mut Registry) {
+        let registry = registry.sub_registry_with_prefix("gateway");
+        let help = "How long requests took until their answer began, by method and class of status";
+        registry.register_with_unit("request", help, Unit::Seconds, self.request.clone());
+        let help = "JSON-RPC messages received from clients";
+        registry.register("messages", help, self.messages.clone());
+        let help = "Requests answered with a 4xx status";
+        registry.register("refused", help, self.refused.clone());
+        let help = "Requests answered with 503 because the store was away";
+        registry.register("unavailable", help, self.unavailable.clone());
+        let help = "Requests answered with another 5xx status";
+        registry.register("failed", help, self.failed.clone());
+        let help = "Connection and session tokens that were refused, by why";
+        registry.register("tokens_refused", help, self.tokens_refused.clone());
+        let help = "Requests, messages and streams refused or slowed down because of their caller's limits";
+        registry.register("limited", help, self.limited.clone());
+        let help = "Open SSE streams and WebSockets";
+        registry.register("streams", help, self.streams.clone());
+        let help = "Messages written to clients";
+        registry.register("events", help, self.events.clone());
+        let help =
+            "How long events waited for the streams that carry them, since they arrived here";
+        self.delivery.register(registry, "delivery", help);
+        let help = "Streams that went on from a client's cursor, by kind";
+        registry.register("resumes", help, self.resumes.clone());
+        let help = "Streams that could not go on where the client was";
+        registry.register("resets", help, self.resets.clone());
+        let help = "Streams ended between turns because the gateway stops";
+        registry.register("drained", help, self.drained.clone());
+        let help = "Streams given up because their clients did not read, by kind";
+        registry.register("stalled", help, self.stalled.clone());
+        let help = "Reads from the store for streams that were behind what is kept here";
+        registry.register("catch_ups", help, self.catch_ups.clone());
+        let help =
+            "Times that signals of the store were lost and all streams looked for themselves";
+        registry.register("resyncs", help, self.resyncs.clone());
+        let help = "Logs that were found shorter than they had been";
+        registry.register("lost_tails", help, self.lost_tails.clone());
+        let help = "Sessions that wait for a worker, by agent";
+        registry.register("queue", help, self.queue.clone());
+        let help = "Workers alive, by agent";
+        registry.register("workers", help, self.workers.clone());
     }
 
     /// A stream was given up because its client did not read.
@@ -138,11 +97,35 @@ impl Metrics {
         self.stalled.get_or_create(&[("kind", kind)]).inc();
     }
 
+    /// A client came back with a cursor.
+    pub fn resumed(&self, kind: &'static str) {
+        self.resumes.get_or_create(&[("kind", kind)]).inc();
+    }
+
     /// A caller was told, or made, to wait.
     pub fn limited(&self, limit: Limit) {
-        self.limited
-            .get_or_create(&[("limit", limit.as_str())])
-            .inc();
+        let limit = [("limit", limit.as_str())];
+        self.limited.get_or_create(&limit).inc();
+    }
+
+    /// A token of ours, or what looks like one, was refused.
+    pub fn token_refused(&self, why: &'static str) {
+        tracing::debug!(why, "refused a token");
+        self.tokens_refused.get_or_create(&[("reason", why)]).inc();
+    }
+
+    /// How many workers an agent has, and how many sessions wait for one.
+    pub fn agent(&self, name: &str, workers: usize, waiting: u64) {
+        let agent = [("agent", name.to_owned())];
+        self.workers.get_or_create(&agent).set(workers as i64);
+        self.queue.get_or_create(&agent).set(waiting as i64);
+    }
+
+    /// There is no such agent any more.
+    pub fn no_agent(&self, name: &str) {
+        let agent = [("agent", name.to_owned())];
+        self.workers.remove(&agent);
+        self.queue.remove(&agent);
     }
 
     /// Counts a stream for as long as the guard lives.
@@ -150,10 +133,38 @@ impl Metrics {
         self.streams.inc();
         StreamGuard(self.streams.clone())
     }
+
+    fn answered(&self, method: &Method, status: StatusCode, took: Duration, trace: Option<Trace>) {
+        let method = match *method {
+            Method::GET => "GET",
+            Method::POST => "POST",
+            Method::DELETE => "DELETE",
+            _ => "other",
+        };
+        let class = match status.as_u16() / 100 {
+            1 => "1xx",
+            2 => "2xx",
+            3 => "3xx",
+            4 => "4xx",
+            _ => "5xx",
+        };
+        let labels = [("method", method), ("status", class)];
+        let request = self.request.get_or_create(&labels);
+        request.observe(took, trace.as_ref());
+        if status == StatusCode::SERVICE_UNAVAILABLE {
+            self.unavailable.inc();
+        } else if status.is_client_error() {
+            self.refused.inc();
+        } else if status.is_server_error() {
+            self.failed.inc();
+        }
+    }
 }
 
-/// Counts requests by what became of them.
-pub async fn count_refusals(State(app): State<Arc<App>>, request: Request, next: Next) -> Response {
+/// Counts and times requests by what became of them.
+pub async fn measure(State(app): State<Arc<App>>, request: Request, next: Next) -> Response {
+    let began = Instant::now();
+    let method = request.method().clone();
     let peer = request.extensions().get::<Peer>().copied();
     let response = next.run(request).await;
     if let Some(refusal) = response.extensions().get::<Refusal>() {
@@ -164,17 +175,13 @@ pub async fn count_refusals(State(app): State<Arc<App>>, request: Request, next:
         let peer = peer.map(|peer| tracing::field::display(peer.address));
         tracing::debug!(status = status.as_u16(), peer, "refused a request");
     }
-    if status == StatusCode::SERVICE_UNAVAILABLE {
-        app.metrics.unavailable.inc();
-    } else if status.is_client_error() {
-        app.metrics.refused.inc();
-    } else if status.is_server_error() {
-        app.metrics.failed.inc();
-    }
+    let trace = Trace::of(&trace::current(&app));
+    app.metrics
+        .answered(&method, status, began.elapsed(), trace);
     response
 }
 
-pub struct StreamGuard(Gauge<i64, AtomicI64>);
+pub struct StreamGuard(Gauge);
 
 impl Drop for StreamGuard {
     fn drop(&mut self) {

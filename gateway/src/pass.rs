@@ -4,7 +4,9 @@ use axum::http::{HeaderMap, HeaderName, HeaderValue, header};
 use baton_session::clock::unix_seconds;
 use baton_session::id::{ConnectionId, Partition, SessionId};
 use baton_session::revocation::{Revocation, Subject};
-use baton_session::token::{Connection, Grant, MAX_TOKEN_BYTES, SESSION_LIFETIME, Scope, carriers};
+use baton_session::token::{
+    Connection, Grant, MAX_TOKEN_BYTES, Refused, SESSION_LIFETIME, Scope, carriers,
+};
 
 use crate::app::App;
 use crate::auth::Caller;
@@ -143,6 +145,7 @@ pub(crate) fn token<'a>(
 
 fn verify(app: &App, caller: &Caller, token: &str) -> Brought {
     if token.len() > MAX_TOKEN_BYTES {
+        app.metrics.token_refused(Refused::TooLong.reason());
         return Brought::Bad;
     }
     let version = app.mint.keys.version();
@@ -154,13 +157,13 @@ fn verify(app: &App, caller: &Caller, token: &str) -> Brought {
                 grant
             }
             Err(why) => {
-                tracing::debug!(%why, "refused a session token");
+                app.metrics.token_refused(why.reason());
                 return Brought::Bad;
             }
         },
     };
     if *grant.principal != *caller.principal {
-        tracing::debug!("refused the session token of somebody else");
+        app.metrics.token_refused("foreign");
         return Brought::Bad;
     }
     let session = Some((&grant.session, grant.issued));
@@ -169,7 +172,7 @@ fn verify(app: &App, caller: &Caller, token: &str) -> Brought {
         || revoked.is_revoked(grant.owner(), None, session)
         || revoked.is_family_revoked(&grant.family, grant.generation)
     {
-        tracing::debug!("refused a session token that was revoked");
+        app.metrics.token_refused("revoked");
         return Brought::Bad;
     }
     Brought::Good(Box::new(grant))

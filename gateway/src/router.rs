@@ -50,10 +50,10 @@ pub fn router(app: Arc<App>) -> Router {
         .layer(middleware::from_fn_with_state(app.clone(), admit))
         // A gateway that stops waits for what is under way.
         .layer(middleware::from_fn_with_state(app.clone(), attend))
-        // What was refused is counted in one place, whoever refused it.
+        // In one place, whoever answers.
         .layer(middleware::from_fn_with_state(
             app.clone(),
-            metrics::count_refusals,
+            metrics::measure,
         ));
     // Who wants no traces does not pay for them.
     if app.config.traces {

@@ -48,6 +48,7 @@ macro_rules! for_each_case {
                 a_card_goes_back_when_the_worker_that_came_last_is_gone
                 agents_are_listed_by_name
                 an_agent_without_workers_is_deserted
+                sessions_that_want_a_worker_are_counted
                 an_agent_that_sessions_came_of_is_deserted
                 an_agent_that_nobody_runs_is_forgotten_after_a_while;
             appends:

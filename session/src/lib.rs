@@ -12,6 +12,7 @@
 //! | what was taken back before its time | [`revocation`] |
 //! | a session as lines, to be moved elsewhere | [`archive`] |
 //! | where in a trace a command or an answer belongs | [`trace`] |
+//! | what metrics are made of | [`metrics`] |
 //! | the store, what each of its steps promises | [`store`] |
 //!
 //! The data model, whichever store keeps it:
@@ -36,6 +37,7 @@ pub mod conformance;
 pub mod cursor;
 pub mod event;
 pub mod id;
+pub mod metrics;
 pub mod revocation;
 pub mod route;
 pub mod secret;

@@ -75,6 +75,9 @@ pub trait Store: Send + Sync + 'static {
     /// Names of agents that have no worker alive, although sessions may wait for one.
     async fn deserted(&self) -> Result<Vec<String>>;
 
+    /// How many of an agent's sessions have work that no worker has taken up.
+    async fn waiting(&self, agent: &str) -> Result<u64>;
+
     // ---- connections ----
 
     /// Appends to a connection's outbox, once per key.

@@ -17,6 +17,7 @@ pub use self::connection::{CONNECTION_LIFETIME, Connection};
 pub use self::jwk::generate;
 pub use self::keys::Keys;
 pub use self::login::{LOGIN_LIFETIME, Login};
+pub use self::refused::Refused;
 pub use self::ring::{KeyFaults, KeyRing};
 pub use self::session::{Grant, SESSION_LIFETIME, Scope};
 pub use self::ticket::{TICKET_LIFETIME, Ticket};
@@ -29,6 +30,7 @@ mod jwk;
 mod keys;
 mod login;
 mod place;
+mod refused;
 mod ring;
 mod session;
 #[cfg(test)]
@@ -45,12 +47,6 @@ pub const MAX_PRINCIPAL: usize = 48;
 pub const MAX_SKEW: u64 = 60;
 
 const AUDIENCE: &str = "baton";
-
-/// One answer for everything that is wrong with a token; which it was is for the log only. It never
-/// quotes the token.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("not a valid token: {0}")]
-pub struct Refused(&'static str);
 
 /// What our headers consist of. Anything else (`jku`, `x5u`, `jwk`, `crit` …) is refused, so that
 /// there is nothing to follow.
@@ -110,26 +106,26 @@ impl KeyRing {
         let message = &token[..head.len() + 1 + claims.len()];
         let head: Head = decode(head)?;
         if head.typ != kind {
-            return Err(Refused("another kind of token"));
+            return Err(Refused::Kind);
         }
-        let key = self.find(&head.kid).ok_or(Refused("unknown key"))?;
+        let key = self.find(&head.kid).ok_or(Refused::Key)?;
         if head.alg != key.algorithm {
-            return Err(Refused("not its key's algorithm"));
+            return Err(Refused::Algorithm);
         }
         let signed = verify(signature, message.as_bytes(), &key.decoding, key.algorithm);
         if !signed.unwrap_or(false) {
-            return Err(Refused("not signed with its key"));
+            return Err(Refused::Signature);
         }
         let timed: Timed<T> = decode(claims)?;
         if timed.aud != AUDIENCE {
-            return Err(Refused("for another audience"));
+            return Err(Refused::Audience);
         }
         let nbf = timed.nbf.unwrap_or(0);
         if timed.exp <= now {
-            return Err(Refused("expired"));
+            return Err(Refused::Expired);
         }
         if timed.iat.max(nbf) > now.saturating_add(MAX_SKEW) {
-            return Err(Refused("not valid yet"));
+            return Err(Refused::Early);
         }
         Ok(timed)
     }
@@ -144,7 +140,7 @@ impl KeyRing {
             ticket::TYPE => self.verify_ticket(token).map(|_| "ticket"),
             login::TYPE => self.verify_login(token).map(|_| "login"),
             place::TYPE => self.verify_any_place(token).map(|()| "place in a list"),
-            _ => Err(Refused("another kind of token")),
+            _ => Err(Refused::Kind),
         }
     }
 }
@@ -158,23 +154,23 @@ pub fn unverified(token: &str) -> Result<[Value; 2], Refused> {
     let mut parts = token.split('.');
     match (part(parts.next()), part(parts.next()), parts.count()) {
         (Some(header), Some(claims), 1) => Ok([header, claims]),
-        _ => Err(Refused("not a JWT")),
+        _ => Err(Refused::Malformed),
     }
 }
 
 fn parts(token: &str) -> Result<[&str; 3], Refused> {
     if token.len() > MAX_TOKEN_BYTES {
-        return Err(Refused("too long"));
+        return Err(Refused::TooLong);
     }
     let mut parts = token.split('.');
     match (parts.next(), parts.next(), parts.next(), parts.next()) {
         (Some(head), Some(claims), Some(signature), None) => Ok([head, claims, signature]),
-        _ => Err(Refused("not a JWT of ours")),
+        _ => Err(Refused::Malformed),
     }
 }
 
 fn decode<T: DeserializeOwned>(part: &str) -> Result<T, Refused> {
     let json = BASE64URL.decode(part).ok();
     let read = json.and_then(|json| serde_json::from_slice(&json).ok());
-    read.ok_or(Refused("not a JWT of ours"))
+    read.ok_or(Refused::Malformed)
 }

@@ -62,6 +62,15 @@ impl Trace {
         span.add_link(self.context().span().span_context().clone());
     }
 
+    /// The ids of trace and span, if they are recorded: what others can look it up by.
+    pub(crate) fn place(&self) -> Option<(&str, &str)> {
+        let parent = self.0.split(' ').next()?;
+        let mut parts = parent.split('-').skip(1);
+        let (trace, span, flags) = (parts.next()?, parts.next()?, parts.next()?);
+        let flags = u8::from_str_radix(flags, 16).ok()?;
+        (flags & 1 == 1).then_some((trace, span))
+    }
+
     /// As it is stored.
     pub(crate) fn from_text(text: &str) -> Self {
         Self(text.into())

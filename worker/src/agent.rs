@@ -209,6 +209,28 @@ pub enum StopReason {
 }
 
 impl StopReason {
+    /// What an answer to a prompt says, as far as it is known here: agents may write anything there.
+    pub(crate) fn of(answer: &RawValue) -> Option<Self> {
+        #[derive(Deserialize)]
+        #[serde(rename_all = "camelCase")]
+        struct Answer {
+            stop_reason: StopReason,
+        }
+        let answer = serde_json::from_str(answer.get());
+        answer.map(|answer: Answer| answer.stop_reason).ok()
+    }
+
+    /// As ACP has it.
+    pub(crate) fn as_str(self) -> &'static str {
+        match self {
+            Self::EndTurn => "end_turn",
+            Self::MaxTokens => "max_tokens",
+            Self::MaxTurnRequests => "max_turn_requests",
+            Self::Refusal => "refusal",
+            Self::Cancelled => "cancelled",
+        }
+    }
+
     /// The answer to a prompt that ended so.
     pub fn answer(self) -> Box<RawValue> {
         raw(&json!({ "stopReason": self }))

@@ -21,6 +21,7 @@ pub(crate) use self::place::{Place, Reins};
 use crate::agent::{Agent, Conversation, Opening, Stage, StopReason};
 use crate::asides::Asides;
 use crate::journal::{Journal, Unanswered};
+use crate::metrics::Timed;
 use crate::outlet::{Lost, Outlet};
 use crate::rpc::{self, Failure};
 use crate::trace;
@@ -37,7 +38,7 @@ pub(crate) async fn run(
     reins: Reins,
 ) -> Result<(), Lost> {
     let mut opening = Opening::of(&claim, store.clone());
-    let outlet = Arc::new(Outlet::new(store.clone(), &claim));
+    let outlet = Arc::new(Outlet::new(store.clone(), &claim, reins.metrics.clone()));
     if claim.stalls >= MAX_STALLS {
         return give_up(&*store, &outlet, &claim, &reins).await;
     }
@@ -62,6 +63,7 @@ pub(crate) async fn run(
     drop(claimed);
     match opened {
         Ok(conversation) => {
+            reins.metrics.opened.inc();
             let queue: VecDeque<Queued> = claim.inbox.clone().into();
             let seen = queue.back().map_or(0, |queued| queued.number);
             if conversation.stays().is_some() {
@@ -282,14 +284,19 @@ impl Hold {
 
     /// One prompt from begin to answer.
     async fn prompt(&mut self, queued: Queued) -> Result<Ended, Lost> {
+        let was_begun = self.claim.running.map(|running| running.command);
+        if was_begun != Some(queued.number) {
+            self.reins.metrics.taken_up(&queued);
+        }
         let asked = rpc::asked(&queued.command.message);
         let checked = asked.and_then(|asked| {
             let Prompt { prompt } = rpc::read(asked.params)?;
             Ok((asked.params, self.reins.accepts.check(prompt)?))
         });
+        let timed = self.reins.metrics.turn_begins();
         let (params, blocks) = match checked {
             Ok(checked) => checked,
-            Err(failure) => return Ok(self.finish(&queued, Err(failure))),
+            Err(failure) => return Ok(self.finish(&queued, timed, Err(failure))),
         };
         let interrupted = self
             .claim
@@ -298,9 +305,13 @@ impl Hold {
             .filter(|running| running.command == queued.number);
         let was_interrupted = interrupted.is_some();
         let (journal, unanswered) = match interrupted {
-            Some(running) => self.reread(running).await?,
+            Some(running) => {
+                self.reins.metrics.takeovers.inc();
+                self.reread(running).await?
+            }
             None if self.is_cancelled(&queued) => {
-                return Ok(self.finish(&queued, Ok(StopReason::Cancelled.answer())));
+                let outcome = Ok(StopReason::Cancelled.answer());
+                return Ok(self.finish(&queued, timed, outcome));
             }
             None => {
                 // A fork of a running session gets what the agent knew before the turn.
@@ -366,7 +377,7 @@ impl Hold {
             flight.await?;
         }
         drop(bound);
-        Ok(self.finish(&queued, outcome))
+        Ok(self.finish(&queued, timed, outcome))
     }
 
     /// The turn's first events: who reads it how, and the user's words for everyone else.
@@ -440,7 +451,13 @@ impl Hold {
     }
 
     /// The answer and the end of the command go into the log together.
-    fn finish(&mut self, queued: &Queued, outcome: Result<Box<RawValue>, Failure>) -> Ended {
+    fn finish(
+        &mut self,
+        queued: &Queued,
+        timed: Timed,
+        outcome: Result<Box<RawValue>, Failure>,
+    ) -> Ended {
+        timed.ends(queued, &outcome);
         self.outlet.settle_all();
         self.asides.stay_open();
         trace::ended(queued, &outcome);

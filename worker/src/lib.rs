@@ -15,6 +15,7 @@
 //! | [`release`] | tells the outside that what was bound to a session is free again |
 //! | [`outlet`] | collects events and appends them in frames |
 //! | [`written`] | what was written lately, in case the store loses it |
+//! | [`metrics`] | what is counted and timed |
 //! | [`trace`] | spans, if somebody wants them |
 //! | [`housekeeping`] | what rests becomes smaller, what nobody uses goes |
 //! | [`agent`] | the seam behind which agents live |
@@ -27,6 +28,7 @@ mod hold;
 mod housekeeping;
 mod journal;
 pub mod mcp;
+mod metrics;
 mod notes;
 mod outlet;
 mod release;
@@ -37,6 +39,7 @@ mod turn;
 mod workspace;
 mod written;
 
+pub use metrics::Metrics;
 pub use release::ReleaseHook;
 pub use runner::{Config, run};
 pub use workspace::WorkspaceRoot;

@@ -13,6 +13,7 @@ use tokio::time::{Instant, sleep, sleep_until};
 use tracing::Instrument as _;
 
 use crate::agent::Changes;
+use crate::metrics::Metrics;
 use crate::notes::{Noted, Notes};
 use crate::trace;
 use crate::written::Written;
@@ -30,6 +31,7 @@ pub(crate) struct Outlet {
     store: Arc<dyn Store>,
     session: SessionId,
     token: ClaimToken,
+    metrics: Metrics,
     nonce: Nonce,
     state: Mutex<State>,
     written: Mutex<Written>,
@@ -82,7 +84,7 @@ where
 }
 
 impl Outlet {
-    pub fn new(store: Arc<dyn Store>, claim: &Claim) -> Self {
+    pub fn new(store: Arc<dyn Store>, claim: &Claim, metrics: Metrics) -> Self {
         let state = State {
             events: Vec::new(),
             bytes: 0,
@@ -97,6 +99,7 @@ impl Outlet {
             store,
             session: claim.session.clone(),
             token: claim.token.clone(),
+            metrics,
             nonce: Nonce::random(),
             state: Mutex::new(state),
             written: Mutex::default(),
@@ -234,15 +237,23 @@ impl Outlet {
             }
         }
         let events: usize = lost.iter().map(|append| append.events.len()).sum();
+        self.metrics.rewritten.inc_by(events as u64);
         tracing::warn!(session.id = %self.session, head, events, "the store had lost the end of the log: it was written again");
         Ok(())
     }
 
     /// What an agent said is not dropped because Redis restarts.
     async fn put(&self, append: &Append) -> Result<Put, Lost> {
+        let began = Instant::now();
         let written = sit_out(|| self.store.append(append));
-        match written.instrument(trace::append(&append.events)).await? {
-            Appended::Done { released, .. } => Ok(Put::Done { released }),
+        let written = written.instrument(trace::append(&append.events)).await?;
+        let trace = trace::answered(&append.events);
+        self.metrics.append.observe(began.elapsed(), trace);
+        match written {
+            Appended::Done { released, .. } => {
+                self.metrics.events.inc_by(append.events.len() as u64);
+                Ok(Put::Done { released })
+            }
             Appended::Gap { head } => Ok(Put::Gap { head }),
             Appended::Fenced => Err(Lost::Fenced),
         }

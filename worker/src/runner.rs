@@ -22,6 +22,7 @@ use crate::content::Accepts;
 use crate::hold::{self, Place, Reins};
 use crate::housekeeping;
 use crate::mcp::{McpPolicy, Transports};
+use crate::metrics::Metrics;
 use crate::outlet::Lost;
 use crate::release::ReleaseHook;
 use crate::workspace::WorkspaceRoot;
@@ -45,6 +46,8 @@ pub struct Config {
     pub mcp: McpPolicy,
     /// Sessions live beneath it.
     pub workspace_root: Option<WorkspaceRoot>,
+    /// Counts what happens here.
+    pub metrics: Metrics,
 }
 
 impl Config {
@@ -85,6 +88,7 @@ pub async fn run(
             .await?;
     }
     store.register(&card, &config.id, ALIVE).await?;
+    config.metrics.slots.set(config.slots as i64);
     let runner = Arc::new(Runner {
         slots: Arc::new(Semaphore::new(config.slots)),
         store,
@@ -319,6 +323,8 @@ impl Runner {
 
     async fn run_session(self: Arc<Self>, claim: Claim, slot: OwnedSemaphorePermit) {
         let session = claim.session.clone();
+        let metrics = &self.config.metrics;
+        let _counted = metrics.session_comes();
         let (inbox, lost) = (Arc::new(Notify::new()), CancellationToken::new());
         let place = Arc::new(Place::default());
         let held = Held {
@@ -338,6 +344,7 @@ impl Runner {
             accepts: self.accepts,
             admission: self.admission.clone(),
             on_release: self.config.on_release.clone(),
+            metrics: metrics.clone(),
         };
         // Also if an agent panics: a lease that nobody works under must not be renewed.
         let entry = Entry {
@@ -350,6 +357,7 @@ impl Runner {
         match outcome {
             Ok(()) => {}
             Err(Lost::Fenced) => {
+                metrics.fenced.inc();
                 tracing::warn!(session.id = %session, "fenced: another worker goes on")
             }
             Err(error) => {
@@ -398,10 +406,11 @@ async fn renew(runner: Arc<Runner>) {
         .map(|(id, held)| (id.clone(), held.token.clone()))
         .collect();
     if claims.is_empty() {
-        return;
+        return runner.config.metrics.lease_age.now();
     }
     match runner.store.renew(&claims, runner.config.lease).await {
         Ok(lost) => {
+            runner.config.metrics.lease_age.now();
             let held = runner.held();
             for (session, token) in claims.iter().filter(|(session, _)| lost.contains(session)) {
                 // Released meanwhile and claimed again by us is not lost.

@@ -7,8 +7,6 @@ use baton_session::event::Event;
 use baton_session::id::SessionId;
 use baton_session::store::Claim;
 use baton_session::trace::{TARGET, Trace};
-use serde::Deserialize;
-use serde_json::Value;
 use serde_json::value::RawValue;
 use tracing::Span;
 use tracing::field::Empty;
@@ -100,17 +98,9 @@ pub fn ended(queued: &Queued, outcome: &Result<Box<RawValue>, Failure>) {
     }
     let span = Span::current();
     match outcome {
-        // Only what we know: an agent may write anything there.
         Ok(answer) => {
-            #[derive(Deserialize)]
-            #[serde(rename_all = "camelCase")]
-            struct Answer {
-                stop_reason: StopReason,
-            }
-            let answer = serde_json::from_str(answer.get());
-            let reason = answer.map(|answer: Answer| serde_json::to_value(answer.stop_reason));
-            if let Ok(Ok(Value::String(reason))) = reason {
-                span.record("stop_reason", reason);
+            if let Some(reason) = StopReason::of(answer) {
+                span.record("stop_reason", reason.as_str());
             }
         }
         Err(failure) => {
@@ -122,10 +112,7 @@ pub fn ended(queued: &Queued, outcome: &Result<Box<RawValue>, Failure>) {
 
 /// The write that makes an answer known. It comes last in its frame.
 pub fn append(events: &[Event]) -> Span {
-    let Some(Event::Response { to, .. }) = events.last() else {
-        return Span::none();
-    };
-    let Some(trace) = &to.trace else {
+    let Some(trace) = answered(events) else {
         return Span::none();
     };
     let events = events.len() as i64;
@@ -138,6 +125,14 @@ pub fn append(events: &[Event]) -> Span {
     );
     trace.adopt(&span);
     span
+}
+
+/// The trace of the answer that these events end with.
+pub fn answered(events: &[Event]) -> Option<&Trace> {
+    match events.last()? {
+        Event::Response { to, .. } => to.trace.as_ref(),
+        _ => None,
+    }
 }
 
 fn waited(queued: &Queued) -> i64 {

@@ -6,6 +6,7 @@ use tempfile::TempDir;
 
 use crate::support::auth::{ALICE, BOB, write_keys};
 use crate::support::http::{JSON, ONE_SHOT, new_session, prompt};
+use crate::support::metrics::page as metrics;
 use crate::support::process::baton;
 use crate::support::{Client, Served, Stream};
 
@@ -52,12 +53,6 @@ impl Limited {
             stream.turn(&json!(id)).await;
         }
     }
-}
-
-async fn metrics(url: &str) -> String {
-    let response = reqwest::get(url.replace("/acp", "/metrics")).await;
-    let text = response.expect("metrics").text().await;
-    text.expect("metrics")
 }
 
 async fn counted(url: &str, limit: &str) -> bool {

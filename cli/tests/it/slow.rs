@@ -6,6 +6,7 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpSocket, TcpStream};
 
 use crate::support::http::{load, new_session, prompt};
+use crate::support::metrics::page as metrics;
 use crate::support::sse::{Event, Stream, counted};
 use crate::support::websocket::{Socket, initialize};
 use crate::support::{Client, Cluster, until, within};
@@ -20,12 +21,6 @@ fn texts(events: &[Event]) -> Vec<String> {
     chunks
         .map(|chunk| chunk.trim_end_matches('.').to_owned())
         .collect()
-}
-
-async fn metrics(url: &str) -> String {
-    let response = reqwest::get(url.replace("/acp", "/metrics")).await;
-    let text = response.expect("metrics").text().await;
-    text.expect("metrics")
 }
 
 async fn given_up(url: &str, kind: &str) {

@@ -6,6 +6,7 @@ pub mod clock;
 pub mod cluster;
 pub mod collector;
 pub mod http;
+pub mod metrics;
 pub mod process;
 pub mod proxy;
 pub mod schema;

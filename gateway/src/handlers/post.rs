@@ -178,7 +178,11 @@ async fn one_shot(
     outcome: Outcome,
     headers: &HeaderMap,
 ) -> Result<Response<Body>, Reject> {
-    let after = edge::single(headers, &edge::LAST_EVENT_ID)?.and_then(|cursor| cursor.parse().ok());
+    let after = edge::single(headers, &edge::LAST_EVENT_ID)?;
+    if after.is_some_and(|cursor| cursor != "0") {
+        app.metrics.resumed("one_shot");
+    }
+    let after = after.and_then(|cursor| cursor.parse().ok());
     Ok(match outcome {
         Outcome::Taken => accepted(),
         Outcome::Answer(answer) => {

@@ -6,6 +6,8 @@ use axum::extract::State;
 use axum::http::{StatusCode, header};
 use axum::response::IntoResponse;
 
+use baton_session::metrics::{PAGE, page};
+
 use crate::app::App;
 
 /// The process runs.
@@ -38,6 +40,5 @@ pub async fn jwks(State(app): State<Arc<App>>) -> impl IntoResponse {
 }
 
 pub async fn metrics(State(app): State<Arc<App>>) -> impl IntoResponse {
-    let kind = "application/openmetrics-text; version=1.0.0; charset=utf-8";
-    ([(header::CONTENT_TYPE, kind)], app.metrics.render())
+    ([(header::CONTENT_TYPE, PAGE)], page(&app.config.registry))
 }

@@ -1,10 +1,11 @@
 //! Whether everybody could read a message. What nobody here asks for is passed over without a close look,
 //! while those it is passed on to may look at all of it. So it is taken only if it can be read as a whole:
-//! no number beyond all bounds, no half of a character, not nested without end.
+//! no number beyond all bounds, no half of a character, not nested without end, no key by which a library
+//! would take an object for something else.
 
 use std::fmt;
 
-use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
+use serde::de::{Deserialize, Deserializer, Error, MapAccess, SeqAccess, Unexpected, Visitor};
 
 pub fn check(text: &str) -> serde_json::Result<()> {
     serde_json::from_str::<Readable>(text).map(|_| ())
@@ -55,8 +56,35 @@ impl<'de> Visitor<'de> for Readable {
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut members: A) -> Result<Self, A::Error> {
-        while members.next_entry::<Self, Self>()?.is_some() {}
+        while members.next_entry::<Key, Self>()?.is_some() {}
         Ok(self)
+    }
+}
+
+/// serde_json takes an object that begins with such a key for what it has in a string: something that
+/// other readers do not see there.
+const PRIVATE: &str = "$serde_json::private::";
+
+struct Key;
+
+impl<'de> Deserialize<'de> for Key {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_str(Self)
+    }
+}
+
+impl Visitor<'_> for Key {
+    type Value = Self;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a key that means itself")
+    }
+
+    fn visit_str<E: Error>(self, key: &str) -> Result<Self, E> {
+        match key.starts_with(PRIVATE) {
+            true => Err(E::invalid_value(Unexpected::Str(PRIVATE), &self)),
+            false => Ok(self),
+        }
     }
 }
 
@@ -86,6 +114,7 @@ mod tests {
             "-0.0",
             "123456789012345678901234567890",
             r#"{"\u00e9":"\ud83c\udfad"}"#,
+            r#"{"$serde_json":"$serde_json::private::RawValue"}"#,
             &nested(100),
         ] {
             assert!(is_taken(good), "{good}");
@@ -95,6 +124,8 @@ mod tests {
             "[-1E+400]",
             r#""\ud83c""#,
             r#"{"\udfad":1}"#,
+            r#"{"$serde_json::private::RawValue":"[1]"}"#,
+            r#"{"a":1,"\u0024serde_json::private::Number":"7"}"#,
             r#""\ud83cx""#,
             &nested(200),
         ] {

@@ -242,11 +242,10 @@ impl ConnectionFeed {
 
     async fn read_outbox(&mut self, out: &mut Vec<Outgoing>) -> store::Result<()> {
         loop {
-            let frames = match self.outbox.topic.look(self.read + 1) {
+            let frames = match self.outbox.look(self.read + 1) {
                 Look::UpToDate => return Ok(()),
-                Look::Frames(frames) => frames,
+                Look::Frames(frames, _) => frames,
                 Look::InStore => {
-                    self.app.metrics.catch_ups.inc();
                     let log = LogId::Outbox(self.connection.id.clone());
                     self.app.store.read(&log, self.read + 1, PAGE).await?
                 }

@@ -6,13 +6,14 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
+use baton_session::event::{Event, Frame};
 use baton_session::id::LogId;
 use baton_session::store::{self, Listener, Signal, Store, Topic as StoreTopic};
 use tokio::sync::{Mutex as AsyncMutex, Notify, mpsc};
-use tokio::time::{MissedTickBehavior, interval};
+use tokio::time::{Instant, MissedTickBehavior, interval};
 use tokio_util::sync::CancellationToken;
 
-use super::topic::{Notice, Topic};
+use super::topic::{Look, Notice, Topic};
 use crate::metrics::Metrics;
 use crate::revoked::Revoked;
 
@@ -39,6 +40,10 @@ pub struct Subscription {
     /// Notices that were there before.
     pub notices: u64,
     hub: Arc<Hub>,
+    /// It has had everything once, so that what comes is news.
+    live: bool,
+    /// Since when what it is looking at is here, if that was news.
+    since: Option<Instant>,
 }
 
 impl Hub {
@@ -90,6 +95,8 @@ impl Hub {
                 reader,
                 notices,
                 hub: self.clone(),
+                live: false,
+                since: None,
             }
         };
         let topic = &subscription.topic;
@@ -220,6 +227,36 @@ impl Hub {
         if !self.topics().contains_key(&log) {
             self.listener.unsubscribe(&StoreTopic::Log(log)).await;
         }
+    }
+}
+
+impl Subscription {
+    /// What there is from a position on.
+    pub fn look(&mut self, next: u64) -> Look {
+        let look = self.topic.look(next);
+        self.since = None;
+        match look {
+            Look::UpToDate => self.live = true,
+            Look::InStore => {
+                self.live = false;
+                self.hub.metrics.catch_ups.inc();
+            }
+            Look::Frames(_, since) => self.since = self.live.then_some(since),
+        }
+        look
+    }
+
+    /// What it looked at is on its way to the client.
+    pub fn handed_on(&mut self, frames: &[Arc<Frame>]) {
+        let Some(since) = self.since.take() else {
+            return;
+        };
+        let last = frames.last().and_then(|frame| frame.events.last());
+        let trace = match last {
+            Some(Event::Response { to, .. }) => to.trace.as_ref(),
+            _ => None,
+        };
+        self.hub.metrics.delivery.observe(since.elapsed(), trace);
     }
 }
 

@@ -18,7 +18,6 @@ use super::session_feed::opening;
 use super::topic::{Look, Notice};
 use super::{Feed, Gathered, Outgoing, Start};
 use crate::app::App;
-use crate::metrics::Metrics;
 use crate::mint::Mint;
 use crate::rpc;
 use crate::trace;
@@ -29,7 +28,6 @@ const NOT_SEEN: &str =
 
 pub struct OneShotFeed {
     store: Arc<dyn Store>,
-    metrics: Arc<Metrics>,
     subscription: Subscription,
     wake: Arc<Notify>,
     follow: Follow,
@@ -81,7 +79,6 @@ impl OneShotFeed {
         footing.set(follow.head, None);
         Ok(Self {
             store: app.store.clone(),
-            metrics: app.metrics.clone(),
             notices_seen: subscription.notices,
             subscription,
             wake,
@@ -207,11 +204,10 @@ impl Feed for OneShotFeed {
             Ground::Gone => return Ok(Gathered::Ended),
         }
         while !self.ended && out.len() < 1024 {
-            let frames = match self.subscription.topic.look(self.next) {
+            let frames = match self.subscription.look(self.next) {
                 Look::UpToDate => return Ok(Gathered::Open),
-                Look::Frames(frames) => frames,
+                Look::Frames(frames, _) => frames,
                 Look::InStore => {
-                    self.metrics.catch_ups.inc();
                     let log = LogId::Session(self.follow.session.clone());
                     self.store.read(&log, self.next, PAGE).await?
                 }
@@ -219,8 +215,11 @@ impl Feed for OneShotFeed {
             if frames.is_empty() {
                 return Ok(Gathered::Open);
             }
-            let before = self.next;
+            let (before, had) = (self.next, out.len());
             frames.iter().for_each(|frame| self.deliver(frame, out));
+            if out.len() > had {
+                self.subscription.handed_on(&frames);
+            }
             if self.next == before {
                 let session = &self.follow.session;
                 return Err(store::Error::Broken(format!(

@@ -18,7 +18,6 @@ use super::hub::Subscription;
 use super::topic::{Look, Notice};
 use super::{Feed, Gathered, Outgoing, Start};
 use crate::app::App;
-use crate::metrics::Metrics;
 use crate::mint::Mint;
 
 mod addressed;
@@ -37,7 +36,6 @@ const MAX_BATCH: usize = 1024;
 
 pub struct SessionFeed {
     store: Arc<dyn Store>,
-    metrics: Arc<Metrics>,
     subscription: Subscription,
     wake: Arc<Notify>,
     session: SessionId,
@@ -111,7 +109,6 @@ impl SessionFeed {
         let mut feed = Self {
             footing: Footing::new(app.store.clone(), log, wake.clone()),
             store: app.store.clone(),
-            metrics: app.metrics.clone(),
             subscription,
             wake,
             only: None,
@@ -290,11 +287,10 @@ impl SessionFeed {
             if self.ended || out.len() >= MAX_BATCH {
                 return Ok(!self.ended);
             }
-            let (frames, pushed) = match self.subscription.topic.look(self.next) {
+            let (frames, pushed) = match self.subscription.look(self.next) {
                 Look::UpToDate => return Ok(true),
-                Look::Frames(frames) => (frames, true),
+                Look::Frames(frames, _) => (frames, true),
                 Look::InStore => {
-                    self.metrics.catch_ups.inc();
                     let frames = self.store.read(&self.log(), self.next, PAGE).await?;
                     (frames, false)
                 }
@@ -317,8 +313,11 @@ impl SessionFeed {
                 }
                 continue;
             }
-            let before = self.next;
+            let (before, had) = (self.next, out.len());
             frames.iter().for_each(|frame| self.deliver(frame, out));
+            if out.len() > had {
+                self.subscription.handed_on(&frames);
+            }
             if self.next == before
                 && self
                     .directive()

@@ -6,12 +6,14 @@
 mod tests;
 
 use std::collections::VecDeque;
+use std::ops::Deref;
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use baton_session::event::{Event, Frame};
 use baton_session::id::{ConnectionId, LogId, Nonce};
 use baton_session::route::Via;
 use tokio::sync::{Notify, OnceCell};
+use tokio::time::Instant;
 
 const MAX_FRAMES: usize = 256;
 const MAX_BYTES: usize = 1 << 20;
@@ -25,7 +27,7 @@ pub struct Topic {
 
 #[derive(Default)]
 struct State {
-    frames: VecDeque<Arc<Frame>>,
+    frames: VecDeque<Kept>,
     /// The size of what is kept.
     bytes: usize,
     /// The end of what came last, also when it is not kept any more.
@@ -39,6 +41,19 @@ struct State {
     notices_for: VecDeque<(u64, Notice)>,
     readers: Vec<Reader>,
     next_reader: u64,
+}
+
+struct Kept {
+    frame: Arc<Frame>,
+    came: Instant,
+}
+
+impl Deref for Kept {
+    type Target = Frame;
+
+    fn deref(&self) -> &Frame {
+        &self.frame
+    }
 }
 
 struct Reader {
@@ -66,7 +81,8 @@ pub enum Notice {
 /// What there is from a position on.
 pub enum Look {
     UpToDate,
-    Frames(Vec<Arc<Frame>>),
+    /// The first of them came at this time.
+    Frames(Vec<Arc<Frame>>, Instant),
     /// Not kept here: read it from the store.
     InStore,
 }
@@ -142,7 +158,8 @@ impl Topic {
         state.quiet = false;
         state.bytes += frame.size();
         state.wake_readers(|reader| reader.is_concerned_by(&frame));
-        state.frames.push_back(frame);
+        let came = Instant::now();
+        state.frames.push_back(Kept { frame, came });
         while state.frames.len() > MAX_FRAMES || state.bytes > MAX_BYTES && state.frames.len() > 1 {
             let oldest = state.frames.pop_front().expect("just counted");
             state.bytes -= oldest.size();
@@ -243,8 +260,9 @@ impl Topic {
         }
         let start = state.frames.partition_point(|frame| frame.last() < next);
         match state.frames.get(start) {
-            Some(frame) if frame.first <= next => {
-                Look::Frames(state.frames.range(start..).cloned().collect())
+            Some(first) if first.first <= next => {
+                let frames = state.frames.range(start..);
+                Look::Frames(frames.map(|kept| kept.frame.clone()).collect(), first.came)
             }
             _ => Look::InStore,
         }
@@ -313,7 +331,7 @@ impl State {
     }
 
     /// The kept frame that holds this number.
-    fn kept(&self, seq: u64) -> Option<&Arc<Frame>> {
+    fn kept(&self, seq: u64) -> Option<&Kept> {
         let at = self.frames.partition_point(|frame| frame.last() < seq);
         self.frames.get(at).filter(|frame| frame.first <= seq)
     }

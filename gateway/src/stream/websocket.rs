@@ -195,6 +195,7 @@ async fn open(
         {
             let connection = edge::verify(&resume.connection, app, caller)
                 .map_err(|_| (UNKNOWN_CONNECTION, "no such connection: send initialize"))?;
+            app.metrics.resumed("websocket");
             return Ok(Some(Opened {
                 connection,
                 cursor: resume.cursor,

@@ -104,6 +104,23 @@ pub async fn an_agent_without_workers_is_deserted(store: &Arc<dyn Store>) {
     assert!(!is_deserted(&scene).await);
 }
 
+pub async fn sessions_that_want_a_worker_are_counted(store: &Arc<dyn Store>) {
+    let scene = Scene::created(store).await;
+    let waiting = async || store.waiting(&scene.agent).await.unwrap();
+    assert_eq!(waiting().await, 1);
+    assert_eq!(store.waiting("nobody-knows-it").await.unwrap(), 0);
+    let held = scene.claim().await;
+    assert_eq!(waiting().await, 0);
+    store.release(&scene.id, &held.token).await.unwrap();
+    assert_eq!(waiting().await, 1);
+    // A lease that ran out, and a command that comes then: one session all the same.
+    let claimed = store.claim(&scene.id, &scene.claimant(OVER)).await.unwrap();
+    assert!(claimed.is_some());
+    assert_eq!(waiting().await, 1);
+    store.enqueue(&scene.prompt("1")).await.unwrap();
+    assert_eq!(waiting().await, 1);
+}
+
 pub async fn an_agent_that_sessions_came_of_is_deserted(store: &Arc<dyn Store>) {
     let moved = Scene::created(store).await;
     let here = Scene::planned(store);

@@ -191,6 +191,10 @@ impl<S: Shelf> Store for Embedded<S> {
         Ok(self.state()?.agents.cards())
     }
 
+    async fn waiting(&self, agent: &str) -> Result<u64> {
+        Ok(self.state()?.waiting(agent))
+    }
+
     async fn deserted(&self) -> Result<Vec<String>> {
         Ok(self.state()?.deserted())
     }

@@ -113,9 +113,11 @@ impl Store for RedisStore {
     }
 
     async fn deserted(&self) -> Result<Vec<String>> {
-        let known = self.known_agents().await?.into_iter();
-        let alone = known.filter(|agent| agent.workers == 0);
-        Ok(alone.map(|agent| agent.name).collect())
+        self.deserted_agents().await
+    }
+
+    async fn waiting(&self, agent: &str) -> Result<u64> {
+        self.waiting_sessions(agent).await
     }
 
     async fn post(&self, to: &ConnectionId, event: Event, key: &Idempotency) -> Result<Posted> {

@@ -32,7 +32,7 @@ impl KeyRing {
         let claims = self.verify::<Claims>(TYPE, cursor, unix_seconds())?.claims;
         match claims.of == digest(scope) {
             true => Ok(claims.place),
-            false => Err(Refused("a place in another list")),
+            false => Err(Refused::List),
         }
     }
 

@@ -112,7 +112,7 @@ impl KeyRing {
         let timed = self.verify::<Claims>(TYPE, token, now)?;
         let claims = timed.claims;
         if claims.own.is_some() && claims.scp == Scope::Control {
-            return Err(Refused("control is not shared"));
+            return Err(Refused::Control);
         }
         Ok(Grant {
             session: claims.sid,

@@ -9,6 +9,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::admission::Admission;
 use crate::content::Accepts;
+use crate::metrics::Metrics;
 use crate::release::ReleaseHook;
 
 /// What a held session needs of its worker.
@@ -27,6 +28,7 @@ pub(crate) struct Reins {
     /// What sessions may work with.
     pub admission: Arc<Admission>,
     pub on_release: Option<ReleaseHook>,
+    pub metrics: Metrics,
 }
 
 /// A session's place at its worker.

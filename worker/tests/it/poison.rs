@@ -90,6 +90,7 @@ async fn run(says: u32) -> (Value, u32, Scene) {
         grace: std::time::Duration::ZERO,
         mcp: Default::default(),
         workspace_root: None,
+        metrics: Default::default(),
     };
     let shared = Arc::new(Shared(agent.clone()));
     let worker = tokio::spawn(baton_worker::run(

@@ -49,6 +49,7 @@ impl Worker {
             grace: std::time::Duration::ZERO,
             mcp: Default::default(),
             workspace_root: None,
+            metrics: Default::default(),
         };
         let stop = CancellationToken::new();
         let run = baton_worker::run(store.clone(), agent, config, stop.clone());

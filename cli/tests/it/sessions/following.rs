@@ -5,6 +5,7 @@ use tempfile::TempDir;
 
 use super::{NOBODY, refused, said};
 use crate::support::http::prompt;
+use crate::support::metrics::{page, value};
 use crate::support::process::{Process, baton};
 use crate::support::sse::counted;
 use crate::support::{Client, Cluster, Served, until, within};
@@ -68,13 +69,8 @@ fn chunks(tail: &Process) -> Vec<String> {
 }
 
 async fn streams_of(cluster: &Cluster, number: usize) -> u64 {
-    let url = cluster.gateway_url(number).replace("/acp", "/metrics");
-    let metrics = reqwest::get(url).await.expect("an answer");
-    let metrics = metrics.text().await.expect("metrics");
-    let line = metrics
-        .lines()
-        .find_map(|line| line.strip_prefix("baton_gateway_streams "));
-    line.expect("a gauge").parse().expect("a number")
+    let page = page(&cluster.gateway_url(number)).await;
+    value(&page, "baton_gateway_streams") as u64
 }
 
 #[tokio::test]

@@ -166,17 +166,32 @@ impl State {
 
     /// A session whose lease ran out, or the one that has waited longest.
     pub fn next_for(&self, agent: &str) -> Option<SessionId> {
+        let waiting = || self.ready.get(agent)?.values().next();
+        self.ran_out(agent).next().or_else(waiting).cloned()
+    }
+
+    /// How many sessions of the agent want a worker.
+    pub fn waiting(&self, agent: &str) -> u64 {
+        let ready = self.ready.get(agent);
+        let is_ready = |id: &SessionId| {
+            let session = self.sessions.get(id);
+            session.is_some_and(|session| session.waits.is_some())
+        };
+        // One whose lease ran out while a command came is both.
+        let ran_out = self.ran_out(agent).filter(|id| !is_ready(id)).count();
+        (ran_out + ready.map_or(0, BTreeMap::len)) as u64
+    }
+
+    fn ran_out(&self, agent: &str) -> impl Iterator<Item = &SessionId> {
         let now = Instant::now();
-        let ran_out = |id: &&SessionId| {
+        self.leased.iter().filter(move |id| {
             let session = self
                 .sessions
                 .get(*id)
                 .filter(|session| session.agent == agent && !session.is_arriving());
             let lease = session.and_then(|session| session.lease.as_ref());
             lease.is_some_and(|lease| lease.expires <= now)
-        };
-        let waiting = || self.ready.get(agent)?.values().next();
-        self.leased.iter().find(ran_out).or_else(waiting).cloned()
+        })
     }
 
     pub fn claim<S: Shelf>(

@@ -2,9 +2,12 @@
 
 use std::time::Duration;
 
+use futures_util::future::join_all;
+
 use super::RedisStore;
 use super::scripts::{Call, scripts};
-use crate::store::{AgentCard, Error, PLACE_KEPT, Result, WorkerId};
+use crate::id::Partition;
+use crate::store::{AgentCard, Error, PLACE_KEPT, Result, Store as _, WorkerId};
 
 /// An agent by its name.
 pub(super) struct Known {
@@ -58,6 +61,22 @@ impl RedisStore {
         }
         agents.sort_by(|a, b| a.name.cmp(&b.name));
         Ok(agents)
+    }
+
+    pub(super) async fn deserted_agents(&self) -> Result<Vec<String>> {
+        let known = self.known_agents().await?.into_iter();
+        let alone = known.filter(|agent| agent.workers == 0);
+        Ok(alone.map(|agent| agent.name).collect())
+    }
+
+    pub(super) async fn waiting_sessions(&self, agent: &str) -> Result<u64> {
+        let partitions = (0..self.partitions()).map(Partition);
+        let counts = partitions.map(|partition| {
+            let call = Call::new(&scripts().waiting).key(self.keys.due(partition, agent));
+            self.run(call)
+        });
+        let counts = join_all(counts).await.into_iter();
+        counts.map(|count| count?.optional_number()).sum()
     }
 
     pub(super) async fn mention_agent(&self, agent: &str) -> Result<()> {

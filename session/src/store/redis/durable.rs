@@ -21,6 +21,7 @@ use super::reply::Reply;
 use super::scripts::{Call, Script};
 use super::servers::{Kind, Servers};
 use crate::id::random_text;
+use crate::metrics::StoreMetrics;
 use crate::store::{Error, Result};
 
 /// How long a server waits for its replicas before it tells how many have confirmed.
@@ -49,6 +50,7 @@ pub(super) struct Lanes {
     /// By what has to travel together: the partition in a cluster, else everything.
     lanes: Mutex<HashMap<String, mpsc::Sender<Job>>>,
     by_partition: bool,
+    metrics: StoreMetrics,
 }
 
 struct Job {
@@ -64,6 +66,7 @@ impl Lanes {
     pub async fn open(
         servers: &Servers,
         proof: Proof,
+        metrics: StoreMetrics,
     ) -> std::result::Result<Self, Arc<RedisError>> {
         let by_partition = matches!(servers.kind, Kind::Cluster(_));
         let mut connections = Vec::new();
@@ -75,6 +78,7 @@ impl Lanes {
             proof,
             lanes: Mutex::default(),
             by_partition,
+            metrics,
         })
     }
 
@@ -105,6 +109,7 @@ impl Lanes {
             proof: self.proof,
             key: format!("{prefix}sync:{}", random_text(12)),
             round: 0,
+            metrics: self.metrics.clone(),
         };
         tokio::spawn(carrier.carry(jobs));
         lanes.insert(name.to_owned(), lane.clone());
@@ -118,6 +123,7 @@ struct Lane {
     /// The marker's.
     key: String,
     round: u64,
+    metrics: StoreMetrics,
 }
 
 impl Lane {
@@ -139,7 +145,10 @@ impl Lane {
             let failed = match timeout(ROUND, self.take_round(&mut batch)).await {
                 Ok(Ok(())) => "no replica has confirmed the write".to_owned(),
                 Ok(Err(failed)) => failed,
-                Err(_) => "no answer".to_owned(),
+                Err(_) => {
+                    self.metrics.failed("timeout");
+                    "no answer".to_owned()
+                }
             };
             if batch.is_empty() {
                 continue;
@@ -169,7 +178,7 @@ impl Lane {
         commands.add_command(mark);
         commands.add_command(self.proof.wait());
         let answers = self.connection.send_all(&commands, &self.key).await;
-        let mut answers = answers.map_err(|error| fault::explain(&error))?.into_iter();
+        let mut answers = answers.map_err(|error| self.failed(&error))?.into_iter();
         let mut answer = || answers.next().unwrap_or(Value::Nil).extract_error();
 
         let mark = answer()
@@ -196,7 +205,7 @@ impl Lane {
                     unanswered.push((job, false));
                 }
                 Err(error) if fault::is_passing(&error) => {
-                    failed = Some(fault::explain(&error));
+                    failed = Some(self.failed(&error));
                     unanswered.push((job, false));
                 }
                 Err(error) => {
@@ -213,10 +222,18 @@ impl Lane {
                 None => batch.push(job),
             }
         }
+        if matches!(confirmed, Ok(false)) {
+            self.metrics.failed("replicas");
+        }
         match marked.map(drop).and(confirmed.map(drop)) {
-            Err(error) => Err(fault::explain(&error)),
+            Err(error) => Err(self.failed(&error)),
             Ok(()) => failed.map_or(Ok(()), Err),
         }
+    }
+
+    fn failed(&self, error: &RedisError) -> String {
+        self.metrics.failed(fault::reason(error));
+        fault::explain(error)
     }
 }
 

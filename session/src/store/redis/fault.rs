@@ -40,6 +40,24 @@ pub(super) fn is_refused_login(error: &RedisError) -> bool {
         || error.is_io_error() && error.detail().is_some_and(told)
 }
 
+/// For metrics: one of a few words.
+pub(super) fn reason(error: &RedisError) -> &'static str {
+    match error.code() {
+        _ if is_refused_login(error) => "login",
+        Some("OOM") => "full",
+        Some("LOADING") => "loading",
+        Some("READONLY" | "MASTERDOWN" | "UNBLOCKED") => "failover",
+        Some("CLUSTERDOWN" | "TRYAGAIN" | "MOVED" | "ASK") => "cluster",
+        Some("NOREPLICAS") => "replicas",
+        Some("BUSY") => "busy",
+        Some("MISCONF") => "disk",
+        _ if error.is_timeout() => "timeout",
+        _ if error.is_cluster_error() => "cluster",
+        _ if error.is_io_error() => "connection",
+        _ => "other",
+    }
+}
+
 /// For people. The texts of Redis and of the crate name neither user nor password.
 pub(super) fn explain(error: &RedisError) -> String {
     if is_refused_login(error) {

@@ -17,6 +17,7 @@ use super::reply::Reply;
 use super::room::Room;
 use super::scripts::Call;
 use super::servers::{Kind, Servers};
+use crate::metrics::StoreMetrics;
 use crate::store::{Error, Result};
 use crate::trace::step;
 
@@ -34,6 +35,7 @@ pub(super) struct Link {
     /// For steps that must be on a replica, if that is asked for.
     lanes: Option<Lanes>,
     room: Room,
+    metrics: StoreMetrics,
 }
 
 impl Link {
@@ -58,9 +60,11 @@ impl Link {
         };
         let lanes = match proof {
             Some(proof) => Some(
-                until(deadline, || Lanes::open(&servers, proof))
-                    .await
-                    .map_err(|error| unreachable(&servers, &error))?,
+                until(deadline, || {
+                    Lanes::open(&servers, proof, options.metrics.clone())
+                })
+                .await
+                .map_err(|error| unreachable(&servers, &error))?,
             ),
             None => None,
         };
@@ -69,6 +73,7 @@ impl Link {
             connection,
             lanes,
             room: Room::default(),
+            metrics: options.metrics.clone(),
         })
     }
 
@@ -97,7 +102,7 @@ impl Link {
         let span = step(call.script().name);
         let command = call.by_hash();
         let asked = self.patiently(&command, Some(&call));
-        asked.instrument(span).await
+        self.timed(asked.instrument(span)).await
     }
 
     /// As [`Self::run`]; what was answered is also on a replica, if that is asked for.
@@ -105,7 +110,7 @@ impl Link {
         match &self.lanes {
             Some(lanes) => {
                 let span = step(call.script().name);
-                lanes.run(&call).instrument(span).await
+                self.timed(lanes.run(&call).instrument(span)).await
             }
             None => self.run(call).await,
         }
@@ -113,7 +118,17 @@ impl Link {
 
     pub async fn query(&self, command: &Cmd) -> Result<Reply> {
         let asked = self.patiently(command, None);
-        asked.instrument(step("query")).await
+        self.timed(asked.instrument(step("query"))).await
+    }
+
+    async fn timed(&self, asked: impl Future<Output = Result<Reply>>) -> Result<Reply> {
+        let began = Instant::now();
+        let answer = asked.await;
+        self.metrics.steps.observe(began.elapsed(), None);
+        if let Err(Error::Unavailable(_)) = answer {
+            self.metrics.given_up.inc();
+        }
+        answer
     }
 
     /// Repeats until there is an answer or patience ends. A server that doesn't know the script of
@@ -131,9 +146,17 @@ impl Link {
             }
             let error = match tried {
                 Ok(Ok(value)) => return Ok(Reply(value)),
-                Ok(Err(error)) if fault::is_passing(&error) => fault::explain(&error),
-                Ok(Err(error)) => return Err(Error::Broken(fault::explain(&error))),
-                Err(_) => "no answer".to_owned(),
+                Ok(Err(error)) => {
+                    self.metrics.failed(fault::reason(&error));
+                    if !fault::is_passing(&error) {
+                        return Err(Error::Broken(fault::explain(&error)));
+                    }
+                    fault::explain(&error)
+                }
+                Err(_) => {
+                    self.metrics.failed("timeout");
+                    "no answer".to_owned()
+                }
             };
             if Instant::now() + pause >= deadline {
                 return Err(Error::Unavailable(error));

@@ -1,6 +1,7 @@
 //! What an operator chooses.
 
 use super::servers::Servers;
+use crate::metrics::StoreMetrics;
 
 /// Where Redis is, and how it is used.
 #[derive(Clone)]
@@ -12,6 +13,8 @@ pub struct Options {
     /// Certificates to trust, in PEM, instead of the system's.
     pub ca: Option<Vec<u8>>,
     pub durability: Durability,
+    /// Counts how it goes.
+    pub metrics: StoreMetrics,
 }
 
 /// When a step that must not vanish counts as done.
@@ -31,6 +34,7 @@ impl Options {
             namespace: namespace.to_owned(),
             ca: None,
             durability: Durability::default(),
+            metrics: StoreMetrics::default(),
         }
     }
 

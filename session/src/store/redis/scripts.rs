@@ -58,6 +58,7 @@ scripts!(
     post,
     inbox,
     next,
+    waiting,
     claim,
     renew,
     append,

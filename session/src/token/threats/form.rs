@@ -58,7 +58,7 @@ fn row_28_what_is_too_long_is_refused_however_good_it_is() {
     assert!(verdict(&ring, token(longest).expose()).is_ok());
     for principal in [longest + 1, 64 << 10, 1 << 20] {
         let refused = verdict(&ring, token(principal).expose());
-        assert_eq!(refused, Err(Refused("too long")));
+        assert_eq!(refused, Err(Refused::TooLong));
     }
 }
 

@@ -1,0 +1,190 @@
+//! Every metric of a worker: name, help and meaning in one place.
+
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use baton_session::clock::unix_millis;
+use baton_session::command::Queued;
+use baton_session::metrics::{By, Latency, Registry};
+use prometheus_client::encoding::{EncodeMetric, MetricEncoder};
+use prometheus_client::metrics::MetricType;
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::registry::Unit;
+use serde_json::value::RawValue;
+
+use crate::agent::StopReason;
+use crate::rpc::Failure;
+
+/// In seconds: turns may take their time.
+const TURN_BUCKETS: [f64; 12] = [
+    0.1, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0, 900.0, 3600.0, 14400.0,
+];
+
+#[derive(Clone, Debug)]
+pub struct Metrics {
+    pub(crate) slots: Gauge,
+    pub(crate) sessions: Gauge,
+    pub(crate) turns: Gauge,
+    pub(crate) ended: By,
+    pub(crate) turn: Latency,
+    pub(crate) wait: Latency,
+    pub(crate) append: Latency,
+    pub(crate) events: Counter,
+    pub(crate) opened: Counter,
+    pub(crate) takeovers: Counter,
+    pub(crate) fenced: Counter,
+    pub(crate) rewritten: Counter,
+    pub(crate) lease_age: Age,
+}
+
+impl Default for Metrics {
+    fn default() -> Self {
+        Self {
+            slots: Gauge::default(),
+            sessions: Gauge::default(),
+            turns: Gauge::default(),
+            ended: By::default(),
+            turn: Latency::with_buckets(TURN_BUCKETS),
+            wait: Latency::default(),
+            append: Latency::default(),
+            events: Counter::default(),
+            opened: Counter::default(),
+            takeovers: Counter::default(),
+            fenced: Counter::default(),
+            rewritten: Counter::default(),
+            lease_age: Age::default(),
+        }
+    }
+}
+
+impl Metrics {
+    pub fn register(&self, registry: &mut Registry) {
+        let registry = registry.sub_registry_with_prefix("worker");
+        let help = "Sessions that may be held here at once";
+        registry.register("slots", help, self.slots.clone());
+        let help = "Sessions held here";
+        registry.register("sessions", help, self.sessions.clone());
+        let help = "Turns under way here";
+        registry.register("turns_running", help, self.turns.clone());
+        let help = "Turns that were answered here, by how they ended";
+        registry.register("turns", help, self.ended.clone());
+        let help = "How long turns took, from their beginning here to their answer";
+        self.turn.register(registry, "turn_duration", help);
+        let help = "How long commands waited, since a gateway took them";
+        self.wait.register(registry, "wait", help);
+        let help = "How long appends to the logs of sessions took, repetitions included";
+        self.append.register(registry, "append", help);
+        let help = "Events appended to the logs of sessions";
+        registry.register("events", help, self.events.clone());
+        let help = "Times that the agent was opened for a session";
+        registry.register("agent_opens", help, self.opened.clone());
+        let help = "Turns that were begun elsewhere and went on here";
+        registry.register("takeovers", help, self.takeovers.clone());
+        let help = "Sessions that had to be dropped because another worker has them";
+        registry.register("fenced", help, self.fenced.clone());
+        let help = "Events that the store had lost and that were written again";
+        registry.register("rewritten", help, self.rewritten.clone());
+        let help = "Time since all leases were renewed";
+        registry.register_with_unit("lease_age", help, Unit::Seconds, self.lease_age.clone());
+    }
+
+    /// A command's time in the inbox is over.
+    pub(crate) fn taken_up(&self, queued: &Queued) {
+        let waited = unix_millis().saturating_sub(queued.command.taken_at);
+        let trace = queued.command.trace.as_ref();
+        self.wait.observe(Duration::from_millis(waited), trace);
+    }
+
+    pub(crate) fn turn_begins(&self) -> Timed {
+        Timed {
+            began: Instant::now(),
+            metrics: self.clone(),
+            _running: Counted::one_more(&self.turns),
+        }
+    }
+
+    /// Counts the session for as long as the guard lives.
+    pub(crate) fn session_comes(&self) -> Counted {
+        Counted::one_more(&self.sessions)
+    }
+}
+
+/// A turn under way.
+pub(crate) struct Timed {
+    began: Instant,
+    metrics: Metrics,
+    _running: Counted,
+}
+
+impl Timed {
+    pub fn ends(self, queued: &Queued, outcome: &Result<Box<RawValue>, Failure>) {
+        let how = match outcome {
+            Ok(answer) => StopReason::of(answer).map_or("other", StopReason::as_str),
+            Err(_) => "error",
+        };
+        self.metrics.ended.get_or_create(&[("outcome", how)]).inc();
+        let trace = queued.command.trace.as_ref();
+        self.metrics.turn.observe(self.began.elapsed(), trace);
+    }
+}
+
+/// One of those that a gauge counts.
+pub(crate) struct Counted(Gauge);
+
+impl Counted {
+    fn one_more(gauge: &Gauge) -> Self {
+        gauge.inc();
+        Self(gauge.clone())
+    }
+}
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        self.0.dec();
+    }
+}
+
+/// How long ago something happened, when somebody asks.
+#[derive(Clone)]
+pub(crate) struct Age {
+    start: Instant,
+    /// Milliseconds after the start.
+    last: Arc<AtomicU64>,
+}
+
+impl Age {
+    pub fn now(&self) {
+        let after = self.start.elapsed().as_millis() as u64;
+        self.last.store(after, Ordering::Relaxed);
+    }
+}
+
+impl Default for Age {
+    fn default() -> Self {
+        Self {
+            start: Instant::now(),
+            last: Arc::default(),
+        }
+    }
+}
+
+impl fmt::Debug for Age {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Age")
+    }
+}
+
+impl EncodeMetric for Age {
+    fn encode(&self, mut encoder: MetricEncoder) -> fmt::Result {
+        let last = Duration::from_millis(self.last.load(Ordering::Relaxed));
+        let age = self.start.elapsed().saturating_sub(last);
+        encoder.encode_gauge(&age.as_secs_f64())
+    }
+
+    fn metric_type(&self) -> MetricType {
+        MetricType::Gauge
+    }
+}
