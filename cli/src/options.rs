@@ -158,6 +158,7 @@ impl WorkerOptions {
             mcp: self.mcp.policy().0,
             workspace_root: self.mcp.root().0,
             metrics,
+            registered: Default::default(),
         }
     }
 }

@@ -20,6 +20,7 @@ use tokio_util::sync::CancellationToken;
 pub struct Progress {
     pub agent_ready: OnceLock<()>,
     pub store: OnceLock<Arc<dyn Store>>,
+    pub registered: Arc<OnceLock<()>>,
 }
 
 #[derive(Clone)]
@@ -74,7 +75,12 @@ impl Probes {
         let Some(store) = self.progress.store.get() else {
             return Some("waiting for the store: not connected yet".into());
         };
-        let answer = store.ping().await.err();
-        answer.map(|error| format!("waiting for the store: {error}"))
+        if let Err(error) = store.ping().await {
+            return Some(format!("waiting for the store: {error}"));
+        }
+        let registered = self.progress.registered.get();
+        registered
+            .is_none()
+            .then(|| "waiting for the store: not registered yet".into())
     }
 }

@@ -57,7 +57,10 @@ pub async fn run(arguments: Arguments, stop: Stop) -> anyhow::Result<()> {
     let store = arguments.store.connect(store_metrics).await?;
     let _ = progress.store.set(store.clone());
     let grace = Duration::from_millis(arguments.grace_ms);
-    let config = arguments.worker.config(grace, metrics);
+    let config = baton_worker::Config {
+        registered: progress.registered.clone(),
+        ..arguments.worker.config(grace, metrics)
+    };
     tracing::info!(worker.id = %config.id, slots = config.slots, "worker takes sessions");
     let work = baton_worker::run(store, agent, config, stop.drain);
     tokio::select! {

@@ -4,7 +4,7 @@
 use std::collections::{HashMap, VecDeque};
 use std::pin::pin;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 use std::time::Duration;
 
 use baton_session::id::{Partition, SessionId};
@@ -48,6 +48,8 @@ pub struct Config {
     pub workspace_root: Option<WorkspaceRoot>,
     /// Counts what happens here.
     pub metrics: Metrics,
+    /// Set once gateways know of the worker, and it takes sessions.
+    pub registered: Arc<OnceLock<()>>,
 }
 
 impl Config {
@@ -89,6 +91,7 @@ pub async fn run(
     }
     store.register(&card, &config.id, ALIVE).await?;
     config.metrics.slots.set(config.slots as i64);
+    let _ = config.registered.set(());
     let runner = Arc::new(Runner {
         slots: Arc::new(Semaphore::new(config.slots)),
         store,

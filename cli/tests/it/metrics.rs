@@ -66,7 +66,6 @@ async fn a_turn_leaves_its_marks_wherever_it_passes() {
         "baton_gateway_request_seconds_count{method=\"POST\",status=\"2xx\"}",
         "baton_gateway_request_seconds_count{method=\"GET\",status=\"2xx\"}",
         "baton_gateway_delivery_seconds_count",
-        "baton_gateway_workers{agent=\"scripted\"}",
         "baton_store_step_seconds_count",
         "baton_build_info{version=\"0.1.0\"}",
     ] {
@@ -134,6 +133,12 @@ async fn what_waits_for_a_worker_is_counted_by_agent() {
     until("two wait", async || queue(2.0).await).await;
     let _worker = cluster.worker(0);
     until("none waits", async || queue(0.0).await).await;
+    until("the worker is known", async || {
+        let page = page(&cluster.gateway_url(1)).await;
+        let workers = value(&page, "baton_gateway_workers{agent=\"scripted\"}");
+        (workers == 1.0).then_some(())
+    })
+    .await;
 }
 
 #[tokio::test]
@@ -216,7 +221,13 @@ async fn a_worker_that_starts_or_stops_says_so() {
     let port = free_port();
     // An agent that says nothing.
     let mut command = baton();
-    command.args(["worker", "--store", &redis.store(), "--agent", "sleep 600"]);
+    command.args([
+        "worker",
+        "--store",
+        &redis.store(),
+        "--agent",
+        "stdio:sleep 600",
+    ]);
     command.args(["--probe-listen", &address(port)]);
     let mut worker = Process::start(dir.path(), "worker", &mut command);
     let probe = format!("http://{}/readyz", address(port));

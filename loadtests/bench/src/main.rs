@@ -1,8 +1,8 @@
 //! Drives the official ACP server and Baton with the same load, side by side in one run, and compares them.
 //!
 //! `official` is the yardstick, `target` starts and stops what is measured, `client` is one session of load,
-//! `load` runs one cell of the table, `rounds` all of them, `report` prints it; `idle`, `replay`, `stored`, `callers`
-//! and `stdio` measure other things of the same servers. See ../README.md for how to read the result.
+//! `load` runs one cell of the table, `rounds` all of them, `report` prints it; `idle`, `replay`, `stored`, `callers`,
+//! `stdio` and `telemetry` measure other things of the same servers. See ../README.md for how to read the result.
 
 mod callers;
 mod client;
@@ -18,6 +18,7 @@ mod rounds;
 mod stdio;
 mod stored;
 mod target;
+mod telemetry;
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -90,6 +91,9 @@ struct Args {
     /// Measure what it costs that an agent is a program behind Baton instead
     #[arg(long, value_name = "PROMPTS", conflicts_with_all = ["idle", "replay", "stored", "callers", "sessions", "rounds", "seconds", "paced"])]
     stdio: Option<usize>,
+    /// Measure what it costs to send traces and metrics to a collector instead
+    #[arg(long, conflicts_with_all = ["idle", "replay", "stored", "callers", "stdio", "targets"])]
+    telemetry: bool,
     /// The baton binary
     #[arg(long, default_value = concat!(env!("CARGO_MANIFEST_DIR"), "/../../target/release/baton"))]
     baton: PathBuf,
@@ -105,6 +109,12 @@ enum Role {
         #[arg(long)]
         listen: SocketAddr,
     },
+    /// The collector of --telemetry
+    #[command(hide = true)]
+    Collector {
+        #[arg(long)]
+        listen: SocketAddr,
+    },
     /// The agent of --stdio, on standard input and output
     #[command(hide = true)]
     Echo,
@@ -114,6 +124,7 @@ fn main() -> ExitCode {
     let args = Args::parse();
     let result = match args.role {
         Some(Role::Official { listen }) => official(listen),
+        Some(Role::Collector { listen }) => collector(listen),
         Some(Role::Echo) => {
             echo::run(std::io::stdin().lock(), std::io::stdout().lock()).map(|()| ExitCode::SUCCESS)
         }
@@ -128,6 +139,12 @@ fn main() -> ExitCode {
 fn official(listen: SocketAddr) -> Result<ExitCode> {
     let runtime = tokio::runtime::Runtime::new()?;
     runtime.block_on(async { official::serve(TcpListener::bind(listen).await?).await })?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn collector(listen: SocketAddr) -> Result<ExitCode> {
+    let runtime = tokio::runtime::Runtime::new()?;
+    runtime.block_on(telemetry::collect(listen))?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -187,7 +204,12 @@ async fn measure(args: &Args) -> Result<Outcome> {
     }
     let (rounds, seconds) = (args.rounds, args.seconds);
     println!("{transport:?}, {prompt:?}, median of {rounds} rounds of {seconds} s\n");
-    Ok(report::print(&plan.run().await))
+    let cells = plan.run().await;
+    let outcome = report::print(&cells);
+    if args.telemetry {
+        telemetry::verdict(&cells);
+    }
+    Ok(outcome)
 }
 
 impl Args {
@@ -206,7 +228,10 @@ impl Args {
             size: CHUNK_SIZE,
         };
         Ok(Plan {
-            targets: self.targets.clone(),
+            targets: match self.telemetry {
+                true => telemetry::TARGETS.to_vec(),
+                false => self.targets.clone(),
+            },
             sessions: self.sessions.clone(),
             rounds: self.rounds,
             load: Load {

@@ -32,6 +32,9 @@ pub enum Kind {
     Guarded,
     /// `baton gateway`, `baton worker` and a Redis with AOF.
     Redis,
+    /// The same, with a collector that they tell.
+    #[value(skip)]
+    Told,
 }
 
 impl Kind {
@@ -42,6 +45,7 @@ impl Kind {
             Kind::Memory => "baton serve --ephemeral",
             Kind::Guarded => "the same with --auth keys",
             Kind::Redis => "gateway + worker + Redis",
+            Kind::Told => "the same with a collector",
         }
     }
 
@@ -50,7 +54,7 @@ impl Kind {
         match self {
             Kind::Official => None,
             Kind::Serve | Kind::Memory | Kind::Guarded => Some(1.0),
-            Kind::Redis => Some(1.5),
+            Kind::Redis | Kind::Told => Some(1.5),
         }
     }
 
@@ -58,7 +62,7 @@ impl Kind {
     pub fn caller(self) -> &'static str {
         match self {
             Kind::Guarded => "authorization: Bearer bk_bench\r\n",
-            Kind::Official | Kind::Serve | Kind::Memory | Kind::Redis => "",
+            Kind::Official | Kind::Serve | Kind::Memory | Kind::Redis | Kind::Told => "",
         }
     }
 
@@ -67,7 +71,7 @@ impl Kind {
         match self {
             Kind::Official => "official",
             Kind::Serve | Kind::Memory | Kind::Guarded => "serve",
-            Kind::Redis => "gateway",
+            Kind::Redis | Kind::Told => "gateway",
         }
     }
 }
@@ -81,6 +85,8 @@ pub struct Target {
     pub kind: Kind,
     pub addr: SocketAddr,
     processes: Vec<Process>,
+    /// Runs beside them, and is not measured.
+    collector: Option<Process>,
     /// Last, so that it is removed after the processes that write there are gone.
     dir: Scratch,
 }
@@ -96,6 +102,7 @@ impl Target {
             kind,
             addr: free_address()?,
             processes: Vec::new(),
+            collector: None,
             dir: Scratch::new()?,
         };
         match kind {
@@ -107,7 +114,16 @@ impl Target {
                 let keys = "--auth-keys=api-keys.json";
                 target.start_serve(programs, &["--ephemeral", "--auth=keys", keys], options)?;
             }
-            Kind::Redis => target.start_redis(programs).await?,
+            Kind::Redis => target.start_redis(programs, &[]).await?,
+            Kind::Told => {
+                let endpoint = target.start_collector()?;
+                let telling = [
+                    ("OTEL_EXPORTER_OTLP_ENDPOINT", &*endpoint),
+                    ("OTEL_METRIC_EXPORT_INTERVAL", "1000"),
+                    ("BATON_TRACE_SAMPLE", "0.1"),
+                ];
+                target.start_redis(programs, &telling).await?;
+            }
         }
         target.ready(kind).await?;
         Ok(target)
@@ -130,7 +146,8 @@ impl Target {
     }
 
     pub fn check(&mut self) -> Result<()> {
-        self.processes.iter_mut().try_for_each(Process::check)
+        let all = self.processes.iter_mut().chain(&mut self.collector);
+        all.into_iter().try_for_each(Process::check)
     }
 
     fn start_official(&mut self) -> Result<()> {
@@ -148,7 +165,16 @@ impl Target {
         self.run("serve", &mut command)
     }
 
-    async fn start_redis(&mut self, programs: &Programs) -> Result<()> {
+    /// Where to send it to.
+    fn start_collector(&mut self) -> Result<String> {
+        let address = free_address()?.to_string();
+        let mut command = Command::new(std::env::current_exe()?);
+        command.args(["collector", "--listen", &address]);
+        self.collector = Some(Process::start("collector", &mut command, &self.dir.0)?);
+        Ok(format!("http://{address}"))
+    }
+
+    async fn start_redis(&mut self, programs: &Programs, variables: &[(&str, &str)]) -> Result<()> {
         let redis = free_address()?;
         let port = redis.port().to_string();
         let mut command = Command::new(&programs.redis_server);
@@ -165,8 +191,10 @@ impl Target {
         keygen(&programs.baton, &keys)?;
         let mut command = Command::new(&programs.baton);
         command.args(["gateway", "--store", &store, "--listen", &listen, "--keys"]);
+        command.envs(variables.iter().copied());
         self.run("gateway", command.arg(&keys))?;
         let mut command = Command::new(&programs.baton);
+        command.envs(variables.iter().copied());
         self.run(
             "worker",
             command.args(["worker", "--store", &store, "--agent", "scripted"]),

@@ -50,6 +50,7 @@ impl Worker {
             mcp: Default::default(),
             workspace_root: None,
             metrics: Default::default(),
+            registered: Default::default(),
         };
         let stop = CancellationToken::new();
         let run = baton_worker::run(store.clone(), agent, config, stop.clone());
