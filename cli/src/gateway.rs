@@ -15,7 +15,7 @@ use crate::edge::EdgeOptions;
 use crate::exit::Misconfigured;
 use crate::exposure;
 use crate::options::{StoreOptions, agent_name_fault, check};
-use crate::telemetry::TraceOptions;
+use crate::telemetry::{Telemetry, TraceOptions};
 
 #[derive(Args)]
 pub struct Arguments {
@@ -66,7 +66,7 @@ pub struct Arguments {
     pub traces: TraceOptions,
 }
 
-pub async fn run(arguments: Arguments, stop: Stop) -> anyhow::Result<()> {
+pub async fn run(arguments: Arguments, stop: Stop, telemetry: &Telemetry) -> anyhow::Result<()> {
     let (keys, key_faults) = match Keys::open(&arguments.keys) {
         Ok(keys) => (Some(keys), Vec::new()),
         Err(fault) => (None, vec![format!("--keys {fault}")]),
@@ -114,6 +114,7 @@ pub async fn run(arguments: Arguments, stop: Stop) -> anyhow::Result<()> {
     };
     let tls = config.transport.tls.is_some();
     let app = App::new(config, store, keys, auth, stop).await?;
+    telemetry.report(app.metrics.registry());
     tracing::info!(address = %listener.local_addr()?, tls, "gateway listens");
     baton_gateway::serve(listener, admin, app).await?;
     Ok(())

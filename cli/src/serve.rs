@@ -21,7 +21,7 @@ use tokio_util::sync::CancellationToken;
 use crate::edge::EdgeOptions;
 use crate::exit::Unwritable;
 use crate::options::{WorkerOptions, check};
-use crate::telemetry::TraceOptions;
+use crate::telemetry::{Telemetry, TraceOptions};
 
 #[derive(Args)]
 pub struct Arguments {
@@ -59,7 +59,7 @@ const PACE: Pace = Pace {
     linger: Duration::ZERO,
 };
 
-pub async fn run(arguments: Arguments, stop: Stop) -> anyhow::Result<()> {
+pub async fn run(arguments: Arguments, stop: Stop, telemetry: &Telemetry) -> anyhow::Result<()> {
     let (auth, edge_faults) = arguments.edge.auth(arguments.listen);
     let (transport, transport_faults) = arguments.edge.transport(arguments.listen);
     let tls = transport.tls.is_some();
@@ -114,6 +114,7 @@ pub async fn run(arguments: Arguments, stop: Stop) -> anyhow::Result<()> {
         ..stop
     };
     let app = App::new(config, store, keys, auth, stop).await?;
+    telemetry.report(app.metrics.registry());
     // Nobody reading is no reason to stop.
     let _ = writeln!(std::io::stdout(), "{}", greeting(address, tls));
     let served = tokio::select! {

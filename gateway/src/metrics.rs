@@ -18,7 +18,7 @@ use crate::edge::peer::Peer;
 use crate::limits::{Limit, Refusal};
 
 pub struct Metrics {
-    registry: Registry,
+    registry: Arc<Registry>,
     pub requests: Counter,
     pub refused: Counter,
     pub unavailable: Counter,
@@ -107,7 +107,7 @@ impl Default for Metrics {
             streams.clone(),
         );
         Self {
-            registry,
+            registry: Arc::new(registry),
             requests,
             refused,
             unavailable,
@@ -126,6 +126,10 @@ impl Default for Metrics {
 }
 
 impl Metrics {
+    pub fn registry(&self) -> Arc<Registry> {
+        self.registry.clone()
+    }
+
     pub fn render(&self) -> String {
         let mut text = String::new();
         encode(&mut text, &self.registry).expect("writing to a string cannot fail");
