@@ -17,6 +17,7 @@ mod edge_cases;
 mod limits;
 mod mcp;
 mod mcp_over_acp;
+mod metrics_otlp;
 mod moves;
 mod newcomer;
 mod once;
