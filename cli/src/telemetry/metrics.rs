@@ -41,7 +41,7 @@ pub fn interval() -> Result<Duration, String> {
 /// Sends what registries hold until it is told to finish.
 #[derive(Clone)]
 pub struct Metrics {
-    push: Push,
+    push: Arc<Push>,
     interval: Duration,
     resource: Resource,
     /// Of the process: from then on counters count.
@@ -57,7 +57,7 @@ impl Metrics {
         resource: &Resource,
     ) -> Result<Self, String> {
         Ok(Self {
-            push: Push::open(collector)?,
+            push: Arc::new(Push::open(collector)?),
             interval,
             resource: resource.clone(),
             start: SystemTime::now(),
@@ -108,7 +108,11 @@ impl Metrics {
             && let Some(times) = failures.add(1, Instant::now())
         {
             let error = format_args!("{error:#}");
-            tracing::warn!(%error, times, "the collector takes no metrics");
+            tracing::warn!(
+                %error,
+                times,
+                "the collector takes no metrics; OTEL_METRICS_EXPORTER=none sends none"
+            );
         }
     }
 

@@ -11,22 +11,20 @@ use opentelemetry_proto::tonic::collector::metrics::v1::{
 use prost::Message as _;
 use reqwest::header::{CONTENT_TYPE, HeaderMap, HeaderValue};
 use tonic::metadata::MetadataMap;
-use tonic::transport::{Channel, ClientTlsConfig, Endpoint};
+use tonic::transport::{ClientTlsConfig, Endpoint};
 
 use crate::telemetry::collector::{Collector, Protocol};
 use crate::telemetry::https::{self, Https};
 
-#[derive(Clone)]
 pub struct Push {
     way: Way,
     headers: HeaderMap,
     timeout: Duration,
 }
 
-#[derive(Clone)]
 enum Way {
-    Http { https: Https, url: String },
-    Grpc(MetricsServiceClient<Channel>),
+    Http { https: Box<Https>, url: String },
+    Grpc(Box<Endpoint>),
 }
 
 impl Push {
@@ -34,13 +32,13 @@ impl Push {
     pub fn open(collector: &Collector) -> Result<Self, String> {
         let way = match collector.protocol {
             Protocol::Http => Way::Http {
-                https: https::open(collector.timeout)?,
+                https: Box::new(https::open(collector.timeout)?),
                 url: collector.url.clone(),
             },
             Protocol::Grpc => {
-                let channel = channel(&collector.url);
-                let channel = channel.map_err(|error| format!("metrics: {error}"))?;
-                Way::Grpc(MetricsServiceClient::new(channel))
+                let endpoint = endpoint(&collector.url);
+                let endpoint = endpoint.map_err(|error| format!("metrics: {error}"))?;
+                Way::Grpc(Box::new(endpoint))
             }
         };
         Ok(Self {
@@ -54,14 +52,10 @@ impl Push {
         let sent = tokio::time::timeout(self.timeout, async {
             match &self.way {
                 Way::Http { https, url } => self.over_http(https, url, metrics).await,
-                Way::Grpc(client) => self.over_grpc(client.clone(), metrics).await,
+                Way::Grpc(endpoint) => self.over_grpc(endpoint, metrics).await,
             }
         });
-        let answer = sent.await.context("no answer in time")??;
-        let refused = answer.partial_success.map(|part| part.rejected_data_points);
-        let refused = refused.unwrap_or_default();
-        ensure!(refused == 0, "{refused} data points were refused");
-        Ok(())
+        taken(sent.await.context("no answer in time")??)
     }
 
     /// Of an answer that says no only the status is told: the rest is the collector's own words.
@@ -83,13 +77,15 @@ impl Push {
         Ok(ExportMetricsServiceResponse::decode(response.into_body()).unwrap_or_default())
     }
 
+    /// On a connection of its own: one that broke without a word would be kept for minutes.
     async fn over_grpc(
         &self,
-        mut client: MetricsServiceClient<Channel>,
+        endpoint: &Endpoint,
         metrics: ExportMetricsServiceRequest,
     ) -> anyhow::Result<ExportMetricsServiceResponse> {
         let mut request = tonic::Request::new(metrics);
         *request.metadata_mut() = MetadataMap::from_headers(self.headers.clone());
+        let mut client = MetricsServiceClient::new(endpoint.connect_lazy());
         match client.export(request).await {
             Ok(response) => Ok(response.into_inner()),
             Err(status) => Err(anyhow!("gRPC status {:?}", status.code())),
@@ -97,10 +93,39 @@ impl Push {
     }
 }
 
-fn channel(url: &str) -> Result<Channel, tonic::transport::Error> {
-    let mut endpoint = Endpoint::from_shared(url.to_owned())?;
-    if url.starts_with("https") {
-        endpoint = endpoint.tls_config(ClientTlsConfig::new().with_native_roots())?;
+/// A collector may take some and refuse others.
+fn taken(answer: ExportMetricsServiceResponse) -> anyhow::Result<()> {
+    let refused = answer.partial_success.map(|part| part.rejected_data_points);
+    let refused = refused.unwrap_or_default();
+    ensure!(refused == 0, "{refused} data points were refused");
+    Ok(())
+}
+
+fn endpoint(url: &str) -> Result<Endpoint, tonic::transport::Error> {
+    let endpoint = Endpoint::from_shared(url.to_owned())?;
+    match url.starts_with("https") {
+        true => endpoint.tls_config(ClientTlsConfig::new().with_native_roots()),
+        false => Ok(endpoint),
     }
-    Ok(endpoint.connect_lazy())
+}
+
+#[cfg(test)]
+mod tests {
+    use opentelemetry_proto::tonic::collector::metrics::v1::ExportMetricsPartialSuccess;
+
+    use super::*;
+
+    #[test]
+    fn what_is_refused_in_part_was_not_taken() {
+        let answer = |rejected_data_points| ExportMetricsServiceResponse {
+            partial_success: Some(ExportMetricsPartialSuccess {
+                rejected_data_points,
+                error_message: "the collector's own words".to_owned(),
+            }),
+        };
+        assert!(taken(ExportMetricsServiceResponse::default()).is_ok());
+        assert!(taken(answer(0)).is_ok());
+        let error = taken(answer(3)).expect_err("some were not");
+        assert_eq!(error.to_string(), "3 data points were refused");
+    }
 }
