@@ -290,6 +290,13 @@ async fn what_is_queued_is_sent_before_the_process_leaves() {
     for name in ["POST /acp", "session.turn"] {
         scene.collector.span(&trace, name).await;
     }
+    let readings = scene.collector.readings();
+    for name in ["gateway-0", "gateway-1"] {
+        let sent = readings
+            .iter()
+            .filter(|it| it.resource["service.name"] == name);
+        assert_eq!(sent.count(), 1, "the metrics of {name}");
+    }
 }
 
 /// What a process makes of a collector at this address.
