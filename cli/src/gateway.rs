@@ -18,7 +18,7 @@ use crate::exit::Misconfigured;
 use crate::exposure;
 use crate::meters;
 use crate::options::{StoreOptions, agent_name_fault, check};
-use crate::telemetry::TraceOptions;
+use crate::telemetry::{Telemetry, TraceOptions};
 
 #[derive(Args)]
 pub struct Arguments {
@@ -69,7 +69,7 @@ pub struct Arguments {
     pub traces: TraceOptions,
 }
 
-pub async fn run(arguments: Arguments, stop: Stop) -> anyhow::Result<()> {
+pub async fn run(arguments: Arguments, stop: Stop, telemetry: &Telemetry) -> anyhow::Result<()> {
     let (keys, key_faults) = match Keys::open(&arguments.keys) {
         Ok(keys) => (Some(keys), Vec::new()),
         Err(fault) => (None, vec![format!("--keys {fault}")]),
@@ -103,6 +103,8 @@ pub async fn run(arguments: Arguments, stop: Stop) -> anyhow::Result<()> {
     let metrics = Arc::new(Metrics::default());
     store_metrics.register(&mut registry);
     metrics.register(&mut registry);
+    let registry = Arc::new(registry);
+    telemetry.report(registry.clone());
     let store = arguments.store.connect(store_metrics).await?;
     let config = baton_gateway::Config {
         default_agent: arguments.default_agent,
@@ -112,7 +114,7 @@ pub async fn run(arguments: Arguments, stop: Stop) -> anyhow::Result<()> {
         queue_limit: arguments.edge.queue_limit,
         limits: arguments.edge.limits(),
         metrics,
-        registry: Arc::new(registry),
+        registry,
         traces: arguments.traces.are_on(),
         stall: Duration::from_millis(arguments.stall_ms),
         pace: Pace {

@@ -110,9 +110,9 @@ async fn run(command: Command) -> anyhow::Result<()> {
         ..stop
     };
     let outcome = match command {
-        Command::Serve(arguments) => serve::run(*arguments, stop).await,
-        Command::Gateway(arguments) => gateway::run(arguments, stop).await,
-        Command::Worker(arguments) => worker::run(arguments, stop).await,
+        Command::Serve(arguments) => serve::run(*arguments, stop, &telemetry).await,
+        Command::Gateway(arguments) => gateway::run(arguments, stop, &telemetry).await,
+        Command::Worker(arguments) => worker::run(arguments, stop, &telemetry).await,
         Command::Connect(arguments) => connect::run(arguments, stop).await,
         Command::Chat(arguments) => chat::run(arguments).await,
         Command::Sessions(arguments) => sessions::run(arguments).await,

@@ -22,7 +22,7 @@ use crate::edge::EdgeOptions;
 use crate::exit::Unwritable;
 use crate::meters;
 use crate::options::{WorkerOptions, check};
-use crate::telemetry::TraceOptions;
+use crate::telemetry::{Telemetry, TraceOptions};
 
 #[derive(Args)]
 pub struct Arguments {
@@ -60,7 +60,7 @@ const PACE: Pace = Pace {
     linger: Duration::ZERO,
 };
 
-pub async fn run(arguments: Arguments, stop: Stop) -> anyhow::Result<()> {
+pub async fn run(arguments: Arguments, stop: Stop, telemetry: &Telemetry) -> anyhow::Result<()> {
     let (auth, edge_faults) = arguments.edge.auth(arguments.listen);
     let (transport, transport_faults) = arguments.edge.transport(arguments.listen);
     let tls = transport.tls.is_some();
@@ -90,6 +90,8 @@ pub async fn run(arguments: Arguments, stop: Stop) -> anyhow::Result<()> {
     let mut registry = meters::registry();
     worker_metrics.register(&mut registry);
     metrics.register(&mut registry);
+    let registry = Arc::new(registry);
+    telemetry.report(registry.clone());
     let worker_config = arguments.worker.config(Duration::ZERO, worker_metrics);
     let card = worker_config.card(&*agent);
     let config = baton_gateway::Config {
@@ -99,7 +101,7 @@ pub async fn run(arguments: Arguments, stop: Stop) -> anyhow::Result<()> {
         queue_limit: arguments.edge.queue_limit,
         limits: arguments.edge.limits(),
         metrics,
-        registry: Arc::new(registry),
+        registry,
         traces: arguments.traces.are_on(),
         pace: PACE,
         ..Default::default()

@@ -1,41 +1,57 @@
-//! Logs go to standard error, so that standard output stays for people and pipes. Traces go to a collector,
-//! if there is one.
+//! Logs go to standard error, so that standard output stays for people and pipes. Traces and metrics go to a
+//! collector, if there is one.
 
 use std::io::IsTerminal as _;
+use std::sync::Arc;
 use std::time::Duration;
 
 use baton_session::trace::TARGET;
 use opentelemetry_sdk::trace::SdkTracerProvider;
+use prometheus_client::registry::Registry;
 use tokio::task::spawn_blocking;
+use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 use tracing::{Level, Metadata, Subscriber};
 use tracing_subscriber::filter::{FilterExt as _, LevelFilter, filter_fn};
 use tracing_subscriber::registry::LookupSpan;
 use tracing_subscriber::{EnvFilter, Layer, prelude::*, registry};
 
+use self::metrics::Metrics;
 pub use self::traces::TraceOptions;
 
+mod collector;
 mod exporter;
+mod failures;
+mod https;
+mod metrics;
+mod resource;
+mod signal;
 mod traces;
 
 /// The embedded database tells how it tidies up; nobody asked.
 pub const DEFAULT: &str = "info,fjall=error,lsm_tree=error";
 
-/// How long stopping waits for spans that have not been sent.
-const LAST_SPANS: Duration = Duration::from_secs(2);
+/// How long stopping waits for what has not been sent.
+const LAST: Duration = Duration::from_secs(2);
 
-/// Spans on their way to the collector, if there is one.
-pub struct Telemetry(Option<SdkTracerProvider>);
+/// What is on its way to the collector, if there is one.
+pub struct Telemetry {
+    traces: Option<SdkTracerProvider>,
+    metrics: Option<Metrics>,
+}
 
-/// `BATON_LOG` sets the level, `BATON_LOG_FORMAT=json` the format. Options with faults make no traces:
+/// `BATON_LOG` sets the level, `BATON_LOG_FORMAT=json` the format. Options with faults send nothing:
 /// whoever runs with them has to complain. Must be called on the runtime, where exporters live.
 pub fn start(
     traces: Option<(&TraceOptions, &'static str)>,
     default: &str,
 ) -> anyhow::Result<Telemetry> {
-    let provider = match traces {
-        Some((options, service)) => options.provider(service)?,
-        None => None,
+    let (provider, metrics) = match traces {
+        Some((options, service)) => {
+            let resource = resource::resource(service);
+            (options.provider(&resource)?, options.metrics(&resource)?)
+        }
+        None => (None, None),
     };
     // That it may tell of every level keeps it from slowing down those that are off.
     let told = filter_fn(is_told).with_max_level_hint(LevelFilter::TRACE);
@@ -46,18 +62,36 @@ pub fn start(
         }
         _ => registry().with(logs).init(),
     }
-    Ok(Telemetry(provider))
+    Ok(Telemetry {
+        traces: provider,
+        metrics,
+    })
 }
 
 impl Telemetry {
+    /// From now on the collector gets what this registry holds, too.
+    pub fn report(&self, registry: Arc<Registry>) {
+        if let Some(metrics) = &self.metrics {
+            metrics.report(registry);
+        }
+    }
+
     /// Sends what is left, unless that takes too long or somebody is in a hurry.
     pub async fn finish(self, hurry: &CancellationToken) {
-        let Some(provider) = self.0 else { return };
-        let sent = spawn_blocking(move || provider.shutdown_with_timeout(LAST_SPANS));
+        let spans = async {
+            if let Some(provider) = self.traces {
+                let _ = spawn_blocking(move || provider.shutdown_with_timeout(LAST)).await;
+            }
+        };
+        let metrics = async {
+            if let Some(metrics) = self.metrics {
+                let _ = timeout(LAST, metrics.finish()).await;
+            }
+        };
         tokio::select! {
             biased;
             _ = hurry.cancelled() => {}
-            _ = sent => {}
+            _ = async { tokio::join!(spans, metrics) } => {}
         }
     }
 }

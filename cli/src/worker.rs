@@ -12,7 +12,7 @@ use clap::Args;
 use crate::meters;
 use crate::options::{StoreOptions, WorkerOptions, check};
 use crate::probes::{self, Progress};
-use crate::telemetry::TraceOptions;
+use crate::telemetry::{Telemetry, TraceOptions};
 
 #[derive(Args)]
 pub struct Arguments {
@@ -35,7 +35,7 @@ pub struct Arguments {
     pub traces: TraceOptions,
 }
 
-pub async fn run(arguments: Arguments, stop: Stop) -> anyhow::Result<()> {
+pub async fn run(arguments: Arguments, stop: Stop, telemetry: &Telemetry) -> anyhow::Result<()> {
     check([
         arguments.store.faults(),
         arguments.worker.faults(),
@@ -46,6 +46,7 @@ pub async fn run(arguments: Arguments, stop: Stop) -> anyhow::Result<()> {
     store_metrics.register(&mut registry);
     metrics.register(&mut registry);
     let (registry, progress) = (Arc::new(registry), Arc::new(Progress::default()));
+    telemetry.report(registry.clone());
     if let Some(address) = arguments.probe_listen {
         probes::start(address, progress.clone(), registry, stop.drain.clone()).await?;
     }

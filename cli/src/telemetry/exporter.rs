@@ -1,14 +1,11 @@
-//! The way to the collector. Whatever becomes of it, nobody waits: spans are sent by a thread of their own,
-//! from a queue that has an end.
+//! The spans' way to the collector. Whatever becomes of it, nobody waits: spans are sent by a thread of
+//! their own, from a queue that has an end.
 
 use std::fmt;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
-use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
-use hyper_util::client::legacy::connect::HttpConnector;
-use opentelemetry_http::hyper::HyperClient;
 use opentelemetry_http::{Bytes, HttpClient, HttpError, Request, Response};
 use opentelemetry_otlp::tonic_types::transport::ClientTlsConfig;
 use opentelemetry_otlp::{
@@ -19,20 +16,9 @@ use opentelemetry_sdk::error::OTelSdkResult;
 use opentelemetry_sdk::trace::{SpanData, SpanExporter};
 use tokio::runtime::Handle;
 
-/// How often a collector that cannot be used is talked about.
-const PAUSE: Duration = Duration::from_secs(60);
-
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub enum Protocol {
-    Grpc,
-    Http,
-}
-
-pub struct Collector {
-    pub url: String,
-    pub protocol: Protocol,
-    pub timeout: Duration,
-}
+use super::collector::{Collector, Protocol};
+use super::failures::Failures;
+use super::https::{self, Https};
 
 /// Headers and the rest of the standard's variables are read by the exporter itself.
 pub fn open(collector: &Collector) -> Result<Reported, String> {
@@ -65,20 +51,14 @@ pub fn open(collector: &Collector) -> Result<Reported, String> {
 /// The thread that exports has no runtime; connections live on ours.
 #[derive(Clone)]
 struct Client {
-    https: Arc<HyperClient<HttpsConnector<HttpConnector>>>,
+    https: Arc<Https>,
     runtime: Handle,
 }
 
 impl Client {
     fn new(timeout: Duration) -> Result<Self, String> {
-        let connector = HttpsConnectorBuilder::new()
-            .with_provider_and_native_roots(rustls::crypto::ring::default_provider())
-            .map_err(|error| format!("the system's certificates: {error}"))?
-            .https_or_http()
-            .enable_http1()
-            .build();
         Ok(Self {
-            https: Arc::new(HyperClient::new(connector, timeout, None)),
+            https: Arc::new(https::open(timeout)?),
             runtime: Handle::current(),
         })
     }
@@ -108,25 +88,6 @@ pub struct Reported {
     failures: Mutex<Failures>,
 }
 
-#[derive(Debug, Default)]
-struct Failures {
-    told: Option<Instant>,
-    /// Since then.
-    lost: usize,
-}
-
-impl Failures {
-    /// How many spans were lost, if it is time to say so.
-    fn add(&mut self, lost: usize, now: Instant) -> Option<usize> {
-        self.lost += lost;
-        if self.told.is_some_and(|told| now < told + PAUSE) {
-            return None;
-        }
-        self.told = Some(now);
-        Some(std::mem::take(&mut self.lost))
-    }
-}
-
 impl SpanExporter for Reported {
     async fn export(&self, batch: Vec<SpanData>) -> OTelSdkResult {
         let spans = batch.len();
@@ -142,21 +103,5 @@ impl SpanExporter for Reported {
 
     fn set_resource(&mut self, resource: &Resource) {
         self.exporter.set_resource(resource);
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn failures_are_told_once_a_minute() {
-        let (start, mut failures) = (Instant::now(), Failures::default());
-        let at = |seconds| start + Duration::from_secs(seconds);
-        assert_eq!(failures.add(3, at(0)), Some(3));
-        assert_eq!(failures.add(4, at(1)), None);
-        assert_eq!(failures.add(5, at(59)), None);
-        assert_eq!(failures.add(6, at(60)), Some(15));
-        assert_eq!(failures.add(7, at(61)), None);
     }
 }

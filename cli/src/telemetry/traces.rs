@@ -1,14 +1,10 @@
-//! Which traces are made, and where they go. The variables of OpenTelemetry count as everywhere; where there
-//! is an option as well, that wins.
+//! Which traces are made, and where they and metrics go. The variables of OpenTelemetry count as everywhere;
+//! where there is an option as well, that wins.
 
-use std::env;
-use std::time::Duration;
-
-use baton_session::id::random_text;
 use baton_session::trace::TARGET;
 use clap::Args;
+use opentelemetry::global;
 use opentelemetry::trace::TracerProvider as _;
-use opentelemetry::{KeyValue, global};
 use opentelemetry_sdk::Resource;
 use opentelemetry_sdk::propagation::TraceContextPropagator;
 use opentelemetry_sdk::trace::{Sampler, SdkTracerProvider};
@@ -18,12 +14,15 @@ use tracing_subscriber::Layer;
 use tracing_subscriber::filter::filter_fn;
 use tracing_subscriber::registry::LookupSpan;
 
-use super::exporter::{self, Collector, Protocol};
+use super::collector::{Collector, Endpoint};
+use super::exporter;
+use super::metrics::{self, Metrics};
+use super::signal::{Signal, variable};
 use crate::exit::Misconfigured;
 
 #[derive(Args)]
 pub struct TraceOptions {
-    /// Collector that traces are sent to by OTLP, as http://127.0.0.1:4318; without one none are made
+    /// Collector that traces and metrics are sent to by OTLP, as http://127.0.0.1:4318
     #[arg(
         long,
         env = "BATON_OTLP_ENDPOINT",
@@ -43,13 +42,10 @@ pub struct TraceOptions {
     trace_store: bool,
 }
 
-const DEFAULT_TIMEOUT: Duration = Duration::from_secs(10);
-
 impl TraceOptions {
+    /// Whether there are traces.
     pub fn are_on(&self) -> bool {
-        let disabled = variable(&["OTEL_SDK_DISABLED"]);
-        let disabled = disabled.is_some_and(|value| value.eq_ignore_ascii_case("true"));
-        !disabled && self.endpoint().is_some()
+        self.endpoint(Signal::Traces).is_some()
     }
 
     pub fn faults(&self) -> Vec<String> {
@@ -59,87 +55,68 @@ impl TraceOptions {
         {
             faults.push(format!("--trace-sample {ratio}: must be between 0 and 1"));
         }
-        if self.are_on() {
-            faults.extend(self.collector().err().into_iter().flatten());
+        let traces = self.collector(Signal::Traces).err().unwrap_or_default();
+        // Mostly the same ones.
+        let mut metrics = self.collector(Signal::Metrics).err().unwrap_or_default();
+        metrics.retain(|fault| !traces.contains(fault));
+        faults.extend(traces);
+        faults.extend(metrics);
+        if self.endpoint(Signal::Metrics).is_some() {
+            faults.extend(metrics::interval().err());
         }
         faults
     }
 
-    /// As it was given, and the name by which.
-    fn endpoint(&self) -> Option<(&'static str, String)> {
-        let given = self.otlp_endpoint.clone().filter(|url| !url.is_empty());
-        let given = given.map(|url| ("--otlp-endpoint", url));
-        given.or_else(|| {
-            [
-                "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT",
-                "OTEL_EXPORTER_OTLP_ENDPOINT",
-            ]
-            .into_iter()
-            .find_map(|name| Some((name, variable(&[name])?)))
-        })
+    /// `None` if nobody wants the signal.
+    fn endpoint(&self, signal: Signal) -> Option<Endpoint> {
+        let disabled = variable("OTEL_SDK_DISABLED");
+        let disabled = disabled.is_some_and(|value| value.eq_ignore_ascii_case("true"));
+        let is_wanted = !disabled && signal.is_wanted();
+        Endpoint::of(signal, self.otlp_endpoint.as_deref()).filter(|_| is_wanted)
     }
 
-    fn collector(&self) -> Result<Collector, Vec<String>> {
-        let mut faults = Vec::new();
-        let protocol = match protocol() {
-            Ok(protocol) => protocol,
-            Err(fault) => {
-                faults.push(fault);
-                Protocol::Http
-            }
-        };
-        let compression = variable(&[
-            "OTEL_EXPORTER_OTLP_TRACES_COMPRESSION",
-            "OTEL_EXPORTER_OTLP_COMPRESSION",
-        ]);
-        if compression.is_some_and(|value| value != "none") {
-            faults.push("OTEL_EXPORTER_OTLP_COMPRESSION: must be none, or not set".into());
-        }
-        let (name, url) = self.endpoint().unwrap_or_default();
-        let is_url = reqwest::Url::parse(&url)
-            .is_ok_and(|url| matches!(url.scheme(), "http" | "https") && url.has_host());
-        if !is_url {
-            // Not what was given: there may be a password in it.
-            faults.push(format!(
-                "{name}: must be a URL of http or https, such as http://127.0.0.1:4318"
-            ));
-        }
-        // The standard has one base for all signals, or an address for this one.
-        let whole = name == "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT" || protocol == Protocol::Grpc;
-        let collector = Collector {
-            url: match whole {
-                true => url,
-                false => format!("{}/v1/traces", url.trim_end_matches('/')),
-            },
-            protocol,
-            timeout: timeout(),
-        };
-        match faults.is_empty() {
-            true => Ok(collector),
-            false => Err(faults),
-        }
+    fn collector(&self, signal: Signal) -> Result<Option<Collector>, Vec<String>> {
+        let endpoint = self.endpoint(signal);
+        endpoint
+            .map(|endpoint| Collector::of(signal, endpoint))
+            .transpose()
     }
 
     /// `None` without a collector, or if something is wrong with the options.
     pub(super) fn provider(
         &self,
-        service: &'static str,
+        resource: &Resource,
     ) -> anyhow::Result<Option<SdkTracerProvider>> {
-        if !self.are_on() || !self.faults().is_empty() {
+        if !self.faults().is_empty() {
             return Ok(None);
         }
-        let collector = self.collector().map_err(Misconfigured)?;
+        let Ok(Some(collector)) = self.collector(Signal::Traces) else {
+            return Ok(None);
+        };
         let exporter = exporter::open(&collector);
         let exporter = exporter.map_err(|fault| Misconfigured(vec![fault]))?;
         let mut provider = SdkTracerProvider::builder()
             .with_batch_exporter(exporter)
-            .with_resource(resource(service));
+            .with_resource(resource.clone());
         if let Some(ratio) = self.trace_sample {
             let ratio = Sampler::TraceIdRatioBased(ratio);
             provider = provider.with_sampler(Sampler::ParentBased(Box::new(ratio)));
         }
         global::set_text_map_propagator(TraceContextPropagator::new());
         Ok(Some(provider.build()))
+    }
+
+    /// The same for metrics.
+    pub(super) fn metrics(&self, resource: &Resource) -> anyhow::Result<Option<Metrics>> {
+        if !self.faults().is_empty() {
+            return Ok(None);
+        }
+        let Ok(Some(collector)) = self.collector(Signal::Metrics) else {
+            return Ok(None);
+        };
+        let opened =
+            metrics::interval().and_then(|interval| Metrics::open(&collector, interval, resource));
+        Ok(Some(opened.map_err(|fault| Misconfigured(vec![fault]))?))
     }
 
     /// Takes our own spans and no others: not those of the exporter's client, for one.
@@ -163,55 +140,4 @@ impl TraceOptions {
             .with_context_activation(false)
             .with_filter(ours.with_max_level_hint(level))
     }
-}
-
-fn protocol() -> Result<Protocol, String> {
-    let given = variable(&[
-        "OTEL_EXPORTER_OTLP_TRACES_PROTOCOL",
-        "OTEL_EXPORTER_OTLP_PROTOCOL",
-    ]);
-    match given.as_deref() {
-        None | Some("http/protobuf") => Ok(Protocol::Http),
-        Some("grpc") => Ok(Protocol::Grpc),
-        Some(other) => Err(format!(
-            "OTEL_EXPORTER_OTLP_PROTOCOL {other:?}: must be grpc or http/protobuf"
-        )),
-    }
-}
-
-fn timeout() -> Duration {
-    let given = variable(&[
-        "OTEL_EXPORTER_OTLP_TRACES_TIMEOUT",
-        "OTEL_EXPORTER_OTLP_TIMEOUT",
-    ]);
-    let given = given.and_then(|given| given.parse().ok());
-    given.map_or(DEFAULT_TIMEOUT, Duration::from_millis)
-}
-
-/// Which process it is. What the environment says counts more.
-fn resource(service: &'static str) -> Resource {
-    let told = Resource::builder().build();
-    let is_told = |name: &'static str| told.get(&name.into()).is_some();
-    let named = told
-        .get(&"service.name".into())
-        .is_some_and(|name| !name.as_str().starts_with("unknown_service"));
-    let mut resource = Resource::builder();
-    if !named {
-        resource = resource.with_service_name(service);
-    }
-    if !is_told("service.version") {
-        let version = env!("CARGO_PKG_VERSION");
-        resource = resource.with_attribute(KeyValue::new("service.version", version));
-    }
-    if !is_told("service.instance.id") {
-        let id = random_text(12);
-        resource = resource.with_attribute(KeyValue::new("service.instance.id", id));
-    }
-    resource.build()
-}
-
-/// The first of these that is set to something.
-fn variable(names: &[&str]) -> Option<String> {
-    let set = |name: &&str| env::var(name).ok().filter(|value| !value.is_empty());
-    names.iter().find_map(set)
 }

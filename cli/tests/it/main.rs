@@ -18,6 +18,7 @@ mod limits;
 mod mcp;
 mod mcp_over_acp;
 mod metrics;
+mod metrics_otlp;
 mod moves;
 mod newcomer;
 mod once;

@@ -1,4 +1,5 @@
-//! Traces: one from the client to the delivered answer, and nothing that a collector could spoil.
+//! Traces: one from the client to the delivered answer, and nothing that a collector could spoil, for metrics
+//! as well.
 
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -289,6 +290,13 @@ async fn what_is_queued_is_sent_before_the_process_leaves() {
     for name in ["POST /acp", "session.turn"] {
         scene.collector.span(&trace, name).await;
     }
+    let readings = scene.collector.readings();
+    for name in ["gateway-0", "gateway-1"] {
+        let sent = readings
+            .iter()
+            .filter(|it| it.resource["service.name"] == name);
+        assert_eq!(sent.count(), 1, "the metrics of {name}");
+    }
 }
 
 /// What a process makes of a collector at this address.
@@ -304,6 +312,7 @@ async fn prompts_are_answered(endpoint: &str, protocol: &str) {
     command.env("OTEL_BSP_MAX_QUEUE_SIZE", "8");
     command.env("OTEL_BSP_MAX_EXPORT_BATCH_SIZE", "2");
     command.env("OTEL_EXPORTER_OTLP_TIMEOUT", "300");
+    command.env("OTEL_METRIC_EXPORT_INTERVAL", "10");
     let mut process = Process::start(dir.path(), "serve", &mut command);
     ready(port).await;
     let client = Client::initialize(&url(port)).await;
@@ -312,9 +321,13 @@ async fn prompts_are_answered(endpoint: &str, protocol: &str) {
         let mut stream = client.one_shot(prompt(json!(id), &session, "hello")).await;
         stream.turn(&json!(id)).await;
     }
-    let told = "the collector takes no traces";
-    until("it is told", async || {
-        process.output().contains(told).then_some(())
+    let told = [
+        "the collector takes no traces",
+        "the collector takes no metrics",
+    ];
+    until("both are told", async || {
+        let log = process.output();
+        told.iter().all(|it| log.contains(it)).then_some(())
     })
     .await;
     for id in 21..=40 {
@@ -324,7 +337,9 @@ async fn prompts_are_answered(endpoint: &str, protocol: &str) {
     process.signal("TERM");
     assert!(process.exit_status().await.success());
     let log = process.output();
-    assert_eq!(log.matches(told).count(), 1, "{log}");
+    for told in told {
+        assert_eq!(log.matches(told).count(), 1, "{log}");
+    }
     assert!(!log.contains("ExportError"), "{log}");
 }
 

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use axum::Router;
 use axum::body::{Body, Bytes};
 use axum::extract::State;
-use axum::http::{HeaderMap, HeaderValue, Response};
+use axum::http::{HeaderMap, HeaderValue, Response, Uri};
 use axum::routing::post;
 use http_body_util::{BodyExt as _, Full};
 use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
@@ -15,10 +15,21 @@ use opentelemetry_proto::tonic::trace::v1::Span as Raw;
 use prost::Message as _;
 use tokio::net::TcpListener;
 
+use self::metrics::Reading;
 use super::until;
 
+pub mod metrics;
+
 #[derive(Clone, Default)]
-struct Kept(Arc<Mutex<Vec<Bytes>>>);
+struct Kept(Arc<Mutex<Vec<Sent>>>);
+
+#[derive(Clone)]
+struct Sent {
+    /// Metrics, or else traces.
+    metrics: bool,
+    headers: HeaderMap,
+    body: Bytes,
+}
 
 pub struct Collector {
     kept: Kept,
@@ -29,6 +40,8 @@ pub struct Collector {
 pub struct Span {
     /// `service.name` of who sent it.
     pub service: String,
+    /// Everything about who sent it.
+    pub resource: BTreeMap<String, String>,
     pub name: String,
     pub trace: String,
     pub id: String,
@@ -43,11 +56,15 @@ impl Collector {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let address = listener.local_addr().expect("bound");
         let kept = Kept::default();
-        let grpc = "/opentelemetry.proto.collector.trace.v1.TraceService/Export";
-        let router = Router::new()
-            .route("/v1/traces", post(over_http))
-            .route(grpc, post(over_grpc))
-            .with_state(kept.clone());
+        let mut router = Router::new();
+        for path in ["/v1/traces", "/v1/metrics"] {
+            router = router.route(path, post(over_http));
+        }
+        for service in ["trace.v1.TraceService", "metrics.v1.MetricsService"] {
+            let path = format!("/opentelemetry.proto.collector.{service}/Export");
+            router = router.route(&path, post(over_grpc));
+        }
+        let router = router.with_state(kept.clone());
         // Ends with the test's runtime.
         tokio::spawn(async move { axum::serve(listener, router).await });
         Self {
@@ -56,26 +73,45 @@ impl Collector {
         }
     }
 
+    fn sent(&self) -> Vec<Sent> {
+        let kept = self.kept.0.lock();
+        kept.expect("nobody panics with the lock").clone()
+    }
+
     /// Every byte of every message.
     pub fn bytes(&self) -> Vec<u8> {
-        let kept = self.kept.0.lock().expect("nobody panics with the lock");
-        kept.concat()
+        self.sent().iter().flat_map(|it| it.body.to_vec()).collect()
     }
 
     pub fn spans(&self) -> Vec<Span> {
-        let kept = self.kept.0.lock().expect("nobody panics with the lock");
-        let requests = kept.iter().map(|bytes| {
-            ExportTraceServiceRequest::decode(bytes.clone()).expect("a request of the protocol")
+        let sent = self.sent().into_iter().filter(|sent| !sent.metrics);
+        let requests = sent.map(|sent| {
+            ExportTraceServiceRequest::decode(sent.body).expect("a request of the protocol")
         });
         let of_resources = requests.flat_map(|request| request.resource_spans);
         of_resources
             .flat_map(|sent| {
-                let resource = sent.resource.expect("a resource").attributes;
-                let service = attributes(resource)["service.name"].clone();
+                let resource = attributes(sent.resource.expect("a resource").attributes);
                 let spans = sent.scope_spans.into_iter().flat_map(|scope| scope.spans);
-                spans.map(move |span| Span::read(&service, span))
+                spans.map(move |span| Span::read(&resource, span))
             })
             .collect()
+    }
+
+    /// All metrics, as often as they came.
+    pub fn readings(&self) -> Vec<Reading> {
+        let sent = self.sent().into_iter().filter(|sent| sent.metrics);
+        sent.map(Reading::read).collect()
+    }
+
+    /// Metrics that were read after this was called.
+    pub async fn next_reading(&self) -> Reading {
+        // The next one may have been on its way already.
+        let next = self.readings().len() + 1;
+        until("metrics come", async || {
+            self.readings().into_iter().nth(next)
+        })
+        .await
     }
 
     /// The one span of this name in this trace, once it has come.
@@ -95,9 +131,10 @@ impl Collector {
 }
 
 impl Span {
-    fn read(service: &str, span: Raw) -> Self {
+    fn read(resource: &BTreeMap<String, String>, span: Raw) -> Self {
         Self {
-            service: service.to_owned(),
+            service: resource["service.name"].clone(),
+            resource: resource.clone(),
             name: span.name,
             trace: hex(&span.trace_id),
             id: hex(&span.span_id),
@@ -130,24 +167,37 @@ fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-async fn over_http(State(kept): State<Kept>, headers: HeaderMap, body: Bytes) {
+impl Kept {
+    fn keep(&self, path: &Uri, headers: HeaderMap, body: Bytes) {
+        let metrics = path.path().contains("metrics");
+        self.0.lock().expect("held for moments only").push(Sent {
+            metrics,
+            headers,
+            body,
+        });
+    }
+}
+
+async fn over_http(State(kept): State<Kept>, path: Uri, headers: HeaderMap, body: Bytes) {
     assert_eq!(headers["content-type"], "application/x-protobuf");
     assert!(!headers.contains_key("content-encoding"), "read as it is");
-    kept.0.lock().expect("held for moments only").push(body);
+    kept.keep(&path, headers, body);
 }
 
 /// One message: whether it is compressed, its length, and itself. The answer is an empty one.
-async fn over_grpc(State(kept): State<Kept>, body: Bytes) -> Response<Body> {
+async fn over_grpc(
+    State(kept): State<Kept>,
+    path: Uri,
+    headers: HeaderMap,
+    body: Bytes,
+) -> Response<Body> {
     assert_eq!(
         body[0], 0,
         "not compressed, so that it can be read as it is"
     );
     let length = u32::from_be_bytes(body[1..5].try_into().expect("four bytes")) as usize;
     assert_eq!(body.len(), 5 + length);
-    kept.0
-        .lock()
-        .expect("held for moments only")
-        .push(body.slice(5..));
+    kept.keep(&path, headers, body.slice(5..));
     let trailers = HeaderMap::from_iter([(
         "grpc-status".parse().expect("a name"),
         HeaderValue::from_static("0"),

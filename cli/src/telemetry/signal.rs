@@ -1,0 +1,52 @@
+//! What is sent to a collector, and OpenTelemetry's variables about it: most of them are there once for
+//! everything, and once for each kind, which counts more.
+
+use std::env;
+
+#[derive(Clone, Copy)]
+pub enum Signal {
+    Traces,
+    Metrics,
+}
+
+impl Signal {
+    /// In paths and messages.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Traces => "traces",
+            Self::Metrics => "metrics",
+        }
+    }
+
+    /// The standard has a list of exporters for each. Ours is `otlp`; `none` is one without it.
+    pub fn is_wanted(self) -> bool {
+        let name = format!("OTEL_{}_EXPORTER", self.infix());
+        let is_ours = |name: &str| name.trim().eq_ignore_ascii_case("otlp");
+        variable(&name).is_none_or(|given| given.split(',').any(is_ours))
+    }
+
+    /// What `OTEL_EXPORTER_OTLP_…` says, and the name of the one that says it.
+    pub fn variable(self, what: &str) -> Option<(String, String)> {
+        let own = format!("OTEL_EXPORTER_OTLP_{}_{what}", self.infix());
+        let common = format!("OTEL_EXPORTER_OTLP_{what}");
+        let set = |name: String| variable(&name).map(|value| (name, value));
+        set(own).or_else(|| set(common))
+    }
+
+    /// An address that is this one's alone is taken as it is.
+    pub fn owns(self, name: &str) -> bool {
+        name.contains(&format!("_{}_", self.infix()))
+    }
+
+    fn infix(self) -> &'static str {
+        match self {
+            Self::Traces => "TRACES",
+            Self::Metrics => "METRICS",
+        }
+    }
+}
+
+/// One that is set to nothing is not set.
+pub fn variable(name: &str) -> Option<String> {
+    env::var(name).ok().filter(|value| !value.is_empty())
+}
