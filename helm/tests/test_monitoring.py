@@ -57,6 +57,22 @@ def test_prometheus_can_read_every_query_of_the_dashboard(tmp_path):
     ask(asked, [], tmp_path)
 
 
+def test_a_pool_is_scaled_by_who_waits_and_what_runs(tmp_path):
+    """Two gateways tell the same queue, two workers have their own turns; others are others' affair."""
+    scaled = find(objects("keda"), "ScaledObject", "baton-worker-scripted")["spec"]["triggers"][0]["metadata"]
+    pool, other = 'namespace="apps",pool="scripted"', 'namespace="apps",pool="other"'
+    series = {
+        'baton_gateway_queue{namespace="apps",agent="scripted",pod="one"}': 5,
+        'baton_gateway_queue{namespace="apps",agent="scripted",pod="two"}': 5,
+        'baton_gateway_queue{namespace="apps",agent="other",pod="one"}': 70,
+        f'baton_worker_turns_running{{{pool},pod="three"}}': 200,
+        f'baton_worker_turns_running{{{pool},pod="four"}}': 100,
+        f'baton_worker_turns_running{{{other},pod="five"}}': 7,
+    }
+    inputs = [{"series": name, "values": f"{value}x20"} for name, value in series.items()]
+    ask([{"expr": scaled["query"], "eval_time": "10m", "exp_samples": [{"labels": "{}", "value": 305}]}], inputs, tmp_path)
+
+
 def ask(asked, series, directory):
     """Has promtool compare answers with what is expected."""
     file = directory / "asked.yaml"
