@@ -7,12 +7,14 @@ from chart import PROJECT
 # What others export that run beside Baton; the dashboard says which of them a panel needs.
 OTHERS = {
     "redis_memory_used_bytes", "redis_memory_max_bytes", "redis_commands_processed_total",  # redis_exporter
-    "kube_deployment_status_replicas_available", "kube_deployment_spec_replicas",  # kube-state-metrics
+    "kube_deployment_spec_replicas",  # kube-state-metrics
     "container_cpu_usage_seconds_total", "container_memory_working_set_bytes",  # cAdvisor
     "ALERTS",
 }
 # Prometheus adds these itself.
 TARGET_LABELS = {"job", "instance", "namespace", "pod", "le"}
+# The chart has it added to workers.
+TARGET_LABELS |= {"pool"}
 ROW = re.compile(r"^\| `(baton_\w+)(?:\{([\w, ]+)\})?` \| (\w+) \|", re.M)
 
 
@@ -36,13 +38,13 @@ def series():
 def registered():
     """Names as the code gives them to its registries, without prefix and suffix."""
     found = set()
-    for file in PROJECT.glob("*/src/**/metrics*.rs"):
+    for file in [*PROJECT.glob("*/src/**/metrics*.rs"), PROJECT / "cli" / "src" / "meters.rs"]:
         found |= set(re.findall(r'"([a-z_]+)"', file.read_text()))
     return found
 
 
 def stem(name):
-    return re.sub(r"_total$", "", re.sub(r"^baton_(gateway|worker|session|store)_", "", name))
+    return re.sub(r"_(total|seconds|info)$", "", re.sub(r"^baton_((gateway|worker|store)_)?", "", name))
 
 
 def used(query):

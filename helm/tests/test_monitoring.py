@@ -17,12 +17,16 @@ DASHBOARD = json.loads((CHART / "files" / "dashboard.json").read_text())
 ALERTS = [rule for group in yaml.safe_load(RULES.read_text())["groups"] for rule in group["rules"]]
 
 
-def queries():
-    for rule in ALERTS:
-        yield rule["alert"], rule["expr"]
+def panels():
     for panel in DASHBOARD["panels"]:
         for target in panel.get("targets", []):
             yield panel["title"], target["expr"]
+
+
+def queries():
+    for rule in ALERTS:
+        yield rule["alert"], rule["expr"]
+    yield from panels()
     for variable in DASHBOARD["templating"]["list"]:
         if variable["type"] == "query":
             yield variable["name"], re.match(r"label_values\((.*), \w+\)", variable["definition"])[1]
@@ -47,6 +51,36 @@ def test_queries_ask_for_metrics_that_exist(place, query):
         assert metrics.labels_used(query) <= allowed, place
 
 
+def test_prometheus_can_read_every_query_of_the_dashboard(tmp_path):
+    """Where nothing is there, nothing comes back, and a query that makes no sense is a fault."""
+    asked = [{"expr": query.replace("$__rate_interval", "5m"), "eval_time": "10m", "exp_samples": []} for _, query in panels()]
+    ask(asked, [], tmp_path)
+
+
+def test_a_pool_is_scaled_by_who_waits_and_what_runs(tmp_path):
+    """Two gateways tell the same queue, two workers have their own turns; others are others' affair."""
+    scaled = find(objects("keda"), "ScaledObject", "baton-worker-scripted")["spec"]["triggers"][0]["metadata"]
+    pool, other = 'namespace="apps",pool="scripted"', 'namespace="apps",pool="other"'
+    series = {
+        'baton_gateway_queue{namespace="apps",agent="scripted",pod="one"}': 5,
+        'baton_gateway_queue{namespace="apps",agent="scripted",pod="two"}': 5,
+        'baton_gateway_queue{namespace="apps",agent="other",pod="one"}': 70,
+        f'baton_worker_turns_running{{{pool},pod="three"}}': 200,
+        f'baton_worker_turns_running{{{pool},pod="four"}}': 100,
+        f'baton_worker_turns_running{{{other},pod="five"}}': 7,
+    }
+    inputs = [{"series": name, "values": f"{value}x20"} for name, value in series.items()]
+    ask([{"expr": scaled["query"], "eval_time": "10m", "exp_samples": [{"labels": "{}", "value": 305}]}], inputs, tmp_path)
+
+
+def ask(asked, series, directory):
+    """Has promtool compare answers with what is expected."""
+    file = directory / "asked.yaml"
+    test = {"interval": "1m", "input_series": series, "promql_expr_test": asked}
+    file.write_text(yaml.safe_dump({"tests": [test]}))
+    promtool("test", "rules", file)
+
+
 def test_the_table_of_metrics_is_true(tmp_path):
     """Whatever a new Baton shows is in the table; what is in the table is in the code."""
     table = metrics.table()
@@ -69,8 +103,18 @@ def listens(log):
 
 
 def test_every_metric_is_on_the_dashboard():
-    shown = {name for place, query in QUERIES for name in metrics.used(query)}
-    assert metrics.series().keys() <= shown
+    """Of a histogram its quantiles are enough."""
+    shown = {name for _, query in panels() for name in metrics.used(query)}
+    wanted = {name for name in metrics.series() if not re.search("_seconds_(sum|count)$", name)}
+    assert wanted <= shown
+
+
+def test_quantiles_lead_to_traces():
+    """By the exemplars of one of them: those of the others are the same."""
+    quantiles = [panel for panel in DASHBOARD["panels"] if "histogram_quantile" in str(panel.get("targets"))]
+    assert quantiles
+    for panel in quantiles:
+        assert [target.get("exemplar", False) for target in panel["targets"]].count(True) == 1, panel["title"]
 
 
 def test_prometheus_takes_the_rules(tmp_path):

@@ -2,7 +2,7 @@
 
 import pytest
 
-from chart import SETS, find, objects, pod_specs, rendered
+from chart import SETS, TESTS, find, objects, parse, pod_specs, rendered, template
 
 NOBODY = {"drop": ["ALL"]}
 
@@ -77,9 +77,71 @@ def test_a_gateway_reaches_redis_dns_and_the_collector_alone():
 def test_by_itself_a_worker_reaches_no_more_than_that():
     policy = find(objects("minimal"), "NetworkPolicy", "baton-worker-scripted")["spec"]
     assert [port["port"] for rule in policy["egress"] for port in rule["ports"]] == [53, 53, 6379]
-    assert "ingress" not in policy and "Ingress" in policy["policyTypes"]
     policy = find(objects("two-pools"), "NetworkPolicy", "baton-worker-gemini")["spec"]
     assert policy["egress"][-1]["ports"][0]["port"] == 443
+
+
+def test_nobody_reaches_more_of_a_worker_than_its_metrics():
+    policy = find(objects("production"), "NetworkPolicy", "baton-worker-scripted")["spec"]
+    [rule] = policy["ingress"]
+    assert rule["ports"] == [{"port": "probes", "protocol": "TCP"}]
+    assert "monitoring" in str(rule["from"]) and "nginx" not in str(rule["from"])
+
+
+@pytest.mark.parametrize("values", SETS)
+def test_a_worker_gets_the_time_it_takes(values):
+    """To start its agent, and to end turns that cannot be moved."""
+    workers = [(name, spec) for name, spec in pod_specs(objects(values)) if "-worker-" in name]
+    assert workers
+    for name, spec in workers:
+        [container] = spec["containers"]
+        starts = container["startupProbe"]
+        patience = starts["periodSeconds"] * starts["failureThreshold"]
+        assert patience >= int(variable(container, "BATON_AGENT_START_TIMEOUT").removesuffix("s")) + 60, name
+        grace = int(variable(container, "BATON_GRACE_MS")) / 1000
+        assert spec["terminationGracePeriodSeconds"] >= grace + 15, name
+
+
+@pytest.mark.parametrize("values", SETS)
+def test_probes_ask_where_the_container_listens(values):
+    for name, spec in pod_specs(objects(values)):
+        for container in spec["containers"]:
+            ports = {port["name"]: str(port["containerPort"]) for port in container.get("ports", [])}
+            listens = {"gateway": "BATON_LISTEN", "worker": "BATON_PROBE_LISTEN"}.get(container["name"])
+            if not listens:
+                continue
+            probes = {kind: container[f"{kind}Probe"]["httpGet"] for kind in ["startup", "liveness", "readiness"]}
+            assert {ports[get["port"]] for get in probes.values()} == {variable(container, listens).rsplit(":", 1)[1]}, name
+            assert probes["liveness"]["path"] == "/healthz" and probes["readiness"]["path"] == "/readyz", name
+
+
+def test_gateways_and_workers_are_one_job_and_pools_are_kept_apart():
+    found = objects("production")
+    gateways = find(found, "ServiceMonitor", "baton")["spec"]
+    workers = find(found, "PodMonitor", "baton-worker")["spec"]
+    service = find(found, "Service", "baton-gateway")["metadata"]["labels"]
+    pods = find(found, "Deployment", "baton-worker-scripted")["spec"]["template"]
+    assert service[gateways["jobLabel"]] == pods["metadata"]["labels"][workers["jobLabel"]] == "baton"
+    assert workers["selector"]["matchLabels"].items() <= pods["metadata"]["labels"].items()
+    [endpoint] = workers["podMetricsEndpoints"]
+    assert endpoint["port"] in {port["name"] for port in pods["spec"]["containers"][0]["ports"]}
+    [rule] = endpoint["relabelings"]
+    assert rule == {"sourceLabels": ["__meta_kubernetes_pod_label_baton_pool"], "targetLabel": "pool"}
+    assert pods["metadata"]["labels"]["baton/pool"] == "scripted"
+
+
+def test_a_pool_is_scaled_by_what_it_has_to_do():
+    """By its own queue and turns, and by three quarters of its slots unless somebody says otherwise."""
+    values = ["--set-json", 'workers.pools={"a":{"slots":8},"b":{"slots":8,"keda":{"threshold":2}}}']
+    done = template("--values", TESTS / "values" / "keda.yaml", *values)
+    assert done.returncode == 0, done.stderr
+    for pool, threshold in [("a", "6"), ("b", "2"), ("scripted", "192")]:
+        [trigger, _] = find(parse(done.stdout), "ScaledObject", f"baton-worker-{pool}")["spec"]["triggers"]
+        asked = trigger["metadata"]
+        assert asked["threshold"] == threshold
+        assert f'baton_gateway_queue{{namespace="apps",agent="{pool}"}}' in asked["query"]
+        assert f'baton_worker_turns_running{{namespace="apps",pool="{pool}"}}' in asked["query"]
+        assert asked["ignoreNullValues"] == "false"
 
 
 def test_each_pool_has_an_agent_an_image_and_a_secret_of_its_own():

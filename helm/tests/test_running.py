@@ -56,6 +56,26 @@ def test_a_gateway_finds_no_fault_in_its_configuration(values, tmp_path):
     assert done.returncode == 1
 
 
+@pytest.mark.parametrize("values", SETS)
+def test_a_worker_finds_no_fault_in_its_configuration(values, tmp_path):
+    """The same; and it binds before it starts its agent, which is not installed here."""
+    pods = Pods(objects(values), tmp_path, secrets_of_yours(tmp_path))
+    names = [it["metadata"]["name"] for it in pods.found if it["kind"] == "Deployment" and "-worker-" in it["metadata"]["name"]]
+    assert names
+    for name in names:
+        env = pods.env(name)
+        assert env["BATON_PROBE_LISTEN"] == "0.0.0.0:8081"
+        done = baton("worker", env=env | {"BATON_PROBE_LISTEN": "192.0.2.1:8081"})
+        assert "cannot listen on 192.0.2.1:8081" in done.stderr, done.stderr
+        assert done.returncode == 1
+
+
+def test_a_worker_would_find_a_fault(tmp_path):
+    pods = Pods(objects("minimal"), tmp_path)
+    done = baton("worker", env=pods.env("baton-worker-scripted") | {"BATON_SLOTS": "none"})
+    assert done.returncode == 64, done.stderr
+
+
 def test_a_gateway_would_find_a_fault(tmp_path):
     pods = Pods(objects("minimal"), tmp_path)
     done = baton("gateway", env=pods.env("baton-gateway") | {"BATON_LISTEN": "192.0.2.1:8080", "BATON_TRUST_PROXY": ""})
@@ -79,6 +99,7 @@ def secrets_of_yours(directory):
         "redis-cluster": {"url": "rediss+cluster://user:password@redis-0:6379,redis-1:6379,redis-2:6379"},
         "redis-sentinel": {"url": "redis+sentinel://:password@sentinel-0:26379,sentinel-1:26379/primary"},
         "collector": {"headers": "authorization=Bearer%20abc"},
+        "anthropic": {"api-key": "sk-none"},
     }
 
 
@@ -95,19 +116,14 @@ class Cluster:
         self.pods, self.directory = Pods(found, directory), directory
         self.redis = stack.enter_context(redis(self.redis_config()))
         self.log = directory / "gateway.log"
-        out = stack.enter_context(self.log.open("w"))
-        gateway = stack.enter_context(running([BATON, "gateway"], env=self.env("baton-gateway"), stderr=out))
-        self.address = wait(gateway, self.listens)
-        wait(gateway, lambda: get(f"http://{self.address}/readyz"))
-        stack.enter_context(
-            running([BATON, "worker"], env=self.env("baton-worker-scripted"), stderr=subprocess.DEVNULL)
-        )
+        self.address = self.start("gateway", "baton-gateway", "gateway listens", stack)
+        self.worker = self.start("worker", "baton-worker-scripted", "probes and metrics", stack)
 
     def env(self, deployment):
         """Places of a cluster, as they are here."""
         env = self.pods.env(deployment)
         env["BATON_STORE"] = env["BATON_STORE"].replace("baton-redis:6379", f"127.0.0.1:{self.redis}")
-        here = {"BATON_LISTEN": "127.0.0.1:0", "BATON_ADMIN_LISTEN": "127.0.0.1:0"}
+        here = dict.fromkeys(["BATON_LISTEN", "BATON_ADMIN_LISTEN", "BATON_PROBE_LISTEN"], "127.0.0.1:0")
         return env | {name: here[name] for name in env.keys() & here.keys()}
 
     def redis_config(self):
@@ -119,13 +135,17 @@ class Cluster:
         file.write_text(f"{config}requirepass {password}\n")
         return file
 
-    def listens(self):
-        """Where, as the gateway's log has it."""
-        for line in self.log.read_text().splitlines():
-            fields = json.loads(line).get("fields", {})
-            if fields.get("message") == "gateway listens":
-                return fields["address"]
-        raise OSError("not yet")
+    def start(self, command, deployment, says, stack):
+        """Waits as the kubelet does; where it listens."""
+        log = self.directory / f"{command}.log"
+        out = stack.enter_context(log.open("w"))
+        process = stack.enter_context(running([BATON, command], env=self.env(deployment), stderr=out))
+        address = wait(process, lambda: listens(log, says))
+        container = find(self.pods.found, "Deployment", deployment)["spec"]["template"]["spec"]["containers"][0]
+        for probe in ["startupProbe", "livenessProbe", "readinessProbe"]:
+            path = container[probe]["httpGet"]["path"]
+            wait(process, lambda: get(f"http://{address}{path}"))
+        return address
 
     def test(self):
         container = find(self.pods.found, "Pod", "baton-test")["spec"]["containers"][0]
@@ -134,6 +154,15 @@ class Cluster:
         # The test's own way to the Service, and by its name, which the gateway has to know.
         command = ["sh", "-ec", container["args"][0].replace("curl ", f"curl --connect-to ::{self.address} ", 1)]
         return subprocess.run(command, env={**env, "PATH": PATH}, capture_output=True, text=True, timeout=120)
+
+
+def listens(log, says):
+    """Where, as the log has it."""
+    for line in log.read_text().splitlines():
+        fields = json.loads(line).get("fields", {})
+        if fields.get("message") == says:
+            return fields["address"]
+    raise OSError("not yet")
 
 
 PATH = "/usr/local/bin:/usr/bin:/bin"
