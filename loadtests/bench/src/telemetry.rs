@@ -24,17 +24,24 @@ pub const TARGETS: [Kind; 2] = [Kind::Redis, Kind::Told];
 pub fn verdict(cells: &[Cell]) {
     for pair in cells.chunks_exact(TARGETS.len()) {
         let [silent, told] = pair else { continue };
-        let ratio = |measure: fn(&Sample) -> f64| {
+        let ratio = |measure: &dyn Fn(&Sample) -> f64| {
             let rounds = silent.rounds.iter().zip(&told.rounds);
             let both = rounds.filter_map(|(silent, told)| {
                 Some(measure(told.as_ref().ok()?) / measure(silent.as_ref().ok()?))
             });
             median(both.collect())
         };
-        let (throughput, cpu) = (ratio(|s| s.prompts_per_s), ratio(|s| s.cpu_ms));
+        let (throughput, cpu) = (ratio(&|s| s.prompts_per_s), ratio(&|s| s.cpu_ms));
+        let processes = silent.rounds.iter().flatten().next();
+        let processes = processes.map_or(&[][..], |sample| &sample.cpu_ms_of);
+        let each = processes
+            .iter()
+            .enumerate()
+            .map(|(index, (name, _))| format!("{name} {:.3} ×", ratio(&|s| s.cpu_ms_of[index].1)));
+        let each = each.collect::<Vec<_>>().join(", ");
         println!(
             "{} the limit of {LIMIT} ×: {} sessions: throughput {throughput:.3} × that without a collector, \
-             CPU per event {cpu:.3} × (medians of the rounds' ratios)",
+             CPU per event {cpu:.3} ×: {each} (medians of the rounds' ratios)",
             if throughput >= LIMIT {
                 "within"
             } else {
