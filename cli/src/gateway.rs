@@ -115,7 +115,7 @@ pub async fn run(arguments: Arguments, stop: Stop, telemetry: &Telemetry) -> any
         limits: arguments.edge.limits(),
         metrics,
         registry,
-        traces: arguments.traces.are_on(),
+        traces: arguments.traces.made(),
         stall: Duration::from_millis(arguments.stall_ms),
         pace: Pace {
             grace: Duration::from_millis(arguments.grace_ms),

@@ -102,7 +102,7 @@ pub async fn run(arguments: Arguments, stop: Stop, telemetry: &Telemetry) -> any
         limits: arguments.edge.limits(),
         metrics,
         registry,
-        traces: arguments.traces.are_on(),
+        traces: arguments.traces.made(),
         pace: PACE,
         ..Default::default()
     };

@@ -19,6 +19,7 @@ use crate::revoked::Revoked;
 use crate::stream::hub::Hub;
 use crate::stream::ledger::Ledger;
 use crate::stream::patience::Patience;
+use crate::trace::Traces;
 use crate::transport::Transport;
 
 #[derive(Clone, Debug)]
@@ -46,8 +47,8 @@ pub struct Config {
     pub metrics: Arc<Metrics>,
     /// All metrics of the process, as they are shown.
     pub registry: Arc<Registry>,
-    /// Whether spans are made. They go where the process sends them.
-    pub traces: bool,
+    /// Which spans are made. They go where the process sends them.
+    pub traces: Traces,
 }
 
 impl Default for Config {
@@ -64,7 +65,7 @@ impl Default for Config {
             limits: Limits::default(),
             metrics: Arc::default(),
             registry: Arc::default(),
-            traces: false,
+            traces: Traces::default(),
         }
     }
 }

@@ -63,3 +63,4 @@ mod withdraw;
 pub use app::{App, Config, Stop};
 pub use metrics::Metrics;
 pub use server::serve;
+pub use trace::Traces;

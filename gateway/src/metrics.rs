@@ -1,7 +1,6 @@
 //! Every metric of the gateway: name, help and meaning in one place.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use axum::extract::{Request, State};
 use axum::http::{Method, StatusCode};
@@ -134,23 +133,7 @@ impl Metrics {
         StreamGuard(self.streams.clone())
     }
 
-    fn answered(&self, method: &Method, status: StatusCode, took: Duration, trace: Option<Trace>) {
-        let method = match *method {
-            Method::GET => "GET",
-            Method::POST => "POST",
-            Method::DELETE => "DELETE",
-            _ => "other",
-        };
-        let class = match status.as_u16() / 100 {
-            1 => "1xx",
-            2 => "2xx",
-            3 => "3xx",
-            4 => "4xx",
-            _ => "5xx",
-        };
-        let labels = [("method", method), ("status", class)];
-        let request = self.request.get_or_create(&labels);
-        request.observe(took, trace.as_ref());
+    fn count(&self, status: StatusCode) {
         if status == StatusCode::SERVICE_UNAVAILABLE {
             self.unavailable.inc();
         } else if status.is_client_error() {
@@ -161,10 +144,54 @@ impl Metrics {
     }
 }
 
+/// A request under way: timed also if nobody waits for its answer any more.
+struct Pending<'a> {
+    metrics: &'a Metrics,
+    began: Instant,
+    method: &'static str,
+    status: &'static str,
+    trace: Option<Trace>,
+}
+
+impl<'a> Pending<'a> {
+    fn new(metrics: &'a Metrics, method: &Method) -> Self {
+        Self {
+            metrics,
+            began: Instant::now(),
+            method: match *method {
+                Method::GET => "GET",
+                Method::POST => "POST",
+                Method::DELETE => "DELETE",
+                _ => "other",
+            },
+            status: "none",
+            trace: None,
+        }
+    }
+
+    fn is_answered(&mut self, status: StatusCode, trace: Option<Trace>) {
+        self.trace = trace;
+        self.status = match status.as_u16() / 100 {
+            1 => "1xx",
+            2 => "2xx",
+            3 => "3xx",
+            4 => "4xx",
+            _ => "5xx",
+        };
+    }
+}
+
+impl Drop for Pending<'_> {
+    fn drop(&mut self) {
+        let labels = [("method", self.method), ("status", self.status)];
+        let request = self.metrics.request.get_or_create(&labels);
+        request.observe(self.began.elapsed(), self.trace.as_ref());
+    }
+}
+
 /// Counts and times requests by what became of them.
 pub async fn measure(State(app): State<Arc<App>>, request: Request, next: Next) -> Response {
-    let began = Instant::now();
-    let method = request.method().clone();
+    let mut pending = Pending::new(&app.metrics, request.method());
     let peer = request.extensions().get::<Peer>().copied();
     let response = next.run(request).await;
     if let Some(refusal) = response.extensions().get::<Refusal>() {
@@ -175,9 +202,8 @@ pub async fn measure(State(app): State<Arc<App>>, request: Request, next: Next) 
         let peer = peer.map(|peer| tracing::field::display(peer.address));
         tracing::debug!(status = status.as_u16(), peer, "refused a request");
     }
-    let trace = Trace::of(&trace::current(&app));
-    app.metrics
-        .answered(&method, status, began.elapsed(), trace);
+    pending.is_answered(status, Trace::of(&trace::current(&app)));
+    app.metrics.count(status);
     response
 }
 

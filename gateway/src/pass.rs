@@ -64,13 +64,14 @@ pub fn pass(
     session: Option<&str>,
 ) -> Result<Pass, Reject> {
     let token = token(headers, payload, session)?;
-    let mut grant = token.map_or(Brought::Nothing, |token| verify(app, caller, token));
     let connected = headers.contains_key(&edge::CONNECTION_ID);
     // A browser sends the cookies it has, also those whose time is over: nobody meant anything by it.
     let meant = payload.is_some() || headers.contains_key(&SESSION_TOKEN);
-    if connected && grant == Brought::Bad && !meant {
-        grant = Brought::Nothing;
-    }
+    let grant = match token.map(|token| examine(app, caller, token)) {
+        Some(Ok(grant)) => Brought::Good(grant),
+        Some(Err(why)) if meant || !connected => bad(app, why),
+        Some(Err(_)) | None => Brought::Nothing,
+    };
     let pass = match (connected, grant) {
         (false, Brought::Good(grant)) => Pass {
             connection: made_up(app, headers, &grant)?,
@@ -144,9 +145,19 @@ pub(crate) fn token<'a>(
 }
 
 fn verify(app: &App, caller: &Caller, token: &str) -> Brought {
+    let examined = examine(app, caller, token);
+    examined.map_or_else(|why| bad(app, why), Brought::Good)
+}
+
+fn bad(app: &App, why: &'static str) -> Brought {
+    app.metrics.token_refused(why);
+    Brought::Bad
+}
+
+/// Or why it is no good, for logs and metrics.
+fn examine(app: &App, caller: &Caller, token: &str) -> Result<Box<Grant>, &'static str> {
     if token.len() > MAX_TOKEN_BYTES {
-        app.metrics.token_refused(Refused::TooLong.reason());
-        return Brought::Bad;
+        return Err(Refused::TooLong.reason());
     }
     let version = app.mint.keys.version();
     let grant = match app.grants.get(token, version) {
@@ -156,15 +167,11 @@ fn verify(app: &App, caller: &Caller, token: &str) -> Brought {
                 app.grants.put(token, grant.clone(), grant.expires, version);
                 grant
             }
-            Err(why) => {
-                app.metrics.token_refused(why.reason());
-                return Brought::Bad;
-            }
+            Err(why) => return Err(why.reason()),
         },
     };
     if *grant.principal != *caller.principal {
-        app.metrics.token_refused("foreign");
-        return Brought::Bad;
+        return Err("foreign");
     }
     let session = Some((&grant.session, grant.issued));
     let revoked = &app.mint.revoked;
@@ -172,10 +179,9 @@ fn verify(app: &App, caller: &Caller, token: &str) -> Brought {
         || revoked.is_revoked(grant.owner(), None, session)
         || revoked.is_family_revoked(&grant.family, grant.generation)
     {
-        app.metrics.token_refused("revoked");
-        return Brought::Bad;
+        return Err("revoked");
     }
-    Brought::Good(Box::new(grant))
+    Ok(Box::new(grant))
 }
 
 /// A request without a connection is made on one of its own. With an idempotency key it is the same one

@@ -56,8 +56,8 @@ pub fn router(app: Arc<App>) -> Router {
             metrics::measure,
         ));
     // Who wants no traces does not pay for them.
-    if app.config.traces {
-        routes = routes.layer(middleware::from_fn(trace::request));
+    if app.config.traces.are_on() {
+        routes = routes.layer(middleware::from_fn_with_state(app.clone(), trace::request));
     }
     routes
         .route("/healthz", get(probe::healthz))

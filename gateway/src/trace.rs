@@ -2,13 +2,17 @@
 //! delivered. What they say is made of lists and ids, never of what was sent: a client may put anything
 //! anywhere, tokens included.
 
-use axum::extract::Request;
-use axum::http::{HeaderMap, Method};
+use std::sync::Arc;
+
+use axum::extract::{Request, State};
+use axum::http::request::Parts;
+use axum::http::{HeaderMap, Method, Uri};
 use axum::middleware::Next;
 use axum::response::Response;
 use baton_session::id::{ConnectionId, SessionId};
 use baton_session::route::Via;
 use baton_session::trace::{TARGET, Trace};
+use rand::RngExt as _;
 use tracing::field::Empty;
 use tracing::{Instrument as _, Span};
 
@@ -19,6 +23,34 @@ use crate::rpc::Envelope;
 /// The code of an error, on the response that carries it.
 #[derive(Clone, Copy)]
 pub struct Code(pub i64);
+
+/// Which requests and messages have spans.
+#[derive(Clone, Copy, Debug, Default)]
+pub enum Traces {
+    #[default]
+    None,
+    /// All, and whoever gets them decides which are recorded.
+    All,
+    /// Those of traces that are recorded elsewhere and, of those that would begin here, this share. What
+    /// nobody will see is not made: that is most of what traces cost.
+    Recorded(f64),
+}
+
+impl Traces {
+    pub fn are_on(self) -> bool {
+        !matches!(self, Self::None)
+    }
+
+    /// Whether to make a span, with this parent if there is one.
+    fn want(self, parent: Option<&Trace>) -> bool {
+        match (self, parent) {
+            (Self::None, _) => false,
+            (Self::All, _) => true,
+            (Self::Recorded(_), Some(parent)) => parent.is_recorded(),
+            (Self::Recorded(share), None) => rand::rng().random_bool(share),
+        }
+    }
+}
 
 const METHODS: [&str; 14] = [
     "initialize",
@@ -38,8 +70,51 @@ const METHODS: [&str; 14] = [
 ];
 
 /// Around everything else, if traces are made at all.
-pub async fn request(request: Request, next: Next) -> Response {
-    let method = match *request.method() {
+pub async fn request(State(app): State<Arc<App>>, request: Request, next: Next) -> Response {
+    let parent = in_headers(request.headers());
+    if !app.config.traces.want(parent.as_ref()) {
+        return next.run(request).await;
+    }
+    let span = span(request.method(), request.uri());
+    if let Some(parent) = parent {
+        parent.adopt(&span);
+    }
+    let response = next.run(request).instrument(span.clone()).await;
+    answered(&span, &response);
+    response
+}
+
+/// For a request that has no span, although its message belongs to a trace that is recorded.
+pub fn late(app: &App, parts: &Parts, envelope: &Envelope<'_>) -> Span {
+    let Traces::Recorded(_) = app.config.traces else {
+        return Span::none();
+    };
+    if !Span::current().is_none() || in_headers(&parts.headers).is_some() {
+        return Span::none();
+    }
+    match in_message(envelope).is_some_and(|parent| parent.is_recorded()) {
+        true => span(&parts.method, &parts.uri),
+        false => Span::none(),
+    }
+}
+
+/// The end of a request.
+pub fn answered(span: &Span, response: &Response) {
+    if span.is_none() {
+        return;
+    }
+    let status = response.status();
+    span.record("http.response.status_code", i64::from(status.as_u16()));
+    if let Some(Code(code)) = response.extensions().get() {
+        span.record("error.type", code.to_string());
+    }
+    if status.is_server_error() {
+        span.record("otel.status_code", "ERROR");
+    }
+}
+
+fn span(method: &Method, uri: &Uri) -> Span {
+    let method = match *method {
         Method::GET => "GET",
         Method::POST => "POST",
         Method::DELETE => "DELETE",
@@ -47,8 +122,8 @@ pub async fn request(request: Request, next: Next) -> Response {
         Method::HEAD => "HEAD",
         _ => "_OTHER",
     };
-    let route = route(request.uri().path());
-    let span = tracing::info_span!(
+    let route = route(uri.path());
+    tracing::info_span!(
         target: TARGET,
         parent: None,
         "request",
@@ -62,25 +137,13 @@ pub async fn request(request: Request, next: Next) -> Response {
         session.id = Empty,
         connection.id = Empty,
         error.type = Empty,
-    );
-    if let Some(parent) = in_headers(request.headers()) {
-        parent.adopt(&span);
-    }
-    let response = next.run(request).instrument(span.clone()).await;
-    let status = response.status();
-    span.record("http.response.status_code", i64::from(status.as_u16()));
-    if let Some(Code(code)) = response.extensions().get() {
-        span.record("error.type", code.to_string());
-    }
-    if status.is_server_error() {
-        span.record("otel.status_code", "ERROR");
-    }
-    response
+    )
 }
 
 /// A message on a WebSocket.
 pub fn message(app: &App, connection: &ConnectionId, envelope: &Envelope<'_>) -> Span {
-    if !app.config.traces {
+    let traces = app.config.traces;
+    if !traces.are_on() || !traces.want(in_message(envelope).as_ref()) {
         return Span::none();
     }
     let span = tracing::info_span!(
@@ -123,9 +186,14 @@ fn in_headers(headers: &HeaderMap) -> Option<Trace> {
     Trace::read(text("traceparent")?, text("tracestate").unwrap_or_default())
 }
 
+fn in_message(envelope: &Envelope<'_>) -> Option<Trace> {
+    let (parent, state) = envelope.trace_context()?;
+    Trace::read(&parent, &state.unwrap_or_default())
+}
+
 /// The span of what is under way here; none, unless traces are made.
 pub fn current(app: &App) -> Span {
-    match app.config.traces {
+    match app.config.traces.are_on() {
         true => Span::current(),
         false => Span::none(),
     }
@@ -146,10 +214,7 @@ pub fn about_message(span: &Span, headers: Option<&HeaderMap>, envelope: &Envelo
         };
         span.record("rpc.method", known.unwrap_or(other));
     }
-    let Some((parent, state)) = envelope.trace_context() else {
-        return;
-    };
-    let Some(parent) = Trace::read(&parent, &state.unwrap_or_default()) else {
+    let Some(parent) = in_message(envelope) else {
         return;
     };
     match headers.and_then(in_headers) {

@@ -62,13 +62,21 @@ impl Trace {
         span.add_link(self.context().span().span_context().clone());
     }
 
+    /// Whoever began it records it.
+    pub fn is_recorded(&self) -> bool {
+        self.place().is_some()
+    }
+
     /// The ids of trace and span, if they are recorded: what others can look it up by.
     pub(crate) fn place(&self) -> Option<(&str, &str)> {
         let parent = self.0.split(' ').next()?;
         let mut parts = parent.split('-').skip(1);
         let (trace, span, flags) = (parts.next()?, parts.next()?, parts.next()?);
         let flags = u8::from_str_radix(flags, 16).ok()?;
-        (flags & 1 == 1).then_some((trace, span))
+        let is_id = |text: &str, digits| {
+            text.len() == digits && text.bytes().all(|byte| byte.is_ascii_hexdigit())
+        };
+        (flags & 1 == 1 && is_id(trace, 32) && is_id(span, 16)).then_some((trace, span))
     }
 
     /// As it is stored.

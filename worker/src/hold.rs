@@ -21,7 +21,6 @@ pub(crate) use self::place::{Place, Reins};
 use crate::agent::{Agent, Conversation, Opening, Stage, StopReason};
 use crate::asides::Asides;
 use crate::journal::{Journal, Unanswered};
-use crate::metrics::Timed;
 use crate::outlet::{Lost, Outlet};
 use crate::rpc::{self, Failure};
 use crate::trace;
@@ -86,7 +85,10 @@ pub(crate) async fn run(
             .run()
             .await
         }
-        Err(failure) => refuse_all(&*store, &outlet, &claim, &reins, failure).await,
+        Err(failure) => {
+            reins.metrics.unopened.inc();
+            refuse_all(&*store, &outlet, &claim, &reins, failure).await
+        }
     }
 }
 
@@ -108,6 +110,7 @@ async fn refuse_all(
             kind @ (Kind::Close | Kind::Delete) => Ok(done(kind)),
             _ => Err(failure.clone()),
         };
+        reins.metrics.refused(queued);
         let turn = queued.command.kind == Kind::Prompt;
         if let Some(event) = rpc::response(queued, turn, outcome) {
             outlet.push(event);
@@ -160,6 +163,7 @@ async fn give_up(
         if !set_free(outlet, claim, reins, queued).await? {
             return Ok(store.release(&claim.session, &claim.token).await?);
         }
+        reins.metrics.refused(queued);
         let turn = queued.command.kind == Kind::Prompt;
         if let Some(event) = rpc::response(queued, turn, Err::<(), _>(Failure::poisonous())) {
             outlet.push(event);
@@ -293,10 +297,12 @@ impl Hold {
             let Prompt { prompt } = rpc::read(asked.params)?;
             Ok((asked.params, self.reins.accepts.check(prompt)?))
         });
-        let timed = self.reins.metrics.turn_begins();
         let (params, blocks) = match checked {
             Ok(checked) => checked,
-            Err(failure) => return Ok(self.finish(&queued, timed, Err(failure))),
+            Err(failure) => {
+                self.reins.metrics.answered("invalid");
+                return Ok(self.finish(&queued, Err(failure)));
+            }
         };
         let interrupted = self
             .claim
@@ -310,8 +316,9 @@ impl Hold {
                 self.reread(running).await?
             }
             None if self.is_cancelled(&queued) => {
-                let outcome = Ok(StopReason::Cancelled.answer());
-                return Ok(self.finish(&queued, timed, outcome));
+                let cancelled = StopReason::Cancelled;
+                self.reins.metrics.answered(cancelled.as_str());
+                return Ok(self.finish(&queued, Ok(cancelled.answer())));
             }
             None => {
                 // A fork of a running session gets what the agent knew before the turn.
@@ -321,6 +328,7 @@ impl Hold {
                 self.begin(&queued, &blocks)
             }
         };
+        let timed = self.reins.metrics.turn_begins();
         let turn = Turn::new(
             self.claim.session.clone(),
             queued.number,
@@ -377,7 +385,8 @@ impl Hold {
             flight.await?;
         }
         drop(bound);
-        Ok(self.finish(&queued, timed, outcome))
+        timed.ends(&queued, &outcome);
+        Ok(self.finish(&queued, outcome))
     }
 
     /// The turn's first events: who reads it how, and the user's words for everyone else.
@@ -451,13 +460,7 @@ impl Hold {
     }
 
     /// The answer and the end of the command go into the log together.
-    fn finish(
-        &mut self,
-        queued: &Queued,
-        timed: Timed,
-        outcome: Result<Box<RawValue>, Failure>,
-    ) -> Ended {
-        timed.ends(queued, &outcome);
+    fn finish(&mut self, queued: &Queued, outcome: Result<Box<RawValue>, Failure>) -> Ended {
         self.outlet.settle_all();
         self.asides.stay_open();
         trace::ended(queued, &outcome);

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use baton_session::clock::unix_millis;
-use baton_session::command::Queued;
+use baton_session::command::{Kind, Queued};
 use baton_session::metrics::{By, Latency, Registry};
 use prometheus_client::encoding::{EncodeMetric, MetricEncoder};
 use prometheus_client::metrics::MetricType;
@@ -23,6 +23,11 @@ const TURN_BUCKETS: [f64; 12] = [
     0.1, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0, 900.0, 3600.0, 14400.0,
 ];
 
+/// Behind another turn commands wait as long as that takes.
+const WAIT_BUCKETS: [f64; 13] = [
+    0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 10.0, 30.0, 60.0, 300.0, 3600.0,
+];
+
 #[derive(Clone, Debug)]
 pub struct Metrics {
     pub(crate) slots: Gauge,
@@ -34,6 +39,7 @@ pub struct Metrics {
     pub(crate) append: Latency,
     pub(crate) events: Counter,
     pub(crate) opened: Counter,
+    pub(crate) unopened: Counter,
     pub(crate) takeovers: Counter,
     pub(crate) fenced: Counter,
     pub(crate) rewritten: Counter,
@@ -48,10 +54,11 @@ impl Default for Metrics {
             turns: Gauge::default(),
             ended: By::default(),
             turn: Latency::with_buckets(TURN_BUCKETS),
-            wait: Latency::default(),
+            wait: Latency::with_buckets(WAIT_BUCKETS),
             append: Latency::default(),
             events: Counter::default(),
             opened: Counter::default(),
+            unopened: Counter::default(),
             takeovers: Counter::default(),
             fenced: Counter::default(),
             rewritten: Counter::default(),
@@ -81,6 +88,8 @@ impl Metrics {
         registry.register("events", help, self.events.clone());
         let help = "Times that the agent was opened for a session";
         registry.register("agent_opens", help, self.opened.clone());
+        let help = "Times that the agent could not be opened for a session";
+        registry.register("agent_failures", help, self.unopened.clone());
         let help = "Turns that were begun elsewhere and went on here";
         registry.register("takeovers", help, self.takeovers.clone());
         let help = "Sessions that had to be dropped because another worker has them";
@@ -96,6 +105,19 @@ impl Metrics {
         let waited = unix_millis().saturating_sub(queued.command.taken_at);
         let trace = queued.command.trace.as_ref();
         self.wait.observe(Duration::from_millis(waited), trace);
+    }
+
+    /// A prompt was answered, whether or not it came to a turn.
+    pub(crate) fn answered(&self, how: &'static str) {
+        self.ended.get_or_create(&[("outcome", how)]).inc();
+    }
+
+    /// So was one that nobody could try.
+    pub(crate) fn refused(&self, queued: &Queued) {
+        if queued.command.kind == Kind::Prompt {
+            self.taken_up(queued);
+            self.answered("error");
+        }
     }
 
     pub(crate) fn turn_begins(&self) -> Timed {
@@ -125,7 +147,7 @@ impl Timed {
             Ok(answer) => StopReason::of(answer).map_or("other", StopReason::as_str),
             Err(_) => "error",
         };
-        self.metrics.ended.get_or_create(&[("outcome", how)]).inc();
+        self.metrics.answered(how);
         let trace = queued.command.trace.as_ref();
         self.metrics.turn.observe(self.began.elapsed(), trace);
     }

@@ -216,6 +216,7 @@ impl Outlet {
         for _ in 0..MAX_HEALINGS {
             match self.put(&append).await? {
                 Put::Done { released } => {
+                    self.metrics.events.inc_by(append.events.len() as u64);
                     self.written().keep(append);
                     return Ok(released);
                 }
@@ -250,10 +251,7 @@ impl Outlet {
         let trace = trace::answered(&append.events);
         self.metrics.append.observe(began.elapsed(), trace);
         match written {
-            Appended::Done { released, .. } => {
-                self.metrics.events.inc_by(append.events.len() as u64);
-                Ok(Put::Done { released })
-            }
+            Appended::Done { released, .. } => Ok(Put::Done { released }),
             Appended::Gap { head } => Ok(Put::Gap { head }),
             Appended::Fenced => Err(Lost::Fenced),
         }

@@ -360,7 +360,10 @@ impl Runner {
         match outcome {
             Ok(()) => {}
             Err(Lost::Fenced) => {
-                metrics.fenced.inc();
+                // Some are given away on purpose when the worker stops.
+                if !self.stop.is_cancelled() {
+                    metrics.fenced.inc();
+                }
                 tracing::warn!(session.id = %session, "fenced: another worker goes on")
             }
             Err(error) => {
@@ -413,7 +416,10 @@ async fn renew(runner: Arc<Runner>) {
     }
     match runner.store.renew(&claims, runner.config.lease).await {
         Ok(lost) => {
-            runner.config.metrics.lease_age.now();
+            // With others lost, some of these may not have been heard of.
+            if lost.is_empty() {
+                runner.config.metrics.lease_age.now();
+            }
             let held = runner.held();
             for (session, token) in claims.iter().filter(|(session, _)| lost.contains(session)) {
                 // Released meanwhile and claimed again by us is not lost.

@@ -1,6 +1,7 @@
 //! Which traces are made, and where they and metrics go. The variables of OpenTelemetry count as everywhere;
 //! where there is an option as well, that wins.
 
+use baton_gateway::Traces;
 use baton_session::trace::TARGET;
 use clap::Args;
 use opentelemetry::global;
@@ -43,9 +44,13 @@ pub struct TraceOptions {
 }
 
 impl TraceOptions {
-    /// Whether there are traces.
-    pub fn are_on(&self) -> bool {
-        self.endpoint(Signal::Traces).is_some()
+    /// Which spans a gateway makes.
+    pub fn made(&self) -> Traces {
+        match (self.endpoint(Signal::Traces), self.trace_sample) {
+            (None, _) => Traces::None,
+            (Some(_), None) => Traces::All,
+            (Some(_), Some(ratio)) => Traces::Recorded(ratio),
+        }
     }
 
     pub fn faults(&self) -> Vec<String> {
@@ -98,9 +103,10 @@ impl TraceOptions {
         let mut provider = SdkTracerProvider::builder()
             .with_batch_exporter(exporter)
             .with_resource(resource.clone());
-        if let Some(ratio) = self.trace_sample {
-            let ratio = Sampler::TraceIdRatioBased(ratio);
-            provider = provider.with_sampler(Sampler::ParentBased(Box::new(ratio)));
+        // Gateways make no others than those that are to be recorded.
+        if self.trace_sample.is_some() {
+            let all = Box::new(Sampler::AlwaysOn);
+            provider = provider.with_sampler(Sampler::ParentBased(all));
         }
         global::set_text_map_propagator(TraceContextPropagator::new());
         Ok(Some(provider.build()))

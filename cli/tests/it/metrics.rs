@@ -41,8 +41,14 @@ async fn a_turn_leaves_its_marks_wherever_it_passes() {
     let mut stream = client.session_stream(&session, None).await;
     client.post(prompt(json!(1), &session, "/count 3")).await;
     stream.turn(&json!(1)).await;
+    // No turn comes of this one.
+    let mut odd = prompt(json!(2), &session, "hello");
+    odd["params"]["prompt"] = json!("hello");
+    assert_eq!(client.send(&[JSON], odd.to_string()).await.status(), 202);
+    stream.response(&json!(2)).await;
     for (metric, expected) in [
         ("baton_worker_turns_total{outcome=\"end_turn\"}", 1.0),
+        ("baton_worker_turns_total{outcome=\"invalid\"}", 1.0),
         ("baton_worker_turn_duration_seconds_count", 1.0),
         ("baton_worker_takeovers_total", 0.0),
         ("baton_worker_fenced_total", 0.0),
@@ -215,7 +221,7 @@ async fn a_redis_that_is_away_shows_and_a_worker_says_what_it_waits_for() {
 }
 
 #[tokio::test]
-async fn a_worker_that_starts_or_stops_says_so() {
+async fn a_worker_that_starts_says_what_it_waits_for() {
     let dir = TempDir::new().expect("a temporary directory");
     let redis = Redis::start().await;
     let port = free_port();
@@ -259,7 +265,6 @@ async fn a_traced_request_is_the_example_in_its_bucket() {
     let headers = [JSON, ("traceparent", &*parent)];
     assert_eq!(client.send(&headers, message).await.status(), 202);
     stream.turn(&json!(1)).await;
-    let page = page(&url(port)).await;
     for metric in [
         "baton_gateway_request_seconds_bucket",
         "baton_gateway_delivery_seconds_bucket",
@@ -267,11 +272,12 @@ async fn a_traced_request_is_the_example_in_its_bucket() {
         "baton_worker_turn_duration_seconds_bucket",
         "baton_worker_append_seconds_bucket",
     ] {
-        let mut lines = page.lines().filter(|line| line.starts_with(metric));
         let example = format!("# {{trace_id=\"{trace}\",span_id=\"");
-        assert!(
-            lines.any(|line| line.contains(&example)),
-            "{metric} in {page}"
-        );
+        until(metric, async || {
+            let page = page(&url(port)).await;
+            let mut lines = page.lines().filter(|line| line.starts_with(metric));
+            lines.any(|line| line.contains(&example)).then_some(())
+        })
+        .await;
     }
 }

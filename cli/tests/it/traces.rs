@@ -270,7 +270,10 @@ async fn errors_are_told_by_their_codes_and_names_are_few() {
 
 #[tokio::test]
 async fn what_is_queued_is_sent_before_the_process_leaves() {
-    let variables = [("OTEL_BSP_SCHEDULE_DELAY", "3600000")];
+    let variables = [
+        ("OTEL_BSP_SCHEDULE_DELAY", "3600000"),
+        ("OTEL_METRIC_EXPORT_INTERVAL", "3600000"),
+    ];
     let mut scene = Scene::start(&variables, &[]).await;
     let client = scene.client(0).await;
     let session = client.new_session().await;
@@ -291,7 +294,7 @@ async fn what_is_queued_is_sent_before_the_process_leaves() {
         scene.collector.span(&trace, name).await;
     }
     let readings = scene.collector.readings();
-    for name in ["gateway-0", "gateway-1"] {
+    for name in ["gateway-0", "gateway-1", "worker"] {
         let sent = readings
             .iter()
             .filter(|it| it.resource["service.name"] == name);

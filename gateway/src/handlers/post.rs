@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use axum::body::Body;
 use axum::extract::{Extension, State};
+use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderValue, Request, Response, StatusCode, header};
 use axum::response::IntoResponse;
 use baton_session::id::{LogId, SessionId};
@@ -14,13 +15,14 @@ use bytes::Bytes;
 use http_body_util::{BodyExt as _, LengthLimitError, Limited};
 use tokio::sync::Notify;
 use tokio::time::timeout;
+use tracing::Instrument as _;
 
 use super::initialize::initialize;
 use crate::agents;
 use crate::app::App;
 use crate::auth::Caller;
 use crate::dispatch::{self, Message, Outcome, dispatch};
-use crate::edge;
+use crate::edge::{self, Accepts};
 use crate::error::Reject;
 use crate::limits::Refusal;
 use crate::pass::{self, Pass};
@@ -42,33 +44,52 @@ pub async fn post(
 ) -> Result<Response<Body>, Reject> {
     let app = &app;
     let (parts, body) = request.into_parts();
-    let headers = parts.headers;
-    if !edge::is_json(&headers) {
+    let headers = &parts.headers;
+    if !edge::is_json(headers) {
         return Err(Reject::ContentType);
     }
-    let accepts = edge::accepts(&headers);
+    let accepts = edge::accepts(headers);
     if !accepts.json && !accepts.event_stream && !accepts.anything {
         return Err(Reject::Accept("application/json or text/event-stream"));
     }
     let patience = app.config.transport.request_timeout * BODY_TIMEOUTS;
-    let read = timeout(patience, read(&headers, body)).await;
+    let read = timeout(patience, read(headers, body)).await;
     let bytes = read.unwrap_or(Err(Reject::Slow))?;
     let allowance = caller.allowance.as_ref();
     let over = allowance.and_then(|allowance| allowance.receive(bytes.len()));
     let envelope = dispatch::parse(&bytes)?;
-    trace::about_message(&trace::current(app), Some(&headers), &envelope);
+    let late = trace::late(app, &parts, &envelope);
+    let taken = take(app, &caller, &parts, &bytes, envelope, accepts, over);
+    let response = taken.instrument(late.clone()).await.into_response();
+    trace::answered(&late, &response);
+    Ok(response)
+}
+
+/// A message that could be read.
+async fn take(
+    app: &Arc<App>,
+    caller: &Caller,
+    parts: &Parts,
+    bytes: &Bytes,
+    envelope: Envelope<'_>,
+    accepts: Accepts,
+    over: Option<Refusal>,
+) -> Result<Response<Body>, Reject> {
+    let headers = &parts.headers;
+    let allowance = caller.allowance.as_ref();
+    trace::about_message(&trace::current(app), Some(headers), &envelope);
     if envelope.method.as_deref() == Some("initialize") {
-        return open_connection(app, &caller, &envelope, agents::named(&parts.uri), over).await;
+        return open_connection(app, caller, &envelope, agents::named(&parts.uri), over).await;
     }
-    let session_header = edge::single(&headers, &edge::SESSION_ID)?;
+    let session_header = edge::single(headers, &edge::SESSION_ID)?;
     let named = envelope.session_id();
     let session = named.as_deref().or(session_header);
-    let carried = rpc::carried(&envelope, &bytes)?;
+    let carried = rpc::carried(&envelope, bytes)?;
     let payload = carried.as_ref().map(|carried| carried.token.expose());
-    let pass = pass::pass(app, &caller, &headers, payload, session)?;
+    let pass = pass::pass(app, caller, headers, payload, session)?;
     let (bytes, envelope) = match &carried {
         Some(carried) => (&carried.message, dispatch::parse(&carried.message)?),
-        None => (&bytes, envelope),
+        None => (bytes, envelope),
     };
     let message = Message {
         envelope: &envelope,
@@ -94,8 +115,8 @@ pub async fn post(
     let (opens, refusal) = (outcome.opens().cloned(), outcome.refusal());
     let mut response = match accepts.event_stream {
         true => {
-            let standing = Standing::of(&caller).on(&pass.connection).with(permit);
-            one_shot(app, standing, &pass, outcome, &headers).await?
+            let standing = Standing::of(caller).on(&pass.connection).with(permit);
+            one_shot(app, standing, &pass, outcome, headers).await?
         }
         false => {
             if let Outcome::Answer(answer) = outcome {
@@ -178,11 +199,7 @@ async fn one_shot(
     outcome: Outcome,
     headers: &HeaderMap,
 ) -> Result<Response<Body>, Reject> {
-    let after = edge::single(headers, &edge::LAST_EVENT_ID)?;
-    if after.is_some_and(|cursor| cursor != "0") {
-        app.metrics.resumed("one_shot");
-    }
-    let after = after.and_then(|cursor| cursor.parse().ok());
+    let after = edge::single(headers, &edge::LAST_EVENT_ID)?.filter(|cursor| *cursor != "0");
     Ok(match outcome {
         Outcome::Taken => accepted(),
         Outcome::Answer(answer) => {
@@ -191,7 +208,11 @@ async fn one_shot(
         }
         Outcome::Follow(follow) | Outcome::Created(follow) => {
             let standing = standing.reading(&follow.session);
-            let feed = OneShotFeed::open(app, follow, after).await?;
+            let seen = after.and_then(|cursor| cursor.parse().ok());
+            let feed = OneShotFeed::open(app, follow, seen).await?;
+            if after.is_some() {
+                app.metrics.resumed("one_shot");
+            }
             sse::respond(app.clone(), feed, standing, None, None)
         }
         Outcome::Attached(session, attachment) => {

@@ -80,10 +80,6 @@ async fn open(
     let cursor = edge::single(headers, &edge::LAST_EVENT_ID)?;
     let named = edge::single(headers, &edge::SESSION_ID)?;
     let pass = pass::pass(app, caller, headers, None, named)?;
-    if cursor.is_some_and(|cursor| cursor != "0") {
-        let kind = named.map_or("connection", |_| "session");
-        app.metrics.resumed(kind);
-    }
     let mut connection = pass.connection.clone();
     let (scope, alone) = (pass.scope(), pass.alone);
     let session = match &pass.grant {
@@ -119,6 +115,10 @@ async fn open(
             session_stream(app, standing, connection, scope, alone, session, cursor).await?
         }
     };
+    if cursor.is_some_and(|cursor| cursor != "0") {
+        let kind = session.map_or("connection", |_| "session");
+        app.metrics.resumed(kind);
+    }
     if alone {
         let browser = headers.contains_key(header::ORIGIN);
         pass::renew(app, &pass, browser, response.headers_mut()).await;

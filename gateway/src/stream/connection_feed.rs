@@ -15,7 +15,7 @@ use tokio::sync::Notify;
 use super::footing::LOST_TAIL;
 use super::hub::Subscription;
 use super::session_feed::{From, Reader, SessionFeed};
-use super::topic::{Look, Notice};
+use super::topic::{Kept, Look, Notice};
 use super::{Feed, Gathered, Outgoing, Start};
 use crate::app::App;
 
@@ -244,10 +244,11 @@ impl ConnectionFeed {
         loop {
             let frames = match self.outbox.look(self.read + 1) {
                 Look::UpToDate => return Ok(()),
-                Look::Frames(frames, _) => frames,
+                Look::Frames(frames) => frames,
                 Look::InStore => {
                     let log = LogId::Outbox(self.connection.id.clone());
-                    self.app.store.read(&log, self.read + 1, PAGE).await?
+                    let frames = self.app.store.read(&log, self.read + 1, PAGE).await?;
+                    frames.into_iter().map(Kept::read).collect()
                 }
             };
             if frames.is_empty() {

@@ -6,14 +6,14 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
-use baton_session::event::{Event, Frame};
+use baton_session::event::Event;
 use baton_session::id::LogId;
 use baton_session::store::{self, Listener, Signal, Store, Topic as StoreTopic};
 use tokio::sync::{Mutex as AsyncMutex, Notify, mpsc};
-use tokio::time::{Instant, MissedTickBehavior, interval};
+use tokio::time::{MissedTickBehavior, interval};
 use tokio_util::sync::CancellationToken;
 
-use super::topic::{Look, Notice, Topic};
+use super::topic::{Kept, Look, Notice, Topic};
 use crate::metrics::Metrics;
 use crate::revoked::Revoked;
 
@@ -42,8 +42,6 @@ pub struct Subscription {
     hub: Arc<Hub>,
     /// It has had everything once, so that what comes is news.
     live: bool,
-    /// Since when what it is looking at is here, if that was news.
-    since: Option<Instant>,
 }
 
 impl Hub {
@@ -96,7 +94,6 @@ impl Hub {
                 notices,
                 hub: self.clone(),
                 live: false,
-                since: None,
             }
         };
         let topic = &subscription.topic;
@@ -234,29 +231,27 @@ impl Subscription {
     /// What there is from a position on.
     pub fn look(&mut self, next: u64) -> Look {
         let look = self.topic.look(next);
-        self.since = None;
         match look {
             Look::UpToDate => self.live = true,
             Look::InStore => {
                 self.live = false;
                 self.hub.metrics.catch_ups.inc();
             }
-            Look::Frames(_, since) => self.since = self.live.then_some(since),
+            Look::Frames(_) => {}
         }
         look
     }
 
-    /// What it looked at is on its way to the client.
-    pub fn handed_on(&mut self, frames: &[Arc<Frame>]) {
-        let Some(since) = self.since.take() else {
+    /// Something of it is on its way to the client.
+    pub fn handed_on(&self, frame: &Kept) {
+        let Some(came) = frame.came.filter(|_| self.live) else {
             return;
         };
-        let last = frames.last().and_then(|frame| frame.events.last());
-        let trace = match last {
+        let trace = match frame.events.last() {
             Some(Event::Response { to, .. }) => to.trace.as_ref(),
             _ => None,
         };
-        self.hub.metrics.delivery.observe(since.elapsed(), trace);
+        self.hub.metrics.delivery.observe(came.elapsed(), trace);
     }
 }
 

@@ -15,7 +15,7 @@ use super::asked::Asked;
 use super::footing::{Footing, Ground, LOST_TAIL, nonce_of};
 use super::hub::Subscription;
 use super::session_feed::opening;
-use super::topic::{Look, Notice};
+use super::topic::{Kept, Look, Notice};
 use super::{Feed, Gathered, Outgoing, Start};
 use crate::app::App;
 use crate::mint::Mint;
@@ -206,19 +206,23 @@ impl Feed for OneShotFeed {
         while !self.ended && out.len() < 1024 {
             let frames = match self.subscription.look(self.next) {
                 Look::UpToDate => return Ok(Gathered::Open),
-                Look::Frames(frames, _) => frames,
+                Look::Frames(frames) => frames,
                 Look::InStore => {
                     let log = LogId::Session(self.follow.session.clone());
-                    self.store.read(&log, self.next, PAGE).await?
+                    let frames = self.store.read(&log, self.next, PAGE).await?;
+                    frames.into_iter().map(Kept::read).collect()
                 }
             };
             if frames.is_empty() {
                 return Ok(Gathered::Open);
             }
-            let (before, had) = (self.next, out.len());
-            frames.iter().for_each(|frame| self.deliver(frame, out));
-            if out.len() > had {
-                self.subscription.handed_on(&frames);
+            let before = self.next;
+            for frame in &frames {
+                let had = out.len();
+                self.deliver(frame, out);
+                if out.len() > had {
+                    self.subscription.handed_on(frame);
+                }
             }
             if self.next == before {
                 let session = &self.follow.session;

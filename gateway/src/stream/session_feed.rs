@@ -15,7 +15,7 @@ use tokio::sync::Notify;
 use super::asked::Asked;
 use super::footing::{Footing, Ground, LOST_TAIL, nonce_of};
 use super::hub::Subscription;
-use super::topic::{Look, Notice};
+use super::topic::{Kept, Look, Notice};
 use super::{Feed, Gathered, Outgoing, Start};
 use crate::app::App;
 use crate::mint::Mint;
@@ -289,10 +289,10 @@ impl SessionFeed {
             }
             let (frames, pushed) = match self.subscription.look(self.next) {
                 Look::UpToDate => return Ok(true),
-                Look::Frames(frames, _) => (frames, true),
+                Look::Frames(frames) => (frames, true),
                 Look::InStore => {
                     let frames = self.store.read(&self.log(), self.next, PAGE).await?;
-                    (frames, false)
+                    (frames.into_iter().map(Kept::read).collect(), false)
                 }
             };
             if frames.is_empty() {
@@ -313,10 +313,13 @@ impl SessionFeed {
                 }
                 continue;
             }
-            let (before, had) = (self.next, out.len());
-            frames.iter().for_each(|frame| self.deliver(frame, out));
-            if out.len() > had {
-                self.subscription.handed_on(&frames);
+            let before = self.next;
+            for frame in &frames {
+                let had = out.len();
+                self.deliver(frame, out);
+                if out.len() > had {
+                    self.subscription.handed_on(frame);
+                }
             }
             if self.next == before
                 && self
@@ -333,7 +336,7 @@ impl SessionFeed {
 
     /// Some of these came after the attachment was read, and are not for this stream as far as that
     /// knows.
-    fn would_pass_over(&self, frames: &[Arc<Frame>]) -> bool {
+    fn would_pass_over(&self, frames: &[Kept]) -> bool {
         let from = self.next.max(self.attachment.head + 1);
         let Some(last) = frames.last().map(|frame| frame.last()) else {
             return false;

@@ -43,9 +43,18 @@ struct State {
     next_reader: u64,
 }
 
-struct Kept {
+/// A frame, as readers get it.
+#[derive(Clone)]
+pub struct Kept {
     frame: Arc<Frame>,
-    came: Instant,
+    /// When it came here; `None` if it was read from the store.
+    pub came: Option<Instant>,
+}
+
+impl Kept {
+    pub fn read(frame: Arc<Frame>) -> Self {
+        Self { frame, came: None }
+    }
 }
 
 impl Deref for Kept {
@@ -81,8 +90,7 @@ pub enum Notice {
 /// What there is from a position on.
 pub enum Look {
     UpToDate,
-    /// The first of them came at this time.
-    Frames(Vec<Arc<Frame>>, Instant),
+    Frames(Vec<Kept>),
     /// Not kept here: read it from the store.
     InStore,
 }
@@ -158,7 +166,7 @@ impl Topic {
         state.quiet = false;
         state.bytes += frame.size();
         state.wake_readers(|reader| reader.is_concerned_by(&frame));
-        let came = Instant::now();
+        let came = Some(Instant::now());
         state.frames.push_back(Kept { frame, came });
         while state.frames.len() > MAX_FRAMES || state.bytes > MAX_BYTES && state.frames.len() > 1 {
             let oldest = state.frames.pop_front().expect("just counted");
@@ -261,8 +269,7 @@ impl Topic {
         let start = state.frames.partition_point(|frame| frame.last() < next);
         match state.frames.get(start) {
             Some(first) if first.first <= next => {
-                let frames = state.frames.range(start..);
-                Look::Frames(frames.map(|kept| kept.frame.clone()).collect(), first.came)
+                Look::Frames(state.frames.range(start..).cloned().collect())
             }
             _ => Look::InStore,
         }

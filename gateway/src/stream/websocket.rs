@@ -195,7 +195,9 @@ async fn open(
         {
             let connection = edge::verify(&resume.connection, app, caller)
                 .map_err(|_| (UNKNOWN_CONNECTION, "no such connection: send initialize"))?;
-            app.metrics.resumed("websocket");
+            if resume.cursor.as_deref().is_some_and(|cursor| cursor != "0") {
+                app.metrics.resumed("websocket");
+            }
             return Ok(Some(Opened {
                 connection,
                 cursor: resume.cursor,

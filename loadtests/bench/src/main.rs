@@ -42,6 +42,7 @@ use crate::rounds::Plan;
 use crate::stdio::Stdio;
 use crate::stored::Stored;
 use crate::target::{Kind, Programs};
+use crate::telemetry::Telemetry;
 
 const CHUNKS: u32 = 20;
 const CHUNK_SIZE: usize = 100;
@@ -92,8 +93,8 @@ struct Args {
     #[arg(long, value_name = "PROMPTS", conflicts_with_all = ["idle", "replay", "stored", "callers", "sessions", "rounds", "seconds", "paced"])]
     stdio: Option<usize>,
     /// Measure what it costs to send traces and metrics to a collector instead
-    #[arg(long, conflicts_with_all = ["idle", "replay", "stored", "callers", "stdio", "targets"])]
-    telemetry: bool,
+    #[arg(long, value_name = "SESSIONS", conflicts_with_all = ["idle", "replay", "stored", "callers", "stdio", "targets", "sessions", "rounds", "seconds", "paced"])]
+    telemetry: Option<usize>,
     /// The baton binary
     #[arg(long, default_value = concat!(env!("CARGO_MANIFEST_DIR"), "/../../target/release/baton"))]
     baton: PathBuf,
@@ -202,14 +203,17 @@ async fn measure(args: &Args) -> Result<Outcome> {
     if let Some(prompts) = args.stdio {
         return Stdio { prompts, transport }.run(&plan.programs).await;
     }
+    if let Some(sessions) = args.telemetry {
+        let telemetry = Telemetry {
+            sessions,
+            transport,
+            count,
+        };
+        return telemetry.run(&plan.programs).await;
+    }
     let (rounds, seconds) = (args.rounds, args.seconds);
     println!("{transport:?}, {prompt:?}, median of {rounds} rounds of {seconds} s\n");
-    let cells = plan.run().await;
-    let outcome = report::print(&cells);
-    if args.telemetry {
-        telemetry::verdict(&cells);
-    }
-    Ok(outcome)
+    Ok(report::print(&plan.run().await))
 }
 
 impl Args {
@@ -220,6 +224,7 @@ impl Args {
         ensure!(self.stored != Some(0), "--stored must not be 0");
         ensure!(self.callers != Some(0), "--callers must not be 0");
         ensure!(self.stdio != Some(0), "--stdio must not be 0");
+        ensure!(self.telemetry != Some(0), "--telemetry must not be 0");
         ensure!(self.rounds > 0, "--rounds must not be 0");
         ensure!(self.seconds > 0.0, "--seconds must be more than 0");
         let count = Count {
@@ -228,10 +233,7 @@ impl Args {
             size: CHUNK_SIZE,
         };
         Ok(Plan {
-            targets: match self.telemetry {
-                true => telemetry::TARGETS.to_vec(),
-                false => self.targets.clone(),
-            },
+            targets: self.targets.clone(),
             sessions: self.sessions.clone(),
             rounds: self.rounds,
             load: Load {

@@ -1,55 +1,153 @@
-//! What it costs to tell a collector: the same load on the same processes, which tell nobody, or send a tenth of all
-//! traces and, every second, all metrics. The collector takes everything and keeps nothing.
+//! What it costs to tell a collector: the same prompts to two sets of processes that run beside each other. One tells
+//! nobody, the other sends a tenth of all traces and, every second, all metrics. They take turns, a moment each, so that
+//! whatever else the machine does hits both alike. The collector takes everything and keeps nothing.
 
 use std::net::SocketAddr;
+use std::time::Duration;
 
 use anyhow::Result;
 use axum::Router;
 use axum::body::{Body, to_bytes};
 use axum::http::StatusCode;
+use futures_util::future::try_join_all;
 use tokio::net::TcpListener;
+use tokio::time::Instant;
 
-use crate::load::Sample;
-use crate::report::{Cell, median};
-use crate::target::Kind;
+use crate::client::{Faults, Session, Transport};
+use crate::count::Count;
+use crate::report::Outcome;
+use crate::target::{Kind, Programs, Target};
 
+const MOMENT: Duration = Duration::from_millis(200);
+/// For each side.
+const MOMENTS: usize = 150;
+const WARM_UP: usize = 5;
 /// With as much throughput at least.
 const LIMIT: f64 = 0.95;
 /// Larger than any batch of spans.
 const MAX_BODY: usize = 64 << 20;
 
-/// What is compared, in this order.
-pub const TARGETS: [Kind; 2] = [Kind::Redis, Kind::Told];
+pub struct Telemetry {
+    /// For each side.
+    pub sessions: usize,
+    pub transport: Transport,
+    pub count: Count,
+}
 
-pub fn verdict(cells: &[Cell]) {
-    for pair in cells.chunks_exact(TARGETS.len()) {
-        let [silent, told] = pair else { continue };
-        let ratio = |measure: &dyn Fn(&Sample) -> f64| {
-            let rounds = silent.rounds.iter().zip(&told.rounds);
-            let both = rounds.filter_map(|(silent, told)| {
-                Some(measure(told.as_ref().ok()?) / measure(silent.as_ref().ok()?))
-            });
-            median(both.collect())
-        };
-        let (throughput, cpu) = (ratio(&|s| s.prompts_per_s), ratio(&|s| s.cpu_ms));
-        let processes = silent.rounds.iter().flatten().next();
-        let processes = processes.map_or(&[][..], |sample| &sample.cpu_ms_of);
-        let each = processes
-            .iter()
-            .enumerate()
-            .map(|(index, (name, _))| format!("{name} {:.3} ×", ratio(&|s| s.cpu_ms_of[index].1)));
-        let each = each.collect::<Vec<_>>().join(", ");
-        println!(
-            "{} the limit of {LIMIT} ×: {} sessions: throughput {throughput:.3} × that without a collector, \
-             CPU per event {cpu:.3} ×: {each} (medians of the rounds' ratios)",
-            if throughput >= LIMIT {
-                "within"
-            } else {
-                "BELOW"
-            },
-            silent.sessions,
-        );
+struct Side {
+    target: Target,
+    sessions: Vec<Session>,
+    prompts: usize,
+    took: Duration,
+    cpu_before: Vec<(&'static str, u64)>,
+}
+
+impl Telemetry {
+    pub async fn run(&self, programs: &Programs) -> Result<Outcome> {
+        let (sessions, prompt) = (self.sessions, self.count.directive());
+        println!("{sessions} sessions each, {prompt:?}, {MOMENTS} times {MOMENT:?} in turn\n");
+        let mut sides = [
+            self.open(Kind::Redis, programs).await?,
+            self.open(Kind::Told, programs).await?,
+        ];
+        for side in &mut sides {
+            for _ in 0..WARM_UP {
+                side.moment().await?;
+            }
+            side.begin()?;
+        }
+        for round in 0..MOMENTS {
+            // Each begins as often as the other.
+            sides.rotate_left(round % 2);
+            for side in &mut sides {
+                side.moment().await?;
+            }
+            sides.rotate_right(round % 2);
+        }
+        print(&sides)
     }
+
+    async fn open(&self, kind: Kind, programs: &Programs) -> Result<Side> {
+        let target = Target::start(kind, programs).await?;
+        let open = || Session::open_as(kind.caller(), target.addr, self.transport, self.count);
+        let sessions = try_join_all((0..self.sessions).map(|_| open())).await?;
+        Ok(Side {
+            target,
+            sessions,
+            prompts: 0,
+            took: Duration::ZERO,
+            cpu_before: Vec::new(),
+        })
+    }
+}
+
+impl Side {
+    fn begin(&mut self) -> Result<()> {
+        (self.prompts, self.took) = (0, Duration::ZERO);
+        self.cpu_before = self.target.cpu_ms()?;
+        Ok(())
+    }
+
+    /// All sessions at once, each one prompt after the other.
+    async fn moment(&mut self) -> Result<()> {
+        let began = Instant::now();
+        let driven = self.sessions.iter_mut().map(async |session| {
+            let mut prompts = 0;
+            while began.elapsed() < MOMENT {
+                session.prompt().await?;
+                prompts += 1;
+            }
+            anyhow::Ok(prompts)
+        });
+        self.prompts += try_join_all(driven).await?.iter().sum::<usize>();
+        self.took += began.elapsed();
+        Ok(())
+    }
+
+    fn per_second(&self) -> f64 {
+        self.prompts as f64 / self.took.as_secs_f64()
+    }
+
+    /// Milliseconds per 1,000 prompts, by process.
+    fn cpu(&self) -> Result<Vec<(&'static str, f64)>> {
+        let now = self.target.cpu_ms()?.into_iter();
+        let both = now.zip(&self.cpu_before);
+        let per_prompt = |ms: u64| ms as f64 * 1000.0 / self.prompts as f64;
+        Ok(both
+            .map(|((name, now), (_, before))| (name, per_prompt(now - before)))
+            .collect())
+    }
+}
+
+fn print(sides: &[Side; 2]) -> Result<Outcome> {
+    let [silent, told] = sides;
+    let row = |name: &str, without: f64, with: f64| {
+        let ratio = with / without;
+        println!("| {name} | {without:.1} | {with:.1} | {ratio:.3} |");
+    };
+    println!("| | without a collector | with one | ratio |");
+    println!("|---|---:|---:|---:|");
+    row("prompts/s", silent.per_second(), told.per_second());
+    let (without, with) = (silent.cpu()?, told.cpu()?);
+    let sum = |all: &[(&str, f64)]| all.iter().map(|(_, ms)| ms).sum();
+    row("CPU ms / 1,000 prompts", sum(&without), sum(&with));
+    for ((name, without), (_, with)) in without.iter().zip(&with) {
+        row(&format!("of that {name}"), *without, *with);
+    }
+    let ratio = told.per_second() / silent.per_second();
+    let verdict = if ratio >= LIMIT { "kept" } else { "NOT kept" };
+    println!("\nThroughput must be at least {LIMIT} ×: {verdict} ({ratio:.3}).");
+    for side in sides {
+        let mut faults = Faults::default();
+        for session in &side.sessions {
+            faults += session.inbox().with(|ledger| ledger.close());
+        }
+        if faults.any() {
+            println!("events were lost, duplicated or reordered: {faults:?}");
+            return Ok(Outcome::Faulty);
+        }
+    }
+    Ok(Outcome::Whole)
 }
 
 /// The collector, in a process of its own.

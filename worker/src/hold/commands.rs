@@ -26,7 +26,10 @@ pub(super) type Call = (Queued, Result<Called, Failure>);
 impl Hold {
     /// Begins it, and mostly ends it, too.
     pub(super) fn handle(&mut self, mut queued: Queued, turn: Option<&Turn>) {
-        self.reins.metrics.taken_up(&queued);
+        // A turn was cancelled long before it came to its end, and to this.
+        if !matches!(queued.command.kind, Kind::Cancel | Kind::CancelRequest) {
+            self.reins.metrics.taken_up(&queued);
+        }
         let span = trace::command(&self.claim.session, &mut queued);
         let outcome = match queued.command.kind {
             Kind::New => Ok(raw(&self.opened())),

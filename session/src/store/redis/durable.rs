@@ -209,6 +209,7 @@ impl Lane {
                     unanswered.push((job, false));
                 }
                 Err(error) => {
+                    self.failed(&error);
                     let _ = job.answer.send(Err(Error::Broken(error.to_string())));
                 }
             }
