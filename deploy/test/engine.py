@@ -71,7 +71,8 @@ def engine(directory):
             process.terminate()
             process.wait(PATIENCE)
             # Its log stays, if something went wrong.
-            shutil.rmtree(directory / "data", ignore_errors=True)
+            for place in ["data", "exec"]:
+                shutil.rmtree(directory / place, ignore_errors=True)
 
 
 def answers(docker):
