@@ -1,6 +1,6 @@
 # The two commands a newcomer needs: make run, make test.
 
-.PHONY: run build setup test lint charts loadtest chaos fuzz
+.PHONY: run build setup test lint charts deploy-test loadtest chaos fuzz
 
 # Builds and starts everything in one process on http://127.0.0.1:8080/acp.
 run:
@@ -24,6 +24,10 @@ test: setup lint
 # The chart, the alerts and the dashboard, without a cluster.
 charts:
 	./scripts/check-charts
+
+# The image and the compose files with a real Docker engine, behind each balancer, under load.
+deploy-test: setup
+	./scripts/deploy-test
 
 # Clients of k6 against two gateways behind nginx, all started for it.
 loadtest:

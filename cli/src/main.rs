@@ -14,6 +14,8 @@ mod edge;
 mod exit;
 mod exposure;
 mod gateway;
+mod health;
+mod key_file;
 mod limits;
 mod mcp;
 mod meters;
@@ -57,6 +59,8 @@ enum Command {
     Chat(chat::Arguments),
     /// Sessions of a running Baton, over HTTP
     Sessions(sessions::Arguments),
+    /// Say whether a gateway is ready: exit code 0 or 1
+    Health(health::Arguments),
     /// Keys and tokens
     #[command(subcommand)]
     Token(token::Command),
@@ -116,6 +120,7 @@ async fn run(command: Command) -> anyhow::Result<()> {
         Command::Connect(arguments) => connect::run(arguments, stop).await,
         Command::Chat(arguments) => chat::run(arguments).await,
         Command::Sessions(arguments) => sessions::run(arguments).await,
+        Command::Health(arguments) => health::run(arguments).await,
         Command::Token(command) => token::run(command).await,
         Command::Guard(_) => Ok(()),
     };
@@ -146,6 +151,7 @@ impl Command {
             Self::Connect(_)
             | Self::Chat(_)
             | Self::Sessions(_)
+            | Self::Health(_)
             | Self::Token(_)
             | Self::Guard(_) => None,
         }

@@ -2,7 +2,6 @@
 
 use std::io::Write as _;
 use std::net::SocketAddr;
-use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::pin::Pin;
 use std::sync::Arc;
@@ -20,6 +19,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::edge::EdgeOptions;
 use crate::exit::Unwritable;
+use crate::key_file;
 use crate::meters;
 use crate::options::{WorkerOptions, check};
 use crate::telemetry::{Telemetry, TraceOptions};
@@ -167,18 +167,7 @@ fn open(arguments: &Arguments) -> anyhow::Result<Embedded> {
 
 /// The keys stay the same from start to start, so that tokens stay good.
 fn own_keys(path: &Path) -> anyhow::Result<Keys> {
-    if !path.exists() {
-        let half = path.with_extension("new");
-        let _ = std::fs::remove_file(&half);
-        let mut file = std::fs::OpenOptions::new()
-            .write(true)
-            .create_new(true)
-            .mode(0o600)
-            .open(&half)?;
-        writeln!(file, "{}", generate(Algorithm::HS256))?;
-        file.sync_all()?;
-        std::fs::rename(&half, path)?;
-    }
+    key_file::make_once(path, Algorithm::HS256)?;
     Keys::open(path).map_err(|fault| anyhow!(fault))
 }
 

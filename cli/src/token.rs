@@ -1,7 +1,7 @@
 //! `baton token`: keys and tokens.
 
 use std::io::Read as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, UNIX_EPOCH};
 
 use anyhow::Context as _;
@@ -13,7 +13,7 @@ use jsonwebtoken::Algorithm;
 use serde_json::{Value, json};
 
 use crate::exit::Misconfigured;
-use crate::revoke;
+use crate::{key_file, revoke};
 
 const MAX_TTL: Duration = Duration::from_secs(24 * 3600);
 /// The end of the year 9999, where dates as people write them end.
@@ -28,6 +28,9 @@ pub enum Command {
         /// HS256 is small and fast; EdDSA and ES256 let others verify tokens without a secret
         #[arg(long, default_value = "hs256")]
         alg: Kind,
+        /// Write it to this file instead, for its owner alone; what is there already stays
+        #[arg(long, value_name = "FILE")]
+        file: Option<PathBuf>,
     },
     /// Print a session token
     Mint(Mint),
@@ -96,13 +99,16 @@ enum ScopeOption {
 
 pub async fn run(command: Command) -> anyhow::Result<()> {
     match command {
-        Command::Keygen { alg } => {
+        Command::Keygen { alg, file } => {
             let algorithm = match alg {
                 Kind::Hs256 => Algorithm::HS256,
                 Kind::Eddsa => Algorithm::EdDSA,
                 Kind::Es256 => Algorithm::ES256,
             };
-            println!("{}", token::generate(algorithm));
+            match file {
+                Some(path) => keep(&path, algorithm)?,
+                None => println!("{}", token::generate(algorithm)),
+            }
         }
         Command::Mint(mint) => println!("{}", mint.token()?),
         Command::Inspect { token } => {
@@ -166,6 +172,15 @@ impl Mint {
         }
         Ok(token.expose().to_owned())
     }
+}
+
+fn keep(path: &Path, algorithm: Algorithm) -> anyhow::Result<()> {
+    let made = key_file::make_once(path, algorithm);
+    match made.with_context(|| format!("cannot write --file {}", path.display()))? {
+        true => eprintln!("baton: new keys are in {}", path.display()),
+        false => eprintln!("baton: {} is there already, and stays", path.display()),
+    }
+    Ok(())
 }
 
 fn inspect(token: &str) -> anyhow::Result<Value> {

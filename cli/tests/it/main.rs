@@ -14,6 +14,7 @@ mod deletion;
 mod dpop;
 mod drain;
 mod edge_cases;
+mod health;
 mod limits;
 mod mcp;
 mod mcp_over_acp;

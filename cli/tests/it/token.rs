@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::io::Write as _;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Output, Stdio};
 
@@ -67,6 +68,37 @@ impl Desk {
         let arguments = ["mint", "--keys", keys, "--session", &self.session];
         token(&[&arguments, more].concat(), "")
     }
+}
+
+#[test]
+fn keys_in_a_file_are_made_once_and_for_their_owner() {
+    let desk = Desk::new();
+    let path = desk.dir.path().join("keys.json");
+    let make = |algorithm| {
+        let file = path.to_str().expect("text");
+        printed(token(&["keygen", "--alg", algorithm, "--file", file], ""))
+    };
+    assert_eq!(make("eddsa"), "", "a secret is not printed as well");
+    let first = fs::read_to_string(&path).expect("written");
+    assert!(first.contains("EdDSA"), "as it was asked for");
+    let mode = fs::metadata(&path)
+        .expect("it is there")
+        .permissions()
+        .mode();
+    assert_eq!(mode & 0o777, 0o600);
+    Keys::open(&path).expect("good keys");
+    make("hs256");
+    assert_eq!(fs::read_to_string(&path).expect("it is there"), first);
+    assert_eq!(fs::read_dir(desk.dir.path()).expect("readable").count(), 1);
+
+    let nowhere = desk.dir.path().join("nowhere/keys.json");
+    let refused = token(&["keygen", "--file", nowhere.to_str().expect("text")], "");
+    assert_eq!(refused.status.code(), Some(1));
+    assert!(
+        said(&refused).contains("nowhere/keys.json"),
+        "{}",
+        said(&refused)
+    );
 }
 
 #[test]
