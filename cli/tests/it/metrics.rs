@@ -43,7 +43,7 @@ async fn a_turn_leaves_its_marks_wherever_it_passes() {
     stream.turn(&json!(1)).await;
     // No turn comes of this one.
     let mut odd = prompt(json!(2), &session, "hello");
-    odd["params"]["prompt"] = json!("hello");
+    odd["params"]["prompt"] = json!([{ "type": "smell" }]);
     assert_eq!(client.send(&[JSON], odd.to_string()).await.status(), 202);
     stream.response(&json!(2)).await;
     for (metric, expected) in [

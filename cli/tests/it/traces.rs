@@ -243,6 +243,38 @@ async fn what_is_not_sampled_leaves_nothing_behind() {
 }
 
 #[tokio::test]
+async fn a_message_of_a_recorded_trace_is_traced_though_its_request_is_not() {
+    let scene = Scene::start(&[], &["--trace-sample", "0"]).await;
+    let client = scene.client(0).await;
+    let session = client.new_session().await;
+    let mut stream = client.session_stream(&session, None).await;
+    let (inner, trace) = parent('c', true);
+    let meta = json!({ "traceparent": inner });
+    prompt_with(&client, 1, &session, None, meta.clone()).await;
+    stream.turn(&json!(1)).await;
+    let request = scene.collector.span(&trace, "POST /acp").await;
+    assert_eq!((&*request.parent, request.links), (SPAN, 0));
+    assert_eq!(request.says("rpc.method"), Some("session/prompt"));
+    assert_eq!(request.says("session.id"), Some(&*session));
+    assert_eq!(request.says("http.response.status_code"), Some("202"));
+    let turn = scene.collector.span(&trace, "session.turn").await;
+    assert_eq!(turn.parent, request.id);
+    scene.collector.span(&trace, "deliver").await;
+    // The header's is nearer, and says that it is not recorded.
+    let (outer, _) = parent('d', false);
+    prompt_with(&client, 2, &session, Some(&outer), meta).await;
+    stream.turn(&json!(2)).await;
+    let (last, last_trace) = parent('e', true);
+    prompt_with(&client, 3, &session, Some(&last), Value::Null).await;
+    stream.turn(&json!(3)).await;
+    scene.collector.span(&last_trace, "deliver").await;
+    let spans = scene.collector.spans();
+    let requests = spans.iter().filter(|span| span.name == "POST /acp");
+    let traces: Vec<_> = requests.map(|span| &span.trace).collect();
+    assert_eq!(traces, [&trace, &last_trace]);
+}
+
+#[tokio::test]
 async fn errors_are_told_by_their_codes_and_names_are_few() {
     let scene = Scene::start(&[], &[]).await;
     let client = scene.client(0).await;

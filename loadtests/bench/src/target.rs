@@ -119,7 +119,7 @@ impl Target {
                 let endpoint = target.start_collector()?;
                 let telling = [
                     ("OTEL_EXPORTER_OTLP_ENDPOINT", &*endpoint),
-                    ("OTEL_METRIC_EXPORT_INTERVAL", "1000"),
+                    ("OTEL_METRIC_EXPORT_INTERVAL", "10000"),
                     ("BATON_TRACE_SAMPLE", "0.1"),
                 ];
                 target.start_redis(programs, &telling).await?;

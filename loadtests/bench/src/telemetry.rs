@@ -1,5 +1,5 @@
 //! What it costs to tell a collector: the same prompts to two sets of processes that run beside each other. One tells
-//! nobody, the other sends a tenth of all traces and, every second, all metrics. They take turns, a moment each, so that
+//! nobody, the other sends a tenth of all traces and, every ten seconds, all metrics. They take turns, a moment each, so that
 //! whatever else the machine does hits both alike. The collector takes everything and keeps nothing.
 
 use std::net::SocketAddr;
