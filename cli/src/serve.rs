@@ -84,7 +84,6 @@ pub async fn run(arguments: Arguments, stop: Stop, telemetry: &Telemetry) -> any
         failed,
     } = open(&arguments)?;
     let agent = arguments.worker.agent().await?;
-    // Turns have had their time when the worker stops.
     let worker_metrics = baton_worker::Metrics::default();
     let metrics = Arc::new(Metrics::default());
     let mut registry = meters::registry();
@@ -92,6 +91,7 @@ pub async fn run(arguments: Arguments, stop: Stop, telemetry: &Telemetry) -> any
     metrics.register(&mut registry);
     let registry = Arc::new(registry);
     telemetry.report(registry.clone());
+    // Turns have had their time when the worker stops.
     let worker_config = arguments.worker.config(Duration::ZERO, worker_metrics);
     let card = worker_config.card(&*agent);
     let config = baton_gateway::Config {

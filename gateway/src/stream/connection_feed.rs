@@ -15,7 +15,7 @@ use tokio::sync::Notify;
 use super::footing::LOST_TAIL;
 use super::hub::Subscription;
 use super::session_feed::{From, Reader, SessionFeed};
-use super::topic::{Kept, Look, Notice};
+use super::topic::{Look, Notice};
 use super::{Feed, Gathered, Outgoing, Start};
 use crate::app::App;
 
@@ -245,11 +245,7 @@ impl ConnectionFeed {
             let frames = match self.outbox.look(self.read + 1) {
                 Look::UpToDate => return Ok(()),
                 Look::Frames(frames) => frames,
-                Look::InStore => {
-                    let log = LogId::Outbox(self.connection.id.clone());
-                    let frames = self.app.store.read(&log, self.read + 1, PAGE).await?;
-                    frames.into_iter().map(Kept::read).collect()
-                }
+                Look::InStore => self.outbox.read(self.read + 1, PAGE).await?,
             };
             if frames.is_empty() {
                 return Ok(());

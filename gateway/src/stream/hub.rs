@@ -242,6 +242,12 @@ impl Subscription {
         look
     }
 
+    /// What the store has from a position on.
+    pub async fn read(&self, next: u64, limit: usize) -> store::Result<Vec<Kept>> {
+        let frames = self.hub.store.read(&self.topic.log, next, limit).await?;
+        Ok(frames.into_iter().map(Kept::read).collect())
+    }
+
     /// Something of it is on its way to the client.
     pub fn handed_on(&self, frame: &Kept) {
         let Some(came) = frame.came.filter(|_| self.live) else {

@@ -6,7 +6,7 @@ use baton_session::cursor::Cursor;
 use baton_session::event::{Event, Frame};
 use baton_session::id::{ConnectionId, LogId, SessionId};
 use baton_session::route::Via;
-use baton_session::store::{self, Store};
+use baton_session::store;
 use baton_session::token::Scope;
 use bytes::Bytes;
 use tokio::sync::Notify;
@@ -15,7 +15,7 @@ use super::asked::Asked;
 use super::footing::{Footing, Ground, LOST_TAIL, nonce_of};
 use super::hub::Subscription;
 use super::session_feed::opening;
-use super::topic::{Kept, Look, Notice};
+use super::topic::{Look, Notice};
 use super::{Feed, Gathered, Outgoing, Start};
 use crate::app::App;
 use crate::mint::Mint;
@@ -27,7 +27,6 @@ const NOT_SEEN: &str =
     "the cursor is not part of the session's history: the request is told from its beginning";
 
 pub struct OneShotFeed {
-    store: Arc<dyn Store>,
     subscription: Subscription,
     wake: Arc<Notify>,
     follow: Follow,
@@ -78,7 +77,6 @@ impl OneShotFeed {
         let mut footing = Footing::new(app.store.clone(), log, wake.clone());
         footing.set(follow.head, None);
         Ok(Self {
-            store: app.store.clone(),
             notices_seen: subscription.notices,
             subscription,
             wake,
@@ -207,11 +205,7 @@ impl Feed for OneShotFeed {
             let frames = match self.subscription.look(self.next) {
                 Look::UpToDate => return Ok(Gathered::Open),
                 Look::Frames(frames) => frames,
-                Look::InStore => {
-                    let log = LogId::Session(self.follow.session.clone());
-                    let frames = self.store.read(&log, self.next, PAGE).await?;
-                    frames.into_iter().map(Kept::read).collect()
-                }
+                Look::InStore => self.subscription.read(self.next, PAGE).await?,
             };
             if frames.is_empty() {
                 return Ok(Gathered::Open);

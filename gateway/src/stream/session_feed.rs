@@ -290,10 +290,7 @@ impl SessionFeed {
             let (frames, pushed) = match self.subscription.look(self.next) {
                 Look::UpToDate => return Ok(true),
                 Look::Frames(frames) => (frames, true),
-                Look::InStore => {
-                    let frames = self.store.read(&self.log(), self.next, PAGE).await?;
-                    (frames.into_iter().map(Kept::read).collect(), false)
-                }
+                Look::InStore => (self.subscription.read(self.next, PAGE).await?, false),
             };
             if frames.is_empty() {
                 return Ok(true);

@@ -39,6 +39,7 @@ mod shelf;
 mod signals;
 mod spending;
 mod state;
+mod upkeep;
 mod whole;
 
 #[cfg(any(test, feature = "conformance"))]
@@ -146,29 +147,6 @@ impl<S: Shelf> Embedded<S> {
             self.save(&[Change::Session(id, session)])?;
         }
         Ok(claim)
-    }
-
-    fn touch(&self, state: &mut State, touch: &Touch, until: Option<Instant>) -> Result<bool> {
-        let held = state.touch(&self.shelf, touch, until)?;
-        if held && touch.written.is_some() {
-            let connection = &touch.stream.connection;
-            match &touch.stream.session {
-                Some(id) => {
-                    if let Some(session) = state.session(&self.shelf, id)? {
-                        self.save(&[Change::Session(id, session)])?;
-                    }
-                }
-                None => {
-                    let outbox = state.outbox(&self.shelf, connection)?;
-                    let before = outbox.use_now();
-                    let log = LogId::Outbox(connection.clone());
-                    let now = before.and(Some(outbox.used));
-                    let used = Change::Used(Kind::Outbox, &log, before, now);
-                    self.save(&[Change::Outbox(connection, outbox), used])?;
-                }
-            }
-        }
-        Ok(held)
     }
 }
 
