@@ -1,18 +1,19 @@
-//! The shelf in files: an LSM tree (fjall) in a directory of its own. Every step is one atomic batch
-//! that is handed to the operating system before the step is acknowledged, so a killed process
-//! loses nothing; once a second all of it is forced to the disk, so a power cut loses a second at
-//! most.
+//! The shelf in files: an LSM tree (fjall) in a directory of its own. Every step is part of one
+//! atomic batch that is handed to the operating system before the step is acknowledged, so a killed
+//! process loses nothing; once a second all of it is forced to the disk, so a power cut loses a second
+//! at most.
 
 use std::ops::Bound;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, Weak};
 use std::time::Duration;
 
 use fjall::{Database, Keyspace, KeyspaceCreateOptions, PersistMode};
 
 use self::directory::Directory;
+use self::pending::Pending;
 use self::values::{decode_command, encode_command, record, slice, spoiled, unrecord};
 use super::FileStore;
 use super::lineage::Segment;
@@ -28,6 +29,7 @@ use crate::store::{Error, Place, Result};
 
 mod directory;
 mod keys;
+mod pending;
 mod sharing;
 mod upgrade;
 mod values;
@@ -62,6 +64,12 @@ struct Files {
     /// How often the data was forced to the disk.
     meta: Keyspace,
     database: Database,
+    /// What was saved and is not in the database yet.
+    pending: Mutex<Pending>,
+    /// Who has it moves what is pending into the database.
+    pen: Mutex<()>,
+    /// Why that cannot be done any more.
+    failed: OnceLock<String>,
     /// Something was saved since then.
     dirty: AtomicBool,
     directory: Arc<Directory>,
@@ -143,6 +151,9 @@ impl Files {
             revoked: keyspace("revoked")?,
             spent: keyspace("spent")?,
             meta: keyspace("meta")?,
+            pending: Mutex::default(),
+            pen: Mutex::default(),
+            failed: OnceLock::new(),
             dirty: AtomicBool::new(false),
             directory: directory.clone(),
             database,
@@ -159,12 +170,33 @@ impl Files {
         if !self.dirty.swap(false, Ordering::SeqCst) {
             return Ok(());
         }
+        self.write()?;
         let commits = self.commits().map_err(unreadable)? + 1;
         let counted = self.meta.insert(COMMITS, commits.to_be_bytes());
         let synced = counted.and_then(|()| self.database.persist(PersistMode::SyncData));
         synced.map_err(unwritable)?;
         let noted = self.directory.write_synced(commits);
         noted.map_err(|error| Error::Unavailable(error.to_string()))
+    }
+
+    /// Everything saved so far is in the database. With an error, some of it never will be.
+    fn write(&self) -> Result<()> {
+        let _pen = self.pen.lock().expect("nobody panics while they write");
+        if let Some(reason) = self.failed.get() {
+            return Err(Error::Unavailable(reason.clone()));
+        }
+        let pending = std::mem::take(&mut *self.pending());
+        if pending.is_empty() {
+            return Ok(());
+        }
+        let committed = pending.commit(&self.database).map_err(unwritable);
+        committed.inspect_err(|error| {
+            self.failed.get_or_init(|| error.to_string());
+        })
+    }
+
+    fn pending(&self) -> MutexGuard<'_, Pending> {
+        self.pending.lock().expect("held for moments only")
     }
 
     fn last_frame(&self, log: &LogId) -> Result<u64> {
@@ -193,11 +225,11 @@ impl Drop for Files {
 
 impl Shelf for Disk {
     const FINDS_AGAIN: bool = true;
+    const WRITES: bool = true;
 
     fn save(&self, changes: &[Change<'_>]) -> Result<()> {
         let files = &*self.0;
-        // By default a batch is handed to the operating system before `commit` returns.
-        let mut batch = files.database.batch();
+        let mut batch = Pending::default();
         for change in changes {
             match change {
                 Change::Frame(log, frame) => {
@@ -236,8 +268,12 @@ impl Shelf for Disk {
                     }
                 }
                 Change::Shares(id, lineage) => files.share(&mut batch, id, lineage)?,
-                Change::Forget(LogId::Session(id)) => files.forget(&mut batch, id)?,
+                Change::Forget(LogId::Session(id)) => {
+                    files.write()?;
+                    files.forget(&mut batch, id)?;
+                }
                 Change::Forget(LogId::Outbox(id)) => {
+                    files.write()?;
                     files.cut_off(&mut batch, &LogId::Outbox(id.clone()), 0)?;
                     batch.remove(&files.outboxes, id.as_str());
                 }
@@ -254,11 +290,17 @@ impl Shelf for Disk {
                 Change::Unspent(name) => batch.remove(&files.spent, *name),
             }
         }
+        files.pending().add(batch);
         files.dirty.store(true, Ordering::SeqCst);
-        batch.commit().map_err(unwritable)
+        Ok(())
+    }
+
+    fn write(&self) -> Result<()> {
+        self.0.write()
     }
 
     fn session(&self, id: &SessionId) -> Result<Option<Session>> {
+        self.0.write()?;
         let Some(value) = self.0.sessions.get(id.as_str()).map_err(unreadable)? else {
             return Ok(None);
         };
@@ -271,11 +313,13 @@ impl Shelf for Disk {
     }
 
     fn outbox(&self, id: &ConnectionId) -> Result<Option<Outbox>> {
+        self.0.write()?;
         let value = self.0.outboxes.get(id.as_str()).map_err(unreadable)?;
         value.map(|value| unrecord(&value)).transpose()
     }
 
     fn read(&self, log: &LogId, from: u64, limit: usize) -> Result<Vec<Arc<Frame>>> {
+        self.0.write()?;
         let frames = self
             .0
             .frames
@@ -292,10 +336,12 @@ impl Shelf for Disk {
     }
 
     fn lineage(&self, id: &SessionId) -> Result<Arc<[Segment]>> {
+        self.0.write()?;
         self.0.lineage(id)
     }
 
     fn listed(&self, under: &Heading, after: Option<&Place>, limit: usize) -> Result<Vec<Place>> {
+        self.0.write()?;
         let end = match after {
             Some(place) => Bound::Excluded(keys::listed(under, place)),
             None => Bound::Included([&under.0[..], &[u8::MAX; 8]].concat()),
@@ -343,6 +389,7 @@ impl Shelf for Disk {
     }
 
     fn unused_since(&self, kind: Kind, time: u64, limit: usize) -> Result<Vec<(u64, LogId)>> {
+        self.0.write()?;
         let old = self
             .0
             .used

@@ -77,6 +77,7 @@ impl Memory {
 
 impl Shelf for Memory {
     const FINDS_AGAIN: bool = false;
+    const WRITES: bool = false;
 
     fn save(&self, changes: &[Change<'_>]) -> Result<()> {
         let mut kept = self.kept();
@@ -121,6 +122,10 @@ impl Shelf for Memory {
                 _ => {}
             }
         }
+        Ok(())
+    }
+
+    fn write(&self) -> Result<()> {
         Ok(())
     }
 

@@ -2,13 +2,13 @@
 
 use super::Embedded;
 use super::shelf::{Change, Shelf};
+use super::state::State;
 use crate::clock::unix_millis;
 use crate::revocation::Revocation;
 use crate::store::{Result, Signal, Topic};
 
 impl<S: Shelf> Embedded<S> {
-    pub(super) fn revoke_subject(&self, revocation: &Revocation) -> Result<()> {
-        let mut state = self.state()?;
+    pub(super) fn revoke_subject(&self, state: &mut State, revocation: &Revocation) -> Result<()> {
         let known = state.revoked.get(&revocation.subject);
         if known.is_some_and(|known| !known.gives_way_to(revocation)) {
             return Ok(());
@@ -20,9 +20,8 @@ impl<S: Shelf> Embedded<S> {
         Ok(())
     }
 
-    pub(super) fn all_revocations(&self) -> Result<Vec<Revocation>> {
+    pub(super) fn all_revocations(&self, state: &mut State) -> Result<Vec<Revocation>> {
         let now = unix_millis() / 1000;
-        let mut state = self.state()?;
         let ended = |revocation: &Revocation| revocation.until <= now;
         let over: Vec<_> = state.revoked.extract_if(|_, known| ended(known)).collect();
         if !over.is_empty() {

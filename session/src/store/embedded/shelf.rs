@@ -53,9 +53,15 @@ pub enum Kind {
 pub trait Shelf: Clone + Send + Sync + 'static {
     /// Whether sessions and outboxes that nobody uses may leave the memory, to be found here again.
     const FINDS_AGAIN: bool;
+    /// Whether `write` takes time.
+    const WRITES: bool;
 
-    /// All changes or, with an error, none; and then the store takes no further steps.
+    /// All changes of a step or, with an error, none; and then the store takes no further steps. Who
+    /// looks here finds them from now on.
     fn save(&self, changes: &[Change<'_>]) -> Result<()>;
+
+    /// What was saved outlasts the process.
+    fn write(&self) -> Result<()>;
 
     fn session(&self, id: &SessionId) -> Result<Option<Session>>;
 

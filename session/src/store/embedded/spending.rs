@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use super::Embedded;
 use super::shelf::{Change, Shelf};
+use super::state::State;
 use crate::clock::unix_millis;
 use crate::store::{Error, Result};
 
@@ -51,8 +52,12 @@ impl Spent {
 }
 
 impl<S: Shelf> Embedded<S> {
-    pub(super) fn spend_name(&self, name: &str, lasts: Duration) -> Result<bool> {
-        let mut state = self.state()?;
+    pub(super) fn spend_name(
+        &self,
+        state: &mut State,
+        name: &str,
+        lasts: Duration,
+    ) -> Result<bool> {
         let now = unix_millis();
         let ended = state.spent.ended(now);
         // A batch must not hold two changes of one name.

@@ -14,8 +14,7 @@ use crate::store::{
 };
 
 impl<S: Shelf> Embedded<S> {
-    pub(super) fn fork_session(&self, fork: &Fork) -> Result<Forked> {
-        let mut state = self.state()?;
+    pub(super) fn fork_session(&self, state: &mut State, fork: &Fork) -> Result<Forked> {
         let id = &fork.child;
         if let Some(child) = state.session(&self.shelf, id)? {
             return Ok(child.forked_by(fork).unwrap_or(Forked::NotFound));
@@ -41,9 +40,12 @@ impl<S: Shelf> Embedded<S> {
         Ok(done.expect("it was made by this very fork"))
     }
 
-    pub(super) fn list_sessions(&self, listing: &Listing) -> Result<Vec<Summary>> {
+    pub(super) fn list_sessions(
+        &self,
+        state: &mut State,
+        listing: &Listing,
+    ) -> Result<Vec<Summary>> {
         let heading = Heading::new(&listing.principal, listing.cwd.as_deref());
-        let state = self.state()?;
         let after = listing.after.as_ref();
         let mut page = Vec::new();
         for place in self.shelf.listed(&heading, after, listing.limit)? {
@@ -52,9 +54,8 @@ impl<S: Shelf> Embedded<S> {
         Ok(page)
     }
 
-    pub(super) fn usage_of(&self, principal: &str, most: u64) -> Result<Usage> {
+    pub(super) fn usage_of(&self, state: &mut State, principal: &str, most: u64) -> Result<Usage> {
         let heading = Heading::new(principal, None);
-        let state = self.state()?;
         let most = usize::try_from(most).unwrap_or(usize::MAX);
         Ok(Usage {
             sessions: self.shelf.listed(&heading, None, most)?.len() as u64,
@@ -64,16 +65,16 @@ impl<S: Shelf> Embedded<S> {
 
     pub(super) fn delete_session(
         &self,
+        state: &mut State,
         id: &SessionId,
         principal: &str,
         end: &Command,
     ) -> Result<bool> {
-        let mut state = self.state()?;
         let session = state.session(&self.shelf, id)?;
         if !session.is_some_and(|session| session.is_for(principal)) {
             return Ok(false);
         }
-        self.deleted(&mut state, id, end)?;
+        self.deleted(state, id, end)?;
         Ok(true)
     }
 
@@ -104,15 +105,23 @@ impl<S: Shelf> Embedded<S> {
         Ok(())
     }
 
-    pub(super) fn record_of(&self, id: &SessionId, principal: &str) -> Result<Option<Record>> {
-        let mut state = self.state()?;
+    pub(super) fn record_of(
+        &self,
+        state: &mut State,
+        id: &SessionId,
+        principal: &str,
+    ) -> Result<Option<Record>> {
         let session = state.session(&self.shelf, id)?;
         let session = session.filter(|session| session.is_for(principal));
         Ok(session.map(|session| session.record()))
     }
 
-    pub(super) fn adopt_session(&self, adoption: &Adoption, claimant: &Claimant) -> Result<bool> {
-        let mut state = self.state()?;
+    pub(super) fn adopt_session(
+        &self,
+        state: &mut State,
+        adoption: &Adoption,
+        claimant: &Claimant,
+    ) -> Result<bool> {
         let id = &adoption.id;
         if let Some(known) = state.session(&self.shelf, id)? {
             return Ok(known.is_adopted_by(&claimant.token));
@@ -131,8 +140,12 @@ impl<S: Shelf> Embedded<S> {
         Ok(true)
     }
 
-    pub(super) fn publish_session(&self, id: &SessionId, token: &ClaimToken) -> Result<bool> {
-        let mut state = self.state()?;
+    pub(super) fn publish_session(
+        &self,
+        state: &mut State,
+        id: &SessionId,
+        token: &ClaimToken,
+    ) -> Result<bool> {
         let Some(session) = state.session(&self.shelf, id)? else {
             return Ok(false);
         };

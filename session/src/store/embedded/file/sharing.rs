@@ -2,9 +2,8 @@
 
 use std::sync::Arc;
 
-use fjall::OwnedWriteBatch;
-
 use super::super::lineage::Segment;
+use super::pending::Pending;
 use super::values::{record, spoiled, unrecord};
 use super::{Files, keys, unreadable};
 use crate::id::{LogId, SessionId};
@@ -17,12 +16,7 @@ impl Files {
         Ok(lineage.transpose()?.unwrap_or_default().into())
     }
 
-    pub fn share(
-        &self,
-        batch: &mut OwnedWriteBatch,
-        fork: &SessionId,
-        lineage: &[Segment],
-    ) -> Result<()> {
+    pub fn share(&self, batch: &mut Pending, fork: &SessionId, lineage: &[Segment]) -> Result<()> {
         for Segment { session, upto } in lineage {
             let key = keys::sharer(session, fork);
             batch.insert(&self.sharers, key, upto.to_be_bytes());
@@ -34,7 +28,7 @@ impl Files {
     }
 
     /// The session goes, and with it what only it has needed of others that are gone.
-    pub fn forget(&self, batch: &mut OwnedWriteBatch, id: &SessionId) -> Result<()> {
+    pub fn forget(&self, batch: &mut Pending, id: &SessionId) -> Result<()> {
         batch.remove(&self.sessions, id.as_str());
         batch.remove(&self.lineages, id.as_str());
         let log = LogId::Session(id.clone());
@@ -65,7 +59,7 @@ impl Files {
     }
 
     /// Removes what comes after the frame that holds event `upto`.
-    pub fn cut_off(&self, batch: &mut OwnedWriteBatch, log: &LogId, upto: u64) -> Result<()> {
+    pub fn cut_off(&self, batch: &mut Pending, log: &LogId, upto: u64) -> Result<()> {
         let rest = keys::frame(log, upto)..=keys::frame(log, u64::MAX);
         let kept = usize::from(upto > 0);
         for frame in self.frames.range(rest).skip(kept) {

@@ -1,5 +1,7 @@
 //! What is stored under a key.
 
+use std::cell::RefCell;
+
 use bytes::Bytes;
 use fjall::Slice;
 use serde::Serialize;
@@ -13,9 +15,19 @@ pub fn slice(bytes: Bytes) -> Slice {
     bytes.into()
 }
 
+thread_local! {
+    /// Records are of about one size: there is room for the next where the last one was.
+    static ROOM: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
+}
+
 /// With names, so that a later version can add fields.
-pub fn record(value: &impl Serialize) -> Result<Vec<u8>> {
-    rmp_serde::to_vec_named(value).map_err(|error| Error::Broken(error.to_string()))
+pub fn record(value: &impl Serialize) -> Result<Slice> {
+    ROOM.with_borrow_mut(|room| {
+        room.clear();
+        let written = rmp_serde::encode::write_named(room, value);
+        written.map_err(|error| Error::Broken(error.to_string()))?;
+        Ok(Slice::from(room.as_slice()))
+    })
 }
 
 pub fn unrecord<T: DeserializeOwned>(value: &[u8]) -> Result<T> {

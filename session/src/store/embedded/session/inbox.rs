@@ -1,6 +1,6 @@
 //! How commands get into a session's inbox.
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Serialize, Serializer};
 
 use super::{Session, Standing};
 use crate::command::{Command, Idempotency, Kind, Queued};
@@ -8,12 +8,20 @@ use crate::id::ConnectionId;
 use crate::route::Via;
 use crate::store::{Enqueue, Enqueued, INBOX_BYTES, REMEMBERED_KEYS, Takes};
 
-#[derive(Clone, Serialize, Deserialize)]
+#[derive(Clone, Deserialize)]
 pub struct Known {
     key: Idempotency,
     number: u64,
     head: u64,
     via: Via,
+}
+
+impl Serialize for Known {
+    /// Without names, which would be most of a session's record.
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let Idempotency { key, fingerprint } = &self.key;
+        ((key, fingerprint), self.number, self.head, self.via).serialize(serializer)
+    }
 }
 
 impl Session {

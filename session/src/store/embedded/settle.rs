@@ -1,0 +1,139 @@
+//! How a step becomes safe. What it changed is saved and what it has to say is noted under the
+//! store's lock, in the order of the steps; that it is written, and that it is said, comes after, for
+//! all steps that were taken meanwhile at once. Nobody learns of a step before that, not even who
+//! asked for it.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, TryLockError};
+
+use tokio::sync::Notify;
+
+use super::Embedded;
+use super::shelf::Shelf;
+use super::state::State;
+use crate::store::{Result, Signal, Topic};
+
+#[derive(Default)]
+pub(super) struct Desk {
+    noted: Mutex<Noted>,
+    /// Up to which change or signal all is written and said.
+    settled: AtomicU64,
+    /// Who has it writes.
+    pen: Mutex<()>,
+    put_down: Notify,
+}
+
+#[derive(Default)]
+struct Noted {
+    /// How many changes and signals there ever were.
+    count: u64,
+    signals: Vec<(Topic, Signal)>,
+}
+
+impl Desk {
+    fn noted(&self) -> MutexGuard<'_, Noted> {
+        self.noted.lock().expect("held for moments only")
+    }
+
+    pub fn saved(&self) {
+        self.noted().count += 1;
+    }
+
+    pub fn say(&self, topic: Topic, signal: Signal) {
+        let mut noted = self.noted();
+        noted.count += 1;
+        noted.signals.push((topic, signal));
+    }
+}
+
+impl<S: Shelf> Embedded<S> {
+    /// Takes a step, and returns when it and all before it are safe: what it has seen is, too.
+    pub(super) async fn step<T>(&self, step: impl FnOnce(&mut State) -> Result<T>) -> Result<T> {
+        let outcome = step(&mut *self.state()?);
+        self.settle().await?;
+        outcome
+    }
+
+    pub(super) async fn settle(&self) -> Result<()> {
+        let owed = Owed {
+            store: self,
+            upto: self.desk.noted().count,
+        };
+        if owed.is_settled() {
+            return Ok(());
+        }
+        if !S::WRITES {
+            return self.write();
+        }
+        // Others may be about to take a step as well: one write for all of them.
+        tokio::task::yield_now().await;
+        loop {
+            let mut put_down = std::pin::pin!(self.desk.put_down.notified());
+            put_down.as_mut().enable();
+            self.is_writable()?;
+            if owed.is_settled() {
+                return Ok(());
+            }
+            if let Some(written) = self.try_write() {
+                return written;
+            }
+            put_down.await;
+        }
+    }
+
+    /// `None` if somebody else has the pen.
+    fn try_write(&self) -> Option<Result<()>> {
+        match self.desk.pen.try_lock() {
+            Ok(pen) => Some(self.write_with(pen)),
+            Err(TryLockError::WouldBlock) => None,
+            Err(TryLockError::Poisoned(_)) => panic!("nobody panics while they write"),
+        }
+    }
+
+    fn write(&self) -> Result<()> {
+        self.write_with(
+            self.desk
+                .pen
+                .lock()
+                .expect("nobody panics while they write"),
+        )
+    }
+
+    fn write_with(&self, pen: MutexGuard<'_, ()>) -> Result<()> {
+        let (upto, signals) = {
+            let mut noted = self.desk.noted();
+            (noted.count, std::mem::take(&mut noted.signals))
+        };
+        let written = self.watched(self.shelf.write());
+        if written.is_ok() {
+            for (topic, signal) in signals {
+                self.switchboard.send(&topic, signal);
+            }
+            self.desk.settled.store(upto, Ordering::Release);
+        }
+        drop(pen);
+        self.desk.put_down.notify_waiters();
+        written
+    }
+}
+
+/// A step that was taken goes its way even if nobody waits for it any more.
+struct Owed<'a, S: Shelf> {
+    store: &'a Embedded<S>,
+    upto: u64,
+}
+
+impl<S: Shelf> Owed<'_, S> {
+    fn is_settled(&self) -> bool {
+        self.store.desk.settled.load(Ordering::Acquire) >= self.upto
+    }
+}
+
+impl<S: Shelf> Drop for Owed<'_, S> {
+    fn drop(&mut self) {
+        if !self.is_settled() && self.store.is_writable().is_ok() {
+            // What goes wrong is noted: from then on no step is taken.
+            let _ = self.store.write();
+        }
+    }
+}
