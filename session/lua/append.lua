@@ -5,7 +5,10 @@
 --       then pairs: a field of the session and its value, or
 --       begin, 'seq command connection via' / control, 'seq connection via' / end, 'seq connection'
 -- Returns {'fenced'} {'gap', head} {'done', head, released}
-local m = redis.call('HMGET', KEYS[1], 'own', 'seq', 'rel', 'ag', 'cn', 'run', 'heir')
+-- Nearly always it is words in the middle of a turn, and nothing changes but the log.
+local plain = #ARGV == 8 and ARGV[6] == '0'
+local m = plain and redis.call('HMGET', KEYS[1], 'own', 'seq', 'rel')
+  or redis.call('HMGET', KEYS[1], 'own', 'seq', 'rel', 'ag', 'cn', 'run', 'heir', 'prn', 'cwd')
 local head = tonumber(m[2] or '0')
 local first, count = tonumber(ARGV[3]), tonumber(ARGV[4])
 local last = first + count - 1
@@ -16,6 +19,18 @@ end
 if first <= head and last <= head then return { 'done', m[2], 0 } end
 if first ~= head + 1 then return { 'gap', m[2] } end
 local text = string.format('%d', last)
+local prefix = string.match(KEYS[1], '^.-}:')
+local function write()
+  redis.call('XADD', KEYS[2], text .. '-0', 'd', ARGV[5])
+  local whole = #ARGV[5] <= tonumber(ARGV[7])
+  redis.call('SPUBLISH', prefix .. 'n:' .. ARGV[1], whole and 'F' .. text .. '\n' .. ARGV[5] or 'G' .. text)
+end
+if plain and count > 0 then
+  redis.call('HSET', KEYS[1], 'seq', text)
+  write()
+  return { 'done', text, 0 }
+end
+
 -- Each field once, with its last value: however many turns an append has, they fit one HSET.
 local fields, place = {}, {}
 local function set(name, value)
@@ -37,14 +52,11 @@ end
 
 --@include switch
 --@include lists
+local routes, rerouted = {}, {}
 local function reroute(connection, change)
-  local route = redis.call('HGET', KEYS[4], 'r:' .. connection) or ''
-  local changed = change(route)
-  if changed == '' then
-    redis.call('HDEL', KEYS[4], 'r:' .. connection)
-  elseif changed ~= route then
-    redis.call('HSET', KEYS[4], 'r:' .. connection, changed)
-  end
+  local route = routes[connection] or redis.call('HGET', KEYS[4], 'r:' .. connection) or ''
+  routes[connection] = change(route)
+  rerouted[connection] = rerouted[connection] or routes[connection] ~= route
 end
 local run, ended, aside = m[6] or '', false, {}
 -- What comes from elsewhere has happened long ago, to others.
@@ -95,15 +107,20 @@ if run ~= '' and not ended then
   end
 end
 
-local prefix = string.match(KEYS[1], '^.-}:')
+for connection in pairs(rerouted) do
+  if routes[connection] == '' then
+    redis.call('HDEL', KEYS[4], 'r:' .. connection)
+  elseif rerouted[connection] then
+    redis.call('HSET', KEYS[4], 'r:' .. connection, routes[connection])
+  end
+end
+
+local time = redis.call('TIME')
+local now = time[1] * 1000 + math.floor(time[2] / 1000)
 if ended then
   redis.call('HDEL', KEYS[1], 'bstate', 'bview')
   -- One that was deleted is listed nowhere. One that an earlier version has made is from here on.
-  local whose = redis.call('HMGET', KEYS[1], 'prn', 'cwd')
-  if whose[1] then
-    local time = redis.call('TIME')
-    list(prefix, ARGV[1], whose[1], whose[2], time[1] * 1000 + math.floor(time[2] / 1000))
-  end
+  if m[8] then list(prefix, ARGV[1], m[8], m[9], now) end
 end
 local released = 0
 if ARGV[6] == '1' and waiting == 0 then
@@ -111,16 +128,8 @@ if ARGV[6] == '1' and waiting == 0 then
   set('own', '')
   set('rel', ARGV[2])
   redis.call('ZREM', prefix .. 'due:' .. m[4], ARGV[1])
-  local time = redis.call('TIME')
-  redis.call('ZADD', prefix .. 'rest', time[1] * 1000 + math.floor(time[2] / 1000), ARGV[1])
+  redis.call('ZADD', prefix .. 'rest', now, ARGV[1])
 end
 redis.call('HSET', KEYS[1], unpack(fields))
-if count > 0 then
-  redis.call('XADD', KEYS[2], text .. '-0', 'd', ARGV[5])
-  if #ARGV[5] <= tonumber(ARGV[7]) then
-    redis.call('SPUBLISH', prefix .. 'n:' .. ARGV[1], 'F' .. text .. '\n' .. ARGV[5])
-  else
-    redis.call('SPUBLISH', prefix .. 'n:' .. ARGV[1], 'G' .. text)
-  end
-end
+if count > 0 then write() end
 return { 'done', text, released }

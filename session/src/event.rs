@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use bytes::{BufMut, Bytes, BytesMut};
+use bytes::{Buf as _, BufMut as _, Bytes, BytesMut};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
@@ -177,12 +177,15 @@ impl Frame {
     }
 
     /// Layout: nonce (4 bytes), then per event a kind byte, a head and a payload, both with their
-    /// length (4 bytes) before them. A head is text, its fields separated by line feeds.
+    /// length (4 bytes) before them. A head is text, its fields separated by line feeds. If the kind is
+    /// marked as [`SHARES`], the payload begins as the one before it does, for so many bytes (4 bytes,
+    /// before its own length); what follows is the rest.
     pub fn encode(nonce: Nonce, events: &[Event]) -> Bytes {
         let mut out = BytesMut::with_capacity(64 + events.len() * 192);
         out.put_u32(nonce.0);
+        let mut before: &[u8] = &[];
         for event in events {
-            encode_event(event, &mut out);
+            before = encode_event(event, before, &mut out);
         }
         out.freeze()
     }
@@ -190,8 +193,10 @@ impl Frame {
     pub fn decode(last: u64, mut data: Bytes) -> Result<Self, Malformed> {
         let nonce = Nonce(take_u32(&mut data)?);
         let mut events = Vec::new();
+        let mut before = Bytes::new();
+        let mut room = BytesMut::new();
         while !data.is_empty() {
-            events.push(decode_event(&mut data)?);
+            events.push(decode_event(&mut data, &mut before, &mut room)?);
         }
         let first = (last + 1).checked_sub(events.len() as u64);
         match first {
@@ -205,22 +210,67 @@ impl Frame {
     }
 }
 
-fn encode_event(event: &Event, out: &mut BytesMut) {
+/// On a kind: the payload begins as the one before it.
+const SHARES: u8 = 0x80;
+/// Less is not worth the mention.
+const WORTH_SHARING: usize = 16;
+
+/// Returns the payload.
+fn encode_event<'a>(event: &'a Event, before: &[u8], out: &mut BytesMut) -> &'a [u8] {
     let (kind, head, payload) = event.parts();
-    out.put_u8(kind);
+    let shared = common_start(payload, before);
+    let shares = shared >= WORTH_SHARING;
+    out.put_u8(if shares { kind | SHARES } else { kind });
     out.put_u32(head.len() as u32);
     out.put_slice(head.as_bytes());
-    out.put_u32(payload.len() as u32);
-    out.put_slice(payload);
+    if shares {
+        out.put_u32(shared as u32);
+    }
+    let rest = if shares { &payload[shared..] } else { payload };
+    out.put_u32(rest.len() as u32);
+    out.put_slice(rest);
+    payload
 }
 
-fn decode_event(data: &mut Bytes) -> Result<Event, Malformed> {
-    let kind = take(data, 1)?[0];
+/// How many bytes are the same.
+fn common_start(one: &[u8], other: &[u8]) -> usize {
+    const BLOCK: usize = 16;
+    let blocks = one.chunks_exact(BLOCK).zip(other.chunks_exact(BLOCK));
+    let same = blocks.take_while(|(one, other)| one == other).count() * BLOCK;
+    let bytes = one[same..].iter().zip(&other[same..]);
+    same + bytes.take_while(|(one, other)| one == other).count()
+}
+
+/// `room` is where payloads are put together.
+fn decode_event(
+    data: &mut Bytes,
+    before: &mut Bytes,
+    room: &mut BytesMut,
+) -> Result<Event, Malformed> {
+    let kind = data.try_get_u8().map_err(|_| Malformed("cut short"))?;
     let head_len = take_u32(data)? as usize;
     let head = take(data, head_len)?;
-    let payload_len = take_u32(data)? as usize;
-    let message = take(data, payload_len)?;
-    Event::from_parts(kind, &head, message)
+    let shared = if kind & SHARES == 0 {
+        &[]
+    } else {
+        let shared = take_u32(data)? as usize;
+        before.get(..shared).ok_or(Malformed("shares too much"))?
+    };
+    let rest_len = take_u32(data)? as usize;
+    let rest = take(data, rest_len)?;
+    let message = if shared.is_empty() {
+        rest
+    } else {
+        if room.capacity() < shared.len() + rest.len() {
+            // What is left will be much the same.
+            *room = BytesMut::with_capacity((shared.len() + rest.len()) * 8);
+        }
+        room.put_slice(shared);
+        room.put_slice(&rest);
+        room.split().freeze()
+    };
+    *before = message.clone();
+    Event::from_parts(kind & !SHARES, &head, message)
 }
 
 impl Event {
@@ -355,8 +405,7 @@ pub(crate) fn take(data: &mut Bytes, len: usize) -> Result<Bytes, Malformed> {
 }
 
 pub(crate) fn take_u32(data: &mut Bytes) -> Result<u32, Malformed> {
-    let raw = take(data, 4)?;
-    Ok(u32::from_be_bytes([raw[0], raw[1], raw[2], raw[3]]))
+    data.try_get_u32().map_err(|_| Malformed("cut short"))
 }
 
 fn connection(text: &str) -> Result<ConnectionId, Malformed> {
@@ -474,6 +523,67 @@ mod tests {
         let cut = frame.inherited(6, &new).unwrap();
         assert_eq!(cut.events, [update(&new), Event::Closed]);
         assert_eq!(frame.inherited(9, &new).unwrap().last(), 7);
+    }
+
+    #[test]
+    fn what_payloads_have_in_common_is_stored_once() {
+        let start = r#"{"jsonrpc":"2.0","method":"session/update","params":{"#;
+        let ends = ["1}}", "", "1}}", "12}}", "2", "x", "1}}"];
+        let mut events: Vec<Event> = ends
+            .iter()
+            .map(|end| Event::Update {
+                turn: true,
+                message: format!("{start}{end}").into(),
+            })
+            .collect();
+        // Nothing in common, too little, and everything.
+        for other in ["", "{}", r#"{"jsonrpc":"#, "{}", start, start, ""] {
+            events.push(Event::Message {
+                message: other.into(),
+            });
+        }
+        let encoded = Frame::encode(Nonce(1), &events);
+        let plain: usize = events.iter().map(Event::size).sum();
+        assert!(encoded.len() < plain, "{} of {plain}", encoded.len());
+        let frame = Frame::decode(events.len() as u64, encoded.clone()).unwrap();
+        assert_eq!(frame.events, events);
+        for cut in 0..encoded.len() {
+            let _ = Frame::decode(100, encoded.slice(..cut));
+        }
+    }
+
+    #[test]
+    fn a_payload_cannot_share_more_than_there_is() {
+        // Nonce, kind, no head, shares three bytes, has none of its own.
+        let frame = [
+            0,
+            0,
+            0,
+            1,
+            b'm' | SHARES,
+            0,
+            0,
+            0,
+            0,
+            0,
+            0,
+            0,
+            3,
+            0,
+            0,
+            0,
+            0,
+        ];
+        assert!(Frame::decode(1, Bytes::copy_from_slice(&frame)).is_err());
+    }
+
+    #[test]
+    fn frames_of_earlier_versions_share_nothing() {
+        let frame = b"\0\0\0\x01m\0\0\0\0\0\0\0\x02{}m\0\0\0\0\0\0\0\x02{}";
+        let frame = Frame::decode(2, Bytes::from_static(frame)).unwrap();
+        let message = Bytes::from_static(b"{}");
+        let event = Event::Message { message };
+        assert_eq!(frame.events, [event.clone(), event]);
     }
 
     #[test]
