@@ -45,7 +45,7 @@ set('seq', text)
 local acks, waiting = tonumber(ARGV[8]), tonumber(m[5])
 if acks > 0 then
   waiting = waiting - redis.call('HDEL', KEYS[3], unpack(ARGV, 9, 8 + acks))
-  set('cn', waiting)
+  set('cn', string.format('%d', waiting))
   -- Counted again from nothing once nothing waits.
   if waiting == 0 then set('cb', '0') end
 end
@@ -116,7 +116,8 @@ for connection in pairs(rerouted) do
 end
 
 local time = redis.call('TIME')
-local now = time[1] * 1000 + math.floor(time[2] / 1000)
+-- As text: Redis takes its time to turn a number of Lua into one.
+local now = string.format('%d', time[1] * 1000 + math.floor(time[2] / 1000))
 if ended then
   redis.call('HDEL', KEYS[1], 'bstate', 'bview')
   -- One that was deleted is listed nowhere. One that an earlier version has made is from here on.

@@ -60,7 +60,7 @@ if ARGV[4] ~= '' then
   while full do
     local old, after = string.match(known, '^%S+ %x+ (%d+) %d+ %a\n()', at)
     if not old then break end
-    if redis.call('HEXISTS', KEYS[2], old) == 0 then
+    if waiting == 0 or redis.call('HEXISTS', KEYS[2], old) == 0 then
       known = string.sub(known, 1, at - 1) .. string.sub(known, after)
       keys = keys - 1
       break
@@ -69,14 +69,16 @@ if ARGV[4] ~= '' then
   end
   known, keys = known .. line, keys + 1
 end
-redis.call('HSET', KEYS[1], 'cseq', number, 'cn', waiting + 1, 'cb', bytes, 'known', known, 'keys', keys,
+-- As text: Redis takes its time to turn a number of Lua into one.
+redis.call('HSET', KEYS[1], 'cseq', number, 'cn', string.format('%d', waiting + 1),
+  'cb', string.format('%d', bytes), 'known', known, 'keys', string.format('%d', keys),
   'ctl', controller or '')
 if kind == 'close' then redis.call('HSET', KEYS[1], 'shut', '1') end
 local prefix = string.match(KEYS[1], '^.-}:')
 if m[4] ~= '' and tonumber(m[5]) > now then
   redis.call('SPUBLISH', prefix .. 'o:' .. m[6], 'I' .. ARGV[1])
 else
-  redis.call('ZADD', prefix .. 'due:' .. m[7], 'NX', now, ARGV[1])
+  redis.call('ZADD', prefix .. 'due:' .. m[7], 'NX', string.format('%d', now), ARGV[1])
   redis.call('SPUBLISH', prefix .. 'w:' .. m[7], 'R' .. ARGV[1])
 end
 return { 'accepted', number, m[2], via }

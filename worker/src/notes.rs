@@ -2,12 +2,23 @@
 //! Noted as they are said, whatever agent says them, and stored together with them.
 
 use std::borrow::Cow;
+use std::sync::LazyLock;
 
 use bytes::Bytes;
-use memchr::memmem;
+use memchr::memmem::Finder;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
+
+/// Updates without any of these say nothing about the session.
+static WORDS: LazyLock<[Finder<'static>; 3]> = LazyLock::new(|| {
+    let words = [
+        "\"session_info_update\"",
+        "\"usage_update\"",
+        "\"baton/bind\"",
+    ];
+    words.map(Finder::new)
+});
 
 #[derive(Default)]
 pub(crate) struct Notes {
@@ -82,14 +93,7 @@ impl Notes {
 
     /// Reads a `session/update`. Nearly all of them are chunks of text and not taken apart.
     pub fn read(&mut self, message: &[u8]) {
-        let may_matter = [
-            "\"session_info_update\"",
-            "\"usage_update\"",
-            "\"baton/bind\"",
-        ]
-        .iter()
-        .any(|word| memmem::find(message, word.as_bytes()).is_some());
-        if !may_matter {
+        if !WORDS.iter().any(|word| word.find(message).is_some()) {
             return;
         }
         let Ok(message) = serde_json::from_slice::<Message>(message) else {

@@ -214,9 +214,10 @@ fn present<'de, D: serde::Deserializer<'de>>(from: D) -> Result<Option<Box<RawVa
 }
 
 fn to_bytes(value: &impl Serialize) -> Bytes {
-    serde_json::to_vec(value)
-        .expect("our own messages encode")
-        .into()
+    // Room for what most of them say.
+    let mut text = Vec::with_capacity(384);
+    serde_json::to_writer(&mut text, value).expect("our own messages encode");
+    text.into()
 }
 
 fn to_text(value: &impl Serialize) -> String {

@@ -16,6 +16,7 @@ export class Turn {
   constructor(chunks) {
     this.chunks = chunks;
     this.next = 1;
+    this.taken = 0;
     this.faults = [];
   }
 
@@ -27,12 +28,14 @@ export class Turn {
     if (!number) return false;
     if (Number(number[1]) !== this.next) this.faults.push(`chunk ${number[1]} instead of ${this.next}`);
     this.next = Number(number[1]) + 1;
-    delivered.add(1);
+    this.taken += 1;
     return true;
   }
 
   /// At its end: whether all came, in order, once.
   good(answer) {
+    // Not one by one: a sample costs k6 as much as a message.
+    delivered.add(this.taken);
     if (this.next !== this.chunks + 1) this.faults.push(`${this.next - 1} of ${this.chunks} chunks`);
     const reason = answer && answer.result && answer.result.stopReason;
     if (reason !== 'end_turn') this.faults.push(`ended with ${JSON.stringify(answer && (answer.error || reason))}`);

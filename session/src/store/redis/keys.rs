@@ -54,7 +54,16 @@ impl Keys {
     }
 
     fn of(&self, partition: Partition, kind: &str, name: &str) -> String {
-        format!("{}:{{{}}}:{kind}:{name}", self.namespace, partition.tag())
+        let parts = [
+            &self.namespace,
+            ":{",
+            &partition.tag(),
+            "}:",
+            kind,
+            ":",
+            name,
+        ];
+        parts.concat()
     }
 
     pub fn session(&self, id: &SessionId) -> String {

@@ -97,12 +97,24 @@ enum Argument<'a> {
     Number(u64),
 }
 
+/// As text it is no longer.
+const NUMBER: usize = 20;
+
+impl Argument<'_> {
+    fn size(&self) -> usize {
+        match self {
+            Self::Bytes(bytes) => bytes.len(),
+            Self::Number(_) => NUMBER,
+        }
+    }
+}
+
 impl<'a> Call<'a> {
     pub fn new(script: &'static Script) -> Self {
         Self {
             script,
-            keys: Vec::new(),
-            arguments: Vec::new(),
+            keys: Vec::with_capacity(4),
+            arguments: Vec::with_capacity(20),
         }
     }
 
@@ -151,8 +163,11 @@ impl<'a> Call<'a> {
     }
 
     fn command(&self, name: &str, script: &str) -> Cmd {
-        let mut command = redis::cmd(name);
-        command.arg(script).arg(self.keys.len());
+        let values = self.arguments.iter().map(Argument::size);
+        let keys = self.keys.iter().map(String::len);
+        let size = name.len() + script.len() + NUMBER + keys.chain(values).sum::<usize>();
+        let mut command = Cmd::with_capacity(3 + self.keys.len() + self.arguments.len(), size);
+        command.arg(name).arg(script).arg(self.keys.len());
         for key in &self.keys {
             command.arg(key);
         }

@@ -1,10 +1,16 @@
 //! Modes and config options of a session as its agent tells them: in the answer that opened it, in
 //! updates, and in the answers to changes.
 
-use memchr::memmem;
+use std::sync::LazyLock;
+
+use memchr::memmem::Finder;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
+
+/// Updates without any of these change nothing here.
+static WORDS: LazyLock<[Finder<'static>; 2]> =
+    LazyLock::new(|| ["\"current_mode_update\"", "\"config_option_update\""].map(Finder::new));
 
 /// What `session/new` and `session/load` answer, without the session's id.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -48,10 +54,7 @@ impl View {
 
     /// Reads a `session/update`. True if it changed something.
     pub fn read(&mut self, message: &[u8]) -> bool {
-        let may_matter = ["\"current_mode_update\"", "\"config_option_update\""]
-            .iter()
-            .any(|word| memmem::find(message, word.as_bytes()).is_some());
-        if !may_matter {
+        if !WORDS.iter().any(|word| word.find(message).is_some()) {
             return false;
         }
         let Ok(Message { params }) = serde_json::from_slice(message) else {
