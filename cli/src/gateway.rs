@@ -11,7 +11,6 @@ use baton_gateway::{App, Metrics, Stop};
 use baton_session::metrics::StoreMetrics;
 use baton_session::token::Keys;
 use clap::Args;
-use tokio::net::TcpListener;
 
 use crate::edge::EdgeOptions;
 use crate::exit::Misconfigured;
@@ -95,8 +94,7 @@ pub async fn run(arguments: Arguments, stop: Stop, telemetry: &Telemetry) -> any
         arguments.traces.faults(),
     ])?;
     let keys = keys.ok_or(Misconfigured(Vec::new()))?;
-    let listener = TcpListener::bind(arguments.listen)
-        .await
+    let listener = baton_gateway::listen(arguments.listen)
         .with_context(|| format!("cannot listen on {}", arguments.listen))?;
     let admin = arguments.edge.bind_admin().await?;
     let (mut registry, store_metrics) = (meters::registry(), StoreMetrics::default());

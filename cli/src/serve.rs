@@ -14,7 +14,6 @@ use baton_session::store::{ALIVE, FileStore, MemoryStore, Store};
 use baton_session::token::{KeyRing, Keys, generate};
 use clap::Args;
 use jsonwebtoken::Algorithm;
-use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
 use crate::edge::EdgeOptions;
@@ -70,7 +69,7 @@ pub async fn run(arguments: Arguments, stop: Stop, telemetry: &Telemetry) -> any
         arguments.worker.faults(),
         arguments.traces.faults(),
     ])?;
-    let listener = TcpListener::bind(arguments.listen).await.with_context(|| {
+    let listener = baton_gateway::listen(arguments.listen).with_context(|| {
         format!(
             "cannot listen on {}: is another baton running? Choose with --listen",
             arguments.listen

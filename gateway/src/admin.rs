@@ -3,8 +3,9 @@
 use std::sync::Arc;
 
 use axum::body::Bytes;
-use axum::extract::{DefaultBodyLimit, State};
+use axum::extract::{DefaultBodyLimit, Request, State};
 use axum::http::{HeaderMap, StatusCode, header};
+use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use axum::routing::{any, get};
 use axum::{Router, middleware};
@@ -17,9 +18,9 @@ use tokio::net::TcpListener;
 use crate::app::App;
 use crate::edge;
 use crate::edge::hardening::harden;
+use crate::entrance::admit;
 use crate::error::Reject;
 use crate::handlers::probe;
-use crate::router::admit;
 
 const MAX_BODY: usize = 16 << 10;
 const MAX_PRINCIPAL: usize = 256;
@@ -38,11 +39,15 @@ fn router(app: Arc<App>) -> Router {
         .route("/revocations", revocations)
         .layer(DefaultBodyLimit::max(MAX_BODY))
         // Pages that the operator's browser shows are not the operator.
-        .layer(middleware::from_fn_with_state(app.clone(), admit))
+        .layer(middleware::from_fn_with_state(app.clone(), admitted))
         .route("/healthz", get(probe::healthz))
         .fallback(any(|| async { Reject::NothingToAdminister }))
         .layer(middleware::map_response(hardened))
         .with_state(app)
+}
+
+async fn admitted(State(app): State<Arc<App>>, request: Request, next: Next) -> Response {
+    admit(&app, request, async |request| next.run(request).await).await
 }
 
 async fn hardened(mut response: Response) -> Response {

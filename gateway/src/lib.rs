@@ -39,6 +39,7 @@ mod dispatch;
 mod doors;
 pub mod drain;
 pub mod edge;
+mod entrance;
 pub mod error;
 #[cfg(any(fuzzing, test))]
 pub mod fuzzing;
@@ -63,4 +64,5 @@ mod withdraw;
 pub use app::{App, Config, Stop};
 pub use metrics::Metrics;
 pub use server::serve;
+pub use socket::listen;
 pub use trace::Traces;

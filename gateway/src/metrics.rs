@@ -1,10 +1,7 @@
 //! Every metric of the gateway: name, help and meaning in one place.
 
-use std::sync::Arc;
-
-use axum::extract::{Request, State};
+use axum::extract::Request;
 use axum::http::{Method, StatusCode};
-use axum::middleware::Next;
 use axum::response::Response;
 use baton_session::metrics::{By, Latency, Registry};
 use baton_session::trace::Trace;
@@ -190,10 +187,14 @@ impl Drop for Pending<'_> {
 }
 
 /// Counts and times requests by what became of them.
-pub async fn measure(State(app): State<Arc<App>>, request: Request, next: Next) -> Response {
+pub async fn measure(
+    app: &App,
+    request: Request,
+    next: impl AsyncFnOnce(Request) -> Response,
+) -> Response {
     let mut pending = Pending::new(&app.metrics, request.method());
     let peer = request.extensions().get::<Peer>().copied();
-    let response = next.run(request).await;
+    let response = next(request).await;
     if let Some(refusal) = response.extensions().get::<Refusal>() {
         app.metrics.limited(refusal.limit);
     }
@@ -202,7 +203,7 @@ pub async fn measure(State(app): State<Arc<App>>, request: Request, next: Next) 
         let peer = peer.map(|peer| tracing::field::display(peer.address));
         tracing::debug!(status = status.as_u16(), peer, "refused a request");
     }
-    pending.is_answered(status, Trace::of(&trace::current(&app)));
+    pending.is_answered(status, Trace::of(&trace::current(app)));
     app.metrics.count(status);
     response
 }

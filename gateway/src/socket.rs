@@ -12,11 +12,27 @@ use std::time::Duration;
 use axum::serve::Listener;
 use socket2::{SockRef, TcpKeepalive};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::time::{Sleep, sleep};
+
+/// How many may wait to be accepted, as after a balancer's restart, when all come back at once. Who
+/// finds no room tries again only after a second. The system may allow fewer (`net.core.somaxconn`).
+const BACKLOG: u32 = 4096;
 
 /// A silent connection is probed after this long.
 const PROBE: Duration = Duration::from_secs(15);
+
+/// Opens a port for clients.
+pub fn listen(address: SocketAddr) -> io::Result<TcpListener> {
+    let socket = match address {
+        SocketAddr::V4(_) => TcpSocket::new_v4()?,
+        SocketAddr::V6(_) => TcpSocket::new_v6()?,
+    };
+    // What is left of connections of the process before doesn't stand in the way.
+    socket.set_reuseaddr(true)?;
+    socket.bind(address)?;
+    socket.listen(BACKLOG)
+}
 
 pub struct Sockets {
     pub listener: TcpListener,

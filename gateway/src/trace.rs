@@ -2,12 +2,9 @@
 //! delivered. What they say is made of lists and ids, never of what was sent: a client may put anything
 //! anywhere, tokens included.
 
-use std::sync::Arc;
-
-use axum::extract::{Request, State};
+use axum::extract::Request;
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, Method, Uri};
-use axum::middleware::Next;
 use axum::response::Response;
 use baton_session::id::{ConnectionId, SessionId};
 use baton_session::route::Via;
@@ -70,16 +67,22 @@ const METHODS: [&str; 14] = [
 ];
 
 /// Around everything else, if traces are made at all.
-pub async fn request(State(app): State<Arc<App>>, request: Request, next: Next) -> Response {
-    let parent = in_headers(request.headers());
-    if !app.config.traces.want(parent.as_ref()) {
-        return next.run(request).await;
+pub async fn request(
+    app: &App,
+    request: Request,
+    next: impl AsyncFnOnce(Request) -> Response,
+) -> Response {
+    let traces = app.config.traces;
+    let parent = traces.are_on().then(|| in_headers(request.headers()));
+    let parent = parent.flatten();
+    if !traces.want(parent.as_ref()) {
+        return next(request).await;
     }
     let span = span(request.method(), request.uri());
     if let Some(parent) = parent {
         parent.adopt(&span);
     }
-    let response = next.run(request).instrument(span.clone()).await;
+    let response = next(request).instrument(span.clone()).await;
     answered(&span, &response);
     response
 }

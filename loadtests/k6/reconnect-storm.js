@@ -38,7 +38,14 @@ export default async function () {
   await socket.open();
   const made = await socket.call('session/new', { cwd: '/tmp', mcpServers: [] });
   const turn = new Turn(CHUNKS);
-  socket.heard = (message) => turn.take(message);
+  let heard = () => {};
+  socket.glance = (frame) => {
+    const cursor = turn.glance(frame);
+    if (cursor === undefined) return false;
+    socket.cursor = cursor;
+    heard();
+    return true;
+  };
   let over = false;
   const answered = socket.call('session/prompt', { sessionId: made.result.sessionId, prompt: counting(CHUNKS, DELAY) });
   answered.then(() => (over = true), () => (over = true));
@@ -48,9 +55,7 @@ export default async function () {
   if (over) early.add(1);
   socket.cut();
   const begun = Date.now();
-  const again = new Promise((resolve) => {
-    socket.heard = (message) => turn.take(message) && resolve();
-  });
+  const again = new Promise((resolve) => (heard = resolve));
   await socket.open();
   await again;
   live.add(Date.now() - begun);

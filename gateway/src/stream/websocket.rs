@@ -46,6 +46,9 @@ const LAPSED: Refusal = (
     "the credential has expired or was revoked: come back with a new one",
 );
 const TAKEN: Refusal = (1000, "detached, or taken over by another socket");
+/// Nearly every message fits. It is kept by each socket, and cleared before each look at what has come; for a
+/// larger message there is more as long as it takes.
+const READ_BUFFER: usize = 4 << 10;
 const FAREWELL: Duration = Duration::from_secs(1);
 /// How long a new socket may stay silent.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -88,6 +91,7 @@ pub fn accept(
     let mut response = upgrade
         .max_message_size(MAX_BODY)
         .max_frame_size(MAX_BODY)
+        .read_buffer_size(READ_BUFFER)
         .protocols([ticket::PROTOCOL])
         .on_upgrade(move |socket| async move {
             let (_counted, _open) = (app.metrics.stream_guard(), open);

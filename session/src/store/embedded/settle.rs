@@ -137,3 +137,88 @@ impl<S: Shelf> Drop for Owed<'_, S> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::task::{Context, Poll, Waker};
+
+    use crate::conformance::scene::{Ear, Scene};
+    use crate::store::{FileStore, Refused, Signal, Store};
+
+    fn open(path: &std::path::Path) -> Arc<dyn Store> {
+        loop {
+            // The thread that syncs may still be at it.
+            match FileStore::open(path) {
+                Err(Refused::InUse(_)) => std::thread::yield_now(),
+                opened => return Arc::new(opened.expect("it opens")),
+            }
+        }
+    }
+
+    #[tokio::test]
+    async fn a_step_is_taken_even_if_nobody_waits_for_it_any_more() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let store = open(directory.path());
+        let scene = Scene::created(&store).await;
+        let mut workers = Ear::on(&store, &[scene.ready()]).await;
+        let prompt = scene.prompt("1");
+        let mut step = store.enqueue(&prompt);
+        let polled = step.as_mut().poll(&mut Context::from_waker(Waker::noop()));
+        assert!(
+            matches!(polled, Poll::Pending),
+            "it was about to be written"
+        );
+        drop(step);
+        let heard = workers.next().await;
+        assert!(matches!(heard, Signal::Ready(id) if id == scene.id));
+        drop((store, workers));
+        let Scene { store, id, .. } = scene;
+        drop(store);
+        let inbox = open(directory.path())
+            .inbox(&id, 0)
+            .await
+            .expect("an inbox");
+        assert_eq!(inbox.len(), 2, "what created it, and the prompt");
+    }
+
+    #[tokio::test]
+    async fn steps_that_are_written_together_count_in_their_order() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let store = open(directory.path());
+        let scene = Scene::created(&store).await;
+        let prompts = ["1", "2", "3"].map(|request| scene.prompt(request));
+        // None of them is written before all are taken.
+        let taken = prompts.iter().map(|prompt| store.enqueue(prompt));
+        for outcome in futures_util::future::join_all(taken).await {
+            outcome.expect("a prompt is taken");
+        }
+        let known = scene.attachment(&scene.creator).await;
+        let Scene {
+            store: own,
+            id,
+            creator,
+            principal,
+            ..
+        } = scene;
+        drop((store, own));
+        let store = open(directory.path());
+        let inbox = store.inbox(&id, 0).await.expect("an inbox");
+        let numbers: Vec<u64> = inbox.iter().map(|queued| queued.number).collect();
+        assert_eq!(numbers, [1, 2, 3, 4]);
+        let found = store.attachment(&id, &creator, &principal).await;
+        let found = found.expect("readable").expect("there");
+        assert_eq!(
+            (found.head, found.controller),
+            (known.head, known.controller)
+        );
+        // The last of their records counts: it knows all of their keys.
+        for prompt in &prompts {
+            let again = store.enqueue(prompt).await.expect("readable");
+            assert!(
+                matches!(again, crate::store::Enqueued::Joined { .. }),
+                "{again:?}"
+            );
+        }
+    }
+}

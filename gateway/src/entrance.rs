@@ -1,0 +1,113 @@
+//! What every request passes on its way in, and every answer on its way out.
+
+use std::sync::Arc;
+
+use axum::extract::{Request, State};
+use axum::http::{HeaderValue, Method, StatusCode, Version, header};
+use axum::middleware::Next;
+use axum::response::{IntoResponse as _, Response};
+
+use crate::app::App;
+use crate::auth;
+use crate::connection::Link;
+use crate::edge::hardening::harden;
+use crate::edge::proxies::Arrival;
+use crate::error::Reject;
+use crate::metrics;
+use crate::stream::patience::Place;
+use crate::trace;
+
+/// One layer for all of it: each of axum's costs every request a copy of all that are below.
+pub async fn pass(State(app): State<Arc<App>>, request: Request, next: Next) -> Response {
+    let app = &*app;
+    let identify = async |request| match identify(app, request, next).await {
+        Ok(response) => response,
+        Err(reject) => reject.into_response(),
+    };
+    let admit = async |request| admit(app, request, identify).await;
+    let attend = async |request| attend(app, request, admit).await;
+    let measure = async |request| metrics::measure(app, request, attend).await;
+    trace::request(app, request, measure).await
+}
+
+/// Who is at the other end is settled before anything is decided by it, and no answer leaves without
+/// what keeps browsers careful.
+pub async fn receive(State(app): State<Arc<App>>, mut request: Request, next: Next) -> Response {
+    let link = request.extensions().get::<Link>().map(|link| link.peer);
+    let proxies = &app.config.transport.proxies;
+    let (mut response, secure) = match link.map(|peer| proxies.arrival(peer, request.headers())) {
+        None => (next.run(request).await, false),
+        Some(Err(reject)) => (reject.into_response(), false),
+        Some(Ok(arrival)) => {
+            let secure = arrival.peer.secure;
+            request.extensions_mut().insert(arrival.peer);
+            request.extensions_mut().insert(arrival);
+            (next.run(request).await, secure)
+        }
+    };
+    harden(response.headers_mut(), secure);
+    response
+}
+
+/// A gateway that stops waits for what is under way.
+async fn attend(
+    app: &App,
+    request: Request,
+    next: impl AsyncFnOnce(Request) -> Response,
+) -> Response {
+    let _open = app.drain.enter();
+    let version = request.version();
+    let link = request.extensions().get::<Link>().cloned();
+    let mut response = next(request).await;
+    if let (Some(link), Some(place)) = (link, response.extensions_mut().remove::<Arc<Place>>()) {
+        place.is_on(link.gave_up);
+    }
+    // Balancers keep connections for later requests; those must find another gateway.
+    let keeps = version == Version::HTTP_11 && response.status() != StatusCode::SWITCHING_PROTOCOLS;
+    if keeps && app.drain.has_begun() {
+        let close = HeaderValue::from_static("close");
+        response.headers_mut().insert(header::CONNECTION, close);
+    }
+    response
+}
+
+/// Every request says anew who makes it.
+async fn identify(app: &App, request: Request, next: Next) -> Result<Response, Reject> {
+    let (mut parts, body) = request.into_parts();
+    let mut caller = auth::identify(app, &parts).await?;
+    let own = app.auth.limits(&caller.principal);
+    caller.allowance = app.accounts.of(&caller.principal, own.as_deref());
+    // Who floods us is not even read.
+    if let Some(allowance) = &caller.allowance {
+        allowance.arrive()?;
+    }
+    parts.extensions.insert(caller);
+    Ok(next.run(Request::from_parts(parts, body)).await)
+}
+
+/// Pages and names from elsewhere stay out; a page that may come in is told so.
+pub async fn admit(
+    app: &App,
+    request: Request,
+    next: impl AsyncFnOnce(Request) -> Response,
+) -> Response {
+    let origins = &app.config.origins;
+    // There is none on the administrators' port.
+    let arrival = request.extensions().get::<Arrival>();
+    let forwarded = arrival.map_or(&[][..], |arrival| &arrival.hosts);
+    if let Err(reject) = origins.admit(&request, forwarded) {
+        return reject.into_response();
+    }
+    if app.config.transport.private_only && arrival.is_some_and(|it| !it.peer.is_private()) {
+        return Reject::Cleartext.into_response();
+    }
+    let origin = request.headers().get(header::ORIGIN).cloned();
+    let asks = request.method() == Method::OPTIONS && origin.is_some();
+    let answer = asks.then(|| origins.preflight(request.headers())).flatten();
+    let mut response = match answer {
+        Some(answer) => answer,
+        None => next(request).await,
+    };
+    origins.stamp(origin.as_ref(), response.headers_mut());
+    response
+}
