@@ -43,18 +43,7 @@ impl Pending {
 
     /// All or nothing, handed to the operating system before this returns.
     pub fn commit(mut self, database: &Database) -> fjall::Result<()> {
-        // A batch must not change a key twice. A step never does, several may: the last one counts.
-        if self.steps > 1 {
-            let mut seen = HashSet::with_capacity(self.writes.len());
-            let last: Vec<bool> = self
-                .writes
-                .iter()
-                .rev()
-                .map(|write| seen.insert((write.to.name(), &*write.key)))
-                .collect();
-            let mut last = last.into_iter().rev();
-            self.writes.retain(|_| last.next().unwrap_or(true));
-        }
+        self.keep_last();
         let mut batch = database.batch();
         for Write { to, key, value } in self.writes {
             match value {
@@ -63,5 +52,69 @@ impl Pending {
             }
         }
         batch.commit()
+    }
+
+    /// What becomes of a key that a batch changes twice, the database does not say. A step never does
+    /// that, several may.
+    fn keep_last(&mut self) {
+        if self.steps <= 1 {
+            return;
+        }
+        let mut seen = HashSet::with_capacity(self.writes.len());
+        let newest_first = self.writes.iter().rev();
+        let is_last = newest_first.map(|write| seen.insert((write.to.name(), &*write.key)));
+        let is_last: Vec<bool> = is_last.collect();
+        let mut is_last = is_last.into_iter().rev();
+        self.writes.retain(|_| is_last.next().unwrap_or(true));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use fjall::KeyspaceCreateOptions;
+
+    use super::*;
+
+    #[test]
+    fn of_several_changes_of_a_key_the_last_one_is_made() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let database = Database::builder(directory.path())
+            .open()
+            .expect("it opens");
+        let keyspace = |name| {
+            let made = database.keyspace(name, KeyspaceCreateOptions::default);
+            made.expect("a keyspace")
+        };
+        let (one, other) = (keyspace("one"), keyspace("other"));
+        let mut pending = Pending::default();
+        let step = |change: &dyn Fn(&mut Pending)| {
+            let mut step = Pending::default();
+            change(&mut step);
+            step
+        };
+        pending.add(step(&|step| step.insert(&one, "key", "first")));
+        pending.add(step(&|step| {
+            step.insert(&other, "key", "elsewhere");
+            step.remove(&one, "gone");
+            step.insert(&one, "key", "second");
+        }));
+        pending.add(step(&|step| step.remove(&other, "key")));
+        pending.keep_last();
+        let left = pending.writes.iter().map(|write| {
+            let value = write.value.as_deref();
+            (&**write.to.name(), &*write.key, value)
+        });
+        let expected: [(&str, &[u8], Option<&[u8]>); 3] = [
+            ("one", b"gone", None),
+            ("one", b"key", Some(b"second")),
+            ("other", b"key", None),
+        ];
+        assert_eq!(left.collect::<Vec<_>>(), expected);
+        pending.commit(&database).expect("written");
+        assert_eq!(
+            one.get("key").expect("readable").as_deref(),
+            Some(&b"second"[..])
+        );
+        assert_eq!(other.get("key").expect("readable"), None);
     }
 }
