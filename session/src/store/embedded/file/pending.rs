@@ -101,14 +101,20 @@ mod tests {
         pending.add(step(&|step| step.remove(&other, "key")));
         pending.keep_last();
         let left = pending.writes.iter().map(|write| {
-            let value = write.value.as_deref();
-            (&**write.to.name(), &*write.key, value)
+            let text = |slice| String::from_utf8_lossy(slice).into_owned();
+            let value = write.value.as_deref().map(text);
+            (
+                text(write.to.name().as_bytes()),
+                text(&write.key),
+                value.unwrap_or_default(),
+            )
         });
-        let expected: [(&str, &[u8], Option<&[u8]>); 3] = [
-            ("one", b"gone", None),
-            ("one", b"key", Some(b"second")),
-            ("other", b"key", None),
+        let expected = [
+            ("one", "gone", ""),
+            ("one", "key", "second"),
+            ("other", "key", ""),
         ];
+        let expected = expected.map(|(at, key, value)| (at.into(), key.into(), value.into()));
         assert_eq!(left.collect::<Vec<_>>(), expected);
         pending.commit(&database).expect("written");
         assert_eq!(
