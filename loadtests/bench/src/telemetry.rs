@@ -39,6 +39,8 @@ struct Side {
     sessions: Vec<Session>,
     prompts: usize,
     took: Duration,
+    /// Prompts per second in each moment.
+    speeds: Vec<f64>,
     cpu_before: Vec<(&'static str, u64)>,
 }
 
@@ -76,6 +78,7 @@ impl Telemetry {
             sessions,
             prompts: 0,
             took: Duration::ZERO,
+            speeds: Vec::new(),
             cpu_before: Vec::new(),
         })
     }
@@ -84,6 +87,7 @@ impl Telemetry {
 impl Side {
     fn begin(&mut self) -> Result<()> {
         (self.prompts, self.took) = (0, Duration::ZERO);
+        self.speeds.clear();
         self.cpu_before = self.target.cpu_ms()?;
         Ok(())
     }
@@ -99,8 +103,11 @@ impl Side {
             }
             anyhow::Ok(prompts)
         });
-        self.prompts += try_join_all(driven).await?.iter().sum::<usize>();
-        self.took += began.elapsed();
+        let prompts = try_join_all(driven).await?.iter().sum::<usize>();
+        let took = began.elapsed();
+        self.speeds.push(prompts as f64 / took.as_secs_f64());
+        self.prompts += prompts;
+        self.took += took;
         Ok(())
     }
 
@@ -134,9 +141,11 @@ fn print(sides: &[Side; 2]) -> Result<Outcome> {
     for ((name, without), (_, with)) in without.iter().zip(&with) {
         row(&format!("of that {name}"), *without, *with);
     }
-    let ratio = told.per_second() / silent.per_second();
+    let ratio = typical(silent, told);
     let verdict = if ratio >= LIMIT { "kept" } else { "NOT kept" };
-    println!("\nThroughput must be at least {LIMIT} ×: {verdict} ({ratio:.3}).");
+    println!(
+        "\nThroughput, median over pairs of moments, must be at least {LIMIT} ×: {verdict} ({ratio:.3})."
+    );
     for side in sides {
         let mut faults = Faults::default();
         for session in &side.sessions {
@@ -148,6 +157,14 @@ fn print(sides: &[Side; 2]) -> Result<Outcome> {
         }
     }
     Ok(Outcome::Whole)
+}
+
+/// The median over pairs of moments: when one side's Redis rewrites its file, that hits whoever is at work.
+fn typical(silent: &Side, told: &Side) -> f64 {
+    let pairs = silent.speeds.iter().zip(&told.speeds);
+    let mut ratios: Vec<f64> = pairs.map(|(without, with)| with / without).collect();
+    ratios.sort_by(f64::total_cmp);
+    ratios[ratios.len() / 2]
 }
 
 /// The collector, in a process of its own.
