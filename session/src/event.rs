@@ -198,7 +198,8 @@ impl Frame {
         while !data.is_empty() {
             events.push(decode_event(&mut data, &mut before, &mut room)?);
         }
-        let first = (last + 1).checked_sub(events.len() as u64);
+        let end = last.checked_add(1);
+        let first = end.and_then(|end| end.checked_sub(events.len() as u64));
         match first {
             Some(first) if !events.is_empty() && first > 0 => Ok(Self {
                 first,
@@ -214,6 +215,8 @@ impl Frame {
 const SHARES: u8 = 0x80;
 /// Less is not worth the mention.
 const WORTH_SHARING: usize = 16;
+/// So much is put together in one piece at most, if it is not for one payload.
+const ROOM: usize = 16 << 10;
 
 /// Returns the payload.
 fn encode_event<'a>(event: &'a Event, before: &[u8], out: &mut BytesMut) -> &'a [u8] {
@@ -261,9 +264,10 @@ fn decode_event(
     let message = if shared.is_empty() {
         rest
     } else {
-        if room.capacity() < shared.len() + rest.len() {
-            // What is left will be much the same.
-            *room = BytesMut::with_capacity((shared.len() + rest.len()) * 8);
+        let size = shared.len() + rest.len();
+        if room.capacity() < size {
+            // The next ones will be much the same.
+            *room = BytesMut::with_capacity(size.max(ROOM.min(size * 8)));
         }
         room.put_slice(shared);
         room.put_slice(&rest);

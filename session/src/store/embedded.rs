@@ -194,34 +194,30 @@ impl<S: Shelf> Store for Embedded<S> {
     }
 
     async fn post(&self, to: &ConnectionId, event: Event, key: &Idempotency) -> Result<Posted> {
-        let log = LogId::Outbox(to.clone());
-        let known = self
-            .step(|state| {
-                let outbox = state.outbox(&self.shelf, to)?;
-                if let Some(known) = outbox.recall(key) {
-                    return Ok(Some(known));
+        self.step(|state| {
+            let outbox = state.outbox(&self.shelf, to)?;
+            let log = LogId::Outbox(to.clone());
+            match outbox.recall(key) {
+                None => {}
+                Some(None) => return Ok(Posted::Conflict),
+                Some(Some(number)) => {
+                    let frames = self.shelf.read(&log, number, 1)?;
+                    let event = frames.first().and_then(|frame| frame.events.first());
+                    let missing = || Error::Broken(format!("entry {number} of {to} is missing"));
+                    return event.cloned().map(Posted::Known).ok_or_else(missing);
                 }
-                let frame = outbox.add(event, key);
-                let before = outbox.use_now();
-                self.save(&[
-                    Change::Frame(&log, &frame),
-                    Change::Outbox(to, outbox),
-                    Change::Used(Kind::Outbox, &log, before, before.and(Some(outbox.used))),
-                ])?;
-                self.announce_frame(log.clone(), frame);
-                Ok(None)
-            })
-            .await?;
-        match known {
-            None => Ok(Posted::New),
-            Some(None) => Ok(Posted::Conflict),
-            Some(Some(number)) => {
-                let frames = self.shelf.read(&log, number, 1)?;
-                let event = frames.first().and_then(|frame| frame.events.first());
-                let missing = || Error::Broken(format!("entry {number} of {to} is missing"));
-                event.cloned().map(Posted::Known).ok_or_else(missing)
             }
-        }
+            let frame = outbox.add(event, key);
+            let before = outbox.use_now();
+            self.save(&[
+                Change::Frame(&log, &frame),
+                Change::Outbox(to, outbox),
+                Change::Used(Kind::Outbox, &log, before, before.and(Some(outbox.used))),
+            ])?;
+            self.announce_frame(log, frame);
+            Ok(Posted::New)
+        })
+        .await
     }
 
     async fn create(&self, new: &NewSession, first: &Command, key: &Idempotency) -> Result<()> {

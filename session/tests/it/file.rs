@@ -179,11 +179,11 @@ async fn a_directory_serves_one_process_at_a_time() -> anyhow::Result<()> {
 #[tokio::test]
 async fn what_a_newer_version_wrote_is_left_alone() -> anyhow::Result<()> {
     let directory = tempfile::tempdir()?;
-    fs::write(directory.path().join("FORMAT"), "3\n")?;
+    fs::write(directory.path().join("FORMAT"), "4\n")?;
     fs::write(directory.path().join("future"), "data")?;
     let before = contents(directory.path())?;
     let refused = FileStore::open(directory.path()).err();
-    assert!(matches!(refused, Some(Refused::Newer(_, 3))), "{refused:?}");
+    assert!(matches!(refused, Some(Refused::Newer(_, 4))), "{refused:?}");
     assert_eq!(contents(directory.path())?, before);
     Ok(())
 }

@@ -131,6 +131,10 @@ impl<S: Shelf> Owed<'_, S> {
 
 impl<S: Shelf> Drop for Owed<'_, S> {
     fn drop(&mut self) {
+        // Who panics while they write leaves nothing that could be gone on with.
+        if std::thread::panicking() {
+            return;
+        }
         if !self.is_settled() && self.store.is_writable().is_ok() {
             // What goes wrong is noted: from then on no step is taken.
             let _ = self.store.write();

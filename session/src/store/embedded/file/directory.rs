@@ -15,8 +15,11 @@ use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 
 /// The second format has lists, forks and deleted sessions, of which the first versions know nothing:
-/// they would show again what was deleted, and lose what forks share.
-const FORMAT: u32 = 2;
+/// they would show again what was deleted, and lose what forks share. In the third, frames have parts in common, which
+/// the second cannot read.
+const FORMAT: u32 = 3;
+/// The first format with lists.
+const LISTS: u32 = 2;
 
 /// Why a data directory cannot be used. It was left as it is.
 #[derive(Debug, thiserror::Error)]
@@ -89,6 +92,10 @@ impl Directory {
 
     pub fn store(&self) -> PathBuf {
         self.path.join("store")
+    }
+
+    pub fn has_lists(&self) -> bool {
+        self.format >= LISTS
     }
 
     pub fn is_current(&self) -> bool {

@@ -21,10 +21,12 @@ impl Files {
         if self.directory.is_current() {
             return Ok(());
         }
-        self.list_all().map_err(|error| match error {
-            Error::Unavailable(reason) => self.directory.io(io::Error::other(reason)),
-            Error::Broken(reason) => self.directory.damaged(reason),
-        })?;
+        if !self.directory.has_lists() {
+            self.list_all().map_err(|error| match error {
+                Error::Unavailable(reason) => self.directory.io(io::Error::other(reason)),
+                Error::Broken(reason) => self.directory.damaged(reason),
+            })?;
+        }
         self.directory.write_format()
     }
 
@@ -160,7 +162,7 @@ mod tests {
             });
             assert_eq!(places.collect::<Vec<_>>(), expected.collect::<Vec<_>>());
             let format = fs::read_to_string(path.join("FORMAT")).expect("a format");
-            assert_eq!(format, "2\n");
+            assert_eq!(format, "3\n");
         }
     }
 }
