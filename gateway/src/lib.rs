@@ -10,6 +10,7 @@
 //! | `connection`, `heads` | what is spoken on one, and how long the head of a request may take |
 //! | [`transport`] | how bytes get here, as far as it can be chosen |
 //! | [`router`] | all routes on one page |
+//! | `entrance` | what every request passes on its way in and out |
 //! | `trace` | spans, if somebody wants them |
 //! | [`auth`] | who calls |
 //! | `revoked` | what is refused although its signature is good |

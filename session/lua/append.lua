@@ -115,17 +115,18 @@ for connection in pairs(rerouted) do
   end
 end
 
-local time = redis.call('TIME')
--- As text: Redis takes its time to turn a number of Lua into one.
-local now = string.format('%d', time[1] * 1000 + math.floor(time[2] / 1000))
+local released, now = ARGV[6] == '1' and waiting == 0, nil
+if ended or released then
+  local time = redis.call('TIME')
+  -- As text: Redis takes its time to turn a number of Lua into one.
+  now = string.format('%d', time[1] * 1000 + math.floor(time[2] / 1000))
+end
 if ended then
   redis.call('HDEL', KEYS[1], 'bstate', 'bview')
   -- One that was deleted is listed nowhere. One that an earlier version has made is from here on.
   if m[8] then list(prefix, ARGV[1], m[8], m[9], now) end
 end
-local released = 0
-if ARGV[6] == '1' and waiting == 0 then
-  released = 1
+if released then
   set('own', '')
   set('rel', ARGV[2])
   redis.call('ZREM', prefix .. 'due:' .. m[4], ARGV[1])
@@ -133,4 +134,4 @@ if ARGV[6] == '1' and waiting == 0 then
 end
 redis.call('HSET', KEYS[1], unpack(fields))
 if count > 0 then write() end
-return { 'done', text, released }
+return { 'done', text, released and 1 or 0 }

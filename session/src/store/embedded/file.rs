@@ -94,6 +94,17 @@ impl FileStore {
     }
 }
 
+/// For tests that open a directory again: the thread that syncs may still be at it.
+#[cfg(test)]
+pub(super) fn open_when_free(path: &Path) -> Arc<dyn crate::store::Store> {
+    loop {
+        match FileStore::open(path) {
+            Err(Refused::InUse(_)) => std::thread::yield_now(),
+            opened => return Arc::new(opened.expect("it opens")),
+        }
+    }
+}
+
 fn keep_synced(files: &Weak<Files>) {
     loop {
         std::thread::sleep(SYNC_EVERY);

@@ -144,21 +144,11 @@ impl<S: Shelf> Drop for Owed<'_, S> {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
     use std::task::{Context, Poll, Waker};
 
     use crate::conformance::scene::{Ear, Scene};
-    use crate::store::{FileStore, Refused, Signal, Store};
-
-    fn open(path: &std::path::Path) -> Arc<dyn Store> {
-        loop {
-            // The thread that syncs may still be at it.
-            match FileStore::open(path) {
-                Err(Refused::InUse(_)) => std::thread::yield_now(),
-                opened => return Arc::new(opened.expect("it opens")),
-            }
-        }
-    }
+    use crate::store::Signal;
+    use crate::store::embedded::file::open_when_free as open;
 
     #[tokio::test]
     async fn a_step_is_taken_even_if_nobody_waits_for_it_any_more() {

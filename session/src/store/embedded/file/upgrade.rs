@@ -65,15 +65,15 @@ impl Files {
 mod tests {
     use std::collections::HashMap;
     use std::fs;
-    use std::sync::Arc;
 
     use bytes::Bytes;
     use serde::{Deserialize, Serialize};
 
     use super::super::directory::Directory;
+    use super::super::open_when_free as open;
     use super::*;
     use crate::conformance::scene::Scene;
-    use crate::store::{FileStore, Listing, Place, Store};
+    use crate::store::{Listing, Place};
 
     /// A session as the first version wrote it, without keys and connections.
     #[derive(Serialize, Deserialize)]
@@ -98,16 +98,6 @@ mod tests {
         controller: Option<String>,
         #[serde(skip_deserializing)]
         parties: HashMap<String, ()>,
-    }
-
-    fn open(path: &std::path::Path) -> Arc<dyn Store> {
-        loop {
-            // The thread that syncs may still be at it.
-            match FileStore::open(path) {
-                Err(Refused::InUse(_)) => std::thread::yield_now(),
-                opened => return Arc::new(opened.expect("it opens")),
-            }
-        }
     }
 
     #[tokio::test]

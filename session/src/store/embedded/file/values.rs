@@ -15,6 +15,8 @@ pub fn slice(bytes: Bytes) -> Slice {
     bytes.into()
 }
 
+const MAX_ROOM: usize = 16 << 10;
+
 thread_local! {
     /// Records are of about one size: there is room for the next where the last one was.
     static ROOM: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
@@ -23,10 +25,12 @@ thread_local! {
 /// With names, so that a later version can add fields.
 pub fn record(value: &impl Serialize) -> Result<Slice> {
     ROOM.with_borrow_mut(|room| {
-        room.clear();
         let written = rmp_serde::encode::write_named(room, value);
-        written.map_err(|error| Error::Broken(error.to_string()))?;
-        Ok(Slice::from(room.as_slice()))
+        let record = written.map(|()| Slice::from(room.as_slice()));
+        room.clear();
+        // An agent may have asked for much to be kept.
+        room.shrink_to(MAX_ROOM);
+        record.map_err(|error| Error::Broken(error.to_string()))
     })
 }
 
