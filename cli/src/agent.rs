@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use baton_worker::agent::stdio::guard::{Limits, guard};
-use baton_worker::agent::stdio::{Config, Launch, OnCrash, Scope, Stdio, environment};
+use baton_worker::agent::stdio::{Config, Launch, NotStarted, OnCrash, Scope, Stdio, environment};
 use baton_worker::agent::{Agent, scripted::Scripted};
 use clap::{Args, ValueEnum};
 
@@ -79,9 +79,18 @@ pub struct AgentOptions {
         value_name = "MIB"
     )]
     agent_line: usize,
+    /// Who reads what an agent writes to its standard error: the log alone, or the client that it fails, too
+    #[arg(long, env = "BATON_AGENT_STDERR", default_value = "log")]
+    agent_stderr: StderrOption,
 }
 
-#[derive(Clone, Copy, ValueEnum)]
+#[derive(Clone, Copy, PartialEq, ValueEnum)]
+enum StderrOption {
+    Log,
+    Client,
+}
+
+#[derive(Clone, Copy, PartialEq, ValueEnum)]
 enum ScopeOption {
     Session,
     Turn,
@@ -111,6 +120,12 @@ impl AgentOptions {
         for (flag, _) in numbers.iter().filter(|(_, number)| *number == Some(0)) {
             faults.push(format!("{flag} 0: no agent could run with that"));
         }
+        let shared = self.agent_scope == ScopeOption::Shared;
+        if shared && self.agent_stderr == StderrOption::Client {
+            faults.push(
+                "--agent-stderr client: with --agent-scope shared one caller would read what is said of another's session; leave it at log".into(),
+            );
+        }
         faults
     }
 
@@ -137,15 +152,18 @@ impl AgentOptions {
             return Ok(Arc::new(Scripted));
         };
         let stdio = Stdio::start(self.config(command)).await;
-        let stdio = stdio.map_err(|failure| {
-            let said = failure.data.unwrap_or_default();
-            let said = said["stderr"].as_array().into_iter().flatten();
-            let said: Vec<_> = said.filter_map(|line| line.as_str()).collect();
-            match said.is_empty() {
-                true => anyhow::anyhow!(failure.message),
-                false => anyhow::anyhow!("{}\nIt said:\n  {}", failure.message, said.join("\n  ")),
-            }
-        });
+        let stdio = stdio.map_err(
+            |NotStarted {
+                 failure,
+                 last_words,
+             }| {
+                let said = last_words.join("\n  ");
+                match said.is_empty() {
+                    true => anyhow::anyhow!(failure.message),
+                    false => anyhow::anyhow!("{}\nIt said:\n  {said}", failure.message),
+                }
+            },
+        );
         Ok(Arc::new(stdio.context(self.agent.clone())?))
     }
 
@@ -160,6 +178,7 @@ impl AgentOptions {
                     cpu: self.agent_cpu,
                     files: self.agent_files,
                 },
+                stderr_to_client: self.agent_stderr == StderrOption::Client,
             },
             scope: match self.agent_scope {
                 ScopeOption::Session => Scope::Session,

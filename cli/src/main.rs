@@ -10,6 +10,7 @@ use crate::telemetry::TraceOptions;
 mod agent;
 mod chat;
 mod connect;
+mod dumpable;
 mod edge;
 mod exit;
 mod exposure;
@@ -80,6 +81,9 @@ fn main() -> ExitCode {
             };
         }
     };
+    if arguments.command.holds_secrets() {
+        dumpable::forbid();
+    }
     if let Command::Guard(arguments) = &arguments.command {
         return arguments.run();
     }
@@ -129,6 +133,11 @@ async fn run(command: Command) -> anyhow::Result<()> {
 }
 
 impl Command {
+    /// Processes that other programs of the same user, agents first of all, have no business to look into.
+    fn holds_secrets(&self) -> bool {
+        self.traces().is_some() || matches!(self, Self::Guard(_))
+    }
+
     fn stops_in_order(&self) -> bool {
         self.traces().is_some() || matches!(self, Self::Connect(_))
     }

@@ -15,6 +15,7 @@ mod dpop;
 mod drain;
 mod edge_cases;
 mod health;
+mod holes;
 mod limits;
 mod mcp;
 mod mcp_over_acp;

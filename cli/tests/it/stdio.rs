@@ -15,24 +15,24 @@ use crate::support::http::prompt;
 use crate::support::process::Process;
 use crate::support::{Client, Cluster, Event, Served, Stream, until};
 
-fn actor(arguments: &str) -> String {
+pub(crate) fn actor(arguments: &str) -> String {
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/agents/actor.py");
     format!("stdio:python3 {} {arguments}", file.display())
 }
 
 /// Everything in one process, with this agent.
-async fn served(actor_arguments: &str, arguments: &[&str]) -> Served {
+pub(crate) async fn served(actor_arguments: &str, arguments: &[&str]) -> Served {
     served_by(&actor(actor_arguments), arguments).await
 }
 
-async fn served_by(agent: &str, arguments: &[&str]) -> Served {
+pub(crate) async fn served_by(agent: &str, arguments: &[&str]) -> Served {
     let mut all = vec!["--agent", agent, "--ephemeral"];
     all.extend(arguments);
     Served::start_with(&all).await
 }
 
 /// A cluster with two more workers that run one agent, at `/acp/NAME`.
-struct Staged {
+pub(crate) struct Staged {
     /// They end first: their logs are in the cluster's directory.
     workers: Vec<Process>,
     cluster: Cluster,
@@ -40,11 +40,11 @@ struct Staged {
 }
 
 impl Staged {
-    async fn start(actor_arguments: &str, variables: &[(&str, &str)]) -> Self {
+    pub(crate) async fn start(actor_arguments: &str, variables: &[(&str, &str)]) -> Self {
         Self::with("actor", &actor(actor_arguments), variables).await
     }
 
-    async fn with(name: &str, agent: &str, variables: &[(&str, &str)]) -> Self {
+    pub(crate) async fn with(name: &str, agent: &str, variables: &[(&str, &str)]) -> Self {
         let cluster = Cluster::start().await;
         let start = |number| {
             cluster.worker_with(number, |command| {
@@ -71,12 +71,12 @@ impl Staged {
         staged
     }
 
-    fn url(&self) -> String {
+    pub(crate) fn url(&self) -> String {
         format!("{}/{}", self.cluster.url(), self.name)
     }
 
     /// Which of the two holds the session.
-    fn holder(&self, session: &str) -> usize {
+    pub(crate) fn holder(&self, session: &str) -> usize {
         let worker = self.cluster.redis.worker_of(session);
         let mut all = self.workers.iter();
         let found = all.position(|process| process.output().contains(&worker));
@@ -85,21 +85,21 @@ impl Staged {
 }
 
 /// A session with a stream of its own.
-struct Visit {
-    client: Client,
-    session: String,
-    stream: Stream,
-    prompts: u64,
+pub(crate) struct Visit {
+    pub(crate) client: Client,
+    pub(crate) session: String,
+    pub(crate) stream: Stream,
+    pub(crate) prompts: u64,
 }
 
 impl Visit {
-    async fn begin(url: &str) -> Self {
+    pub(crate) async fn begin(url: &str) -> Self {
         let client = Client::initialize(url).await;
         let session = client.new_session().await;
         Self::of(client, session).await
     }
 
-    async fn of(client: Client, session: String) -> Self {
+    pub(crate) async fn of(client: Client, session: String) -> Self {
         let stream = client.session_stream(&session, None).await;
         Self {
             client,
@@ -110,7 +110,7 @@ impl Visit {
     }
 
     /// Sends a prompt and does not wait. Returns its id.
-    async fn ask(&mut self, text: &str) -> Value {
+    pub(crate) async fn ask(&mut self, text: &str) -> Value {
         self.prompts += 1;
         let id = json!(self.prompts);
         let message = prompt(id.clone(), &self.session, text);
@@ -119,30 +119,30 @@ impl Visit {
     }
 
     /// All that is said, in one piece, and the answer.
-    async fn turn(&mut self, text: &str) -> (String, Value) {
+    pub(crate) async fn turn(&mut self, text: &str) -> (String, Value) {
         let id = self.ask(text).await;
         self.end_of(&id).await
     }
 
-    async fn end_of(&mut self, id: &Value) -> (String, Value) {
+    pub(crate) async fn end_of(&mut self, id: &Value) -> (String, Value) {
         let (events, answer) = self.stream.until_response(id).await;
         (events.iter().filter_map(Event::chunk).collect(), answer)
     }
 
     /// What is said in a turn that ends well.
-    async fn says(&mut self, text: &str) -> String {
+    pub(crate) async fn says(&mut self, text: &str) -> String {
         let (said, answer) = self.turn(text).await;
         assert_eq!(answer["result"]["stopReason"], "end_turn", "{answer}");
         said
     }
 
     /// What the agent has been told in this session, prompt by prompt.
-    async fn told(&mut self) -> Vec<Vec<String>> {
+    pub(crate) async fn told(&mut self) -> Vec<Vec<String>> {
         let said = self.says("recall").await;
         serde_json::from_str(&said).unwrap_or_else(|_| panic!("{said}"))
     }
 
-    async fn next_chunk(&mut self) -> String {
+    pub(crate) async fn next_chunk(&mut self) -> String {
         loop {
             let event = self.stream.next().await.expect("the stream goes on");
             if let Some(chunk) = event.chunk() {
@@ -155,19 +155,19 @@ impl Visit {
 /// What is marked as told by Baton, of what an agent was told.
 const CONTEXT: &str = "<conversation-so-far>";
 
-fn process(pid: &str) -> PathBuf {
+pub(crate) fn process(pid: &str) -> PathBuf {
     Path::new("/proc").join(pid)
 }
 
 /// Gone, or dead and not yet waited for.
-fn is_alive(pid: &str) -> bool {
+pub(crate) fn is_alive(pid: &str) -> bool {
     let stat = std::fs::read_to_string(process(pid).join("stat")).unwrap_or_default();
     let state = stat.rsplit_once(')').map_or("", |(_, after)| after.trim());
     !state.is_empty() && !state.starts_with('Z')
 }
 
 /// What a process has started that still runs, and what that has started.
-fn descendants(pid: &str) -> Vec<String> {
+pub(crate) fn descendants(pid: &str) -> Vec<String> {
     let threads = std::fs::read_dir(process(pid).join("task"));
     let children = threads.into_iter().flatten().flatten().map(|thread| {
         let children = std::fs::read_to_string(thread.path().join("children"));
@@ -179,6 +179,6 @@ fn descendants(pid: &str) -> Vec<String> {
     children.flat_map(with_theirs).collect()
 }
 
-async fn is_gone(pid: &str) {
+pub(crate) async fn is_gone(pid: &str) {
     until("the process ends", async || (!is_alive(pid)).then_some(())).await;
 }

@@ -19,6 +19,7 @@ use baton_session::command::ClientCapabilities;
 use baton_session::store::{AgentCard, MAX_AGENT_NAME};
 use serde_json::Value;
 
+pub use self::pool::NotStarted;
 use self::pool::Pool;
 pub use self::process::Launch;
 use self::seat::{Abilities, Seat};
@@ -99,7 +100,9 @@ impl Inner {
 
 impl Stdio {
     /// Starts the agent once, to learn what it is.
-    pub async fn start(config: Config) -> Result<Self, Failure> {
+    pub async fn start(mut config: Config) -> Result<Self, NotStarted> {
+        // What such a process says may be about any caller's session.
+        config.launch.stderr_to_client &= config.scope != Scope::Shared;
         let command = config.launch.command.first().cloned().unwrap_or_default();
         let pool = Arc::new(Pool::new(
             config.launch,

@@ -86,7 +86,7 @@ async fn when_the_grace_is_over_a_turn_is_cut() {
 
 #[tokio::test]
 async fn an_agent_that_ends_in_a_turn_is_reported_with_its_last_words() {
-    let baton = served("", &[]).await;
+    let baton = served("", &["--agent-stderr", "client"]).await;
     let mut visit = Visit::begin(&baton.url()).await;
     let (said, answer) = visit.turn("say before\nstderr out of tokens\nexit 7").await;
     assert_eq!(said, "before");
@@ -178,7 +178,14 @@ async fn an_agent_that_stops_starting_is_left_alone_for_a_while() {
         off.display()
     );
     let agent = format!("stdio:sh -c '{script}'");
-    let baton = crate::support::Served::start_with(&["--ephemeral", "--agent", &agent]).await;
+    let baton = crate::support::Served::start_with(&[
+        "--ephemeral",
+        "--agent-stderr",
+        "client",
+        "--agent",
+        &agent,
+    ])
+    .await;
     let mut visit = Visit::begin(&baton.url()).await;
     let pid = visit.says("pid").await;
     std::fs::write(&off, "").expect("the directory is writable");

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::rpc::Failure;
 
@@ -21,23 +21,30 @@ pub fn interrupted() -> Failure {
     }
 }
 
-/// The agent is gone. `why` says how, `last_words` what it wrote to its standard error.
-pub fn gone(why: &str, last_words: &[String]) -> Failure {
+/// The agent is gone. `why` says how, `stderr` what it wrote there last, if clients are told.
+pub fn gone(why: &str, stderr: Option<Vec<String>>) -> Failure {
     Failure {
         code: AGENT_FAILED,
         message: format!(
             "the agent {why}: what was said until then stands; it is started anew for the next request"
         ),
-        data: Some(json!({ "retryable": true, "stderr": last_words })),
+        data: Some(retryable(stderr)),
     }
 }
 
 /// It could not be started.
-pub fn not_started(why: &str, last_words: &[String]) -> Failure {
+pub fn not_started(why: &str, stderr: Option<Vec<String>>) -> Failure {
     Failure {
         code: AGENT_FAILED,
         message: format!("the agent could not be started: it {why}"),
-        data: Some(json!({ "retryable": true, "stderr": last_words })),
+        data: Some(retryable(stderr)),
+    }
+}
+
+fn retryable(stderr: Option<Vec<String>>) -> Value {
+    match stderr {
+        Some(stderr) => json!({ "retryable": true, "stderr": stderr }),
+        None => json!({ "retryable": true }),
     }
 }
 

@@ -311,7 +311,7 @@ async fn read(line: Arc<Line>, mut process: Process, output: ChildStdout, limit:
     line.leave.cancel();
     let ended = timeout(LAST_MOMENTS, process.ended()).await;
     let how = why.unwrap_or_else(|| ended.unwrap_or_else(|_| "closed its output".into()));
-    let end = fault::gone(&how, &line.diary.last_words());
+    let end = fault::gone(&how, line.diary.told());
     line.state().how = how;
     line.close(end, &weights).await;
 }

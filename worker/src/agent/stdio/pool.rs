@@ -28,6 +28,30 @@ pub struct Pool {
     state: Mutex<State>,
 }
 
+/// Why there is no agent.
+#[derive(Debug)]
+pub struct NotStarted {
+    /// For clients.
+    pub failure: Failure,
+    /// For the operator, when it is the first.
+    pub last_words: Vec<String>,
+}
+
+impl From<Failure> for NotStarted {
+    fn from(failure: Failure) -> Self {
+        Self {
+            failure,
+            last_words: Vec::new(),
+        }
+    }
+}
+
+impl From<NotStarted> for Failure {
+    fn from(not_started: NotStarted) -> Self {
+        not_started.failure
+    }
+}
+
 #[derive(Default)]
 struct State {
     /// Agents are told what their client can do when they start: these were told the same.
@@ -128,12 +152,12 @@ impl Pool {
         &self,
         client: ClientCapabilities,
         directory: Option<&Path>,
-    ) -> Result<(Peer, Value), Failure> {
+    ) -> Result<(Peer, Value), NotStarted> {
         self.crashes.check()?;
         let started = self.attempt(client, directory).await;
         match &started {
             Ok(_) => self.crashes.started(),
-            Err(failure) => self.crashes.failed(&failure.message),
+            Err(NotStarted { failure, .. }) => self.crashes.failed(&failure.message),
         }
         started
     }
@@ -142,28 +166,30 @@ impl Pool {
         &self,
         client: ClientCapabilities,
         directory: Option<&Path>,
-    ) -> Result<(Peer, Value), Failure> {
+    ) -> Result<(Peer, Value), NotStarted> {
         let process = Process::start(&self.launch, directory);
-        let (process, input, output) =
-            process.map_err(|error| fault::not_started(&format!("cannot be run: {error}"), &[]))?;
+        let (process, input, output) = process
+            .map_err(|error| fault::not_started(&format!("cannot be run: {error}"), None))?;
         let peer = Peer::new(process, input, output, self.line_limit);
         let answer = peer.call(None, "initialize", &raw(&introduction(client)));
-        let last_words = || peer.diary().last_words();
+        let not_started = |why: &str| NotStarted {
+            failure: fault::not_started(why, peer.diary().told()),
+            last_words: peer.diary().last_words(),
+        };
         match timeout(self.patience, answer).await {
             Ok(Ok(Ok(result))) => {
                 let told = serde_json::from_str(result.get());
-                let told =
-                    told.map_err(|_| fault::not_started("said nothing sensible", &last_words()))?;
+                let told = told.map_err(|_| not_started("said nothing sensible"))?;
                 Ok((peer, told))
             }
             Ok(Ok(Err(failure))) => Err(match peer.end() {
-                Some(_) => fault::not_started(&peer.how(), &last_words()),
-                None => failure,
+                Some(_) => not_started(&peer.how()),
+                None => failure.into(),
             }),
-            Ok(Err(_)) => Err(fault::not_started("did not answer", &last_words())),
+            Ok(Err(_)) => Err(not_started("did not answer")),
             Err(_) => {
                 let why = format!("did not answer initialize within {:?}", self.patience);
-                Err(fault::not_started(&why, &last_words()))
+                Err(not_started(&why))
             }
         }
     }

@@ -28,6 +28,8 @@ pub struct Launch {
     pub guard: PathBuf,
     pub environment: Vec<(OsString, OsString)>,
     pub limits: Limits,
+    /// Clients are told what an agent that failed wrote to its standard error. The log has it always.
+    pub stderr_to_client: bool,
 }
 
 pub struct Process {
@@ -42,9 +44,15 @@ pub struct Diary {
     /// Whose it is, once that is settled.
     session: OnceLock<SessionId>,
     last_words: Mutex<VecDeque<String>>,
+    for_clients: bool,
 }
 
 impl Diary {
+    /// What clients are told of its standard error: it may name other callers' files, or secrets.
+    pub fn told(&self) -> Option<Vec<String>> {
+        self.for_clients.then(|| self.last_words())
+    }
+
     pub fn belongs_to(&self, session: &SessionId) {
         let _ = self.session.set(session.clone());
     }
@@ -98,7 +106,10 @@ impl Process {
         else {
             return Err(io::Error::other("there are no pipes"));
         };
-        let diary = Arc::new(Diary::default());
+        let diary = Arc::new(Diary {
+            for_clients: launch.stderr_to_client,
+            ..Diary::default()
+        });
         let process = Self {
             guard,
             errors: tokio::spawn(keep(errors, diary.clone())),

@@ -191,7 +191,7 @@ impl Table<'_> {
                 self.peer.kill();
                 Err(super::fault::gone(
                     &format!("did not answer {method} within {patience:?} and was stopped"),
-                    &self.peer.diary().last_words(),
+                    self.peer.diary().told(),
                 ))
             }
         }

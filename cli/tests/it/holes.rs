@@ -1,0 +1,3 @@
+//! What an attacker got once, tried again: each test has the name of its row in the list of holes.
+
+mod sandbox;

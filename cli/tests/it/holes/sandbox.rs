@@ -1,0 +1,4 @@
+//! What an agent can get at beside its own session.
+
+mod dumpable;
+mod stderr;
