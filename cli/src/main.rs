@@ -10,6 +10,7 @@ use crate::telemetry::TraceOptions;
 mod agent;
 mod chat;
 mod connect;
+mod descriptors;
 mod dumpable;
 mod edge;
 mod exit;
@@ -106,6 +107,9 @@ fn main() -> ExitCode {
 
 async fn run(command: Command) -> anyhow::Result<()> {
     let telemetry = telemetry::start(command.traces(), command.logs())?;
+    if command.traces().is_some() {
+        descriptors::raise();
+    }
     // Others end by a signal as programs do.
     let stop = match command.stops_in_order() {
         true => signals::stop()?,

@@ -4,10 +4,13 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use baton_gateway::ConnectionLimits;
 use baton_gateway::edge::proxies::Proxies;
 use baton_gateway::tls::Tls;
 use baton_gateway::transport::Transport;
 use clap::Args;
+
+use crate::descriptors;
 
 #[derive(Args)]
 pub struct TransportOptions {
@@ -33,6 +36,14 @@ pub struct TransportOptions {
         value_name = "MS"
     )]
     request_timeout_ms: u64,
+    /// Connections of clients in all; one more, and the oldest that is idle is closed. By default what the
+    /// limit of descriptors leaves
+    #[arg(long, env = "BATON_MAX_CONNECTIONS", value_name = "N")]
+    max_connections: Option<u64>,
+    /// Connections from one address, or one IPv6 /64, unless it is a trusted proxy's; by default half of
+    /// --max-connections
+    #[arg(long, env = "BATON_MAX_CONNECTIONS_PER_ADDRESS", value_name = "N")]
+    max_connections_per_address: Option<u64>,
 }
 
 /// What is known of the rest of the command line.
@@ -88,8 +99,33 @@ impl TransportOptions {
             tls,
             proxies,
             request_timeout: Duration::from_millis(given),
+            connections: self.connections(&mut faults),
         };
         (transport, faults)
+    }
+
+    fn connections(&self, faults: &mut Vec<String>) -> ConnectionLimits {
+        let most = descriptors::for_connections();
+        let total = self.max_connections.unwrap_or(most);
+        if !(1..=most).contains(&total) {
+            let limit = descriptors::limit();
+            faults.push(format!(
+                "--max-connections {total}: must be between 1 and {most}, as the process may have {limit} \
+                 descriptors (ulimit -n) and needs some for files and Redis"
+            ));
+        }
+        let per_address = self.max_connections_per_address;
+        let per_address = per_address.unwrap_or(total.div_ceil(2));
+        if !(1..=total.max(1)).contains(&per_address) {
+            faults.push(format!(
+                "--max-connections-per-address {per_address}: must be between 1 and {total}, the connections \
+                 in all"
+            ));
+        }
+        ConnectionLimits {
+            total: total as usize,
+            per_address: per_address as usize,
+        }
     }
 
     fn tls(&self) -> Result<Option<Tls>, String> {

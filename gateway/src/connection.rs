@@ -16,6 +16,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio_util::io::InspectReader;
 
 use crate::app::App;
+use crate::connections::Use;
 use crate::edge::peer::Peer;
 use crate::heads::{Heads, REST};
 use crate::socket::GaveUp;
@@ -34,6 +35,9 @@ pub struct Link {
     /// Who is at the other end of the socket.
     pub peer: Peer,
     pub gave_up: GaveUp,
+    /// A trusted proxy is.
+    pub trusted: bool,
+    pub used: Use,
 }
 
 /// Until the client leaves, or all is said after the gateway has closed its doors. A WebSocket goes
@@ -43,14 +47,18 @@ where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
     let address = link.peer.address;
-    let heads = Heads::new(app.config.transport.request_timeout);
+    let heads = Heads::new(app.config.transport.request_timeout, link.trusted);
     let counted = heads.clone();
     let stream = InspectReader::new(stream, move |bytes: &[u8]| counted.count(bytes.len()));
     let router = TowerToHyperService::new(router);
     let service = service_fn(move |mut request: Request<Incoming>| {
+        let busy = link.used.begin();
         request.extensions_mut().insert(link.clone());
         let answer = router.call(request);
-        async move { Ok::<_, Infallible>(answer.await.unwrap_or_else(|never| match never {})) }
+        async move {
+            let answer = answer.await.unwrap_or_else(|never| match never {});
+            Ok::<_, Infallible>(busy.during(answer))
+        }
     });
     let protocols = protocols(&app, &heads);
     let mut connection =

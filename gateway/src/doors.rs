@@ -8,12 +8,13 @@ use std::time::Duration;
 
 use axum::Router;
 use tokio::task::AbortHandle;
-use tokio::time::timeout;
+use tokio::time::{sleep, timeout};
 use tokio_rustls::TlsAcceptor;
 use tokio_util::task::TaskTracker;
 
 use crate::app::App;
 use crate::connection::{self, Link};
+use crate::connections::Connections;
 use crate::edge::peer::Peer;
 use crate::socket::{Socket, Sockets};
 use crate::tls::Tls;
@@ -22,31 +23,54 @@ use crate::tls::Tls;
 const HANDSHAKE: Duration = Duration::from_secs(10);
 /// How many may be under way. One more, and the oldest is given up: who means it is done in moments.
 const HANDSHAKES: usize = 1024;
+/// How long is waited for a descriptor, before it is tried again.
+const PAUSE: Duration = Duration::from_millis(500);
 
 /// Lets connections in until the gateway closes its doors. Returns when the last of them has ended,
 /// WebSockets aside.
 pub async fn open(mut sockets: Sockets, router: Router, app: Arc<App>) {
     let inside = TaskTracker::new();
     let mut handshakes = Handshakes::default();
+    let connections = Connections::new(app.config.transport.connections, app.metrics.clone());
     loop {
-        let (socket, address) = tokio::select! {
-            accepted = sockets.accept() => accepted,
+        let accepted = tokio::select! {
+            accepted = accept(&mut sockets, &connections) => accepted,
             () = app.drain.closed.cancelled() => break,
         };
+        let Some((mut socket, address)) = accepted else {
+            continue;
+        };
+        // An IPv4 client of an IPv6 socket.
+        let address = address.ip().to_canonical();
+        let trusted = app.config.transport.proxies.trust(address);
+        let Some(place) = connections.admit(address, trusted) else {
+            continue;
+        };
+        let end = place.end();
+        let secure = app.config.transport.tls.is_some();
+        let link = Link {
+            peer: Peer { address, secure },
+            gave_up: socket.gave_up(),
+            trusted,
+            used: place.use_of(),
+        };
+        socket.takes(place);
         let (router, app) = (router.clone(), app.clone());
         match app.config.transport.tls.clone() {
             None => {
-                let link = link(&socket, address, false);
-                inside.spawn(connection::serve(socket, link, router, app));
+                inside.spawn(
+                    end.run_until_cancelled_owned(connection::serve(socket, link, router, app)),
+                );
             }
             Some(tls) => {
                 let tracker = inside.clone();
                 let task = inside.spawn(async move {
-                    let link = link(&socket, address, true);
-                    let Some(stream) = shake_hands(socket, tls, &link, &app).await else {
+                    let shaken = end.run_until_cancelled(shake_hands(socket, tls, &link, &app));
+                    let Some(Some(stream)) = shaken.await else {
                         return;
                     };
-                    tracker.spawn(connection::serve(stream, link, router, app));
+                    let serving = connection::serve(stream, link, router, app);
+                    tracker.spawn(end.run_until_cancelled_owned(serving));
                 });
                 handshakes.begin(task.abort_handle());
             }
@@ -57,14 +81,17 @@ pub async fn open(mut sockets: Sockets, router: Router, app: Arc<App>) {
     inside.wait().await;
 }
 
-fn link(socket: &Socket, address: SocketAddr, secure: bool) -> Link {
-    Link {
-        peer: Peer {
-            // An IPv4 client of an IPv6 socket.
-            address: address.ip().to_canonical(),
-            secure,
-        },
-        gave_up: socket.gave_up(),
+/// Those that have to make room are gone before the next one comes. `None`: none could be taken.
+async fn accept(sockets: &mut Sockets, connections: &Connections) -> Option<(Socket, SocketAddr)> {
+    let _ = timeout(PAUSE, connections.settled()).await;
+    match sockets.accept().await {
+        Ok(accepted) => Some(accepted),
+        Err(error) => {
+            tracing::error!(%error, "cannot accept a connection");
+            connections.shed();
+            sleep(PAUSE).await;
+            None
+        }
     }
 }
 

@@ -12,10 +12,12 @@ use std::time::{Duration, Instant};
 use hyper::rt;
 use tokio::time::{Sleep, sleep, sleep_until};
 
-/// How long a connection may rest, a new one as well: clients open some in advance. Longer than
+/// How long a connection may rest on which a request was, or which a trusted proxy opened in advance. Longer than
 /// balancers let theirs: who closes first must be they, else a request meets a connection that is just
 /// being closed. Envoy's have an hour, those of AWS up to 4,000 seconds.
 pub const REST: Duration = Duration::from_secs(4500);
+/// How long a new connection of anybody else may be silent. Clients open some in advance, too.
+pub const FIRST_BYTE: Duration = Duration::from_secs(30);
 /// By so many bytes it is decided what is spoken.
 const PREFACE: u64 = 24;
 
@@ -25,6 +27,8 @@ pub struct Heads(Arc<Shared>);
 
 struct Shared {
     patience: Duration,
+    /// For the first byte.
+    silence: Duration,
     /// Bytes read so far.
     read: AtomicU64,
     /// A head has been waited for: it is HTTP/1.1.
@@ -32,9 +36,11 @@ struct Shared {
 }
 
 impl Heads {
-    pub fn new(patience: Duration) -> Self {
+    /// `trusted`: a proxy opened it.
+    pub fn new(patience: Duration, trusted: bool) -> Self {
         Self(Arc::new(Shared {
             patience,
+            silence: if trusted { REST } else { FIRST_BYTE },
             read: AtomicU64::new(0),
             begun: AtomicBool::new(false),
         }))
@@ -51,7 +57,7 @@ impl Heads {
 
     /// Returns if it takes too long to see what is spoken. To be polled whenever something was read.
     pub async fn undecided(&self) {
-        self.wait(0, Instant::now() + REST).await;
+        self.wait(0, Instant::now() + self.0.silence).await;
         if self.0.begun.load(Ordering::Relaxed) || self.read() >= PREFACE {
             std::future::pending().await
         }
@@ -120,7 +126,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn the_clock_runs_from_the_first_byte_and_not_while_a_connection_rests() {
-        let heads = Heads::new(PATIENCE);
+        let heads = Heads::new(PATIENCE, true);
         heads.count(10);
         // Of the first head, some was read before.
         assert!(timeout(PATIENCE * 2, wait(&heads)).await.is_ok());
@@ -136,15 +142,29 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn what_is_spoken_is_to_be_seen_in_time_but_not_before_anybody_speaks() {
-        let heads = Heads::new(PATIENCE);
+        let heads = Heads::new(PATIENCE, true);
         assert!(timeout(LONG, heads.undecided()).await.is_err());
         heads.count(PREFACE as usize - 1);
         assert!(timeout(LONG, heads.undecided()).await.is_ok());
         heads.count(1);
         assert!(timeout(LONG, heads.undecided()).await.is_err());
-        let heads = Heads::new(PATIENCE);
+        let heads = Heads::new(PATIENCE, true);
         heads.count(1);
         let _wait = wait(&heads);
         assert!(timeout(LONG, heads.undecided()).await.is_err());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn f7_who_says_nothing_has_thirty_seconds_unless_it_is_a_trusted_proxy() {
+        let silent = Heads::new(PATIENCE, false);
+        assert!(timeout(FIRST_BYTE * 2, silent.undecided()).await.is_ok());
+        let proxy = Heads::new(PATIENCE, true);
+        assert!(timeout(LONG, proxy.undecided()).await.is_err());
+        // Between requests it rests, whoever it is.
+        let used = Heads::new(PATIENCE, false);
+        used.count(PREFACE as usize);
+        let _first = wait(&used);
+        assert!(timeout(LONG, used.undecided()).await.is_err());
+        assert!(timeout(LONG, wait(&used)).await.is_err());
     }
 }

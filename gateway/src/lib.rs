@@ -17,6 +17,7 @@
 //! | `standing` | on whose behalf a stream is open, and for how long |
 //! | `mint` | makes session tokens |
 //! | `pass` | what lets a request in: its connection, a session token, or both |
+//! | `connections` | how many connections there may be, and which makes room |
 //! | `edge` | what a request must look like, and whose it is |
 //! | [`limits`] | what one caller may take |
 //! | `agents` | which agent a request is about, and what there is to choose from |
@@ -36,6 +37,7 @@ pub mod app;
 pub mod auth;
 mod census;
 mod connection;
+mod connections;
 mod dispatch;
 mod doors;
 pub mod drain;
@@ -63,6 +65,7 @@ pub mod transport;
 mod withdraw;
 
 pub use app::{App, Config, Stop};
+pub use connections::ConnectionLimits;
 pub use metrics::Metrics;
 pub use server::serve;
 pub use socket::listen;

@@ -32,6 +32,8 @@ pub struct Metrics {
     pub resyncs: Counter,
     pub lost_tails: Counter,
     pub streams: Gauge,
+    pub connections: Gauge,
+    crowded: Family<[(&'static str, &'static str); 2], Counter>,
     pub delivery: Latency,
     request: Family<[(&'static str, &'static str); 2], Latency>,
     resumes: By,
@@ -59,6 +61,10 @@ impl Metrics {
         registry.register("tokens_refused", help, self.tokens_refused.clone());
         let help = "Requests, messages and streams refused or slowed down because of their caller's limits";
         registry.register("limited", help, self.limited.clone());
+        let help = "Open connections of clients";
+        registry.register("connections", help, self.connections.clone());
+        let help = "Connections closed because there were too many, by limit, and whether an idle one or the new one";
+        registry.register("connections_closed", help, self.crowded.clone());
         let help = "Open SSE streams and WebSockets";
         registry.register("streams", help, self.streams.clone());
         let help = "Messages written to clients";
@@ -91,6 +97,14 @@ impl Metrics {
     pub fn stalled(&self, kind: &'static str) {
         tracing::info!(kind, "gave a stream up: its client does not read");
         self.stalled.get_or_create(&[("kind", kind)]).inc();
+    }
+
+    /// There was one connection too many: an idle one was closed, or else the new one.
+    pub fn crowded(&self, limit: &'static str, idle: bool) {
+        let closed = if idle { "idle" } else { "new" };
+        tracing::debug!(limit, closed, "closed a connection: there are too many");
+        let labels = [("limit", limit), ("closed", closed)];
+        self.crowded.get_or_create(&labels).inc();
     }
 
     /// A client came back with a cursor.

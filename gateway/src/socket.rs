@@ -9,11 +9,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use axum::serve::Listener;
 use socket2::{SockRef, TcpKeepalive};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::time::{Sleep, sleep};
+
+use crate::connections::Place;
 
 /// How many may wait to be accepted, as after a balancer's restart, when all come back at once. Who
 /// finds no room tries again only after a second. The system may allow fewer (`net.core.somaxconn`).
@@ -41,9 +42,15 @@ pub struct Sockets {
 }
 
 impl Sockets {
-    /// What goes wrong with one connection, or for want of file handles, is overcome.
-    pub async fn accept(&mut self) -> (Socket, SocketAddr) {
-        let (stream, address) = Listener::accept(&mut self.listener).await;
+    /// Fails for want of descriptors or memory. What goes wrong with one connection is overcome.
+    pub async fn accept(&mut self) -> io::Result<(Socket, SocketAddr)> {
+        let (stream, address) = loop {
+            match self.listener.accept().await {
+                Ok(accepted) => break accepted,
+                Err(error) if is_its_own(&error) => {}
+                Err(error) => return Err(error),
+            }
+        };
         if let Err(error) = prepare(&stream, self.patience) {
             tracing::debug!(%error, "could not set a socket option");
         }
@@ -52,9 +59,19 @@ impl Sockets {
             patience: self.patience,
             stalled: None,
             gave_up: GaveUp::default(),
+            place: None,
         };
-        (socket, address)
+        Ok((socket, address))
     }
+}
+
+/// A client that has left again.
+fn is_its_own(error: &io::Error) -> bool {
+    use io::ErrorKind::{ConnectionAborted, ConnectionRefused, ConnectionReset};
+    matches!(
+        error.kind(),
+        ConnectionAborted | ConnectionRefused | ConnectionReset
+    )
 }
 
 fn prepare(stream: &TcpStream, patience: Duration) -> io::Result<()> {
@@ -77,6 +94,8 @@ pub struct Socket {
     /// Runs while a write waits.
     stalled: Option<Pin<Box<Sleep>>>,
     gave_up: GaveUp,
+    /// Given back when the descriptor is.
+    place: Option<Place>,
 }
 
 /// Whether a connection ended because its client did not read. The requests on it can see this.
@@ -90,6 +109,10 @@ impl GaveUp {
 }
 
 impl Socket {
+    pub fn takes(&mut self, place: Place) {
+        self.place = Some(place);
+    }
+
     pub fn gave_up(&self) -> GaveUp {
         self.gave_up.clone()
     }
@@ -167,7 +190,8 @@ pub(crate) mod tests {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let client = TcpStream::connect(listener.local_addr().expect("bound"));
         let mut sockets = Sockets { listener, patience };
-        let (client, (socket, _)) = tokio::join!(client, sockets.accept());
+        let (client, accepted) = tokio::join!(client, sockets.accept());
+        let (socket, _) = accepted.expect("a descriptor");
         (socket, client.expect("connected"))
     }
 

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use crate::connections::ConnectionLimits;
 use crate::edge::proxies::Proxies;
 use crate::tls::Tls;
 
@@ -16,6 +17,8 @@ pub struct Transport {
     /// How long a client may take for a handshake, for the head of a request, and for each next
     /// piece of its body.
     pub request_timeout: Duration,
+    /// How many connections there may be.
+    pub connections: ConnectionLimits,
 }
 
 impl Default for Transport {
@@ -25,6 +28,7 @@ impl Default for Transport {
             proxies: Proxies::default(),
             private_only: false,
             request_timeout: Duration::from_secs(30),
+            connections: ConnectionLimits::default(),
         }
     }
 }

@@ -49,7 +49,7 @@ impl Proxies {
         self.0.iter().any(|network| network.prefix_len() == 0)
     }
 
-    fn trust(&self, address: IpAddr) -> bool {
+    pub fn trust(&self, address: IpAddr) -> bool {
         self.0.iter().any(|network| network.contains(&address))
     }
 
