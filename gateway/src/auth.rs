@@ -85,7 +85,7 @@ pub async fn identify(app: &App, request: &request::Parts) -> Result<Caller, Rej
         && let Some(ticket) = ticket::offered(headers)?
     {
         ticket::redeem(app, ticket).await
-    } else if let Some(token) = login::brought(app, headers) {
+    } else if let Some(token) = login::brought(app, request) {
         login::check(app, token).map_err(Reject::from)
     } else {
         Err(Stranger::because("no credential").into())

@@ -100,14 +100,17 @@ pub fn cookies(headers: &HeaderMap) -> impl Iterator<Item = &str> {
     cookies.filter_map(|cookie| cookie.to_str().ok())
 }
 
+/// One that names two kinds may be read as either by whoever stands in between.
 pub fn is_json(headers: &HeaderMap) -> bool {
-    let value = headers
-        .get(header::CONTENT_TYPE)
-        .and_then(|value| value.to_str().ok());
+    let mut values = headers.get_all(header::CONTENT_TYPE).iter();
+    let (Some(value), None) = (values.next(), values.next()) else {
+        return false;
+    };
     let essence = value
-        .and_then(|value| value.split(';').next())
-        .unwrap_or_default();
-    essence.trim().eq_ignore_ascii_case("application/json")
+        .to_str()
+        .ok()
+        .and_then(|value| value.split(';').next());
+    essence.is_some_and(|essence| essence.trim().eq_ignore_ascii_case("application/json"))
 }
 
 /// A body broke off because nothing more of it came in time, rather than for any other reason.
@@ -243,6 +246,7 @@ mod tests {
         let json = |values: &[&'static str]| is_json(&headers(header::CONTENT_TYPE, values));
         assert!(json(&["application/json"]) && json(&["Application/JSON ; charset=utf-8"]));
         assert!(!json(&[]) && !json(&["text/plain"]) && !json(&["application/jsonl"]));
+        assert!(!json(&["application/json", "application/json"]));
         let brought = headers(header::COOKIE, &["a=1; b=2", "c=3"]);
         assert!(cookies(&brought).eq(["a=1; b=2", "c=3"]));
     }

@@ -82,7 +82,19 @@ async fn identify(app: &App, request: Request, next: Next) -> Result<Response, R
         allowance.arrive()?;
     }
     parts.extensions.insert(caller);
-    Ok(next.run(Request::from_parts(parts, body)).await)
+    let request = Request::from_parts(parts, body);
+    let serve = async |request| next.run(request).await;
+    Ok(trace::continued(app, request, serve).await)
+}
+
+/// Probes are open to whoever asks by the gateway's address or by one of its names.
+pub async fn probe(State(app): State<Arc<App>>, request: Request, next: Next) -> Response {
+    let arrival = request.extensions().get::<Arrival>();
+    let forwarded = arrival.map_or(&[][..], |arrival| &arrival.hosts);
+    match app.config.origins.admit_probe(&request, forwarded) {
+        Ok(()) => next.run(request).await,
+        Err(reject) => reject.into_response(),
+    }
 }
 
 /// Pages and names from elsewhere stay out; a page that may come in is told so.
@@ -101,13 +113,13 @@ pub async fn admit(
     if app.config.transport.private_only && arrival.is_some_and(|it| !it.peer.is_private()) {
         return Reject::Cleartext.into_response();
     }
-    let origin = request.headers().get(header::ORIGIN).cloned();
-    let asks = request.method() == Method::OPTIONS && origin.is_some();
+    let page = origins.page(&request);
+    let asks = request.method() == Method::OPTIONS && page.is_some();
     let answer = asks.then(|| origins.preflight(request.headers())).flatten();
     let mut response = match answer {
         Some(answer) => answer,
         None => next(request).await,
     };
-    origins.stamp(origin.as_ref(), response.headers_mut());
+    origins.stamp(page.as_ref(), response.headers_mut());
     response
 }

@@ -217,7 +217,9 @@ pub async fn measure(
         let peer = peer.map(|peer| tracing::field::display(peer.address));
         tracing::debug!(status = status.as_u16(), peer, "refused a request");
     }
-    pending.is_answered(status, Trace::of(&trace::current(app)));
+    let continued = response.extensions().get::<Trace>().cloned();
+    let trace = continued.or_else(|| Trace::of(&trace::current(app)));
+    pending.is_answered(status, trace);
     app.metrics.count(status);
     response
 }

@@ -22,6 +22,13 @@ pub fn router(app: Arc<App>) -> Router {
         .head(|| async { Reject::Method })
         .fallback(|| async { Reject::Method });
     let patience = app.config.transport.request_timeout;
+    let probes = Router::new()
+        .route("/healthz", get(probe::healthz))
+        .route("/readyz", get(probe::readyz))
+        .route("/metrics", get(probe::metrics))
+        .route("/.well-known/jwks.json", get(probe::jwks))
+        // A page that made its own name point here must not read them.
+        .layer(middleware::from_fn_with_state(app.clone(), entrance::probe));
     Router::new()
         .route(agents::PATH, acp.clone())
         .route(
@@ -37,10 +44,7 @@ pub fn router(app: Arc<App>) -> Router {
         .layer(RequestBodyTimeoutLayer::new(patience))
         // Before anything else looks at the request, upgrades included.
         .layer(middleware::from_fn_with_state(app.clone(), entrance::pass))
-        .route("/healthz", get(probe::healthz))
-        .route("/readyz", get(probe::readyz))
-        .route("/metrics", get(probe::metrics))
-        .route("/.well-known/jwks.json", get(probe::jwks))
+        .merge(probes)
         .fallback(any(|| async { Reject::NotFound }))
         .layer(middleware::from_fn_with_state(
             app.clone(),

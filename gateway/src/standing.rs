@@ -42,8 +42,14 @@ impl Standing {
         self
     }
 
+    /// On a connection of the caller's own that is about to be opened.
+    pub fn since(mut self, connection: ConnectionId, issued: u64) -> Self {
+        self.connection = Some((connection, issued));
+        self
+    }
+
     pub fn on(mut self, connection: &Connection) -> Self {
-        self.connection = Some((connection.id.clone(), connection.issued));
+        self = self.since(connection.id.clone(), connection.issued);
         let is_own = *connection.principal == *self.caller.principal;
         self.owner = (!is_own).then(|| connection.principal.clone());
         self

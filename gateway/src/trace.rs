@@ -66,22 +66,46 @@ const METHODS: [&str; 14] = [
     "$/cancel_request",
 ];
 
-/// Around everything else, if traces are made at all.
+/// Around everything else, if traces are made at all. A request that names a trace waits until its caller
+/// is known ([`continued`]): strangers must not decide what is recorded.
 pub async fn request(
     app: &App,
     request: Request,
     next: impl AsyncFnOnce(Request) -> Response,
 ) -> Response {
     let traces = app.config.traces;
-    let parent = traces.are_on().then(|| in_headers(request.headers()));
-    let parent = parent.flatten();
-    if !traces.want(parent.as_ref()) {
+    if !traces.are_on() || in_headers(request.headers()).is_some() || !traces.want(None) {
         return next(request).await;
     }
     let span = span(request.method(), request.uri());
-    if let Some(parent) = parent {
-        parent.adopt(&span);
+    within(span, request, next).await
+}
+
+/// For a request of a known caller that is a part of somebody else's trace.
+pub async fn continued(
+    app: &App,
+    request: Request,
+    next: impl AsyncFnOnce(Request) -> Response,
+) -> Response {
+    let traces = app.config.traces;
+    let parent = traces.are_on().then(|| in_headers(request.headers()));
+    let Some(parent) = parent.flatten().filter(|parent| traces.want(Some(parent))) else {
+        return next(request).await;
+    };
+    let span = span(request.method(), request.uri());
+    parent.adopt(&span);
+    let mut response = within(span.clone(), request, next).await;
+    if let Some(place) = Trace::of(&span) {
+        response.extensions_mut().insert(place);
     }
+    response
+}
+
+async fn within(
+    span: Span,
+    request: Request,
+    next: impl AsyncFnOnce(Request) -> Response,
+) -> Response {
     let response = next(request).instrument(span.clone()).await;
     answered(&span, &response);
     response

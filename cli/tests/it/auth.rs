@@ -45,6 +45,9 @@ impl Guarded {
         if !arguments.contains(&"--data-dir") {
             command.arg("--ephemeral");
         }
+        if !arguments.contains(&"--allow-origin") {
+            command.args(["--allow-origin", crate::browser::PAGE.1]);
+        }
         command.args(arguments);
         prepare(&mut command);
         let process = Process::start(dir.path(), "serve", &mut command);

@@ -14,7 +14,7 @@ use crate::support::{Client, Collector, Redis, until};
 const SPAN: &str = "00f067aa0ba902b7";
 
 /// The `traceparent` of a client's span in a trace that is named by a digit.
-fn parent(digit: char, sampled: bool) -> (String, String) {
+pub fn parent(digit: char, sampled: bool) -> (String, String) {
     let trace = digit.to_string().repeat(32);
     let flags = if sampled { "01" } else { "00" };
     (format!("00-{trace}-{SPAN}-{flags}"), trace)

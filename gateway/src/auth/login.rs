@@ -3,6 +3,7 @@
 //! that the page is one of those that may.
 
 use axum::http::HeaderMap;
+use axum::http::request::Parts;
 use baton_session::revocation::{Revocation, Subject};
 use baton_session::token::{Login, MAX_SKEW, carriers};
 
@@ -19,9 +20,10 @@ pub fn open(app: &App, caller: &Caller) -> Login {
 }
 
 /// The cookie, if it counts.
-pub fn brought<'a>(app: &App, headers: &'a HeaderMap) -> Option<&'a str> {
-    let token = carriers::login_value(edge::cookies(headers))?;
-    let counts = app.config.origins.vouches_for(headers);
+pub fn brought<'a>(app: &App, request: &'a Parts) -> Option<&'a str> {
+    let token = carriers::login_value(edge::cookies(&request.headers))?;
+    let origins = &app.config.origins;
+    let counts = origins.vouches_for(&request.uri, &request.headers);
     if !counts {
         tracing::debug!("a login does not count: no page of ours has sent it");
     }

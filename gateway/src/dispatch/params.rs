@@ -14,6 +14,7 @@ use super::{Problem, invalid};
 use crate::rpc::Envelope;
 
 const PARAMS_OBJECT: &str = "params must be an object";
+const NUL_IN_CWD: &str = "params.cwd has a NUL character, which no path can have";
 
 #[derive(Default, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -89,6 +90,7 @@ fn setup(raw: &Raw<'_>) -> Result<Setup, Problem> {
 fn cwd(raw: Option<&RawValue>) -> Result<String, Problem> {
     let cwd: Option<String> = raw.and_then(text);
     match cwd {
+        Some(cwd) if cwd.contains('\0') => Err(invalid(NUL_IN_CWD)),
         Some(cwd) if Path::new(&cwd).is_absolute() => Ok(cwd),
         Some(cwd) => Err(invalid(format!(
             "params.cwd must be an absolute path, such as \"/home/me/project\"; got {cwd:?}"
@@ -115,6 +117,9 @@ fn mcp_servers(raw: &RawValue) -> Result<Bytes, Problem> {
 fn directories(raw: &RawValue) -> Result<Bytes, Problem> {
     let absolute = |path: &String| Path::new(path).is_absolute();
     match parsed::<Vec<String>>(raw) {
+        Some(paths) if paths.iter().any(|path| path.contains('\0')) => Err(invalid(
+            "params.additionalDirectories: a path has a NUL character, which no path can have",
+        )),
         Some(paths) if paths.iter().all(absolute) => Ok(bytes(raw)),
         _ => Err(invalid(
             "params.additionalDirectories must be an array of absolute paths",
@@ -144,8 +149,12 @@ pub fn page(envelope: &Envelope<'_>) -> Result<Page, Problem> {
         None => Ok(None),
         Some(raw) => parsed::<Option<String>>(raw).ok_or_else(|| invalid(fault)),
     };
+    let cwd = optional(raw.cwd, "params.cwd must be a path")?;
+    if cwd.as_ref().is_some_and(|cwd| cwd.contains('\0')) {
+        return Err(invalid(NUL_IN_CWD));
+    }
     Ok(Page {
-        cwd: optional(raw.cwd, "params.cwd must be a path")?,
+        cwd,
         cursor: optional(
             raw.cursor,
             "params.cursor must be the nextCursor of the page before",

@@ -2,7 +2,9 @@
 //! must not drive a gateway which that user can reach: neither from its own origin, nor by a name
 //! that it made to point here.
 
-use axum::http::uri::Authority;
+use std::net::{Ipv4Addr, Ipv6Addr};
+
+use axum::http::uri::{Authority, Uri};
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Request, Response, StatusCode, header};
 
 use crate::error::Reject;
@@ -29,20 +31,33 @@ pub struct Origins {
 impl Origins {
     /// `forwarded`: the names by which trusted proxies were asked. They must be right as well.
     pub fn admit<B>(&self, request: &Request<B>, forwarded: &[String]) -> Result<(), Reject> {
-        self.check_host(request)?;
-        let known = |name: &String| {
-            let authority = name.parse::<Authority>();
-            authority
-                .is_ok_and(|authority| host(&authority).is_some_and(|name| self.knows_host(name)))
-        };
-        if !forwarded.iter().all(known) {
-            return Err(Reject::Host);
-        }
+        self.check_host(request, forwarded, |name| self.knows_host(name))?;
+        self.check_origin(request.headers())
+    }
+
+    /// For probes, metrics and public keys. Those who watch a gateway ask for it by its address, and no
+    /// page can: the name that it made to point here is a name, and no address.
+    pub fn admit_probe<B>(&self, request: &Request<B>, forwarded: &[String]) -> Result<(), Reject> {
+        self.check_host(request, forwarded, |name| {
+            is_address(name) || self.knows_host(name)
+        })?;
         self.check_origin(request.headers())
     }
 
     /// Always, since a page that made its own name point here needs no other origin.
-    fn check_host<B>(&self, request: &Request<B>) -> Result<(), Reject> {
+    fn check_host<B>(
+        &self,
+        request: &Request<B>,
+        forwarded: &[String],
+        knows: impl Fn(&str) -> bool,
+    ) -> Result<(), Reject> {
+        let known = |name: &String| {
+            let authority = name.parse::<Authority>();
+            authority.is_ok_and(|authority| host(&authority).is_some_and(&knows))
+        };
+        if !forwarded.iter().all(known) {
+            return Err(Reject::Host);
+        }
         // HTTP/2 has it in the request line.
         let named = request.uri().authority().cloned();
         let mut headers = request.headers().get_all(header::HOST).iter();
@@ -60,11 +75,12 @@ impl Origins {
         }
         let allowed = |authority: &Option<Authority>| {
             let name = authority.as_ref().and_then(host);
-            name.is_some_and(|name| self.knows_host(name))
+            name.is_some_and(&knows)
         };
-        match given.all(allowed) {
-            true => Ok(()),
-            false => Err(Reject::Host),
+        if given.all(allowed) {
+            Ok(())
+        } else {
+            Err(Reject::Host)
         }
     }
 
@@ -90,33 +106,36 @@ impl Origins {
     }
 
     fn knows_origin(&self, origin: &str) -> bool {
-        if self.origins.iter().any(|known| known == origin) {
-            return true;
-        }
-        let authority = origin
-            .strip_prefix("http://")
-            .or_else(|| origin.strip_prefix("https://"))
-            .and_then(|authority| authority.parse::<Authority>().ok());
-        let name = authority.as_ref().and_then(host);
-        name.is_some_and(|name| LOOPBACK.contains(&name))
+        self.lists(origin) || loopback(origin).is_some()
+    }
+
+    fn lists(&self, origin: &str) -> bool {
+        self.origins.iter().any(|known| known == origin)
+    }
+
+    /// Pages of this machine may come from anybody who serves some here, and browsers send cookies to
+    /// every port of a host. So of those only the gateway's own may use them, and listed ones.
+    fn may_use_cookies(&self, origin: &str, own: Option<&Authority>) -> bool {
+        let is_own = || loopback(origin).is_some_and(|page| own == Some(&page));
+        self.lists(origin) || is_own()
     }
 
     /// Whether a browser says that a page which may has made the request. Without it, a cookie proves
     /// nothing: any page can have it sent along.
-    pub fn vouches_for(&self, headers: &HeaderMap) -> bool {
+    pub fn vouches_for(&self, uri: &Uri, headers: &HeaderMap) -> bool {
         let mut sites = headers.get_all(FETCH_SITE).iter();
         let site = sites.next().map(|site| site.as_bytes());
         if sites.next().is_some() {
             return false;
         }
-        match headers.contains_key(header::ORIGIN) {
-            true => {
-                let elsewhere = matches!(site, Some(b"cross-site" | b"none"));
-                self.check_origin(headers).is_ok() && !elsewhere
-            }
+        let Some(origin) = headers.get(header::ORIGIN) else {
             // Of a page that reads from where it came from itself no origin is sent.
-            false => site == Some(b"same-origin"),
-        }
+            return site == Some(b"same-origin");
+        };
+        let elsewhere = matches!(site, Some(b"cross-site" | b"none"));
+        let own = addressed_as(uri, headers);
+        let may = |origin: &str| self.may_use_cookies(origin, own.as_ref());
+        self.check_origin(headers).is_ok() && !elsewhere && origin.to_str().is_ok_and(may)
     }
 
     /// What browsers ask before a request that a page may not make by itself.
@@ -138,18 +157,62 @@ impl Origins {
         Some(response)
     }
 
-    /// For an origin that was admitted: exactly that one may read the answer.
-    pub fn stamp(&self, origin: Option<&HeaderValue>, answer: &mut HeaderMap) {
-        let Some(origin) = origin else { return };
-        answer.insert(header::ACCESS_CONTROL_ALLOW_ORIGIN, origin.clone());
+    /// For an origin that was admitted: exactly that one may read the answer, and with cookies only if
+    /// they count.
+    pub fn stamp(&self, page: Option<&Page>, answer: &mut HeaderMap) {
+        let Some(page) = page else { return };
+        answer.insert(header::ACCESS_CONTROL_ALLOW_ORIGIN, page.origin.clone());
         answer.append(header::VARY, HeaderValue::from_static("Origin"));
-        let pages = [
-            (header::ACCESS_CONTROL_ALLOW_CREDENTIALS, "true"),
-            (header::ACCESS_CONTROL_EXPOSE_HEADERS, EXPOSED),
-        ];
-        for (name, value) in pages {
-            answer.insert(name, HeaderValue::from_static(value));
+        let exposed = HeaderValue::from_static(EXPOSED);
+        answer.insert(header::ACCESS_CONTROL_EXPOSE_HEADERS, exposed);
+        if page.uses_cookies {
+            let credentials = HeaderValue::from_static("true");
+            answer.insert(header::ACCESS_CONTROL_ALLOW_CREDENTIALS, credentials);
         }
+    }
+
+    /// The page that makes the request, if a browser names one.
+    pub fn page<B>(&self, request: &Request<B>) -> Option<Page> {
+        let origin = request.headers().get(header::ORIGIN)?.clone();
+        let own = addressed_as(request.uri(), request.headers());
+        let may = |origin: &str| self.may_use_cookies(origin, own.as_ref());
+        let uses_cookies = origin.to_str().is_ok_and(may);
+        Some(Page {
+            origin,
+            uses_cookies,
+        })
+    }
+}
+
+/// A page that may use a gateway.
+pub struct Page {
+    origin: HeaderValue,
+    uses_cookies: bool,
+}
+
+/// The authority of a page of this machine.
+fn loopback(origin: &str) -> Option<Authority> {
+    let authority = origin
+        .strip_prefix("http://")
+        .or_else(|| origin.strip_prefix("https://"))?;
+    let authority = authority.parse::<Authority>().ok()?;
+    let is_loopback = host(&authority).is_some_and(|name| LOOPBACK.contains(&name));
+    is_loopback.then_some(authority)
+}
+
+/// By which name and port the gateway was asked; HTTP/2 has it in the request line.
+fn addressed_as(uri: &Uri, headers: &HeaderMap) -> Option<Authority> {
+    let header = || headers.get(header::HOST)?.to_str().ok()?.parse().ok();
+    uri.authority().cloned().or_else(header)
+}
+
+fn is_address(name: &str) -> bool {
+    let inner = name
+        .strip_prefix('[')
+        .and_then(|name| name.strip_suffix(']'));
+    match inner {
+        Some(inner) => inner.parse::<Ipv6Addr>().is_ok(),
+        None => name.parse::<Ipv4Addr>().is_ok(),
     }
 }
 
@@ -235,7 +298,7 @@ mod tests {
             for (name, value) in named {
                 headers.append(*name, HeaderValue::from_static(value));
             }
-            listed.vouches_for(&headers)
+            listed.vouches_for(&Uri::from_static("/acp"), &headers)
         };
         let (origin, site) = ("origin", "sec-fetch-site");
         let page = (origin, "https://app.example");
@@ -257,6 +320,47 @@ mod tests {
             &[(origin, "null"), (site, "same-origin")],
         ] {
             assert!(!counts(named), "{named:?}");
+        }
+        // Of pages of this machine only the gateway's own: cookies go to every port.
+        let host = ("host", "localhost:8080");
+        let port = |origin_value: &'static str| [host, (origin, origin_value)];
+        assert!(counts(&port("http://localhost:8080")));
+        for other in [
+            "http://localhost:3000",
+            "http://127.0.0.1:8080",
+            "http://localhost",
+        ] {
+            assert!(!counts(&port(other)), "{other}");
+        }
+    }
+
+    #[test]
+    fn a_gateway_is_probed_by_its_address_or_by_its_names() {
+        let listed = Origins {
+            hosts: vec!["baton.example".into()],
+            origins: Vec::new(),
+        };
+        let answers = |host: &str| {
+            let request = Request::builder().header(header::HOST, host);
+            let request = request.body(()).unwrap();
+            listed.admit_probe(&request, &[]).is_ok()
+        };
+        for host in [
+            "10.1.2.3:8080",
+            "[fd00::1]:8080",
+            "localhost",
+            "baton.example",
+        ] {
+            assert!(answers(host), "{host}");
+        }
+        for host in [
+            "evil.example",
+            "10.1.2.3.evil.example",
+            "1.2.3",
+            "[::1].x",
+            "0x7f.1",
+        ] {
+            assert!(!answers(host), "{host}");
         }
     }
 
@@ -330,10 +434,20 @@ mod tests {
         let mut answer = HeaderMap::new();
         origins.stamp(None, &mut answer);
         assert!(answer.is_empty());
-        let page = HeaderValue::from_static("http://localhost:3000");
-        origins.stamp(Some(&page), &mut answer);
-        assert_eq!(answer[header::ACCESS_CONTROL_ALLOW_ORIGIN], page);
+        let from = |origin: &str| {
+            let request = Request::builder()
+                .header(header::HOST, "localhost:8080")
+                .header(header::ORIGIN, origin);
+            origins.page(&request.body(()).unwrap())
+        };
+        let own = "http://localhost:8080";
+        origins.stamp(from(own).as_ref(), &mut answer);
+        assert_eq!(answer[header::ACCESS_CONTROL_ALLOW_ORIGIN], own);
         assert_eq!(answer[header::ACCESS_CONTROL_ALLOW_CREDENTIALS], "true");
         assert_eq!(answer[header::VARY], "Origin");
+        let mut answer = HeaderMap::new();
+        origins.stamp(from("http://localhost:3000").as_ref(), &mut answer);
+        assert!(answer.contains_key(header::ACCESS_CONTROL_ALLOW_ORIGIN));
+        assert!(!answer.contains_key(header::ACCESS_CONTROL_ALLOW_CREDENTIALS));
     }
 }

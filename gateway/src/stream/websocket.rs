@@ -16,7 +16,7 @@ use futures_util::stream::{SplitSink, SplitStream};
 use futures_util::{SinkExt as _, StreamExt as _};
 use serde::Deserialize;
 use tokio::sync::Notify;
-use tokio::time::{Instant, timeout};
+use tokio::time::{Instant, timeout, timeout_at};
 use tokio_util::sync::CancellationToken;
 use tracing::Instrument as _;
 
@@ -186,8 +186,15 @@ async fn open(
     offered: Socket,
 ) -> Result<Option<Opened>, Refusal> {
     let (caller, agent) = (&party.caller, party.agent.as_deref());
+    let standing = Standing::of(caller).since(offered.id.clone(), offered.issued);
+    let deadline = Instant::now() + PATIENCE;
     loop {
-        let Ok(received) = timeout(PATIENCE, socket.recv()).await else {
+        let received = tokio::select! {
+            biased;
+            _ = standing.lapses(&app.mint.revoked) => return Err(lapsed(app, &offered.id)),
+            received = timeout_at(deadline, socket.recv()) => received,
+        };
+        let Ok(received) = received else {
             return Err((PROTOCOL_ERROR, "nothing was sent"));
         };
         let Some(Ok(frame)) = received else {
@@ -222,6 +229,14 @@ async fn open(
             cursor: Some("0".into()),
             answer: Some(opened.answer),
         }));
+    }
+}
+
+fn lapsed(app: &App, connection: &ConnectionId) -> Refusal {
+    if app.mint.revoked.was_given_up(connection) {
+        TAKEN
+    } else {
+        LAPSED
     }
 }
 
@@ -302,8 +317,7 @@ async fn write(
             _ = holder.lost.cancelled() => return Some(TAKEN),
             _ = app.stop.cancelled() => return Some(STOPPING),
             _ = standing.lapses(&app.mint.revoked) => {
-                let given_up = app.mint.revoked.was_given_up(holder.connection());
-                return Some(if given_up { TAKEN } else { LAPSED });
+                return Some(lapsed(app, holder.connection()));
             }
             next = super::next(&mut feed, deadline, leave.news()) => next,
         };

@@ -213,7 +213,14 @@ impl Cluster {
     pub async fn start_with_keys() -> Self {
         let dir = TempDir::new().expect("a temporary directory");
         let keys = super::auth::write_keys(dir.path());
-        let arguments = ["--auth", "keys", "--auth-keys", &keys];
+        let arguments = [
+            "--auth",
+            "keys",
+            "--auth-keys",
+            &keys,
+            "--allow-origin",
+            "http://localhost:3000",
+        ];
         Self::start_in(dir, &arguments, Kind::RoundRobin).await
     }
 
