@@ -13,6 +13,7 @@ use clap::{Args, ValueEnum};
 use jsonwebtoken::Algorithm;
 use tokio::net::TcpListener;
 
+use crate::agent_policy::Clients;
 use crate::limits::LimitOptions;
 use crate::transport::{Setting, TransportOptions};
 
@@ -97,6 +98,19 @@ impl EdgeOptions {
         Origins {
             hosts: self.allow_host.clone(),
             origins: self.allow_origin.clone(),
+        }
+    }
+
+    /// Whether anybody but who sits at this machine can be let in. A balancer on it listens for others.
+    pub fn clients(&self, listen: SocketAddr) -> Clients {
+        let local = listen.ip().is_loopback()
+            && self.auth == Kind::None
+            && self.allow_host.is_empty()
+            && self.allow_origin.is_empty()
+            && !self.transport.is_behind_proxies();
+        match local {
+            true => Clients::Local,
+            false => Clients::Anybody,
         }
     }
 

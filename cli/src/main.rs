@@ -8,6 +8,7 @@ use clap::{Parser, Subcommand};
 use crate::telemetry::TraceOptions;
 
 mod agent;
+mod agent_policy;
 mod chat;
 mod connect;
 mod descriptors;

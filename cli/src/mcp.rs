@@ -99,7 +99,7 @@ fn read(path: &Path) -> Result<Vec<Entry>, String> {
 }
 
 /// An empty list is `none`, or nothing at all.
-fn patterns<T: FromStr<Err: Display>>(
+pub fn patterns<T: FromStr<Err: Display>>(
     option: &str,
     given: &[String],
     faults: &mut Vec<String>,

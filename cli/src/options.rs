@@ -13,6 +13,7 @@ use baton_worker::{Metrics, ReleaseHook};
 use clap::{Args, ValueEnum};
 
 use crate::agent::AgentOptions;
+use crate::agent_policy::{AgentPolicyOptions, Clients};
 use crate::exit::Misconfigured;
 use crate::mcp::McpOptions;
 
@@ -117,6 +118,8 @@ pub struct WorkerOptions {
     #[arg(long, env = "BATON_ON_RELEASE", value_name = "COMMAND")]
     on_release: Option<String>,
     #[command(flatten)]
+    agent_policy: AgentPolicyOptions,
+    #[command(flatten)]
     mcp: McpOptions,
 }
 
@@ -136,6 +139,7 @@ impl WorkerOptions {
                 self.lease_ms
             ));
         }
+        faults.extend(self.agent_policy.faults());
         faults.extend(self.mcp.policy().1);
         faults.extend(self.mcp.root().1);
         faults
@@ -146,7 +150,12 @@ impl WorkerOptions {
     }
 
     /// `grace`: how long turns that cannot be moved may go on when the worker stops.
-    pub fn config(&self, grace: Duration, metrics: Metrics) -> baton_worker::Config {
+    pub fn config(
+        &self,
+        grace: Duration,
+        metrics: Metrics,
+        clients: Clients,
+    ) -> baton_worker::Config {
         baton_worker::Config {
             grace,
             id: WorkerId(random_text(12).into()),
@@ -156,6 +165,7 @@ impl WorkerOptions {
             session_ttl: self.session_ttl,
             on_release: self.on_release.clone().map(ReleaseHook),
             mcp: self.mcp.policy().0,
+            agent_policy: self.agent_policy.policy(clients),
             workspace_root: self.mcp.root().0,
             metrics,
             registered: Default::default(),

@@ -91,7 +91,10 @@ pub async fn run(arguments: Arguments, stop: Stop, telemetry: &Telemetry) -> any
     let registry = Arc::new(registry);
     telemetry.report(registry.clone());
     // Turns have had their time when the worker stops.
-    let worker_config = arguments.worker.config(Duration::ZERO, worker_metrics);
+    let clients = arguments.edge.clients(arguments.listen);
+    let worker_config = arguments
+        .worker
+        .config(Duration::ZERO, worker_metrics, clients);
     let card = worker_config.card(&*agent);
     let config = baton_gateway::Config {
         default_agent: Some(card.name.clone()),

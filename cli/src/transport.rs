@@ -128,6 +128,11 @@ impl TransportOptions {
         }
     }
 
+    /// Others may be let in by whoever listens before us.
+    pub fn is_behind_proxies(&self) -> bool {
+        !self.trust_proxy.is_empty()
+    }
+
     fn tls(&self) -> Result<Option<Tls>, String> {
         match (&self.tls_cert, &self.tls_key) {
             (None, None) => Ok(None),

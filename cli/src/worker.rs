@@ -9,6 +9,7 @@ use baton_session::metrics::StoreMetrics;
 use baton_worker::Metrics;
 use clap::Args;
 
+use crate::agent_policy::Clients;
 use crate::meters;
 use crate::options::{StoreOptions, WorkerOptions, check};
 use crate::probes::{self, Progress};
@@ -60,7 +61,7 @@ pub async fn run(arguments: Arguments, stop: Stop, telemetry: &Telemetry) -> any
     let grace = Duration::from_millis(arguments.grace_ms);
     let config = baton_worker::Config {
         registered: progress.registered.clone(),
-        ..arguments.worker.config(grace, metrics)
+        ..arguments.worker.config(grace, metrics, Clients::Anybody)
     };
     tracing::info!(worker.id = %config.id, slots = config.slots, "worker takes sessions");
     let work = baton_worker::run(store, agent, config, stop.drain);

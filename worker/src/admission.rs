@@ -1,7 +1,12 @@
 //! What a session may work with, settled before its agent hears of it: the one place that every agent's
 //! sessions pass.
 
+use std::sync::Arc;
+
+use serde_json::value::RawValue;
+
 use crate::agent::Opening;
+use crate::agent_policy::AgentPolicy;
 use crate::mcp::{McpPolicy, Transports};
 use crate::rpc::Failure;
 use crate::workspace::WorkspaceRoot;
@@ -11,6 +16,8 @@ pub(crate) struct Admission {
     /// The MCP servers that the agent takes.
     pub agent: Transports,
     pub root: Option<WorkspaceRoot>,
+    /// What it is told of what clients say.
+    pub policy: Arc<AgentPolicy>,
 }
 
 impl Admission {
@@ -24,7 +31,10 @@ impl Admission {
                 )?;
             }
         }
-        let asked = opening.asked_servers()?;
+        let asked = opening.asked_servers()?.into_iter();
+        let asked = asked.map(|entry| self.policy.server(entry));
+        let asked: Vec<Box<RawValue>> = asked.collect::<Result<_, Failure>>()?;
+        let asked: Vec<&RawValue> = asked.iter().map(|entry| &**entry).collect();
         let admitted = self.servers.admit(&asked, self.agent).await;
         // An operator wants to know what strangers try; it holds nothing that is secret.
         let admitted = admitted.inspect_err(|refusal| {

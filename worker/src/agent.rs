@@ -14,6 +14,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::{RawValue, to_raw_value};
 use serde_json::{Value, json};
 
+pub use crate::agent_policy::AgentMessage;
+use crate::agent_policy::{AgentPolicy, Opened};
 use crate::outlet::sit_out;
 pub use crate::rpc::Failure;
 pub use crate::turn::{Rest, Turn};
@@ -43,11 +45,12 @@ pub struct Opening {
     pub client: ClientCapabilities,
     /// The MCP servers to work with, those that were admitted.
     servers: Vec<Box<RawValue>>,
+    policy: Arc<AgentPolicy>,
     store: Arc<dyn Store>,
 }
 
 impl Opening {
-    pub(crate) fn of(claim: &Claim, store: Arc<dyn Store>) -> Self {
+    pub(crate) fn of(claim: &Claim, store: Arc<dyn Store>, policy: Arc<AgentPolicy>) -> Self {
         Self {
             session: claim.session.clone(),
             cwd: claim.cwd.clone(),
@@ -56,6 +59,7 @@ impl Opening {
             state: claim.state.clone(),
             client: client(claim),
             servers: Vec::new(),
+            policy,
             store,
         }
     }
@@ -84,6 +88,27 @@ impl Opening {
     /// The MCP servers to work with, as the client or the operator has written them.
     pub fn mcp_servers(&self) -> &[Box<RawValue>] {
         &self.servers
+    }
+
+    /// What agents are told.
+    pub(crate) fn policy(&self) -> &Arc<AgentPolicy> {
+        &self.policy
+    }
+
+    /// How the session is opened at an agent, or brought back by the agent's own name for it.
+    pub(crate) fn message(
+        &self,
+        method: &'static str,
+        session: Option<&str>,
+    ) -> Result<AgentMessage, Failure> {
+        let opened = Opened {
+            stored: &self.params,
+            cwd: &self.cwd,
+            servers: &self.servers,
+            directories: self.directories(),
+            session,
+        };
+        self.policy.opening(method, opened)
     }
 
     pub(crate) fn admit(&mut self, servers: Vec<Box<RawValue>>) {
@@ -132,18 +157,18 @@ const PAGE: usize = 256;
 /// A conversation is shared by the turn that runs and the commands that arrive meanwhile.
 #[async_trait]
 pub trait Conversation: Send + Sync {
-    /// Runs one turn; `params` are those of `session/prompt`, the result is its answer. When a turn is
+    /// Runs one turn; `prompt` is the `session/prompt`, the result is its answer. When a turn is
     /// taken over it is run again from its beginning, and what it says again up to where it was is
     /// skipped: it must say the same things in the same order, or say that it cannot
     /// ([`Turn::start_over`]).
-    async fn prompt(&self, turn: &Turn, params: &RawValue) -> Result<Box<RawValue>, Failure>;
+    async fn prompt(&self, turn: &Turn, prompt: &AgentMessage) -> Result<Box<RawValue>, Failure>;
 
     /// Whatever else a client asks of the agent, also while a turn runs.
-    async fn call(&self, method: &str, params: &RawValue) -> Result<Called, Failure>;
+    async fn call(&self, message: &AgentMessage) -> Result<Called, Failure>;
 
     /// The same for what nobody waits to be answered.
-    async fn notify(&self, method: &str, params: &RawValue) -> Result<Called, Failure> {
-        self.call(method, params).await
+    async fn notify(&self, message: &AgentMessage) -> Result<Called, Failure> {
+        self.call(message).await
     }
 
     /// Passes on what the agent says of its own accord. Runs beside everything else as long as the

@@ -36,7 +36,7 @@ pub(crate) async fn run(
     claim: Claim,
     reins: Reins,
 ) -> Result<(), Lost> {
-    let mut opening = Opening::of(&claim, store.clone());
+    let mut opening = Opening::of(&claim, store.clone(), reins.admission.policy.clone());
     let outlet = Arc::new(Outlet::new(store.clone(), &claim, reins.metrics.clone()));
     if claim.stalls >= MAX_STALLS {
         return give_up(&*store, &outlet, &claim, &reins).await;
@@ -295,9 +295,11 @@ impl Hold {
         let asked = rpc::asked(&queued.command.message);
         let checked = asked.and_then(|asked| {
             let Prompt { prompt } = rpc::read(asked.params)?;
-            Ok((asked.params, self.reins.accepts.check(prompt)?))
+            let blocks = self.reins.accepts.check(prompt)?;
+            let policy = &self.reins.admission.policy;
+            Ok((policy.message("session/prompt", asked.params)?, blocks))
         });
-        let (params, blocks) = match checked {
+        let (message, blocks) = match checked {
             Ok(checked) => checked,
             Err(failure) => {
                 self.reins.metrics.answered("invalid");
@@ -340,7 +342,7 @@ impl Hold {
         );
         self.attend(&queued, &turn);
         let conversation = self.conversation.clone();
-        let work = conversation.prompt(&turn, params);
+        let work = conversation.prompt(&turn, &message);
         let mut work = pin!(work.instrument(trace::agent(&queued)));
         let mut heard = pin!(conversation.listen(Stage::Turn(&turn)));
         let outlet = self.outlet.clone();

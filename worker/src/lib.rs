@@ -7,6 +7,7 @@
 //! | [`runner`] | takes sessions while it has room; wake-ups are hints, sweeping is the truth |
 //! | [`hold`] | one held session: its inbox in order, until nothing waits |
 //! | [`admission`] | what a session may work with: its MCP servers ([`mcp`]) and its directories ([`workspace`]) |
+//! | [`agent_policy`] | what an agent is told of what clients say |
 //! | [`turn`] | one prompt from begin to answer |
 //! | [`journal`] | what a turn has already said, so that a taken-over turn says it only once |
 //! | [`asides`] | what an agent asks beside its turns |
@@ -22,6 +23,7 @@
 
 mod admission;
 pub mod agent;
+mod agent_policy;
 mod asides;
 mod content;
 mod hold;
@@ -39,6 +41,7 @@ mod turn;
 mod workspace;
 mod written;
 
+pub use agent_policy::{AgentPolicy, NamePattern};
 pub use metrics::Metrics;
 pub use release::ReleaseHook;
 pub use runner::{Config, run};

@@ -17,7 +17,7 @@ pub use self::variable::VariablePattern;
 
 mod command;
 mod entry;
-mod glob;
+pub(crate) mod glob;
 mod headers;
 pub(crate) mod over_acp;
 mod reach;

@@ -43,6 +43,7 @@ pub struct Metrics {
     pub(crate) takeovers: Counter,
     pub(crate) fenced: Counter,
     pub(crate) rewritten: Counter,
+    pub(crate) withheld: By,
     pub(crate) lease_age: Age,
 }
 
@@ -62,6 +63,7 @@ impl Default for Metrics {
             takeovers: Counter::default(),
             fenced: Counter::default(),
             rewritten: Counter::default(),
+            withheld: By::default(),
             lease_age: Age::default(),
         }
     }
@@ -96,6 +98,8 @@ impl Metrics {
         registry.register("fenced", help, self.fenced.clone());
         let help = "Events that the store had lost and that were written again";
         registry.register("rewritten", help, self.rewritten.clone());
+        let help = "What clients said and agents were not told: methods, fields of params, fields of _meta";
+        registry.register("withheld", help, self.withheld.clone());
         let help = "Time since all leases were renewed";
         registry.register_with_unit("lease_age", help, Unit::Seconds, self.lease_age.clone());
     }

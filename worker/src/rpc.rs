@@ -167,6 +167,28 @@ pub fn read<'a, T: Deserialize<'a>>(params: &'a RawValue) -> Result<T, Failure> 
     serde_json::from_str(params.get()).map_err(|e| Failure::invalid_params(e.to_string()))
 }
 
+/// The params with another `sessionId`, every other byte as it was.
+pub fn readdress(params: &RawValue, session: &str) -> Box<RawValue> {
+    #[derive(Deserialize)]
+    #[serde(rename_all = "camelCase")]
+    struct Addressed<'a> {
+        #[serde(borrow)]
+        session_id: &'a RawValue,
+    }
+    let text = params.get();
+    let session = serde_json::to_string(session).expect("text encodes");
+    let addressed = serde_json::from_str::<Addressed>(text);
+    let text = match addressed {
+        Ok(Addressed { session_id: named }) if text.starts_with('{') => {
+            let start = named.get().as_ptr() as usize - text.as_ptr() as usize;
+            let (before, after) = (&text[..start], &text[start + named.get().len()..]);
+            format!("{before}{session}{after}")
+        }
+        _ => return params.to_owned(),
+    };
+    RawValue::from_string(text).expect("made of valid JSON")
+}
+
 /// A client's answer to a request of the agent.
 pub struct Answer {
     pub id: String,
@@ -227,6 +249,20 @@ fn to_text(value: &impl Serialize) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn value(text: &str) -> Box<RawValue> {
+        RawValue::from_string(text.into()).unwrap()
+    }
+
+    #[test]
+    fn another_session_is_named_and_nothing_else_changes() {
+        let params = value(r#"{ "a": 9007199254740993, "sessionId":"x\"" , "b":[ ]}"#);
+        assert_eq!(
+            readdress(&params, "agent\"s").get(),
+            r#"{ "a": 9007199254740993, "sessionId":"agent\"s" , "b":[ ]}"#
+        );
+        assert_eq!(readdress(&value("[1]"), "s").get(), "[1]");
+    }
 
     #[test]
     fn whatever_a_client_answers_is_an_outcome() {

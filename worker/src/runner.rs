@@ -18,6 +18,7 @@ use tokio_util::task::TaskTracker;
 
 use crate::admission::Admission;
 use crate::agent::Agent;
+use crate::agent_policy::AgentPolicy;
 use crate::content::Accepts;
 use crate::hold::{self, Place, Reins};
 use crate::housekeeping;
@@ -44,6 +45,8 @@ pub struct Config {
     pub grace: Duration,
     /// Which MCP servers agents get.
     pub mcp: McpPolicy,
+    /// What agents are told of what clients say.
+    pub agent_policy: AgentPolicy,
     /// Sessions live beneath it.
     pub workspace_root: Option<WorkspaceRoot>,
     /// Counts what happens here.
@@ -102,6 +105,10 @@ pub async fn run(
             servers: config.mcp.clone(),
             agent: Transports::of(&card.initialize),
             root: config.workspace_root.clone(),
+            policy: Arc::new(AgentPolicy {
+                withheld: config.metrics.withheld.clone(),
+                ..config.agent_policy.clone()
+            }),
         }),
         config,
         held: Mutex::default(),

@@ -25,6 +25,7 @@ options = options.parse_args()
 
 writing = threading.Lock()
 waiting = {}
+received = []
 sessions = {}
 cancelled = threading.Event()
 progress = threading.Event()
@@ -80,6 +81,9 @@ def obey(session, words):
                 return "cancelled"
             say(session, f"{number} ")
             time.sleep(pause)
+    elif verb == "told":
+        # Every line, as it came.
+        say(session, json.dumps(received))
     elif verb == "recall":
         say(session, json.dumps(sessions[session]))
     elif verb == "ask":
@@ -245,6 +249,7 @@ elif options.start == "noise":
     print("Starting up…", flush=True)
 
 for line in sys.stdin:
+    received.append(line)
     message = json.loads(line)
     method, request, params = message.get("method"), message.get("id"), message.get("params") or {}
     if method is None:

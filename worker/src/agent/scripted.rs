@@ -13,7 +13,9 @@ use serde_json::{Value, json, value::RawValue};
 
 use self::directive::{Directive, lines};
 use self::options::Options;
-use super::{Agent, Called, Changes, Conversation, Failure, Opening, StopReason, Turn, raw};
+use super::{
+    Agent, AgentMessage, Called, Changes, Conversation, Failure, Opening, StopReason, Turn, raw,
+};
 use crate::rpc;
 
 mod directive;
@@ -176,13 +178,13 @@ impl Talk {
 
 #[async_trait]
 impl Conversation for Talk {
-    async fn prompt(&self, turn: &Turn, params: &RawValue) -> Result<Box<RawValue>, Failure> {
+    async fn prompt(&self, turn: &Turn, prompt: &AgentMessage) -> Result<Box<RawValue>, Failure> {
         #[derive(Deserialize)]
         struct Prompt<'a> {
             #[serde(borrow)]
             prompt: &'a RawValue,
         }
-        let Prompt { prompt } = rpc::read(params)?;
+        let Prompt { prompt } = rpc::read(prompt.params())?;
         // Counted when the turn ends, so that a turn run again has the same number.
         let ordinal = self.memory().prompts + 1;
         let script = lines(prompt)?;
@@ -197,7 +199,8 @@ impl Conversation for Talk {
         outcome.map(StopReason::answer)
     }
 
-    async fn call(&self, method: &str, params: &RawValue) -> Result<Called, Failure> {
+    async fn call(&self, message: &AgentMessage) -> Result<Called, Failure> {
+        let (method, params) = (message.method(), message.params());
         match method {
             "session/set_mode" => {
                 let SetMode { mode_id } = rpc::read(params)?;

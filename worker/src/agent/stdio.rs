@@ -8,7 +8,7 @@
 //! | `message`, `peer` | JSON-RPC with one process |
 //! | `pool`, `crashes` | which process a session gets, and when none is started |
 //! | `seat`, `transcript` | a session at a process: brought back by the agent, or told what was said |
-//! | `talk`, `prompt`, `question`, `view` | the conversation: prompts, questions, modes and options |
+//! | `talk`, `question`, `view` | the conversation: prompts, questions, modes and options |
 //! | `environment`, `fault` | what an agent sees of the worker; what clients are told when it fails |
 
 use std::sync::Arc;
@@ -34,7 +34,6 @@ mod message;
 mod peer;
 mod pool;
 mod process;
-mod prompt;
 mod question;
 mod seat;
 mod talk;

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use baton_session::command::{Command, Kind, Queued};
 use baton_session::event::{Event, is_aside};
+use baton_session::id::SessionId;
 use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
 use serde::Deserialize;
@@ -15,6 +16,7 @@ use tracing::Instrument as _;
 
 use super::Hold;
 use crate::agent::{Called, Conversation, raw};
+use crate::agent_policy::{AgentMessage, AgentPolicy};
 use crate::mcp::over_acp;
 use crate::rpc::{self, Answer, Failure};
 use crate::trace;
@@ -34,8 +36,13 @@ impl Hold {
         let outcome = match queued.command.kind {
             Kind::New => Ok(raw(&self.opened())),
             Kind::SetMode | Kind::SetConfigOption | Kind::SetModel | Kind::Extension => {
-                let mut calling =
-                    Box::pin(call(self.conversation.clone(), queued).instrument(span));
+                let (conversation, policy) = (&self.conversation, &self.reins.admission.policy);
+                let gate = Gate {
+                    session: self.claim.session.clone(),
+                    policy: policy.clone(),
+                };
+                let calling = call(conversation.clone(), gate, queued).instrument(span);
+                let mut calling = Box::pin(calling);
                 match (&mut calling).now_or_never() {
                     Some(call) => self.called(Ok(call)),
                     None => drop(self.calls.spawn(calling)),
@@ -101,6 +108,22 @@ impl Hold {
     }
 }
 
+/// Decides what of a call reaches the agent.
+struct Gate {
+    session: SessionId,
+    policy: Arc<AgentPolicy>,
+}
+
+impl Gate {
+    fn message(&self, method: &str, params: &RawValue) -> Result<AgentMessage, Failure> {
+        let message = self.policy.message(method, params);
+        // An operator wants to know what strangers try. For a notification this is the only answer.
+        message.inspect_err(|refusal| {
+            tracing::warn!(session.id = %self.session, refusal = refusal.message, "a client's message does not reach the agent");
+        })
+    }
+}
+
 /// The answer to what needs no agent: it has done its work when the prompts before it are through.
 pub(super) fn done(kind: Kind) -> Value {
     match kind {
@@ -114,7 +137,11 @@ fn view(conversation: &dyn Conversation) -> Value {
     serde_json::from_slice(&conversation.view()).unwrap_or_else(|_| json!({}))
 }
 
-fn call(conversation: Arc<dyn Conversation>, queued: Queued) -> BoxFuture<'static, Call> {
+fn call(
+    conversation: Arc<dyn Conversation>,
+    gate: Gate,
+    queued: Queued,
+) -> BoxFuture<'static, Call> {
     Box::pin(async move {
         let outcome = async {
             let asked = rpc::asked(&queued.command.message)?;
@@ -125,11 +152,15 @@ fn call(conversation: Arc<dyn Conversation>, queued: Queued) -> BoxFuture<'stati
             };
             let params = renamed.as_deref().unwrap_or(asked.params);
             match queued.command.kind {
-                Kind::SetModel => set_model(&*conversation, params).await,
+                Kind::SetModel => set_model(&*conversation, &gate, params).await,
                 Kind::Extension if queued.command.request.is_none() => {
-                    conversation.notify(&asked.method, params).await
+                    let message = gate.message(&asked.method, params)?;
+                    conversation.notify(&message).await
                 }
-                _ => conversation.call(&asked.method, params).await,
+                _ => {
+                    let message = gate.message(&asked.method, params)?;
+                    conversation.call(&message).await
+                }
             }
         };
         // An agent that panics has answered, too.
@@ -163,7 +194,11 @@ fn check(kind: Kind, params: &RawValue) -> Result<(), Failure> {
 
 /// Older clients choose a model by a method of its own; now it is one of the config options. An agent
 /// that has none may still know the method.
-async fn set_model(conversation: &dyn Conversation, params: &RawValue) -> Result<Called, Failure> {
+async fn set_model(
+    conversation: &dyn Conversation,
+    gate: &Gate,
+    params: &RawValue,
+) -> Result<Called, Failure> {
     let view = view(conversation);
     let options = view["configOptions"].as_array();
     let model = options
@@ -171,7 +206,8 @@ async fn set_model(conversation: &dyn Conversation, params: &RawValue) -> Result
         .flatten()
         .find(|option| option["category"] == "model");
     let Some(id) = model.and_then(|model| model["id"].as_str()) else {
-        let called = conversation.call("session/set_model", params).await;
+        let message = gate.message("session/set_model", params)?;
+        let called = conversation.call(&message).await;
         return called.map_err(|failure| match failure.code {
             rpc::METHOD_NOT_FOUND => Failure::invalid_params(
                 "this agent offers no choice of models: none of its config options is of category \"model\"",
@@ -185,9 +221,8 @@ async fn set_model(conversation: &dyn Conversation, params: &RawValue) -> Result
     if let Some(params) = params.as_object_mut() {
         params.remove("modelId");
     }
-    let called = conversation
-        .call("session/set_config_option", &raw(&params))
-        .await?;
+    let message = gate.message("session/set_config_option", &raw(&params))?;
+    let called = conversation.call(&message).await?;
     Ok(Called {
         result: raw(&json!({})),
         ..called

@@ -2,7 +2,7 @@
 
 /// Whether `text` is the pattern with something in the place of each `*` that consists of `allowed`
 /// characters only, or of none.
-pub(super) fn fits(pattern: &str, text: &str, allowed: fn(char) -> bool) -> bool {
+pub(crate) fn fits(pattern: &str, text: &str, allowed: fn(char) -> bool) -> bool {
     let filled = |gap: &str| gap.chars().all(allowed);
     let Some((first, rest)) = pattern.split_once('*') else {
         return pattern == text;

@@ -9,7 +9,7 @@ use async_trait::async_trait;
 use baton_session::store::{AgentCard, MemoryStore, Store};
 use baton_worker::agent::scripted::Scripted;
 use baton_worker::agent::{
-    Agent, Called, Changes, Conversation, Failure, Opening, StopReason, Turn,
+    Agent, AgentMessage, Called, Changes, Conversation, Failure, Opening, StopReason, Turn,
 };
 use bytes::Bytes;
 use serde_json::value::RawValue;
@@ -94,7 +94,7 @@ impl Agent for Stuck {
 
 #[async_trait]
 impl Conversation for Stuck {
-    async fn prompt(&self, turn: &Turn, _: &RawValue) -> Result<Box<RawValue>, Failure> {
+    async fn prompt(&self, turn: &Turn, _: &AgentMessage) -> Result<Box<RawValue>, Failure> {
         let _ = self.entered.send(());
         let _ = self.let_go.lock().expect("one turn").recv();
         turn.update(serde_json::json!({ "sessionUpdate": "late" }))
@@ -102,8 +102,8 @@ impl Conversation for Stuck {
         Ok(StopReason::EndTurn.answer())
     }
 
-    async fn call(&self, method: &str, _: &RawValue) -> Result<Called, Failure> {
-        Err(Failure::method_not_found(method))
+    async fn call(&self, message: &AgentMessage) -> Result<Called, Failure> {
+        Err(Failure::method_not_found(message.method()))
     }
 
     fn view(&self) -> Bytes {

@@ -8,7 +8,9 @@ use async_trait::async_trait;
 use baton_session::conformance::scene::Scene;
 use baton_session::event::Event;
 use baton_session::store::{AgentCard, MemoryStore, Store, WorkerId};
-use baton_worker::agent::{Agent, Called, Changes, Conversation, Failure, Opening, Turn};
+use baton_worker::agent::{
+    Agent, AgentMessage, Called, Changes, Conversation, Failure, Opening, Turn,
+};
 use bytes::Bytes;
 use serde_json::{Value, json, value::RawValue};
 use tokio::time::{sleep, timeout};
@@ -25,7 +27,7 @@ struct Deathbed(Arc<Deadly>);
 
 #[async_trait]
 impl Conversation for Deathbed {
-    async fn prompt(&self, turn: &Turn, _: &RawValue) -> Result<Box<RawValue>, Failure> {
+    async fn prompt(&self, turn: &Turn, _: &AgentMessage) -> Result<Box<RawValue>, Failure> {
         let tries = self.0.tries.fetch_add(1, Ordering::SeqCst) + 1;
         // One thing more each time, as long as it lasts.
         for said in 0..tries.min(self.0.says) {
@@ -36,8 +38,8 @@ impl Conversation for Deathbed {
         panic!("on purpose, try {tries}");
     }
 
-    async fn call(&self, method: &str, _: &RawValue) -> Result<Called, Failure> {
-        Err(Failure::method_not_found(method))
+    async fn call(&self, message: &AgentMessage) -> Result<Called, Failure> {
+        Err(Failure::method_not_found(message.method()))
     }
 
     fn view(&self) -> Bytes {
@@ -89,6 +91,7 @@ async fn run(says: u32) -> (Value, u32, Scene) {
         on_release: None,
         grace: std::time::Duration::ZERO,
         mcp: Default::default(),
+        agent_policy: Default::default(),
         workspace_root: None,
         metrics: Default::default(),
         registered: Default::default(),

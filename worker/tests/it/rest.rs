@@ -10,7 +10,7 @@ use baton_session::conformance::scene::Scene;
 use baton_session::event::Event;
 use baton_session::store::{AgentCard, MemoryStore, Store};
 use baton_worker::agent::{
-    Agent, Called, Changes, Conversation, Failure, Opening, Stage, StopReason, Turn,
+    Agent, AgentMessage, Called, Changes, Conversation, Failure, Opening, Stage, StopReason, Turn,
 };
 use bytes::Bytes;
 use serde_json::value::{RawValue, to_raw_value};
@@ -77,11 +77,11 @@ impl Drop for Lodger {
 
 #[async_trait]
 impl Conversation for Lodger {
-    async fn prompt(&self, _: &Turn, _: &RawValue) -> Result<Box<RawValue>, Failure> {
+    async fn prompt(&self, _: &Turn, _: &AgentMessage) -> Result<Box<RawValue>, Failure> {
         Ok(StopReason::EndTurn.answer())
     }
 
-    async fn call(&self, _: &str, _: &RawValue) -> Result<Called, Failure> {
+    async fn call(&self, _: &AgentMessage) -> Result<Called, Failure> {
         self.house.let_go.notified().await;
         Ok(Called {
             result: to_raw_value(&json!({ "slow": true })).unwrap(),

@@ -48,6 +48,7 @@ impl Worker {
             on_release,
             grace: std::time::Duration::ZERO,
             mcp: Default::default(),
+            agent_policy: baton_worker::AgentPolicy::open(),
             workspace_root: None,
             metrics: Default::default(),
             registered: Default::default(),

@@ -7,6 +7,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use crate::agent::raw;
+use crate::agent_policy::{AgentAnswer, AgentMessage};
 use crate::rpc::Failure;
 
 /// An answer, as the agent gave it.
@@ -110,24 +111,18 @@ fn reply(result: Option<&RawValue>, error: Option<&RawValue>) -> Reply {
 }
 
 /// The line of a call, or of a notification if there is no id.
-pub fn call(id: Option<u64>, method: &str, params: &RawValue) -> Bytes {
+pub fn call(id: Option<u64>, message: &AgentMessage) -> Bytes {
     let id = id.map(|id| format!("\"id\":{id},")).unwrap_or_default();
-    let method = serde_json::to_string(method).expect("text encodes");
-    let params = params.get();
+    let method = serde_json::to_string(message.method()).expect("text encodes");
+    let params = message.params().get();
     line(format!(
         "{{\"jsonrpc\":\"2.0\",{id}\"method\":{method},\"params\":{params}}}"
     ))
 }
 
 /// The line that answers an agent's question.
-pub fn answer(id: &RawValue, reply: &Reply) -> Bytes {
-    let body = match reply {
-        Ok(result) => format!("\"result\":{}", result.get()),
-        Err(failure) => {
-            let error = serde_json::to_string(failure).expect("plain data encodes");
-            format!("\"error\":{error}")
-        }
-    };
+pub fn answer(id: &RawValue, answer: &AgentAnswer) -> Bytes {
+    let body = answer.body();
     line(format!("{{\"jsonrpc\":\"2.0\",\"id\":{id},{body}}}"))
 }
 
@@ -141,31 +136,10 @@ fn line(mut message: String) -> Bytes {
     message.into()
 }
 
-/// The params with another `sessionId`, every other byte as it was.
-pub fn readdress(params: &RawValue, session: &str) -> Box<RawValue> {
-    #[derive(Deserialize)]
-    #[serde(rename_all = "camelCase")]
-    struct Addressed<'a> {
-        #[serde(borrow)]
-        session_id: &'a RawValue,
-    }
-    let text = params.get();
-    let session = serde_json::to_string(session).expect("text encodes");
-    let addressed = serde_json::from_str::<Addressed>(text);
-    let text = match addressed {
-        Ok(Addressed { session_id: named }) if text.starts_with('{') => {
-            let start = named.get().as_ptr() as usize - text.as_ptr() as usize;
-            let (before, after) = (&text[..start], &text[start + named.get().len()..]);
-            format!("{before}{session}{after}")
-        }
-        _ => return params.to_owned(),
-    };
-    RawValue::from_string(text).expect("made of valid JSON")
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::agent_policy::AgentPolicy;
 
     fn value(text: &str) -> Box<RawValue> {
         RawValue::from_string(text.into()).unwrap()
@@ -208,19 +182,10 @@ mod tests {
     }
 
     #[test]
-    fn another_session_is_named_and_nothing_else_changes() {
-        let params = value(r#"{ "a": 9007199254740993, "sessionId":"x\"" , "b":[ ]}"#);
-        assert_eq!(
-            readdress(&params, "agent\"s").get(),
-            r#"{ "a": 9007199254740993, "sessionId":"agent\"s" , "b":[ ]}"#
-        );
-        assert_eq!(readdress(&value("[1]"), "s").get(), "[1]");
-    }
-
-    #[test]
     fn a_message_is_one_line() {
         let params = value("{\n \"text\": \"a\\nb\"\r\n}");
-        let written = call(Some(1), "x", &params);
+        let message = AgentPolicy::open().message("_x", &params).unwrap();
+        let written = call(Some(1), &message);
         assert_eq!(written.iter().filter(|byte| **byte == b'\n').count(), 1);
         assert!(written.ends_with(b"}\n"));
         assert!(String::from_utf8_lossy(&written).contains(r#""a\nb""#));

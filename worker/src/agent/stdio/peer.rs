@@ -20,6 +20,7 @@ use tokio_util::sync::CancellationToken;
 use super::fault;
 use super::message::{self, Message, Reply};
 use super::process::{Diary, Process};
+use crate::agent_policy::{AgentAnswer, AgentMessage};
 use crate::rpc::Failure;
 
 /// What an agent may have said that nobody has heard yet. It waits then.
@@ -172,12 +173,7 @@ impl Peer {
     }
 
     /// The answer comes by the seat's queue, if there is a seat; it must be listened to.
-    pub fn call(
-        &self,
-        seat: Option<u64>,
-        method: &str,
-        params: &RawValue,
-    ) -> oneshot::Receiver<Reply> {
+    pub fn call(&self, seat: Option<u64>, message: &AgentMessage) -> oneshot::Receiver<Reply> {
         let (reply, answer) = oneshot::channel();
         let id = self.line.calls.fetch_add(1, Ordering::Relaxed);
         let mut state = self.line.state();
@@ -185,18 +181,18 @@ impl Peer {
             Some(end) => drop(reply.send(Err(end.clone()))),
             None => {
                 state.pending.insert(id, Pending { seat, reply });
-                self.line.send(message::call(Some(id), method, params));
+                self.line.send(message::call(Some(id), message));
             }
         }
         answer
     }
 
-    pub fn notify(&self, method: &str, params: &RawValue) {
-        self.line.send(message::call(None, method, params));
+    pub fn notify(&self, message: &AgentMessage) {
+        self.line.send(message::call(None, message));
     }
 
-    pub fn answer(&self, id: &RawValue, reply: &Reply) {
-        self.line.send(message::answer(id, reply));
+    pub fn answer(&self, id: &RawValue, answer: &AgentAnswer) {
+        self.line.send(message::answer(id, answer));
     }
 }
 
@@ -403,7 +399,7 @@ async fn take(line: &Line, text: Bytes, message: Message, weights: &Arc<Semaphor
             let queue = line.place(session.as_deref());
             if queue.is_none() {
                 let failure = Failure::invalid_params("there is no such session here");
-                line.send(message::answer(&id, &Err(failure)));
+                line.send(message::answer(&id, &AgentAnswer::own(Err(failure))));
             }
             let what = What::Question {
                 id,

@@ -13,7 +13,7 @@ use super::crashes::Crashes;
 use super::fault;
 use super::peer::Peer;
 use super::process::{Launch, Process};
-use crate::agent::raw;
+use crate::agent_policy::AgentMessage;
 use crate::rpc::Failure;
 
 pub struct Pool {
@@ -171,7 +171,8 @@ impl Pool {
         let (process, input, output) = process
             .map_err(|error| fault::not_started(&format!("cannot be run: {error}"), None))?;
         let peer = Peer::new(process, input, output, self.line_limit);
-        let answer = peer.call(None, "initialize", &raw(&introduction(client)));
+        let introduction = AgentMessage::own("initialize", &introduction(client));
+        let answer = peer.call(None, &introduction);
         let not_started = |why: &str| NotStarted {
             failure: fault::not_started(why, peer.diary().told()),
             last_words: peer.diary().last_words(),

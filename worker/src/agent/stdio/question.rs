@@ -6,9 +6,9 @@ use std::sync::Arc;
 use serde_json::json;
 use serde_json::value::RawValue;
 
-use super::message::Reply;
 use super::peer::Peer;
-use crate::agent::{Stage, raw};
+use crate::agent::Stage;
+use crate::agent_policy::{AgentAnswer, AgentPolicy};
 use crate::rpc::Failure;
 
 const PERMISSION: &str = "session/request_permission";
@@ -16,44 +16,55 @@ const PERMISSION: &str = "session/request_permission";
 pub struct Question {
     peer: Arc<Peer>,
     id: Box<RawValue>,
+    /// What the agent hears of an answer.
+    policy: Arc<AgentPolicy>,
     answered: bool,
 }
 
 impl Question {
-    pub fn new(peer: Arc<Peer>, id: Box<RawValue>) -> Self {
+    pub fn new(peer: Arc<Peer>, id: Box<RawValue>, policy: Arc<AgentPolicy>) -> Self {
         Self {
             peer,
             id,
+            policy,
             answered: false,
         }
     }
 
     /// Asks the client, for as long as it takes.
     pub async fn put(self, stage: Stage<'_>, method: String, params: Box<RawValue>) {
-        let reply = match stage {
+        let answer = match stage {
             // A client that cancels need not say of every question that it is off.
             Stage::Turn(turn) if method == PERMISSION => tokio::select! {
-                reply = turn.request(&method, params) => reply,
-                () = turn.cancelled() => Ok(raw(&json!({ "outcome": { "outcome": "cancelled" } }))),
+                reply = turn.request(&method, params) => self.policy.answer(&method, reply),
+                () = turn.cancelled() => {
+                    AgentAnswer::own(Ok(json!({ "outcome": { "outcome": "cancelled" } })))
+                }
             },
-            Stage::Turn(turn) => turn.request(&method, params).await,
+            Stage::Turn(turn) => {
+                let reply = turn.request(&method, params).await;
+                self.policy.answer(&method, reply)
+            }
             // A turn may begin before there is an answer.
             Stage::Rest(rest) => {
                 let reply = rest.request(&method, params);
-                tokio::spawn(async move { self.answer(&reply.await) });
+                tokio::spawn(async move {
+                    let answer = self.policy.answer(&method, reply.await);
+                    self.answer(&answer);
+                });
                 return;
             }
         };
-        self.answer(&reply);
+        self.answer(&answer);
     }
 
     pub fn refuse(self, why: &str) {
-        self.answer(&Err(Failure::invalid_params(why)));
+        self.answer(&AgentAnswer::own(Err(Failure::invalid_params(why))));
     }
 
-    fn answer(mut self, reply: &Reply) {
+    fn answer(mut self, answer: &AgentAnswer) {
         self.answered = true;
-        self.peer.answer(&self.id, reply);
+        self.peer.answer(&self.id, answer);
     }
 }
 
@@ -61,7 +72,7 @@ impl Drop for Question {
     fn drop(&mut self) {
         if !self.answered {
             let gone = Failure::internal("the turn ended before there was an answer");
-            self.peer.answer(&self.id, &Err(gone));
+            self.peer.answer(&self.id, &AgentAnswer::own(Err(gone)));
         }
     }
 }

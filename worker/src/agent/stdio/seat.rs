@@ -9,10 +9,11 @@ use serde_json::{Value, json};
 use tokio::sync::{Mutex as AsyncMutex, mpsc};
 use tokio::time::timeout;
 
-use super::message::{Reply, readdress};
+use super::message::Reply;
 use super::peer::{Heard, Peer, What, opened};
 use super::transcript::Transcript;
-use crate::agent::{Opening, raw};
+use crate::agent::Opening;
+use crate::agent_policy::{AgentAnswer, AgentMessage};
 use crate::rpc::Failure;
 
 pub struct Seat {
@@ -84,26 +85,13 @@ impl Order<'_> {
             return Ok(table.seat(before.to_owned(), result, None));
         }
         let past = Transcript::of(&self.opening.past().await?);
-        let result = table.call("session/new", &raw(&self.params())).await?;
+        let new = self.opening.message("session/new", None)?;
+        let result = table.call(&new).await?;
         let session = opened(&result).ok_or_else(|| {
             Failure::internal("the agent's answer to session/new has no sessionId")
         })?;
         let context = (!past.is_empty()).then(|| past.handed_over());
         Ok(table.seat(session, result, context))
-    }
-
-    fn params(&self) -> Value {
-        let mut params: Value = serde_json::from_slice(&self.opening.params).unwrap_or_default();
-        if !params.is_object() {
-            params = json!({});
-        }
-        params["cwd"] = json!(self.opening.cwd);
-        params["mcpServers"] = json!(self.opening.mcp_servers());
-        let directories = self.opening.directories();
-        if directories.as_array().is_some_and(|all| !all.is_empty()) {
-            params["additionalDirectories"] = directories;
-        }
-        params
     }
 }
 
@@ -119,9 +107,6 @@ struct Table<'a> {
 impl Table<'_> {
     /// `None` if the agent cannot, or does not know the session any more.
     async fn bring_back(&mut self, before: &str) -> Result<Option<Box<RawValue>>, Failure> {
-        let mut params = self.order.params();
-        params["sessionId"] = json!(before);
-        let params = raw(&params);
         self.peer.name_seat(self.number, Some(before));
         let ways = [
             ("session/resume", self.order.abilities.resume),
@@ -131,7 +116,8 @@ impl Table<'_> {
             if !can {
                 continue;
             }
-            let reply = self.call(method, &params).await;
+            let message = self.order.opening.message(method, Some(before))?;
+            let reply = self.call(&message).await;
             match (reply, self.peer.end()) {
                 (Ok(result), _) => {
                     if method == "session/load" {
@@ -165,8 +151,8 @@ impl Table<'_> {
     }
 
     /// What is said before the answer belongs to the opening.
-    async fn call(&mut self, method: &str, params: &RawValue) -> Reply {
-        let mut answer = self.peer.call(Some(self.number), method, params);
+    async fn call(&mut self, message: &AgentMessage) -> Reply {
+        let mut answer = self.peer.call(Some(self.number), message);
         let patience = self.order.patience;
         let heard = async {
             loop {
@@ -178,7 +164,7 @@ impl Table<'_> {
                         Some(notice @ What::Notice { .. }) => self.early.push_back(notice),
                         Some(What::Question { id, .. }) => {
                             let failure = Failure::internal("nobody is asked while a session is opened");
-                            self.peer.answer(&id, &Err(failure));
+                            self.peer.answer(&id, &AgentAnswer::own(Err(failure)));
                         }
                         None => return Err(self.gone()),
                     }
@@ -189,6 +175,7 @@ impl Table<'_> {
             Ok(reply) => reply,
             Err(_) => {
                 self.peer.kill();
+                let method = message.method();
                 Err(super::fault::gone(
                     &format!("did not answer {method} within {patience:?} and was stopped"),
                     self.peer.diary().told(),
@@ -218,9 +205,9 @@ impl Table<'_> {
 
 impl Seat {
     /// Somebody must listen for the answer to come.
-    pub async fn call(&self, method: &str, params: &RawValue) -> Reply {
-        let params = readdress(params, &self.session);
-        let answer = self.peer.call(Some(self.number), method, &params);
+    pub async fn call(&self, message: &AgentMessage) -> Reply {
+        let message = message.addressed_to(&self.session);
+        let answer = self.peer.call(Some(self.number), &message);
         let lost = || {
             self.peer
                 .end()
@@ -229,17 +216,18 @@ impl Seat {
         answer.await.unwrap_or_else(|_| Err(lost()))
     }
 
-    pub fn notify(&self, method: &str, params: &RawValue) {
-        self.peer.notify(method, &readdress(params, &self.session));
+    pub fn notify(&self, message: &AgentMessage) {
+        self.peer.notify(&message.addressed_to(&self.session));
     }
 }
 
 impl Drop for Seat {
     fn drop(&mut self) {
         if self.closes && !self.peer.is_gone() {
-            let params = raw(&json!({ "sessionId": self.session }));
+            let params = json!({ "sessionId": self.session });
+            let close = AgentMessage::own("session/close", &params);
             // Its answer is of no interest to anybody.
-            drop(self.peer.call(None, "session/close", &params));
+            drop(self.peer.call(None, &close));
         }
         self.peer.leave_seat(self.number);
     }

@@ -14,14 +14,13 @@ use serde_json::{Value, json};
 use tokio::sync::{Mutex as AsyncMutex, watch};
 use tokio::time::{sleep, timeout};
 
-use super::message::readdress as readdress_params;
 use super::peer::What;
-use super::prompt;
 use super::question::Question;
 use super::seat::{Opened, Order, Seat};
 use super::view::View;
 use super::{Inner, OnCrash, Scope, fault};
 use crate::agent::{Called, Changes, Conversation, Opening, Stage, StopReason, Turn, raw};
+use crate::agent_policy::AgentMessage;
 use crate::mcp::over_acp;
 use crate::rpc::{self, Failure};
 
@@ -138,20 +137,23 @@ impl Talk {
     }
 
     /// One attempt. What is said meanwhile is passed on by whoever listens.
-    async fn attempt(&self, turn: &Turn, params: &RawValue) -> Result<Box<RawValue>, Attempt> {
+    async fn attempt(&self, turn: &Turn, prompt: &AgentMessage) -> Result<Box<RawValue>, Attempt> {
         let seat = tokio::select! {
             biased;
             () = turn.cancelled() => return Ok(StopReason::Cancelled.answer()),
             seat = self.seat() => seat.map_err(Attempt::Failed)?,
         };
         let context = seat.context.lock().expect("held for moments only").clone();
-        let params = prompt::params(params, context, turn);
-        let mut reply = Box::pin(seat.call("session/prompt", &params));
+        let bound = turn.bound();
+        let bound = (!bound.is_empty()).then_some(Value::Object(bound));
+        let prompt = prompt.with_context(context, bound);
+        let mut reply = Box::pin(seat.call(&prompt));
         let reply = tokio::select! {
             biased;
             reply = &mut reply => reply,
             () = turn.cancelled() => {
-                seat.notify("session/cancel", &raw(&json!({ "sessionId": "" })));
+                let nobody = json!({ "sessionId": "" });
+                seat.notify(&AgentMessage::own("session/cancel", &nobody));
                 match timeout(CANCEL_PATIENCE, reply).await {
                     // Many abort with an error. They were asked to.
                     Ok(reply) => Ok(reply.unwrap_or_else(|_| StopReason::Cancelled.answer())),
@@ -213,10 +215,11 @@ impl Talk {
                     params,
                     session,
                 } => {
-                    let question = Question::new(seat.peer.clone(), id);
+                    let question =
+                        Question::new(seat.peer.clone(), id, self.opening.policy().clone());
                     match self.is_about_us(seat, session.as_deref()) {
                         true => {
-                            let params = readdress_params(&params, self.opening.session.as_str());
+                            let params = rpc::readdress(&params, self.opening.session.as_str());
                             questions.push(question.put(stage, method, params));
                         }
                         false => question.refuse("there is no such session here"),
@@ -271,7 +274,7 @@ enum Attempt {
 
 #[async_trait]
 impl Conversation for Talk {
-    async fn prompt(&self, turn: &Turn, params: &RawValue) -> Result<Box<RawValue>, Failure> {
+    async fn prompt(&self, turn: &Turn, prompt: &AgentMessage) -> Result<Box<RawValue>, Failure> {
         if turn.was_interrupted() {
             match self.agent.on_crash {
                 OnCrash::Fail => return Err(fault::interrupted()),
@@ -280,7 +283,7 @@ impl Conversation for Talk {
         }
         let mut attempts = 1;
         let outcome = loop {
-            match self.attempt(turn, params).await {
+            match self.attempt(turn, prompt).await {
                 Ok(result) => break Ok(result),
                 Err(Attempt::Failed(failure)) => break Err(failure),
                 Err(Attempt::Gone(failure)) => {
@@ -300,11 +303,11 @@ impl Conversation for Talk {
         outcome
     }
 
-    async fn call(&self, method: &str, params: &RawValue) -> Result<Called, Failure> {
+    async fn call(&self, message: &AgentMessage) -> Result<Called, Failure> {
         let seat = self.seat().await?;
-        let asked: Value = rpc::read(params)?;
-        let result = seat.call(method, params).await?;
-        let announces = match method {
+        let asked: Value = rpc::read(message.params())?;
+        let result = seat.call(message).await?;
+        let announces = match message.method() {
             // If the agent has told everybody, the view has changed by now.
             "session/set_mode" => {
                 let mode = &asked["modeId"];
@@ -324,8 +327,8 @@ impl Conversation for Talk {
         Ok(Called { result, announces })
     }
 
-    async fn notify(&self, method: &str, params: &RawValue) -> Result<Called, Failure> {
-        self.seat().await?.notify(method, params);
+    async fn notify(&self, message: &AgentMessage) -> Result<Called, Failure> {
+        self.seat().await?.notify(message);
         Ok(Called {
             result: raw(&Value::Null),
             announces: None,

@@ -1,0 +1,289 @@
+//! What an agent is told of what clients say: what the protocol names, and what the operator allows beyond
+//! that. Agents take options in `_meta` and in methods of their own that let whoever sends them run commands
+//! (see docs/agents.md), so both are closed. [`AgentMessage`] and [`AgentAnswer`] are made here only, and
+//! nothing else is written to an agent: a path that forgets the policy does not compile.
+
+use std::borrow::Cow;
+
+use baton_session::metrics::By;
+use serde::Serialize;
+use serde_json::value::{RawValue, to_raw_value};
+use serde_json::{Value, json};
+
+pub use self::pattern::NamePattern;
+use self::sieve::Sieve;
+use crate::mcp::over_acp;
+use crate::rpc::{self, Failure};
+
+mod pattern;
+mod sieve;
+#[cfg(test)]
+mod tests;
+
+/// Fields of our own. An agent believes that Baton wrote them, so no client does.
+const OWN_FIELDS: &str = "baton/";
+/// ACP keeps these names in `_meta` for W3C's trace context.
+const TRACE_CONTEXT: [&str; 3] = ["traceparent", "tracestate", "baggage"];
+/// What the protocol has in `session/new`, beside `_meta`.
+const OPENING: &[&str] = &["cwd", "mcpServers", "additionalDirectories", "systemPrompt"];
+/// Of a method's name, as much as is repeated in an error.
+const NAME_SHOWN: usize = 100;
+
+#[derive(Clone, Debug, Default)]
+pub struct AgentPolicy {
+    /// Fields of `_meta` that pass beside trace context: `--allow-agent-meta`.
+    pub meta: Vec<NamePattern>,
+    /// Methods that pass beside the protocol's: `--allow-agent-methods`.
+    pub methods: Vec<NamePattern>,
+    /// Fields of params that the protocol does not name pass, too.
+    pub unknown_fields: bool,
+    /// Counts what did not pass.
+    pub withheld: By,
+}
+
+/// A call or a notification that an agent may get.
+#[derive(Clone, Debug)]
+pub struct AgentMessage {
+    method: Cow<'static, str>,
+    params: Box<RawValue>,
+}
+
+/// An answer that an agent may get.
+#[derive(Clone, Debug)]
+pub struct AgentAnswer(Result<Box<RawValue>, Failure>);
+
+/// What a session is opened with at its agent.
+pub(crate) struct Opened<'a> {
+    /// The params of the client's `session/new`, as they were stored.
+    pub stored: &'a [u8],
+    pub cwd: &'a str,
+    /// Those that were admitted.
+    pub servers: &'a [Box<RawValue>],
+    pub directories: Value,
+    /// The agent's name for the session, if it has had it before.
+    pub session: Option<&'a str>,
+}
+
+impl AgentPolicy {
+    /// As an editor would that has started the agent itself.
+    pub fn open() -> Self {
+        let all = || vec![NamePattern::any()];
+        Self {
+            meta: all(),
+            methods: all(),
+            unknown_fields: true,
+            withheld: By::default(),
+        }
+    }
+
+    /// What a client calls, or a refusal that names the option.
+    pub(crate) fn message(&self, method: &str, params: &RawValue) -> Result<AgentMessage, Failure> {
+        let fields = fields(method);
+        if fields.is_none() && !self.methods.iter().any(|pattern| pattern.fits(method)) {
+            self.withhold("method");
+            return Err(refused(method));
+        }
+        if fields.is_some() && !params.get().starts_with('{') {
+            return Err(Failure::invalid_params("params must be an object"));
+        }
+        let sieve = Sieve {
+            policy: self,
+            fields: fields.filter(|_| !self.unknown_fields),
+            shallow: method == over_acp::MESSAGE,
+        };
+        let params = sieve.pass(params);
+        let params = params.map_err(|error| {
+            Failure::invalid_params(format!("params cannot be passed to the agent: {error}"))
+        })?;
+        Ok(AgentMessage {
+            method: method.to_owned().into(),
+            params,
+        })
+    }
+
+    /// How a session is opened or brought back, made of the fields that the protocol has for it.
+    pub(crate) fn opening(
+        &self,
+        method: &'static str,
+        opened: Opened<'_>,
+    ) -> Result<AgentMessage, Failure> {
+        let unreadable =
+            |error| Failure::internal(format!("the session's params cannot be read: {error}"));
+        let stored: &RawValue = serde_json::from_slice(opened.stored).unwrap_or(RawValue::NULL);
+        let sieve = Sieve {
+            policy: self,
+            fields: (!self.unknown_fields).then_some(OPENING),
+            shallow: false,
+        };
+        let stored = sieve.pass(stored).map_err(unreadable)?;
+        let mut params: Value = serde_json::from_str(stored.get()).map_err(unreadable)?;
+        if !params.is_object() {
+            params = json!({});
+        }
+        params["cwd"] = json!(opened.cwd);
+        params["mcpServers"] = json!(opened.servers);
+        let directories = opened.directories.as_array().into_iter().flatten();
+        let directories: Vec<&str> = directories.filter_map(Value::as_str).collect();
+        match directories.is_empty() {
+            true => drop(
+                params
+                    .as_object_mut()
+                    .and_then(|all| all.remove("additionalDirectories")),
+            ),
+            false => params["additionalDirectories"] = json!(directories),
+        }
+        match opened.session {
+            Some(session) => params["sessionId"] = json!(session),
+            None => drop(
+                params
+                    .as_object_mut()
+                    .and_then(|all| all.remove("sessionId")),
+            ),
+        }
+        Ok(AgentMessage::own(method, &params))
+    }
+
+    /// An MCP server as a client has written it.
+    pub(crate) fn server(&self, entry: &RawValue) -> Result<Box<RawValue>, Failure> {
+        let sieve = Sieve {
+            policy: self,
+            fields: None,
+            shallow: false,
+        };
+        let passed = sieve.pass(entry);
+        passed.map_err(|error| Failure::invalid_params(format!("params.mcpServers: {error}")))
+    }
+
+    /// A client's answer to what the agent asked by this method.
+    pub(crate) fn answer(
+        &self,
+        method: &str,
+        reply: Result<Box<RawValue>, Failure>,
+    ) -> AgentAnswer {
+        let sieve = Sieve {
+            policy: self,
+            fields: None,
+            shallow: method == over_acp::MESSAGE,
+        };
+        let unreadable =
+            |error| Failure::internal(format!("the client's answer cannot be passed on: {error}"));
+        AgentAnswer(match reply {
+            Ok(result) => sieve.pass(&result).map_err(unreadable),
+            Err(failure) => Err(Failure {
+                data: failure.data.and_then(|data| {
+                    let passed = sieve.pass(&to_raw_value(&data).ok()?).ok()?;
+                    serde_json::from_str(passed.get()).ok()
+                }),
+                ..failure
+            }),
+        })
+    }
+
+    /// Whether a field of `_meta` passes.
+    fn meta(&self, name: &str, value: &RawValue) -> bool {
+        if name.starts_with(OWN_FIELDS) {
+            return false;
+        }
+        // Trace context is text. Anything else by its name is something else.
+        (TRACE_CONTEXT.contains(&name) && value.get().starts_with('"'))
+            || self.meta.iter().any(|pattern| pattern.fits(name))
+    }
+
+    fn withhold(&self, what: &'static str) {
+        self.withheld.get_or_create(&[("what", what)]).inc();
+    }
+}
+
+/// The fields that a method's params have in the protocol, beside `_meta`; `None` for methods that are not
+/// the protocol's, or that are not a client's to call here.
+fn fields(method: &str) -> Option<&'static [&'static str]> {
+    Some(match method {
+        "session/prompt" => &["sessionId", "prompt"],
+        "session/set_mode" => &["sessionId", "modeId"],
+        "session/set_config_option" => &["sessionId", "configId", "type", "value"],
+        "session/set_model" => &["sessionId", "modelId"],
+        over_acp::MESSAGE => &["serverId", "requestId", "method", "params"],
+        _ => return None,
+    })
+}
+
+fn refused(method: &str) -> Failure {
+    let shown: String = method.chars().take(NAME_SHOWN).collect();
+    Failure {
+        code: rpc::METHOD_NOT_FOUND,
+        message: format!(
+            "method {shown:?} does not reach the agent: the worker's --allow-agent-methods does not name it"
+        ),
+        data: None,
+    }
+}
+
+impl AgentMessage {
+    /// Our own words. Nothing of a client's goes in here unless it was looked at.
+    pub(crate) fn own(method: &'static str, params: &Value) -> Self {
+        Self {
+            method: method.into(),
+            params: crate::agent::raw(params),
+        }
+    }
+
+    pub fn method(&self) -> &str {
+        &self.method
+    }
+
+    pub fn params(&self) -> &RawValue {
+        &self.params
+    }
+
+    /// With another `sessionId`, every other byte as it was.
+    pub(crate) fn addressed_to(&self, session: &str) -> Self {
+        Self {
+            method: self.method.clone(),
+            params: rpc::readdress(&self.params, session),
+        }
+    }
+
+    /// A prompt with what the agent has to know beside the client's words. The context goes before
+    /// everything else, and says of itself what it is.
+    pub(crate) fn with_context(&self, context: Option<String>, bound: Option<Value>) -> Self {
+        if context.is_none() && bound.is_none() {
+            return self.clone();
+        }
+        let mut changed: Value = serde_json::from_str(self.params.get()).unwrap_or_default();
+        if let Some(bound) = bound {
+            // What passes of a client's is an object, or not there.
+            changed["_meta"]["baton/bound"] = bound;
+        }
+        if let (Some(context), Some(blocks)) = (context, changed["prompt"].as_array_mut()) {
+            let block = json!({
+                "type": "text",
+                "text": context,
+                "annotations": { "audience": ["assistant"] },
+                "_meta": { "baton/transcript": true },
+            });
+            blocks.insert(0, block);
+        }
+        Self {
+            method: self.method.clone(),
+            params: crate::agent::raw(&changed),
+        }
+    }
+}
+
+impl AgentAnswer {
+    /// Our own, instead of a client's.
+    pub(crate) fn own(reply: Result<Value, Failure>) -> Self {
+        Self(reply.map(|result| crate::agent::raw(&result)))
+    }
+
+    /// The members of a JSON-RPC response.
+    pub(crate) fn body(&self) -> String {
+        fn text(value: &impl Serialize) -> String {
+            serde_json::to_string(value).expect("plain data encodes")
+        }
+        match &self.0 {
+            Ok(result) => format!("\"result\":{}", result.get()),
+            Err(failure) => format!("\"error\":{}", text(failure)),
+        }
+    }
+}
