@@ -119,6 +119,11 @@ impl EdgeOptions {
         self.limits.limits().0
     }
 
+    /// What may be received at once.
+    pub fn max_inflight_bytes(&self) -> u64 {
+        self.limits.max_inflight_bytes
+    }
+
     /// How requests come in, and every fault.
     pub fn transport(&self, listen: SocketAddr) -> (Transport, Vec<String>) {
         self.transport.transport(&Setting {

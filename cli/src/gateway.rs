@@ -111,6 +111,7 @@ pub async fn run(arguments: Arguments, stop: Stop, telemetry: &Telemetry) -> any
         transport,
         queue_limit: arguments.edge.queue_limit,
         limits: arguments.edge.limits(),
+        max_inflight_bytes: arguments.edge.max_inflight_bytes(),
         metrics,
         registry,
         traces: arguments.traces.made(),

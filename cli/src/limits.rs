@@ -2,7 +2,7 @@
 
 use std::num::NonZeroU64;
 
-use baton_gateway::limits::{Limits, Rate};
+use baton_gateway::limits::{DEFAULT_INFLIGHT, LEAST_INFLIGHT, Limits, Rate};
 use clap::Args;
 
 /// Each is off unless it is given.
@@ -23,6 +23,14 @@ pub struct LimitOptions {
     /// Sessions of one caller that may work or wait for a worker
     #[arg(long, env = "BATON_LIMIT_TURNS", value_name = "N")]
     limit_turns: Option<u64>,
+    /// Bytes of messages that may be received at once, of all callers; one caller may take a quarter
+    #[arg(
+        long,
+        env = "BATON_MAX_INFLIGHT_BYTES",
+        default_value_t = DEFAULT_INFLIGHT,
+        value_name = "BYTES"
+    )]
+    pub max_inflight_bytes: u64,
 }
 
 impl LimitOptions {
@@ -40,6 +48,12 @@ impl LimitOptions {
             sessions: count("--limit-sessions", self.limit_sessions, &mut faults),
             turns: count("--limit-turns", self.limit_turns, &mut faults),
         };
+        let inflight = self.max_inflight_bytes;
+        if inflight < LEAST_INFLIGHT {
+            faults.push(format!(
+                "--max-inflight-bytes {inflight}: must be {LEAST_INFLIGHT} or more, so that large messages fit"
+            ));
+        }
         (limits, faults)
     }
 }

@@ -12,7 +12,7 @@ use crate::auth::Auth;
 use crate::drain::{Drain, Pace};
 use crate::edge::origins::Origins;
 use crate::edge::verified::Verified;
-use crate::limits::{Accounts, Limits};
+use crate::limits::{Accounts, DEFAULT_INFLIGHT, Inflight, Limits};
 use crate::metrics::Metrics;
 use crate::mint::Mint;
 use crate::revoked::Revoked;
@@ -43,6 +43,8 @@ pub struct Config {
     pub pace: Pace,
     /// What each caller may take.
     pub limits: Limits,
+    /// How many bytes of messages may be received at once.
+    pub max_inflight_bytes: u64,
     /// Counts what happens here.
     pub metrics: Arc<Metrics>,
     /// All metrics of the process, as they are shown.
@@ -63,6 +65,7 @@ impl Default for Config {
             stall: Duration::from_secs(60),
             pace: Pace::default(),
             limits: Limits::default(),
+            max_inflight_bytes: DEFAULT_INFLIGHT,
             metrics: Arc::default(),
             registry: Arc::default(),
             traces: Traces::default(),
@@ -85,6 +88,8 @@ pub struct App {
     pub auth: Auth,
     /// What callers have taken.
     pub accounts: Accounts,
+    /// What is being received.
+    pub inflight: Arc<Inflight>,
     /// Tails every log that a stream of this process reads.
     pub hub: Arc<Hub>,
     /// Tells the store which streams are held here and how far they were written.
@@ -133,6 +138,7 @@ impl App {
             connections: Verified::default(),
             grants: Verified::default(),
             logins: Verified::default(),
+            inflight: Inflight::new(config.max_inflight_bytes, matches!(auth, Auth::Open)),
             auth,
             accounts: Accounts::new(config.limits),
             config,

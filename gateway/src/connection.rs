@@ -13,12 +13,12 @@ use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto::Builder;
 use hyper_util::service::TowerToHyperService;
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio_util::io::InspectReader;
 
 use crate::app::App;
 use crate::connections::Use;
 use crate::edge::peer::Peer;
 use crate::heads::{Heads, REST};
+use crate::metered::{Gauge, Metered};
 use crate::socket::GaveUp;
 
 /// What a request's line and headers may have. Their number may be 100 on HTTP/1.1, as hyper has it.
@@ -38,6 +38,8 @@ pub struct Link {
     /// A trusted proxy is.
     pub trusted: bool,
     pub used: Use,
+    /// For messages, if it becomes a WebSocket.
+    pub gauge: Gauge,
 }
 
 /// Until the client leaves, or all is said after the gateway has closed its doors. A WebSocket goes
@@ -48,8 +50,11 @@ where
 {
     let address = link.peer.address;
     let heads = Heads::new(app.config.transport.request_timeout, link.trusted);
-    let counted = heads.clone();
-    let stream = InspectReader::new(stream, move |bytes: &[u8]| counted.count(bytes.len()));
+    let stream = Metered {
+        stream,
+        heads: heads.clone(),
+        gauge: link.gauge.clone(),
+    };
     let router = TowerToHyperService::new(router);
     let service = service_fn(move |mut request: Request<Incoming>| {
         let busy = link.used.begin();

@@ -16,6 +16,7 @@ use crate::app::App;
 use crate::connection::{self, Link};
 use crate::connections::Connections;
 use crate::edge::peer::Peer;
+use crate::metered::Gauge;
 use crate::socket::{Socket, Sockets};
 use crate::tls::Tls;
 
@@ -53,6 +54,7 @@ pub async fn open(mut sockets: Sockets, router: Router, app: Arc<App>) {
             gave_up: socket.gave_up(),
             trusted,
             used: place.use_of(),
+            gauge: Gauge::default(),
         };
         socket.takes(place);
         let (router, app) = (router.clone(), app.clone());

@@ -41,6 +41,8 @@ pub enum Reject {
     ContentType,
     Accept(&'static str),
     TooLarge,
+    /// Of all callers together too much is being received.
+    Crowded,
     Method,
     NotFound,
     /// Too many streams for sessions that this connection has not opened.
@@ -144,6 +146,11 @@ impl Reject {
                 S::PAYLOAD_TOO_LARGE,
                 rpc::INVALID_REQUEST,
                 "a message may have 16 MiB at most".into(),
+            ),
+            Self::Crowded => (
+                S::SERVICE_UNAVAILABLE,
+                rpc::LIMIT_REACHED,
+                "too much is being received at once (--max-inflight-bytes): try again".into(),
             ),
             Self::Method => (
                 S::METHOD_NOT_ALLOWED,

@@ -18,6 +18,7 @@
 //! | `mint` | makes session tokens |
 //! | `pass` | what lets a request in: its connection, a session token, or both |
 //! | `connections` | how many connections there may be, and which makes room |
+//! | `body` | its body, read within the budgets |
 //! | `edge` | what a request must look like, and whose it is |
 //! | [`limits`] | what one caller may take |
 //! | `agents` | which agent a request is about, and what there is to choose from |
@@ -35,6 +36,7 @@ pub mod admin;
 mod agents;
 pub mod app;
 pub mod auth;
+mod body;
 mod census;
 mod connection;
 mod connections;
@@ -49,6 +51,7 @@ pub mod fuzzing;
 mod handlers;
 mod heads;
 pub mod limits;
+mod metered;
 pub mod metrics;
 mod mint;
 mod pass;

@@ -6,6 +6,7 @@
 //! | `account` | what a principal has taken of this process |
 //! | `streams` | its open streams |
 //! | `holdings` | its sessions and turns, which the store counts for all gateways |
+//! | `inflight` | bytes of messages that are being received |
 //! | `refusal` | how a caller is told |
 
 use std::collections::HashMap;
@@ -19,12 +20,14 @@ use tokio::time::Instant;
 use self::account::Account;
 pub use self::account::Allowance;
 pub use self::holdings::Admitted;
+pub use self::inflight::{DEFAULT_INFLIGHT, Inflight, LEAST_INFLIGHT, Reservation};
 pub use self::rate::Rate;
 pub use self::refusal::{Limit, Refusal};
 pub use self::streams::{Permit, place};
 
 mod account;
 mod holdings;
+mod inflight;
 mod rate;
 mod refusal;
 mod streams;

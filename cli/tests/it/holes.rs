@@ -3,4 +3,5 @@
 mod agent_policy;
 mod connections;
 mod edge;
+mod inflight;
 mod sandbox;

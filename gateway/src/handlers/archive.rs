@@ -22,9 +22,10 @@ use tokio::time::Instant;
 use super::post::MAX_BODY;
 use crate::app::App;
 use crate::auth::Caller;
+use crate::body;
 use crate::edge;
 use crate::error::Reject;
-use crate::limits::Allowance;
+use crate::limits::{Allowance, Reservation};
 
 /// Frames per read; a slow reader holds no more than this.
 const PAGE: usize = 64;
@@ -32,6 +33,8 @@ const PAGE: usize = 64;
 const BATCH_BYTES: usize = 256 << 10;
 /// What an event takes beside its line, about.
 const PER_EVENT: usize = 256;
+/// Lines up to this size are not counted by the bytes that are being received.
+const PORTION: usize = 64 << 10;
 const LEASE: Duration = Duration::from_secs(30);
 
 pub async fn export(
@@ -103,7 +106,8 @@ pub async fn import(
         }
         None => None,
     };
-    let mut lines = Lines::new(body, allowance);
+    let reservation = app.inflight.of(&caller.principal);
+    let mut lines = Lines::new(body, allowance, reservation);
     let first = lines.next().await?;
     let first = first.ok_or_else(|| Reject::Archive("the body is empty".into()))?;
     let (named, mut record) = archive::read_header(&first).map_err(unreadable)?;
@@ -255,23 +259,34 @@ fn lost() -> Reject {
 struct Lines {
     body: BodyDataStream,
     allowance: Option<Allowance>,
+    /// For the line that is being read.
+    reservation: Reservation,
     buffer: BytesMut,
     searched: usize,
     ended: bool,
 }
 
 impl Lines {
-    fn new(body: Body, allowance: Option<Allowance>) -> Self {
+    fn new(body: Body, allowance: Option<Allowance>, reservation: Reservation) -> Self {
         Self {
             body: body.into_data_stream(),
             allowance,
+            reservation,
             buffer: BytesMut::new(),
             searched: 0,
             ended: false,
         }
     }
 
+    /// The rest is not wanted.
+    fn discard(&mut self) {
+        let nothing = Body::empty().into_data_stream();
+        let body = std::mem::replace(&mut self.body, nothing);
+        body::discard(Body::from_stream(body));
+    }
+
     async fn next(&mut self) -> Result<Option<Bytes>, Reject> {
+        self.reservation.shrink(self.buffer.len());
         loop {
             let unsearched = &self.buffer[self.searched..];
             if let Some(at) = unsearched.iter().position(|byte| *byte == b'\n') {
@@ -287,12 +302,18 @@ impl Lines {
             }
             // A line holds a message and little more.
             if self.buffer.len() > MAX_BODY * 2 {
+                self.discard();
                 return Err(Reject::TooLarge);
             }
             match self.body.next().await {
                 Some(Ok(data)) => {
                     if let Some(allowance) = &self.allowance {
                         allowance.receive_slowly(data.len()).await;
+                    }
+                    let needed = self.buffer.len() + data.len();
+                    if needed > PORTION {
+                        let fits = self.reservation.resize(needed);
+                        fits.inspect_err(|_| self.discard())?;
                     }
                     self.buffer.extend_from_slice(&data);
                 }

@@ -12,7 +12,6 @@ use baton_session::id::{LogId, SessionId};
 use baton_session::route::Via;
 use baton_session::store::Attachment;
 use bytes::Bytes;
-use http_body_util::{BodyExt as _, LengthLimitError, Limited};
 use tokio::sync::Notify;
 use tokio::time::timeout;
 use tracing::Instrument as _;
@@ -21,6 +20,7 @@ use super::initialize::initialize;
 use crate::agents;
 use crate::app::App;
 use crate::auth::Caller;
+use crate::body;
 use crate::dispatch::{self, Message, Outcome, dispatch};
 use crate::edge::{self, Accepts};
 use crate::error::Reject;
@@ -53,7 +53,8 @@ pub async fn post(
         return Err(Reject::Accept("application/json or text/event-stream"));
     }
     let patience = app.config.transport.request_timeout * BODY_TIMEOUTS;
-    let read = timeout(patience, read(headers, body)).await;
+    let mut reservation = app.inflight.of(&caller.principal);
+    let read = timeout(patience, body::read(headers, body, &mut reservation)).await;
     let bytes = read.unwrap_or(Err(Reject::Slow))?;
     let allowance = caller.allowance.as_ref();
     let over = allowance.and_then(|allowance| allowance.receive(bytes.len()));
@@ -142,21 +143,6 @@ async fn take(
         None => pass::renew(app, &pass, browser, answer).await,
     }
     Ok(response)
-}
-
-async fn read(headers: &HeaderMap, body: Body) -> Result<Bytes, Reject> {
-    let announced = headers
-        .get(header::CONTENT_LENGTH)
-        .and_then(|length| length.to_str().ok()?.parse().ok());
-    if announced.is_some_and(|length: usize| length > MAX_BODY) {
-        return Err(Reject::TooLarge);
-    }
-    match Limited::new(body, MAX_BODY).collect().await {
-        Ok(collected) => Ok(collected.to_bytes()),
-        Err(error) if error.is::<LengthLimitError>() => Err(Reject::TooLarge),
-        Err(error) if edge::too_slow(&*error) => Err(Reject::Slow),
-        Err(_) => Err(Reject::NotAMessage("the body ended early")),
-    }
 }
 
 /// A caller at a limit learns from the answer itself when to try again, and from this header as well.

@@ -15,6 +15,7 @@ use tokio::sync::Notify;
 use crate::agents;
 use crate::app::App;
 use crate::auth::Caller;
+use crate::connection::Link;
 use crate::edge;
 use crate::error::Reject;
 use crate::limits::place;
@@ -53,6 +54,8 @@ async fn upgrade(
         None => None,
     };
     let agent = agents::named(request.uri()).map(Arc::from);
+    let link = request.extensions().get::<Link>();
+    let gauge = link.map(|link| link.gauge.clone()).unwrap_or_default();
     let (mut parts, _) = request.into_parts();
     match WebSocketUpgrade::from_request_parts(&mut parts, &()).await {
         Ok(upgrade) => {
@@ -60,6 +63,7 @@ async fn upgrade(
                 caller,
                 grant,
                 agent,
+                gauge,
             };
             let app = app.clone();
             Ok(websocket::accept(app, party, permit, upgrade, resumable))

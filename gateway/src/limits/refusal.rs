@@ -12,6 +12,7 @@ pub enum Limit {
     Streams,
     Sessions,
     Turns,
+    InflightBytes,
 }
 
 impl Limit {
@@ -23,6 +24,7 @@ impl Limit {
             Self::Streams => "streams",
             Self::Sessions => "sessions",
             Self::Turns => "turns",
+            Self::InflightBytes => "inflight_bytes",
         }
     }
 }
@@ -42,6 +44,10 @@ impl Refusal {
             Limit::Streams => "too many streams are open: close one, or try again later",
             Limit::Sessions => {
                 "there are as many sessions as this caller may have: remove one with session/delete"
+            }
+            Limit::InflightBytes => {
+                "too much of this caller is being received at once (--max-inflight-bytes): wait, then send it \
+                 again"
             }
             Limit::Turns => {
                 "as many sessions work as this caller may have at once: wait for an answer, then send it \

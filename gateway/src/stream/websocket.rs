@@ -30,7 +30,8 @@ use crate::edge::{self, CONNECTION_ID};
 use crate::error::Reject;
 use crate::handlers::initialize::{Socket, initialize};
 use crate::handlers::post::MAX_BODY;
-use crate::limits::{Permit, place};
+use crate::limits::{Limit, Permit, place};
+use crate::metered::Gauge;
 use crate::pass::{self, Brought};
 use crate::rpc;
 use crate::standing::Standing;
@@ -60,6 +61,8 @@ pub struct Party {
     pub grant: Brought,
     /// The agent that the path names.
     pub agent: Option<Arc<str>>,
+    /// Counts what it receives.
+    pub gauge: Gauge,
 }
 
 pub fn accept(
@@ -116,11 +119,13 @@ async fn talk(
     offered: Socket,
 ) {
     let resumable = offered.resumable;
+    party.gauge.start(app.inflight.of(&party.caller.principal));
     let opened = match open(&app, &party, &mut socket, offered).await {
         Ok(Some(opened)) => opened,
-        Ok(None) => return,
+        Ok(None) => return count_refusal(&app, &party),
         Err(refusal) => return close(&mut socket, refusal).await,
     };
+    party.gauge.done();
     if let Some(permit) = &mut permit {
         permit.rename(place(&opened.connection.id, None));
     }
@@ -406,10 +411,19 @@ async fn read(
                 if receive(&app, &party, &connection, &bytes).await.is_err() {
                     return;
                 }
+                party.gauge.done();
             }
-            Some(Ok(Frame::Close(_)) | Err(_)) | None => return,
+            Some(Ok(Frame::Close(_)) | Err(_)) | None => return count_refusal(&app, &party),
             Some(Ok(_)) => {}
         }
+    }
+}
+
+/// A socket that was cut because its message did not fit is counted as others that are refused.
+fn count_refusal(app: &App, party: &Party) {
+    if party.gauge.has_refused() {
+        app.metrics.limited(Limit::InflightBytes);
+        tracing::info!("cut a WebSocket: too much is being received at once");
     }
 }
 

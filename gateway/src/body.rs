@@ -1,0 +1,106 @@
+//! The body of a request, read into memory within the budgets, or refused before it is read.
+
+use std::time::Duration;
+
+use axum::body::Body;
+use axum::http::{HeaderMap, header};
+use bytes::Bytes;
+use http_body_util::BodyExt as _;
+use tokio::time::timeout;
+
+use crate::edge;
+use crate::error::Reject;
+use crate::handlers::post::MAX_BODY;
+use crate::limits::Reservation;
+
+/// Of a body that is refused so much is still read, and for so long: many clients read an answer only
+/// when they have sent everything, and lose it if the connection is closed before.
+const DISCARDED: usize = 64 << 20;
+const DISCARDING: Duration = Duration::from_secs(10);
+
+/// Reads all of it. What does not fit is refused, and its rest discarded while the answer is on its way.
+pub async fn read(
+    headers: &HeaderMap,
+    mut body: Body,
+    reservation: &mut Reservation,
+) -> Result<Bytes, Reject> {
+    let read = collect(headers, &mut body, reservation).await;
+    // Who asks first sends nothing after a refusal, unless it is read.
+    let asks = headers.contains_key(header::EXPECT);
+    if let Err(Reject::TooLarge | Reject::Limited(_) | Reject::Crowded) = read
+        && !asks
+    {
+        discard(body);
+    }
+    read
+}
+
+async fn collect(
+    headers: &HeaderMap,
+    body: &mut Body,
+    reservation: &mut Reservation,
+) -> Result<Bytes, Reject> {
+    let announced = headers
+        .get(header::CONTENT_LENGTH)
+        .and_then(|length| length.to_str().ok()?.parse().ok());
+    if let Some(length) = announced {
+        fits(length)?;
+        reservation.resize(length)?;
+    }
+    let Some(first) = next(body).await? else {
+        return Ok(Bytes::new());
+    };
+    // Nearly every message comes in one piece.
+    if announced == Some(first.len()) {
+        return Ok(first);
+    }
+    let mut bytes = Vec::with_capacity(announced.unwrap_or(first.len()));
+    let mut piece = Some(first);
+    while let Some(data) = piece {
+        let length = bytes.len() + data.len();
+        fits(length)?;
+        if announced.is_none_or(|announced| length > announced) {
+            reservation.resize(length)?;
+        }
+        bytes.extend_from_slice(&data);
+        piece = next(body).await?;
+    }
+    Ok(bytes.into())
+}
+
+fn fits(length: usize) -> Result<(), Reject> {
+    match length > MAX_BODY {
+        true => Err(Reject::TooLarge),
+        false => Ok(()),
+    }
+}
+
+/// The next piece, if there is one.
+async fn next(body: &mut Body) -> Result<Option<Bytes>, Reject> {
+    loop {
+        match body.frame().await {
+            None => return Ok(None),
+            Some(Ok(frame)) => {
+                // Trailers mean nothing here.
+                if let Ok(data) = frame.into_data() {
+                    return Ok(Some(data));
+                }
+            }
+            Some(Err(error)) if edge::too_slow(&error) => return Err(Reject::Slow),
+            Some(Err(_)) => return Err(Reject::NotAMessage("the body ended early")),
+        }
+    }
+}
+
+/// Nothing is kept of it.
+pub fn discard(mut body: Body) {
+    tokio::spawn(timeout(DISCARDING, async move {
+        let mut left = DISCARDED;
+        while let Ok(Some(data)) = next(&mut body).await {
+            match left.checked_sub(data.len()) {
+                Some(rest) => left = rest,
+                None => return,
+            }
+        }
+    }));
+}

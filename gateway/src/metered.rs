@@ -1,0 +1,131 @@
+//! A connection whose bytes are counted as they are read: for the clock of [`Heads`], and once it is a
+//! WebSocket for the budget of what is being received, since a message is gathered below us.
+
+use std::io;
+use std::pin::Pin;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+use std::task::{Context, Poll};
+
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+
+use crate::heads::Heads;
+use crate::limits::Reservation;
+
+/// Messages up to this size are not worth counting.
+const SMALL: usize = 16 << 10;
+/// What is asked for at once.
+const STEP: usize = 64 << 10;
+
+pub struct Metered<S> {
+    pub stream: S,
+    pub heads: Heads,
+    pub gauge: Gauge,
+}
+
+/// What a WebSocket has received of a message that is not complete.
+#[derive(Clone, Default)]
+pub struct Gauge(Arc<Shared>);
+
+#[derive(Default)]
+struct Shared {
+    on: AtomicBool,
+    refused: AtomicBool,
+    message: Mutex<Option<Message>>,
+}
+
+struct Message {
+    reservation: Reservation,
+    read: usize,
+}
+
+impl Gauge {
+    /// From here on it is a WebSocket.
+    pub fn start(&self, reservation: Reservation) {
+        let message = Message {
+            reservation,
+            read: 0,
+        };
+        *self.0.message.lock().expect("held for moments only") = Some(message);
+        self.0.on.store(true, Ordering::Release);
+    }
+
+    /// A message is complete and dealt with.
+    pub fn done(&self) {
+        if let Some(message) = &mut *self.0.message.lock().expect("held for moments only") {
+            message.read = 0;
+            message.reservation.shrink(0);
+        }
+    }
+
+    /// There was no room for a message, and the connection is cut.
+    pub fn has_refused(&self) -> bool {
+        self.0.refused.load(Ordering::Relaxed)
+    }
+
+    fn count(&self, bytes: usize) -> io::Result<()> {
+        if !self.0.on.load(Ordering::Acquire) {
+            return Ok(());
+        }
+        let mut message = self.0.message.lock().expect("held for moments only");
+        let Some(message) = &mut *message else {
+            return Ok(());
+        };
+        message.read += bytes;
+        if message.read <= SMALL {
+            return Ok(());
+        }
+        let needed = message.read.next_multiple_of(STEP);
+        message.reservation.resize(needed).map_err(|_| {
+            self.0.refused.store(true, Ordering::Relaxed);
+            io::Error::other("too much is being received at once")
+        })
+    }
+}
+
+impl<S: AsyncRead + Unpin> AsyncRead for Metered<S> {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let before = buffer.filled().len();
+        let read = Pin::new(&mut self.stream).poll_read(context, buffer);
+        let bytes = buffer.filled().len() - before;
+        if bytes > 0 {
+            self.heads.count(bytes);
+            self.gauge.count(bytes)?;
+        }
+        read
+    }
+}
+
+impl<S: AsyncWrite + Unpin> AsyncWrite for Metered<S> {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.stream).poll_write(context, bytes)
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        slices: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.stream).poll_write_vectored(context, slices)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.stream.is_write_vectored()
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_flush(context)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_shutdown(context)
+    }
+}
