@@ -11,7 +11,7 @@ use clap::Args;
 
 #[derive(Args)]
 pub struct McpOptions {
-    /// MCP servers that clients may have started here, as "npx -y @example/*"; none unless given
+    /// MCP servers that clients may have started here, as "npx -y @example/files@1.2.3"; none unless given
     #[arg(
         long,
         env = "BATON_ALLOW_MCP_STDIO",

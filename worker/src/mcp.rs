@@ -20,6 +20,7 @@ mod entry;
 pub(crate) mod glob;
 mod headers;
 pub(crate) mod over_acp;
+mod package;
 mod reach;
 mod refusal;
 mod transports;

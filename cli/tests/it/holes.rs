@@ -4,4 +4,5 @@ mod agent_policy;
 mod connections;
 mod edge;
 mod inflight;
+mod mcp_commands;
 mod sandbox;

@@ -82,7 +82,10 @@ async fn what_is_allowed_reaches_the_agent_wherever_the_session_is_taken_up() {
     cluster.workers.clear();
     for number in 2..4 {
         let worker = cluster.worker_with(number, |command| {
-            command.env("BATON_ALLOW_MCP_STDIO", "npx -y @example/*,uvx mcp-git **");
+            command.env(
+                "BATON_ALLOW_MCP_STDIO",
+                "npx -y @example/*,uvx mcp-git==1.0 **",
+            );
             command.env("BATON_ALLOW_MCP_ENV", "GIT_*");
             command.env("BATON_ALLOW_MCP_URL", "http://localhost:*,*.example.com");
         });
@@ -90,10 +93,10 @@ async fn what_is_allowed_reaches_the_agent_wherever_the_session_is_taken_up() {
     }
     let client = Client::initialize(&cluster.url()).await;
     let allowed = json!([
-        command("files", &["npx", "-y", "@example/files"], json!([])),
+        command("files", &["npx", "-y", "@example/files@1.2.3"], json!([])),
         command(
             "git",
-            &["uvx", "mcp-git", "--repository", "/x"],
+            &["uvx", "mcp-git==1.0", "--repository", "/x"],
             json!([{ "name": "GIT_DIR", "value": "hush" }])
         ),
         web("near", "http://localhost:3000/mcp"),

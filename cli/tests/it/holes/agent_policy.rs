@@ -32,7 +32,7 @@ fn harmless() -> Value {
 }
 
 /// One more worker, whose agent is at `/acp/NAME`.
-async fn employ(
+pub(super) async fn employ(
     cluster: &mut Cluster,
     name: &str,
     agent: &str,
@@ -53,7 +53,7 @@ async fn employ(
     url
 }
 
-async fn call(client: &Client, id: &str, method: &str, params: Value) -> Value {
+pub(super) async fn call(client: &Client, id: &str, method: &str, params: Value) -> Value {
     let id = json!(id);
     let message = json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": params });
     client.one_shot(message).await.response(&id).await
