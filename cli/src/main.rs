@@ -29,6 +29,7 @@ mod revoke;
 mod serve;
 mod sessions;
 mod signals;
+mod store_users;
 mod telemetry;
 mod token;
 mod transport;
@@ -64,6 +65,9 @@ enum Command {
     Sessions(sessions::Arguments),
     /// Say whether a gateway is ready: exit code 0 or 1
     Health(health::Arguments),
+    /// Redis, as gateways and workers need it
+    #[command(subcommand)]
+    Store(store_users::Command),
     /// Keys and tokens
     #[command(subcommand)]
     Token(token::Command),
@@ -130,6 +134,7 @@ async fn run(command: Command) -> anyhow::Result<()> {
         Command::Chat(arguments) => chat::run(arguments).await,
         Command::Sessions(arguments) => sessions::run(arguments).await,
         Command::Health(arguments) => health::run(arguments).await,
+        Command::Store(command) => store_users::run(command),
         Command::Token(command) => token::run(command).await,
         Command::Guard(_) => Ok(()),
     };
@@ -166,6 +171,7 @@ impl Command {
             | Self::Chat(_)
             | Self::Sessions(_)
             | Self::Health(_)
+            | Self::Store(_)
             | Self::Token(_)
             | Self::Guard(_) => None,
         }

@@ -54,13 +54,7 @@ impl StoreOptions {
                 faults.extend(redis.check().err().map(|fault| format!("--store: {fault}")));
             }
         }
-        let plain = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
-        if self.namespace.is_empty() || !self.namespace.chars().all(plain) {
-            faults.push(format!(
-                "--namespace {:?}: letters, digits, - and _ only",
-                self.namespace
-            ));
-        }
+        faults.extend(namespace_fault(&self.namespace));
         faults
     }
 
@@ -85,6 +79,12 @@ impl StoreOptions {
         let options = options.map_err(|fault| Misconfigured(vec![fault]))?;
         Ok(Arc::new(RedisStore::connect_with(&options).await?))
     }
+}
+
+pub fn namespace_fault(namespace: &str) -> Option<String> {
+    let plain = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
+    let fits = !namespace.is_empty() && namespace.chars().all(plain);
+    (!fits).then(|| format!("--namespace {namespace:?}: letters, digits, - and _ only"))
 }
 
 #[derive(Args)]

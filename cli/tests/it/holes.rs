@@ -5,4 +5,6 @@ mod connections;
 mod edge;
 mod inflight;
 mod mcp_commands;
+mod redis_rules;
+mod redis_users;
 mod sandbox;

@@ -96,8 +96,12 @@ impl Redis {
         redis
     }
 
+    /// With the users of `baton store users`; tests themselves need none, unless it is `--strict`.
     fn launch(dir: &TempDir, port: u16, arguments: &[String]) -> Process {
+        let users = write_users(dir.path(), port, !arguments.contains(&STRICT.to_owned()));
+        let arguments = arguments.iter().filter(|word| *word != STRICT);
         let mut command = Command::new("redis-server");
+        command.arg("--aclfile").arg(users);
         command.args([
             "--port",
             &port.to_string(),
@@ -135,6 +139,22 @@ impl Redis {
         format!("redis://127.0.0.1:{}", self.port)
     }
 
+    /// As gateways, workers and people log in.
+    pub fn store_of(&self, role: &str) -> String {
+        let url = fs::read_to_string(self.dir.path().join("users").join(role).join("url"));
+        url.expect("written at the start").trim().to_owned()
+    }
+
+    /// What redis-cli says to somebody in this role.
+    pub fn asked_by(&self, role: &str, words: &[&str]) -> String {
+        let url = self.store_of(role);
+        let mut command = Command::new("redis-cli");
+        command.args(["--no-auth-warning", "-u", &url]).args(words);
+        let output = command.output().expect("redis-cli runs");
+        let said = [output.stdout, output.stderr].concat();
+        String::from_utf8_lossy(&said).trim().to_owned()
+    }
+
     /// Everything that was ever written to it, as it keeps it on disk: all that workers could know.
     pub fn written(&self) -> Vec<u8> {
         let files = fs::read_dir(self.dir.path().join("appendonlydir")).expect("it keeps a file");
@@ -146,10 +166,36 @@ impl Redis {
     pub fn worker_of(&self, session: &str) -> String {
         let tag = session.split('-').next().expect("an id has a tag");
         let key = format!("baton:{{{tag}}}:s:{session}");
-        redis_cli(self.port, &["hget", &key, "wk"])
-            .trim()
-            .to_owned()
+        self.asked_by("admin", &["hget", &key, "wk"])
     }
+}
+
+/// For a Redis that tests can only use as somebody, too.
+pub const STRICT: &str = "--strict";
+
+fn write_users(dir: &Path, port: u16, open: bool) -> PathBuf {
+    let users = dir.join("users");
+    let made = baton()
+        .args([
+            "store",
+            "users",
+            "--at",
+            &format!("redis://127.0.0.1:{port}"),
+            "--dir",
+        ])
+        .arg(&users)
+        .output()
+        .expect("baton runs");
+    assert!(made.status.success(), "{made:?}");
+    let file = users.join("redis").join("users.acl");
+    let rules = fs::read_to_string(&file).expect("just written");
+    if open {
+        let (first, rest) = rules.split_once('\n').expect("more than one user");
+        assert!(first.starts_with("user default "), "{first}");
+        let rules = format!("user default on nopass ~* &* +@all\n{rest}");
+        fs::write(&file, rules).expect("the directory is writable");
+    }
+    file
 }
 
 /// What redis-cli says; nothing if there is no answer.
@@ -236,7 +282,28 @@ impl Cluster {
     }
 
     async fn launch(dir: TempDir, gateway_arguments: &[&str], balancer: Kind) -> Self {
-        let redis = Redis::start().await;
+        Self::launch_on(Redis::start().await, dir, gateway_arguments, balancer).await
+    }
+
+    /// On a Redis that nobody uses without a password.
+    pub async fn start_strict() -> Self {
+        let dir = TempDir::new().expect("a temporary directory");
+        let redis = Redis::start_with(&[STRICT]).await;
+        let cluster = Self::launch_on(redis, dir, &[], Kind::RoundRobin).await;
+        let url = cluster.url();
+        until("an agent is registered", async || {
+            Client::try_initialize(&url).await
+        })
+        .await;
+        cluster
+    }
+
+    async fn launch_on(
+        redis: Redis,
+        dir: TempDir,
+        gateway_arguments: &[&str],
+        balancer: Kind,
+    ) -> Self {
         let keys = dir.path().join("keys.json");
         match balancer {
             Kind::Envoy => write_published_keys(&keys),
@@ -275,7 +342,7 @@ impl Cluster {
         command.args([
             "gateway",
             "--store",
-            &self.redis.store(),
+            &self.redis.store_of("gateway"),
             "--listen",
             &address(self.ports[number]),
         ]);
@@ -297,7 +364,7 @@ impl Cluster {
         command.args([
             "worker",
             "--store",
-            &self.redis.store(),
+            &self.redis.store_of("worker"),
             "--lease-ms",
             "2000",
         ]);
