@@ -23,6 +23,11 @@ def template(*arguments, **options):
     return helm("template", "baton", CHART, "--namespace", "apps", *arguments, **options)
 
 
+def installed(*arguments, **options):
+    """As `template`, with the one value that has no default."""
+    return template("--set", "gateway.trustProxy={127.0.0.1}", *arguments, **options)
+
+
 @functools.cache
 def rendered(values):
     """One of the value sets, as text."""

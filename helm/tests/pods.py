@@ -43,9 +43,10 @@ class Pods:
             return
         name, mode = volume["secret"]["secretName"], volume["secret"]["defaultMode"]
         place = self.directory / volume["name"]
-        place.mkdir()
+        place.mkdir(exist_ok=True)
         items = volume["secret"].get("items") or [{"key": key, "path": key} for key in self.entries(name)]
         for item in items:
             file = place / item["path"]
+            file.unlink(missing_ok=True)
             file.write_text(self.secret(name, item["key"]))
             file.chmod(mode)

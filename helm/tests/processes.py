@@ -34,12 +34,13 @@ def free_port():
 
 
 @contextmanager
-def redis(config):
+def redis(config, tls=False):
     """A Redis with this configuration; yields its port."""
     # Somebody may take the port before Redis does. Then it ends, and another one is tried.
     for _ in range(10):
         port = free_port()
-        command = ["redis-server", config, "--port", port, "--bind", "127.0.0.1"]
+        ports = ["--port", 0, "--tls-port", port] if tls else ["--port", port]
+        command = ["redis-server", config, *ports, "--bind", "127.0.0.1"]
         with running(command, stdout=subprocess.DEVNULL) as process:
             try:
                 wait(process, lambda: socket.create_connection(("127.0.0.1", port)).close())

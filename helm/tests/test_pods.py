@@ -1,5 +1,7 @@
 """How Pods run: what they may do, what they may reach, how they stop."""
 
+import ipaddress
+
 import pytest
 
 from chart import SETS, TESTS, find, objects, parse, pod_specs, rendered, template
@@ -33,7 +35,7 @@ def test_secrets_come_from_secrets(values):
                 assert volume["secret"]["defaultMode"] == 0o440, name
         for container in spec["containers"]:
             for variable in container.get("env", []):
-                if variable["name"] in {"BATON_STORE", "REDIS_PASSWORD", "CREDENTIAL", "OTEL_EXPORTER_OTLP_HEADERS"}:
+                if variable["name"] in {"BATON_STORE", "CREDENTIAL", "OTEL_EXPORTER_OTLP_HEADERS"}:
                     assert "secretKeyRef" in variable["valueFrom"], name
 
 
@@ -79,6 +81,31 @@ def test_by_itself_a_worker_reaches_no_more_than_that():
     assert [port["port"] for rule in policy["egress"] for port in rule["ports"]] == [53, 53, 6379]
     policy = find(objects("two-pools"), "NetworkPolicy", "baton-worker-gemini")["spec"]
     assert policy["egress"][-1]["ports"][0]["port"] == 443
+
+
+def test_public_ports_lead_to_public_addresses_alone():
+    policy = find(objects("two-pools"), "NetworkPolicy", "baton-worker-claude")["spec"]
+    rule = policy["egress"][-1]
+    assert rule["ports"] == [{"port": 443, "protocol": "TCP"}]
+    four, six = [it["ipBlock"] for it in rule["to"]]
+
+    def reached(block, address):
+        inside = [ipaddress.ip_address(address) in ipaddress.ip_network(it) for it in [block["cidr"], *block["except"]]]
+        return inside[0] and not any(inside[1:])
+
+    for address in ["10.1.2.3", "172.31.0.1", "192.168.1.1", "100.64.0.1", "169.254.169.254", "127.0.0.1", "0.0.0.0", "255.255.255.255"]:
+        assert not reached(four, address), address
+    for address in ["::1", "fd00::1", "fe80::1", "::ffff:10.0.0.1", "64:ff9b::a00:1", "2002:a00:1::", "fd00:ec2::254"]:
+        assert not reached(six, address), address
+    assert reached(four, "93.184.216.34") and reached(six, "2606:2800::1")
+
+
+def test_by_default_nobody_but_helm_test_reaches_a_gateway_and_nobody_a_worker():
+    found = objects("minimal")
+    [rule] = find(found, "NetworkPolicy", "baton-gateway")["spec"]["ingress"]
+    [peer] = rule["from"]
+    assert peer["podSelector"]["matchLabels"]["app.kubernetes.io/component"] == "test"
+    assert find(found, "NetworkPolicy", "baton-worker-scripted")["spec"]["ingress"] == []
 
 
 def test_nobody_reaches_more_of_a_worker_than_its_metrics():

@@ -7,7 +7,8 @@ from contextlib import ExitStack
 
 import pytest
 
-from chart import SETS, find, objects, parse, template
+import chart
+from chart import SETS, find, objects, parse
 from pods import Pods
 from processes import BATON, baton, get, redis, running, wait
 
@@ -15,13 +16,23 @@ from processes import BATON, baton, get, redis, running, wait
 def test_the_prompt_of_helm_test_is_answered(tmp_path):
     """Redis, gateway and worker as the defaults have them, and the script that `helm test` runs in its Pod. It plays
     the proxy, so that it is one that the gateway trusts, and has to say that its client came with https."""
-    found = installed("--set", "gateway.trustProxy={127.0.0.1}")
+    found = installed()
     with ExitStack() as stack:
         cluster = Cluster(found, tmp_path, stack)
         done = cluster.test()
         assert done.returncode == 0, done.stdout + done.stderr
         assert "chunk 3 of 3" in done.stdout
         assert "everybody on this machine" not in cluster.log.read_text(), "keys are readable by others"
+
+
+def test_the_bundled_redis_speaks_tls_if_it_has_a_certificate(tmp_path):
+    found = installed("--set", "redis.tls.existingSecret=redis-tls")
+    with ExitStack() as stack:
+        certificate = certificate_of("localhost", tmp_path)
+        cluster = Cluster(found, tmp_path, stack, {"redis-tls": certificate | {"ca.crt": certificate["tls.crt"]}})
+        assert cluster.env("baton-worker-scripted")["BATON_STORE"].startswith("rediss://baton-worker:")
+        done = cluster.test()
+        assert done.returncode == 0, done.stdout + done.stderr
 
 
 def test_helm_test_fails_with_a_wrong_key(tmp_path):
@@ -82,21 +93,31 @@ def test_a_gateway_would_find_a_fault(tmp_path):
     assert done.returncode == 64, done.stderr
 
 
+def certificate_of(name, directory):
+    """As a Secret of type kubernetes.io/tls has it."""
+    key, certificate = directory / "key.pem", directory / "certificate.pem"
+    make = ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes"]
+    names = ["-subj", f"/CN={name}", "-addext", f"subjectAltName=DNS:{name}", "-addext", "basicConstraints=critical,CA:FALSE"]
+    subprocess.run([*make, *names, "-keyout", key, "-out", certificate], check=True, capture_output=True, timeout=60)
+    return {"tls.crt": certificate.read_text(), "tls.key": key.read_text()}
+
+
 def secrets_of_yours(directory):
     """What the value sets expect to be in the cluster."""
-    key, certificate = directory / "key.pem", directory / "certificate.pem"
-    make = ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-subj", "/CN=baton"]
-    subprocess.run([*make, "-keyout", key, "-out", certificate], check=True, capture_output=True, timeout=60)
-    pem = certificate.read_text()
+    certificate = certificate_of("baton", directory)
+    pem = certificate["tls.crt"]
     entry = json.loads(baton("token", "api-key", "--principal", "alice").stdout)["entry"]
     return {
         "baton-signing-keys": {"keys.json": baton("token", "keygen", "--alg", "eddsa").stdout},
-        "baton-tls": {"tls.crt": pem, "tls.key": key.read_text()},
+        "baton-tls": certificate,
+        "redis-tls": certificate | {"ca.crt": pem},
         "callers": {"keys.json": json.dumps({"keys": [entry]})},
         "ca-bundle": {"ca.crt": pem},
         "redis-ca": {"ca.crt": pem, "ca.pem": pem},
         "redis-url": {"url": "rediss://:password@redis:6379"},
-        "redis-cluster": {"url": "rediss+cluster://user:password@redis-0:6379,redis-1:6379,redis-2:6379"},
+        "redis-cluster": dict.fromkeys(
+            ["url", "worker-url"], "rediss+cluster://user:password@redis-0:6379,redis-1:6379,redis-2:6379"
+        ),
         "redis-sentinel": {"url": "redis+sentinel://:password@sentinel-0:26379,sentinel-1:26379/primary"},
         "collector": {"headers": "authorization=Bearer%20abc"},
         "anthropic": {"api-key": "sk-none"},
@@ -104,7 +125,7 @@ def secrets_of_yours(directory):
 
 
 def installed(*arguments):
-    done = template(*arguments)
+    done = chart.installed(*arguments)
     assert done.returncode == 0, done.stderr
     return parse(done.stdout)
 
@@ -112,9 +133,9 @@ def installed(*arguments):
 class Cluster:
     """Containers of the chart, run as processes."""
 
-    def __init__(self, found, directory, stack):
-        self.pods, self.directory = Pods(found, directory), directory
-        self.redis = stack.enter_context(redis(self.redis_config()))
+    def __init__(self, found, directory, stack, secrets=None):
+        self.pods, self.directory = Pods(found, directory, secrets), directory
+        self.redis = stack.enter_context(redis(self.redis_config(), tls=bool(secrets)))
         self.log = directory / "gateway.log"
         self.address = self.start("gateway", "baton-gateway", "gateway listens", stack)
         self.worker = self.start("worker", "baton-worker-scripted", "probes and metrics", stack)
@@ -122,7 +143,7 @@ class Cluster:
     def env(self, deployment):
         """Places of a cluster, as they are here."""
         env = self.pods.env(deployment)
-        env["BATON_STORE"] = env["BATON_STORE"].replace("baton-redis:6379", f"127.0.0.1:{self.redis}")
+        env["BATON_STORE"] = env["BATON_STORE"].replace("baton-redis:6379", f"localhost:{self.redis}")
         here = dict.fromkeys(["BATON_LISTEN", "BATON_ADMIN_LISTEN", "BATON_PROBE_LISTEN"], "127.0.0.1:0")
         return env | {name: here[name] for name in env.keys() & here.keys()}
 
@@ -130,9 +151,13 @@ class Cluster:
         data = self.directory / "data"
         data.mkdir()
         config = find(self.pods.found, "ConfigMap", "baton-redis")["data"]["redis.conf"].replace("/data", str(data))
-        password = self.pods.secret("baton-redis", "password")
+        spec = find(self.pods.found, "StatefulSet", "baton-redis")["spec"]["template"]["spec"]
+        for volume in spec["volumes"]:
+            self.pods.mount(volume | {"name": f"redis-{volume['name']}"})
         file = self.directory / "redis.conf"
-        file.write_text(f"{config}requirepass {password}\n")
+        config = config.replace("/etc/redis-", f"{self.directory}/redis-")
+        # The port comes by the command line.
+        file.write_text("".join(line for line in config.splitlines(True) if not line.startswith(("port ", "tls-port "))))
         return file
 
     def start(self, command, deployment, says, stack):

@@ -3,9 +3,10 @@
 import base64
 import hashlib
 import json
+import re
 
 from api import cluster
-from chart import find, objects, parse, template
+from chart import CHART, PROJECT, find, installed, objects, parse
 from processes import baton
 
 # Any that could be one.
@@ -17,7 +18,7 @@ def opened(secret):
 
 def made():
     """New ones, since nothing is cached here."""
-    done = template()
+    done = installed()
     assert done.returncode == 0, done.stderr
     return parse(done.stdout)
 
@@ -64,7 +65,7 @@ def test_an_upgrade_keeps_what_is_there(tmp_path):
         secret["metadata"]["namespace"] = "apps"
     find(first, "Secret", "baton-keys")["data"]["next.json"] = base64.b64encode(b"{}").decode()
     with cluster(first, tmp_path) as kubeconfig:
-        done = template("--dry-run=server", "--kubeconfig", kubeconfig)
+        done = installed("--dry-run=server", "--kubeconfig", kubeconfig)
     assert done.returncode == 0, done.stderr
     again = parse(done.stdout)
     for secret in first:
@@ -75,7 +76,7 @@ def test_an_upgrade_keeps_what_is_there(tmp_path):
 
 def test_a_cluster_without_them_gets_new_ones(tmp_path):
     with cluster([], tmp_path) as kubeconfig:
-        done = template("--dry-run=server", "--kubeconfig", kubeconfig)
+        done = installed("--dry-run=server", "--kubeconfig", kubeconfig)
     assert done.returncode == 0, done.stderr
     assert "keys.json" in find(parse(done.stdout), "Secret", "baton-keys")["data"]
 
@@ -83,3 +84,46 @@ def test_a_cluster_without_them_gets_new_ones(tmp_path):
 def test_nothing_is_made_where_secrets_are_named():
     names = {it["metadata"]["name"] for it in objects("production") if it["kind"] == "Secret"}
     assert not names
+
+
+def test_redis_has_the_users_that_baton_itself_would_make(tmp_path):
+    """Rules, users and URLs are those of `baton store users`; only the passwords differ."""
+    secret = opened(find(made(), "Secret", "baton-redis"))
+    done = baton("store", "users", "--dir", tmp_path, "--at", "redis://baton-redis:6379")
+    assert done.returncode == 0, done.stderr
+    ours, theirs = secret["users.acl"], (tmp_path / "redis" / "users.acl").read_text()
+    hashes = re.compile("#[0-9a-f]{64} ")
+    assert hashes.sub("# ", ours).strip() == hashes.sub("# ", theirs).strip()
+    for role in ["gateway", "worker", "admin"]:
+        password = secret[f"{role}-password"]
+        assert f"user baton-{role} on #{hashlib.sha256(password.encode()).hexdigest()} " in ours
+        url = (tmp_path / role / "url").read_text().strip()
+        assert secret[f"{role}-url"] == re.sub(":[^:@]+@", f":{password}@", url)
+    assert (CHART / "files" / "users.acl").read_text() == (PROJECT / "deploy" / "redis" / "users.acl").read_text()
+
+
+def test_a_redis_of_an_earlier_version_gets_users(tmp_path):
+    """It had one password, which is of no use any more; its other data stays."""
+    old = find(made(), "Secret", "baton-redis")
+    old["metadata"]["namespace"] = "apps"
+    old["data"] = {"password": "b2xk", "url": "b2xk", "worker-password": base64.b64encode(b"kept").decode()}
+    with cluster([old], tmp_path) as kubeconfig:
+        done = installed("--dry-run=server", "--kubeconfig", kubeconfig)
+    assert done.returncode == 0, done.stderr
+    secret = opened(find(parse(done.stdout), "Secret", "baton-redis"))
+    assert secret["worker-password"] == "kept" and len(secret["gateway-password"]) == 40
+    assert hashlib.sha256(b"kept").hexdigest() in secret["users.acl"]
+
+
+def test_each_pod_gets_its_own_login_alone():
+    for values, name in [("minimal", "baton-redis"), ("redis-cluster", "redis-cluster")]:
+        found = objects(values)
+        keys = {}
+        for deployment in ["baton-gateway", "baton-worker-scripted"]:
+            spec = find(found, "Deployment", deployment)["spec"]["template"]["spec"]
+            [variable] = [it for it in spec["containers"][0]["env"] if it["name"] == "BATON_STORE"]
+            reference = variable["valueFrom"]["secretKeyRef"]
+            assert reference["name"] == name
+            keys[deployment] = reference["key"]
+            assert not [it for it in spec["volumes"] if it.get("secret", {}).get("secretName") == name]
+        assert keys["baton-gateway"] != keys["baton-worker-scripted"]

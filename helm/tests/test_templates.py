@@ -86,7 +86,7 @@ def without_chance(text):
     documents = text.split("\n---\n")
     for at, document in enumerate(documents):
         if "\nkind: Secret\n" in document:
-            documents[at] = re.sub(r"(?m)^(  [\w.]+): [\w+/=]{20,}$", r"\1: (made)", document)
+            documents[at] = re.sub(r"(?m)^(  [\w.-]+): [\w+/=]{20,}$", r"\1: (made)", document)
         if "helm.sh/hook: test" in document:
             documents[at] = re.sub(r"(?s)( +- )\|\n +# Run by `helm test`.*?\n( +env:)", r"\1(files/prompt.sh)\n\2", document)
         if "\n  baton.json: |" in document:

@@ -43,3 +43,26 @@
     {{- toYaml . | nindent 4 }}
   {{- end }}
 {{- end -}}
+
+{{/* Ports on public addresses. What is left out: private, shared, link-local with the cloud's metadata, for tests, multicast,
+and the IPv6 ways to IPv4. Takes the ports. */}}
+{{- define "baton.egressPublic" -}}
+- to:
+    - ipBlock:
+        cidr: 0.0.0.0/0
+        except:
+          {{- range list "0.0.0.0/8" "10.0.0.0/8" "100.64.0.0/10" "127.0.0.0/8" "169.254.0.0/16" "172.16.0.0/12" "192.0.0.0/24" "192.168.0.0/16" "198.18.0.0/15" "224.0.0.0/3" }}
+          - {{ . }}
+          {{- end }}
+    # What is in 2000::/3 and leads to IPv4 is left out as well.
+    - ipBlock:
+        cidr: 2000::/3
+        except:
+          - 2001::/32
+          - 2002::/16
+  ports:
+    {{- range . }}
+    - port: {{ int . }}
+      protocol: TCP
+    {{- end }}
+{{- end -}}

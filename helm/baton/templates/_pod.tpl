@@ -43,21 +43,40 @@ capabilities:
 {{- end }}
 {{- end -}}
 
-{{/* Variables about the store, the log and traces. */}}
-{{- define "baton.env" -}}
+{{/* Which URL of Redis is whose. Takes (root, gateway or worker). */}}
+{{- define "baton.storeEnv" -}}
+{{- $root := index . 0 -}}
+{{- $role := index . 1 -}}
 - name: BATON_STORE
   valueFrom:
     secretKeyRef:
-      {{- if include "baton.ownRedis" . }}
-      name: {{ include "baton.redisName" . }}
-      key: url
+      {{- if include "baton.ownRedis" $root }}
+      name: {{ include "baton.redisName" $root }}
+      key: {{ $role }}-url
       {{- else }}
-      name: {{ .Values.store.external.existingSecret }}
-      key: {{ .Values.store.external.key }}
+      {{- with $root.Values.store.external }}
+      name: {{ .existingSecret }}
+      key: {{ ternary (default .key .workerKey) .key (eq $role "worker") }}
       {{- end }}
-{{- if .Values.store.ca.existingSecret }}
+      {{- end }}
+{{- end -}}
+
+{{/* Certificates to trust for TLS to Redis, as JSON: of yours, or of the bundled one's Secret. */}}
+{{- define "baton.storeCa" -}}
+{{- $own := ternary .Values.redis.tls.existingSecret "" (not (empty (include "baton.ownRedis" .))) -}}
+{{- if and $own (not .Values.store.ca.existingSecret) -}}
+{{- dict "existingSecret" $own "key" "ca.crt" | toJson -}}
+{{- else -}}
+{{- toJson .Values.store.ca -}}
+{{- end -}}
+{{- end -}}
+
+{{/* Variables about the store, the log and traces. */}}
+{{- define "baton.env" -}}
+{{- $ca := include "baton.storeCa" . | fromJson -}}
+{{- if $ca.existingSecret }}
 - name: BATON_STORE_CA
-  value: /etc/baton/store-ca/{{ .Values.store.ca.key }}
+  value: /etc/baton/store-ca/{{ $ca.key }}
 {{- end }}
 {{- if .Values.caBundle.existingSecret }}
 - name: SSL_CERT_FILE
@@ -96,18 +115,21 @@ capabilities:
 
 {{/* Certificates to trust, for Redis and for everybody else. */}}
 {{- define "baton.caVolume" -}}
-{{- range $name, $ca := dict "store-ca" .Values.store.ca "ca-bundle" .Values.caBundle }}
+{{- range $name, $ca := dict "store-ca" (include "baton.storeCa" . | fromJson) "ca-bundle" .Values.caBundle }}
 {{- if $ca.existingSecret }}
 - name: {{ $name }}
   secret:
     secretName: {{ $ca.existingSecret }}
     defaultMode: 0440
+    items:
+      - key: {{ $ca.key }}
+        path: {{ $ca.key }}
 {{- end }}
 {{- end }}
 {{- end -}}
 
 {{- define "baton.caMount" -}}
-{{- range $name, $ca := dict "store-ca" .Values.store.ca "ca-bundle" .Values.caBundle }}
+{{- range $name, $ca := dict "store-ca" (include "baton.storeCa" . | fromJson) "ca-bundle" .Values.caBundle }}
 {{- if $ca.existingSecret }}
 - name: {{ $name }}
   mountPath: /etc/baton/{{ $name }}

@@ -45,7 +45,21 @@ baton/pool: {{ index . 1 }}
 {{- $faults = append $faults "auth.jwt: issuer, audience and jwks are all needed" -}}
 {{- end -}}
 {{- if and (ne .Values.auth.mode "none") (not .Values.auth.insecure) (not .Values.gateway.tls.existingSecret) (not .Values.gateway.trustProxy) -}}
-{{- $faults = append $faults "gateway.trustProxy: name the networks of the proxies that end TLS, or give gateway.tls.existingSecret, or set auth.insecure" -}}
+{{- $faults = append $faults "gateway.trustProxy: name the networks of the proxies that end TLS, as [10.244.0.0/16] for the Pods of your ingress controller; or give gateway.tls.existingSecret, or set auth.insecure; [127.0.0.1] is enough for a trial by port-forward" -}}
+{{- end -}}
+{{- range .Values.gateway.trustProxy -}}
+{{- if hasSuffix "/0" . -}}
+{{- $faults = append $faults (printf "gateway.trustProxy: %s is everybody, and whoever is named is believed what he says of his clients; name your proxies" .) -}}
+{{- end -}}
+{{- end -}}
+{{- if .Values.networkPolicy.enabled -}}
+{{- $outside := or .Values.ingress.enabled .Values.gatewayApi.enabled (ne .Values.gateway.service.type "ClusterIP") -}}
+{{- if and (or $outside .Values.monitoring.serviceMonitor.enabled) (not .Values.networkPolicy.gatewayFrom) -}}
+{{- $faults = append $faults "networkPolicy.gatewayFrom: name who reaches the gateways, such as the namespaces of your ingress controller and of Prometheus; everybody is [{ipBlock: {cidr: 0.0.0.0/0}}]" -}}
+{{- end -}}
+{{- if and .Values.monitoring.podMonitor.enabled (not .Values.networkPolicy.workerFrom) -}}
+{{- $faults = append $faults "networkPolicy.workerFrom: name who reads the metrics of the workers, such as the namespace of Prometheus" -}}
+{{- end -}}
 {{- end -}}
 {{- if and .Values.gatewayApi.enabled (not .Values.gatewayApi.parentRefs) -}}
 {{- $faults = append $faults "gatewayApi.parentRefs: name the Gateway that the route belongs to" -}}
