@@ -20,8 +20,17 @@ use crate::mcp::McpOptions;
 #[derive(Args)]
 pub struct StoreOptions {
     /// Where sessions live: redis://…, redis+cluster://… or redis+sentinel://…; rediss for TLS
-    #[arg(long, env = "BATON_STORE", value_name = "URL", hide_env_values = true)]
-    store: String,
+    #[arg(
+        long,
+        env = "BATON_STORE",
+        value_name = "URL",
+        hide_env_values = true,
+        required_unless_present = "store_file"
+    )]
+    store: Option<String>,
+    /// File with that URL, so that its password is in neither the environment nor the command line
+    #[arg(long, env = "BATON_STORE_FILE", value_name = "FILE")]
+    store_file: Option<PathBuf>,
     /// Certificates to trust for TLS to Redis, in PEM, instead of the system's
     #[arg(long, env = "BATON_STORE_CA", value_name = "FILE")]
     store_ca: Option<PathBuf>,
@@ -51,11 +60,26 @@ impl StoreOptions {
             Err(fault) => faults.push(fault),
             // The URL itself may hold a password.
             Ok(redis) => {
-                faults.extend(redis.check().err().map(|fault| format!("--store: {fault}")));
+                let from = match &self.store_file {
+                    Some(path) => format!("--store-file {}", path.display()),
+                    None => "--store".to_owned(),
+                };
+                faults.extend(redis.check().err().map(|fault| format!("{from}: {fault}")));
             }
         }
         faults.extend(namespace_fault(&self.namespace));
         faults
+    }
+
+    fn url(&self) -> Result<String, String> {
+        match (&self.store, &self.store_file) {
+            (Some(_), Some(_)) => Err("--store and --store-file: give one of them".into()),
+            (Some(url), None) => Ok(url.clone()),
+            (None, Some(path)) => std::fs::read_to_string(path)
+                .map(|url| url.trim().to_owned())
+                .map_err(|error| format!("--store-file {}: {error}", path.display())),
+            (None, None) => Err("--store: where is Redis?".into()),
+        }
     }
 
     fn redis(&self, metrics: StoreMetrics) -> Result<redis::Options, String> {
@@ -63,7 +87,7 @@ impl StoreOptions {
             std::fs::read(path).map_err(|error| format!("--store-ca {}: {error}", path.display()))
         };
         Ok(redis::Options {
-            url: self.store.clone(),
+            url: self.url()?,
             namespace: self.namespace.clone(),
             ca: self.store_ca.as_ref().map(read).transpose()?,
             durability: match self.durability {

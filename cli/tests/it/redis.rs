@@ -51,6 +51,38 @@ async fn a_refused_login_ends_the_start_with_69_and_no_password_is_ever_shown() 
     assert!(shown.contains("--store-ca /nowhere/ca.pem"), "{shown}");
 }
 
+#[test]
+fn what_is_wrong_with_a_file_for_the_store_is_said_without_its_content() {
+    let dir = tempfile::TempDir::new().expect("a temporary directory");
+    let file = dir.path().join("url");
+    let run = |more: &[&str]| {
+        let mut command = baton();
+        command
+            .env_remove("BATON_STORE")
+            .args(["worker", "--store-file"]);
+        let output = command.arg(&file).args(more).output().expect("baton runs");
+        assert_eq!(output.status.code(), Some(64), "{output:?}");
+        text(&output)
+    };
+    assert!(run(&[]).contains("--store-file"), "it is not there");
+    std::fs::write(&file, "http://me:verysecret@x").expect("writable");
+    let shown = run(&[]);
+    assert!(
+        shown.contains("--store-file") && shown.contains("must be redis://"),
+        "{shown}"
+    );
+    assert!(!shown.contains("verysecret"), "{shown}");
+    let shown = run(&["--store", "redis://x"]);
+    assert!(
+        shown.contains("--store and --store-file: give one of them"),
+        "{shown}"
+    );
+    let neither = baton().env_remove("BATON_STORE").arg("worker").output();
+    let neither = neither.expect("baton runs");
+    assert_eq!(neither.status.code(), Some(64));
+    assert!(text(&neither).contains("--store"), "{neither:?}");
+}
+
 #[tokio::test]
 async fn settings_that_lose_sessions_are_warned_of_once() {
     let redis = Redis::start().await;

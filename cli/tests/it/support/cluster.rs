@@ -139,9 +139,13 @@ impl Redis {
         format!("redis://127.0.0.1:{}", self.port)
     }
 
-    /// As gateways, workers and people log in.
+    /// Where the URL is that gateways, workers or people log in with.
+    pub fn store_file(&self, role: &str) -> PathBuf {
+        self.dir.path().join("users").join(role).join("url")
+    }
+
     pub fn store_of(&self, role: &str) -> String {
-        let url = fs::read_to_string(self.dir.path().join("users").join(role).join("url"));
+        let url = fs::read_to_string(self.store_file(role));
         url.expect("written at the start").trim().to_owned()
     }
 
@@ -339,13 +343,10 @@ impl Cluster {
 
     fn gateway(&self, number: usize) -> Process {
         let mut command = baton();
-        command.args([
-            "gateway",
-            "--store",
-            &self.redis.store_of("gateway"),
-            "--listen",
-            &address(self.ports[number]),
-        ]);
+        command.args(["gateway", "--listen", &address(self.ports[number])]);
+        command
+            .arg("--store-file")
+            .arg(self.redis.store_file("gateway"));
         command.arg("--keys").arg(self.dir.path().join("keys.json"));
         command.args(["--admin-listen", &address(self.admin_ports[number])]);
         command.args(&self.gateway_arguments);
@@ -361,13 +362,8 @@ impl Cluster {
         let mut command = baton();
         command.envs(ALLOWED_SERVERS);
         prepare(&mut command);
-        command.args([
-            "worker",
-            "--store",
-            &self.redis.store_of("worker"),
-            "--lease-ms",
-            "2000",
-        ]);
+        command.args(["worker", "--lease-ms", "2000", "--store-file"]);
+        command.arg(self.redis.store_file("worker"));
         Process::start(self.dir.path(), &format!("worker-{number}"), &mut command)
     }
 
