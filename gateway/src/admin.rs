@@ -98,7 +98,7 @@ async fn revoke(
 ) -> Result<StatusCode, Reject> {
     // What a page can send without being asked is never this.
     if !edge::is_json(&headers) {
-        return Err(Reject::ContentType);
+        return Err(Reject::ContentType(edge::JSON));
     }
     let named: Named = serde_json::from_slice(&body).map_err(|_| {
         Reject::Revocation(

@@ -100,8 +100,22 @@ pub fn cookies(headers: &HeaderMap) -> impl Iterator<Item = &str> {
     cookies.filter_map(|cookie| cookie.to_str().ok())
 }
 
-/// One that names two kinds may be read as either by whoever stands in between.
+pub const JSON: &str = "application/json";
+
 pub fn is_json(headers: &HeaderMap) -> bool {
+    is_type(headers, JSON)
+}
+
+/// A page from elsewhere can send other types without asking.
+pub fn require(headers: &HeaderMap, expected: &'static str) -> Result<(), Reject> {
+    match is_type(headers, expected) {
+        true => Ok(()),
+        false => Err(Reject::ContentType(expected)),
+    }
+}
+
+/// One that names two kinds may be read as either by whoever stands in between.
+pub fn is_type(headers: &HeaderMap, expected: &str) -> bool {
     let mut values = headers.get_all(header::CONTENT_TYPE).iter();
     let (Some(value), None) = (values.next(), values.next()) else {
         return false;
@@ -110,7 +124,7 @@ pub fn is_json(headers: &HeaderMap) -> bool {
         .to_str()
         .ok()
         .and_then(|value| value.split(';').next());
-    essence.is_some_and(|essence| essence.trim().eq_ignore_ascii_case("application/json"))
+    essence.is_some_and(|essence| essence.trim().eq_ignore_ascii_case(expected))
 }
 
 /// A body broke off because nothing more of it came in time, rather than for any other reason.

@@ -38,7 +38,8 @@ pub enum Reject {
     Cleartext,
     /// The body stopped coming.
     Slow,
-    ContentType,
+    /// Sent as another type than this one.
+    ContentType(&'static str),
     Accept(&'static str),
     TooLarge,
     /// Of all callers together too much is being received.
@@ -132,10 +133,10 @@ impl Reject {
                 rpc::INVALID_REQUEST,
                 "the body stopped coming: send the request again, as a whole".into(),
             ),
-            Self::ContentType => (
+            Self::ContentType(expected) => (
                 S::UNSUPPORTED_MEDIA_TYPE,
                 rpc::INVALID_REQUEST,
-                "send the message with Content-Type: application/json".into(),
+                format!("send it with Content-Type: {expected}"),
             ),
             Self::Accept(what) => (
                 S::NOT_ACCEPTABLE,

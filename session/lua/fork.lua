@@ -2,8 +2,8 @@
 -- KEYS  1 parent  2 child  3 the child's parties  4 the child's lineage  5 the parent's forks
 -- ARGV  1 parent id  2 child id  3 principal  4 connection  5 cwd  6 most ancestors
 --       7 MCP servers are given  8 these  9 directories are given  10 these
---       11 cut or ''  12 the view there  13 inherit what is bound
--- Returns {'notfound'} {'nosuchcut'} {'toodeep'} {'done', head, view}
+--       11 cut or ''  12 the view there  13 inherit what is bound  14 not if it is closed
+-- Returns {'notfound'} {'closed'} {'nosuchcut'} {'toodeep'} {'done', head, view}
 --@include view
 --@include peek
 --@include lists
@@ -15,8 +15,9 @@ if there[1] then
   return { 'done', cut, view_of(view) }
 end
 local p = peek(prefix, ARGV[1], 'seq', 'prn', 'ag', 'params', 'title', 'usage', 'mcp', 'dirs', 'bound',
-  'run', 'began', 'state', 'view', 'bstate', 'bview')
+  'run', 'began', 'state', 'view', 'bstate', 'bview', 'shut')
 if not p[2] or p[2] ~= ARGV[3] then return { 'notfound' } end
+if ARGV[14] == '1' and p[16] then return { 'closed' } end
 local head = tonumber(p[1])
 local runs = p[10] and p[10] ~= ''
 if runs then head = tonumber(p[11]) - 1 end

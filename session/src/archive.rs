@@ -1,14 +1,15 @@
 //! A session as lines of JSON, to be moved elsewhere: first what is known of it, then a line for each
-//! event. What MCP servers it worked with stays behind, since that may hold credentials; whoever
+//! event, then a seal over all of that. What MCP servers it worked with stays behind, since that may hold credentials; whoever
 //! loads the session names them anew.
 
 use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
+use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
 use bytes::Bytes;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::value::{RawValue, to_raw_value};
 use serde_json::{Map, Value};
+use sha2::{Digest as _, Sha256};
 
 use crate::event::Event;
 use crate::id::SessionId;
@@ -45,10 +46,21 @@ struct Header {
     /// What the agent keeps between turns, in base64.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     state: String,
+    /// Whose it is. There is another seal in the last line then.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    seal: Option<String>,
+}
+
+/// What the first line says. `record.head` is the number of events to follow.
+#[derive(Debug)]
+pub struct Head {
+    pub session: SessionId,
+    pub record: Record,
+    pub seal: Option<String>,
 }
 
 /// The first line.
-pub fn header(session: &SessionId, record: &Record) -> String {
+pub fn header(session: &SessionId, record: &Record, seal: String) -> String {
     let header = Header {
         baton_session: VERSION,
         session_id: session.clone(),
@@ -62,12 +74,12 @@ pub fn header(session: &SessionId, record: &Record) -> String {
         bound: raw(&record.bound),
         view: raw(&record.view),
         state: STANDARD.encode(&record.state),
+        seal: Some(seal),
     };
     to_line(&header)
 }
 
-/// What the first line says. `record.head` is the number of lines to follow.
-pub fn read_header(line: &[u8]) -> Result<(SessionId, Record), Unreadable> {
+pub fn read_header(line: &[u8]) -> Result<Head, Unreadable> {
     let header: Header = serde_json::from_slice(line)
         .map_err(|error| Unreadable(format!("line 1 is not the head of a session: {error}")))?;
     if header.baton_session != VERSION {
@@ -100,7 +112,48 @@ pub fn read_header(line: &[u8]) -> Result<(SessionId, Record), Unreadable> {
         updated: header.updated,
         began: None,
     };
-    Ok((header.session_id, record))
+    Ok(Head {
+        session: header.session_id,
+        record,
+        seal: header.seal,
+    })
+}
+
+/// The last line.
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct End {
+    seal: String,
+}
+
+pub fn end(seal: String) -> String {
+    to_line(&End { seal })
+}
+
+/// `events`: how many lines came between it and the first.
+pub fn read_end(events: u64, line: &[u8]) -> Result<String, Unreadable> {
+    let end: serde_json::Result<End> = serde_json::from_slice(line);
+    let end = end.map_err(|error| {
+        let number = events.saturating_add(2);
+        Unreadable(format!(
+            "line {number} is not the seal of a session: {error}"
+        ))
+    })?;
+    Ok(end.seal)
+}
+
+/// Of lines, one after the other.
+#[derive(Clone, Default)]
+pub struct Digest(Sha256);
+
+impl Digest {
+    pub fn add(&mut self, lines: &[u8]) {
+        self.0.update(lines);
+    }
+
+    pub fn text(self) -> String {
+        URL_SAFE_NO_PAD.encode(self.0.finalize())
+    }
 }
 
 /// Others build on it without looking: it must be what it is taken for.
@@ -252,6 +305,17 @@ mod tests {
     }
 
     #[test]
+    fn an_end_is_a_seal_and_nothing_else() {
+        let text = end("a seal".into());
+        assert_eq!(read_end(3, text.as_bytes()).unwrap(), "a seal");
+        for wrong in ["", "{}", r#"{"seal":1}"#, r#"{"seal":"a","seq":4}"#] {
+            let fault = read_end(3, wrong.as_bytes()).unwrap_err().to_string();
+            assert!(fault.contains("line 5"), "{fault}");
+        }
+        assert!(read_line(4, text.as_bytes()).is_err());
+    }
+
+    #[test]
     fn a_head_comes_back_without_what_may_be_secret() {
         let record = Record {
             agent: "scripted".into(),
@@ -271,10 +335,10 @@ mod tests {
             began: Some(13),
         };
         let id = SessionId::mint(Partition(2));
-        let text = header(&id, &record);
+        let text = header(&id, &record, "a seal".into());
         assert!(!text.contains("secret"), "{text}");
-        let (named, read) = read_header(text.as_bytes()).unwrap();
-        assert_eq!(named, id);
+        let head = read_header(text.as_bytes()).unwrap();
+        assert_eq!((head.session, head.seal), (id, Some("a seal".into())));
         let expected = Record {
             params: Bytes::from_static(b"{\"cwd\":\"/a\",\"mcpServers\":[]}"),
             setup: Setup {
@@ -284,7 +348,7 @@ mod tests {
             began: None,
             ..record
         };
-        assert_eq!(read, expected);
+        assert_eq!(head.record, expected);
         for wrong in [
             "",
             "{}",

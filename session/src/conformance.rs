@@ -83,6 +83,7 @@ macro_rules! for_each_case {
                 any_passes_over_what_was_claimed_by_name;
             closing:
                 a_closed_session_takes_only_what_ends_things
+                a_closed_session_is_forked_unless_it_is_to_be_open
                 what_was_asked_before_it_closed_is_joined
                 a_refused_close_closes_nothing
                 loading_opens_a_closed_session

@@ -24,6 +24,7 @@ pub use self::ticket::{TICKET_LIFETIME, Ticket};
 use crate::clock::unix_seconds;
 use crate::secret::Secret;
 
+mod archive;
 pub mod carriers;
 mod connection;
 mod jwk;
@@ -140,6 +141,9 @@ impl KeyRing {
             ticket::TYPE => self.verify_ticket(token).map(|_| "ticket"),
             login::TYPE => self.verify_login(token).map(|_| "login"),
             place::TYPE => self.verify_any_place(token).map(|()| "place in a list"),
+            archive::HEAD | archive::END => self
+                .check_any_seal(&kind, token)
+                .map(|()| "seal of an archive"),
             _ => Err(Refused::Kind),
         }
     }

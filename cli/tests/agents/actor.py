@@ -2,9 +2,10 @@
 """An agent for tests, written against the protocol and nothing else. It does what each line of a prompt
 says, and much of that no good agent would do.
 
-Usage: actor.py [--keep DIR] [--ability load|resume]... [--start VERB]
+Usage: actor.py [--keep DIR] [--ability load|resume]... [--start VERB] [--name NAME]
 --keep: where sessions are remembered, for agents that can bring them back.
 --start: a misdeed before anything else (mute, exit, noise).
+--name: what every session is called.
 """
 
 import argparse
@@ -21,6 +22,7 @@ options = argparse.ArgumentParser()
 options.add_argument("--keep", type=pathlib.Path)
 options.add_argument("--ability", action="append", default=[])
 options.add_argument("--start", default="")
+options.add_argument("--name")
 options = options.parse_args()
 
 writing = threading.Lock()
@@ -212,7 +214,7 @@ def answer(method, request, params):
         elif params["cwd"] == "/silence":
             return
         else:
-            session = "actor-" + str(uuid.uuid4())
+            session = options.name or "actor-" + str(uuid.uuid4())
             sessions[session] = []
             remember(session)
             commands = [{"name": "help", "description": "Helps"}]

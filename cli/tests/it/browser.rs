@@ -21,12 +21,15 @@ pub async fn send(
     body: Option<Value>,
 ) -> Response {
     let url = url.replace("/acp", path);
+    let posts = method == Method::POST;
     let mut request = reqwest::Client::new().request(method, url);
     for (name, value) in headers {
         request = request.header(*name, *value);
     }
-    if let Some(body) = body {
+    if posts {
         request = request.header("content-type", "application/json");
+    }
+    if let Some(body) = body {
         request = request.body(body.to_string());
     }
     request.send().await.expect("the gateway answers")

@@ -1,6 +1,7 @@
 //! What an attacker got once, tried again: each test has the name of its row in the list of holes.
 
 mod agent_policy;
+mod archives;
 mod connections;
 mod edge;
 mod inflight;
@@ -8,3 +9,4 @@ mod mcp_commands;
 mod redis_rules;
 mod redis_users;
 mod sandbox;
+mod tokens;

@@ -1,5 +1,7 @@
 //! A conversation that moves from one Baton to another.
 
+use std::fs;
+
 use serde_json::{Value, json};
 
 use crate::sessions::sessions;
@@ -21,7 +23,10 @@ async fn replay(client: &Client, id: &str, session: &str) -> Vec<String> {
 
 #[tokio::test]
 async fn a_conversation_goes_on_in_another_cluster() {
-    let (old, new) = (Cluster::start().await, Served::start().await);
+    let (old, mut new) = (Cluster::start().await, Served::start().await);
+    // What one has signed the other knows.
+    fs::write(new.data_dir().join("keys.json"), old.keys()).expect("the directory is writable");
+    new.kill_and_restart().await;
     let there = Client::initialize(&old.url()).await;
     let session = there.new_session().await;
     let script =

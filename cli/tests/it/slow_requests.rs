@@ -108,9 +108,9 @@ async fn a_body_that_stops_coming_is_answered_with_408() {
     let url = baton.url();
     let client = Client::initialize(&url).await;
     let mut stopped = Vec::new();
-    for path in ["/acp", "/v1/sessions/import"] {
+    for (path, kind) in [("/acp", "json"), ("/v1/sessions/import", "x-ndjson")] {
         let request = format!(
-            "POST {path} HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n\
+            "POST {path} HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/{kind}\r\n\
              content-length: 1000\r\nacp-connection-id: {}\r\n\r\n{{\"jsonrpc\":",
             client.token
         );

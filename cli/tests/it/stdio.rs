@@ -153,7 +153,7 @@ impl Visit {
 }
 
 /// What is marked as told by Baton, of what an agent was told.
-const CONTEXT: &str = "<conversation-so-far>";
+pub const CONTEXT: &str = "<conversation-so-far>";
 
 pub(crate) fn process(pid: &str) -> PathBuf {
     Path::new("/proc").join(pid)

@@ -8,7 +8,8 @@ use bytes::Bytes;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
-use super::{Answer, Call, Outcome, Problem, invalid, params, unknown_session};
+use super::{Answer, Call, Outcome, Problem, SESSION_CLOSED, invalid, params, unknown_session};
+use crate::pass::Brought;
 use crate::rpc;
 
 /// Frames per read while a message is looked for.
@@ -48,6 +49,8 @@ impl Call<'_> {
             setup,
             at,
             inherit_bindings: wish.inherit_bindings,
+            // What was closed has no token any more; its principal may still fork it.
+            only_open: matches!(self.pass.grant, Brought::Good(_)),
         };
         match self.app.store.fork(&fork).await? {
             Forked::Done { head, view } => {
@@ -64,6 +67,7 @@ impl Call<'_> {
                 }))
             }
             Forked::NotFound => Err(unknown_session(fork.parent.as_str())),
+            Forked::Closed => Err(Problem::Rpc(rpc::SESSION_CLOSED, SESSION_CLOSED.into())),
             Forked::NoSuchCut => Err(invalid(
                 "_meta[\"baton/fork\"].atMessageId names a message of the turn that runs: wait for its end",
             )),

@@ -11,12 +11,15 @@ use baton_session::token::carriers;
 
 use crate::app::App;
 use crate::auth::{Auth, Caller, login};
+use crate::edge;
 use crate::error::Reject;
 
 pub async fn login(
     State(app): State<Arc<App>>,
     Extension(caller): Extension<Caller>,
+    headers: HeaderMap,
 ) -> Result<Response<Body>, Reject> {
+    edge::require(&headers, edge::JSON)?;
     caller.count_request()?;
     // Where nobody is asked there is nothing to remember.
     if matches!(app.auth, Auth::Open) {
@@ -38,6 +41,7 @@ pub async fn logout(
     Extension(caller): Extension<Caller>,
     headers: HeaderMap,
 ) -> Result<Response<Body>, Reject> {
+    edge::require(&headers, edge::JSON)?;
     caller.count_request()?;
     if let Some(login) = login::of(&app, &caller, &headers) {
         let revocation = login::end(&login);

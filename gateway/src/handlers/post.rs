@@ -46,7 +46,7 @@ pub async fn post(
     let (parts, body) = request.into_parts();
     let headers = &parts.headers;
     if !edge::is_json(headers) {
-        return Err(Reject::ContentType);
+        return Err(Reject::ContentType(edge::JSON));
     }
     let accepts = edge::accepts(headers);
     if !accepts.json && !accepts.event_stream && !accepts.anything {

@@ -3,19 +3,22 @@
 use std::sync::Arc;
 
 use axum::extract::{Extension, State};
-use axum::http::{HeaderValue, Response, header};
+use axum::http::{HeaderMap, HeaderValue, Response, header};
 use axum::response::IntoResponse;
 use baton_session::clock::unix_seconds;
 use serde_json::json;
 
 use crate::app::App;
 use crate::auth::{Caller, ticket};
+use crate::edge;
 use crate::error::Reject;
 
 pub async fn issue(
     State(app): State<Arc<App>>,
     Extension(caller): Extension<Caller>,
+    headers: HeaderMap,
 ) -> Result<Response<axum::body::Body>, Reject> {
+    edge::require(&headers, edge::JSON)?;
     caller.count_request()?;
     let ticket = ticket::issue(&app, &caller);
     // The credential is in its last moments: nothing can be made of it any more.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::scene::Scene;
 use crate::command::Kind;
-use crate::store::{Attached, Enqueue, Enqueued, Store};
+use crate::store::{Attached, Enqueue, Enqueued, Fork, Forked, Store};
 
 fn close(scene: &Scene) -> Enqueue {
     scene.request(scene.command(Kind::Close, Some("\"close\"")))
@@ -39,6 +39,24 @@ pub async fn a_closed_session_takes_only_what_ends_things(store: &Arc<dyn Store>
         }
     }
     scene.lists_only(&scene).await;
+}
+
+pub async fn a_closed_session_is_forked_unless_it_is_to_be_open(store: &Arc<dyn Store>) {
+    let scene = closed(store).await;
+    let asked = |only_open| Fork {
+        only_open,
+        ..scene.fork(&scene.heir())
+    };
+    let refused = asked(true);
+    assert_eq!(scene.try_fork(&refused).await, Forked::Closed);
+    let done = asked(false);
+    for fork in [&done, &done] {
+        let outcome = scene.try_fork(fork).await;
+        assert!(matches!(outcome, Forked::Done { .. }), "{outcome:?}");
+    }
+    // Once more when it rests.
+    scene.finish(&scene.claim().await.token).await;
+    assert_eq!(scene.try_fork(&refused).await, Forked::Closed);
 }
 
 pub async fn what_was_asked_before_it_closed_is_joined(store: &Arc<dyn Store>) {

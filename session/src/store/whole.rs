@@ -28,6 +28,8 @@ pub struct Fork {
     /// `None`: after the last finished turn, with all that the agent knew then.
     pub at: Option<Cut>,
     pub inherit_bindings: bool,
+    /// Not if the parent is closed.
+    pub only_open: bool,
 }
 
 /// Where the child leaves its parent's log: after an event that is not part of the running turn.
@@ -45,6 +47,8 @@ pub enum Forked {
     Done { head: u64, view: Bytes },
     /// The principal has no such parent.
     NotFound,
+    /// The parent is closed, and was to be open.
+    Closed,
     /// The cut is not in the log, or in the turn that runs.
     NoSuchCut,
     /// It has [`MAX_FORK_DEPTH`](super::MAX_FORK_DEPTH) ancestors already.

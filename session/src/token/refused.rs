@@ -16,6 +16,7 @@ pub enum Refused {
     Early,
     List,
     Control,
+    Archive,
 }
 
 impl Refused {
@@ -32,6 +33,7 @@ impl Refused {
             Self::Early => "not valid yet",
             Self::List => "a place in another list",
             Self::Control => "control is not shared",
+            Self::Archive => "the seal of another archive",
         }
     }
 
@@ -49,6 +51,7 @@ impl Refused {
             Self::Early => "early",
             Self::List => "list",
             Self::Control => "control",
+            Self::Archive => "archive",
         }
     }
 }

@@ -19,6 +19,7 @@ use baton_session::command::ClientCapabilities;
 use baton_session::store::{AgentCard, MAX_AGENT_NAME};
 use serde_json::Value;
 
+use self::names::Names;
 pub use self::pool::NotStarted;
 use self::pool::Pool;
 pub use self::process::Launch;
@@ -31,6 +32,7 @@ pub mod environment;
 mod fault;
 pub mod guard;
 mod message;
+mod names;
 mod peer;
 mod pool;
 mod process;
@@ -82,6 +84,7 @@ pub struct Stdio {
 
 struct Inner {
     pool: Arc<Pool>,
+    names: Arc<Names>,
     scope: Scope,
     on_crash: OnCrash,
     idle: Duration,
@@ -116,6 +119,7 @@ impl Stdio {
         }
         let inner = Inner {
             pool,
+            names: Arc::default(),
             scope: config.scope,
             on_crash: config.on_crash,
             idle: config.idle,

@@ -41,8 +41,9 @@ async fn connect(url: &str) -> TcpStream {
 /// Sends as much as is taken, and says what was answered meanwhile, if anything.
 async fn half_sent(client: &Client, key: &str, framing: &str, path: &str) -> (TcpStream, String) {
     let mut stream = connect(&client.url).await;
+    let kind = if path == "/acp" { "json" } else { "x-ndjson" };
     let head = format!(
-        "POST {path} HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n{framing}\r\n\
+        "POST {path} HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/{kind}\r\n{framing}\r\n\
          authorization: Bearer {key}\r\nacp-connection-id: {}\r\n\r\n",
         client.token
     );

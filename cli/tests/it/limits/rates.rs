@@ -204,7 +204,9 @@ async fn what_is_not_of_the_protocol_is_limited_with_a_status() {
     let exported = bearing(ALICE).get(export).send().await;
     refused_with_429(exported.expect("the gateway answers"), "requests").await;
     let import = baton.url().replace("/acp", "/v1/sessions/import");
-    let imported = bearing(ALICE).post(import).body("{}").send().await;
+    let request = bearing(ALICE).post(import).body("{}");
+    let request = request.header("content-type", "application/x-ndjson");
+    let imported = request.send().await;
     refused_with_429(imported.expect("the gateway answers"), "requests").await;
     let bob = Client::with_key(&baton.url(), crate::support::auth::BOB).await;
     bob.new_session().await;

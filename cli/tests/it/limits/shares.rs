@@ -137,6 +137,7 @@ async fn what_comes_from_elsewhere_is_a_session_as_well() {
     let archive = archive.expect("an archive");
     let import = async || {
         let sent = http.post(format!("{v1}import")).body(archive.clone());
+        let sent = sent.header("content-type", "application/x-ndjson");
         sent.send().await.expect("the gateway answers")
     };
     let refused = import().await;

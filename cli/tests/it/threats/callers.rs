@@ -80,6 +80,7 @@ async fn row_01_session_fixation() {
     let taken = http
         .post(import)
         .bearer_auth(B)
+        .header("content-type", "application/x-ndjson")
         .body(copy)
         .send()
         .await

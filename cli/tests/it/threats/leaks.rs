@@ -184,7 +184,8 @@ async fn row_22_leakage_in_logs() {
 
     // What stands for the key, asked for and used.
     let base = url(port).replace("/acp", "");
-    let asked = http.post(format!("{base}/v1/tickets")).bearer_auth(KEY);
+    let post = |path: &str| http.post(format!("{base}{path}")).header(JSON.0, JSON.1);
+    let asked = post("/v1/tickets").bearer_auth(KEY);
     let answer = asked.send().await.unwrap().text().await.unwrap();
     let answer: Value = serde_json::from_str(&answer).unwrap();
     let ticket = answer["ticket"].as_str().unwrap();
@@ -209,13 +210,13 @@ async fn row_22_leakage_in_logs() {
             break;
         }
     }
-    let login = http.post(format!("{base}/v1/login")).bearer_auth(KEY);
+    let login = post("/v1/login").bearer_auth(KEY);
     let login = login.send().await.unwrap();
     let cookie = login.headers()["set-cookie"].to_str().unwrap();
     let cookie = cookie.split(';').next().unwrap();
     seen.note(cookie.rsplit('=').next().unwrap());
     for expected in [StatusCode::NO_CONTENT, StatusCode::UNAUTHORIZED] {
-        let logout = http.post(format!("{base}/v1/logout"));
+        let logout = post("/v1/logout");
         let logout = logout.header("cookie", cookie).header("origin", page);
         assert_eq!(logout.send().await.unwrap().status(), expected);
     }

@@ -39,6 +39,7 @@ impl Scene {
             setup: Setup::default(),
             at: None,
             inherit_bindings: false,
+            only_open: false,
         }
     }
 

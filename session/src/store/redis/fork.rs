@@ -27,7 +27,8 @@ impl RedisStore {
             .setup(&fork.setup)
             .arg(&cut)
             .arg(&view)
-            .num(fork.inherit_bindings.into());
+            .num(fork.inherit_bindings.into())
+            .num(fork.only_open.into());
         let mut items = self.run_durably(call).await?.items()?;
         match items.text()?.as_str() {
             "done" => Ok(Forked::Done {
@@ -35,6 +36,7 @@ impl RedisStore {
                 view: items.bytes()?,
             }),
             "notfound" => Ok(Forked::NotFound),
+            "closed" => Ok(Forked::Closed),
             "nosuchcut" => Ok(Forked::NoSuchCut),
             "toodeep" => Ok(Forked::TooDeep),
             other => Err(reply::unexpected(other)),

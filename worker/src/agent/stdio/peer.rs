@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
+use baton_session::id::SessionId;
 use bytes::Bytes;
 use futures_util::StreamExt as _;
 use serde::Deserialize;
@@ -69,6 +70,8 @@ struct Pending {
 }
 
 struct Place {
+    /// Whose it is.
+    owner: SessionId,
     queue: mpsc::Sender<Heard>,
     /// The agent's name for the session, if it shares its process with others and has told it.
     session: Option<String>,
@@ -146,12 +149,13 @@ impl Peer {
     }
 
     /// A queue of its own for a session. `alone`: everything the agent says is for it.
-    pub fn seat(&self, alone: bool) -> (u64, mpsc::Receiver<Heard>) {
+    pub fn seat(&self, owner: &SessionId, alone: bool) -> (u64, mpsc::Receiver<Heard>) {
         let (queue, heard) = mpsc::channel(UNHEARD_MESSAGES);
         let number = self.line.seats.fetch_add(1, Ordering::Relaxed);
         let mut state = self.line.state();
         if state.end.is_none() {
             let place = Place {
+                owner: owner.clone(),
                 queue,
                 session: None,
                 alone,
@@ -161,11 +165,17 @@ impl Peer {
         (number, heard)
     }
 
-    /// From here on what names this session goes to this seat. With `None`, what its next answer opens.
-    pub fn name_seat(&self, seat: u64, session: Option<&str>) {
-        if let Some(place) = self.line.state().seats.get_mut(&seat) {
-            place.session = session.map(str::to_owned);
-        }
+    /// From here on what names this session goes to this seat; false if that is another session's. With
+    /// `None`, what its next answer opens.
+    pub fn name_seat(&self, seat: u64, session: Option<&str>) -> bool {
+        self.line.state().name(seat, session)
+    }
+
+    /// Whether what names this session goes to this seat, as far as anybody is left to name it.
+    pub fn is_named(&self, seat: u64, session: &str) -> bool {
+        let state = self.line.state();
+        let place = state.seats.get(&seat);
+        place.is_none_or(|place| place.session.as_deref() == Some(session))
     }
 
     pub fn leave_seat(&self, seat: u64) {
@@ -199,6 +209,31 @@ impl Peer {
 impl Drop for Peer {
     fn drop(&mut self) {
         self.line.leave.cancel();
+    }
+}
+
+impl State {
+    /// False if the name is that of another session. One that has left a seat behind takes it along.
+    fn name(&mut self, seat: u64, session: Option<&str>) -> bool {
+        let Some(owner) = self.seats.get(&seat).map(|place| place.owner.clone()) else {
+            return true;
+        };
+        let has = |place: &Place| session.is_some() && place.session.as_deref() == session;
+        if self
+            .seats
+            .values()
+            .any(|place| has(place) && place.owner != owner)
+        {
+            return false;
+        }
+        for (number, place) in &mut self.seats {
+            if *number == seat {
+                place.session = session.map(str::to_owned);
+            } else if has(place) {
+                place.session = None;
+            }
+        }
+        true
     }
 }
 
@@ -372,12 +407,13 @@ async fn take(line: &Line, text: Bytes, message: Message, weights: &Arc<Semaphor
             };
             let queue = seat.and_then(|seat| {
                 let mut state = line.state();
-                let place = state.seats.get_mut(&seat)?;
+                let unnamed = state.seats.get(&seat)?.session.is_none();
+                let name = reply.as_ref().ok().filter(|_| unnamed);
                 // At once: what it says next may be for that session.
-                if place.session.is_none() {
-                    place.session = reply.as_ref().ok().and_then(|result| opened(result));
+                if let Some(name) = name.and_then(|result| opened(result)) {
+                    state.name(seat, Some(&name));
                 }
-                Some(place.queue.clone())
+                Some(state.seats.get(&seat)?.queue.clone())
             });
             return deliver(queue.as_ref(), to, reply, weights).await;
         }

@@ -10,6 +10,7 @@ use tokio::sync::{Mutex as AsyncMutex, mpsc};
 use tokio::time::timeout;
 
 use super::message::Reply;
+use super::names::{Held, Names};
 use super::peer::{Heard, Peer, What, opened};
 use super::transcript::Transcript;
 use crate::agent::Opening;
@@ -28,6 +29,7 @@ pub struct Seat {
     pub early: Mutex<VecDeque<What>>,
     /// Tells the agent when the session leaves it.
     closes: bool,
+    _name: Held,
 }
 
 /// What an agent can do to bring a session back.
@@ -56,6 +58,7 @@ pub struct Order<'a> {
     /// The agent's name for the session, if it has had it before.
     pub before: Option<&'a str>,
     pub abilities: Abilities,
+    pub names: &'a Arc<Names>,
     /// Nobody else is at this process.
     pub alone: bool,
     pub patience: Duration,
@@ -71,7 +74,8 @@ impl Order<'_> {
     /// As the agent left it if it can bring it back, else anew, with what was said until now.
     pub async fn open(&self, peer: Arc<Peer>) -> Result<Opened, Failure> {
         peer.diary().belongs_to(&self.opening.session);
-        let (number, heard) = peer.seat(self.alone);
+        let session = &self.opening.session;
+        let (number, heard) = peer.seat(session, self.alone);
         let mut table = Table {
             order: self,
             peer,
@@ -80,18 +84,25 @@ impl Order<'_> {
             early: VecDeque::new(),
         };
         if let Some(before) = self.before
+            && let Some(name) = table.claim(before)
             && let Some(result) = table.bring_back(before).await?
         {
-            return Ok(table.seat(before.to_owned(), result, None));
+            return Ok(table.seat(before.to_owned(), name, result, None));
         }
         let past = Transcript::of(&self.opening.past().await?);
         let new = self.opening.message("session/new", None)?;
         let result = table.call(&new).await?;
-        let session = opened(&result).ok_or_else(|| {
+        let inner = opened(&result).ok_or_else(|| {
             Failure::internal("the agent's answer to session/new has no sessionId")
         })?;
+        if !table.peer.is_named(number, &inner) {
+            let text =
+                "the agent gave the session a name that another session has: it is not opened";
+            return Err(Failure::internal(text));
+        }
+        let name = self.names.note(&inner, session);
         let context = (!past.is_empty()).then(|| past.handed_over());
-        Ok(table.seat(session, result, context))
+        Ok(table.seat(inner, name, result, context))
     }
 }
 
@@ -105,9 +116,19 @@ struct Table<'a> {
 }
 
 impl Table<'_> {
+    /// `None` if another session is at that name.
+    fn claim(&self, before: &str) -> Option<Held> {
+        let session = &self.order.opening.session;
+        let held = self.order.names.claim(before, session);
+        let held = held.filter(|_| self.peer.name_seat(self.number, Some(before)));
+        if held.is_none() {
+            tracing::warn!(session.id = %session, "another session is at the agent under the same name: this one is opened anew");
+        }
+        held
+    }
+
     /// `None` if the agent cannot, or does not know the session any more.
     async fn bring_back(&mut self, before: &str) -> Result<Option<Box<RawValue>>, Failure> {
-        self.peer.name_seat(self.number, Some(before));
         let ways = [
             ("session/resume", self.order.abilities.resume),
             ("session/load", self.order.abilities.load),
@@ -189,8 +210,15 @@ impl Table<'_> {
         end.unwrap_or_else(|| Failure::internal("the agent's answer was lost"))
     }
 
-    fn seat(self, session: String, result: Box<RawValue>, context: Option<String>) -> Opened {
+    fn seat(
+        self,
+        session: String,
+        name: Held,
+        result: Box<RawValue>,
+        context: Option<String>,
+    ) -> Opened {
         let seat = Seat {
+            _name: name,
             closes: !self.order.alone && self.order.abilities.close,
             peer: self.peer,
             number: self.number,

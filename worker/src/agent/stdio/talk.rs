@@ -111,6 +111,7 @@ impl Talk {
             opening: &self.opening,
             before: before.as_deref(),
             abilities: self.agent.abilities,
+            names: &self.agent.names,
             alone,
             patience: self.agent.pool.patience,
         };

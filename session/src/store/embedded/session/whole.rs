@@ -106,6 +106,9 @@ impl Session {
         if !self.is_for(&fork.principal) {
             return Err(Forked::NotFound);
         }
+        if fork.only_open && self.standing == Standing::Closed {
+            return Err(Forked::Closed);
+        }
         let ancestors = self.origin.as_ref().map_or(0, |origin| origin.generation);
         if ancestors >= MAX_FORK_DEPTH {
             return Err(Forked::TooDeep);

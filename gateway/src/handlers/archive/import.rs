@@ -1,0 +1,172 @@
+//! A session that is being taken in.
+
+use std::time::Duration;
+
+use baton_session::event::{Event, readdress};
+use baton_session::id::{Nonce, Partition, SessionId, random_text};
+use baton_session::store::{
+    self, Adoption, Append, Appended, ClaimToken, Claimant, Record, WorkerId,
+};
+use bytes::Bytes;
+use tokio::time::Instant;
+
+use crate::app::App;
+use crate::auth::Caller;
+use crate::error::Reject;
+
+/// What is written in one step.
+const BATCH_BYTES: usize = 256 << 10;
+/// What an event takes beside its line, about.
+const PER_EVENT: usize = 256;
+const LEASE: Duration = Duration::from_secs(30);
+
+/// The fields that name things beyond the session. They are not written before it is known that the
+/// archive is what its caller has exported.
+pub struct Kept {
+    state: Bytes,
+    bound: Bytes,
+}
+
+impl Kept {
+    /// Takes them out.
+    pub fn take(record: &mut Record) -> Self {
+        Self {
+            state: std::mem::take(&mut record.state),
+            bound: std::mem::take(&mut record.bound),
+        }
+    }
+
+    /// Of those that say something.
+    pub fn names(&self) -> Vec<&'static str> {
+        let bound = !matches!(self.bound.trim_ascii(), b"" | b"{}");
+        let all = [("state", !self.state.is_empty()), ("bound", bound)];
+        all.iter()
+            .filter(|(_, is)| *is)
+            .map(|(name, _)| *name)
+            .collect()
+    }
+}
+
+/// Nobody sees it before it is complete; one that never is, is
+/// forgotten by housekeeping.
+pub struct Import<'a> {
+    app: &'a App,
+    session: SessionId,
+    /// It has another id than in the archive.
+    renamed: bool,
+    claimant: Claimant,
+    nonce: Nonce,
+    renewed: Instant,
+    written: u64,
+    waiting: Vec<Event>,
+    bytes: usize,
+}
+
+impl<'a> Import<'a> {
+    /// `named`: by the archive. `keeps`: the id it has here, if that is free; else a new one. What is not
+    /// asked for is not looked for, so nobody learns which ids there are.
+    pub async fn begin(
+        app: &'a App,
+        caller: &Caller,
+        named: &SessionId,
+        keeps: Option<&SessionId>,
+        record: Record,
+    ) -> Result<Import<'a>, Reject> {
+        let claimant = Claimant {
+            worker: WorkerId(random_text(12).into()),
+            agent: record.agent.clone(),
+            token: ClaimToken::random(),
+            lease: LEASE,
+        };
+        let fits = |id: &&SessionId| id.partition().0 < app.store.partitions();
+        let other = || SessionId::mint(Partition::random(app.store.partitions()));
+        let mut adoption = Adoption {
+            id: keeps.filter(fits).cloned().unwrap_or_else(other),
+            principal: caller.principal.to_string(),
+            record,
+        };
+        while !app.store.adopt(&adoption, &claimant).await? {
+            adoption.id = other();
+        }
+        Ok(Self {
+            app,
+            renamed: adoption.id != *named,
+            session: adoption.id,
+            claimant,
+            nonce: Nonce::random(),
+            renewed: Instant::now(),
+            written: 0,
+            waiting: Vec::new(),
+            bytes: 0,
+        })
+    }
+
+    /// `weight`: the bytes it came in.
+    pub async fn add(&mut self, event: Event, weight: usize) -> Result<(), Reject> {
+        let event = match event {
+            Event::Update { turn, message } if self.renamed => Event::Update {
+                turn,
+                message: readdress(&message, &self.session),
+            },
+            Event::Echo { by, message } if self.renamed => Event::Echo {
+                by,
+                message: readdress(&message, &self.session),
+            },
+            event => event,
+        };
+        self.bytes += PER_EVENT + weight;
+        self.waiting.push(event);
+        if self.bytes > BATCH_BYTES {
+            self.write(None).await?;
+        }
+        Ok(())
+    }
+
+    async fn write(&mut self, kept: Option<Kept>) -> Result<(), Reject> {
+        if self.renewed.elapsed() > LEASE / 3 {
+            let claim = (self.session.clone(), self.claimant.token.clone());
+            self.app.store.renew(&[claim], LEASE).await?;
+            self.renewed = Instant::now();
+        }
+        let events = std::mem::take(&mut self.waiting);
+        self.bytes = 0;
+        let (state, bound) = kept.map(|kept| (kept.state, kept.bound)).unzip();
+        let append = Append {
+            session: self.session.clone(),
+            token: self.claimant.token.clone(),
+            nonce: self.nonce,
+            first: self.written + 1,
+            events,
+            acks: Vec::new(),
+            state,
+            view: None,
+            pending: None,
+            title: None,
+            usage: None,
+            bound,
+            release: false,
+        };
+        self.written += append.events.len() as u64;
+        match self.app.store.append(&append).await? {
+            Appended::Done { .. } => Ok(()),
+            Appended::Fenced | Appended::Gap { .. } => Err(lost()),
+        }
+    }
+
+    pub async fn finish(mut self, kept: Option<Kept>) -> Result<SessionId, Reject> {
+        if !self.waiting.is_empty() || kept.is_some() {
+            self.write(kept).await?;
+        }
+        let token = &self.claimant.token;
+        match self.app.store.publish(&self.session, token).await? {
+            true => Ok(self.session),
+            false => Err(lost()),
+        }
+    }
+}
+
+/// The lease ran out, or the store lost what was written.
+fn lost() -> Reject {
+    let reason = "the session that was being taken in is gone";
+    Reject::Store(store::Error::Unavailable(reason.into()))
+}

@@ -1,0 +1,100 @@
+//! The lines of a body, one at a time.
+
+use axum::body::{Body, BodyDataStream};
+use baton_session::archive::Digest;
+use bytes::{Bytes, BytesMut};
+use futures_util::StreamExt as _;
+
+use crate::body;
+use crate::edge;
+use crate::error::Reject;
+use crate::handlers::post::MAX_BODY;
+use crate::limits::{Allowance, Reservation};
+
+/// Lines up to this size are not counted by the bytes that are being received.
+const PORTION: usize = 64 << 10;
+
+pub struct Lines {
+    body: BodyDataStream,
+    allowance: Option<Allowance>,
+    /// For the line that is being read.
+    reservation: Reservation,
+    buffer: BytesMut,
+    searched: usize,
+    ended: bool,
+    /// Of all lines that were handed out.
+    digest: Digest,
+}
+
+impl Lines {
+    pub fn new(body: Body, allowance: Option<Allowance>, reservation: Reservation) -> Self {
+        Self {
+            body: body.into_data_stream(),
+            allowance,
+            reservation,
+            buffer: BytesMut::new(),
+            searched: 0,
+            ended: false,
+            digest: Digest::default(),
+        }
+    }
+
+    /// Of all lines so far.
+    pub fn digest(&self) -> Digest {
+        self.digest.clone()
+    }
+
+    /// The rest is not wanted.
+    fn discard(&mut self) {
+        let nothing = Body::empty().into_data_stream();
+        let body = std::mem::replace(&mut self.body, nothing);
+        body::discard(Body::from_stream(body));
+    }
+
+    pub async fn next(&mut self) -> Result<Option<Bytes>, Reject> {
+        let line = self.read().await?;
+        if let Some(line) = &line {
+            self.digest.add(line);
+        }
+        Ok(line)
+    }
+
+    async fn read(&mut self) -> Result<Option<Bytes>, Reject> {
+        self.reservation.shrink(self.buffer.len());
+        loop {
+            let unsearched = &self.buffer[self.searched..];
+            if let Some(at) = unsearched.iter().position(|byte| *byte == b'\n') {
+                let line = self.buffer.split_to(self.searched + at + 1);
+                self.searched = 0;
+                return Ok(Some(line.freeze()));
+            }
+            self.searched = self.buffer.len();
+            if self.ended {
+                let rest = self.buffer.split().freeze();
+                self.searched = 0;
+                return Ok((!rest.is_empty()).then_some(rest));
+            }
+            // A line holds a message and little more.
+            if self.buffer.len() > MAX_BODY * 2 {
+                self.discard();
+                return Err(Reject::TooLarge);
+            }
+            match self.body.next().await {
+                Some(Ok(data)) => {
+                    if let Some(allowance) = &self.allowance {
+                        allowance.receive_slowly(data.len()).await;
+                    }
+                    let needed = self.buffer.len() + data.len();
+                    if needed > PORTION {
+                        let fits = self.reservation.resize(needed);
+                        fits.inspect_err(|_| self.discard())?;
+                    }
+                    self.buffer.extend_from_slice(&data);
+                }
+                Some(Err(error)) if edge::too_slow(&error) => return Err(Reject::Slow),
+                Some(Err(_)) => return Err(Reject::Archive("the body ended early".into())),
+                None => self.ended = true,
+            }
+        }
+    }
+}
