@@ -6,6 +6,7 @@ use axum::extract::Request;
 use axum::http::Uri;
 use axum::middleware::Next;
 use axum::response::Response;
+use baton_session::field::echo;
 use baton_session::store::{self, AgentCard};
 use serde_json::{Value, json};
 
@@ -80,7 +81,7 @@ impl Known {
 
     fn missing(&self, named: Option<&str>) -> Missing {
         let wanted = match named.or(self.default.as_deref()) {
-            Some(name) => format!("the agent {name:?}"),
+            Some(name) => format!("the agent {}", echo(name)),
             None => "an agent".into(),
         };
         let names = self.agents.iter().map(|(card, _)| path_of(card));

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use baton_session::clock::unix_millis;
 use baton_session::command::{Command, Idempotency, Kind};
 use baton_session::event::Event;
+use baton_session::field::{self, MAX_NAME, MAX_REQUEST_ID, TooLong, echo};
 use baton_session::id::SessionId;
 use baton_session::route::Via;
 use baton_session::store::{Attachment, Enqueue, Enqueued, Posted, Takes};
@@ -116,6 +117,9 @@ pub fn parse(bytes: &[u8]) -> Result<Envelope<'_>, Reject> {
         )),
         Ok(envelope) if !envelope.has_valid_id() => {
             Err(Reject::NotAMessage("\"id\" must be a string or an integer"))
+        }
+        Ok(envelope) if envelope.id().is_some_and(|id| id.len() > MAX_REQUEST_ID) => {
+            Err(Reject::NotAMessage("\"id\" may have 1024 bytes at most"))
         }
         Ok(envelope) if envelope.method.is_none() && envelope.id().is_none() => Err(
             Reject::NotAMessage("not a JSON-RPC message: it has neither \"method\" nor \"id\""),
@@ -244,6 +248,11 @@ impl<E: Into<Reject>> From<E> for Problem {
     }
 }
 
+/// The field is named in the text.
+fn too_long(fault: TooLong) -> Problem {
+    invalid(fault.to_string())
+}
+
 fn invalid(text: impl Into<String>) -> Problem {
     Problem::Rpc(rpc::INVALID_PARAMS, text.into())
 }
@@ -264,6 +273,7 @@ impl Call<'_> {
             return self.answer().await;
         };
         let is_request = envelope.id().is_some();
+        field::check("method", method.len(), MAX_NAME).map_err(too_long)?;
         self.check_pass(method)?;
         self.check_hurry(method)?;
         match method {
@@ -277,9 +287,9 @@ impl Call<'_> {
                 params::check_prompt(envelope)?;
                 self.enqueue(Kind::Prompt, self.session()?).await
             }
-            "session/set_mode" if is_request => self.enqueue(Kind::SetMode, self.session()?).await,
-            "session/set_config_option" if is_request => self.enqueue(Kind::SetConfigOption, self.session()?).await,
-            "session/set_model" if is_request => self.enqueue(Kind::SetModel, self.session()?).await,
+            "session/set_mode" if is_request => self.set(Kind::SetMode).await,
+            "session/set_config_option" if is_request => self.set(Kind::SetConfigOption).await,
+            "session/set_model" if is_request => self.set(Kind::SetModel).await,
             "session/close" if is_request => self.enqueue(Kind::Close, self.session()?).await,
             "session/cancel" => self.enqueue(Kind::Cancel, self.session()?).await,
             "$/cancel_request" => self.cancel_request().await,
@@ -291,8 +301,13 @@ impl Call<'_> {
             extension if extension.starts_with('_') && envelope.session_id().is_some() => {
                 self.enqueue(Kind::Extension, self.session()?).await
             }
-            unknown => Err(Problem::Rpc(rpc::METHOD_NOT_FOUND, format!("there is no method {unknown:?}"))),
+            unknown => Err(Problem::Rpc(rpc::METHOD_NOT_FOUND, format!("there is no method {}", echo(unknown)))),
         }
+    }
+
+    async fn set(&self, kind: Kind) -> Result<Outcome, Problem> {
+        params::check_setting(self.message.envelope)?;
+        self.enqueue(kind, self.session()?).await
     }
 
     /// Whether what lets the request in is enough for what it asks.
@@ -324,7 +339,9 @@ impl Call<'_> {
             && named != header
         {
             return Err(invalid(format!(
-                "Acp-Session-Id is {header:?}, but params.sessionId is {named:?}"
+                "Acp-Session-Id is {}, but params.sessionId is {}",
+                echo(header),
+                echo(named)
             )));
         }
         let granted = match &self.pass.grant {
@@ -494,6 +511,9 @@ impl Call<'_> {
 fn unknown_session(id: &str) -> Problem {
     Problem::Rpc(
         rpc::RESOURCE_NOT_FOUND,
-        format!("there is no session {id:?}: create one with session/new"),
+        format!(
+            "there is no session {}: create one with session/new",
+            echo(id)
+        ),
     )
 }

@@ -36,6 +36,7 @@ pub mod command;
 pub mod conformance;
 pub mod cursor;
 pub mod event;
+pub mod field;
 pub mod id;
 pub mod metrics;
 pub mod revocation;

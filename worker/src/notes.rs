@@ -4,6 +4,7 @@
 use std::borrow::Cow;
 use std::sync::LazyLock;
 
+use baton_session::field::{MAX_BOUND, MAX_TITLE, MAX_VALUE, cut_title};
 use bytes::Bytes;
 use memchr::memmem::Finder;
 use serde::Deserialize;
@@ -104,20 +105,34 @@ impl Notes {
         };
         match &*update.session_update {
             "session_info_update" => match &update.title {
-                Some(Value::String(title)) => self.title = Some(title.clone()),
+                Some(Value::String(title)) => self.title = Some(kept_title(title)),
                 Some(Value::Null) => self.title = Some(String::new()),
                 _ => {}
             },
-            "usage_update" => self.usage = update.usage(),
+            "usage_update" => self.usage = update.usage().filter(is_kept),
             _ => {}
         }
-        for (key, value) in update.meta.and_then(|meta| meta.bind).unwrap_or_default() {
+        let bind = update.meta.and_then(|meta| meta.bind).unwrap_or_default();
+        if !self.can_bind(&bind) {
+            return;
+        }
+        for (key, value) in bind {
             match value {
                 Value::Null => self.bound.remove(&key),
                 value => self.bound.insert(key, value),
             };
             self.bound_changed = true;
         }
+    }
+
+    fn can_bind(&self, more: &Map<String, Value>) -> bool {
+        let length = |map: &Map<String, Value>| serde_json::to_string(map).map_or(0, |it| it.len());
+        let fits = more.is_empty() || length(&self.bound) + length(more) <= MAX_BOUND;
+        if !fits {
+            let most = MAX_BOUND;
+            tracing::warn!(most, "did not keep what the agent wants bound to the session: it is too long");
+        }
+        fits
     }
 
     pub fn take(&mut self) -> Noted {
@@ -138,6 +153,24 @@ impl Update<'_> {
         let cost = cost.unwrap_or_default();
         Some(format!("{{\"used\":{used},\"size\":{size}{cost}}}").into())
     }
+}
+
+/// Clients get all of it with the update; in lists there is its beginning.
+fn kept_title(title: &str) -> String {
+    let kept = cut_title(title);
+    if kept.len() < title.len() {
+        let (length, most) = (title.len(), MAX_TITLE);
+        tracing::warn!(length, most, "cut a title that the agent has given the session");
+    }
+    kept.to_owned()
+}
+
+fn is_kept(usage: &Bytes) -> bool {
+    let (length, most) = (usage.len(), MAX_VALUE);
+    if length > most {
+        tracing::warn!(length, most, "did not keep the usage that the agent has told");
+    }
+    length <= most
 }
 
 fn present<'de, D: serde::Deserializer<'de>>(from: D) -> Result<Option<Value>, D::Error> {

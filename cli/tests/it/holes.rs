@@ -4,6 +4,7 @@ mod agent_policy;
 mod archives;
 mod connections;
 mod edge;
+mod fields;
 mod inflight;
 mod mcp_commands;
 mod redis_rules;

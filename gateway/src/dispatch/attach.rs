@@ -1,5 +1,6 @@
 //! `session/load` and `session/resume`.
 
+use baton_session::field::echo;
 use baton_session::route::Via;
 use baton_session::store::{Attach, Attached};
 use baton_session::token::Scope;
@@ -40,8 +41,9 @@ impl Call<'_> {
                 Attached::NotFound => return Err(unknown_session(attach.session.as_str())),
                 Attached::WrongCwd(cwd) => {
                     return Err(invalid(format!(
-                        "params.cwd is {:?}, but the session lives in {cwd:?}",
-                        attach.cwd
+                        "params.cwd is {}, but the session lives in {}",
+                        echo(&attach.cwd),
+                        echo(&cwd)
                     )));
                 }
                 Attached::Unwatched { head } => {

@@ -1,6 +1,7 @@
 //! `session/fork`: a child that shares its parent's past. No worker is involved.
 
 use baton_session::event::Event;
+use baton_session::field::echo;
 use baton_session::id::{LogId, SessionId};
 use baton_session::store::{Cut, Fork, Forked, MAX_FORK_DEPTH, Record};
 use baton_session::token::Scope;
@@ -109,7 +110,8 @@ impl Call<'_> {
         }
         scan.cut.ok_or_else(|| {
             invalid(format!(
-                "the finished turns of the session have no message {message:?}"
+                "the finished turns of the session have no message {}",
+                echo(message)
             ))
         })
     }

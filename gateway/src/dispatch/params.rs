@@ -3,6 +3,9 @@
 
 use std::path::Path;
 
+use baton_session::field::{
+    MAX_DIRECTORIES, MAX_LIST, MAX_NAME, MAX_PARAMS, MAX_PATH, MAX_REQUEST_ID, MAX_VALUE, check, echo, length,
+};
 use baton_session::store::Setup;
 use bytes::Bytes;
 use serde::Deserialize;
@@ -10,7 +13,7 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-use super::{Problem, invalid};
+use super::{Problem, invalid, too_long};
 use crate::rpc::Envelope;
 
 const PARAMS_OBJECT: &str = "params must be an object";
@@ -43,6 +46,7 @@ pub struct Place {
 
 /// For `session/new` and `session/load`, which must name the MCP servers.
 pub fn whole_place(envelope: &Envelope<'_>) -> Result<Place, Problem> {
+    check("params", envelope.params().len(), MAX_PARAMS).map_err(too_long)?;
     let raw = read(envelope)?;
     if raw.mcp_servers.is_none() {
         return Err(invalid(
@@ -91,9 +95,13 @@ fn cwd(raw: Option<&RawValue>) -> Result<String, Problem> {
     let cwd: Option<String> = raw.and_then(text);
     match cwd {
         Some(cwd) if cwd.contains('\0') => Err(invalid(NUL_IN_CWD)),
-        Some(cwd) if Path::new(&cwd).is_absolute() => Ok(cwd),
+        Some(cwd) if Path::new(&cwd).is_absolute() => {
+            check("params.cwd", cwd.len(), MAX_PATH).map_err(too_long)?;
+            Ok(cwd)
+        }
         Some(cwd) => Err(invalid(format!(
-            "params.cwd must be an absolute path, such as \"/home/me/project\"; got {cwd:?}"
+            "params.cwd must be an absolute path, such as \"/home/me/project\"; got {}",
+            echo(&cwd)
         ))),
         None => Err(invalid(
             "params.cwd is missing: send an absolute path, such as \"/home/me/project\"",
@@ -102,9 +110,16 @@ fn cwd(raw: Option<&RawValue>) -> Result<String, Problem> {
 }
 
 fn mcp_servers(raw: &RawValue) -> Result<Bytes, Problem> {
+    check("params.mcpServers", raw.get().len(), MAX_LIST).map_err(too_long)?;
     let named = |server: &Value| server["name"].is_string();
     match parsed::<Vec<Value>>(raw) {
-        Some(servers) if servers.iter().all(named) => Ok(bytes(raw)),
+        Some(servers) if servers.iter().all(named) => {
+            for server in &servers {
+                let name = length(&server["name"]);
+                check("params.mcpServers[].name", name, MAX_NAME).map_err(too_long)?;
+            }
+            Ok(bytes(raw))
+        }
         Some(_) => Err(invalid(
             "params.mcpServers: every entry must be an object with a name",
         )),
@@ -115,12 +130,18 @@ fn mcp_servers(raw: &RawValue) -> Result<Bytes, Problem> {
 }
 
 fn directories(raw: &RawValue) -> Result<Bytes, Problem> {
+    let field = "params.additionalDirectories";
+    check(field, raw.get().len(), MAX_DIRECTORIES).map_err(too_long)?;
     let absolute = |path: &String| Path::new(path).is_absolute();
     match parsed::<Vec<String>>(raw) {
         Some(paths) if paths.iter().any(|path| path.contains('\0')) => Err(invalid(
             "params.additionalDirectories: a path has a NUL character, which no path can have",
         )),
-        Some(paths) if paths.iter().all(absolute) => Ok(bytes(raw)),
+        Some(paths) if paths.iter().all(absolute) => {
+            let longest = paths.iter().map(String::len).max().unwrap_or(0);
+            check("params.additionalDirectories[]", longest, MAX_PATH).map_err(too_long)?;
+            Ok(bytes(raw))
+        }
         _ => Err(invalid(
             "params.additionalDirectories must be an array of absolute paths",
         )),
@@ -134,6 +155,23 @@ pub fn check_prompt(envelope: &Envelope<'_>) -> Result<(), Problem> {
             "params.prompt must be an array of content blocks, such as [{\"type\":\"text\",\"text\":\"hello\"}]",
         )),
     }
+}
+
+/// For `session/set_mode`, `session/set_config_option` and `session/set_model`: what is chosen is kept.
+pub fn check_setting(envelope: &Envelope<'_>) -> Result<(), Problem> {
+    let params: Value =
+        serde_json::from_str(envelope.params()).map_err(|_| invalid(PARAMS_OBJECT))?;
+    for (name, most) in [
+        ("modeId", MAX_NAME),
+        ("modelId", MAX_NAME),
+        ("configId", MAX_NAME),
+        ("value", MAX_VALUE),
+    ] {
+        if let Some(value) = params.get(name) {
+            check(&format!("params.{name}"), length(value), most).map_err(too_long)?;
+        }
+    }
+    Ok(())
 }
 
 /// Both may be absent or `null`.
@@ -153,6 +191,8 @@ pub fn page(envelope: &Envelope<'_>) -> Result<Page, Problem> {
     if cwd.as_ref().is_some_and(|cwd| cwd.contains('\0')) {
         return Err(invalid(NUL_IN_CWD));
     }
+    let length = cwd.as_ref().map_or(0, String::len);
+    check("params.cwd", length, MAX_PATH).map_err(too_long)?;
     Ok(Page {
         cwd,
         cursor: optional(
@@ -182,7 +222,11 @@ pub fn fork_wish(envelope: &Envelope<'_>) -> Result<ForkWish, Problem> {
             "params._meta[\"baton/fork\"] may have atMessageId, a string, and inheritBindings, true or false",
         )
     })?;
-    Ok(meta.and_then(|meta| meta.fork).unwrap_or_default())
+    let wish = meta.and_then(|meta| meta.fork).unwrap_or_default();
+    let message = wish.at_message_id.as_deref().unwrap_or_default();
+    let field = "params._meta[\"baton/fork\"].atMessageId";
+    check(field, message.len(), MAX_NAME).map_err(too_long)?;
+    Ok(wish)
 }
 
 /// `_meta["baton/observe"]`: a load or resume that leaves control where it is.
@@ -200,7 +244,9 @@ pub fn observes(envelope: &Envelope<'_>) -> Result<bool, Problem> {
 
 /// The id of the request to cancel, as it was written.
 pub fn request_id<'a>(envelope: &Envelope<'a>) -> Option<&'a str> {
-    read(envelope).ok()?.request_id.map(RawValue::get)
+    let id = read(envelope).ok()?.request_id.map(RawValue::get);
+    // No request has a longer one.
+    id.filter(|id| id.len() <= MAX_REQUEST_ID)
 }
 
 fn read<'a>(envelope: &Envelope<'a>) -> Result<Raw<'a>, Problem> {

@@ -12,6 +12,7 @@ use axum::http::{HeaderMap, Response, StatusCode, header};
 use axum::response::IntoResponse;
 use baton_session::archive::{self, Digest};
 use baton_session::clock::unix_millis;
+use baton_session::field;
 use baton_session::id::{LogId, SessionId};
 use baton_session::store;
 use bytes::Bytes;
@@ -141,6 +142,8 @@ pub async fn import(
     let first = lines.next().await?;
     let first = first.ok_or_else(|| Reject::Archive("the body is empty".into()))?;
     let mut head = archive::read_header(&first).map_err(unreadable)?;
+    let lengths = field::check_record(&head.record);
+    lengths.map_err(|fault| Reject::Archive(format!("line 1: {fault}")))?;
     // A list has nothing from the future.
     head.record.updated = head.record.updated.min(unix_millis());
     let kept = Kept::take(&mut head.record);
@@ -196,5 +199,5 @@ fn changed() -> Reject {
 }
 
 fn unreadable(error: archive::Unreadable) -> Reject {
-    Reject::Archive(error.to_string())
+    Reject::Archive(field::shorten(error.to_string()))
 }
