@@ -1,6 +1,6 @@
 # The two commands a newcomer needs: make run, make test.
 
-.PHONY: run build setup test lint charts deploy-test loadtest chaos fuzz
+.PHONY: run build setup test lint charts deploy-test loadtest chaos siege fuzz
 
 # Builds and starts everything in one process on http://127.0.0.1:8080/acp.
 run:
@@ -40,6 +40,11 @@ SEED ?= $(shell date +%s)
 chaos:
 	CHAOS_SECONDS=$(SECONDS) CHAOS_SEED=$(SEED) \
 	  cargo test --release --locked -p baton --test chaos -- --nocapture no_event_is_lost
+
+# Attacks a gateway for SECONDS, 60 if not given, and says whether another caller noticed.
+siege: SECONDS = 60
+siege:
+	./loadtests/siege/run --seconds $(SECONDS)
 
 # Fuzzes every parser that strangers reach for FUZZ_SECONDS each.
 FUZZ_SECONDS ?= 600

@@ -433,6 +433,7 @@ impl Call<'_> {
                     return Err(Problem::Rpc(rpc::ID_REUSED, IN_A_BODY.into()));
                 }
                 Enqueued::Accepted { number, head, .. } | Enqueued::Joined { number, head, .. } => {
+                    self.app.recent.note(&enqueue.key.key, &enqueue.session);
                     return Ok(self.follow(enqueue.session, number, head));
                 }
                 Enqueued::Conflict => return Err(Problem::Rpc(rpc::ID_REUSED, ID_REUSED.into())),

@@ -130,7 +130,10 @@ impl Notes {
         let fits = more.is_empty() || length(&self.bound) + length(more) <= MAX_BOUND;
         if !fits {
             let most = MAX_BOUND;
-            tracing::warn!(most, "did not keep what the agent wants bound to the session: it is too long");
+            tracing::warn!(
+                most,
+                "did not keep what the agent wants bound to the session: it is too long"
+            );
         }
         fits
     }
@@ -160,7 +163,11 @@ fn kept_title(title: &str) -> String {
     let kept = cut_title(title);
     if kept.len() < title.len() {
         let (length, most) = (title.len(), MAX_TITLE);
-        tracing::warn!(length, most, "cut a title that the agent has given the session");
+        tracing::warn!(
+            length,
+            most,
+            "cut a title that the agent has given the session"
+        );
     }
     kept.to_owned()
 }
@@ -168,7 +175,11 @@ fn kept_title(title: &str) -> String {
 fn is_kept(usage: &Bytes) -> bool {
     let (length, most) = (usage.len(), MAX_VALUE);
     if length > most {
-        tracing::warn!(length, most, "did not keep the usage that the agent has told");
+        tracing::warn!(
+            length,
+            most,
+            "did not keep the usage that the agent has told"
+        );
     }
     length <= most
 }

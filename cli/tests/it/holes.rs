@@ -2,6 +2,7 @@
 
 mod agent_policy;
 mod archives;
+mod cancelling;
 mod connections;
 mod edge;
 mod fields;

@@ -27,7 +27,15 @@ impl Call<'_> {
             return Ok(Outcome::Taken);
         };
         let about = Idempotency::of(&self.connection.id, Some(request), b"").key;
-        for session in self.sessions_of_the_connection().await? {
+        let sessions = match self.app.recent.session_of(&about) {
+            Some(session) => vec![session],
+            // It came by another gateway, or was never asked.
+            None if self.app.recent.may_search(&self.connection.principal) => {
+                self.sessions_of_the_connection().await?
+            }
+            None => Vec::new(),
+        };
+        for session in sessions {
             let mut enqueue = self.enqueued(Kind::CancelRequest, session);
             enqueue.about = Some(about.clone());
             if let Enqueued::Accepted { .. } = self.app.store.enqueue(&enqueue).await? {

@@ -6,6 +6,7 @@ use baton_session::id::{LogId, SessionId};
 use baton_session::store::{Cut, Fork, Forked, MAX_FORK_DEPTH, Record};
 use baton_session::token::Scope;
 use bytes::Bytes;
+use memchr::memmem::Finder;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
@@ -126,6 +127,8 @@ struct Scan<'a> {
     cut: Option<Cut>,
     /// Nothing visible came after the message yet.
     open: bool,
+    /// What an update must contain to be looked at. `None`: the id could be written in several ways.
+    words: Option<[Finder<'a>; 3]>,
 }
 
 #[derive(Deserialize)]
@@ -140,7 +143,11 @@ struct Params {
 
 impl<'a> Scan<'a> {
     fn new(record: &Record, wanted: &'a str) -> Self {
+        let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.:@/".contains(&byte);
+        let is_plain = !wanted.is_empty() && wanted.bytes().all(plain);
+        let words = [wanted, "current_mode_update", "config_option_update"];
         Self {
+            words: is_plain.then(|| words.map(Finder::new)),
             wanted,
             next: 1,
             // What it shows now; the modes and options to choose from don't change.
@@ -154,9 +161,7 @@ impl<'a> Scan<'a> {
         self.next = seq + 1;
         match event {
             Event::Update { message, .. } | Event::Echo { message, .. } => {
-                let update = serde_json::from_slice::<Message<Params>>(message);
-                let update = update.map(|message| message.params.update);
-                let update = update.unwrap_or_default();
+                let update = self.look(message);
                 self.note(&update);
                 self.open = update["messageId"] == self.wanted;
             }
@@ -170,6 +175,19 @@ impl<'a> Scan<'a> {
                 view: json!(self.view).to_string().into(),
             });
         }
+    }
+
+    /// The update, if it is one of the message or changes what the session shows. All others, which are nearly
+    /// all, are not taken apart.
+    fn look(&self, message: &[u8]) -> Value {
+        let concerns = |words: &[Finder]| words.iter().any(|word| word.find(message).is_some());
+        if !self.words.as_ref().is_none_or(|words| concerns(words)) {
+            return Value::Null;
+        }
+        let update = serde_json::from_slice::<Message<Params>>(message);
+        update
+            .map(|message| message.params.update)
+            .unwrap_or_default()
     }
 
     fn begin(&mut self, answer: &Bytes) {
@@ -206,4 +224,38 @@ fn with_session(view: &[u8], session: &SessionId) -> Value {
     let mut result: Map<String, Value> = serde_json::from_slice(view).unwrap_or_default();
     result.insert("sessionId".into(), json!(session));
     result.into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn update(kind: &str, id: &str) -> Bytes {
+        let update = json!({ "sessionUpdate": kind, "messageId": id, "currentModeId": "ask" });
+        json!({ "params": { "update": update } }).to_string().into()
+    }
+
+    #[test]
+    fn f6_only_what_concerns_the_message_is_taken_apart() {
+        let record = Record::default();
+        let scan = Scan::new(&record, "m-1");
+        assert_eq!(
+            scan.look(&update("agent_message_chunk", "m-1"))["messageId"],
+            "m-1"
+        );
+        assert_eq!(
+            scan.look(&update("current_mode_update", "x"))["currentModeId"],
+            "ask"
+        );
+        assert_eq!(
+            scan.look(&update("agent_message_chunk", "m-2")),
+            Value::Null
+        );
+        // It could be written as an escape.
+        let scan = Scan::new(&record, "ä");
+        assert_eq!(
+            scan.look(&update("agent_message_chunk", "x"))["messageId"],
+            "x"
+        );
+    }
 }

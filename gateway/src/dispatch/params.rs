@@ -4,7 +4,8 @@
 use std::path::Path;
 
 use baton_session::field::{
-    MAX_DIRECTORIES, MAX_LIST, MAX_NAME, MAX_PARAMS, MAX_PATH, MAX_REQUEST_ID, MAX_VALUE, check, echo, length,
+    MAX_DIRECTORIES, MAX_LIST, MAX_NAME, MAX_PARAMS, MAX_PATH, MAX_REQUEST_ID, MAX_VALUE, check,
+    echo, length,
 };
 use baton_session::store::Setup;
 use bytes::Bytes;

@@ -84,7 +84,7 @@ pub struct Summary {
 }
 
 /// A session without its log.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Record {
     pub agent: String,
     pub cwd: String,

@@ -11,7 +11,8 @@ use crate::support::{Client, Cluster, Served};
 const MIB: usize = 1 << 20;
 
 fn request(method: &str, params: Value) -> Value {
-    json!({ "jsonrpc": "2.0", "id": method, "method": method, "params": params })
+    let id: String = method.chars().take(20).collect();
+    json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": params })
 }
 
 /// The error that a request is answered with; little of what was sent is in it.
@@ -20,7 +21,10 @@ async fn refused(client: &Client, message: Value) -> String {
     assert_eq!(response.status(), StatusCode::OK);
     let answer = client.stream(response).response(&message["id"]).await;
     assert!(answer.to_string().len() < 1000, "{answer}");
-    answer["error"]["message"].as_str().expect("an error").to_owned()
+    answer["error"]["message"]
+        .as_str()
+        .expect("an error")
+        .to_owned()
 }
 
 #[tokio::test]
@@ -42,24 +46,60 @@ async fn f6_fields_that_are_too_long_are_named() {
     };
     let fork = json!({ "baton/fork": { "atMessageId": "x".repeat(300) } });
     let all = [
-        (new("cwd", json!(path)), "params.cwd is 4097 bytes long: 4096 are allowed"),
+        (
+            new("cwd", json!(path)),
+            "params.cwd is 4097 bytes long: 4096 are allowed",
+        ),
         (new("cwd", json!(format!("/{long}"))), "params is "),
-        (new("additionalDirectories", json!([path])), "params.additionalDirectories[] is 4097"),
-        (new("additionalDirectories", json!(vec!["/x"; 5000])), "params.additionalDirectories is "),
-        (new("mcpServers", json!([{ "name": "x".repeat(257) }])), "params.mcpServers[].name is 257"),
-        (new("mcpServers", json!([{ "name": "x".repeat(300_000) }])), "params.mcpServers is "),
+        (
+            new("additionalDirectories", json!([path])),
+            "params.additionalDirectories[] is 4097",
+        ),
+        (
+            new("additionalDirectories", json!(vec!["/x"; 5000])),
+            "params.additionalDirectories is ",
+        ),
+        (
+            new("mcpServers", json!([{ "name": "x".repeat(257) }])),
+            "params.mcpServers[].name is 257",
+        ),
+        (
+            new("mcpServers", json!([{ "name": "x".repeat(300_000) }])),
+            "params.mcpServers is ",
+        ),
         (new("_meta", json!({ "x": long })), "params is "),
         (set("session/set_mode", "modeId"), "params.modeId is 5000"),
-        (set("session/set_model", "modelId"), "params.modelId is 5000"),
-        (set("session/set_config_option", "configId"), "params.configId is 5000"),
-        (set("session/set_config_option", "value"), "params.value is 5000"),
         (
-            request("session/fork", json!({ "sessionId": session, "_meta": fork })),
+            set("session/set_model", "modelId"),
+            "params.modelId is 5000",
+        ),
+        (
+            set("session/set_config_option", "configId"),
+            "params.configId is 5000",
+        ),
+        (
+            set("session/set_config_option", "value"),
+            "params.value is 5000",
+        ),
+        (
+            request(
+                "session/fork",
+                json!({ "sessionId": session, "_meta": fork }),
+            ),
             "params._meta[\"baton/fork\"].atMessageId is 300",
         ),
-        (request("session/list", json!({ "cwd": long })), "params.cwd is "),
-        (request(&long, json!({})), "method is 8388608 bytes long: 256 are allowed"),
-        (request("session/prompt", json!({ "sessionId": long, "prompt": [] })), "there is no session \"xxx"),
+        (
+            request("session/list", json!({ "cwd": long })),
+            "params.cwd is ",
+        ),
+        (
+            request(&long, json!({})),
+            "method is 8388608 bytes long: 256 are allowed",
+        ),
+        (
+            request("session/prompt", json!({ "sessionId": long, "prompt": [] })),
+            "there is no session \"xxx",
+        ),
     ];
     for (message, expected) in all {
         let said = refused(&client, message).await;
@@ -70,7 +110,10 @@ async fn f6_fields_that_are_too_long_are_named() {
     let response = client.send(&[JSON], message.to_string()).await;
     assert_eq!(response.status(), StatusCode::BAD_REQUEST);
     let text = response.text().await.expect("a body");
-    assert!(text.contains("\\\"id\\\" may have 1024 bytes at most"), "{text:.300}");
+    assert!(
+        text.contains("\\\"id\\\" may have 1024 bytes at most"),
+        "{text:.300}"
+    );
 }
 
 #[tokio::test]
@@ -92,11 +135,17 @@ async fn f6_an_archive_with_long_fields_is_refused_and_a_list_stays_short() {
         let named = Client::with_key(&cluster.url(), BOB).await;
         header["sessionId"] = json!(named.new_session().await);
         header[field] = value;
-        let sent = bearing(ALICE).post(&import).body(format!("{header}\n"));
+        let sent = bearing(ALICE)
+            .post(&import)
+            .header("content-type", "application/x-ndjson")
+            .body(format!("{header}\n"));
         let answer = sent.send().await.expect("an answer");
         assert_eq!(answer.status(), StatusCode::BAD_REQUEST, "{field}");
         let text = answer.text().await.expect("a body");
-        assert!(text.contains(&format!("line 1: {field} is ")), "{text:.300}");
+        assert!(
+            text.contains(&format!("line 1: {field} is ")),
+            "{text:.300}"
+        );
     }
     let alice = Client::with_key(&cluster.url(), ALICE).await;
     let mut stream = alice.one_shot(request("session/list", json!({}))).await;
@@ -128,8 +177,12 @@ async fn f6_a_long_method_name_takes_no_room_in_the_store() {
     let alice = Client::with_key(&cluster.url(), ALICE).await;
     let used = || {
         let info = redis_cli(cluster.redis.port, &["memory", "stats"]);
-        let mut lines = info.lines().skip_while(|line| !line.contains("dataset.bytes"));
-        let number = lines.nth(1).and_then(|line| line.rsplit(' ').next()?.parse::<u64>().ok());
+        let mut lines = info
+            .lines()
+            .skip_while(|line| !line.contains("dataset.bytes"));
+        let number = lines
+            .nth(1)
+            .and_then(|line| line.rsplit(' ').next()?.parse::<u64>().ok());
         number.expect("a number")
     };
     let before = used();
