@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use anyhow::Context as _;
-use baton_gateway::auth::{ApiKeys, Auth, Bearer, BearerOptions};
+use baton_gateway::auth::{ApiKeys, Auth, Bearer, BearerOptions, Policy, TokenType};
 use baton_gateway::edge::origins::Origins;
 use baton_gateway::limits::Limits;
 use baton_gateway::transport::Transport;
@@ -80,6 +80,30 @@ pub struct EdgeOptions {
         value_parser = clap::builder::BoolishValueParser::new()
     )]
     auth_require_dpop: bool,
+    /// For --auth jwt: take only tokens with this claim, which is VALUE or a list that has it; all must hold
+    #[arg(
+        long,
+        env = "BATON_AUTH_REQUIRE",
+        value_delimiter = ';',
+        value_name = "CLAIM=VALUE"
+    )]
+    auth_require: Vec<String>,
+    /// For --auth jwt: what the `typ` of a token must be; any takes JWT and none as well
+    #[arg(
+        long,
+        env = "BATON_AUTH_TYP",
+        default_value = "any",
+        value_name = "TYP"
+    )]
+    auth_typ: Typ,
+    /// An agent that only those may use who have this claim; for API keys that is sub, the principal's name
+    #[arg(
+        long,
+        env = "BATON_ALLOW_AGENT",
+        value_delimiter = ';',
+        value_name = "NAME=CLAIM=VALUE"
+    )]
+    allow_agent: Vec<String>,
     #[command(flatten)]
     limits: LimitOptions,
     #[command(flatten)]
@@ -91,6 +115,13 @@ enum Kind {
     None,
     Keys,
     Jwt,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Typ {
+    Any,
+    #[value(name = "at+jwt")]
+    AccessToken,
 }
 
 impl EdgeOptions {
@@ -178,6 +209,7 @@ impl EdgeOptions {
                 "--auth-require-dpop: only tokens can be bound, so it needs --auth jwt".into(),
             );
         }
+        let policy = self.policy(&mut faults);
         let auth = match self.auth {
             Kind::None => {
                 if !listen.ip().is_loopback() && !self.insecure {
@@ -189,10 +221,10 @@ impl EdgeOptions {
                 Ok(Auth::Open)
             }
             Kind::Keys => match &self.auth_keys {
-                Some(path) => ApiKeys::open(path).map(Auth::Keys),
+                Some(path) => ApiKeys::open(path, policy).map(Auth::Keys),
                 None => Err("--auth keys needs --auth-keys FILE".into()),
             },
-            Kind::Jwt => self.bearer(),
+            Kind::Jwt => self.bearer(policy),
         };
         match auth {
             Ok(auth) => (auth, faults),
@@ -214,7 +246,36 @@ impl EdgeOptions {
         })?))
     }
 
-    fn bearer(&self) -> Result<Auth, String> {
+    /// Who may do what, by claims.
+    fn policy(&self, faults: &mut Vec<String>) -> Policy {
+        let (policy, wrong) = Policy::read(&self.auth_require, &self.allow_agent);
+        faults.extend(wrong);
+        if self.auth != Kind::Jwt {
+            let tokens_only = [
+                (policy.requires_claims(), "--auth-require"),
+                (self.auth_typ != Typ::Any, "--auth-typ"),
+            ];
+            for (_, option) in tokens_only.iter().filter(|(given, _)| *given) {
+                faults.push(format!(
+                    "{option}: it is about tokens of an identity provider, so it needs --auth jwt"
+                ));
+            }
+        }
+        let unusable = |claim: &str| match self.auth {
+            Kind::None => true,
+            Kind::Keys => claim != "sub",
+            Kind::Jwt => false,
+        };
+        if policy.agent_rules().any(|rule| unusable(rule.claim())) {
+            faults.push(
+                "--allow-agent: it needs --auth jwt, or --auth keys and the claim sub, which is the principal's name"
+                    .into(),
+            );
+        }
+        policy
+    }
+
+    fn bearer(&self, policy: Policy) -> Result<Auth, String> {
         let (Some(issuer), Some(audience), Some(jwks)) =
             (&self.auth_issuer, &self.auth_audience, &self.auth_jwks)
         else {
@@ -226,6 +287,11 @@ impl EdgeOptions {
             jwks: jwks.clone(),
             algorithms: self.auth_algs.clone(),
             require_proof: self.auth_require_dpop,
+            token_type: match self.auth_typ {
+                Typ::Any => TokenType::Any,
+                Typ::AccessToken => TokenType::AccessToken,
+            },
+            policy,
         })?;
         Ok(Auth::Jwt(Box::new(bearer)))
     }

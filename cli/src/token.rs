@@ -6,6 +6,7 @@ use std::time::{Duration, UNIX_EPOCH};
 
 use anyhow::Context as _;
 use baton_gateway::auth::ApiKeys;
+use baton_session::clock::unix_seconds;
 use baton_session::id::{SessionId, random_text};
 use baton_session::token::{self, Grant, Keys, MAX_TOKEN_BYTES, Scope};
 use clap::{Args, Subcommand, ValueEnum};
@@ -51,6 +52,15 @@ pub enum Command {
         /// Whose sessions it opens
         #[arg(long, value_name = "NAME")]
         principal: String,
+        /// How long it is good, such as 90d; without it until it is taken out of the file
+        #[arg(long, value_parser = humantime::parse_duration, value_name = "TIME")]
+        ttl: Option<Duration>,
+        /// The agents that it may use; without it all
+        #[arg(long, value_delimiter = ',', value_name = "NAMES")]
+        agents: Vec<String>,
+        /// It may list, load and watch sessions, and change nothing
+        #[arg(long)]
+        observe: bool,
     },
     /// Take a session, a connection or all of somebody's connections back, on all gateways
     Revoke(revoke::Arguments),
@@ -119,9 +129,24 @@ pub async fn run(command: Command) -> anyhow::Result<()> {
             let kind = keys.open()?.ring().verify_any(&given(token)?)?;
             println!("valid: a {kind} token");
         }
-        Command::ApiKey { principal } => {
+        Command::ApiKey {
+            principal,
+            ttl,
+            agents,
+            observe,
+        } => {
             let key = format!("bk_{}", random_text(32));
-            let entry = json!({ "principal": principal, "sha256": ApiKeys::hash(&key) });
+            let mut entry = json!({ "principal": principal, "sha256": ApiKeys::hash(&key) });
+            if let Some(ttl) = ttl {
+                entry["expires"] = json!(end(ttl)?);
+            }
+            if !agents.is_empty() {
+                entry["agents"] = json!(agents);
+            }
+            if observe {
+                entry["observe"] = json!(true);
+            }
+            ApiKeys::check(&entry).map_err(|fault| Misconfigured(vec![fault]))?;
             println!("{:#}", json!({ "key": key, "entry": entry }));
         }
         Command::Revoke(arguments) => revoke::run(arguments).await?,
@@ -181,6 +206,17 @@ fn keep(path: &Path, algorithm: Algorithm) -> anyhow::Result<()> {
         false => eprintln!("baton: {} is there already, and stays", path.display()),
     }
     Ok(())
+}
+
+/// So long from now, as the file of API keys has it.
+fn end(ttl: Duration) -> Result<String, Misconfigured> {
+    let seconds = unix_seconds().saturating_add(ttl.as_secs());
+    if ttl < Duration::from_secs(1) || seconds > LAST_DATE {
+        let fault = "--ttl: must be at least 1s, and end before the year 10000";
+        return Err(Misconfigured(vec![fault.into()]));
+    }
+    let time = UNIX_EPOCH + Duration::from_secs(seconds);
+    Ok(humantime::format_rfc3339_seconds(time).to_string())
 }
 
 fn inspect(token: &str) -> anyhow::Result<Value> {

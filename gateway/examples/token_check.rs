@@ -71,6 +71,7 @@ fn token(keys: &KeyRing, caller: &Caller) -> String {
         protocol_version: 1,
         client: Default::default(),
         agent: None,
+        rights: None,
         issued: baton_session::clock::unix_seconds(),
         expires: 0,
     };

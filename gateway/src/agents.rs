@@ -11,7 +11,10 @@ use baton_session::store::{self, AgentCard};
 use serde_json::{Value, json};
 
 use crate::app::App;
+use crate::auth::Rights;
 use crate::error::Reject;
+
+pub mod of_sessions;
 
 /// Where clients are served; below it each agent has a path of its own.
 pub const PATH: &str = "/acp";
@@ -32,16 +35,19 @@ pub async fn by_name(request: Request, next: Next) -> Result<Response, Reject> {
     }
 }
 
-/// All agents that are known, and the one that those get who name none.
+/// The agents that a caller may use, and the one that those get who name none. To whom an agent is not
+/// allowed it looks as if nobody had registered it.
 pub struct Known {
     /// By name, with the number of workers alive.
     pub agents: Vec<(AgentCard, usize)>,
     default: Option<String>,
 }
 
-pub async fn known(app: &App) -> store::Result<Known> {
+pub async fn known(app: &App, rights: &Rights) -> store::Result<Known> {
+    let mut agents = app.store.agents().await?;
+    agents.retain(|(card, _)| rights.allow(&card.name));
     Ok(Known {
-        agents: app.store.agents().await?,
+        agents,
         default: app.config.default_agent.clone(),
     })
 }

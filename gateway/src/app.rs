@@ -8,6 +8,7 @@ use baton_session::store::{self, INBOX_LIMIT, Store};
 use baton_session::token::{Connection, Grant, Keys, Login};
 use tokio_util::sync::CancellationToken;
 
+use crate::agents::of_sessions::SessionAgents;
 use crate::auth::Auth;
 use crate::drain::{Drain, Pace};
 use crate::edge::origins::Origins;
@@ -87,6 +88,8 @@ pub struct App {
     pub logins: Verified<Login>,
     /// Says who calls.
     pub auth: Auth,
+    /// For callers who may not use all agents.
+    pub session_agents: SessionAgents,
     /// What callers have taken.
     pub accounts: Accounts,
     /// What is being received.
@@ -144,6 +147,7 @@ impl App {
             inflight: Inflight::new(config.max_inflight_bytes, matches!(auth, Auth::Open)),
             recent: Recent::default(),
             auth,
+            session_agents: SessionAgents::default(),
             accounts: Accounts::new(config.limits),
             config,
             hub,

@@ -4,14 +4,17 @@
 //! That is its credential. Where a caller cannot send headers of its own, something stands for the
 //! credential that was shown before: a `ticket` once, a `login` in the cookie of a browser.
 
+use std::net::IpAddr;
 use std::sync::Arc;
+use std::time::Duration;
 
 use axum::http::{HeaderMap, Method, header, request};
-use baton_session::store::Store;
 use tokio_util::sync::CancellationToken;
 
 pub use self::api_keys::ApiKeys;
-pub use self::bearer::{Bearer, BearerOptions};
+pub use self::bearer::{Bearer, BearerOptions, TokenType};
+pub use self::policy::{Policy, Rule};
+pub use self::rights::Rights;
 use crate::agents;
 use crate::app::App;
 use crate::edge;
@@ -23,6 +26,8 @@ mod bearer;
 mod dpop;
 mod jwks;
 pub(crate) mod login;
+mod policy;
+mod rights;
 pub(crate) mod ticket;
 
 /// Everybody, where nobody is asked who they are.
@@ -41,6 +46,21 @@ pub struct Caller {
     pub login: Option<Arc<str>>,
     /// What it may take, and has taken, if there are limits for it.
     pub allowance: Option<Allowance>,
+    pub credential: Arc<Credential>,
+    /// From where it calls.
+    pub address: Option<IpAddr>,
+}
+
+/// What the caller has shown, now or when it logged in.
+#[derive(Debug, Default)]
+pub struct Credential {
+    /// Which one it is, for people; no secret.
+    pub name: String,
+    /// By which a ticket or login says what it was made of.
+    source: String,
+    pub rights: Rights,
+    /// It was taken back, or has other rights now: what is open with it ends.
+    pub ended: CancellationToken,
 }
 
 impl Caller {
@@ -56,7 +76,21 @@ impl Caller {
             expires,
             login: None,
             allowance: None,
+            credential: Arc::default(),
+            address: None,
         }
+    }
+
+    /// For requests that are no JSON-RPC.
+    pub fn changes(&self) -> Result<(), Reject> {
+        match self.rights().observe {
+            true => Err(Reject::ObserveOnly),
+            false => Ok(()),
+        }
+    }
+
+    pub fn rights(&self) -> &Rights {
+        &self.credential.rights
     }
 
     pub fn anonymous() -> Self {
@@ -71,22 +105,61 @@ pub enum Auth {
     Jwt(Box<Bearer>),
 }
 
+/// Who calls, and what is used up if the request is carried out.
+pub struct Identified {
+    pub caller: Caller,
+    pub once: Option<Once>,
+}
+
+impl From<Caller> for Identified {
+    fn from(caller: Caller) -> Self {
+        Self { caller, once: None }
+    }
+}
+
+/// Good for the first who brings it, on whichever gateway. Asking the store costs it something, so that
+/// comes after everything that may speak against the request.
+pub struct Once {
+    name: String,
+    lasts: Duration,
+    kind: Kind,
+}
+
+enum Kind {
+    Ticket,
+    /// With when it ends, in seconds since 1970.
+    Proof(u64),
+}
+
+impl Once {
+    pub async fn spend(self, app: &App) -> Result<(), Reject> {
+        let is_first = app.store.spend(&self.name, self.lasts).await?;
+        match (self.kind, &app.auth) {
+            (Kind::Proof(until), Auth::Jwt(bearer)) => bearer.spent(&self.name, until, is_first),
+            _ if is_first => Ok(()),
+            _ => Err(Stranger::because("a ticket that was used").into()),
+        }
+    }
+}
+
 /// Whoever sends a credential means it: nothing else counts then. A ticket is meant, too, while a
 /// browser sends its cookie whether anybody means it or not.
-pub async fn identify(app: &App, request: &request::Parts) -> Result<Caller, Reject> {
+pub async fn identify(app: &App, request: &request::Parts) -> Result<Identified, Reject> {
     let headers = &request.headers;
     let identified = if matches!(app.auth, Auth::Open) {
-        Ok(Caller::anonymous())
+        Ok(Caller::anonymous().into())
     } else if headers.contains_key(header::AUTHORIZATION) {
-        app.auth.check(request, &*app.store).await
+        app.auth.check(request).await
     } else if request.method == Method::GET
         && (request.uri.path() == agents::PATH || agents::named(&request.uri).is_some())
         && edge::wants_websocket(headers)
         && let Some(ticket) = ticket::offered(headers)?
     {
-        ticket::redeem(app, ticket).await
+        ticket::redeem(app, ticket)
     } else if let Some(token) = login::brought(app, request) {
-        login::check(app, token).map_err(Reject::from)
+        login::check(app, token)
+            .map(Into::into)
+            .map_err(Reject::from)
     } else {
         Err(Stranger::because("no credential").into())
     };
@@ -98,27 +171,34 @@ pub async fn identify(app: &App, request: &request::Parts) -> Result<Caller, Rej
 
 impl Auth {
     /// The credential itself.
-    async fn check(&self, request: &request::Parts, store: &dyn Store) -> Result<Caller, Reject> {
+    async fn check(&self, request: &request::Parts) -> Result<Identified, Reject> {
         match self {
-            Self::Open => Ok(Caller::anonymous()),
+            Self::Open => Ok(Caller::anonymous().into()),
             Self::Keys(keys) => match credential(&request.headers)? {
-                (Scheme::Bearer, key) => Ok(keys.identify(key)?),
+                (Scheme::Bearer, key) => Ok(keys.identify(key)?.into()),
                 (Scheme::Dpop, _) => Err(Stranger::because("an API key is a bearer").into()),
             },
-            Self::Jwt(bearer) => bearer.identify(request, store).await,
+            Self::Jwt(bearer) => bearer.identify(request).await,
         }
     }
 
-    /// Whom a ticket or login stands for. One that was made while callers were asked for something else
-    /// stands for nobody, nor does one for whom there is no API key any more.
-    fn recall(&self, principal: &str, expires: Option<u64>) -> Result<Caller, Stranger> {
-        let known = match self {
+    /// Whom a ticket or login stands for, with the rights and the end of what it was made of. One that was
+    /// made while callers were asked for something else stands for nobody, nor does one whose API key is
+    /// gone, or one of a token that was judged by other rules.
+    fn recall(
+        &self,
+        principal: &str,
+        source: Option<&str>,
+        expires: Option<u64>,
+    ) -> Result<Caller, Stranger> {
+        let known = source.and_then(|source| match self {
             Self::Open => None,
-            Self::Keys(keys) => keys.recall(principal),
-            Self::Jwt(bearer) => bearer.recall(principal),
-        };
-        let principal = known.ok_or_else(|| Stranger::because("no such principal any more"))?;
-        Ok(Caller::new(principal, expires))
+            Self::Keys(keys) => keys.recall(principal, source),
+            Self::Jwt(bearer) => bearer.recall(principal, source),
+        });
+        let mut caller = known.ok_or_else(|| Stranger::because("no such credential any more"))?;
+        caller.expires = [caller.expires, expires].into_iter().flatten().min();
+        Ok(caller)
     }
 
     /// Limits that are the principal's own.

@@ -14,6 +14,7 @@ use baton_session::trace::Trace;
 use bytes::Bytes;
 use serde_json::value::RawValue;
 
+use crate::agents::of_sessions;
 use crate::app::App;
 use crate::error::Reject;
 use crate::limits::Refusal;
@@ -226,8 +227,8 @@ const ID_REUSED: &str = "this id was used on this connection for another request
 const IN_A_BODY: &str = "this request is answered in the body of the POST that made it: to join it, \
     send it again with Accept: text/event-stream";
 
-const OBSERVE_ONLY: &str =
-    "this session token lets its holder only watch: use session/load or session/resume, or GET";
+const OBSERVE_ONLY: &str = "this session token or credential lets its holder only watch: use session/load or \
+    session/resume, or GET";
 
 const NEEDS_CONNECTION: &str =
     "a session token alone is good for its session only: send initialize to open a connection";
@@ -285,13 +286,13 @@ impl Call<'_> {
             "session/delete" if is_request => self.delete().await,
             "session/prompt" if is_request => {
                 params::check_prompt(envelope)?;
-                self.enqueue(Kind::Prompt, self.session()?).await
+                self.enqueue(Kind::Prompt, self.session().await?).await
             }
             "session/set_mode" if is_request => self.set(Kind::SetMode).await,
             "session/set_config_option" if is_request => self.set(Kind::SetConfigOption).await,
             "session/set_model" if is_request => self.set(Kind::SetModel).await,
-            "session/close" if is_request => self.enqueue(Kind::Close, self.session()?).await,
-            "session/cancel" => self.enqueue(Kind::Cancel, self.session()?).await,
+            "session/close" if is_request => self.enqueue(Kind::Close, self.session().await?).await,
+            "session/cancel" => self.enqueue(Kind::Cancel, self.session().await?).await,
             "$/cancel_request" => self.cancel_request().await,
             "mcp/message" if !is_request => self.mcp_message().await,
             "initialize" => Err(Problem::Rpc(
@@ -299,7 +300,7 @@ impl Call<'_> {
                 "this connection is initialized already: POST initialize without Acp-Connection-Id for another".into(),
             )),
             extension if extension.starts_with('_') && envelope.session_id().is_some() => {
-                self.enqueue(Kind::Extension, self.session()?).await
+                self.enqueue(Kind::Extension, self.session().await?).await
             }
             unknown => Err(Problem::Rpc(rpc::METHOD_NOT_FOUND, format!("there is no method {}", echo(unknown)))),
         }
@@ -307,12 +308,17 @@ impl Call<'_> {
 
     async fn set(&self, kind: Kind) -> Result<Outcome, Problem> {
         params::check_setting(self.message.envelope)?;
-        self.enqueue(kind, self.session()?).await
+        self.enqueue(kind, self.session().await?).await
     }
 
     /// Whether what lets the request in is enough for what it asks.
     fn check_pass(&self, method: &str) -> Result<(), Problem> {
-        let reads = matches!(method, "session/load" | "session/resume");
+        let reads = match method {
+            "session/load" | "session/resume" => true,
+            // A token is about one session.
+            "session/list" => self.pass.grant == Brought::Nothing,
+            _ => false,
+        };
         if self.pass.scope() == Scope::Observe && !reads {
             return Err(Problem::Rpc(rpc::OBSERVE_ONLY, OBSERVE_ONLY.into()));
         }
@@ -326,14 +332,29 @@ impl Call<'_> {
     /// Who only watches has no say, and a token is good for its own session.
     fn may_answer(&self, session: &SessionId) -> bool {
         match &self.pass.grant {
+            _ if self.pass.scope() == Scope::Observe => false,
             Brought::Nothing => true,
             Brought::Bad => false,
-            Brought::Good(grant) => grant.scope == Scope::Control && grant.session == *session,
+            Brought::Good(grant) => grant.session == *session,
         }
     }
 
-    /// The session the message is about. Header, payload and token must agree.
-    fn session(&self) -> Result<SessionId, Problem> {
+    /// The session the message is about, if its agent is one for the caller.
+    async fn session(&self) -> Result<SessionId, Problem> {
+        let session = self.named()?;
+        match self.may_use(&session).await? {
+            true => Ok(session),
+            false => Err(unknown_session(session.as_str())),
+        }
+    }
+
+    async fn may_use(&self, session: &SessionId) -> Result<bool, Problem> {
+        let (rights, owner) = (self.pass.caller.rights(), &self.connection.principal);
+        Ok(of_sessions::allowed(self.app, rights, session, owner).await?)
+    }
+
+    /// The session that is named. Header, payload and token must agree.
+    fn named(&self) -> Result<SessionId, Problem> {
         let named = self.message.envelope.session_id();
         if let (Some(named), Some(header)) = (named.as_deref(), self.message.session_header)
             && named != header
@@ -496,16 +517,21 @@ impl Call<'_> {
             .envelope
             .id()
             .and_then(|id| serde_json::from_str(id).ok());
-        match id.and_then(|id| self.routed(&id)) {
+        match self.routed(id).await? {
             Some(session) => self.enqueue(Kind::Answer, session).await,
             None => Ok(Outcome::Taken),
         }
     }
 
     /// The session that an id of the agent's names, if the caller has a say in it.
-    fn routed(&self, id: &str) -> Option<SessionId> {
-        let session = SessionId::parse(id.split_once(':')?.0)?;
-        (!self.is_revoked(&session) && self.may_answer(&session)).then_some(session)
+    async fn routed(&self, id: Option<String>) -> Result<Option<SessionId>, Problem> {
+        let session = id.and_then(|id| SessionId::parse(id.split_once(':')?.0));
+        let session =
+            session.filter(|session| !self.is_revoked(session) && self.may_answer(session));
+        match session {
+            Some(session) if self.may_use(&session).await? => Ok(Some(session)),
+            _ => Ok(None),
+        }
     }
 }
 

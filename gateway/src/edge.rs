@@ -75,6 +75,11 @@ pub fn verify(token: &str, app: &App, caller: &Caller) -> Result<Connection, Rej
         app.metrics.token_refused("foreign");
         return Err(Reject::UnknownConnection);
     }
+    // It carries what other rights have opened.
+    if connection.rights != caller.rights().mark() {
+        app.metrics.token_refused("rights");
+        return Err(Reject::UnknownConnection);
+    }
     let named = Some((&connection.id, connection.issued));
     if app
         .mint
@@ -197,12 +202,7 @@ mod tests {
     }
 
     fn caller(name: &str) -> Caller {
-        Caller {
-            principal: name.into(),
-            expires: None,
-            login: None,
-            allowance: None,
-        }
+        Caller::new(name.into(), None)
     }
 
     #[tokio::test]
@@ -218,6 +218,7 @@ mod tests {
             protocol_version: 1,
             client: ClientCapabilities::default(),
             agent: None,
+            rights: None,
             issued: unix_seconds(),
             expires: 0,
         };

@@ -8,9 +8,10 @@ use axum::middleware::Next;
 use axum::response::{IntoResponse as _, Response};
 
 use crate::app::App;
-use crate::auth;
+use crate::auth::{self, Identified};
 use crate::connection::Link;
 use crate::edge::hardening::harden;
+use crate::edge::peer::Peer;
 use crate::edge::proxies::Arrival;
 use crate::error::Reject;
 use crate::metrics;
@@ -74,12 +75,16 @@ async fn attend(
 /// Every request says anew who makes it.
 async fn identify(app: &App, request: Request, next: Next) -> Result<Response, Reject> {
     let (mut parts, body) = request.into_parts();
-    let mut caller = auth::identify(app, &parts).await?;
+    let Identified { mut caller, once } = auth::identify(app, &parts).await?;
+    caller.address = parts.extensions.get().map(|peer: &Peer| peer.address);
     let own = app.auth.limits(&caller.principal);
     caller.allowance = app.accounts.of(&caller.principal, own.as_deref());
     // Who floods us is not even read.
     if let Some(allowance) = &caller.allowance {
         allowance.arrive()?;
+    }
+    if let Some(once) = once {
+        once.spend(app).await?;
     }
     parts.extensions.insert(caller);
     let request = Request::from_parts(parts, body);

@@ -28,6 +28,10 @@ pub enum Reject {
     Proof,
     /// As for nobody, where only tokens that are bound to a key are taken.
     Unbound,
+    /// The credential is good, and not enough for this gateway.
+    Forbidden,
+    /// The credential lets its holder only watch.
+    ObserveOnly,
     /// Addressed by a name that is not ours.
     Host,
     /// A web page from elsewhere.
@@ -106,6 +110,16 @@ impl Reject {
                 rpc::UNAUTHENTICATED,
                 "send a valid token that is bound to a key with Authorization: DPoP, and a proof in the DPoP header"
                     .into(),
+            ),
+            Self::Forbidden => (
+                S::FORBIDDEN,
+                rpc::FORBIDDEN,
+                "this credential is good, but its holder may not use this gateway: ask its operator".into(),
+            ),
+            Self::ObserveOnly => (
+                S::FORBIDDEN,
+                rpc::OBSERVE_ONLY,
+                "this credential lets its holder only list and watch sessions".into(),
             ),
             Self::Host => (
                 S::FORBIDDEN,
@@ -245,6 +259,7 @@ impl IntoResponse for Reject {
             Self::Unauthenticated => Some("Bearer"),
             Self::Proof => Some("DPoP error=\"invalid_dpop_proof\", algs=\"ES256 EdDSA\""),
             Self::Unbound => Some("DPoP algs=\"ES256 EdDSA\""),
+            Self::Forbidden => Some("Bearer error=\"insufficient_scope\""),
             _ => None,
         };
         if let Some(challenge) = challenge {

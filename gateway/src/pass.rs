@@ -12,7 +12,6 @@ use crate::app::App;
 use crate::auth::Caller;
 use crate::edge;
 use crate::error::Reject;
-use crate::limits::Allowance;
 use crate::trace;
 
 pub const SESSION_TOKEN: HeaderName = HeaderName::from_static(carriers::HEADER);
@@ -26,8 +25,7 @@ pub struct Pass {
     pub grant: Brought,
     /// There is no connection but the one that was made up for this request.
     pub alone: bool,
-    /// What its caller may take.
-    pub allowance: Option<Allowance>,
+    pub caller: Caller,
 }
 
 /// The session token of a request.
@@ -41,7 +39,10 @@ pub enum Brought {
 
 impl Pass {
     pub fn scope(&self) -> Scope {
-        self.grant.scope()
+        match self.caller.rights().scope() {
+            Scope::Observe => Scope::Observe,
+            Scope::Control => self.grant.scope(),
+        }
     }
 }
 
@@ -74,17 +75,17 @@ pub fn pass(
     };
     let pass = match (connected, grant) {
         (false, Brought::Good(grant)) => Pass {
-            connection: made_up(app, headers, &grant)?,
+            connection: made_up(app, caller, headers, &grant)?,
             grant: Brought::Good(grant),
             alone: true,
-            allowance: caller.allowance.clone(),
+            caller: caller.clone(),
         },
         (false, Brought::Bad) => return Err(Reject::UnknownConnection),
         (_, grant) => Pass {
             connection: edge::connection(headers, app, caller)?,
             grant,
             alone: false,
-            allowance: caller.allowance.clone(),
+            caller: caller.clone(),
         },
     };
     trace::about(app, session, &pass.connection.id);
@@ -126,7 +127,7 @@ pub fn on_socket(
         connection: connection.clone(),
         grant,
         alone,
-        allowance: caller.allowance.clone(),
+        caller: caller.clone(),
     }
 }
 
@@ -186,7 +187,12 @@ fn examine(app: &App, caller: &Caller, token: &str) -> Result<Box<Grant>, &'stat
 
 /// A request without a connection is made on one of its own. With an idempotency key it is the same one
 /// when the request is repeated; a stream is the same one as long as its token is renewed.
-fn made_up(app: &App, headers: &HeaderMap, grant: &Grant) -> Result<Connection, Reject> {
+fn made_up(
+    app: &App,
+    caller: &Caller,
+    headers: &HeaderMap,
+    grant: &Grant,
+) -> Result<Connection, Reject> {
     let partition = grant.session.partition();
     let id = match edge::single(headers, &IDEMPOTENCY_KEY)? {
         Some(key) => {
@@ -194,7 +200,7 @@ fn made_up(app: &App, headers: &HeaderMap, grant: &Grant) -> Result<Connection, 
             ConnectionId::derived(partition, seed.as_bytes())
         }
         // Whoever only looks leaves no more than one trace, however often; a stream is another one.
-        None if grant.scope == Scope::Observe => {
+        None if grant.scope == Scope::Observe || caller.rights().observe => {
             let seed = format!("{}\n{}\nin bodies", grant.session, grant.family);
             ConnectionId::derived(partition, seed.as_bytes())
         }
@@ -206,6 +212,7 @@ fn made_up(app: &App, headers: &HeaderMap, grant: &Grant) -> Result<Connection, 
         protocol_version: 1,
         client: Default::default(),
         agent: None,
+        rights: None,
         issued: grant.issued,
         expires: grant.expires,
     })
@@ -234,7 +241,7 @@ pub async fn renew(app: &App, pass: &Pass, browser: bool, answer: &mut HeaderMap
         return;
     };
     let now = unix_seconds();
-    if grant.scope == Scope::Observe || !grant.wants_renewal(now) {
+    if pass.scope() == Scope::Observe || !grant.wants_renewal(now) {
         return;
     }
     let renewed = grant.renewed(now, SESSION_LIFETIME);

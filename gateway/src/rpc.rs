@@ -31,6 +31,7 @@ pub const STORE_FULL: i64 = 4005;
 pub const SESSION_CLOSED: i64 = 4006;
 pub const UNAUTHENTICATED: i64 = 4007;
 pub const OBSERVE_ONLY: i64 = 4008;
+pub const FORBIDDEN: i64 = 4009;
 pub const NO_AGENT: i64 = 5001;
 pub const STORE_UNAVAILABLE: i64 = 5002;
 pub const NO_WORKER: i64 = 5003;

@@ -67,7 +67,9 @@ impl Standing {
 
     /// The stream may not go on.
     pub fn is_over(&self, revoked: &Revoked) -> bool {
-        self.left() == Some(0) || self.is_revoked(revoked)
+        self.left() == Some(0)
+            || self.caller.credential.ended.is_cancelled()
+            || self.is_revoked(revoked)
     }
 
     fn is_revoked(&self, revoked: &Revoked) -> bool {
@@ -87,7 +89,7 @@ impl Standing {
         Some((expires * 1000).saturating_sub(unix_millis()))
     }
 
-    /// Resolves when the stream may not go on: the credential it was opened with has expired, or
+    /// Resolves when the stream may not go on: the credential it was opened with has expired or is gone, or
     /// something it stands on was revoked. Whoever has a newer one comes back with it.
     pub async fn lapses(&self, revoked: &Revoked) {
         let mut news = revoked.news();
@@ -101,6 +103,7 @@ impl Standing {
             };
             tokio::select! {
                 () = expires => {}
+                () = self.caller.credential.ended.cancelled() => {}
                 _ = news.changed() => {}
             }
         }

@@ -1,6 +1,7 @@
 //! What an attacker got once, tried again: each test has the name of its row in the list of holes.
 
 mod agent_policy;
+mod api_keys;
 mod archives;
 mod cancelling;
 mod connections;
@@ -12,3 +13,4 @@ mod redis_rules;
 mod redis_users;
 mod sandbox;
 mod tokens;
+mod who_may;

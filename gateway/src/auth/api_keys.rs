@@ -1,35 +1,52 @@
 //! `--auth keys`: a file of hashed API keys. A key has 190 random bits, so a plain hash gives nothing
 //! away, and looking a hash up takes no longer for one that is nearly right.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, RwLock};
 
+use baton_session::clock::unix_seconds;
+use baton_session::store::AgentCard;
 use baton_session::token::MAX_PRINCIPAL;
 use baton_session::watched;
-use serde::Deserialize;
+use serde::{Deserialize, Deserializer};
+use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 use tokio_util::sync::CancellationToken;
 
-use super::{Caller, Stranger};
+use super::policy::{Claims, Policy};
+use super::rights::Rights;
+use super::{Caller, Credential, Stranger};
 use crate::limits::OwnLimits;
 
 /// Keeps them apart from the principals of tokens.
 const KIND: &str = "key:";
 const MAX_NAME: usize = MAX_PRINCIPAL - KIND.len();
+/// So many digits of its hash name a key.
+const NAME_DIGITS: usize = 16;
 
 pub struct ApiKeys {
     path: PathBuf,
+    policy: Policy,
     known: Arc<RwLock<Arc<Known>>>,
 }
 
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug)]
 struct Known {
     text: String,
-    principals: HashMap<[u8; 32], Arc<str>>,
-    names: HashSet<Arc<str>>,
+    keys: HashMap<[u8; 32], Arc<Key>>,
+    /// By their names, for logins and tickets.
+    names: HashMap<String, Arc<Key>>,
     /// Of those principals that have their own.
     limits: HashMap<Arc<str>, Arc<OwnLimits>>,
+}
+
+#[derive(Debug)]
+struct Key {
+    principal: Arc<str>,
+    /// In seconds since 1970.
+    expires: Option<u64>,
+    credential: Arc<Credential>,
 }
 
 #[derive(Deserialize)]
@@ -43,15 +60,37 @@ struct Entry {
     principal: String,
     /// Of the key, in hex.
     sha256: String,
+    /// From then on it is no good; as in 2027-01-31T12:00:00Z.
+    #[serde(default, deserialize_with = "date")]
+    expires: Option<u64>,
+    /// The agents it may use; all, if there is no list.
+    agents: Option<Vec<String>>,
+    /// It may list, load and watch, and change nothing.
+    #[serde(default)]
+    observe: bool,
     /// Those of the principal; one of its entries is enough.
     limits: Option<OwnLimits>,
 }
 
+fn date<'a, D: Deserializer<'a>>(value: D) -> Result<Option<u64>, D::Error> {
+    use serde::de::Error as _;
+    let text = String::deserialize(value)?;
+    let read = humantime::parse_rfc3339(&text).ok();
+    let since = read.and_then(|time| time.duration_since(std::time::UNIX_EPOCH).ok());
+    let since = since.ok_or_else(|| {
+        D::Error::custom(format!(
+            "expires {text:?}: write a date such as 2027-01-31T12:00:00Z"
+        ))
+    })?;
+    Ok(Some(since.as_secs()))
+}
+
 impl ApiKeys {
-    pub fn open(path: &Path) -> Result<Self, String> {
-        let known = Known::read(path)?;
+    pub fn open(path: &Path, policy: Policy) -> Result<Self, String> {
+        let known = Known::read(path, &policy)?;
         Ok(Self {
             path: path.to_owned(),
+            policy,
             known: Arc::new(RwLock::new(Arc::new(known))),
         })
     }
@@ -62,18 +101,27 @@ impl ApiKeys {
         hash.iter().map(|byte| format!("{byte:02x}")).collect()
     }
 
+    /// What is wrong with an entry.
+    pub fn check(entry: &Value) -> Result<(), String> {
+        let entry: Entry =
+            serde_json::from_value(entry.clone()).map_err(|error| error.to_string())?;
+        entry.key(&Policy::default()).map(|_| ())
+    }
+
     pub(super) fn identify(&self, key: &str) -> Result<Caller, Stranger> {
         let known = self.known.read().expect("held for moments only").clone();
         let hash: [u8; 32] = Sha256::digest(key).into();
-        let principal = known.principals.get(&hash);
-        let principal = principal.ok_or_else(|| Stranger::because("unknown API key"))?;
-        Ok(Caller::new(principal.clone(), None))
+        let key = known.keys.get(&hash);
+        let key = key.ok_or_else(|| Stranger::because("unknown API key"))?;
+        key.caller()
+            .ok_or_else(|| Stranger::because("an API key that has expired"))
     }
 
-    /// As long as it has a key.
-    pub(super) fn recall(&self, principal: &str) -> Option<Arc<str>> {
+    /// As long as the key is there that it was made of.
+    pub(super) fn recall(&self, principal: &str, source: &str) -> Option<Caller> {
         let known = self.known.read().expect("held for moments only");
-        known.names.get(principal).cloned()
+        let key = known.names.get(source)?;
+        (*key.principal == *principal).then(|| key.caller())?
     }
 
     pub(super) fn limits(&self, principal: &str) -> Option<Arc<OwnLimits>> {
@@ -84,11 +132,13 @@ impl ApiKeys {
     /// Reads the file again when it has changed; one that cannot be read changes nothing.
     pub(super) async fn watch(&self, stop: CancellationToken) {
         let (path, shared) = (self.path.clone(), self.known.clone());
+        let policy = self.policy.clone();
         let refresh = move || {
-            let read = Known::read(&path)?;
+            let mut read = Known::read(&path, &policy)?;
             let mut known = shared.write().expect("held for moments only");
-            let changed = **known != read;
+            let changed = known.text != read.text;
             if changed {
+                read.succeed(&known);
                 *known = Arc::new(read);
             }
             Ok(changed)
@@ -97,50 +147,120 @@ impl ApiKeys {
     }
 }
 
-impl Known {
-    fn read(path: &Path) -> Result<Self, String> {
-        let named = |fault: String| format!("--auth-keys {}: {fault}", path.display());
-        let text = std::fs::read_to_string(path).map_err(|error| named(error.to_string()))?;
-        Self::parse(text).map_err(named)
+impl Key {
+    /// `None` once it has expired.
+    fn caller(&self) -> Option<Caller> {
+        if self.expires.is_some_and(|end| end <= unix_seconds()) {
+            return None;
+        }
+        Some(Caller {
+            credential: self.credential.clone(),
+            ..Caller::new(self.principal.clone(), self.expires)
+        })
     }
 
-    fn parse(text: String) -> Result<Self, String> {
+    fn is_as(&self, other: &Self) -> bool {
+        self.principal == other.principal
+            && self.expires == other.expires
+            && self.credential.rights == other.credential.rights
+    }
+}
+
+impl Known {
+    fn read(path: &Path, policy: &Policy) -> Result<Self, String> {
+        let named = |fault: String| format!("--auth-keys {}: {fault}", path.display());
+        let text = std::fs::read_to_string(path).map_err(|error| named(error.to_string()))?;
+        Self::parse(text, policy).map_err(named)
+    }
+
+    fn parse(text: String, policy: &Policy) -> Result<Self, String> {
         let file: KeyFile = serde_json::from_str(&text).map_err(|error| {
             format!("not a file of API keys: {error}. Make an entry with `baton token api-key`")
         })?;
-        let mut principals = HashMap::new();
-        let mut names = HashSet::new();
+        let (mut keys, mut names) = (HashMap::new(), HashMap::new());
         let mut limits: HashMap<Arc<str>, Arc<OwnLimits>> = HashMap::new();
         for entry in &file.keys {
             let name = &entry.principal;
-            let plain = |c: char| c.is_ascii_alphanumeric() || "-_.@:".contains(c);
-            if name.is_empty() || name.len() > MAX_NAME || !name.chars().all(plain) {
-                return Err(format!(
-                    "principal {name:?}: 1 to {MAX_NAME} letters, digits and -_.@: only"
-                ));
-            }
-            let hash = parse_hex(&entry.sha256)
-                .ok_or_else(|| format!("principal {name:?}: sha256 must be 64 hex digits"))?;
-            let principal: Arc<str> = format!("{KIND}{name}").into();
+            let (hash, key) = entry.key(policy)?;
             if let Some(own) = entry.limits {
-                let before = limits.insert(principal.clone(), own.into());
+                let before = limits.insert(key.principal.clone(), own.into());
                 if before.is_some_and(|before| *before != own) {
                     return Err(format!(
                         "principal {name:?}: its entries have different limits"
                     ));
                 }
             }
-            names.insert(principal.clone());
-            if principals.insert(hash, principal).is_some() {
+            let key = Arc::new(key);
+            let before = names.insert(key.credential.source.clone(), key.clone());
+            if before.is_some() || keys.insert(hash, key).is_some() {
                 return Err(format!("principal {name:?}: its key is listed twice"));
             }
         }
         Ok(Self {
             text,
-            principals,
+            keys,
             names,
             limits,
         })
+    }
+
+    /// What is open with a key that stays as it is goes on; with any other it ends.
+    fn succeed(&mut self, before: &Self) {
+        for (hash, old) in &before.keys {
+            match self.keys.get_mut(hash) {
+                Some(new) if new.is_as(old) => {
+                    *new = old.clone();
+                    self.names
+                        .insert(old.credential.source.clone(), old.clone());
+                }
+                _ => old.credential.ended.cancel(),
+            }
+        }
+    }
+}
+
+impl Entry {
+    /// With its hash.
+    fn key(&self, policy: &Policy) -> Result<([u8; 32], Key), String> {
+        let name = &self.principal;
+        let plain = |c: char| c.is_ascii_alphanumeric() || "-_.@:".contains(c);
+        if name.is_empty() || name.len() > MAX_NAME || !name.chars().all(plain) {
+            return Err(format!(
+                "principal {name:?}: 1 to {MAX_NAME} letters, digits and -_.@: only"
+            ));
+        }
+        let hash = parse_hex(&self.sha256)
+            .ok_or_else(|| format!("principal {name:?}: sha256 must be 64 hex digits"))?;
+        let agents = self.agents.as_deref();
+        if agents.is_some_and(|agents| agents.is_empty()) {
+            return Err(format!(
+                "principal {name:?}: agents is empty: name one, or leave it out for all"
+            ));
+        }
+        let mut unusable = agents.into_iter().flatten();
+        if let Some(agent) = unusable.find(|agent| !AgentCard::is_name(agent)) {
+            return Err(format!(
+                "principal {name:?}: {agent:?} cannot be an agent's name"
+            ));
+        }
+        let claims = Claims::from_iter([("sub".to_owned(), Value::from(name.as_str()))]);
+        let digits = &self.sha256.to_ascii_lowercase()[..NAME_DIGITS];
+        let credential = Credential {
+            name: format!("{KIND}{digits}"),
+            source: digits.to_owned(),
+            rights: Rights {
+                observe: self.observe,
+                only: agents.map(Into::into),
+                denied: policy.denied(&claims),
+            },
+            ..Credential::default()
+        };
+        let key = Key {
+            principal: format!("{KIND}{name}").into(),
+            expires: self.expires,
+            credential: credential.into(),
+        };
+        Ok((hash, key))
     }
 }
 
@@ -159,6 +279,10 @@ fn parse_hex(text: &str) -> Option<[u8; 32]> {
 mod tests {
     use super::*;
 
+    fn parse(text: String) -> Result<Known, String> {
+        Known::parse(text, &Policy::default())
+    }
+
     fn hashed(key: &str) -> String {
         ApiKeys::hash(key)
     }
@@ -176,7 +300,8 @@ mod tests {
         let text = file(&[("alice", &hashed("bk_a")), ("bob", &hashed("bk_b"))]);
         let keys = ApiKeys {
             path: PathBuf::new(),
-            known: Arc::new(RwLock::new(Arc::new(Known::parse(text).unwrap()))),
+            policy: Policy::default(),
+            known: Arc::new(RwLock::new(Arc::new(parse(text).unwrap()))),
         };
         let name = |key: &str| keys.identify(key).ok().map(|caller| caller.principal);
         assert_eq!(name("bk_a").as_deref(), Some("key:alice"));
@@ -190,7 +315,7 @@ mod tests {
     fn limits_are_a_principals_and_not_a_keys() {
         let entry = |principal: &str, key: &str, limits: serde_json::Value| serde_json::json!({ "principal": principal, "sha256": hashed(key), "limits": limits });
         let parse = |entries: &[serde_json::Value]| {
-            Known::parse(serde_json::json!({ "keys": entries }).to_string())
+            parse(serde_json::json!({ "keys": entries }).to_string())
         };
         let own = serde_json::json!({ "turns": 2, "requests": "5/1m" });
         let old = entry("alice", "bk_old", serde_json::Value::Null);
@@ -223,7 +348,7 @@ mod tests {
             (file(&[("a", &hash), ("b", &hash)]), "listed twice"),
         ];
         for (text, expected) in cases {
-            let fault = Known::parse(text).unwrap_err();
+            let fault = parse(text).unwrap_err();
             assert!(fault.contains(expected), "{fault}");
         }
     }

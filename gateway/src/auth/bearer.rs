@@ -7,7 +7,6 @@ use std::time::Duration;
 
 use axum::http::request;
 use baton_session::clock::unix_seconds;
-use baton_session::store::Store;
 use jsonwebtoken::{Algorithm, Validation, decode, decode_header};
 use serde::Deserialize;
 use sha2::{Digest as _, Sha256};
@@ -15,7 +14,9 @@ use tokio_util::sync::CancellationToken;
 
 use super::dpop::{self, Asked};
 use super::jwks::Jwks;
-use super::{Caller, Scheme, Stranger, credential};
+use super::policy::{self, Policy};
+use super::rights::Rights;
+use super::{Caller, Credential, Identified, Kind, Once, Scheme, Stranger, credential};
 use crate::edge::verified::Verified;
 use crate::error::Reject;
 
@@ -28,6 +29,42 @@ pub struct BearerOptions {
     pub algorithms: Vec<Algorithm>,
     /// Only tokens that are bound to a key are taken.
     pub require_proof: bool,
+    /// What the header of a token must call it.
+    pub token_type: TokenType,
+    pub policy: Policy,
+}
+
+/// The `typ` of an access token (RFC 9068, section 2.1).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum TokenType {
+    /// `at+jwt`, `JWT`, or nothing: not every issuer says it.
+    #[default]
+    Any,
+    /// `at+jwt` and nothing else.
+    AccessToken,
+}
+
+impl TokenType {
+    /// Tokens for other purposes say so.
+    fn takes(self, typ: Option<&str>) -> bool {
+        let is = |name: &str| typ.is_some_and(|typ| typ.eq_ignore_ascii_case(name));
+        let is_access_token = is("at+jwt") || is("application/at+jwt");
+        match self {
+            Self::AccessToken => is_access_token,
+            Self::Any => is_access_token || typ.is_none() || is("JWT"),
+        }
+    }
+}
+
+/// What only ID tokens have (OpenID Connect Core, sections 3.1.3.6 and 3.3.2.11).
+const OF_ID_TOKENS: [&str; 2] = ["at_hash", "c_hash"];
+/// As Keycloak calls, in a claim, what is no access token.
+const OTHER_TOKENS: [&str; 4] = ["ID", "Refresh", "Offline", "Logout"];
+
+fn is_for_something_else(claims: &policy::Claims) -> bool {
+    let typ = claims.get("typ").and_then(|typ| typ.as_str());
+    OF_ID_TOKENS.iter().any(|claim| claims.contains_key(*claim))
+        || typ.is_some_and(|typ| OTHER_TOKENS.contains(&typ))
 }
 
 pub struct Bearer {
@@ -36,6 +73,8 @@ pub struct Bearer {
     issuer: String,
     audience: String,
     require_proof: bool,
+    token_type: TokenType,
+    policy: Policy,
     verified: Verified<Bound>,
     /// Proofs that were used here. The store has those of all gateways; this spares asking it.
     proofs: Verified<()>,
@@ -69,6 +108,7 @@ struct Confirmation {
     jkt: String,
 }
 
+const USED: &str = "the proof was used before";
 /// What principals begin with.
 const PREFIX: &str = "jwt:";
 /// Clocks of two machines may differ by so much.
@@ -94,6 +134,8 @@ impl Bearer {
             issuer: options.issuer,
             audience: options.audience,
             require_proof: options.require_proof,
+            token_type: options.token_type,
+            policy: options.policy,
             verified: Verified::default(),
             proofs: Verified::default(),
         })
@@ -103,26 +145,25 @@ impl Bearer {
         self.require_proof
     }
 
-    pub(super) async fn identify(
-        &self,
-        request: &request::Parts,
-        store: &dyn Store,
-    ) -> Result<Caller, Reject> {
+    pub(super) async fn identify(&self, request: &request::Parts) -> Result<Identified, Reject> {
         let (scheme, token) = credential(&request.headers)?;
         let Bound { caller, key } = self.known(token).await?;
         match (key, scheme) {
-            (None, Scheme::Bearer) if !self.require_proof => Ok(caller),
+            (None, Scheme::Bearer) if !self.require_proof => Ok(caller.into()),
             (None, _) => Err(Stranger::because("bound to no key").into()),
             // Whoever may have seen it could have stolen it.
             (Some(_), Scheme::Bearer) => Err(unproven(Stranger::because("bound to a key"))),
             (Some(key), Scheme::Dpop) => {
-                self.prove(request, token, &caller, &key, store).await?;
-                Ok(caller)
+                let once = self.prove(request, token, &caller, &key)?;
+                Ok(Identified {
+                    caller,
+                    once: Some(once),
+                })
             }
         }
     }
 
-    async fn known(&self, token: &str) -> Result<Bound, Stranger> {
+    async fn known(&self, token: &str) -> Result<Bound, Reject> {
         let version = self.jwks.version();
         if let Some(bound) = self.verified.get(token, version) {
             return Ok(bound);
@@ -134,14 +175,13 @@ impl Bearer {
     }
 
     /// A proof is for one request: it is verified every time, and good once.
-    async fn prove(
+    fn prove(
         &self,
         request: &request::Parts,
         token: &str,
         caller: &Caller,
         key: &str,
-        store: &dyn Store,
-    ) -> Result<(), Reject> {
+    ) -> Result<Once, Reject> {
         let refused = |why: &'static str| unproven(Stranger::because(why));
         let mut proofs = request.headers.get_all(dpop::HEADER).iter();
         let (Some(proof), None) = (proofs.next(), proofs.next()) else {
@@ -152,53 +192,102 @@ impl Bearer {
         let now = unix_seconds();
         let proof = dpop::verify(proof, &asked, token, key, now).map_err(unproven)?;
         let name = format!("dpop {}", digest(&[&caller.principal, &proof.id]));
-        let used = || refused("the proof was used before");
         if self.proofs.get(&name, 0).is_some() {
-            return Err(used());
+            return Err(refused(USED));
         }
-        let lasts = Duration::from_secs(proof.until.saturating_sub(now));
-        let is_first = store.spend(&name, lasts).await?;
-        self.proofs.put(&name, (), proof.until, 0);
+        Ok(Once {
+            name,
+            lasts: Duration::from_secs(proof.until.saturating_sub(now)),
+            kind: Kind::Proof(proof.until),
+        })
+    }
+
+    /// The store has said whether a proof was the first of its name.
+    pub(super) fn spent(&self, name: &str, until: u64, is_first: bool) -> Result<(), Reject> {
+        self.proofs.put(name, (), until, 0);
         match is_first {
             true => Ok(()),
-            false => Err(used()),
+            false => Err(unproven(Stranger::because(USED))),
         }
     }
 
     /// Only the issuer knows who is still there.
-    pub(super) fn recall(&self, principal: &str) -> Option<Arc<str>> {
-        principal.starts_with(PREFIX).then(|| principal.into())
+    pub(super) fn recall(&self, principal: &str, source: &str) -> Option<Caller> {
+        let rights = self.policy.read_rights(source)?;
+        let principal = principal.starts_with(PREFIX).then(|| principal.into())?;
+        Some(self.caller(principal, None, "jwt".into(), rights))
     }
 
-    async fn verify(&self, token: &str) -> Result<Bound, Stranger> {
+    fn caller(
+        &self,
+        principal: Arc<str>,
+        expires: Option<u64>,
+        name: String,
+        rights: Rights,
+    ) -> Caller {
+        let credential = Credential {
+            name,
+            source: self.policy.write(&rights),
+            rights,
+            ..Credential::default()
+        };
+        Caller {
+            credential: credential.into(),
+            ..Caller::new(principal, expires)
+        }
+    }
+
+    async fn verify(&self, token: &str) -> Result<Bound, Reject> {
+        let refused = |why: &'static str| Reject::from(Stranger::because(why));
         let header = decode_header(token).map_err(|error| Stranger::because(error.to_string()))?;
         if !self.algorithms.contains(&header.alg) {
-            return Err(Stranger::because(format!(
-                "{:?} is not allowed",
-                header.alg
-            )));
+            return Err(Stranger::because(format!("{:?} is not allowed", header.alg)).into());
         }
-        let kid = header.kid.ok_or_else(|| Stranger::because("no kid"))?;
+        if !self.token_type.takes(header.typ.as_deref()) {
+            return Err(refused("its typ is not that of an access token"));
+        }
+        let kid = header.kid.ok_or_else(|| refused("no kid"))?;
         let key = self.jwks.find(&kid, header.alg).await;
-        let key = key.ok_or_else(|| Stranger::because("no such key"))?;
+        let key = key.ok_or_else(|| refused("no such key"))?;
         let mut rules = Validation::new(header.alg);
         rules.leeway = LEEWAY;
         rules.validate_nbf = true;
         rules.set_issuer(&[&self.issuer]);
         rules.set_audience(&[&self.audience]);
         rules.set_required_spec_claims(&["exp", "iss", "aud", "sub"]);
-        let decoded = decode::<Claims>(token, &key, &rules);
-        let claims = decoded
+        let decoded = decode::<policy::Claims>(token, &key, &rules);
+        let all = decoded
             .map_err(|error| Stranger::because(error.to_string()))?
             .claims;
+        let claims: Claims = serde_json::from_value(all.clone().into())
+            .map_err(|error| Stranger::because(error.to_string()))?;
         let now = unix_seconds();
-        if claims.exp + LEEWAY <= now || claims.nbf.max(claims.iat) > now + 60 {
-            return Err(Stranger::because("not valid at this time"));
+        if claims.exp.saturating_add(LEEWAY) <= now || claims.nbf.max(claims.iat) > now + 60 {
+            return Err(refused("not valid at this time"));
         }
+        // Everybody without a name would be the same person.
+        if claims.sub.trim().is_empty() {
+            return Err(refused("its sub is empty"));
+        }
+        if is_for_something_else(&all) {
+            return Err(refused("an ID token, or another that gives no access"));
+        }
+        if !self.policy.lets_in(&all) {
+            return Err(Reject::Forbidden);
+        }
+        let rights = Rights {
+            denied: self.policy.denied(&all),
+            ..Rights::default()
+        };
         let client = claims.client_id.or(claims.azp).unwrap_or_default();
         let principal = principal(&self.issuer, &claims.sub, &client);
         Ok(Bound {
-            caller: Caller::new(principal.into(), Some(claims.exp)),
+            caller: self.caller(
+                principal.into(),
+                Some(claims.exp),
+                format!("jwt:{kid}"),
+                rights,
+            ),
             key: claims.cnf.map(|bound| bound.jkt.into()),
         })
     }
@@ -228,7 +317,7 @@ fn principal(issuer: &str, subject: &str, client: &str) -> String {
 }
 
 /// Hashed with their lengths: no two rows of parts can run into each other.
-fn digest(parts: &[&str]) -> String {
+pub(super) fn digest(parts: &[&str]) -> String {
     let mut hash = Sha256::new();
     for part in parts {
         hash.update((part.len() as u64).to_be_bytes());
@@ -269,6 +358,8 @@ mod tests {
             jwks: "/nowhere".into(),
             algorithms: vec![Algorithm::RS256, Algorithm::HS256],
             require_proof: false,
+            token_type: TokenType::default(),
+            policy: Policy::default(),
         };
         let fault = Bearer::new(options).err().expect("refused");
         assert!(fault.contains("HS256"), "{fault}");

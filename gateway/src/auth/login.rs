@@ -16,7 +16,10 @@ const BELOW: u32 = 1;
 
 pub fn open(app: &App, caller: &Caller) -> Login {
     let issued = app.mint.revoked.issue_time(&caller.principal, None);
-    Login::new(caller.principal.to_string(), issued, caller.expires)
+    Login {
+        source: Some(caller.credential.source.clone()),
+        ..Login::new(caller.principal.to_string(), issued, caller.expires)
+    }
 }
 
 /// The cookie, if it counts.
@@ -37,7 +40,8 @@ pub fn check(app: &App, token: &str) -> Result<Caller, Stranger> {
     if revoked.stands_no_more(&login.principal, login.issued, family) {
         return Err(Stranger::because("a login that was revoked"));
     }
-    let mut caller = app.auth.recall(&login.principal, Some(login.expires))?;
+    let (source, expires) = (login.source.as_deref(), Some(login.expires));
+    let mut caller = app.auth.recall(&login.principal, source, expires)?;
     caller.login = Some(login.family.into());
     Ok(caller)
 }

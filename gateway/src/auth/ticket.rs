@@ -7,7 +7,7 @@ use axum::http::{HeaderMap, header};
 use baton_session::clock::unix_seconds;
 use baton_session::token::{MAX_SKEW, Ticket};
 
-use super::{Caller, Stranger};
+use super::{Caller, Identified, Kind, Once, Stranger};
 use crate::app::App;
 use crate::error::Reject;
 
@@ -19,6 +19,7 @@ pub fn issue(app: &App, caller: &Caller) -> Ticket {
     let issued = app.mint.revoked.issue_time(&caller.principal, None);
     Ticket {
         login: caller.login.as_deref().map(str::to_owned),
+        source: Some(caller.credential.source.clone()),
         ..Ticket::new(caller.principal.to_string(), issued, caller.expires)
     }
 }
@@ -47,7 +48,7 @@ pub fn offered(headers: &HeaderMap) -> Result<Option<&str>, Reject> {
 }
 
 /// Good for the first who brings it, on whichever gateway.
-pub async fn redeem(app: &App, token: &str) -> Result<Caller, Reject> {
+pub fn redeem(app: &App, token: &str) -> Result<Identified, Reject> {
     let ticket = app.mint.keys.ring().verify_ticket(token);
     let ticket = ticket.map_err(|why| Stranger::because(why.to_string()))?;
     let login = ticket.login.as_deref();
@@ -55,15 +56,23 @@ pub async fn redeem(app: &App, token: &str) -> Result<Caller, Reject> {
     if revoked.stands_no_more(&ticket.principal, ticket.issued, login) {
         return Err(Stranger::because("a ticket that was revoked").into());
     }
-    let mut caller = app.auth.recall(&ticket.principal, ticket.credential)?;
+    let source = ticket.source.as_deref();
+    let recalled = app
+        .auth
+        .recall(&ticket.principal, source, ticket.credential);
+    let mut caller = recalled?;
     // The clock of another gateway may be behind: it takes the ticket for as much longer.
     let left = ticket.expires.saturating_sub(unix_seconds()) + MAX_SKEW;
-    let name = format!("ticket {}", ticket.id);
-    if !app.store.spend(&name, Duration::from_secs(left)).await? {
-        return Err(Stranger::because("a ticket that was used").into());
-    }
     caller.login = ticket.login.map(Into::into);
-    Ok(caller)
+    let once = Once {
+        name: format!("ticket {}", ticket.id),
+        lasts: Duration::from_secs(left),
+        kind: Kind::Ticket,
+    };
+    Ok(Identified {
+        caller,
+        once: Some(once),
+    })
 }
 
 #[cfg(test)]

@@ -9,7 +9,7 @@ use super::{Call, Outcome, Problem, invalid, params, unknown_session};
 
 impl Call<'_> {
     pub(super) async fn attach(&self, replay: bool) -> Result<Outcome, Problem> {
-        let session = self.session()?;
+        let session = self.session().await?;
         let envelope = self.message.envelope;
         let observe = self.pass.scope() == Scope::Observe || params::observes(envelope)?;
         let place = match (observe, replay) {

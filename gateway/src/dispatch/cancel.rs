@@ -48,7 +48,7 @@ impl Call<'_> {
 
     /// Those it has opened, latest first, after one that the request itself names.
     async fn sessions_of_the_connection(&self) -> Result<Vec<SessionId>, Problem> {
-        let mut sessions: Vec<SessionId> = self.session().into_iter().collect();
+        let mut sessions: Vec<SessionId> = self.session().await.into_iter().collect();
         let mut known: HashSet<SessionId> = sessions.iter().cloned().collect();
         let log = LogId::Outbox(self.connection.id.clone());
         // From the end backwards: an entry is a frame of its own.
@@ -68,6 +68,12 @@ impl Call<'_> {
         }
         sessions.retain(|session| !self.is_revoked(session));
         sessions.truncate(MAX_SESSIONS);
-        Ok(sessions)
+        let mut allowed = Vec::new();
+        for session in sessions {
+            if self.may_use(&session).await? {
+                allowed.push(session);
+            }
+        }
+        Ok(allowed)
     }
 }

@@ -19,7 +19,7 @@ const PAGE: usize = 256;
 
 impl Call<'_> {
     pub(super) async fn fork(&self) -> Result<Outcome, Problem> {
-        let parent = self.session()?;
+        let parent = self.session().await?;
         let (cwd, setup) = params::inherited_place(self.message.envelope)?;
         let wish = params::fork_wish(self.message.envelope)?;
         let child = self.child_of(&parent);

@@ -13,7 +13,7 @@ use crate::rpc;
 
 /// Whether the request has to be refused because of those before it. Asked once for each.
 pub(super) fn hurry(pass: &Pass, message: &Message<'_>) -> Option<Refusal> {
-    let allowance = pass.allowance.as_ref()?;
+    let allowance = pass.caller.allowance.as_ref()?;
     message.envelope.id()?;
     match message.envelope.method.as_deref()? {
         "session/cancel" => None,
@@ -56,7 +56,7 @@ impl Call<'_> {
     }
 
     pub(super) async fn entry(&self, kind: Kind) -> Result<Entry, Problem> {
-        let (takes, refusal, admitted) = match (self.hurry, &self.pass.allowance) {
+        let (takes, refusal, admitted) = match (self.hurry, &self.pass.caller.allowance) {
             (Some(refusal), _) => (Takes::Repetitions, Some(refusal), None),
             (None, Some(allowance)) if kind == Kind::Prompt => {
                 match allowance.turn(&*self.app.store).await? {
@@ -76,7 +76,7 @@ impl Call<'_> {
 
     /// Whether the principal may have one more session; to be held until it has.
     pub(super) async fn check_sessions(&self) -> Result<Option<Admitted>, Problem> {
-        let Some(allowance) = &self.pass.allowance else {
+        let Some(allowance) = &self.pass.caller.allowance else {
             return Ok(None);
         };
         let admitted = allowance.session(&*self.app.store).await?;

@@ -37,7 +37,13 @@ impl Call<'_> {
         let mut found = self.app.store.list(&listing).await?;
         let more = found.len() > PAGE;
         found.truncate(PAGE);
-        let mut result = json!({ "sessions": found.iter().map(entry).collect::<Vec<_>>() });
+        let mut entries = Vec::new();
+        for summary in &found {
+            if self.may_use(&summary.place.session).await? {
+                entries.push(entry(summary));
+            }
+        }
+        let mut result = json!({ "sessions": entries });
         if let Some(last) = found.last().filter(|_| more) {
             result["nextCursor"] = json!(self.app.mint.keys.ring().sign_place(&last.place, &scope));
         }

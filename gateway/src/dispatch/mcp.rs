@@ -9,7 +9,7 @@ impl Call<'_> {
     pub(super) async fn mcp_message(&self) -> Result<Outcome, Problem> {
         let request = params::request_id(self.message.envelope);
         let request: Option<String> = request.and_then(|id| serde_json::from_str(id).ok());
-        match request.and_then(|id| self.routed(&id)) {
+        match self.routed(request).await? {
             Some(session) => self.enqueue(Kind::Extension, session).await,
             // Nobody waits for the answer to a notification.
             None => Ok(Outcome::Taken),

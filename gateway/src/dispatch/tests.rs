@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::app::{Config, Stop};
-use crate::auth::Auth;
+use crate::auth::{Auth, Caller};
 
 struct Desk {
     app: Arc<App>,
@@ -36,6 +36,7 @@ async fn desk() -> Desk {
             protocol_version: 1,
             client: ClientCapabilities::default(),
             agent: Some("scripted".into()),
+            rights: None,
             issued: unix_seconds(),
             expires: u64::MAX,
         },
@@ -49,7 +50,7 @@ impl Desk {
             connection: self.connection.clone(),
             grant: Brought::Nothing,
             alone: false,
-            allowance: None,
+            caller: Caller::anonymous(),
         }
     }
 

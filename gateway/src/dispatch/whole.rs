@@ -62,11 +62,13 @@ impl Call<'_> {
 
     /// The one that the path names, else the connection's. That one was there when the connection was opened.
     async fn agent(&self) -> Result<String, Problem> {
+        let rights = self.pass.caller.rights();
         let settled = self.connection.agent.as_deref();
+        let settled = settled.filter(|name| rights.allow(name));
         match (self.message.agent, settled) {
             (None, Some(settled)) => Ok(settled.to_owned()),
             (Some(named), Some(settled)) if named == settled => Ok(named.to_owned()),
-            (named, _) => match agents::known(self.app).await?.choose(named) {
+            (named, _) => match agents::known(self.app, rights).await?.choose(named) {
                 Ok(card) => Ok(card.name.clone()),
                 Err(Missing(text)) => Err(Problem::Rpc(rpc::NO_AGENT, text)),
             },
@@ -82,7 +84,7 @@ impl Call<'_> {
 
     /// What is gone already, was never there or is somebody else's gets the same answer.
     pub(super) async fn delete(&self) -> Result<Outcome, Problem> {
-        let named = match self.session() {
+        let named = match self.session().await {
             Ok(session) => Some(session),
             Err(Problem::Rpc(rpc::RESOURCE_NOT_FOUND, _)) => None,
             Err(problem) => return Err(problem),

@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use std::sync::Mutex;
 
 use baton_session::clock::unix_seconds;
+use sha2::{Digest as _, Sha256};
 
 /// More than these are forgotten and verified anew.
 const ROOM: usize = 1 << 16;
@@ -14,8 +15,9 @@ pub struct Verified<T> {
 }
 
 struct Known<T> {
-    /// By the token, with when it expires.
-    tokens: HashMap<Box<str>, (T, u64)>,
+    /// By the hash of the token, with when it expires: credentials are not kept, and a long one takes
+    /// no more room than a short one.
+    tokens: HashMap<[u8; 32], (T, u64)>,
     /// Of the keys they were verified with.
     version: u64,
 }
@@ -34,13 +36,15 @@ impl<T> Default for Verified<T> {
 impl<T: Clone> Verified<T> {
     /// Only what was verified with this version of the keys.
     pub fn get(&self, token: &str, version: u64) -> Option<T> {
+        let hash: [u8; 32] = Sha256::digest(token).into();
         let known = self.known.lock().expect("held for moments only");
-        let (value, expires) = known.tokens.get(token)?;
+        let (value, expires) = known.tokens.get(&hash)?;
         (known.version == version && *expires > unix_seconds()).then(|| value.clone())
     }
 
     /// `expires` in seconds since 1970.
     pub fn put(&self, token: &str, value: T, expires: u64, version: u64) {
+        let hash: [u8; 32] = Sha256::digest(token).into();
         let mut known = self.known.lock().expect("held for moments only");
         if known.version != version {
             known.tokens.clear();
@@ -54,7 +58,7 @@ impl<T: Clone> Verified<T> {
                 known.tokens.clear();
             }
         }
-        known.tokens.insert(token.into(), (value, expires));
+        known.tokens.insert(hash, (value, expires));
     }
 }
 

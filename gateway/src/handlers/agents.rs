@@ -20,7 +20,7 @@ pub async fn list(
 ) -> Result<impl IntoResponse, Reject> {
     let refusal = caller.allowance.as_ref().and_then(|it| it.request());
     refusal.map_or(Ok(()), Err)?;
-    let known = agents::known(&app).await?;
+    let known = agents::known(&app, caller.rights()).await?;
     let entries = known.agents.iter();
     let entries = entries.map(|(card, workers)| entry(card, *workers, known.is_default(card)));
     let body = json!({ "agents": entries.collect::<Vec<_>>() }).to_string();

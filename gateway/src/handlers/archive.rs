@@ -58,8 +58,11 @@ pub async fn export(
         None => None,
     };
     let permit = permit.map(Arc::new);
+    // An archive can be taken in elsewhere.
+    caller.changes()?;
     let session = SessionId::parse(&id).ok_or(Reject::NoSession)?;
     let record = app.store.record(&session, &caller.principal).await?;
+    let record = record.filter(|record| caller.rights().allow(&record.agent));
     let record = record.ok_or(Reject::NoSession)?;
     let seal = app.mint.keys.ring().seal_head(&session, &caller.principal);
     let first = Bytes::from(archive::header(&session, &record, seal));
@@ -125,6 +128,7 @@ pub async fn import(
     headers: HeaderMap,
     body: Body,
 ) -> Result<Response<Body>, Reject> {
+    caller.changes()?;
     edge::require(&headers, CONTENT_TYPE)?;
     if !app.store.has_room().await? {
         return Err(Reject::StoreFull);
@@ -144,6 +148,11 @@ pub async fn import(
     let mut head = archive::read_header(&first).map_err(unreadable)?;
     let lengths = field::check_record(&head.record);
     lengths.map_err(|fault| Reject::Archive(format!("line 1: {fault}")))?;
+    if !caller.rights().allow(&head.record.agent) {
+        let agent = &head.record.agent;
+        let text = format!("no worker has registered the agent {agent:?}");
+        return Err(Reject::Archive(text));
+    }
     // A list has nothing from the future.
     head.record.updated = head.record.updated.min(unix_millis());
     let kept = Kept::take(&mut head.record);

@@ -59,7 +59,7 @@ pub async fn initialize(
         let text = "params.protocolVersion must be a number: send 1";
         Err(rpc::error(request, rpc::INVALID_PARAMS, text))
     } else {
-        known = agents::known(app).await?;
+        known = agents::known(app, caller.rights()).await?;
         let chosen = known.choose(agent);
         chosen.map_err(|Missing(text)| rpc::error(request, rpc::NO_AGENT, &text))
     };
@@ -69,6 +69,7 @@ pub async fn initialize(
         protocol_version: PROTOCOL_VERSION,
         client,
         agent: chosen.as_ref().ok().map(|card| card.name.clone()),
+        rights: caller.rights().mark(),
         issued: socket.issued,
         expires: 0,
     };

@@ -12,7 +12,7 @@ use baton_session::store::{Attach, Attached, StreamId};
 use baton_session::token::{Connection, Scope};
 use tokio::sync::Notify;
 
-use crate::agents;
+use crate::agents::{self, of_sessions};
 use crate::app::App;
 use crate::auth::Caller;
 use crate::connection::Link;
@@ -114,7 +114,7 @@ async fn open(
         standing = standing.until(connection.expires);
     }
     let mut response = match session {
-        None => connection_stream(app, standing, connection, cursor).await?,
+        None => connection_stream(app, standing, connection, scope, cursor).await?,
         Some(session) => {
             session_stream(app, standing, connection, scope, alone, session, cursor).await?
         }
@@ -134,6 +134,7 @@ async fn connection_stream(
     app: &Arc<App>,
     standing: Standing,
     connection: Connection,
+    scope: Scope,
     cursor: Option<&str>,
 ) -> Result<Response<Body>, Reject> {
     let wake = Arc::new(Notify::new());
@@ -159,7 +160,7 @@ async fn connection_stream(
     let feed = ConnectionFeed::open(
         app.clone(),
         connection,
-        Scope::Control,
+        scope,
         holder.name.clone(),
         outbox,
         wake,
@@ -188,6 +189,10 @@ async fn session_stream(
     let Some(session) = SessionId::parse(session) else {
         return unopened(app, nobodys, &connection);
     };
+    let (rights, owner) = (standing.caller.rights(), &connection.principal);
+    if !of_sessions::allowed(app, rights, &session, owner).await? {
+        return unopened(app, nobodys, &connection);
+    }
     let standing = standing.reading(&session);
     if standing.is_over(&app.mint.revoked) {
         return unopened(app, nobodys, &connection);

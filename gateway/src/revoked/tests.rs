@@ -197,6 +197,7 @@ async fn a_stream_that_never_pauses_ends_too() {
         protocol_version: 1,
         client: Default::default(),
         agent: None,
+        rights: None,
         issued: 50,
         expires: 0,
     };

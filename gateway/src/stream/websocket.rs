@@ -82,6 +82,7 @@ pub fn accept(
         client: Default::default(),
         // Settled by `initialize`.
         agent: None,
+        rights: party.caller.rights().mark(),
         issued,
         expires: 0,
     };
@@ -132,7 +133,10 @@ async fn talk(
     let (mut sink, stream) = socket.split();
     let ended = CancellationToken::new();
     let standing = Standing::of(&party.caller).on(&opened.connection);
-    let scope = party.grant.scope();
+    let scope = match party.caller.rights().scope() {
+        Scope::Observe => Scope::Observe,
+        Scope::Control => party.grant.scope(),
+    };
     let reader = tokio::spawn(read(
         app.clone(),
         stream,

@@ -22,6 +22,8 @@ pub struct Connection {
     pub client: ClientCapabilities,
     /// The agent that its sessions get, unless a request names another.
     pub agent: Option<String>,
+    /// With which rights it was opened, if that were not all.
+    pub rights: Option<String>,
     /// In seconds since 1970.
     pub issued: u64,
     /// Of a token that was verified.
@@ -36,6 +38,8 @@ struct Claims {
     cap: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     agt: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    rts: Option<String>,
 }
 
 impl KeyRing {
@@ -46,6 +50,7 @@ impl KeyRing {
             ver: connection.protocol_version,
             cap: connection.client.letters(),
             agt: connection.agent.clone(),
+            rts: connection.rights.clone(),
         };
         let expires = connection.issued.saturating_add(lifetime.as_secs());
         self.sign(TYPE, claims, connection.issued, expires)
@@ -64,6 +69,7 @@ impl KeyRing {
             protocol_version: timed.claims.ver,
             client: ClientCapabilities::from_letters(&timed.claims.cap),
             agent: timed.claims.agt,
+            rights: timed.claims.rts,
             issued: timed.iat,
             expires: timed.exp,
         })

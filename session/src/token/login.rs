@@ -20,6 +20,8 @@ pub struct Login {
     pub principal: String,
     /// By which it is taken back.
     pub family: String,
+    /// The credential that it was made of, as far as gateways need to know it again.
+    pub source: Option<String>,
     pub issued: u64,
     pub expires: u64,
 }
@@ -28,6 +30,8 @@ pub struct Login {
 struct Claims {
     prn: String,
     fam: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    src: Option<String>,
 }
 
 impl Login {
@@ -37,6 +41,7 @@ impl Login {
         Self {
             principal,
             family: random_text(FAMILY_CHARS),
+            source: None,
             issued,
             expires: credential.map_or(expires, |credential| expires.min(credential)),
         }
@@ -48,6 +53,7 @@ impl KeyRing {
         let claims = Claims {
             prn: login.principal.clone(),
             fam: login.family.clone(),
+            src: login.source.clone(),
         };
         self.sign(TYPE, claims, login.issued, login.expires)
     }
@@ -57,6 +63,7 @@ impl KeyRing {
         Ok(Login {
             principal: timed.claims.prn,
             family: timed.claims.fam,
+            source: timed.claims.src,
             issued: timed.iat,
             expires: timed.exp,
         })

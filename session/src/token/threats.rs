@@ -43,6 +43,7 @@ fn connection(principal: &str, issued: u64) -> Connection {
         protocol_version: 1,
         client: ClientCapabilities::default(),
         agent: None,
+        rights: None,
         issued,
         expires: 0,
     }

@@ -23,6 +23,8 @@ pub struct Ticket {
     pub credential: Option<u64>,
     /// The login that it was asked for with, which may be ended before its time.
     pub login: Option<String>,
+    /// That credential, as far as gateways need to know it again.
+    pub source: Option<String>,
     pub issued: u64,
     pub expires: u64,
 }
@@ -35,6 +37,8 @@ struct Claims {
     cre: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     fam: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    src: Option<String>,
 }
 
 impl Ticket {
@@ -46,6 +50,7 @@ impl Ticket {
             id: random_text(ID_CHARS),
             credential,
             login: None,
+            source: None,
             issued,
             expires: credential.map_or(expires, |credential| expires.min(credential)),
         }
@@ -59,6 +64,7 @@ impl KeyRing {
             jti: ticket.id.clone(),
             cre: ticket.credential,
             fam: ticket.login.clone(),
+            src: ticket.source.clone(),
         };
         self.sign(TYPE, claims, ticket.issued, ticket.expires)
     }
@@ -71,6 +77,7 @@ impl KeyRing {
             id: timed.claims.jti,
             credential: timed.claims.cre,
             login: timed.claims.fam,
+            source: timed.claims.src,
             issued: timed.iat,
             expires: timed.exp,
         })
@@ -91,6 +98,7 @@ mod tests {
             let ring = KeyRing::parse(&generate(algorithm)).unwrap();
             for (credential, login) in [(None, None), (Some(now + 600), Some("abc".to_owned()))] {
                 let ticket = Ticket {
+                    source: login.clone(),
                     login,
                     ..Ticket::new("somebody".into(), now, credential)
                 };

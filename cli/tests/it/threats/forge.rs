@@ -8,9 +8,10 @@ use baton_session::id::{ConnectionId, Partition, SessionId};
 use baton_session::token::{KeyRing, unverified};
 use jsonwebtoken::{Algorithm, EncodingKey, crypto};
 use serde_json::{Value, json};
+use sha2::{Digest as _, Sha256};
 
-use crate::auth::Guarded;
 use crate::auth::provider::now;
+use crate::auth::{A, B, Guarded};
 
 pub const CONNECTION: &str = "baton-connection+jwt";
 pub const SESSION: &str = "baton-session+jwt";
@@ -78,11 +79,14 @@ pub fn claims(principal: &str) -> Value {
 }
 
 pub fn claims_at(principal: &str, now: u64) -> Value {
+    let key = if principal == "key:bob" { B } else { A };
+    let hash = Sha256::digest(key);
+    let source: String = hash[..8].iter().map(|byte| format!("{byte:02x}")).collect();
     json!({
         "aud": "baton", "prn": principal, "iat": now, "exp": now + 3600,
         "cid": ConnectionId::mint(Partition(3)), "ver": 1, "cap": "",
         "sid": SessionId::mint(Partition(3)), "scp": "c", "fam": "abcdefgh", "gen": 0,
-        "jti": format!("{:016x}", rand::random::<u64>()),
+        "jti": format!("{:016x}", rand::random::<u64>()), "src": source,
     })
 }
 

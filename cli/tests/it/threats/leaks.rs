@@ -67,6 +67,7 @@ async fn row_22_leakage_in_logs() {
     command.current_dir(dir.path()).env("BATON_LOG", "trace");
     command.args(["serve", "--data-dir", "data", "--listen", &address(port)]);
     command.args(["--auth", "keys", "--auth-keys", "api-keys.json"]);
+    command.args(["--allow-origin", "http://localhost:3000"]);
     command.args(["--otlp-endpoint", &collector.endpoint]);
     command.args(["--allow-mcp-stdio", "/bin/true", "--allow-mcp-env", "KEY"]);
     command.args(["--allow-mcp-url", "http://localhost:9"]);

@@ -153,6 +153,7 @@ impl Stage {
             protocol_version: 1,
             client: Default::default(),
             agent: None,
+            rights: None,
             issued: 0,
             expires: 0,
         };
