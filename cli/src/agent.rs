@@ -1,16 +1,24 @@
 //! Which agent a worker runs, and how.
 
+use std::ffi::OsString;
 use std::path::PathBuf;
+use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context as _;
-use baton_worker::agent::stdio::guard::{Limits, guard};
+use baton_worker::WorkspaceRoot;
+use baton_worker::agent::stdio::confine::confine;
+use baton_worker::agent::stdio::guard::{Confined, Limits, guard};
+use baton_worker::agent::stdio::sandbox::Sandbox;
 use baton_worker::agent::stdio::{Config, Launch, NotStarted, OnCrash, Scope, Stdio, environment};
 use baton_worker::agent::{Agent, scripted::Scripted};
 use clap::{Args, ValueEnum};
 
+use self::sandbox::{PlanArguments, SandboxOptions};
 use crate::exit::Misconfigured;
+
+mod sandbox;
 
 /// Before the command line of an agent that is a program.
 const PROGRAM: &str = "stdio:";
@@ -82,6 +90,15 @@ pub struct AgentOptions {
     /// Who reads what an agent writes to its standard error: the log alone, or the client that it fails, too
     #[arg(long, env = "BATON_AGENT_STDERR", default_value = "log")]
     agent_stderr: StderrOption,
+    #[command(flatten)]
+    sandbox: SandboxOptions,
+}
+
+/// What there is beside the agent, and who may have it.
+pub struct Surroundings<'a> {
+    /// Ours, and never an agent's.
+    pub kept: &'a [PathBuf],
+    pub root: Option<&'a WorkspaceRoot>,
 }
 
 #[derive(Clone, Copy, PartialEq, ValueEnum)]
@@ -126,6 +143,7 @@ impl AgentOptions {
                 "--agent-stderr client: with --agent-scope shared one caller would read what is said of another's session; leave it at log".into(),
             );
         }
+        faults.extend(self.sandbox.faults());
         faults
     }
 
@@ -146,12 +164,12 @@ impl AgentOptions {
     }
 
     /// Starts it, if it is a program, to learn what it is.
-    pub async fn agent(&self) -> anyhow::Result<Arc<dyn Agent>> {
+    pub async fn agent(&self, around: Surroundings<'_>) -> anyhow::Result<Arc<dyn Agent>> {
         let command = self.command().map_err(|fault| Misconfigured(vec![fault]))?;
         let Some(command) = command else {
             return Ok(Arc::new(Scripted));
         };
-        let stdio = Stdio::start(self.config(command)).await;
+        let stdio = Stdio::start(self.config(command, around)).await;
         let stdio = stdio.map_err(
             |NotStarted {
                  failure,
@@ -167,12 +185,14 @@ impl AgentOptions {
         Ok(Arc::new(stdio.context(self.agent.clone())?))
     }
 
-    fn config(&self, command: Vec<String>) -> Config {
+    fn config(&self, command: Vec<String>, around: Surroundings<'_>) -> Config {
+        let environment = environment::scrubbed(std::env::vars_os(), &self.agent_env);
         Config {
             launch: Launch {
+                sandbox: self.confined(&command, &environment, around),
                 command,
                 guard: PathBuf::from(OURSELVES),
-                environment: environment::scrubbed(std::env::vars_os(), &self.agent_env),
+                environment,
                 limits: Limits {
                     memory: self.agent_memory.map(|mib| mib << 20),
                     cpu: self.agent_cpu,
@@ -197,6 +217,28 @@ impl AgentOptions {
     }
 }
 
+impl AgentOptions {
+    /// Says what confines agents, and what does not.
+    fn confined(
+        &self,
+        command: &[String],
+        environment: &[(OsString, OsString)],
+        around: Surroundings<'_>,
+    ) -> Option<Sandbox> {
+        let several = self.agent_scope == ScopeOption::Shared || self.agent_warm > 0;
+        let common = several.then(|| around.root.map(WorkspaceRoot::path));
+        let Some(wanted) = self.sandbox.wanted(around.kept, common) else {
+            tracing::warn!(
+                "agents are not confined (--agent-sandbox none): they can open whatever this user can"
+            );
+            return None;
+        };
+        let sandbox = Sandbox::new(wanted, command, environment);
+        sandbox.say();
+        Some(sandbox)
+    }
+}
+
 /// Agents run in their session's directory. What names a file here and now is meant to. Links are left as they are:
 /// a Python of a virtual environment is one, and knows its packages by its own name only.
 fn in_place(words: Vec<String>) -> Vec<String> {
@@ -211,7 +253,7 @@ fn in_place(words: Vec<String>) -> Vec<String> {
     words.into_iter().enumerate().map(absolute).collect()
 }
 
-/// `baton guard`, which workers start and nobody else.
+/// `baton guard`, which workers start and nobody else, and `baton confine`, which it starts.
 #[derive(Args)]
 pub struct GuardArguments {
     #[arg(long)]
@@ -220,18 +262,32 @@ pub struct GuardArguments {
     cpu: Option<u64>,
     #[arg(long)]
     files: Option<u64>,
+    #[command(flatten)]
+    plan: PlanArguments,
     #[arg(last = true, required = true)]
-    command: Vec<std::ffi::OsString>,
+    command: Vec<OsString>,
 }
 
 impl GuardArguments {
-    pub fn run(&self) -> std::process::ExitCode {
-        let limits = Limits {
+    fn limits(&self) -> Limits {
+        Limits {
             memory: self.memory,
             cpu: self.cpu,
             files: self.files,
-        };
-        guard(limits, &self.command)
+        }
+    }
+
+    pub fn guard(&self) -> ExitCode {
+        let own = std::env::args_os().skip(2);
+        let confined = self.plan.sandbox.then(|| Confined {
+            program: PathBuf::from(OURSELVES),
+            arguments: own.take_while(|argument| argument != "--").collect(),
+        });
+        guard(self.limits(), confined, &self.command)
+    }
+
+    pub fn confine(&self) -> ExitCode {
+        confine(&self.plan.plan(), self.limits(), &self.command)
     }
 }
 

@@ -145,6 +145,12 @@ impl EdgeOptions {
         }
     }
 
+    /// Files that hold keys, or hashes of them.
+    pub fn kept(&self) -> Vec<PathBuf> {
+        let keys = self.auth_keys.iter().cloned();
+        keys.chain(self.transport.kept()).collect()
+    }
+
     /// What each caller may take. Faults are told by [`Self::auth`].
     pub fn limits(&self) -> Limits {
         self.limits.limits().0

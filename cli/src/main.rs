@@ -73,6 +73,8 @@ enum Command {
     Token(token::Command),
     #[command(hide = true)]
     Guard(agent::GuardArguments),
+    #[command(hide = true)]
+    Confine(agent::GuardArguments),
 }
 
 fn main() -> ExitCode {
@@ -90,8 +92,10 @@ fn main() -> ExitCode {
     if arguments.command.holds_secrets() {
         dumpable::forbid();
     }
-    if let Command::Guard(arguments) = &arguments.command {
-        return arguments.run();
+    match &arguments.command {
+        Command::Guard(arguments) => return arguments.guard(),
+        Command::Confine(arguments) => return arguments.confine(),
+        _ => {}
     }
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
@@ -136,7 +140,7 @@ async fn run(command: Command) -> anyhow::Result<()> {
         Command::Health(arguments) => health::run(arguments).await,
         Command::Store(command) => store_users::run(command),
         Command::Token(command) => token::run(command).await,
-        Command::Guard(_) => Ok(()),
+        Command::Guard(_) | Command::Confine(_) => Ok(()),
     };
     telemetry.finish(&hurry).await;
     outcome
@@ -173,7 +177,8 @@ impl Command {
             | Self::Health(_)
             | Self::Store(_)
             | Self::Token(_)
-            | Self::Guard(_) => None,
+            | Self::Guard(_)
+            | Self::Confine(_) => None,
         }
     }
 }

@@ -12,7 +12,7 @@ use baton_worker::agent::Agent;
 use baton_worker::{Metrics, ReleaseHook};
 use clap::{Args, ValueEnum};
 
-use crate::agent::AgentOptions;
+use crate::agent::{AgentOptions, Surroundings};
 use crate::agent_policy::{AgentPolicyOptions, Clients};
 use crate::exit::Misconfigured;
 use crate::mcp::McpOptions;
@@ -169,8 +169,14 @@ impl WorkerOptions {
         faults
     }
 
-    pub async fn agent(&self) -> anyhow::Result<Arc<dyn Agent>> {
-        self.agent.agent().await
+    /// `kept`: files and directories of ours that no agent may have.
+    pub async fn agent(&self, kept: &[PathBuf]) -> anyhow::Result<Arc<dyn Agent>> {
+        let root = self.mcp.root().0;
+        let around = Surroundings {
+            kept,
+            root: root.as_ref(),
+        };
+        self.agent.agent(around).await
     }
 
     /// `grace`: how long turns that cannot be moved may go on when the worker stops.

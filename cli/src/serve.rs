@@ -82,7 +82,11 @@ pub async fn run(arguments: Arguments, stop: Stop, telemetry: &Telemetry) -> any
         keys,
         failed,
     } = open(&arguments)?;
-    let agent = arguments.worker.agent().await?;
+    let mut kept = arguments.edge.kept();
+    if !arguments.ephemeral {
+        kept.push(arguments.data_dir.clone());
+    }
+    let agent = arguments.worker.agent(&kept).await?;
     let worker_metrics = baton_worker::Metrics::default();
     let metrics = Arc::new(Metrics::default());
     let mut registry = meters::registry();

@@ -55,6 +55,10 @@ pub struct Setting {
 }
 
 impl TransportOptions {
+    pub fn kept(&self) -> Option<PathBuf> {
+        self.tls_key.clone()
+    }
+
     /// How requests come in, and every fault.
     pub fn transport(&self, setting: &Setting) -> (Transport, Vec<String>) {
         let mut faults = Vec::new();

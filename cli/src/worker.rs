@@ -52,7 +52,7 @@ pub async fn run(arguments: Arguments, stop: Stop, telemetry: &Telemetry) -> any
         probes::start(address, progress.clone(), registry, stop.drain.clone()).await?;
     }
     let agent = tokio::select! {
-        agent = arguments.worker.agent() => agent?,
+        agent = arguments.worker.agent(&[]) => agent?,
         _ = stop.drain.cancelled() => return Ok(()),
     };
     let _ = progress.agent_ready.set(());

@@ -23,6 +23,7 @@ pub(crate) struct Admission {
 impl Admission {
     pub async fn admit(&self, opening: &mut Opening) -> Result<(), Failure> {
         if let Some(root) = &self.root {
+            opening.beneath = Some(root.path().to_owned());
             root.check("cwd", &opening.cwd)?;
             for directory in opening.directories().as_array().into_iter().flatten() {
                 root.check(

@@ -1,6 +1,7 @@
 //! The seam behind which agents live. An agent opens conversations; a conversation answers prompts
 //! through the [`Turn`] it is given, and everything it says goes into the session's log.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -43,6 +44,8 @@ pub struct Opening {
     pub state: Bytes,
     /// What the client can do that asks for something now.
     pub client: ClientCapabilities,
+    /// The session's directories are beneath it, if there is such a rule.
+    pub(crate) beneath: Option<PathBuf>,
     /// The MCP servers to work with, those that were admitted.
     servers: Vec<Box<RawValue>>,
     policy: Arc<AgentPolicy>,
@@ -58,6 +61,7 @@ impl Opening {
             setup: claim.setup.clone(),
             state: claim.state.clone(),
             client: client(claim),
+            beneath: None,
             servers: Vec::new(),
             policy,
             store,

@@ -19,6 +19,10 @@ impl WorkspaceRoot {
         }
     }
 
+    pub fn path(&self) -> &Path {
+        &self.0
+    }
+
     pub(crate) fn check(&self, field: &str, path: &str) -> Result<(), Failure> {
         match self.holds(Path::new(path)) {
             true => Ok(()),

@@ -4,6 +4,7 @@
 //! | file | what |
 //! |---|---|
 //! | [`guard`] | a process between worker and agent: nothing of an agent outlives its worker |
+//! | [`sandbox`], [`mod@confine`] | what an agent may open, and the step that holds it there |
 //! | `process` | how an agent is started, and how it ended |
 //! | `message`, `peer` | JSON-RPC with one process |
 //! | `pool`, `crashes` | which process a session gets, and when none is started |
@@ -23,10 +24,12 @@ use self::names::Names;
 pub use self::pool::NotStarted;
 use self::pool::Pool;
 pub use self::process::Launch;
+use self::sandbox::Place;
 use self::seat::{Abilities, Seat};
 use self::talk::Talk;
 use super::{Agent, Conversation, Failure, Opening};
 
+pub mod confine;
 mod crashes;
 pub mod environment;
 mod fault;
@@ -37,6 +40,7 @@ mod peer;
 mod pool;
 mod process;
 mod question;
+pub mod sandbox;
 mod seat;
 mod talk;
 mod transcript;
@@ -113,7 +117,7 @@ impl Stdio {
             config.line_limit,
         ));
         let client = ClientCapabilities::default();
-        let (peer, initialize) = pool.start(client, None).await?;
+        let (peer, initialize) = pool.start(client, &Place::default()).await?;
         if config.warm > 0 || config.scope == Scope::Shared {
             pool.put(client, peer);
         }
@@ -169,6 +173,13 @@ impl Agent for Stdio {
     /// A session that is new hears from its agent at once what it offers, or why it cannot be. Any other
     /// has been told, and starts its agent when something is asked of it.
     async fn open(&self, session: &Opening) -> Result<Arc<dyn Conversation>, Failure> {
+        if let Some(sandbox) = &self.inner.pool.launch.sandbox {
+            sandbox.check("cwd", &session.cwd)?;
+            for directory in session.directories().as_array().into_iter().flatten() {
+                let directory = directory.as_str().unwrap_or_default();
+                sandbox.check("additionalDirectories", directory)?;
+            }
+        }
         let talk = Talk::new(self.inner.clone(), session.clone());
         if session.state.is_empty() {
             talk.seat().await?;

@@ -1,4 +1,5 @@
 //! What an agent can get at beside its own session.
 
 mod dumpable;
+mod hostile;
 mod stderr;

@@ -182,6 +182,9 @@ async fn an_agent_that_stops_starting_is_left_alone_for_a_while() {
         "--ephemeral",
         "--agent-stderr",
         "client",
+        // Nobody sees through a shell's script what it needs.
+        "--agent-sandbox-read",
+        concat!(env!("CARGO_MANIFEST_DIR"), "/tests/agents"),
         "--agent",
         &agent,
     ])

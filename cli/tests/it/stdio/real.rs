@@ -29,6 +29,16 @@ fn on_typescript(kept: &Path) -> String {
     format!("stdio:node {} {}", file.display(), kept.display())
 }
 
+/// Where that one's packages are.
+fn packages() -> String {
+    let folders = [
+        "tests/clients/typescript",
+        "tests/clients/typescript/node_modules",
+    ];
+    let folders = folders.map(|folder| project(folder).display().to_string());
+    folders.join(",")
+}
+
 /// Brings no session back.
 fn on_python() -> String {
     let file = project("tests/agents/python/agent.py");
@@ -50,7 +60,13 @@ async fn all_clients_visit_eliza() {
 #[tokio::test]
 async fn all_clients_visit_an_agent_on_the_typescript_sdk() {
     let kept = TempDir::new().expect("a temporary directory");
-    let staged = Staged::with("sdk-typescript", &on_typescript(kept.path()), &[]).await;
+    let folder = kept.path().to_str().expect("a plain path");
+    let packages = packages();
+    let variables = [
+        ("BATON_AGENT_SANDBOX_WRITE", folder),
+        ("BATON_AGENT_SANDBOX_READ", &packages),
+    ];
+    let staged = Staged::with("sdk-typescript", &on_typescript(kept.path()), &variables).await;
     all_visit(&staged.url(), &["hello brave new world", "permission"]).await;
 }
 
@@ -63,8 +79,18 @@ async fn all_clients_visit_an_agent_on_the_python_sdk() {
 }
 
 /// Says something, is cancelled, and tells in another process what it remembers.
-async fn recalled(agent: &str) -> (Vec<String>, String) {
-    let baton = served_by(agent, &["--agent-scope", "turn"]).await;
+async fn recalled(agent: &str, kept: &Path) -> (Vec<String>, String) {
+    let kept = kept.to_str().expect("a plain path");
+    let packages = packages();
+    let arguments = [
+        "--agent-scope",
+        "turn",
+        "--agent-sandbox-write",
+        kept,
+        "--agent-sandbox-read",
+        &packages,
+    ];
+    let baton = served_by(agent, &arguments).await;
     let mut visit = Visit::begin(&baton.url()).await;
     assert_eq!(visit.says("hello there").await, "hello there ");
     let waiting = visit.ask("wait").await;
@@ -80,7 +106,7 @@ async fn recalled(agent: &str) -> (Vec<String>, String) {
 #[tokio::test]
 async fn an_agent_on_the_typescript_sdk_loads_what_it_kept() {
     let kept = TempDir::new().expect("a temporary directory");
-    let (told, log) = recalled(&on_typescript(kept.path())).await;
+    let (told, log) = recalled(&on_typescript(kept.path()), kept.path()).await;
     assert_eq!(told, ["hello there", "wait", "recall"]);
     assert!(
         !log.contains("remembers the conversation otherwise"),
@@ -90,7 +116,8 @@ async fn an_agent_on_the_typescript_sdk_loads_what_it_kept() {
 
 #[tokio::test]
 async fn an_agent_on_the_python_sdk_is_told_what_was_said() {
-    let (told, _) = recalled(&on_python()).await;
+    let nothing = TempDir::new().expect("a temporary directory");
+    let (told, _) = recalled(&on_python(), nothing.path()).await;
     let [told] = &told[..] else {
         panic!("{told:?}")
     };

@@ -8,6 +8,7 @@ use std::ffi::OsString;
 use std::fs;
 use std::io::{self, stdin};
 use std::os::unix::process::CommandExt as _;
+use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 use std::thread;
 use std::time::Duration;
@@ -19,8 +20,10 @@ use rustix::process::{
 #[cfg(target_os = "linux")]
 use rustix::{
     io::Errno,
-    process::{Resource, Rlimit, prlimit},
+    process::{Resource, Rlimit, prlimit, setrlimit},
 };
+
+use tempfile::TempDir;
 
 /// How long the agent may take to end by itself, and once more after it was told to.
 const PATIENCE: Duration = Duration::from_secs(1);
@@ -37,33 +40,46 @@ pub struct Limits {
     pub files: Option<u64>,
 }
 
+/// The step that confines itself and becomes the agent: our own program, and what it is told.
+#[derive(Debug)]
+pub struct Confined {
+    pub program: PathBuf,
+    pub arguments: Vec<OsString>,
+}
+
 /// Runs the agent to its end. Returns what it returned.
-pub fn guard(limits: Limits, command: &[OsString]) -> ExitCode {
-    match run(limits, command) {
+pub fn guard(limits: Limits, confined: Option<Confined>, command: &[OsString]) -> ExitCode {
+    match run(limits, confined, command) {
         Ok(code) => code.into(),
-        Err(error) => {
-            let name = command.first().map(|name| name.to_string_lossy());
-            eprintln!("cannot start {}: {error}", name.unwrap_or_default());
-            NOT_FOUND.into()
-        }
+        Err(error) => failed(command, &error),
     }
 }
 
-fn run(limits: Limits, command: &[OsString]) -> io::Result<u8> {
-    let (program, arguments) = command
-        .split_first()
-        .ok_or_else(|| io::Error::other("there is no command"))?;
+pub(super) fn failed(command: &[OsString], error: &io::Error) -> ExitCode {
+    let name = command.first().map(|name| name.to_string_lossy());
+    eprintln!("cannot start {}: {error}", name.unwrap_or_default());
+    NOT_FOUND.into()
+}
+
+fn run(limits: Limits, confined: Option<Confined>, command: &[OsString]) -> io::Result<u8> {
+    // Removed when everything that could write there has ended.
+    let temporary = confined.is_some().then(temporary_folder).transpose()?;
+    let mut agent = match (&confined, &temporary) {
+        (Some(confined), Some(temporary)) => confined.command(temporary.path(), command),
+        _ => plain(command)?,
+    };
     // Whoever loses its parent becomes ours, so nothing of the agent slips away. Elsewhere only what
     // stays in the agent's group is ended with it.
     #[cfg(target_os = "linux")]
     rustix::process::set_child_subreaper(Some(getpid()))?;
-    let agent = Command::new(program)
-        .args(arguments)
-        .process_group(0)
-        .spawn()?;
+    let agent = agent.process_group(0).spawn()?;
     let agent = Pid::from_child(&agent);
     #[cfg(target_os = "linux")]
-    limits.apply_to(agent)?;
+    if confined.is_none() {
+        limits.apply_to(agent)?;
+    }
+    // The rule for an agent's own `/proc` holds as long as the kernel does not forget this directory.
+    let _own = fs::File::open(format!("/proc/{}", agent.as_raw_nonzero()));
     thread::spawn(move || end_when_hung_up(agent));
     let ended = loop {
         match wait(WaitOptions::empty())? {
@@ -75,26 +91,67 @@ fn run(limits: Limits, command: &[OsString]) -> io::Result<u8> {
     Ok(code(ended))
 }
 
+fn plain(command: &[OsString]) -> io::Result<Command> {
+    let (program, arguments) = command
+        .split_first()
+        .ok_or_else(|| io::Error::other("there is no command"))?;
+    let mut agent = Command::new(program);
+    agent.args(arguments);
+    Ok(agent)
+}
+
+/// For nobody but the agent.
+fn temporary_folder() -> io::Result<TempDir> {
+    tempfile::Builder::new().prefix("baton-agent-").tempdir()
+}
+
+impl Confined {
+    fn command(&self, temporary: &Path, command: &[OsString]) -> Command {
+        let mut confine = Command::new(&self.program);
+        confine.arg("confine").args(&self.arguments);
+        confine
+            .arg("--write")
+            .arg(temporary)
+            .arg("--")
+            .args(command);
+        confine.env("TMPDIR", temporary);
+        confine
+    }
+}
+
 #[cfg(target_os = "linux")]
 impl Limits {
-    /// From outside: our own memory is no measure for the agent's.
-    fn apply_to(self, agent: Pid) -> rustix::io::Result<()> {
+    fn given(self) -> impl Iterator<Item = (Resource, Rlimit)> {
         let all = [
             (Resource::Data, self.memory),
             (Resource::Cpu, self.cpu),
             (Resource::Nofile, self.files),
         ];
-        for (resource, most) in all {
-            if most.is_some() {
-                let limit = Rlimit {
-                    current: most,
-                    maximum: most,
-                };
-                match prlimit(Some(agent), resource, limit) {
-                    // It has ended already.
-                    Ok(_) | Err(Errno::SRCH) => {}
-                    Err(error) => return Err(error),
-                }
+        let given = all.into_iter().filter(|(_, most)| most.is_some());
+        given.map(|(resource, most)| {
+            let limit = Rlimit {
+                current: most,
+                maximum: most,
+            };
+            (resource, limit)
+        })
+    }
+
+    /// To this process, which becomes the agent.
+    pub(super) fn apply(self) -> io::Result<()> {
+        for (resource, limit) in self.given() {
+            setrlimit(resource, limit)?;
+        }
+        Ok(())
+    }
+
+    /// From outside: our own memory is no measure for the agent's.
+    fn apply_to(self, agent: Pid) -> rustix::io::Result<()> {
+        for (resource, limit) in self.given() {
+            match prlimit(Some(agent), resource, limit) {
+                // It has ended already.
+                Ok(_) | Err(Errno::SRCH) => {}
+                Err(error) => return Err(error),
             }
         }
         Ok(())

@@ -1,7 +1,6 @@
 //! Starts agents, and keeps some that are ready before anybody needs them.
 
 use std::collections::HashMap;
-use std::path::Path;
 use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
 
@@ -13,6 +12,7 @@ use super::crashes::Crashes;
 use super::fault;
 use super::peer::Peer;
 use super::process::{Launch, Process};
+use super::sandbox::Place;
 use crate::agent_policy::AgentMessage;
 use crate::rpc::Failure;
 
@@ -77,13 +77,13 @@ impl Pool {
     pub async fn take(
         self: &Arc<Self>,
         client: ClientCapabilities,
-        directory: &Path,
+        place: &Place,
     ) -> Result<Arc<Peer>, Failure> {
         let ready = self.take_ready(client);
         self.refill(client);
         match ready {
             Some(peer) => Ok(peer),
-            None => Ok(Arc::new(self.start(client, Some(directory)).await?.0)),
+            None => Ok(Arc::new(self.start(client, place).await?.0)),
         }
     }
 
@@ -99,7 +99,7 @@ impl Pool {
         let ready = self.take_ready(client);
         let peer = match ready {
             Some(peer) => peer,
-            None => Arc::new(self.start(client, None).await?.0),
+            None => Arc::new(self.start(client, &Place::default()).await?.0),
         };
         let mut state = self.state();
         // Another session may have been faster; then this one is not needed.
@@ -138,7 +138,7 @@ impl Pool {
         let pool = self.clone();
         tokio::spawn(async move {
             while pool.state().ready.len() < pool.warm {
-                match pool.start(client, None).await {
+                match pool.start(client, &Place::default()).await {
                     Ok((peer, _)) => pool.put(client, peer),
                     Err(_) => break,
                 }
@@ -151,10 +151,10 @@ impl Pool {
     pub async fn start(
         &self,
         client: ClientCapabilities,
-        directory: Option<&Path>,
+        place: &Place,
     ) -> Result<(Peer, Value), NotStarted> {
         self.crashes.check()?;
-        let started = self.attempt(client, directory).await;
+        let started = self.attempt(client, place).await;
         match &started {
             Ok(_) => self.crashes.started(),
             Err(NotStarted { failure, .. }) => self.crashes.failed(&failure.message),
@@ -165,9 +165,9 @@ impl Pool {
     async fn attempt(
         &self,
         client: ClientCapabilities,
-        directory: Option<&Path>,
+        place: &Place,
     ) -> Result<(Peer, Value), NotStarted> {
-        let process = Process::start(&self.launch, directory);
+        let process = Process::start(&self.launch, place);
         let (process, input, output) = process
             .map_err(|error| fault::not_started(&format!("cannot be run: {error}"), None))?;
         let peer = Peer::new(process, input, output, self.line_limit);

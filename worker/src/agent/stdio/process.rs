@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::ffi::OsString;
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{ExitStatus, Stdio};
 use std::sync::{Arc, Mutex, OnceLock};
 
@@ -14,6 +14,7 @@ use tokio::task::JoinHandle;
 use tokio_util::codec::{AnyDelimiterCodec, AnyDelimiterCodecError, FramedRead};
 
 use super::guard::Limits;
+use super::sandbox::{Place, Sandbox};
 
 /// Lines of standard error that are kept to explain an end.
 const LAST_WORDS: usize = 20;
@@ -28,6 +29,8 @@ pub struct Launch {
     pub guard: PathBuf,
     pub environment: Vec<(OsString, OsString)>,
     pub limits: Limits,
+    /// What it may open; everything that the worker may if there is none.
+    pub sandbox: Option<Sandbox>,
     /// Clients are told what an agent that failed wrote to its standard error. The log has it always.
     pub stderr_to_client: bool,
 }
@@ -74,11 +77,7 @@ impl Diary {
 }
 
 impl Process {
-    /// In `directory`, if it is there: a remote client's directories need not be.
-    pub fn start(
-        launch: &Launch,
-        directory: Option<&Path>,
-    ) -> io::Result<(Self, ChildStdin, ChildStdout)> {
+    pub fn start(launch: &Launch, place: &Place) -> io::Result<(Self, ChildStdin, ChildStdout)> {
         let mut command = Command::new(&launch.guard);
         command.arg("guard");
         let Limits { memory, cpu, files } = launch.limits;
@@ -86,6 +85,9 @@ impl Process {
             if let Some(most) = most {
                 command.arg(flag).arg(most.to_string());
             }
+        }
+        if let Some(sandbox) = &launch.sandbox {
+            command.arg("--sandbox").args(sandbox.arguments(place));
         }
         command
             .arg("--")
@@ -97,7 +99,7 @@ impl Process {
             .stderr(Stdio::piped())
             // A signal from the terminal is for the worker, which ends its agents in order.
             .process_group(0);
-        if let Some(directory) = directory.filter(|directory| directory.is_dir()) {
+        if let Some(directory) = place.cwd.as_ref().filter(|directory| directory.is_dir()) {
             command.current_dir(directory);
         }
         let mut guard = command.spawn()?;

@@ -1,6 +1,7 @@
 //! A conversation with an agent in a process of its own. The process is started when it is needed, and
 //! anew when it has ended.
 
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
@@ -16,6 +17,7 @@ use tokio::time::{sleep, timeout};
 
 use super::peer::What;
 use super::question::Question;
+use super::sandbox::Place;
 use super::seat::{Opened, Order, Seat};
 use super::view::View;
 use super::{Inner, OnCrash, Scope, fault};
@@ -102,8 +104,8 @@ impl Talk {
         let (peer, alone) = match self.agent.scope {
             Scope::Shared => (self.agent.pool.share(client).await?, false),
             Scope::Session | Scope::Turn => {
-                let directory = self.opening.cwd.as_ref();
-                (self.agent.pool.take(client, directory).await?, true)
+                let place = self.place();
+                (self.agent.pool.take(client, &place).await?, true)
             }
         };
         let before = self.memory().agent_session.clone();
@@ -120,6 +122,20 @@ impl Talk {
         let seat = Arc::new(seat);
         self.seat.send_replace(Some(seat.clone()));
         Ok(seat)
+    }
+
+    fn place(&self) -> Place {
+        let more = self.opening.directories();
+        let more = more.as_array().into_iter().flatten();
+        let more = more.filter_map(|directory| directory.as_str());
+        let directories = std::iter::once(self.opening.cwd.as_str()).chain(more);
+        let directories = directories.map(PathBuf::from);
+        Place {
+            cwd: Some(PathBuf::from(&self.opening.cwd)),
+            directories: directories.filter(|path| path.is_absolute()).collect(),
+            beneath: self.opening.beneath.clone(),
+            home: None,
+        }
     }
 
     fn remember(&self, seat: &Seat, result: &RawValue) {

@@ -1,19 +1,16 @@
 //! What an agent writes to its standard error is for the operator.
 
+use tempfile::TempDir;
+
+use super::hostile::visit_in;
 use crate::stdio::{Visit, actor, served};
+use crate::support::Served;
 use crate::support::auth::{ALICE, BOB, write_keys};
 use crate::support::process::baton;
-use crate::support::{Client, Served};
-
-async fn visit(url: &str, key: &str) -> Visit {
-    let client = Client::with_key(url, key).await;
-    let session = client.new_session().await;
-    Visit::of(client, session).await
-}
 
 #[tokio::test]
 async fn m2_what_an_agent_says_of_one_caller_is_not_told_to_another() {
-    let dir = tempfile::TempDir::new().expect("a temporary directory");
+    let dir = TempDir::new().expect("a temporary directory");
     let (agent, keys) = (actor(""), write_keys(dir.path()));
     let arguments = [
         "--ephemeral",
@@ -27,9 +24,11 @@ async fn m2_what_an_agent_says_of_one_caller_is_not_told_to_another() {
         "shared",
     ];
     let baton = Served::start_with(&arguments).await;
-    let mut bob = visit(&baton.url(), BOB).await;
+    let work = TempDir::new().expect("a temporary directory");
+    let work = work.path().display().to_string();
+    let mut bob = visit_in(&baton.url(), BOB, &work).await;
     bob.says("stderr the password of bob is hunter2").await;
-    let mut alice = visit(&baton.url(), ALICE).await;
+    let mut alice = visit_in(&baton.url(), ALICE, &work).await;
     let (_, answer) = alice.turn("exit 1").await;
     assert_eq!(answer["error"]["code"], 5006, "{answer}");
     assert!(!answer.to_string().contains("hunter2"), "{answer}");

@@ -1,0 +1,159 @@
+//! Options for how agents are confined, and what the step that confines them is told.
+
+use std::path::{Path, PathBuf};
+
+use baton_worker::agent::stdio::sandbox::{Plan, Wanted, support};
+use clap::{Args, ValueEnum};
+
+const DEFAULT: &str = if cfg!(target_os = "linux") {
+    "landlock"
+} else {
+    "none"
+};
+
+#[derive(Args)]
+pub struct SandboxOptions {
+    /// How agents are confined to their sessions' directories: by the kernel, or not at all
+    #[arg(long, env = "BATON_AGENT_SANDBOX", default_value = DEFAULT)]
+    agent_sandbox: Kind,
+    /// What confined agents may read beside their own files and the system's
+    #[arg(
+        long,
+        env = "BATON_AGENT_SANDBOX_READ",
+        value_delimiter = ',',
+        value_name = "PATHS"
+    )]
+    agent_sandbox_read: Vec<PathBuf>,
+    /// What confined agents may write beside their sessions' directories, HOME and temporary folder
+    #[arg(
+        long,
+        env = "BATON_AGENT_SANDBOX_WRITE",
+        value_delimiter = ',',
+        value_name = "PATHS"
+    )]
+    agent_sandbox_write: Vec<PathBuf>,
+    /// TCP ports that confined agents may connect to, or none; all unless given
+    #[arg(
+        long,
+        env = "BATON_AGENT_CONNECT",
+        value_delimiter = ',',
+        value_name = "PORTS"
+    )]
+    agent_connect: Option<Vec<String>>,
+}
+
+#[derive(Clone, Copy, PartialEq, ValueEnum)]
+enum Kind {
+    Landlock,
+    None,
+}
+
+impl SandboxOptions {
+    pub fn faults(&self) -> Vec<String> {
+        let mut faults = Vec::new();
+        let paths = [
+            ("--agent-sandbox-read", &self.agent_sandbox_read),
+            ("--agent-sandbox-write", &self.agent_sandbox_write),
+        ];
+        for (flag, paths) in paths {
+            if self.agent_sandbox == Kind::None && !paths.is_empty() {
+                faults.push(format!(
+                    "{flag}: agents are not confined with --agent-sandbox none"
+                ));
+            }
+            let wrong = paths
+                .iter()
+                .filter(|path| !path.is_absolute() || !path.exists());
+            faults.extend(
+                wrong.map(|path| {
+                    format!("{flag} {}: an absolute path that is there", path.display())
+                }),
+            );
+        }
+        if let Err(fault) = self.ports() {
+            faults.push(fault);
+        }
+        if self.agent_connect.is_some() {
+            faults.extend(match self.agent_sandbox {
+                Kind::None => Some(
+                    "--agent-connect: agents are not confined with --agent-sandbox none".into(),
+                ),
+                Kind::Landlock if !support().confines_tcp() => Some(
+                    "--agent-connect: this kernel cannot confine TCP; that takes Linux 6.7 with Landlock"
+                        .into(),
+                ),
+                Kind::Landlock => None,
+            });
+        }
+        if self.agent_sandbox == Kind::Landlock && !cfg!(target_os = "linux") {
+            faults.push("--agent-sandbox landlock: there is no such thing on this system".into());
+        }
+        faults
+    }
+
+    fn ports(&self) -> Result<Option<Vec<u16>>, String> {
+        let Some(ports) = &self.agent_connect else {
+            return Ok(None);
+        };
+        let ports = ports.iter().map(|port| port.trim());
+        let ports = ports.filter(|port| !port.is_empty() && *port != "none");
+        let ports = ports.map(|port| {
+            let fault =
+                |_| format!("--agent-connect {port:?}: ports are numbers from 0 to 65535, or none");
+            port.parse::<u16>().map_err(fault)
+        });
+        Ok(Some(ports.collect::<Result<_, _>>()?))
+    }
+
+    /// `None` if agents are not confined. `common` is for processes that serve several sessions.
+    pub fn wanted(&self, kept: &[PathBuf], common: Option<Option<&Path>>) -> Option<Wanted> {
+        (self.agent_sandbox == Kind::Landlock).then(|| Wanted {
+            read: self.agent_sandbox_read.clone(),
+            write: self.agent_sandbox_write.clone(),
+            connect: self.ports().ok().flatten(),
+            kept: kept.to_vec(),
+            common: common.map(|root| root.map(Path::to_owned)),
+        })
+    }
+}
+
+/// For `baton guard`, which hands it on to `baton confine`.
+#[derive(Args)]
+pub struct PlanArguments {
+    /// The agent is confined.
+    #[arg(long)]
+    pub sandbox: bool,
+    #[arg(long)]
+    read: Vec<PathBuf>,
+    #[arg(long)]
+    write: Vec<PathBuf>,
+    #[arg(long)]
+    list: Vec<PathBuf>,
+    #[arg(long)]
+    directory: Vec<PathBuf>,
+    #[arg(long)]
+    beneath: Option<PathBuf>,
+    #[arg(long)]
+    kept: Vec<PathBuf>,
+    #[arg(long)]
+    connect: Vec<u16>,
+    #[arg(long)]
+    no_other_ports: bool,
+    #[arg(long)]
+    enforced: bool,
+}
+
+impl PlanArguments {
+    pub fn plan(&self) -> Plan {
+        Plan {
+            read: self.read.clone(),
+            write: self.write.clone(),
+            list: self.list.clone(),
+            directories: self.directory.clone(),
+            beneath: self.beneath.clone(),
+            kept: self.kept.clone(),
+            connect: self.no_other_ports.then(|| self.connect.clone()),
+            enforced: self.enforced,
+        }
+    }
+}

@@ -1,0 +1,186 @@
+//! What an agent's process may open: its session's directories, its HOME and a temporary folder of its own; of
+//! the system what programs need to run. The kernel holds it there (Landlock), with all that it starts.
+//!
+//! A rule names a directory and holds for everything beneath it; there is none that takes something out
+//! again. So a directory that holds something of ours is never granted as a whole: see [`paths::without`].
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+
+pub use self::kernel::{Support, support};
+use self::paths::{Granted, without};
+use crate::rpc::Failure;
+
+#[cfg(target_os = "linux")]
+mod kernel;
+#[cfg(not(target_os = "linux"))]
+#[path = "sandbox/no_kernel.rs"]
+mod kernel;
+mod paths;
+mod program;
+mod system;
+
+#[cfg(target_os = "linux")]
+pub(super) use self::kernel::enforce;
+
+/// How the operator wants agents confined.
+#[derive(Clone, Debug, Default)]
+pub struct Wanted {
+    /// More to read, beside what the system and the agent's program need.
+    pub read: Vec<PathBuf>,
+    /// More to read and write.
+    pub write: Vec<PathBuf>,
+    /// TCP ports to connect to; all unless given.
+    pub connect: Option<Vec<u16>>,
+    /// Ours, and never an agent's: the data directory and files with keys.
+    pub kept: Vec<PathBuf>,
+    /// Processes are started before their sessions are known, or serve several: they get this directory, or
+    /// everything that is not kept if there is none.
+    pub common: Option<Option<PathBuf>>,
+}
+
+/// The same for all processes of a worker.
+#[derive(Clone, Debug)]
+pub struct Sandbox {
+    read: Granted,
+    write: Granted,
+    common: Granted,
+    /// The one in the environment of all processes.
+    home: Option<PathBuf>,
+    connect: Option<Vec<u16>>,
+    kept: Vec<PathBuf>,
+    /// The kernel was asked, and can: a process that it then does not confine is not started.
+    pub support: Support,
+}
+
+/// One process: where it runs and what it may write to.
+#[derive(Clone, Debug, Default)]
+pub struct Place {
+    /// Its working directory, if it is there: a remote client's directories need not be.
+    pub cwd: Option<PathBuf>,
+    /// The session's directories, as its client named them.
+    pub directories: Vec<PathBuf>,
+    /// These are beneath it. A link may have been put in their place since that was checked.
+    pub beneath: Option<PathBuf>,
+    pub home: Option<PathBuf>,
+}
+
+impl Sandbox {
+    /// `command` is the agent's, `environment` what it gets.
+    pub fn new(wanted: Wanted, command: &[String], environment: &[(OsString, OsString)]) -> Self {
+        let ours = system::real(&wanted.kept);
+        let kept = [ours.clone(), system::never()].concat();
+        let mut read = system::readable(environment);
+        read.extend(program::files(command, environment));
+        let private = system::private();
+        let read = without(read, &[ours.clone(), private.clone()].concat());
+        let common = match wanted.common {
+            None => Granted::default(),
+            Some(Some(root)) => without([root], &kept),
+            Some(None) => without(
+                [PathBuf::from("/")],
+                &[kept.clone(), private.clone()].concat(),
+            ),
+        };
+        let write = system::devices().into_iter().chain(wanted.write);
+        let home = environment.iter().find(|(name, _)| name == "HOME");
+        let home = home.map(|(_, home)| PathBuf::from(home));
+        Self {
+            // An operator who names something private means it.
+            read: read.and(without(wanted.read, &ours)),
+            write: without(write, &ours),
+            home: home.filter(|home| system::may_be_home(home)),
+            common,
+            connect: wanted.connect,
+            kept,
+            support: support(),
+        }
+    }
+
+    /// Refuses directories that hold something of ours, or of the kernel's.
+    pub fn check(&self, field: &str, directory: &str) -> Result<(), Failure> {
+        let Ok(real) = Path::new(directory).canonicalize() else {
+            // What is not there is not granted either.
+            return Ok(());
+        };
+        let Some(kept) = paths::held(&real, &self.kept) else {
+            return Ok(());
+        };
+        tracing::warn!(directory, kept = %kept.display(), "a client asked for a session in a directory that holds what no agent may have: move one of them, or start with --agent-sandbox none");
+        Err(Failure::invalid_params(format!(
+            "params.{field} is {directory:?}, which holds files that agents may not have here: send another \
+             directory. The operator can keep Baton's data and keys elsewhere, or use --agent-sandbox none"
+        )))
+    }
+
+    /// The same as arguments of `baton guard`, which hands them on to `baton confine`.
+    pub(super) fn arguments(&self, place: &Place) -> Vec<OsString> {
+        let mut arguments = Vec::new();
+        let mut add = |flag: &str, paths: &[PathBuf]| {
+            for path in paths {
+                arguments.extend([OsString::from(flag), path.into()]);
+            }
+        };
+        let home = place.home.clone().or_else(|| self.home.clone());
+        let home = without(home, &self.kept);
+        for granted in [&self.write, &self.common, &home] {
+            add("--write", &granted.whole);
+            add("--list", &granted.listed);
+        }
+        add("--read", &self.read.whole);
+        add("--list", &self.read.listed);
+        add("--directory", &place.directories);
+        add("--beneath", place.beneath.as_slice());
+        add("--kept", &self.kept);
+        for port in self.connect.iter().flatten() {
+            arguments.extend(["--connect".into(), port.to_string().into()]);
+        }
+        if self.connect.is_some() {
+            arguments.push("--no-other-ports".into());
+        }
+        if self.support.is_some() {
+            arguments.push("--enforced".into());
+        }
+        arguments
+    }
+
+    /// Once, for the operator: what holds agents, and what does not.
+    pub fn say(&self) {
+        let (confined, open) = (self.support.confines(), self.support.leaves_open());
+        if !self.support.is_some() {
+            tracing::warn!(
+                open,
+                "agents are not confined: this kernel has no Landlock, and an agent can open whatever this user can. Run workers as a user or in a container that may be lost"
+            );
+            return;
+        }
+        tracing::info!(
+            abi = self.support.abi(),
+            confined,
+            open,
+            "agents are confined by Landlock"
+        );
+        if !self.common.whole.is_empty() {
+            let directories = self.common.whole.iter().map(|path| path.to_string_lossy());
+            let directories: Vec<_> = directories.take(8).collect();
+            tracing::warn!(
+                directories = directories.join(" "),
+                "agents that serve several sessions, or start before theirs is known, are not confined to one session's directories: they may read and write all of these"
+            );
+        }
+    }
+}
+
+/// What `baton confine` was told.
+#[derive(Clone, Debug, Default)]
+pub struct Plan {
+    pub read: Vec<PathBuf>,
+    pub write: Vec<PathBuf>,
+    pub list: Vec<PathBuf>,
+    pub directories: Vec<PathBuf>,
+    pub beneath: Option<PathBuf>,
+    pub kept: Vec<PathBuf>,
+    /// TCP ports to connect to; all if `None`.
+    pub connect: Option<Vec<u16>>,
+    pub enforced: bool,
+}
