@@ -126,6 +126,7 @@ fn shown(revocation: &Revocation) -> Value {
         Subject::Connection(id) => json!({ "connection": id }),
         Subject::Principal(name) => json!({ "principal": name }),
         Subject::Family { family, below } => json!({ "family": family, "below": below }),
+        Subject::Logins(name) => json!({ "logins": name }),
     };
     shown["before"] = json!(revocation.before);
     shown["from"] = json!(revocation.from);

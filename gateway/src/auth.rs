@@ -42,8 +42,8 @@ pub struct Caller {
     pub principal: Arc<str>,
     /// When what the caller brought loses its validity, in seconds since 1970.
     pub expires: Option<u64>,
-    /// The family of the login that stands for the credential: what is open ends with it.
-    pub login: Option<Arc<str>>,
+    /// The login that stands for the credential: what is open ends with it.
+    pub login: Option<LoggedIn>,
     /// What it may take, and has taken, if there are limits for it.
     pub allowance: Option<Allowance>,
     pub credential: Arc<Credential>,
@@ -61,6 +61,13 @@ pub struct Credential {
     pub rights: Rights,
     /// It was taken back, or has other rights now: what is open with it ends.
     pub ended: CancellationToken,
+}
+
+#[derive(Clone, Debug)]
+pub struct LoggedIn {
+    pub family: Arc<str>,
+    /// It, or the ticket that it has asked for; in seconds since 1970.
+    pub issued: u64,
 }
 
 impl Caller {

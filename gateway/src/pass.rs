@@ -3,7 +3,7 @@
 use axum::http::{HeaderMap, HeaderName, HeaderValue, header};
 use baton_session::clock::unix_seconds;
 use baton_session::id::{ConnectionId, Partition, SessionId};
-use baton_session::revocation::{Revocation, Subject};
+use baton_session::revocation::{Asked, Revocation, Subject};
 use baton_session::token::{
     Connection, Grant, MAX_TOKEN_BYTES, Refused, SESSION_LIFETIME, Scope, carriers,
 };
@@ -241,7 +241,9 @@ pub async fn renew(app: &App, pass: &Pass, browser: bool, answer: &mut HeaderMap
         return;
     };
     let now = unix_seconds();
-    if pass.scope() == Scope::Observe || !grant.wants_renewal(now) {
+    let due = pass.scope() == Scope::Control && grant.wants_renewal(now);
+    // It may be revoked by now.
+    if !due || app.mint.revoked.may_have_missed_some() {
         return;
     }
     let renewed = grant.renewed(now, SESSION_LIFETIME);
@@ -253,10 +255,13 @@ pub async fn renew(app: &App, pass: &Pass, browser: bool, answer: &mut HeaderMap
         before: now,
         from: now + OVERLAP,
         until: grant.expires,
-    };
+        asker: None,
+    }
+    .asked_by(Asked::Renewal, &grant.principal);
     // What the request asked for is done by now: it must not fail over this. The next one renews.
     match app.store.revoke(&revocation).await {
-        Ok(()) => put(app, &renewed, browser, answer),
+        Ok(true) => put(app, &renewed, browser, answer),
+        Ok(false) => tracing::debug!("its caller has renewed too many session tokens"),
         Err(error) => tracing::debug!(%error, "could not renew a session token"),
     }
 }
@@ -274,7 +279,7 @@ fn put(app: &App, grant: &Grant, browser: bool, answer: &mut HeaderMap) {
     value.set_sensitive(true);
     answer.insert(SESSION_TOKEN, value);
     if browser {
-        let lifetime = grant.expires.saturating_sub(grant.issued);
+        let lifetime = grant.expires.saturating_sub(unix_seconds());
         let cookie = carriers::set_cookie(&grant.session, &token, lifetime);
         let mut value = HeaderValue::from_str(&cookie).expect("a cookie is visible ASCII");
         value.set_sensitive(true);

@@ -1,21 +1,22 @@
 //! What was revoked, as this process knows it. Pushed by the store, so that no request has to ask; read
 //! in full at the start, after a loss of signals, and now and then.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{RwLock, RwLockReadGuard};
+use std::sync::{Arc, RwLock, RwLockReadGuard};
 
 use baton_session::clock::unix_millis;
 use baton_session::id::{ConnectionId, SessionId};
-use baton_session::revocation::{Revocation, Subject};
+use baton_session::revocation::{Applied, Register, Revocation, Subject};
 use baton_session::store::{self, Store};
-use tokio::sync::watch;
 
-/// Some 30 MB. Beyond that those that end first are dropped, which is a fault to be seen to.
+use self::interest::Interests;
+pub use self::interest::{Concern, Interest};
+
+mod interest;
+
+/// Logouts of all callers together, some 30 MB. Beyond that those of the caller with the most become one; and if
+/// there are as many callers, nobody's login from before counts any more. Nothing is let in again.
 const ROOM: usize = 100_000;
-/// Connections that their clients have given up. Beyond that the oldest are dropped, and nobody is
-/// harmed: only their own clients could come back with them.
-const GIVEN_UP: usize = 50_000;
 /// As many more make the whole set be read half as often.
 const READ_LESS_OFTEN: usize = 10_000;
 
@@ -23,8 +24,10 @@ pub struct Revoked {
     known: RwLock<Known>,
     /// Nothing was ever revoked: nothing has to be looked up.
     is_empty: AtomicBool,
-    /// Changes whenever open streams have to look again.
-    news: watch::Sender<()>,
+    /// Signals may have been lost, and what the store has was not read since.
+    may_have_missed: AtomicBool,
+    /// What is open and has to look again.
+    interests: Arc<Interests>,
     /// Rounds since the whole set was read.
     rounds: AtomicU64,
     room: usize,
@@ -32,15 +35,9 @@ pub struct Revoked {
 
 #[derive(Default)]
 struct Known {
-    sessions: HashMap<SessionId, Revocation>,
-    connections: HashMap<ConnectionId, Revocation>,
-    principals: HashMap<String, Revocation>,
-    /// By generation.
-    families: HashMap<String, BTreeMap<u32, Revocation>>,
-    /// All of them, by when they end.
-    ends: BTreeSet<(u64, Subject)>,
-    /// But those of connections that were given up.
-    given_up: BTreeSet<(u64, ConnectionId)>,
+    register: Register,
+    /// Logins of everybody that were issued then or earlier are refused, until then.
+    floor: Option<(u64, u64)>,
     /// Up to when streams have looked at what takes effect later.
     looked: u64,
 }
@@ -56,7 +53,8 @@ impl Revoked {
         Self {
             known: RwLock::default(),
             is_empty: AtomicBool::new(true),
-            news: watch::Sender::new(()),
+            may_have_missed: AtomicBool::new(false),
+            interests: Arc::default(),
             rounds: AtomicU64::new(0),
             room,
         }
@@ -78,6 +76,7 @@ impl Revoked {
             return false;
         }
         let (now, known) = (seconds(), self.known());
+        let register = &known.register;
         let hits = |found: Option<&Revocation>, issued: u64| {
             found.is_some_and(|found| found.from <= now && issued <= found.before)
         };
@@ -86,9 +85,9 @@ impl Revoked {
             session.map(|(_, issued)| issued),
         ];
         let oldest = issued.into_iter().flatten().min();
-        oldest.is_some_and(|oldest| hits(known.principals.get(principal), oldest))
-            || connection.is_some_and(|(id, issued)| hits(known.connections.get(id), issued))
-            || session.is_some_and(|(id, issued)| hits(known.sessions.get(id), issued))
+        oldest.is_some_and(|oldest| hits(register.principals.get(principal), oldest))
+            || connection.is_some_and(|(id, issued)| hits(register.connections.get(id), issued))
+            || session.is_some_and(|(id, issued)| hits(register.sessions.get(id), issued))
     }
 
     /// Whether a session token was renewed, and its own time is over; or a login was ended.
@@ -97,9 +96,23 @@ impl Revoked {
             return false;
         }
         let (now, known) = (seconds(), self.known());
-        let later = known.families.get(family).into_iter();
+        let later = known.register.families.get(family).into_iter();
         let mut later = later.flat_map(|all| all.range(generation.saturating_add(1)..));
         later.any(|(_, revocation)| revocation.from <= now)
+    }
+
+    /// Whether a login was ended, by itself or with others. `issued`: it or the ticket that it has asked for.
+    pub fn is_login_over(&self, principal: &str, family: &str, issued: u64) -> bool {
+        if self.is_empty.load(Ordering::Acquire) {
+            return false;
+        }
+        // Looked at first, as the lock must not be taken twice.
+        self.is_family_revoked(family, 0) || {
+            let (now, known) = (seconds(), self.known());
+            let all = known.register.logins.get(principal);
+            all.is_some_and(|all| all.from <= now && issued <= all.before)
+                || known.floor.is_some_and(|(before, _)| issued <= before)
+        }
     }
 
     /// Whether a ticket or login, which stands for the principal's credential, was taken back.
@@ -107,17 +120,18 @@ impl Revoked {
         if self.is_empty.load(Ordering::Acquire) {
             return false;
         }
-        // Looked at first, as the lock must not be taken twice.
-        let is_ended = login.is_some_and(|family| self.is_family_revoked(family, 0));
+        if login.is_some_and(|family| self.is_login_over(principal, family, issued)) {
+            return true;
+        }
         let known = self.known();
-        let found = known.principals.get(principal);
-        is_ended || found.is_some_and(|found| found.from <= seconds() && issued <= found.before)
+        let found = known.register.principals.get(principal);
+        found.is_some_and(|found| found.from <= seconds() && issued <= found.before)
     }
 
     /// Whether the client itself has ended it.
     pub fn was_given_up(&self, connection: &ConnectionId) -> bool {
         let known = self.known();
-        let found = known.connections.get(connection);
+        let found = known.register.connections.get(connection);
         found.is_some_and(Revocation::is_of_ended)
     }
 
@@ -125,19 +139,38 @@ impl Revoked {
     /// same second.
     pub fn issue_time(&self, principal: &str, session: Option<&SessionId>) -> u64 {
         let known = self.known();
-        let session = session.and_then(|session| known.sessions.get(session));
-        let revoked = [known.principals.get(principal), session];
-        let before = revoked
-            .into_iter()
-            .flatten()
-            .map(|known| known.before)
-            .max();
-        before.map_or(0, |before| before + 1).max(seconds())
+        let session = session.and_then(|session| known.register.sessions.get(session));
+        let revoked = [known.register.principals.get(principal), session];
+        let before = revoked.into_iter().flatten().map(|known| known.before);
+        after(before)
     }
 
-    /// For what is open: subscribe first, then look.
-    pub fn news(&self) -> watch::Receiver<()> {
-        self.news.subscribe()
+    /// The same for a login or ticket.
+    pub fn login_time(&self, principal: &str) -> u64 {
+        let known = self.known();
+        let register = &known.register;
+        let revoked = [
+            register.principals.get(principal),
+            register.logins.get(principal),
+        ];
+        let before = revoked.into_iter().flatten().map(|known| known.before);
+        after(before.chain(known.floor.map(|(before, _)| before)))
+    }
+
+    /// Something may have been revoked that is not known here: nothing is to be made of what it may have been
+    /// about.
+    pub fn may_have_missed_some(&self) -> bool {
+        self.may_have_missed.load(Ordering::Acquire)
+    }
+
+    /// Signals were lost.
+    pub fn missed(&self) {
+        self.may_have_missed.store(true, Ordering::Release);
+    }
+
+    /// For what is open: to be woken for this. Register first, then look.
+    pub fn interest(&self, in_these: Vec<Concern>) -> Interest {
+        Interests::register(&self.interests, in_these)
     }
 
     pub fn add(&self, revocation: Revocation) {
@@ -147,14 +180,23 @@ impl Revoked {
     /// Takes in what the store has. What is known here and not there stays: nothing is ever unrevoked.
     pub async fn read_all(&self, store: &dyn Store) -> store::Result<()> {
         self.rounds.store(0, Ordering::Relaxed);
-        self.add_all(store.revocations().await?);
+        // What is lost from here on may be missing in the answer.
+        self.may_have_missed.store(false, Ordering::Release);
+        match store.revocations().await {
+            Ok(all) => self.add_all(all),
+            Err(error) => {
+                self.missed();
+                return Err(error);
+            }
+        }
         Ok(())
     }
 
     /// To be called regularly: signals are hints. A large set is read less often.
     pub async fn refresh(&self, store: &dyn Store) {
         let round = self.rounds.fetch_add(1, Ordering::Relaxed);
-        if round < (self.known().len() / READ_LESS_OFTEN) as u64 {
+        let rounds = (self.known().register.len() / READ_LESS_OFTEN) as u64;
+        if round < rounds && !self.may_have_missed_some() {
             return self.add_all([]);
         }
         if let Err(error) = self.read_all(store).await {
@@ -166,115 +208,73 @@ impl Revoked {
         let now = seconds();
         let mut known = self.known.write().expect("held for moments only");
         known.forget(now);
-        let mut is_news = known.takes_effect(now);
+        let mut news = known.take_effect(now);
         for revocation in revocations {
-            is_news |= revocation.until > now && known.add(revocation);
+            if revocation.until <= now {
+                continue;
+            }
+            if let Applied::Done(kept, _) = known.register.apply(&revocation, now) {
+                news.push(kept.subject.clone());
+            }
         }
-        let dropped = known.make_room(self.room);
-        self.is_empty.store(known.len() == 0, Ordering::Release);
+        let everybody = known.make_room(self.room, now, &mut news);
+        let is_empty = known.register.is_empty() && known.floor.is_none();
+        self.is_empty.store(is_empty, Ordering::Release);
         drop(known);
-        if dropped > 0 {
+        if everybody {
             tracing::error!(
-                dropped,
                 room = self.room,
-                "too many revocations: those that end first are NOT enforced by this gateway"
+                "too many logouts: no login that was made until now counts any more"
             );
+            self.interests.wake_all();
         }
-        if is_news {
-            self.news.send_replace(());
-        }
+        news.iter().for_each(|subject| self.interests.wake(subject));
     }
 }
 
 impl Known {
-    fn find(&self, subject: &Subject) -> Option<&Revocation> {
-        match subject {
-            Subject::Session(id) => self.sessions.get(id),
-            Subject::Connection(id) => self.connections.get(id),
-            Subject::Principal(name) => self.principals.get(name),
-            Subject::Family { family, below } => self.families.get(family)?.get(below),
-        }
+    fn forget(&mut self, now: u64) {
+        self.register.forget(now);
+        self.floor = self.floor.filter(|(_, until)| *until > now);
     }
 
-    /// False if it changes nothing.
-    fn add(&mut self, new: Revocation) -> bool {
-        if let Some(known) = self.find(&new.subject) {
-            if *known == new || !known.gives_way_to(&new) {
-                return false;
-            }
-            let end = (known.until, new.subject.clone());
-            self.ends.remove(&end);
-            if let Subject::Connection(id) = &new.subject {
-                self.given_up.remove(&(end.0, id.clone()));
+    /// True if everybody has to look again.
+    fn make_room(&mut self, room: usize, now: u64, news: &mut Vec<Subject>) -> bool {
+        while self.register.logouts() > room {
+            match self.register.collapse_largest(now) {
+                Some(all) => news.push(all.subject),
+                None => break,
             }
         }
-        match &new.subject {
-            Subject::Connection(id) if new.is_of_ended() => {
-                self.given_up.insert((new.until, id.clone()));
-            }
-            subject => _ = self.ends.insert((new.until, subject.clone())),
+        if self.register.logins.len() <= room {
+            return false;
         }
-        match new.subject.clone() {
-            Subject::Session(id) => _ = self.sessions.insert(id, new),
-            Subject::Connection(id) => _ = self.connections.insert(id, new),
-            Subject::Principal(name) => _ = self.principals.insert(name, new),
-            Subject::Family { family, below } => {
-                self.families.entry(family).or_default().insert(below, new);
-            }
-        }
+        let (before, until) = self.floor.unwrap_or_default();
+        let dropped = self.register.drop_logins().unwrap_or_default();
+        self.floor = Some((before.max(dropped.0), until.max(dropped.1)));
         true
     }
 
-    fn forget(&mut self, now: u64) {
-        while self.ends.first().is_some_and(|(end, _)| *end <= now) {
-            self.drop_first();
-        }
-        let ended = |known: &Self| known.given_up.first().is_some_and(|(end, _)| *end <= now);
-        while ended(self) || self.given_up.len() > GIVEN_UP {
-            if let Some((_, id)) = self.given_up.pop_first() {
-                self.connections.remove(&id);
-            }
-        }
-    }
-
-    fn len(&self) -> usize {
-        self.ends.len() + self.given_up.len()
-    }
-
-    /// How many had to be dropped.
-    fn make_room(&mut self, room: usize) -> usize {
-        let dropped = self.ends.len().saturating_sub(room);
-        (0..dropped).for_each(|_| self.drop_first());
-        dropped
-    }
-
-    fn drop_first(&mut self) {
-        match self.ends.pop_first() {
-            None => {}
-            Some((_, Subject::Session(id))) => _ = self.sessions.remove(&id),
-            Some((_, Subject::Connection(id))) => _ = self.connections.remove(&id),
-            Some((_, Subject::Principal(name))) => _ = self.principals.remove(&name),
-            Some((_, Subject::Family { family, below })) => {
-                if let Some(all) = self.families.get_mut(&family) {
-                    all.remove(&below);
-                    if all.is_empty() {
-                        self.families.remove(&family);
-                    }
-                }
-            }
-        }
-    }
-
-    /// Whether something that was announced has taken effect since the last look.
-    fn takes_effect(&mut self, now: u64) -> bool {
+    /// Whatever was announced and has taken effect since the last look.
+    fn take_effect(&mut self, now: u64) -> Vec<Subject> {
         let since = std::mem::replace(&mut self.looked, now);
-        // Streams know no families, and those are the many.
-        let sessions = self.sessions.values();
-        let mut all = sessions
-            .chain(self.connections.values())
-            .chain(self.principals.values());
-        since < now && all.any(|known| (since + 1..=now).contains(&known.from))
+        let register = &self.register;
+        // Streams know no renewals, and those are the many.
+        let all = register
+            .sessions
+            .values()
+            .chain(register.connections.values())
+            .chain(register.principals.values());
+        let now_in_effect = |known: &&Revocation| since < known.from && known.from <= now;
+        all.filter(now_in_effect)
+            .map(|known| known.subject.clone())
+            .collect()
     }
+}
+
+/// The first second after all of them, and not before now.
+fn after(all: impl Iterator<Item = u64>) -> u64 {
+    all.max().map_or(0, |before| before + 1).max(seconds())
 }
 
 fn seconds() -> u64 {

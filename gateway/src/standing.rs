@@ -1,6 +1,7 @@
 //! On whose behalf a stream is open, and for how long.
 
-use std::sync::Arc;
+use std::pin::pin;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use baton_session::clock::unix_millis;
@@ -10,7 +11,7 @@ use tokio::time::sleep;
 
 use crate::auth::Caller;
 use crate::limits::Permit;
-use crate::revoked::Revoked;
+use crate::revoked::{Concern, Interest, Revoked};
 
 #[derive(Clone)]
 pub struct Standing {
@@ -22,6 +23,8 @@ pub struct Standing {
     owner: Option<String>,
     /// Its place among the caller's streams, if they are counted.
     pub permit: Option<Arc<Permit>>,
+    /// Made when it is first waited for, and kept: a stream waits for every event anew.
+    interest: OnceLock<Arc<Interest>>,
 }
 
 impl Standing {
@@ -32,6 +35,7 @@ impl Standing {
             session: None,
             owner: None,
             permit: None,
+            interest: OnceLock::new(),
         }
     }
 
@@ -44,6 +48,7 @@ impl Standing {
 
     /// On a connection of the caller's own that is about to be opened.
     pub fn since(mut self, connection: ConnectionId, issued: u64) -> Self {
+        self.interest = OnceLock::new();
         self.connection = Some((connection, issued));
         self
     }
@@ -62,6 +67,7 @@ impl Standing {
 
     pub fn reading(mut self, session: &SessionId) -> Self {
         self.session = Some(session.clone());
+        self.interest = OnceLock::new();
         self
     }
 
@@ -77,10 +83,12 @@ impl Standing {
         let connection = connection.map(|(id, issued)| (id, *issued));
         // A session is read with what the connection was given.
         let session = connection.and_then(|(_, issued)| Some((self.session.as_ref()?, issued)));
-        let (owner, login) = (self.owner.as_deref(), self.caller.login.as_deref());
-        revoked.is_revoked(&self.caller.principal, connection, session)
+        let (owner, login) = (self.owner.as_deref(), self.caller.login.as_ref());
+        let principal = &self.caller.principal;
+        revoked.is_revoked(principal, connection, session)
             || owner.is_some_and(|owner| revoked.is_revoked(owner, connection, session))
-            || login.is_some_and(|family| revoked.is_family_revoked(family, 0))
+            || login
+                .is_some_and(|login| revoked.is_login_over(principal, &login.family, login.issued))
     }
 
     /// How long the credential is good, in milliseconds.
@@ -92,8 +100,14 @@ impl Standing {
     /// Resolves when the stream may not go on: the credential it was opened with has expired or is gone, or
     /// something it stands on was revoked. Whoever has a newer one comes back with it.
     pub async fn lapses(&self, revoked: &Revoked) {
-        let mut news = revoked.news();
-        while !self.is_over(revoked) {
+        let interest = || Arc::new(revoked.interest(self.concerns()));
+        let interest = self.interest.get_or_init(interest);
+        loop {
+            let mut woken = pin!(interest.woken());
+            woken.as_mut().enable();
+            if self.is_over(revoked) {
+                return;
+            }
             // By the clock on the wall, which may be set: no long sleep.
             let expires = async {
                 match self.left() {
@@ -104,8 +118,21 @@ impl Standing {
             tokio::select! {
                 () = expires => {}
                 () = self.caller.credential.ended.cancelled() => {}
-                _ = news.changed() => {}
+                () = woken => {}
             }
         }
+    }
+
+    fn concerns(&self) -> Vec<Concern> {
+        let owner = self.owner.as_deref().map(Into::into);
+        let principals = [Some(self.caller.principal.clone()), owner];
+        let connection = self.connection.as_ref().map(|(id, _)| id.clone());
+        let login = self.caller.login.as_ref().map(|login| login.family.clone());
+        let principals = principals.into_iter().flatten().map(Concern::Principal);
+        principals
+            .chain(connection.map(Concern::Connection))
+            .chain(self.session.clone().map(Concern::Session))
+            .chain(login.map(Concern::Login))
+            .collect()
     }
 }

@@ -191,7 +191,9 @@ macro_rules! for_each_case {
                 the_later_revocation_stays
                 generations_of_a_family_are_revoked_one_by_one
                 what_has_ended_is_forgotten
-                many_are_listed_as_well;
+                many_are_listed_as_well
+                many_logouts_of_one_caller_become_one
+                beyond_its_budget_no_token_is_renewed;
             routes:
                 the_creator_reads_from_the_first_event_on
                 a_turn_switches_route_and_controller

@@ -8,6 +8,10 @@ use crate::clock::unix_millis;
 use crate::id::{ConnectionId, SessionId};
 use crate::token::CONNECTION_LIFETIME;
 
+pub use self::register::{Applied, Register};
+
+mod register;
+
 /// A token may be dated a minute ahead, so it may live as much longer.
 const MARGIN: u64 = 60;
 /// How long a connection that was given up is refused.
@@ -23,6 +27,50 @@ pub enum Subject {
         family: String,
         below: u32,
     },
+    /// All logins of a principal, instead of many one by one.
+    Logins(String),
+}
+
+/// Callers take back what is their own, as often as they like. So each has a budget for each of these, and
+/// what it does about it harms nobody else.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Asked {
+    /// Too many become one for all logins of the principal.
+    Logout,
+    /// A session token was renewed. Beyond the budget none is.
+    Renewal,
+    /// A connection was given up. Beyond the budget the principal's oldest are forgotten: only their own
+    /// client could come back with them.
+    Ended,
+}
+
+impl Asked {
+    pub const fn budget(self) -> usize {
+        match self {
+            Self::Logout => 256,
+            Self::Renewal | Self::Ended => 10_000,
+        }
+    }
+
+    pub const fn letter(self) -> char {
+        match self {
+            Self::Logout => 'l',
+            Self::Renewal => 'r',
+            Self::Ended => 'e',
+        }
+    }
+
+    fn of_letter(letter: char) -> Option<Self> {
+        let all = [Self::Logout, Self::Renewal, Self::Ended];
+        all.into_iter().find(|asked| asked.letter() == letter)
+    }
+}
+
+/// The caller who has asked for a revocation.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Asker {
+    pub asked: Asked,
+    pub principal: String,
 }
 
 /// All times in seconds since 1970.
@@ -35,9 +83,19 @@ pub struct Revocation {
     pub from: u64,
     /// Nothing of what it refuses is good any longer: it can be forgotten.
     pub until: u64,
+    /// `None`: an administrator. Such a one is never given up before it has ended.
+    pub asker: Option<Asker>,
 }
 
 impl Revocation {
+    pub fn asked_by(mut self, asked: Asked, principal: &str) -> Self {
+        self.asker = Some(Asker {
+            asked,
+            principal: principal.to_owned(),
+        });
+        self
+    }
+
     /// Of everything that is out, at once. What is issued later is good again, but for a connection:
     /// that is opened only once, and the clocks of gateways may differ.
     pub fn at_once(subject: Subject) -> Self {
@@ -52,12 +110,13 @@ impl Revocation {
             before,
             from: now,
             until,
+            asker: None,
         }
     }
 
     /// Of a connection that its client has given up. There is one such for nearly every connection, and
     /// only its own principal could come back with it: it is remembered for a while, not for a day.
-    pub fn of_ended(connection: ConnectionId) -> Self {
+    pub fn of_ended(connection: ConnectionId, principal: &str) -> Self {
         let now = unix_millis() / 1000;
         let until = now + ENDED_FOR.as_secs();
         Self {
@@ -65,7 +124,9 @@ impl Revocation {
             before: until,
             from: now,
             until,
+            asker: None,
         }
+        .asked_by(Asked::Ended, principal)
     }
 
     /// Of a connection that its client has given up.
@@ -79,20 +140,34 @@ impl Revocation {
         other.before >= self.before
     }
 
-    /// One line: a version, three times, the subject.
+    /// One line: a version, three times, the subject; in version 2 who has asked for it and for what.
     pub fn text(&self) -> String {
         let Self {
             subject,
             before,
             from,
             until,
+            asker,
         } = self;
-        format!("1 {before} {from} {until} {subject}")
+        match asker {
+            None => format!("1 {before} {from} {until} {subject}"),
+            Some(Asker { asked, principal }) => {
+                let letter = asked.letter();
+                format!("2 {before} {from} {until} {subject}\t{letter}{principal}")
+            }
+        }
     }
 
     /// `None` for what a newer version has written.
     pub fn from_text(text: &str) -> Option<Self> {
-        let mut parts = text.strip_prefix("1 ")?.splitn(4, ' ');
+        let (text, asker) = match text.strip_prefix("1 ") {
+            Some(text) => (text, None),
+            None => {
+                let (text, asker) = text.strip_prefix("2 ")?.rsplit_once('\t')?;
+                (text, Some(Asker::from_text(asker)?))
+            }
+        };
+        let mut parts = text.splitn(4, ' ');
         let mut number = || parts.next()?.parse().ok();
         let (before, from, until) = (number()?, number()?, number()?);
         Some(Self {
@@ -100,6 +175,17 @@ impl Revocation {
             before,
             from,
             until,
+            asker,
+        })
+    }
+}
+
+impl Asker {
+    fn from_text(text: &str) -> Option<Self> {
+        let mut letters = text.chars();
+        Some(Self {
+            asked: Asked::of_letter(letters.next()?)?,
+            principal: letters.as_str().to_owned(),
         })
     }
 }
@@ -111,6 +197,7 @@ impl Subject {
             "s" => SessionId::parse(name).map(Self::Session),
             "c" => ConnectionId::parse(name).map(Self::Connection),
             "p" => Some(Self::Principal(name.to_owned())),
+            "l" => Some(Self::Logins(name.to_owned())),
             "f" => {
                 let (below, family) = name.split_once(' ')?;
                 Some(Self::Family {
@@ -131,6 +218,7 @@ impl fmt::Display for Subject {
             Self::Connection(id) => write!(f, "c {id}"),
             Self::Principal(name) => write!(f, "p {name}"),
             Self::Family { family, below } => write!(f, "f {below} {family}"),
+            Self::Logins(name) => write!(f, "l {name}"),
         }
     }
 }
@@ -150,17 +238,23 @@ mod tests {
                 family: "abc".into(),
                 below: 7,
             },
+            Subject::Logins("some one".into()),
         ];
         for subject in subjects {
-            let revocation = Revocation {
+            let own = Revocation {
                 subject,
                 before: 1,
                 from: 2,
                 until: u64::MAX,
+                asker: None,
             };
-            let text = revocation.text();
-            assert_eq!(text.lines().count(), 1);
-            assert_eq!(Revocation::from_text(&text), Some(revocation), "{text}");
+            let asked = [Asked::Logout, Asked::Renewal, Asked::Ended]
+                .map(|asked| own.clone().asked_by(asked, "some  one"));
+            for revocation in asked.into_iter().chain([own]) {
+                let text = revocation.text();
+                assert_eq!(text.lines().count(), 1);
+                assert_eq!(Revocation::from_text(&text), Some(revocation), "{text}");
+            }
         }
     }
 
@@ -170,6 +264,8 @@ mod tests {
             "",
             "1",
             "2 1 2 3 p alice",
+            "2 1 2 3 p alice\tx",
+            "3 1 2 3 p alice\tlbob",
             "1 1 2 3 q alice",
             "1 1 2 x p alice",
             "1 1 2 3 s not-an-id",

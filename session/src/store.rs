@@ -189,8 +189,9 @@ pub trait Store: Send + Sync + 'static {
     // ---- revocations ----
 
     /// From here on it is listed and everybody who listens is told. For one subject the later `before`
-    /// wins.
-    async fn revoke(&self, revocation: &Revocation) -> Result<()>;
+    /// wins. Callers have budgets for what they ask for, see [`Asked`](crate::revocation::Asked): too many
+    /// logouts become one for all logins of the principal. False if it was not taken for lack of budget.
+    async fn revoke(&self, revocation: &Revocation) -> Result<bool>;
 
     /// All that still matter; what has ended is forgotten on the way.
     async fn revocations(&self) -> Result<Vec<Revocation>>;

@@ -4,10 +4,10 @@
 
 use axum::http::HeaderMap;
 use axum::http::request::Parts;
-use baton_session::revocation::{Revocation, Subject};
+use baton_session::revocation::{Asked, Revocation, Subject};
 use baton_session::token::{Login, MAX_SKEW, carriers};
 
-use super::{Caller, Stranger};
+use super::{Caller, LoggedIn, Stranger};
 use crate::app::App;
 use crate::edge;
 
@@ -15,7 +15,7 @@ use crate::edge;
 const BELOW: u32 = 1;
 
 pub fn open(app: &App, caller: &Caller) -> Login {
-    let issued = app.mint.revoked.issue_time(&caller.principal, None);
+    let issued = app.mint.revoked.login_time(&caller.principal);
     Login {
         source: Some(caller.credential.source.clone()),
         ..Login::new(caller.principal.to_string(), issued, caller.expires)
@@ -42,7 +42,10 @@ pub fn check(app: &App, token: &str) -> Result<Caller, Stranger> {
     }
     let (source, expires) = (login.source.as_deref(), Some(login.expires));
     let mut caller = app.auth.recall(&login.principal, source, expires)?;
-    caller.login = Some(login.family.into());
+    caller.login = Some(LoggedIn {
+        family: login.family.into(),
+        issued: login.issued,
+    });
     Ok(caller)
 }
 
@@ -66,7 +69,7 @@ fn verify(app: &App, token: &str) -> Result<Login, Stranger> {
 
 /// Takes it back. In effect at once, also where the clock is behind.
 pub fn end(login: &Login) -> Revocation {
-    Revocation {
+    let ended = Revocation {
         subject: Subject::Family {
             family: login.family.clone(),
             below: BELOW,
@@ -74,5 +77,7 @@ pub fn end(login: &Login) -> Revocation {
         before: login.issued,
         from: login.issued.saturating_sub(MAX_SKEW),
         until: login.expires.saturating_add(MAX_SKEW),
-    }
+        asker: None,
+    };
+    ended.asked_by(Asked::Logout, &login.principal)
 }

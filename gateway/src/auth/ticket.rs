@@ -7,7 +7,7 @@ use axum::http::{HeaderMap, header};
 use baton_session::clock::unix_seconds;
 use baton_session::token::{MAX_SKEW, Ticket};
 
-use super::{Caller, Identified, Kind, Once, Stranger};
+use super::{Caller, Identified, Kind, LoggedIn, Once, Stranger};
 use crate::app::App;
 use crate::error::Reject;
 
@@ -16,9 +16,9 @@ pub const PROTOCOL: &str = "acp";
 const PREFIX: &str = "baton.ticket.";
 
 pub fn issue(app: &App, caller: &Caller) -> Ticket {
-    let issued = app.mint.revoked.issue_time(&caller.principal, None);
+    let issued = app.mint.revoked.login_time(&caller.principal);
     Ticket {
-        login: caller.login.as_deref().map(str::to_owned),
+        login: caller.login.as_ref().map(|login| login.family.to_string()),
         source: Some(caller.credential.source.clone()),
         ..Ticket::new(caller.principal.to_string(), issued, caller.expires)
     }
@@ -63,7 +63,11 @@ pub fn redeem(app: &App, token: &str) -> Result<Identified, Reject> {
     let mut caller = recalled?;
     // The clock of another gateway may be behind: it takes the ticket for as much longer.
     let left = ticket.expires.saturating_sub(unix_seconds()) + MAX_SKEW;
-    caller.login = ticket.login.map(Into::into);
+    let issued = ticket.issued;
+    caller.login = ticket.login.map(|family| LoggedIn {
+        family: family.into(),
+        issued,
+    });
     let once = Once {
         name: format!("ticket {}", ticket.id),
         lasts: Duration::from_secs(left),

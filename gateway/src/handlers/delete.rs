@@ -26,7 +26,7 @@ pub async fn delete(
     trace::about(&app, None, &connection.id);
     let key = Idempotency::of(&connection.id, None, b"");
     app.store.post(&connection.id, Event::Closed, &key).await?;
-    let over = Revocation::of_ended(connection.id);
+    let over = Revocation::of_ended(connection.id, &caller.principal);
     app.store.revoke(&over).await?;
     // Here at once, whatever becomes of the signal.
     app.mint.revoked.add(over);

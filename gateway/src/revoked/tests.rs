@@ -2,6 +2,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use baton_session::id::Partition;
+use baton_session::revocation::Asked;
 use baton_session::store::MemoryStore;
 use baton_session::token::{Connection, KeyRing, Keys, generate};
 use http_body_util::BodyExt as _;
@@ -67,7 +68,7 @@ fn the_later_one_stays() {
         revoked.add(principal("alice", before));
     }
     assert!(revoked.is_revoked("alice", Some((&id, 150)), None));
-    assert_eq!(revoked.known().ends.len(), 1);
+    assert_eq!(revoked.known().register.len(), 1);
 }
 
 #[test]
@@ -88,43 +89,103 @@ fn a_renewed_token_is_good_until_its_time_is_over() {
     assert!(!revoked.is_family_revoked("g", 0));
 }
 
+fn logout(family: &str, principal: &str, issued: u64) -> Revocation {
+    let subject = Subject::Family {
+        family: family.into(),
+        below: 1,
+    };
+    let revocation = Revocation {
+        before: issued,
+        ..Revocation::at_once(subject)
+    };
+    revocation.asked_by(Asked::Logout, principal)
+}
+
 #[test]
-fn there_is_a_bound_and_what_ends_first_goes_first() {
-    let (revoked, id) = (Revoked::with_room(10), connection());
-    let lasting = |number: u64| Revocation {
-        until: seconds() + 1000 + number,
-        ..principal(&number.to_string(), 100)
-    };
-    revoked.add_all((0..25).map(lasting));
-    revoked.add(lasting(2));
-    assert_eq!(revoked.known().ends.len(), 10);
-    assert_eq!(revoked.known().principals.len(), 10);
-    for number in 0..25_u64 {
-        let refused = revoked.is_revoked(&number.to_string(), Some((&id, 50)), None);
-        assert_eq!(refused, number >= 15, "{number}");
+fn f4_many_logouts_bring_no_login_back() {
+    let revoked = Revoked::default();
+    let now = seconds();
+    revoked.add(logout("hers", "alice", now - 100));
+    revoked.add(principal("dave", now - 100));
+    for number in 0..100_000 {
+        revoked.add(logout(&number.to_string(), "bob", now - 50));
     }
-    let ended = Revocation {
-        until: seconds(),
-        ..principal("ended", 100)
-    };
-    revoked.add(ended);
-    assert!(!revoked.is_revoked("ended", Some((&id, 50)), None));
+    let over = |name: &str, family: &str, issued| revoked.is_login_over(name, family, issued);
+    assert!(over("alice", "hers", now - 100));
+    assert!(over("bob", "0", now - 50) && over("bob", "99999", now - 50));
+    assert!(!over("alice", "other", now - 50) && !over("carol", "0", now - 50));
+    assert!(revoked.is_revoked("dave", Some((&connection(), now - 100)), None));
+    assert_eq!(revoked.known().register.len(), 3);
+    // He may log in again, be it in the same second.
+    let again = revoked.login_time("bob");
+    assert!(!over("bob", "again", again) && again >= now);
+}
+
+#[test]
+fn f4_when_room_ends_more_is_refused_and_nothing_let_in() {
+    let revoked = Revoked::with_room(10);
+    let now = seconds();
+    for number in 0..30 {
+        revoked.add(principal(&format!("by an administrator {number}"), now));
+        for which in 0..3 {
+            let family = format!("{number} {which}");
+            revoked.add(logout(&family, &format!("caller {number}"), now - 50));
+        }
+    }
+    let register_holds = revoked.known().register.len();
+    assert!(register_holds <= 30 + 2 * 10, "{register_holds}");
+    for number in 0..30 {
+        let (caller, admins) = (
+            format!("caller {number}"),
+            format!("by an administrator {number}"),
+        );
+        for which in 0..3 {
+            let family = format!("{number} {which}");
+            assert!(
+                revoked.is_login_over(&caller, &family, now - 50),
+                "{family}"
+            );
+        }
+        assert!(revoked.is_revoked(&admins, Some((&connection(), now)), None));
+    }
+    // Everybody's from before is refused then, and what is made from here on is good.
+    assert!(revoked.is_login_over("nobody of those", "x", now - 50));
+    let fresh = revoked.login_time("nobody of those");
+    assert!(!revoked.is_login_over("nobody of those", "x", fresh));
+}
+
+async fn is_woken(interest: &Interest, what: impl AsyncFnOnce()) -> bool {
+    let mut woken = std::pin::pin!(interest.woken());
+    woken.as_mut().enable();
+    what().await;
+    futures_util::FutureExt::now_or_never(woken).is_some()
 }
 
 #[tokio::test]
 async fn whoever_listens_hears_of_news_and_only_of_news() {
     let (revoked, store) = (Revoked::default(), MemoryStore::default());
-    let mut news = revoked.news();
+    let interest = |name: &str| revoked.interest(vec![Concern::Principal(name.into())]);
+    let (alice, bob) = (interest("alice"), interest("bob"));
     store.revoke(&principal("alice", 100)).await.unwrap();
-    revoked.refresh(&store).await;
-    assert!(news.has_changed().unwrap());
-    news.borrow_and_update();
-    revoked.refresh(&store).await;
-    assert!(!news.has_changed().unwrap());
+    assert!(is_woken(&alice, async || revoked.refresh(&store).await).await);
+    assert!(!is_woken(&alice, async || revoked.refresh(&store).await).await);
     // Announced before, and in effect by now.
-    revoked.known.write().unwrap().looked = 0;
+    let again = async || {
+        revoked.known.write().unwrap().looked = 0;
+        revoked.refresh(&store).await;
+    };
+    assert!(is_woken(&alice, again).await);
+    assert!(!is_woken(&bob, again).await);
+}
+
+#[tokio::test]
+async fn after_a_loss_of_signals_nothing_is_renewed_until_all_is_read() {
+    let (revoked, store) = (Revoked::default(), MemoryStore::default());
+    assert!(!revoked.may_have_missed_some());
+    revoked.missed();
+    assert!(revoked.may_have_missed_some());
     revoked.refresh(&store).await;
-    assert!(news.has_changed().unwrap());
+    assert!(!revoked.may_have_missed_some());
 }
 
 async fn app(memory: &MemoryStore) -> Arc<App> {
@@ -145,15 +206,21 @@ async fn a_gateway_knows_at_the_start_by_signal_and_after_a_loss_of_signals() {
     assert!(knows("alice") && !knows("bob"));
     // Between two of the regular looks, the first of which is at once.
     sleep(Duration::from_secs(1)).await;
-    let (mut news, start) = (app.mint.revoked.news(), Instant::now());
+    let start = Instant::now();
+    let revoked = &app.mint.revoked;
+    let interest = revoked.interest(vec![Concern::Principal("bob".into())]);
+    let mut woken = Box::pin(interest.woken());
+    woken.as_mut().enable();
     memory.revoke(&principal("bob", 100)).await.unwrap();
-    news.changed().await.unwrap();
+    woken.await;
     assert!(knows("bob"));
     // As if nobody had told.
     *app.mint.revoked.known.write().unwrap() = Known::default();
     assert!(!knows("bob"));
+    let mut woken = Box::pin(interest.woken());
+    woken.as_mut().enable();
     memory.interrupt();
-    news.changed().await.unwrap();
+    woken.await;
     assert!(knows("alice") && knows("bob"));
     assert_eq!(start.elapsed(), Duration::ZERO);
 }

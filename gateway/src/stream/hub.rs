@@ -140,6 +140,7 @@ impl Hub {
                 Some(Signal::Revoked(revocation)) => self.revoked.add(revocation),
                 Some(Signal::Lost) => {
                     self.metrics.resyncs.inc();
+                    self.revoked.missed();
                     let topics: Vec<_> = self.topics().values().cloned().collect();
                     topics.iter().for_each(|topic| topic.notify(Notice::Resync));
                     let hub = self.clone();

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::scene::{Ear, Scene};
 use crate::clock::unix_millis;
 use crate::id::random_text;
-use crate::revocation::{Revocation, Subject};
+use crate::revocation::{Asked, Revocation, Subject};
 use crate::store::{Signal, Store, Topic};
 
 fn principal() -> Revocation {
@@ -113,4 +113,82 @@ pub async fn many_are_listed_as_well(store: &Arc<dyn Store>) {
     let all = store.revocations().await.unwrap();
     let found: std::collections::HashSet<_> = all.iter().map(|known| &known.subject).collect();
     assert!(many.iter().all(|one| found.contains(&one.subject)));
+}
+
+fn logout(principal: &str) -> Revocation {
+    let family = Subject::Family {
+        family: random_text(16),
+        below: 1,
+    };
+    Revocation::at_once(family).asked_by(Asked::Logout, principal)
+}
+
+/// All that is listed of a caller's own.
+async fn own(store: &Arc<dyn Store>, principal: &str) -> Vec<Revocation> {
+    let mut all = store.revocations().await.unwrap();
+    all.retain(|known| {
+        let asker = known.asker.as_ref();
+        asker.is_some_and(|asker| asker.principal == principal)
+    });
+    all
+}
+
+pub async fn many_logouts_of_one_caller_become_one(store: &Arc<dyn Store>) {
+    let [alice, bob] = [(); 2].map(|()| format!("caller {}", random_text(8)));
+    let (hers, his) = (logout(&alice), logout(&bob));
+    assert!(store.revoke(&hers).await.unwrap());
+    assert!(store.revoke(&his).await.unwrap());
+    for _ in 1..Asked::Logout.budget() {
+        assert!(store.revoke(&logout(&bob)).await.unwrap());
+    }
+    assert_eq!(own(store, &bob).await.len(), Asked::Logout.budget());
+    let mut ear = Ear::on(store, &[Topic::Revocations]).await;
+    assert!(store.revoke(&logout(&bob)).await.unwrap());
+    let all = own(store, &bob).await;
+    let [one] = &all[..] else {
+        panic!("{} are left", all.len());
+    };
+    assert_eq!(one.subject, Subject::Logins(bob.clone()));
+    assert!(one.before >= his.before && one.until >= his.until);
+    ear.until(|signal| matches!(signal, Signal::Revoked(heard) if heard == one))
+        .await;
+    // It says all that a later logout of an earlier login could.
+    let late = Revocation {
+        before: one.before,
+        until: one.until,
+        ..logout(&bob)
+    };
+    assert!(store.revoke(&late).await.unwrap());
+    assert_eq!(own(store, &bob).await.len(), 1);
+    let later = Revocation {
+        before: one.before + 1,
+        ..logout(&bob)
+    };
+    assert!(store.revoke(&later).await.unwrap());
+    assert_eq!(own(store, &bob).await.len(), 2);
+    assert_eq!(own(store, &alice).await, [hers]);
+}
+
+pub async fn beyond_its_budget_no_token_is_renewed(store: &Arc<dyn Store>) {
+    let [alice, bob] = [(); 2].map(|()| format!("caller {}", random_text(8)));
+    let renewal = |principal: &str| {
+        let subject = Subject::Family {
+            family: random_text(8),
+            below: 1,
+        };
+        Revocation::at_once(subject).asked_by(Asked::Renewal, principal)
+    };
+    let many: Vec<_> = (0..Asked::Renewal.budget())
+        .map(|_| renewal(&bob))
+        .collect();
+    for chunk in many.chunks(100) {
+        let revoked = chunk.iter().map(|revocation| store.revoke(revocation));
+        for outcome in futures_util::future::join_all(revoked).await {
+            assert!(outcome.unwrap());
+        }
+    }
+    assert!(!store.revoke(&renewal(&bob)).await.unwrap());
+    // The same again is the same.
+    assert!(store.revoke(&many[0]).await.unwrap());
+    assert!(store.revoke(&renewal(&alice)).await.unwrap());
 }

@@ -504,7 +504,7 @@ impl<S: Shelf> Store for Embedded<S> {
         .await
     }
 
-    async fn revoke(&self, revocation: &Revocation) -> Result<()> {
+    async fn revoke(&self, revocation: &Revocation) -> Result<bool> {
         self.step(|state| self.revoke_subject(state, revocation))
             .await
     }

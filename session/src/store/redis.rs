@@ -474,7 +474,7 @@ impl Store for RedisStore {
         self.run(call).await.map(drop)
     }
 
-    async fn revoke(&self, revocation: &Revocation) -> Result<()> {
+    async fn revoke(&self, revocation: &Revocation) -> Result<bool> {
         self.revoke_subject(revocation).await
     }
 

@@ -10,6 +10,8 @@ use crate::id::{SessionId, random_text};
 use crate::secret::Secret;
 
 pub const SESSION_LIFETIME: Duration = Duration::from_secs(3600);
+/// How long a token may be renewed: whoever goes on after that opens the session again.
+pub const FAMILY_LIFETIME: Duration = Duration::from_secs(24 * 3600);
 
 pub(super) const TYPE: &str = "baton-session+jwt";
 const FAMILY_CHARS: usize = 8;
@@ -38,6 +40,7 @@ pub struct Grant {
     pub family: String,
     /// How often it was renewed.
     pub generation: u32,
+    /// The first of its family: a renewal is as old as that, so what was revoked since is not good again.
     pub issued: u64,
     pub expires: u64,
 }
@@ -77,14 +80,19 @@ impl Grant {
     /// in steady use is not renewed with every request.
     pub fn wants_renewal(&self, now: u64) -> bool {
         let lifetime = self.expires.saturating_sub(self.issued);
-        now >= self.issued.saturating_add(lifetime / 2)
+        let lifetime = lifetime.min(SESSION_LIFETIME.as_secs());
+        now >= self.expires.saturating_sub(lifetime / 2) && self.expires < self.last()
+    }
+
+    /// No renewal is good longer.
+    fn last(&self) -> u64 {
+        self.issued.saturating_add(FAMILY_LIFETIME.as_secs())
     }
 
     pub fn renewed(&self, now: u64, lifetime: Duration) -> Self {
         Self {
             generation: self.generation.saturating_add(1),
-            issued: now,
-            expires: now.saturating_add(lifetime.as_secs()),
+            expires: now.saturating_add(lifetime.as_secs()).min(self.last()),
             ..self.clone()
         }
     }
@@ -159,11 +167,10 @@ mod tests {
         let half = first.issued + 1800;
         assert!(!first.wants_renewal(half - 1) && first.wants_renewal(half));
         let second = first.renewed(half, SESSION_LIFETIME);
-        assert_eq!((second.issued, second.expires), (half, half + 3600));
+        assert_eq!((second.issued, second.expires), (first.issued, half + 3600));
         assert_eq!(second.generation, 1);
         let same = Grant {
             generation: 0,
-            issued: first.issued,
             expires: first.expires,
             ..second.clone()
         };
@@ -171,6 +178,20 @@ mod tests {
         assert!(!second.wants_renewal(half));
         assert_eq!(first.family.len(), 8);
         assert_ne!(first.family, grant(Scope::Observe).family);
+    }
+
+    #[test]
+    fn renewals_end_a_day_after_the_first() {
+        let first = grant(Scope::Control);
+        let mut token = first.clone();
+        let end = first.issued + 24 * 3600;
+        while token.expires < end {
+            let now = token.expires - 1800;
+            assert!(!token.wants_renewal(now - 1) && token.wants_renewal(now));
+            token = token.renewed(now, SESSION_LIFETIME);
+        }
+        assert_eq!((token.expires, token.issued), (end, first.issued));
+        assert!(!token.wants_renewal(end - 1));
     }
 
     #[test]

@@ -59,7 +59,11 @@ fn place() -> Place {
 /// One token of each kind, valid now.
 fn kinds(ring: &KeyRing) -> [String; 5] {
     let now = unix_seconds();
-    let session = grant("somebody").renewed(now, SESSION_LIFETIME);
+    let session = Grant {
+        issued: now,
+        ..grant("somebody")
+    };
+    let session = session.renewed(now, SESSION_LIFETIME);
     let connection = connection("somebody", now);
     [
         ring.sign_session(&session).expose().to_owned(),

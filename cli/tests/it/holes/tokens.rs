@@ -3,10 +3,16 @@
 use reqwest::{Method, StatusCode};
 use serde_json::{Value, json};
 
-use crate::browser::{bearer, login};
-use crate::support::auth::ALICE;
+use baton_session::clock::unix_seconds;
+use baton_session::id::SessionId;
+use baton_session::revocation::{Revocation, Subject};
+use baton_session::token::{Grant, KeyRing, SESSION_LIFETIME, Scope, unverified};
+
+use crate::browser::{PAGE, bearer, login, open, send};
+use crate::support::auth::{ALICE, BOB};
+use crate::support::cluster::redis_cli;
 use crate::support::http::{JSON, ONE_SHOT};
-use crate::support::{Client, Cluster, Stream};
+use crate::support::{Client, Cluster, Stream, until};
 
 /// With the session's token and nothing else but the caller's credential.
 async fn with_token(url: &str, token: &str, body: Value) -> Value {
@@ -83,4 +89,137 @@ async fn l_what_pages_send_without_asking_is_refused() {
         }
         assert_ne!(ask(Some(good)).await.status(), 415, "{path}");
     }
+}
+
+/// Whether a browser with this cookie gets in, on each of the gateways.
+async fn gets_in(cluster: &Cluster, cookie: &str) -> [bool; 2] {
+    let mut in_on = [false; 2];
+    for (number, is_in) in in_on.iter_mut().enumerate() {
+        let headers = [("cookie", cookie), PAGE];
+        *is_in = open(&cluster.gateway_url(number), &headers).await == StatusCode::OK;
+    }
+    in_on
+}
+
+async fn logout(url: &str, cookie: &str) {
+    let headers = [("cookie", cookie), PAGE];
+    let left = send(url, Method::POST, "/v1/logout", &headers, None).await;
+    assert_eq!(left.status(), StatusCode::NO_CONTENT);
+}
+
+#[tokio::test]
+async fn f4_one_callers_logouts_bring_no_other_login_back() {
+    let mut cluster = Cluster::start_with_keys().await;
+    let url = cluster.url();
+    let hers = login(&url, &bearer(ALICE)).await;
+    assert_eq!(gets_in(&cluster, &hers).await, [true; 2]);
+    logout(&url, &hers).await;
+    until("she is out", async || {
+        (gets_in(&cluster, &hers).await == [false; 2]).then_some(())
+    })
+    .await;
+    // Hers that goes on all the while.
+    let other = login(&url, &bearer(ALICE)).await;
+    let mut his = Vec::new();
+    for _ in 0..30 {
+        let pairs = (0..50).map(async |_| {
+            let cookie = login(&url, &bearer(BOB)).await;
+            // His login may have ended with the others already.
+            let headers = [("cookie", cookie.as_str()), PAGE];
+            send(&url, Method::POST, "/v1/logout", &headers, None).await;
+            cookie
+        });
+        his.extend(futures_util::future::join_all(pairs).await);
+    }
+    // What he has left behind is little, whatever he does.
+    let kept = redis_cli(cluster.redis.port, &["hlen", "baton:{revoked}:all"]);
+    let kept: u64 = kept.trim().parse().expect("a number");
+    assert!((1..=300).contains(&kept), "{kept} revocations are kept");
+    assert_eq!(gets_in(&cluster, &hers).await, [false; 2]);
+    assert_eq!(gets_in(&cluster, &other).await, [true; 2]);
+    cluster.restart_gateway(0).await;
+    assert_eq!(gets_in(&cluster, &hers).await, [false; 2]);
+    assert_eq!(gets_in(&cluster, &other).await, [true; 2]);
+    for cookie in his.iter().step_by(100) {
+        until("he is out", async || {
+            (gets_in(&cluster, cookie).await == [false; 2]).then_some(())
+        })
+        .await;
+    }
+}
+
+/// A token of alice's for the session, as a gateway would have renewed it.
+fn renewed(cluster: &Cluster, session: &str, issued: u64, expires: u64) -> String {
+    let session = SessionId::parse(session).expect("an id");
+    let principal = "key:alice".to_owned();
+    let grant = Grant::new(session, principal, Scope::Control, SESSION_LIFETIME);
+    let grant = Grant {
+        issued,
+        expires,
+        generation: 1,
+        ..grant
+    };
+    let ring = KeyRing::parse(&cluster.keys()).expect("a ring");
+    ring.sign_session(&grant).expose().to_owned()
+}
+
+async fn asked(url: &str, session: &str, token: &str) -> reqwest::Response {
+    let body = crate::support::http::prompt(json!(1), session, "/count 1");
+    let request = reqwest::Client::new().post(url).bearer_auth(ALICE);
+    let request = request.header("acp-session-token", token);
+    let request = request
+        .header(JSON.0, JSON.1)
+        .header(ONE_SHOT.0, ONE_SHOT.1);
+    let answer = request.body(body.to_string()).send().await;
+    answer.expect("the gateway answers")
+}
+
+#[tokio::test]
+async fn l_renewed_session_tokens_end_a_day_after_the_first() {
+    let cluster = Cluster::start_with_keys().await;
+    let alice = Client::with_key(&cluster.url(), ALICE).await;
+    let session = alice.new_session().await;
+    let now = unix_seconds();
+    let day = 24 * 3600;
+    let renewal = async |first: u64, expires: u64| {
+        let token = renewed(&cluster, &session, first, expires);
+        let answer = asked(&cluster.url(), &session, &token).await;
+        assert_eq!(answer.status(), StatusCode::OK);
+        let renewed = answer.headers().get("acp-session-token")?.to_str();
+        let [_, claims] = unverified(renewed.expect("ASCII")).expect("a token");
+        claims["exp"].as_u64()
+    };
+    // In the middle, shortly before the end, and at the end.
+    let whole = renewal(now - 7200, now + 1600)
+        .await
+        .expect("it is renewed");
+    assert!((now + 3600..now + 3660).contains(&whole), "{whole}");
+    let rest = renewal(now + 2000 - day, now + 1600).await;
+    assert_eq!(rest, Some(now + 2000));
+    assert_eq!(renewal(now + 1600 - day, now + 1600).await, None);
+}
+
+#[tokio::test]
+async fn l_what_was_revoked_is_not_good_again_by_renewal() {
+    let cluster = Cluster::start_with_keys().await;
+    let alice = Client::with_key(&cluster.url(), ALICE).await;
+    let session = alice.new_session().await;
+    let now = unix_seconds();
+    // Renewed at the last moment, by a gateway that has not heard of the revocation yet.
+    let unaware = renewed(&cluster, &session, now - 3000, now + 3600);
+    let answer = asked(&cluster.url(), &session, &unaware).await;
+    assert_eq!(answer.status(), StatusCode::OK);
+    let id = SessionId::parse(&session).expect("an id");
+    let line = Revocation::at_once(Subject::Session(id)).text();
+    let (key, subject) = ("baton:{revoked}:all", format!("s {session}"));
+    // The gateways are not told: they find it by themselves.
+    redis_cli(cluster.redis.port, &["hset", key, &subject, &line]);
+    until("it is refused", async || {
+        let answer = asked(&cluster.url(), &session, &unaware).await;
+        (answer.status() == StatusCode::NOT_FOUND).then_some(())
+    })
+    .await;
+    let fresh = renewed(&cluster, &session, now + 50, now + 3600);
+    let answer = asked(&cluster.url(), &session, &fresh).await;
+    assert_eq!(answer.status(), StatusCode::OK);
 }

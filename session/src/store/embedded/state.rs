@@ -10,7 +10,7 @@ use super::session::Session;
 use super::shelf::Shelf;
 use super::spending::Spent;
 use crate::id::{ConnectionId, LogId, SessionId};
-use crate::revocation::{Revocation, Subject};
+use crate::revocation::Register;
 use crate::store::{Claim, ClaimToken, Claimant, Place, Result, Summary, Touch};
 
 /// More than these are kept in memory only while they are used.
@@ -25,7 +25,7 @@ pub struct State {
     /// Sessions with work and no holder by agent, longest waiting first.
     ready: HashMap<String, BTreeMap<u64, SessionId>>,
     tickets: u64,
-    pub revoked: HashMap<Subject, Revocation>,
+    pub revoked: Register,
     pub spent: Spent,
     pub agents: Agents,
     /// How many there were when room was last made.
@@ -35,11 +35,12 @@ pub struct State {
 impl State {
     /// As the process before has left it.
     pub fn of<S: Shelf>(shelf: &S) -> Result<Self> {
-        let revoked = shelf.revoked()?.into_iter();
+        let mut revoked = Register::default();
+        for known in shelf.revoked()? {
+            revoked.apply(&known, 0);
+        }
         let mut state = Self {
-            revoked: revoked
-                .map(|known| (known.subject.clone(), known))
-                .collect(),
+            revoked,
             spent: Spent::of(shelf.spent()?),
             ..Self::default()
         };

@@ -26,6 +26,7 @@
 //! | `ns:{agents}:came:<agent>` | zset | the same, by the order in which they came |
 //! | `ns:{revoked}:all` | hash | revocations by subject, a line each: version, what was issued at or before is refused, when it takes effect, when it ends (s), the subject |
 //! | `ns:{revoked}:until` | zset | their subjects, by when they end (s) |
+//! | `ns:{revoked}:by:<letter>:<principal>` | zset | the subjects of those that a caller has asked for itself, by when they end (s); l logouts, r renewals, e connections given up |
 //!
 //! | channel | says |
 //! |---|---|
@@ -164,6 +165,10 @@ impl Keys {
 
     pub fn revoked(&self) -> String {
         format!("{}:{{revoked}}:all", self.namespace)
+    }
+
+    pub fn revoked_by(&self, asked: &str, principal: &str) -> String {
+        format!("{}:{{revoked}}:by:{asked}:{principal}", self.namespace)
     }
 
     pub fn revoked_until(&self) -> String {

@@ -10,16 +10,27 @@ use crate::store::Result;
 const PAGE: u64 = 1000;
 
 impl RedisStore {
-    pub(super) async fn revoke_subject(&self, revocation: &Revocation) -> Result<()> {
+    pub(super) async fn revoke_subject(&self, revocation: &Revocation) -> Result<bool> {
         let (subject, text) = (revocation.subject.to_string(), revocation.text());
+        let asker = revocation.asker.as_ref();
+        let asked = asker.map(|asker| asker.asked.letter().to_string());
+        let asked = asked.unwrap_or_default();
+        let principal = asker.map_or("", |asker| &asker.principal);
+        let budget = asker.map_or(0, |asker| asker.asked.budget());
         let call = Call::new(&scripts().revoke)
             .key(self.keys.revoked())
             .key(self.keys.revoked_until())
+            .key(self.keys.revoked_by(&asked, principal))
             .arg(&subject)
             .arg(&text)
             .num(revocation.before)
-            .num(revocation.until);
-        self.run_durably(call).await.map(drop)
+            .num(revocation.from)
+            .num(revocation.until)
+            .num(unix_millis() / 1000)
+            .arg(&asked)
+            .arg(principal)
+            .num(budget as u64);
+        Ok(self.run_durably(call).await?.optional_number()? == 1)
     }
 
     pub(super) async fn all_revocations(&self) -> Result<Vec<Revocation>> {

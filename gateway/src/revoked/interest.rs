@@ -1,0 +1,151 @@
+//! Who has to look again when something was revoked. All others sleep on: one caller's logouts are no work
+//! for anybody else.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard};
+
+use baton_session::id::{ConnectionId, SessionId};
+use baton_session::revocation::Subject;
+use tokio::sync::Notify;
+use tokio::sync::futures::Notified;
+
+/// Something that a stream stands on.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Concern {
+    Session(SessionId),
+    Connection(ConnectionId),
+    Principal(Arc<str>),
+    /// By its family.
+    Login(Arc<str>),
+}
+
+impl Concern {
+    /// `None` for what no stream stands on.
+    fn of(subject: &Subject) -> Option<Self> {
+        Some(match subject {
+            Subject::Session(id) => Self::Session(id.clone()),
+            Subject::Connection(id) => Self::Connection(id.clone()),
+            Subject::Principal(name) | Subject::Logins(name) => {
+                Self::Principal(name.as_str().into())
+            }
+            Subject::Family { family, below: 1 } => Self::Login(family.as_str().into()),
+            Subject::Family { .. } => return None,
+        })
+    }
+}
+
+#[derive(Default)]
+pub struct Interests {
+    streams: AtomicU64,
+    /// Those to be woken, by their numbers.
+    by_concern: Mutex<HashMap<Concern, HashMap<u64, Arc<Notify>>>>,
+}
+
+/// Given up when it is dropped.
+pub struct Interest {
+    all: Arc<Interests>,
+    number: u64,
+    own: Vec<Concern>,
+    woken: Arc<Notify>,
+}
+
+impl Interests {
+    fn map(&self) -> MutexGuard<'_, HashMap<Concern, HashMap<u64, Arc<Notify>>>> {
+        self.by_concern.lock().expect("held for moments only")
+    }
+
+    pub fn register(all: &Arc<Self>, own: Vec<Concern>) -> Interest {
+        let number = all.streams.fetch_add(1, Ordering::Relaxed);
+        let woken = Arc::new(Notify::new());
+        let mut map = all.map();
+        for concern in &own {
+            let concerned = map.entry(concern.clone()).or_default();
+            concerned.insert(number, woken.clone());
+        }
+        drop(map);
+        Interest {
+            all: all.clone(),
+            number,
+            own,
+            woken,
+        }
+    }
+
+    pub fn wake(&self, subject: &Subject) {
+        let concern = Concern::of(subject);
+        if let Some(concerned) = concern.and_then(|concern| self.map().get(&concern).cloned()) {
+            concerned.values().for_each(|one| one.notify_waiters());
+        }
+    }
+
+    pub fn wake_all(&self) {
+        let all: Vec<_> = self.map().values().cloned().collect();
+        let all = all.iter().flat_map(|concerned| concerned.values());
+        all.for_each(|one| one.notify_waiters());
+    }
+}
+
+impl Interest {
+    /// To be asked for before looking, so that nothing falls between the two.
+    pub fn woken(&self) -> Notified<'_> {
+        self.woken.notified()
+    }
+}
+
+impl Drop for Interest {
+    fn drop(&mut self) {
+        let mut map = self.all.map();
+        for concern in &self.own {
+            if let Some(concerned) = map.get_mut(concern) {
+                concerned.remove(&self.number);
+                if concerned.is_empty() {
+                    map.remove(concern);
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::pin::pin;
+
+    use futures_util::FutureExt as _;
+
+    use super::*;
+
+    #[test]
+    fn only_those_are_woken_whom_it_concerns_and_nothing_is_left_of_them() {
+        let all = Arc::new(Interests::default());
+        let of = |name: &str, login: &str| {
+            let own = vec![
+                Concern::Principal(name.into()),
+                Concern::Login(login.into()),
+            ];
+            Interests::register(&all, own)
+        };
+        let (alice, bob) = (of("alice", "a"), of("bob", "b"));
+        let (mut hers, mut his) = (pin!(alice.woken()), pin!(bob.woken()));
+        assert!(!hers.as_mut().enable() && !his.as_mut().enable());
+        let family = |family: &str, below| Subject::Family {
+            family: family.into(),
+            below,
+        };
+        all.wake(&family("b", 2));
+        all.wake(&Subject::Logins("carol".into()));
+        assert!(his.as_mut().now_or_never().is_none());
+        all.wake(&family("b", 1));
+        assert!(his.as_mut().now_or_never().is_some());
+        assert!(hers.as_mut().now_or_never().is_none());
+        all.wake_all();
+        assert!(hers.as_mut().now_or_never().is_some());
+    }
+
+    #[test]
+    fn who_has_gone_is_forgotten() {
+        let all = Arc::new(Interests::default());
+        drop(Interests::register(&all, vec![Concern::Login("a".into())]));
+        assert!(all.map().is_empty());
+    }
+}

@@ -1,0 +1,89 @@
+use super::*;
+use crate::id::Partition;
+
+const NOW: u64 = 1_800_000_000;
+
+fn family(name: &str, asked: Asked, principal: &str) -> Revocation {
+    let subject = Subject::Family {
+        family: name.to_owned(),
+        below: 1,
+    };
+    let revocation = Revocation {
+        subject,
+        before: NOW - 10,
+        from: NOW - 70,
+        until: NOW + 1000,
+        asker: None,
+    };
+    revocation.asked_by(asked, principal)
+}
+
+fn names(asked: Asked) -> impl Iterator<Item = String> {
+    (0..=asked.budget()).map(|number| format!("f{number}"))
+}
+
+#[test]
+fn many_logouts_of_one_caller_become_one_and_leave_the_others_alone() {
+    let mut register = Register::default();
+    let hers = family("hers", Asked::Logout, "alice");
+    register.apply(&hers, NOW);
+    let mut last = Applied::Known;
+    for _ in 0..5 {
+        for name in names(Asked::Logout) {
+            last = register.apply(&family(&name, Asked::Logout, "bob"), NOW);
+        }
+        assert!(register.len() <= Asked::Logout.budget() + 2);
+    }
+    assert_eq!(last, Applied::Covered);
+    assert_eq!(register.find(&hers.subject), Some(&hers));
+    let his = register.logins.get("bob").expect("one for all");
+    assert_eq!((his.before, his.until), (NOW, NOW + 1000));
+    assert_eq!((register.len(), register.logouts()), (2, 1));
+    // Somebody who logs in later and out again is one of his own.
+    let mut later = family("later", Asked::Logout, "bob");
+    later.before = NOW + 5;
+    assert!(matches!(register.apply(&later, NOW + 9), Applied::Done(..)));
+    assert_eq!(register.len(), 3);
+    assert_eq!(register.forget(NOW + 1000).len(), 3);
+    assert!(register.is_empty() && register.asked.is_empty());
+}
+
+#[test]
+fn beyond_its_budget_nobody_renews_and_the_first_that_were_given_up_go() {
+    let mut register = Register::default();
+    let mut last = Applied::Known;
+    for name in names(Asked::Renewal) {
+        last = register.apply(&family(&name, Asked::Renewal, "bob"), NOW);
+    }
+    assert_eq!(last, Applied::Full);
+    let hers = family("hers", Asked::Renewal, "alice");
+    assert!(matches!(register.apply(&hers, NOW), Applied::Done(..)));
+    let ended = |principal: &str, until| {
+        let id = ConnectionId::mint(Partition(0));
+        let ended = Revocation::of_ended(id, principal);
+        Revocation { until, ..ended }
+    };
+    let (first, hers) = (ended("bob", NOW + 1), ended("alice", NOW + 1));
+    register.apply(&first, NOW);
+    register.apply(&hers, NOW);
+    for number in 0..Asked::Ended.budget() as u64 {
+        register.apply(&ended("bob", NOW + 2 + number), NOW);
+    }
+    assert_eq!(register.find(&first.subject), None);
+    assert!(register.find(&hers.subject).is_some());
+}
+
+#[test]
+fn an_administrator_has_no_budget() {
+    let mut register = Register::default();
+    for number in 0..30_000 {
+        let subject = Subject::Principal(number.to_string());
+        let revocation = Revocation {
+            subject,
+            asker: None,
+            ..family("", Asked::Logout, "")
+        };
+        register.apply(&revocation, NOW);
+    }
+    assert_eq!(register.principals.len(), 30_000);
+}
