@@ -23,6 +23,7 @@ pub mod leases;
 pub mod lists;
 pub mod logs;
 pub mod moves;
+pub mod nearly;
 pub mod outbox;
 pub mod releases;
 pub mod revocations;

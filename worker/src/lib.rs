@@ -26,6 +26,8 @@ pub mod agent;
 mod agent_policy;
 mod asides;
 mod content;
+#[cfg(any(fuzzing, test))]
+pub mod fuzzing;
 mod hold;
 mod housekeeping;
 mod journal;

@@ -104,5 +104,7 @@ impl McpPolicy {
     }
 }
 
+#[cfg(any(fuzzing, test))]
+pub(crate) mod fuzzing;
 #[cfg(test)]
 mod tests;

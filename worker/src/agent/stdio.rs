@@ -33,6 +33,8 @@ pub mod confine;
 mod crashes;
 pub mod environment;
 mod fault;
+#[cfg(any(fuzzing, test))]
+pub(crate) mod fuzzing;
 pub mod guard;
 mod message;
 mod names;

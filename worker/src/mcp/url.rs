@@ -36,7 +36,7 @@ pub(super) async fn check(patterns: &[UrlPattern], written: &str) -> Result<(), 
 
 /// The URL, if others cannot read it as another. Libraries disagree about backslashes, about what stands
 /// before an @, about white space and about 0x7f.1.
-fn plain(written: &str) -> Result<Url, Reason> {
+pub(in crate::mcp) fn plain(written: &str) -> Result<Url, Reason> {
     let refused = |why| Err(Reason::Url(why));
     let url = Url::parse(written).map_err(|_| Reason::Url("it cannot be read"))?;
     let prefix = match url.scheme() {

@@ -65,9 +65,11 @@ impl Message {
     pub fn read(line: &[u8]) -> Option<Self> {
         // A list would pass for the fields in their order.
         let line = line.trim_ascii_start();
-        let envelope: Envelope = line
-            .starts_with(b"{")
-            .then(|| serde_json::from_slice(line).ok())??;
+        // Text as a whole, also where nobody looks: it is passed on to clients.
+        let line = std::str::from_utf8(line)
+            .ok()
+            .filter(|line| line.starts_with('{'))?;
+        let envelope: Envelope = serde_json::from_str(line).ok()?;
         let Some(method) = envelope.method else {
             return Some(Self::Answer {
                 call: envelope.id?.get().parse().ok()?,
@@ -179,6 +181,7 @@ mod tests {
         ] {
             assert!(read(junk).is_none(), "{junk}");
         }
+        assert!(Message::read(b"{\"method\":\"x\",\"y\":\"\xff\"}").is_none());
     }
 
     #[test]

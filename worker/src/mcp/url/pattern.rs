@@ -37,7 +37,7 @@ pub struct NoUrl;
 
 impl UrlPattern {
     /// Whether it speaks of such URLs.
-    pub(super) fn fits(&self, url: &Url) -> bool {
+    pub(in crate::mcp) fn fits(&self, url: &Url) -> bool {
         let name = url.host_str().unwrap_or_default();
         let name = name.strip_suffix('.').unwrap_or(name);
         let host = match &self.host {
