@@ -16,6 +16,7 @@ setup:
 lint:
 	cargo fmt --check
 	cargo clippy --workspace --all-targets --locked -- -D warnings
+	./scripts/check-supply
 
 # Everything: formatting, lints, unit tests, stores on a real Redis, end-to-end tests.
 test: setup lint

@@ -38,7 +38,7 @@ def named_in(file):
 
 def build(docker):
     """From source with a Rust image, where there is one; else from what is built here by the same script."""
-    base = f"rust:{argument('RUST')}-bookworm"
+    base = argument("RUST")
     binary = "source" if docker.has(base) or pulled(docker, base) else "prebuilt"
     print(f"building the image: {binary}", flush=True)
     if binary == "prebuilt":

@@ -12,5 +12,6 @@ mod mcp_commands;
 mod redis_rules;
 mod redis_users;
 mod sandbox;
+mod supply;
 mod tokens;
 mod who_may;
