@@ -83,6 +83,7 @@ def test_it_is_what_was_reviewed(values):
 
 def without_chance(text):
     """Secrets that are made are other ones every time; files of their own are reviewed where they are."""
+    text = re.sub(r"(baton/users): [0-9a-f]{16}", r"\1: (files/users.acl)", text)
     documents = text.split("\n---\n")
     for at, document in enumerate(documents):
         if "\nkind: Secret\n" in document:
