@@ -5,7 +5,7 @@
 use base64::Engine as _;
 use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
 use bytes::Bytes;
-use serde::de::DeserializeOwned;
+use serde::de::{DeserializeOwned, IgnoredAny};
 use serde::{Deserialize, Serialize};
 use serde_json::value::{RawValue, to_raw_value};
 use serde_json::{Map, Value};
@@ -221,8 +221,15 @@ pub fn read_line(seq: u64, line: &[u8]) -> Result<Event, Unreadable> {
     let (letter, _) = kind.ok_or_else(|| fault(format!("unknown kind {:?}", line.kind)))?;
     let message: String = match (line.message, line.text) {
         (Some(message), _) => message.get().to_owned(),
-        (None, Some(text)) => text,
-        (None, None) => String::new(),
+        (None, text) => {
+            let text = text.unwrap_or_default();
+            // Clients get it as it is; only what they do not see has none.
+            if !text.is_empty() || !["begin", "control"].contains(&line.kind.as_str()) {
+                serde_json::from_str::<IgnoredAny>(&text)
+                    .map_err(|error| fault(format!("its message is no JSON: {error}")))?;
+            }
+            text
+        }
     };
     Event::from_parts(*letter, line.head.as_bytes(), message.into())
         .map_err(|error| fault(error.to_string()))
@@ -246,6 +253,20 @@ mod tests {
     use crate::event::{Begin, Recipient};
     use crate::id::{ConnectionId, Partition};
     use crate::route::Via;
+
+    #[test]
+    fn a_message_that_is_no_json_is_refused_however_it_comes() {
+        for line in [
+            r#"{"seq":1,"kind":"update","text":"rm -rf"}"#,
+            r#"{"seq":1,"kind":"update","text":"{}{}"}"#,
+            r#"{"seq":1,"kind":"update","text":""}"#,
+            r#"{"seq":1,"kind":"update"}"#,
+            r#"{"seq":1,"kind":"begin","head":"1\n000-aaaaaaaaaaaaaaaaaaaaaa\no","text":"x"}"#,
+        ] {
+            let fault = read_line(1, line.as_bytes()).expect_err(line).to_string();
+            assert!(fault.contains("line 2: its message is no JSON"), "{fault}");
+        }
+    }
 
     #[test]
     fn every_event_comes_back_as_it_was() {

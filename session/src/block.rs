@@ -110,6 +110,9 @@ pub(crate) fn decode(last: u64, mut data: Bytes) -> Result<Vec<Frame>, Malformed
     while !data.is_empty() {
         let nonce = Nonce(take_u32(&mut data)?);
         let count = get(&mut data)?;
+        if count == 0 {
+            return Err(Malformed("a run without events"));
+        }
         let mut events = Vec::new();
         for _ in 0..count {
             let kind = take(&mut data, 1)?[0];
@@ -125,7 +128,10 @@ pub(crate) fn decode(last: u64, mut data: Bytes) -> Result<Vec<Frame>, Malformed
         total += events.len() as u64;
         runs.push((nonce, events));
     }
-    let mut first = (last + 1).checked_sub(total).filter(|first| *first > 0);
+    let end = last.checked_add(1);
+    let mut first = end
+        .and_then(|end| end.checked_sub(total))
+        .filter(|first| *first > 0);
     let mut frames = Vec::new();
     for (nonce, events) in runs {
         let start = first.ok_or(Malformed("more events than numbers"))?;
@@ -140,12 +146,10 @@ pub(crate) fn decode(last: u64, mut data: Bytes) -> Result<Vec<Frame>, Malformed
 }
 
 fn join(before: &Bytes, start: usize, middle: &[u8], end: usize) -> Result<Bytes, Malformed> {
-    let parts = before.get(..start).zip(
-        before
-            .len()
-            .checked_sub(end)
-            .and_then(|from| before.get(from..)),
-    );
+    // Beginning and end do not overlap, or a few bytes could double a message again and again.
+    let rest = before.len().checked_sub(start);
+    let from = rest.and_then(|rest| rest.checked_sub(end));
+    let parts = from.map(|from| (&before[..start], &before[start + from..]));
     let (start, end) = parts.ok_or(Malformed("refers to more than there is"))?;
     let mut message = BytesMut::with_capacity(start.len() + middle.len() + end.len());
     message.put_slice(start);
@@ -180,6 +184,34 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+
+    /// A run of so many updates; each begins and ends with so much of the one before.
+    fn refers(count: usize, start: usize, end: usize) -> Bytes {
+        let mut block = BytesMut::from(&b"\0\0\0\x01"[..]);
+        put(&mut block, count);
+        for at in 0..count {
+            block.put_slice(b"u\0");
+            let same = if at == 0 { (0, 0) } else { (start, end) };
+            put(&mut block, same.0);
+            put(&mut block, same.1);
+            put(&mut block, 1);
+            block.put_u8(b'x');
+        }
+        block.freeze()
+    }
+
+    #[test]
+    fn a_small_block_cannot_become_a_large_one() {
+        assert!(decode(9, refers(2, 1, 0)).is_ok());
+        // Beginning and end, both the whole message: it would double 40 times.
+        assert!(decode(100, refers(2, 1, 1)).is_err());
+        assert!(decode(100, refers(40, usize::MAX, usize::MAX)).is_err());
+        assert!(decode(9, refers(0, 0, 0)).is_err(), "a run without events");
+        assert!(
+            decode(u64::MAX, refers(1, 0, 0)).is_err(),
+            "no number comes after"
+        );
+    }
 
     fn frames(of: &[(u32, Vec<String>)]) -> Vec<Arc<Frame>> {
         let mut first = 1;

@@ -37,6 +37,8 @@ pub mod conformance;
 pub mod cursor;
 pub mod event;
 pub mod field;
+#[cfg(any(fuzzing, test))]
+pub mod fuzzing;
 pub mod id;
 pub mod metrics;
 pub mod revocation;

@@ -25,7 +25,7 @@ impl Frame {
     /// The frame as a fork reads it: without what came after `upto`, and with the fork's own id in
     /// every message that a client may see. `None` if nothing is left.
     pub fn inherited(&self, upto: u64, heir: &SessionId) -> Option<Self> {
-        let kept = (upto + 1).checked_sub(self.first)?;
+        let kept = upto.saturating_add(1).checked_sub(self.first)?;
         let events = self.events.iter().take(kept as usize);
         let events: Vec<Event> = events.map(|event| event.readdressed(heir)).collect();
         (!events.is_empty()).then_some(Self {
