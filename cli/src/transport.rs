@@ -41,7 +41,7 @@ pub struct TransportOptions {
     #[arg(long, env = "BATON_MAX_CONNECTIONS", value_name = "N")]
     max_connections: Option<u64>,
     /// Connections from one address, or one IPv6 /64, unless it is a trusted proxy's; by default half of
-    /// --max-connections
+    /// --max-connections, or all of them if it listens on a loopback address
     #[arg(long, env = "BATON_MAX_CONNECTIONS_PER_ADDRESS", value_name = "N")]
     max_connections_per_address: Option<u64>,
 }
@@ -103,12 +103,12 @@ impl TransportOptions {
             tls,
             proxies,
             request_timeout: Duration::from_millis(given),
-            connections: self.connections(&mut faults),
+            connections: self.connections(setting, &mut faults),
         };
         (transport, faults)
     }
 
-    fn connections(&self, faults: &mut Vec<String>) -> ConnectionLimits {
+    fn connections(&self, setting: &Setting, faults: &mut Vec<String>) -> ConnectionLimits {
         let most = descriptors::for_connections();
         let total = self.max_connections.unwrap_or(most);
         if !(1..=most).contains(&total) {
@@ -118,8 +118,12 @@ impl TransportOptions {
                  descriptors (ulimit -n) and needs some for files and Redis"
             ));
         }
-        let per_address = self.max_connections_per_address;
-        let per_address = per_address.unwrap_or(total.div_ceil(2));
+        // From this machine alone everybody has the same address.
+        let share = match setting.listen.ip().is_loopback() {
+            true => total,
+            false => total.div_ceil(2),
+        };
+        let per_address = self.max_connections_per_address.unwrap_or(share);
         if !(1..=total.max(1)).contains(&per_address) {
             faults.push(format!(
                 "--max-connections-per-address {per_address}: must be between 1 and {total}, the connections \

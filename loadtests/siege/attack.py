@@ -13,6 +13,7 @@ import sys
 from wire import Caller, JSON, Target, Wire
 
 MIB = 1 << 20
+NDJSON = "content-type: application/x-ndjson"
 LARGE = 16 * MIB
 SILENT = 1500
 done = collections.Counter()
@@ -39,7 +40,8 @@ async def half_sent(target, token, path, chunked):
     """Most of a body, and then nothing until somebody hangs up."""
     reader, writer = await target.open()
     try:
-        headers = [JSON, f"acp-connection-id: {token}"]
+        kind = JSON if path == "/acp" else NDJSON
+        headers = [kind, f"acp-connection-id: {token}"]
         if chunked:
             headers.append("transfer-encoding: chunked")
         writer.write(target.head("POST", path, headers, None if chunked else LARGE))

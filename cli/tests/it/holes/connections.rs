@@ -98,7 +98,7 @@ async fn f7_silent_connections_keep_nobody_out_and_keys_are_still_read() {
     .await;
     assert!(Client::try_with_key(&endpoint, BOB).await.is_some());
     let page = metrics(&endpoint).await;
-    let closed = "baton_gateway_connections_closed_total{limit=\"address\",closed=\"idle\"}";
+    let closed = "baton_gateway_connections_closed_total{limit=\"total\",closed=\"idle\"}";
     assert!(page.contains(closed), "{page}");
 }
 
@@ -126,6 +126,20 @@ async fn f7_who_works_is_not_closed_for_a_newcomer() {
     bob.post(prompt(json!(1), &session, "/count 3")).await;
     let mut last = streams.pop().expect("three were opened");
     assert_eq!(last.turn(&json!(1)).await, counted(3, 1));
+}
+
+#[tokio::test]
+async fn f7_an_address_has_its_share_and_makes_room_for_itself() {
+    let limits = ["--max-connections-per-address", "20"];
+    let baton = Narrow::start("1024:1024", &limits).await;
+    let _silent = silent(baton.port, 100).await;
+    assert_eq!(
+        within("health", health(baton.port)).await,
+        Some(StatusCode::OK)
+    );
+    let page = metrics(&url(baton.port)).await;
+    let closed = "baton_gateway_connections_closed_total{limit=\"address\",closed=\"idle\"}";
+    assert!(page.contains(closed), "{page}");
 }
 
 #[tokio::test]
