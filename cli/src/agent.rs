@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context as _;
-use baton_worker::WorkspaceRoot;
+use baton_worker::{PerPrincipal, WorkspaceRoot};
 use baton_worker::agent::stdio::confine::confine;
 use baton_worker::agent::stdio::guard::{Confined, Limits, guard};
 use baton_worker::agent::stdio::sandbox::Sandbox;
@@ -90,6 +90,9 @@ pub struct AgentOptions {
     /// Who reads what an agent writes to its standard error: the log alone, or the client that it fails, too
     #[arg(long, env = "BATON_AGENT_STDERR", default_value = "log")]
     agent_stderr: StderrOption,
+    /// HOME of agents, instead of the worker's; {principal} in it stands for a folder for each caller
+    #[arg(long, env = "BATON_AGENT_HOME", value_name = "DIR")]
+    agent_home: Option<PathBuf>,
     #[command(flatten)]
     sandbox: SandboxOptions,
 }
@@ -143,8 +146,42 @@ impl AgentOptions {
                 "--agent-stderr client: with --agent-scope shared one caller would read what is said of another's session; leave it at log".into(),
             );
         }
+        match self.homes() {
+            Err(fault) => faults.push(fault),
+            Ok(Some(homes)) if self.serves_several() && !homes.is_one_for_all() => faults.push(
+                "--agent-home with {principal}: a process of --agent-scope shared or --agent-warm is not one caller's".into(),
+            ),
+            Ok(_) => {}
+        }
         faults.extend(self.sandbox.faults());
         faults
+    }
+
+    /// A process may serve sessions of several callers, or is started before its session is known.
+    pub fn serves_several(&self) -> bool {
+        self.agent_scope == ScopeOption::Shared || self.agent_warm > 0
+    }
+
+    fn homes(&self) -> Result<Option<PerPrincipal>, String> {
+        let open = |path: &PathBuf| {
+            let fault = |error| format!("--agent-home {}: {error}", path.display());
+            PerPrincipal::open(path).map_err(fault)
+        };
+        self.agent_home.as_ref().map(open).transpose()
+    }
+
+    /// What agents get of our environment, and their own HOMEs.
+    fn environment(&self) -> (Vec<(OsString, OsString)>, Option<PerPrincipal>) {
+        let mut environment = environment::scrubbed(std::env::vars_os(), &self.agent_env);
+        let Some(homes) = self.homes().ok().flatten() else {
+            return (environment, None);
+        };
+        environment.retain(|(name, _)| name != "HOME");
+        if homes.is_one_for_all() {
+            environment.push(("HOME".into(), homes.base().into()));
+            return (environment, None);
+        }
+        (environment, Some(homes))
     }
 
     /// The program and its arguments, as a shell would take them apart; `None` for the built-in agent.
@@ -186,13 +223,14 @@ impl AgentOptions {
     }
 
     fn config(&self, command: Vec<String>, around: Surroundings<'_>) -> Config {
-        let environment = environment::scrubbed(std::env::vars_os(), &self.agent_env);
+        let (environment, homes) = self.environment();
         Config {
             launch: Launch {
                 sandbox: self.confined(&command, &environment, around),
                 command,
                 guard: PathBuf::from(OURSELVES),
                 environment,
+                homes,
                 limits: Limits {
                     memory: self.agent_memory.map(|mib| mib << 20),
                     cpu: self.agent_cpu,
@@ -225,8 +263,7 @@ impl AgentOptions {
         environment: &[(OsString, OsString)],
         around: Surroundings<'_>,
     ) -> Option<Sandbox> {
-        let several = self.agent_scope == ScopeOption::Shared || self.agent_warm > 0;
-        let common = several.then(|| around.root.map(WorkspaceRoot::path));
+        let common = self.serves_several().then(|| around.root.map(WorkspaceRoot::path));
         let Some(wanted) = self.sandbox.wanted(around.kept, common) else {
             tracing::warn!(
                 "agents are not confined (--agent-sandbox none): they can open whatever this user can"
@@ -262,6 +299,8 @@ pub struct GuardArguments {
     cpu: Option<u64>,
     #[arg(long)]
     files: Option<u64>,
+    #[arg(long)]
+    private_home: bool,
     #[command(flatten)]
     plan: PlanArguments,
     #[arg(last = true, required = true)]
@@ -283,7 +322,7 @@ impl GuardArguments {
             program: PathBuf::from(OURSELVES),
             arguments: own.take_while(|argument| argument != "--").collect(),
         });
-        guard(self.limits(), confined, &self.command)
+        guard(self.limits(), confined, self.private_home, &self.command)
     }
 
     pub fn confine(&self) -> ExitCode {

@@ -45,7 +45,8 @@ pub struct McpOptions {
         value_name = "FILES"
     )]
     mcp_server: Vec<PathBuf>,
-    /// Directory beneath which sessions must live; any will do unless given
+    /// Directory beneath which sessions must live; any will do unless given. {principal} in it stands for a folder for
+    /// each caller
     #[arg(long, env = "BATON_WORKSPACE_ROOT", value_name = "DIR")]
     workspace_root: Option<PathBuf>,
 }

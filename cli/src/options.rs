@@ -165,7 +165,11 @@ impl WorkerOptions {
         }
         faults.extend(self.agent_policy.faults());
         faults.extend(self.mcp.policy().1);
-        faults.extend(self.mcp.root().1);
+        let (root, root_faults) = self.mcp.root();
+        faults.extend(root_faults);
+        if self.agent.serves_several() && root.is_some_and(|root| !root.is_one_for_all()) {
+            faults.push("--workspace-root with {principal}: a process of --agent-scope shared or --agent-warm is not one caller's".into());
+        }
         faults
     }
 

@@ -2,9 +2,9 @@
 -- KEYS  1 session  2 inbox  3 due
 -- ARGV  1 session id  2 agent  3 token  4 worker  5 lease, ms
 -- Returns {} or {head, cwd, params, state, running command, its begin, stalls, MCP servers, directories, bound,
---         inbox}
+--         principal, inbox}
 local m = redis.call('HMGET', KEYS[1], 'own', 'exp', 'ag', 'seq', 'cwd', 'params', 'state', 'run', 'began', 'cn', 'stall',
-  'mcp', 'dirs', 'bound', 'heir')
+  'mcp', 'dirs', 'bound', 'heir', 'prn')
 if not m[1] then
   redis.call('ZREM', KEYS[3], ARGV[1])
   return {}
@@ -30,4 +30,4 @@ if m[1] ~= '' and m[1] ~= ARGV[3] then
 end
 redis.call('ZADD', KEYS[3], expires, ARGV[1])
 return { m[4], m[5], m[6], m[7] or '', m[8] or '', m[9] or '', stalls,
-  m[12], m[13], m[14] or '', redis.call('HGETALL', KEYS[2]) }
+  m[12], m[13], m[14] or '', m[16] or '', redis.call('HGETALL', KEYS[2]) }

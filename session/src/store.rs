@@ -383,6 +383,8 @@ pub struct Claimant {
 pub struct Claim {
     pub session: SessionId,
     pub token: ClaimToken,
+    /// Whose it is; empty once it was deleted.
+    pub principal: String,
     pub head: u64,
     pub cwd: String,
     pub params: Bytes,

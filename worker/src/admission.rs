@@ -22,7 +22,11 @@ pub(crate) struct Admission {
 
 impl Admission {
     pub async fn admit(&self, opening: &mut Opening) -> Result<(), Failure> {
-        if let Some(root) = &self.root {
+        // One that was deleted is nobody's: it ends, and starts nothing.
+        let ends = opening.principal.is_empty();
+        let root = self.root.as_ref();
+        if let Some(root) = root.filter(|root| root.is_one_for_all() || !ends) {
+            let root = root.of(&opening.principal)?;
             opening.beneath = Some(root.path().to_owned());
             root.check("cwd", &opening.cwd)?;
             for directory in opening.directories().as_array().into_iter().flatten() {

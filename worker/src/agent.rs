@@ -35,6 +35,8 @@ pub trait Agent: Send + Sync + 'static {
 #[derive(Clone)]
 pub struct Opening {
     pub session: SessionId,
+    /// Whose it is.
+    pub principal: String,
     pub cwd: String,
     /// The params of `session/new`.
     pub params: Bytes,
@@ -56,6 +58,7 @@ impl Opening {
     pub(crate) fn of(claim: &Claim, store: Arc<dyn Store>, policy: Arc<AgentPolicy>) -> Self {
         Self {
             session: claim.session.clone(),
+            principal: claim.principal.clone(),
             cwd: claim.cwd.clone(),
             params: claim.params.clone(),
             setup: claim.setup.clone(),

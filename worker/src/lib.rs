@@ -6,7 +6,7 @@
 //! |---|---|
 //! | [`runner`] | takes sessions while it has room; wake-ups are hints, sweeping is the truth |
 //! | [`hold`] | one held session: its inbox in order, until nothing waits |
-//! | [`admission`] | what a session may work with: its MCP servers ([`mcp`]) and its directories ([`workspace`]) |
+//! | [`admission`] | what a session may work with: its MCP servers ([`mcp`]) and its directories ([`workspace`], [`per_principal`]) |
 //! | [`agent_policy`] | what an agent is told of what clients say |
 //! | [`turn`] | one prompt from begin to answer |
 //! | [`journal`] | what a turn has already said, so that a taken-over turn says it only once |
@@ -35,6 +35,7 @@ pub mod mcp;
 mod metrics;
 mod notes;
 mod outlet;
+mod per_principal;
 mod release;
 mod rpc;
 pub mod runner;
@@ -45,6 +46,7 @@ mod written;
 
 pub use agent_policy::{AgentPolicy, NamePattern};
 pub use metrics::Metrics;
+pub use per_principal::PerPrincipal;
 pub use release::ReleaseHook;
 pub use runner::{Config, run};
 pub use workspace::WorkspaceRoot;

@@ -1,29 +1,48 @@
-//! The directory beneath which sessions live: `--workspace-root`. It keeps clients from pointing an agent
+//! The directory beneath which sessions live: `--workspace-root`, one for all or one for each principal. It keeps clients from pointing an agent
 //! elsewhere; what the agent itself can open is up to the system.
 
 use std::io;
 use std::path::{Component, Path, PathBuf};
 
+use crate::per_principal::PerPrincipal;
 use crate::rpc::Failure;
 
-/// With all symbolic links followed.
 #[derive(Clone, Debug)]
-pub struct WorkspaceRoot(PathBuf);
+pub struct WorkspaceRoot(PerPrincipal);
+
+/// One principal's, with all symbolic links followed.
+#[derive(Debug)]
+pub(crate) struct OwnRoot(PathBuf);
 
 impl WorkspaceRoot {
     pub fn open(path: &Path) -> io::Result<Self> {
-        let root = path.canonicalize()?;
-        match root.is_dir() && path.is_absolute() {
-            true => Ok(Self(root)),
-            false => Err(io::Error::other("an absolute path of a directory")),
-        }
+        PerPrincipal::open(path).map(Self)
     }
 
+    /// All roots are in it.
+    pub fn path(&self) -> &Path {
+        self.0.base()
+    }
+
+    pub fn is_one_for_all(&self) -> bool {
+        self.0.is_one_for_all()
+    }
+
+    pub(crate) fn of(&self, principal: &str) -> Result<OwnRoot, Failure> {
+        let own = self.0.of(principal).map_err(|error| {
+            tracing::error!(%error, "a caller's own directory beneath --workspace-root cannot be made");
+            Failure::internal("your own directory beneath --workspace-root cannot be made; the worker's log says why")
+        })?;
+        Ok(OwnRoot(own))
+    }
+}
+
+impl OwnRoot {
     pub fn path(&self) -> &Path {
         &self.0
     }
 
-    pub(crate) fn check(&self, field: &str, path: &str) -> Result<(), Failure> {
+    pub fn check(&self, field: &str, path: &str) -> Result<(), Failure> {
         match self.holds(Path::new(path)) {
             true => Ok(()),
             false => Err(Failure::invalid_params(format!(
@@ -78,6 +97,7 @@ mod tests {
         symlink(outside.join("later"), root.join("dangling")).unwrap();
         fs::write(root.join("file"), "").unwrap();
         let held = WorkspaceRoot::open(&dir.path().join("alias")).unwrap();
+        let held = held.of("").unwrap();
         let base = dir.path().display();
         for path in [
             "root",

@@ -2,4 +2,5 @@
 
 mod dumpable;
 mod hostile;
+mod principals;
 mod stderr;

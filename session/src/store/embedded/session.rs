@@ -309,6 +309,7 @@ impl Session {
         Claim {
             session: id.clone(),
             token: claimant.token.clone(),
+            principal: self.principal.clone(),
             head: self.head,
             cwd: self.cwd.clone(),
             params: self.params.clone(),

@@ -118,11 +118,13 @@ impl Items {
             directories: self.optional_bytes()?,
         };
         let bound = self.bytes()?;
+        let principal = self.text()?;
         let inbox = queued(Reply(self.next()?))?;
         let (session, token) = (session.clone(), claimant.token.clone());
         Ok(Claim {
             session,
             token,
+            principal,
             head,
             cwd,
             params,

@@ -48,8 +48,13 @@ pub struct Confined {
 }
 
 /// Runs the agent to its end. Returns what it returned.
-pub fn guard(limits: Limits, confined: Option<Confined>, command: &[OsString]) -> ExitCode {
-    match run(limits, confined, command) {
+pub fn guard(
+    limits: Limits,
+    confined: Option<Confined>,
+    private_home: bool,
+    command: &[OsString],
+) -> ExitCode {
+    match run(limits, confined, private_home, command) {
         Ok(code) => code.into(),
         Err(error) => failed(command, &error),
     }
@@ -61,13 +66,23 @@ pub(super) fn failed(command: &[OsString], error: &io::Error) -> ExitCode {
     NOT_FOUND.into()
 }
 
-fn run(limits: Limits, confined: Option<Confined>, command: &[OsString]) -> io::Result<u8> {
+fn run(
+    limits: Limits,
+    confined: Option<Confined>,
+    private_home: bool,
+    command: &[OsString],
+) -> io::Result<u8> {
     // Removed when everything that could write there has ended.
-    let temporary = confined.is_some().then(temporary_folder).transpose()?;
+    let temporary = (confined.is_some() || private_home).then(temporary_folder);
+    let temporary = temporary.transpose()?;
     let mut agent = match (&confined, &temporary) {
         (Some(confined), Some(temporary)) => confined.command(temporary.path(), command),
         _ => plain(command)?,
     };
+    // It is nobody's yet, and must not see what is somebody's.
+    if let Some(temporary) = temporary.as_ref().filter(|_| private_home) {
+        agent.env("HOME", temporary.path());
+    }
     // Whoever loses its parent becomes ours, so nothing of the agent slips away. Elsewhere only what
     // stays in the agent's group is ended with it.
     #[cfg(target_os = "linux")]

@@ -15,6 +15,7 @@ use tokio_util::codec::{AnyDelimiterCodec, AnyDelimiterCodecError, FramedRead};
 
 use super::guard::Limits;
 use super::sandbox::{Place, Sandbox};
+use crate::per_principal::PerPrincipal;
 
 /// Lines of standard error that are kept to explain an end.
 const LAST_WORDS: usize = 20;
@@ -29,6 +30,8 @@ pub struct Launch {
     pub guard: PathBuf,
     pub environment: Vec<(OsString, OsString)>,
     pub limits: Limits,
+    /// HOME, if each principal has its own.
+    pub homes: Option<PerPrincipal>,
     /// What it may open; everything that the worker may if there is none.
     pub sandbox: Option<Sandbox>,
     /// Clients are told what an agent that failed wrote to its standard error. The log has it always.
@@ -86,6 +89,9 @@ impl Process {
                 command.arg(flag).arg(most.to_string());
             }
         }
+        if launch.homes.is_some() && place.home.is_none() {
+            command.arg("--private-home");
+        }
         if let Some(sandbox) = &launch.sandbox {
             command.arg("--sandbox").args(sandbox.arguments(place));
         }
@@ -94,6 +100,7 @@ impl Process {
             .args(&launch.command)
             .env_clear()
             .envs(launch.environment.iter().cloned())
+            .envs(place.home.iter().map(|home| ("HOME", home)))
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())

@@ -104,7 +104,7 @@ impl Talk {
         let (peer, alone) = match self.agent.scope {
             Scope::Shared => (self.agent.pool.share(client).await?, false),
             Scope::Session | Scope::Turn => {
-                let place = self.place();
+                let place = self.place()?;
                 (self.agent.pool.take(client, &place).await?, true)
             }
         };
@@ -124,18 +124,24 @@ impl Talk {
         Ok(seat)
     }
 
-    fn place(&self) -> Place {
+    fn place(&self) -> Result<Place, Failure> {
         let more = self.opening.directories();
         let more = more.as_array().into_iter().flatten();
         let more = more.filter_map(|directory| directory.as_str());
         let directories = std::iter::once(self.opening.cwd.as_str()).chain(more);
         let directories = directories.map(PathBuf::from);
-        Place {
+        let homes = self.agent.pool.launch.homes.as_ref();
+        let home = homes.map(|homes| homes.of(&self.opening.principal)).transpose();
+        let home = home.map_err(|error| {
+            tracing::error!(%error, "a caller's own HOME beneath --agent-home cannot be made");
+            Failure::internal("your own HOME cannot be made; the worker's log says why")
+        })?;
+        Ok(Place {
             cwd: Some(PathBuf::from(&self.opening.cwd)),
             directories: directories.filter(|path| path.is_absolute()).collect(),
             beneath: self.opening.beneath.clone(),
-            home: None,
-        }
+            home,
+        })
     }
 
     fn remember(&self, seat: &Seat, result: &RawValue) {

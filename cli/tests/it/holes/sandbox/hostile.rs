@@ -15,7 +15,7 @@ use crate::support::cluster::{Redis, address, ready, redis_cli, write_keys as wr
 use crate::support::process::{Process, baton, free_port};
 use crate::support::{Client, Served, until};
 
-fn hostile() -> String {
+pub(super) fn hostile() -> String {
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/agents/hostile.py");
     format!("stdio:python3 {}", file.display())
 }
@@ -61,7 +61,7 @@ pub(super) async fn visit_in(url: &str, key: &str, cwd: &str) -> Visit {
 }
 
 /// It got nothing, and could do what an agent does.
-async fn comes_away_with_nothing(visit: &mut Visit, orders: Value) {
+pub(super) async fn comes_away_with_nothing(visit: &mut Visit, orders: Value) {
     let said = visit.says(&orders.to_string()).await;
     let report: Value = serde_json::from_str(&said).unwrap_or_else(|_| panic!("{said}"));
     assert_eq!(report["loot"], json!([]), "{report:#}");

@@ -1,0 +1,138 @@
+//! Directories that each caller has one of: `DIR/{principal}`, made when it is needed, for nobody else to read.
+
+use std::fs::{self, DirBuilder};
+use std::io;
+use std::os::unix::fs::DirBuilderExt as _;
+use std::path::{Component, Path, PathBuf};
+
+const PLACEHOLDER: &str = "{principal}";
+/// The longest name that file systems take.
+const MAX_NAME: usize = 255;
+
+/// The same directory for everybody, or one for each principal.
+#[derive(Clone, Debug)]
+pub struct PerPrincipal {
+    /// As far as it is the same, with links followed.
+    base: PathBuf,
+    /// What follows in each principal's own; `None` if there is only one for all.
+    own: Option<PathBuf>,
+}
+
+impl PerPrincipal {
+    /// `{principal}` stands for a part of the path, once. What comes before it must be there.
+    pub fn open(path: &Path) -> io::Result<Self> {
+        let is_placeholder = |part: &Component| part.as_os_str() == PLACEHOLDER;
+        let base: PathBuf = path.components().take_while(|part| !is_placeholder(part)).collect();
+        let after = path.components().skip_while(|part| !is_placeholder(part));
+        let after: PathBuf = after.skip(1).collect();
+        let own = path.components().any(|part| is_placeholder(&part)).then_some(after);
+        let rest = own.as_deref().unwrap_or(Path::new(""));
+        let plain = |part: Component| matches!(part, Component::Normal(_));
+        let unused = |path: &Path| path.to_string_lossy().contains(PLACEHOLDER);
+        if unused(&base) || unused(rest) || !rest.components().all(plain) {
+            return Err(io::Error::other(
+                "{principal} stands for one whole part of the path, and no .. follows",
+            ));
+        }
+        let real = base.canonicalize()?;
+        match real.is_dir() && path.is_absolute() {
+            true => Ok(Self { base: real, own }),
+            false => Err(io::Error::other("an absolute path of a directory")),
+        }
+    }
+
+    pub fn is_one_for_all(&self) -> bool {
+        self.own.is_none()
+    }
+
+    /// All of them are in it.
+    pub fn base(&self) -> &Path {
+        &self.base
+    }
+
+    /// The principal's, made if it is not there.
+    pub fn of(&self, principal: &str) -> io::Result<PathBuf> {
+        let Some(rest) = &self.own else {
+            return Ok(self.base.clone());
+        };
+        let name = folder_name(principal);
+        if principal.is_empty() || name.len() > MAX_NAME {
+            return Err(io::Error::other("the principal is no name for a folder"));
+        }
+        let mut path = self.base.join(name);
+        make(&path)?;
+        for part in rest.components() {
+            path.push(part);
+            make(&path)?;
+        }
+        Ok(path)
+    }
+}
+
+fn make(path: &Path) -> io::Result<()> {
+    match DirBuilder::new().mode(0o700).create(path) {
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+        made => return made,
+    }
+    // A link would lead to somebody else's.
+    match fs::symlink_metadata(path)?.is_dir() {
+        true => Ok(()),
+        false => Err(io::Error::other(format!("{} is no directory", path.display()))),
+    }
+}
+
+/// Different for different principals, and never `.` or `..`: the kind of a principal comes first. `key:alice`
+/// is `key=alice`.
+fn folder_name(principal: &str) -> String {
+    let mut name = String::new();
+    for byte in principal.bytes() {
+        match byte {
+            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'_' | b'@' => name.push(byte as char),
+            b'.' if !name.is_empty() => name.push('.'),
+            b':' => name.push('='),
+            other => name.push_str(&format!("~{other:02x}")),
+        }
+    }
+    name
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+    use std::os::unix::fs::{PermissionsExt as _, symlink};
+
+    use tempfile::TempDir;
+
+    use super::*;
+
+    #[test]
+    fn each_principal_has_a_folder_of_its_own() {
+        let dir = TempDir::new().unwrap();
+        let all = PerPrincipal::open(&dir.path().join("{principal}/work")).unwrap();
+        let hostile = [
+            "key:alice", "key:bob", "key=alice", "key~3aalice", "..", ".", "../x", "/etc", "a/b", "a\0b", "~", "KEY:alice",
+        ];
+        let mut seen = HashSet::new();
+        for principal in hostile {
+            let path = all.of(principal).unwrap();
+            assert!(path.is_dir() && path.starts_with(all.base()), "{path:?}");
+            assert_eq!(path.parent().unwrap().parent(), Some(all.base()), "{path:?}");
+            assert_eq!(path.metadata().unwrap().permissions().mode() & 0o777, 0o700);
+            assert!(seen.insert(path), "{principal}");
+        }
+        assert!(all.of("key:alice").unwrap().ends_with("key=alice/work"));
+        assert!(all.of("").is_err() && all.of(&"x".repeat(300)).is_err());
+        symlink("/etc", all.base().join("key=eve")).unwrap();
+        assert!(all.of("key:eve").is_err(), "a link is nobody's folder");
+    }
+
+    #[test]
+    fn the_placeholder_is_a_whole_part() {
+        let dir = TempDir::new().unwrap();
+        for wrong in ["x-{principal}", "{principal}/{principal}", "{principal}/../x", "missing/{principal}"] {
+            assert!(PerPrincipal::open(&dir.path().join(wrong)).is_err(), "{wrong}");
+        }
+        assert!(PerPrincipal::open(Path::new("{principal}")).is_err());
+        assert!(PerPrincipal::open(dir.path()).unwrap().is_one_for_all());
+    }
+}
