@@ -26,6 +26,7 @@ mod options;
 mod probes;
 mod remote;
 mod revoke;
+mod secrets;
 mod serve;
 mod sessions;
 mod signals;
@@ -78,7 +79,7 @@ enum Command {
 }
 
 fn main() -> ExitCode {
-    let arguments = match Arguments::try_parse() {
+    let arguments = match Arguments::try_parse_from(secrets::arguments()) {
         Ok(arguments) => arguments,
         Err(error) => {
             let _ = error.print();

@@ -98,6 +98,11 @@ impl StoreOptions {
         })
     }
 
+    /// What no agent may read.
+    pub fn kept(&self) -> Vec<PathBuf> {
+        self.store_file.iter().cloned().collect()
+    }
+
     pub async fn connect(&self, metrics: StoreMetrics) -> anyhow::Result<Arc<dyn Store>> {
         let options = self.redis(metrics);
         let options = options.map_err(|fault| Misconfigured(vec![fault]))?;

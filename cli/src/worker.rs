@@ -51,8 +51,9 @@ pub async fn run(arguments: Arguments, stop: Stop, telemetry: &Telemetry) -> any
     if let Some(address) = arguments.probe_listen {
         probes::start(address, progress.clone(), registry, stop.drain.clone()).await?;
     }
+    let kept = arguments.store.kept();
     let agent = tokio::select! {
-        agent = arguments.worker.agent(&[]) => agent?,
+        agent = arguments.worker.agent(&kept) => agent?,
         _ = stop.drain.cancelled() => return Ok(()),
     };
     let _ = progress.agent_ready.set(());

@@ -3,4 +3,5 @@
 mod dumpable;
 mod hostile;
 mod principals;
+mod secrets;
 mod stderr;

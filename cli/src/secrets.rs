@@ -1,0 +1,139 @@
+//! Secrets of the command line and of our variables are taken out of sight before anything else begins.
+//!
+//! What a process was started with stays readable in `/proc/PID/cmdline` and `environ` for as long as it
+//! runs: to take a variable back changes a copy. So the program starts itself anew in the same process
+//! (same PID, same files) without them, and finds them on its standard input, which nothing that serves
+//! reads otherwise. Nothing of it ever touches a disk.
+
+use std::ffi::{OsStr, OsString};
+use std::io::{self, Read as _, Write as _};
+use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
+use std::os::unix::process::CommandExt as _;
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+
+/// Options whose values may hold a password, and their variables.
+const SECRET: [(&str, &str); 2] = [
+    ("--store", "BATON_STORE"),
+    ("--otlp-endpoint", "BATON_OTLP_ENDPOINT"),
+];
+/// Those that serve, beside agents.
+const SERVING: [&str; 3] = ["serve", "gateway", "worker"];
+/// Set for the second start.
+const ON_INPUT: &str = "BATON_SECRETS_ON_INPUT";
+/// More than a pipe holds would wait for a reader that comes later.
+const MOST: usize = 32 << 10;
+
+/// The command line with all that belongs to it. The first time there are secrets, this does not return.
+pub fn arguments() -> Vec<OsString> {
+    let given: Vec<OsString> = std::env::args_os().collect();
+    if std::env::var_os(ON_INPUT).is_some() {
+        return with_input(given);
+    }
+    let serves = |word: &OsString| SERVING.iter().any(|serving| word == serving);
+    if !given.get(1).is_some_and(serves) {
+        return given;
+    }
+    let (plain, secret) = apart(&given, |name| std::env::var_os(name));
+    let bytes = secret.join(OsStr::new("\0")).into_vec();
+    if bytes.is_empty() || bytes.len() > MOST {
+        return given;
+    }
+    // If it cannot be done, the process is still not dumpable, and agents are confined.
+    let error = start_anew(&plain, &bytes);
+    eprintln!("baton: secrets stay in the environment: {error}");
+    given
+}
+
+fn start_anew(plain: &[OsString], secret: &[u8]) -> io::Error {
+    let (reader, mut writer) = match io::pipe() {
+        Ok(ends) => ends,
+        Err(error) => return error,
+    };
+    if let Err(error) = writer.write_all(secret) {
+        return error;
+    }
+    drop(writer);
+    let ourselves = std::env::current_exe().ok().filter(|path| path.is_file());
+    let mut command = Command::new(ourselves.unwrap_or_else(|| PathBuf::from("/proc/self/exe")));
+    if let Some((name, arguments)) = plain.split_first() {
+        command.arg0(name).args(arguments);
+    }
+    for (_, variable) in SECRET {
+        command.env_remove(variable);
+    }
+    command.env(ON_INPUT, "1").stdin(Stdio::from(reader)).exec()
+}
+
+fn with_input(mut given: Vec<OsString>) -> Vec<OsString> {
+    let mut secret = Vec::new();
+    if io::stdin().take(MOST as u64).read_to_end(&mut secret).is_ok() {
+        let secret = secret.split(|byte| *byte == 0).filter(|word| !word.is_empty());
+        given.extend(secret.map(|word| OsStr::from_bytes(word).to_owned()));
+    }
+    given
+}
+
+/// What everybody may see, and the rest, as arguments. An option counts more than its variable.
+fn apart(
+    given: &[OsString],
+    variable: impl Fn(&str) -> Option<OsString>,
+) -> (Vec<OsString>, Vec<OsString>) {
+    let (mut plain, mut secret, mut named) = (Vec::new(), Vec::new(), Vec::new());
+    let mut words = given.iter();
+    while let Some(word) = words.next() {
+        let option = SECRET.iter().find(|(option, _)| {
+            let rest = word.as_bytes().strip_prefix(option.as_bytes());
+            rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(b"="))
+        });
+        let Some((option, _)) = option else {
+            plain.push(word.clone());
+            continue;
+        };
+        named.push(*option);
+        let mut whole = word.clone();
+        if word == option {
+            // The parser says what is wrong if nothing follows.
+            let Some(value) = words.next() else {
+                plain.push(whole);
+                continue;
+            };
+            whole.push("=");
+            whole.push(value);
+        }
+        secret.push(whole);
+    }
+    for (option, name) in SECRET.iter().filter(|(option, _)| !named.contains(option)) {
+        if let Some(value) = variable(name).filter(|value| !value.is_empty()) {
+            let mut whole = OsString::from(format!("{option}="));
+            whole.push(value);
+            secret.push(whole);
+        }
+    }
+    (plain, secret)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn split(words: &str, variable: Option<&str>) -> (String, String) {
+        let words: Vec<OsString> = words.split(' ').map(OsString::from).collect();
+        let (plain, secret) = apart(&words, |name| {
+            variable.filter(|_| name == "BATON_STORE").map(OsString::from)
+        });
+        let text = |words: Vec<OsString>| words.join(OsStr::new(" ")).into_string().unwrap();
+        (text(plain), text(secret))
+    }
+
+    #[test]
+    fn secrets_are_taken_out_however_they_are_given() {
+        let both = |plain: &str, secret: &str| (plain.to_owned(), secret.to_owned());
+        for given in ["baton worker --store URL --slots 1", "baton worker --store=URL --slots 1"] {
+            assert_eq!(split(given, Some("other")), both("baton worker --slots 1", "--store=URL"));
+        }
+        assert_eq!(split("baton worker", Some("URL")), both("baton worker", "--store=URL"));
+        assert_eq!(split("baton worker --store-ca F", None), both("baton worker --store-ca F", ""));
+        assert_eq!(split("baton worker --store", None), both("baton worker --store", ""));
+    }
+}
