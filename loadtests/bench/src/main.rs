@@ -15,6 +15,7 @@ mod process;
 mod replay;
 mod report;
 mod rounds;
+mod sandbox;
 mod stdio;
 mod stored;
 mod target;
@@ -42,6 +43,7 @@ use crate::rounds::Plan;
 use crate::stdio::Stdio;
 use crate::stored::Stored;
 use crate::target::{Kind, Programs};
+use crate::sandbox::Sandbox;
 use crate::telemetry::Telemetry;
 
 const CHUNKS: u32 = 20;
@@ -95,6 +97,9 @@ struct Args {
     /// Measure what it costs to send traces and metrics to a collector instead
     #[arg(long, value_name = "SESSIONS", conflicts_with_all = ["idle", "replay", "stored", "callers", "stdio", "targets", "sessions", "rounds", "seconds", "paced"])]
     telemetry: Option<usize>,
+    /// Measure what it costs that agents are confined instead
+    #[arg(long, value_name = "SESSIONS", conflicts_with_all = ["idle", "replay", "stored", "callers", "stdio", "telemetry", "targets", "sessions", "rounds", "seconds", "paced"])]
+    sandbox: Option<usize>,
     /// The baton binary
     #[arg(long, default_value = concat!(env!("CARGO_MANIFEST_DIR"), "/../../target/release/baton"))]
     baton: PathBuf,
@@ -203,6 +208,9 @@ async fn measure(args: &Args) -> Result<Outcome> {
     if let Some(prompts) = args.stdio {
         return Stdio { prompts, transport }.run(&plan.programs).await;
     }
+    if let Some(sessions) = args.sandbox {
+        return Sandbox { sessions, transport }.run(&plan.programs).await;
+    }
     if let Some(sessions) = args.telemetry {
         let telemetry = Telemetry {
             sessions,
@@ -225,6 +233,7 @@ impl Args {
         ensure!(self.callers != Some(0), "--callers must not be 0");
         ensure!(self.stdio != Some(0), "--stdio must not be 0");
         ensure!(self.telemetry != Some(0), "--telemetry must not be 0");
+        ensure!(self.sandbox != Some(0), "--sandbox must not be 0");
         ensure!(self.rounds > 0, "--rounds must not be 0");
         ensure!(self.seconds > 0.0, "--seconds must be more than 0");
         let count = Count {

@@ -18,13 +18,13 @@ pub fn initialize() -> String {
 
 pub fn new_session() -> String {
     json!({"jsonrpc": "2.0", "id": NEW_SESSION, "method": "session/new",
-        "params": {"cwd": "/", "mcpServers": []}})
+        "params": {"cwd": "/tmp", "mcpServers": []}})
     .to_string()
 }
 
 pub fn load_session(session: &str) -> String {
     json!({"jsonrpc": "2.0", "id": LOAD_SESSION, "method": "session/load",
-        "params": {"sessionId": session, "cwd": "/", "mcpServers": []}})
+        "params": {"sessionId": session, "cwd": "/tmp", "mcpServers": []}})
     .to_string()
 }
 
