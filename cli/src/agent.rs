@@ -7,13 +7,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context as _;
-use baton_worker::{PerPrincipal, WorkspaceRoot};
 use baton_worker::agent::stdio::confine::confine;
-use baton_worker::agent::stdio::guard::{Confined, Limits, guard};
+use baton_worker::agent::stdio::guard::{Confined, Identity, Limits, guard};
 use baton_worker::agent::stdio::sandbox::Sandbox;
 use baton_worker::agent::stdio::{Config, Launch, NotStarted, OnCrash, Scope, Stdio, environment};
 use baton_worker::agent::{Agent, scripted::Scripted};
+use baton_worker::{PerPrincipal, WorkspaceRoot};
 use clap::{Args, ValueEnum};
+use nix::unistd::{Uid, User};
 
 use self::sandbox::{PlanArguments, SandboxOptions};
 use crate::exit::Misconfigured;
@@ -93,6 +94,9 @@ pub struct AgentOptions {
     /// HOME of agents, instead of the worker's; {principal} in it stands for a folder for each caller
     #[arg(long, env = "BATON_AGENT_HOME", value_name = "DIR")]
     agent_home: Option<PathBuf>,
+    /// User that agents run as, with its primary group and no other; only root can do that
+    #[arg(long, env = "BATON_AGENT_USER", value_name = "NAME")]
+    agent_user: Option<String>,
     #[command(flatten)]
     sandbox: SandboxOptions,
 }
@@ -146,6 +150,7 @@ impl AgentOptions {
                 "--agent-stderr client: with --agent-scope shared one caller would read what is said of another's session; leave it at log".into(),
             );
         }
+        faults.extend(self.user().err());
         match self.homes() {
             Err(fault) => faults.push(fault),
             Ok(Some(homes)) if self.serves_several() && !homes.is_one_for_all() => faults.push(
@@ -162,10 +167,35 @@ impl AgentOptions {
         self.agent_scope == ScopeOption::Shared || self.agent_warm > 0
     }
 
+    fn user(&self) -> Result<Option<User>, String> {
+        let Some(name) = &self.agent_user else {
+            return Ok(None);
+        };
+        let fault = |what: &str| Err(format!("--agent-user {name:?}: {what}"));
+        match User::from_name(name) {
+            _ if !Uid::effective().is_root() => {
+                fault("only root can start agents as somebody else")
+            }
+            Err(error) => fault(&error.to_string()),
+            Ok(None) => fault("there is no such user here"),
+            Ok(Some(user)) if user.uid.is_root() => {
+                fault("agents of root are not safe: name another")
+            }
+            Ok(user) => Ok(user),
+        }
+    }
+
+    /// Who owns what is made for agents, if not we: user and group.
+    pub fn owner(&self) -> Option<(u32, u32)> {
+        let user = self.user().ok().flatten()?;
+        Some((user.uid.as_raw(), user.gid.as_raw()))
+    }
+
     fn homes(&self) -> Result<Option<PerPrincipal>, String> {
         let open = |path: &PathBuf| {
             let fault = |error| format!("--agent-home {}: {error}", path.display());
-            PerPrincipal::open(path).map_err(fault)
+            let homes = PerPrincipal::open(path).map_err(fault)?;
+            Ok(homes.owned_by(self.owner()))
         };
         self.agent_home.as_ref().map(open).transpose()
     }
@@ -173,6 +203,13 @@ impl AgentOptions {
     /// What agents get of our environment, and their own HOMEs.
     fn environment(&self) -> (Vec<(OsString, OsString)>, Option<PerPrincipal>) {
         let mut environment = environment::scrubbed(std::env::vars_os(), &self.agent_env);
+        if let Ok(Some(user)) = self.user() {
+            environment
+                .retain(|(name, _)| !["HOME", "LOGNAME", "USER"].iter().any(|own| name == own));
+            environment.push(("HOME".into(), user.dir.into()));
+            environment
+                .extend(["LOGNAME", "USER"].map(|name| (name.into(), user.name.clone().into())));
+        }
         let Some(homes) = self.homes().ok().flatten() else {
             return (environment, None);
         };
@@ -230,6 +267,7 @@ impl AgentOptions {
                 command,
                 guard: PathBuf::from(OURSELVES),
                 environment,
+                user: self.owner(),
                 homes,
                 limits: Limits {
                     memory: self.agent_memory.map(|mib| mib << 20),
@@ -263,7 +301,9 @@ impl AgentOptions {
         environment: &[(OsString, OsString)],
         around: Surroundings<'_>,
     ) -> Option<Sandbox> {
-        let common = self.serves_several().then(|| around.root.map(WorkspaceRoot::path));
+        let common = self
+            .serves_several()
+            .then(|| around.root.map(WorkspaceRoot::path));
         let Some(wanted) = self.sandbox.wanted(around.kept, common) else {
             tracing::warn!(
                 "agents are not confined (--agent-sandbox none): they can open whatever this user can"
@@ -300,6 +340,10 @@ pub struct GuardArguments {
     #[arg(long)]
     files: Option<u64>,
     #[arg(long)]
+    user: Option<u32>,
+    #[arg(long)]
+    group: Option<u32>,
+    #[arg(long)]
     private_home: bool,
     #[command(flatten)]
     plan: PlanArguments,
@@ -322,7 +366,11 @@ impl GuardArguments {
             program: PathBuf::from(OURSELVES),
             arguments: own.take_while(|argument| argument != "--").collect(),
         });
-        guard(self.limits(), confined, self.private_home, &self.command)
+        let identity = Identity {
+            user: self.user.zip(self.group),
+            private_home: self.private_home,
+        };
+        guard(self.limits(), confined, identity, &self.command)
     }
 
     pub fn confine(&self) -> ExitCode {

@@ -205,7 +205,11 @@ impl WorkerOptions {
             on_release: self.on_release.clone().map(ReleaseHook),
             mcp: self.mcp.policy().0,
             agent_policy: self.agent_policy.policy(clients),
-            workspace_root: self.mcp.root().0,
+            workspace_root: self
+                .mcp
+                .root()
+                .0
+                .map(|root| root.owned_by(self.agent.owner())),
             metrics,
             registered: Default::default(),
         }

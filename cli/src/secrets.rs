@@ -67,8 +67,14 @@ fn start_anew(plain: &[OsString], secret: &[u8]) -> io::Error {
 
 fn with_input(mut given: Vec<OsString>) -> Vec<OsString> {
     let mut secret = Vec::new();
-    if io::stdin().take(MOST as u64).read_to_end(&mut secret).is_ok() {
-        let secret = secret.split(|byte| *byte == 0).filter(|word| !word.is_empty());
+    if io::stdin()
+        .take(MOST as u64)
+        .read_to_end(&mut secret)
+        .is_ok()
+    {
+        let secret = secret
+            .split(|byte| *byte == 0)
+            .filter(|word| !word.is_empty());
         given.extend(secret.map(|word| OsStr::from_bytes(word).to_owned()));
     }
     given
@@ -120,7 +126,9 @@ mod tests {
     fn split(words: &str, variable: Option<&str>) -> (String, String) {
         let words: Vec<OsString> = words.split(' ').map(OsString::from).collect();
         let (plain, secret) = apart(&words, |name| {
-            variable.filter(|_| name == "BATON_STORE").map(OsString::from)
+            variable
+                .filter(|_| name == "BATON_STORE")
+                .map(OsString::from)
         });
         let text = |words: Vec<OsString>| words.join(OsStr::new(" ")).into_string().unwrap();
         (text(plain), text(secret))
@@ -129,11 +137,26 @@ mod tests {
     #[test]
     fn secrets_are_taken_out_however_they_are_given() {
         let both = |plain: &str, secret: &str| (plain.to_owned(), secret.to_owned());
-        for given in ["baton worker --store URL --slots 1", "baton worker --store=URL --slots 1"] {
-            assert_eq!(split(given, Some("other")), both("baton worker --slots 1", "--store=URL"));
+        for given in [
+            "baton worker --store URL --slots 1",
+            "baton worker --store=URL --slots 1",
+        ] {
+            assert_eq!(
+                split(given, Some("other")),
+                both("baton worker --slots 1", "--store=URL")
+            );
         }
-        assert_eq!(split("baton worker", Some("URL")), both("baton worker", "--store=URL"));
-        assert_eq!(split("baton worker --store-ca F", None), both("baton worker --store-ca F", ""));
-        assert_eq!(split("baton worker --store", None), both("baton worker --store", ""));
+        assert_eq!(
+            split("baton worker", Some("URL")),
+            both("baton worker", "--store=URL")
+        );
+        assert_eq!(
+            split("baton worker --store-ca F", None),
+            both("baton worker --store-ca F", "")
+        );
+        assert_eq!(
+            split("baton worker --store", None),
+            both("baton worker --store", "")
+        );
     }
 }

@@ -2,7 +2,7 @@
 
 use std::fs::{self, DirBuilder};
 use std::io;
-use std::os::unix::fs::DirBuilderExt as _;
+use std::os::unix::fs::{DirBuilderExt as _, chown};
 use std::path::{Component, Path, PathBuf};
 
 const PLACEHOLDER: &str = "{principal}";
@@ -16,16 +16,24 @@ pub struct PerPrincipal {
     base: PathBuf,
     /// What follows in each principal's own; `None` if there is only one for all.
     own: Option<PathBuf>,
+    /// Whose they are, if not ours: user and group.
+    owner: Option<(u32, u32)>,
 }
 
 impl PerPrincipal {
     /// `{principal}` stands for a part of the path, once. What comes before it must be there.
     pub fn open(path: &Path) -> io::Result<Self> {
         let is_placeholder = |part: &Component| part.as_os_str() == PLACEHOLDER;
-        let base: PathBuf = path.components().take_while(|part| !is_placeholder(part)).collect();
+        let base: PathBuf = path
+            .components()
+            .take_while(|part| !is_placeholder(part))
+            .collect();
         let after = path.components().skip_while(|part| !is_placeholder(part));
         let after: PathBuf = after.skip(1).collect();
-        let own = path.components().any(|part| is_placeholder(&part)).then_some(after);
+        let own = path
+            .components()
+            .any(|part| is_placeholder(&part))
+            .then_some(after);
         let rest = own.as_deref().unwrap_or(Path::new(""));
         let plain = |part: Component| matches!(part, Component::Normal(_));
         let unused = |path: &Path| path.to_string_lossy().contains(PLACEHOLDER);
@@ -36,9 +44,17 @@ impl PerPrincipal {
         }
         let real = base.canonicalize()?;
         match real.is_dir() && path.is_absolute() {
-            true => Ok(Self { base: real, own }),
+            true => Ok(Self {
+                base: real,
+                own,
+                owner: None,
+            }),
             false => Err(io::Error::other("an absolute path of a directory")),
         }
+    }
+
+    pub fn owned_by(self, owner: Option<(u32, u32)>) -> Self {
+        Self { owner, ..self }
     }
 
     pub fn is_one_for_all(&self) -> bool {
@@ -60,24 +76,31 @@ impl PerPrincipal {
             return Err(io::Error::other("the principal is no name for a folder"));
         }
         let mut path = self.base.join(name);
-        make(&path)?;
+        self.make(&path)?;
         for part in rest.components() {
             path.push(part);
-            make(&path)?;
+            self.make(&path)?;
         }
         Ok(path)
     }
-}
 
-fn make(path: &Path) -> io::Result<()> {
-    match DirBuilder::new().mode(0o700).create(path) {
-        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
-        made => return made,
-    }
-    // A link would lead to somebody else's.
-    match fs::symlink_metadata(path)?.is_dir() {
-        true => Ok(()),
-        false => Err(io::Error::other(format!("{} is no directory", path.display()))),
+    fn make(&self, path: &Path) -> io::Result<()> {
+        match DirBuilder::new().mode(0o700).create(path) {
+            Ok(()) => {
+                let (user, group) = self.owner.unzip();
+                return chown(path, user, group);
+            }
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+            Err(error) => return Err(error),
+        }
+        // A link would lead to somebody else's.
+        match fs::symlink_metadata(path)?.is_dir() {
+            true => Ok(()),
+            false => Err(io::Error::other(format!(
+                "{} is no directory",
+                path.display()
+            ))),
+        }
     }
 }
 
@@ -110,13 +133,28 @@ mod tests {
         let dir = TempDir::new().unwrap();
         let all = PerPrincipal::open(&dir.path().join("{principal}/work")).unwrap();
         let hostile = [
-            "key:alice", "key:bob", "key=alice", "key~3aalice", "..", ".", "../x", "/etc", "a/b", "a\0b", "~", "KEY:alice",
+            "key:alice",
+            "key:bob",
+            "key=alice",
+            "key~3aalice",
+            "..",
+            ".",
+            "../x",
+            "/etc",
+            "a/b",
+            "a\0b",
+            "~",
+            "KEY:alice",
         ];
         let mut seen = HashSet::new();
         for principal in hostile {
             let path = all.of(principal).unwrap();
             assert!(path.is_dir() && path.starts_with(all.base()), "{path:?}");
-            assert_eq!(path.parent().unwrap().parent(), Some(all.base()), "{path:?}");
+            assert_eq!(
+                path.parent().unwrap().parent(),
+                Some(all.base()),
+                "{path:?}"
+            );
             assert_eq!(path.metadata().unwrap().permissions().mode() & 0o777, 0o700);
             assert!(seen.insert(path), "{principal}");
         }
@@ -129,8 +167,16 @@ mod tests {
     #[test]
     fn the_placeholder_is_a_whole_part() {
         let dir = TempDir::new().unwrap();
-        for wrong in ["x-{principal}", "{principal}/{principal}", "{principal}/../x", "missing/{principal}"] {
-            assert!(PerPrincipal::open(&dir.path().join(wrong)).is_err(), "{wrong}");
+        for wrong in [
+            "x-{principal}",
+            "{principal}/{principal}",
+            "{principal}/../x",
+            "missing/{principal}",
+        ] {
+            assert!(
+                PerPrincipal::open(&dir.path().join(wrong)).is_err(),
+                "{wrong}"
+            );
         }
         assert!(PerPrincipal::open(Path::new("{principal}")).is_err());
         assert!(PerPrincipal::open(dir.path()).unwrap().is_one_for_all());

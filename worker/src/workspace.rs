@@ -19,6 +19,11 @@ impl WorkspaceRoot {
         PerPrincipal::open(path).map(Self)
     }
 
+    /// Directories that are made are this user's and group's.
+    pub fn owned_by(self, owner: Option<(u32, u32)>) -> Self {
+        Self(self.0.owned_by(owner))
+    }
+
     /// All roots are in it.
     pub fn path(&self) -> &Path {
         self.0.base()

@@ -5,3 +5,4 @@ mod hostile;
 mod principals;
 mod secrets;
 mod stderr;
+mod user;

@@ -7,6 +7,7 @@
 use std::ffi::OsString;
 use std::fs;
 use std::io::{self, stdin};
+use std::os::unix::fs::chown;
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
@@ -47,14 +48,23 @@ pub struct Confined {
     pub arguments: Vec<OsString>,
 }
 
+/// Who the agent is.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Identity {
+    /// User and group, if not ours. It is in no other group then.
+    pub user: Option<(u32, u32)>,
+    /// It is started for nobody yet, and must not see the HOME of somebody.
+    pub private_home: bool,
+}
+
 /// Runs the agent to its end. Returns what it returned.
 pub fn guard(
     limits: Limits,
     confined: Option<Confined>,
-    private_home: bool,
+    identity: Identity,
     command: &[OsString],
 ) -> ExitCode {
-    match run(limits, confined, private_home, command) {
+    match run(limits, confined, identity, command) {
         Ok(code) => code.into(),
         Err(error) => failed(command, &error),
     }
@@ -69,19 +79,25 @@ pub(super) fn failed(command: &[OsString], error: &io::Error) -> ExitCode {
 fn run(
     limits: Limits,
     confined: Option<Confined>,
-    private_home: bool,
+    identity: Identity,
     command: &[OsString],
 ) -> io::Result<u8> {
     // Removed when everything that could write there has ended.
-    let temporary = (confined.is_some() || private_home).then(temporary_folder);
+    let temporary = (confined.is_some() || identity.private_home).then(temporary_folder);
     let temporary = temporary.transpose()?;
     let mut agent = match (&confined, &temporary) {
         (Some(confined), Some(temporary)) => confined.command(temporary.path(), command),
         _ => plain(command)?,
     };
-    // It is nobody's yet, and must not see what is somebody's.
-    if let Some(temporary) = temporary.as_ref().filter(|_| private_home) {
+    if let Some(temporary) = temporary.as_ref().filter(|_| identity.private_home) {
         agent.env("HOME", temporary.path());
+    }
+    if let Some((user, group)) = identity.user {
+        if let Some(temporary) = &temporary {
+            chown(temporary.path(), Some(user), Some(group))?;
+        }
+        // The standard library leaves our other groups with it.
+        agent.uid(user).gid(group);
     }
     // Whoever loses its parent becomes ours, so nothing of the agent slips away. Elsewhere only what
     // stays in the agent's group is ended with it.

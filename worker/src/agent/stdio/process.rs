@@ -30,6 +30,8 @@ pub struct Launch {
     pub guard: PathBuf,
     pub environment: Vec<(OsString, OsString)>,
     pub limits: Limits,
+    /// Who runs it, if not who runs the worker: user and group.
+    pub user: Option<(u32, u32)>,
     /// HOME, if each principal has its own.
     pub homes: Option<PerPrincipal>,
     /// What it may open; everything that the worker may if there is none.
@@ -88,6 +90,9 @@ impl Process {
             if let Some(most) = most {
                 command.arg(flag).arg(most.to_string());
             }
+        }
+        if let Some((user, group)) = launch.user {
+            command.args(["--user", &user.to_string(), "--group", &group.to_string()]);
         }
         if launch.homes.is_some() && place.home.is_none() {
             command.arg("--private-home");

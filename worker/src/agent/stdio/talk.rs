@@ -131,7 +131,9 @@ impl Talk {
         let directories = std::iter::once(self.opening.cwd.as_str()).chain(more);
         let directories = directories.map(PathBuf::from);
         let homes = self.agent.pool.launch.homes.as_ref();
-        let home = homes.map(|homes| homes.of(&self.opening.principal)).transpose();
+        let home = homes
+            .map(|homes| homes.of(&self.opening.principal))
+            .transpose();
         let home = home.map_err(|error| {
             tracing::error!(%error, "a caller's own HOME beneath --agent-home cannot be made");
             Failure::internal("your own HOME cannot be made; the worker's log says why")

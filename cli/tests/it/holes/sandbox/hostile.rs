@@ -304,16 +304,33 @@ fn f3_bad_options_are_named() {
 #[test]
 fn f3_a_link_put_in_the_place_of_a_directory_confines_nobody_to_another() {
     let space = Workspace::new();
-    std::os::unix::fs::symlink(space.path("root/alice"), space.path("root/bob/swap")).expect("a link");
+    std::os::unix::fs::symlink(space.path("root/alice"), space.path("root/bob/swap"))
+        .expect("a link");
     let run = |beneath: &str, kept: &str| {
         let mut command = baton();
-        command.args(["confine", "--sandbox", "--enforced", "--read", "/usr", "--read", "/bin"]);
+        command.args([
+            "confine",
+            "--sandbox",
+            "--enforced",
+            "--read",
+            "/usr",
+            "--read",
+            "/bin",
+        ]);
         command.args(["--read", "/lib", "--read", "/lib64", "--read", "/etc"]);
         command.args(["--directory", &space.text("root/bob/swap")]);
-        command.args(["--beneath", &space.text(beneath), "--kept", &space.text(kept)]);
+        command.args([
+            "--beneath",
+            &space.text(beneath),
+            "--kept",
+            &space.text(kept),
+        ]);
         command.args(["--", "/bin/cat", &space.text("root/bob/swap/diary")]);
         let output = command.output().expect("baton runs");
-        (output.status.code(), String::from_utf8_lossy(&output.stdout).into_owned())
+        (
+            output.status.code(),
+            String::from_utf8_lossy(&output.stdout).into_owned(),
+        )
     };
     assert_eq!(run("root", "outside"), (Some(0), "dear diary".to_owned()));
     assert_eq!(run("root/bob", "outside"), (Some(127), String::new()));

@@ -13,7 +13,10 @@ use crate::support::{Client, Cluster, Served, until};
 
 #[tokio::test]
 async fn m1_callers_have_workspaces_and_homes_of_their_own() {
-    let (dir, secrets) = (TempDir::new().expect("a directory"), TempDir::new().expect("a directory"));
+    let (dir, secrets) = (
+        TempDir::new().expect("a directory"),
+        TempDir::new().expect("a directory"),
+    );
     for name in ["work", "home"] {
         fs::create_dir(dir.path().join(name)).expect("the directory is writable");
     }
@@ -21,7 +24,16 @@ async fn m1_callers_have_workspaces_and_homes_of_their_own() {
     let (root, home) = (path("work/{principal}"), path("home/{principal}"));
     let (agent, keys) = (hostile(), write_keys(secrets.path()));
     let baton = Served::start_with(&[
-        "--auth", "keys", "--auth-keys", &keys, "--agent", &agent, "--workspace-root", &root, "--agent-home", &home,
+        "--auth",
+        "keys",
+        "--auth-keys",
+        &keys,
+        "--agent",
+        &agent,
+        "--workspace-root",
+        &root,
+        "--agent-home",
+        &home,
     ])
     .await;
     // The first session makes the folder, so that it can be used from then on.
@@ -31,7 +43,10 @@ async fn m1_callers_have_workspaces_and_homes_of_their_own() {
     fs::write(format!("{alices}/diary"), "dear diary").expect("it is there");
     fs::write(path("home/key=alice/token"), "alice's").expect("it is there");
     for private in ["work/key=alice", "home/key=alice"] {
-        let mode = fs::metadata(dir.path().join(private)).expect("it is there").permissions().mode();
+        let mode = fs::metadata(dir.path().join(private))
+            .expect("it is there")
+            .permissions()
+            .mode();
         assert_eq!(mode & 0o777, 0o700, "{private}");
     }
     let client = Client::with_key(&baton.url(), BOB).await;
@@ -43,7 +58,10 @@ async fn m1_callers_have_workspaces_and_homes_of_their_own() {
     ] {
         let answer = new_in(&client, cwd, &[more]).await;
         let message = answer["error"]["message"].as_str().unwrap_or_default();
-        assert!(message.contains("--workspace-root"), "{cwd} {more}: {answer}");
+        assert!(
+            message.contains("--workspace-root"),
+            "{cwd} {more}: {answer}"
+        );
     }
     let mut bob = visit_in(&baton.url(), BOB, &bobs).await;
     let orders = json!({
@@ -64,7 +82,10 @@ async fn m1_workers_of_a_cluster_know_whose_a_session_is() {
         command.env("BATON_WORKSPACE_ROOT", &root);
     });
     let url = format!("{}/rooted", cluster.url());
-    until("the agent is there", async || Client::try_with_key(&url, ALICE).await).await;
+    until("the agent is there", async || {
+        Client::try_with_key(&url, ALICE).await
+    })
+    .await;
     let alices = dir.path().join("key=alice").display().to_string();
     let answer = |key: &'static str| {
         let (url, alices) = (url.clone(), alices.clone());
@@ -80,17 +101,32 @@ async fn m1_workers_of_a_cluster_know_whose_a_session_is() {
 #[test]
 fn m1_bad_options_are_named() {
     let output = baton()
-        .args(["serve", "--agent-scope", "shared", "--workspace-root", "/tmp/{principal}"])
+        .args([
+            "serve",
+            "--agent-scope",
+            "shared",
+            "--workspace-root",
+            "/tmp/{principal}",
+        ])
         .args(["--agent-home", "/tmp/x-{principal}"])
         .output()
         .expect("baton runs");
     let said = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(64), "{said}");
-    for fault in ["--workspace-root with {principal}", "--agent-home /tmp/x-{principal}"] {
+    for fault in [
+        "--workspace-root with {principal}",
+        "--agent-home /tmp/x-{principal}",
+    ] {
         assert!(said.contains(fault), "{fault}: {said}");
     }
     let output = baton()
-        .args(["serve", "--agent-warm", "1", "--agent-home", "/tmp/{principal}"])
+        .args([
+            "serve",
+            "--agent-warm",
+            "1",
+            "--agent-home",
+            "/tmp/{principal}",
+        ])
         .output()
         .expect("baton runs");
     let said = String::from_utf8_lossy(&output.stderr);

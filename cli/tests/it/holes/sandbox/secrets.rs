@@ -19,14 +19,28 @@ async fn f3_the_stores_password_is_in_no_command_line_and_no_environment() {
     let (keys, port) = (dir.path().join("keys.json"), free_port());
     write_keys(&keys);
     let mut command = baton();
-    command.args(["gateway", "--store", &store, "--listen", &address(port), "--keys"]);
+    command.args([
+        "gateway",
+        "--store",
+        &store,
+        "--listen",
+        &address(port),
+        "--keys",
+    ]);
     let gateway = Process::start(dir.path(), "gateway", command.arg(keys));
     let mut command = baton();
-    let worker = Process::start(dir.path(), "worker", command.arg("worker").env("BATON_STORE", &store));
+    let worker = Process::start(
+        dir.path(),
+        "worker",
+        command.arg("worker").env("BATON_STORE", &store),
+    );
     ready(port).await;
     // Both have found their way to Redis.
     let url = format!("http://{}/acp", address(port));
-    until("the agent is there", async || Client::try_initialize(&url).await).await;
+    until("the agent is there", async || {
+        Client::try_initialize(&url).await
+    })
+    .await;
     for process in [gateway, worker] {
         for name in ["cmdline", "environ"] {
             // Not even ours to read, unless we are root.
