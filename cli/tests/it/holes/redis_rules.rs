@@ -194,6 +194,7 @@ fn m5_every_kind_of_key_is_somebodys_and_only_gateways_have_revocations() {
         "{???}:y:",
         "{revoked}:all",
         "{revoked}:until",
+        "{revoked}:by:",
         "{revoked}:n",
     ];
     assert_eq!(&gateway - &worker, names(&of_gateways));
