@@ -146,7 +146,7 @@ async def floods(port, key, foreign):
         wire = Wire(target)
 
         async def login(wire=wire):
-            status, _, _ = await wire.request("POST", "/v1/login", ["origin: http://localhost"])
+            status, _, _ = await wire.request("POST", "/v1/login", [JSON, "origin: http://localhost"])
             return status
 
         tasks.append(forever("login", login))
@@ -162,7 +162,7 @@ async def stranger(port, key, foreign):
             wire = Wire(Target(port, key))
 
             async def guess(wire=wire):
-                status, _, _ = await wire.request("POST", "/v1/login")
+                status, _, _ = await wire.request("POST", "/v1/login", [JSON])
                 return status
 
             tasks.append(forever("login without a key", guess))
