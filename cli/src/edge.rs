@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-use anyhow::Context as _;
+use baton_gateway::admin::Door;
 use baton_gateway::auth::{ApiKeys, Auth, Bearer, BearerOptions, Policy, TokenType};
 use baton_gateway::edge::origins::Origins;
 use baton_gateway::limits::Limits;
@@ -11,8 +11,8 @@ use baton_gateway::transport::Transport;
 use baton_session::store::INBOX_LIMIT;
 use clap::{Args, ValueEnum};
 use jsonwebtoken::Algorithm;
-use tokio::net::TcpListener;
 
+use crate::admin::AdminOptions;
 use crate::agent_policy::Clients;
 use crate::limits::LimitOptions;
 use crate::transport::{Setting, TransportOptions};
@@ -49,9 +49,8 @@ pub struct EdgeOptions {
     /// Do without what protects callers beyond this machine: that they are asked who they are, and TLS
     #[arg(long, env = "BATON_INSECURE", value_parser = clap::builder::BoolishValueParser::new())]
     insecure: bool,
-    /// Where administrators are heard: revocations. Whoever reaches it is trusted
-    #[arg(long, env = "BATON_ADMIN_LISTEN", value_name = "ADDR")]
-    admin_listen: Option<SocketAddr>,
+    #[command(flatten)]
+    admin: AdminOptions,
     /// For --auth keys: file of hashed API keys; make entries with `baton token api-key`
     #[arg(long, env = "BATON_AUTH_KEYS", value_name = "FILE")]
     auth_keys: Option<PathBuf>,
@@ -201,15 +200,7 @@ impl EdgeOptions {
                 ));
             }
         }
-        if let Some(admin) = self.admin_listen
-            && !admin.ip().is_loopback()
-            && !self.insecure
-        {
-            faults.push(format!(
-                "--admin-listen {admin}: anybody who reaches it could revoke everything. Listen on \
-                 127.0.0.1, or say --insecure"
-            ));
-        }
+        faults.extend(self.admin.faults(self.insecure));
         if self.auth_require_dpop && self.auth != Kind::Jwt {
             faults.push(
                 "--auth-require-dpop: only tokens can be bound, so it needs --auth jwt".into(),
@@ -241,15 +232,8 @@ impl EdgeOptions {
         }
     }
 
-    /// Before anything else is started, so that a port that is taken is known at once.
-    pub async fn bind_admin(&self) -> anyhow::Result<Option<TcpListener>> {
-        let Some(address) = self.admin_listen else {
-            return Ok(None);
-        };
-        let bound = TcpListener::bind(address).await;
-        Ok(Some(bound.with_context(|| {
-            format!("cannot listen on {address}: choose with --admin-listen")
-        })?))
+    pub async fn bind_admin(&self) -> anyhow::Result<Option<Door>> {
+        self.admin.bind().await
     }
 
     /// Who may do what, by claims.

@@ -7,6 +7,7 @@ use clap::{Parser, Subcommand};
 
 use crate::telemetry::TraceOptions;
 
+mod admin;
 mod agent;
 mod agent_policy;
 mod chat;

@@ -1,20 +1,22 @@
 //! `baton token revoke`: takes back what was issued, at the administrators' port of any gateway.
 
+use std::path::{Path, PathBuf};
+
 use anyhow::{Context as _, bail};
 use clap::Args;
 use reqwest::{Client, Url, header};
 use serde_json::{Value, json};
 
+use crate::admin::read_secret;
+
 #[derive(Args)]
 pub struct Arguments {
-    /// Where a gateway listens for administrators (its --admin-listen)
-    #[arg(
-        long,
-        env = "BATON_ADMIN",
-        default_value = "http://127.0.0.1:9090",
-        value_name = "URL"
-    )]
-    admin: Url,
+    /// Where a gateway listens for administrators, its --admin-listen: unix:PATH, or a URL
+    #[arg(long, env = "BATON_ADMIN", value_name = "unix:PATH|URL")]
+    admin: String,
+    /// File with the secret that the gateway asks for
+    #[arg(long, env = "BATON_ADMIN_TOKEN_FILE", value_name = "FILE")]
+    admin_token_file: Option<PathBuf>,
     #[command(flatten)]
     subject: Subject,
 }
@@ -45,15 +47,25 @@ impl Subject {
 
 pub async fn run(arguments: Arguments) -> anyhow::Result<()> {
     let admin = &arguments.admin;
-    let url = admin
-        .join("/revocations")
-        .with_context(|| format!("--admin {admin} cannot be used"))?;
-    let request = Client::new()
+    let (http, base) = match admin.strip_prefix("unix:") {
+        Some(path) => (
+            Client::builder().unix_socket(Path::new(path)).build()?,
+            "http://localhost",
+        ),
+        None => (Client::new(), admin.as_str()),
+    };
+    let url = Url::parse(base).and_then(|base| base.join("/revocations"));
+    let url =
+        url.with_context(|| format!("--admin {admin} cannot be used: unix:PATH, or a URL"))?;
+    let mut request = http
         .post(url.clone())
         .header(header::CONTENT_TYPE, "application/json")
         .body(arguments.subject.body().to_string());
+    if let Some(file) = &arguments.admin_token_file {
+        request = request.bearer_auth(read_secret(file).map_err(anyhow::Error::msg)?);
+    }
     let response = request.send().await.with_context(|| {
-        format!("cannot reach {url}: is a gateway started with --admin-listen?")
+        format!("cannot reach {admin}: is a gateway started with --admin-listen?")
     })?;
     let status = response.status();
     if status.is_success() {

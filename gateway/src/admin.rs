@@ -1,9 +1,9 @@
-//! What operators ask for, on a port of its own: whoever reaches it is trusted.
+//! What operators ask for, at a door of its own: see `door.rs` for who they are.
 
 use std::sync::Arc;
 
 use axum::body::Bytes;
-use axum::extract::{DefaultBodyLimit, Request, State};
+use axum::extract::{ConnectInfo, DefaultBodyLimit, Request, State};
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
@@ -13,8 +13,9 @@ use baton_session::id::{ConnectionId, SessionId};
 use baton_session::revocation::{Revocation, Subject};
 use serde::Deserialize;
 use serde_json::{Value, json};
-use tokio::net::TcpListener;
 
+use self::door::Peer;
+pub use self::door::{Door, MIN_SECRET, Secret, Socket};
 use crate::app::App;
 use crate::edge;
 use crate::edge::hardening::harden;
@@ -22,28 +23,53 @@ use crate::entrance::admit;
 use crate::error::Reject;
 use crate::handlers::probe;
 
+mod door;
+
 const MAX_BODY: usize = 16 << 10;
 const MAX_PRINCIPAL: usize = 256;
 
 /// Serves until the gateway stops.
-pub async fn serve(listener: TcpListener, app: Arc<App>) -> std::io::Result<()> {
-    let stop = app.stop.clone();
-    axum::serve(listener, router(app))
-        .with_graceful_shutdown(stop.cancelled_owned())
-        .await
+pub async fn serve(door: Door, app: Arc<App>) -> std::io::Result<()> {
+    let stop = app.stop.clone().cancelled_owned();
+    let router = router(app, door.secret);
+    match door.socket {
+        Socket::Tcp(listener) => {
+            let served = axum::serve(listener, router);
+            served.with_graceful_shutdown(stop).await
+        }
+        Socket::Unix(listener, path) => {
+            let service = router.into_make_service_with_connect_info::<Peer>();
+            let served = axum::serve(listener, service);
+            let served = served.with_graceful_shutdown(stop).await;
+            let _ = std::fs::remove_file(path);
+            served
+        }
+    }
 }
 
-fn router(app: Arc<App>) -> Router {
+fn router(app: Arc<App>, secret: Option<Secret>) -> Router {
     let revocations = get(list).post(revoke).fallback(|| async { Reject::Method });
     Router::new()
         .route("/revocations", revocations)
         .layer(DefaultBodyLimit::max(MAX_BODY))
         // Pages that the operator's browser shows are not the operator.
         .layer(middleware::from_fn_with_state(app.clone(), admitted))
+        .layer(middleware::from_fn_with_state(secret, known))
         .route("/healthz", get(probe::healthz))
         .fallback(any(|| async { Reject::NothingToAdminister }))
         .layer(middleware::map_response(hardened))
         .with_state(app)
+}
+
+/// Nobody is told more than that it is not for them.
+async fn known(State(secret): State<Option<Secret>>, request: Request, next: Next) -> Response {
+    let peer = request.extensions().get::<ConnectInfo<Peer>>();
+    let is_agent = peer.is_some_and(|ConnectInfo(peer)| peer.is_an_agent());
+    let brings = |secret: Secret| secret.is_brought(request.headers());
+    if is_agent || !secret.is_none_or(brings) {
+        return Reject::NoAdministrator.into_response();
+    }
+    next.run(request).await
 }
 
 async fn admitted(State(app): State<Arc<App>>, request: Request, next: Next) -> Response {

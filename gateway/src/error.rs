@@ -58,6 +58,8 @@ pub enum Reject {
     Archive(String),
     /// Not something that can be revoked.
     Revocation(&'static str),
+    /// Not an administrator, as far as the door can tell.
+    NoAdministrator,
     /// No such path on the administrators' port.
     NothingToAdminister,
     /// The caller has taken too much.
@@ -189,6 +191,13 @@ impl Reject {
             ),
             Self::Archive(why) => (S::BAD_REQUEST, rpc::INVALID_REQUEST, why.clone()),
             Self::Revocation(why) => (S::BAD_REQUEST, rpc::INVALID_REQUEST, (*why).into()),
+            Self::NoAdministrator => (
+                S::UNAUTHORIZED,
+                rpc::UNAUTHENTICATED,
+                "this is for administrators: send the secret of --admin-token-file with Authorization: Bearer. Agents are \
+                 never let in"
+                    .into(),
+            ),
             Self::NothingToAdminister => (
                 S::NOT_FOUND,
                 rpc::INVALID_REQUEST,
@@ -256,7 +265,7 @@ impl IntoResponse for Reject {
             return response;
         }
         let challenge = match self {
-            Self::Unauthenticated => Some("Bearer"),
+            Self::Unauthenticated | Self::NoAdministrator => Some("Bearer"),
             Self::Proof => Some("DPoP error=\"invalid_dpop_proof\", algs=\"ES256 EdDSA\""),
             Self::Unbound => Some("DPoP algs=\"ES256 EdDSA\""),
             Self::Forbidden => Some("Bearer error=\"insufficient_scope\""),

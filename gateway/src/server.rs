@@ -6,7 +6,7 @@ use std::time::Duration;
 use tokio::net::TcpListener;
 use tokio::time::{sleep, timeout};
 
-use crate::admin;
+use crate::admin::{self, Door};
 use crate::app::App;
 use crate::doors;
 use crate::router::router;
@@ -21,10 +21,10 @@ const SETTLE: Duration = Duration::from_secs(5);
 /// there is a port for them.
 pub async fn serve(
     listener: TcpListener,
-    for_admins: Option<TcpListener>,
+    for_admins: Option<Door>,
     app: Arc<App>,
 ) -> std::io::Result<()> {
-    let admin = for_admins.map(|port| tokio::spawn(admin::serve(port, app.clone())));
+    let admin = for_admins.map(|door| tokio::spawn(admin::serve(door, app.clone())));
     let sockets = Sockets {
         listener,
         patience: app.config.stall,

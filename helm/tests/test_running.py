@@ -145,6 +145,7 @@ class Cluster:
         env = self.pods.env(deployment)
         env["BATON_STORE"] = env["BATON_STORE"].replace("baton-redis:6379", f"localhost:{self.redis}")
         here = dict.fromkeys(["BATON_LISTEN", "BATON_ADMIN_LISTEN", "BATON_PROBE_LISTEN"], "127.0.0.1:0")
+        here["BATON_ADMIN_LISTEN"] = f"unix:{self.directory}/admin.sock"
         return env | {name: here[name] for name in env.keys() & here.keys()}
 
     def redis_config(self):

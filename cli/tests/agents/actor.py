@@ -12,6 +12,7 @@ import argparse
 import json
 import os
 import pathlib
+import socket
 import subprocess
 import sys
 import threading
@@ -71,6 +72,19 @@ def remember(session):
         (options.keep / session).write_text(json.dumps(sessions[session]))
 
 
+def administer(path):
+    """Revokes everything, at the administrators' socket."""
+    body = '{"principal":"anonymous"}'
+    head = f"POST /revocations HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\ncontent-length: {len(body)}"
+    try:
+        with socket.socket(socket.AF_UNIX) as admin:
+            admin.connect(path)
+            admin.sendall(f"{head}\r\n\r\n{body}".encode())
+            return admin.recv(4096).decode().splitlines()[0]
+    except OSError as error:
+        return error.strerror
+
+
 def obey(session, words):
     """Returns a stop reason, or nothing if the turn goes on."""
     verb, *rest = words
@@ -105,6 +119,18 @@ def obey(session, words):
             say(session, json.dumps(answer.get("result") or answer.get("error")))
 
         threading.Thread(target=later, daemon=True).start()
+    elif verb == "admin":
+        say(session, administer(rest[0]))
+    elif verb == "admin-orphan":
+        # By one whose parent has ended.
+        reading, writing = os.pipe()
+        if os.fork() == 0:
+            if os.fork() == 0:
+                time.sleep(0.3)
+                os.write(writing, administer(rest[0]).encode())
+            os._exit(0)
+        os.wait()
+        say(session, os.read(reading, 4096).decode())
     elif verb == "pid":
         say(session, str(os.getpid()))
     elif verb == "where":

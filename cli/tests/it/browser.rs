@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 use crate::auth::provider::{Provider, claims, now, with_tokens};
 use crate::auth::{A, B, Guarded, write_keys};
 use crate::support::auth::{ALICE, BOB};
+use crate::support::process::ADMIN_TOKEN;
 use crate::support::websocket::{Socket, initialize};
 use crate::support::{Client, Cluster, Stream, until};
 
@@ -179,6 +180,7 @@ async fn a_ticket_is_a_subprotocol_beside_another_and_nothing_else() {
 async fn revoke_alice(cluster: &Cluster) {
     let revoked = reqwest::Client::new()
         .post(format!("{}/revocations", cluster.admin_url(0)))
+        .bearer_auth(ADMIN_TOKEN)
         .header("content-type", "application/json")
         .body(json!({ "principal": "key:alice" }).to_string())
         .send()

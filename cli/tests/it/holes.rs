@@ -1,5 +1,6 @@
 //! What an attacker got once, tried again: each test has the name of its row in the list of holes.
 
+mod admin;
 mod agent_policy;
 mod api_keys;
 mod archives;

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use crate::support::auth::{ALICE, BOB, write_keys};
 use crate::support::cluster::redis_cli;
 use crate::support::http::{JSON, load, new_session, prompt};
-use crate::support::process::{baton, free_port};
+use crate::support::process::{ADMIN_TOKEN, baton, free_port};
 use crate::support::sse::counted;
 use crate::support::websocket::{Socket, initialize};
 use crate::support::{Client, Cluster, Served, Stream, within};
@@ -193,7 +193,8 @@ async fn one_process_remembers_what_was_revoked() {
         baton.kill_and_restart().await;
     }
     works(&Client::with_key(&url, ALICE).await).await;
-    let listed = reqwest::get(format!("{admin}/revocations")).await;
+    let listed = reqwest::Client::new().get(format!("{admin}/revocations"));
+    let listed = listed.bearer_auth(ADMIN_TOKEN).send().await;
     let listed = listed.expect("an answer").text().await.expect("a body");
     let listed: Value = serde_json::from_str(&listed).expect("JSON");
     let listed = listed["revocations"].as_array().expect("a list");
@@ -209,6 +210,7 @@ async fn administrators_have_a_port_of_their_own_and_are_told_what_is_wrong() {
     let url = format!("http://127.0.0.1:{port}/revocations");
     let post = async |url: &str, name: &str, value: &str, body: &str| {
         let request = http.post(url).header(name, value).body(body.to_owned());
+        let request = request.bearer_auth(ADMIN_TOKEN);
         let response = request.send().await.expect("an answer");
         let status = response.status().as_u16();
         (status, response.text().await.expect("a body"))
@@ -242,7 +244,8 @@ async fn administrators_have_a_port_of_their_own_and_are_told_what_is_wrong() {
     );
     let public = baton_one.url().replace("/acp", "/revocations");
     assert_eq!(post(&public, JSON.0, JSON.1, anonymous).await.0, 404);
-    let listed = reqwest::get(&url).await.expect("an answer");
+    let listed = http.get(&url).bearer_auth(ADMIN_TOKEN).send().await;
+    let listed = listed.expect("an answer");
     assert_eq!(
         listed.text().await.expect("a body"),
         r#"{"revocations":[]}"#

@@ -107,6 +107,18 @@ pub fn memory(process: u32) -> u64 {
     number.expect("a number of kilobytes")
 }
 
+/// What administrators send in tests.
+pub const ADMIN_TOKEN: &str = "0123456789abcdef0123456789abcdef-admin";
+
 pub fn baton() -> Command {
-    Command::new(env!("CARGO_BIN_EXE_baton"))
+    let mut command = Command::new(env!("CARGO_BIN_EXE_baton"));
+    let file = Path::new(env!("CARGO_TARGET_TMPDIR")).join("admin-token");
+    // Never half of it: other tests start what reads it.
+    if std::fs::read_to_string(&file).ok().as_deref() != Some(ADMIN_TOKEN) {
+        let half = file.with_extension(std::process::id().to_string());
+        std::fs::write(&half, ADMIN_TOKEN).expect("the directory is writable");
+        std::fs::rename(&half, &file).expect("the directory is writable");
+    }
+    command.env("BATON_ADMIN_TOKEN_FILE", file);
+    command
 }

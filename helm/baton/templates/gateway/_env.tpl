@@ -48,11 +48,12 @@
 {{- end }}
 {{- end }}
 {{- if $gateway.admin.enabled }}
+# The only place that can be written to.
 - name: BATON_ADMIN_LISTEN
-  value: 127.0.0.1:{{ int $gateway.admin.port }}
+  value: unix:/dev/shm/baton-admin.sock
 # For `baton token revoke` in the same Pod.
 - name: BATON_ADMIN
-  value: http://127.0.0.1:{{ int $gateway.admin.port }}
+  value: unix:/dev/shm/baton-admin.sock
 {{- end }}
 - name: BATON_GRACE_MS
   value: {{ int64 $gateway.graceMs | quote }}

@@ -1,0 +1,111 @@
+//! Where administrators are heard, and what they bring: on a gateway's side and on theirs.
+
+use std::fmt;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+
+use anyhow::Context as _;
+use baton_gateway::admin::{Door, MIN_SECRET, Secret, Socket};
+use clap::Args;
+use tokio::net::TcpListener;
+
+#[derive(Clone, Debug)]
+pub enum Address {
+    Unix(PathBuf),
+    Tcp(SocketAddr),
+}
+
+impl FromStr for Address {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text.strip_prefix("unix:") {
+            Some("") => Err("unix: needs the path of a socket".into()),
+            Some(path) => Ok(Self::Unix(path.into())),
+            None => text
+                .parse()
+                .map(Self::Tcp)
+                .map_err(|_| "unix:PATH, or an address such as 127.0.0.1:9090".into()),
+        }
+    }
+}
+
+impl fmt::Display for Address {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Unix(path) => write!(f, "unix:{}", path.display()),
+            Self::Tcp(address) => write!(f, "{address}"),
+        }
+    }
+}
+
+#[derive(Args)]
+pub struct AdminOptions {
+    /// Where administrators are heard: a socket that only this user can open, or a port with --admin-token-file
+    #[arg(long, env = "BATON_ADMIN_LISTEN", value_name = "unix:PATH|ADDR")]
+    admin_listen: Option<Address>,
+    /// File with the secret that administrators send; 32 characters or more
+    #[arg(long, env = "BATON_ADMIN_TOKEN_FILE", value_name = "FILE")]
+    admin_token_file: Option<PathBuf>,
+}
+
+impl AdminOptions {
+    pub fn faults(&self, insecure: bool) -> Vec<String> {
+        let mut faults = Vec::new();
+        let Some(address) = &self.admin_listen else {
+            return faults;
+        };
+        if let Address::Tcp(tcp) = address {
+            if self.admin_token_file.is_none() {
+                faults.push(format!(
+                    "--admin-listen {address}: every process on this machine could revoke everything. Use \
+                     --admin-listen unix:PATH, or name a file with a secret: --admin-token-file"
+                ));
+            }
+            if !tcp.ip().is_loopback() && !insecure {
+                faults.push(format!(
+                    "--admin-listen {address}: its secret could be read on its way. Listen on 127.0.0.1 or on \
+                     unix:PATH, or say --insecure"
+                ));
+            }
+        }
+        faults.extend(self.secret().err());
+        faults
+    }
+
+    fn secret(&self) -> Result<Option<Secret>, String> {
+        let file = self.admin_token_file.as_deref();
+        let secret = file.map(read_secret).transpose()?;
+        Ok(secret.map(|secret| Secret::new(&secret)))
+    }
+
+    /// Before anything else is started, so that a place that is taken is known at once.
+    pub async fn bind(&self) -> anyhow::Result<Option<Door>> {
+        let Some(address) = &self.admin_listen else {
+            return Ok(None);
+        };
+        let socket = match address {
+            Address::Unix(path) => Socket::unix(path),
+            Address::Tcp(address) => TcpListener::bind(address).await.map(Socket::Tcp),
+        };
+        let socket = socket
+            .with_context(|| format!("cannot listen on {address}: choose with --admin-listen"))?;
+        let secret = self.secret().map_err(anyhow::Error::msg)?;
+        Ok(Some(Door { socket, secret }))
+    }
+}
+
+/// What is in the file, without the end of the line.
+pub fn read_secret(file: &Path) -> Result<String, String> {
+    let named = |fault: &str| format!("--admin-token-file {}: {fault}", file.display());
+    let text = std::fs::read_to_string(file).map_err(|error| named(&error.to_string()))?;
+    let secret = text.trim();
+    let fits = secret.len() >= MIN_SECRET && secret.bytes().all(|byte| byte.is_ascii_graphic());
+    match fits {
+        true => Ok(secret.to_owned()),
+        false => Err(named(
+            "one line of 32 or more visible ASCII characters, as of `openssl rand -hex 32`",
+        )),
+    }
+}

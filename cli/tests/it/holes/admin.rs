@@ -1,0 +1,132 @@
+//! The administrators' port: whoever is on the machine is not yet an administrator, least of all an agent.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+use std::process::Output;
+
+use reqwest::StatusCode;
+use tempfile::TempDir;
+
+use crate::revocation::is_refused;
+use crate::stdio::{Visit, actor};
+use crate::support::process::{ADMIN_TOKEN, baton, free_port};
+use crate::support::{Client, Served};
+
+fn revoke(admin: &str) -> Output {
+    let mut command = baton();
+    command.env_remove("BATON_ADMIN_TOKEN_FILE");
+    command.args([
+        "token",
+        "revoke",
+        "--admin",
+        admin,
+        "--principal",
+        "anonymous",
+    ]);
+    command.output().expect("baton runs")
+}
+
+#[tokio::test]
+async fn f3_an_agent_is_no_administrator() {
+    let dir = TempDir::new().expect("a temporary directory");
+    let socket = dir.path().join("admin.sock");
+    let agent = actor("");
+    let listen = format!("unix:{}", socket.display());
+    let arguments = ["--agent", &agent, "--admin-listen", &listen];
+    let baton = Served::start_with(&arguments).await;
+    let mode = fs::metadata(&socket)
+        .expect("a socket")
+        .permissions()
+        .mode();
+    assert_eq!(mode & 0o777, 0o600);
+    let mut visit = Visit::begin(&baton.url()).await;
+    for way in ["admin", "admin-orphan"] {
+        let said = visit.says(&format!("{way} {}", socket.display())).await;
+        // If it does not see the socket, so much the better.
+        let refused = ["HTTP/1.1 401 ", "Permission denied", "No such file"];
+        assert!(
+            refused.iter().any(|way| said.starts_with(way)),
+            "{way}: {said}"
+        );
+    }
+    // Whoever has started it is.
+    let client = Client::initialize(&baton.url()).await;
+    let revoked = revoke(&listen);
+    assert!(revoked.status.success(), "{revoked:?}");
+    is_refused(&client).await;
+}
+
+#[tokio::test]
+async fn f3_a_port_asks_for_its_secret() {
+    let admin = format!("127.0.0.1:{}", free_port());
+    let baton = Served::start_with(&["--ephemeral", "--admin-listen", &admin]).await;
+    let client = Client::initialize(&baton.url()).await;
+    let url = format!("http://{admin}/revocations");
+    let body = r#"{"principal":"anonymous"}"#;
+    let http = reqwest::Client::new();
+    for secret in [None, Some(""), Some("wrong"), Some(&ADMIN_TOKEN[1..])] {
+        for request in [http.get(&url), http.post(&url).body(body)] {
+            let request = request.header("content-type", "application/json");
+            let request = match secret {
+                Some(secret) => request.bearer_auth(secret),
+                None => request,
+            };
+            let answer = request.send().await.expect("an answer");
+            assert_eq!(answer.status(), StatusCode::UNAUTHORIZED, "{secret:?}");
+        }
+    }
+    client.new_session().await;
+    let refused = revoke(&format!("http://{admin}"));
+    let said = String::from_utf8_lossy(&refused.stderr);
+    assert!(
+        !refused.status.success() && said.contains("--admin-token-file"),
+        "{said}"
+    );
+}
+
+#[test]
+fn f3_the_administrators_port_is_not_opened_to_everybody() {
+    let dir = TempDir::new().expect("a temporary directory");
+    let short = dir.path().join("short");
+    fs::write(&short, "short").expect("a file");
+    let short = short.display().to_string();
+    let taken = format!("unix:{}", dir.path().display());
+    for (arguments, code, expected) in [
+        (
+            &["--admin-listen", "127.0.0.1:0"][..],
+            64,
+            "--admin-token-file",
+        ),
+        (&["--admin-listen", "unix:"], 64, "--admin-listen"),
+        (&["--admin-listen", "nowhere"], 64, "unix:PATH"),
+        (
+            &[
+                "--admin-listen",
+                "127.0.0.1:0",
+                "--admin-token-file",
+                &short,
+            ],
+            64,
+            "32 or more",
+        ),
+        (
+            &[
+                "--admin-listen",
+                "127.0.0.1:0",
+                "--admin-token-file",
+                "/none",
+            ],
+            64,
+            "/none",
+        ),
+        (&["--admin-listen", &taken], 1, "something else"),
+    ] {
+        let mut command = baton();
+        command.env_remove("BATON_ADMIN_TOKEN_FILE");
+        command.args(["serve", "--ephemeral", "--listen", "127.0.0.1:0"]);
+        let refused = command.args(arguments).output().expect("baton runs");
+        let said = String::from_utf8_lossy(&refused.stderr).into_owned();
+        assert!(said.contains(expected), "{arguments:?}: {said}");
+        assert_eq!(refused.status.code(), Some(code), "{arguments:?}: {said}");
+    }
+}
