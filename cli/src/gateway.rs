@@ -12,6 +12,7 @@ use baton_session::metrics::StoreMetrics;
 use baton_session::token::Keys;
 use clap::Args;
 
+use crate::audit::AuditOptions;
 use crate::edge::EdgeOptions;
 use crate::exit::Misconfigured;
 use crate::exposure;
@@ -65,6 +66,8 @@ pub struct Arguments {
     #[command(flatten)]
     edge: EdgeOptions,
     #[command(flatten)]
+    audit: AuditOptions,
+    #[command(flatten)]
     pub traces: TraceOptions,
 }
 
@@ -101,6 +104,7 @@ pub async fn run(arguments: Arguments, stop: Stop, telemetry: &Telemetry) -> any
     let metrics = Arc::new(Metrics::default());
     store_metrics.register(&mut registry);
     metrics.register(&mut registry);
+    let audit = arguments.audit.open(&mut registry)?;
     let registry = Arc::new(registry);
     telemetry.report(registry.clone());
     let store = arguments.store.connect(store_metrics).await?;
@@ -114,6 +118,7 @@ pub async fn run(arguments: Arguments, stop: Stop, telemetry: &Telemetry) -> any
         max_inflight_bytes: arguments.edge.max_inflight_bytes(),
         metrics,
         registry,
+        audit: audit.clone(),
         traces: arguments.traces.made(),
         stall: Duration::from_millis(arguments.stall_ms),
         pace: Pace {
@@ -125,6 +130,7 @@ pub async fn run(arguments: Arguments, stop: Stop, telemetry: &Telemetry) -> any
     let tls = config.transport.tls.is_some();
     let app = App::new(config, store, keys, auth, stop).await?;
     tracing::info!(address = %listener.local_addr()?, tls, "gateway listens");
-    baton_gateway::serve(listener, admin, app).await?;
-    Ok(())
+    let served = baton_gateway::serve(listener, admin, app).await;
+    audit.close();
+    Ok(served?)
 }

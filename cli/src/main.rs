@@ -10,6 +10,7 @@ use crate::telemetry::TraceOptions;
 mod admin;
 mod agent;
 mod agent_policy;
+mod audit;
 mod chat;
 mod connect;
 mod descriptors;
@@ -70,6 +71,9 @@ enum Command {
     /// Redis, as gateways and workers need it
     #[command(subcommand)]
     Store(store_users::Command),
+    /// Audit logs
+    #[command(subcommand)]
+    Audit(audit::Command),
     /// Keys and tokens
     #[command(subcommand)]
     Token(token::Command),
@@ -141,6 +145,7 @@ async fn run(command: Command) -> anyhow::Result<()> {
         Command::Sessions(arguments) => sessions::run(arguments).await,
         Command::Health(arguments) => health::run(arguments).await,
         Command::Store(command) => store_users::run(command),
+        Command::Audit(command) => audit::run(command),
         Command::Token(command) => token::run(command).await,
         Command::Guard(_) | Command::Confine(_) => Ok(()),
     };
@@ -178,6 +183,7 @@ impl Command {
             | Self::Sessions(_)
             | Self::Health(_)
             | Self::Store(_)
+            | Self::Audit(_)
             | Self::Token(_)
             | Self::Guard(_)
             | Self::Confine(_) => None,

@@ -211,6 +211,7 @@ impl WorkerOptions {
                 .0
                 .map(|root| root.owned_by(self.agent.owner())),
             metrics,
+            audit: Default::default(),
             registered: Default::default(),
         }
     }

@@ -16,6 +16,7 @@ use clap::Args;
 use jsonwebtoken::Algorithm;
 use tokio_util::sync::CancellationToken;
 
+use crate::audit::AuditOptions;
 use crate::edge::EdgeOptions;
 use crate::exit::Unwritable;
 use crate::key_file;
@@ -48,6 +49,8 @@ pub struct Arguments {
     edge: EdgeOptions,
     #[command(flatten)]
     worker: WorkerOptions,
+    #[command(flatten)]
+    audit: AuditOptions,
     #[command(flatten)]
     pub traces: TraceOptions,
 }
@@ -92,13 +95,17 @@ pub async fn run(arguments: Arguments, stop: Stop, telemetry: &Telemetry) -> any
     let mut registry = meters::registry();
     worker_metrics.register(&mut registry);
     metrics.register(&mut registry);
+    let audit = arguments.audit.open(&mut registry)?;
     let registry = Arc::new(registry);
     telemetry.report(registry.clone());
     // Turns have had their time when the worker stops.
     let clients = arguments.edge.clients(arguments.listen);
-    let worker_config = arguments
-        .worker
-        .config(Duration::ZERO, worker_metrics, clients);
+    let worker_config = baton_worker::Config {
+        audit: audit.clone(),
+        ..arguments
+            .worker
+            .config(Duration::ZERO, worker_metrics, clients)
+    };
     let card = worker_config.card(&*agent);
     let config = baton_gateway::Config {
         default_agent: Some(card.name.clone()),
@@ -109,6 +116,7 @@ pub async fn run(arguments: Arguments, stop: Stop, telemetry: &Telemetry) -> any
         max_inflight_bytes: arguments.edge.max_inflight_bytes(),
         metrics,
         registry,
+        audit: audit.clone(),
         traces: arguments.traces.made(),
         pace: PACE,
         ..Default::default()
@@ -132,7 +140,11 @@ pub async fn run(arguments: Arguments, stop: Stop, telemetry: &Telemetry) -> any
     };
     let app = App::new(config, store, keys, auth, stop).await?;
     // Nobody reading is no reason to stop.
-    let _ = writeln!(std::io::stdout(), "{}", greeting(address, tls));
+    let greeting = greeting(address, tls);
+    let _ = match arguments.audit.takes_stdout() {
+        true => writeln!(std::io::stderr(), "{greeting}"),
+        false => writeln!(std::io::stdout(), "{greeting}"),
+    };
     let served = tokio::select! {
         served = baton_gateway::serve(listener, admin, app) => served,
         reason = failed => return Err(Unwritable(reason).into()),
@@ -142,6 +154,7 @@ pub async fn run(arguments: Arguments, stop: Stop, telemetry: &Telemetry) -> any
         worked = worker => worked??,
         _ = hurry.cancelled() => {}
     }
+    audit.close();
     served?;
     Ok(())
 }

@@ -10,6 +10,7 @@ use baton_worker::Metrics;
 use clap::Args;
 
 use crate::agent_policy::Clients;
+use crate::audit::AuditOptions;
 use crate::meters;
 use crate::options::{StoreOptions, WorkerOptions, check};
 use crate::probes::{self, Progress};
@@ -33,6 +34,8 @@ pub struct Arguments {
     #[arg(long, env = "BATON_PROBE_LISTEN", value_name = "ADDR")]
     probe_listen: Option<SocketAddr>,
     #[command(flatten)]
+    audit: AuditOptions,
+    #[command(flatten)]
     pub traces: TraceOptions,
 }
 
@@ -46,6 +49,7 @@ pub async fn run(arguments: Arguments, stop: Stop, telemetry: &Telemetry) -> any
     let metrics = Metrics::default();
     store_metrics.register(&mut registry);
     metrics.register(&mut registry);
+    let audit = arguments.audit.open(&mut registry)?;
     let (registry, progress) = (Arc::new(registry), Arc::new(Progress::default()));
     telemetry.report(registry.clone());
     if let Some(address) = arguments.probe_listen {
@@ -62,12 +66,15 @@ pub async fn run(arguments: Arguments, stop: Stop, telemetry: &Telemetry) -> any
     let grace = Duration::from_millis(arguments.grace_ms);
     let config = baton_worker::Config {
         registered: progress.registered.clone(),
+        audit: audit.clone(),
         ..arguments.worker.config(grace, metrics, Clients::Anybody)
     };
     tracing::info!(worker.id = %config.id, slots = config.slots, "worker takes sessions");
     let work = baton_worker::run(store, agent, config, stop.drain);
-    tokio::select! {
-        outcome = work => Ok(outcome?),
+    let outcome = tokio::select! {
+        outcome = work => outcome,
         _ = stop.now.cancelled() => Ok(()),
-    }
+    };
+    audit.close();
+    Ok(outcome?)
 }

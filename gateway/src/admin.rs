@@ -9,6 +9,7 @@ use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use axum::routing::{any, get};
 use axum::{Router, middleware};
+use baton_session::audit::{Decision, Outcome, Who};
 use baton_session::id::{ConnectionId, SessionId};
 use baton_session::revocation::{Revocation, Subject};
 use serde::Deserialize;
@@ -22,6 +23,7 @@ use crate::edge::hardening::harden;
 use crate::entrance::admit;
 use crate::error::Reject;
 use crate::handlers::probe;
+use crate::trace;
 
 mod door;
 
@@ -73,7 +75,20 @@ async fn known(State(secret): State<Option<Secret>>, request: Request, next: Nex
 }
 
 async fn admitted(State(app): State<Arc<App>>, request: Request, next: Next) -> Response {
-    admit(&app, request, async |request| next.run(request).await).await
+    let (method, uri) = (request.method().clone(), request.uri().clone());
+    let response = admit(&app, request, async |request| next.run(request).await).await;
+    let status = response.status();
+    let outcome = match status.is_success() {
+        true => Outcome::Done,
+        false => Outcome::Refused,
+    };
+    let decision = Decision::AdminCall {
+        method: trace::method(&method).into(),
+        path: uri.path().into(),
+        status: status.as_u16(),
+    };
+    app.config.audit.record(&decision, outcome, &Who::default());
+    response
 }
 
 async fn hardened(mut response: Response) -> Response {
@@ -135,6 +150,11 @@ async fn revoke(
     let revocation = Revocation::at_once(subject);
     app.store.revoke(&revocation).await?;
     tracing::info!(subject = %revocation.subject, "revoked");
+    let decision = Decision::Revoked {
+        subject: revocation.subject.to_string().into(),
+    };
+    let audit = &app.config.audit;
+    audit.record(&decision, Outcome::Done, &Who::default());
     app.mint.revoked.add(revocation);
     Ok(StatusCode::NO_CONTENT)
 }

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use baton_session::audit::Audit;
 use baton_session::metrics::Registry;
 use baton_session::store::{self, INBOX_LIMIT, Store};
 use baton_session::token::{Connection, Grant, Keys, Login};
@@ -51,6 +52,8 @@ pub struct Config {
     pub metrics: Arc<Metrics>,
     /// All metrics of the process, as they are shown.
     pub registry: Arc<Registry>,
+    /// Where decisions are noted that somebody may ask about later.
+    pub audit: Audit,
     /// Which spans are made. They go where the process sends them.
     pub traces: Traces,
 }
@@ -70,6 +73,7 @@ impl Default for Config {
             max_inflight_bytes: DEFAULT_INFLIGHT,
             metrics: Arc::default(),
             registry: Arc::default(),
+            audit: Audit::default(),
             traces: Traces::default(),
         }
     }
@@ -160,10 +164,16 @@ impl App {
         tokio::spawn(crate::withdraw::run(app.clone()));
         tokio::spawn(crate::census::run(app.clone()));
         let (watching, stop) = (app.clone(), app.stop.clone());
-        tokio::spawn(async move { watching.auth.watch(stop).await });
-        tokio::spawn(app.mint.keys.clone().watch(app.stop.clone()));
+        let audit = app.config.audit.clone();
+        tokio::spawn(async move { watching.auth.watch(stop, audit).await });
+        tokio::spawn(
+            app.mint
+                .keys
+                .clone()
+                .watch(app.stop.clone(), app.config.audit.clone()),
+        );
         if let Some(tls) = app.config.transport.tls.clone() {
-            tokio::spawn(tls.watch(app.stop.clone()));
+            tokio::spawn(tls.watch(app.stop.clone(), app.config.audit.clone()));
         }
         Ok(app)
     }

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::http::{HeaderMap, Method, header, request};
+use baton_session::audit::Audit;
 use tokio_util::sync::CancellationToken;
 
 pub use self::api_keys::ApiKeys;
@@ -217,10 +218,10 @@ impl Auth {
     }
 
     /// Follows changes of its files and key sets until the process stops.
-    pub async fn watch(&self, stop: CancellationToken) {
+    pub async fn watch(&self, stop: CancellationToken, audit: Audit) {
         match self {
             Self::Open => {}
-            Self::Keys(keys) => keys.watch(stop).await,
+            Self::Keys(keys) => keys.watch(stop, audit).await,
             Self::Jwt(bearer) => bearer.watch(stop).await,
         }
     }

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use baton_session::audit::Decision;
 use baton_session::clock::unix_millis;
 use baton_session::command::{Command, Idempotency, Kind};
 use baton_session::event::Event;
@@ -16,6 +17,7 @@ use serde_json::value::RawValue;
 
 use crate::agents::of_sessions;
 use crate::app::App;
+use crate::audit;
 use crate::error::Reject;
 use crate::limits::Refusal;
 use crate::pass::{Brought, Pass};
@@ -151,6 +153,9 @@ pub async fn dispatch(app: &App, pass: &Pass, message: Message<'_>) -> Result<Ou
         Err(Problem::Reject(reject)) => Err(reject),
         Err(Problem::Rpc(code, text)) => {
             trace::failed(app, code);
+            let (caller, id) = (&pass.caller, &pass.connection.id);
+            let method = message.envelope.method.as_deref();
+            audit::refused_message(app, caller, id, method, code);
             Ok(match call.message.envelope.id() {
                 Some(id) if call.message.envelope.method.is_some() => {
                     call.answers(rpc::error(id, code, &text))
@@ -161,6 +166,9 @@ pub async fn dispatch(app: &App, pass: &Pass, message: Message<'_>) -> Result<Ou
         }
         Err(Problem::Limited(refusal)) => {
             trace::failed(app, rpc::LIMIT_REACHED);
+            let (caller, id) = (&pass.caller, &pass.connection.id);
+            let method = message.envelope.method.as_deref();
+            audit::refused_message(app, caller, id, method, rpc::LIMIT_REACHED);
             Ok(call.refused(refusal))
         }
     }
@@ -453,7 +461,12 @@ impl Call<'_> {
                 } if !self.message.one_shot => {
                     return Err(Problem::Rpc(rpc::ID_REUSED, IN_A_BODY.into()));
                 }
-                Enqueued::Accepted { number, head, .. } | Enqueued::Joined { number, head, .. } => {
+                Enqueued::Accepted { number, head, .. } => {
+                    self.app.recent.note(&enqueue.key.key, &enqueue.session);
+                    self.enqueued_new(kind, &enqueue.session);
+                    return Ok(self.follow(enqueue.session, number, head));
+                }
+                Enqueued::Joined { number, head, .. } => {
                     self.app.recent.note(&enqueue.key.key, &enqueue.session);
                     return Ok(self.follow(enqueue.session, number, head));
                 }
@@ -475,6 +488,41 @@ impl Call<'_> {
                     enqueue.watched = true;
                 }
             }
+        }
+    }
+
+    /// For the audit log.
+    fn decided(&self, decision: impl FnOnce() -> Decision) {
+        let (caller, id) = (&self.pass.caller, &self.connection.id);
+        audit::done(self.app, caller, Some(id), decision);
+    }
+
+    fn enqueued_new(&self, kind: Kind, session: &SessionId) {
+        match kind {
+            Kind::Close => self.decided(|| Decision::SessionClosed {
+                session: session.clone(),
+            }),
+            // The worker tells which connection has answered, and nobody would know whose this is.
+            Kind::Answer if self.pass.alone => {
+                self.decided(|| Decision::ConnectionOpened { agent: None });
+            }
+            _ => {}
+        }
+    }
+
+    /// The caller reads a session that may be somebody else's.
+    fn joined(&self, session: &SessionId, observe: bool) {
+        self.decided(|| Decision::SessionLoaded {
+            session: session.clone(),
+            observe,
+        });
+        if let Brought::Good(grant) = &self.pass.grant
+            && let Some(owner) = &grant.owner
+        {
+            self.decided(|| Decision::SessionShared {
+                session: session.clone(),
+                owner: owner.into(),
+            });
         }
     }
 

@@ -8,6 +8,7 @@ use axum::middleware::Next;
 use axum::response::{IntoResponse as _, Response};
 
 use crate::app::App;
+use crate::audit;
 use crate::auth::{self, Identified};
 use crate::connection::Link;
 use crate::edge::hardening::harden;
@@ -27,7 +28,8 @@ pub async fn pass(State(app): State<Arc<App>>, request: Request, next: Next) -> 
     };
     let admit = async |request| admit(app, request, identify).await;
     let attend = async |request| attend(app, request, admit).await;
-    let measure = async |request| metrics::measure(app, request, attend).await;
+    let tell = async |request| audit::watch(app, request, attend).await;
+    let measure = async |request| metrics::measure(app, request, tell).await;
     trace::request(app, request, measure).await
 }
 
@@ -86,10 +88,15 @@ async fn identify(app: &App, request: Request, next: Next) -> Result<Response, R
     if let Some(once) = once {
         once.spend(app).await?;
     }
+    let known = app.config.audit.is_on().then(|| caller.clone());
     parts.extensions.insert(caller);
     let request = Request::from_parts(parts, body);
     let serve = async |request| next.run(request).await;
-    Ok(trace::continued(app, request, serve).await)
+    let mut response = trace::continued(app, request, serve).await;
+    if let Some(known) = known {
+        response.extensions_mut().insert(known);
+    }
+    Ok(response)
 }
 
 /// Probes are open to whoever asks by the gateway's address or by one of its names.

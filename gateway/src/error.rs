@@ -12,6 +12,10 @@ use crate::limits::Refusal;
 use crate::rpc;
 use crate::trace::Code;
 
+/// Why a request was refused, on the response, for the audit log.
+#[derive(Clone, Copy)]
+pub struct Reason(pub &'static str);
+
 #[derive(Debug)]
 pub enum Reject {
     /// Not JSON at all.
@@ -228,6 +232,27 @@ impl Reject {
     }
 }
 
+impl Reject {
+    fn reason(&self) -> &'static str {
+        match self {
+            Self::UnknownConnection => "unknown_connection",
+            Self::Unauthenticated => "unauthenticated",
+            Self::Proof => "no_good_proof",
+            Self::Unbound => "not_bound_to_a_key",
+            Self::Forbidden => "claims",
+            Self::ObserveOnly => "observe_only",
+            Self::Host => "host",
+            Self::Origin => "origin",
+            Self::Forwarded(_) => "forwarded",
+            Self::Cleartext => "cleartext",
+            Self::NoSession => "no_such_session",
+            Self::Limited(_) => "limit",
+            Self::Store(_) | Self::StoreFull => "store",
+            _ => "malformed",
+        }
+    }
+}
+
 impl IntoResponse for Reject {
     fn into_response(self) -> Response<Body> {
         if let Self::Store(error) = &self {
@@ -244,6 +269,7 @@ impl IntoResponse for Reject {
         };
         let mut response = Response::new(Body::from(body));
         *response.status_mut() = status;
+        response.extensions_mut().insert(Reason(self.reason()));
         // For whoever traces.
         response.extensions_mut().insert(Code(code));
         let headers = response.headers_mut();

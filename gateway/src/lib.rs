@@ -36,6 +36,7 @@
 pub mod admin;
 mod agents;
 pub mod app;
+mod audit;
 pub mod auth;
 mod body;
 mod census;

@@ -140,15 +140,30 @@ pub fn answered(span: &Span, response: &Response) {
     }
 }
 
-fn span(method: &Method, uri: &Uri) -> Span {
-    let method = match *method {
+pub fn method(method: &Method) -> &'static str {
+    match *method {
         Method::GET => "GET",
         Method::POST => "POST",
         Method::DELETE => "DELETE",
         Method::OPTIONS => "OPTIONS",
         Method::HEAD => "HEAD",
         _ => "_OTHER",
+    }
+}
+
+/// Of a message.
+pub fn known_method(method: &str) -> &'static str {
+    let known = METHODS.into_iter().find(|known| *known == method);
+    let other = if method.starts_with('_') {
+        "_"
+    } else {
+        "_OTHER"
     };
+    known.unwrap_or(other)
+}
+
+fn span(method: &Method, uri: &Uri) -> Span {
+    let method = self::method(method);
     let route = route(uri.path());
     tracing::info_span!(
         target: TARGET,
@@ -194,7 +209,7 @@ pub fn message(app: &App, connection: &ConnectionId, envelope: &Envelope<'_>) ->
 }
 
 /// The routes that are traced, each by one name.
-fn route(path: &str) -> &'static str {
+pub fn route(path: &str) -> &'static str {
     match path {
         agents::PATH => agents::PATH,
         // Whatever it names.
@@ -233,13 +248,7 @@ pub fn about_message(span: &Span, headers: Option<&HeaderMap>, envelope: &Envelo
         return;
     }
     if let Some(method) = envelope.method.as_deref() {
-        let known = METHODS.into_iter().find(|known| *known == method);
-        let other = if method.starts_with('_') {
-            "_"
-        } else {
-            "_OTHER"
-        };
-        span.record("rpc.method", known.unwrap_or(other));
+        span.record("rpc.method", known_method(method));
     }
     let Some(parent) = in_message(envelope) else {
         return;

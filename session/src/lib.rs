@@ -29,6 +29,7 @@
 //! | | **what was used** and may be once, each until it has expired | gateways, [`store::Store::spend`] |
 
 pub mod archive;
+pub mod audit;
 mod block;
 pub mod clock;
 pub mod command;

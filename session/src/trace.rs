@@ -68,7 +68,7 @@ impl Trace {
     }
 
     /// The ids of trace and span, if they are recorded: what others can look it up by.
-    pub(crate) fn place(&self) -> Option<(&str, &str)> {
+    pub fn place(&self) -> Option<(&str, &str)> {
         let parent = self.0.split(' ').next()?;
         let mut parts = parent.split('-').skip(1);
         let (trace, span, flags) = (parts.next()?, parts.next()?, parts.next()?);
@@ -77,6 +77,11 @@ impl Trace {
             text.len() == digits && text.bytes().all(|byte| byte.is_ascii_hexdigit())
         };
         (flags & 1 == 1 && is_id(trace, 32) && is_id(span, 16)).then_some((trace, span))
+    }
+
+    /// The trace's own id, if it is recorded.
+    pub fn id(&self) -> Option<&str> {
+        self.place().map(|(trace, _)| trace)
     }
 
     /// As it is stored.

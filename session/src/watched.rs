@@ -4,6 +4,8 @@ use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
 
+use crate::audit::{Audit, Decision, Outcome, Who};
+
 const PERIOD: Duration = Duration::from_secs(1);
 
 /// Looks for changes until `stop`, and says once what it finds. `refresh` tells whether there was a
@@ -11,6 +13,7 @@ const PERIOD: Duration = Duration::from_secs(1);
 pub async fn follow(
     what: &'static str,
     stop: CancellationToken,
+    audit: Audit,
     refresh: impl Fn() -> Result<bool, String> + Clone + Send + 'static,
 ) {
     let mut state = State::default();
@@ -25,12 +28,21 @@ pub async fn follow(
         };
         match state.news(refreshed) {
             None => {}
-            Some(Ok(())) => tracing::info!(what, "read again"),
+            Some(Ok(())) => {
+                audited(&audit, what, Outcome::Done);
+                tracing::info!(what, "read again");
+            }
             Some(Err(fault)) => {
+                audited(&audit, what, Outcome::Failed);
                 tracing::warn!(what, %fault, "cannot be used as it is now: the old one stays");
             }
         }
     }
+}
+
+fn audited(audit: &Audit, what: &str, outcome: Outcome) {
+    let decision = Decision::KeysReloaded { what: what.into() };
+    audit.record(&decision, outcome, &Who::default());
 }
 
 /// What was last said, so that it is said once.

@@ -64,6 +64,7 @@ impl Asides {
         open.asked += 1;
         let id = aside_id(&self.session, &self.holder, open.asked);
         let message = rpc::request(&id, method, params);
+        self.outlet.permissions.asked(&id, &message);
         let request = Event::Request {
             id: id.clone(),
             message,

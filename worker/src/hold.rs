@@ -37,7 +37,12 @@ pub(crate) async fn run(
     reins: Reins,
 ) -> Result<(), Lost> {
     let mut opening = Opening::of(&claim, store.clone(), reins.admission.policy.clone());
-    let outlet = Arc::new(Outlet::new(store.clone(), &claim, reins.metrics.clone()));
+    let outlet = Arc::new(Outlet::new(
+        store.clone(),
+        &claim,
+        reins.metrics.clone(),
+        reins.audit.clone(),
+    ));
     if claim.stalls >= MAX_STALLS {
         return give_up(&*store, &outlet, &claim, &reins).await;
     }

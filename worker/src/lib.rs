@@ -36,6 +36,7 @@ mod metrics;
 mod notes;
 mod outlet;
 mod per_principal;
+mod permissions;
 mod release;
 mod rpc;
 pub mod runner;

@@ -4,7 +4,8 @@
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
-use baton_session::event::Event;
+use baton_session::audit::Audit;
+use baton_session::event::{Event, is_aside};
 use baton_session::id::{Nonce, SessionId};
 use baton_session::store::{self, Append, Appended, Claim, ClaimToken, Store};
 use serde_json::{Map, Value};
@@ -15,6 +16,7 @@ use tracing::Instrument as _;
 use crate::agent::Changes;
 use crate::metrics::Metrics;
 use crate::notes::{Noted, Notes};
+use crate::permissions::Permissions;
 use crate::trace;
 use crate::written::Written;
 
@@ -30,6 +32,7 @@ const MAX_HEALINGS: usize = 5;
 pub(crate) struct Outlet {
     store: Arc<dyn Store>,
     session: SessionId,
+    pub permissions: Permissions,
     token: ClaimToken,
     metrics: Metrics,
     nonce: Nonce,
@@ -84,7 +87,7 @@ where
 }
 
 impl Outlet {
-    pub fn new(store: Arc<dyn Store>, claim: &Claim, metrics: Metrics) -> Self {
+    pub fn new(store: Arc<dyn Store>, claim: &Claim, metrics: Metrics, audit: Audit) -> Self {
         let state = State {
             events: Vec::new(),
             bytes: 0,
@@ -98,6 +101,7 @@ impl Outlet {
         Self {
             store,
             session: claim.session.clone(),
+            permissions: Permissions::new(audit, claim.session.clone()),
             token: claim.token.clone(),
             metrics,
             nonce: Nonce::random(),
@@ -150,6 +154,7 @@ impl Outlet {
     }
 
     pub fn settle_all(&self) {
+        self.permissions.forget(|id| !is_aside(id));
         let mut state = self.state();
         state.pending_changed |= !state.pending.is_empty();
         state.pending.clear();

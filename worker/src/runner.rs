@@ -7,6 +7,7 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 use std::time::Duration;
 
+use baton_session::audit::Audit;
 use baton_session::id::{Partition, SessionId};
 use baton_session::store::{
     self, ALIVE, AgentCard, Claim, ClaimToken, Claimant, HEARTBEAT, Signal, Store, Topic, WorkerId,
@@ -51,6 +52,8 @@ pub struct Config {
     pub workspace_root: Option<WorkspaceRoot>,
     /// Counts what happens here.
     pub metrics: Metrics,
+    /// Where the agents' questions are noted.
+    pub audit: Audit,
     /// Set once gateways know of the worker, and it takes sessions.
     pub registered: Arc<OnceLock<()>>,
 }
@@ -355,6 +358,7 @@ impl Runner {
             admission: self.admission.clone(),
             on_release: self.config.on_release.clone(),
             metrics: metrics.clone(),
+            audit: self.config.audit.clone(),
         };
         // Also if an agent panics: a lease that nobody works under must not be renewed.
         let entry = Entry {

@@ -87,6 +87,9 @@ impl Turn {
         interrupted: bool,
     ) -> Self {
         outlet.restore_pending(unanswered.iter().map(|request| request.seq).collect());
+        for request in &unanswered {
+            outlet.permissions.recall(&request.id, &request.message);
+        }
         let waiting = unanswered.into_iter().map(|request| {
             (
                 request.id,
@@ -208,6 +211,7 @@ impl Turn {
             Some(known) if asked_before => known.reply = Some(reply),
             _ => {
                 let message = rpc::request(id, method, params);
+                self.outlet.permissions.asked(id, &message);
                 let seq = self.outlet.push(Event::Request {
                     id: id.clone(),
                     message: message.clone(),

@@ -1,6 +1,7 @@
 //! End to end: real processes, a real Redis, a real balancer, unmodified clients.
 
 mod agents;
+mod audit;
 mod auth;
 mod bad_input;
 mod balancers;

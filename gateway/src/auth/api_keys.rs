@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, RwLock};
 
+use baton_session::audit::Audit;
 use baton_session::clock::unix_seconds;
 use baton_session::store::AgentCard;
 use baton_session::token::MAX_PRINCIPAL;
@@ -130,7 +131,7 @@ impl ApiKeys {
     }
 
     /// Reads the file again when it has changed; one that cannot be read changes nothing.
-    pub(super) async fn watch(&self, stop: CancellationToken) {
+    pub(super) async fn watch(&self, stop: CancellationToken, audit: Audit) {
         let (path, shared) = (self.path.clone(), self.known.clone());
         let policy = self.policy.clone();
         let refresh = move || {
@@ -143,7 +144,7 @@ impl ApiKeys {
             }
             Ok(changed)
         };
-        watched::follow("the API keys", stop, refresh).await;
+        watched::follow("the API keys", stop, audit, refresh).await;
     }
 }
 

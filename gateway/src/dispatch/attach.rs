@@ -32,6 +32,7 @@ impl Call<'_> {
         loop {
             match self.app.store.attach(&attach).await? {
                 Attached::Done(attachment) => {
+                    self.joined(&attach.session, observe);
                     // So that the connection's outbox names every session it has opened.
                     if attachment.latest().map(|latest| latest.via) == Some(Via::Session) {
                         self.watch(&attach.session, attachment.head).await?;

@@ -1,5 +1,6 @@
 //! `session/fork`: a child that shares its parent's past. No worker is involved.
 
+use baton_session::audit::Decision;
 use baton_session::event::Event;
 use baton_session::field::echo;
 use baton_session::id::{LogId, SessionId};
@@ -56,6 +57,12 @@ impl Call<'_> {
         };
         match self.app.store.fork(&fork).await? {
             Forked::Done { head, view } => {
+                if is_new {
+                    self.decided(|| Decision::SessionForked {
+                        session: fork.child.clone(),
+                        parent: fork.parent.clone(),
+                    });
+                }
                 self.watch(&fork.child, head).await?;
                 let mut result = with_session(&view, &fork.child);
                 let mint = &self.app.mint;

@@ -1,5 +1,6 @@
 //! Sessions that come and go: `session/new`, `session/delete`.
 
+use baton_session::audit::Decision;
 use baton_session::command::{Command, Kind};
 use baton_session::event::Event;
 use baton_session::id::{Partition, SessionId};
@@ -25,6 +26,7 @@ impl Call<'_> {
             after: 0,
         };
         let key = self.key();
+        let mut is_new = false;
         // Posted before the session exists, so that its answer finds the connection's stream.
         let id = match self
             .app
@@ -32,7 +34,10 @@ impl Call<'_> {
             .post(&self.connection.id, watch, &key)
             .await?
         {
-            Posted::New => minted,
+            Posted::New => {
+                is_new = true;
+                minted
+            }
             Posted::Known(Event::Watch { session, .. }) => session,
             Posted::Known(_) | Posted::Conflict => {
                 return Err(Problem::Rpc(rpc::ID_REUSED, ID_REUSED.into()));
@@ -51,6 +56,12 @@ impl Call<'_> {
             .store
             .create(&new, &self.command(Kind::New), &key)
             .await?;
+        if is_new {
+            self.decided(|| Decision::SessionCreated {
+                session: id.clone(),
+                agent: (&new.agent).into(),
+            });
+        }
         Ok(match self.follow(id, 1, 0) {
             Outcome::Follow(mut follow) => {
                 follow.created = Some(self.pass.scope());
@@ -96,7 +107,9 @@ impl Call<'_> {
                 ..self.command(Kind::Delete)
             };
             let principal = &self.connection.principal;
-            self.app.store.delete(&session, principal, &end).await?;
+            if self.app.store.delete(&session, principal, &end).await? {
+                self.decided(|| Decision::SessionDeleted { session });
+            }
         }
         Ok(self.answers(rpc::result(self.id(), OVER)))
     }

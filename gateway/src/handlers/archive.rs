@@ -11,6 +11,7 @@ use axum::extract::{Extension, Path, State};
 use axum::http::{HeaderMap, Response, StatusCode, header};
 use axum::response::IntoResponse;
 use baton_session::archive::{self, Digest};
+use baton_session::audit::Decision;
 use baton_session::clock::unix_millis;
 use baton_session::field;
 use baton_session::id::{LogId, SessionId};
@@ -22,6 +23,7 @@ use serde_json::json;
 use self::import::{Import, Kept};
 use self::lines::Lines;
 use crate::app::App;
+use crate::audit;
 use crate::auth::Caller;
 use crate::edge;
 use crate::error::Reject;
@@ -64,6 +66,9 @@ pub async fn export(
     let record = app.store.record(&session, &caller.principal).await?;
     let record = record.filter(|record| caller.rights().allow(&record.agent));
     let record = record.ok_or(Reject::NoSession)?;
+    audit::done(&app, &caller, None, || Decision::SessionExported {
+        session: session.clone(),
+    });
     let seal = app.mint.keys.ring().seal_head(&session, &caller.principal);
     let first = Bytes::from(archive::header(&session, &record, seal));
     let mut export = Export {
@@ -161,7 +166,7 @@ pub async fn import(
         let ring = app.mint.keys.ring();
         ring.check_head(seal, &named, principal).is_ok()
     });
-    let events = head.record.head;
+    let (events, agent) = (head.record.head, head.record.agent.clone());
     let name = signed.then_some(&named);
     let mut import = Import::begin(&app, &caller, &named, name, head.record).await?;
     for seq in 1..=events {
@@ -188,6 +193,10 @@ pub async fn import(
     }
     let dropped = if signed { Vec::new() } else { kept.names() };
     let session = import.finish(signed.then_some(kept)).await?;
+    audit::done(&app, &caller, None, || Decision::SessionImported {
+        session: session.clone(),
+        agent: agent.into(),
+    });
     let answer = json!({ "sessionId": session, "signed": signed, "dropped": dropped });
     let headers = [(header::CONTENT_TYPE, "application/json")];
     Ok((StatusCode::CREATED, headers, answer.to_string()).into_response())

@@ -7,11 +7,13 @@ use std::sync::Arc;
 use axum::extract::{Extension, State};
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::IntoResponse;
+use baton_session::audit::Decision;
 use baton_session::command::Idempotency;
 use baton_session::event::Event;
 use baton_session::revocation::Revocation;
 
 use crate::app::App;
+use crate::audit;
 use crate::auth::Caller;
 use crate::edge;
 use crate::error::Reject;
@@ -26,9 +28,13 @@ pub async fn delete(
     trace::about(&app, None, &connection.id);
     let key = Idempotency::of(&connection.id, None, b"");
     app.store.post(&connection.id, Event::Closed, &key).await?;
+    let closed = connection.id.clone();
     let over = Revocation::of_ended(connection.id, &caller.principal);
     app.store.revoke(&over).await?;
     // Here at once, whatever becomes of the signal.
     app.mint.revoked.add(over);
+    audit::done(&app, &caller, Some(&closed), || {
+        Decision::ConnectionClosed {}
+    });
     Ok((StatusCode::ACCEPTED, [(header::CONTENT_LENGTH, "0")]))
 }

@@ -1,6 +1,7 @@
 //! `initialize` opens a connection. The gateway answers it alone, from what workers have registered.
 
 use agent_client_protocol_schema::v1;
+use baton_session::audit::{Decision, Outcome};
 use baton_session::command::ClientCapabilities;
 use baton_session::id::{ConnectionId, Partition};
 use baton_session::secret::Secret;
@@ -12,6 +13,7 @@ use serde_json::json;
 
 use crate::agents::{self, Missing};
 use crate::app::App;
+use crate::audit;
 use crate::auth::Caller;
 use crate::limits::Refusal;
 use crate::rpc::{self, Envelope};
@@ -73,6 +75,14 @@ pub async fn initialize(
         issued: socket.issued,
         expires: 0,
     };
+    let outcome = match &connection.agent {
+        Some(_) => Outcome::Done,
+        None => Outcome::Refused,
+    };
+    audit::told(app, caller, Some(&connection.id), outcome, || {
+        let agent = connection.agent.as_ref().map(Into::into);
+        Decision::ConnectionOpened { agent }
+    });
     let token = app
         .mint
         .keys

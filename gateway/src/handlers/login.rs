@@ -6,10 +6,12 @@ use axum::body::Body;
 use axum::extract::{Extension, State};
 use axum::http::{HeaderMap, HeaderValue, Response, StatusCode, header};
 use axum::response::IntoResponse;
+use baton_session::audit::Decision;
 use baton_session::clock::unix_seconds;
 use baton_session::token::carriers;
 
 use crate::app::App;
+use crate::audit;
 use crate::auth::{Auth, Caller, login};
 use crate::edge;
 use crate::error::Reject;
@@ -31,6 +33,7 @@ pub async fn login(
         return Err(Reject::Unauthenticated);
     }
     let signed = app.mint.keys.ring().sign_login(&login);
+    audit::done(&app, &caller, None, || Decision::Login {});
     let lifetime = login.expires.saturating_sub(login.issued);
     Ok(with_cookie(&carriers::set_login(&signed, lifetime)))
 }
@@ -47,6 +50,7 @@ pub async fn logout(
         let revocation = login::end(&login);
         app.store.revoke(&revocation).await?;
         app.mint.revoked.add(revocation);
+        audit::done(&app, &caller, None, || Decision::Logout {});
     }
     Ok(with_cookie(&carriers::clear_login()))
 }

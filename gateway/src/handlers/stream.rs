@@ -6,6 +6,7 @@ use axum::body::Body;
 use axum::extract::{Extension, FromRequestParts as _, State, WebSocketUpgrade};
 use axum::http::{HeaderMap, Request, Response, header};
 use axum::response::IntoResponse;
+use baton_session::audit::Decision;
 use baton_session::id::{LogId, SessionId};
 use baton_session::route::Via;
 use baton_session::store::{Attach, Attached, StreamId};
@@ -14,6 +15,7 @@ use tokio::sync::Notify;
 
 use crate::agents::{self, of_sessions};
 use crate::app::App;
+use crate::audit;
 use crate::auth::Caller;
 use crate::connection::Link;
 use crate::edge;
@@ -232,6 +234,7 @@ async fn session_stream(
         };
         if let Attached::Done(joined) = app.store.attach(&watch).await? {
             attachment = *joined;
+            told(app, &standing.caller, &connection, &session);
         }
     }
     let unopened = match attachment.route.joined() {
@@ -265,6 +268,21 @@ async fn session_stream(
         Some(holder),
         unopened,
     ))
+}
+
+/// Who joined by reading, for the audit log.
+fn told(app: &App, caller: &Caller, connection: &Connection, session: &SessionId) {
+    let id = Some(&connection.id);
+    audit::done(app, caller, id, || Decision::SessionLoaded {
+        session: session.clone(),
+        observe: true,
+    });
+    if *connection.principal != *caller.principal {
+        audit::done(app, caller, id, || Decision::SessionShared {
+            session: session.clone(),
+            owner: (&connection.principal).into(),
+        });
+    }
 }
 
 /// A cursor that is no cursor cannot be honoured, and the client is told so on the stream.

@@ -5,10 +5,12 @@ use std::sync::Arc;
 use axum::extract::{Extension, State};
 use axum::http::{HeaderMap, HeaderValue, Response, header};
 use axum::response::IntoResponse;
+use baton_session::audit::Decision;
 use baton_session::clock::unix_seconds;
 use serde_json::json;
 
 use crate::app::App;
+use crate::audit;
 use crate::auth::{Caller, ticket};
 use crate::edge;
 use crate::error::Reject;
@@ -25,6 +27,7 @@ pub async fn issue(
     if ticket.expires <= unix_seconds() {
         return Err(Reject::Unauthenticated);
     }
+    audit::done(&app, &caller, None, || Decision::TicketIssued {});
     let signed = app.mint.keys.ring().sign_ticket(&ticket);
     let body = json!({
         "ticket": signed.expose(),

@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use tokio_util::sync::CancellationToken;
 
 use super::KeyRing;
+use crate::audit::Audit;
 use crate::watched;
 
 /// A handle; clones see the same keys.
@@ -74,11 +75,11 @@ impl Keys {
     }
 
     /// Looks for changes until `stop`.
-    pub async fn watch(self, stop: CancellationToken) {
+    pub async fn watch(self, stop: CancellationToken, audit: Audit) {
         if self.0.path.is_none() {
             return;
         }
-        watched::follow("the keys", stop, move || self.refresh()).await;
+        watched::follow("the keys", stop, audit, move || self.refresh()).await;
     }
 
     /// Looks for a change now, and says whether there was one. After an error the keys are the old

@@ -99,6 +99,7 @@ impl Hold {
             false => turn.is_some_and(|turn| turn.answer(answer)),
         };
         if counts {
+            self.outlet.permissions.answered(&id, command);
             self.outlet.push(Event::Answer {
                 id,
                 by: Some(command.connection.clone()),

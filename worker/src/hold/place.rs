@@ -3,6 +3,7 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
+use baton_session::audit::Audit;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -29,6 +30,7 @@ pub(crate) struct Reins {
     pub admission: Arc<Admission>,
     pub on_release: Option<ReleaseHook>,
     pub metrics: Metrics,
+    pub audit: Audit,
 }
 
 /// A session's place at its worker.

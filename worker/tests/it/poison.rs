@@ -95,6 +95,7 @@ async fn run(says: u32) -> (Value, u32, Scene) {
         workspace_root: None,
         metrics: Default::default(),
         registered: Default::default(),
+        audit: Default::default(),
     };
     let shared = Arc::new(Shared(agent.clone()));
     let worker = tokio::spawn(baton_worker::run(

@@ -52,6 +52,7 @@ impl Worker {
             workspace_root: None,
             metrics: Default::default(),
             registered: Default::default(),
+            audit: Default::default(),
         };
         let stop = CancellationToken::new();
         let run = baton_worker::run(store.clone(), agent, config, stop.clone());

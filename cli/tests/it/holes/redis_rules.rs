@@ -193,7 +193,6 @@ fn m5_every_kind_of_key_is_somebodys_and_only_gateways_have_revocations() {
         "{???}:u:",
         "{???}:y:",
         "{revoked}:all",
-        "{revoked}:by:",
         "{revoked}:until",
         "{revoked}:by:",
         "{revoked}:n",

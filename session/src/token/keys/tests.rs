@@ -198,7 +198,7 @@ async fn the_watch_finds_a_change_by_itself_and_ends_when_told() {
     rotation.write(&[&rotation.old]);
     let keys = Keys::open(&rotation.path()).unwrap();
     let stop = CancellationToken::new();
-    let watch = tokio::spawn(keys.clone().watch(stop.clone()));
+    let watch = tokio::spawn(keys.clone().watch(stop.clone(), Default::default()));
     rotation.write(&[&rotation.new]);
     let changed = async {
         while keys.version() == 0 {

@@ -1,0 +1,130 @@
+//! What a gateway tells the audit log.
+
+use std::net::IpAddr;
+
+use axum::extract::Request;
+use axum::http::{Method, StatusCode, Uri};
+use axum::response::Response;
+use baton_session::audit::{Decision, Outcome, Who};
+use baton_session::id::ConnectionId;
+use baton_session::trace::Trace;
+
+use crate::app::App;
+use crate::auth::Caller;
+use crate::edge::peer::Peer;
+use crate::error::Reason;
+use crate::rpc;
+use crate::trace;
+
+/// A decision that was carried out.
+pub fn done(
+    app: &App,
+    caller: &Caller,
+    connection: Option<&ConnectionId>,
+    decision: impl FnOnce() -> Decision,
+) {
+    told(app, caller, connection, Outcome::Done, decision);
+}
+
+pub fn told(
+    app: &App,
+    caller: &Caller,
+    connection: Option<&ConnectionId>,
+    outcome: Outcome,
+    decision: impl FnOnce() -> Decision,
+) {
+    let audit = &app.config.audit;
+    if audit.is_on() {
+        audit.record(&decision(), outcome, &who(app, Some(caller), connection));
+    }
+}
+
+fn who(app: &App, caller: Option<&Caller>, connection: Option<&ConnectionId>) -> Who {
+    let trace = Trace::of(&trace::current(app));
+    let credential = caller.map(|caller| caller.credential.name.as_str());
+    Who {
+        principal: caller.map(|caller| (&*caller.principal).into()),
+        address: caller.and_then(|caller| caller.address),
+        credential: credential.filter(|name| !name.is_empty()).map(Into::into),
+        connection: connection.cloned(),
+        trace: trace.and_then(|trace| Some(trace.place()?.0.into())),
+    }
+}
+
+/// Tells of a request whose answer is a refusal. What was asked for in vain may be anything, secrets included:
+/// only the route is told.
+pub async fn watch(
+    app: &App,
+    request: Request,
+    next: impl AsyncFnOnce(Request) -> Response,
+) -> Response {
+    if !app.config.audit.is_on() {
+        return next(request).await;
+    }
+    let peer = request.extensions().get::<Peer>();
+    let asking = Asking {
+        method: request.method().clone(),
+        uri: request.uri().clone(),
+        address: peer.map(|peer| peer.address),
+    };
+    let response = next(request).await;
+    asking.answered(app, &response);
+    response
+}
+
+/// A request that is on its way, as far as a refusal would tell of it.
+struct Asking {
+    method: Method,
+    uri: Uri,
+    address: Option<IpAddr>,
+}
+
+impl Asking {
+    fn answered(&self, app: &App, response: &Response) {
+        let Some(Reason(reason)) = response.extensions().get() else {
+            return;
+        };
+        let status = response.status();
+        if !status.is_client_error() || status == StatusCode::METHOD_NOT_ALLOWED {
+            return;
+        }
+        let decision = |skipped| Decision::Refused {
+            status: status.as_u16(),
+            reason: (*reason).into(),
+            method: trace::method(&self.method).into(),
+            path: trace::route(self.uri.path()).into(),
+            skipped,
+        };
+        let who = || Who {
+            address: self.address,
+            ..who(app, response.extensions().get(), None)
+        };
+        app.config.audit.refused(decision, who);
+    }
+}
+
+/// A message that was answered with one of those errors that say: not you.
+pub fn refused_message(
+    app: &App,
+    caller: &Caller,
+    connection: &ConnectionId,
+    method: Option<&str>,
+    code: i64,
+) {
+    let reason = match code {
+        rpc::OBSERVE_ONLY => "observe_only",
+        rpc::RESOURCE_NOT_FOUND => "no_such_session",
+        rpc::NO_AGENT => "no_such_agent",
+        rpc::LIMIT_REACHED => "limit",
+        _ => return,
+    };
+    let decision = |skipped| Decision::Refused {
+        status: 0,
+        reason: reason.into(),
+        method: trace::known_method(method.unwrap_or_default()).into(),
+        path: "/acp".into(),
+        skipped,
+    };
+    let who = || who(app, Some(caller), Some(connection));
+    app.config.audit.refused(decision, who);
+}

@@ -1,0 +1,114 @@
+//! The audit log: one line of JSON for each decision that somebody may ask about later. Never content, never
+//! secrets. [`decision`] has all of them on one page.
+//!
+//! | file | what |
+//! |---|---|
+//! | `decision` | what is audited, with every field |
+//! | `chain` | how lines hang together, and whether they do |
+//! | `writer` | the thread that writes, and what waits for it |
+//! | `file` | where it is written; restarts and rotation |
+//! | `refusals` | how many lines strangers may cause |
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{Duration, Instant, SystemTime};
+
+use serde::Serialize;
+
+pub use self::chain::{Broken, Head, Whole, verify};
+pub use self::decision::{Decision, Outcome, TABLE, Who};
+pub use self::metrics::AuditMetrics;
+use self::refusals::Refusals;
+pub use self::text::Text;
+use self::writer::{Queue, Writer};
+
+mod chain;
+mod decision;
+mod file;
+mod metrics;
+mod refusals;
+mod text;
+mod writer;
+
+/// How long a process that stops waits for its last lines.
+const LAST_LINES: Duration = Duration::from_secs(2);
+
+/// Where decisions go; nowhere by default.
+#[derive(Clone, Default)]
+pub struct Audit(Option<Arc<Shared>>);
+
+#[derive(Default)]
+struct Shared {
+    queue: Queue,
+    refusals: Refusals,
+}
+
+impl std::fmt::Debug for Audit {
+    fn fmt(&self, to: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        to.debug_tuple("Audit").field(&self.is_on()).finish()
+    }
+}
+
+impl Audit {
+    /// To this file, after what is in it, or to standard output for `-`.
+    pub fn open(path: &Path) -> Result<Self, String> {
+        let (sink, head, found) = file::Sink::open(path)?;
+        let shared = Arc::new(Shared::default());
+        let writing = shared.clone();
+        let thread = std::thread::Builder::new().name("audit".into());
+        let run = move || Writer::new(&writing.queue, sink, head).run(found);
+        thread.spawn(run).map_err(|error| error.to_string())?;
+        Ok(Self(Some(shared)))
+    }
+
+    pub fn is_on(&self) -> bool {
+        self.0.is_some()
+    }
+
+    pub fn metrics(&self) -> Option<&AuditMetrics> {
+        self.0.as_ref().map(|shared| &shared.queue.metrics)
+    }
+
+    /// Never waits.
+    pub fn record(&self, decision: &Decision, outcome: Outcome, who: &Who) {
+        if let Some(shared) = &self.0 {
+            shared.queue.push(body(decision, outcome, who));
+        }
+    }
+
+    /// As many as there may be; `decision` gets how many before it had no line.
+    pub fn refused(&self, decision: impl FnOnce(u64) -> Decision, who: impl FnOnce() -> Who) {
+        let Some(shared) = &self.0 else { return };
+        if let Some(skipped) = shared.refusals.admit(Instant::now()) {
+            self.record(&decision(skipped), Outcome::Refused, &who());
+        }
+    }
+
+    /// The process ends: what waits is written.
+    pub fn close(&self) {
+        if let Some(shared) = &self.0 {
+            shared.queue.close(LAST_LINES);
+        }
+    }
+}
+
+/// All of a line but what the chain adds.
+fn body(decision: &Decision, outcome: Outcome, who: &Who) -> String {
+    #[derive(Serialize)]
+    struct Body<'a> {
+        time: String,
+        #[serde(flatten)]
+        decision: &'a Decision,
+        outcome: Outcome,
+        #[serde(flatten)]
+        who: &'a Who,
+    }
+    let time = humantime::format_rfc3339_millis(SystemTime::now()).to_string();
+    let body = Body {
+        time,
+        decision,
+        outcome,
+        who,
+    };
+    serde_json::to_string(&body).expect("text and numbers always encode")
+}

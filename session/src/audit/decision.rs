@@ -1,0 +1,97 @@
+//! Everything that is audited, on one page. `docs/audit.md` has this table, and a test compares the two.
+
+use serde::Serialize;
+
+use super::text::Text;
+use crate::id::{ConnectionId, SessionId};
+
+/// One macro, so that the enum and the table cannot differ.
+macro_rules! decisions {
+    ($(#[doc = $when:literal] $name:ident = $text:literal { $($field:ident: $kind:ty),* $(,)? })*) => {
+        #[derive(Clone, Debug, Serialize)]
+        #[serde(tag = "decision")]
+        pub enum Decision {
+            $(#[doc = $when] #[serde(rename = $text)] $name { $($field: $kind),* },)*
+        }
+
+        /// Name, fields and meaning of each.
+        pub const TABLE: &[(&str, &[&str], &str)] =
+            &[$(($text, &[$(stringify!($field)),*], $when)),*];
+    };
+}
+
+decisions! {
+    /// The first line of a new file.
+    LogStarted = "log_started" {}
+    /// A process goes on with a file. `torn`: so many bytes of an unfinished line stand before it.
+    LogResumed = "log_resumed" { torn: u64 }
+    /// The first line of a file that takes the place of one that was moved away or emptied.
+    LogContinued = "log_continued" {}
+    /// So many lines could not be written, since the last that was.
+    LinesLost = "lines_lost" { count: u64 }
+    /// A request was refused. `skipped`: so many refusals before it have no line, since there were too many.
+    Refused = "refused" { status: u16, reason: Text, method: Text, path: Text, skipped: u64 }
+    /// A credential was exchanged for a cookie.
+    Login = "login" {}
+    /// A cookie was taken back by its holder.
+    Logout = "logout" {}
+    /// A credential was exchanged for a ticket.
+    TicketIssued = "ticket_issued" {}
+    /// `initialize`, or what a session token alone opens in its place.
+    ConnectionOpened = "connection_opened" { agent: Option<Text> }
+    /// A client detached.
+    ConnectionClosed = "connection_closed" {}
+    /// `session/new`.
+    SessionCreated = "session_created" { session: SessionId, agent: Text }
+    /// `session/load` or `session/resume`; `observe` if only to read along.
+    SessionLoaded = "session_loaded" { session: SessionId, observe: bool }
+    /// A token lets somebody watch the session of `owner`, and was used for it.
+    SessionShared = "session_shared" { session: SessionId, owner: Text }
+    /// `session/fork`.
+    SessionForked = "session_forked" { session: SessionId, parent: SessionId }
+    /// `session/close`.
+    SessionClosed = "session_closed" { session: SessionId }
+    /// `session/delete`.
+    SessionDeleted = "session_deleted" { session: SessionId }
+    /// A session was read as an archive.
+    SessionExported = "session_exported" { session: SessionId }
+    /// An archive became a session.
+    SessionImported = "session_imported" { session: SessionId, agent: Text }
+    /// The agent asks whether it may use a tool. Written by the worker.
+    PermissionAsked = "permission_asked" { session: SessionId, question: Text, title: Text }
+    /// The first answer to that question, `option` as the client chose it. Written by the worker; `connection` says who.
+    PermissionAnswered = "permission_answered" { session: SessionId, question: Text, title: Text, option: Text }
+    /// An administrator took something back.
+    Revoked = "revoked" { subject: Text }
+    /// Any request on the administrators' port.
+    AdminCall = "admin_call" { method: Text, path: Text, status: u16 }
+    /// A file of keys, certificates or API keys was read again, or cannot be.
+    KeysReloaded = "keys_reloaded" { what: Text }
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Outcome {
+    #[default]
+    Done,
+    Refused,
+    Failed,
+}
+
+/// Who it was, as far as that is known. Fields of every line.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct Who {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub principal: Option<Text>,
+    /// From where.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub address: Option<std::net::IpAddr>,
+    /// Which key or token, by a name that is no secret.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub credential: Option<Text>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub connection: Option<ConnectionId>,
+    /// The trace that the request belongs to, if it is recorded.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub trace: Option<Text>,
+}

@@ -1,0 +1,219 @@
+//! The one thread that writes, beside everything else. What waits for it is bounded in bytes; what finds no
+//! room, or cannot be written for a while, is counted and said.
+
+use std::collections::VecDeque;
+use std::sync::{Condvar, Mutex, MutexGuard};
+use std::time::{Duration, Instant};
+
+use super::chain::Head;
+use super::decision::Decision;
+use super::file::{Found, Moved, Sink};
+use super::metrics::AuditMetrics;
+use super::{body, decision::Outcome, decision::Who};
+
+/// So much may wait.
+pub const MAX_WAITING: usize = 1 << 20;
+/// Between two tries on a disk that is full.
+const PAUSE: Duration = Duration::from_millis(200);
+/// What cannot be written for so long is given up.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// How often the end of the chain is told to the process's log, if it has changed.
+const CHECKPOINT: Duration = Duration::from_secs(60);
+
+#[derive(Default)]
+pub(super) struct Queue {
+    state: Mutex<State>,
+    changed: Condvar,
+    pub metrics: AuditMetrics,
+}
+
+#[derive(Default)]
+struct State {
+    lines: VecDeque<String>,
+    bytes: usize,
+    /// Not written, and not said yet.
+    lost: u64,
+    closing: bool,
+    closed: bool,
+}
+
+impl Queue {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().expect("held for moments only")
+    }
+
+    pub fn push(&self, line: String) {
+        let mut state = self.state();
+        if state.closing || state.bytes + line.len() > MAX_WAITING {
+            self.lose(&mut state, 1);
+            return;
+        }
+        state.bytes += line.len();
+        state.lines.push_back(line);
+        drop(state);
+        self.changed.notify_all();
+    }
+
+    fn lose(&self, state: &mut State, lines: u64) {
+        if state.lost == 0 {
+            tracing::warn!(
+                "audit log: lines are lost, as they cannot be written fast enough or at all"
+            );
+        }
+        state.lost += lines;
+        self.metrics.lost.inc_by(lines);
+    }
+
+    /// What waits, or nothing after a second; `None` when it is closed and empty.
+    fn take(&self) -> Option<(Vec<String>, u64)> {
+        let state = self.state();
+        let is_idle = |state: &mut State| state.lines.is_empty() && !state.closing;
+        let waited = self
+            .changed
+            .wait_timeout_while(state, Duration::from_secs(1), is_idle);
+        let (mut state, _) = waited.expect("held for moments only");
+        if state.closing && state.lines.is_empty() && state.lost == 0 {
+            return None;
+        }
+        state.bytes = 0;
+        let lost = match state.lines.is_empty() && !state.closing {
+            true => 0,
+            false => std::mem::take(&mut state.lost),
+        };
+        Some((state.lines.drain(..).collect(), lost))
+    }
+
+    fn is_closing(&self) -> bool {
+        self.state().closing
+    }
+
+    /// Nothing is taken any more; waits until what was is written.
+    pub fn close(&self, patience: Duration) {
+        let mut state = self.state();
+        state.closing = true;
+        self.changed.notify_all();
+        let open = |state: &mut State| !state.closed;
+        let _ = self.changed.wait_timeout_while(state, patience, open);
+    }
+
+    fn closed(&self) {
+        self.state().closed = true;
+        self.changed.notify_all();
+    }
+}
+
+pub(super) struct Writer<'a> {
+    pub queue: &'a Queue,
+    pub sink: Sink,
+    pub head: Head,
+    told: (Instant, Head),
+}
+
+impl<'a> Writer<'a> {
+    pub fn new(queue: &'a Queue, sink: Sink, head: Head) -> Self {
+        let told = (Instant::now(), Head::default());
+        Self {
+            queue,
+            sink,
+            head,
+            told,
+        }
+    }
+
+    pub fn run(mut self, found: Found) {
+        let first = match found {
+            Found::New => Decision::LogStarted {},
+            Found::Old { torn } => {
+                if torn > 0 {
+                    tracing::warn!(
+                        bytes = torn,
+                        "audit log: the last line was torn when its process ended"
+                    );
+                }
+                Decision::LogResumed { torn }
+            }
+        };
+        let mut waiting = vec![own(&first)];
+        let mut lost = 0;
+        loop {
+            if !waiting.is_empty() || lost > 0 {
+                self.write(waiting, lost);
+            }
+            self.checkpoint(CHECKPOINT);
+            match self.queue.take() {
+                Some(taken) => (waiting, lost) = taken,
+                None => break,
+            }
+        }
+        self.sink.sync();
+        self.checkpoint(Duration::ZERO);
+        self.queue.closed();
+    }
+
+    /// Tries for a while. The chain goes on from what is written, so nothing of what was given up is missed
+    /// there; a line says how many they were.
+    fn write(&mut self, lines: Vec<String>, lost: u64) {
+        let until = Instant::now() + PATIENCE;
+        let mut said = false;
+        loop {
+            match self.attempt(&lines, lost) {
+                Ok(()) => {
+                    self.queue.metrics.lines.inc_by(lines.len() as u64);
+                    return;
+                }
+                Err(error) if Instant::now() > until || self.queue.is_closing() => {
+                    tracing::error!(%error, lines = lines.len(), "audit log: lines were given up");
+                    let mut state = self.queue.state();
+                    state.lost += lost;
+                    self.queue.lose(&mut state, lines.len() as u64);
+                    return;
+                }
+                Err(error) => {
+                    if !std::mem::replace(&mut said, true) {
+                        tracing::error!(%error, "audit log: cannot be written");
+                    }
+                    std::thread::sleep(PAUSE);
+                }
+            }
+        }
+    }
+
+    fn attempt(&mut self, lines: &[String], lost: u64) -> std::io::Result<()> {
+        let moved = self.sink.follow()?;
+        let (mut head, mut bytes) = (self.head.clone(), Vec::new());
+        if let Some(Moved) = moved {
+            tracing::info!("audit log: the file was moved away or emptied, and goes on in another");
+            // Written by itself: should the rest fail, the file has its first line.
+            let mut first = Vec::new();
+            head.append(&own(&Decision::LogContinued {}), &mut first);
+            self.sink.write(&first)?;
+            self.head = head.clone();
+        }
+        if lost > 0 {
+            head.append(&own(&Decision::LinesLost { count: lost }), &mut bytes);
+        }
+        for line in lines {
+            head.append(line, &mut bytes);
+        }
+        self.sink.write(&bytes)?;
+        self.head = head;
+        Ok(())
+    }
+
+    /// Who can edit the file can write the whole chain anew, or cut it. What the log of the process said
+    /// cannot be taken back there.
+    fn checkpoint(&mut self, every: Duration) {
+        let (at, told) = &self.told;
+        let is_first = told.next == 0;
+        if *told != self.head && (is_first || at.elapsed() >= every) {
+            self.sink.sync();
+            let (lines, head) = (self.head.next, self.head.hash.as_str());
+            tracing::info!(lines, head, "audit log: written up to here");
+            self.told = (Instant::now(), self.head.clone());
+        }
+    }
+}
+
+fn own(decision: &Decision) -> String {
+    body(decision, Outcome::Done, &Who::default())
+}

@@ -1,0 +1,123 @@
+//! Tells the audit log what an agent asked to be allowed, and what became of it. The worker that holds the
+//! session does so: only it sees each question and its first answer once.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex};
+
+use baton_session::audit::{Audit, Decision, Outcome, Text, Who};
+use baton_session::command::Command;
+use baton_session::id::SessionId;
+use baton_session::trace::Trace;
+use serde::Deserialize;
+use serde_json::Value;
+
+const METHOD: &str = "session/request_permission";
+
+pub(crate) struct Permissions {
+    audit: Audit,
+    session: SessionId,
+    open: Mutex<HashMap<Arc<str>, Question>>,
+}
+
+struct Question {
+    title: Text,
+    options: Vec<String>,
+}
+
+impl Permissions {
+    pub fn new(audit: Audit, session: SessionId) -> Self {
+        Self {
+            audit,
+            session,
+            open: Mutex::default(),
+        }
+    }
+
+    /// A question goes to the client for the first time.
+    pub fn asked(&self, id: &Arc<str>, message: &[u8]) {
+        if let Some(title) = self.recall(id, message) {
+            let decision = Decision::PermissionAsked {
+                session: self.session.clone(),
+                question: (&**id).into(),
+                title,
+            };
+            self.audit.record(&decision, Outcome::Done, &Who::default());
+        }
+    }
+
+    /// Another holder of the session has asked it.
+    pub fn recall(&self, id: &Arc<str>, message: &[u8]) -> Option<Text> {
+        if !self.audit.is_on() {
+            return None;
+        }
+        let question = Question::read(message)?;
+        let title = question.title.clone();
+        let mut open = self.open.lock().expect("held for moments only");
+        open.insert(id.clone(), question);
+        Some(title)
+    }
+
+    /// The answer that counts.
+    pub fn answered(&self, id: &str, command: &Command) {
+        let mut open = self.open.lock().expect("held for moments only");
+        let Some(question) = open.remove(id) else {
+            return;
+        };
+        drop(open);
+        let option = question.option(&command.message).into();
+        let trace = command.trace.as_ref().and_then(Trace::id);
+        let who = Who {
+            connection: Some(command.connection.clone()),
+            trace: trace.map(Into::into),
+            ..Who::default()
+        };
+        let decision = Decision::PermissionAnswered {
+            session: self.session.clone(),
+            question: id.into(),
+            title: question.title,
+            option,
+        };
+        self.audit.record(&decision, Outcome::Done, &who);
+    }
+
+    /// The turn is over: nobody waits for an answer any more.
+    pub fn forget(&self, is_over: impl Fn(&str) -> bool) {
+        let mut open = self.open.lock().expect("held for moments only");
+        open.retain(|id, _| !is_over(id));
+    }
+}
+
+impl Question {
+    fn read(message: &[u8]) -> Option<Self> {
+        #[derive(Deserialize)]
+        struct Message {
+            method: String,
+            params: Value,
+        }
+        let message: Message = serde_json::from_slice(message).ok()?;
+        if message.method != METHOD {
+            return None;
+        }
+        let title = message.params["toolCall"]["title"].as_str();
+        let options = message.params["options"].as_array();
+        let options = options.into_iter().flatten();
+        Some(Self {
+            title: title.unwrap_or_default().into(),
+            options: options
+                .filter_map(|option| option["optionId"].as_str().map(str::to_owned))
+                .collect(),
+        })
+    }
+
+    /// One of those that were offered; what else a client may say is not repeated.
+    fn option(&self, answer: &[u8]) -> &str {
+        let answer: Value = serde_json::from_slice(answer).unwrap_or_default();
+        let outcome = &answer["result"]["outcome"];
+        let chosen = outcome["optionId"].as_str().unwrap_or_default();
+        match self.options.iter().find(|option| *option == chosen) {
+            Some(option) => option,
+            None if outcome["outcome"] == "cancelled" => "cancelled",
+            None => "none of those offered",
+        }
+    }
+}
