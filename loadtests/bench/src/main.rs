@@ -40,10 +40,10 @@ use crate::load::Load;
 use crate::replay::Replay;
 use crate::report::Outcome;
 use crate::rounds::Plan;
+use crate::sandbox::Sandbox;
 use crate::stdio::Stdio;
 use crate::stored::Stored;
 use crate::target::{Kind, Programs};
-use crate::sandbox::Sandbox;
 use crate::telemetry::Telemetry;
 
 const CHUNKS: u32 = 20;
@@ -209,7 +209,12 @@ async fn measure(args: &Args) -> Result<Outcome> {
         return Stdio { prompts, transport }.run(&plan.programs).await;
     }
     if let Some(sessions) = args.sandbox {
-        return Sandbox { sessions, transport }.run(&plan.programs).await;
+        return Sandbox {
+            sessions,
+            transport,
+        }
+        .run(&plan.programs)
+        .await;
     }
     if let Some(sessions) = args.telemetry {
         let telemetry = Telemetry {

@@ -28,9 +28,15 @@ pub struct Sandbox {
 
 impl Sandbox {
     pub async fn run(&self, programs: &Programs) -> Result<Outcome> {
-        println!("{} sessions each, by turns; each starts an agent\n", self.sessions);
+        println!(
+            "{} sessions each, by turns; each starts an agent\n",
+            self.sessions
+        );
         let names = ["none", "landlock"];
-        let sides = [serving(programs, "none").await?, serving(programs, "landlock").await?];
+        let sides = [
+            serving(programs, "none").await?,
+            serving(programs, "landlock").await?,
+        ];
         let mut times = [Vec::new(), Vec::new()];
         for turn in 0..WARM_UP + self.sessions {
             for (side, times) in sides.iter().zip(&mut times) {
@@ -51,7 +57,9 @@ impl Sandbox {
         }
         let added = medians[1] - medians[0];
         let verdict = if added < LIMIT { "kept" } else { "NOT kept" };
-        println!("\nA confined agent may start {LIMIT} ms later: {verdict} ({added:.3} ms at p50).");
+        println!(
+            "\nA confined agent may start {LIMIT} ms later: {verdict} ({added:.3} ms at p50)."
+        );
         Ok(Outcome::Whole)
     }
 
