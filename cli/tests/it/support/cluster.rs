@@ -86,7 +86,8 @@ impl Redis {
     }
 
     pub async fn start_with(arguments: &[&str]) -> Self {
-        let dir = TempDir::new().expect("a temporary directory");
+        // Not where sessions are: no agent may be in a directory that holds the store's password.
+        let dir = TempDir::new_in("/var/tmp").expect("a temporary directory");
         let port = free_port();
         let arguments: Vec<String> = arguments.iter().map(|word| word.to_string()).collect();
         let process = Self::launch(&dir, port, &arguments);
