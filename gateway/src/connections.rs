@@ -95,7 +95,8 @@ impl Connections {
         let address = network(address);
         let table = &mut *self.table();
         let from_there = table.addresses.get(&address).map_or(0, |held| held.open);
-        if !trusted && from_there >= self.limits.per_address {
+        let shares = !trusted && self.limits.per_address < self.limits.total;
+        if shares && from_there >= self.limits.per_address {
             let oldest = table.addresses[&address].idle.first().copied();
             if !self.make_room(table, oldest, "address") {
                 return None;
