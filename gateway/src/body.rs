@@ -6,7 +6,8 @@ use axum::body::Body;
 use axum::http::{HeaderMap, header};
 use bytes::Bytes;
 use http_body_util::BodyExt as _;
-use tokio::time::timeout;
+use tokio::sync::OwnedSemaphorePermit;
+use tokio::time::{sleep, timeout};
 
 use crate::edge;
 use crate::error::Reject;
@@ -17,6 +18,9 @@ use crate::limits::Reservation;
 /// when they have sent everything, and lose it if the connection is closed before.
 const DISCARDED: usize = 64 << 20;
 const DISCARDING: Duration = Duration::from_secs(10);
+/// After so much there is a pause.
+const PORTION: usize = 1 << 20;
+const PAUSE: Duration = Duration::from_millis(50);
 
 /// Reads all of it. What does not fit is refused, and its rest discarded while the answer is on its way.
 pub async fn read(
@@ -30,7 +34,7 @@ pub async fn read(
     if let Err(Reject::TooLarge | Reject::Limited(_) | Reject::Crowded) = read
         && !asks
     {
-        discard(body);
+        discard(reservation.place_to_discard(), body);
     }
     read
 }
@@ -92,15 +96,25 @@ async fn next(body: &mut Body) -> Result<Option<Bytes>, Reject> {
     }
 }
 
-/// Nothing is kept of it.
-pub fn discard(mut body: Body) {
-    tokio::spawn(timeout(DISCARDING, async move {
-        let mut left = DISCARDED;
-        while let Ok(Some(data)) = next(&mut body).await {
-            match left.checked_sub(data.len()) {
-                Some(rest) => left = rest,
-                None => return,
+/// Nothing is kept of it. Without a place it is dropped at once: many that are refused must not cost more than
+/// they would have.
+pub fn discard(place: Option<OwnedSemaphorePermit>, mut body: Body) {
+    let Some(place) = place else { return };
+    tokio::spawn(async move {
+        let _place = place;
+        let slowly = async {
+            let (mut read, mut paused) = (0, 0);
+            while let Ok(Some(data)) = next(&mut body).await {
+                read += data.len();
+                if read > DISCARDED {
+                    return;
+                }
+                if read - paused > PORTION {
+                    paused = read;
+                    sleep(PAUSE).await;
+                }
             }
-        }
-    }));
+        };
+        let _ = timeout(DISCARDING, slowly).await;
+    });
 }

@@ -5,6 +5,8 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
 use super::{Limit, Refusal};
 use crate::error::Reject;
 
@@ -16,6 +18,8 @@ const SHARES: u64 = 4;
 /// The last eighth is kept for messages of ordinary size.
 const KEPT: u64 = 8;
 const ORDINARY: u64 = 64 << 10;
+/// So many bodies that were refused are read to their end at once, so that their clients get the answer.
+const DISCARDS: usize = 4;
 /// When to try again.
 const LATER: Duration = Duration::from_secs(1);
 
@@ -23,6 +27,8 @@ pub struct Inflight {
     most: u64,
     share: u64,
     held: Mutex<Held>,
+    /// Places for bodies that are read to be thrown away.
+    discards: Arc<Semaphore>,
 }
 
 #[derive(Default)]
@@ -40,6 +46,7 @@ impl Inflight {
             most,
             share: share.max(LEAST_INFLIGHT).min(most),
             held: Mutex::default(),
+            discards: Arc::new(Semaphore::new(DISCARDS)),
         })
     }
 
@@ -103,6 +110,11 @@ impl Reservation {
         }
         self.shrink(bytes as usize);
         Ok(())
+    }
+
+    /// For a body that was refused, if few are being thrown away.
+    pub fn place_to_discard(&self) -> Option<OwnedSemaphorePermit> {
+        self.inflight.discards.clone().try_acquire_owned().ok()
     }
 
     /// No more than this is needed any more.

@@ -48,7 +48,7 @@ impl Lines {
     fn discard(&mut self) {
         let nothing = Body::empty().into_data_stream();
         let body = std::mem::replace(&mut self.body, nothing);
-        body::discard(Body::from_stream(body));
+        body::discard(self.reservation.place_to_discard(), Body::from_stream(body));
     }
 
     pub async fn next(&mut self) -> Result<Option<Bytes>, Reject> {
