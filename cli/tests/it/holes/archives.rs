@@ -117,6 +117,9 @@ async fn f2_nobody_gets_what_is_bound_to_anothers_session() {
     );
 }
 
+/// These agents keep what they know of several sessions in one place.
+const UNCONFINED: [&str; 2] = ["--agent-sandbox", "none"];
+
 /// The agent's process, and what it keeps, is the same for all.
 async fn shared_agent(dir: &TempDir, scope: &str, more: &str) -> Served {
     let keys = write_keys(dir.path());
@@ -127,7 +130,7 @@ async fn shared_agent(dir: &TempDir, scope: &str, more: &str) -> Served {
         kept.display()
     ));
     let arguments = ["--agent", &agent, "--agent-scope", scope, "--auth", "keys"];
-    let arguments = [&arguments[..], &["--auth-keys", &keys]].concat();
+    let arguments = [&arguments[..], &["--auth-keys", &keys], &UNCONFINED].concat();
     Served::start_with(&arguments).await
 }
 
@@ -195,7 +198,7 @@ async fn f2_a_name_that_is_held_is_not_brought_back() {
         dir.path().display()
     ));
     let arguments = ["--agent", &agent, "--agent-idle", "300ms", "--auth", "keys"];
-    let arguments = [&arguments[..], &["--auth-keys", &keys]].concat();
+    let arguments = [&arguments[..], &["--auth-keys", &keys], &UNCONFINED].concat();
     let baton = Served::start_with(&arguments).await;
     let client = Client::with_key(&baton.url(), BOB).await;
     let his = client.new_session().await;

@@ -110,6 +110,8 @@ async fn f5_npx_runs_nothing_under_the_name_of_an_allowed_package() {
         ("HTTPS_PROXY", &nobody),
         ("HTTP_PROXY", &nobody),
         ("BATON_AGENT_ENV", "HTTPS_PROXY,HTTP_PROXY"),
+        // Its own program wants to read it.
+        ("BATON_AGENT_SANDBOX_READ", "/proc"),
     ];
     let disguised = ["npx", "-y", "@example/x@file:."];
     let narrow = [("BATON_ALLOW_MCP_STDIO", "npx -y @example/*")];
