@@ -36,7 +36,7 @@ async fn f3_agents_run_as_another_user() {
     refused("root");
     refused("nobody-of-that-name");
     let dir = TempDir::new_in("/var/tmp").expect("a directory");
-    let open = fs::Permissions::from(std::os::unix::fs::PermissionsExt::from_mode(0o755));
+    let open = <fs::Permissions as std::os::unix::fs::PermissionsExt>::from_mode(0o755);
     fs::set_permissions(dir.path(), open).expect("it is ours");
     let path = |name: &str| dir.path().join(name).display().to_string();
     let agent = hostile().replace("python3", "/usr/bin/python3");
