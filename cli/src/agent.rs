@@ -17,6 +17,7 @@ use clap::{Args, ValueEnum};
 use nix::unistd::{Uid, User};
 
 use self::sandbox::{PlanArguments, SandboxOptions};
+use crate::agent_policy::Clients;
 use crate::exit::Misconfigured;
 
 mod sandbox;
@@ -106,6 +107,7 @@ pub struct Surroundings<'a> {
     /// Ours, and never an agent's.
     pub kept: &'a [PathBuf],
     pub root: Option<&'a WorkspaceRoot>,
+    pub clients: Clients,
 }
 
 #[derive(Clone, Copy, PartialEq, ValueEnum)]
@@ -304,12 +306,16 @@ impl AgentOptions {
         let common = self
             .serves_several()
             .then(|| around.root.map(WorkspaceRoot::path));
-        let Some(wanted) = self.sandbox.wanted(around.kept, common) else {
+        let Some(mut wanted) = self.sandbox.wanted(around.kept, common) else {
             tracing::warn!(
                 "agents are not confined (--agent-sandbox none): they can open whatever this user can"
             );
             return None;
         };
+        // Some agents' programs end without it. There is nobody else whose processes it could show.
+        if around.clients == Clients::Local {
+            wanted.read.push("/proc".into());
+        }
         let sandbox = Sandbox::new(wanted, command, environment);
         sandbox.say();
         Some(sandbox)

@@ -179,11 +179,16 @@ impl WorkerOptions {
     }
 
     /// `kept`: files and directories of ours that no agent may have.
-    pub async fn agent(&self, kept: &[PathBuf]) -> anyhow::Result<Arc<dyn Agent>> {
+    pub async fn agent(
+        &self,
+        kept: &[PathBuf],
+        clients: Clients,
+    ) -> anyhow::Result<Arc<dyn Agent>> {
         let root = self.mcp.root().0;
         let around = Surroundings {
             kept,
             root: root.as_ref(),
+            clients,
         };
         self.agent.agent(around).await
     }

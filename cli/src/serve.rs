@@ -16,6 +16,7 @@ use clap::Args;
 use jsonwebtoken::Algorithm;
 use tokio_util::sync::CancellationToken;
 
+use crate::agent_policy::Clients;
 use crate::audit::AuditOptions;
 use crate::edge::EdgeOptions;
 use crate::exit::Unwritable;
@@ -62,6 +63,18 @@ const PACE: Pace = Pace {
     linger: Duration::ZERO,
 };
 
+impl Arguments {
+    /// What no session may be around. On somebody's own machine the data may lie in the directory that is worked in:
+    /// there is nobody else whose sessions or keys could be read.
+    fn kept_from_agents(&self, clients: Clients) -> Vec<PathBuf> {
+        if clients == Clients::Local {
+            return Vec::new();
+        }
+        let data = (!self.ephemeral).then(|| self.data_dir.clone());
+        self.edge.kept().into_iter().chain(data).collect()
+    }
+}
+
 pub async fn run(arguments: Arguments, stop: Stop, telemetry: &Telemetry) -> anyhow::Result<()> {
     let (auth, edge_faults) = arguments.edge.auth(arguments.listen);
     let (transport, transport_faults) = arguments.edge.transport(arguments.listen);
@@ -85,11 +98,9 @@ pub async fn run(arguments: Arguments, stop: Stop, telemetry: &Telemetry) -> any
         keys,
         failed,
     } = open(&arguments)?;
-    let mut kept = arguments.edge.kept();
-    if !arguments.ephemeral {
-        kept.push(arguments.data_dir.clone());
-    }
-    let agent = arguments.worker.agent(&kept).await?;
+    let clients = arguments.edge.clients(arguments.listen);
+    let kept = arguments.kept_from_agents(clients);
+    let agent = arguments.worker.agent(&kept, clients).await?;
     let worker_metrics = baton_worker::Metrics::default();
     let metrics = Arc::new(Metrics::default());
     let mut registry = meters::registry();
@@ -99,7 +110,6 @@ pub async fn run(arguments: Arguments, stop: Stop, telemetry: &Telemetry) -> any
     let registry = Arc::new(registry);
     telemetry.report(registry.clone());
     // Turns have had their time when the worker stops.
-    let clients = arguments.edge.clients(arguments.listen);
     let worker_config = baton_worker::Config {
         audit: audit.clone(),
         ..arguments

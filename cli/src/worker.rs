@@ -57,7 +57,7 @@ pub async fn run(arguments: Arguments, stop: Stop, telemetry: &Telemetry) -> any
     }
     let kept = arguments.store.kept();
     let agent = tokio::select! {
-        agent = arguments.worker.agent(&kept) => agent?,
+        agent = arguments.worker.agent(&kept, Clients::Anybody) => agent?,
         _ = stop.drain.cancelled() => return Ok(()),
     };
     let _ = progress.agent_ready.set(());

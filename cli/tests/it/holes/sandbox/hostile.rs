@@ -228,8 +228,11 @@ async fn f3_a_session_in_a_link_that_leads_out_is_refused() {
 #[tokio::test]
 async fn f3_a_session_around_our_own_files_is_refused() {
     let agent = hostile();
-    let baton = Served::start_with(&["--agent", &agent]).await;
-    let client = Client::initialize(&baton.url()).await;
+    let dir = TempDir::new().expect("a temporary directory");
+    let keys = write_keys(dir.path());
+    let arguments = ["--agent", &agent, "--auth", "keys", "--auth-keys", &keys];
+    let baton = Served::start_with(&arguments).await;
+    let client = Client::with_key(&baton.url(), ALICE).await;
     let data = baton.data_dir();
     let above = data.parent().expect("it is in one").to_owned();
     for path in [
@@ -256,6 +259,19 @@ async fn f3_a_session_around_our_own_files_is_refused() {
     }
     let log = baton.process.output();
     assert!(log.contains("agents are confined by Landlock"), "{log}");
+}
+
+#[tokio::test]
+async fn f3_on_ones_own_machine_a_session_may_be_around_the_data() {
+    let agent = hostile();
+    let baton = Served::start_with(&["--agent", &agent]).await;
+    let client = Client::initialize(&baton.url()).await;
+    let data = baton.data_dir();
+    let above = data.parent().expect("it is in one").display().to_string();
+    let answer = new_in(&client, &above, &[]).await;
+    assert!(answer["result"]["sessionId"].is_string(), "{answer}");
+    let answer = new_in(&client, "/proc", &[]).await;
+    assert!(answer["error"].is_object(), "{answer}");
 }
 
 #[test]

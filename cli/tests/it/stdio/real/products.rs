@@ -9,7 +9,7 @@ use tempfile::TempDir;
 use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader, Lines};
 use tokio::process::{Child, ChildStdin, ChildStdout, Command};
 
-use super::super::{Staged, Visit, descendants};
+use super::super::{Staged, Visit, descendants, served_by};
 use super::project;
 use crate::support::http::{new_session, prompt};
 use crate::support::process::free_port;
@@ -156,4 +156,21 @@ async fn claude_code_opens_a_session_and_says_that_nobody_is_logged_in() {
     let close = json!({ "jsonrpc": "2.0", "id": "c", "method": "session/close", "params": close });
     visit.client.post(close).await;
     nothing_is_left(&staged).await;
+}
+
+/// Without any option: on somebody's own machine it runs in the box as it is.
+#[tokio::test]
+async fn claude_code_runs_confined_on_ones_own_machine() {
+    let home = TempDir::new().expect("a temporary directory");
+    let agent = format!("stdio:{}", installed("claude-agent-acp"));
+    let home = home.path().to_str().expect("a plain path");
+    let baton = served_by(&agent, &["--agent-home", home]).await;
+    let client = Client::initialize(&baton.url()).await;
+    let session = client.new_session().await;
+    let mut visit = Visit::of(client, session).await;
+    let (_, answer) = visit.turn("hello").await;
+    let said = &answer["error"]["message"];
+    assert_eq!(said, "Authentication required", "{answer}");
+    let log = baton.process.output();
+    assert!(log.contains("agents are confined by Landlock"), "{log}");
 }
