@@ -8,6 +8,7 @@ use tempfile::TempDir;
 
 use super::hostile::{comes_away_with_nothing, hostile, new_in};
 use crate::stdio::Visit;
+use crate::support::auth::{ALICE, write_keys};
 use crate::support::process::baton;
 use crate::support::{Client, Served};
 
@@ -41,8 +42,14 @@ async fn f3_agents_run_as_another_user() {
     let path = |name: &str| dir.path().join(name).display().to_string();
     let agent = hostile().replace("python3", "/usr/bin/python3");
     let (root, home) = (path("{principal}/work"), path("{principal}"));
+    let private = TempDir::new().expect("a directory");
+    let keys = write_keys(private.path());
     let arguments = [
         "--ephemeral",
+        "--auth",
+        "keys",
+        "--auth-keys",
+        &keys,
         "--agent",
         &agent,
         "--agent-user",
@@ -53,7 +60,7 @@ async fn f3_agents_run_as_another_user() {
         &home,
     ];
     let baton = Served::start_with(&arguments).await;
-    let client = Client::initialize(&baton.url()).await;
+    let client = Client::with_key(&baton.url(), ALICE).await;
     // The refusal names the caller's own.
     let refusal = new_in(&client, "/tmp", &[]).await["error"]["message"].to_string();
     let work = refusal
