@@ -16,6 +16,8 @@ use crate::limits::Reservation;
 const SMALL: usize = 16 << 10;
 /// What is asked for at once.
 const STEP: usize = 64 << 10;
+/// The head of a client's control frame: kind, length and mask.
+const CONTROL_HEAD: usize = 6;
 
 pub struct Metered<S> {
     pub stream: S,
@@ -58,6 +60,15 @@ impl Gauge {
         }
     }
 
+    /// A ping or pong with so much in it was read. It is part of no message: a client that only reads answers
+    /// pings for days, and must not be charged for them.
+    pub fn skip_control_frame(&self, payload: usize) {
+        if let Some(message) = &mut *self.0.message.lock().expect("held for moments only") {
+            message.read = message.read.saturating_sub(payload + CONTROL_HEAD);
+            message.reservation.shrink(needed(message.read));
+        }
+    }
+
     /// There was no room for a message, and the connection is cut.
     pub fn has_refused(&self) -> bool {
         self.0.refused.load(Ordering::Relaxed)
@@ -75,11 +86,22 @@ impl Gauge {
         if message.read <= SMALL {
             return Ok(());
         }
-        let needed = message.read.next_multiple_of(STEP);
-        message.reservation.resize(needed).map_err(|_| {
-            self.0.refused.store(true, Ordering::Relaxed);
-            io::Error::other("too much is being received at once")
-        })
+        message
+            .reservation
+            .resize(needed(message.read))
+            .map_err(|_| {
+                self.0.refused.store(true, Ordering::Relaxed);
+                io::Error::other("too much is being received at once")
+            })
+    }
+}
+
+/// Room for a message of which so much was read.
+fn needed(read: usize) -> usize {
+    if read <= SMALL {
+        0
+    } else {
+        read.next_multiple_of(STEP)
     }
 }
 
@@ -127,5 +149,32 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Metered<S> {
 
     fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         Pin::new(&mut self.stream).poll_shutdown(context)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::limits::{Inflight, LEAST_INFLIGHT};
+
+    #[test]
+    fn f6_pongs_take_nothing_of_the_budget_and_hide_nothing() {
+        let budget = Inflight::new(LEAST_INFLIGHT, true);
+        let gauge = Gauge::default();
+        gauge.start(budget.of(&"a".into()));
+        for _ in 0..LEAST_INFLIGHT {
+            gauge.count(CONTROL_HEAD + 4).expect("a pong");
+            gauge.skip_control_frame(4);
+        }
+        // All of it is there for another message.
+        let most = (LEAST_INFLIGHT - LEAST_INFLIGHT / 8) as usize;
+        assert!(budget.of(&"a".into()).resize(most).is_ok());
+        // A message in pieces is counted, whatever comes between them.
+        let refused = (0..64).any(|_| {
+            let counted = gauge.count((1 << 20) + CONTROL_HEAD);
+            gauge.skip_control_frame(0);
+            counted.is_err()
+        });
+        assert!(refused && gauge.has_refused());
     }
 }

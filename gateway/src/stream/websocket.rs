@@ -418,7 +418,11 @@ async fn read(
                 party.gauge.done();
             }
             Some(Ok(Frame::Close(_)) | Err(_)) | None => return count_refusal(&app, &party),
-            Some(Ok(_)) => {}
+            Some(Ok(Frame::Ping(payload) | Frame::Pong(payload))) => {
+                party.gauge.skip_control_frame(payload.len());
+            }
+            // It is no message of the protocol.
+            Some(Ok(Frame::Binary(_))) => party.gauge.done(),
         }
     }
 }
