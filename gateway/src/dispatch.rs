@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use baton_session::audit::Decision;
 use baton_session::clock::unix_millis;
-use baton_session::command::{Command, Idempotency, Kind};
+use baton_session::command::{Command, CommandId, Idempotency, Kind};
 use baton_session::event::Event;
 use baton_session::field::{self, MAX_NAME, MAX_REQUEST_ID, TooLong, echo};
 use baton_session::id::SessionId;
@@ -461,14 +461,14 @@ impl Call<'_> {
                 } if !self.message.one_shot => {
                     return Err(Problem::Rpc(rpc::ID_REUSED, IN_A_BODY.into()));
                 }
-                Enqueued::Accepted { number, head, .. } => {
+                Enqueued::Accepted { command, head, .. } => {
                     self.app.recent.note(&enqueue.key.key, &enqueue.session);
                     self.enqueued_new(kind, &enqueue.session);
-                    return Ok(self.follow(enqueue.session, number, head));
+                    return Ok(self.follow(enqueue.session, Some(command), head));
                 }
-                Enqueued::Joined { number, head, .. } => {
+                Enqueued::Joined { command, head, .. } => {
                     self.app.recent.note(&enqueue.key.key, &enqueue.session);
-                    return Ok(self.follow(enqueue.session, number, head));
+                    return Ok(self.follow(enqueue.session, Some(command), head));
                 }
                 Enqueued::Conflict => return Err(Problem::Rpc(rpc::ID_REUSED, ID_REUSED.into())),
                 Enqueued::NotFound => return Err(unknown_session(enqueue.session.as_str())),
@@ -526,7 +526,7 @@ impl Call<'_> {
         }
     }
 
-    fn follow(&self, session: SessionId, command: u64, head: u64) -> Outcome {
+    fn follow(&self, session: SessionId, command: Option<CommandId>, head: u64) -> Outcome {
         match self.request() {
             None => Outcome::Taken,
             Some(request) => {

@@ -2,7 +2,7 @@
 //! error that says so. A gateway does it the way a worker would, with a claim and an append, so a
 //! worker that comes back at the same moment and this never both answer.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -19,6 +19,8 @@ use crate::rpc;
 const LOOK: Duration = Duration::from_secs(1);
 /// Long enough for one append; if this gateway dies meanwhile, another looks again.
 const LEASE: Duration = Duration::from_secs(5);
+/// Sessions of a partition that are looked at each time.
+const AT_ONCE: usize = 256;
 const REASON: &str = "no worker is running for this agent, so the request was withdrawn: nothing was \
     done, and sending it again is safe";
 
@@ -56,27 +58,25 @@ async fn look(app: &App, deserted: &mut HashMap<String, Instant>) -> store::Resu
 }
 
 async fn withdraw(app: &App, partition: Partition, agent: &str) -> store::Result<()> {
-    let mut seen = HashSet::new();
-    loop {
+    let due = app.store.due(partition, agent, AT_ONCE).await?;
+    for session in &due.sessions {
         let claimant = Claimant {
             worker: WorkerId(random_text(12).into()),
             agent: agent.to_owned(),
             token: ClaimToken::random(),
             lease: LEASE,
+            takes_over: Some(due.at),
         };
-        let Some(claim) = app.store.claim_any(partition, &claimant).await? else {
-            return Ok(());
+        let Some(claim) = app.store.claim(session, &claimant).await? else {
+            continue;
         };
-        let again = !seen.insert(claim.session.clone());
         // A turn that has begun is not given up: it goes on when a worker is back.
-        if !again && claim.running.is_none() {
+        if claim.running.is_none() {
             answer(app, &claim).await?;
         }
         app.store.release(&claim.session, &claim.token).await?;
-        if again {
-            return Ok(());
-        }
     }
+    Ok(())
 }
 
 async fn answer(app: &App, claim: &Claim) -> store::Result<()> {
@@ -97,7 +97,7 @@ async fn answer(app: &App, claim: &Claim) -> store::Result<()> {
         nonce: Nonce::random(),
         first: claim.head + 1,
         events: stale.iter().filter_map(|queued| refusal(queued)).collect(),
-        acks: stale.iter().map(|queued| queued.number).collect(),
+        acks: stale.iter().map(|queued| queued.id).collect(),
         state: None,
         view: None,
         pending: None,
@@ -150,7 +150,7 @@ mod tests {
         let token = scene.claim().await.token;
         let bound = Append {
             bound: Some("{\"sandbox\":\"vm-1\"}".into()),
-            acks: vec![1],
+            acks: scene.named(&[1]).await,
             ..scene.append(&token, 1, Vec::new())
         };
         scene.write(&bound).await;
@@ -158,7 +158,7 @@ mod tests {
         store.release(&scene.id, &token).await.unwrap();
         assert!(scene.delete().await);
         let waiting = async || {
-            let inbox = store.inbox(&scene.id, 0).await.unwrap();
+            let inbox = store.inbox(&scene.id, &[]).await.unwrap();
             let kinds = inbox.iter().map(|queued| queued.command.kind);
             kinds.collect::<Vec<_>>()
         };

@@ -18,12 +18,20 @@ if ARGV[11] ~= '' then
   view = redis.sha1hex(ARGV[11])
   redis.call('SET', prefix .. 'v:' .. view, ARGV[11], 'EX', 2592000)
 end
-redis.call('HSET', KEYS[1],
+local fields = {
   'heir', ARGV[2], 'upd', ARGV[15], 'ag', ARGV[3], 'cwd', ARGV[4], 'params', ARGV[5], 'ctl', '',
   'state', ARGV[10], 'view', view, 'title', ARGV[12], 'usage', ARGV[13], 'bound', ARGV[14],
   'own', ARGV[16], 'wk', ARGV[17], 'exp', string.format('%d', now + tonumber(ARGV[18])),
-  'seq', '0', 'cseq', '0', 'cn', '0', 'cb', '0', 'known', '', 'keys', '0')
-if ARGV[6] == '1' then redis.call('HSET', KEYS[1], 'mcp', ARGV[7]) end
-if ARGV[8] == '1' then redis.call('HSET', KEYS[1], 'dirs', ARGV[9]) end
+  'seq', '0', 'cseq', '0', 'cb', '0', 'known', '',
+}
+local function set(name, given, value)
+  if given == '1' then
+    fields[#fields + 1] = name
+    fields[#fields + 1] = value
+  end
+end
+set('mcp', ARGV[6], ARGV[7])
+set('dirs', ARGV[8], ARGV[9])
 redis.call('ZADD', prefix .. 'gone', now, ARGV[1])
+redis.call('HSET', KEYS[1], unpack(fields))
 return 1

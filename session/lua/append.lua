@@ -5,29 +5,51 @@
 --       then pairs: a field of the session and its value, or
 --       begin, 'seq command connection via' / control, 'seq connection via' / end, 'seq connection'
 -- Returns {'fenced'} {'gap', head} {'done', head, released}
+-- What may be written twice is written first, then the frame and, as one command, everything that makes it
+-- count; what is deleted comes last. So a try that fails halfway can be repeated, see `done` below.
 -- Nearly always it is words in the middle of a turn, and nothing changes but the log.
 local plain = #ARGV == 8 and ARGV[6] == '0'
 local m = plain and redis.call('HMGET', KEYS[1], 'own', 'seq', 'rel')
-  or redis.call('HMGET', KEYS[1], 'own', 'seq', 'rel', 'ag', 'cn', 'run', 'heir', 'prn', 'cwd')
+  or redis.call('HMGET', KEYS[1], 'own', 'seq', 'rel', 'ag', 'run', 'heir', 'prn', 'cwd')
 local head = tonumber(m[2] or '0')
-local first, count = tonumber(ARGV[3]), tonumber(ARGV[4])
+local first, count, acks = tonumber(ARGV[3]), tonumber(ARGV[4]), tonumber(ARGV[8])
 local last = first + count - 1
-if not m[1] or m[1] ~= ARGV[2] then
-  if m[3] == ARGV[2] and last <= head then return { 'done', m[2], 1 } end
-  return { 'fenced' }
+local function delete_acked()
+  if acks > 0 then redis.call('HDEL', KEYS[3], unpack(ARGV, 9, 8 + acks)) end
 end
-if first <= head and last <= head then return { 'done', m[2], 0 } end
+if not m[1] or m[1] ~= ARGV[2] then
+  if m[3] ~= ARGV[2] or last > head then return { 'fenced' } end
+  delete_acked()
+  if m[4] and redis.call('HLEN', KEYS[3]) == 0 then
+    redis.call('ZREM', string.match(KEYS[1], '^.-}:') .. 'due:' .. m[4], ARGV[1])
+  end
+  return { 'done', m[2], 1 }
+end
+if first <= head and last <= head then
+  delete_acked()
+  return { 'done', m[2], 0 }
+end
 if first ~= head + 1 then return { 'gap', m[2] } end
 local text = string.format('%d', last)
 local prefix = string.match(KEYS[1], '^.-}:')
 local function write()
-  redis.call('XADD', KEYS[2], text .. '-0', 'd', ARGV[5])
+  if count == 0 then return end
+  local added = redis.pcall('XADD', KEYS[2], text .. '-0', 'd', ARGV[5])
+  if type(added) == 'table' then
+    -- An earlier try of the same append got this far.
+    local there = redis.call('XRANGE', KEYS[2], text .. '-0', text .. '-0')[1]
+    if not there or there[2][2] ~= ARGV[5] then error(added) end
+  end
+end
+local function publish()
+  if count == 0 then return end
   local whole = #ARGV[5] <= tonumber(ARGV[7])
   redis.call('SPUBLISH', prefix .. 'n:' .. ARGV[1], whole and 'F' .. text .. '\n' .. ARGV[5] or 'G' .. text)
 end
-if plain and count > 0 then
-  redis.call('HSET', KEYS[1], 'seq', text)
+if plain then
   write()
+  redis.call('HSET', KEYS[1], 'seq', text)
+  publish()
   return { 'done', text, 0 }
 end
 
@@ -42,12 +64,17 @@ local function set(name, value)
 end
 set('seq', text)
 
-local acks, waiting = tonumber(ARGV[8]), tonumber(m[5])
-if acks > 0 then
-  waiting = waiting - redis.call('HDEL', KEYS[3], unpack(ARGV, 9, 8 + acks))
-  set('cn', string.format('%d', waiting))
-  -- Counted again from nothing once nothing waits.
-  if waiting == 0 then set('cb', '0') end
+-- Commands that are named in `done` do not wait any more, even if they are still there: whoever claims the session
+-- next deletes them.
+if acks > 0 then set('done', table.concat(ARGV, ' ', 9, 8 + acks)) end
+local released = false
+if ARGV[6] == '1' then
+  local left, seen = redis.call('HLEN', KEYS[3]), {}
+  for at = 9, 8 + acks do
+    if not seen[ARGV[at]] then left = left - redis.call('HEXISTS', KEYS[3], ARGV[at]) end
+    seen[ARGV[at]] = true
+  end
+  released = left == 0
 end
 
 --@include switch
@@ -58,15 +85,15 @@ local function reroute(connection, change)
   routes[connection] = change(route)
   rerouted[connection] = rerouted[connection] or routes[connection] ~= route
 end
-local run, ended, aside = m[6] or '', false, {}
+local run, ended, aside = m[5] or '', false, {}
 -- What comes from elsewhere has happened long ago, to others.
-local history = m[7] and { begin = true, control = true, ['end'] = true } or {}
+local history = m[6] and { begin = true, control = true, ['end'] = true } or {}
 for at = 9 + acks, #ARGV, 2 do
   local name, value = ARGV[at], ARGV[at + 1]
   if history[name] then
     -- The log has it.
   elseif name == 'begin' then
-    local seq, command, connection, via = string.match(value, '^(%d+) (%d+) (%S+) (%a)$')
+    local seq, command, connection, via = string.match(value, '^(%d+) (%S+) (%S+) (%a)$')
     reroute(connection, function(route) return switch(route, tonumber(seq), via) end)
     run = command
     set('run', run)
@@ -91,7 +118,7 @@ for at = 9 + acks, #ARGV, 2 do
   elseif name == 'view' then
     -- See view.lua.
     local hash = redis.sha1hex(value)
-    redis.call('SET', string.match(KEYS[1], '^.-}:') .. 'v:' .. hash, value, 'EX', 2592000)
+    redis.call('SET', prefix .. 'v:' .. hash, value, 'EX', 2592000)
     set('view', hash)
     aside[#aside + 1] = 'view'
   else
@@ -108,30 +135,35 @@ if run ~= '' and not ended then
 end
 
 for connection in pairs(rerouted) do
-  if routes[connection] == '' then
-    redis.call('HDEL', KEYS[4], 'r:' .. connection)
-  elseif rerouted[connection] then
+  if routes[connection] ~= '' and rerouted[connection] then
     redis.call('HSET', KEYS[4], 'r:' .. connection, routes[connection])
   end
 end
-
-local released, now = ARGV[6] == '1' and waiting == 0, nil
+local now
 if ended or released then
   local time = redis.call('TIME')
   -- As text: Redis takes its time to turn a number of Lua into one.
   now = string.format('%d', time[1] * 1000 + math.floor(time[2] / 1000))
 end
-if ended then
-  redis.call('HDEL', KEYS[1], 'bstate', 'bview')
-  -- One that was deleted is listed nowhere. One that an earlier version has made is from here on.
-  if m[8] then list(prefix, ARGV[1], m[8], m[9], now) end
-end
+-- One that was deleted is listed nowhere. One that an earlier version has made is from here on.
+if ended and m[7] then list(prefix, ARGV[1], m[7], m[8], now) end
 if released then
+  redis.call('ZADD', prefix .. 'rest', now, ARGV[1])
   set('own', '')
   set('rel', ARGV[2])
-  redis.call('ZREM', prefix .. 'due:' .. m[4], ARGV[1])
-  redis.call('ZADD', prefix .. 'rest', now, ARGV[1])
+  set('vanished', '')
 end
+
+write()
 redis.call('HSET', KEYS[1], unpack(fields))
-if count > 0 then write() end
+publish()
+delete_acked()
+for connection in pairs(rerouted) do
+  if routes[connection] == '' then redis.call('HDEL', KEYS[4], 'r:' .. connection) end
+end
+if ended then redis.call('HDEL', KEYS[1], 'bstate', 'bview') end
+if released then
+  redis.call('HSET', KEYS[1], 'cb', '0')
+  redis.call('ZREM', prefix .. 'due:' .. m[4], ARGV[1])
+end
 return { 'done', text, released and 1 or 0 }

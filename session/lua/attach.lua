@@ -39,7 +39,6 @@ if not again then
     directives = directives .. string.format('%d %d %s %s %s\n',
       last + 1, head, ARGV[6], ARGV[7] == '1' and 'o' or via, ARGV[4])
   end
-  redis.call('HSET', KEYS[2], 'r:' .. ARGV[3], route, 'd:' .. ARGV[3], directives)
   if not observes then
     redis.call('HSET', KEYS[1], 'ctl', ARGV[3])
     if ARGV[10] == '1' then redis.call('HSET', KEYS[1], 'mcp', ARGV[11]) end
@@ -48,6 +47,8 @@ if not again then
     redis.call('HDEL', KEYS[1], 'shut')
   end
   redis.call('ZADD', string.match(KEYS[1], '^.-}:') .. 'rest', now, ARGV[1])
+  -- Last: from here on the request is known, and nothing of this is done again.
+  redis.call('HSET', KEYS[2], 'r:' .. ARGV[3], route, 'd:' .. ARGV[3], directives)
 end
 local prefix = string.match(KEYS[1], '^.-}:')
 redis.call('SPUBLISH', prefix .. 'n:' .. ARGV[1], 'A' .. ARGV[3])

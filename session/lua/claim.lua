@@ -1,10 +1,12 @@
--- Takes a session that has work and no live lease, with everything needed to go on.
+#!lua flags=allow-oom
+-- Takes a session that has work and no holder, or takes it over from one whose lease ran out, with everything
+-- needed to go on. Rewrites what is there, so it may even when Redis is full.
 -- KEYS  1 session  2 inbox  3 due
--- ARGV  1 session id  2 agent  3 token  4 worker  5 lease, ms
--- Returns {} or {head, cwd, params, state, running command, its begin, stalls, MCP servers, directories, bound,
---         principal, inbox}
-local m = redis.call('HMGET', KEYS[1], 'own', 'exp', 'ag', 'seq', 'cwd', 'params', 'state', 'run', 'began', 'cn', 'stall',
-  'mcp', 'dirs', 'bound', 'heir', 'prn')
+-- ARGV  1 session id  2 agent  3 token  4 worker  5 lease, ms  6 it may be taken over until this time, ms
+-- Returns {} or {head, cwd, params, state, running command, its begin, vanished at once, vanished while working,
+--         MCP servers, directories, bound, principal, last command that counts, names of those done, inbox}
+local m = redis.call('HMGET', KEYS[1], 'own', 'exp', 'ag', 'seq', 'cwd', 'params', 'state', 'run', 'began', 'vanished',
+  'mcp', 'dirs', 'bound', 'heir', 'prn', 'ren', 'pend', 'cseq', 'done')
 if not m[1] then
   redis.call('ZREM', KEYS[3], ARGV[1])
   return {}
@@ -12,22 +14,38 @@ end
 if m[3] ~= ARGV[2] then return {} end
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
-if m[1] ~= '' and m[1] ~= ARGV[3] and tonumber(m[2]) > now then return {} end
+local again = m[1] == ARGV[3]
+local takes_over = m[1] ~= '' and not again
+if takes_over and (tonumber(m[2]) > now or now > tonumber(ARGV[6])) then return {} end
+-- A last holder may have been stopped between saying that they are done and deleting them.
+local done = {}
+for name in string.gmatch(m[19] or '', '%S+') do done[#done + 1] = name end
+if #done > 0 then redis.call('HDEL', KEYS[2], unpack(done)) end
 -- Nobody else goes on with what somebody has not finished taking in.
-if m[1] == '' and m[10] == '0' or m[15] and m[1] ~= ARGV[3] then
+if m[1] == '' and redis.call('HLEN', KEYS[2]) == 0 or m[14] and not again then
   redis.call('ZREM', KEYS[3], ARGV[1])
   return {}
 end
+-- Holders in a row that vanished at the same event: 'at once, while working, event'.
+local at_once, working, head = string.match(m[10] or '', '^(%d+) (%d+) (%d+)$')
+if head ~= m[4] then at_once, working = '0', '0' end
+if takes_over then
+  -- Waiting for somebody's answer is no sign of trouble.
+  local renewed, asks = m[16] == '1', m[17] and m[17] ~= ''
+  if renewed then
+    at_once = '0'
+  elseif not asks then
+    at_once = string.format('%d', at_once + 1)
+  end
+  if not (renewed and asks) then working = string.format('%d', working + 1) end
+end
 local expires = string.format('%d', now + tonumber(ARGV[5]))
-redis.call('HSET', KEYS[1], 'own', ARGV[3], 'exp', expires, 'wk', ARGV[4])
--- Holders in a row that vanished without writing anything are counted: 'count head'.
-local stalls = '0'
-local count, head = string.match(m[11] or '', '^(%d+) (%d+)$')
-if head == m[4] then stalls = count end
-if m[1] ~= '' and m[1] ~= ARGV[3] then
-  stalls = string.format('%d', stalls + 1)
-  redis.call('HSET', KEYS[1], 'stall', stalls .. ' ' .. m[4])
+if again then
+  redis.call('HSET', KEYS[1], 'exp', expires)
+else
+  redis.call('HSET', KEYS[1], 'own', ARGV[3], 'exp', expires, 'wk', ARGV[4], 'ren', '0',
+    'vanished', at_once .. ' ' .. working .. ' ' .. m[4])
 end
 redis.call('ZADD', KEYS[3], expires, ARGV[1])
-return { m[4], m[5], m[6], m[7] or '', m[8] or '', m[9] or '', stalls,
-  m[12], m[13], m[14] or '', m[16] or '', redis.call('HGETALL', KEYS[2]) }
+return { m[4], m[5], m[6], m[7] or '', m[8] or '', m[9] or '', at_once, working,
+  m[11], m[12], m[13] or '', m[15] or '', m[18] or '0', m[19] or '', redis.call('HGETALL', KEYS[2]) }

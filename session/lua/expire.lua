@@ -2,7 +2,7 @@
 -- Forgets a session that nobody has used for so long, unless somebody has come since. If something is bound to
 -- it, it is deleted instead, and a worker brings it to an end.
 -- KEYS  1 session  2 parties
--- ARGV  1 session id  2 how long it may be unused, ms
+-- ARGV  1 session id  2 how long it may be unused, ms  3 nonce of its last command
 -- Returns 1 if it is gone, else 0.
 --@include thaw
 --@include peek
@@ -13,8 +13,10 @@ local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
 local used = redis.call('ZSCORE', prefix .. 'idle', ARGV[1])
 if not used or tonumber(used) > now - tonumber(ARGV[2]) then return 0 end
-local m = redis.call('HMGET', KEYS[1], 'own', 'cn')
-local busy = m[1] and (m[1] ~= '' or m[2] ~= '0') or redis.call('ZSCORE', prefix .. 'rest', ARGV[1])
+-- What an earlier try of hiding it has put into its inbox does not count.
+local own, hides = unpack(redis.call('HMGET', KEYS[1], 'own', 'hides'))
+local waits = own and not hides and redis.call('HLEN', prefix .. 'c:' .. ARGV[1]) > 0
+local busy = own and own ~= '' or waits or not hides and redis.call('ZSCORE', prefix .. 'rest', ARGV[1])
 for _, value in ipairs(redis.call('HVALS', KEYS[2])) do
   local expires = string.match(value, '^%S+ (%d+)$')
   busy = busy or expires and tonumber(expires) > now
@@ -26,15 +28,15 @@ end
 local s = peek(prefix, ARGV[1], 'prn', 'cwd', 'bound', 'ctl')
 if s[1] and is_bound(s[3]) then
   fields_of('prn')
-  hide(prefix, ARGV[1], s[1], s[2], now)
   -- Commands come from a connection; one that was never attached to has none.
   local connection = s[4]
   if not connection or connection == '' then
     connection = string.sub(ARGV[1], 1, 4) .. string.rep('0', 22)
   end
-  finish(prefix, ARGV[1], now, string.format('delete\n%s\n\n%d\n', connection, now), '{}')
+  local head = string.format('delete\n%s\n\n%d\n', connection, now)
+  hide(prefix, ARGV[1], s[1], s[2], now, ARGV[3], { head, '{}' })
   return 0
 end
 if s[1] then unlist(prefix, ARGV[1], s[1], s[2]) end
-forget(prefix, ARGV[1], now)
+forget(prefix, ARGV[1], now, 'idle')
 return 1

@@ -1,28 +1,46 @@
 -- Removes all there is of a session, and of those ancestors that were only kept for it. If forks read
 -- its log, that stays: numbers, frames, blocks, and where it came from itself.
-local function forget(prefix, id, now)
-  local function key(kind) return prefix .. kind .. ':' .. id end
-  repeat
-    local goes_on = false
-    redis.call('ZREM', prefix .. 'rest', id)
-    redis.call('ZREM', prefix .. 'idle', id)
-    redis.call('ZREM', prefix .. 'gone', id)
-    if redis.call('EXISTS', key('f')) == 1 then
-      local m = peek(prefix, id, 'seq', 'snap')
-      redis.call('UNLINK', key('s'), key('z'), key('c'), key('p'))
-      redis.call('HSET', key('s'), 'seq', m[1], 'snap', m[2] or '0')
-      -- What is not in blocks yet will be.
-      redis.call('ZADD', prefix .. 'rest', now, id)
-    else
-      local lineage = redis.call('GET', key('l'))
-      redis.call('UNLINK', key('s'), key('z'), key('c'), key('p'), key('e'), key('h'), key('l'))
-      if lineage then
-        local child = id
-        id = string.match(lineage, '^%d+ %d+ (%S+)')
-        redis.call('SREM', key('f'), child)
-        goes_on = redis.call('EXISTS', key('f'), key('z')) == 0
-          and redis.call('HEXISTS', key('s'), 'own') == 0
-      end
+-- `last` is the list that it was found in: it leaves that one when all else is done, so that whoever comes after a try
+-- that failed finds it again.
+local function forget(prefix, id, now, last)
+  local function key(kind, of) return prefix .. kind .. ':' .. of end
+  local function unlisted(of)
+    for _, name in ipairs({ 'rest', 'idle', 'gone' }) do
+      if name ~= last then redis.call('ZREM', prefix .. name, of) end
     end
-  until not goes_on
+    redis.call('ZREM', prefix .. last, of)
+  end
+  if redis.call('EXISTS', key('f', id)) == 1 then
+    local m = peek(prefix, id, 'seq', 'snap')
+    redis.call('HSET', key('s', id), 'seq', m[1], 'snap', m[2] or '0')
+    local others = {}
+    for _, field in ipairs(redis.call('HKEYS', key('s', id))) do
+      if field ~= 'seq' and field ~= 'snap' then others[#others + 1] = field end
+    end
+    if #others > 0 then redis.call('HDEL', key('s', id), unpack(others)) end
+    redis.call('UNLINK', key('z', id), key('c', id), key('p', id))
+    -- What is not in blocks yet will be.
+    redis.call('ZADD', prefix .. 'rest', now, id)
+    redis.call('ZREM', prefix .. (last == 'idle' and 'gone' or 'idle'), id)
+    redis.call('ZREM', prefix .. last, id)
+    return
+  end
+  -- The oldest goes first: whoever comes after a try that failed still finds the way there.
+  local chain, parents, at = {}, {}, id
+  while at do
+    chain[#chain + 1] = at
+    local lineage = redis.call('GET', key('l', at))
+    local parent = lineage and string.match(lineage, '^%d+ %d+ (%S+)')
+    parents[at] = parent
+    local forks = parent and redis.call('SCARD', key('f', parent)) - redis.call('SISMEMBER', key('f', parent), at)
+    local only_kept = parent and forks == 0 and redis.call('EXISTS', key('z', parent)) == 0
+      and redis.call('HEXISTS', key('s', parent), 'own') == 0
+    at = only_kept and parent
+  end
+  for place = #chain, 1, -1 do
+    at = chain[place]
+    if parents[at] then redis.call('SREM', key('f', parents[at]), at) end
+    redis.call('UNLINK', key('s', at), key('z', at), key('c', at), key('p', at), key('e', at), key('h', at), key('l', at))
+    unlisted(at)
+  end
 end

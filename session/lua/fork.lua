@@ -55,7 +55,7 @@ end
 local text = string.format('%d', cut)
 local fields = {
   'prn', ARGV[3], 'ag', p[3], 'cwd', ARGV[5], 'params', p[4], 'ctl', ARGV[4], 'state', state, 'view', view,
-  'own', '', 'exp', '0', 'seq', text, 'snap', text, 'cseq', '0', 'cn', '0', 'cb', '0', 'known', '', 'keys', '0',
+  'own', '', 'exp', '0', 'seq', text, 'snap', text, 'cseq', '0', 'cb', '0', 'known', '',
 }
 local function set(name, value)
   if value then
@@ -68,7 +68,6 @@ set('usage', p[6])
 set('mcp', ARGV[7] == '1' and ARGV[8] or p[7])
 set('dirs', ARGV[9] == '1' and ARGV[10] or p[8])
 if ARGV[13] == '1' then set('bound', p[9]) end
-redis.call('HSET', KEYS[2], unpack(fields))
 -- Not watching yet: whoever asks something of it first is told to see to that.
 redis.call('HSET', KEYS[3], 'r:' .. ARGV[4], string.format('%dc', cut + 1))
 redis.call('SET', KEYS[4],
@@ -76,4 +75,6 @@ redis.call('SET', KEYS[4],
 redis.call('SADD', KEYS[5], ARGV[2])
 redis.call('ZADD', prefix .. 'rest', now, ARGV[2])
 list(prefix, ARGV[2], ARGV[3], ARGV[5], now)
+-- Last: from here on the child is there, and nothing of this is done again.
+redis.call('HSET', KEYS[2], unpack(fields))
 return { 'done', text, view_of(view) }

@@ -5,28 +5,40 @@ local function unlist(prefix, id, principal, cwd)
   redis.call('ZREM', all, id)
   redis.call('ZREM', near, id)
 end
-local function hide(prefix, id, principal, cwd, now)
+local function off_the_lists(prefix, id, principal, cwd)
   unlist(prefix, id, principal, cwd)
-  redis.call('HDEL', prefix .. 's:' .. id, 'prn')
-  redis.call('HSET', prefix .. 's:' .. id, 'was', principal)
   redis.call('ZREM', prefix .. 'rest', id)
   redis.call('ZREM', prefix .. 'idle', id)
-  redis.call('ZADD', prefix .. 'gone', now, id)
 end
--- Its last command, as enqueue.lua writes them, and a word to whoever should look.
-local function finish(prefix, id, now, head, message)
-  local key = prefix .. 's:' .. id
-  local m = redis.call('HMGET', key, 'cseq', 'cn', 'cb', 'seq', 'own', 'exp', 'wk', 'ag')
-  local number = string.format('%d', tonumber(m[1]) + 1)
-  local entry = ' 0 ' .. number .. ' ' .. m[4] .. ' c\n' .. head .. '\n' .. message
-  redis.call('HSET', prefix .. 'c:' .. id, number, entry)
-  redis.call('HSET', key, 'cseq', number, 'cn', tonumber(m[2]) + 1, 'cb', tonumber(m[3]) + #message)
-  if m[5] ~= '' and tonumber(m[6]) > now then
-    redis.call('SPUBLISH', prefix .. 'o:' .. m[7], 'I' .. id)
-  else
-    redis.call('ZADD', prefix .. 'due:' .. m[8], 'NX', now, id)
-    redis.call('SPUBLISH', prefix .. 'w:' .. m[8], 'R' .. id)
+-- `last` is its last command, {head, message}, for whoever works on it, or false. The session is hidden by
+-- the HDEL: until then another try does all of it again, and from then on only deletions are left.
+local function hide(prefix, id, principal, cwd, now, nonce, last)
+  local key, inbox, wake = prefix .. 's:' .. id, prefix .. 'c:' .. id, nil
+  redis.call('ZADD', prefix .. 'gone', now, id)
+  redis.call('HSET', key, 'hides', '1')
+  if last then
+    local m = redis.call('HMGET', key, 'cseq', 'cb', 'own', 'exp', 'wk', 'ag')
+    if redis.call('HEXISTS', inbox, m[1] .. '-' .. nonce) == 0 then
+      local number = string.format('%d', tonumber(m[1]) + 1)
+      local name = number .. '-' .. nonce
+      local entry = ' c\n' .. last[1] .. '\n' .. last[2]
+      redis.call('HSET', inbox, name, entry)
+      redis.call('HSET', key, 'cseq', number, 'cb', tonumber(m[2]) + #last[2])
+    end
+    if m[3] ~= '' and tonumber(m[4]) > now then
+      wake = { prefix .. 'o:' .. m[5], 'I' .. id }
+    else
+      redis.call('ZADD', prefix .. 'due:' .. m[6], 'LT', now, id)
+      wake = { prefix .. 'w:' .. m[6], 'R' .. id }
+    end
   end
+  redis.call('HSET', key, 'was', principal, 'by', nonce)
+  local controller = redis.call('HGET', key, 'ctl') or ''
+  redis.call('HDEL', key, 'prn')
+  -- Streams look again, and whoever works on it.
+  redis.call('SPUBLISH', prefix .. 'n:' .. id, 'A' .. controller)
+  if wake then redis.call('SPUBLISH', wake[1], wake[2]) end
+  off_the_lists(prefix, id, principal, cwd)
 end
 local function is_bound(bound)
   return bound and bound ~= '' and not string.find(bound, '^%s*{%s*}%s*$')

@@ -11,9 +11,9 @@ local lost = {}
 for at, key in ipairs(KEYS) do
   local m = redis.call('HMGET', key, 'own', 'ag', 'wk', 'exp')
   if m[1] == ARGV[at * 2 + 1] then
-    redis.call('HSET', key, 'exp', expires)
     local prefix = string.match(key, '^.-}:')
     redis.call('ZADD', prefix .. 'due:' .. m[2], expires, ARGV[at * 2])
+    redis.call('HSET', key, 'exp', expires, 'ren', '1')
     -- A command may have come while the lease was over: others were told, the holder was not.
     if tonumber(m[4]) <= now then
       redis.call('SPUBLISH', prefix .. 'o:' .. m[3], 'I' .. ARGV[at * 2])

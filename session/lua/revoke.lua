@@ -19,11 +19,21 @@ local function forget(list)
 end
 -- The later one stays.
 if times(redis.call('HGET', KEYS[1], subject)) > before then return 1 end
-local asked, principal, own = ARGV[7], ARGV[8], ARGV[7] ~= ''
+local asked, principal, own, covers = ARGV[7], ARGV[8], ARGV[7] ~= '', nil
 if own then
   local all = 'l ' .. principal
   local covered, lasts = times(redis.call('HGET', KEYS[1], all))
-  if asked == 'l' and before <= covered and until_ <= lasts then return 1 end
+  if asked == 'l' and before <= covered and until_ <= lasts then
+    -- Of those that it stands for, an earlier try may not have forgotten all.
+    for _, one in ipairs(redis.call('ZRANGE', KEYS[3], 0, -1)) do
+      local b, u = times(redis.call('HGET', KEYS[1], one))
+      if b <= covered and u <= lasts then
+        forget({ one })
+        redis.call('ZREM', KEYS[3], one)
+      end
+    end
+    return 1
+  end
   -- Some of those that have ended leave each time; none of them counts.
   for _, ended in ipairs(redis.call('ZRANGEBYSCORE', KEYS[3], '-inf', ARGV[6], 'LIMIT', 0, 100)) do
     redis.call('ZREM', KEYS[3], ended)
@@ -45,9 +55,7 @@ if own then
         local b, u = times(redis.call('HGET', KEYS[1], one))
         before, until_ = math.max(before, b), math.max(until_, u)
       end
-      forget(many)
-      redis.call('DEL', KEYS[3])
-      subject, own = all, false
+      subject, own, covers = all, false, many
       text = string.format('2 %d %s %d %s\tl%s', before, ARGV[4], until_, all, principal)
     end
   end
@@ -57,8 +65,12 @@ if own then
   local last = redis.call('ZREVRANGE', KEYS[3], 0, 0, 'WITHSCORES')
   redis.call('EXPIRE', KEYS[3], math.max(1, last[2] - ARGV[6]))
 end
-redis.call('HSET', KEYS[1], subject, text)
 redis.call('ZADD', KEYS[2], until_, subject)
+redis.call('HSET', KEYS[1], subject, text)
 -- Again if it is repeated: the first time may have reached nobody.
 redis.call('SPUBLISH', prefix .. 'n', 'V' .. text)
+if covers then
+  forget(covers)
+  redis.call('DEL', KEYS[3])
+end
 return 1

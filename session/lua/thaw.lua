@@ -6,14 +6,15 @@ local function fields_of(...)
   local frozen = redis.call('GET', prefix .. 'z:' .. id)
   if not frozen then return found end
   local whole = cmsgpack.unpack(string.sub(frozen, string.find(frozen, ' ', 1, true) + 1))
-  redis.call('HSET', KEYS[1], 'own', '', 'exp', '0', 'cn', '0', 'cb', '0', unpack(whole[1]))
   -- Lua takes some thousand arguments at a time, and a session may know many connections.
   for at = 1, #whole[2], 1000 do
     redis.call('HSET', prefix .. 'p:' .. id, unpack(whole[2], at, math.min(at + 999, #whole[2])))
   end
-  redis.call('DEL', prefix .. 'z:' .. id)
   -- To be made smaller again.
   local time = redis.call('TIME')
   redis.call('ZADD', prefix .. 'rest', time[1] * 1000 + math.floor(time[2] / 1000), id)
+  -- From here on the fields count; the string is deleted last.
+  redis.call('HSET', KEYS[1], 'own', '', 'exp', '0', 'cb', '0', unpack(whole[1]))
+  redis.call('DEL', prefix .. 'z:' .. id)
   return redis.call('HMGET', KEYS[1], ...)
 end

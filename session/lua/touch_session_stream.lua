@@ -9,11 +9,11 @@ if not held then return 1 end
 if string.match(held, '^(%S+) ') ~= ARGV[2] then return 0 end
 if ARGV[3] ~= '' then redis.call('HSET', KEYS[1], 't:' .. ARGV[1], ARGV[3]) end
 if ARGV[4] == '0' then
-  redis.call('HDEL', KEYS[1], 's:' .. ARGV[1])
   -- A session that rests may have waited for this.
   local prefix, session = string.match(KEYS[1], '^(.-}:)p:(.*)$')
   local time = redis.call('TIME')
   redis.call('ZADD', prefix .. 'rest', 'XX', time[1] * 1000 + math.floor(time[2] / 1000), session)
+  redis.call('HDEL', KEYS[1], 's:' .. ARGV[1])
 else
   local time = redis.call('TIME')
   local expires = time[1] * 1000 + math.floor(time[2] / 1000) + tonumber(ARGV[4])

@@ -6,8 +6,8 @@ for at = 2, #KEYS do
   -- As long as the shorter of the two: few are due, or few are the principal's. One that only rests at
   -- its worker is due, too.
   for _, id in ipairs(redis.call('ZINTER', 2, KEYS[1], KEYS[at])) do
-    local m = redis.call('HMGET', prefix .. 's:' .. id, 'run', 'cn')
-    if (m[1] or '') ~= '' or (m[2] or '0') ~= '0' then turns = turns + 1 end
+    local run = redis.call('HGET', prefix .. 's:' .. id, 'run') or ''
+    if run ~= '' or redis.call('HLEN', prefix .. 'c:' .. id) > 0 then turns = turns + 1 end
   end
 end
 return { redis.call('ZCARD', KEYS[1]), turns }

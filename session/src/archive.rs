@@ -275,7 +275,7 @@ mod tests {
         let broken = Bytes::from_static(b"{\n\"a\":\r\n1}");
         let events = [
             Event::Begin(Begin {
-                command: 7,
+                command: 7.into(),
                 connection: by.clone(),
                 via: Via::Session,
             }),
@@ -302,7 +302,7 @@ mod tests {
             },
             Event::Control {
                 by: by.clone(),
-                command: 9,
+                command: 9.into(),
                 via: Via::Session,
             },
             Event::Response {

@@ -1,10 +1,12 @@
 //! What a client asks of a session, as it waits in the session's inbox.
 
-use std::fmt::Write as _;
+use std::fmt::{self, Write as _};
+use std::str::FromStr;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use serde::{Deserialize, Serialize};
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use sha2::{Digest, Sha256};
 
 use crate::id::ConnectionId;
@@ -126,10 +128,77 @@ pub struct Command {
     pub message: Bytes,
 }
 
+/// The name of one command. The number gives the order, the nonce makes the name unique: after a failover
+/// that lost its tail a store gives the same numbers again, to other commands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct CommandId {
+    pub number: u64,
+    pub nonce: u32,
+}
+
+impl CommandId {
+    pub fn random_nonce() -> u32 {
+        rand::random()
+    }
+}
+
+/// As earlier versions named commands.
+#[cfg(any(test, feature = "conformance"))]
+impl From<u64> for CommandId {
+    fn from(number: u64) -> Self {
+        Self { number, nonce: 0 }
+    }
+}
+
+impl fmt::Display for CommandId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}-{:08x}", self.number, self.nonce)
+    }
+}
+
+impl FromStr for CommandId {
+    type Err = Unnamed;
+
+    /// Earlier versions wrote the number alone.
+    fn from_str(text: &str) -> Result<Self, Unnamed> {
+        let (number, nonce) = text.split_once('-').unwrap_or((text, "0"));
+        Ok(Self {
+            number: number.parse().map_err(|_| Unnamed)?,
+            nonce: u32::from_str_radix(nonce, 16).map_err(|_| Unnamed)?,
+        })
+    }
+}
+
+#[derive(Debug, thiserror::Error)]
+#[error("not the name of a command")]
+pub struct Unnamed;
+
+impl Serialize for CommandId {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for CommandId {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        #[derive(Deserialize)]
+        #[serde(untagged)]
+        enum Written {
+            /// By earlier versions.
+            Number(u64),
+            Text(String),
+        }
+        match Written::deserialize(deserializer)? {
+            Written::Number(number) => Ok(Self { number, nonce: 0 }),
+            Written::Text(text) => text.parse().map_err(D::Error::custom),
+        }
+    }
+}
+
 /// A command in the inbox, with what the store decided about it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Queued {
-    pub number: u64,
+    pub id: CommandId,
     pub via: Via,
     /// A prompt of a connection that did not control the session until now.
     pub takes_control: bool,
@@ -154,6 +223,29 @@ impl Idempotency {
             fingerprint: digest(message, 6),
         }
     }
+}
+
+impl Idempotency {
+    /// The bytes of the key, or `None` if it is empty.
+    pub(crate) fn key_bytes(key: &str) -> Option<[u8; 12]> {
+        (!key.is_empty()).then(|| bytes_of(key))
+    }
+
+    pub(crate) fn fingerprint_bytes(&self) -> [u8; 6] {
+        bytes_of(&self.fingerprint)
+    }
+}
+
+/// What [`digest`] has written, as bytes again; of anything else a hash.
+fn bytes_of<const N: usize>(text: &str) -> [u8; N] {
+    let pairs = (0..N).map(|at| u8::from_str_radix(text.get(2 * at..2 * at + 2)?, 16).ok());
+    let mut bytes = [0; N];
+    let decoded: Option<Vec<u8>> = pairs.collect();
+    match decoded.filter(|_| text.len() == 2 * N) {
+        Some(decoded) => bytes.copy_from_slice(&decoded),
+        None => bytes.copy_from_slice(&Sha256::digest(text)[..N]),
+    }
+    bytes
 }
 
 /// The first `len` bytes of the hash, as hex.
@@ -212,6 +304,21 @@ impl Command {
 mod tests {
     use super::*;
     use crate::id::Partition;
+
+    #[test]
+    fn a_name_is_read_as_it_is_written() {
+        let id = CommandId {
+            number: 12,
+            nonce: 0xab,
+        };
+        assert_eq!(id.to_string(), "12-000000ab");
+        assert_eq!(id.to_string().parse::<CommandId>().unwrap(), id);
+        let old: CommandId = "7".parse().unwrap();
+        assert_eq!((old.number, old.nonce), (7, 0));
+        for text in ["", "-", "a", "1-", "1-x", "-1"] {
+            assert!(text.parse::<CommandId>().is_err(), "{text}");
+        }
+    }
 
     #[test]
     fn a_head_is_read_with_and_without_a_trace() {

@@ -134,6 +134,9 @@ macro_rules! for_each_case {
                 a_request_is_recognised_whatever_its_id
                 a_full_inbox_takes_only_what_ends_things
                 old_keys_are_forgotten_one_by_one
+                nobody_pushes_out_the_keys_of_others
+                keys_outlive_a_rest
+                an_acknowledgement_names_its_command
                 a_command_that_waits_is_recognised_however_old
                 an_inbox_is_as_long_as_the_asker_says
                 what_is_about_an_unknown_request_is_not_found;
@@ -141,6 +144,9 @@ macro_rules! for_each_case {
                 a_lease_that_ran_out_is_taken_over
                 a_running_turn_is_handed_over
                 only_holders_that_vanished_in_a_row_are_counted
+                a_renewal_proves_that_a_holder_lived
+                waiting_for_an_answer_is_not_working
+                only_who_may_takes_over
                 a_finished_turn_is_not_handed_over
                 any_finds_what_ran_out_and_what_waits
                 a_lease_that_ran_out_is_found_without_any_command

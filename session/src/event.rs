@@ -6,6 +6,7 @@ use bytes::{BufMut as _, Bytes, BytesMut};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
+use crate::command::CommandId;
 use crate::id::{ConnectionId, SessionId};
 use crate::route::Via;
 use crate::trace::Trace;
@@ -45,7 +46,7 @@ pub enum Event {
     /// still waits. It reads by `via` now, and joins here if it has not before.
     Control {
         by: ConnectionId,
-        command: u64,
+        command: CommandId,
         via: Via,
     },
     /// Outbox: a message that belongs to no session.
@@ -68,7 +69,7 @@ pub struct Recipient {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Begin {
-    pub command: u64,
+    pub command: CommandId,
     pub connection: ConnectionId,
     pub via: Via,
 }
@@ -233,7 +234,7 @@ impl Event {
                 message,
             },
             b'b' => Self::Begin(Begin {
-                command: number(field()?)?,
+                command: command(field()?)?,
                 connection: connection(field()?)?,
                 via: via(field()?)?,
             }),
@@ -249,7 +250,7 @@ impl Event {
             },
             b'k' => Self::Control {
                 by: connection(field()?)?,
-                command: number(field()?)?,
+                command: command(field()?)?,
                 via: via(field()?)?,
             },
             b'm' => Self::Message { message },
@@ -276,6 +277,10 @@ fn connection(text: &str) -> Result<ConnectionId, Malformed> {
 
 fn via(text: &str) -> Result<Via, Malformed> {
     Via::from_letter(text).ok_or(Malformed("not a way to deliver"))
+}
+
+fn command(text: &str) -> Result<CommandId, Malformed> {
+    text.parse().map_err(|_| Malformed("not a command"))
 }
 
 fn number(text: &str) -> Result<u64, Malformed> {

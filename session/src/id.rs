@@ -112,6 +112,14 @@ partitioned_id!(
     ConnectionId
 );
 
+impl ConnectionId {
+    /// Tells the idempotency keys of one connection from those of another, nearly always.
+    pub(crate) fn key_owner(&self) -> u16 {
+        let hash = Sha256::digest(self.as_str());
+        u16::from_be_bytes([hash[0], hash[1]])
+    }
+}
+
 /// A log is either a session's or the outbox of a connection.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum LogId {

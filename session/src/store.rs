@@ -12,7 +12,7 @@ use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 use tokio::sync::mpsc;
 
-use crate::command::{Command, Idempotency, Queued};
+use crate::command::{Command, CommandId, Idempotency, Queued};
 use crate::event::{Event, Frame};
 use crate::id::{ConnectionId, LogId, Nonce, Partition, SessionId, random_text};
 use crate::revocation::Revocation;
@@ -163,12 +163,13 @@ pub trait Store: Send + Sync + 'static {
 
     // ---- sessions, from the worker's side ----
 
-    /// Takes the session if nobody holds a live lease on it and it has work.
+    /// Takes the session if nobody holds it and it has work, or if its lease ran out and the claimant may
+    /// take it over.
     async fn claim(&self, session: &SessionId, claimant: &Claimant) -> Result<Option<Claim>>;
 
-    /// Takes any session of the partition that waits or whose lease ran out, oldest first as far as
-    /// the store can tell.
-    async fn claim_any(&self, partition: Partition, claimant: &Claimant) -> Result<Option<Claim>>;
+    /// Sessions of the partition that wait for a worker of this agent or whose lease ran out, oldest first as
+    /// far as the store can tell, at most `limit`. To be claimed one by one: others may be faster.
+    async fn due(&self, partition: Partition, agent: &str, limit: usize) -> Result<Due>;
 
     /// Extends leases; returns the sessions that are no longer the caller's.
     async fn renew(
@@ -177,8 +178,11 @@ pub trait Store: Send + Sync + 'static {
         lease: Duration,
     ) -> Result<Vec<SessionId>>;
 
-    /// Commands that wait, in order, with numbers above `after`.
-    async fn inbox(&self, session: &SessionId, after: u64) -> Result<Vec<Queued>>;
+    /// Commands that wait, in order, but for those that the caller knows.
+    async fn inbox(&self, session: &SessionId, known: &[CommandId]) -> Result<Vec<Queued>>;
+
+    /// The names of all commands that wait, in order.
+    async fn waiting_commands(&self, session: &SessionId) -> Result<Vec<CommandId>>;
 
     /// The one way to write a session's log.
     async fn append(&self, append: &Append) -> Result<Appended>;
@@ -236,9 +240,11 @@ pub const MAX_FORK_DEPTH: usize = 64;
 pub const INBOX_BYTES: u64 = 32 << 20;
 /// Loads and resumes of one connection that are remembered until they are answered.
 pub const KEPT_DIRECTIVES: usize = 16;
-/// How many idempotency keys are remembered per session and per connection. Those of commands that
+/// How many idempotency keys of one connection a session remembers, and the connection itself. Those of commands that
 /// still wait are never the ones to be forgotten.
 pub const REMEMBERED_KEYS: u64 = 16;
+/// How many of all its connections together a session remembers.
+pub const REMEMBERED_KEYS_IN_ALL: u64 = 64;
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct WorkerId(pub Arc<str>);
@@ -376,6 +382,23 @@ pub struct Claimant {
     pub agent: String,
     pub token: ClaimToken,
     pub lease: Duration,
+    /// May take a session over whose lease ran out. It says when the session was found due: a claim that the
+    /// store gets to only [`TAKEOVER_WINDOW`] later is refused, since the holder may have been unable to renew
+    /// for as long as the claim was unable to arrive.
+    pub takes_over: Option<StoreTime>,
+}
+
+/// A moment by the store's clock, in milliseconds.
+pub type StoreTime = u64;
+
+/// How long after it was found due a session may be taken over.
+pub const TAKEOVER_WINDOW: Duration = Duration::from_secs(1);
+
+/// What [`Store::due`] found, and when.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Due {
+    pub at: StoreTime,
+    pub sessions: Vec<SessionId>,
 }
 
 /// A session in a worker's hands, with all it needs to go on.
@@ -397,14 +420,22 @@ pub struct Claim {
     pub bound: Bytes,
     /// The turn that was running when the last holder vanished.
     pub running: Option<Running>,
-    /// How many holders in a row vanished without writing anything.
-    pub stalls: u32,
+    pub vanished: Vanished,
     pub inbox: Vec<Queued>,
+}
+
+/// Holders in a row that vanished at the same event: neither released the session nor wrote anything.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Vanished {
+    /// Of these, the last ones that had no question open and did not live long enough to renew their lease.
+    pub at_once: u32,
+    /// All but those that had lived longer and waited for somebody's answer.
+    pub working: u32,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Running {
-    pub command: u64,
+    pub command: CommandId,
     /// The number of the turn's [`Event::Begin`].
     pub began: u64,
 }
@@ -418,7 +449,7 @@ pub struct Append {
     pub first: u64,
     pub events: Vec<Event>,
     /// Commands that are done with; they leave the inbox in the same step.
-    pub acks: Vec<u64>,
+    pub acks: Vec<CommandId>,
     /// New values of the session's fields; `None` leaves them as they are.
     pub state: Option<Bytes>,
     pub view: Option<Bytes>,

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use baton_session::command::{Kind, Queued};
 use baton_session::event::{Begin, Event};
 use baton_session::id::LogId;
-use baton_session::store::{self, Claim, Running, Store};
+use baton_session::store::{self, Claim, Running, Store, Vanished};
 use futures_util::future::BoxFuture;
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -18,6 +18,7 @@ use tracing::Instrument as _;
 use self::commands::{Call, done, is_about};
 use self::place::Bound;
 pub(crate) use self::place::{Place, Reins};
+use self::taken::{Found, Taken};
 use crate::agent::{Agent, Conversation, Opening, Stage, StopReason};
 use crate::asides::Asides;
 use crate::journal::{Journal, Unanswered};
@@ -29,6 +30,7 @@ use crate::turn::Turn;
 mod commands;
 mod place;
 mod rest;
+mod taken;
 
 pub(crate) async fn run(
     store: Arc<dyn Store>,
@@ -43,7 +45,7 @@ pub(crate) async fn run(
         reins.metrics.clone(),
         reins.audit.clone(),
     ));
-    if claim.stalls >= MAX_STALLS {
+    if is_poisonous(claim.vanished) {
         return give_up(&*store, &outlet, &claim, &reins).await;
     }
     // It only rested at a worker that is gone: no agent has to be started for that.
@@ -69,7 +71,7 @@ pub(crate) async fn run(
         Ok(conversation) => {
             reins.metrics.opened.inc();
             let queue: VecDeque<Queued> = claim.inbox.clone().into();
-            let seen = queue.back().map_or(0, |queued| queued.number);
+            let taken = Taken::of(&claim.inbox);
             if conversation.stays().is_some() {
                 // An earlier holder may have vanished with questions that only it could take answers to.
                 outlet.settle_unseen();
@@ -82,7 +84,7 @@ pub(crate) async fn run(
                 conversation,
                 outlet,
                 queue,
-                seen,
+                taken,
                 calls: JoinSet::new(),
                 over: false,
                 deserted: false,
@@ -120,7 +122,7 @@ async fn refuse_all(
         if let Some(event) = rpc::response(queued, turn, outcome) {
             outlet.push(event);
         }
-        outlet.ack(queued.number);
+        outlet.ack(queued.id);
     }
     outlet.flush(Default::default(), true).await.map(drop)
 }
@@ -150,8 +152,14 @@ async fn set_free(
     Ok(true)
 }
 
-/// So many workers in a row may stop without a word over one command.
-const MAX_STALLS: u32 = 3;
+/// So many workers in a row may vanish over one command before they have renewed their lease once.
+const MAX_VANISHED_AT_ONCE: u32 = 3;
+/// So many may do so later, unless they only waited for somebody's answer.
+const MAX_VANISHED_WORKING: u32 = 10;
+
+fn is_poisonous(vanished: Vanished) -> bool {
+    vanished.at_once >= MAX_VANISHED_AT_ONCE || vanished.working >= MAX_VANISHED_WORKING
+}
 
 /// Whoever took this on was never heard of again: the command that is next is answered instead of
 /// tried, and whoever comes then goes on with the others.
@@ -162,9 +170,9 @@ async fn give_up(
     reins: &Reins,
 ) -> Result<(), Lost> {
     let running = claim.running.map(|running| running.command);
-    let is_next = |queued: &&Queued| running.is_none_or(|running| queued.number == running);
+    let is_next = |queued: &&Queued| running.is_none_or(|running| queued.id == running);
     if let Some(queued) = claim.inbox.iter().find(is_next) {
-        tracing::error!(session.id = %claim.session, command = queued.number, stalls = claim.stalls, "gives up on a command that stops whoever works on it");
+        tracing::error!(session.id = %claim.session, command = queued.id.number, vanished = claim.vanished.working, "gives up on a command that stops whoever works on it");
         if !set_free(outlet, claim, reins, queued).await? {
             return Ok(store.release(&claim.session, &claim.token).await?);
         }
@@ -173,7 +181,7 @@ async fn give_up(
         if let Some(event) = rpc::response(queued, turn, Err::<(), _>(Failure::poisonous())) {
             outlet.push(event);
         }
-        outlet.ack(queued.number);
+        outlet.ack(queued.id);
         outlet.settle_unseen();
     }
     if !outlet.flush(Default::default(), true).await? {
@@ -191,8 +199,8 @@ struct Hold {
     asides: Arc<Asides>,
     /// Commands that were read and not yet handled.
     queue: VecDeque<Queued>,
-    /// The highest command number read.
-    seen: u64,
+    /// Commands that were read.
+    taken: Taken,
     /// What the agent works on beside turns.
     calls: JoinSet<Call>,
     /// The session was closed or deleted: there is nothing to stay for.
@@ -255,6 +263,10 @@ impl Hold {
 
     /// Everything before is through.
     async fn end(&mut self, queued: Queued) -> Result<Ended, Lost> {
+        // Nobody waits for an answer that is ready because of what has to be released.
+        self.outlet
+            .flush(self.conversation.changes(), false)
+            .await?;
         if !set_free(&self.outlet, &self.claim, &self.reins, &queued).await? {
             self.hand_over().await?;
             return Ok(Ended::HandedOver);
@@ -280,21 +292,30 @@ impl Hold {
 
     /// A store that is away is no reason to give up: every renewal of the lease looks again.
     async fn read_inbox(&mut self) -> Result<(), Lost> {
-        let waiting = match self.store.inbox(&self.claim.session, self.seen).await {
+        let known = self.taken.open();
+        let waiting = match self.store.inbox(&self.claim.session, known).await {
             Err(store::Error::Unavailable(_)) => Vec::new(),
             read => read?,
         };
         for queued in waiting {
-            self.seen = queued.number;
-            self.queue.push_back(queued);
+            match self.taken.take(queued.id) {
+                Found::New => self.queue.push_back(queued),
+                Found::Done => self.outlet.ack(queued.id),
+            }
         }
         Ok(())
+    }
+
+    /// The command is done with.
+    fn ack(&mut self, queued: &Queued) {
+        self.taken.acknowledge(queued.id);
+        self.outlet.ack(queued.id);
     }
 
     /// One prompt from begin to answer.
     async fn prompt(&mut self, queued: Queued) -> Result<Ended, Lost> {
         let was_begun = self.claim.running.map(|running| running.command);
-        if was_begun != Some(queued.number) {
+        if was_begun != Some(queued.id) {
             self.reins.metrics.taken_up(&queued);
         }
         let asked = rpc::asked(&queued.command.message);
@@ -315,7 +336,7 @@ impl Hold {
             .claim
             .running
             .take()
-            .filter(|running| running.command == queued.number);
+            .filter(|running| running.command == queued.id);
         let was_interrupted = interrupted.is_some();
         let (journal, unanswered) = match interrupted {
             Some(running) => {
@@ -338,7 +359,7 @@ impl Hold {
         let timed = self.reins.metrics.turn_begins();
         let turn = Turn::new(
             self.claim.session.clone(),
-            queued.number,
+            queued.id,
             queued.command.client,
             self.outlet.clone(),
             journal,
@@ -400,7 +421,7 @@ impl Hold {
     fn begin(&self, queued: &Queued, blocks: &[&RawValue]) -> (Journal, Vec<Unanswered>) {
         let connection = queued.command.connection.clone();
         let began = self.outlet.push(Event::Begin(Begin {
-            command: queued.number,
+            command: queued.id,
             connection: connection.clone(),
             via: queued.via,
         }));
@@ -417,7 +438,7 @@ impl Hold {
 
     /// What the interrupted turn has already said.
     async fn reread(&self, running: Running) -> Result<(Journal, Vec<Unanswered>), Lost> {
-        tracing::info!(session.id = %self.claim.session, command = running.command, "goes on with an interrupted turn");
+        tracing::info!(session.id = %self.claim.session, command = running.command.number, "goes on with an interrupted turn");
         let log = LogId::Session(self.claim.session.clone());
         let mut frames = Vec::new();
         let mut from = running.began;
@@ -457,13 +478,13 @@ impl Hold {
         self.queue.iter().any(|queued| self.cancels(queued, prompt))
     }
 
+    /// Whatever is in the queue came after the prompt that was taken from it.
     fn cancels(&self, queued: &Queued, prompt: &Queued) -> bool {
-        queued.number > prompt.number
-            && match queued.command.kind {
-                Kind::Cancel | Kind::Close | Kind::Delete => true,
-                Kind::CancelRequest => is_about(&queued.command, &prompt.command),
-                _ => false,
-            }
+        match queued.command.kind {
+            Kind::Cancel | Kind::Close | Kind::Delete => true,
+            Kind::CancelRequest => is_about(&queued.command, &prompt.command),
+            _ => false,
+        }
     }
 
     /// The answer and the end of the command go into the log together.
@@ -474,7 +495,7 @@ impl Hold {
         if let Some(event) = rpc::response(queued, true, outcome) {
             self.outlet.push(event);
         }
-        self.outlet.ack(queued.number);
+        self.ack(queued);
         Ended::Answered
     }
 }

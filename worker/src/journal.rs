@@ -4,6 +4,7 @@
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 
+use baton_session::command::CommandId;
 use baton_session::event::{Event, Frame, is_aside};
 use bytes::Bytes;
 
@@ -12,7 +13,7 @@ pub(crate) struct Journal {
     said: VecDeque<Said>,
     answers: HashMap<Arc<str>, Bytes>,
     /// Waiting prompts whose connections have taken control.
-    controls: HashSet<u64>,
+    controls: HashSet<CommandId>,
     asked: u64,
 }
 
@@ -107,7 +108,7 @@ impl Journal {
     }
 
     /// False if this prompt's connection has taken control before.
-    pub fn note_control(&mut self, command: u64) -> bool {
+    pub fn note_control(&mut self, command: CommandId) -> bool {
         self.controls.insert(command)
     }
 

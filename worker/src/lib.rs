@@ -5,6 +5,8 @@
 //! | file | what |
 //! |---|---|
 //! | [`runner`] | takes sessions while it has room; wake-ups are hints, sweeping is the truth |
+//! | [`leases`] | which sessions are held, and the renewal of their leases |
+//! | [`outages`] | when the store was away, and leases that ran out say nothing |
 //! | [`hold`] | one held session: its inbox in order, until nothing waits |
 //! | [`admission`] | what a session may work with: its MCP servers ([`mcp`]) and its directories ([`workspace`], [`per_principal`]) |
 //! | [`agent_policy`] | what an agent is told of what clients say |
@@ -31,9 +33,11 @@ pub mod fuzzing;
 mod hold;
 mod housekeeping;
 mod journal;
+mod leases;
 pub mod mcp;
 mod metrics;
 mod notes;
+mod outages;
 mod outlet;
 mod per_principal;
 mod permissions;

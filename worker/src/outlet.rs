@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use baton_session::audit::Audit;
+use baton_session::command::CommandId;
 use baton_session::event::{Event, is_aside};
 use baton_session::id::{Nonce, SessionId};
 use baton_session::store::{self, Append, Appended, Claim, ClaimToken, Store};
@@ -45,7 +46,7 @@ pub(crate) struct Outlet {
 struct State {
     events: Vec<Event>,
     bytes: usize,
-    acks: Vec<u64>,
+    acks: Vec<CommandId>,
     /// The number of the next event to be buffered.
     next: u64,
     /// Unanswered requests of the agent, by number.
@@ -137,7 +138,7 @@ impl Outlet {
     }
 
     /// The command leaves the inbox together with what is buffered now.
-    pub fn ack(&self, command: u64) {
+    pub fn ack(&self, command: CommandId) {
         self.state().acks.push(command);
         self.filled.notify_one();
     }

@@ -1,18 +1,18 @@
 //! Takes sessions while it has room. A wake-up is a hint; the sweep is what guarantees that no
 //! session waits for ever.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::VecDeque;
 use std::pin::pin;
-use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 use std::time::Duration;
 
 use baton_session::audit::Audit;
 use baton_session::id::{Partition, SessionId};
 use baton_session::store::{
-    self, ALIVE, AgentCard, Claim, ClaimToken, Claimant, HEARTBEAT, Signal, Store, Topic, WorkerId,
+    self, ALIVE, AgentCard, Claim, Claimant, HEARTBEAT, Signal, Store, StoreTime, Topic, WorkerId,
 };
-use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, mpsc};
+use futures_util::stream::{self, StreamExt as _};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep, timeout, timeout_at};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -21,10 +21,12 @@ use crate::admission::Admission;
 use crate::agent::Agent;
 use crate::agent_policy::AgentPolicy;
 use crate::content::Accepts;
-use crate::hold::{self, Place, Reins};
+use crate::hold::{self, Reins};
 use crate::housekeeping;
+use crate::leases::{self, Leases, Reservation};
 use crate::mcp::{McpPolicy, Transports};
 use crate::metrics::Metrics;
+use crate::outages::Outages;
 use crate::outlet::Lost;
 use crate::release::ReleaseHook;
 use crate::workspace::WorkspaceRoot;
@@ -74,6 +76,10 @@ const STEP: Duration = Duration::from_secs(2);
 /// How long handing over may take: the store may be away.
 const HAND_OVER: Duration = Duration::from_secs(10);
 const SIGNAL_QUEUE: usize = 16 * 1024;
+/// Partitions that are looked at side by side: a node that does not answer holds nobody else up.
+const SWEPT_AT_ONCE: usize = 16;
+/// Sessions that one look finds at most.
+const DUE_AT_ONCE: usize = 64;
 /// More than these are found by the sweep.
 const MAX_TURNED_AWAY: usize = 4096;
 
@@ -113,8 +119,10 @@ pub async fn run(
                 ..config.agent_policy.clone()
             }),
         }),
+        leases: Arc::default(),
+        outages: Outages::new(config.lease),
         config,
-        held: Mutex::default(),
+        sweeping: Arc::new(Semaphore::new(1)),
         turned_away: Mutex::default(),
         tasks: TaskTracker::new(),
         stop: stop.clone(),
@@ -128,18 +136,18 @@ pub async fn run(
     runner.tasks.spawn(tidying);
     let mut sweep = ticker(SWEEP);
     let mut heartbeat = ticker(HEARTBEAT);
-    let mut renewal = ticker(runner.config.lease / 3);
+    let mut leases = pin!(keep_leases(runner.clone()));
     loop {
         tokio::select! {
             _ = stop.cancelled() => break,
             Some(signal) = signals.recv() => runner.clone().on_signal(signal),
             _ = sweep.tick() => runner.clone().spawn_sweep(),
-            _ = renewal.tick() => { runner.tasks.spawn(renew(runner.clone())); }
+            () = &mut leases => {}
             _ = heartbeat.tick() => { runner.tasks.spawn(register(runner.clone(), card.clone())); }
         }
     }
     tracing::info!(
-        sessions = runner.held().len(),
+        sessions = runner.leases.len(),
         "stopping: handing sessions over"
     );
     runner.tasks.close();
@@ -151,7 +159,7 @@ pub async fn run(
             Some(signal) = signals.recv() => if let Signal::Inbox(_) | Signal::Lost = signal {
                 runner.clone().on_signal(signal);
             },
-            _ = renewal.tick() => drop(tokio::spawn(renew(runner.clone()))),
+            () = &mut leases => {}
         }
     }
 }
@@ -164,7 +172,10 @@ struct Runner {
     admission: Arc<Admission>,
     config: Config,
     slots: Arc<Semaphore>,
-    held: Mutex<HashMap<SessionId, Held>>,
+    leases: Arc<Leases>,
+    outages: Outages,
+    /// One sweep at a time.
+    sweeping: Arc<Semaphore>,
     /// Sessions that wanted a worker when there was no room.
     turned_away: Mutex<VecDeque<SessionId>>,
     tasks: TaskTracker,
@@ -172,46 +183,19 @@ struct Runner {
     cut: CancellationToken,
 }
 
-struct Held {
-    token: ClaimToken,
-    inbox: Arc<Notify>,
-    lost: CancellationToken,
-    place: Arc<Place>,
-}
-
-impl Held {
-    fn is_bound(&self) -> bool {
-        self.place.bound.load(Ordering::Relaxed)
-    }
-}
-
 impl Runner {
-    fn held(&self) -> MutexGuard<'_, HashMap<SessionId, Held>> {
-        self.held.lock().expect("held for moments only")
-    }
-
-    fn claimant(&self) -> Claimant {
-        Claimant {
-            worker: self.config.id.clone(),
-            agent: self.agent_name.clone(),
-            token: ClaimToken::random(),
-            lease: self.config.lease,
-        }
-    }
-
     fn on_signal(self: Arc<Self>, signal: Signal) {
         match signal {
             Signal::Ready(session) => self.take(session),
             Signal::Inbox(session) => {
-                if let Some(held) = self.held().get(&session) {
+                if let Some(held) = self.leases.get(&session) {
                     held.inbox.notify_one();
                 }
             }
+            // Leases first: the sweep comes after.
             Signal::Lost => {
-                self.held()
-                    .values()
-                    .for_each(|held| held.inbox.notify_one());
-                self.spawn_sweep();
+                self.outages.note();
+                self.leases.hurry.notify_one();
             }
             _ => {}
         }
@@ -228,22 +212,58 @@ impl Runner {
         };
         let tasks = self.tasks.clone();
         tasks.spawn(async move {
-            match self.store.claim(&session, &self.claimant()).await {
-                Ok(Some(claim)) => self.run_session(claim, slot).await,
-                Ok(None) => self.leave(slot),
-                Err(error) => tracing::warn!(session.id = %session, %error, "could not claim"),
+            if let Err(error) = self.claim(&session, slot, None).await {
+                tracing::warn!(session.id = %session, %error, "could not claim");
             }
         });
     }
 
+    /// True if the session is ours now, and runs.
+    async fn claim(
+        self: Arc<Self>,
+        session: &SessionId,
+        slot: OwnedSemaphorePermit,
+        takes_over: Option<StoreTime>,
+    ) -> store::Result<bool> {
+        let Some(reserved) = self.leases.reserve(session) else {
+            self.leave(slot);
+            return Ok(false);
+        };
+        let claimant = Claimant {
+            worker: self.config.id.clone(),
+            agent: self.agent_name.clone(),
+            token: reserved.held.token.clone(),
+            lease: self.config.lease,
+            takes_over,
+        };
+        match self
+            .outages
+            .watch(self.store.claim(session, &claimant))
+            .await
+        {
+            Ok(Some(claim)) => {
+                reserved.held.grant();
+                let runner = self.clone();
+                self.tasks
+                    .spawn(async move { runner.run_session(claim, reserved, slot).await });
+                Ok(true)
+            }
+            Ok(None) => {
+                drop(reserved);
+                self.leave(slot);
+                Ok(false)
+            }
+            Err(error) => {
+                // It may have been granted without our knowing.
+                let _ = self.store.release(session, &claimant.token).await;
+                Err(error)
+            }
+        }
+    }
+
     /// Of the sessions that only rest here, the one that does so for the longest time leaves.
     fn ask_for_room(&self) {
-        let held = self.held();
-        let resting = held.values().filter_map(|held| {
-            let since = *held.place.resting.lock().expect("held for moments only");
-            Some((since?, &held.place))
-        });
-        if let Some((_, place)) = resting.min_by_key(|(since, _)| *since) {
+        if let Some(place) = leases::longest_resting(&self.leases.granted()) {
             place.leave.notify_one();
         }
     }
@@ -267,30 +287,46 @@ impl Runner {
         if self.slots.available_permits() == 0 {
             self.ask_for_room();
         }
+        let Ok(alone) = self.sweeping.clone().try_acquire_owned() else {
+            return;
+        };
         let tasks = self.tasks.clone();
         tasks.spawn(async move {
-            for partition in (0..self.store.partitions()).map(Partition) {
-                // One partition that cannot be read must not hide the others.
-                if let Err(error) = self.clone().sweep(partition).await {
-                    tracing::warn!(%error, partition = partition.0, "could not look for waiting sessions");
+            let partitions = (0..self.store.partitions()).map(Partition);
+            // One partition that cannot be read must neither hide the others nor hold them up.
+            let swept = stream::iter(partitions).map(|partition| self.clone().sweep(partition));
+            let mut swept = swept.buffer_unordered(SWEPT_AT_ONCE);
+            while let Some(outcome) = swept.next().await {
+                if let Err(error) = outcome {
+                    tracing::warn!(%error, "could not look for waiting sessions");
                 }
             }
+            drop(alone);
         });
     }
 
+    /// Ends when nothing that is due could be claimed.
     async fn sweep(self: Arc<Self>, partition: Partition) -> store::Result<()> {
-        while !self.stop.is_cancelled() {
-            let Ok(slot) = self.slots.clone().try_acquire_owned() else {
+        loop {
+            if self.stop.is_cancelled() || self.slots.available_permits() == 0 {
                 return Ok(());
-            };
-            let Some(claim) = self.store.claim_any(partition, &self.claimant()).await? else {
+            }
+            // Some of those that are due may be held here, their leases being late.
+            let limit = DUE_AT_ONCE + self.leases.len();
+            let due = self.store.due(partition, &self.agent_name, limit);
+            let due = self.outages.watch(due).await?;
+            let takes_over = (!self.outages.is_recent()).then_some(due.at);
+            let mut claimed = false;
+            for session in &due.sessions {
+                let Ok(slot) = self.slots.clone().try_acquire_owned() else {
+                    return Ok(());
+                };
+                claimed |= self.clone().claim(session, slot, takes_over).await?;
+            }
+            if !claimed {
                 return Ok(());
-            };
-            let runner = self.clone();
-            self.tasks
-                .spawn(async move { runner.run_session(claim, slot).await });
+            }
         }
-        Ok(())
     }
 
     /// Everything that can be moved moves at once; the rest has until the end of the grace.
@@ -299,19 +335,23 @@ impl Runner {
         if timeout(STEP, self.tasks.wait()).await.is_err() {
             if timeout(HAND_OVER, self.give_up_stuck()).await.is_err() {
                 tracing::warn!(
-                    sessions = self.held().len(),
+                    sessions = self.leases.len(),
                     "could not hand all sessions over; their leases will run out"
                 );
                 return;
             }
-            let bound = self.held().values().any(Held::is_bound);
+            let bound = self
+                .leases
+                .granted()
+                .iter()
+                .any(|(_, held)| held.is_bound());
             if bound && timeout_at(ends, self.tasks.wait()).await.is_err() {
                 tracing::warn!("the grace is over: turns that cannot be moved are cut");
                 self.cut.cancel();
                 let _ = timeout(HAND_OVER, self.tasks.wait()).await;
             }
         }
-        if self.held().is_empty() {
+        if self.leases.is_empty() {
             tracing::info!("the worker has handed everything over");
         }
     }
@@ -320,10 +360,11 @@ impl Runner {
     /// what these still say is refused.
     async fn give_up_stuck(&self) {
         let held: Vec<_> = self
-            .held()
-            .iter()
+            .leases
+            .granted()
+            .into_iter()
             .filter(|(_, held)| !held.is_bound())
-            .map(|(id, held)| (id.clone(), held.token.clone()))
+            .map(|(id, held)| (id, held.token.clone()))
             .collect();
         for (session, token) in held {
             tracing::warn!(session.id = %session, "handed over in the middle of a step");
@@ -334,24 +375,19 @@ impl Runner {
         }
     }
 
-    async fn run_session(self: Arc<Self>, claim: Claim, slot: OwnedSemaphorePermit) {
-        let session = claim.session.clone();
+    async fn run_session(
+        self: Arc<Self>,
+        claim: Claim,
+        reserved: Reservation,
+        slot: OwnedSemaphorePermit,
+    ) {
         let metrics = &self.config.metrics;
         let _counted = metrics.session_comes();
-        let (inbox, lost) = (Arc::new(Notify::new()), CancellationToken::new());
-        let place = Arc::new(Place::default());
-        let held = Held {
-            token: claim.token.clone(),
-            inbox: inbox.clone(),
-            lost: lost.clone(),
-            place: place.clone(),
-        };
-        let token = held.token.clone();
-        self.held().insert(session.clone(), held);
+        let held = reserved.held.clone();
         let reins = Reins {
-            inbox,
-            lost,
-            place,
+            inbox: held.inbox.clone(),
+            lost: held.lost.clone(),
+            place: held.place.clone(),
             stop: self.stop.clone(),
             cut: self.cut.clone(),
             accepts: self.accepts,
@@ -360,14 +396,9 @@ impl Runner {
             metrics: metrics.clone(),
             audit: self.config.audit.clone(),
         };
-        // Also if an agent panics: a lease that nobody works under must not be renewed.
-        let entry = Entry {
-            runner: &self,
-            session: &session,
-            token: &token,
-        };
         let outcome = hold::run(self.store.clone(), &*self.agent, claim, reins).await;
-        drop(entry);
+        let session = reserved.session().clone();
+        drop(reserved);
         match outcome {
             Ok(()) => {}
             Err(Lost::Fenced) => {
@@ -380,30 +411,10 @@ impl Runner {
             Err(error) => {
                 tracing::error!(session.id = %session, %error, "gives a session up");
                 // Whoever claims it next goes on from what the log holds.
-                let _ = self.store.release(&session, &token).await;
+                let _ = self.store.release(&session, &held.token).await;
             }
         }
         self.leave(slot);
-    }
-}
-
-/// A session's place among those held; given up when dropped.
-struct Entry<'a> {
-    runner: &'a Runner,
-    session: &'a SessionId,
-    token: &'a ClaimToken,
-}
-
-impl Drop for Entry<'_> {
-    fn drop(&mut self) {
-        let mut held = self.runner.held();
-        // A later claim of ours on the same session may have taken the place.
-        if held
-            .get(self.session)
-            .is_some_and(|held| held.token == *self.token)
-        {
-            held.remove(self.session);
-        }
     }
 }
 
@@ -415,35 +426,22 @@ async fn register(runner: Arc<Runner>, card: AgentCard) {
     }
 }
 
-/// Renews all leases in one go; sessions that are lost stop at once.
-async fn renew(runner: Arc<Runner>) {
-    let claims: Vec<_> = runner
-        .held()
-        .iter()
-        .map(|(id, held)| (id.clone(), held.token.clone()))
-        .collect();
-    if claims.is_empty() {
-        return runner.config.metrics.lease_age.now();
-    }
-    match runner.store.renew(&claims, runner.config.lease).await {
-        Ok(lost) => {
-            // With others lost, some of these may not have been heard of.
-            if lost.is_empty() {
-                runner.config.metrics.lease_age.now();
-            }
-            let held = runner.held();
-            for (session, token) in claims.iter().filter(|(session, _)| lost.contains(session)) {
-                // Released meanwhile and claimed again by us is not lost.
-                if let Some(held) = held.get(session).filter(|held| held.token == *token) {
-                    held.lost.cancel();
-                }
-            }
-            // A lost hint costs no more than this long.
-            held.values().for_each(|held| held.inbox.notify_one());
-        }
-        Err(error) => {
-            tracing::warn!(%error, "could not renew leases");
-            sleep(Duration::from_millis(100)).await;
+/// Renews when it is time, and at once after signals were lost: the store may have been away for longer than a lease.
+async fn keep_leases(runner: Arc<Runner>) {
+    let lease = runner.config.lease;
+    let mut time = ticker(lease / 3);
+    loop {
+        let hurries = tokio::select! {
+            _ = time.tick() => false,
+            () = runner.leases.hurry.notified() => true,
+        };
+        let (outages, metrics) = (&runner.outages, &runner.config.metrics);
+        runner
+            .leases
+            .renew(&*runner.store, lease, outages, metrics)
+            .await;
+        if hurries && !runner.stop.is_cancelled() {
+            runner.clone().spawn_sweep();
         }
     }
 }

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
-use baton_session::command::{ClientCapabilities, Queued};
+use baton_session::command::{ClientCapabilities, CommandId, Queued};
 use baton_session::event::Event;
 use baton_session::id::SessionId;
 use bytes::Bytes;
@@ -57,7 +57,7 @@ impl Rest {
 /// The agent's side of a running turn.
 pub struct Turn {
     session: SessionId,
-    command: u64,
+    command: CommandId,
     client: ClientCapabilities,
     outlet: Arc<Outlet>,
     journal: Mutex<Journal>,
@@ -79,7 +79,7 @@ struct Waiting {
 impl Turn {
     pub(crate) fn new(
         session: SessionId,
-        command: u64,
+        command: CommandId,
         client: ClientCapabilities,
         outlet: Arc<Outlet>,
         journal: Journal,
@@ -252,12 +252,12 @@ impl Turn {
     /// The connection behind a waiting prompt has taken control: the open questions are now for it to
     /// answer.
     pub(crate) fn pass_control(&self, prompt: &Queued) {
-        if !self.journal().note_control(prompt.number) {
+        if !self.journal().note_control(prompt.id) {
             return;
         }
         self.outlet.push(Event::Control {
             by: prompt.command.connection.clone(),
-            command: prompt.number,
+            command: prompt.id,
             via: prompt.via,
         });
         let mut waiting = self.waiting();

@@ -103,7 +103,7 @@ impl Desk {
             end(&self.scene.creator, Via::Connection),
         ];
         let turn = Append {
-            acks: vec![1],
+            acks: scene.named(&[1]).await,
             view: Some(view.to_owned().into()),
             release: true,
             ..self.scene.append(&token, 1, events)
@@ -213,7 +213,7 @@ async fn a_request_is_looked_for_in_the_sessions_that_were_opened_last() {
         posted.await.unwrap();
     }
     let waiting = async || {
-        let inbox = desk.app.store.inbox(&desk.scene.id, 0).await.unwrap();
+        let inbox = desk.app.store.inbox(&desk.scene.id, &[]).await.unwrap();
         let kinds = inbox.iter().map(|queued| queued.command.kind);
         kinds.collect::<Vec<_>>()
     };

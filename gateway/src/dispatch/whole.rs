@@ -62,7 +62,7 @@ impl Call<'_> {
                 agent: (&new.agent).into(),
             });
         }
-        Ok(match self.follow(id, 1, 0) {
+        Ok(match self.follow(id, None, 0) {
             Outcome::Follow(mut follow) => {
                 follow.created = Some(self.pass.scope());
                 Outcome::Created(follow)

@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use baton_session::command::CommandId;
 use baton_session::cursor::Cursor;
 use baton_session::event::Event;
 use baton_session::id::{LogId, SessionId};
@@ -47,8 +48,8 @@ pub struct ConnectionFeed {
 struct Watched {
     feed: SessionFeed,
     resting: bool,
-    /// The last command that this stream waits for before it ends.
-    awaited: Option<u64>,
+    /// The commands that this stream waits for before it ends.
+    awaited: Option<Vec<CommandId>>,
 }
 
 impl Watched {
@@ -59,10 +60,8 @@ impl Watched {
         // The end of its turns is not seen here. It is enough to wait for those that were under way,
         // or a client with one prompt after the other would never let go.
         let work = self.feed.work().await?;
-        let awaited = *self
-            .awaited
-            .get_or_insert(work.iter().copied().max().unwrap_or(0));
-        Ok(work.iter().any(|number| *number <= awaited))
+        let awaited = self.awaited.get_or_insert_with(|| work.clone());
+        Ok(work.iter().any(|command| awaited.contains(command)))
     }
 }
 

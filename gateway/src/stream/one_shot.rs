@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use baton_session::command::CommandId;
 use baton_session::cursor::Cursor;
 use baton_session::event::{Event, Frame};
 use baton_session::id::{ConnectionId, LogId, SessionId};
@@ -56,7 +57,8 @@ pub struct Follow {
     pub session: SessionId,
     pub connection: ConnectionId,
     pub request: Arc<str>,
-    pub command: u64,
+    /// `None` for the one that creates the session, which begins no turn.
+    pub command: Option<CommandId>,
     pub head: u64,
     pub principal: String,
     /// The request creates the session, and its answer brings a token of this scope.
@@ -143,12 +145,12 @@ impl OneShotFeed {
     fn concerns(&mut self, event: &Event) -> Option<Bytes> {
         match event {
             Event::Begin(begin) => {
-                self.begun |= begin.command == self.follow.command;
+                self.begun |= Some(begin.command) == self.follow.command;
                 None
             }
             Event::Control { by, command, .. } => {
                 self.controls = *by == self.follow.connection;
-                self.took_over |= *command == self.follow.command;
+                self.took_over |= Some(*command) == self.follow.command;
                 None
             }
             Event::Update { message, .. } => self.begun.then(|| message.clone()),

@@ -65,12 +65,12 @@ pub async fn a_gap_is_refused_from_both_sides(store: &Arc<dyn Store>) {
     );
     // Half of it is there already: no answer but "look again" would be true.
     let overlap = Append {
-        acks: vec![1],
+        acks: scene.named(&[1]).await,
         ..scene.append(&token, 2, updates(2))
     };
     assert_eq!(scene.write(&overlap).await, gap(2));
     assert_eq!((scene.head().await, events(&scene).await.len()), (2, 2));
-    assert_eq!(store.inbox(&scene.id, 0).await.unwrap().len(), 1);
+    assert_eq!(store.inbox(&scene.id, &[]).await.unwrap().len(), 1);
 }
 
 pub async fn only_the_holder_writes(store: &Arc<dyn Store>) {
@@ -87,14 +87,14 @@ pub async fn only_the_holder_writes(store: &Arc<dyn Store>) {
     );
     scene.claim().await;
     let trespass = Append {
-        acks: vec![1],
+        acks: scene.named(&[1]).await,
         view: Some(Bytes::from_static(b"mine")),
         release: true,
         ..scene.append(&nobody, 1, updates(1))
     };
     assert_eq!(scene.write(&trespass).await, Appended::Fenced);
     assert_eq!(scene.head().await, 0);
-    assert_eq!(store.inbox(&scene.id, 0).await.unwrap().len(), 1);
+    assert_eq!(store.inbox(&scene.id, &[]).await.unwrap().len(), 1);
     assert!(scene.attachment(&scene.creator).await.view.is_empty());
 }
 
@@ -104,34 +104,34 @@ pub async fn acknowledged_commands_leave_and_others_stay(store: &Arc<dyn Store>)
         store.enqueue(&scene.prompt(request)).await.unwrap();
     }
     let token = scene.claim().await.token;
-    let acks = vec![1, 3, 99];
+    let acks = scene.named(&[1, 3, 99]).await;
     scene
         .write(&Append {
             acks,
             ..scene.append(&token, 1, updates(1))
         })
         .await;
-    let waiting = store.inbox(&scene.id, 0).await.unwrap();
+    let waiting = store.inbox(&scene.id, &[]).await.unwrap();
     assert_eq!(
         waiting
             .iter()
-            .map(|queued| queued.number)
+            .map(|queued| queued.id.number)
             .collect::<Vec<_>>(),
         [2, 4]
     );
     // Numbers are never used again.
     scene
         .write(&Append {
-            acks: vec![4],
+            acks: scene.named(&[4]).await,
             ..scene.append(&token, 2, updates(1))
         })
         .await;
     store.enqueue(&scene.prompt("4")).await.unwrap();
-    let waiting = store.inbox(&scene.id, 0).await.unwrap();
+    let waiting = store.inbox(&scene.id, &[]).await.unwrap();
     assert_eq!(
         waiting
             .iter()
-            .map(|queued| queued.number)
+            .map(|queued| queued.id.number)
             .collect::<Vec<_>>(),
         [2, 5]
     );
@@ -142,15 +142,15 @@ pub async fn an_append_without_events_only_acknowledges(store: &Arc<dyn Store>) 
     let token = scene.claim().await.token;
     scene.write(&scene.append(&token, 1, updates(2))).await;
     let acks = Append {
-        acks: vec![1],
+        acks: scene.named(&[1]).await,
         ..scene.append(&token, 3, Vec::new())
     };
     assert_eq!(scene.write(&acks).await, done(2));
     assert_eq!(scene.write(&acks).await, done(2));
-    assert!(store.inbox(&scene.id, 0).await.unwrap().is_empty());
+    assert!(store.inbox(&scene.id, &[]).await.unwrap().is_empty());
     assert_eq!(store.read(&scene.log(), 1, 100).await.unwrap().len(), 1);
     let ahead = Append {
-        acks: vec![1],
+        acks: scene.named(&[1]).await,
         ..scene.append(&token, 4, Vec::new())
     };
     assert_eq!(scene.write(&ahead).await, Appended::Gap { head: 2 });
@@ -258,5 +258,5 @@ pub async fn any_number_of_turns_fits_one_append(store: &Arc<dyn Store>) {
     assert_eq!(scene.write(&append).await, done(10_001));
     store.release(&scene.id, &token).await.unwrap();
     let running = scene.claim().await.running.expect("the last turn runs");
-    assert_eq!((running.command, running.began), (5001, 10_001));
+    assert_eq!((running.command, running.began), (5001.into(), 10_001));
 }

@@ -19,7 +19,7 @@ pub async fn a_claim_brings_all_that_a_worker_needs(store: &Arc<dyn Store>) {
         (CWD, &scene.new_session().params)
     );
     assert!(claim.state.is_empty());
-    assert_eq!(claim.inbox, store.inbox(&scene.id, 0).await.unwrap());
+    assert_eq!(claim.inbox, store.inbox(&scene.id, &[]).await.unwrap());
     assert_eq!(claim.inbox.len(), 2);
 }
 
@@ -43,7 +43,7 @@ pub async fn a_repeated_claim_succeeds_again(store: &Arc<dyn Store>) {
     assert_eq!((again.token, again.inbox), (first.token, first.inbox));
     // Even when everything has been acknowledged in between.
     let acks = Append {
-        acks: vec![1],
+        acks: scene.named(&[1]).await,
         ..scene.append(&claimant.token, 1, Vec::new())
     };
     scene.write(&acks).await;

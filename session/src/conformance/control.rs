@@ -42,7 +42,7 @@ pub async fn a_prompt_takes_control_as_soon_as_it_waits(store: &Arc<dyn Store>) 
         expected.push(takes);
     }
     let took = |queued: &crate::command::Queued| queued.takes_control;
-    let waiting = store.inbox(&scene.id, 0).await.unwrap();
+    let waiting = store.inbox(&scene.id, &[]).await.unwrap();
     assert_eq!(waiting.iter().map(took).collect::<Vec<_>>(), expected);
     let claim = scene.claim().await;
     assert_eq!(claim.inbox.iter().map(took).collect::<Vec<_>>(), expected);
@@ -69,7 +69,7 @@ pub async fn only_a_prompt_that_is_taken_takes_control(store: &Arc<dyn Store>) {
     let outcome = store.enqueue(&unwatched).await.unwrap();
     assert_eq!(outcome, Enqueued::Unwatched { head: 0 });
     assert_eq!(controller(&scene).await, scene.creator);
-    let waiting = store.inbox(&scene.id, 0).await.unwrap();
+    let waiting = store.inbox(&scene.id, &[]).await.unwrap();
     assert!(waiting.iter().all(|queued| !queued.takes_control));
 }
 
@@ -80,12 +80,12 @@ pub async fn control_is_passed_on_by_the_log(store: &Arc<dyn Store>) {
     // A turn begins whose client is not the last that prompted.
     let events = vec![
         Event::Begin(Begin {
-            command: 1,
+            command: 1.into(),
             connection: scene.creator.clone(),
             via: Via::Connection,
         }),
         Event::Control {
-            command: 2,
+            command: 2.into(),
             by: other.clone(),
             via: Via::Session,
         },
@@ -98,7 +98,7 @@ pub async fn control_is_passed_on_by_the_log(store: &Arc<dyn Store>) {
     // Where its answer will come it is asked, and a body is no way to be asked.
     let third = scene.another_connection();
     let again = |by: &ConnectionId, via| Event::Control {
-        command: 3,
+        command: 3.into(),
         by: by.clone(),
         via,
     };

@@ -20,7 +20,7 @@ async fn bound(store: &Arc<dyn Store>, identifiers: &'static str) -> Scene {
     store.enqueue(&scene.prompt("bind")).await.unwrap();
     let claim = scene.claim().await;
     let binding = Append {
-        acks: vec![claim.inbox[0].number],
+        acks: vec![claim.inbox[0].id],
         bound: Some(identifiers.into()),
         release: true,
         ..scene.append(&claim.token, claim.head + 1, updates(1))
@@ -30,7 +30,7 @@ async fn bound(store: &Arc<dyn Store>, identifiers: &'static str) -> Scene {
 }
 
 async fn kinds(scene: &Scene) -> Vec<Kind> {
-    let waiting = scene.store.inbox(&scene.id, 0).await.unwrap();
+    let waiting = scene.store.inbox(&scene.id, &[]).await.unwrap();
     waiting.iter().map(|queued| queued.command.kind).collect()
 }
 
@@ -117,7 +117,7 @@ pub async fn the_holder_of_a_deleted_session_has_the_last_word(store: &Arc<dyn S
     store.enqueue(&scene.prompt("2")).await.unwrap();
     let claimant = scene.claimant(LONG);
     let claim = scene.try_claim(&claimant).await.unwrap();
-    let number = claim.inbox[0].number;
+    let number = claim.inbox[0].id;
     let begun = vec![begin(number, &scene.creator, Via::Connection)];
     scene.write(&scene.append(&claim.token, 4, begun)).await;
     let inbox = Topic::Inbox(scene.id.partition(), claimant.worker.clone());
@@ -125,7 +125,7 @@ pub async fn the_holder_of_a_deleted_session_has_the_last_word(store: &Arc<dyn S
     assert!(scene.delete().await);
     ear.until(|signal| matches!(signal, Signal::Inbox(id) if *id == scene.id))
         .await;
-    let waiting = store.inbox(&scene.id, number).await.unwrap();
+    let waiting = store.inbox(&scene.id, &[number]).await.unwrap();
     assert_eq!(waiting.len(), 1);
     assert_eq!(waiting[0].command, scene.last_command());
     assert_eq!(
@@ -139,7 +139,7 @@ pub async fn the_holder_of_a_deleted_session_has_the_last_word(store: &Arc<dyn S
     scene.forget().await;
     let words = vec![update("bye"), end(&scene.creator, Via::Connection)];
     let last = Append {
-        acks: vec![number, waiting[0].number],
+        acks: vec![number, waiting[0].id],
         release: true,
         ..scene.append(&claim.token, 5, words)
     };

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use super::scene::{CWD, EVERYTHING_THAT_RESTS, LONG, Scene, begin, end, said, updates};
+use super::scene::{CWD, EVERYTHING_THAT_RESTS, LONG, Scene, begin, end, enqueued, said, updates};
 use crate::route::Via;
 use crate::store::{
     Append, Attach, Attached, Enqueue, Enqueued, Fork, Forked, MAX_FORK_DEPTH, NewSession, Setup,
@@ -80,7 +80,7 @@ pub async fn a_fork_knows_what_its_parent_knew(store: &Arc<dyn Store>) {
     assert_eq!((claim.head, &claim.state[..]), (6, &b"two"[..]));
     assert_eq!((&*claim.cwd, claim.running), ("/elsewhere", None));
     assert_eq!(claim.params, parent.new_session().params);
-    assert_eq!(claim.stalls, 0);
+    assert_eq!(claim.vanished.at_once, 0);
 }
 
 pub async fn a_fork_takes_over_nothing_that_waits(store: &Arc<dyn Store>) {
@@ -89,16 +89,12 @@ pub async fn a_fork_takes_over_nothing_that_waits(store: &Arc<dyn Store>) {
     store.enqueue(&prompt).await.unwrap();
     parent.claim().await;
     let child = parent.forked().await;
-    assert!(store.inbox(&child.id, 0).await.unwrap().is_empty());
+    assert!(store.inbox(&child.id, &[]).await.unwrap().is_empty());
     assert!(child.try_claim(&child.claimant(LONG)).await.is_none());
     let mut same = child.prompt("3");
     same.key = prompt.key;
-    let accepted = Enqueued::Accepted {
-        number: 1,
-        head: 6,
-        via: Via::Connection,
-    };
-    assert_eq!(store.enqueue(&same).await.unwrap(), accepted);
+    let accepted = enqueued(store.enqueue(&same).await.unwrap());
+    assert_eq!(accepted, ("accepted", 1, 6, Via::Connection));
     assert_eq!(child.claim().await.inbox.len(), 1);
 }
 
@@ -133,12 +129,8 @@ pub async fn a_fork_is_its_makers(store: &Arc<dyn Store>) {
     };
     let outcome = store.attach(&load).await.unwrap();
     assert_eq!(outcome, Attached::Unwatched { head: 6 });
-    let accepted = Enqueued::Accepted {
-        number: 1,
-        head: 6,
-        via: Via::Connection,
-    };
-    assert_eq!(store.enqueue(&child.prompt("1")).await.unwrap(), accepted);
+    let accepted = enqueued(store.enqueue(&child.prompt("1")).await.unwrap());
+    assert_eq!(accepted, ("accepted", 1, 6, Via::Connection));
 }
 
 pub async fn a_fork_leaves_out_the_turn_that_runs(store: &Arc<dyn Store>) {
@@ -164,7 +156,7 @@ pub async fn a_fork_leaves_out_the_turn_that_runs(store: &Arc<dyn Store>) {
     assert_eq!(outcome, done(6, "two"));
     assert_eq!(parent.attachment(&parent.creator).await.view, "more");
     let over = Append {
-        acks: vec![3],
+        acks: parent.named(&[3]).await,
         ..parent.append(&token, 10, vec![end(&parent.creator, Via::Connection)])
     };
     parent.write(&over).await;

@@ -4,14 +4,20 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use super::scene::{Scene, updates};
-use crate::command::{ClientCapabilities, Command, Idempotency, Kind};
+use super::scene::{EVERYTHING_THAT_RESTS, Scene, enqueued, updates};
+use crate::command::{ClientCapabilities, Command, CommandId, Idempotency, Kind};
 use crate::route::Via;
-use crate::store::{Enqueue, Enqueued, INBOX_LIMIT, NewSession, REMEMBERED_KEYS, Store};
+use crate::store::{
+    Append, Appended, Enqueue, Enqueued, INBOX_LIMIT, NewSession, REMEMBERED_KEYS,
+    REMEMBERED_KEYS_IN_ALL, Store,
+};
 
-async fn numbers(scene: &Scene, after: u64) -> Vec<u64> {
-    let waiting = scene.store.inbox(&scene.id, after).await.unwrap();
-    waiting.iter().map(|queued| queued.number).collect()
+async fn numbers(scene: &Scene) -> Vec<u64> {
+    let waiting = scene.store.inbox(&scene.id, &[]).await.unwrap();
+    let numbers = waiting.iter().map(|queued| queued.id.number).collect();
+    let names = scene.store.waiting_commands(&scene.id).await.unwrap();
+    assert!(names.iter().eq(waiting.iter().map(|queued| &queued.id)));
+    numbers
 }
 
 pub async fn creating_a_session_twice_changes_nothing(store: &Arc<dyn Store>) {
@@ -38,12 +44,8 @@ pub async fn creating_a_session_twice_changes_nothing(store: &Arc<dyn Store>) {
 pub async fn the_creating_command_can_be_joined(store: &Arc<dyn Store>) {
     let scene = Scene::created(store).await;
     let again = scene.request(scene.first());
-    let joined = Enqueued::Joined {
-        number: 1,
-        head: 0,
-        via: Via::Connection,
-    };
-    assert_eq!(store.enqueue(&again).await.unwrap(), joined);
+    let joined = enqueued(store.enqueue(&again).await.unwrap());
+    assert_eq!(joined, ("joined", 1, 0, Via::Connection));
 }
 
 pub async fn a_command_is_accepted_with_number_head_and_way(store: &Arc<dyn Store>) {
@@ -52,15 +54,8 @@ pub async fn a_command_is_accepted_with_number_head_and_way(store: &Arc<dyn Stor
     scene
         .write(&scene.append(&claim.token, 1, updates(3)))
         .await;
-    let outcome = store.enqueue(&scene.prompt("1")).await.unwrap();
-    assert_eq!(
-        outcome,
-        Enqueued::Accepted {
-            number: 2,
-            head: 3,
-            via: Via::Connection
-        }
-    );
+    let accepted = enqueued(store.enqueue(&scene.prompt("1")).await.unwrap());
+    assert_eq!(accepted, ("accepted", 2, 3, Via::Connection));
 }
 
 pub async fn the_same_request_joins_the_first(store: &Arc<dyn Store>) {
@@ -73,15 +68,11 @@ pub async fn the_same_request_joins_the_first(store: &Arc<dyn Store>) {
         .write(&scene.append(&claim.token, 1, updates(2)))
         .await;
     scene.open_stream(&scene.creator, "holder").await;
-    let joined = Enqueued::Joined {
-        number: 2,
-        head: 0,
-        via: Via::Connection,
-    };
-    assert_eq!(store.enqueue(&prompt).await.unwrap(), joined);
+    let joined = ("joined", 2, 0, Via::Connection);
+    assert_eq!(enqueued(store.enqueue(&prompt).await.unwrap()), joined);
     scene.finish(&claim.token).await;
-    assert_eq!(store.enqueue(&prompt).await.unwrap(), joined);
-    assert_eq!(numbers(&scene, 0).await, [0u64; 0]);
+    assert_eq!(enqueued(store.enqueue(&prompt).await.unwrap()), joined);
+    assert_eq!(numbers(&scene).await, [0u64; 0]);
 }
 
 pub async fn a_key_used_for_something_else_is_a_conflict(store: &Arc<dyn Store>) {
@@ -92,7 +83,7 @@ pub async fn a_key_used_for_something_else_is_a_conflict(store: &Arc<dyn Store>)
     other.command.message = Bytes::from_static(b"other words");
     other.key = Idempotency::of(&scene.creator, Some("1"), &other.command.message);
     assert_eq!(store.enqueue(&other).await.unwrap(), Enqueued::Conflict);
-    assert_eq!(numbers(&scene, 0).await, [1, 2]);
+    assert_eq!(numbers(&scene).await, [1, 2]);
 }
 
 pub async fn an_unknown_or_foreign_session_is_not_found(store: &Arc<dyn Store>) {
@@ -101,7 +92,7 @@ pub async fn an_unknown_or_foreign_session_is_not_found(store: &Arc<dyn Store>) 
         store.enqueue(&unknown.prompt("1")).await.unwrap(),
         Enqueued::NotFound
     );
-    assert!(store.inbox(&unknown.id, 0).await.unwrap().is_empty());
+    assert!(store.inbox(&unknown.id, &[]).await.unwrap().is_empty());
 
     let scene = Scene::created(store).await;
     let foreign = Enqueue {
@@ -115,7 +106,7 @@ pub async fn an_unknown_or_foreign_session_is_not_found(store: &Arc<dyn Store>) 
         ..scene.request(scene.first())
     };
     assert_eq!(store.enqueue(&known).await.unwrap(), Enqueued::NotFound);
-    assert_eq!(numbers(&scene, 0).await, [1]);
+    assert_eq!(numbers(&scene).await, [1]);
 }
 
 pub async fn commands_wait_in_order(store: &Arc<dyn Store>) {
@@ -126,9 +117,12 @@ pub async fn commands_wait_in_order(store: &Arc<dyn Store>) {
             .await
             .unwrap();
     }
-    assert_eq!(numbers(&scene, 0).await, (1..=13).collect::<Vec<_>>());
-    assert_eq!(numbers(&scene, 10).await, [11, 12, 13]);
-    assert_eq!(numbers(&scene, 13).await, [0u64; 0]);
+    assert_eq!(numbers(&scene).await, (1..=13).collect::<Vec<_>>());
+    // Those that the asker knows are left out, wherever they are.
+    let known = scene.named(&[2, 3, 9, 13]).await;
+    let others = store.inbox(&scene.id, &known).await.unwrap();
+    let others = others.iter().map(|queued| queued.id.number);
+    assert!(others.eq([1, 4, 5, 6, 7, 8, 10, 11, 12]));
 }
 
 pub async fn a_command_arrives_as_it_was_sent(store: &Arc<dyn Store>) {
@@ -166,7 +160,7 @@ pub async fn a_command_arrives_as_it_was_sent(store: &Arc<dyn Store>) {
         assert!(matches!(outcome, Enqueued::Accepted { .. }), "{outcome:?}");
         sent.push(command);
     }
-    let waiting = store.inbox(&scene.id, 0).await.unwrap();
+    let waiting = store.inbox(&scene.id, &[]).await.unwrap();
     let arrived: Vec<Command> = waiting.into_iter().map(|queued| queued.command).collect();
     assert_eq!(arrived, sent);
 }
@@ -228,6 +222,72 @@ pub async fn old_keys_are_forgotten_one_by_one(store: &Arc<dyn Store>) {
     assert!(!joins(&scene.request(scene.first())).await);
 }
 
+pub async fn nobody_pushes_out_the_keys_of_others(store: &Arc<dyn Store>) {
+    let scene = Scene::created(store).await;
+    let (mine, busy) = (scene.prompt("mine"), scene.another_connection());
+    store.enqueue(&mine).await.unwrap();
+    scene.finish(&scene.claim().await.token).await;
+    for number in 0..2 * REMEMBERED_KEYS {
+        let other = Enqueue {
+            watched: true,
+            ..scene.prompt_by(&busy, &number.to_string())
+        };
+        store.enqueue(&other).await.unwrap();
+        scene.finish(&scene.claim().await.token).await;
+    }
+    let again = enqueued(store.enqueue(&mine).await.unwrap());
+    assert_eq!(again, ("joined", 2, 0, Via::Connection));
+    // However many there are, there is an end.
+    for number in 0..REMEMBERED_KEYS_IN_ALL {
+        let other = Enqueue {
+            watched: true,
+            ..scene.prompt_by(&scene.another_connection(), &number.to_string())
+        };
+        store.enqueue(&other).await.unwrap();
+        scene.finish(&scene.claim().await.token).await;
+    }
+    assert_eq!(enqueued(store.enqueue(&mine).await.unwrap()).0, "accepted");
+}
+
+pub async fn keys_outlive_a_rest(store: &Arc<dyn Store>) {
+    let scene = Scene::created(store).await;
+    let prompts: Vec<Enqueue> = (1..REMEMBERED_KEYS)
+        .map(|number| scene.prompt(&number.to_string()))
+        .collect();
+    for prompt in &prompts {
+        store.enqueue(prompt).await.unwrap();
+    }
+    scene.finish(&scene.claim().await.token).await;
+    tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+    scene.tidy(&EVERYTHING_THAT_RESTS).await;
+    for prompt in &prompts {
+        let again = enqueued(store.enqueue(prompt).await.unwrap());
+        assert_eq!(again.0, "joined", "{:?}", prompt.command.request);
+    }
+    assert!(numbers(&scene).await.is_empty());
+}
+
+pub async fn an_acknowledgement_names_its_command(store: &Arc<dyn Store>) {
+    let scene = Scene::created(store).await;
+    let token = scene.claim().await.token;
+    // As it may be after a failover: the number is the same, the command is another.
+    let before = CommandId {
+        number: 1,
+        nonce: 1,
+    };
+    let done = Append {
+        acks: vec![before],
+        release: true,
+        ..scene.append(&token, 1, updates(1))
+    };
+    let kept = Appended::Done {
+        head: 1,
+        released: false,
+    };
+    assert_eq!(scene.write(&done).await, kept);
+    assert_eq!(numbers(&scene).await, [1]);
+}
+
 pub async fn a_command_that_waits_is_recognised_however_old(store: &Arc<dyn Store>) {
     let scene = Scene::created(store).await;
     for number in 2..=REMEMBERED_KEYS + 5 {
@@ -236,7 +296,7 @@ pub async fn a_command_that_waits_is_recognised_however_old(store: &Arc<dyn Stor
     }
     let outcome = store.enqueue(&scene.request(scene.first())).await.unwrap();
     assert!(
-        matches!(outcome, Enqueued::Joined { number: 1, .. }),
+        matches!(outcome, Enqueued::Joined { command, .. } if command.number == 1),
         "{outcome:?}"
     );
 }
@@ -257,22 +317,12 @@ pub async fn a_request_is_recognised_whatever_its_id(store: &Arc<dyn Store>) {
         "1 00 1 0 c",
     ];
     for (number, id) in (2..).zip(ids) {
-        let outcome = store.enqueue(&scene.prompt(id)).await.unwrap();
-        let accepted = Enqueued::Accepted {
-            number,
-            head: 0,
-            via: Via::Connection,
-        };
-        assert_eq!(outcome, accepted, "{id}");
+        let accepted = enqueued(store.enqueue(&scene.prompt(id)).await.unwrap());
+        assert_eq!(accepted, ("accepted", number, 0, Via::Connection), "{id}");
     }
     for (number, id) in (2..).zip(ids) {
-        let outcome = store.enqueue(&scene.prompt(id)).await.unwrap();
-        let joined = Enqueued::Joined {
-            number,
-            head: 0,
-            via: Via::Connection,
-        };
-        assert_eq!(outcome, joined, "{id}");
+        let joined = enqueued(store.enqueue(&scene.prompt(id)).await.unwrap());
+        assert_eq!(joined, ("joined", number, 0, Via::Connection), "{id}");
     }
 }
 
@@ -292,7 +342,7 @@ pub async fn an_inbox_is_as_long_as_the_asker_says(store: &Arc<dyn Store>) {
     assert!(!ask(Kind::Prompt, Some("2")).await);
     assert!(ask(Kind::Cancel, None).await && ask(Kind::Answer, None).await);
     assert!(!ask(Kind::Cancel, None).await);
-    assert_eq!(numbers(&scene, 0).await, [1, 2, 3, 4]);
+    assert_eq!(numbers(&scene).await, [1, 2, 3, 4]);
 }
 
 pub async fn what_is_about_an_unknown_request_is_not_found(store: &Arc<dyn Store>) {
@@ -312,5 +362,5 @@ pub async fn what_is_about_an_unknown_request_is_not_found(store: &Arc<dyn Store
         let outcome = store.enqueue(&about(other)).await.unwrap();
         assert_eq!(outcome, Enqueued::NotFound, "{other}");
     }
-    assert_eq!(numbers(&scene, 0).await, [1, 2, 3]);
+    assert_eq!(numbers(&scene).await, [1, 2, 3]);
 }

@@ -6,8 +6,9 @@ use std::time::Duration;
 use tokio::time::{sleep, timeout};
 
 use super::scene::{Ear, LONG, OVER, Scene, begin, end, updates};
+use crate::event::Event;
 use crate::route::Via;
-use crate::store::{Append, Appended, Claim, Running, Signal, Store, Topic};
+use crate::store::{Append, Appended, Claim, Claimant, Running, Signal, Store, Topic, Vanished};
 
 /// Tries until the lease of the last holder has run out.
 async fn take_over(scene: &Scene) -> Claim {
@@ -61,13 +62,13 @@ pub async fn a_running_turn_is_handed_over(store: &Arc<dyn Store>) {
     events.extend(updates(1));
     scene
         .write(&Append {
-            acks: vec![1],
+            acks: scene.named(&[1]).await,
             ..scene.append(&old.token, 1, events)
         })
         .await;
     let next = scene.claimant(OVER);
     let running = Some(Running {
-        command: 2,
+        command: 2.into(),
         began: 2,
     });
     assert_eq!(scene.try_claim(&next).await.unwrap().running, running);
@@ -79,28 +80,79 @@ pub async fn only_holders_that_vanished_in_a_row_are_counted(store: &Arc<dyn Sto
     let scene = Scene::created(store).await;
     store.enqueue(&scene.prompt("1")).await.unwrap();
     let first = scene.claimant(OVER);
-    assert_eq!(scene.try_claim(&first).await.unwrap().stalls, 0);
+    assert_eq!(scene.try_claim(&first).await.unwrap().vanished.at_once, 0);
     let second = scene.claimant(OVER);
-    assert_eq!(scene.try_claim(&second).await.unwrap().stalls, 1);
+    assert_eq!(scene.try_claim(&second).await.unwrap().vanished.at_once, 1);
     // The same claim again is no new one.
-    assert_eq!(scene.try_claim(&second).await.unwrap().stalls, 1);
+    assert_eq!(scene.try_claim(&second).await.unwrap().vanished.at_once, 1);
     let third = scene.claimant(OVER);
-    assert_eq!(scene.try_claim(&third).await.unwrap().stalls, 2);
+    assert_eq!(scene.try_claim(&third).await.unwrap().vanished.at_once, 2);
     // It goes on: that is no work which kills whoever takes it.
     scene
         .write(&scene.append(&third.token, 1, updates(1)))
         .await;
     let fourth = scene.claimant(LONG);
-    assert_eq!(scene.try_claim(&fourth).await.unwrap().stalls, 1);
+    assert_eq!(scene.try_claim(&fourth).await.unwrap().vanished.at_once, 1);
     // Nor is what was handed over.
     store.release(&scene.id, &fourth.token).await.unwrap();
-    let fifth = scene.claim().await;
-    assert_eq!(fifth.stalls, 1);
-    scene
-        .write(&scene.append(&fifth.token, 2, updates(1)))
-        .await;
-    store.release(&scene.id, &fifth.token).await.unwrap();
-    assert_eq!(scene.claim().await.stalls, 0);
+    assert_eq!(scene.claim().await.vanished, Vanished::default());
+}
+
+pub async fn a_renewal_proves_that_a_holder_lived(store: &Arc<dyn Store>) {
+    let scene = Scene::created(store).await;
+    for working in 0..4 {
+        let claimant = scene.claimant(OVER);
+        let vanished = scene.try_claim(&claimant).await.unwrap().vanished;
+        assert_eq!((vanished.at_once, vanished.working), (0, working));
+        let held = [(scene.id.clone(), claimant.token)];
+        assert!(store.renew(&held, OVER).await.unwrap().is_empty());
+    }
+    // One that did not live so long is the first of its kind.
+    scene.try_claim(&scene.claimant(OVER)).await.unwrap();
+    assert_eq!(scene.claim().await.vanished.at_once, 1);
+}
+
+pub async fn waiting_for_an_answer_is_not_working(store: &Arc<dyn Store>) {
+    let scene = Scene::created(store).await;
+    let first = scene.claimant(OVER);
+    scene.try_claim(&first).await.unwrap();
+    let question = Event::Request {
+        id: "question".into(),
+        message: "{}".into(),
+    };
+    let asks = Append {
+        pending: Some(vec![1]),
+        ..scene.append(&first.token, 1, vec![question])
+    };
+    scene.write(&asks).await;
+    for (lives, working) in [(true, 1), (true, 1), (false, 1), (false, 2), (false, 3)] {
+        let claimant = scene.claimant(OVER);
+        let claim = scene.try_claim(&claimant).await.unwrap();
+        let expected = Vanished {
+            at_once: 0,
+            working,
+        };
+        assert_eq!(claim.vanished, expected);
+        if lives {
+            let held = [(scene.id.clone(), claimant.token)];
+            store.renew(&held, OVER).await.unwrap();
+        }
+    }
+}
+
+pub async fn only_who_may_takes_over(store: &Arc<dyn Store>) {
+    let scene = Scene::created(store).await;
+    let asks = |takes_over| Claimant {
+        takes_over,
+        ..scene.claimant(OVER)
+    };
+    // What nobody holds is for everybody.
+    assert!(scene.try_claim(&asks(None)).await.is_some());
+    assert!(scene.try_claim(&asks(None)).await.is_none());
+    let due = store.due(scene.id.partition(), &scene.agent, 10).await;
+    let due = due.unwrap();
+    assert_eq!(due.sessions, [scene.id.clone()]);
+    assert!(scene.try_claim(&asks(Some(due.at))).await.is_some());
 }
 
 pub async fn a_finished_turn_is_not_handed_over(store: &Arc<dyn Store>) {
@@ -136,7 +188,7 @@ pub async fn a_lease_that_ran_out_is_found_without_any_command(store: &Arc<dyn S
     scene.try_claim(&old).await.unwrap();
     scene
         .write(&Append {
-            acks: vec![1],
+            acks: scene.named(&[1]).await,
             ..scene.append(&old.token, 1, Vec::new())
         })
         .await;

@@ -82,7 +82,7 @@ pub async fn a_record_holds_all_but_the_log(store: &Arc<dyn Store>) {
     let token = scene.claim().await.token;
     let expected = record(&scene);
     let told = Append {
-        acks: vec![1],
+        acks: scene.named(&[1]).await,
         state: Some(expected.state.clone()),
         view: Some(expected.view.clone()),
         title: Some(expected.title.clone()),
@@ -171,8 +171,8 @@ pub async fn an_adopted_session_appears_when_it_is_complete(store: &Arc<dyn Stor
     store.enqueue(&scene.prompt("2")).await.unwrap();
     let claim = scene.claim().await;
     assert_eq!((claim.state, claim.bound), (expected.state, expected.bound));
-    assert_eq!((claim.setup, claim.stalls), (expected.setup, 0));
-    assert_eq!((claim.head, claim.inbox[0].number), (3, 1));
+    assert_eq!((claim.setup, claim.vanished.at_once), (expected.setup, 0));
+    assert_eq!((claim.head, claim.inbox[0].id.number), (3, 1));
 }
 
 pub async fn a_log_from_elsewhere_is_history(store: &Arc<dyn Store>) {

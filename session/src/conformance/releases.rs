@@ -10,7 +10,7 @@ pub async fn an_append_gives_up_only_what_has_no_work(store: &Arc<dyn Store>) {
     store.enqueue(&scene.prompt("1")).await.unwrap();
     let token = scene.claim().await.token;
     let first = Append {
-        acks: vec![1],
+        acks: scene.named(&[1]).await,
         release: true,
         ..scene.append(&token, 1, updates(1))
     };
@@ -26,7 +26,7 @@ pub async fn an_append_gives_up_only_what_has_no_work(store: &Arc<dyn Store>) {
         "it is still held"
     );
     let last = Append {
-        acks: vec![2],
+        acks: scene.named(&[2]).await,
         release: true,
         ..scene.append(&token, 2, updates(1))
     };
@@ -45,7 +45,7 @@ pub async fn a_releasing_append_can_be_repeated(store: &Arc<dyn Store>) {
     let scene = Scene::created(store).await;
     let token = scene.claim().await.token;
     let last = Append {
-        acks: vec![1],
+        acks: scene.named(&[1]).await,
         release: true,
         ..scene.append(&token, 1, updates(2))
     };
@@ -75,7 +75,7 @@ pub async fn a_releasing_append_without_events_can_be_repeated(store: &Arc<dyn S
     let scene = Scene::created(store).await;
     let token = scene.claim().await.token;
     let last = Append {
-        acks: vec![1],
+        acks: scene.named(&[1]).await,
         release: true,
         ..scene.append(&token, 1, Vec::new())
     };
@@ -141,7 +141,7 @@ pub async fn releasing_without_work_wakes_nobody(store: &Arc<dyn Store>) {
     let token = scene.claim().await.token;
     scene
         .write(&Append {
-            acks: vec![1],
+            acks: scene.named(&[1]).await,
             ..scene.append(&token, 1, Vec::new())
         })
         .await;

@@ -7,7 +7,7 @@ use bytes::Bytes;
 use tokio::sync::mpsc;
 use tokio::time::timeout;
 
-use crate::command::{ClientCapabilities, Command, Idempotency, Kind};
+use crate::command::{ClientCapabilities, Command, CommandId, Idempotency, Kind};
 use crate::event::{Begin, Event, Recipient};
 use crate::id::{ConnectionId, LogId, Nonce, Partition, SessionId, random_text};
 use crate::route::Via;
@@ -216,6 +216,7 @@ impl Scene {
             agent: self.agent.clone(),
             token: ClaimToken::random(),
             lease,
+            takes_over: Some(u64::MAX),
         }
     }
 
@@ -227,8 +228,25 @@ impl Scene {
     }
 
     pub async fn try_claim_any(&self, claimant: &Claimant) -> Option<SessionId> {
-        let claim = self.store.claim_any(self.id.partition(), claimant).await;
-        claim.expect("the store answers").map(|claim| claim.session)
+        let due = self.store.due(self.id.partition(), &claimant.agent, 100);
+        for session in due.await.expect("the store answers").sessions {
+            let claim = self.store.claim(&session, claimant).await;
+            if claim.expect("the store answers").is_some() {
+                return Some(session);
+            }
+        }
+        None
+    }
+
+    /// The names of commands with these numbers, whether they wait or not.
+    pub async fn named(&self, numbers: &[u64]) -> Vec<CommandId> {
+        let waiting = self.store.waiting_commands(&self.id).await;
+        let waiting = waiting.expect("the store answers");
+        let name = |number: &u64| {
+            let found = waiting.iter().find(|id| id.number == *number);
+            found.copied().unwrap_or(CommandId::from(*number))
+        };
+        numbers.iter().map(name).collect()
     }
 
     /// Takes the session for good.
@@ -266,9 +284,9 @@ impl Scene {
 
     /// Acknowledges everything that waits and gives the session up.
     pub async fn finish(&self, token: &ClaimToken) {
-        let waiting = self.store.inbox(&self.id, 0).await.unwrap();
+        let waiting = self.store.inbox(&self.id, &[]).await.unwrap();
         let done = Append {
-            acks: waiting.iter().map(|queued| queued.number).collect(),
+            acks: waiting.iter().map(|queued| queued.id).collect(),
             release: true,
             ..self.append(token, self.head().await + 1, Vec::new())
         };
@@ -283,16 +301,16 @@ impl Scene {
     pub async fn talk(&self, words: &str) {
         let request = format!("\"{}\"", random_text(8));
         let accepted = self.store.enqueue(&self.prompt(&request)).await.unwrap();
-        let Enqueued::Accepted { number, via, .. } = accepted else {
+        let Enqueued::Accepted { command, via, .. } = accepted else {
             panic!("{accepted:?}");
         };
         let claim = self.claim().await;
-        let begun = vec![begin(number, &self.creator, via)];
+        let begun = vec![begin(command, &self.creator, via)];
         let first = claim.head + 1;
         self.write(&self.append(&claim.token, first, begun)).await;
         let events = vec![said(&self.id, words), end(&self.creator, via)];
         let over = Append {
-            acks: claim.inbox.iter().map(|queued| queued.number).collect(),
+            acks: claim.inbox.iter().map(|queued| queued.id).collect(),
             state: Some(words.to_owned().into()),
             view: Some(words.to_owned().into()),
             release: true,
@@ -317,6 +335,15 @@ impl Scene {
     }
 }
 
+/// What became of a command that was taken, with the number of its command.
+pub fn enqueued(of: Enqueued) -> (&'static str, u64, u64, Via) {
+    match of {
+        Enqueued::Accepted { command, head, via } => ("accepted", command.number, head, via),
+        Enqueued::Joined { command, head, via } => ("joined", command.number, head, via),
+        other => panic!("{other:?}"),
+    }
+}
+
 pub fn update(text: &str) -> Event {
     Event::Update {
         turn: true,
@@ -330,9 +357,9 @@ pub fn updates(count: usize) -> Vec<Event> {
         .collect()
 }
 
-pub fn begin(command: u64, connection: &ConnectionId, via: Via) -> Event {
+pub fn begin(command: impl Into<CommandId>, connection: &ConnectionId, via: Via) -> Event {
     Event::Begin(Begin {
-        command,
+        command: command.into(),
         connection: connection.clone(),
         via,
     })

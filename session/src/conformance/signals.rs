@@ -38,7 +38,7 @@ pub async fn only_what_was_written_is_signalled(store: &Arc<dyn Store>) {
     }
     scene
         .write(&Append {
-            acks: vec![1],
+            acks: scene.named(&[1]).await,
             ..scene.append(&token, 2, Vec::new())
         })
         .await;

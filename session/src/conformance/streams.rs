@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::scene::Scene;
+use super::scene::{Scene, enqueued};
 use crate::command::Kind;
 use crate::id::ConnectionId;
 use crate::route::Via;
@@ -46,7 +46,7 @@ pub async fn commands_follow_the_open_stream(store: &Arc<dyn Store>) {
         .unwrap();
     assert_eq!(way(&scene, creator, "4").await, Via::Connection);
     let ways: Vec<Via> = store
-        .inbox(&scene.id, 1)
+        .inbox(&scene.id, &scene.named(&[1]).await)
         .await
         .unwrap()
         .iter()
@@ -206,12 +206,8 @@ pub async fn a_connection_stream_must_watch_before_it_is_answered(store: &Arc<dy
         watched: true,
         ..prompt
     };
-    let accepted = Enqueued::Accepted {
-        number: 2,
-        head: 0,
-        via: Via::Connection,
-    };
-    assert_eq!(store.enqueue(&watched).await.unwrap(), accepted);
+    let accepted = enqueued(store.enqueue(&watched).await.unwrap());
+    assert_eq!(accepted, ("accepted", 2, 0, Via::Connection));
     // Once is enough.
     let next = store.enqueue(&scene.prompt_by(&other, "2")).await.unwrap();
     assert!(

@@ -21,7 +21,7 @@ async fn rested(store: &Arc<dyn Store>) -> Scene {
         .expect("it is released");
     let second = scene.claim().await.token;
     let last = Append {
-        acks: vec![1],
+        acks: scene.named(&[1]).await,
         view: Some("{\"modes\":1}".into()),
         release: true,
         ..scene.append(&second, 61, updates(2))
@@ -61,7 +61,7 @@ pub async fn a_long_log_reads_the_same_afterwards(store: &Arc<dyn Store>) {
         scene.write(&scene.append(&token, frame, updates(1))).await;
     }
     let last = Append {
-        acks: vec![1],
+        acks: scene.named(&[1]).await,
         release: true,
         ..scene.append(&token, 701, updates(1))
     };
@@ -99,7 +99,7 @@ pub async fn a_tidied_session_goes_on(store: &Arc<dyn Store>) {
         turn.extend(updates(2));
         turn.push(end(&scene.creator, Via::Connection));
         let append = Append {
-            acks: vec![command],
+            acks: scene.named(&[command]).await,
             release: true,
             ..scene.append(&claim.token, head + 1, turn)
         };
@@ -128,7 +128,10 @@ pub async fn a_held_session_keeps_all_it_needs(store: &Arc<dyn Store>) {
         released: false,
     };
     assert_eq!(scene.write(&append).await, done);
-    assert_eq!(store.inbox(&scene.id, 0).await.expect("an inbox").len(), 1);
+    assert_eq!(
+        store.inbox(&scene.id, &[]).await.expect("an inbox").len(),
+        1
+    );
 }
 
 pub async fn what_a_session_shows_is_still_there(store: &Arc<dyn Store>) {
@@ -145,19 +148,19 @@ pub async fn a_request_is_still_recognised_afterwards(store: &Arc<dyn Store>) {
     let scene = rested(store).await;
     let prompt = scene.prompt("7");
     let accepted = store.enqueue(&prompt).await.expect("an answer");
-    let Enqueued::Accepted { number, head, via } = accepted else {
+    let Enqueued::Accepted { command, head, via } = accepted else {
         panic!("{accepted:?}");
     };
     let token = scene.claim().await.token;
     let append = Append {
-        acks: vec![number],
+        acks: vec![command],
         release: true,
         ..scene.append(&token, 63, updates(1))
     };
     scene.write(&append).await;
     scene.tidy(&EVERYTHING_THAT_RESTS).await;
     let again = store.enqueue(&prompt).await.expect("an answer");
-    assert_eq!(again, Enqueued::Joined { number, head, via });
+    assert_eq!(again, Enqueued::Joined { command, head, via });
 }
 
 pub async fn what_nobody_uses_is_forgotten(store: &Arc<dyn Store>) {

@@ -4,40 +4,26 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use super::scene::{LONG, OVER, Scene, begin, end, update};
+use super::scene::{LONG, OVER, Scene, begin, end, enqueued, update};
 use crate::route::Via;
-use crate::store::{Append, Appended, Enqueued, Store};
+use crate::store::{Append, Appended, Store};
 
 pub async fn a_prompt_goes_in_and_its_answer_comes_out_once(store: &Arc<dyn Store>) {
     let scene = Scene::created(store).await;
     let creator = &scene.creator;
     scene.finish(&scene.claim().await.token).await;
     let prompt = scene.prompt("1");
-    let accepted = store.enqueue(&prompt).await.unwrap();
-    assert_eq!(
-        accepted,
-        Enqueued::Accepted {
-            number: 2,
-            head: 0,
-            via: Via::Connection
-        }
-    );
+    let accepted = enqueued(store.enqueue(&prompt).await.unwrap());
+    assert_eq!(accepted, ("accepted", 2, 0, Via::Connection));
 
-    let claim = store
-        .claim_any(scene.id.partition(), &scene.claimant(LONG))
-        .await
-        .unwrap()
-        .unwrap();
+    let claim = scene.claim().await;
     let queued = &claim.inbox[0];
-    let start = vec![
-        begin(queued.number, creator, queued.via),
-        update("thinking"),
-    ];
+    let start = vec![begin(queued.id, creator, queued.via), update("thinking")];
     scene
         .write(&scene.append(&claim.token, claim.head + 1, start))
         .await;
     let last = Append {
-        acks: vec![queued.number],
+        acks: vec![queued.id],
         state: Some(Bytes::from_static(b"remember")),
         release: true,
         ..scene.append(&claim.token, 3, vec![end(creator, queued.via)])
@@ -49,15 +35,8 @@ pub async fn a_prompt_goes_in_and_its_answer_comes_out_once(store: &Arc<dyn Stor
     assert_eq!(scene.write(&last).await, done);
     assert_eq!(scene.write(&last).await, done);
 
-    let joined = store.enqueue(&prompt).await.unwrap();
-    assert_eq!(
-        joined,
-        Enqueued::Joined {
-            number: 2,
-            head: 0,
-            via: Via::Connection
-        }
-    );
+    let joined = enqueued(store.enqueue(&prompt).await.unwrap());
+    assert_eq!(joined, ("joined", 2, 0, Via::Connection));
     assert!(
         scene.try_claim(&scene.claimant(LONG)).await.is_none(),
         "a repetition is no new work"
@@ -80,23 +59,22 @@ pub async fn a_turn_survives_the_worker_that_ran_it(store: &Arc<dyn Store>) {
     let start = vec![begin(1, creator, Via::Connection), update("half")];
     scene.write(&scene.append(&vanished.token, 1, start)).await;
 
-    let claim = store
-        .claim_any(scene.id.partition(), &scene.claimant(LONG))
-        .await
-        .unwrap()
-        .unwrap();
+    let claim = scene.claim().await;
     let running = claim.running.expect("the turn goes on");
-    assert_eq!((running.command, running.began, claim.head), (1, 1, 2));
+    assert_eq!(
+        (running.command, running.began, claim.head),
+        (1.into(), 1, 2)
+    );
     // The vanished one comes back with its last words, too late.
     let words = vec![update("other half"), end(creator, Via::Connection)];
     let late = Append {
-        acks: vec![1],
+        acks: scene.named(&[1]).await,
         release: true,
         ..scene.append(&vanished.token, 3, words.clone())
     };
     assert_eq!(scene.write(&late).await, Appended::Fenced);
     let last = Append {
-        acks: vec![1],
+        acks: scene.named(&[1]).await,
         release: true,
         ..scene.append(&claim.token, 3, words)
     };

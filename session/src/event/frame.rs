@@ -175,7 +175,7 @@ mod tests {
         };
         let events = vec![
             Event::Begin(Begin {
-                command: 7,
+                command: 7.into(),
                 connection: connection.clone(),
                 via: Via::OneShot,
             }),
@@ -198,7 +198,7 @@ mod tests {
             },
             Event::Control {
                 by: ConnectionId::mint(Partition(1)),
-                command: 8,
+                command: 8.into(),
                 via: Via::Connection,
             },
             Event::Response {

@@ -14,13 +14,14 @@ use self::settle::Desk;
 use self::shelf::{Change, Kind, Shelf};
 use self::signals::Switchboard;
 use self::state::State;
-use crate::command::{Command, Idempotency, Queued};
+use crate::clock::unix_millis;
+use crate::command::{Command, CommandId, Idempotency, Queued};
 use crate::event::{Event, Frame};
 use crate::id::{ConnectionId, LogId, Partition, SessionId};
 use crate::revocation::Revocation;
 use crate::store::{
     Adoption, AgentCard, Append, Appended, Attach, Attached, Attachment, Claim, ClaimToken,
-    Claimant, Enqueue, Enqueued, Error, Fork, Forked, Listener, Listing, NewSession, Opened,
+    Claimant, Due, Enqueue, Enqueued, Error, Fork, Forked, Listener, Listing, NewSession, Opened,
     Posted, Record, Result, STREAM_TTL, Signal, Store, StreamId, Summary, Tidied, Tidying, Topic,
     Touch, Usage, WorkerId,
 };
@@ -402,12 +403,11 @@ impl<S: Shelf> Store for Embedded<S> {
             .await
     }
 
-    async fn claim_any(&self, _partition: Partition, claimant: &Claimant) -> Result<Option<Claim>> {
-        self.step(|state| match state.next_for(&claimant.agent) {
-            Some(id) => self.claimed(state, &id, claimant),
-            None => Ok(None),
+    async fn due(&self, _partition: Partition, agent: &str, limit: usize) -> Result<Due> {
+        Ok(Due {
+            at: unix_millis(),
+            sessions: self.state()?.due(agent, limit),
         })
-        .await
     }
 
     async fn renew(
@@ -418,9 +418,14 @@ impl<S: Shelf> Store for Embedded<S> {
         self.step(|state| {
             let mut lost = Vec::new();
             for (id, token) in claims {
-                if !state.renew(id, token, lease) {
+                let Some((session, changed)) = state.renew(id, token, lease) else {
                     lost.push(id.clone());
-                } else if state.no_longer_waits(id) {
+                    continue;
+                };
+                if changed {
+                    self.save(&[Change::Session(id, session)])?;
+                }
+                if state.no_longer_waits(id) {
                     // A command came while the lease was over: others were told, the holder was not.
                     self.wake(state, id)?;
                 }
@@ -430,12 +435,21 @@ impl<S: Shelf> Store for Embedded<S> {
         .await
     }
 
-    async fn inbox(&self, session: &SessionId, after: u64) -> Result<Vec<Queued>> {
+    async fn inbox(&self, session: &SessionId, known: &[CommandId]) -> Result<Vec<Queued>> {
         self.step(|state| {
             let session = state.session(&self.shelf, session)?;
             let inbox = session.into_iter().flat_map(|session| &session.inbox);
-            let is_later = |queued: &&Queued| queued.number > after;
-            Ok(inbox.filter(is_later).cloned().collect())
+            let is_new = |queued: &&Queued| !known.contains(&queued.id);
+            Ok(inbox.filter(is_new).cloned().collect())
+        })
+        .await
+    }
+
+    async fn waiting_commands(&self, session: &SessionId) -> Result<Vec<CommandId>> {
+        self.step(|state| {
+            let session = state.session(&self.shelf, session)?;
+            let inbox = session.into_iter().flat_map(|session| &session.inbox);
+            Ok(inbox.map(|queued| queued.id).collect())
         })
         .await
     }
@@ -447,6 +461,11 @@ impl<S: Shelf> Store for Embedded<S> {
                 return Ok(Appended::Fenced);
             };
             let place = session.place(id);
+            let done = session.inbox.iter().map(|queued| queued.id);
+            let done: Vec<u64> = done
+                .filter(|id| append.acks.contains(id))
+                .map(|id| id.number)
+                .collect();
             let (outcome, written) = session.append(append);
             let Some(written) = written else {
                 return Ok(outcome);
@@ -454,7 +473,7 @@ impl<S: Shelf> Store for Embedded<S> {
             let log = LogId::Session(id.clone());
             let mut changes: Vec<Change<'_>> = Vec::with_capacity(4);
             changes.extend(written.frame.iter().map(|frame| Change::Frame(&log, frame)));
-            changes.extend(append.acks.iter().map(|number| Change::Done(id, *number)));
+            changes.extend(done.iter().map(|number| Change::Done(id, *number)));
             let released = matches!(outcome, Appended::Done { released: true, .. });
             // When nobody sees it any more, it doesn't matter when it was last used.
             let before = match &place {

@@ -1,6 +1,6 @@
 //! A command on its way into an inbox, and what became of it.
 
-use crate::command::{Command, Idempotency};
+use crate::command::{Command, CommandId, Idempotency};
 use crate::id::SessionId;
 use crate::route::Via;
 
@@ -46,13 +46,13 @@ impl Takes {
 pub enum Enqueued {
     /// `head` is the log's end when the command was accepted: its events come after.
     Accepted {
-        number: u64,
+        command: CommandId,
         head: u64,
         via: Via,
     },
     /// The same request again: it is already waiting, running or answered.
     Joined {
-        number: u64,
+        command: CommandId,
         head: u64,
         via: Via,
     },

@@ -14,15 +14,16 @@ use self::keys::Keys;
 use self::link::Link;
 use self::reply::Reply;
 use self::scripts::{Call, scripts};
-use crate::command::{Command, Idempotency, Queued};
+use crate::command::{Command, CommandId, Idempotency, Queued};
 use crate::event::{Event, Frame};
 use crate::id::{ConnectionId, LogId, Nonce, Partition, SessionId};
 use crate::revocation::Revocation;
 use crate::store::{
     Adoption, AgentCard, Append, Appended, Attach, Attached, Attachment, Claim, ClaimToken,
-    Claimant, Enqueue, Enqueued, Fork, Forked, INBOX_BYTES, KEPT_DIRECTIVES, Listener, Listing,
-    NewSession, OUTBOX_TTL, Opened, Posted, REMEMBERED_KEYS, Record, Result, STREAM_TTL, Signal,
-    Store, StreamId, Summary, Tidied, Tidying, Touch, Usage, WorkerId,
+    Claimant, Due, Enqueue, Enqueued, Fork, Forked, INBOX_BYTES, KEPT_DIRECTIVES, Listener,
+    Listing, NewSession, OUTBOX_TTL, Opened, Posted, REMEMBERED_KEYS, REMEMBERED_KEYS_IN_ALL,
+    Record, Result, STREAM_TTL, Signal, Store, StreamId, Summary, TAKEOVER_WINDOW, Tidied, Tidying,
+    Touch, Usage, WorkerId,
 };
 
 mod agents;
@@ -56,6 +57,24 @@ pub use self::options::{Durability, Options};
 /// Larger frames are announced by number and read by those who want them.
 const PUBLISH_WHOLE: usize = 16 * 1024;
 const CONNECTION_TTL: u64 = OUTBOX_TTL.as_secs();
+/// Names of commands without a key that are remembered, in case their step is repeated: a cancel that was taken must
+/// not end what came after it.
+const REMEMBERED_NONCES: u64 = 64;
+
+/// As it is part of a command's name. One for each call: a step that is repeated is recognised by it.
+fn command_nonce() -> String {
+    format!("{:08x}", CommandId::random_nonce())
+}
+
+/// By the store's clock, in milliseconds; 0 for never.
+fn may_take_over_until(claimant: &Claimant) -> u64 {
+    let window = TAKEOVER_WINDOW.as_millis() as u64;
+    let until = claimant
+        .takes_over
+        .map(|found| found.saturating_add(window));
+    // Numbers in scripts are exact up to here.
+    until.unwrap_or_default().min(1 << 53)
+}
 
 pub struct RedisStore {
     link: Link,
@@ -146,7 +165,12 @@ impl Store for RedisStore {
 
     async fn create(&self, new: &NewSession, first: &Command, key: &Idempotency) -> Result<()> {
         let (k, id) = (&self.keys, &new.id);
-        let head = first.head();
+        let (head, nonce) = (first.head(), CommandId::random_nonce().to_be_bytes());
+        let owner = first.connection.key_owner().to_be_bytes();
+        let (key_bytes, fingerprint) = (
+            Idempotency::key_bytes(&key.key).unwrap_or_default(),
+            key.fingerprint_bytes(),
+        );
         let call = Call::new(&scripts().create)
             .key(k.session(id))
             .key(k.inbox(id))
@@ -157,18 +181,27 @@ impl Store for RedisStore {
             .arg(&new.cwd)
             .arg(&new.params)
             .arg(first.connection.as_str())
-            .arg(&key.key)
-            .arg(&key.fingerprint)
+            .arg(&key_bytes)
+            .arg(&fingerprint)
             .arg(if new.one_shot { "o" } else { "c" })
             .arg(&head)
             .arg(&first.message)
-            .arg(&new.directories);
+            .arg(&new.directories)
+            .arg(&nonce)
+            .arg(&owner);
         self.run_durably(call).await.map(drop)
     }
 
     async fn enqueue(&self, request: &Enqueue) -> Result<Enqueued> {
         let (k, id, command) = (&self.keys, &request.session, &request.command);
-        let head = command.head();
+        let (head, nonce) = (command.head(), CommandId::random_nonce().to_be_bytes());
+        let owner = command.connection.key_owner().to_be_bytes();
+        let key = Idempotency::key_bytes(&request.key.key);
+        let fingerprint = request.key.fingerprint_bytes();
+        let about = request.about.as_deref().map(|about| {
+            // An empty one is nobody's.
+            Idempotency::key_bytes(about).unwrap_or_default()
+        });
         let call = Call::new(&scripts().enqueue)
             .key(k.session(id))
             .key(k.inbox(id))
@@ -176,8 +209,8 @@ impl Store for RedisStore {
             .arg(id.as_str())
             .arg(&request.principal)
             .arg(command.connection.as_str())
-            .arg(&request.key.key)
-            .arg(&request.key.fingerprint)
+            .arg(key.as_ref().map_or(&[][..], |key| key))
+            .arg(&fingerprint)
             .arg(&head)
             .arg(&command.message)
             .num(request.one_shot.into())
@@ -189,17 +222,21 @@ impl Store for RedisStore {
             .num(INBOX_BYTES)
             .num(command.kind.reaches_closed().into())
             .num(request.about.is_some().into())
-            .arg(request.about.as_deref().unwrap_or_default())
-            .arg(request.takes.as_str());
+            .arg(about.as_ref().map_or(&[][..], |about| about))
+            .arg(request.takes.as_str())
+            .arg(&nonce)
+            .arg(&owner)
+            .num(REMEMBERED_KEYS_IN_ALL)
+            .num(REMEMBERED_NONCES);
         let mut items = self.run_durably(call).await?.items()?;
         match items.text()?.as_str() {
             "accepted" => Ok(Enqueued::Accepted {
-                number: items.number()?,
+                command: items.command()?,
                 head: items.number()?,
                 via: items.via()?,
             }),
             "joined" => Ok(Enqueued::Joined {
-                number: items.number()?,
+                command: items.command()?,
                 head: items.number()?,
                 via: items.via()?,
             }),
@@ -366,7 +403,8 @@ impl Store for RedisStore {
             .arg(&claimant.agent)
             .arg(&*claimant.token.0)
             .arg(&*claimant.worker.0)
-            .num(claimant.lease.as_millis() as u64);
+            .num(claimant.lease.as_millis() as u64)
+            .num(may_take_over_until(claimant));
         let mut items = self.run(call).await?.items()?;
         if items.is_empty() {
             Ok(None)
@@ -375,14 +413,15 @@ impl Store for RedisStore {
         }
     }
 
-    async fn claim_any(&self, partition: Partition, claimant: &Claimant) -> Result<Option<Claim>> {
-        let next = Call::new(&scripts().next).key(self.keys.due(partition, &claimant.agent));
-        let Some(session) = self.run(next).await?.optional_text()? else {
-            return Ok(None);
-        };
-        let session = SessionId::parse(&session).ok_or_else(|| reply::unexpected(&session))?;
-        // Somebody may be faster; the next sweep looks again.
-        self.claim(&session, claimant).await
+    async fn due(&self, partition: Partition, agent: &str, limit: usize) -> Result<Due> {
+        let call = Call::new(&scripts().due)
+            .key(self.keys.due(partition, agent))
+            .num(limit as u64);
+        let mut items = self.run(call).await?.items()?;
+        Ok(Due {
+            at: items.number()?,
+            sessions: items.sessions()?,
+        })
     }
 
     async fn renew(
@@ -416,18 +455,38 @@ impl Store for RedisStore {
         }
     }
 
-    async fn inbox(&self, session: &SessionId, after: u64) -> Result<Vec<Queued>> {
-        let call = Call::new(&scripts().inbox)
+    async fn inbox(&self, session: &SessionId, known: &[CommandId]) -> Result<Vec<Queued>> {
+        let known: Vec<String> = known.iter().map(CommandId::to_string).collect();
+        let mut call = Call::new(&scripts().inbox)
             .key(self.keys.session(session))
-            .key(self.keys.inbox(session))
-            .num(after);
-        reply::queued(self.run(call).await?)
+            .key(self.keys.inbox(session));
+        for name in &known {
+            call = call.arg(name);
+        }
+        let mut items = self.run(call).await?.items()?;
+        let counts = items.counting()?;
+        items.queued(&counts)
+    }
+
+    async fn waiting_commands(&self, session: &SessionId) -> Result<Vec<CommandId>> {
+        let call = Call::new(&scripts().commands)
+            .key(self.keys.session(session))
+            .key(self.keys.inbox(session));
+        let mut items = self.run(call).await?.items()?;
+        let counts = items.counting()?;
+        items.commands(&counts)
     }
 
     async fn append(&self, append: &Append) -> Result<Appended> {
         let (k, id) = (&self.keys, &append.session);
         let frame = Frame::encode(append.nonce, &append.events);
-        let mut call = Call::new(&scripts().append)
+        let acks: Vec<String> = append.acks.iter().map(CommandId::to_string).collect();
+        // What ends something frees memory, too.
+        let script = match append.release || !append.acks.is_empty() {
+            true => &scripts().append_end,
+            false => &scripts().append,
+        };
+        let mut call = Call::new(script)
             .key(k.session(id))
             .key(k.events(id))
             .key(k.inbox(id))
@@ -440,8 +499,8 @@ impl Store for RedisStore {
             .num(append.release.into())
             .num(PUBLISH_WHOLE as u64)
             .num(append.acks.len() as u64);
-        for ack in &append.acks {
-            call = call.num(*ack);
+        for ack in &acks {
+            call = call.arg(ack);
         }
         let changes = changes(append);
         for (name, value) in &changes {
@@ -469,6 +528,7 @@ impl Store for RedisStore {
     async fn release(&self, session: &SessionId, token: &ClaimToken) -> Result<()> {
         let call = Call::new(&scripts().release)
             .key(self.keys.session(session))
+            .key(self.keys.inbox(session))
             .arg(session.as_str())
             .arg(&*token.0);
         self.run(call).await.map(drop)

@@ -180,14 +180,14 @@ async fn a_replicated_cluster_passes_every_case_and_waits_only_where_it_must() -
             async move { again(|| async { here.store.enqueue(&here.prompt("1")).await }).await }
         });
         until("Redis has the command", async || {
-            (store.inbox(&here.id, 0).await.ok()?.len() == 2).then_some(())
+            (store.inbox(&here.id, &[]).await.ok()?.len() == 2).then_some(())
         })
         .await?;
         again(|| async { store.enqueue(&there.prompt("1")).await }).await;
         assert!(!pending.is_finished());
         replicas[node].thaw()?;
         pending.await?;
-        assert_eq!(store.inbox(&here.id, 0).await?.len(), 2);
+        assert_eq!(store.inbox(&here.id, &[]).await?.len(), 2);
         Ok(())
     })
     .await

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use baton_session::command::CommandId;
 use baton_session::conformance::cases;
 use baton_session::conformance::scene::{LONG, Scene};
 use baton_session::revocation::{Revocation, Subject};
@@ -55,18 +56,18 @@ async fn nothing_is_acknowledged_while_the_replica_stands_still() -> anyhow::Res
         })
         .await?;
         // Redis has it, but nobody was told.
-        assert_eq!(store.inbox(&scene.id, 0).await?.len(), 3);
+        assert_eq!(store.inbox(&scene.id, &[]).await?.len(), 3);
         assert!(!pending.is_finished());
         replica.thaw()?;
         let outcome = pending.await?;
         assert!(
             matches!(
                 outcome,
-                Enqueued::Accepted { number: 3, .. } | Enqueued::Joined { number: 3, .. }
+                Enqueued::Accepted { command, .. } | Enqueued::Joined { command, .. } if command.number == 3
             ),
             "{outcome:?}"
         );
-        assert_eq!(store.inbox(&scene.id, 0).await?.len(), 3);
+        assert_eq!(store.inbox(&scene.id, &[]).await?.len(), 3);
         Ok(())
     })
     .await
@@ -88,7 +89,7 @@ async fn an_unconfirmed_step_fails_in_the_end() -> anyhow::Result<()> {
         replica.thaw()?;
         // The caller repeats, and the same command counts once.
         again(|| async { store.enqueue(&scene.prompt("1")).await }).await;
-        assert_eq!(store.inbox(&scene.id, 0).await?.len(), 2);
+        assert_eq!(store.inbox(&scene.id, &[]).await?.len(), 2);
         Ok(())
     })
     .await
@@ -201,9 +202,9 @@ async fn what_was_acknowledged_survives_the_primary() -> anyhow::Result<()> {
         for client in clients {
             let (scene, acknowledged) = client.await?;
             assert!(!acknowledged.is_empty());
-            let waiting = survivor.inbox(&scene.id, 0).await?;
-            let found: BTreeSet<u64> = waiting.iter().map(|queued| queued.number).collect();
-            let missing: Vec<&u64> = acknowledged.difference(&found).collect();
+            let waiting = survivor.inbox(&scene.id, &[]).await?;
+            let found: BTreeSet<CommandId> = waiting.iter().map(|queued| queued.id).collect();
+            let missing: Vec<&CommandId> = acknowledged.difference(&found).collect();
             assert!(
                 missing.is_empty(),
                 "{missing:?} of {} are missing",
@@ -226,7 +227,7 @@ async fn rounds(server: &RedisServer) -> Option<u64> {
 }
 
 /// Sends prompts until told to stop or refused; returns the numbers of those that were accepted.
-async fn prompt_on(store: Arc<dyn Store>, stop: Arc<AtomicBool>) -> (Scene, BTreeSet<u64>) {
+async fn prompt_on(store: Arc<dyn Store>, stop: Arc<AtomicBool>) -> (Scene, BTreeSet<CommandId>) {
     let scene = Scene::created(&store).await;
     let mut acknowledged = BTreeSet::new();
     for request in 1..200 {
@@ -234,7 +235,7 @@ async fn prompt_on(store: Arc<dyn Store>, stop: Arc<AtomicBool>) -> (Scene, BTre
             break;
         }
         match store.enqueue(&scene.prompt(&request.to_string())).await {
-            Ok(Enqueued::Accepted { number, .. }) => _ = acknowledged.insert(number),
+            Ok(Enqueued::Accepted { command, .. }) => _ = acknowledged.insert(command),
             Ok(other) => panic!("{other:?}"),
             Err(Error::Unavailable(_)) => break,
             Err(error) => panic!("{error}"),

@@ -17,14 +17,14 @@ async fn forgotten_scripts_are_sent_again() -> anyhow::Result<()> {
         flush().await?;
         let accepted = store.enqueue(&scene.prompt("1")).await?;
         assert!(
-            matches!(accepted, Enqueued::Accepted { number: 2, .. }),
+            matches!(accepted, Enqueued::Accepted { command, .. } if command.number == 2),
             "{accepted:?}"
         );
         flush().await?;
-        let claim = store
-            .claim_any(scene.id.partition(), &scene.claimant(LONG))
-            .await?;
-        let claim = claim.expect("the session waits");
+        let due = store.due(scene.id.partition(), &scene.agent, 1).await?;
+        assert_eq!(due.sessions, [scene.id.clone()]);
+        flush().await?;
+        let claim = scene.claim().await;
         flush().await?;
         assert!(
             store
@@ -45,7 +45,7 @@ async fn forgotten_scripts_are_sent_again() -> anyhow::Result<()> {
         }
         flush().await?;
         let last = Append {
-            acks: vec![1, 2],
+            acks: scene.named(&[1, 2]).await,
             release: true,
             ..scene.append(&claim.token, 4, updates(1))
         };

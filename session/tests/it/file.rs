@@ -64,7 +64,7 @@ async fn left_behind() -> anyhow::Result<(TempDir, Scene)> {
     let mut events = updates(2);
     events.push(begin(2, &scene.creator, Via::Connection));
     let append = Append {
-        acks: vec![1],
+        acks: scene.named(&[1]).await,
         view: Some("{}".into()),
         ..scene.append(&token, 1, events)
     };
@@ -82,15 +82,20 @@ async fn everything_is_there_after_a_restart() -> anyhow::Result<()> {
     assert_eq!(scene.attachment(&scene.creator).await, before);
     assert_eq!(scene.store.read(&scene.log(), 1, 10).await?, frames);
     let claimant = scene.claimant(LONG);
-    let claim = scene
+    let due = scene
         .store
-        .claim_any(scene.id.partition(), &claimant)
+        .due(scene.id.partition(), &scene.agent, 1)
         .await?;
+    assert_eq!(due.sessions, [scene.id.clone()]);
+    let claim = scene.try_claim(&claimant).await;
     let claim = claim.expect("the turn goes on");
     let running = claim.running.expect("the turn is known");
-    assert_eq!((running.command, running.began, claim.stalls), (2, 3, 1));
     assert_eq!(
-        (claim.head, claim.inbox.len(), claim.inbox[0].number),
+        (running.command, running.began, claim.vanished.at_once),
+        (2.into(), 3, 1)
+    );
+    assert_eq!(
+        (claim.head, claim.inbox.len(), claim.inbox[0].id.number),
         (6, 1, 2)
     );
     let goes_on = scene
@@ -118,9 +123,9 @@ async fn a_turn_that_was_handed_over_has_not_lost_its_holder() -> anyhow::Result
     scene.write(&scene.append(&token, 1, begun)).await;
     scene.store.release(&scene.id, &token).await?;
     let scene = reopened(scene, directory.path())?;
-    assert_eq!(scene.claim().await.stalls, 0);
+    assert_eq!(scene.claim().await.vanished.at_once, 0);
     let scene = reopened(scene, directory.path())?;
-    assert_eq!(scene.claim().await.stalls, 1);
+    assert_eq!(scene.claim().await.vanished.at_once, 1);
     Ok(())
 }
 
@@ -257,7 +262,7 @@ async fn what_a_session_is_outlives_the_process() -> anyhow::Result<()> {
     load.setup.mcp_servers = Some("[1]".into());
     store.attach(&load).await?;
     let claim = scene.claim().await;
-    let number = claim.inbox[0].number;
+    let number = claim.inbox[0].id;
     let begun = Append {
         view: Some("half".into()),
         usage: Some("{}".into()),

@@ -218,9 +218,9 @@ async fn nothing_is_left_of_a_family_that_was_deleted() -> anyhow::Result<()> {
         }
         parent.forget().await;
         assert!(!keys(&server, "*").await?.is_empty(), "somebody works");
-        let waiting = store.inbox(&two.id, 0).await?;
+        let waiting = store.inbox(&two.id, &[]).await?;
         let last = Append {
-            acks: waiting.iter().map(|queued| queued.number).collect(),
+            acks: waiting.iter().map(|queued| queued.id).collect(),
             release: true,
             ..two.append(&token, 14, vec![end(&two.creator, Via::Connection)])
         };

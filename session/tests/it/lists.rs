@@ -113,7 +113,7 @@ async fn a_list_wakes_nobody_from_its_rest() -> anyhow::Result<()> {
                 session: id.clone(),
                 title: Some(format!("title of {id}")),
                 usage: Some("{\"used\":1}".into()),
-                acks: vec![1],
+                acks: claim.inbox.iter().map(|queued| queued.id).collect(),
                 release: true,
                 ..scene.append(&claim.token, 1, Vec::new())
             };

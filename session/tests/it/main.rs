@@ -7,6 +7,7 @@ mod failures;
 mod families;
 mod file;
 mod forks;
+mod halfway;
 mod idle;
 mod lists;
 mod memory;

@@ -30,12 +30,12 @@ async fn a_log_that_lost_its_tail_tells_where_to_go_on() -> anyhow::Result<()> {
         assert_eq!(promoted.append(&last).await?, Appended::Gap { head: 3 });
         // What only acknowledges is no exception.
         let acks = Append {
-            acks: vec![1],
+            acks: scene.named(&[1]).await,
             release: true,
             ..scene.append(&token, 8, Vec::new())
         };
         assert_eq!(promoted.append(&acks).await?, Appended::Gap { head: 3 });
-        assert_eq!(promoted.inbox(&scene.id, 0).await?.len(), 1);
+        assert_eq!(promoted.inbox(&scene.id, &[]).await?.len(), 1);
 
         let (head, released) = (7, false);
         let rest = scene.append(&token, 4, updates(4));

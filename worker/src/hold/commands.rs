@@ -51,14 +51,14 @@ impl Hold {
             }
             Kind::Answer => {
                 self.answered(&queued.command, turn);
-                return self.outlet.ack(queued.number);
+                return self.ack(&queued);
             }
             kind => Ok(raw(&done(kind))),
         };
         self.answer(&queued, outcome);
     }
 
-    pub(super) fn called(&self, call: Result<Call, JoinError>) {
+    pub(super) fn called(&mut self, call: Result<Call, JoinError>) {
         let Ok((queued, outcome)) = call else {
             return;
         };
@@ -75,11 +75,11 @@ impl Hold {
         self.answer(&queued, outcome);
     }
 
-    fn answer(&self, queued: &Queued, outcome: Result<Box<RawValue>, Failure>) {
+    fn answer(&mut self, queued: &Queued, outcome: Result<Box<RawValue>, Failure>) {
         if let Some(event) = rpc::response(queued, false, outcome) {
             self.outlet.push(event);
         }
-        self.outlet.ack(queued.number);
+        self.ack(queued);
     }
 
     fn opened(&self) -> Value {

@@ -44,6 +44,12 @@ pub(crate) struct Place {
     pub bound: AtomicBool,
 }
 
+impl Place {
+    pub fn resting_since(&self) -> Option<Instant> {
+        *self.resting.lock().expect("held for moments only")
+    }
+}
+
 /// Says so as long as it is there.
 pub(super) struct Bound(Arc<Place>);
 

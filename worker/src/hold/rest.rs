@@ -10,6 +10,9 @@ use super::{Hold, Rested};
 use crate::agent::{Rest, Stage};
 use crate::outlet::Lost;
 
+/// Between two tries to give a session up that something still waits in.
+const PAUSE: Duration = Duration::from_millis(200);
+
 impl Hold {
     pub(super) async fn rest(&mut self) -> Result<Rested, Lost> {
         let patience = self.conversation.stays().filter(|_| !self.over);
@@ -25,7 +28,22 @@ impl Hold {
             return Ok(Rested::Released);
         }
         self.read_inbox().await?;
+        if self.queue.is_empty() {
+            self.pause().await?;
+        }
         Ok(Rested::Awake)
+    }
+
+    /// Something waits in the inbox that cannot be read yet, or that was done before: it is looked at again, but
+    /// not without a pause.
+    async fn pause(&self) -> Result<(), Lost> {
+        tokio::select! {
+            biased;
+            _ = self.reins.lost.cancelled() => Err(Lost::Fenced),
+            _ = self.reins.stop.cancelled() => Ok(()),
+            _ = self.reins.inbox.notified() => Ok(()),
+            () = sleep(PAUSE) => Ok(()),
+        }
     }
 
     fn rests(&self, since: Option<Instant>) {

@@ -33,7 +33,7 @@ async fn a_turn_survives_a_log_that_lost_its_tail() {
     assert_eq!(chunks(&log), twice);
     // What is kept beside the log came back, too.
     until("the session is given up", async || {
-        let inbox = store.inbox(&scene.id, 0).await.expect("the store works");
+        let inbox = store.inbox(&scene.id, &[]).await.expect("the store works");
         inbox.is_empty()
     })
     .await;

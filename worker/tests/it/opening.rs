@@ -62,13 +62,13 @@ async fn deleted(store: &Arc<dyn Store>, stalls: u32) -> Scene {
     let claim = scene.claim().await;
     let bound = Append {
         bound: Some("{\"sandbox\":\"vm-1\"}".into()),
-        acks: vec![1],
+        acks: scene.named(&[1]).await,
         release: true,
         ..scene.append(&claim.token, 1, Vec::new())
     };
     scene.write(&bound).await;
     assert!(scene.delete().await);
-    for _ in 0..stalls {
+    for _ in 0..vanished.at_once {
         scene.try_claim(&scene.claimant(OVER)).await.expect("work");
     }
     scene
@@ -83,7 +83,7 @@ async fn is_released(stalls: u32) {
     let agent = Arc::new(Troubled(scene.agent.clone(), Trouble::Refuses));
     let _worker = Worker::start_with(&store, agent, Some(ReleaseHook(hook)));
     until("the session is through", async || {
-        store.inbox(&scene.id, 0).await.unwrap().is_empty()
+        store.inbox(&scene.id, &[]).await.unwrap().is_empty()
     })
     .await;
     let told = std::fs::read_to_string(told).expect("the hook was called");
@@ -115,7 +115,7 @@ async fn a_session_that_cannot_be_opened_can_be_closed() {
     let agent = Arc::new(Troubled(scene.agent.clone(), Trouble::Refuses));
     let _worker = Worker::start(&store, agent);
     until("the session is through", async || {
-        store.inbox(&scene.id, 0).await.unwrap().is_empty()
+        store.inbox(&scene.id, &[]).await.unwrap().is_empty()
     })
     .await;
     let frames = frames(&scene).await;

@@ -134,7 +134,7 @@ async fn the_third_silent_death_is_the_last() {
     assert_eq!(answer["error"]["code"], 5004, "{answer}");
     // The first wrote the turn's begin before it died; three more wrote nothing.
     assert!((3..=4).contains(&tries), "{tries}");
-    let inbox = scene.store.inbox(&scene.id, 0).await.expect("an inbox");
+    let inbox = scene.store.inbox(&scene.id, &[]).await.expect("an inbox");
     assert!(inbox.is_empty(), "{inbox:?}");
 }
 

@@ -77,6 +77,7 @@ impl<'a> Import<'a> {
             agent: record.agent.clone(),
             token: ClaimToken::random(),
             lease: LEASE,
+            takes_over: None,
         };
         let fits = |id: &&SessionId| id.partition().0 < app.store.partitions();
         let other = || SessionId::mint(Partition::random(app.store.partitions()));

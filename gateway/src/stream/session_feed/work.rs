@@ -1,5 +1,6 @@
 //! For a gateway that drains: whether something is under way that this stream has to carry yet.
 
+use baton_session::command::CommandId;
 use baton_session::store;
 
 use super::SessionFeed;
@@ -11,9 +12,8 @@ impl SessionFeed {
 
     /// The commands that are not done with. One stays in the inbox until its answer is in the log: an
     /// empty inbox means that no turn runs and none is about to.
-    pub async fn work(&self) -> store::Result<Vec<u64>> {
-        let waiting = self.store.inbox(&self.session, 0).await?;
-        Ok(waiting.iter().map(|queued| queued.number).collect())
+    pub async fn work(&self) -> store::Result<Vec<CommandId>> {
+        self.store.waiting_commands(&self.session).await
     }
 
     /// There is something this stream has not carried out yet.

@@ -251,7 +251,7 @@ impl Shelf for Disk {
                     batch.insert(&files.sessions, id.as_str(), record(session)?);
                 }
                 Change::Queued(id, queued) => {
-                    let key = keys::command(id, queued.number);
+                    let key = keys::command(id, queued.id.number);
                     batch.insert(&files.commands, key, slice(encode_command(queued)));
                 }
                 Change::Done(id, number) => {

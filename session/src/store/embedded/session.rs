@@ -1,7 +1,7 @@
 //! One session and the steps on it, as plain functions of its state.
 
 use std::collections::HashMap;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
@@ -14,7 +14,7 @@ use crate::id::{ConnectionId, SessionId};
 use crate::route::{Route, Via};
 use crate::store::{
     Attach, Attached, Attachment, Claim, ClaimToken, Claimant, Directive, KEPT_DIRECTIVES,
-    NewSession, Running, Setup, WorkerId,
+    NewSession, Running, Setup, Vanished, WorkerId,
 };
 
 mod append;
@@ -53,9 +53,14 @@ pub struct Session {
     running: Option<Running>,
     /// Somebody has it who has not given it up.
     held: bool,
-    /// Holders in a row that vanished without writing anything, and the end of the log then.
-    stalls: u32,
-    stalled_at: u64,
+    /// Since it was claimed, its holder has renewed its lease.
+    #[serde(default)]
+    renewed: bool,
+    /// Holders in a row that vanished, and the end of the log then.
+    #[serde(default)]
+    vanished: Vanished,
+    #[serde(default)]
+    vanished_at: u64,
     /// When a turn last ended or a client came, in milliseconds since 1970.
     pub used: u64,
     pending: Vec<u64>,
@@ -287,20 +292,18 @@ impl Session {
         let now = Instant::now();
         if let Some(lease) = &self.lease {
             let ours = lease.token == claimant.token;
-            if lease.expires > now && !ours {
-                return None;
-            }
             if ours {
                 return Some(self.claimed(id, claimant));
             }
-            if self.is_arriving() {
+            if lease.expires > now || claimant.takes_over.is_none() || self.is_arriving() {
                 return None;
             }
         } else if self.inbox.is_empty() {
             return None;
         }
-        self.count_stall();
+        self.count_vanished();
         self.held = true;
+        self.renewed = false;
         Some(self.claimed(id, claimant))
     }
 
@@ -317,15 +320,33 @@ impl Session {
             state: self.state.clone(),
             bound: self.bound.clone(),
             running: self.running,
-            stalls: self.stalls,
+            vanished: self.vanished,
             inbox: self.inbox.clone(),
         }
     }
 
-    fn count_stall(&mut self) {
-        let again = self.stalled_at == self.head;
-        let before = if again { self.stalls } else { 0 };
-        self.stalls = before + u32::from(self.held);
-        self.stalled_at = self.head;
+    fn count_vanished(&mut self) {
+        if self.vanished_at != self.head {
+            self.vanished = Vanished::default();
+            self.vanished_at = self.head;
+        }
+        if self.held {
+            // Waiting for somebody's answer is no sign of trouble.
+            let asks = !self.pending.is_empty();
+            if self.renewed {
+                self.vanished.at_once = 0;
+            } else {
+                self.vanished.at_once += u32::from(!asks);
+            }
+            self.vanished.working += u32::from(!(self.renewed && asks));
+        }
+    }
+
+    /// Extends the lease. `None` if the session is not held under this token, else whether that is to be saved:
+    /// that its holder has lived so long is remembered beyond this process.
+    pub fn renew(&mut self, token: &ClaimToken, lease: Duration) -> Option<bool> {
+        let held = self.lease.as_mut().filter(|held| held.token == *token)?;
+        held.expires = Instant::now() + lease;
+        Some(!std::mem::replace(&mut self.renewed, true))
     }
 }

@@ -170,7 +170,7 @@ mod tests {
         let Scene { store, id, .. } = scene;
         drop(store);
         let inbox = open(directory.path())
-            .inbox(&id, 0)
+            .inbox(&id, &[])
             .await
             .expect("an inbox");
         assert_eq!(inbox.len(), 2, "what created it, and the prompt");
@@ -197,8 +197,8 @@ mod tests {
         } = scene;
         drop((store, own));
         let store = open(directory.path());
-        let inbox = store.inbox(&id, 0).await.expect("an inbox");
-        let numbers: Vec<u64> = inbox.iter().map(|queued| queued.number).collect();
+        let inbox = store.inbox(&id, &[]).await.expect("an inbox");
+        let numbers: Vec<u64> = inbox.iter().map(|queued| queued.id.number).collect();
         assert_eq!(numbers, [1, 2, 3, 4]);
         let found = store.attachment(&id, &creator, &principal).await;
         let found = found.expect("readable").expect("there");

@@ -165,10 +165,13 @@ impl State {
         busy.filter(theirs).count() as u64
     }
 
-    /// A session whose lease ran out, or the one that has waited longest.
-    pub fn next_for(&self, agent: &str) -> Option<SessionId> {
-        let waiting = || self.ready.get(agent)?.values().next();
-        self.ran_out(agent).next().or_else(waiting).cloned()
+    /// Sessions whose lease ran out, then those that wait, longest waiting first.
+    pub fn due(&self, agent: &str, limit: usize) -> Vec<SessionId> {
+        let waiting = self.ready.get(agent).into_iter().flat_map(BTreeMap::values);
+        let mut seen = HashSet::new();
+        let all = self.ran_out(agent).chain(waiting);
+        let due = all.filter(|id| seen.insert(*id)).take(limit);
+        due.cloned().collect()
     }
 
     /// How many sessions of the agent want a worker.
@@ -213,15 +216,16 @@ impl State {
         Ok(claim)
     }
 
-    /// False if the session is not held under this token any more.
-    pub fn renew(&mut self, id: &SessionId, token: &ClaimToken, lease: Duration) -> bool {
-        let session = self.sessions.get_mut(id);
-        let held = session.and_then(|session| session.lease.as_mut());
-        let Some(held) = held.filter(|held| held.token == *token) else {
-            return false;
-        };
-        held.expires = Instant::now() + lease;
-        true
+    /// The session, and whether it is to be saved; `None` if it is not held under this token any more.
+    pub fn renew(
+        &mut self,
+        id: &SessionId,
+        token: &ClaimToken,
+        lease: Duration,
+    ) -> Option<(&Session, bool)> {
+        let session = self.sessions.get_mut(id)?;
+        let changed = session.renew(token, lease)?;
+        Some((session, changed))
     }
 
     pub fn let_go(&mut self, id: &SessionId) {

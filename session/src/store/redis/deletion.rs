@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use super::RedisStore;
 use super::scripts::{Call, scripts};
+use super::{RedisStore, command_nonce};
 use crate::command::Command;
 use crate::id::SessionId;
 use crate::store::{DELETED_FOR, Result, Tidying};
@@ -15,22 +15,25 @@ impl RedisStore {
         principal: &str,
         end: &Command,
     ) -> Result<bool> {
-        let head = end.head();
+        let (head, nonce) = (end.head(), command_nonce());
         let call = Call::new(&scripts().delete)
             .key(self.keys.session(session))
             .arg(session.as_str())
             .arg(principal)
             .arg(&head)
-            .arg(&end.message);
+            .arg(&end.message)
+            .arg(&nonce);
         Ok(self.run_durably(call).await?.optional_number()? == 1)
     }
 
     pub(super) async fn expire(&self, session: &SessionId, when: &Tidying) -> Result<bool> {
+        let nonce = command_nonce();
         let call = Call::new(&scripts().expire)
             .key(self.keys.session(session))
             .key(self.keys.parties(session))
             .arg(session.as_str())
-            .num(when.unused.as_millis() as u64);
+            .num(when.unused.as_millis() as u64)
+            .arg(&nonce);
         Ok(self.run(call).await?.optional_number()? == 1)
     }
 

@@ -13,6 +13,10 @@ pub struct Options {
     /// Certificates to trust, in PEM, instead of the system's.
     pub ca: Option<Vec<u8>>,
     pub durability: Durability,
+    /// Every step is tried with each of its commands failing, one try after the other, before it is taken: what a try
+    /// has left behind must not matter.
+    #[cfg(feature = "conformance")]
+    pub fails_halfway: bool,
     /// Counts how it goes.
     pub metrics: StoreMetrics,
 }
@@ -34,6 +38,8 @@ impl Options {
             namespace: namespace.to_owned(),
             ca: None,
             durability: Durability::default(),
+            #[cfg(feature = "conformance")]
+            fails_halfway: false,
             metrics: StoreMetrics::default(),
         }
     }

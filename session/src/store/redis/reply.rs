@@ -6,11 +6,13 @@ use bytes::Bytes;
 use redis::Value;
 
 use crate::block;
-use crate::command::{Command, Queued};
+use crate::command::{Command, CommandId, Queued};
 use crate::event::Frame;
 use crate::id::{ConnectionId, SessionId};
 use crate::route::{Route, Via};
-use crate::store::{Attachment, Claim, Claimant, Directive, Error, Place, Result, Running, Setup};
+use crate::store::{
+    Attachment, Claim, Claimant, Directive, Error, Place, Result, Running, Setup, Vanished,
+};
 
 pub(super) struct Reply(pub Value);
 
@@ -29,10 +31,14 @@ impl Reply {
         }
     }
 
-    pub fn optional_text(self) -> Result<Option<String>> {
+    /// The fields of a hash, as name and value in turn.
+    pub fn pairs(self) -> Result<Items> {
         match self.0 {
-            Value::Nil => Ok(None),
-            value => text(value).map(Some),
+            Value::Map(pairs) => {
+                let flat = pairs.into_iter().flat_map(|(name, value)| [name, value]);
+                Ok(Items(flat.collect::<Vec<_>>().into_iter()))
+            }
+            other => Self(other).items(),
         }
     }
 
@@ -108,7 +114,10 @@ impl Items {
         let (head, cwd) = (self.number()?, self.text()?);
         let (params, state) = (self.bytes()?, self.bytes()?);
         let (command, began) = (self.text()?, self.text()?);
-        let stalls = self.number()? as u32;
+        let vanished = Vanished {
+            at_once: self.number()? as u32,
+            working: self.number()? as u32,
+        };
         let running = match (command.parse(), began.parse()) {
             (Ok(command), Ok(began)) => Some(Running { command, began }),
             _ => None,
@@ -119,7 +128,8 @@ impl Items {
         };
         let bound = self.bytes()?;
         let principal = self.text()?;
-        let inbox = queued(Reply(self.next()?))?;
+        let counts = self.counting()?;
+        let inbox = Reply(self.next()?).pairs()?.queued(&counts)?;
         let (session, token) = (session.clone(), claimant.token.clone());
         Ok(Claim {
             session,
@@ -132,7 +142,7 @@ impl Items {
             state,
             bound,
             running,
-            stalls,
+            vanished,
             inbox,
         })
     }
@@ -211,12 +221,7 @@ pub(super) fn blocks(reply: Reply) -> Result<Vec<Arc<Frame>>> {
 }
 
 pub(super) fn sessions(reply: Reply) -> Result<Vec<SessionId>> {
-    let mut items = reply.items()?;
-    let mut sessions = Vec::new();
-    while let Some(id) = items.next_text()? {
-        sessions.push(SessionId::parse(&id).ok_or_else(|| unexpected(&id))?);
-    }
-    Ok(sessions)
+    reply.items()?.sessions()
 }
 
 /// Sessions and their times in turn.
@@ -231,27 +236,74 @@ pub(super) fn places(reply: Reply) -> Result<Vec<Place>> {
     Ok(places)
 }
 
-/// An inbox: number and entry in turn, in no order.
-pub(super) fn queued(reply: Reply) -> Result<Vec<Queued>> {
-    let pairs = match reply.0 {
-        Value::Map(pairs) => pairs,
-        value => {
-            let mut items = Reply(value).items()?.0;
-            std::iter::from_fn(|| Some((items.next()?, items.next()?))).collect()
-        }
-    };
-    let mut waiting = Vec::with_capacity(pairs.len());
-    for (number_text, entry) in pairs {
-        waiting.push(entry_of(number(number_text)?, bytes(entry)?)?);
+/// Which entries of an inbox count: a step that failed halfway may have left one that was not accepted yet, or one
+/// that is done with.
+pub(super) struct Counting {
+    last: u64,
+    done: Vec<CommandId>,
+}
+
+impl Counting {
+    fn has(&self, id: CommandId) -> bool {
+        id.number <= self.last && !self.done.contains(&id)
     }
-    waiting.sort_by_key(|queued| queued.number);
-    Ok(waiting)
+}
+
+impl Items {
+    pub fn command(&mut self) -> Result<CommandId> {
+        command_id(&self.text()?)
+    }
+
+    pub fn counting(&mut self) -> Result<Counting> {
+        let last = self.number()?;
+        let done = self.text()?;
+        let done = done.split(' ').filter(|name| !name.is_empty());
+        let done = done.map(command_id).collect::<Result<_>>()?;
+        Ok(Counting { last, done })
+    }
+
+    pub fn sessions(&mut self) -> Result<Vec<SessionId>> {
+        let mut sessions = Vec::new();
+        while let Some(id) = self.next_text()? {
+            sessions.push(SessionId::parse(&id).ok_or_else(|| unexpected(&id))?);
+        }
+        Ok(sessions)
+    }
+
+    /// The names in an inbox, which has no order.
+    pub fn commands(&mut self, counts: &Counting) -> Result<Vec<CommandId>> {
+        let mut waiting = Vec::new();
+        while let Some(name) = self.next_text()? {
+            waiting.push(command_id(&name)?);
+        }
+        waiting.retain(|id| counts.has(*id));
+        waiting.sort();
+        Ok(waiting)
+    }
+
+    /// An inbox: name and entry in turn, in no order.
+    pub fn queued(&mut self, counts: &Counting) -> Result<Vec<Queued>> {
+        let mut waiting = Vec::new();
+        while let Some(name) = self.next_text()? {
+            let id = command_id(&name)?;
+            let entry = self.bytes()?;
+            if counts.has(id) {
+                waiting.push(entry_of(id, entry)?);
+            }
+        }
+        waiting.sort_by_key(|queued| queued.id);
+        Ok(waiting)
+    }
+}
+
+fn command_id(name: &str) -> Result<CommandId> {
+    name.parse().map_err(|_| unexpected(name))
 }
 
 /// The line of the idempotency key ends with the way of delivery, before which a `k` tells that the command
 /// takes control; the version before wrote none. Then come the five lines of the
 /// command's head and its message.
-fn entry_of(number: u64, mut entry: Bytes) -> Result<Queued> {
+fn entry_of(id: CommandId, mut entry: Bytes) -> Result<Queued> {
     let broken = || unexpected("an inbox entry that cannot be read");
     let mut line_feeds = entry
         .iter()
@@ -268,7 +320,7 @@ fn entry_of(number: u64, mut entry: Bytes) -> Result<Queued> {
         .ok_or_else(broken)?;
     let command = Command::from_parts(&text[line + 1..], message).ok_or_else(broken)?;
     Ok(Queued {
-        number,
+        id,
         via,
         takes_control: text[..line - 1].ends_with(" k "),
         command,

@@ -7,6 +7,10 @@ use sha1_smol::Sha1;
 
 use crate::store::Setup;
 
+/// What a command that is made to fail says.
+#[cfg(feature = "conformance")]
+pub(super) const INJECTED: &str = "this command was made to fail";
+
 pub(super) struct Script {
     pub name: &'static str,
     pub body: String,
@@ -17,8 +21,10 @@ impl Script {
     fn new(name: &'static str, body: &str) -> Self {
         let body = body
             // One that includes others comes before them.
+            .replace("--@include append", include_str!("../../../lua/append.lua"))
             .replace("--@include hide", include_str!("../../../lua/hide.lua"))
             .replace("--@include forget", include_str!("../../../lua/forget.lua"))
+            .replace("--@include known", include_str!("../../../lua/known.lua"))
             .replace("--@include lists", include_str!("../../../lua/lists.lua"))
             .replace("--@include peek", include_str!("../../../lua/peek.lua"))
             .replace("--@include switch", include_str!("../../../lua/switch.lua"))
@@ -27,6 +33,27 @@ impl Script {
             .replace("--@include freeze", include_str!("../../../lua/freeze.lua"));
         let hash = Sha1::from(&body).digest().to_string();
         Self { name, body, hash }
+    }
+
+    #[cfg(feature = "conformance")]
+    fn failing(&self, at: usize) -> String {
+        let (flags, body) = match self.body.split_once('\n') {
+            Some((flags, body)) if flags.starts_with("#!") => (flags, body),
+            _ => ("", self.body.as_str()),
+        };
+        let fails = format!(
+            "local server, left = redis, {at}\n\
+             local redis = setmetatable({{}}, {{ __index = server }})\n\
+             local function counted(call)\n\
+               return function(name, ...)\n\
+                 if name ~= 'SPUBLISH' then left = left - 1 end\n\
+                 if left == 0 then error({{ err = 'ERR {INJECTED}' }}) end\n\
+                 return call(name, ...)\n\
+               end\n\
+             end\n\
+             redis.call, redis.pcall = counted(server.call), counted(server.pcall)\n"
+        );
+        format!("{flags}\n{fails}{body}")
     }
 }
 
@@ -57,11 +84,13 @@ scripts!(
     touch_connection_stream,
     post,
     inbox,
-    next,
+    commands,
+    due,
     waiting,
     claim,
     renew,
     append,
+    append_end,
     release,
     register,
     agents,
@@ -160,6 +189,12 @@ impl<'a> Call<'a> {
     /// With its text: when the server doesn't know the script, which it then keeps.
     pub fn by_text(&self) -> Cmd {
         self.command("EVAL", &self.script.body)
+    }
+
+    /// The same, but its `at`-th command fails, counted from 1. Signals do not count: they may be lost anyway.
+    #[cfg(feature = "conformance")]
+    pub fn failing(&self, at: usize) -> Cmd {
+        self.command("EVAL", &self.script.failing(at))
     }
 
     fn command(&self, name: &str, script: &str) -> Cmd {

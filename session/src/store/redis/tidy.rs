@@ -18,8 +18,6 @@ const AT_ONCE: u64 = 32;
 const PATIENCE: Duration = Duration::from_secs(30);
 /// Frames that are turned into blocks in one step: it stands still for nobody.
 const FRAMES: usize = 256;
-/// Idempotency keys that a resting session keeps.
-const KEPT_KEYS: u64 = 2;
 /// A session that somebody listens to is looked at again.
 const LISTENED_TO: Duration = Duration::from_secs(60);
 
@@ -182,11 +180,11 @@ impl RedisStore {
             .key(self.keys.events(session))
             .key(self.keys.history(session))
             .key(self.keys.parties(session))
+            .key(self.keys.inbox(session))
             .arg(session.as_str())
             .num(done)
             .num(upto)
             .arg(&nonce)
-            .num(KEPT_KEYS)
             // Whoever refers to it is gone before it is.
             .num(
                 when.unused

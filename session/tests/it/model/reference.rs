@@ -87,7 +87,7 @@ impl Reference {
         let turn = (1..).zip(&self.events).skip(last_end);
         let begins = turn.filter_map(|(began, write)| match write {
             Write::Begin { command, .. } => Some(Running {
-                command: *command,
+                command: (*command).into(),
                 began,
             }),
             _ => None,
@@ -200,7 +200,11 @@ impl Reference {
         if let Some((number, command)) = known.next() {
             let Accepted { head, via, .. } = *command;
             return if command.key == Some(key) {
-                Enqueued::Joined { number, head, via }
+                Enqueued::Joined {
+                    command: u64::into(number),
+                    head,
+                    via,
+                }
             } else {
                 Enqueued::Conflict
             };
@@ -221,7 +225,7 @@ impl Reference {
             waits: true,
         });
         Enqueued::Accepted {
-            number: self.commands.len() as u64,
+            command: (self.commands.len() as u64).into(),
             head,
             via,
         }
@@ -258,6 +262,9 @@ impl Reference {
         let there = first + events.len() as u64 <= head + 1;
         if self.held.is_none_or(|(holder, _)| holder != token) {
             let repeated = self.gave_up == Some(token) && there;
+            if repeated {
+                self.acknowledge(acks);
+            }
             return Err(if repeated {
                 Appended::Done {
                     head,
@@ -268,6 +275,9 @@ impl Reference {
             });
         }
         if first != head + 1 {
+            if there {
+                self.acknowledge(acks);
+            }
             return Err(if there {
                 Appended::Done {
                     head,
@@ -283,11 +293,7 @@ impl Reference {
         if !events.is_empty() {
             self.frames.push((first, self.head()));
         }
-        for number in acks {
-            if let Some(command) = self.commands.get_mut(*number as usize - 1) {
-                command.waits = false;
-            }
-        }
+        self.acknowledge(acks);
         let released = release && self.waiting().is_empty();
         if released {
             (self.held, self.gave_up) = (None, Some(token));
@@ -296,6 +302,14 @@ impl Reference {
             head: self.head(),
             released,
         })
+    }
+
+    fn acknowledge(&mut self, acks: &[u64]) {
+        for number in acks {
+            if let Some(command) = self.commands.get_mut(*number as usize - 1) {
+                command.waits = false;
+            }
+        }
     }
 
     fn write(&mut self, write: &Write) {

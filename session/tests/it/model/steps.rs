@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use baton_session::command::{ClientCapabilities, Command, Idempotency, Kind};
+use baton_session::command::{ClientCapabilities, Command, CommandId, Idempotency, Kind};
 use baton_session::event::{Begin, Event, Recipient};
 use baton_session::id::{ConnectionId, LogId, Nonce, SessionId};
 use baton_session::route::Via;
@@ -207,6 +207,16 @@ impl Cast {
             .unwrap();
     }
 
+    /// The names of commands with these numbers, whether they wait or not.
+    async fn named(&self, store: &Arc<dyn Store>, numbers: &[u64]) -> Vec<CommandId> {
+        let waiting = store.waiting_commands(&self.session).await.unwrap();
+        let name = |number: &u64| {
+            let found = waiting.iter().find(|id| id.number == *number);
+            found.copied().unwrap_or(CommandId::from(*number))
+        };
+        numbers.iter().map(name).collect()
+    }
+
     fn event(&self, write: &Write) -> Event {
         let connection = |by: &usize| self.connections[*by].clone();
         match write {
@@ -215,7 +225,7 @@ impl Cast {
                 message: Bytes::from_static(b"{}"),
             },
             Write::Begin { command, by, via } => Event::Begin(Begin {
-                command: *command,
+                command: (*command).into(),
                 connection: connection(by),
                 via: *via,
             }),
@@ -274,7 +284,7 @@ impl Cast {
                     about: None,
                     takes: Default::default(),
                 };
-                Outcome::Enqueued(store.enqueue(&request).await.unwrap())
+                Outcome::Enqueued(without_nonce(store.enqueue(&request).await.unwrap()))
             }
             Step::Claim {
                 token: number,
@@ -286,14 +296,17 @@ impl Cast {
                     agent: self.agent.clone(),
                     token: token(number),
                     lease: if lasting { HOUR } else { Duration::ZERO },
+                    takes_over: Some(u64::MAX),
                 };
-                let claim = match any {
-                    true => store.claim_any(self.session.partition(), &claimant).await,
-                    false => store.claim(&self.session, &claimant).await,
+                let due = store.due(self.session.partition(), &self.agent, 100);
+                let is_due = due.await.unwrap().sessions.contains(&self.session);
+                let claim = match any && !is_due {
+                    true => None,
+                    false => store.claim(&self.session, &claimant).await.unwrap(),
                 };
-                Outcome::Claimed(claim.unwrap().map(|claim| {
-                    let numbers = claim.inbox.iter().map(|queued| queued.number).collect();
-                    (claim.head, claim.running, numbers)
+                Outcome::Claimed(claim.map(|claim| {
+                    let numbers = claim.inbox.iter().map(|queued| queued.id.number);
+                    (claim.head, claim.running, numbers.collect())
                 }))
             }
             Step::Renew { token: number } => {
@@ -318,7 +331,7 @@ impl Cast {
                     nonce: Nonce(1),
                     first: first(head, offset),
                     events: events.iter().map(|write| self.event(write)).collect(),
-                    acks,
+                    acks: self.named(store, &acks).await,
                     state: None,
                     view: None,
                     pending: pending.map(|number| vec![number]),
@@ -417,7 +430,7 @@ impl Cast {
 
     /// Everything that can be seen.
     pub async fn look(&self, store: &Arc<dyn Store>) -> Outcome {
-        let inbox = store.inbox(&self.session, 0).await.unwrap();
+        let inbox = store.inbox(&self.session, &[]).await.unwrap();
         let frames = store.read(&self.log(), 1, 1000).await.unwrap();
         let mut views = Vec::new();
         for connection in &self.connections {
@@ -430,7 +443,7 @@ impl Cast {
         Outcome::Looks {
             inbox: inbox
                 .iter()
-                .map(|queued| (queued.number, queued.via))
+                .map(|queued| (queued.id.number, queued.via))
                 .collect(),
             views,
             frames: frames
@@ -438,5 +451,22 @@ impl Cast {
                 .map(|frame| (frame.first, frame.last()))
                 .collect(),
         }
+    }
+}
+
+/// The store draws it, so no two are the same.
+fn without_nonce(outcome: Enqueued) -> Enqueued {
+    match outcome {
+        Enqueued::Accepted { command, head, via } => Enqueued::Accepted {
+            command: command.number.into(),
+            head,
+            via,
+        },
+        Enqueued::Joined { command, head, via } => Enqueued::Joined {
+            command: command.number.into(),
+            head,
+            via,
+        },
+        other => other,
     }
 }

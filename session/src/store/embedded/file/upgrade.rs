@@ -91,7 +91,9 @@ mod tests {
         known: Vec<()>,
         running: Option<()>,
         held: bool,
+        #[serde(default)]
         stalls: u32,
+        #[serde(default)]
         stalled_at: u64,
         used: u64,
         pending: Vec<u64>,

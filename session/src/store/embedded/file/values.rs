@@ -7,7 +7,7 @@ use fjall::Slice;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use crate::command::{Command, Queued};
+use crate::command::{Command, CommandId, Queued};
 use crate::route::Via;
 use crate::store::{Error, Result};
 
@@ -38,10 +38,16 @@ pub fn unrecord<T: DeserializeOwned>(value: &[u8]) -> Result<T> {
     rmp_serde::from_slice(value).map_err(|error| Error::Broken(error.to_string()))
 }
 
-/// Its way, as a capital if it takes control, its head with a length before it, then the message.
+/// Before the nonce of a command's name, which the first versions did not write.
+const NAMED: u8 = b'n';
+
+/// The nonce of its name, its way, as a capital if it takes control, its head with a length before it, then the
+/// message.
 pub fn encode_command(queued: &Queued) -> Bytes {
     let head = queued.command.head();
-    let mut value = Vec::with_capacity(8 + head.len() + queued.command.message.len());
+    let mut value = Vec::with_capacity(16 + head.len() + queued.command.message.len());
+    value.push(NAMED);
+    value.extend_from_slice(&queued.id.nonce.to_be_bytes());
     let via = queued.via.letter().as_bytes();
     if queued.takes_control {
         value.extend_from_slice(&via.to_ascii_uppercase());
@@ -55,6 +61,11 @@ pub fn encode_command(queued: &Queued) -> Bytes {
 }
 
 pub fn decode_command(number: u64, mut value: Bytes) -> Option<Queued> {
+    let mut nonce = 0;
+    if value.first() == Some(&NAMED) {
+        nonce = u32::from_be_bytes(value.get(1..5)?.try_into().ok()?);
+        value = value.split_off(5);
+    }
     let rest = value.get(1..5)?;
     let length = u32::from_be_bytes(rest.try_into().ok()?) as usize;
     let start = 5 + length;
@@ -64,7 +75,7 @@ pub fn decode_command(number: u64, mut value: Bytes) -> Option<Queued> {
     let head = std::str::from_utf8(value.get(5..start)?).ok()?.to_owned();
     let command = Command::from_parts(&head, value.split_off(start))?;
     Some(Queued {
-        number,
+        id: CommandId { number, nonce },
         via,
         takes_control,
         command,

@@ -8,7 +8,7 @@ use bytes::Bytes;
 use super::{Party, Session};
 use crate::clock::unix_millis;
 use crate::event::{Event, Frame};
-use crate::store::{Append, Appended, Running};
+use crate::store::{Append, Appended, Running, Vanished};
 
 /// What an append has changed.
 pub struct Written {
@@ -36,7 +36,8 @@ impl Session {
             } else {
                 Appended::Fenced
             };
-            return (outcome, None);
+            let forgot = repeated.then(|| self.forget_acked(append)).flatten();
+            return (outcome, forgot);
         }
         if append.first > head + 1 {
             return (Appended::Gap { head }, None);
@@ -50,7 +51,9 @@ impl Session {
             } else {
                 Appended::Gap { head }
             };
-            return (outcome, None);
+            let forgot =
+                matches!(outcome, Appended::Done { .. }).then(|| self.forget_acked(append));
+            return (outcome, forgot.flatten());
         }
         let frame = Arc::new(Frame {
             first: append.first,
@@ -72,11 +75,7 @@ impl Session {
         if !append.events.is_empty() {
             self.head = last;
         }
-        self.inbox
-            .retain(|queued| !append.acks.contains(&queued.number));
-        if self.inbox.is_empty() {
-            self.inbox_bytes = 0;
-        }
+        self.forget_acked(append);
         let released = append.release && self.inbox.is_empty();
         if released {
             self.give_up();
@@ -90,9 +89,24 @@ impl Session {
         (Appended::Done { head, released }, Some(written))
     }
 
+    /// `None` if none of them waited.
+    fn forget_acked(&mut self, append: &Append) -> Option<Written> {
+        let before = self.inbox.len();
+        self.inbox
+            .retain(|queued| !append.acks.contains(&queued.id));
+        if self.inbox.is_empty() {
+            self.inbox_bytes = 0;
+        }
+        (self.inbox.len() < before).then_some(Written {
+            frame: None,
+            beside_the_log: false,
+        })
+    }
+
     pub fn give_up(&mut self) {
         self.released_by = self.lease.take().map(|lease| lease.token);
         self.held = false;
+        self.vanished = Vanished::default();
     }
 
     /// What an event changes beside the log; false if nothing.

@@ -3,24 +3,36 @@
 use serde::{Deserialize, Serialize, Serializer};
 
 use super::{Session, Standing};
-use crate::command::{Command, Idempotency, Kind, Queued};
+use crate::command::{Command, CommandId, Idempotency, Kind, Queued};
 use crate::id::ConnectionId;
 use crate::route::Via;
-use crate::store::{Enqueue, Enqueued, INBOX_BYTES, REMEMBERED_KEYS, Takes};
+use crate::store::{
+    Enqueue, Enqueued, INBOX_BYTES, REMEMBERED_KEYS, REMEMBERED_KEYS_IN_ALL, Takes,
+};
 
 #[derive(Clone, Deserialize)]
 pub struct Known {
     key: Idempotency,
-    number: u64,
+    command: CommandId,
     head: u64,
     via: Via,
+    /// See [`ConnectionId::key_owner`]; not in the records of the first version.
+    #[serde(default)]
+    owner: u16,
 }
 
 impl Serialize for Known {
     /// Without names, which would be most of a session's record.
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let Idempotency { key, fingerprint } = &self.key;
-        ((key, fingerprint), self.number, self.head, self.via).serialize(serializer)
+        (
+            (key, fingerprint),
+            self.command,
+            self.head,
+            self.via,
+            self.owner,
+        )
+            .serialize(serializer)
     }
 }
 
@@ -70,9 +82,9 @@ impl Session {
                 None => return Enqueued::Unwatched { head },
             }
         };
-        let number = self.accept(command, via, &request.key);
+        let command = self.accept(command, via, &request.key);
         Enqueued::Accepted {
-            number,
+            command,
             head: self.head,
             via,
         }
@@ -87,16 +99,19 @@ impl Session {
         if known.key.fingerprint != key.fingerprint {
             return Some(Enqueued::Conflict);
         }
-        let (number, head, via) = (known.number, known.head, known.via);
-        Some(Enqueued::Joined { number, head, via })
+        let (command, head, via) = (known.command, known.head, known.via);
+        Some(Enqueued::Joined { command, head, via })
     }
 
     /// From here on, whoever prompts is in control, and what is to be closed is closed.
-    pub(super) fn accept(&mut self, command: &Command, via: Via, key: &Idempotency) -> u64 {
+    pub(super) fn accept(&mut self, command: &Command, via: Via, key: &Idempotency) -> CommandId {
         self.last_command += 1;
-        let number = self.last_command;
+        let id = CommandId {
+            number: self.last_command,
+            nonce: CommandId::random_nonce(),
+        };
         let queued = Queued {
-            number,
+            id,
             via,
             takes_control: command.kind == Kind::Prompt && self.control(&command.connection),
             command: command.clone(),
@@ -109,12 +124,13 @@ impl Session {
         if !key.key.is_empty() {
             self.remember(Known {
                 key: key.clone(),
-                number,
+                command: id,
                 head: self.head,
                 via,
+                owner: command.connection.key_owner(),
             });
         }
-        number
+        id
     }
 
     /// Puts a connection in control; false if it was already.
@@ -126,18 +142,26 @@ impl Session {
         new
     }
 
-    /// The oldest key that nobody waits under makes room for the new one.
+    /// The oldest key of the same owner that nobody waits under makes room for the new one, or the oldest of all.
     fn remember(&mut self, new: Known) {
-        if self.known.len() as u64 >= REMEMBERED_KEYS {
-            let waits = |known: &Known| {
-                self.inbox
-                    .iter()
-                    .any(|queued| queued.number == known.number)
-            };
-            if let Some(oldest) = self.known.iter().position(|known| !waits(known)) {
-                self.known.remove(oldest);
-            }
+        let own = |known: &Known| known.owner == new.owner;
+        if self.known.iter().filter(|known| own(known)).count() as u64 >= REMEMBERED_KEYS {
+            self.forget_oldest(own);
+        }
+        if self.known.len() as u64 >= REMEMBERED_KEYS_IN_ALL {
+            self.forget_oldest(|_| true);
         }
         self.known.push(new);
+    }
+
+    fn forget_oldest(&mut self, of: impl Fn(&Known) -> bool) {
+        let waits = |known: &Known| self.inbox.iter().any(|queued| queued.id == known.command);
+        let oldest = self
+            .known
+            .iter()
+            .position(|known| of(known) && !waits(known));
+        if let Some(oldest) = oldest {
+            self.known.remove(oldest);
+        }
     }
 }

@@ -1,0 +1,176 @@
+//! The sessions that a worker holds, and the renewal of their leases.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use baton_session::id::SessionId;
+use baton_session::store::{ClaimToken, Store};
+use tokio::sync::Notify;
+use tokio::time::{Instant, sleep};
+use tokio_util::sync::CancellationToken;
+
+use crate::hold::Place;
+use crate::metrics::Metrics;
+use crate::outages::Outages;
+
+/// Between two tries to renew.
+const RETRY: Duration = Duration::from_millis(200);
+
+/// Every session that is held, or about to be claimed: there is never a second one of the same.
+#[derive(Default)]
+pub(crate) struct Leases {
+    held: Mutex<HashMap<SessionId, Arc<Held>>>,
+    /// Renew now, not only when it is time.
+    pub hurry: Notify,
+}
+
+pub(crate) struct Held {
+    pub token: ClaimToken,
+    pub inbox: Arc<Notify>,
+    pub lost: CancellationToken,
+    pub place: Arc<Place>,
+    /// The store has granted the claim.
+    granted: AtomicBool,
+}
+
+impl Held {
+    pub fn is_bound(&self) -> bool {
+        self.place.bound.load(Ordering::Relaxed)
+    }
+
+    pub fn grant(&self) {
+        self.granted.store(true, Ordering::Relaxed);
+    }
+
+    fn is_granted(&self) -> bool {
+        self.granted.load(Ordering::Relaxed)
+    }
+}
+
+impl Leases {
+    fn held(&self) -> MutexGuard<'_, HashMap<SessionId, Arc<Held>>> {
+        self.held.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A place for a session that is about to be claimed, so that nothing that concerns it is missed from then on;
+    /// `None` if it is held here already. Then its holder looks at its inbox.
+    pub fn reserve(self: &Arc<Self>, session: &SessionId) -> Option<Reservation> {
+        let mut all = self.held();
+        if let Some(held) = all.get(session) {
+            held.inbox.notify_one();
+            return None;
+        }
+        let held = Arc::new(Held {
+            token: ClaimToken::random(),
+            inbox: Arc::default(),
+            lost: CancellationToken::new(),
+            place: Arc::default(),
+            granted: AtomicBool::new(false),
+        });
+        all.insert(session.clone(), held.clone());
+        Some(Reservation {
+            leases: self.clone(),
+            session: session.clone(),
+            held,
+        })
+    }
+
+    pub fn get(&self, session: &SessionId) -> Option<Arc<Held>> {
+        self.held().get(session).cloned()
+    }
+
+    /// Those that the store has granted.
+    pub fn granted(&self) -> Vec<(SessionId, Arc<Held>)> {
+        let all = self.held();
+        let granted = all.iter().filter(|(_, held)| held.is_granted());
+        granted
+            .map(|(id, held)| (id.clone(), held.clone()))
+            .collect()
+    }
+
+    pub fn len(&self) -> usize {
+        self.held().len()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.held().is_empty()
+    }
+
+    /// Renews all leases in one go; sessions that are lost stop at once. A store that is away is asked again until
+    /// it answers.
+    pub async fn renew(
+        &self,
+        store: &dyn Store,
+        lease: Duration,
+        outages: &Outages,
+        metrics: &Metrics,
+    ) {
+        let mut told = false;
+        loop {
+            let granted = self.granted();
+            let claims: Vec<_> = granted
+                .iter()
+                .map(|(id, held)| (id.clone(), held.token.clone()))
+                .collect();
+            if claims.is_empty() {
+                return metrics.lease_age.now();
+            }
+            match outages.watch(store.renew(&claims, lease)).await {
+                Ok(lost) => {
+                    // With others lost, some of these may not have been heard of.
+                    if lost.is_empty() {
+                        metrics.lease_age.now();
+                    }
+                    for (session, held) in &granted {
+                        if lost.contains(session) {
+                            held.lost.cancel();
+                        }
+                        // A lost hint costs no more than this long.
+                        held.inbox.notify_one();
+                    }
+                    return;
+                }
+                Err(error) => {
+                    if !told {
+                        tracing::warn!(%error, sessions = claims.len(), "could not renew leases; trying again");
+                        told = true;
+                    }
+                    sleep(RETRY).await;
+                }
+            }
+        }
+    }
+}
+
+/// A session's place among those held; given up when dropped, also if an agent panics: a lease that nobody works
+/// under must not be renewed.
+pub(crate) struct Reservation {
+    leases: Arc<Leases>,
+    session: SessionId,
+    pub held: Arc<Held>,
+}
+
+impl Reservation {
+    pub fn session(&self) -> &SessionId {
+        &self.session
+    }
+}
+
+impl Drop for Reservation {
+    fn drop(&mut self) {
+        self.leases.held().remove(&self.session);
+    }
+}
+
+/// Of the sessions that only rest here, the one that does so for the longest time.
+pub(crate) fn longest_resting(held: &[(SessionId, Arc<Held>)]) -> Option<&Arc<Place>> {
+    let resting = held.iter().filter_map(|(_, held)| {
+        let since: Option<Instant> = held.place.resting_since();
+        Some((since?, &held.place))
+    });
+    resting
+        .min_by_key(|(since, _)| *since)
+        .map(|(_, place)| place)
+}
