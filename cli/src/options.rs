@@ -87,14 +87,13 @@ impl StoreOptions {
             std::fs::read(path).map_err(|error| format!("--store-ca {}: {error}", path.display()))
         };
         Ok(redis::Options {
-            url: self.url()?,
-            namespace: self.namespace.clone(),
             ca: self.store_ca.as_ref().map(read).transpose()?,
             durability: match self.durability {
                 DurabilityOption::Fast => redis::Durability::Fast,
                 DurabilityOption::Replicated => redis::Durability::Replicated,
             },
             metrics,
+            ..redis::Options::new(&self.url()?, &self.namespace)
         })
     }
 

@@ -10,6 +10,9 @@ use tokio::time::Instant;
 /// A reply that takes longer is as good as none.
 const SLOW: Duration = Duration::from_secs(1);
 
+/// Long enough for everybody to find the way back.
+const LONGEST_HOLD_OFF: Duration = Duration::from_secs(5);
+
 pub(crate) struct Outages {
     /// When the store was last seen away.
     last: Mutex<Instant>,
@@ -21,7 +24,7 @@ impl Outages {
     pub fn new(lease: Duration) -> Self {
         Self {
             last: Mutex::new(Instant::now()),
-            hold_off: lease / 2,
+            hold_off: (lease / 2).min(LONGEST_HOLD_OFF),
         }
     }
 

@@ -68,7 +68,7 @@ async fn deleted(store: &Arc<dyn Store>, stalls: u32) -> Scene {
     };
     scene.write(&bound).await;
     assert!(scene.delete().await);
-    for _ in 0..vanished.at_once {
+    for _ in 0..stalls {
         scene.try_claim(&scene.claimant(OVER)).await.expect("work");
     }
     scene

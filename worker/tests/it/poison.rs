@@ -85,7 +85,7 @@ async fn run(says: u32) -> (Value, u32, Scene) {
     let config = baton_worker::Config {
         id: WorkerId("worker".into()),
         slots: 4,
-        lease: Duration::from_millis(300),
+        lease: Duration::from_secs(1),
         name: None,
         session_ttl: Duration::from_secs(3600),
         on_release: None,

@@ -320,6 +320,7 @@ fn namesake() -> Claimant {
         agent: "scripted".into(),
         token: ClaimToken::random(),
         lease: Duration::from_millis(300),
+        takes_over: Some(u64::MAX),
     }
 }
 
