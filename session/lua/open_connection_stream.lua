@@ -1,4 +1,6 @@
+#!lua flags=allow-oom
 -- Registers the holder of a connection stream and tells an earlier one that it lost it.
+-- As open_session_stream, it may even when Redis is full.
 -- KEYS  1 connection
 -- ARGV  1 connection id  2 holder  3 time to live of the connection, s
 -- Returns {written}

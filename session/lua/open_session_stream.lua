@@ -1,4 +1,7 @@
+#!lua flags=allow-oom
 -- Registers the holder of a session stream and tells an earlier one that it lost it.
+-- Rewrites one field, or adds one that its stream's end removes, so it may even when Redis is full: clients whose
+-- gateway restarts then have to get their streams back.
 -- KEYS  1 session  2 parties
 -- ARGV  1 session id  2 principal  3 connection  4 holder  5 time to live, ms
 -- Returns {} or {written, head, route, controller, directive, view, pending}

@@ -8,7 +8,9 @@ use baton_session::conformance::scene::{EVERYTHING_THAT_RESTS, LONG, Scene, end,
 use baton_session::event::Event;
 use baton_session::revocation::{Revocation, Subject};
 use baton_session::route::Via;
-use baton_session::store::{ALIVE, Adoption, AgentCard, Append, Appended, Error, Result, WorkerId};
+use baton_session::store::{
+    ALIVE, Adoption, AgentCard, Append, Appended, Error, Result, StreamId, WorkerId,
+};
 
 use crate::support::{RedisServer, again, bounded, until};
 
@@ -78,6 +80,14 @@ async fn a_full_redis_refuses_whole_steps_and_goes_on_later() -> anyhow::Result<
         assert!(store.renew(&held, LONG).await?.is_empty());
         let touch = scene.touch(&scene.creator, "a", Some("1.1"));
         assert!(store.touch_streams(&[touch]).await?.is_empty());
+        // A stream that its client opens again, at another gateway.
+        scene.open_stream(&scene.creator, "b").await;
+        let own = StreamId {
+            connection: scene.creator.clone(),
+            session: None,
+        };
+        let opened = store.open_stream(&own, &scene.principal, "b").await?;
+        assert!(opened.is_some());
         let card = AgentCard {
             name: scene.agent.clone(),
             version: "1".into(),
