@@ -76,7 +76,7 @@ mod tests {
             nonce: Nonce(1),
             first,
             events: sizes.iter().map(event).collect(),
-            acks: vec![first],
+            acks: vec![first.into()],
             state: None,
             view: None,
             pending: None,

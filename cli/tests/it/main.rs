@@ -10,6 +10,7 @@ mod browser;
 mod chat;
 mod clients;
 mod clock;
+mod cluster;
 mod connect;
 mod deletion;
 mod dpop;

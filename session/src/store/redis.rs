@@ -29,6 +29,7 @@ use crate::store::{
 mod agents;
 mod changes;
 mod checks;
+mod cluster;
 mod connection;
 mod deletion;
 mod durable;
@@ -38,6 +39,7 @@ mod keys;
 mod line;
 mod link;
 mod list;
+mod login;
 mod moves;
 mod options;
 mod push;
@@ -47,6 +49,8 @@ mod room;
 mod scripts;
 mod sentinel;
 mod servers;
+mod slot_map;
+mod slots;
 mod spending;
 mod tidy;
 mod upkeep;
@@ -417,7 +421,7 @@ impl Store for RedisStore {
         let call = Call::new(&scripts().due)
             .key(self.keys.due(partition, agent))
             .num(limit as u64);
-        let mut items = self.run(call).await?.items()?;
+        let mut items = self.link.run_briefly(call).await?.items()?;
         Ok(Due {
             at: items.number()?,
             sessions: items.sessions()?,

@@ -17,8 +17,6 @@ pub(super) struct Sink {
 /// one means may depend on the one that was missed.
 #[derive(Default)]
 struct Gap {
-    /// Signals are being missed.
-    open: bool,
     /// A [`Signal::Lost`] waits for room.
     owed: bool,
 }
@@ -37,25 +35,17 @@ impl Sink {
 
     pub fn send(&self, signal: Signal) {
         let mut gap = self.gap();
-        if !gap.open
-            && !gap.owed
+        if !gap.owed
             && let Err(TrySendError::Full(_)) = self.to.try_send(signal)
         {
             self.owe(&mut gap);
         }
     }
 
-    /// From now on signals are missed, until [`Self::tell_lost`].
-    pub fn break_off(&self) {
-        self.gap().open = true;
-    }
-
     /// Says that signals were missed, as soon as there is room: what was missed may have been the
     /// last for a long time, so this must not wait for the next.
     pub fn tell_lost(&self) {
-        let mut gap = self.gap();
-        gap.open = false;
-        self.owe(&mut gap);
+        self.owe(&mut self.gap());
     }
 
     fn owe(&self, gap: &mut Gap) {
@@ -89,8 +79,6 @@ mod tests {
         sink.send(signal());
         assert!(matches!(from.recv().await, Some(Signal::Ready(_))));
         assert!(matches!(from.recv().await, Some(Signal::Lost)));
-        sink.break_off();
-        sink.send(signal());
         sink.tell_lost();
         sink.send(signal());
         assert!(matches!(from.recv().await, Some(Signal::Lost)));

@@ -11,15 +11,21 @@ use tokio::task::JoinHandle;
 use crate::cluster::{Cluster, heard_again};
 use crate::support::{RedisServer, again, bounded, replicated, until};
 
-/// Appends one event after the other until it is stopped; returns the head.
-struct Writer {
+/// Appends one event after the other until it is stopped.
+pub struct Writer {
     stop: Arc<AtomicBool>,
     written: Arc<AtomicU64>,
-    task: JoinHandle<u64>,
+    task: JoinHandle<Written>,
+}
+
+/// Where the log ends, and how many events had to be written again.
+pub struct Written {
+    pub head: u64,
+    pub lost: u64,
 }
 
 impl Writer {
-    fn start(scene: Arc<Scene>, token: ClaimToken) -> Self {
+    pub fn start(scene: Arc<Scene>, token: ClaimToken) -> Self {
         let (stop, written) = (Arc::new(AtomicBool::new(false)), Arc::default());
         let task = tokio::spawn(append_on(scene, token, stop.clone(), Arc::clone(&written)));
         Self {
@@ -29,7 +35,7 @@ impl Writer {
         }
     }
 
-    async fn goes_on(&self) -> anyhow::Result<()> {
+    pub async fn goes_on(&self) -> anyhow::Result<()> {
         let before = self.written.load(Ordering::SeqCst);
         until("the writer goes on", async || {
             (self.written.load(Ordering::SeqCst) > before + 20).then_some(())
@@ -37,7 +43,7 @@ impl Writer {
         .await
     }
 
-    async fn stop(self) -> anyhow::Result<u64> {
+    pub async fn stop(self) -> anyhow::Result<Written> {
         self.stop.store(true, Ordering::SeqCst);
         Ok(self.task.await?)
     }
@@ -48,22 +54,24 @@ async fn append_on(
     token: ClaimToken,
     stop: Arc<AtomicBool>,
     written: Arc<AtomicU64>,
-) -> u64 {
-    let mut head = 0;
+) -> Written {
+    let (mut head, mut lost) = (0, 0);
     while !stop.load(Ordering::SeqCst) {
         let append = scene.append(&token, head + 1, updates(1));
         match again(|| scene.store.append(&append)).await {
             Appended::Done { head: now, .. } => head = now,
-            other => panic!("{other:?}"),
+            Appended::Gap { head: now } => (head, lost) = (now, lost + head - now),
+            Appended::Fenced => panic!("the claim is lost"),
         }
-        written.store(head, Ordering::SeqCst);
+        written.store(head + lost, Ordering::SeqCst);
     }
-    head
+    Written { head, lost }
 }
 
-async fn is_whole(scene: &Scene, head: u64) -> anyhow::Result<()> {
+pub async fn is_whole(scene: &Scene, written: &Written) -> anyhow::Result<()> {
+    assert_eq!(written.lost, 0);
     let frames = scene.store.read(&scene.log(), 1, 100_000).await?;
-    assert!(frames.iter().map(|frame| frame.last()).eq(1..=head));
+    assert!(frames.iter().map(|frame| frame.last()).eq(1..=written.head));
     Ok(())
 }
 
@@ -111,10 +119,10 @@ async fn a_slot_moves_while_its_session_is_written() -> anyhow::Result<()> {
         set(to, "NODE", &target).await?;
         set(from, "NODE", &target).await?;
         writer.goes_on().await?;
-        let head = writer.stop().await?;
-        is_whole(&scene, head).await?;
+        let written = writer.stop().await?;
+        is_whole(&scene, &written).await?;
         ear.until(|signal| matches!(signal, Signal::Lost)).await;
-        hears(&mut ear, &scene, &token, head).await;
+        hears(&mut ear, &scene, &token, written.head).await;
         Ok(())
     })
     .await
@@ -142,10 +150,10 @@ async fn a_replica_takes_over_while_a_session_is_written() -> anyhow::Result<()>
         })
         .await?;
         writer.goes_on().await?;
-        let head = writer.stop().await?;
+        let written = writer.stop().await?;
         // An orderly failover hands everything over.
-        is_whole(&scene, head).await?;
-        hears(&mut ear, &scene, &token, head).await;
+        is_whole(&scene, &written).await?;
+        hears(&mut ear, &scene, &token, written.head).await;
         Ok(())
     })
     .await
@@ -193,7 +201,7 @@ async fn a_replicated_cluster_passes_every_case_and_waits_only_where_it_must() -
     .await
 }
 
-async fn hears(ear: &mut Ear, scene: &Scene, token: &ClaimToken, head: u64) {
+pub async fn hears(ear: &mut Ear, scene: &Scene, token: &ClaimToken, head: u64) {
     let write = async |number: u64| {
         let append = scene.append(token, head + number, updates(1));
         again(|| scene.store.append(&append)).await;
@@ -202,7 +210,7 @@ async fn hears(ear: &mut Ear, scene: &Scene, token: &ClaimToken, head: u64) {
 }
 
 /// Joins the cluster and copies the node.
-async fn start_replica(cluster: &Cluster, node: usize) -> anyhow::Result<RedisServer> {
+pub async fn start_replica(cluster: &Cluster, node: usize) -> anyhow::Result<RedisServer> {
     let replica = RedisServer::start_node().await?;
     let node = &cluster.nodes[node];
     let (port, bus) = (node.port.to_string(), node.bus_port.to_string());

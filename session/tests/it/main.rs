@@ -2,6 +2,7 @@
 
 mod cluster;
 mod cluster_changes;
+mod cluster_faults;
 mod durability;
 mod failures;
 mod families;

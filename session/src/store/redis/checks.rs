@@ -141,7 +141,7 @@ impl Info {
 async fn keeps_disks_in_step(connection: &Connection) -> bool {
     let mut command = redis::cmd("COMMAND");
     command.arg("INFO").arg("WAITAOF");
-    let known = connection.send(&command).await;
+    let known = connection.ask(&command).await;
     // One entry per name, nil if there is no such command.
     let known = known.is_ok_and(|known| {
         from_redis_value::<Vec<redis::Value>>(known)
@@ -152,7 +152,7 @@ async fn keeps_disks_in_step(connection: &Connection) -> bool {
     }
     let mut command = redis::cmd("CONFIG");
     command.arg("GET").arg("append*");
-    let Ok(answer) = connection.send(&command).await else {
+    let Ok(answer) = connection.ask(&command).await else {
         return false;
     };
     let settings: HashMap<String, String> = from_redis_value(answer).unwrap_or_default();

@@ -1,40 +1,34 @@
-//! A connection that carries commands, to one server or to all of a Cluster.
+//! What carries commands, to one server or to all of a Cluster.
 
 use std::sync::Arc;
 
-use redis::cluster_async::ClusterConnection;
-use redis::cluster_routing::{
-    MultipleNodeRoutingInfo, Route, RoutingInfo, SingleNodeRoutingInfo, SlotAddr,
-};
-use redis::{Cmd, Pipeline, RedisError, Value, aio::ConnectionLike as _, from_redis_value};
+use redis::{Cmd, Pipeline, RedisError, Value, from_redis_value};
 
+use super::cluster::Cluster;
 use super::line::Line;
 use super::servers::{Kind, Servers};
 
 #[derive(Clone)]
 pub(super) enum Connection {
     One(Arc<Line>),
-    Cluster(ClusterConnection),
+    Cluster(Arc<Cluster>),
 }
 
 impl Connection {
     pub async fn open(servers: &Servers) -> Result<Self, Arc<RedisError>> {
-        if let Kind::Cluster(nodes) = &servers.kind {
-            let client = servers.cluster(nodes).build()?;
-            return Ok(Self::Cluster(client.get_async_connection().await?));
-        }
-        let line = Line::new(servers.clone());
-        line.send(&redis::cmd("PING")).await?;
-        Ok(Self::One(Arc::new(line)))
+        let connection = match &servers.kind {
+            Kind::Cluster(slots) => Self::Cluster(Arc::new(Cluster::open(slots).await?)),
+            _ => Self::One(Arc::new(Line::to_primary(servers.clone()))),
+        };
+        connection.ask(&redis::cmd("PING")).await?;
+        Ok(connection)
     }
 
-    pub async fn send(&self, command: &Cmd) -> Result<Value, Arc<RedisError>> {
+    /// To the server that has the key.
+    pub async fn send(&self, command: &Cmd, key: &[u8]) -> Result<Value, Arc<RedisError>> {
         match self {
             Self::One(line) => line.send(command).await,
-            Self::Cluster(nodes) => {
-                let answer = nodes.clone().req_packed_command(command).await;
-                Ok(answer.and_then(Value::extract_error)?)
-            }
+            Self::Cluster(cluster) => cluster.send(command, key).await,
         }
     }
 
@@ -43,19 +37,19 @@ impl Connection {
     pub async fn send_all(
         &self,
         commands: &Pipeline,
-        key: &str,
+        key: &[u8],
     ) -> Result<Vec<Value>, Arc<RedisError>> {
         match self {
             Self::One(line) => line.send_all(commands).await,
-            Self::Cluster(nodes) => {
-                let route = Route::with_key(key, SlotAddr::Master);
-                let route = SingleNodeRoutingInfo::SpecificNode(route);
-                let count = commands.len();
-                let mut nodes = nodes.clone();
-                Ok(nodes
-                    .route_pipeline(commands.clone(), 0, count, route)
-                    .await?)
-            }
+            Self::Cluster(cluster) => cluster.send_all(commands, key).await,
+        }
+    }
+
+    /// What any primary can answer.
+    pub async fn ask(&self, command: &Cmd) -> Result<Value, Arc<RedisError>> {
+        match self {
+            Self::One(line) => line.send(command).await,
+            Self::Cluster(cluster) => cluster.ask(command).await,
         }
     }
 
@@ -64,16 +58,14 @@ impl Connection {
         &self,
         command: &Cmd,
     ) -> Result<Vec<(String, String)>, Arc<RedisError>> {
-        match self {
-            Self::One(line) => {
-                let answer = from_redis_value(line.send(command).await?).map_err(RedisError::from);
-                Ok(vec![(String::new(), answer?)])
-            }
-            Self::Cluster(nodes) => {
-                let all = RoutingInfo::MultiNode((MultipleNodeRoutingInfo::AllMasters, None));
-                let answer = nodes.clone().route_command(command.clone(), all).await?;
-                Ok(from_redis_value(answer).map_err(RedisError::from)?)
-            }
-        }
+        let answers = match self {
+            Self::One(line) => vec![(String::new(), line.send(command).await?)],
+            Self::Cluster(cluster) => cluster.ask_primaries(command).await?,
+        };
+        let text = |(at, answer)| {
+            let text = from_redis_value(answer).map_err(RedisError::from)?;
+            Ok((at, text))
+        };
+        answers.into_iter().map(text).collect()
     }
 }

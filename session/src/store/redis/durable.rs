@@ -177,7 +177,10 @@ impl Lane {
         mark.arg(MARK).arg(1).arg(&self.key).arg(self.round);
         commands.add_command(mark);
         commands.add_command(self.proof.wait());
-        let answers = self.connection.send_all(&commands, &self.key).await;
+        let answers = self
+            .connection
+            .send_all(&commands, self.key.as_bytes())
+            .await;
         let mut answers = answers.map_err(|error| self.failed(&error))?.into_iter();
         let mut answer = || answers.next().unwrap_or(Value::Nil).extract_error();
 

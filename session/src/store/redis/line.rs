@@ -1,20 +1,36 @@
-//! One connection to one server, shared by all who ask. It is made anew when it broke and when
-//! another server has become the primary; whoever was under way gets an error and asks again.
+//! One connection to one server, shared by all who ask. It is made anew when it broke or has not
+//! answered, and when another server has become the primary; whoever was under way gets an error and asks
+//! again.
 
+use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Duration;
 
 use redis::aio::{ConnectionLike as _, MultiplexedConnection};
 use redis::{Cmd, Pipeline, RedisError, Value};
 use tokio::time::Instant;
 
 use super::fault;
+use super::login::Login;
 use super::servers::{Address, Servers, config};
 
+/// Who leaves without an answer after this time has found out that there is none.
+const UNANSWERED: Duration = Duration::from_millis(750);
+/// Lines to servers that are gone are forgotten when there are more.
+const MAX_LINES: usize = 256;
+
 pub(super) struct Line {
-    servers: Servers,
+    way: Way,
     place: Mutex<Place>,
     /// Held by the one who makes the next connection.
     dialing: tokio::sync::Mutex<()>,
+}
+
+enum Way {
+    /// The only server, or the primary that sentinels name.
+    Primary(Servers),
+    /// One node of a Cluster.
+    Node(Login),
 }
 
 #[derive(Default)]
@@ -33,9 +49,13 @@ struct Wire {
 }
 
 impl Line {
-    pub fn new(servers: Servers) -> Self {
+    pub fn to_primary(servers: Servers) -> Self {
+        Self::new(Way::Primary(servers))
+    }
+
+    fn new(way: Way) -> Self {
         Self {
-            servers,
+            way,
             place: Mutex::default(),
             dialing: tokio::sync::Mutex::default(),
         }
@@ -43,7 +63,9 @@ impl Line {
 
     pub async fn send(&self, command: &Cmd) -> Result<Value, Arc<RedisError>> {
         let mut wire = self.wire().await?;
+        let unanswered = Unanswered::new(self, &wire);
         let answer = wire.connection.req_packed_command(command).await;
+        unanswered.is_over();
         self.judge(&wire, answer.and_then(Value::extract_error))
     }
 
@@ -51,10 +73,12 @@ impl Line {
     pub async fn send_all(&self, commands: &Pipeline) -> Result<Vec<Value>, Arc<RedisError>> {
         let mut wire = self.wire().await?;
         let count = commands.len();
+        let unanswered = Unanswered::new(self, &wire);
         let answer = wire
             .connection
             .req_packed_commands(commands, 0, count)
             .await;
+        unanswered.is_over();
         let answers = self.judge(&wire, answer)?;
         for answer in &answers {
             if let Value::ServerError(error) = answer {
@@ -64,21 +88,28 @@ impl Line {
         Ok(answers)
     }
 
-    /// Forgets a connection that is of no use any more.
+    /// To a node that does not have the slot yet, but is about to get it.
+    pub async fn send_asking(&self, command: &Cmd) -> Result<Value, Arc<RedisError>> {
+        let mut commands = Pipeline::new();
+        commands.add_command(redis::cmd("ASKING"));
+        commands.add_command(command.clone());
+        let answer = self.send_all(&commands).await?.pop().unwrap_or(Value::Nil);
+        Ok(answer.extract_error()?)
+    }
+
     fn judge<T>(&self, wire: &Wire, answer: Result<T, RedisError>) -> Result<T, Arc<RedisError>> {
         if let Err(error) = &answer
             && fault::breaks(error)
         {
-            let mut place = self.place();
-            if place
-                .wire
-                .as_ref()
-                .is_some_and(|now| now.number == wire.number)
-            {
-                place.wire = None;
-            }
+            self.forget(wire.number);
         }
         answer.map_err(Arc::new)
+    }
+
+    /// The connection is of no use any more.
+    fn forget(&self, number: u64) {
+        let mut place = self.place();
+        place.wire.take_if(|wire| wire.number == number);
     }
 
     fn place(&self) -> MutexGuard<'_, Place> {
@@ -88,7 +119,7 @@ impl Line {
     fn usable(&self) -> Option<Wire> {
         let mut place = self.place();
         let wire = place.wire.take();
-        place.wire = wire.filter(|wire| self.servers.is_primary(wire.address.as_ref()));
+        place.wire = wire.filter(|wire| self.way.leads_to(wire.address.as_ref()));
         place.wire.clone()
     }
 
@@ -106,7 +137,7 @@ impl Line {
         {
             return Err(error.clone());
         }
-        let dialed = self.servers.dial(&config()).await;
+        let dialed = self.way.dial().await;
         let mut place = self.place();
         match dialed {
             Ok((connection, address)) => {
@@ -125,5 +156,81 @@ impl Line {
                 Err(error)
             }
         }
+    }
+}
+
+impl Way {
+    async fn dial(&self) -> Result<(MultiplexedConnection, Option<Address>), RedisError> {
+        match self {
+            Self::Primary(servers) => servers.dial(&config()).await,
+            Self::Node(login) => Ok((login.dial(&config()).await?, None)),
+        }
+    }
+
+    fn leads_to(&self, address: Option<&Address>) -> bool {
+        match self {
+            Self::Primary(servers) => servers.is_primary(address),
+            Self::Node(_) => true,
+        }
+    }
+}
+
+/// Those who ask may leave before the connection's own patience ends, and nobody else may ask: their
+/// leaving has to count.
+struct Unanswered<'a> {
+    line: Option<&'a Line>,
+    number: u64,
+    since: Instant,
+}
+
+impl<'a> Unanswered<'a> {
+    fn new(line: &'a Line, wire: &Wire) -> Self {
+        Self {
+            line: Some(line),
+            number: wire.number,
+            since: Instant::now(),
+        }
+    }
+
+    fn is_over(mut self) {
+        self.line = None;
+    }
+}
+
+impl Drop for Unanswered<'_> {
+    fn drop(&mut self) {
+        if let Some(line) = self.line
+            && self.since.elapsed() >= UNANSWERED
+        {
+            line.forget(self.number);
+        }
+    }
+}
+
+/// A line to each node of a Cluster: none of them waits for another.
+pub(super) struct Lines {
+    login: Login,
+    lines: Mutex<HashMap<Address, Arc<Line>>>,
+}
+
+impl Lines {
+    pub fn new(login: Login) -> Self {
+        Self {
+            login,
+            lines: Mutex::default(),
+        }
+    }
+
+    pub fn to(&self, node: &Address) -> Arc<Line> {
+        let mut lines = self.lines.lock().expect("held for moments only");
+        if let Some(line) = lines.get(node) {
+            return line.clone();
+        }
+        if lines.len() >= MAX_LINES {
+            lines.retain(|_, line| line.place().wire.is_some());
+        }
+        let line = Arc::new(Line::new(Way::Node(self.login.at(node))));
+        lines.insert(node.clone(), line.clone());
+        line
     }
 }

@@ -4,8 +4,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use redis::{Cmd, RedisError};
-use tokio::time::{Instant, sleep, timeout};
+use redis::{Arg, Cmd, RedisError};
+use tokio::time::{Instant, sleep, timeout, timeout_at};
 use tracing::Instrument as _;
 
 use super::checks;
@@ -23,6 +23,8 @@ use crate::trace::step;
 
 /// How long a request waits for a store that is away: a failover must not end every client.
 pub(super) const PATIENCE: Duration = Duration::from_secs(5);
+/// How long a look waits that is repeated every second.
+const BRIEFLY: Duration = Duration::from_millis(500);
 /// How long a process waits for its store when it starts.
 const START_PATIENCE: Duration = Duration::from_secs(10);
 
@@ -43,8 +45,10 @@ pub(super) struct Link {
 impl Link {
     pub async fn connect(options: &Options) -> Result<Self> {
         let servers = Servers::parse(&options.url, options.ca.as_deref()).map_err(Error::Broken)?;
-        if let Kind::Sentinel(sentinels) = &servers.kind {
-            sentinels.follow();
+        match &servers.kind {
+            Kind::Sentinel(sentinels) => sentinels.follow(),
+            Kind::Cluster(slots) => slots.follow(),
+            Kind::One(_) => {}
         }
         let deadline = Instant::now() + START_PATIENCE;
         let opened = until(deadline, || Connection::open(&servers)).await;
@@ -91,7 +95,7 @@ impl Link {
     /// Asks once, without patience.
     pub async fn ping(&self) -> Result<()> {
         let ping = redis::cmd("PING");
-        match timeout(Duration::from_secs(1), self.connection.send(&ping)).await {
+        match timeout(Duration::from_secs(1), self.connection.ask(&ping)).await {
             Ok(Ok(_)) => Ok(()),
             Ok(Err(error)) => Err(Error::Unavailable(fault::explain(&error))),
             Err(_) => Err(Error::Unavailable("no answer within a second".into())),
@@ -103,6 +107,15 @@ impl Link {
     }
 
     pub async fn run(&self, call: Call<'_>) -> Result<Reply> {
+        self.run_within(PATIENCE, call).await
+    }
+
+    /// For what is asked again soon: those who ask would rather look elsewhere meanwhile.
+    pub async fn run_briefly(&self, call: Call<'_>) -> Result<Reply> {
+        self.run_within(BRIEFLY, call).await
+    }
+
+    async fn run_within(&self, patience: Duration, call: Call<'_>) -> Result<Reply> {
         #[cfg(feature = "conformance")]
         // Housekeeping takes on what it finds for a while; what a try has taken on is found again later.
         if self.fails_halfway && call.script().name != "tidy" {
@@ -110,7 +123,8 @@ impl Link {
         }
         let span = step(call.script().name);
         let command = call.by_hash();
-        let asked = self.patiently(&command, Some(&call));
+        let key = call.first_key().as_bytes();
+        let asked = self.patiently(patience, &command, key, Some(&call));
         self.timed(asked.instrument(span)).await
     }
 
@@ -138,8 +152,13 @@ impl Link {
         }
     }
 
+    /// A command that names its key first.
     pub async fn query(&self, command: &Cmd) -> Result<Reply> {
-        let asked = self.patiently(command, None);
+        let key = match command.args_iter().nth(1) {
+            Some(Arg::Simple(key)) => key,
+            _ => b"",
+        };
+        let asked = self.patiently(PATIENCE, command, key, None);
         self.timed(asked.instrument(step("query"))).await
     }
 
@@ -155,11 +174,17 @@ impl Link {
 
     /// Repeats until there is an answer or patience ends. A server that doesn't know the script of
     /// a call gets its text.
-    async fn patiently(&self, command: &Cmd, script: Option<&Call<'_>>) -> Result<Reply> {
-        let deadline = Instant::now() + PATIENCE;
+    async fn patiently(
+        &self,
+        patience: Duration,
+        command: &Cmd,
+        key: &[u8],
+        script: Option<&Call<'_>>,
+    ) -> Result<Reply> {
+        let deadline = Instant::now() + patience;
         let mut pause = Duration::from_millis(10);
         loop {
-            let send = |command| timeout(deadline - Instant::now(), self.connection.send(command));
+            let send = |command| timeout_at(deadline, self.connection.send(command, key));
             let mut tried = send(command).await;
             if let (Ok(Err(error)), Some(call)) = (&tried, script)
                 && error.code() == Some("NOSCRIPT")

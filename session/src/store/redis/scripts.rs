@@ -175,9 +175,14 @@ impl<'a> Call<'a> {
         self.script
     }
 
+    /// All are in the same slot.
+    pub fn first_key(&self) -> &str {
+        self.keys.first().map_or("", String::as_str)
+    }
+
     /// What its keys begin with: the namespace and the partition that they share.
     pub fn prefix(&self) -> &str {
-        let key = self.keys.first().map_or("", String::as_str);
+        let key = self.first_key();
         key.find("}:").map_or("", |at| &key[..at + 2])
     }
 

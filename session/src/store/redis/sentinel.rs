@@ -8,14 +8,12 @@ use std::time::Duration;
 use futures_util::StreamExt as _;
 use futures_util::stream::FuturesUnordered;
 use redis::aio::{ConnectionLike as _, MultiplexedConnection};
-use redis::{
-    AsyncConnectionConfig, Client, ConnectionAddr, ConnectionInfo, ErrorKind, RedisError, Value,
-    from_redis_value,
-};
+use redis::{AsyncConnectionConfig, ErrorKind, RedisError, Value, from_redis_value};
 use tokio::sync::{Mutex, watch};
 use tokio::time::sleep;
 
-use super::servers::{Address, Servers, config};
+use super::login::Login;
+use super::servers::{Address, config};
 
 /// How often the sentinels are asked without an occasion.
 const ASK_EVERY: Duration = Duration::from_secs(2);
@@ -25,19 +23,19 @@ pub(super) struct Sentinels {
     name: String,
     nodes: Vec<Node>,
     /// How to log in at the primary, whatever its address.
-    primary: ConnectionInfo,
+    primary: Login,
     known: watch::Sender<Option<Address>>,
 }
 
 struct Node {
-    client: Client,
+    login: Login,
     connection: Mutex<Option<MultiplexedConnection>>,
 }
 
 impl Sentinels {
-    pub fn new(name: &str, clients: Vec<Client>, primary: ConnectionInfo) -> Self {
-        let nodes = clients.into_iter().map(|client| Node {
-            client,
+    pub fn new(name: &str, sentinels: Vec<Login>, primary: Login) -> Self {
+        let nodes = sentinels.into_iter().map(|login| Node {
+            login,
             connection: Mutex::default(),
         });
         Self {
@@ -46,6 +44,10 @@ impl Sentinels {
             primary,
             known: watch::Sender::new(None),
         }
+    }
+
+    pub fn login(&self) -> &Login {
+        &self.primary
     }
 
     /// Asks now and then who is the primary; ends with the last owner.
@@ -66,14 +68,10 @@ impl Sentinels {
     /// A connection to the primary, which has to agree that it is one: a sentinel may be late.
     pub async fn dial(
         &self,
-        servers: &Servers,
         config: &AsyncConnectionConfig,
     ) -> Result<(MultiplexedConnection, Option<Address>), RedisError> {
         let address = self.ask().await?;
-        let client = servers.client(self.at(&address))?;
-        let mut connection = client
-            .get_multiplexed_async_connection_with_config(config)
-            .await?;
+        let mut connection = self.primary.at(&address).dial(config).await?;
         let role = connection.req_packed_command(&redis::cmd("ROLE")).await?;
         if !is_primary(&role) {
             return Err(RedisError::from((
@@ -129,23 +127,6 @@ impl Sentinels {
         });
         Ok(address)
     }
-
-    fn at(&self, (host, port): &Address) -> ConnectionInfo {
-        let addr = match self.primary.addr() {
-            ConnectionAddr::TcpTls {
-                insecure,
-                tls_params,
-                ..
-            } => ConnectionAddr::TcpTls {
-                host: host.clone(),
-                port: *port,
-                insecure: *insecure,
-                tls_params: tls_params.clone(),
-            },
-            _ => ConnectionAddr::Tcp(host.clone(), *port),
-        };
-        self.primary.clone().set_addr(addr)
-    }
 }
 
 impl Node {
@@ -153,11 +134,7 @@ impl Node {
         let mut place = self.connection.lock().await;
         let mut connection = match place.take() {
             Some(connection) => connection,
-            None => {
-                self.client
-                    .get_multiplexed_async_connection_with_config(&config())
-                    .await?
-            }
+            None => self.login.dial(&config()).await?,
         };
         let mut question = redis::cmd("SENTINEL");
         question.arg("GET-MASTER-ADDR-BY-NAME").arg(name);

@@ -6,14 +6,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use redis::aio::MultiplexedConnection;
-use redis::cluster::ClusterClientBuilder;
 use redis::io::tcp::TcpSettings;
 use redis::{
-    AsyncConnectionConfig, Client, ConnectionAddr, ConnectionInfo, IntoConnectionInfo as _,
-    ProtocolVersion, RedisError, TlsCertificates,
+    AsyncConnectionConfig, ConnectionInfo, IntoConnectionInfo as _, ProtocolVersion, RedisError,
+    TlsCertificates,
 };
 
+use super::login::Login;
 use super::sentinel::Sentinels;
+use super::slots::Slots;
 
 pub(super) const CONNECT_TIMEOUT: Duration = Duration::from_secs(1);
 pub(super) const RESPONSE_TIMEOUT: Duration = Duration::from_secs(2);
@@ -31,13 +32,12 @@ pub(super) type Address = (String, u16);
 pub(super) struct Servers {
     pub kind: Kind,
     hosts: String,
-    certificates: Option<TlsCertificates>,
 }
 
 #[derive(Clone)]
 pub(super) enum Kind {
-    One(Box<ConnectionInfo>),
-    Cluster(Vec<ConnectionInfo>),
+    One(Arc<Login>),
+    Cluster(Arc<Slots>),
     Sentinel(Arc<Sentinels>),
 }
 
@@ -74,8 +74,12 @@ impl Servers {
             // Nothing else in the process chooses one; a second call changes nothing.
             let _ = rustls::crypto::ring::default_provider().install_default();
         }
+        let login = |info| Login::new(info, certificates.clone());
         let kind = match parts.shape {
-            "cluster" => Kind::Cluster(parts.infos(parts.user, REDIS_PORT, "")?),
+            "cluster" => {
+                let seeds = parts.infos(parts.user, REDIS_PORT, "")?;
+                Kind::Cluster(Arc::new(Slots::new(seeds.into_iter().map(login).collect())))
+            }
             "sentinel" => {
                 let (name, database) = parts.path.split_once('/').unwrap_or((parts.path, ""));
                 if name.is_empty() {
@@ -86,32 +90,30 @@ impl Servers {
                 let own = parts.sentinel_user()?;
                 let primary = parts.infos(parts.user, SENTINEL_PORT, database)?.remove(0);
                 let sentinels = parts.infos(own.as_deref(), SENTINEL_PORT, "")?;
-                let clients = sentinels
-                    .into_iter()
-                    .map(|info| client(info, certificates.as_ref()))
-                    .collect::<Result<_, _>>()
-                    .map_err(|error| error.to_string())?;
-                Kind::Sentinel(Arc::new(Sentinels::new(name, clients, primary)))
+                let sentinels = sentinels.into_iter().map(login).collect();
+                Kind::Sentinel(Arc::new(Sentinels::new(name, sentinels, login(primary))))
             }
             _ if parts.hosts.len() > 1 => return Err(FORM.into()),
             _ => {
                 let mut infos = parts.infos(parts.user, REDIS_PORT, parts.path)?;
-                Kind::One(Box::new(infos.remove(0)))
+                Kind::One(Arc::new(login(infos.remove(0))))
             }
         };
-        // Whether the certificates can be read shows here rather than at the first connection.
-        if let (Kind::One(info), Some(_)) = (&kind, &certificates) {
-            client((**info).clone(), certificates.as_ref()).map_err(|error| error.to_string())?;
-        }
-        Ok(Self {
+        let servers = Self {
             kind,
             hosts: parts.hosts.join(","),
-            certificates,
-        })
+        };
+        // Whether the certificates can be read shows here rather than at the first connection.
+        servers.login().check().map_err(|error| error.to_string())?;
+        Ok(servers)
     }
 
-    pub fn client(&self, info: ConnectionInfo) -> Result<Client, RedisError> {
-        client(info, self.certificates.as_ref())
+    fn login(&self) -> &Login {
+        match &self.kind {
+            Kind::One(login) => login,
+            Kind::Cluster(slots) => slots.login(),
+            Kind::Sentinel(sentinels) => sentinels.login(),
+        }
     }
 
     /// A connection to the one server, or to the primary that the sentinels name.
@@ -120,25 +122,9 @@ impl Servers {
         config: &AsyncConnectionConfig,
     ) -> Result<(MultiplexedConnection, Option<Address>), RedisError> {
         match &self.kind {
-            Kind::Sentinel(sentinels) => sentinels.dial(self, config).await,
-            Kind::One(info) => {
-                let client = self.client((**info).clone())?;
-                let connection = client.get_multiplexed_async_connection_with_config(config);
-                Ok((connection.await?, None))
-            }
-            Kind::Cluster(_) => unreachable!("a cluster has its own kind of connection"),
-        }
-    }
-
-    pub fn cluster(&self, nodes: &[ConnectionInfo]) -> ClusterClientBuilder {
-        let builder = ClusterClientBuilder::new(nodes.to_vec())
-            .use_protocol(ProtocolVersion::RESP3)
-            .tcp_settings(TcpSettings::default().set_nodelay(true))
-            .connection_timeout(CONNECT_TIMEOUT)
-            .response_timeout(RESPONSE_TIMEOUT);
-        match &self.certificates {
-            Some(certificates) => builder.certs(certificates.clone()),
-            None => builder,
+            Kind::Sentinel(sentinels) => sentinels.dial(config).await,
+            Kind::One(login) => Ok((login.dial(config).await?, None)),
+            Kind::Cluster(_) => unreachable!("a line to a node names the node"),
         }
     }
 
@@ -169,18 +155,6 @@ pub(super) fn config() -> AsyncConnectionConfig {
     AsyncConnectionConfig::new()
         .set_connection_timeout(Some(CONNECT_TIMEOUT))
         .set_response_timeout(Some(RESPONSE_TIMEOUT))
-}
-
-fn client(
-    info: ConnectionInfo,
-    certificates: Option<&TlsCertificates>,
-) -> Result<Client, RedisError> {
-    match (certificates, info.addr()) {
-        (Some(certificates), ConnectionAddr::TcpTls { .. }) => {
-            Client::build_with_tls(info, certificates.clone())
-        }
-        _ => Client::open(info),
-    }
 }
 
 impl<'a> Parts<'a> {
@@ -256,11 +230,17 @@ impl<'a> Parts<'a> {
 mod tests {
     use super::*;
 
-    fn one(url: &str) -> ConnectionInfo {
-        match Servers::parse(url, None).unwrap().kind {
-            Kind::One(info) => *info,
-            _ => panic!("one server"),
+    fn infos(url: &str) -> Vec<ConnectionInfo> {
+        let kind = Servers::parse(url, None).unwrap().kind;
+        match &kind {
+            Kind::One(login) => vec![login.info().clone()],
+            Kind::Cluster(slots) => slots.seeds().map(|seed| seed.info().clone()).collect(),
+            Kind::Sentinel(_) => panic!("the sentinels know"),
         }
+    }
+
+    fn one(url: &str) -> ConnectionInfo {
+        infos(url).remove(0)
     }
 
     #[test]
@@ -271,12 +251,7 @@ mod tests {
         assert_eq!(info.redis_settings().password(), Some("s@crét"));
         assert_eq!(info.redis_settings().db(), 3);
         assert_eq!(one("redis://[::1]").addr().to_string(), "::1:6379");
-        let Kind::Cluster(nodes) = Servers::parse("redis+cluster://me:pw@a:1,b:2", None)
-            .unwrap()
-            .kind
-        else {
-            panic!("a cluster");
-        };
+        let nodes = infos("redis+cluster://me:pw@a:1,b:2");
         assert_eq!(nodes.len(), 2);
         for node in &nodes {
             assert_eq!(node.redis_settings().password(), Some("pw"));

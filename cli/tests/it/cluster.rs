@@ -1,0 +1,95 @@
+//! A Redis Cluster changes under a gateway and a worker with many sessions: both go on.
+
+use serde_json::json;
+
+use crate::support::http::prompt;
+use crate::support::nodes::Nodes;
+use crate::support::{Client, Stream, until};
+
+/// As many as it took to see a gateway stand still for good.
+const SESSIONS: usize = 32;
+
+struct Talk {
+    session: String,
+    stream: Stream,
+    asked: u64,
+}
+
+struct Load {
+    client: Client,
+    ready: String,
+    talks: Vec<Talk>,
+}
+
+impl Load {
+    async fn start(nodes: &Nodes) -> Self {
+        let client = Client::initialize(&nodes.url()).await;
+        let mut talks = Vec::new();
+        for _ in 0..SESSIONS {
+            let session = client.new_session().await;
+            let stream = client.session_stream(&session, None).await;
+            talks.push(Talk {
+                session,
+                stream,
+                asked: 0,
+            });
+        }
+        Self {
+            client,
+            ready: nodes.url().replace("/acp", "/readyz"),
+            talks,
+        }
+    }
+
+    /// Every session gets a prompt whose turn lasts for a while.
+    async fn ask(&mut self) {
+        for talk in &mut self.talks {
+            talk.asked += 1;
+            let request = prompt(json!(talk.asked), &talk.session, "/count 400 delay=10");
+            let body = request.to_string();
+            until("the prompt is accepted", async || {
+                let json = crate::support::http::JSON;
+                let response = self.client.send(&[json], body.clone()).await;
+                response.status().is_success().then_some(())
+            })
+            .await;
+        }
+    }
+
+    /// The gateway is ready, and every turn comes to its end.
+    async fn is_answered(&mut self) {
+        until("the gateway is ready", async || {
+            let response = reqwest::get(&self.ready).await.ok()?;
+            response.status().is_success().then_some(())
+        })
+        .await;
+        for talk in &mut self.talks {
+            let answer = talk.stream.response(&json!(talk.asked)).await;
+            assert!(answer.get("result").is_some(), "{answer}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_gateway_goes_on_after_a_primary_of_the_cluster_has_died() {
+    let mut nodes = Nodes::start().await;
+    let mut load = Load::start(&nodes).await;
+    load.ask().await;
+    let dies = nodes.primaries()[0];
+    nodes.lose(dies).await;
+    load.is_answered().await;
+    load.ask().await;
+    load.is_answered().await;
+}
+
+#[tokio::test]
+async fn a_gateway_goes_on_while_the_cluster_is_resharded() {
+    let nodes = Nodes::start().await;
+    let mut load = Load::start(&nodes).await;
+    let primaries = nodes.primaries();
+    for (from, to) in [(0, 1), (1, 2)] {
+        load.ask().await;
+        nodes.reshard(primaries[from], primaries[to], 1500).await;
+        load.is_answered().await;
+    }
+}

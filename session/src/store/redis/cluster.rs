@@ -1,0 +1,157 @@
+//! The way to the nodes of a Cluster: each command goes to the node that has its key's slot, on that
+//! node's own line. A node that says that the slot is elsewhere is believed; one that says nothing delays
+//! nobody but those who need it.
+
+use std::sync::Arc;
+
+use futures_util::StreamExt as _;
+use futures_util::future::join_all;
+use futures_util::stream::FuturesUnordered;
+use redis::{Cmd, ErrorKind, Pipeline, RedisError, Value};
+
+use super::fault;
+use super::line::{Line, Lines};
+use super::servers::Address;
+use super::slot_map::{redirected, slot_of};
+use super::slots::Slots;
+
+/// More than that on one way means that nodes do not agree: later they will.
+const MAX_REDIRECTS: usize = 5;
+
+pub(super) struct Cluster {
+    slots: Arc<Slots>,
+    lines: Lines,
+}
+
+enum Redirect {
+    /// For good.
+    Moved(Address),
+    /// Only this time: the slot is on its way there.
+    Ask(Address),
+}
+
+impl Redirect {
+    fn of(error: &RedisError, from: &Address) -> Option<Self> {
+        let (to, _) = error.redirect_node()?;
+        let to = redirected(to, from)?;
+        match error.code() {
+            Some("ASK") => Some(Self::Ask(to)),
+            _ => Some(Self::Moved(to)),
+        }
+    }
+}
+
+impl Cluster {
+    pub async fn open(slots: &Arc<Slots>) -> Result<Self, Arc<RedisError>> {
+        if !slots.map().is_known() {
+            slots.ask().await?;
+        }
+        Ok(Self {
+            slots: slots.clone(),
+            lines: Lines::new(slots.login().clone()),
+        })
+    }
+
+    pub async fn send(&self, command: &Cmd, key: &[u8]) -> Result<Value, Arc<RedisError>> {
+        let slot = slot_of(key);
+        let mut node = self.slots.owner(slot)?;
+        let mut answer = self.lines.to(&node).send(command).await;
+        for _ in 0..MAX_REDIRECTS {
+            let Err(error) = &answer else {
+                return answer;
+            };
+            match self.judge(error, slot, &node) {
+                None => return answer,
+                Some(Redirect::Moved(to)) => {
+                    answer = self.lines.to(&to).send(command).await;
+                    node = to;
+                }
+                Some(Redirect::Ask(to)) => {
+                    answer = self.lines.to(&to).send_asking(command).await;
+                    node = to;
+                }
+            }
+        }
+        answer
+    }
+
+    /// All to one node, in order. Errors of single commands are among the values: what a node has
+    /// redirected goes the right way when it is repeated.
+    pub async fn send_all(
+        &self,
+        commands: &Pipeline,
+        key: &[u8],
+    ) -> Result<Vec<Value>, Arc<RedisError>> {
+        let slot = slot_of(key);
+        let node = self.slots.owner(slot)?;
+        let answers = self.lines.to(&node).send_all(commands).await;
+        match &answers {
+            Err(error) => _ = self.judge(error, slot, &node),
+            Ok(answers) => {
+                for answer in answers {
+                    if let Value::ServerError(error) = answer {
+                        self.judge(&error.clone().into(), slot, &node);
+                    }
+                }
+            }
+        }
+        answers
+    }
+
+    /// The first answer of a primary that has one.
+    pub async fn ask(&self, command: &Cmd) -> Result<Value, Arc<RedisError>> {
+        let primaries = self.primaries();
+        let mut asked: FuturesUnordered<_> = primaries
+            .iter()
+            .map(|(_, line)| line.send(command))
+            .collect();
+        let mut failure = RedisError::from((ErrorKind::Io, "the Cluster has no primary")).into();
+        while let Some(answer) = asked.next().await {
+            match answer {
+                Ok(value) => return Ok(value),
+                Err(error) => failure = error,
+            }
+        }
+        self.slots.doubt();
+        Err(failure)
+    }
+
+    /// What each primary answers, by its address.
+    pub async fn ask_primaries(
+        &self,
+        command: &Cmd,
+    ) -> Result<Vec<(String, Value)>, Arc<RedisError>> {
+        let primaries = self.primaries();
+        let asked = primaries.iter().map(|((host, port), line)| async move {
+            Ok((format!("{host}:{port}"), line.send(command).await?))
+        });
+        let answers: Result<_, Arc<RedisError>> = join_all(asked).await.into_iter().collect();
+        if answers.is_err() {
+            self.slots.doubt();
+        }
+        answers
+    }
+
+    fn primaries(&self) -> Vec<(Address, Arc<Line>)> {
+        let map = self.slots.map();
+        let primaries = map.primaries().into_iter();
+        primaries
+            .map(|node| (node.clone(), self.lines.to(node)))
+            .collect()
+    }
+
+    /// Where to go instead, if the error says so; if it means that slots may have moved, that is found
+    /// out.
+    fn judge(&self, error: &RedisError, slot: u16, from: &Address) -> Option<Redirect> {
+        let redirect = Redirect::of(error, from);
+        match &redirect {
+            Some(Redirect::Moved(to)) => self.slots.learn(slot, to),
+            Some(Redirect::Ask(_)) => {}
+            None if fault::breaks(error) || error.code() == Some("CLUSTERDOWN") => {
+                self.slots.doubt();
+            }
+            None => {}
+        }
+        redirect
+    }
+}
