@@ -13,7 +13,6 @@ use tokio_util::sync::CancellationToken;
 
 use crate::hold::Place;
 use crate::metrics::Metrics;
-use crate::outages::Outages;
 
 /// Between two tries to renew.
 const RETRY: Duration = Duration::from_millis(200);
@@ -104,7 +103,6 @@ impl Leases {
         &self,
         store: &dyn Store,
         lease: Duration,
-        outages: &Outages,
         metrics: &Metrics,
     ) {
         let mut told = false;
@@ -117,7 +115,10 @@ impl Leases {
             if claims.is_empty() {
                 return metrics.lease_age.now();
             }
-            match outages.watch(store.renew(&claims, lease)).await {
+            let renewed = store.renew(&claims, lease).await;
+            // A lost hint costs no more than this long.
+            granted.iter().for_each(|(_, held)| held.inbox.notify_one());
+            match renewed {
                 Ok(lost) => {
                     // With others lost, some of these may not have been heard of.
                     if lost.is_empty() {
@@ -127,8 +128,6 @@ impl Leases {
                         if lost.contains(session) {
                             held.lost.cancel();
                         }
-                        // A lost hint costs no more than this long.
-                        held.inbox.notify_one();
                     }
                     return;
                 }

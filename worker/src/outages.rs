@@ -1,9 +1,11 @@
-//! When the store was away. Nobody can renew a lease then, so for a while after it leases that ran out say nothing
+//! When a partition of the store was away. Nobody can renew a lease then, so for a while after it leases that ran out say nothing
 //! about their holders: those come back and renew.
 
-use std::sync::{Mutex, PoisonError};
+use std::collections::HashMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use baton_session::id::Partition;
 use baton_session::store;
 use tokio::time::Instant;
 
@@ -14,36 +16,53 @@ const SLOW: Duration = Duration::from_secs(1);
 const LONGEST_HOLD_OFF: Duration = Duration::from_secs(5);
 
 pub(crate) struct Outages {
-    /// When the store was last seen away.
-    last: Mutex<Instant>,
+    seen: Mutex<Seen>,
     hold_off: Duration,
+}
+
+struct Seen {
+    everywhere: Instant,
+    partitions: HashMap<Partition, Instant>,
 }
 
 impl Outages {
     /// Who has just come does not know, and holds off as well.
     pub fn new(lease: Duration) -> Self {
         Self {
-            last: Mutex::new(Instant::now()),
+            seen: Mutex::new(Seen {
+                everywhere: Instant::now(),
+                partitions: HashMap::new(),
+            }),
             hold_off: (lease / 2).min(LONGEST_HOLD_OFF),
         }
     }
 
-    pub fn note(&self) {
-        *self.last.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
+    fn seen(&self) -> MutexGuard<'_, Seen> {
+        self.seen.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub fn note_everywhere(&self) {
+        self.seen().everywhere = Instant::now();
     }
 
     /// Too recent to take anything over.
-    pub fn is_recent(&self) -> bool {
-        let last = *self.last.lock().unwrap_or_else(PoisonError::into_inner);
+    pub fn is_recent(&self, partition: Partition) -> bool {
+        let seen = self.seen();
+        let here = seen.partitions.get(&partition).copied();
+        let last = here.unwrap_or(seen.everywhere).max(seen.everywhere);
         last.elapsed() < self.hold_off
     }
 
     /// Notes if the step fails or takes long.
-    pub async fn watch<T>(&self, step: impl Future<Output = store::Result<T>>) -> store::Result<T> {
+    pub async fn watch<T>(
+        &self,
+        partition: Partition,
+        step: impl Future<Output = store::Result<T>>,
+    ) -> store::Result<T> {
         let began = Instant::now();
         let outcome = step.await;
         if outcome.is_err() || began.elapsed() > SLOW {
-            self.note();
+            self.seen().partitions.insert(partition, Instant::now());
         }
         outcome
     }
@@ -58,20 +77,24 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn an_outage_is_remembered_for_half_a_lease() {
         let outages = Outages::new(Duration::from_secs(10));
-        assert!(outages.is_recent());
+        let (here, there) = (Partition(1), Partition(2));
+        assert!(outages.is_recent(here));
         advance(Duration::from_secs(5)).await;
-        assert!(!outages.is_recent());
+        assert!(!outages.is_recent(here));
         let away = async { Err::<(), _>(store::Error::Unavailable("away".into())) };
-        assert!(outages.watch(away).await.is_err());
-        assert!(outages.is_recent());
+        assert!(outages.watch(here, away).await.is_err());
+        // A node that is away says nothing about the others.
+        assert!(outages.is_recent(here) && !outages.is_recent(there));
         advance(Duration::from_secs(5)).await;
-        outages.watch(async { Ok(()) }).await.unwrap();
-        assert!(!outages.is_recent());
+        outages.watch(here, async { Ok(()) }).await.unwrap();
+        assert!(!outages.is_recent(here));
         let slow = async {
             sleep(Duration::from_secs(2)).await;
             Ok(())
         };
-        outages.watch(slow).await.unwrap();
-        assert!(outages.is_recent());
+        outages.watch(here, slow).await.unwrap();
+        assert!(outages.is_recent(here));
+        outages.note_everywhere();
+        assert!(outages.is_recent(there));
     }
 }

@@ -1,7 +1,7 @@
 //! Takes sessions while it has room. A wake-up is a hint; the sweep is what guarantees that no
 //! session waits for ever.
 
-use std::collections::VecDeque;
+use std::collections::{HashSet, VecDeque};
 use std::pin::pin;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 use std::time::Duration;
@@ -71,13 +71,15 @@ impl Config {
 }
 
 const SWEEP: Duration = Duration::from_secs(1);
+/// How many partitions are looked at side by side: all that a Cluster has.
+const SWEPT_AT_ONCE: usize = 64;
 /// How long agents may take to the end of the step they are in.
 const STEP: Duration = Duration::from_secs(2);
 /// How long handing over may take: the store may be away.
 const HAND_OVER: Duration = Duration::from_secs(10);
 const SIGNAL_QUEUE: usize = 16 * 1024;
 /// Partitions that are looked at side by side: a node that does not answer holds nobody else up.
-const SWEPT_AT_ONCE: usize = 16;
+const SWEPT_AT_ONCE: usize = 64;
 /// Sessions that one look finds at most.
 const DUE_AT_ONCE: usize = 64;
 /// More than these are found by the sweep.
@@ -122,7 +124,7 @@ pub async fn run(
         leases: Arc::default(),
         outages: Outages::new(config.lease),
         config,
-        sweeping: Arc::new(Semaphore::new(1)),
+        swept: Mutex::default(),
         turned_away: Mutex::default(),
         tasks: TaskTracker::new(),
         stop: stop.clone(),
@@ -174,8 +176,8 @@ struct Runner {
     slots: Arc<Semaphore>,
     leases: Arc<Leases>,
     outages: Outages,
-    /// One sweep at a time.
-    sweeping: Arc<Semaphore>,
+    /// Partitions that are being looked at.
+    swept: Mutex<HashSet<Partition>>,
     /// Sessions that wanted a worker when there was no room.
     turned_away: Mutex<VecDeque<SessionId>>,
     tasks: TaskTracker,
@@ -194,7 +196,7 @@ impl Runner {
             }
             // Leases first: the sweep comes after.
             Signal::Lost => {
-                self.outages.note();
+                self.outages.note_everywhere();
                 self.leases.hurry.notify_one();
             }
             _ => {}
@@ -287,21 +289,19 @@ impl Runner {
         if self.slots.available_permits() == 0 {
             self.ask_for_room();
         }
-        let Ok(alone) = self.sweeping.clone().try_acquire_owned() else {
-            return;
-        };
         let tasks = self.tasks.clone();
         tasks.spawn(async move {
-            let partitions = (0..self.store.partitions()).map(Partition);
             // One partition that cannot be read must neither hide the others nor hold them up.
-            let swept = stream::iter(partitions).map(|partition| self.clone().sweep(partition));
-            let mut swept = swept.buffer_unordered(SWEPT_AT_ONCE);
-            while let Some(outcome) = swept.next().await {
-                if let Err(error) = outcome {
-                    tracing::warn!(%error, "could not look for waiting sessions");
+            let partitions = stream::iter((0..self.store.partitions()).map(Partition));
+            let look = async |partition: Partition| {
+                let Some(_alone) = Sweeping::begin(&self.swept, partition) else {
+                    return;
+                };
+                if let Err(error) = self.clone().sweep(partition).await {
+                    tracing::warn!(%error, partition = partition.0, "could not look for waiting sessions");
                 }
-            }
-            drop(alone);
+            };
+            partitions.for_each_concurrent(SWEPT_AT_ONCE, look).await;
         });
     }
 
@@ -314,8 +314,8 @@ impl Runner {
             // Some of those that are due may be held here, their leases being late.
             let limit = DUE_AT_ONCE + self.leases.len();
             let due = self.store.due(partition, &self.agent_name, limit);
-            let due = self.outages.watch(due).await?;
-            let takes_over = (!self.outages.is_recent()).then_some(due.at);
+            let due = self.outages.watch(partition, due).await?;
+            let takes_over = (!self.outages.is_recent(partition)).then_some(due.at);
             let mut claimed = false;
             for session in &due.sessions {
                 let Ok(slot) = self.slots.clone().try_acquire_owned() else {
@@ -443,6 +443,26 @@ async fn keep_leases(runner: Arc<Runner>) {
         if hurries && !runner.stop.is_cancelled() {
             runner.clone().spawn_sweep();
         }
+    }
+}
+
+/// A partition is looked at once at a time: one that does not answer must not be asked by more and more.
+struct Sweeping<'a> {
+    swept: &'a Mutex<HashSet<Partition>>,
+    partition: Partition,
+}
+
+impl<'a> Sweeping<'a> {
+    fn begin(swept: &'a Mutex<HashSet<Partition>>, partition: Partition) -> Option<Self> {
+        let new = swept.lock().expect("held for moments only").insert(partition);
+        new.then_some(Self { swept, partition })
+    }
+}
+
+impl Drop for Sweeping<'_> {
+    fn drop(&mut self) {
+        let mut swept = self.swept.lock().expect("held for moments only");
+        swept.remove(&self.partition);
     }
 }
 

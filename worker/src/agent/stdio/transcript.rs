@@ -171,9 +171,9 @@ mod tests {
     #[test]
     fn a_prompt_that_waits_for_the_agent_is_not_past() {
         let connection = ConnectionId::mint(Partition(0));
-        let begin = |command| {
+        let begin = |command: u64| {
             Event::Begin(Begin {
-                command,
+                command: command.into(),
                 connection: connection.clone(),
                 via: Via::Connection,
             })
