@@ -83,7 +83,7 @@ async fn an_unconfirmed_step_fails_in_the_end() -> anyhow::Result<()> {
         replica.freeze()?;
         let error = store.enqueue(&scene.prompt("1")).await.unwrap_err();
         assert!(
-            matches!(&error, Error::Unavailable(text) if text.contains("no replica")),
+            matches!(&error, Error::Unavailable(text) if text.contains("replicas in step have confirmed")),
             "{error}"
         );
         replica.thaw()?;
@@ -125,7 +125,7 @@ async fn what_becomes_of_whole_sessions_is_confirmed_too() -> anyhow::Result<()>
         let unconfirmed = [forked.err(), published.err(), gone.err(), revoked.err()];
         for error in unconfirmed {
             assert!(
-                matches!(&error, Some(Error::Unavailable(text)) if text.contains("no replica")),
+                matches!(&error, Some(Error::Unavailable(text)) if text.contains("replicas in step have confirmed")),
                 "{error:?}"
             );
         }
@@ -221,7 +221,7 @@ async fn what_was_acknowledged_survives_the_primary() -> anyhow::Result<()> {
 }
 
 /// How often a confirmation was asked for, as the marker has it.
-async fn rounds(server: &RedisServer) -> Option<u64> {
+pub async fn rounds(server: &RedisServer) -> Option<u64> {
     let keys: Vec<String> = server.command(&["KEYS", "*}:sync:*"]).await.ok()?;
     server.command(&["GET", keys.first()?]).await.ok()
 }

@@ -14,6 +14,7 @@ mod lists;
 mod memory;
 mod memory_limit;
 mod model;
+mod planned_failover;
 mod port;
 mod redis;
 mod rollback;

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use anyhow::Context as _;
 use baton_session::conformance::scene::{Ear, Scene, updates};
 use baton_session::store::redis::RedisStore;
 use baton_session::store::{Appended, Signal, Store, Topic};
@@ -12,6 +13,8 @@ use crate::support::{RedisServer, again, bounded, until};
 pub struct Group {
     pub primary: RedisServer,
     pub replica: RedisServer,
+    /// If there is a second one.
+    pub other: Option<RedisServer>,
     sentinels: Vec<RedisServer>,
 }
 
@@ -19,6 +22,22 @@ impl Group {
     pub async fn start() -> anyhow::Result<Self> {
         let primary = RedisServer::start().await?;
         let replica = primary.start_replica().await?;
+        Self::watched(primary, replica, None).await
+    }
+
+    pub async fn with_two_replicas() -> anyhow::Result<Self> {
+        let primary = RedisServer::start().await?;
+        let replica = primary.start_replica().await?;
+        let other = primary.start_replica().await?;
+        Self::watched(primary, replica, Some(other)).await
+    }
+
+    async fn watched(
+        primary: RedisServer,
+        replica: RedisServer,
+        other: Option<RedisServer>,
+    ) -> anyhow::Result<Self> {
+        let replicas = 1 + usize::from(other.is_some());
         let mut sentinels = Vec::new();
         for _ in 0..3 {
             sentinels.push(RedisServer::start_sentinel(&primary).await?);
@@ -26,12 +45,14 @@ impl Group {
         let group = Self {
             primary,
             replica,
+            other,
             sentinels,
         };
         for sentinel in &group.sentinels {
             until("the sentinels know each other", async || {
                 let info: String = sentinel.command(&["INFO", "sentinel"]).await.ok()?;
-                let settled = info.contains("status=ok") && info.contains("slaves=1,sentinels=3");
+                let all = format!("slaves={replicas},sentinels=3");
+                let settled = info.contains("status=ok") && info.contains(&all);
                 settled.then_some(())
             })
             .await?;
@@ -46,6 +67,26 @@ impl Group {
             .map(|sentinel| format!("127.0.0.1:{}", sentinel.port))
             .collect();
         format!("redis+sentinel://{}/main", hosts.join(","))
+    }
+
+    /// As an operator asks for it: nothing is broken.
+    pub async fn fail_over(&self) -> anyhow::Result<()> {
+        let words = ["SENTINEL", "FAILOVER", "main"];
+        self.sentinels[0].command(&words).await
+    }
+
+    /// The replica that has become the primary, once the old one knows.
+    pub async fn promoted(&self) -> anyhow::Result<&RedisServer> {
+        until("the old primary has learned of its successor", async || {
+            let link = self.primary.info("master_link_status").await.ok()?;
+            (link == "up").then_some(())
+        })
+        .await?;
+        let port = self.primary.info("master_port").await?;
+        let replicas = [Some(&self.replica), self.other.as_ref()];
+        let promoted = replicas.into_iter().flatten();
+        let mut promoted = promoted.filter(|server| server.port.to_string() == port);
+        promoted.next().context("it is one of them")
     }
 
     /// The replica has become the primary.
@@ -110,9 +151,7 @@ async fn a_failover_without_a_crash_is_followed() -> anyhow::Result<()> {
         let token = scene.claim().await.token;
         let mut ear = Ear::on(&store, &[Topic::Log(scene.log())]).await;
         group.primary.copied_to(&group.replica).await?;
-        let _: () = group.sentinels[0]
-            .command(&["SENTINEL", "FAILOVER", "main"])
-            .await?;
+        group.fail_over().await?;
         group.has_failed_over().await?;
         ear.until(|signal| matches!(signal, Signal::Lost)).await;
         let append = scene.append(&token, 1, updates(1));

@@ -6,8 +6,8 @@ use std::collections::{BTreeSet, HashMap};
 use redis::from_redis_value;
 
 use super::connection::Connection;
-use super::durable::Proof;
 use super::fault;
+use super::proof::Proof;
 use super::servers::Servers;
 
 const OLDEST: (u32, u32) = (7, 0);
@@ -65,7 +65,7 @@ pub(super) async fn at_start(
     let proof = if keeps_disks_in_step(connection).await {
         Proof::Disks
     } else {
-        Proof::Replica
+        Proof::Replicas
     };
     Ok(Some(proof))
 }
@@ -80,7 +80,7 @@ impl Info {
         )
     }
 
-    fn text(&self, name: &str) -> &str {
+    pub fn text(&self, name: &str) -> &str {
         self.0.get(name).map_or("", String::as_str)
     }
 

@@ -1,8 +1,9 @@
-//! Steps that must outlive their server are answered once a replica has them.
+//! Steps that must outlive their server are answered once its replicas have them: all that are in step,
+//! since any of them may be promoted.
 //!
 //! `WAIT` speaks of what its own connection wrote, and makes it stand still. So these steps have
 //! connections of their own, and share a `WAIT`: steps, a marker and the `WAIT` travel together, while
-//! those that come meanwhile gather for the next round. If too few replicas confirm, the marker is looked
+//! those that come meanwhile gather for the next round. `INFO` then tells how many had to confirm. If too few replicas confirm, the marker is looked
 //! at before the next `WAIT`: where it is, everything before it is too, since replicas copy in order;
 //! where it is not, a failover has cost the steps, and they are taken again.
 
@@ -17,6 +18,8 @@ use tokio::time::{Instant, sleep, timeout};
 use super::connection::Connection;
 use super::fault;
 use super::link::PATIENCE;
+use super::proof::Proof;
+use super::replicas::Replicas;
 use super::reply::Reply;
 use super::scripts::{Call, Script};
 use super::servers::{Kind, Servers};
@@ -24,8 +27,6 @@ use crate::id::random_text;
 use crate::metrics::StoreMetrics;
 use crate::store::{Error, Result};
 
-/// How long a server waits for its replicas before it tells how many have confirmed.
-const WAIT_MS: u64 = 500;
 /// A `WAIT` and the way there; the connection has its own, shorter patience.
 const ROUND: Duration = Duration::from_secs(3);
 /// A cluster's node makes the rounds of different partitions wait for each other on one connection.
@@ -35,17 +36,10 @@ const MAX_ROUND: usize = 256;
 const MARK: &str =
     "#!lua flags=allow-oom\nreturn redis.call('SET', KEYS[1], ARGV[1], 'PX', '60000')";
 
-/// What makes a step durable.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Proof {
-    /// A replica has it in memory.
-    Replica,
-    /// It is on the disks of the primary and of a replica.
-    Disks,
-}
-
 pub(super) struct Lanes {
     connections: Vec<Connection>,
+    /// As far as they were known at the start.
+    replicas: Replicas,
     proof: Proof,
     /// By what has to travel together: the partition in a cluster, else everything.
     lanes: Mutex<HashMap<String, mpsc::Sender<Job>>>,
@@ -73,8 +67,18 @@ impl Lanes {
         for _ in 0..if by_partition { CLUSTER_CONNECTIONS } else { 1 } {
             connections.push(Connection::open(servers).await?);
         }
+        let mut replicas = Replicas::default();
+        if !by_partition {
+            // Who is there before the first step is taken: one may leave until then.
+            let mut question = redis::cmd("INFO");
+            question.arg("replication");
+            for (_, told) in connections[0].ask_primaries(&question).await? {
+                replicas.told(&told, Instant::now());
+            }
+        }
         Ok(Self {
             connections,
+            replicas,
             proof,
             lanes: Mutex::default(),
             by_partition,
@@ -109,6 +113,7 @@ impl Lanes {
             proof: self.proof,
             key: format!("{prefix}sync:{}", random_text(12)),
             round: 0,
+            replicas: self.replicas.clone(),
             metrics: self.metrics.clone(),
         };
         tokio::spawn(carrier.carry(jobs));
@@ -123,6 +128,7 @@ struct Lane {
     /// The marker's.
     key: String,
     round: u64,
+    replicas: Replicas,
     metrics: StoreMetrics,
 }
 
@@ -143,7 +149,7 @@ impl Lane {
                 batch.push(job);
             }
             let failed = match timeout(ROUND, self.take_round(&mut batch)).await {
-                Ok(Ok(())) => "no replica has confirmed the write".to_owned(),
+                Ok(Ok(())) => "not all replicas in step have confirmed the write".to_owned(),
                 Ok(Err(failed)) => failed,
                 Err(_) => {
                     self.metrics.failed("timeout");
@@ -176,7 +182,8 @@ impl Lane {
         let mut mark = redis::cmd("EVAL");
         mark.arg(MARK).arg(1).arg(&self.key).arg(self.round);
         commands.add_command(mark);
-        commands.add_command(self.proof.wait());
+        commands.add_command(self.proof.wait(self.replicas.needed()));
+        commands.add_command(redis::cmd("INFO").arg("replication").clone());
         let answers = self
             .connection
             .send_all(&commands, self.key.as_bytes())
@@ -218,7 +225,13 @@ impl Lane {
             }
         }
         let marked = answer();
-        let confirmed = answer().map(|value| self.proof.is_given(&value));
+        let confirmed = answer().map(|value| self.proof.given_by(&value));
+        let told = answer().and_then(|told| Ok(from_redis_value::<String>(told)?));
+        // After the wait: whoever has left meanwhile had to confirm, too.
+        let needed = self
+            .replicas
+            .told(&told.unwrap_or_default(), Instant::now());
+        let confirmed = confirmed.map(|count| count >= needed);
         let is_confirmed = marked.is_ok() && matches!(confirmed, Ok(true));
         for (mut job, done) in unanswered {
             match job.returned.take_if(|_| done && is_confirmed) {
@@ -238,26 +251,6 @@ impl Lane {
     fn failed(&self, error: &RedisError) -> String {
         self.metrics.failed(fault::reason(error));
         fault::explain(error)
-    }
-}
-
-impl Proof {
-    fn wait(self) -> Cmd {
-        let mut wait = match self {
-            Self::Replica => redis::cmd("WAIT"),
-            Self::Disks => redis::cmd("WAITAOF").arg(1).clone(),
-        };
-        wait.arg(1).arg(WAIT_MS);
-        wait
-    }
-
-    fn is_given(self, answer: &Value) -> bool {
-        let some = |value: &Value| matches!(value, Value::Int(count) if *count >= 1);
-        match (self, answer) {
-            (Self::Replica, count) => some(count),
-            (Self::Disks, Value::Array(counts)) => counts.len() == 2 && counts.iter().all(some),
-            (Self::Disks, _) => false,
-        }
     }
 }
 
