@@ -93,3 +93,22 @@ async fn a_gateway_goes_on_while_the_cluster_is_resharded() {
         load.is_answered().await;
     }
 }
+
+/// A dead node has a third of the partitions: looking there must not keep a worker from the others.
+#[tokio::test]
+async fn sessions_on_other_nodes_are_taken_over_while_one_node_stands_still() {
+    let mut nodes = Nodes::start().await;
+    let mut load = Load::start(&nodes).await;
+    let node_of = |talk: &Talk| nodes.node_of(&talk.session);
+    load.talks.retain(|talk| node_of(talk) != 0);
+    load.ask().await;
+    nodes.add_worker();
+    until("the second worker is there", async || {
+        let said = nodes.workers[1].output();
+        said.contains("takes sessions").then_some(())
+    })
+    .await;
+    nodes.freeze_shard(0);
+    nodes.workers[0].kill();
+    load.is_answered().await;
+}

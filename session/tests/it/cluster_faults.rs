@@ -4,12 +4,12 @@
 use std::process::Command;
 use std::sync::Arc;
 
-use baton_session::conformance::scene::{Ear, Scene};
-use baton_session::store::{ClaimToken, Store, Topic};
+use baton_session::conformance::scene::{Ear, Scene, updates};
+use baton_session::store::{ClaimToken, Signal, Store, Topic};
 
 use crate::cluster::Cluster;
 use crate::cluster_changes::{Writer, hears, is_whole, start_replica};
-use crate::support::{RedisServer, bounded, until};
+use crate::support::{RedisServer, again, bounded, until};
 
 /// As many as it took to see a connection stand still for good.
 const SESSIONS: usize = 32;
@@ -107,6 +107,49 @@ async fn every_session_goes_on_while_slots_are_resharded() -> anyhow::Result<()>
             load.goes_on().await?;
         }
         load.end(true).await
+    })
+    .await
+}
+
+/// Steps and signals of sessions on other nodes do not wait for it.
+#[tokio::test]
+async fn a_node_that_stands_still_holds_up_only_its_own_sessions() -> anyhow::Result<()> {
+    let cluster = Cluster::start().await?;
+    for node in &cluster.nodes {
+        // Else all would stop with the one.
+        let words = ["CONFIG", "SET", "cluster-require-full-coverage", "no"];
+        let _: () = node.command(&words).await?;
+    }
+    let store = cluster.store().await?;
+    bounded(async {
+        let here = Arc::new(Scene::created(&store).await);
+        let (_, still) = cluster.slot(here.id.partition()).await?;
+        let there = loop {
+            let scene = Scene::created(&store).await;
+            if cluster.slot(scene.id.partition()).await?.1 != still {
+                break scene;
+            }
+        };
+        let (own, other) = (here.claim().await.token, there.claim().await.token);
+        let topics = [Topic::Log(here.log()), Topic::Log(there.log())];
+        let mut ear = Ear::on(&store, &topics).await;
+        cluster.nodes[still].freeze()?;
+        let pending = tokio::spawn({
+            let append = here.append(&own, 1, updates(1));
+            async move { again(|| here.store.append(&append)).await }
+        });
+        for first in 1..=50 {
+            // No second try: nothing is wrong with this node.
+            let append = there.append(&other, first, updates(1));
+            there.store.append(&append).await?;
+            ear.until(|signal| matches!(signal, Signal::Frame(_, frame) if frame.last() == first))
+                .await;
+            there.store.ping().await?;
+        }
+        assert!(!pending.is_finished());
+        cluster.nodes[still].thaw()?;
+        pending.await?;
+        Ok(())
     })
     .await
 }

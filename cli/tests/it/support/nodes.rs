@@ -9,11 +9,12 @@ use super::process::{Process, baton, free_port};
 use super::{Client, until};
 
 pub struct Nodes {
-    pub gateway: Process,
-    pub worker: Process,
+    _gateway: Process,
+    pub workers: Vec<Process>,
+    store: String,
     port: u16,
     nodes: Vec<(Process, u16)>,
-    _dir: TempDir,
+    dir: TempDir,
 }
 
 impl Nodes {
@@ -50,17 +51,16 @@ impl Nodes {
         command.args(["gateway", "--listen", &address(port), "--store", &store]);
         command.arg("--keys").arg(&keys);
         let gateway = Process::start(dir.path(), "gateway", &mut command);
-        let mut command = baton();
-        command.args(["worker", "--lease-ms", "3000", "--store", &store]);
-        let worker = Process::start(dir.path(), "worker", &mut command);
         ready(port).await;
-        let started = Self {
-            gateway,
-            worker,
+        let mut started = Self {
+            workers: Vec::new(),
+            store,
+            _gateway: gateway,
             port,
             nodes,
-            _dir: dir,
+            dir,
         };
+        started.add_worker();
         until("an agent is registered", async || {
             Client::try_initialize(&started.url()).await
         })
@@ -70,6 +70,42 @@ impl Nodes {
 
     pub fn url(&self) -> String {
         url(self.port)
+    }
+
+    pub fn add_worker(&mut self) {
+        let mut command = baton();
+        command.args(["worker", "--lease-ms", "3000", "--store", &self.store]);
+        let name = format!("worker-{}", self.workers.len());
+        let worker = Process::start(self.dir.path(), &name, &mut command);
+        self.workers.push(worker);
+    }
+
+    /// Nobody takes over for it, and the others go on without it.
+    pub fn freeze_shard(&self, primary: usize) {
+        let others = (0..6).filter(|node| *node != primary);
+        for (_, port) in others.clone().map(|node| &self.nodes[node]) {
+            let words = ["config", "set", "cluster-require-full-coverage", "no"];
+            redis_cli(*port, &words);
+        }
+        let port = self.nodes[primary].1.to_string();
+        for (replica, at) in others.map(|node| &self.nodes[node]) {
+            if redis_cli(*at, &["role"]).lines().any(|line| line == port) {
+                replica.signal("STOP");
+            }
+        }
+        self.nodes[primary].0.signal("STOP");
+    }
+
+    /// Which of the first three has the session, as long as nothing has moved.
+    pub fn node_of(&self, session: &str) -> usize {
+        let tag = session.split('-').next().expect("an id has a tag");
+        let slot = redis_cli(
+            self.nodes[1].1,
+            &["cluster", "keyslot", &format!("{{{tag}}}")],
+        );
+        let slot: usize = slot.trim().parse().expect("a number");
+        // As redis-cli spreads them.
+        [5460, 10922].iter().filter(|last| slot > **last).count()
     }
 
     /// Numbers of those that are primaries now, as one of the others says.

@@ -30,7 +30,7 @@ enum Way {
     /// The only server, or the primary that sentinels name.
     Primary(Servers),
     /// One node of a Cluster.
-    Node(Login),
+    Node(Box<Login>),
 }
 
 #[derive(Default)]
@@ -65,7 +65,7 @@ impl Line {
         let mut wire = self.wire().await?;
         let unanswered = Unanswered::new(self, &wire);
         let answer = wire.connection.req_packed_command(command).await;
-        unanswered.is_over();
+        unanswered.end();
         self.judge(&wire, answer.and_then(Value::extract_error))
     }
 
@@ -78,7 +78,7 @@ impl Line {
             .connection
             .req_packed_commands(commands, 0, count)
             .await;
-        unanswered.is_over();
+        unanswered.end();
         let answers = self.judge(&wire, answer)?;
         for answer in &answers {
             if let Value::ServerError(error) = answer {
@@ -192,7 +192,7 @@ impl<'a> Unanswered<'a> {
         }
     }
 
-    fn is_over(mut self) {
+    fn end(mut self) {
         self.line = None;
     }
 }
@@ -229,7 +229,7 @@ impl Lines {
         if lines.len() >= MAX_LINES {
             lines.retain(|_, line| line.place().wire.is_some());
         }
-        let line = Arc::new(Line::new(Way::Node(self.login.at(node))));
+        let line = Arc::new(Line::new(Way::Node(Box::new(self.login.at(node)))));
         lines.insert(node.clone(), line.clone());
         line
     }

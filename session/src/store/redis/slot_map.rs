@@ -162,9 +162,9 @@ pub(super) fn slot_of(key: &[u8]) -> u16 {
 /// CRC-16/XMODEM, as the specification of Redis Cluster says.
 fn crc16(bytes: &[u8]) -> u16 {
     bytes.iter().fold(0, |sum, byte| {
-        (0..8).fold(sum ^ u16::from(*byte) << 8, |sum: u16, _| {
+        (0..8).fold(sum ^ (u16::from(*byte) << 8), |sum: u16, _| {
             let carry = sum >> 15;
-            sum << 1 ^ carry * 0x1021
+            (sum << 1) ^ (carry * 0x1021)
         })
     })
 }
