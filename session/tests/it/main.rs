@@ -21,3 +21,4 @@ mod rollback;
 mod secured;
 mod sentinel;
 mod support;
+mod valkey;

@@ -2,6 +2,7 @@
 
 use std::future::Future;
 use std::io::ErrorKind;
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,6 +17,7 @@ use tokio::time::{Instant, sleep, timeout};
 use crate::port::free_port;
 
 const PATIENCE: Duration = Duration::from_secs(20);
+const REDIS: &str = "redis-server";
 
 /// Ends a test that hangs.
 pub async fn bounded<T>(test: impl Future<Output = T>) -> T {
@@ -54,10 +56,14 @@ impl RedisServer {
         Ok(replica)
     }
 
-    /// A port that was free may be taken by the time the server asks for it: then with another.
     pub async fn start_with(options: &[&str]) -> anyhow::Result<Self> {
+        Self::start_program(Path::new(REDIS), options).await
+    }
+
+    /// A port that was free may be taken by the time the server asks for it: then with another.
+    pub async fn start_program(program: &Path, options: &[&str]) -> anyhow::Result<Self> {
         for _ in 0..10 {
-            let mut server = Self::spawn(options)?;
+            let mut server = Self::spawn(program, options)?;
             if server.answers().await? {
                 return Ok(server);
             }
@@ -65,18 +71,18 @@ impl RedisServer {
         bail!("redis-server found no port to listen on")
     }
 
-    fn spawn(options: &[&str]) -> anyhow::Result<Self> {
+    fn spawn(program: &Path, options: &[&str]) -> anyhow::Result<Self> {
         let directory = tempfile::tempdir()?;
         let (port, bus_port) = free_ports();
-        let mut command = Self::plain(&directory, port);
+        let mut command = Self::plain(program, &directory, port);
         command
             .args(options)
             .args(["--cluster-port", &bus_port.to_string()]);
         Self::launch(command, directory, (port, bus_port))
     }
 
-    fn plain(directory: &TempDir, port: u16) -> Command {
-        let mut command = Command::new("redis-server");
+    fn plain(program: &Path, directory: &TempDir, port: u16) -> Command {
+        let mut command = Command::new(program);
         command.args(["--port", &port.to_string(), "--bind", "127.0.0.1"]);
         command.args(["--save", "", "--appendonly", "no", "--daemonize", "no"]);
         command.args(["--repl-diskless-sync-delay", "0"]);
@@ -99,7 +105,7 @@ impl RedisServer {
                 primary.port
             );
             std::fs::write(&file, config)?;
-            let mut command = Command::new("redis-server");
+            let mut command = Command::new(REDIS);
             command.arg(file).arg("--sentinel");
             let mut sentinel = Self::launch(command, directory, (port, bus_port))?;
             if sentinel.answers().await? {
@@ -123,7 +129,7 @@ impl RedisServer {
             config.push_str(&format!("{name} {value}\n"));
         }
         std::fs::write(&file, config)?;
-        let mut command = Command::new("redis-server");
+        let mut command = Command::new(REDIS);
         command.arg(file).arg("--sentinel");
         let sentinel = Self::launch(command, directory, (port, bus_port))?;
         let url = format!("redis://:{password}@127.0.0.1:{port}");
@@ -224,7 +230,8 @@ impl RedisServer {
     pub async fn start_empty_at(&mut self) -> anyhow::Result<()> {
         let directory = tempfile::tempdir()?;
         let (port, bus_port) = (self.port, self.bus_port);
-        *self = Self::launch(Self::plain(&directory, port), directory, (port, bus_port))?;
+        let command = Self::plain(Path::new(REDIS), &directory, port);
+        *self = Self::launch(command, directory, (port, bus_port))?;
         anyhow::ensure!(self.answers().await?, "the port is taken");
         Ok(())
     }
