@@ -132,7 +132,8 @@ impl Link {
     #[cfg(feature = "conformance")]
     async fn run_failing(&self, call: &Call<'_>) -> Result<Reply> {
         for at in 1.. {
-            match self.connection.send(&call.failing(at)).await {
+            let key = call.first_key().as_bytes();
+            match self.connection.send(&call.failing(at), key).await {
                 Ok(value) => return Ok(Reply(value)),
                 Err(error) if error.to_string().contains(super::scripts::INJECTED) => {}
                 Err(error) => return Err(Error::Broken(fault::explain(&error))),
