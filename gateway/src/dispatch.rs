@@ -19,7 +19,7 @@ use crate::agents::of_sessions;
 use crate::app::App;
 use crate::audit;
 use crate::error::Reject;
-use crate::limits::Refusal;
+use crate::limits::{Limit, Refusal};
 use crate::pass::{Brought, Pass};
 use crate::rpc::{self, Envelope};
 use crate::stream::one_shot::Follow;
@@ -208,7 +208,8 @@ pub async fn post_answer(
                 None => post_fresh(app, connection, message, answer).await,
             }
         }
-        Posted::New | Posted::Known(_) => Ok(()),
+        Posted::New | Posted::Known(_) | Posted::Delivered => Ok(()),
+        Posted::Full => Err(UNREAD.into()),
         Posted::Conflict => {
             let id = message.envelope.id().unwrap_or("null");
             let error = rpc::error(id, rpc::ID_REUSED, ID_REUSED);
@@ -226,9 +227,22 @@ async fn post_fresh(
 ) -> Result<(), Reject> {
     let key = Idempotency::of(&connection.id, None, message.bytes);
     let event = Event::Message { message: answer };
-    app.store.post(&connection.id, event, &key).await?;
-    Ok(())
+    let posted = app.store.post(&connection.id, event, &key).await?;
+    not_full(posted)
 }
+
+/// Whoever does not read gets an answer that needs no stream.
+pub fn not_full(posted: Posted) -> Result<(), Reject> {
+    match posted {
+        Posted::Full => Err(UNREAD.into()),
+        Posted::New | Posted::Known(_) | Posted::Delivered | Posted::Conflict => Ok(()),
+    }
+}
+
+const UNREAD: Refusal = Refusal {
+    limit: Limit::Outbox,
+    wait: None,
+};
 
 const ID_REUSED: &str = "this id was used on this connection for another request: use a fresh one";
 
@@ -551,11 +565,17 @@ impl Call<'_> {
             after,
         };
         let key = Idempotency::of(&self.connection.id, None, b"");
-        self.app
-            .store
-            .post(&self.connection.id, watch, &key)
-            .await?;
-        Ok(())
+        let posted = self.app.store.post(&self.connection.id, watch, &key);
+        Ok(not_full(posted.await?)?)
+    }
+
+    /// Before work whose answer goes to the connection's stream: whether anybody reads that.
+    async fn check_outbox(&self) -> Result<(), Problem> {
+        let (store, id) = (&self.app.store, &self.connection.id);
+        if self.message.one_shot || store.has_outbox_room(id).await? {
+            return Ok(());
+        }
+        Err(Problem::Reject(UNREAD.into()))
     }
 
     /// A client's answer names its session in its id.

@@ -183,7 +183,13 @@ macro_rules! for_each_case {
                 a_repeated_post_returns_the_first
                 a_post_key_used_for_something_else_is_a_conflict
                 outboxes_do_not_mix
-                old_post_keys_are_forgotten;
+                old_post_keys_are_forgotten
+                no_two_posts_look_the_same
+                what_was_delivered_leaves_the_outbox
+                what_was_not_delivered_stays_in_the_outbox
+                sessions_are_watched_whatever_leaves_the_outbox
+                a_post_that_has_left_the_outbox_is_still_known
+                an_outbox_that_nobody_reads_takes_no_more;
             releases:
                 an_append_gives_up_only_what_has_no_work
                 a_releasing_append_can_be_repeated

@@ -28,9 +28,9 @@ mod sink;
 mod whole;
 
 pub use agent::{AgentCard, MAX_AGENT_NAME};
-#[cfg(any(test, feature = "conformance"))]
-pub use embedded::Replica;
 pub use embedded::{FileStore, MemoryStore, Refused};
+#[cfg(any(test, feature = "conformance"))]
+pub use embedded::{OutboxReplica, Replica};
 pub use enqueue::{Enqueue, Enqueued, Takes};
 pub use signals::{Listener, Signal, Topic};
 pub use whole::{Adoption, Cut, Fork, Forked, Listing, Place, Record, Setup, Summary, Usage};
@@ -80,8 +80,17 @@ pub trait Store: Send + Sync + 'static {
 
     // ---- connections ----
 
-    /// Appends to a connection's outbox, once per key.
+    /// Appends to a connection's outbox, once per key. What was delivered leaves it in time, see
+    /// [`Delivered`].
     async fn post(&self, to: &ConnectionId, event: Event, key: &Idempotency) -> Result<Posted>;
+
+    /// Whether the connection's client reads what it is told: half of [`OUTBOX_BYTES`] is free. To be asked
+    /// before work whose answer goes there.
+    async fn has_outbox_room(&self, connection: &ConnectionId) -> Result<bool>;
+
+    /// The sessions of [`Event::Watch`] entries that have left the outbox, each with the number of its first
+    /// such entry, in the order of these.
+    async fn watches(&self, connection: &ConnectionId) -> Result<Vec<(u64, SessionId)>>;
 
     // ---- sessions, from the client's side ----
 
@@ -227,6 +236,18 @@ pub const ALIVE: Duration = Duration::from_secs(3 * HEARTBEAT.as_secs());
 const PLACE_KEPT: Duration = Duration::from_secs(180);
 /// How long a connection's outbox is kept without being used: an hour longer than its token is good.
 pub const OUTBOX_TTL: Duration = Duration::from_secs(CONNECTION_LIFETIME.as_secs() + 3600);
+/// What an outbox may weigh at most. Whose client does not read gets no further answers.
+pub const OUTBOX_BYTES: u64 = 8 << 20;
+/// What stays of an outbox although it was delivered: a client that lost its connection may be so far
+/// behind what was written for it.
+pub const OUTBOX_WINDOW_BYTES: u64 = 64 << 10;
+pub const OUTBOX_WINDOW_ENTRIES: u64 = 256;
+/// What an entry of an outbox weighs beside its frame.
+const OUTBOX_ENTRY: u64 = 64;
+/// Entries that leave an outbox in one step at most.
+const OUTBOX_TRIMMED_AT_ONCE: usize = 256;
+/// Sessions that one connection may watch beyond those in its outbox.
+const OUTBOX_WATCHES: u64 = 8192;
 /// How long a stream counts as open after its last touch.
 pub const STREAM_TTL: Duration = Duration::from_secs(20);
 /// Commands that may wait in one inbox unless the gateway says otherwise; twice as many if they end
@@ -277,8 +298,12 @@ pub enum Posted {
     New,
     /// The key was used before, for this event.
     Known(Event),
+    /// The key was used before; what it was used for was delivered, and is not kept any more.
+    Delivered,
     /// The key was used before, with another fingerprint.
     Conflict,
+    /// Nothing was taken: the client has to read first, see [`OUTBOX_BYTES`].
+    Full,
 }
 
 #[derive(Clone, Debug)]
@@ -374,6 +399,18 @@ pub struct Touch {
     pub holder: String,
     /// The cursor last written, if it has changed.
     pub written: Option<String>,
+    /// Of a connection's stream: how far its outbox is done with.
+    pub delivered: Option<Delivered>,
+}
+
+/// Entries of an outbox by number. Those before it leave the outbox, but for a window
+/// ([`OUTBOX_WINDOW_BYTES`]); the entry itself stays, so that a cursor that names it can be checked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Delivered {
+    /// Written to the client. These leave only when the outbox is full otherwise.
+    pub upto: u64,
+    /// Written long enough ago.
+    pub settled: u64,
 }
 
 #[derive(Clone, Debug)]

@@ -10,6 +10,7 @@ mod edge;
 mod fields;
 mod inflight;
 mod mcp_commands;
+mod outboxes;
 mod redis_rules;
 mod redis_users;
 mod sandbox;

@@ -66,6 +66,19 @@ impl Call<'_> {
             }
             left = before;
         }
+        // Those whose entries have left the outbox.
+        for (_, session) in self
+            .app
+            .store
+            .watches(&self.connection.id)
+            .await?
+            .into_iter()
+            .rev()
+        {
+            if known.insert(session.clone()) {
+                sessions.push(session);
+            }
+        }
         sessions.retain(|session| !self.is_revoked(session));
         sessions.truncate(MAX_SESSIONS);
         let mut allowed = Vec::new();

@@ -23,6 +23,7 @@ impl Call<'_> {
         let parent = self.session().await?;
         let (cwd, setup) = params::inherited_place(self.message.envelope)?;
         let wish = params::fork_wish(self.message.envelope)?;
+        self.check_outbox().await?;
         let child = self.child_of(&parent);
         let (id, principal) = (&self.connection.id, &self.connection.principal);
         let known = self.app.store.attachment(&child, id, principal).await?;

@@ -14,6 +14,7 @@ const PAGE: usize = 50;
 impl Call<'_> {
     pub(super) async fn list(&self) -> Result<Outcome, Problem> {
         let page = params::page(self.message.envelope)?;
+        self.check_outbox().await?;
         let principal = &self.connection.principal;
         let scope = scope(principal, page.cwd.as_deref());
         let after = match page.cursor {

@@ -7,7 +7,7 @@ use baton_session::id::{Partition, SessionId};
 use baton_session::store::{NewSession, Posted};
 use bytes::Bytes;
 
-use super::{Call, ID_REUSED, Outcome, Problem, params};
+use super::{Call, ID_REUSED, Outcome, Problem, UNREAD, params};
 use crate::agents::{self, Missing};
 use crate::rpc;
 
@@ -39,9 +39,10 @@ impl Call<'_> {
                 minted
             }
             Posted::Known(Event::Watch { session, .. }) => session,
-            Posted::Known(_) | Posted::Conflict => {
+            Posted::Known(_) | Posted::Delivered | Posted::Conflict => {
                 return Err(Problem::Rpc(rpc::ID_REUSED, ID_REUSED.into()));
             }
+            Posted::Full => return Err(Problem::Reject(UNREAD.into())),
         };
         let new = NewSession {
             id: id.clone(),
@@ -100,6 +101,7 @@ impl Call<'_> {
             Err(Problem::Rpc(rpc::RESOURCE_NOT_FOUND, _)) => None,
             Err(problem) => return Err(problem),
         };
+        self.check_outbox().await?;
         if let Some(session) = named {
             // Whoever works on it stops, and answers those who still wait.
             let end = Command {

@@ -13,6 +13,7 @@ pub enum Limit {
     Sessions,
     Turns,
     InflightBytes,
+    Outbox,
 }
 
 impl Limit {
@@ -25,6 +26,7 @@ impl Limit {
             Self::Sessions => "sessions",
             Self::Turns => "turns",
             Self::InflightBytes => "inflight_bytes",
+            Self::Outbox => "outbox",
         }
     }
 }
@@ -48,6 +50,10 @@ impl Refusal {
             Limit::InflightBytes => {
                 "too much of this caller is being received at once (--max-inflight-bytes): wait, then send it \
                  again"
+            }
+            Limit::Outbox => {
+                "too much waits on this connection's stream: read that with GET, or open another connection with \
+                 initialize"
             }
             Limit::Turns => {
                 "as many sessions work as this caller may have at once: wait for an answer, then send it \

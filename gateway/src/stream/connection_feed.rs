@@ -1,5 +1,8 @@
 //! What a connection stream or WebSocket carries: the connection's outbox, and every session that
-//! has no stream of its own. Its cursor covers them all: `<outbox>~<watch>:<session cursor>~…`.
+//! has no stream of its own. Its cursor covers them all, see `position`.
+
+mod position;
+mod restart;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -7,13 +10,14 @@ use std::sync::Arc;
 use baton_session::command::CommandId;
 use baton_session::cursor::Cursor;
 use baton_session::event::Event;
-use baton_session::id::{LogId, SessionId};
+use baton_session::id::{LogId, Nonce, SessionId};
 use baton_session::route::Via;
 use baton_session::store;
 use baton_session::token::{Connection, Scope};
 use tokio::sync::Notify;
 
-use super::footing::LOST_TAIL;
+pub use self::position::Position;
+use super::footing::{LOST_TAIL, nonce_of};
 use super::hub::Subscription;
 use super::session_feed::{From, Reader, SessionFeed};
 use super::topic::{Look, Notice};
@@ -32,11 +36,15 @@ pub struct ConnectionFeed {
     wake: Arc<Notify>,
     /// The last entry of the outbox that was read.
     read: u64,
+    /// Of that entry, if it is known. Another one there means that the store has lost it.
+    nonce: Option<Nonce>,
     /// The last entry when this stream was opened: a detach before that concerned an earlier one.
     opened_at: u64,
     notices_seen: u64,
     /// The outbox may have become shorter.
     doubtful: bool,
+    /// What comes next is not kept any more.
+    fell_behind: bool,
     /// By the outbox entry that told us to watch.
     sessions: BTreeMap<u64, Watched>,
     /// Our own registration was announced; from then on another one means that we lost the stream.
@@ -88,9 +96,11 @@ impl ConnectionFeed {
             outbox,
             wake,
             read: 0,
+            nonce: None,
             opened_at: head,
             notices_seen,
             doubtful: false,
+            fell_behind: false,
             sessions: BTreeMap::new(),
             announced: false,
             ended: false,
@@ -99,76 +109,16 @@ impl ConnectionFeed {
                 reset: None,
             },
         };
-        if let Some(cursor) = cursor {
-            let honoured = match Position::parse(cursor).filter(|position| position.outbox <= head)
-            {
-                Some(position) => feed.resume(position).await?,
-                None => false,
-            };
-            if !honoured {
-                feed.start_over(head).await?;
-            }
+        let honoured = match cursor.map(Position::parse) {
+            None => feed.resume(Position::default()).await?,
+            Some(Some(position)) => feed.resume(position).await?,
+            Some(None) => false,
+        };
+        if !honoured {
+            feed.start_over(head).await?;
         }
         feed.start.cursor = feed.position().to_string();
         Ok(feed)
-    }
-
-    async fn resume(&mut self, position: Position) -> store::Result<bool> {
-        self.read = position.outbox;
-        for (watch, cursor) in position.sessions {
-            let Some(session) = self.watched_by(watch).await? else {
-                return Ok(false);
-            };
-            if !self.watch(watch, session, From::After(cursor)).await? {
-                return Ok(false);
-            }
-        }
-        Ok(true)
-    }
-
-    /// The client's cursor means nothing here: it gets a reset, and what comes from now on.
-    async fn start_over(&mut self, head: u64) -> store::Result<()> {
-        self.sessions.clear();
-        self.start.reset =
-            Some("the cursor is not part of this connection's history: load your sessions again");
-        self.read = head;
-        let log = LogId::Outbox(self.connection.id.clone());
-        let mut from = 1;
-        while from <= head {
-            let frames = self.app.store.read(&log, from, PAGE).await?;
-            let Some(last) = frames.last() else { break };
-            from = last.last() + 1;
-            for (seq, event) in frames.iter().flat_map(|frame| frame.numbered()) {
-                if let Event::Watch { session, .. } = event {
-                    let head = self
-                        .app
-                        .store
-                        .heads(&[LogId::Session(session.clone())])
-                        .await?[0];
-                    let frames = self
-                        .app
-                        .store
-                        .read(&LogId::Session(session.clone()), head, 1)
-                        .await?;
-                    let nonce = frames.first().map(|frame| frame.nonce).unwrap_or_default();
-                    self.watch(seq, session.clone(), From::After(Cursor::live(head, nonce)))
-                        .await?;
-                }
-            }
-        }
-        Ok(())
-    }
-
-    async fn watched_by(&self, watch: u64) -> store::Result<Option<SessionId>> {
-        let log = LogId::Outbox(self.connection.id.clone());
-        let frames = self.app.store.read(&log, watch, 1).await?;
-        let mut events = frames.iter().flat_map(|frame| frame.numbered());
-        Ok(events
-            .find(|(seq, _)| *seq == watch)
-            .and_then(|(_, event)| match event {
-                Event::Watch { session, .. } => Some(session.clone()),
-                _ => None,
-            }))
     }
 
     /// False if the session's part of the cursor could not be honoured.
@@ -235,6 +185,7 @@ impl ConnectionFeed {
             .map(|(watch, watched)| (*watch, watched.feed.position()));
         Position {
             outbox: self.read,
+            nonce: self.nonce,
             sessions: sessions.collect(),
         }
     }
@@ -249,34 +200,52 @@ impl ConnectionFeed {
             if frames.is_empty() {
                 return Ok(());
             }
-            for (seq, event) in frames.iter().flat_map(|frame| frame.numbered()) {
-                if seq <= self.read {
-                    continue;
-                }
-                // An entry counts as read only when it is dealt with: opening a watch may fail.
-                match event {
-                    Event::Message { message } => {
-                        self.read = seq;
-                        let cursor = self.position().to_string();
-                        out.push(Outgoing {
-                            cursor,
-                            message: message.clone(),
-                        });
+            // Whoever reads an entry before it leaves the outbox has it; who comes too late has to be told.
+            if frames[0].first > self.read + 1 {
+                self.fell_behind = true;
+                self.wake.notify_one();
+                return Ok(());
+            }
+            for frame in &frames {
+                for (seq, event) in frame.numbered() {
+                    if seq <= self.read {
+                        continue;
                     }
-                    Event::Watch { session, after } => {
-                        let from = if *after == 0 {
-                            From::Joined
-                        } else {
-                            self.after(session, *after).await?
-                        };
-                        self.watch(seq, session.clone(), from).await?;
-                    }
-                    Event::Closed => self.ended |= seq > self.opened_at,
-                    _ => {}
+                    // An entry counts as read only when it is dealt with: opening a watch may fail.
+                    self.take_in(seq, frame.nonce, event, out).await?;
                 }
-                self.read = seq;
             }
         }
+    }
+
+    async fn take_in(
+        &mut self,
+        seq: u64,
+        nonce: Nonce,
+        event: &Event,
+        out: &mut Vec<Outgoing>,
+    ) -> store::Result<()> {
+        match event {
+            Event::Watch { session, after } => {
+                let from = if *after == 0 {
+                    From::Joined
+                } else {
+                    self.after(session, *after).await?
+                };
+                self.watch(seq, session.clone(), from).await?;
+            }
+            Event::Closed => self.ended |= seq > self.opened_at,
+            _ => {}
+        }
+        (self.read, self.nonce) = (seq, Some(nonce));
+        if let Event::Message { message } = event {
+            let cursor = self.position().to_string();
+            out.push(Outgoing {
+                cursor,
+                message: message.clone(),
+            });
+        }
+        Ok(())
     }
 
     async fn after(&self, session: &SessionId, seq: u64) -> store::Result<From> {
@@ -322,14 +291,11 @@ impl ConnectionFeed {
     /// True if something that was delivered does not exist any more. It is said before anything
     /// else, since every later cursor would pass over it.
     async fn has_slipped(&mut self) -> store::Result<bool> {
-        if self.doubtful {
+        if (self.doubtful || self.fell_behind) && !self.stands_firm().await? {
             let log = LogId::Outbox(self.connection.id.clone());
             let head = self.app.store.heads(&[log]).await?[0];
-            self.doubtful = false;
-            if head < self.read {
-                self.start_over(head).await?;
-                return Ok(true);
-            }
+            self.start_over(head).await?;
+            return Ok(true);
         }
         let mut slipped = false;
         for watched in self.sessions.values_mut() {
@@ -339,6 +305,21 @@ impl ConnectionFeed {
             self.start.reset = Some(LOST_TAIL);
         }
         Ok(slipped)
+    }
+
+    /// Whether the last entry that was read is still there, and what comes after it as well.
+    async fn stands_firm(&mut self) -> store::Result<bool> {
+        let log = LogId::Outbox(self.connection.id.clone());
+        let firm = match (self.read, self.fell_behind) {
+            (_, true) => false,
+            (0, false) => true,
+            (read, false) => {
+                let found = nonce_of(&*self.app.store, &log, read).await?;
+                found.is_some_and(|found| self.nonce.is_none_or(|nonce| nonce == found))
+            }
+        };
+        self.doubtful = false;
+        Ok(firm)
     }
 
     fn is_taken(&mut self) -> bool {
@@ -411,34 +392,5 @@ fn unborn() -> store::Attachment {
         view: Default::default(),
         pending: Vec::new(),
         deleted: false,
-    }
-}
-
-struct Position {
-    outbox: u64,
-    sessions: BTreeMap<u64, Cursor>,
-}
-
-impl Position {
-    fn parse(text: &str) -> Option<Self> {
-        let mut parts = text.split('~');
-        let outbox = parts.next()?.parse().ok()?;
-        let sessions = parts.map(|part| {
-            let (watch, cursor) = part.split_once(':')?;
-            Some((watch.parse().ok()?, cursor.parse().ok()?))
-        });
-        Some(Self {
-            outbox,
-            sessions: sessions.collect::<Option<_>>()?,
-        })
-    }
-}
-
-impl std::fmt::Display for Position {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{}", self.outbox)?;
-        self.sessions
-            .iter()
-            .try_for_each(|(watch, cursor)| write!(f, "~{watch}:{cursor}"))
     }
 }

@@ -6,12 +6,17 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use baton_session::id::{ConnectionId, random_text};
-use baton_session::store::{STREAM_TTL, Store, StreamId, Touch};
+use baton_session::store::{Delivered, STREAM_TTL, Store, StreamId, Touch};
 use tokio::time::{Instant, MissedTickBehavior, interval};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use super::connection_feed::Position;
+
 const FLUSH: Duration = Duration::from_secs(1);
+/// So long after it was written, an entry of an outbox counts as received: a client that lost its connection has
+/// come back by then.
+const SETTLED_AFTER: Duration = Duration::from_secs(60);
 /// Clients open a session's stream before they load it; this many may wait for that.
 const MAX_UNOPENED: usize = 16;
 
@@ -26,7 +31,42 @@ struct Entry {
     stream: StreamId,
     written: Option<String>,
     touched: Instant,
+    /// Of a connection's stream.
+    outbox: Option<Settling>,
     lost: CancellationToken,
+}
+
+/// How far an outbox was written, and how far long enough ago.
+struct Settling {
+    upto: u64,
+    settled: u64,
+    /// What will be settled next, and since when it is written.
+    mark: u64,
+    since: Instant,
+}
+
+impl Settling {
+    fn new(upto: u64) -> Self {
+        Self {
+            upto,
+            settled: 0,
+            mark: upto,
+            since: Instant::now(),
+        }
+    }
+
+    fn delivered(&mut self) -> Delivered {
+        if self.since.elapsed() >= SETTLED_AFTER {
+            self.settled = self.mark;
+            self.mark = self.upto;
+            self.since = Instant::now();
+        }
+        // Less than before, after a reset.
+        Delivered {
+            upto: self.upto,
+            settled: self.settled.min(self.upto),
+        }
+    }
 }
 
 /// The right to write a stream; given back when dropped.
@@ -63,6 +103,7 @@ impl Ledger {
             stream,
             written: None,
             touched: Instant::now(),
+            outbox: None,
             lost: lost.clone(),
         };
         self.entries().insert(name.clone(), entry);
@@ -127,6 +168,7 @@ impl Ledger {
                     stream,
                     holder: name.clone(),
                     written,
+                    delivered: entry.outbox.as_mut().map(Settling::delivered),
                 });
             }
         }
@@ -154,8 +196,10 @@ impl Ledger {
         self.closing.wait().await;
     }
 
-    fn close(&self, holder: String, entry: Entry) {
+    fn close(&self, holder: String, mut entry: Entry) {
+        let delivered = entry.outbox.as_mut().map(Settling::delivered);
         let touch = Touch {
+            delivered,
             stream: entry.stream,
             holder,
             written: entry.written,
@@ -201,6 +245,13 @@ impl Holder {
     pub fn record(&self, cursor: &str) {
         if let Some(entry) = self.ledger.entries().get_mut(&self.name) {
             entry.written = Some(cursor.to_owned());
+            if entry.stream.session.is_none()
+                && let Some(upto) = Position::outbox_of(cursor)
+            {
+                let outbox = entry.outbox.get_or_insert_with(|| Settling::new(upto));
+                outbox.upto = upto;
+                outbox.mark = outbox.mark.min(upto);
+            }
         }
     }
 }
@@ -211,5 +262,27 @@ impl Drop for Holder {
         if let Some(entry) = entry {
             self.ledger.close(self.name.clone(), entry);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn what_was_written_is_settled_a_minute_later() {
+        let mut outbox = Settling::new(5);
+        assert_eq!(outbox.delivered().settled, 0);
+        tokio::time::advance(SETTLED_AFTER).await;
+        outbox.upto = 9;
+        let delivered = outbox.delivered();
+        assert_eq!((delivered.upto, delivered.settled), (9, 5));
+        tokio::time::advance(SETTLED_AFTER / 2).await;
+        assert_eq!(outbox.delivered().settled, 5);
+        tokio::time::advance(SETTLED_AFTER / 2).await;
+        assert_eq!(outbox.delivered().settled, 9);
+        // The store has lost what was written.
+        outbox.upto = 3;
+        assert_eq!(outbox.delivered().settled, 3);
     }
 }

@@ -491,6 +491,6 @@ async fn refuse(
         message: rpc::error("null", code, &text),
     };
     let key = baton_session::command::Idempotency::of(&connection.id, None, bytes);
-    app.store.post(&connection.id, event, &key).await?;
-    Ok(())
+    let posted = app.store.post(&connection.id, event, &key).await?;
+    dispatch::not_full(posted)
 }

@@ -7,8 +7,11 @@ use bytes::Bytes;
 use super::scene::Scene;
 use crate::command::Idempotency;
 use crate::event::Event;
-use crate::id::{ConnectionId, LogId};
-use crate::store::{Posted, REMEMBERED_KEYS, Store};
+use crate::id::{ConnectionId, LogId, SessionId};
+use crate::store::{
+    Delivered, OUTBOX_BYTES, OUTBOX_WINDOW_BYTES, OUTBOX_WINDOW_ENTRIES, Posted, REMEMBERED_KEYS,
+    Store, StreamId, Touch,
+};
 
 fn message(text: &str) -> Event {
     Event::Message {
@@ -123,4 +126,181 @@ pub async fn old_post_keys_are_forgotten(store: &Arc<dyn Store>) {
         .await
         .unwrap();
     assert_eq!(anew, Posted::New);
+}
+
+pub async fn no_two_posts_look_the_same(store: &Arc<dyn Store>) {
+    let to = &Scene::planned(store).creator;
+    fill(store, to, 2, 1).await;
+    let frames = store.read(&outbox(to), 1, 10).await.unwrap();
+    assert_ne!(frames[0].nonce, frames[1].nonce);
+}
+
+pub async fn what_was_delivered_leaves_the_outbox(store: &Arc<dyn Store>) {
+    let to = &Scene::planned(store).creator;
+    let size = OUTBOX_WINDOW_BYTES / 8;
+    fill(store, to, 40, size).await;
+    reads(store, to).await;
+    delivered(store, to, 40, 40).await;
+    let left = store.read(&outbox(to), 1, 100).await.unwrap();
+    let weight: usize = left.iter().map(|frame| frame.size()).sum();
+    assert!(
+        weight as u64 <= OUTBOX_WINDOW_BYTES,
+        "{weight} bytes are left"
+    );
+    assert!(
+        weight as u64 + 2 * size > OUTBOX_WINDOW_BYTES,
+        "{weight} bytes are left"
+    );
+    assert_eq!(left.last().unwrap().last(), 40);
+    // Again, with the same outcome; and numbers go on.
+    delivered(store, to, 40, 40).await;
+    assert_eq!(store.read(&outbox(to), 1, 100).await.unwrap(), left);
+    fill(store, to, 1, 1).await;
+    assert_eq!(store.heads(&[outbox(to)]).await.unwrap(), [41]);
+    // Many small ones do not stay, either.
+    let entries = OUTBOX_WINDOW_ENTRIES + 20;
+    fill(store, to, entries, 1).await;
+    delivered(store, to, 41 + entries, 41 + entries).await;
+    let left = store.read(&outbox(to), 1, 1000).await.unwrap();
+    assert_eq!(left.len() as u64, OUTBOX_WINDOW_ENTRIES);
+}
+
+pub async fn what_was_not_delivered_stays_in_the_outbox(store: &Arc<dyn Store>) {
+    let to = &Scene::planned(store).creator;
+    fill(store, to, 30, OUTBOX_WINDOW_BYTES / 8).await;
+    let first = async || store.read(&outbox(to), 1, 1).await.unwrap()[0].first;
+    // Nobody holds the stream, or somebody else does.
+    delivered(store, to, 30, 30).await;
+    assert_eq!(first().await, 1);
+    reads(store, to).await;
+    // Delivered, but a moment ago.
+    delivered(store, to, 20, 0).await;
+    assert_eq!(first().await, 1);
+    // A cursor names the last one that was delivered: it can be checked.
+    delivered(store, to, 20, 12).await;
+    assert_eq!(first().await, 12);
+    delivered(store, to, 1000, 1000).await;
+    assert_eq!(store.heads(&[outbox(to)]).await.unwrap(), [30]);
+    let left = store.read(&outbox(to), 1, 100).await.unwrap();
+    assert_eq!(left.last().unwrap().last(), 30);
+}
+
+pub async fn sessions_are_watched_whatever_leaves_the_outbox(store: &Arc<dyn Store>) {
+    let (one, two) = (Scene::planned(store), Scene::planned(store));
+    let to = &one.creator;
+    reads(store, to).await;
+    assert_eq!(store.watches(to).await.unwrap(), []);
+    for session in [&one.id, &two.id, &one.id] {
+        post(store, to, watch(session), &unnamed(to)).await;
+    }
+    fill(store, to, 20, OUTBOX_WINDOW_BYTES / 8).await;
+    assert_eq!(
+        store.watches(to).await.unwrap(),
+        [],
+        "they are in the outbox"
+    );
+    delivered(store, to, 23, 23).await;
+    let watches = [(1, one.id.clone()), (2, two.id.clone())];
+    assert_eq!(store.watches(to).await.unwrap(), watches);
+    assert_eq!(store.watches(&two.creator).await.unwrap(), []);
+}
+
+pub async fn a_post_that_has_left_the_outbox_is_still_known(store: &Arc<dyn Store>) {
+    let scene = Scene::planned(store);
+    let to = &scene.creator;
+    reads(store, to).await;
+    post(store, to, watch(&scene.id), &key(to, 1, "new")).await;
+    post(store, to, message("listed"), &key(to, 2, "list")).await;
+    fill(store, to, 20, OUTBOX_WINDOW_BYTES / 8).await;
+    delivered(store, to, 22, 22).await;
+    let posted = post(store, to, message("x"), &key(to, 1, "new")).await;
+    assert_eq!(posted, Posted::Known(watch(&scene.id)));
+    let posted = post(store, to, message("x"), &key(to, 2, "list")).await;
+    assert_eq!(posted, Posted::Delivered);
+    let posted = post(store, to, message("x"), &key(to, 2, "other")).await;
+    assert_eq!(posted, Posted::Conflict);
+    assert_eq!(store.heads(&[outbox(to)]).await.unwrap(), [22]);
+}
+
+pub async fn an_outbox_that_nobody_reads_takes_no_more(store: &Arc<dyn Store>) {
+    let to = &Scene::planned(store).creator;
+    let (size, fits) = (OUTBOX_BYTES / 10, 9);
+    assert!(store.has_outbox_room(to).await.unwrap());
+    fill(store, to, fits, size).await;
+    assert!(!store.has_outbox_room(to).await.unwrap());
+    let large = message(&"x".repeat(size as usize));
+    for _ in 0..2 {
+        let posted = post(store, to, large.clone(), &key(to, 1, "x")).await;
+        assert_eq!(posted, Posted::Full);
+    }
+    assert_eq!(store.heads(&[outbox(to)]).await.unwrap(), [fits]);
+    // What was delivered makes room, even if that was a moment ago.
+    reads(store, to).await;
+    delivered(store, to, fits, 0).await;
+    assert!(store.has_outbox_room(to).await.unwrap());
+    let posted = post(store, to, large.clone(), &key(to, 1, "x")).await;
+    assert_eq!(posted, Posted::New);
+    // Who reads never notices that there is a limit.
+    for number in fits + 1..fits + 30 {
+        delivered(store, to, number, 0).await;
+        fill(store, to, 1, size).await;
+    }
+    let left = store.read(&outbox(to), 1, 100).await.unwrap();
+    let weight: usize = left.iter().map(|frame| frame.size()).sum();
+    assert!(weight as u64 <= OUTBOX_BYTES, "{weight} bytes are left");
+}
+
+fn outbox(of: &ConnectionId) -> LogId {
+    LogId::Outbox(of.clone())
+}
+
+fn watch(session: &SessionId) -> Event {
+    Event::Watch {
+        session: session.clone(),
+        after: 0,
+    }
+}
+
+fn unnamed(of: &ConnectionId) -> Idempotency {
+    Idempotency::of(of, None, b"")
+}
+
+async fn post(
+    store: &Arc<dyn Store>,
+    to: &ConnectionId,
+    event: Event,
+    key: &Idempotency,
+) -> Posted {
+    store.post(to, event, key).await.unwrap()
+}
+
+async fn fill(store: &Arc<dyn Store>, to: &ConnectionId, entries: u64, size: u64) {
+    let event = message(&"x".repeat(size as usize));
+    for _ in 0..entries {
+        let posted = post(store, to, event.clone(), &unnamed(to)).await;
+        assert_eq!(posted, Posted::New);
+    }
+}
+
+fn stream(of: &ConnectionId) -> StreamId {
+    StreamId {
+        connection: of.clone(),
+        session: None,
+    }
+}
+
+/// Somebody holds the connection's stream.
+async fn reads(store: &Arc<dyn Store>, connection: &ConnectionId) {
+    let opened = store.open_stream(&stream(connection), "", "holder").await;
+    assert!(opened.unwrap().is_some());
+}
+
+async fn delivered(store: &Arc<dyn Store>, to: &ConnectionId, upto: u64, settled: u64) {
+    let touch = Touch {
+        stream: stream(to),
+        holder: "holder".into(),
+        written: Some(upto.to_string()),
+        delivered: Some(Delivered { upto, settled }),
+    };
+    store.touch_streams(&[touch]).await.unwrap();
 }

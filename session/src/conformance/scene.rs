@@ -197,6 +197,7 @@ impl Scene {
             stream: self.stream(connection),
             holder: holder.to_owned(),
             written: written.map(str::to_owned),
+            delivered: None,
         }
     }
 

@@ -79,6 +79,7 @@ pub async fn an_old_holder_changes_nothing(store: &Arc<dyn Store>) {
             stream: stream.clone(),
             holder: holder.to_owned(),
             written: Some(written.to_owned()),
+            delivered: None,
         };
         written(&scene, stream, "old").await;
         written(&scene, stream, "new").await;
@@ -109,6 +110,7 @@ pub async fn what_was_written_is_known_to_the_next_holder(store: &Arc<dyn Store>
             stream: stream.clone(),
             holder: "a".into(),
             written: written.map(str::to_owned),
+            delivered: None,
         };
         assert_eq!(written(&scene, &stream, "a").await, None);
         store

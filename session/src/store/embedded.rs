@@ -35,6 +35,7 @@ mod lineage;
 mod list;
 mod memory;
 mod outbox;
+mod posting;
 mod revocation;
 mod session;
 mod settle;
@@ -46,7 +47,7 @@ mod upkeep;
 mod whole;
 
 #[cfg(any(test, feature = "conformance"))]
-pub use self::failover::Replica;
+pub use self::failover::{OutboxReplica, Replica};
 pub use self::file::Refused;
 
 /// Everything ends with the process: for tests and `--ephemeral`.
@@ -195,30 +196,17 @@ impl<S: Shelf> Store for Embedded<S> {
     }
 
     async fn post(&self, to: &ConnectionId, event: Event, key: &Idempotency) -> Result<Posted> {
-        self.step(|state| {
-            let outbox = state.outbox(&self.shelf, to)?;
-            let log = LogId::Outbox(to.clone());
-            match outbox.recall(key) {
-                None => {}
-                Some(None) => return Ok(Posted::Conflict),
-                Some(Some(number)) => {
-                    let frames = self.shelf.read(&log, number, 1)?;
-                    let event = frames.first().and_then(|frame| frame.events.first());
-                    let missing = || Error::Broken(format!("entry {number} of {to} is missing"));
-                    return event.cloned().map(Posted::Known).ok_or_else(missing);
-                }
-            }
-            let frame = outbox.add(event, key);
-            let before = outbox.use_now();
-            self.save(&[
-                Change::Frame(&log, &frame),
-                Change::Outbox(to, outbox),
-                Change::Used(Kind::Outbox, &log, before, before.and(Some(outbox.used))),
-            ])?;
-            self.announce_frame(log, frame);
-            Ok(Posted::New)
-        })
-        .await
+        self.step(|state| self.post_event(state, to, event, key))
+            .await
+    }
+
+    async fn has_outbox_room(&self, connection: &ConnectionId) -> Result<bool> {
+        self.step(|state| self.outbox_room(state, connection)).await
+    }
+
+    async fn watches(&self, connection: &ConnectionId) -> Result<Vec<(u64, SessionId)>> {
+        self.step(|state| Ok(state.outbox(&self.shelf, connection)?.watches.clone()))
+            .await
     }
 
     async fn create(&self, new: &NewSession, first: &Command, key: &Idempotency) -> Result<()> {

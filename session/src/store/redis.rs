@@ -16,7 +16,7 @@ use self::reply::Reply;
 use self::scripts::{Call, scripts};
 use crate::command::{Command, CommandId, Idempotency, Queued};
 use crate::event::{Event, Frame};
-use crate::id::{ConnectionId, LogId, Nonce, Partition, SessionId};
+use crate::id::{ConnectionId, LogId, Partition, SessionId};
 use crate::revocation::Revocation;
 use crate::store::{
     Adoption, AgentCard, Append, Appended, Attach, Attached, Attachment, Claim, ClaimToken,
@@ -43,6 +43,7 @@ mod login;
 mod moves;
 mod options;
 mod proof;
+mod outbox;
 mod push;
 mod replicas;
 mod reply;
@@ -146,27 +147,15 @@ impl Store for RedisStore {
     }
 
     async fn post(&self, to: &ConnectionId, event: Event, key: &Idempotency) -> Result<Posted> {
-        let frame = Frame::encode(Nonce(0), &[event]);
-        let call = Call::new(&scripts().post)
-            .key(self.keys.connection(to))
-            .key(self.keys.outbox(to))
-            .arg(to.as_str())
-            .arg(&key.key)
-            .arg(&key.fingerprint)
-            .arg(&frame)
-            .num(REMEMBERED_KEYS)
-            .num(CONNECTION_TTL);
-        let mut items = self.run_durably(call).await?.items()?;
-        match items.text()?.as_str() {
-            "new" => Ok(Posted::New),
-            "conflict" => Ok(Posted::Conflict),
-            "known" => {
-                let number = items.number()?;
-                let frame = reply::frame(number, items.bytes()?)?;
-                Ok(Posted::Known(frame.events[0].clone()))
-            }
-            other => Err(reply::unexpected(other)),
-        }
+        self.post_event(to, event, key).await
+    }
+
+    async fn has_outbox_room(&self, connection: &ConnectionId) -> Result<bool> {
+        self.outbox_room(connection).await
+    }
+
+    async fn watches(&self, connection: &ConnectionId) -> Result<Vec<(u64, SessionId)>> {
+        self.watches_of(connection).await
     }
 
     async fn create(&self, new: &NewSession, first: &Command, key: &Idempotency) -> Result<()> {

@@ -1,5 +1,5 @@
 //! The ids on the wire, as far as an order can be told from outside: a session's cursor
-//! `<seq>.<nonce>[.<phase>]`, and a connection's, `<outbox>~<watch>:<cursor>~…`.
+//! `<seq>.<nonce>[.<phase>]`, and a connection's, `<outbox>-<nonce>~<watch>:<cursor>~…`.
 
 use std::collections::BTreeMap;
 
@@ -71,7 +71,7 @@ impl Position {
             });
         }
         let mut parts = text.split('~');
-        let outbox = parts.next()?.parse().ok()?;
+        let outbox = parts.next()?.split('-').next()?.parse().ok()?;
         let places = parts.map(|part| {
             let (watch, place) = part.split_once(':')?;
             Some((watch.parse().ok()?, Place::parse(place)?))
@@ -114,6 +114,7 @@ fn positions_rise() {
         ["9.bb.d1", "9.bb.q1-4"],
         ["9.bb.q1-4", "10.bb"],
         ["3", "4"],
+        ["3-aa", "4-bb~4:1.cc"],
         ["3~1:5.aa", "3~1:6.aa"],
         ["3~1:5.aa", "4~1:5.aa~4:1.cc"],
     ];

@@ -1,6 +1,8 @@
 //! Streams on a store that fails over to a replica that lagged. Time is paused: it goes on by itself
 //! whenever everybody waits.
 
+mod outboxes;
+
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -11,7 +13,7 @@ use baton_session::conformance::scene::{LONG, Scene, begin, end, update};
 use baton_session::event::Event;
 use baton_session::id::{LogId, Nonce};
 use baton_session::route::Via;
-use baton_session::store::{Append, ClaimToken, MemoryStore, Replica, Store, StreamId};
+use baton_session::store::{Append, ClaimToken, MemoryStore, Posted, Replica, Store, StreamId};
 use baton_session::token::{Connection, KeyRing, Keys, Scope, generate};
 use http_body_util::BodyExt as _;
 use jsonwebtoken::Algorithm;
@@ -138,11 +140,20 @@ impl Stage {
     }
 
     async fn connection_stream(&self) -> Told {
+        let session = self.scene.id.clone();
+        self.post(Event::Watch { session, after: 0 }).await;
+        self.resumed(None).await
+    }
+
+    async fn post(&self, event: Event) {
+        let to = &self.scene.creator;
+        let key = Idempotency::of(to, None, b"");
+        let posted = self.scene.store.post(to, event, &key);
+        assert_eq!(posted.await.expect("the store works"), Posted::New);
+    }
+
+    async fn resumed(&self, cursor: Option<&str>) -> Told {
         let id = self.scene.creator.clone();
-        let (session, key) = (self.scene.id.clone(), Idempotency::of(&id, None, b""));
-        let watch = Event::Watch { session, after: 0 };
-        let posted = self.scene.store.post(&id, watch, &key).await;
-        posted.expect("the store works");
         let wake = Arc::new(Notify::new());
         let outbox = LogId::Outbox(id.clone());
         let outbox = self.app.hub.subscribe(&outbox, wake.clone()).await;
@@ -164,7 +175,7 @@ impl Stage {
             "holder".into(),
             outbox,
             wake,
-            None,
+            cursor,
         );
         let feed = feed.await.expect("the store works");
         Told::new(sse::respond(self.app.clone(), feed, anybody(), None, None))

@@ -5,10 +5,11 @@
 use std::sync::Arc;
 
 use super::MemoryStore;
+use super::outbox::Outbox;
 use super::session::Session;
 use super::shelf::{Change, Shelf as _};
 use crate::event::Frame;
-use crate::id::{LogId, SessionId};
+use crate::id::{ConnectionId, LogId, SessionId};
 use crate::store::{Result, Signal};
 
 /// A session as a replica had it.
@@ -18,7 +19,32 @@ pub struct Replica {
     frames: Vec<Arc<Frame>>,
 }
 
+/// An outbox as a replica had it.
+pub struct OutboxReplica {
+    id: ConnectionId,
+    outbox: Outbox,
+    entries: Vec<Arc<Frame>>,
+}
+
 impl MemoryStore {
+    pub fn outbox_replica(&self, id: &ConnectionId) -> Result<OutboxReplica> {
+        let mut state = self.state()?;
+        let log = LogId::Outbox(id.clone());
+        Ok(OutboxReplica {
+            id: id.clone(),
+            outbox: state.outbox(&self.shelf, id)?.clone(),
+            entries: self.shelf.read(&log, 1, usize::MAX)?,
+        })
+    }
+
+    /// The replica takes over, unnoticed.
+    pub fn promote_outbox(&self, replica: &OutboxReplica) -> Result<()> {
+        let log = LogId::Outbox(replica.id.clone());
+        self.shelf.rewind(&log, &replica.entries);
+        *self.state()?.outbox(&self.shelf, &replica.id)? = replica.outbox.clone();
+        Ok(())
+    }
+
     /// `None` if there is no such session.
     pub fn replica(&self, id: &SessionId) -> Result<Option<Replica>> {
         let mut state = self.state()?;

@@ -260,6 +260,11 @@ impl Shelf for Disk {
                 Change::Outbox(id, outbox) => {
                     batch.insert(&files.outboxes, id.as_str(), record(outbox)?);
                 }
+                Change::Trimmed(log, first, last) => {
+                    for number in *first..=*last {
+                        batch.remove(&files.frames, keys::frame(log, number));
+                    }
+                }
                 Change::Used(kind, log, before, now) => {
                     if let Some(before) = before {
                         batch.remove(&files.used, keys::used(*kind, log, *before));

@@ -87,6 +87,12 @@ impl Shelf for Memory {
                     let frames = kept.logs.entry((*log).clone()).or_default();
                     frames.push((*frame).clone());
                 }
+                Change::Trimmed(log, _, last) => {
+                    if let Some(frames) = kept.logs.get_mut(*log) {
+                        let gone = frames.partition_point(|frame| frame.last() <= *last);
+                        frames.drain(..gone);
+                    }
+                }
                 Change::Used(kind, log, before, now) => {
                     if let Some(noted) = before.and_then(|at| kept.used.get_mut(&(*kind, at))) {
                         noted.retain(|noted| noted != *log);

@@ -7,37 +7,103 @@ use serde::{Deserialize, Serialize};
 use super::shelf::note_use;
 use crate::command::Idempotency;
 use crate::event::{Event, Frame};
-use crate::id::Nonce;
-use crate::store::REMEMBERED_KEYS;
+use crate::id::{Nonce, SessionId};
+use crate::store::{
+    OUTBOX_BYTES, OUTBOX_ENTRY, OUTBOX_WATCHES, OUTBOX_WINDOW_BYTES, OUTBOX_WINDOW_ENTRIES,
+    REMEMBERED_KEYS,
+};
 
 /// The frames themselves are on the shelf.
-#[derive(Default, Serialize, Deserialize)]
+#[derive(Clone, Default, Serialize, Deserialize)]
 pub struct Outbox {
     pub head: u64,
     known: Vec<Known>,
     pub written: Option<String>,
     /// When it was last written to or read from, in milliseconds since 1970.
     pub used: u64,
+    /// The last entry that has left it.
+    #[serde(default)]
+    pub trimmed: u64,
+    /// What is left weighs so much. Entries of versions that did not count weigh nothing.
+    #[serde(default)]
+    bytes: u64,
+    /// The last entry that was written to the client.
+    #[serde(default)]
+    pub delivered: u64,
+    /// Sessions to watch, by the entry that said so and has left.
+    #[serde(default)]
+    pub watches: Vec<(u64, SessionId)>,
     /// Who holds the stream; that holder ends with this process.
     #[serde(skip)]
     pub holder: Option<String>,
 }
 
 /// A key that was used, and the entry it led to.
-#[derive(Serialize, Deserialize)]
+#[derive(Clone, Serialize, Deserialize)]
 struct Known {
     key: Idempotency,
     number: u64,
+    /// What the entry told to watch.
+    #[serde(default)]
+    watch: Option<SessionId>,
+}
+
+/// What a key was used for before.
+pub enum Recalled {
+    Entry(u64),
+    /// It has left the outbox.
+    Trimmed(Option<SessionId>),
+    SomethingElse,
 }
 
 impl Outbox {
-    /// The entry that was made under this key: its number, or `None` if it was something else.
-    pub fn recall(&self, key: &Idempotency) -> Option<Option<u64>> {
+    pub fn recall(&self, key: &Idempotency) -> Option<Recalled> {
         if key.key.is_empty() {
             return None;
         }
         let known = self.known.iter().find(|known| known.key.key == key.key)?;
-        Some((known.key.fingerprint == key.fingerprint).then_some(known.number))
+        Some(if known.key.fingerprint != key.fingerprint {
+            Recalled::SomethingElse
+        } else if known.number <= self.trimmed {
+            Recalled::Trimmed(known.watch.clone())
+        } else {
+            Recalled::Entry(known.number)
+        })
+    }
+
+    /// Whether so much more may come. An entry alone may weigh what it wants.
+    pub fn has_room_for(&self, bytes: u64, most: u64) -> bool {
+        self.bytes == 0 || self.bytes + bytes <= most
+    }
+
+    pub fn has_room(&self, event: &Event) -> bool {
+        self.has_room_for(weight(event), OUTBOX_BYTES)
+    }
+
+    /// Whether there is more than has to stay of what was delivered.
+    pub fn is_beyond_its_window(&self) -> bool {
+        self.bytes > OUTBOX_WINDOW_BYTES || self.head - self.trimmed > OUTBOX_WINDOW_ENTRIES
+    }
+
+    /// The entry leaves, unless it has to stay. What it says to watch is kept.
+    pub fn trim(&mut self, entry: &Frame, upto: u64) -> bool {
+        if entry.last() >= upto.min(self.head) || !self.is_beyond_its_window() {
+            return false;
+        }
+        for (number, event) in entry.numbered() {
+            if let Event::Watch { session, .. } = event
+                && !self.watches.iter().any(|(_, known)| known == session)
+            {
+                if self.watches.len() as u64 >= OUTBOX_WATCHES {
+                    return false;
+                }
+                self.watches.push((number, session.clone()));
+            }
+        }
+        let weight: u64 = entry.events.iter().map(weight).sum();
+        self.bytes = self.bytes.saturating_sub(weight);
+        self.trimmed = entry.last();
+        true
     }
 
     /// Notes that it is used; what was noted before, if that is too long ago to stand.
@@ -47,6 +113,7 @@ impl Outbox {
 
     pub fn add(&mut self, event: Event, key: &Idempotency) -> Arc<Frame> {
         self.head += 1;
+        self.bytes += weight(&event);
         if !key.key.is_empty() {
             if self.known.len() as u64 >= REMEMBERED_KEYS {
                 self.known.remove(0);
@@ -54,12 +121,20 @@ impl Outbox {
             self.known.push(Known {
                 key: key.clone(),
                 number: self.head,
+                watch: match &event {
+                    Event::Watch { session, .. } => Some(session.clone()),
+                    _ => None,
+                },
             });
         }
         Arc::new(Frame {
             first: self.head,
-            nonce: Nonce(0),
+            nonce: Nonce::random(),
             events: vec![event],
         })
     }
+}
+
+fn weight(event: &Event) -> u64 {
+    event.size() as u64 + OUTBOX_ENTRY
 }

@@ -22,6 +22,8 @@ pub enum Change<'a> {
     /// The command with this number left the inbox.
     Done(&'a SessionId, u64),
     Outbox(&'a ConnectionId, &'a Outbox),
+    /// Entries of an outbox left it: the first and the last of them.
+    Trimmed(&'a LogId, u64, u64),
     /// When it was last used: first what was noted before, then what is noted now.
     Used(Kind, &'a LogId, Option<u64>, Option<u64>),
     /// The session's place in lists: first where it was, then where it is.

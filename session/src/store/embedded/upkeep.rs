@@ -16,6 +16,14 @@ impl<S: Shelf> Embedded<S> {
         touch: &Touch,
         until: Option<Instant>,
     ) -> Result<bool> {
+        if let (None, Some(delivered)) = (&touch.stream.session, touch.delivered) {
+            let connection = &touch.stream.connection;
+            let outbox = state.outbox(&self.shelf, connection)?;
+            if outbox.holder.as_deref() == Some(&touch.holder) {
+                outbox.delivered = delivered.upto;
+                self.trim(connection, outbox, delivered.settled)?;
+            }
+        }
         let held = state.touch(&self.shelf, touch, until)?;
         if held && touch.written.is_some() {
             let connection = &touch.stream.connection;

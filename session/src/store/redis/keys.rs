@@ -18,8 +18,8 @@
 //! | `ns:{tag}:gone` | zset | sessions that were deleted or are being taken in, by when they were (ms) |
 //! | `ns:{tag}:ls:<principal>` | zset | the sessions of a principal (the start of its hash), by when they were created or their last turn ended (ms); those of the version before come in when their next turn ends |
 //! | `ns:{tag}:ls:<principal>:<cwd>` | zset | those in one directory (the start of its hash) |
-//! | `ns:{tag}:k:<connection>` | hash | `seq`, `holder`, `written`, `i:` idempotency |
-//! | `ns:{tag}:x:<connection>` | stream | the outbox, as a log |
+//! | `ns:{tag}:k:<connection>` | hash | `seq`, `holder`, `written`, `dlv` the last entry of the outbox that was delivered, `trim` the last that has left it, `ob` what it weighs, `w:` by session, which entry that has left it told to watch this, `wn` how many of these, `i:` idempotency: fingerprint, entry, which session it told to watch |
+//! | `ns:{tag}:x:<connection>` | stream | the outbox, as a log: from `trim` + 1 on |
 //! | `ns:{tag}:u:<name>` | string | what may be used once and was (the start of its hash, which also says the tag): by which call. Ends by itself |
 //! | `ns:{agents}:cards` | hash | agent → card, empty if only sessions of it have come from elsewhere |
 //! | `ns:{agents}:alive:<agent>` | zset | workers, by when they count as dead (ms) |

@@ -27,6 +27,10 @@ impl Reply {
         match self.0 {
             Value::Array(items) => Ok(Items(items.into_iter())),
             Value::Nil => Ok(Items(Vec::new().into_iter())),
+            Value::Map(pairs) => {
+                let both = pairs.into_iter().flat_map(|(field, value)| [field, value]);
+                Ok(Items(both.collect::<Vec<_>>().into_iter()))
+            }
             other => Err(unexpected(&format!("{other:?}"))),
         }
     }

@@ -28,6 +28,7 @@ impl Script {
             .replace("--@include lists", include_str!("../../../lua/lists.lua"))
             .replace("--@include peek", include_str!("../../../lua/peek.lua"))
             .replace("--@include switch", include_str!("../../../lua/switch.lua"))
+            .replace("--@include trim", include_str!("../../../lua/trim.lua"))
             .replace("--@include view", include_str!("../../../lua/view.lua"))
             .replace("--@include thaw", include_str!("../../../lua/thaw.lua"))
             .replace("--@include freeze", include_str!("../../../lua/freeze.lua"));

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use super::outbox::window;
 use super::scripts::{Call, scripts};
 use super::{CONNECTION_TTL, RedisStore};
 use crate::id::SessionId;
@@ -31,6 +32,9 @@ impl RedisStore {
     /// False if another holder has the stream.
     pub(super) async fn touch(&self, touch: &Touch, keep: bool) -> Result<bool> {
         let written = touch.written.as_deref().unwrap_or_default();
+        let delivered = touch.delivered.map(|delivered| delivered.upto.to_string());
+        let delivered = delivered.unwrap_or_default();
+        let settled = touch.delivered.map_or(0, |delivered| delivered.settled);
         let (k, connection) = (&self.keys, &touch.stream.connection);
         let call = match &touch.stream.session {
             Some(session) => {
@@ -46,13 +50,18 @@ impl RedisStore {
                     .arg(written)
                     .num(ttl)
             }
-            None => Call::new(&scripts().touch_connection_stream)
-                .key(k.connection(connection))
-                .key(k.outbox(connection))
-                .arg(&touch.holder)
-                .arg(written)
-                .num(keep.into())
-                .num(CONNECTION_TTL),
+            None => {
+                let call = Call::new(&scripts().touch_connection_stream)
+                    .key(k.connection(connection))
+                    .key(k.outbox(connection))
+                    .arg(&touch.holder)
+                    .arg(written)
+                    .num(keep.into())
+                    .num(CONNECTION_TTL)
+                    .arg(&delivered)
+                    .num(settled);
+                window(call)
+            }
         };
         Ok(self.run(call).await?.optional_number()? == 1)
     }

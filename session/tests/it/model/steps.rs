@@ -255,6 +255,7 @@ impl Cast {
             stream,
             holder: holder.to_string(),
             written: written.map(|number| number.to_string()),
+            delivered: None,
         }
     }
 

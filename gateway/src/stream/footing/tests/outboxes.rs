@@ -1,0 +1,118 @@
+//! Connection streams whose outbox has lost its end, or let go of its beginning.
+
+use baton_session::event::Event;
+use baton_session::route::Via;
+use baton_session::store::{Delivered, OUTBOX_WINDOW_BYTES, Touch};
+
+use super::*;
+
+impl Stage {
+    async fn tell(&self, text: &str) {
+        let message = text.to_owned().into();
+        self.post(Event::Message { message }).await;
+    }
+
+    /// Everything so far was delivered long ago.
+    async fn settle(&self) {
+        let stream = StreamId {
+            connection: self.scene.creator.clone(),
+            session: None,
+        };
+        let log = LogId::Outbox(self.scene.creator.clone());
+        let (store, holder) = (&self.scene.store, "holder".to_owned());
+        let upto = store.heads(&[log]).await.expect("the store works")[0];
+        let opened = store.open_stream(&stream, "", &holder).await;
+        opened.expect("the store works");
+        let delivered = Some(Delivered {
+            upto,
+            settled: upto,
+        });
+        let touch = Touch {
+            stream,
+            holder,
+            written: None,
+            delivered,
+        };
+        store
+            .touch_streams(&[touch])
+            .await
+            .expect("the store works");
+    }
+}
+
+/// The cursor of the event that says `text`.
+fn cursor(told: &str, text: &str) -> String {
+    let at = told.find(text).expect("it was told");
+    let (_, from) = told[..at].rsplit_once("id: ").expect("it has a cursor");
+    from.lines().next().expect("a line").to_owned()
+}
+
+async fn read_until(told: &mut Told, text: &str) -> String {
+    while !told.1.contains(text) {
+        let frame = told.0.frame().await.expect("it goes on").expect("a body");
+        let data = frame.into_data().expect("no trailers");
+        told.1.push_str(std::str::from_utf8(&data).expect("text"));
+    }
+    assert!(!told.1.contains(RESET), "{}", told.1);
+    cursor(&told.1, text)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_cursor_behind_what_is_kept_gets_a_reset_and_the_session_goes_on() {
+    let stage = stage(Via::Connection).await;
+    let mut told = stage.connection_stream().await;
+    stage.tell("\"first\"").await;
+    let early = read_until(&mut told, "first").await;
+    let filling = "x".repeat(OUTBOX_WINDOW_BYTES as usize / 4);
+    for _ in 0..8 {
+        stage.tell(&format!("\"{filling}\"")).await;
+    }
+    stage.tell("\"late\"").await;
+    let late = read_until(&mut told, "late").await;
+    drop(told);
+    stage.settle().await;
+    // From the beginning, and from where it was long ago.
+    for cursor in [None, Some(&*early)] {
+        let mut told = stage.resumed(cursor).await;
+        told.until(RESET, "first").await;
+    }
+    // A little behind, and the session is watched by an entry that is gone.
+    stage.tell("\"after\"").await;
+    let mut told = stage.resumed(Some(&late)).await;
+    told.until("after", RESET).await;
+    stage.say(2, &["word"]).await;
+    told.until("word", RESET).await;
+    // Also by those who had to start over.
+    let mut told = stage.resumed(Some(&early)).await;
+    told.until(RESET, "word").await;
+    stage.say(3, &["speech"]).await;
+    told.until("speech", RESET).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn entries_that_took_the_place_of_others_are_noticed() {
+    for interrupted in [false, true] {
+        let stage = stage(Via::Connection).await;
+        let mut told = stage.connection_stream().await;
+        stage.tell("\"one\"").await;
+        told.until("one", RESET).await;
+        let replica = stage.memory.outbox_replica(&stage.scene.creator);
+        let replica = replica.expect("the store works");
+        stage.tell("\"lost\"").await;
+        let lost = read_until(&mut told, "lost").await;
+        told.1.clear();
+        let promoted = stage.memory.promote_outbox(&replica);
+        promoted.expect("the store works");
+        if interrupted {
+            stage.memory.interrupt();
+        }
+        // As many as before, and more.
+        stage.tell("\"other\"").await;
+        told.until(RESET, "never").await;
+        stage.tell("\"next\"").await;
+        told.until("next", "lost").await;
+        // A client that comes back with the cursor of what was lost is told, too.
+        let mut told = stage.resumed(Some(&lost)).await;
+        told.until(RESET, "next").await;
+    }
+}

@@ -1,0 +1,82 @@
+//! What goes into a connection's outbox, and leaves it.
+
+use super::Embedded;
+use super::outbox::{Outbox, Recalled};
+use super::shelf::{Change, Kind, Shelf};
+use super::state::State;
+use crate::command::Idempotency;
+use crate::event::Event;
+use crate::id::{ConnectionId, LogId};
+use crate::store::{Error, OUTBOX_BYTES, OUTBOX_TRIMMED_AT_ONCE, Posted, Result};
+
+impl<S: Shelf> Embedded<S> {
+    pub(super) fn post_event(
+        &self,
+        state: &mut State,
+        to: &ConnectionId,
+        event: Event,
+        key: &Idempotency,
+    ) -> Result<Posted> {
+        let outbox = state.outbox(&self.shelf, to)?;
+        let log = LogId::Outbox(to.clone());
+        match outbox.recall(key) {
+            None => {}
+            Some(Recalled::SomethingElse) => return Ok(Posted::Conflict),
+            Some(Recalled::Trimmed(watch)) => {
+                let watch = watch.map(|session| Event::Watch { session, after: 0 });
+                return Ok(watch.map_or(Posted::Delivered, Posted::Known));
+            }
+            Some(Recalled::Entry(number)) => {
+                let frames = self.shelf.read(&log, number, 1)?;
+                let event = frames.first().and_then(|frame| frame.events.first());
+                let missing = || Error::Broken(format!("entry {number} of {to} is missing"));
+                return event.cloned().map(Posted::Known).ok_or_else(missing);
+            }
+        }
+        if !outbox.has_room(&event) {
+            self.trim(to, outbox, outbox.delivered)?;
+            if !outbox.has_room(&event) {
+                return Ok(Posted::Full);
+            }
+        }
+        let frame = outbox.add(event, key);
+        let before = outbox.use_now();
+        self.save(&[
+            Change::Frame(&log, &frame),
+            Change::Outbox(to, outbox),
+            Change::Used(Kind::Outbox, &log, before, before.and(Some(outbox.used))),
+        ])?;
+        self.announce_frame(log, frame);
+        Ok(Posted::New)
+    }
+
+    pub(super) fn outbox_room(&self, state: &mut State, of: &ConnectionId) -> Result<bool> {
+        let outbox = state.outbox(&self.shelf, of)?;
+        if !outbox.has_room_for(0, OUTBOX_BYTES / 2) {
+            self.trim(of, outbox, outbox.delivered)?;
+        }
+        Ok(outbox.has_room_for(0, OUTBOX_BYTES / 2))
+    }
+
+    /// Entries before `upto` leave the outbox as far as its window allows.
+    pub(super) fn trim(&self, id: &ConnectionId, outbox: &mut Outbox, upto: u64) -> Result<()> {
+        if !outbox.is_beyond_its_window() || outbox.trimmed + 1 >= upto {
+            return Ok(());
+        }
+        let log = LogId::Outbox(id.clone());
+        let first = outbox.trimmed + 1;
+        let entries = self.shelf.read(&log, first, OUTBOX_TRIMMED_AT_ONCE)?;
+        for entry in &entries {
+            if !outbox.trim(entry, upto) {
+                break;
+            }
+        }
+        if outbox.trimmed < first {
+            return Ok(());
+        }
+        self.save(&[
+            Change::Trimmed(&log, first, outbox.trimmed),
+            Change::Outbox(id, outbox),
+        ])
+    }
+}

@@ -1,0 +1,105 @@
+//! A connection's outbox.
+
+use super::reply;
+use super::scripts::{Call, scripts};
+use super::{CONNECTION_TTL, RedisStore};
+use crate::command::Idempotency;
+use crate::event::{Event, Frame};
+use crate::id::{ConnectionId, Nonce, SessionId};
+use crate::store::{
+    OUTBOX_BYTES, OUTBOX_TRIMMED_AT_ONCE, OUTBOX_WATCHES, OUTBOX_WINDOW_BYTES,
+    OUTBOX_WINDOW_ENTRIES, Posted, REMEMBERED_KEYS, Result,
+};
+
+impl RedisStore {
+    pub(super) async fn post_event(
+        &self,
+        to: &ConnectionId,
+        event: Event,
+        key: &Idempotency,
+    ) -> Result<Posted> {
+        let watch = match &event {
+            Event::Watch { session, .. } => session.to_string(),
+            _ => String::new(),
+        };
+        let frame = Frame::encode(Nonce::random(), &[event]);
+        let call = self.posting(to, key, &frame, &watch, OUTBOX_BYTES);
+        let mut items = self.run_durably(call).await?.items()?;
+        match items.text()?.as_str() {
+            "new" => Ok(Posted::New),
+            "conflict" => Ok(Posted::Conflict),
+            "full" => Ok(Posted::Full),
+            "known" => {
+                let number = items.number()?;
+                let frame = reply::frame(number, items.bytes()?)?;
+                Ok(Posted::Known(frame.events[0].clone()))
+            }
+            "delivered" => {
+                let watch = SessionId::parse(&items.text()?);
+                let watch = watch.map(|session| Event::Watch { session, after: 0 });
+                Ok(watch.map_or(Posted::Delivered, Posted::Known))
+            }
+            other => Err(reply::unexpected(other)),
+        }
+    }
+
+    pub(super) async fn outbox_room(&self, of: &ConnectionId) -> Result<bool> {
+        let nothing = Idempotency {
+            key: String::new(),
+            fingerprint: String::new(),
+        };
+        let call = self.posting(of, &nothing, &[], "", OUTBOX_BYTES / 2);
+        let mut items = self.run(call).await?.items()?;
+        match items.text()?.as_str() {
+            "room" => Ok(true),
+            "full" => Ok(false),
+            other => Err(reply::unexpected(other)),
+        }
+    }
+
+    fn posting<'a>(
+        &self,
+        to: &'a ConnectionId,
+        key: &'a Idempotency,
+        frame: &'a [u8],
+        watch: &'a str,
+        most: u64,
+    ) -> Call<'a> {
+        let call = Call::new(&scripts().post)
+            .key(self.keys.connection(to))
+            .key(self.keys.outbox(to))
+            .arg(to.as_str())
+            .arg(&key.key)
+            .arg(&key.fingerprint)
+            .arg(frame)
+            .num(REMEMBERED_KEYS)
+            .num(CONNECTION_TTL)
+            .arg(watch)
+            .num(most);
+        window(call)
+    }
+
+    pub(super) async fn watches_of(&self, of: &ConnectionId) -> Result<Vec<(u64, SessionId)>> {
+        let mut command = redis::cmd("HGETALL");
+        command.arg(self.keys.connection(of));
+        let mut items = self.link.query(&command).await?.items()?;
+        let mut watches = Vec::new();
+        while !items.is_empty() {
+            let (field, value) = (items.bytes()?, items.bytes()?);
+            let session = field.strip_prefix(b"w:").map(String::from_utf8_lossy);
+            let session = session.and_then(|session| SessionId::parse(&session));
+            let number = String::from_utf8_lossy(&value).parse().ok();
+            watches.extend(number.zip(session));
+        }
+        watches.sort_unstable_by_key(|(number, _)| *number);
+        Ok(watches)
+    }
+}
+
+/// What of an outbox stays, and how much leaves it at once.
+pub(super) fn window(call: Call<'_>) -> Call<'_> {
+    call.num(OUTBOX_WINDOW_BYTES)
+        .num(OUTBOX_WINDOW_ENTRIES)
+        .num(OUTBOX_TRIMMED_AT_ONCE as u64)
+        .num(OUTBOX_WATCHES)
+}
