@@ -23,6 +23,9 @@ pub struct LimitOptions {
     /// Sessions of one caller that may work or wait for a worker
     #[arg(long, env = "BATON_LIMIT_TURNS", value_name = "N")]
     limit_turns: Option<u64>,
+    /// Bytes that may be kept of one caller's sessions
+    #[arg(long, env = "BATON_LIMIT_STORAGE", value_name = "BYTES")]
+    limit_storage: Option<u64>,
     /// Bytes of messages that may be received at once, of all callers; one caller may take a quarter
     #[arg(
         long,
@@ -47,6 +50,7 @@ impl LimitOptions {
             streams: count("--limit-streams", self.limit_streams, &mut faults),
             sessions: count("--limit-sessions", self.limit_sessions, &mut faults),
             turns: count("--limit-turns", self.limit_turns, &mut faults),
+            storage: count("--limit-storage", self.limit_storage, &mut faults),
         };
         let inflight = self.max_inflight_bytes;
         if inflight < LEAST_INFLIGHT {

@@ -210,7 +210,7 @@ impl Reject {
             Self::Limited(refusal) => (
                 S::TOO_MANY_REQUESTS,
                 rpc::LIMIT_REACHED,
-                refusal.text().into(),
+                refusal.text().into_owned(),
             ),
             Self::StoreFull => (
                 S::SERVICE_UNAVAILABLE,

@@ -5,7 +5,7 @@
 //! | `rate` | so many in so long, and the bucket that measures it |
 //! | `account` | what a principal has taken of this process |
 //! | `streams` | its open streams |
-//! | `holdings` | its sessions and turns, which the store counts for all gateways |
+//! | `holdings` | its sessions, turns and bytes, which the store counts for all gateways |
 //! | `inflight` | bytes of messages that are being received |
 //! | `refusal` | how a caller is told |
 
@@ -18,7 +18,7 @@ use serde::{Deserialize, Deserializer};
 use tokio::time::Instant;
 
 use self::account::Account;
-pub use self::account::Allowance;
+pub use self::account::{Allowance, Budget};
 pub use self::holdings::Admitted;
 pub use self::inflight::{DEFAULT_INFLIGHT, Inflight, LEAST_INFLIGHT, Reservation};
 pub use self::rate::Rate;
@@ -49,6 +49,8 @@ pub struct Limits {
     pub sessions: Option<NonZeroU64>,
     /// Sessions that work or wait for a worker.
     pub turns: Option<NonZeroU64>,
+    /// Bytes that are kept.
+    pub storage: Option<NonZeroU64>,
 }
 
 /// What is another than for everybody else: `null` takes a limit away.
@@ -65,6 +67,8 @@ pub struct OwnLimits {
     sessions: Option<Option<NonZeroU64>>,
     #[serde(deserialize_with = "given")]
     turns: Option<Option<NonZeroU64>>,
+    #[serde(deserialize_with = "given")]
+    storage: Option<Option<NonZeroU64>>,
 }
 
 fn given<'a, T: Deserialize<'a>, D: Deserializer<'a>>(
@@ -81,6 +85,7 @@ impl OwnLimits {
             streams: self.streams.unwrap_or(others.streams),
             sessions: self.sessions.unwrap_or(others.sessions),
             turns: self.turns.unwrap_or(others.turns),
+            storage: self.storage.unwrap_or(others.storage),
         }
     }
 }

@@ -143,7 +143,7 @@ pub fn error(id: &str, code: i64, message: &str) -> Bytes {
 pub fn refusal(id: &str, refusal: &Refusal) -> Bytes {
     let body = ErrorBody {
         code: LIMIT_REACHED,
-        message: refusal.text(),
+        message: &refusal.text(),
         data: Some(refusal.data()),
     };
     failure(id, &body)

@@ -20,7 +20,7 @@ if ARGV[11] ~= '' then
 end
 local fields = {
   'heir', ARGV[2], 'upd', ARGV[15], 'ag', ARGV[3], 'cwd', ARGV[4], 'params', ARGV[5], 'ctl', '',
-  'state', ARGV[10], 'view', view, 'title', ARGV[12], 'usage', ARGV[13], 'bound', ARGV[14],
+  'state', ARGV[10], 'view', view, 'vb', #ARGV[11], 'title', ARGV[12], 'usage', ARGV[13], 'bound', ARGV[14],
   'own', ARGV[16], 'wk', ARGV[17], 'exp', string.format('%d', now + tonumber(ARGV[18])),
   'seq', '0', 'cseq', '0', 'cb', '0', 'known', '',
 }

@@ -8,30 +8,37 @@
 -- What may be written twice is written first, then the frame and, as one command, everything that makes it
 -- count; what is deleted comes last. So a try that fails halfway can be repeated, see `done` below.
 -- Nearly always it is words in the middle of a turn, and nothing changes but the log.
+--@include stored
 local plain = #ARGV == 8 and ARGV[6] == '0'
-local m = plain and redis.call('HMGET', KEYS[1], 'own', 'seq', 'rel')
-  or redis.call('HMGET', KEYS[1], 'own', 'seq', 'rel', 'ag', 'run', 'heir', 'prn', 'cwd')
+local m = plain and redis.call('HMGET', KEYS[1], 'own', 'seq', 'rel', 'eb')
+  or redis.call('HMGET', KEYS[1], 'own', 'seq', 'rel', 'ag', 'run', 'heir', 'prn', 'cwd', 'eb')
 local head = tonumber(m[2] or '0')
 local first, count, acks = tonumber(ARGV[3]), tonumber(ARGV[4]), tonumber(ARGV[8])
 local last = first + count - 1
 local function delete_acked()
   if acks > 0 then redis.call('HDEL', KEYS[3], unpack(ARGV, 9, 8 + acks)) end
 end
+local prefix = string.match(KEYS[1], '^.-}:')
+local function settle()
+  if not plain and m[7] then account(prefix, m[7], ARGV[1], weigh(KEYS[1])) end
+end
 if not m[1] or m[1] ~= ARGV[2] then
   if m[3] ~= ARGV[2] or last > head then return { 'fenced' } end
   delete_acked()
   if m[4] and redis.call('HLEN', KEYS[3]) == 0 then
-    redis.call('ZREM', string.match(KEYS[1], '^.-}:') .. 'due:' .. m[4], ARGV[1])
+    redis.call('ZREM', prefix .. 'due:' .. m[4], ARGV[1])
   end
+  settle()
   return { 'done', m[2], 1 }
 end
 if first <= head and last <= head then
   delete_acked()
+  settle()
   return { 'done', m[2], 0 }
 end
 if first ~= head + 1 then return { 'gap', m[2] } end
 local text = string.format('%d', last)
-local prefix = string.match(KEYS[1], '^.-}:')
+local stored = string.format('%d', tonumber(m[plain and 4 or 9] or '0') + #ARGV[5])
 local function write()
   if count == 0 then return end
   local added = redis.pcall('XADD', KEYS[2], text .. '-0', 'd', ARGV[5])
@@ -48,7 +55,7 @@ local function publish()
 end
 if plain then
   write()
-  redis.call('HSET', KEYS[1], 'seq', text)
+  redis.call('HSET', KEYS[1], 'seq', text, 'eb', stored)
   publish()
   return { 'done', text, 0 }
 end
@@ -63,6 +70,7 @@ local function set(name, value)
   fields[place[name] + 1] = value
 end
 set('seq', text)
+if count > 0 then set('eb', stored) end
 
 -- Commands that are named in `done` do not wait any more, even if they are still there: whoever claims the session
 -- next deletes them.
@@ -120,6 +128,7 @@ for at = 9 + acks, #ARGV, 2 do
     local hash = redis.sha1hex(value)
     redis.call('SET', prefix .. 'v:' .. hash, value, 'EX', 2592000)
     set('view', hash)
+    set('vb', #value)
     aside[#aside + 1] = 'view'
   else
     set(name, value)
@@ -166,4 +175,5 @@ if released then
   redis.call('HSET', KEYS[1], 'cb', '0')
   redis.call('ZREM', prefix .. 'due:' .. m[4], ARGV[1])
 end
+if ended or released then settle() end
 return { 'done', text, released and 1 or 0 }

@@ -7,8 +7,9 @@
 --       6 when a connection is forgotten, ms  7 when to look again, ms
 --       … blocks, each with its last event before it
 -- Returns 1, or 0 if the log is not what the caller has read.
+--@include stored
 local prefix = string.match(KEYS[1], '^.-}:')
-local m = redis.call('HMGET', KEYS[1], 'seq', 'snap', 'own', 'view', 'ctl', 'prn')
+local m = redis.call('HMGET', KEYS[1], 'seq', 'snap', 'own', 'view', 'ctl', 'prn', 'was', 'hb', 'acc')
 if not m[1] then
   redis.call('ZREM', prefix .. 'rest', ARGV[1])
   -- An earlier try may have got as far as that.
@@ -31,8 +32,12 @@ if #ARGV > 7 then
       redis.call('RPOP', KEYS[3])
       tail = redis.call('LINDEX', KEYS[3], -1)
     end
-    for at = 8, #ARGV do redis.call('RPUSH', KEYS[3], ARGV[at]) end
-    redis.call('HSET', KEYS[1], 'snap', ARGV[3])
+    local bytes = tonumber(m[8] or '0')
+    for at = 8, #ARGV do
+      redis.call('RPUSH', KEYS[3], ARGV[at])
+      bytes = bytes + #ARGV[at]
+    end
+    redis.call('HSET', KEYS[1], 'snap', ARGV[3], 'hb', string.format('%d', bytes))
   end
   if m[1] == ARGV[3] then
     redis.call('DEL', KEYS[2])
@@ -42,6 +47,10 @@ if #ARGV > 7 then
 end
 -- There is more; the caller goes on, or whoever comes next.
 if m[1] ~= ARGV[3] then return 1 end
+-- All of the log is in blocks now.
+redis.call('HSET', KEYS[1], 'eb', '0')
+local principal = m[6] or m[7] or m[9]
+if principal then account(prefix, principal, ARGV[1], weigh(KEYS[1])) end
 -- One that is held or has work rests again later. One that was deleted is not kept.
 if m[3] ~= '' or redis.call('HLEN', KEYS[5]) > 0 or not m[6] then
   redis.call('ZREM', prefix .. 'rest', ARGV[1])

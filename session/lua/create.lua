@@ -6,6 +6,7 @@
 -- Returns nothing; an id that exists is left alone.
 --@include lists
 --@include known
+--@include stored
 local prefix = string.match(KEYS[1], '^.-}:')
 local name = name_of(1, ARGV[13])
 local time = redis.call('TIME')
@@ -16,7 +17,10 @@ local function wake()
 end
 if redis.call('EXISTS', KEYS[1], prefix .. 'z:' .. ARGV[1]) > 0 then
   -- An earlier try of this very call may not have got further than that.
-  if redis.call('HEXISTS', KEYS[2], name) == 1 then wake() end
+  if redis.call('HEXISTS', KEYS[2], name) == 1 then
+    wake()
+    account(prefix, ARGV[2], ARGV[1], weigh(KEYS[1]))
+  end
   return
 end
 redis.call('HSET', KEYS[3], 'r:' .. ARGV[6], '1c', 'w:' .. ARGV[6], '1')
@@ -24,7 +28,8 @@ redis.call('HSET', KEYS[2], name, ' ' .. ARGV[9] .. '\n' .. ARGV[10] .. '\n' .. 
 list(prefix, ARGV[1], ARGV[2], ARGV[4], now)
 local fields = {
   'prn', ARGV[2], 'ag', ARGV[3], 'cwd', ARGV[4], 'params', ARGV[5], 'ctl', ARGV[6],
-  'own', '', 'exp', '0', 'seq', '0', 'cseq', '1', 'cb', #ARGV[11], 'known', remember('', ARGV[7], ARGV[8], ARGV[9], ARGV[14], ARGV[13], 1, 0),
+  'own', '', 'exp', '0', 'seq', '0', 'cseq', '1', 'cb', #ARGV[11],
+  'known', remember('', ARGV[7], ARGV[8], ARGV[9], ARGV[14], ARGV[13], 1, 0),
 }
 if ARGV[12] ~= '' then
   fields[#fields + 1] = 'dirs'
@@ -32,3 +37,4 @@ if ARGV[12] ~= '' then
 end
 redis.call('HSET', KEYS[1], unpack(fields))
 wake()
+account(prefix, ARGV[2], ARGV[1], weigh(KEYS[1]))

@@ -38,5 +38,5 @@ if s[1] and is_bound(s[3]) then
   return 0
 end
 if s[1] then unlist(prefix, ARGV[1], s[1], s[2]) end
-forget(prefix, ARGV[1], now, 'idle')
+forget(prefix, ARGV[1], now, 'idle', s[1])
 return 1

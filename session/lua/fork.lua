@@ -7,6 +7,7 @@
 --@include view
 --@include peek
 --@include lists
+--@include stored
 local prefix = string.match(KEYS[1], '^.-}:')
 local there = peek(prefix, ARGV[2], 'seq', 'prn')
 if there[1] then
@@ -15,13 +16,13 @@ if there[1] then
   return { 'done', cut, view_of(view) }
 end
 local p = peek(prefix, ARGV[1], 'seq', 'prn', 'ag', 'params', 'title', 'usage', 'mcp', 'dirs', 'bound',
-  'run', 'began', 'state', 'view', 'bstate', 'bview', 'shut')
+  'run', 'began', 'state', 'view', 'bstate', 'bview', 'shut', 'vb')
 if not p[2] or p[2] ~= ARGV[3] then return { 'notfound' } end
 if ARGV[14] == '1' and p[16] then return { 'closed' } end
 local head = tonumber(p[1])
 local runs = p[10] and p[10] ~= ''
 if runs then head = tonumber(p[11]) - 1 end
-local cut, state, view = head, '', nil
+local cut, state, view, shown = head, '', nil, p[17]
 if ARGV[11] == '' then
   state = runs and p[14] or p[12] or ''
   view = runs and p[15] or p[13] or ''
@@ -50,6 +51,7 @@ if not view then
   if ARGV[12] ~= '' then
     view = redis.sha1hex(ARGV[12])
     redis.call('SET', prefix .. 'v:' .. view, ARGV[12], 'EX', 2592000)
+    shown = #ARGV[12]
   end
 end
 local text = string.format('%d', cut)
@@ -64,6 +66,7 @@ local function set(name, value)
   end
 end
 set('title', p[5])
+set('vb', shown)
 set('usage', p[6])
 set('mcp', ARGV[7] == '1' and ARGV[8] or p[7])
 set('dirs', ARGV[9] == '1' and ARGV[10] or p[8])
@@ -77,4 +80,6 @@ redis.call('ZADD', prefix .. 'rest', now, ARGV[2])
 list(prefix, ARGV[2], ARGV[3], ARGV[5], now)
 -- Last: from here on the child is there, and nothing of this is done again.
 redis.call('HSET', KEYS[2], unpack(fields))
+-- Its own: the log that it shares is its parent's.
+account(prefix, ARGV[3], ARGV[2], weigh(KEYS[2]))
 return { 'done', text, view_of(view) }

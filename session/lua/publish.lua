@@ -3,8 +3,9 @@
 -- ARGV  1 session id  2 token
 -- Returns 1, or 0 if it is not the caller's any more.
 --@include lists
+--@include stored
 local prefix = string.match(KEYS[1], '^.-}:')
-local m = redis.call('HMGET', KEYS[1], 'own', 'heir', 'upd', 'cwd', 'ag', 'rel')
+local m = redis.call('HMGET', KEYS[1], 'own', 'heir', 'upd', 'cwd', 'ag', 'rel', 'prn')
 local again = m[6] == ARGV[2]
 if not again then
   if not m[2] or m[1] ~= ARGV[2] then return 0 end
@@ -16,4 +17,5 @@ end
 redis.call('HDEL', KEYS[1], 'heir', 'upd')
 redis.call('ZREM', prefix .. 'due:' .. m[5], ARGV[1])
 redis.call('ZREM', prefix .. 'gone', ARGV[1])
+account(prefix, m[7] or m[2], ARGV[1], weigh(KEYS[1]))
 return 1

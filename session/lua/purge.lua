@@ -10,7 +10,7 @@ local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
 local since = redis.call('ZSCORE', prefix .. 'gone', ARGV[1])
 if not since or tonumber(since) > now - tonumber(ARGV[2]) then return 0 end
-local m = redis.call('HMGET', KEYS[1], 'own', 'exp', 'prn', 'ag')
+local m = redis.call('HMGET', KEYS[1], 'own', 'exp', 'prn', 'ag', 'was', 'heir')
 if m[3] then
   -- It was about to be deleted, and was not.
   redis.call('ZREM', prefix .. 'gone', ARGV[1])
@@ -21,5 +21,5 @@ if m[1] and (m[1] ~= '' and tonumber(m[2]) > now or redis.call('HLEN', prefix ..
   return 0
 end
 if m[4] then redis.call('ZREM', prefix .. 'due:' .. m[4], ARGV[1]) end
-forget(prefix, ARGV[1], now, 'gone')
+forget(prefix, ARGV[1], now, 'gone', m[5] or m[6])
 return 1

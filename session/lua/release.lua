@@ -3,7 +3,8 @@
 -- Rewrites what is there, so it may even when Redis is full.
 -- KEYS  1 session  2 inbox
 -- ARGV  1 session id  2 token
-local m = redis.call('HMGET', KEYS[1], 'own', 'ag')
+--@include stored
+local m = redis.call('HMGET', KEYS[1], 'own', 'ag', 'prn')
 if not m[1] or m[1] ~= ARGV[2] then return end
 local prefix = string.match(KEYS[1], '^.-}:')
 local time = redis.call('TIME')
@@ -20,3 +21,4 @@ if waits then
 else
   redis.call('ZREM', prefix .. 'due:' .. m[2], ARGV[1])
 end
+if m[3] then account(prefix, m[3], ARGV[1], weigh(KEYS[1])) end

@@ -31,6 +31,7 @@ pub mod routes;
 pub mod scene;
 pub mod signals;
 pub mod spending;
+pub mod storage;
 pub mod streams;
 pub mod tidying;
 pub mod turns;
@@ -234,6 +235,15 @@ macro_rules! for_each_case {
                 a_name_is_spent_once
                 of_many_who_spend_at_once_one_is_first
                 what_was_spent_is_forgotten_when_its_time_is_over;
+            storage:
+                what_a_session_keeps_is_counted_and_given_back
+                a_step_that_is_repeated_counts_once
+                what_rests_counts_as_what_is_left_of_it
+                what_waits_and_a_running_turn_count
+                a_fork_counts_without_what_it_shares
+                what_forks_share_counts_until_nobody_needs_it
+                a_session_from_elsewhere_counts_once_it_is_there
+                what_nobody_uses_is_given_back;
             streams:
                 commands_follow_the_open_stream
                 a_stream_matters_only_to_its_own_connection
@@ -303,6 +313,7 @@ mod tests {
             include_str!("conformance/routes.rs"),
             include_str!("conformance/signals.rs"),
             include_str!("conformance/spending.rs"),
+            include_str!("conformance/storage.rs"),
             include_str!("conformance/streams.rs"),
             include_str!("conformance/tidying.rs"),
             include_str!("conformance/turns.rs"),

@@ -12,6 +12,7 @@ use crate::support::{Client, Served, Stream};
 
 mod rates;
 mod shares;
+mod storage;
 mod streams;
 
 /// A Baton where Alice has limits and Bob has none.
@@ -115,6 +116,7 @@ fn what_cannot_be_a_limit_is_named_all_at_once() {
     command.args(["serve", "--ephemeral", "--limit-requests", "many"]);
     command.args(["--limit-bytes", "1/1y", "--limit-streams", "0"]);
     command.args(["--limit-sessions", "0", "--limit-turns", "0"]);
+    command.args(["--limit-storage", "0"]);
     let output = command.output().expect("baton runs");
     assert_eq!(output.status.code(), Some(64));
     let text = String::from_utf8_lossy(&output.stderr).into_owned();
@@ -124,6 +126,7 @@ fn what_cannot_be_a_limit_is_named_all_at_once() {
         "--limit-streams 0: must be",
         "--limit-sessions 0: must be",
         "--limit-turns 0: must be",
+        "--limit-storage 0: must be",
     ] {
         assert!(text.contains(fault), "{text}");
     }

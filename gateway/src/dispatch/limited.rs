@@ -59,10 +59,12 @@ impl Call<'_> {
         let (takes, refusal, admitted) = match (self.hurry, &self.pass.caller.allowance) {
             (Some(refusal), _) => (Takes::Repetitions, Some(refusal), None),
             (None, Some(allowance)) if kind == Kind::Prompt => {
-                match allowance.turn(&*self.app.store).await? {
-                    Ok(admitted) => (Takes::Anything, None, admitted),
+                let stored = allowance.storage(&*self.app.store).await?;
+                match (stored, allowance.turn(&*self.app.store).await?) {
+                    (Err(refusal), _) => (Takes::Repetitions, Some(refusal), None),
+                    (Ok(_), Ok(admitted)) => (Takes::Anything, None, admitted),
                     // More for a session that works is not one more that does.
-                    Err(refusal) => (Takes::MoreWork, Some(refusal), None),
+                    (Ok(_), Err(refusal)) => (Takes::MoreWork, Some(refusal), None),
                 }
             }
             _ => (Takes::Anything, None, None),
@@ -79,6 +81,8 @@ impl Call<'_> {
         let Some(allowance) = &self.pass.caller.allowance else {
             return Ok(None);
         };
+        let stored = allowance.storage(&*self.app.store).await?;
+        stored.map_err(Problem::Limited)?;
         let admitted = allowance.session(&*self.app.store).await?;
         admitted.map_err(Problem::Limited)
     }

@@ -27,6 +27,7 @@ use crate::audit;
 use crate::auth::Caller;
 use crate::edge;
 use crate::error::Reject;
+use crate::limits::Budget;
 
 mod import;
 mod lines;
@@ -139,13 +140,12 @@ pub async fn import(
         return Err(Reject::StoreFull);
     }
     let allowance = caller.allowance.clone();
-    let _admitted = match &allowance {
-        Some(allowance) => {
-            allowance.request().map_or(Ok(()), Err)?;
-            allowance.session(&*app.store).await??
-        }
-        None => None,
-    };
+    let (mut budget, mut _admitted) = (Budget::default(), None);
+    if let Some(allowance) = &allowance {
+        allowance.request().map_or(Ok(()), Err)?;
+        budget = allowance.storage(&*app.store).await??;
+        _admitted = allowance.session(&*app.store).await??;
+    }
     let reservation = app.inflight.of(&caller.principal);
     let mut lines = Lines::new(body, allowance, reservation);
     let first = lines.next().await?;
@@ -169,8 +169,11 @@ pub async fn import(
     let (events, agent) = (head.record.head, head.record.agent.clone());
     let name = signed.then_some(&named);
     let mut import = Import::begin(&app, &caller, &named, name, head.record).await?;
+    let mut taken = first.len() as u64;
     for seq in 1..=events {
         let line = lines.next().await?.ok_or_else(|| cut_short(seq))?;
+        taken += line.len() as u64;
+        budget.take(taken)?;
         let event = archive::read_line(seq, &line).map_err(unreadable)?;
         import.add(event, line.len()).await?;
     }

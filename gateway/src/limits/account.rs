@@ -1,5 +1,6 @@
 //! What a principal has taken of this process.
 
+use std::num::NonZeroU64;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -62,6 +63,27 @@ fn meter(slot: &mut Option<(Rate, Bucket)>, rate: Rate, now: Instant) -> &mut Bu
     let (last, bucket) = slot.get_or_insert_with(|| (rate, Bucket::full(rate, now)));
     *last = rate;
     bucket
+}
+
+/// What is kept of a caller, and what may be.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Budget {
+    used: u64,
+    most: Option<NonZeroU64>,
+}
+
+impl Budget {
+    /// So much more comes.
+    pub fn take(&self, bytes: u64) -> Result<(), Refusal> {
+        let used = self.used.saturating_add(bytes);
+        match self.most.map(NonZeroU64::get) {
+            Some(most) if used >= most => Err(Refusal {
+                limit: Limit::Storage { used, most },
+                wait: None,
+            }),
+            _ => Ok(()),
+        }
+    }
 }
 
 /// A caller's limits, and what has been taken of them.
@@ -181,6 +203,26 @@ impl Allowance {
         self.admit(Holding::Turn, refusal, store).await
     }
 
+    /// Whether more may be kept. What is written from here on is not looked at: a turn goes on to its end.
+    pub async fn storage(&self, store: &dyn Store) -> store::Result<Result<Budget, Refusal>> {
+        let Some(most) = self.limits.storage else {
+            return Ok(Ok(Budget::default()));
+        };
+        let principal = &self.account.principal;
+        let ask = || store.usage(principal, self.counted());
+        let used = self.account.holdings.stored(most, ask).await?;
+        let budget = Budget {
+            used,
+            most: Some(most),
+        };
+        Ok(budget.take(0).map(|()| budget))
+    }
+
+    /// More sessions than may be need not be counted.
+    fn counted(&self) -> u64 {
+        self.limits.sessions.map_or(0, |sessions| sessions.get())
+    }
+
     async fn admit(
         &self,
         holding: Holding,
@@ -194,11 +236,9 @@ impl Allowance {
         let Some(most) = most else {
             return Ok(Ok(None));
         };
-        let counted = self.limits.sessions.map_or(0, |sessions| sessions.get());
         let principal = &self.account.principal;
         let holdings = &self.account.holdings;
-        // More sessions than may be need not be counted.
-        let ask = || store.usage(principal, counted);
+        let ask = || store.usage(principal, self.counted());
         let admitted = holdings.admit(holding, most, ask).await?;
         Ok(admitted.map(Some).ok_or(refusal))
     }

@@ -1,4 +1,4 @@
-//! A principal's sessions and turns. The store counts them for all gateways. It is asked once a second
+//! A principal's sessions and turns, and the bytes that are kept of it. The store counts them for all gateways. It is asked once a second
 //! at most, and in between what was let in here is added: so what other gateways let in meanwhile
 //! comes on top. Nobody is refused without a look at the store, since turns end all the time.
 
@@ -66,31 +66,61 @@ impl Holdings {
             if is_fresh {
                 return Ok(None);
             }
-            // Whoever waited here meanwhile does not wait as long once more.
-            if let Some((_, why)) = known.failed.as_ref().filter(|(at, _)| *at >= came) {
-                return Err(store::Error::Unavailable(why.clone()));
-            }
-            if let Some(asked) = known.asked {
-                sleep_until(asked + PAUSE).await;
-            }
-            let now = Instant::now();
-            let (sessions, turns) = (load(&self.sessions), load(&self.turns));
-            let usage = match ask().await {
-                Ok(usage) => usage,
-                Err(error) => {
-                    known.failed = Some((Instant::now(), error.to_string()));
-                    return Err(error);
-                }
-            };
-            *known = Known {
-                asked: Some(now),
-                failed: None,
-                usage: Usage {
-                    sessions: usage.sessions + sessions,
-                    turns: usage.turns + turns,
-                },
-            };
+            self.look(&mut known, came, &ask).await?;
         }
+    }
+
+    /// The bytes that are kept: as the store said lately, if that is below `most`, else as it says now.
+    pub async fn stored<A: Future<Output = store::Result<Usage>>>(
+        &self,
+        most: NonZeroU64,
+        ask: impl Fn() -> A,
+    ) -> store::Result<u64> {
+        let came = Instant::now();
+        let mut known = self.known.lock().await;
+        loop {
+            let is_fresh = known.asked.is_some_and(|asked| asked >= came);
+            let is_good = known.asked.is_some_and(|asked| asked.elapsed() < GOOD_FOR);
+            if is_fresh || is_good && known.usage.stored < most.get() {
+                return Ok(known.usage.stored);
+            }
+            self.look(&mut known, came, &ask).await?;
+        }
+    }
+
+    /// Asks the store, not too often.
+    async fn look<A: Future<Output = store::Result<Usage>>>(
+        &self,
+        known: &mut Known,
+        came: Instant,
+        ask: &impl Fn() -> A,
+    ) -> store::Result<()> {
+        // Whoever waited here meanwhile does not wait as long once more.
+        if let Some((_, why)) = known.failed.as_ref().filter(|(at, _)| *at >= came) {
+            return Err(store::Error::Unavailable(why.clone()));
+        }
+        if let Some(asked) = known.asked {
+            sleep_until(asked + PAUSE).await;
+        }
+        let now = Instant::now();
+        let (sessions, turns) = (load(&self.sessions), load(&self.turns));
+        let usage = match ask().await {
+            Ok(usage) => usage,
+            Err(error) => {
+                known.failed = Some((Instant::now(), error.to_string()));
+                return Err(error);
+            }
+        };
+        *known = Known {
+            asked: Some(now),
+            failed: None,
+            usage: Usage {
+                sessions: usage.sessions + sessions,
+                turns: usage.turns + turns,
+                stored: usage.stored,
+            },
+        };
+        Ok(())
     }
 
     fn count(&self, holding: Holding) -> Admitted {
@@ -139,8 +169,8 @@ mod tests {
             let ask = || async {
                 self.asked.fetch_add(1, Ordering::Relaxed);
                 Ok(Usage {
-                    sessions: 0,
                     turns: load(&self.turns),
+                    ..Usage::default()
                 })
             };
             let admitted = holdings.admit(Holding::Turn, most, ask).await;

@@ -1,5 +1,6 @@
 //! How a caller is told that it has to wait.
 
+use std::borrow::Cow;
 use std::time::Duration;
 
 use axum::http::HeaderValue;
@@ -14,6 +15,11 @@ pub enum Limit {
     Turns,
     InflightBytes,
     Outbox,
+    /// Bytes that are kept, and how many may be.
+    Storage {
+        used: u64,
+        most: u64,
+    },
 }
 
 impl Limit {
@@ -27,6 +33,7 @@ impl Limit {
             Self::Turns => "turns",
             Self::InflightBytes => "inflight_bytes",
             Self::Outbox => "outbox",
+            Self::Storage { .. } => "storage",
         }
     }
 }
@@ -39,8 +46,8 @@ pub struct Refusal {
 }
 
 impl Refusal {
-    pub fn text(&self) -> &'static str {
-        match self.limit {
+    pub fn text(&self) -> Cow<'static, str> {
+        let text = match self.limit {
             Limit::Requests => "too many requests: wait, then send it again with a new id",
             Limit::Bytes => "too much was sent at once: wait, then send it again with a new id",
             Limit::Streams => "too many streams are open: close one, or try again later",
@@ -59,11 +66,23 @@ impl Refusal {
                 "as many sessions work as this caller may have at once: wait for an answer, then send it \
                  again with a new id"
             }
-        }
+            Limit::Storage { used, most } => {
+                return format!(
+                    "{used} bytes are kept for this caller, {most} may be: remove sessions with session/delete, then \
+                     send it again with a new id; a session that was removed counts for another minute"
+                )
+                .into();
+            }
+        };
+        text.into()
     }
 
     pub fn data(&self) -> Value {
         let mut data = json!({ "limit": self.limit.as_str(), "retryable": self.wait.is_some() });
+        if let Limit::Storage { used, most } = self.limit {
+            data["used"] = json!(used);
+            data["most"] = json!(most);
+        }
         if let Some(wait) = self.wait {
             data["retryAfterMs"] = json!(wait.as_millis().max(1) as u64);
         }

@@ -26,6 +26,7 @@ use crate::store::{
     Touch, Usage, WorkerId,
 };
 
+mod account;
 mod agents;
 mod expiry;
 #[cfg(any(test, feature = "conformance"))]
@@ -216,12 +217,14 @@ impl<S: Shelf> Store for Embedded<S> {
             }
             let session = Session::create(new, first, key);
             let log = LogId::Session(new.id.clone());
-            self.save(&[
+            let mut changes = vec![
                 Change::Queued(&new.id, &session.inbox[0]),
                 Change::Session(&new.id, &session),
                 Change::Used(Kind::Session, &log, None, Some(session.used)),
                 Change::Listed(&session, None, session.place(&new.id)),
-            ])?;
+            ];
+            changes.extend(session.stored(&new.id));
+            self.save(&changes)?;
             state.insert(new.id.clone(), session);
             self.wake(state, &new.id)
         })
@@ -479,6 +482,9 @@ impl<S: Shelf> Store for Embedded<S> {
             if written.beside_the_log || before.is_some() {
                 changes.push(Change::Session(id, session));
             }
+            if written.settles {
+                changes.extend(session.stored(id));
+            }
             self.save(&changes)?;
             if released {
                 state.let_go(id);
@@ -500,7 +506,9 @@ impl<S: Shelf> Store for Embedded<S> {
             if lease.is_some_and(|lease| lease.token == *token) {
                 held.give_up();
                 let waits = !held.inbox.is_empty();
-                self.save(&[Change::Session(session, held)])?;
+                let mut changes = vec![Change::Session(session, held)];
+                changes.extend(held.stored(session));
+                self.save(&changes)?;
                 state.let_go(session);
                 if waits {
                     self.wake(state, session)?;

@@ -117,4 +117,7 @@ pub struct Usage {
     pub sessions: u64,
     /// Those of them that somebody works on or that wait for a worker.
     pub turns: u64,
+    /// Bytes that are kept: logs, states and whatever else sessions have, and what waits in inboxes. A fork counts
+    /// without what it shares; that counts as long as it is kept.
+    pub stored: u64,
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use baton_session::command::Kind;
-use baton_session::conformance::scene::{LONG, Scene, begin, updates};
+use baton_session::conformance::scene::{LONG, Scene, begin, update, updates};
 use baton_session::id::LogId;
 use baton_session::revocation::{Revocation, Subject};
 use baton_session::route::Via;
@@ -71,6 +71,27 @@ async fn left_behind() -> anyhow::Result<(TempDir, Scene)> {
     scene.write(&append).await;
     scene.write(&scene.append(&token, 4, updates(3))).await;
     Ok((directory, scene))
+}
+
+#[tokio::test]
+async fn what_a_turn_had_written_counts_after_a_restart() -> anyhow::Result<()> {
+    let (directory, scene) = left_behind().await?;
+    let scene = reopened(scene, directory.path())?;
+    let token = scene.claim().await.token;
+    let long = update(&"x".repeat(10_000));
+    for number in 7..=9 {
+        let words = vec![long.clone()];
+        scene.write(&scene.append(&token, number, words)).await;
+    }
+    let scene = reopened(scene, directory.path())?;
+    // Somebody has to take it up before it is known what has been written.
+    let token = scene.claim().await.token;
+    let counted = scene.store.usage(&scene.principal, 10).await?.stored;
+    assert!((30_000..40_000).contains(&counted), "{counted} bytes");
+    scene.store.release(&scene.id, &token).await?;
+    let settled = scene.store.usage(&scene.principal, 10).await?.stored;
+    assert_eq!(settled, counted);
+    Ok(())
 }
 
 #[tokio::test]

@@ -103,7 +103,7 @@ async fn a_fork_reads_the_same_whatever_becomes_of_its_parent() -> anyhow::Resul
             .await?;
         let mut fields: Vec<&str> = left.keys().map(String::as_str).collect();
         fields.sort_unstable();
-        assert_eq!(fields, ["seq", "snap"]);
+        assert_eq!(fields, ["acc", "eb", "hb", "seq", "snap"]);
         assert_eq!(store.heads(&[parent.log()]).await?, [900]);
         Ok(())
     })

@@ -92,9 +92,22 @@ fn forget<S: Shelf>(
     noted: u64,
 ) -> Result<bool> {
     let log = LogId::Session(id.clone());
-    let mut changes = Vec::with_capacity(3);
+    let lineage = store.shelf.lineage(id)?;
+    // Ancestors that are gone themselves, but for what this one has shared.
+    let mut gone = vec![id];
+    for segment in lineage.iter() {
+        if state.session(&store.shelf, &segment.session)?.is_none() {
+            gone.push(&segment.session);
+        }
+    }
+    let left = gone.iter().map(|ancestor| store.left_of(ancestor, id));
+    let left = left.collect::<Result<Vec<_>>>()?;
+    let mut changes = Vec::with_capacity(4);
     if let Some(session) = state.session(&store.shelf, id)? {
         changes.push(Change::Listed(session, session.place(id), None));
+        for (gone, left) in gone.into_iter().zip(left) {
+            changes.push(Change::Stored(&session.principal, gone, left));
+        }
     }
     changes.push(Change::Used(kind, &log, Some(noted), None));
     changes.push(Change::Forget(&log));

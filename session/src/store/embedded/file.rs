@@ -53,6 +53,8 @@ struct Files {
     used: Keyspace,
     /// Sessions under their headings, by when they were last changed.
     listed: Keyspace,
+    /// The bytes that are kept of sessions, by principal.
+    stored: Keyspace,
     /// What forks share, by fork.
     lineages: Keyspace,
     /// The same by who is shared: the forks, and up to where they need its log.
@@ -157,6 +159,7 @@ impl Files {
             commands: keyspace("commands")?,
             used: keyspace("used")?,
             listed: keyspace("listed")?,
+            stored: keyspace("stored")?,
             lineages: keyspace("lineages")?,
             sharers: keyspace("sharers")?,
             revoked: keyspace("revoked")?,
@@ -260,6 +263,13 @@ impl Shelf for Disk {
                 Change::Outbox(id, outbox) => {
                     batch.insert(&files.outboxes, id.as_str(), record(outbox)?);
                 }
+                Change::Stored(principal, id, bytes) => {
+                    let key = keys::stored(principal, id);
+                    match bytes {
+                        Some(bytes) => batch.insert(&files.stored, key, bytes.to_be_bytes()),
+                        None => batch.remove(&files.stored, key),
+                    }
+                }
                 Change::Trimmed(log, first, last) => {
                     for number in *first..=*last {
                         batch.remove(&files.frames, keys::frame(log, number));
@@ -323,7 +333,12 @@ impl Shelf for Disk {
         let mut session: Session = unrecord(&value)?;
         // The log may be ahead of the record.
         let shared = session.origin.as_ref().map_or(0, |origin| origin.cut);
-        let last = self.0.last_frame(&LogId::Session(id.clone()))?;
+        let log = LogId::Session(id.clone());
+        let last = self.0.last_frame(&log)?;
+        if last > session.head {
+            let frames = self.read(&log, session.head + 1, usize::MAX)?;
+            session.wrote(&frames);
+        }
         session.head = last.max(shared);
         Ok(Some(session.revive(self.0.commands(id)?)))
     }
@@ -354,6 +369,22 @@ impl Shelf for Disk {
     fn lineage(&self, id: &SessionId) -> Result<Arc<[Segment]>> {
         self.0.write()?;
         self.0.lineage(id)
+    }
+
+    fn shared_upto(&self, id: &SessionId, but_not: &SessionId) -> Result<u64> {
+        self.0.write()?;
+        self.0.needed_by_others(id, but_not)
+    }
+
+    fn stored(&self, principal: &str) -> Result<Vec<(SessionId, u64)>> {
+        self.0.write()?;
+        let read = |entry: fjall::Guard| {
+            let (key, value) = entry.into_inner().map_err(unreadable)?;
+            let of = keys::stored_session(&key).zip(keys::number(&value));
+            of.ok_or_else(|| spoiled("size"))
+        };
+        let account = self.0.stored.prefix(keys::account(principal));
+        account.map(read).collect()
     }
 
     fn listed(&self, under: &Heading, after: Option<&Place>, limit: usize) -> Result<Vec<Place>> {

@@ -22,6 +22,7 @@ struct Kept {
     logs: HashMap<LogId, Vec<Arc<Frame>>>,
     used: BTreeMap<(Kind, u64), Vec<LogId>>,
     listed: HashMap<Heading, BTreeSet<Place>>,
+    stored: HashMap<String, HashMap<SessionId, u64>>,
     lineages: HashMap<SessionId, Arc<[Segment]>>,
     /// Which forks share a session's log, and up to where.
     sharers: HashMap<SessionId, HashMap<SessionId, u64>>,
@@ -86,6 +87,16 @@ impl Shelf for Memory {
                 Change::Frame(log, frame) => {
                     let frames = kept.logs.entry((*log).clone()).or_default();
                     frames.push((*frame).clone());
+                }
+                Change::Stored(principal, id, bytes) => {
+                    let account = kept.stored.entry((*principal).to_owned()).or_default();
+                    match bytes {
+                        Some(bytes) => account.insert((*id).clone(), *bytes),
+                        None => account.remove(*id),
+                    };
+                    if account.is_empty() {
+                        kept.stored.remove(*principal);
+                    }
                 }
                 Change::Trimmed(log, _, last) => {
                     if let Some(frames) = kept.logs.get_mut(*log) {
@@ -154,6 +165,19 @@ impl Shelf for Memory {
 
     fn lineage(&self, id: &SessionId) -> Result<Arc<[Segment]>> {
         Ok(self.kept().lineages.get(id).cloned().unwrap_or_default())
+    }
+
+    fn shared_upto(&self, id: &SessionId, but_not: &SessionId) -> Result<u64> {
+        let kept = self.kept();
+        let sharers = kept.sharers.get(id).into_iter().flatten();
+        let others = sharers.filter(|(sharer, _)| *sharer != but_not);
+        Ok(others.map(|(_, upto)| *upto).max().unwrap_or(0))
+    }
+
+    fn stored(&self, principal: &str) -> Result<Vec<(SessionId, u64)>> {
+        let kept = self.kept();
+        let account = kept.stored.get(principal).into_iter().flatten();
+        Ok(account.map(|(id, bytes)| (id.clone(), *bytes)).collect())
     }
 
     fn listed(&self, under: &Heading, after: Option<&Place>, limit: usize) -> Result<Vec<Place>> {

@@ -19,6 +19,7 @@ use crate::store::{
 
 mod append;
 mod inbox;
+mod weight;
 mod whole;
 
 /// The frames are on the shelf. What is skipped ends with this process, what has a default is not in
@@ -83,6 +84,9 @@ pub struct Session {
     pub updated: u64,
     #[serde(default)]
     pub origin: Option<Origin>,
+    /// Of its own log: what it shares with its parent is not counted. Nor is what earlier versions have written.
+    #[serde(default)]
+    log_bytes: u64,
 }
 
 /// What becomes of a session.

@@ -22,6 +22,8 @@ pub enum Change<'a> {
     /// The command with this number left the inbox.
     Done(&'a SessionId, u64),
     Outbox(&'a ConnectionId, &'a Outbox),
+    /// So many bytes are kept of the session, on the account of its principal; `None`: nothing any more.
+    Stored(&'a str, &'a SessionId, Option<u64>),
     /// Entries of an outbox left it: the first and the last of them.
     Trimmed(&'a LogId, u64, u64),
     /// When it was last used: first what was noted before, then what is noted now.
@@ -74,6 +76,12 @@ pub trait Shelf: Clone + Send + Sync + 'static {
 
     /// The parts of other logs that this session's log begins with, in order.
     fn lineage(&self, id: &SessionId) -> Result<Arc<[Segment]>>;
+
+    /// Up to where the session's log is shared by forks other than this one; 0 if by none.
+    fn shared_upto(&self, id: &SessionId, but_not: &SessionId) -> Result<u64>;
+
+    /// What is on the account of a principal, by session.
+    fn stored(&self, principal: &str) -> Result<Vec<(SessionId, u64)>>;
 
     /// What is listed under the heading after a place, at most `limit`.
     fn listed(&self, under: &Heading, after: Option<&Place>, limit: usize) -> Result<Vec<Place>>;

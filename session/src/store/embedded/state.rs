@@ -153,16 +153,20 @@ impl State {
 
     /// How many sessions of the principal wait, or are held and work.
     pub fn turns_of(&self, principal: &str) -> u64 {
+        self.at_work(principal).count() as u64
+    }
+
+    /// These sessions.
+    pub fn at_work(&self, principal: &str) -> impl Iterator<Item = (&SessionId, &Session)> {
         let waiting = self.ready.values().flat_map(BTreeMap::values);
         // One whose lease ran out while a command came does both.
         let waiting = waiting.filter(|id| !self.leased.contains(*id));
         let busy = self.leased.iter().chain(waiting);
         // One that only rests at its worker is held, too.
-        let theirs = |id: &&SessionId| {
-            let session = self.sessions.get(*id);
-            session.is_some_and(|session| session.is_for(principal) && session.has_work())
-        };
-        busy.filter(theirs).count() as u64
+        busy.filter_map(move |id| {
+            let session = self.sessions.get(id)?;
+            (session.is_for(principal) && session.has_work()).then_some((id, session))
+        })
     }
 
     /// Sessions whose lease ran out, then those that wait, longest waiting first.

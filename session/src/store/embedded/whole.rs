@@ -29,12 +29,14 @@ impl<S: Shelf> Embedded<S> {
         let shared = self.shelf.lineage(&fork.parent)?;
         let lineage = lineage::continued(&shared, &fork.parent, child.head);
         let log = LogId::Session(id.clone());
-        self.save(&[
+        let mut changes = vec![
             Change::Session(id, &child),
             Change::Shares(id, &lineage),
             Change::Used(Kind::Session, &log, None, Some(child.used)),
             Change::Listed(&child, None, child.place(id)),
-        ])?;
+        ];
+        changes.extend(child.stored(id));
+        self.save(&changes)?;
         let done = child.forked_by(fork);
         state.insert(id.clone(), child);
         Ok(done.expect("it was made by this very fork"))
@@ -60,6 +62,7 @@ impl<S: Shelf> Embedded<S> {
         Ok(Usage {
             sessions: self.shelf.listed(&heading, None, most)?.len() as u64,
             turns: state.turns_of(principal),
+            stored: self.stored_by(state, principal)?,
         })
     }
 
@@ -155,12 +158,14 @@ impl<S: Shelf> Embedded<S> {
         };
         session.publish();
         let log = LogId::Session(id.clone());
-        self.save(&[
+        let mut changes = vec![
             Change::Session(id, session),
             Change::Used(Kind::Unseen, &log, Some(since), None),
             Change::Used(Kind::Session, &log, None, Some(session.used)),
             Change::Listed(session, None, session.place(id)),
-        ])?;
+        ];
+        changes.extend(session.stored(id));
+        self.save(&changes)?;
         Ok(true)
     }
 }

@@ -3,7 +3,7 @@
 //!
 //! | key | type | content |
 //! |---|---|---|
-//! | `ns:{tag}:s:<session>` | hash | `prn` principal, `ag` agent, `cwd`, `params`, `mcp` and `dirs` what has replaced theirs, `state`, `view` the hash of its view, `bstate` and `bview` the same before the running turn, if that has changed them, `title`, `usage`, `bound`, `pend` open requests, `ctl` controller, `shut` if it was closed; `seq` last event, `cseq` last command, `cn` commands that wait, `cb` their bytes, `known` the last `keys` idempotency keys, a line each: `key fingerprint number head via`; `own` claim token or empty, `exp` its end (ms), `wk` its worker, `rel` the claim that released last; `run`, `began` the running turn, `stall` how many holders vanished at which event; `snap` last event that is in blocks; without `prn` it was deleted, or is being taken in for `heir`, last updated `upd`; with nothing but `seq` and `snap` it is only kept for its forks |
+//! | `ns:{tag}:s:<session>` | hash | `prn` principal, `ag` agent, `cwd`, `params`, `mcp` and `dirs` what has replaced theirs, `state`, `view` the hash of its view, `bstate` and `bview` the same before the running turn, if that has changed them, `title`, `usage`, `bound`, `pend` open requests, `ctl` controller, `shut` if it was closed; `seq` last event, `cseq` last command, `cn` commands that wait, `cb` their bytes, `known` the last `keys` idempotency keys, a line each: `key fingerprint number head via`; `own` claim token or empty, `exp` its end (ms), `wk` its worker, `rel` the claim that released last; `run`, `began` the running turn, `stall` how many holders vanished at which event; `snap` last event that is in blocks; `eb`, `hb`, `vb` bytes of its own log that are in frames, in blocks, and of its view; without `prn` it was deleted, or is being taken in for `heir`, last updated `upd`; with nothing but `seq`, `snap`, these bytes and `acc`, on whose account they are, it is only kept for its forks |
 //! | `ns:{tag}:e:<session>` | stream | the log: entry `<last number>-0`, field `d` a frame |
 //! | `ns:{tag}:h:<session>` | list | the log's beginning, once the session has rested: blocks, each with its last number before it |
 //! | `ns:{tag}:l:<session>` | string | of a fork: how many ancestors it has, the last event it inherits, its parent, the hash of its first view; then a line for each ancestor that it reads from, oldest first: its id, up to which event |
@@ -18,6 +18,7 @@
 //! | `ns:{tag}:gone` | zset | sessions that were deleted or are being taken in, by when they were (ms) |
 //! | `ns:{tag}:ls:<principal>` | zset | the sessions of a principal (the start of its hash), by when they were created or their last turn ended (ms); those of the version before come in when their next turn ends |
 //! | `ns:{tag}:ls:<principal>:<cwd>` | zset | those in one directory (the start of its hash) |
+//! | `ns:{tag}:b:<principal>` | hash | its account: session → bytes that are kept of it, as of the end of its last turn or later; `sum` all of them |
 //! | `ns:{tag}:k:<connection>` | hash | `seq`, `holder`, `written`, `dlv` the last entry of the outbox that was delivered, `trim` the last that has left it, `ob` what it weighs, `w:` by session, which entry that has left it told to watch this, `wn` how many of these, `i:` idempotency: fingerprint, entry, which session it told to watch |
 //! | `ns:{tag}:x:<connection>` | stream | the outbox, as a log: from `trim` + 1 on |
 //! | `ns:{tag}:u:<name>` | string | what may be used once and was (the start of its hash, which also says the tag): by which call. Ends by itself |
@@ -41,6 +42,11 @@ use sha2::{Digest as _, Sha256};
 
 use crate::id::{ConnectionId, LogId, Partition, SessionId};
 use crate::store::Topic;
+
+/// Of a hash: names of any length become one of the same.
+fn start(text: &str) -> String {
+    Sha1::from(text).digest().to_string()[..16].to_owned()
+}
 
 #[derive(Clone, Debug)]
 pub(super) struct Keys {
@@ -91,9 +97,13 @@ impl Keys {
         self.of(id.partition(), "f", id.as_str())
     }
 
+    /// As in `stored.lua`.
+    pub fn account(&self, partition: Partition, principal: &str) -> String {
+        self.of(partition, "b", &start(principal))
+    }
+
     /// As in `lists.lua`.
     pub fn list(&self, partition: Partition, principal: &str, cwd: Option<&str>) -> String {
-        let start = |text: &str| Sha1::from(text).digest().to_string()[..16].to_owned();
         let all = self.of(partition, "ls", &start(principal));
         match cwd {
             Some(cwd) => format!("{all}:{}", start(cwd)),

@@ -27,6 +27,7 @@ impl Script {
             .replace("--@include known", include_str!("../../../lua/known.lua"))
             .replace("--@include lists", include_str!("../../../lua/lists.lua"))
             .replace("--@include peek", include_str!("../../../lua/peek.lua"))
+            .replace("--@include stored", include_str!("../../../lua/stored.lua"))
             .replace("--@include switch", include_str!("../../../lua/switch.lua"))
             .replace("--@include trim", include_str!("../../../lua/trim.lua"))
             .replace("--@include view", include_str!("../../../lua/view.lua"))

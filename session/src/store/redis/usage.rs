@@ -13,7 +13,8 @@ impl RedisStore {
         // One multiplexed connection to each server: these travel together.
         let counted = (0..self.link.partitions()).map(Partition).map(|partition| {
             let list = self.keys.list(partition, principal, None);
-            let mut call = Call::new(&scripts().usage).key(list);
+            let account = self.keys.account(partition, principal);
+            let mut call = Call::new(&scripts().usage).key(list).key(account);
             for agent in &agents {
                 call = call.key(self.keys.due(partition, &agent.name));
             }
@@ -22,6 +23,7 @@ impl RedisStore {
                 Ok(Usage {
                     sessions: items.number()?,
                     turns: items.number()?,
+                    stored: items.number()?,
                 })
             }
         });
@@ -29,6 +31,7 @@ impl RedisStore {
         Ok(counted.into_iter().fold(Usage::default(), |sum, of| Usage {
             sessions: sum.sessions + of.sessions,
             turns: sum.turns + of.turns,
+            stored: sum.stored + of.stored,
         }))
     }
 }

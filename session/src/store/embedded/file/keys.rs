@@ -73,6 +73,20 @@ pub fn place(listed: &[u8]) -> Option<Place> {
     })
 }
 
+/// Of a principal, before the sessions on its account.
+pub fn account(principal: &str) -> [u8; 32] {
+    Heading::new(principal, None).0
+}
+
+pub fn stored(principal: &str, session: &SessionId) -> Vec<u8> {
+    [&account(principal), session.as_str().as_bytes()].concat()
+}
+
+pub fn stored_session(key: &[u8]) -> Option<SessionId> {
+    let (_, id) = key.split_at_checked(size_of::<Heading>())?;
+    SessionId::parse(std::str::from_utf8(id).ok()?)
+}
+
 /// That `fork` shares the log of `session`.
 pub fn sharer(session: &SessionId, fork: &SessionId) -> Vec<u8> {
     [session.as_str(), fork.as_str()].concat().into()

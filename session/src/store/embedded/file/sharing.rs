@@ -45,7 +45,7 @@ impl Files {
     }
 
     /// Up to where a session's log is shared by others than this one.
-    fn needed_by_others(&self, session: &SessionId, not: &SessionId) -> Result<u64> {
+    pub fn needed_by_others(&self, session: &SessionId, not: &SessionId) -> Result<u64> {
         let mut needed = 0;
         let not = keys::sharer(session, not);
         for sharer in self.sharers.prefix(session.as_str()) {

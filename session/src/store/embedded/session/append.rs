@@ -15,6 +15,8 @@ pub struct Written {
     pub frame: Option<Arc<Frame>>,
     /// More than the log and the inbox.
     pub beside_the_log: bool,
+    /// A turn has ended or the session was given up: what it takes is known now.
+    pub settles: bool,
 }
 
 impl Session {
@@ -60,6 +62,8 @@ impl Session {
             nonce: append.nonce,
             events: append.events.clone(),
         });
+        let is_end = |event: &Event| matches!(event, Event::Response { turn: true, .. });
+        let ended = append.events.iter().any(is_end);
         let learns = append.state.is_some() || append.view.is_some();
         let before = learns.then(|| self.knowledge());
         let mut beside_the_log = self.apply_fields(append);
@@ -74,6 +78,7 @@ impl Session {
         }
         if !append.events.is_empty() {
             self.head = last;
+            self.wrote(std::slice::from_ref(&frame));
         }
         self.forget_acked(append);
         let released = append.release && self.inbox.is_empty();
@@ -82,6 +87,7 @@ impl Session {
             beside_the_log = true;
         }
         let written = Written {
+            settles: ended || released,
             frame: (!append.events.is_empty()).then_some(frame),
             beside_the_log,
         };

@@ -25,7 +25,7 @@ impl Session {
         !self.is_arriving() && self.principal == principal
     }
 
-    fn is_seen(&self) -> bool {
+    pub(super) fn is_seen(&self) -> bool {
         matches!(self.standing, Standing::Open | Standing::Closed)
     }
 

@@ -1,0 +1,34 @@
+//! What is kept for a principal, in bytes.
+
+use std::collections::HashMap;
+
+use super::Embedded;
+use super::shelf::Shelf;
+use super::state::State;
+use crate::id::{LogId, SessionId};
+use crate::store::Result;
+
+impl<S: Shelf> Embedded<S> {
+    /// What is on its account, with what waits and what running turns have written since.
+    pub(super) fn stored_by(&self, state: &State, principal: &str) -> Result<u64> {
+        let account: HashMap<SessionId, u64> = self.shelf.stored(principal)?.into_iter().collect();
+        let news = state.at_work(principal).map(|(id, session)| {
+            let counted = account.get(id).copied().unwrap_or(0);
+            session.inbox_bytes() + session.weight().saturating_sub(counted)
+        });
+        Ok(account.values().sum::<u64>() + news.sum::<u64>())
+    }
+
+    /// What will be left of a session once it and its fork are forgotten: the log that other forks share.
+    pub(super) fn left_of(&self, id: &SessionId, but_not: &SessionId) -> Result<Option<u64>> {
+        let upto = self.shelf.shared_upto(id, but_not)?;
+        if upto == 0 {
+            return Ok(None);
+        }
+        let frames = self
+            .shelf
+            .read(&LogId::Session(id.clone()), 1, usize::MAX)?;
+        let shared = frames.iter().filter(|frame| frame.first <= upto);
+        Ok(Some(shared.map(|frame| frame.weight()).sum()))
+    }
+}
