@@ -17,8 +17,12 @@ pub const MAX_VALUE: usize = 4 << 10;
 pub const MAX_DIRECTORIES: usize = 16 << 10;
 /// What is bound to a session.
 pub const MAX_BOUND: usize = 64 << 10;
-/// All MCP servers of a session, and what it shows: modes and options to choose from.
+/// All MCP servers of a session.
 pub const MAX_LIST: usize = 256 << 10;
+/// What a session shows: modes and options to choose from.
+pub const MAX_VIEW: usize = 512 << 10;
+/// What an agent keeps between turns; that may contain what it shows.
+pub const MAX_STATE: usize = 1 << 20;
 /// The params with which a session is opened.
 pub const MAX_PARAMS: usize = 1 << 20;
 
@@ -45,7 +49,7 @@ pub fn check(field: &str, length: usize, most: usize) -> Result<(), TooLong> {
     }
 }
 
-/// Everything that comes from an archive. The state is the agent's own, and as long as it made it.
+/// Everything that comes from an archive.
 pub fn check_record(record: &Record) -> Result<(), TooLong> {
     check("agent", record.agent.len(), MAX_NAME)?;
     check("cwd", record.cwd.len(), MAX_PATH)?;
@@ -55,7 +59,8 @@ pub fn check_record(record: &Record) -> Result<(), TooLong> {
     check("additionalDirectories", directories, MAX_DIRECTORIES)?;
     check("usage", record.usage.len(), MAX_VALUE)?;
     check("bound", record.bound.len(), MAX_BOUND)?;
-    check("view", record.view.len(), MAX_LIST)
+    check("state", record.state.len(), MAX_STATE)?;
+    check("view", record.view.len(), MAX_VIEW)
 }
 
 /// What somebody sent, in quotes, to be shown in an error: its beginning if it is long.

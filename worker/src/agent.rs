@@ -8,6 +8,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use baton_session::command::ClientCapabilities;
 use baton_session::event::Event;
+use baton_session::field::{MAX_STATE, MAX_VIEW};
 use baton_session::id::{LogId, SessionId};
 use baton_session::store::{AgentCard, Claim, Setup, Store};
 use bytes::Bytes;
@@ -230,6 +231,24 @@ pub struct Changes {
     pub view: Option<Bytes>,
 }
 
+impl Changes {
+    /// Those that may be kept, and the name of one that may not.
+    pub(crate) fn bounded(mut self) -> (Self, Option<&'static str>) {
+        let mut too_long = None;
+        let fields = [
+            ("view", &mut self.view, MAX_VIEW),
+            ("state", &mut self.state, MAX_STATE),
+        ];
+        for (name, value, most) in fields {
+            if value.as_ref().is_some_and(|value| value.len() > most) {
+                *value = None;
+                too_long = Some(name);
+            }
+        }
+        (self, too_long)
+    }
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum StopReason {
@@ -271,4 +290,25 @@ impl StopReason {
 
 pub(crate) fn raw(value: &Value) -> Box<RawValue> {
     to_raw_value(value).expect("plain data encodes")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_an_agent_wants_kept_has_a_length() {
+        let changes = |state: usize, view: usize| Changes {
+            state: Some(vec![b'x'; state].into()),
+            view: Some(vec![b'x'; view].into()),
+        };
+        let fits = changes(MAX_STATE, MAX_VIEW);
+        assert_eq!(fits.clone().bounded(), (fits, None));
+        let (kept, named) = changes(MAX_STATE + 1, 5).bounded();
+        assert_eq!((kept.state, named), (None, Some("state")));
+        assert_eq!(kept.view, Some("xxxxx".into()));
+        let (kept, named) = changes(5, MAX_VIEW + 1).bounded();
+        assert_eq!((kept.view, named), (None, Some("view")));
+        assert_eq!(kept.state, Some("xxxxx".into()));
+    }
 }

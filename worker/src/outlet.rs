@@ -54,6 +54,8 @@ struct State {
     pending_changed: bool,
     notes: Notes,
     flushed_at: Option<Instant>,
+    /// It was said that the agent wants too much to be kept.
+    warned: bool,
 }
 
 enum Put {
@@ -98,6 +100,7 @@ impl Outlet {
             pending_changed: false,
             notes: Notes::new(&claim.bound),
             flushed_at: None,
+            warned: false,
         };
         Self {
             store,
@@ -269,6 +272,12 @@ impl Outlet {
 
     fn take(&self, changes: Changes, release: bool) -> Option<Append> {
         let mut state = self.state();
+        let (changes, too_long) = changes.bounded();
+        if let Some(field) = too_long
+            && !std::mem::replace(&mut state.warned, true)
+        {
+            tracing::warn!(session.id = %self.session, field, "what the agent wants kept is too long: kept what was there before");
+        }
         let noted = state.notes.take();
         let nothing = state.events.is_empty() && state.acks.is_empty() && noted == Noted::default();
         if nothing && changes == Changes::default() && !release {

@@ -150,6 +150,10 @@ def obey(session, words):
             say(session, "no memory")
     elif verb == "mode":
         update(session, {"sessionUpdate": "current_mode_update", "currentModeId": rest[0]})
+    elif verb == "options":
+        choice = {"value": "a", "name": "A", "description": "x" * int(rest[0])}
+        option = {"id": "o", "name": "O", "type": "select", "currentValue": "a", "options": [choice]}
+        update(session, {"sessionUpdate": "config_option_update", "configOptions": [option]})
     elif verb == "bind":
         update(session, {
             "sessionUpdate": "agent_message_chunk",

@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 
 use super::{Visit, served};
+use crate::support::http::load;
 
 const AGENT_FAILED: i64 = 5006;
 
@@ -91,4 +92,31 @@ async fn one_that_does_not_open_a_session() {
     let message = answer["error"]["message"].as_str().expect("a message");
     assert!(message.contains("did not answer session/new"), "{message}");
     assert_eq!(visit.says("say still").await, "still");
+}
+
+#[tokio::test]
+async fn one_that_shows_more_than_is_kept() {
+    let baton = served("", &[]).await;
+    let mut visit = Visit::begin(&baton.url()).await;
+    assert_eq!(visit.says("options 10\nsay one").await, "one");
+    for _ in 0..2 {
+        // Who listens hears it all the same.
+        assert_eq!(visit.says("options 600000\nsay two").await, "two");
+    }
+    let load = load(json!("l"), &visit.session);
+    let answer = visit
+        .client
+        .one_shot(load)
+        .await
+        .response(&json!("l"))
+        .await;
+    let shown = &answer["result"]["configOptions"][0]["options"][0]["description"];
+    assert_eq!(shown, "xxxxxxxxxx");
+    // Once, however often it tries.
+    let log = baton.process.output();
+    let lines = log
+        .lines()
+        .filter(|line| line.contains("what the agent shows is too long"));
+    assert_eq!(lines.count(), 1, "{log}");
+    assert_eq!(visit.says("options 20\nsay three").await, "three");
 }

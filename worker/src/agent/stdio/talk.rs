@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use baton_session::event::readdress;
+use baton_session::field::MAX_VIEW;
 use bytes::Bytes;
 use futures_util::stream::{FuturesUnordered, StreamExt as _};
 use serde::{Deserialize, Serialize};
@@ -53,6 +54,9 @@ struct Memory {
     view: Value,
     #[serde(skip)]
     unsaved: bool,
+    /// It was said that the agent shows too much.
+    #[serde(skip)]
+    warned: bool,
 }
 
 impl Talk {
@@ -80,12 +84,26 @@ impl Talk {
     fn change_view(&self, change: impl FnOnce(&mut View) -> bool) -> bool {
         let mut memory = self.memory();
         let mut view = View::from_value(memory.view.clone());
-        let changed = change(&mut view);
-        if changed {
-            memory.view = view.to_value();
-            memory.unsaved = true;
+        if !change(&mut view) {
+            return false;
         }
-        changed
+        let view = view.to_value();
+        let (length, most) = (view.to_string().len(), MAX_VIEW);
+        if length > most {
+            // An agent may try as often as it likes.
+            if !std::mem::replace(&mut memory.warned, true) {
+                tracing::warn!(
+                    session.id = %self.opening.session,
+                    length,
+                    most,
+                    "what the agent shows is too long: kept what it has shown before"
+                );
+            }
+            return false;
+        }
+        memory.view = view;
+        memory.unsaved = true;
+        true
     }
 
     /// The seat that there is, if its agent is still there.
