@@ -98,7 +98,10 @@ fn rules(role: &str) -> Vec<String> {
         .lines()
         .enumerate()
         .take_while(|(at, line)| *at == 0 || line.starts_with(' '));
-    own.flat_map(|(_, line)| line.split_whitespace().map(str::to_owned))
+    // What is in brackets is allowed as well, together and not with the rest.
+    let words = own.flat_map(|(_, line)| line.split_whitespace());
+    words
+        .map(|word| word.trim_matches(['(', ')']).to_owned())
         .collect()
 }
 

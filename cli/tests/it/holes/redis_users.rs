@@ -191,6 +191,14 @@ async fn m5_neither_user_can_do_what_is_not_its_own() {
         let said = redis.asked_by(role, &words.split(' ').collect::<Vec<_>>());
         assert!(said.contains("NOPERM"), "{role} may {words}: {said}");
     };
+    // A gateway cuts outboxes, also in scripts.
+    let script = "return redis.call('XTRIM', KEYS[1], 'MINID', '1')";
+    for words in [
+        &["XTRIM", "baton:{000}:x:000-x", "MINID", "1"][..],
+        &["EVAL", script, "1", "baton:{000}:x:000-x"],
+    ] {
+        assert_eq!(redis.asked_by("gateway", words), "0");
+    }
     for role in ["gateway", "worker"] {
         assert_eq!(redis.asked_by(role, &["PING"]), "PONG");
         FOR_NOBODY.iter().for_each(|words| refused(role, words));
