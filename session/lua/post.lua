@@ -7,13 +7,18 @@
 -- Returns {'new'} {'conflict'} {'full'} {'room'} {'known', number, frame} {'delivered', session or ''}
 --@include trim
 local named = ARGV[2] ~= ''
-local m = redis.call('HMGET', KEYS[1], 'ob', 'dlv', 'trim', named and 'i:' .. ARGV[2] or 'seq')
+local m = redis.call('HMGET', KEYS[1], 'ob', 'dlv', 'trim', 'i:' .. ARGV[2], 'seq', 'keys')
 if named and m[4] then
   local fingerprint, number, session = string.match(m[4], '^(%x+) (%d+) ?(.*)$')
   if fingerprint ~= ARGV[3] then return { 'conflict' } end
   if tonumber(number) <= tonumber(m[3] or '0') then return { 'delivered', session } end
   local entry = redis.call('XRANGE', KEYS[2], number .. '-0', number .. '-0')
+  -- The frame has a nonce: if it is the same, so is the call, and nobody saw its reply.
+  if entry[1] and entry[1][2][2] == ARGV[4] then return { 'new' } end
   if entry[1] then return { 'known', number, entry[1][2][2] } end
+elseif ARGV[4] ~= '' and m[5] then
+  local entry = redis.call('XRANGE', KEYS[2], m[5] .. '-0', m[5] .. '-0')
+  if entry[1] and entry[1][2][2] == ARGV[4] then return { 'new' } end
 end
 local bytes, weight, most = tonumber(m[1] or '0'), #ARGV[4] + ENTRY, tonumber(ARGV[8])
 local function is_full() return bytes > 0 and bytes + weight > most end
@@ -23,20 +28,30 @@ if is_full() then
   if is_full() then return { 'full' } end
 end
 if ARGV[4] == '' then return { 'room' } end
-local number = redis.call('HINCRBY', KEYS[1], 'seq', 1)
-local text = string.format('%d', number)
-redis.call('HSET', KEYS[1], 'ob', bytes + weight)
-redis.call('XADD', KEYS[2], text .. '-0', 'd', ARGV[4])
-if named then
-  local line = ARGV[3] .. ' ' .. text .. ' ' .. ARGV[7]
-  redis.call('HSET', KEYS[1], 'i:' .. ARGV[2], line, '#' .. redis.call('HINCRBY', KEYS[1], 'keys', 1), ARGV[2])
-  local oldest = redis.call('HGET', KEYS[1], 'keys') - tonumber(ARGV[5])
-  local field = '#' .. string.format('%d', oldest)
-  local key = redis.call('HGET', KEYS[1], field)
-  if key then redis.call('HDEL', KEYS[1], field, 'i:' .. key) end
+-- The entry first, then, as one command, everything that makes it count: a try that fails between is repeated.
+local text = string.format('%d', tonumber(m[5] or '0') + 1)
+local added = redis.pcall('XADD', KEYS[2], text .. '-0', 'd', ARGV[4])
+if type(added) == 'table' then
+  local there = redis.call('XRANGE', KEYS[2], text .. '-0', text .. '-0')[1]
+  if not there or there[2][2] ~= ARGV[4] then
+    if m[5] then error(added) end
+    -- Of a connection that was forgotten.
+    redis.call('DEL', KEYS[2])
+    redis.call('XADD', KEYS[2], text .. '-0', 'd', ARGV[4])
+  end
 end
-redis.call('EXPIRE', KEYS[1], ARGV[6])
-redis.call('EXPIRE', KEYS[2], ARGV[6])
+local fields, oldest = { 'seq', text, 'ob', bytes + weight }, nil
+if named then
+  local keys = tonumber(m[6] or '0') + 1
+  local line = ARGV[3] .. ' ' .. text .. ' ' .. ARGV[7]
+  for _, value in ipairs({ 'i:' .. ARGV[2], line, '#' .. keys, ARGV[2], 'keys', keys }) do fields[#fields + 1] = value end
+  oldest = '#' .. string.format('%d', keys - tonumber(ARGV[5]))
+end
+redis.call('HSET', KEYS[1], unpack(fields))
 local prefix = string.match(KEYS[1], '^.-}:')
 redis.call('SPUBLISH', prefix .. 'y:' .. ARGV[1], 'F' .. text .. '\n' .. ARGV[4])
+redis.call('EXPIRE', KEYS[1], ARGV[6])
+redis.call('EXPIRE', KEYS[2], ARGV[6])
+local key = oldest and redis.call('HGET', KEYS[1], oldest)
+if key then redis.call('HDEL', KEYS[1], oldest, 'i:' .. key) end
 return { 'new' }

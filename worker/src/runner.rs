@@ -78,8 +78,6 @@ const STEP: Duration = Duration::from_secs(2);
 /// How long handing over may take: the store may be away.
 const HAND_OVER: Duration = Duration::from_secs(10);
 const SIGNAL_QUEUE: usize = 16 * 1024;
-/// Partitions that are looked at side by side: a node that does not answer holds nobody else up.
-const SWEPT_AT_ONCE: usize = 64;
 /// Sessions that one look finds at most.
 const DUE_AT_ONCE: usize = 64;
 /// More than these are found by the sweep.
@@ -238,11 +236,8 @@ impl Runner {
             lease: self.config.lease,
             takes_over,
         };
-        match self
-            .outages
-            .watch(self.store.claim(session, &claimant))
-            .await
-        {
+        let claim = self.store.claim(session, &claimant);
+        match self.outages.watch(session.partition(), claim).await {
             Ok(Some(claim)) => {
                 reserved.held.grant();
                 let runner = self.clone();
@@ -435,11 +430,8 @@ async fn keep_leases(runner: Arc<Runner>) {
             _ = time.tick() => false,
             () = runner.leases.hurry.notified() => true,
         };
-        let (outages, metrics) = (&runner.outages, &runner.config.metrics);
-        runner
-            .leases
-            .renew(&*runner.store, lease, outages, metrics)
-            .await;
+        let metrics = &runner.config.metrics;
+        runner.leases.renew(&*runner.store, lease, metrics).await;
         if hurries && !runner.stop.is_cancelled() {
             runner.clone().spawn_sweep();
         }
