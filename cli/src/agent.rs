@@ -1,7 +1,7 @@
 //! Which agent a worker runs, and how.
 
 use std::ffi::OsString;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
@@ -312,9 +312,14 @@ impl AgentOptions {
             );
             return None;
         };
-        // Some agents' programs end without it. There is nobody else whose processes it could show.
-        if around.clients == Clients::Local {
-            wanted.read.push("/proc".into());
+        // Some agents' programs end without `/proc`. On somebody's own machine there is nobody else whose processes it
+        // could show.
+        match around.clients {
+            Clients::Local => wanted.read.push("/proc".into()),
+            Clients::Anybody => {
+                let ourselves = Path::new(OURSELVES);
+                wanted.own_processes = self.sandbox.own_processes(ourselves, self.owner());
+            }
         }
         let sandbox = Sandbox::new(wanted, command, environment);
         sandbox.say();
@@ -371,6 +376,7 @@ impl GuardArguments {
         let confined = self.plan.sandbox.then(|| Confined {
             program: PathBuf::from(OURSELVES),
             arguments: own.take_while(|argument| argument != "--").collect(),
+            own_processes: self.plan.own_processes,
         });
         let identity = Identity {
             user: self.user.zip(self.group),
@@ -380,7 +386,8 @@ impl GuardArguments {
     }
 
     pub fn confine(&self) -> ExitCode {
-        confine(&self.plan.plan(), self.limits(), &self.command)
+        let user = self.user.zip(self.group);
+        confine(&self.plan.plan(), self.limits(), user, &self.command)
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use baton_worker::agent::stdio::sandbox::{Plan, Wanted, support};
+use baton_worker::agent::stdio::sandbox::{Plan, Wanted, processes, support};
 use clap::{Args, ValueEnum};
 
 const DEFAULT: &str = if cfg!(target_os = "linux") {
@@ -40,6 +40,15 @@ pub struct SandboxOptions {
         value_name = "PORTS"
     )]
     agent_connect: Option<Vec<String>>,
+    /// Which processes confined agents see in /proc: their own where that is possible, or the system's, closed to them
+    #[arg(long, env = "BATON_AGENT_PROCESSES", default_value = "own")]
+    agent_processes: Processes,
+}
+
+#[derive(Clone, Copy, PartialEq, ValueEnum)]
+enum Processes {
+    Own,
+    System,
 }
 
 #[derive(Clone, Copy, PartialEq, ValueEnum)]
@@ -112,8 +121,26 @@ impl SandboxOptions {
             write: self.agent_sandbox_write.clone(),
             connect: self.ports().ok().flatten(),
             kept: kept.to_vec(),
+            own_processes: false,
             common: common.map(|root| root.map(Path::to_owned)),
         })
+    }
+}
+
+impl SandboxOptions {
+    /// Whether agents get processes of their own. Says why not, if they were to.
+    pub fn own_processes(&self, ourselves: &Path, user: Option<(u32, u32)>) -> bool {
+        if self.agent_processes == Processes::System {
+            return false;
+        }
+        let tried = processes::tried(ourselves, user);
+        if let Err(reason) = &tried {
+            tracing::warn!(
+                reason,
+                "agents have no processes of their own here, so /proc is closed to what they start: programs that need it fail. The reason may be a container's seccomp profile, user.max_user_namespaces, or AppArmor"
+            );
+        }
+        tried.is_ok()
     }
 }
 
@@ -141,6 +168,10 @@ pub struct PlanArguments {
     no_other_ports: bool,
     #[arg(long)]
     enforced: bool,
+    #[arg(long)]
+    pub own_processes: bool,
+    #[arg(long)]
+    try_out: bool,
 }
 
 impl PlanArguments {
@@ -154,6 +185,8 @@ impl PlanArguments {
             kept: self.kept.clone(),
             connect: self.no_other_ports.then(|| self.connect.clone()),
             enforced: self.enforced,
+            own_processes: self.own_processes,
+            try_out: self.try_out,
         }
     }
 }

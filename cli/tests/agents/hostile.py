@@ -75,6 +75,37 @@ def look_into(pid):
     attempt(f"signal to {pid}", lambda: os.kill(pid, 0) is None and os.kill(pid, signal.SIGCONT) is None)
 
 
+def strangers():
+    """Processes in /proc that have not the folder in their environment that this agent alone was given."""
+    found = []
+    for pid in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            if b"\nState:\tZ" in read(f"/proc/{pid}/status"):
+                continue
+            if os.environ["TMPDIR"].encode() in open(f"/proc/{pid}/environ", "rb").read():
+                continue
+        except (FileNotFoundError, ProcessLookupError):
+            continue
+        except OSError:
+            pass
+        found.append(pid)
+    return found
+
+
+def uncover(path):
+    """What is beneath what was mounted there."""
+    return libc.umount2(path.encode(), 2) == 0 and "uncovered"  # MNT_DETACH
+
+
+def another_proc():
+    mine = os.path.join(os.getcwd(), f"proc-{uuid.uuid4()}")
+    os.mkdir(mine)
+    try:
+        return libc.mount(b"proc", mine.encode(), b"proc", 0, None) == 0 and "mounted"
+    finally:
+        os.rmdir(mine)
+
+
 def ways_to(path):
     """Other names of the same file."""
     here = os.getcwd()
@@ -166,7 +197,13 @@ def look(orders):
         attempt(f"move {path}", lambda: move_here(path))
         attempt(f"move into {path}", lambda: move_there(path))
         attempt(f"make a file in {path}", lambda: write(os.path.join(path, f"made-{uuid.uuid4()}")))
-    attempt("list /proc", lambda: os.listdir("/proc"))
+    attempt("strangers in /proc", strangers)
+    for path in ("/proc", "/proc/keys", "/proc/bus"):
+        attempt(f"uncover {path}", lambda: uncover(path))
+    attempt("another /proc", another_proc)
+    for path in ("kcore", "kmsg", "kallsyms", "keys", "bus/pci/devices", "modules", "iomem"):
+        attempt(f"/proc/{path}", lambda: read(f"/proc/{path}"))
+    attempt("set a sysctl", lambda: write("/proc/sys/kernel/core_pattern"))
     for port in orders.get("ports", []):
         attempt(f"connect to {port}", lambda: connected(port))
     for port in orders.get("redis", []):

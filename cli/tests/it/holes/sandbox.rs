@@ -3,6 +3,7 @@
 mod dumpable;
 mod hostile;
 mod principals;
+mod processes;
 mod secrets;
 mod stderr;
 mod user;

@@ -1,32 +1,45 @@
 //! Agents and workers that end in the middle of something.
 
-use super::{CONTEXT, Staged, Visit, is_gone, served};
+use super::{CONTEXT, Staged, Visit, descendants, is_gone, served};
 use crate::support::process::baton;
 use crate::support::until;
 
 const INTERRUPTED: i64 = 5005;
 const AGENT_FAILED: i64 = 5006;
 
-/// A turn that goes on for ever, and the process that runs it.
-async fn endless(staged: &Staged) -> (Visit, String, serde_json::Value) {
+/// A turn that goes on for ever.
+async fn endless(staged: &Staged) -> (Visit, serde_json::Value) {
     let mut visit = Visit::begin(&staged.url()).await;
     visit.says("say the word is pineapple").await;
-    let id = visit.ask("pid\ncount 1000000 20").await;
-    let pid = visit.next_chunk().await;
+    let id = visit.ask("count 1000000 20").await;
     visit.next_chunk().await;
-    (visit, pid, id)
+    (visit, id)
+}
+
+/// What the worker has started: guard, the first process and the agent. Agents have their own numbers there.
+fn started(staged: &Staged, holder: usize) -> Vec<String> {
+    let pids = descendants(&staged.workers[holder].id().to_string());
+    assert!(pids.len() >= 3, "{pids:?}");
+    pids
+}
+
+async fn are_gone(pids: &[String]) {
+    for pid in pids {
+        is_gone(pid).await;
+    }
 }
 
 #[tokio::test]
 async fn a_killed_workers_turn_fails_and_the_next_prompt_knows_what_was_said() {
     let mut staged = Staged::start("", &[]).await;
-    let (mut visit, pid, id) = endless(&staged).await;
+    let (mut visit, id) = endless(&staged).await;
     let holder = staged.holder(&visit.session);
+    let pids = started(&staged, holder);
     staged.workers[holder].kill();
     let (_, answer) = visit.end_of(&id).await;
     assert_eq!(answer["error"]["code"], INTERRUPTED, "{answer}");
     assert_eq!(answer["error"]["data"]["retryable"], true);
-    is_gone(&pid).await;
+    are_gone(&pids).await;
     let told = visit.told().await;
     assert!(
         told.len() == 1 && told[0][0].starts_with(CONTEXT),
@@ -40,33 +53,33 @@ async fn a_killed_workers_turn_is_finished_if_it_may_be() {
     let variables = [("BATON_ON_CRASH", "resume")];
     let mut staged = Staged::start("", &variables).await;
     let mut visit = Visit::begin(&staged.url()).await;
-    let id = visit.ask("pid\ncount 60 50").await;
-    let pid = visit.next_chunk().await;
+    let id = visit.ask("count 60 50").await;
     visit.next_chunk().await;
     let holder = staged.holder(&visit.session);
+    let pids = started(&staged, holder);
     staged.workers[holder].kill();
     let (said, answer) = visit.end_of(&id).await;
     assert_eq!(answer["result"]["stopReason"], "end_turn", "{answer}");
     // What was said before stands; then it is said once more, from the beginning.
     let whole: String = (1..=60).map(|number| format!("{number} ")).collect();
     assert!(said.ends_with(&whole) && said.len() > whole.len(), "{said}");
-    is_gone(&pid).await;
+    are_gone(&pids).await;
 }
 
 #[tokio::test]
 async fn a_worker_that_stops_finishes_its_turn_first() {
     let mut staged = Staged::start("", &[]).await;
     let mut visit = Visit::begin(&staged.url()).await;
-    let id = visit.ask("pid\ncount 100 30").await;
-    let pid = visit.next_chunk().await;
+    let id = visit.ask("count 100 30").await;
     visit.next_chunk().await;
     let holder = staged.holder(&visit.session);
+    let pids = started(&staged, holder);
     staged.workers[holder].signal("TERM");
     let (said, answer) = visit.end_of(&id).await;
     assert_eq!(answer["result"]["stopReason"], "end_turn", "{answer}");
     assert!(said.ends_with(" 100 "), "{said}");
     assert!(staged.workers[holder].exit_status().await.success());
-    is_gone(&pid).await;
+    are_gone(&pids).await;
     assert_eq!(visit.says("say elsewhere").await, "elsewhere");
     assert_eq!(staged.holder(&visit.session), 1 - holder);
 }
@@ -75,13 +88,14 @@ async fn a_worker_that_stops_finishes_its_turn_first() {
 async fn when_the_grace_is_over_a_turn_is_cut() {
     let variables = [("BATON_GRACE_MS", "100")];
     let mut staged = Staged::start("", &variables).await;
-    let (mut visit, pid, id) = endless(&staged).await;
+    let (mut visit, id) = endless(&staged).await;
     let holder = staged.holder(&visit.session);
+    let pids = started(&staged, holder);
     staged.workers[holder].signal("TERM");
     let (_, answer) = visit.end_of(&id).await;
     assert_eq!(answer["error"]["code"], INTERRUPTED, "{answer}");
     assert!(staged.workers[holder].exit_status().await.success());
-    is_gone(&pid).await;
+    are_gone(&pids).await;
 }
 
 #[tokio::test]
@@ -139,6 +153,36 @@ async fn nothing_of_an_agent_outlives_its_session() {
     visit.stream.response(&serde_json::json!("c")).await;
     for pid in pids.split(' ') {
         is_gone(pid).await;
+    }
+}
+
+/// Whoever is killed, the worker or the guard: with a process that has left its group and its parent, and is deaf.
+#[tokio::test]
+async fn nothing_of_an_agent_with_its_own_processes_outlives_its_worker_or_guard() {
+    for victim in ["worker", "guard"] {
+        let mut staged = Staged::start("", &[]).await;
+        let mut visit = Visit::begin(&staged.url()).await;
+        visit.says("children").await;
+        let holder = staged.holder(&visit.session);
+        let pids = started(&staged, holder);
+        // All but the guard have a number in their own namespace, too.
+        let status = |pid: &String| std::fs::read_to_string(super::process(pid).join("status"));
+        let numbers = |status: String| {
+            let mut lines = status.lines();
+            let numbers = lines.find_map(|line| line.strip_prefix("NSpid:"));
+            numbers.map_or(0, |numbers| numbers.split_whitespace().count())
+        };
+        let numbers: Vec<_> = pids.iter().flat_map(status).map(numbers).collect();
+        assert_eq!(numbers, [1, 2, 2, 2, 2], "{pids:?}");
+        match victim {
+            "worker" => staged.workers[holder].kill(),
+            _ => {
+                let guard = rustix::process::Pid::from_raw(pids[0].parse().expect("a number"));
+                let kill = rustix::process::Signal::KILL;
+                rustix::process::kill_process(guard.expect("a process"), kill).expect("it runs");
+            }
+        }
+        are_gone(&pids).await;
     }
 }
 

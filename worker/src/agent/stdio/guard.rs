@@ -20,8 +20,9 @@ use rustix::process::{
 };
 #[cfg(target_os = "linux")]
 use rustix::{
+    event::Timespec,
     io::Errno,
-    process::{Resource, Rlimit, prlimit, setrlimit},
+    process::{PidfdFlags, Resource, Rlimit, pidfd_open, prlimit, setrlimit},
 };
 
 use tempfile::TempDir;
@@ -46,6 +47,8 @@ pub struct Limits {
 pub struct Confined {
     pub program: PathBuf,
     pub arguments: Vec<OsString>,
+    /// It is the first of processes that are the agent's own, and becomes the agent's user itself.
+    pub own_processes: bool,
 }
 
 /// Who the agent is.
@@ -82,6 +85,15 @@ fn run(
     identity: Identity,
     command: &[OsString],
 ) -> io::Result<u8> {
+    let own_processes = confined.as_ref().is_some_and(|step| step.own_processes);
+    #[cfg(target_os = "linux")]
+    if own_processes {
+        super::sandbox::processes::make(identity.user.is_some()).map_err(|error| {
+            io::Error::other(format!(
+                "it cannot have processes of its own: {error}. --agent-processes system does without"
+            ))
+        })?;
+    }
     // Removed when everything that could write there has ended.
     let temporary = (confined.is_some() || identity.private_home).then(temporary_folder);
     let temporary = temporary.transpose()?;
@@ -96,8 +108,11 @@ fn run(
         if let Some(temporary) = &temporary {
             chown(temporary.path(), Some(user), Some(group))?;
         }
-        // The standard library leaves our other groups with it.
-        agent.uid(user).gid(group);
+        // Who is somebody else cannot mount anything.
+        if !own_processes {
+            // The standard library leaves our other groups with it.
+            agent.uid(user).gid(group);
+        }
     }
     // Whoever loses its parent becomes ours, so nothing of the agent slips away. Elsewhere only what
     // stays in the agent's group is ended with it.
@@ -111,15 +126,24 @@ fn run(
     }
     // The rule for an agent's own `/proc` holds as long as the kernel does not forget this directory.
     let _own = fs::File::open(format!("/proc/{}", agent.as_raw_nonzero()));
+    #[cfg(target_os = "linux")]
+    if own_processes {
+        return watch(agent);
+    }
     thread::spawn(move || end_when_hung_up(agent));
-    let ended = loop {
+    let ended = outcome(agent)?;
+    end_the_rest();
+    Ok(ended)
+}
+
+/// Waits for it, and for those that are left to us meanwhile.
+pub(super) fn outcome(agent: Pid) -> io::Result<u8> {
+    loop {
         match wait(WaitOptions::empty())? {
-            Some((pid, status)) if pid == agent => break status,
+            Some((pid, status)) if pid == agent => return Ok(code(status)),
             _ => {}
         }
-    };
-    end_the_rest();
-    Ok(code(ended))
+    }
 }
 
 fn plain(command: &[OsString]) -> io::Result<Command> {
@@ -198,6 +222,28 @@ fn end_when_hung_up(agent: Pid) {
     thread::sleep(PATIENCE);
     let _ = kill_process_group(agent, Signal::KILL);
     // What has left the group goes when the agent has been waited for.
+}
+
+/// The same where the agent has processes of its own, with the first of which all others end. Who has made a namespace
+/// for others cannot start threads.
+#[cfg(target_os = "linux")]
+fn watch(first: Pid) -> io::Result<u8> {
+    let (input, ended) = (stdin(), pidfd_open(first, PidfdFlags::empty())?);
+    let mut both = [
+        PollFd::new(&input, PollFlags::empty()),
+        PollFd::new(&ended, PollFlags::IN),
+    ];
+    while poll(&mut both, None).is_err() {}
+    let patience = Timespec::try_from(PATIENCE).map_err(io::Error::other)?;
+    for signal in [Signal::TERM, Signal::KILL] {
+        let mut one = [PollFd::new(&ended, PollFlags::IN)];
+        // It has ended if there is something to read.
+        if poll(&mut one, Some(&patience)) != Ok(0) {
+            break;
+        }
+        let _ = kill_process_group(first, signal);
+    }
+    outcome(first)
 }
 
 /// Children of those that die become ours, until there are none.

@@ -17,6 +17,11 @@ mod kernel;
 #[path = "sandbox/no_kernel.rs"]
 mod kernel;
 mod paths;
+#[cfg(target_os = "linux")]
+pub mod processes;
+#[cfg(not(target_os = "linux"))]
+#[path = "sandbox/no_processes.rs"]
+pub mod processes;
 mod program;
 mod system;
 
@@ -34,6 +39,8 @@ pub struct Wanted {
     pub connect: Option<Vec<u16>>,
     /// Ours, and never an agent's: the data directory and files with keys.
     pub kept: Vec<PathBuf>,
+    /// Agents see their own processes and no others, and so may read `/proc`.
+    pub own_processes: bool,
     /// Processes are started before their sessions are known, or serve several: they get this directory, or
     /// everything that is not kept if there is none.
     pub common: Option<Option<PathBuf>>,
@@ -49,6 +56,7 @@ pub struct Sandbox {
     home: Option<PathBuf>,
     connect: Option<Vec<u16>>,
     kept: Vec<PathBuf>,
+    own_processes: bool,
     /// The kernel was asked, and can: a process that it then does not confine is not started.
     pub support: Support,
 }
@@ -93,6 +101,7 @@ impl Sandbox {
             common,
             connect: wanted.connect,
             kept,
+            own_processes: wanted.own_processes,
             support: support(),
         }
     }
@@ -141,6 +150,9 @@ impl Sandbox {
         if self.support.is_some() {
             arguments.push("--enforced".into());
         }
+        if self.own_processes {
+            arguments.push("--own-processes".into());
+        }
         arguments
     }
 
@@ -158,6 +170,7 @@ impl Sandbox {
             abi = self.support.abi(),
             confined,
             open,
+            processes = if self.own_processes { "own" } else { "system" },
             "agents are confined by Landlock"
         );
         if !self.common.whole.is_empty() {
@@ -183,4 +196,8 @@ pub struct Plan {
     /// TCP ports to connect to; all if `None`.
     pub connect: Option<Vec<u16>>,
     pub enforced: bool,
+    /// The process that confines itself is the first of the agent's own.
+    pub own_processes: bool,
+    /// It ends where it would start the agent.
+    pub try_out: bool,
 }

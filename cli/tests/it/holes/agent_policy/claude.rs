@@ -74,8 +74,6 @@ async fn f1_claude_code_runs_no_command_that_a_client_writes_into_meta() {
         ("HTTPS_PROXY", &nobody),
         ("HTTP_PROXY", &nobody),
         ("BATON_AGENT_ENV", "HTTPS_PROXY,HTTP_PROXY"),
-        // Its own program wants to read it.
-        ("BATON_AGENT_SANDBOX_READ", "/proc"),
     ];
     let closed = employ(&mut cluster, "closed", &installed(), &variables).await;
     for (file, options) in attacks(dir.path()) {

@@ -42,9 +42,7 @@ impl Home {
     /// Two workers that run it.
     async fn employs(&self, name: &str, command: &str) -> Staged {
         let passed = ("BATON_AGENT_ENV", "HTTPS_PROXY,HTTP_PROXY");
-        // The program that the agent starts reads its own `/proc/self`, which has no rule.
-        let readable = ("BATON_AGENT_SANDBOX_READ", "/proc");
-        let variables = [&self.variables()[..], &[passed, readable]].concat();
+        let variables = [&self.variables()[..], &[passed]].concat();
         Staged::with(name, &format!("stdio:{command}"), &variables).await
     }
 

@@ -118,8 +118,11 @@ fn restrict(plan: &Plan) -> Result<RestrictionStatus, Unconfined> {
     let mut ruleset = ruleset(plan.connect.as_deref())?;
     // `/proc/self` is another directory for each process, and rules are for those that exist: this one's stays
     // the agent's. What it starts has none, as all of `/proc` would show other processes' environments:
-    // Landlock closes their memory to it, and no more.
-    let own = [PathBuf::from("/proc/self")];
+    // Landlock closes their memory to it, and no more. Where there are none but the agent's it may have all of it.
+    let own = [PathBuf::from(match plan.own_processes {
+        true => "/proc",
+        false => "/proc/self",
+    })];
     let granted = [
         (&plan.read[..], AccessFs::from_read(NEWEST)),
         (&own, AccessFs::from_read(NEWEST)),

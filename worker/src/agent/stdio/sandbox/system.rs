@@ -65,6 +65,11 @@ pub fn readable(environment: &[(OsString, OsString)]) -> Vec<PathBuf> {
     system.chain(named).chain(tools).collect()
 }
 
+/// One of those files of the kernel.
+pub fn of_the_kernel(path: &Path) -> bool {
+    KERNEL.iter().any(|known| Path::new(known) == path)
+}
+
 pub fn devices() -> Vec<PathBuf> {
     DEVICES.iter().map(PathBuf::from).collect()
 }
