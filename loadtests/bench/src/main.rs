@@ -2,8 +2,9 @@
 //!
 //! `official` is the yardstick, `target` starts and stops what is measured, `client` is one session of load,
 //! `load` runs one cell of the table, `rounds` all of them, `report` prints it; `idle`, `replay`, `stored`, `callers`,
-//! `stdio` and `telemetry` measure other things of the same servers. See ../README.md for how to read the result.
+//! `stdio`, `sandbox`, `telemetry` and `audit` measure other things of the same servers. See ../README.md for how to read the result.
 
+mod audit;
 mod callers;
 mod client;
 mod count;
@@ -16,6 +17,7 @@ mod replay;
 mod report;
 mod rounds;
 mod sandbox;
+mod sides;
 mod stdio;
 mod stored;
 mod target;
@@ -41,10 +43,10 @@ use crate::replay::Replay;
 use crate::report::Outcome;
 use crate::rounds::Plan;
 use crate::sandbox::Sandbox;
+use crate::sides::Turns;
 use crate::stdio::Stdio;
 use crate::stored::Stored;
 use crate::target::{Kind, Programs};
-use crate::telemetry::Telemetry;
 
 const CHUNKS: u32 = 20;
 const CHUNK_SIZE: usize = 100;
@@ -100,6 +102,9 @@ struct Args {
     /// Measure what it costs that agents are confined instead
     #[arg(long, value_name = "SESSIONS", conflicts_with_all = ["idle", "replay", "stored", "callers", "stdio", "telemetry", "targets", "sessions", "rounds", "seconds", "paced"])]
     sandbox: Option<usize>,
+    /// Measure what an audit log and budgets for each caller cost instead
+    #[arg(long, value_name = "SESSIONS", conflicts_with_all = ["idle", "replay", "stored", "callers", "stdio", "telemetry", "sandbox", "targets", "sessions", "rounds", "seconds", "paced"])]
+    audit: Option<usize>,
     /// The baton binary
     #[arg(long, default_value = concat!(env!("CARGO_MANIFEST_DIR"), "/../../target/release/baton"))]
     baton: PathBuf,
@@ -217,12 +222,20 @@ async fn measure(args: &Args) -> Result<Outcome> {
         .await;
     }
     if let Some(sessions) = args.telemetry {
-        let telemetry = Telemetry {
+        let turns = Turns {
             sessions,
             transport,
             count,
         };
-        return telemetry.run(&plan.programs).await;
+        return telemetry::run(turns, &plan.programs).await;
+    }
+    if let Some(sessions) = args.audit {
+        let turns = Turns {
+            sessions,
+            transport,
+            count,
+        };
+        return audit::run(turns, &plan.programs).await;
     }
     let (rounds, seconds) = (args.rounds, args.seconds);
     println!("{transport:?}, {prompt:?}, median of {rounds} rounds of {seconds} s\n");
@@ -239,6 +252,7 @@ impl Args {
         ensure!(self.stdio != Some(0), "--stdio must not be 0");
         ensure!(self.telemetry != Some(0), "--telemetry must not be 0");
         ensure!(self.sandbox != Some(0), "--sandbox must not be 0");
+        ensure!(self.audit != Some(0), "--audit must not be 0");
         ensure!(self.rounds > 0, "--rounds must not be 0");
         ensure!(self.seconds > 0.0, "--seconds must be more than 0");
         let count = Count {

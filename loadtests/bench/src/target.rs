@@ -17,6 +17,16 @@ use crate::process::{Memory, Process};
 /// How long a target may take from its first process to its first connection.
 const START_LIMIT: Duration = Duration::from_secs(15);
 
+/// Budgets that no run can use up: what is measured is that they are counted.
+const BUDGETS: [(&str, &str); 6] = [
+    ("BATON_LIMIT_REQUESTS", "1000000000"),
+    ("BATON_LIMIT_BYTES", "1000000000000"),
+    ("BATON_LIMIT_STREAMS", "1000000"),
+    ("BATON_LIMIT_SESSIONS", "1000000"),
+    ("BATON_LIMIT_TURNS", "1000000"),
+    ("BATON_MAX_INFLIGHT_BYTES", "1000000000"),
+];
+
 /// The key `bk_bench`.
 const API_KEYS: &str = r#"{"keys":[{"principal":"bench","sha256":"cde2c8064f6ab59f9a98fda87d93bc84257e13acb05984f63a4d2fdeaa28ed83"}]}"#;
 
@@ -35,6 +45,12 @@ pub enum Kind {
     /// The same, with a collector that they tell.
     #[value(skip)]
     Told,
+    /// The same as `Redis`, asking who calls.
+    #[value(skip)]
+    Called,
+    /// That, with an audit log for each process and budgets for each caller.
+    #[value(skip)]
+    Audited,
 }
 
 impl Kind {
@@ -46,6 +62,8 @@ impl Kind {
             Kind::Guarded => "the same with --auth keys",
             Kind::Redis => "gateway + worker + Redis",
             Kind::Told => "the same with a collector",
+            Kind::Called => "the same with --auth keys",
+            Kind::Audited => "the same with --auth keys, audit log and budgets",
         }
     }
 
@@ -54,14 +72,14 @@ impl Kind {
         match self {
             Kind::Official => None,
             Kind::Serve | Kind::Memory | Kind::Guarded => Some(1.0),
-            Kind::Redis | Kind::Told => Some(1.5),
+            Kind::Redis | Kind::Told | Kind::Called | Kind::Audited => Some(1.5),
         }
     }
 
     /// A header line that says who calls.
     pub fn caller(self) -> &'static str {
         match self {
-            Kind::Guarded => "authorization: Bearer bk_bench\r\n",
+            Kind::Guarded | Kind::Called | Kind::Audited => "authorization: Bearer bk_bench\r\n",
             Kind::Official | Kind::Serve | Kind::Memory | Kind::Redis | Kind::Told => "",
         }
     }
@@ -71,7 +89,7 @@ impl Kind {
         match self {
             Kind::Official => "official",
             Kind::Serve | Kind::Memory | Kind::Guarded => "serve",
-            Kind::Redis | Kind::Told => "gateway",
+            Kind::Redis | Kind::Told | Kind::Called | Kind::Audited => "gateway",
         }
     }
 }
@@ -123,6 +141,16 @@ impl Target {
                     ("BATON_TRACE_SAMPLE", "0.1"),
                 ];
                 target.start_redis(programs, &telling).await?;
+            }
+            Kind::Called | Kind::Audited => {
+                let keys = target.dir.0.join("api-keys.json");
+                fs::write(&keys, API_KEYS)?;
+                let keys = keys.to_str().context("the temporary folder is not plain")?;
+                let mut variables = vec![("BATON_AUTH", "keys"), ("BATON_AUTH_KEYS", keys)];
+                if kind == Kind::Audited {
+                    variables.extend(BUDGETS);
+                }
+                target.start_redis(programs, &variables).await?;
             }
         }
         target.ready(kind).await?;
@@ -192,13 +220,22 @@ impl Target {
         let mut command = Command::new(&programs.baton);
         command.args(["gateway", "--store", &store, "--listen", &listen, "--keys"]);
         command.envs(variables.iter().copied());
+        self.audits(&mut command, "gateway.audit");
         self.run("gateway", command.arg(&keys))?;
         let mut command = Command::new(&programs.baton);
         command.envs(variables.iter().copied());
+        self.audits(&mut command, "worker.audit");
         self.run(
             "worker",
             command.args(["worker", "--store", &store, "--agent", "scripted"]),
         )
+    }
+
+    /// Each process has a file of its own.
+    fn audits(&self, command: &mut Command, file: &str) {
+        if self.kind == Kind::Audited {
+            command.env("BATON_AUDIT_LOG", self.dir.0.join(file));
+        }
     }
 
     /// Ready is what a client can use: health says so, and `initialize` succeeds (a worker has registered).

@@ -1,137 +1,26 @@
-//! What it costs to tell a collector: the same prompts to two sets of processes that run beside each other. One tells
-//! nobody, the other sends a tenth of all traces and, every ten seconds, all metrics. They take turns, a moment each, so that
-//! whatever else the machine does hits both alike. The collector takes everything and keeps nothing.
+//! What it costs to tell a collector: the same prompts by turns to two sets of processes. One tells nobody, the other
+//! sends a tenth of all traces and, every ten seconds, all metrics. The collector takes everything and keeps nothing.
 
 use std::net::SocketAddr;
-use std::time::Duration;
 
 use anyhow::Result;
 use axum::Router;
 use axum::body::{Body, to_bytes};
 use axum::http::StatusCode;
-use futures_util::future::try_join_all;
 use tokio::net::TcpListener;
-use tokio::time::Instant;
 
-use crate::client::{Faults, Session, Transport};
-use crate::count::Count;
 use crate::report::Outcome;
-use crate::target::{Kind, Programs, Target};
+use crate::sides::{Turns, outcome, row, typical_speed};
+use crate::target::{Kind, Programs};
 
-const MOMENT: Duration = Duration::from_millis(200);
-/// For each side.
-const MOMENTS: usize = 150;
-const WARM_UP: usize = 5;
 /// With as much throughput at least.
 const LIMIT: f64 = 0.95;
 /// Larger than any batch of spans.
 const MAX_BODY: usize = 64 << 20;
 
-pub struct Telemetry {
-    /// For each side.
-    pub sessions: usize,
-    pub transport: Transport,
-    pub count: Count,
-}
-
-struct Side {
-    target: Target,
-    sessions: Vec<Session>,
-    prompts: usize,
-    took: Duration,
-    /// Prompts per second in each moment.
-    speeds: Vec<f64>,
-    cpu_before: Vec<(&'static str, u64)>,
-}
-
-impl Telemetry {
-    pub async fn run(&self, programs: &Programs) -> Result<Outcome> {
-        let (sessions, prompt) = (self.sessions, self.count.directive());
-        println!("{sessions} sessions each, {prompt:?}, {MOMENTS} times {MOMENT:?} in turn\n");
-        let mut sides = [
-            self.open(Kind::Redis, programs).await?,
-            self.open(Kind::Told, programs).await?,
-        ];
-        for side in &mut sides {
-            for _ in 0..WARM_UP {
-                side.moment().await?;
-            }
-            side.begin()?;
-        }
-        for round in 0..MOMENTS {
-            // Each begins as often as the other.
-            sides.rotate_left(round % 2);
-            for side in &mut sides {
-                side.moment().await?;
-            }
-            sides.rotate_right(round % 2);
-        }
-        print(&sides)
-    }
-
-    async fn open(&self, kind: Kind, programs: &Programs) -> Result<Side> {
-        let target = Target::start(kind, programs).await?;
-        let open = || Session::open_as(kind.caller(), target.addr, self.transport, self.count);
-        let sessions = try_join_all((0..self.sessions).map(|_| open())).await?;
-        Ok(Side {
-            target,
-            sessions,
-            prompts: 0,
-            took: Duration::ZERO,
-            speeds: Vec::new(),
-            cpu_before: Vec::new(),
-        })
-    }
-}
-
-impl Side {
-    fn begin(&mut self) -> Result<()> {
-        (self.prompts, self.took) = (0, Duration::ZERO);
-        self.speeds.clear();
-        self.cpu_before = self.target.cpu_ms()?;
-        Ok(())
-    }
-
-    /// All sessions at once, each one prompt after the other.
-    async fn moment(&mut self) -> Result<()> {
-        let began = Instant::now();
-        let driven = self.sessions.iter_mut().map(async |session| {
-            let mut prompts = 0;
-            while began.elapsed() < MOMENT {
-                session.prompt().await?;
-                prompts += 1;
-            }
-            anyhow::Ok(prompts)
-        });
-        let prompts = try_join_all(driven).await?.iter().sum::<usize>();
-        let took = began.elapsed();
-        self.speeds.push(prompts as f64 / took.as_secs_f64());
-        self.prompts += prompts;
-        self.took += took;
-        Ok(())
-    }
-
-    fn per_second(&self) -> f64 {
-        self.prompts as f64 / self.took.as_secs_f64()
-    }
-
-    /// Milliseconds per 1,000 prompts, by process.
-    fn cpu(&self) -> Result<Vec<(&'static str, f64)>> {
-        let now = self.target.cpu_ms()?.into_iter();
-        let both = now.zip(&self.cpu_before);
-        let per_prompt = |ms: u64| ms as f64 * 1000.0 / self.prompts as f64;
-        Ok(both
-            .map(|((name, now), (_, before))| (name, per_prompt(now - before)))
-            .collect())
-    }
-}
-
-fn print(sides: &[Side; 2]) -> Result<Outcome> {
-    let [silent, told] = sides;
-    let row = |name: &str, without: f64, with: f64| {
-        let ratio = with / without;
-        println!("| {name} | {without:.1} | {with:.1} | {ratio:.3} |");
-    };
+pub async fn run(turns: Turns, programs: &Programs) -> Result<Outcome> {
+    let sides = turns.run([Kind::Redis, Kind::Told], programs).await?;
+    let [silent, told] = &sides;
     println!("| | without a collector | with one | ratio |");
     println!("|---|---:|---:|---:|");
     row("prompts/s", silent.per_second(), told.per_second());
@@ -141,30 +30,12 @@ fn print(sides: &[Side; 2]) -> Result<Outcome> {
     for ((name, without), (_, with)) in without.iter().zip(&with) {
         row(&format!("of that {name}"), *without, *with);
     }
-    let ratio = typical(silent, told);
+    let ratio = typical_speed(&sides);
     let verdict = if ratio >= LIMIT { "kept" } else { "NOT kept" };
     println!(
         "\nThroughput, median over pairs of moments, must be at least {LIMIT} ×: {verdict} ({ratio:.3})."
     );
-    for side in sides {
-        let mut faults = Faults::default();
-        for session in &side.sessions {
-            faults += session.inbox().with(|ledger| ledger.close());
-        }
-        if faults.any() {
-            println!("events were lost, duplicated or reordered: {faults:?}");
-            return Ok(Outcome::Faulty);
-        }
-    }
-    Ok(Outcome::Whole)
-}
-
-/// The median over pairs of moments: when one side's Redis rewrites its file, that hits whoever is at work.
-fn typical(silent: &Side, told: &Side) -> f64 {
-    let pairs = silent.speeds.iter().zip(&told.speeds);
-    let mut ratios: Vec<f64> = pairs.map(|(without, with)| with / without).collect();
-    ratios.sort_by(f64::total_cmp);
-    ratios[ratios.len() / 2]
+    Ok(outcome(&sides))
 }
 
 /// The collector, in a process of its own.
