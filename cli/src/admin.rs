@@ -10,8 +10,11 @@ use baton_gateway::admin::{Door, MIN_SECRET, Secret, Socket};
 use clap::Args;
 use tokio::net::TcpListener;
 
+pub mod place;
+
 #[derive(Clone, Debug)]
 pub enum Address {
+    Nowhere,
     Unix(PathBuf),
     Tcp(SocketAddr),
 }
@@ -20,13 +23,16 @@ impl FromStr for Address {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
+        if text == "none" {
+            return Ok(Self::Nowhere);
+        }
         match text.strip_prefix("unix:") {
             Some("") => Err("unix: needs the path of a socket".into()),
             Some(path) => Ok(Self::Unix(path.into())),
             None => text
                 .parse()
                 .map(Self::Tcp)
-                .map_err(|_| "unix:PATH, or an address such as 127.0.0.1:9090".into()),
+                .map_err(|_| "unix:PATH, an address such as 127.0.0.1:9090, or none".into()),
         }
     }
 }
@@ -34,6 +40,7 @@ impl FromStr for Address {
 impl fmt::Display for Address {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
+            Self::Nowhere => write!(f, "none"),
             Self::Unix(path) => write!(f, "unix:{}", path.display()),
             Self::Tcp(address) => write!(f, "{address}"),
         }
@@ -42,8 +49,9 @@ impl fmt::Display for Address {
 
 #[derive(Args)]
 pub struct AdminOptions {
-    /// Where administrators are heard: a socket that only this user can open, or a port with --admin-token-file
-    #[arg(long, env = "BATON_ADMIN_LISTEN", value_name = "unix:PATH|ADDR")]
+    /// Where administrators are heard: a socket that only this user can open, a port with --admin-token-file, or none;
+    /// without it a socket that `baton token revoke` finds by itself
+    #[arg(long, env = "BATON_ADMIN_LISTEN", value_name = "unix:PATH|ADDR|none")]
     admin_listen: Option<Address>,
     /// File with the secret that administrators send; 32 characters or more
     #[arg(long, env = "BATON_ADMIN_TOKEN_FILE", value_name = "FILE")]
@@ -80,19 +88,45 @@ impl AdminOptions {
         Ok(secret.map(|secret| Secret::new(&secret)))
     }
 
-    /// Before anything else is started, so that a place that is taken is known at once.
-    pub async fn bind(&self) -> anyhow::Result<Option<Door>> {
-        let Some(address) = &self.admin_listen else {
-            return Ok(None);
+    /// Before anything else is started, so that a place that is taken is known at once. `port` is where callers are heard.
+    pub async fn bind(&self, port: u16) -> anyhow::Result<Option<Door>> {
+        let socket = match &self.admin_listen {
+            Some(Address::Nowhere) => return Ok(None),
+            Some(address @ Address::Unix(path)) => self.bound(address, Socket::unix(path))?,
+            Some(address @ Address::Tcp(tcp)) => {
+                self.bound(address, TcpListener::bind(tcp).await.map(Socket::Tcp))?
+            }
+            // Nobody has asked for it, so it stops nothing.
+            None => match place::bind(port, Socket::unix) {
+                Ok(socket) => socket,
+                Err(error) => {
+                    tracing::info!(%error, "administrators are not heard: there is no place for their socket. Choose one with --admin-listen");
+                    return Ok(None);
+                }
+            },
         };
-        let socket = match address {
-            Address::Unix(path) => Socket::unix(path),
-            Address::Tcp(address) => TcpListener::bind(address).await.map(Socket::Tcp),
-        };
-        let socket = socket
-            .with_context(|| format!("cannot listen on {address}: choose with --admin-listen"))?;
+        if let Socket::Unix(_, path) = &socket {
+            tracing::info!(socket = %path.display(), "administrators are heard");
+        }
         let secret = self.secret().map_err(anyhow::Error::msg)?;
         Ok(Some(Door { socket, secret }))
+    }
+
+    fn bound(&self, address: &Address, socket: std::io::Result<Socket>) -> anyhow::Result<Socket> {
+        socket.with_context(|| format!("cannot listen on {address}: choose with --admin-listen"))
+    }
+
+    /// What no agent may read.
+    pub fn kept(&self) -> Option<PathBuf> {
+        self.admin_token_file.clone()
+    }
+}
+
+/// Whether there is a socket, and where.
+pub fn socket(door: Option<&Door>) -> Option<PathBuf> {
+    match &door?.socket {
+        Socket::Unix(_, path) => Some(path.clone()),
+        Socket::Tcp(_) => None,
     }
 }
 

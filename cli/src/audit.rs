@@ -32,6 +32,11 @@ impl AuditOptions {
         Ok(audit)
     }
 
+    /// What no agent may read or change, once it is open and so there.
+    pub fn kept(&self) -> Option<PathBuf> {
+        self.audit_log.clone().filter(|_| !self.takes_stdout())
+    }
+
     pub fn takes_stdout(&self) -> bool {
         self.audit_log.as_deref() == Some(Path::new("-"))
     }

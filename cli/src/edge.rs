@@ -147,7 +147,8 @@ impl EdgeOptions {
     /// Files that hold keys, or hashes of them.
     pub fn kept(&self) -> Vec<PathBuf> {
         let keys = self.auth_keys.iter().cloned();
-        keys.chain(self.transport.kept()).collect()
+        let keys = keys.chain(self.transport.kept());
+        keys.chain(self.admin.kept()).collect()
     }
 
     /// What each caller may take. Faults are told by [`Self::auth`].
@@ -232,8 +233,8 @@ impl EdgeOptions {
         }
     }
 
-    pub async fn bind_admin(&self) -> anyhow::Result<Option<Door>> {
-        self.admin.bind().await
+    pub async fn bind_admin(&self, port: u16) -> anyhow::Result<Option<Door>> {
+        self.admin.bind(port).await
     }
 
     /// Who may do what, by claims.

@@ -99,7 +99,10 @@ pub async fn run(arguments: Arguments, stop: Stop, telemetry: &Telemetry) -> any
     let keys = keys.ok_or(Misconfigured(Vec::new()))?;
     let listener = baton_gateway::listen(arguments.listen)
         .with_context(|| format!("cannot listen on {}", arguments.listen))?;
-    let admin = arguments.edge.bind_admin().await?;
+    let admin = arguments
+        .edge
+        .bind_admin(listener.local_addr()?.port())
+        .await?;
     let (mut registry, store_metrics) = (meters::registry(), StoreMetrics::default());
     let metrics = Arc::new(Metrics::default());
     store_metrics.register(&mut registry);

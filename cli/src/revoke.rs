@@ -7,13 +7,14 @@ use clap::Args;
 use reqwest::{Client, Url, header};
 use serde_json::{Value, json};
 
-use crate::admin::read_secret;
+use crate::admin::{place, read_secret};
 
 #[derive(Args)]
 pub struct Arguments {
-    /// Where a gateway listens for administrators, its --admin-listen: unix:PATH, or a URL
+    /// Where a gateway listens for administrators, its --admin-listen: unix:PATH, or a URL; without it the only gateway
+    /// on this machine
     #[arg(long, env = "BATON_ADMIN", value_name = "unix:PATH|URL")]
-    admin: String,
+    admin: Option<String>,
     /// File with the secret that the gateway asks for
     #[arg(long, env = "BATON_ADMIN_TOKEN_FILE", value_name = "FILE")]
     admin_token_file: Option<PathBuf>,
@@ -45,8 +46,27 @@ impl Subject {
     }
 }
 
+/// The socket of the only gateway on this machine that listens where gateways do by themselves.
+fn only() -> anyhow::Result<String> {
+    let found = place::found();
+    let named = |path: &PathBuf| format!("unix:{}", path.display());
+    match &found[..] {
+        [path] => Ok(named(path)),
+        [] => bail!(
+            "no gateway of this user is found on this machine: say where one listens with --admin unix:PATH or --admin URL"
+        ),
+        several => {
+            let several: Vec<_> = several.iter().map(named).collect();
+            bail!(
+                "there are several gateways on this machine: say which with --admin, one of {}",
+                several.join(", ")
+            )
+        }
+    }
+}
+
 pub async fn run(arguments: Arguments) -> anyhow::Result<()> {
-    let admin = &arguments.admin;
+    let admin = &arguments.admin.clone().map_or_else(only, Ok)?;
     let (http, base) = match admin.strip_prefix("unix:") {
         Some(path) => (
             Client::builder().unix_socket(Path::new(path)).build()?,

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context as _, anyhow};
+use baton_gateway::admin::Door;
 use baton_gateway::drain::Pace;
 use baton_gateway::{App, Metrics, Stop};
 use baton_session::store::{ALIVE, FileStore, MemoryStore, Store};
@@ -16,6 +17,7 @@ use clap::Args;
 use jsonwebtoken::Algorithm;
 use tokio_util::sync::CancellationToken;
 
+use crate::admin;
 use crate::agent_policy::Clients;
 use crate::audit::AuditOptions;
 use crate::edge::EdgeOptions;
@@ -66,12 +68,14 @@ const PACE: Pace = Pace {
 impl Arguments {
     /// What no session may be around. On somebody's own machine the data may lie in the directory that is worked in:
     /// there is nobody else whose sessions or keys could be read.
-    fn kept_from_agents(&self, clients: Clients) -> Vec<PathBuf> {
+    fn kept_from_agents(&self, clients: Clients, admin: Option<&Door>) -> Vec<PathBuf> {
         if clients == Clients::Local {
             return Vec::new();
         }
         let data = (!self.ephemeral).then(|| self.data_dir.clone());
-        self.edge.kept().into_iter().chain(data).collect()
+        let ours = data.into_iter().chain(self.audit.kept());
+        let ours = ours.chain(admin::socket(admin));
+        self.edge.kept().into_iter().chain(ours).collect()
     }
 }
 
@@ -92,21 +96,22 @@ pub async fn run(arguments: Arguments, stop: Stop, telemetry: &Telemetry) -> any
         )
     })?;
     let address = listener.local_addr()?;
-    let admin = arguments.edge.bind_admin().await?;
+    let admin = arguments.edge.bind_admin(address.port()).await?;
     let Embedded {
         store,
         keys,
         failed,
     } = open(&arguments)?;
     let clients = arguments.edge.clients(arguments.listen);
-    let kept = arguments.kept_from_agents(clients);
-    let agent = arguments.worker.agent(&kept, clients).await?;
     let worker_metrics = baton_worker::Metrics::default();
     let metrics = Arc::new(Metrics::default());
     let mut registry = meters::registry();
     worker_metrics.register(&mut registry);
     metrics.register(&mut registry);
     let audit = arguments.audit.open(&mut registry)?;
+    // What is kept from it has to be there.
+    let kept = arguments.kept_from_agents(clients, admin.as_ref());
+    let agent = arguments.worker.agent(&kept, clients).await?;
     let registry = Arc::new(registry);
     telemetry.report(registry.clone());
     // Turns have had their time when the worker stops.

@@ -55,7 +55,8 @@ pub async fn run(arguments: Arguments, stop: Stop, telemetry: &Telemetry) -> any
     if let Some(address) = arguments.probe_listen {
         probes::start(address, progress.clone(), registry, stop.drain.clone()).await?;
     }
-    let kept = arguments.store.kept();
+    let kept = arguments.store.kept().into_iter();
+    let kept: Vec<_> = kept.chain(arguments.audit.kept()).collect();
     let agent = tokio::select! {
         agent = arguments.worker.agent(&kept, Clients::Anybody) => agent?,
         _ = stop.drain.cancelled() => return Ok(()),

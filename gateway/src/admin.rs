@@ -18,6 +18,7 @@ use serde_json::{Value, json};
 use self::door::Peer;
 pub use self::door::{Door, MIN_SECRET, Secret, Socket};
 use crate::app::App;
+use crate::audit;
 use crate::edge;
 use crate::edge::hardening::harden;
 use crate::entrance::admit;
@@ -56,20 +57,25 @@ fn router(app: Arc<App>, secret: Option<Secret>) -> Router {
         .layer(DefaultBodyLimit::max(MAX_BODY))
         // Pages that the operator's browser shows are not the operator.
         .layer(middleware::from_fn_with_state(app.clone(), admitted))
-        .layer(middleware::from_fn_with_state(secret, known))
+        .layer(middleware::from_fn_with_state((app.clone(), secret), known))
         .route("/healthz", get(probe::healthz))
         .fallback(any(|| async { Reject::NothingToAdminister }))
         .layer(middleware::map_response(hardened))
         .with_state(app)
 }
 
-/// Nobody is told more than that it is not for them.
-async fn known(State(secret): State<Option<Secret>>, request: Request, next: Next) -> Response {
+/// Nobody is told more than that it is not for them. The audit log tells of it as of other refusals, not of each.
+async fn known(
+    State((app, secret)): State<(Arc<App>, Option<Secret>)>,
+    request: Request,
+    next: Next,
+) -> Response {
     let peer = request.extensions().get::<ConnectInfo<Peer>>();
     let is_agent = peer.is_some_and(|ConnectInfo(peer)| peer.is_an_agent());
     let brings = |secret: Secret| secret.is_brought(request.headers());
     if is_agent || !secret.is_none_or(brings) {
-        return Reject::NoAdministrator.into_response();
+        let refuse = async |_| Reject::NoAdministrator.into_response();
+        return audit::watch(&app, request, refuse).await;
     }
     next.run(request).await
 }
@@ -153,8 +159,8 @@ async fn revoke(
     let decision = Decision::Revoked {
         subject: revocation.subject.to_string().into(),
     };
-    let audit = &app.config.audit;
-    audit.record(&decision, Outcome::Done, &Who::default());
+    let who = Who::default();
+    app.config.audit.record(&decision, Outcome::Done, &who);
     app.mint.revoked.add(revocation);
     Ok(StatusCode::NO_CONTENT)
 }

@@ -18,6 +18,7 @@ use crate::support::{Client, Cluster, metrics, until};
 
 mod files;
 mod page;
+mod rare;
 
 const ARGUMENTS: [&str; 6] = [
     "--auth",
@@ -253,18 +254,32 @@ async fn audit_has_one_line_per_question_on_a_cluster() {
             .iter()
             .any(|line| line["decision"] == "permission_asked")
     });
-    workers[holder.unwrap()].kill();
-    let answer = json!({ "jsonrpc": "2.0", "id": question["id"], "result": {
-        "outcome": { "outcome": "selected", "optionId": "reject_once" } } });
-    alice.post(answer).await;
+    let holder = holder.unwrap();
+    workers[holder].kill();
+    // Whoever prompts next is asked in its place. By then the turn runs again, and has asked again.
+    observer.post(prompt(json!(2), &session, "/count 1")).await;
+    let again = loop {
+        let message = observed.next().await.expect("goes on").message();
+        if message["method"] == "session/request_permission" {
+            break message;
+        }
+    };
+    assert_eq!(again["id"], question["id"]);
+    let answer = |option: &str| {
+        json!({ "jsonrpc": "2.0", "id": question["id"], "result": {
+            "outcome": { "outcome": "selected", "optionId": option } } })
+    };
+    observer.post(answer("reject_once")).await;
     turn.turn(&json!(1)).await;
-    until("the answer is written down", async || {
-        (count("permission_answered") == 1).then_some(())
-    })
-    .await;
-    assert_eq!(count("permission_asked"), 1, "{:#?}", all());
-    for worker in &mut workers {
-        worker.kill();
+    // Only the first counts.
+    alice.post(answer("allow_once")).await;
+    observed.response(&json!(2)).await;
+    // It writes everything down before it ends.
+    let other = &mut workers[1 - holder];
+    other.signal("TERM");
+    other.exit_status().await;
+    for decision in ["permission_asked", "permission_answered"] {
+        assert_eq!(count(decision), 1, "{decision}: {:#?}", all());
     }
     let answered = all()
         .into_iter()

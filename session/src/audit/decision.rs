@@ -61,9 +61,9 @@ decisions! {
     PermissionAsked = "permission_asked" { session: SessionId, question: Text, title: Text }
     /// The first answer to that question, `option` as the client chose it. Written by the worker; `connection` says who.
     PermissionAnswered = "permission_answered" { session: SessionId, question: Text, title: Text, option: Text }
-    /// An administrator took something back.
+    /// An administrator took something back. `subject`: `s` and a session, `c` and a connection, or `p` and a principal.
     Revoked = "revoked" { subject: Text }
-    /// Any request on the administrators' port.
+    /// An administrator's request. Whoever is none is `refused`.
     AdminCall = "admin_call" { method: Text, path: Text, status: u16 }
     /// A file of keys, certificates or API keys was read again, or cannot be.
     KeysReloaded = "keys_reloaded" { what: Text }

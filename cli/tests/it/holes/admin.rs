@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
+use std::path::Path;
 use std::process::Output;
 
 use reqwest::StatusCode;
@@ -9,7 +10,8 @@ use tempfile::TempDir;
 
 use crate::revocation::is_refused;
 use crate::stdio::{Visit, actor};
-use crate::support::process::{ADMIN_TOKEN, baton, free_port};
+use crate::support::cluster::{address, ready, url};
+use crate::support::process::{ADMIN_TOKEN, Process, baton, free_port};
 use crate::support::{Client, Served};
 
 fn revoke(admin: &str) -> Output {
@@ -128,5 +130,81 @@ fn f3_the_administrators_port_is_not_opened_to_everybody() {
         let said = String::from_utf8_lossy(&refused.stderr).into_owned();
         assert!(said.contains(expected), "{arguments:?}: {said}");
         assert_eq!(refused.status.code(), Some(code), "{arguments:?}: {said}");
+    }
+}
+
+/// Without any option: the command finds the only gateway there is, and two gateways do not meet.
+#[tokio::test]
+async fn f3_the_only_gateway_of_a_machine_is_found_by_itself() {
+    let dir = TempDir::new().expect("a temporary directory");
+    let start = async || {
+        let port = free_port();
+        let mut command = baton();
+        command.env_remove("BATON_ADMIN_TOKEN_FILE");
+        command.env("XDG_RUNTIME_DIR", dir.path());
+        command.args(["serve", "--ephemeral", "--listen", &address(port)]);
+        let process = Process::start(dir.path(), &format!("serve-{port}"), &mut command);
+        ready(port).await;
+        (process, port)
+    };
+    let revoke = |more: &[&str]| {
+        let mut command = baton();
+        command.env_remove("BATON_ADMIN_TOKEN_FILE");
+        command.env("XDG_RUNTIME_DIR", dir.path());
+        command.args(["token", "revoke", "--principal", "anonymous"]);
+        let output = command.args(more).output().expect("baton runs");
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        (output.status.success(), said)
+    };
+    let socket = |port: u16| dir.path().join(format!("baton/admin-{port}.sock"));
+    let (done, said) = revoke(&[]);
+    assert!(!done && said.contains("no gateway"), "{said}");
+    let (mut first, port) = start().await;
+    let mode = |path: &Path| {
+        fs::metadata(path)
+            .expect("it is there")
+            .permissions()
+            .mode()
+            & 0o777
+    };
+    assert_eq!(mode(&socket(port)), 0o600);
+    assert_eq!(mode(&dir.path().join("baton")), 0o700);
+    let client = Client::initialize(&url(port)).await;
+    let (done, said) = revoke(&[]);
+    assert!(done, "{said}");
+    is_refused(&client).await;
+    // With a second one it has to be said which.
+    let (_second, other) = start().await;
+    let client = Client::initialize(&url(other)).await;
+    let (done, said) = revoke(&[]);
+    assert!(!done && said.contains("several gateways"), "{said}");
+    for port in [port, other] {
+        assert!(said.contains(&socket(port).display().to_string()), "{said}");
+    }
+    let admin = format!("unix:{}", socket(other).display());
+    assert!(revoke(&["--admin", &admin]).0);
+    is_refused(&client).await;
+    // One that was killed leaves its socket, and nobody is misled by it.
+    first.kill();
+    let (done, said) = revoke(&[]);
+    assert!(done, "{said}");
+}
+
+#[tokio::test]
+async fn f3_a_place_of_somebody_else_is_not_used_for_the_socket() {
+    let dir = TempDir::new().expect("a temporary directory");
+    let taken = dir.path().join("baton");
+    fs::create_dir(&taken).expect("a directory");
+    fs::set_permissions(&taken, fs::Permissions::from_mode(0o777)).expect("it is ours");
+    for arguments in [&[][..], &["--admin-listen", "none"]] {
+        let port = free_port();
+        let mut command = baton();
+        command.env("XDG_RUNTIME_DIR", dir.path());
+        command.env("TMPDIR", dir.path().join("nowhere"));
+        command.args(["serve", "--ephemeral", "--listen", &address(port)]);
+        command.args(arguments);
+        let _process = Process::start(dir.path(), "serve", &mut command);
+        ready(port).await;
+        assert_eq!(fs::read_dir(&taken).expect("it is there").count(), 0);
     }
 }

@@ -2,6 +2,7 @@
 
 mod dumpable;
 mod hostile;
+mod kept;
 mod principals;
 mod processes;
 mod secrets;

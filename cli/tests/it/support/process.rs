@@ -120,5 +120,8 @@ pub fn baton() -> Command {
         std::fs::rename(&half, &file).expect("the directory is writable");
     }
     command.env("BATON_ADMIN_TOKEN_FILE", file);
+    // Not the machine's own folders: tests find what they started themselves.
+    command.env_remove("RUNTIME_DIRECTORY");
+    command.env("XDG_RUNTIME_DIR", env!("CARGO_TARGET_TMPDIR"));
     command
 }
