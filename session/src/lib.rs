@@ -40,6 +40,7 @@ pub mod event;
 pub mod field;
 #[cfg(any(fuzzing, test))]
 pub mod fuzzing;
+pub mod guard;
 pub mod id;
 pub mod metrics;
 pub mod revocation;

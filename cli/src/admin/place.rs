@@ -13,7 +13,7 @@ const OTHERS_WRITE: u32 = 0o022;
 const NAME: (&str, &str) = ("admin-", ".sock");
 
 /// The first that can be used is: what systemd made for the service, this user's, the system's, and else one beside
-/// other temporary files.
+/// other temporary files. Containers often have nothing to write to but shared memory.
 fn folders() -> Vec<PathBuf> {
     let named = |name: &str| {
         let value = std::env::var(name).unwrap_or_default();
@@ -26,7 +26,8 @@ fn folders() -> Vec<PathBuf> {
         named("RUNTIME_DIRECTORY"),
         named("XDG_RUNTIME_DIR").map(|path| path.join("baton")),
         Some("/run/baton".into()),
-        Some(std::env::temp_dir().join(own)),
+        Some(std::env::temp_dir().join(&own)),
+        Some(Path::new("/dev/shm").join(&own)),
     ]
     .into_iter()
     .flatten()
@@ -62,9 +63,13 @@ fn prepare(folder: &Path) -> io::Result<()> {
 
 /// Sockets at which somebody listens now, of all folders that this user and a gateway might share.
 pub fn found() -> Vec<PathBuf> {
+    // Anybody can make a folder beside temporary files, and listen there. In /run nobody can but root.
     let trusted = |folder: &PathBuf| {
-        let about = fs::symlink_metadata(folder);
-        about.is_ok_and(|about| about.is_dir() && about.mode() & OTHERS_WRITE == 0)
+        let owners = [Uid::effective().as_raw(), 0];
+        fs::symlink_metadata(folder).is_ok_and(|about| {
+            let is_trusted = owners.contains(&about.uid()) || folder.starts_with("/run");
+            is_trusted && about.is_dir() && about.mode() & OTHERS_WRITE == 0
+        })
     };
     let files = folders().into_iter().filter(trusted);
     let files = files.flat_map(|folder| fs::read_dir(folder).into_iter().flatten().flatten());

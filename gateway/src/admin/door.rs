@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use axum::extract::connect_info::Connected;
 use axum::http::{HeaderMap, header};
 use axum::serve::IncomingStream;
+use baton_session::guard;
 use sha2::{Digest as _, Sha256};
 use tokio::net::{TcpListener, UnixListener};
 
@@ -86,7 +87,8 @@ impl Connected<IncomingStream<'_, UnixListener>> for Peer {
 
 impl Peer {
     /// Whether one of ours has started it: agents have the user that we have, and are no administrators. Their
-    /// guard keeps what they start below itself. One that cannot be looked at is taken for an agent.
+    /// guard keeps what they start below itself, also if a worker has started it that is called otherwise than we are.
+    /// One that cannot be looked at is taken for an agent.
     pub fn is_an_agent(self) -> bool {
         if !cfg!(target_os = "linux") {
             return false;
@@ -98,7 +100,7 @@ impl Peer {
         }
         while let Some(pid) = next.filter(|pid| *pid > 0) {
             match process(pid) {
-                Some((name, _)) if own.as_ref() == Some(&name) => return true,
+                Some((name, _)) if own.as_ref() == Some(&name) || is_guard(&name) => return true,
                 Some((_, parent)) => next = Some(parent),
                 // Not of this container.
                 None => return false,
@@ -106,6 +108,10 @@ impl Peer {
         }
         false
     }
+}
+
+fn is_guard(name: &str) -> bool {
+    guard::NAME.to_bytes() == name.as_bytes()
 }
 
 /// The name of a process and its parent.

@@ -71,7 +71,7 @@ capabilities:
 {{- end -}}
 {{- end -}}
 
-{{/* Variables about the store, the log and traces. */}}
+{{/* Variables about the store, the logs and traces. */}}
 {{- define "baton.env" -}}
 {{- $ca := include "baton.storeCa" . | fromJson -}}
 {{- if $ca.existingSecret }}
@@ -91,6 +91,10 @@ capabilities:
 {{- if eq .Values.log.format "json" }}
 - name: BATON_LOG_FORMAT
   value: json
+{{- end }}
+{{- if .Values.audit.enabled }}
+- name: BATON_AUDIT_LOG
+  value: "-"
 {{- end }}
 {{- with .Values.telemetry }}
 {{- if .otlpEndpoint }}

@@ -3,16 +3,16 @@
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
-use std::process::Output;
+use std::process::{Command, Output};
 
 use reqwest::StatusCode;
 use tempfile::TempDir;
 
 use crate::revocation::is_refused;
 use crate::stdio::{Visit, actor};
-use crate::support::cluster::{address, ready, url};
+use crate::support::cluster::{Redis, address, ready, url, write_keys as write_signing_keys};
 use crate::support::process::{ADMIN_TOKEN, Process, baton, free_port};
-use crate::support::{Client, Served};
+use crate::support::{Client, Served, until};
 
 fn revoke(admin: &str) -> Output {
     let mut command = baton();
@@ -206,5 +206,40 @@ async fn f3_a_place_of_somebody_else_is_not_used_for_the_socket() {
         let _process = Process::start(dir.path(), "serve", &mut command);
         ready(port).await;
         assert_eq!(fs::read_dir(&taken).expect("it is there").count(), 0);
+    }
+}
+
+/// Workers on the same machine may have another name, as from another version's file.
+#[tokio::test]
+async fn f3_an_agent_of_a_worker_is_no_administrator_of_a_gateway_beside_it() {
+    let dir = TempDir::new().expect("a temporary directory");
+    let redis = Redis::start().await;
+    let store = format!("redis://127.0.0.1:{}", redis.port);
+    let keys = dir.path().join("keys.json");
+    write_signing_keys(&keys);
+    let program = dir.path().join("another-name");
+    std::os::unix::fs::symlink(env!("CARGO_BIN_EXE_baton"), &program).expect("a link");
+    let (port, socket) = (free_port(), dir.path().join("admin.sock"));
+    let mut gateway = Command::new(program);
+    gateway.args(["gateway", "--listen", &address(port), "--keys"]);
+    gateway.arg(&keys).arg("--store-file");
+    fs::write(dir.path().join("store"), &store).expect("a file");
+    gateway.arg(dir.path().join("store"));
+    gateway.args(["--admin-listen", &format!("unix:{}", socket.display())]);
+    let _gateway = Process::start(dir.path(), "gateway", &mut gateway);
+    let mut worker = baton();
+    worker.args(["worker", "--agent-sandbox", "none", "--agent", &actor("")]);
+    worker.args(["--store", &store]);
+    let _worker = Process::start(dir.path(), "worker", &mut worker);
+    ready(port).await;
+    let url = url(port);
+    until("the agent is there", async || {
+        Client::try_with_key(&url, "nobody-asks").await
+    })
+    .await;
+    let mut visit = Visit::begin(&url).await;
+    for way in ["admin", "admin-orphan"] {
+        let said = visit.says(&format!("{way} {}", socket.display())).await;
+        assert!(said.starts_with("HTTP/1.1 401 "), "{way}: {said}");
     }
 }

@@ -54,6 +54,9 @@
 # For `baton token revoke` in the same Pod.
 - name: BATON_ADMIN
   value: unix:/dev/shm/baton-admin.sock
+{{- else }}
+- name: BATON_ADMIN_LISTEN
+  value: none
 {{- end }}
 - name: BATON_GRACE_MS
   value: {{ int64 $gateway.graceMs | quote }}

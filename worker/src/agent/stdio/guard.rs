@@ -85,6 +85,9 @@ fn run(
     identity: Identity,
     command: &[OsString],
 ) -> io::Result<u8> {
+    // So that gateways on this machine know what is below it for agents.
+    #[cfg(target_os = "linux")]
+    rustix::thread::set_name(baton_session::guard::NAME)?;
     let own_processes = confined.as_ref().is_some_and(|step| step.own_processes);
     #[cfg(target_os = "linux")]
     if own_processes {
