@@ -49,11 +49,11 @@ impl fmt::Display for Address {
 
 #[derive(Args)]
 pub struct AdminOptions {
-    /// Where administrators are heard: a socket that only this user can open, a port with --admin-token-file, or none;
-    /// without it a socket that `baton token revoke` finds by itself
+    /// Where `baton token revoke` is heard: a socket that only this user can open, a port with --admin-token-file, or
+    /// none. Without this option a socket that the command finds by itself
     #[arg(long, env = "BATON_ADMIN_LISTEN", value_name = "unix:PATH|ADDR|none")]
     admin_listen: Option<Address>,
-    /// File with the secret that administrators send; 32 characters or more
+    /// File with a secret, 32 characters or more, that the command has to send
     #[arg(long, env = "BATON_ADMIN_TOKEN_FILE", value_name = "FILE")]
     admin_token_file: Option<PathBuf>,
 }

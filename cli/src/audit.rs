@@ -13,7 +13,7 @@ use crate::exit::Misconfigured;
 
 #[derive(Args)]
 pub struct AuditOptions {
-    /// File for the audit log, one line of JSON for each decision; - for standard output
+    /// File that tells who did what, and what was refused, one line of JSON each; - for standard output
     #[arg(long, env = "BATON_AUDIT_LOG", value_name = "FILE|-")]
     audit_log: Option<PathBuf>,
 }

@@ -13,10 +13,10 @@ const DEFAULT: &str = if cfg!(target_os = "linux") {
 
 #[derive(Args)]
 pub struct SandboxOptions {
-    /// How agents are confined to their sessions' directories: by the kernel, or not at all
+    /// Keep agents and what they start to their own files: with the kernel's Landlock, or not at all
     #[arg(long, env = "BATON_AGENT_SANDBOX", default_value = DEFAULT)]
     agent_sandbox: Kind,
-    /// What confined agents may read beside their own files and the system's
+    /// More files and directories that confined agents may read, separated by commas
     #[arg(
         long,
         env = "BATON_AGENT_SANDBOX_READ",
@@ -24,7 +24,7 @@ pub struct SandboxOptions {
         value_name = "PATHS"
     )]
     agent_sandbox_read: Vec<PathBuf>,
-    /// What confined agents may write beside their sessions' directories, HOME and temporary folder
+    /// More files and directories that confined agents may read and write, separated by commas
     #[arg(
         long,
         env = "BATON_AGENT_SANDBOX_WRITE",
@@ -32,7 +32,7 @@ pub struct SandboxOptions {
         value_name = "PATHS"
     )]
     agent_sandbox_write: Vec<PathBuf>,
-    /// TCP ports that confined agents may connect to, or none; all unless given
+    /// TCP ports that confined agents may connect to, as 443,8443, or none; all ports without this option
     #[arg(
         long,
         env = "BATON_AGENT_CONNECT",
@@ -40,7 +40,8 @@ pub struct SandboxOptions {
         value_name = "PORTS"
     )]
     agent_connect: Option<Vec<String>>,
-    /// Which processes confined agents see in /proc: their own where that is possible, or the system's, closed to them
+    /// What confined agents see in /proc: the processes they started, where the system allows that, or those of the
+    /// whole system, which they may not look into
     #[arg(long, env = "BATON_AGENT_PROCESSES", default_value = "own")]
     agent_processes: Processes,
 }

@@ -133,6 +133,13 @@ fn f3_the_administrators_port_is_not_opened_to_everybody() {
     }
 }
 
+/// As without any option, in a folder of its own.
+fn by_default(command: &mut Command, folder: &Path) {
+    command.env_remove("BATON_ADMIN_LISTEN");
+    command.env_remove("RUNTIME_DIRECTORY");
+    command.env("XDG_RUNTIME_DIR", folder);
+}
+
 /// Without any option: the command finds the only gateway there is, and two gateways do not meet.
 #[tokio::test]
 async fn f3_the_only_gateway_of_a_machine_is_found_by_itself() {
@@ -141,7 +148,7 @@ async fn f3_the_only_gateway_of_a_machine_is_found_by_itself() {
         let port = free_port();
         let mut command = baton();
         command.env_remove("BATON_ADMIN_TOKEN_FILE");
-        command.env("XDG_RUNTIME_DIR", dir.path());
+        by_default(&mut command, dir.path());
         command.args(["serve", "--ephemeral", "--listen", &address(port)]);
         let process = Process::start(dir.path(), &format!("serve-{port}"), &mut command);
         ready(port).await;
@@ -150,7 +157,7 @@ async fn f3_the_only_gateway_of_a_machine_is_found_by_itself() {
     let revoke = |more: &[&str]| {
         let mut command = baton();
         command.env_remove("BATON_ADMIN_TOKEN_FILE");
-        command.env("XDG_RUNTIME_DIR", dir.path());
+        by_default(&mut command, dir.path());
         command.args(["token", "revoke", "--principal", "anonymous"]);
         let output = command.args(more).output().expect("baton runs");
         let said = String::from_utf8_lossy(&output.stderr).into_owned();
@@ -199,7 +206,7 @@ async fn f3_a_place_of_somebody_else_is_not_used_for_the_socket() {
     for arguments in [&[][..], &["--admin-listen", "none"]] {
         let port = free_port();
         let mut command = baton();
-        command.env("XDG_RUNTIME_DIR", dir.path());
+        by_default(&mut command, dir.path());
         command.env("TMPDIR", dir.path().join("nowhere"));
         command.args(["serve", "--ephemeral", "--listen", &address(port)]);
         command.args(arguments);
