@@ -12,8 +12,8 @@ use nix::unistd::Uid;
 const OTHERS_WRITE: u32 = 0o022;
 const NAME: (&str, &str) = ("admin-", ".sock");
 
-/// The first that can be used is: what systemd made for the service, this user's, the system's, and else one beside
-/// other temporary files. Containers often have nothing to write to but shared memory.
+/// What systemd made for the service, and nothing else. Without that the first that can be used: this user's, the
+/// system's, one beside other temporary files. Containers often have nothing to write to but shared memory.
 fn folders() -> Vec<PathBuf> {
     let named = |name: &str| {
         let value = std::env::var(name).unwrap_or_default();
@@ -21,9 +21,11 @@ fn folders() -> Vec<PathBuf> {
         let first = value.split(':').next().map(PathBuf::from);
         first.filter(|path| path.is_absolute())
     };
+    if let Some(folder) = named("RUNTIME_DIRECTORY") {
+        return vec![folder];
+    }
     let own = format!("baton-{}", Uid::effective());
     [
-        named("RUNTIME_DIRECTORY"),
         named("XDG_RUNTIME_DIR").map(|path| path.join("baton")),
         Some("/run/baton".into()),
         Some(std::env::temp_dir().join(&own)),

@@ -136,8 +136,8 @@ fn f3_the_administrators_port_is_not_opened_to_everybody() {
 /// As without any option, in a folder of its own.
 fn by_default(command: &mut Command, folder: &Path) {
     command.env_remove("BATON_ADMIN_LISTEN");
-    command.env_remove("RUNTIME_DIRECTORY");
-    command.env("XDG_RUNTIME_DIR", folder);
+    // As systemd names it. Then others on this machine are not looked for.
+    command.env("RUNTIME_DIRECTORY", folder.join("baton"));
 }
 
 /// Without any option: the command finds the only gateway there is, and two gateways do not meet.
@@ -207,7 +207,6 @@ async fn f3_a_place_of_somebody_else_is_not_used_for_the_socket() {
         let port = free_port();
         let mut command = baton();
         by_default(&mut command, dir.path());
-        command.env("TMPDIR", dir.path().join("nowhere"));
         command.args(["serve", "--ephemeral", "--listen", &address(port)]);
         command.args(arguments);
         let _process = Process::start(dir.path(), "serve", &mut command);

@@ -160,7 +160,10 @@ async fn nothing_of_an_agent_outlives_its_session() {
 #[tokio::test]
 async fn nothing_of_an_agent_with_its_own_processes_outlives_its_worker_or_guard() {
     for victim in ["worker", "guard"] {
-        let mut staged = Staged::start("", &[]).await;
+        // A guard that is killed leaves the agent's folder behind.
+        let temporary = tempfile::TempDir::new().expect("a temporary directory");
+        let folder = temporary.path().to_str().expect("a plain path");
+        let mut staged = Staged::start("", &[("TMPDIR", folder)]).await;
         let mut visit = Visit::begin(&staged.url()).await;
         visit.says("children").await;
         let holder = staged.holder(&visit.session);
