@@ -17,7 +17,6 @@ use crate::edge::verified::Verified;
 use crate::limits::{Accounts, DEFAULT_INFLIGHT, Inflight, Limits};
 use crate::metrics::Metrics;
 use crate::mint::Mint;
-use crate::recent::Recent;
 use crate::revoked::Revoked;
 use crate::stream::hub::Hub;
 use crate::stream::ledger::Ledger;
@@ -98,8 +97,6 @@ pub struct App {
     pub accounts: Accounts,
     /// What is being received.
     pub inflight: Arc<Inflight>,
-    /// Which session a request went to.
-    pub recent: Recent,
     /// Tails every log that a stream of this process reads.
     pub hub: Arc<Hub>,
     /// Tells the store which streams are held here and how far they were written.
@@ -149,7 +146,6 @@ impl App {
             grants: Verified::default(),
             logins: Verified::default(),
             inflight: Inflight::new(config.max_inflight_bytes, matches!(auth, Auth::Open)),
-            recent: Recent::default(),
             auth,
             session_agents: SessionAgents::default(),
             accounts: Accounts::new(config.limits),

@@ -461,6 +461,8 @@ impl Call<'_> {
             limit: self.app.config.queue_limit,
             about: None,
             takes: Takes::Anything,
+            // The token of one that is alone names the session.
+            findable: kind == Kind::Prompt && !self.pass.alone,
         }
     }
 
@@ -476,12 +478,10 @@ impl Call<'_> {
                     return Err(Problem::Rpc(rpc::ID_REUSED, IN_A_BODY.into()));
                 }
                 Enqueued::Accepted { command, head, .. } => {
-                    self.app.recent.note(&enqueue.key.key, &enqueue.session);
                     self.enqueued_new(kind, &enqueue.session);
                     return Ok(self.follow(enqueue.session, Some(command), head));
                 }
                 Enqueued::Joined { command, head, .. } => {
-                    self.app.recent.note(&enqueue.key.key, &enqueue.session);
                     return Ok(self.follow(enqueue.session, Some(command), head));
                 }
                 Enqueued::Conflict => return Err(Problem::Rpc(rpc::ID_REUSED, ID_REUSED.into())),

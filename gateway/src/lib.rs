@@ -24,7 +24,6 @@
 //! | `agents` | which agent a request is about, and what there is to choose from |
 //! | `handlers` | one verb per file |
 //! | `dispatch` | one JSON-RPC message becomes one step on the store |
-//! | `recent` | which session a request went to |
 //! | `stream` | back again: hub, feeds, and the three ways to write them out |
 //! | [`drain`] | stopping without cutting anybody off |
 //! | `withdraw` | what becomes of commands when no worker is alive |
@@ -57,7 +56,6 @@ mod metered;
 pub mod metrics;
 mod mint;
 mod pass;
-mod recent;
 mod revoked;
 pub mod router;
 mod rpc;

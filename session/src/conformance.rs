@@ -140,7 +140,8 @@ macro_rules! for_each_case {
                 an_acknowledgement_names_its_command
                 a_command_that_waits_is_recognised_however_old
                 an_inbox_is_as_long_as_the_asker_says
-                what_is_about_an_unknown_request_is_not_found;
+                what_is_about_an_unknown_request_is_not_found
+                a_request_is_found_by_its_connection;
             leases:
                 a_lease_that_ran_out_is_taken_over
                 a_running_turn_is_handed_over

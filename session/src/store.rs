@@ -101,6 +101,10 @@ pub trait Store: Send + Sync + 'static {
     /// Puts a command into the inbox, once per key, and wakes a worker.
     async fn enqueue(&self, request: &Enqueue) -> Result<Enqueued>;
 
+    /// The session that a request of a connection went to, by its idempotency key, for each that waits or
+    /// runs and is [`findable`](Enqueue::findable). It may be told of one that is done, too.
+    async fn session_of(&self, connection: &ConnectionId, key: &str) -> Result<Option<SessionId>>;
+
     /// Attaches a connection (`session/load`, `session/resume`) and makes it the controller.
     async fn attach(&self, request: &Attach) -> Result<Attached>;
 

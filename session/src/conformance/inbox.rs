@@ -364,3 +364,36 @@ pub async fn what_is_about_an_unknown_request_is_not_found(store: &Arc<dyn Store
     }
     assert_eq!(numbers(&scene).await, [1, 2, 3]);
 }
+
+pub async fn a_request_is_found_by_its_connection(store: &Arc<dyn Store>) {
+    let (one, other) = (Scene::created(store).await, Scene::created(store).await);
+    let found = async |request: &Enqueue| {
+        let connection = &request.command.connection;
+        store
+            .session_of(connection, &request.key.key)
+            .await
+            .unwrap()
+    };
+    let asked = [one.findable("1"), one.findable("2"), other.findable("1")];
+    for request in &asked {
+        assert_eq!(found(request).await, None);
+        store.enqueue(request).await.unwrap();
+        assert_eq!(found(request).await.as_ref(), Some(&request.session));
+    }
+    // Asked again it is where it was.
+    store.enqueue(&asked[0]).await.unwrap();
+    assert_eq!(found(&asked[0]).await.as_ref(), Some(&one.id));
+    // As long as it runs, however many come after it.
+    let token = one.claim().await.token;
+    for number in 3..100 {
+        store
+            .enqueue(&one.findable(&number.to_string()))
+            .await
+            .unwrap();
+    }
+    assert_eq!(found(&asked[0]).await.as_ref(), Some(&one.id));
+    one.finish(&token).await;
+    for unknown in [one.prompt("never"), one.prompt_by(&other.creator, "2")] {
+        assert_eq!(found(&unknown).await, None);
+    }
+}

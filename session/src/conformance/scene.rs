@@ -143,6 +143,7 @@ impl Scene {
             limit: INBOX_LIMIT,
             about: None,
             takes: Default::default(),
+            findable: false,
         }
     }
 
@@ -151,6 +152,14 @@ impl Scene {
         Enqueue {
             watched: true,
             ..self.request(self.command(Kind::Prompt, Some(request)))
+        }
+    }
+
+    /// The same, to be cancelled by its id.
+    pub fn findable(&self, request: &str) -> Enqueue {
+        Enqueue {
+            findable: true,
+            ..self.prompt(request)
         }
     }
 

@@ -37,6 +37,7 @@ mod list;
 mod memory;
 mod outbox;
 mod posting;
+mod requests;
 mod revocation;
 mod session;
 mod settle;
@@ -241,11 +242,18 @@ impl<S: Shelf> Store for Embedded<S> {
             if matches!(outcome, Enqueued::Accepted { .. }) {
                 let queued = session.inbox.last().expect("just accepted");
                 self.save(&[Change::Queued(id, queued), Change::Session(id, session)])?;
+                if request.findable {
+                    state.note_request(&request.key.key, id);
+                }
                 self.wake(state, id)?;
             }
             Ok(outcome)
         })
         .await
+    }
+
+    async fn session_of(&self, _: &ConnectionId, key: &str) -> Result<Option<SessionId>> {
+        self.step(|state| state.session_of(&self.shelf, key)).await
     }
 
     async fn attach(&self, request: &Attach) -> Result<Attached> {

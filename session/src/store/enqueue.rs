@@ -19,6 +19,8 @@ pub struct Enqueue {
     /// Only if the session knows the request with this idempotency key; else it is not found.
     pub about: Option<String>,
     pub takes: Takes,
+    /// [`Store::session_of`](crate::store::Store::session_of) has to find it.
+    pub findable: bool,
 }
 
 /// What an inbox takes of a caller that is at a limit.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use futures_util::future::join_all;
+use futures_util::future::{join, join_all};
 use tokio::sync::mpsc;
 
 use self::changes::{changes, must_last};
@@ -47,6 +47,7 @@ mod outbox;
 mod push;
 mod replicas;
 mod reply;
+mod requests;
 mod revocation;
 mod room;
 mod scripts;
@@ -223,7 +224,15 @@ impl Store for RedisStore {
             .arg(&owner)
             .num(REMEMBERED_KEYS_IN_ALL)
             .num(REMEMBERED_NONCES);
-        let mut items = self.run_durably(call).await?.items()?;
+        let taken = if request.findable && !request.key.key.is_empty() {
+            // At once: what is noted and not taken is forgotten like what is done.
+            let (taken, noted) = join(self.run_durably(call), self.note_request(request)).await;
+            noted?;
+            taken?
+        } else {
+            self.run_durably(call).await?
+        };
+        let mut items = taken.items()?;
         match items.text()?.as_str() {
             "accepted" => Ok(Enqueued::Accepted {
                 command: items.command()?,
@@ -245,6 +254,10 @@ impl Store for RedisStore {
             }),
             other => Err(reply::unexpected(other)),
         }
+    }
+
+    async fn session_of(&self, connection: &ConnectionId, key: &str) -> Result<Option<SessionId>> {
+        self.noted_session(connection, key).await
     }
 
     async fn attach(&self, request: &Attach) -> Result<Attached> {

@@ -59,7 +59,7 @@ async fn left_behind() -> anyhow::Result<(TempDir, Scene)> {
     let directory = tempfile::tempdir()?;
     let store = open(directory.path())?;
     let scene = Scene::created(&store).await;
-    store.enqueue(&scene.prompt("1")).await?;
+    store.enqueue(&scene.findable("1")).await?;
     let token = scene.claim().await.token;
     let mut events = updates(2);
     events.push(begin(2, &scene.creator, Via::Connection));
@@ -102,6 +102,9 @@ async fn everything_is_there_after_a_restart() -> anyhow::Result<()> {
     let scene = reopened(scene, directory.path())?;
     assert_eq!(scene.attachment(&scene.creator).await, before);
     assert_eq!(scene.store.read(&scene.log(), 1, 10).await?, frames);
+    let prompt = scene.prompt("1").key.key;
+    let found = scene.store.session_of(&scene.creator, &prompt).await?;
+    assert_eq!(found.as_ref(), Some(&scene.id), "it can be cancelled");
     let claimant = scene.claimant(LONG);
     let due = scene
         .store

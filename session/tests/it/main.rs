@@ -17,6 +17,7 @@ mod model;
 mod planned_failover;
 mod port;
 mod redis;
+mod requests;
 mod rollback;
 mod secured;
 mod sentinel;

@@ -206,6 +206,7 @@ fn m5_every_kind_of_key_is_somebodys_and_only_gateways_have_revocations() {
     let of_gateways = [
         "{???}:k:",
         "{???}:x:",
+        "{???}:q:",
         "{???}:u:",
         "{???}:y:",
         "{revoked}:all",

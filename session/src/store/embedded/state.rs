@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use super::agents::Agents;
 use super::outbox::Outbox;
+use super::requests::Requests;
 use super::session::Session;
 use super::shelf::Shelf;
 use super::spending::Spent;
@@ -18,13 +19,14 @@ const ROOM: usize = 8192;
 
 #[derive(Default)]
 pub struct State {
-    sessions: HashMap<SessionId, Session>,
+    pub(super) sessions: HashMap<SessionId, Session>,
     outboxes: HashMap<ConnectionId, Outbox>,
     /// Sessions with a lease, run out or not.
     leased: HashSet<SessionId>,
     /// Sessions with work and no holder by agent, longest waiting first.
     ready: HashMap<String, BTreeMap<u64, SessionId>>,
     tickets: u64,
+    pub(super) requests: Requests,
     pub revoked: Register,
     pub spent: Spent,
     pub agents: Agents,
@@ -46,6 +48,11 @@ impl State {
         };
         for id in shelf.waiting()? {
             state.wait(shelf, &id)?;
+            let session = state.session(shelf, &id)?;
+            let keys = session.map(|session| session.awaited()).unwrap_or_default();
+            for key in keys {
+                state.note_request(&key, &id);
+            }
         }
         Ok(state)
     }

@@ -78,6 +78,8 @@ macro_rules! scripts {
 scripts!(
     create,
     enqueue,
+    note_request,
+    request_waits,
     attach,
     attachment,
     open_session_stream,

@@ -284,6 +284,7 @@ impl Cast {
                     limit: INBOX_LIMIT,
                     about: None,
                     takes: Default::default(),
+                    findable: true,
                 };
                 Outcome::Enqueued(without_nonce(store.enqueue(&request).await.unwrap()))
             }

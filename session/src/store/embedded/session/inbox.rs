@@ -90,6 +90,23 @@ impl Session {
         }
     }
 
+    /// Whether a request waits or runs.
+    pub fn awaits(&self, key: &str) -> bool {
+        let known = self.known.iter().find(|known| known.key.key == key);
+        known.is_some_and(|known| self.is_waiting(known))
+    }
+
+    /// The keys of all requests that wait or run.
+    pub fn awaited(&self) -> Vec<String> {
+        let waiting = self.known.iter().filter(|known| self.is_waiting(known));
+        waiting.map(|known| known.key.key.clone()).collect()
+    }
+
+    fn is_waiting(&self, known: &Known) -> bool {
+        let mut inbox = self.inbox.iter();
+        inbox.any(|queued| queued.id == known.command)
+    }
+
     fn recall(&self, key: &Idempotency) -> Option<Enqueued> {
         let named = !key.key.is_empty();
         let known = self
@@ -155,11 +172,8 @@ impl Session {
     }
 
     fn forget_oldest(&mut self, of: impl Fn(&Known) -> bool) {
-        let waits = |known: &Known| self.inbox.iter().any(|queued| queued.id == known.command);
-        let oldest = self
-            .known
-            .iter()
-            .position(|known| of(known) && !waits(known));
+        let done = |known: &Known| of(known) && !self.is_waiting(known);
+        let oldest = self.known.iter().position(done);
         if let Some(oldest) = oldest {
             self.known.remove(oldest);
         }

@@ -1,0 +1,94 @@
+//! Which session a request went to. A cancel names its request alone, and comes by any gateway.
+//!
+//! A session and a connection have different partitions, so this is a step beside the one that takes the
+//! request. Nobody tells the connection when a request is done: when there are many notes, a few are
+//! compared with their sessions each time one is added. So there are hardly more than live.
+
+use futures_util::future::try_join_all;
+
+use super::scripts::{Call, scripts};
+use super::{CONNECTION_TTL, RedisStore, reply};
+use crate::command::Idempotency;
+use crate::id::{ConnectionId, SessionId};
+use crate::store::{Enqueue, Result};
+
+/// From so many notes of a connection on, some are looked at: 16 with each new one. As many are still kept in
+/// one piece by Redis.
+const MANY: u64 = 128;
+const LOOKED_AT: u64 = 16;
+/// Longer than the step that takes a request is tried for.
+const LEFT_ALONE_MS: u64 = 60_000;
+
+/// One that may be done with.
+struct Note {
+    key: String,
+    session: SessionId,
+    /// As it is kept.
+    text: String,
+}
+
+impl RedisStore {
+    pub(super) async fn note_request(&self, request: &Enqueue) -> Result<()> {
+        let notes = self.noted(request, &[]).await?;
+        let waits = notes.iter().map(|note| self.waits(note));
+        let waits = try_join_all(waits).await?;
+        let done = notes.into_iter().zip(waits);
+        let done: Vec<Note> = done
+            .filter_map(|(note, waits)| (!waits).then_some(note))
+            .collect();
+        if !done.is_empty() {
+            self.noted(request, &done).await?;
+        }
+        Ok(())
+    }
+
+    async fn noted(&self, request: &Enqueue, done: &[Note]) -> Result<Vec<Note>> {
+        let connection = &request.command.connection;
+        let mut call = Call::new(&scripts().note_request)
+            .key(self.keys.requests(connection))
+            .arg(&request.key.key)
+            .arg(request.session.as_str())
+            .num(CONNECTION_TTL)
+            .num(MANY)
+            .num(LOOKED_AT)
+            .num(LEFT_ALONE_MS);
+        for note in done {
+            call = call.arg(&note.key).arg(&note.text);
+        }
+        let mut items = self.run_durably(call).await?.items()?;
+        let mut notes = Vec::new();
+        while let Some(key) = items.next_text()? {
+            notes.push(Note {
+                key,
+                session: session(&items.text()?)?,
+                text: items.text()?,
+            });
+        }
+        Ok(notes)
+    }
+
+    async fn waits(&self, note: &Note) -> Result<bool> {
+        let key = Idempotency::key_bytes(&note.key).unwrap_or_default();
+        let call = Call::new(&scripts().request_waits)
+            .key(self.keys.session(&note.session))
+            .key(self.keys.inbox(&note.session))
+            .arg(&key);
+        Ok(self.run(call).await?.optional_number()? == 1)
+    }
+
+    pub(super) async fn noted_session(
+        &self,
+        connection: &ConnectionId,
+        key: &str,
+    ) -> Result<Option<SessionId>> {
+        let mut command = redis::cmd("HGET");
+        command.arg(self.keys.requests(connection)).arg(key);
+        let note = self.link.query(&command).await?.optional_text()?;
+        let note = note.as_deref().and_then(|note| note.split_once(' '));
+        note.map(|(id, _)| session(id)).transpose()
+    }
+}
+
+fn session(text: &str) -> Result<SessionId> {
+    SessionId::parse(text).ok_or_else(|| reply::unexpected(text))
+}
