@@ -2,14 +2,15 @@
 -- KEYS  1 session  2 parties
 -- ARGV  1 session id  2 principal  3 connection  4 request  5 cwd  6 replay  7 one-shot  8 watched
 --       9 directives to keep  10 MCP servers are given  11 these  12 directories are given  13 these
---       14 only reads along
--- Returns {'notfound'} {'cwd', cwd} {'unwatched', head}
+--       14 only reads along  15 not if it is closed
+-- Returns {'notfound'} {'closed'} {'cwd', cwd} {'unwatched', head}
 --         {'done', head, route, controller, directives, view, pending}
 --@include view
 --@include thaw
-local m = fields_of('prn', 'cwd', 'seq')
+local m = fields_of('prn', 'cwd', 'seq', 'shut')
 if not m[1] or m[1] ~= ARGV[2] then return { 'notfound' } end
 local observes = ARGV[14] == '1'
+if m[4] and ARGV[15] == '1' and not observes then return { 'closed' } end
 if m[2] ~= ARGV[5] and not (observes and ARGV[5] == '') then return { 'cwd', m[2] } end
 local head = tonumber(m[3])
 local party = redis.call('HMGET', KEYS[2], 's:' .. ARGV[3], 'w:' .. ARGV[3], 'r:' .. ARGV[3], 'd:' .. ARGV[3])

@@ -89,6 +89,7 @@ macro_rules! for_each_case {
                 what_was_asked_before_it_closed_is_joined
                 a_refused_close_closes_nothing
                 loading_opens_a_closed_session
+                a_closed_session_is_not_opened_by_who_needs_an_open_one
                 a_fork_of_a_closed_session_is_open;
             control:
                 a_prompt_takes_control_as_soon_as_it_waits

@@ -326,12 +326,16 @@ pub struct Attach {
     /// Only to read along: who controls it, its setup and whether it is closed stay as they are. An
     /// empty `cwd` is not compared, and after an empty `request` nobody is answered.
     pub observe: bool,
+    /// Not if it is closed, and this would open it.
+    pub only_open: bool,
 }
 
 #[derive(Debug, PartialEq, Eq)]
 pub enum Attached {
     Done(Box<Attachment>),
     NotFound,
+    /// It is closed, and was to be open.
+    Closed,
     /// The session lives in another directory.
     WrongCwd(String),
     Unwatched {

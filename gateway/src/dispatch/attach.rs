@@ -5,7 +5,12 @@ use baton_session::route::Via;
 use baton_session::store::{Attach, Attached};
 use baton_session::token::Scope;
 
+use crate::rpc;
+
 use super::{Call, Outcome, Problem, invalid, params, unknown_session};
+
+const TOKEN_OF_CLOSED: &str = "the session is closed, and a session token alone does not open it again: load or resume it on a \
+    connection of its owner";
 
 impl Call<'_> {
     pub(super) async fn attach(&self, replay: bool) -> Result<Outcome, Problem> {
@@ -28,6 +33,8 @@ impl Call<'_> {
             watched: false,
             setup: place.setup,
             observe,
+            // What was closed has no token any more; its principal may still open it.
+            only_open: self.pass.alone,
         };
         loop {
             match self.app.store.attach(&attach).await? {
@@ -40,6 +47,9 @@ impl Call<'_> {
                     return Ok(Outcome::Attached(attach.session, attachment));
                 }
                 Attached::NotFound => return Err(unknown_session(attach.session.as_str())),
+                Attached::Closed => {
+                    return Err(Problem::Rpc(rpc::SESSION_CLOSED, TOKEN_OF_CLOSED.into()));
+                }
                 Attached::WrongCwd(cwd) => {
                     return Err(invalid(format!(
                         "params.cwd is {}, but the session lives in {}",

@@ -231,6 +231,7 @@ async fn session_stream(
             watched: false,
             setup: Default::default(),
             observe: true,
+            only_open: false,
         };
         if let Attached::Done(joined) = app.store.attach(&watch).await? {
             attachment = *joined;

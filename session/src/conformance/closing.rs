@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::scene::Scene;
 use crate::command::Kind;
-use crate::store::{Attached, Enqueue, Enqueued, Fork, Forked, Store};
+use crate::store::{Attach, Attached, Enqueue, Enqueued, Fork, Forked, Store};
 
 fn close(scene: &Scene) -> Enqueue {
     scene.request(scene.command(Kind::Close, Some("\"close\"")))
@@ -89,7 +89,7 @@ pub async fn a_refused_close_closes_nothing(store: &Arc<dyn Store>) {
 
 pub async fn loading_opens_a_closed_session(store: &Arc<dyn Store>) {
     let scene = closed(store).await;
-    let elsewhere = crate::store::Attach {
+    let elsewhere = Attach {
         cwd: "/elsewhere".into(),
         ..scene.attach(&scene.creator, "2")
     };
@@ -109,4 +109,32 @@ pub async fn a_fork_of_a_closed_session_is_open(store: &Arc<dyn Store>) {
     assert_eq!(child.words().await, ["one", "two"]);
     let outcome = store.enqueue(&scene.prompt("3")).await.unwrap();
     assert_eq!(outcome, Enqueued::Closed);
+}
+
+pub async fn a_closed_session_is_not_opened_by_who_needs_an_open_one(store: &Arc<dyn Store>) {
+    let scene = Scene::created(store).await;
+    let attach = Attach {
+        only_open: true,
+        ..scene.attach(&scene.creator, "1")
+    };
+    let attached = store.attach(&attach).await.unwrap();
+    assert!(matches!(attached, Attached::Done(_)), "{attached:?}");
+    let close = scene.request(scene.command(Kind::Close, None));
+    store.enqueue(&close).await.unwrap();
+    let again = Attach {
+        request: "2".into(),
+        ..attach
+    };
+    assert_eq!(store.attach(&again).await.unwrap(), Attached::Closed);
+    assert_eq!(
+        store.enqueue(&scene.prompt("3")).await.unwrap(),
+        Enqueued::Closed
+    );
+    // Who only reads along opens nothing.
+    let reads = Attach {
+        observe: true,
+        ..again
+    };
+    let attached = store.attach(&reads).await.unwrap();
+    assert!(matches!(attached, Attached::Done(_)), "{attached:?}");
 }

@@ -183,6 +183,7 @@ impl Scene {
             watched: true,
             setup: Setup::default(),
             observe: false,
+            only_open: false,
         }
     }
 

@@ -275,11 +275,13 @@ impl Store for RedisStore {
             .num(request.watched.into())
             .num(KEPT_DIRECTIVES as u64)
             .setup(&request.setup)
-            .num(request.observe.into());
+            .num(request.observe.into())
+            .num(request.only_open.into());
         let mut items = self.run_durably(call).await?.items()?;
         match items.text()?.as_str() {
             "done" => Ok(Attached::Done(Box::new(items.attachment()?))),
             "notfound" => Ok(Attached::NotFound),
+            "closed" => Ok(Attached::Closed),
             "cwd" => Ok(Attached::WrongCwd(items.text()?)),
             "unwatched" => Ok(Attached::Unwatched {
                 head: items.number()?,

@@ -194,3 +194,29 @@ async fn f6_a_long_method_name_takes_no_room_in_the_store() {
     let grown = used().saturating_sub(before);
     assert!(grown < MIB as u64, "{grown} bytes");
 }
+
+#[tokio::test]
+async fn l_a_session_id_of_10_kilobytes_is_echoed_in_100_characters() {
+    let baton = Served::start_with(&["--ephemeral"]).await;
+    let client = Client::initialize(&baton.url()).await;
+    let id = "é".repeat(5 << 10);
+    let echoed = format!("\"{}\"…", "é".repeat(100));
+    let place = json!({ "sessionId": id, "cwd": "/tmp", "mcpServers": [] });
+    let words = json!([{ "type": "text", "text": "hello" }]);
+    for (method, more) in [
+        ("session/load", json!({})),
+        ("session/resume", json!({})),
+        ("session/fork", json!({})),
+        ("session/close", json!({})),
+        ("session/prompt", json!({ "prompt": words })),
+        ("session/set_mode", json!({ "modeId": "ask" })),
+    ] {
+        let mut params = place.clone();
+        for (name, value) in more.as_object().expect("an object") {
+            params[name] = value.clone();
+        }
+        let error = refused(&client, request(method, params)).await;
+        assert!(error.contains(&echoed), "{method}: {error}");
+        assert_eq!(error.matches('é').count(), 100, "{method}: {error}");
+    }
+}

@@ -223,3 +223,45 @@ async fn l_what_was_revoked_is_not_good_again_by_renewal() {
     let answer = asked(&cluster.url(), &session, &fresh).await;
     assert_eq!(answer.status(), StatusCode::OK);
 }
+
+#[tokio::test]
+async fn l_a_session_token_does_not_open_what_was_closed() {
+    let cluster = Cluster::start_with_keys().await;
+    let alice = Client::with_key(&cluster.url(), ALICE).await;
+    let new = crate::support::http::new_session(json!(1));
+    let answer = alice.one_shot(new).await.response(&json!(1)).await;
+    let session = answer["result"]["sessionId"].as_str().expect("an id");
+    let token = &answer["result"]["_meta"]["baton/session"]["token"];
+    let token = token.as_str().expect("a token");
+    let open = |id: u64, method: &str| {
+        let params = json!({ "sessionId": session, "cwd": "/tmp", "mcpServers": [] });
+        json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": params })
+    };
+    let before = with_token(&cluster.url(), token, open(2, "session/load")).await;
+    assert!(before["result"].is_object(), "{before}");
+    let params = json!({ "sessionId": session });
+    let close = json!({ "jsonrpc": "2.0", "id": 3, "method": "session/close", "params": params });
+    let closed = alice.one_shot(close).await.response(&json!(3)).await;
+    assert!(closed["result"].is_object(), "{closed}");
+    for (id, method) in [(4, "session/load"), (5, "session/resume")] {
+        let after = with_token(&cluster.url(), token, open(id, method)).await;
+        assert_eq!(after["error"]["code"], 4006, "{method}: {after}");
+    }
+    // It is still closed, and may be read.
+    let prompt = crate::support::http::prompt(json!(6), session, "hello");
+    let refused = alice.one_shot(prompt).await.response(&json!(6)).await;
+    assert_eq!(refused["error"]["code"], 4006, "{refused}");
+    let mut watch = open(7, "session/load");
+    watch["params"]["_meta"] = json!({ "baton/observe": true });
+    let read = with_token(&cluster.url(), token, watch).await;
+    assert!(read["result"].is_object(), "{read}");
+    // She opens it herself, and the token is good again.
+    let own = alice
+        .one_shot(open(8, "session/load"))
+        .await
+        .response(&json!(8))
+        .await;
+    assert!(own["result"].is_object(), "{own}");
+    let again = with_token(&cluster.url(), token, open(9, "session/load")).await;
+    assert!(again["result"].is_object(), "{again}");
+}

@@ -238,6 +238,10 @@ impl Session {
         if !self.is_for(&request.principal) {
             return Attached::NotFound;
         }
+        let opens = self.standing == Standing::Closed && !request.observe;
+        if opens && request.only_open {
+            return Attached::Closed;
+        }
         let anywhere = request.observe && request.cwd.is_empty();
         if self.cwd != request.cwd && !anywhere {
             return Attached::WrongCwd(self.cwd.clone());

@@ -367,6 +367,7 @@ impl Cast {
                     watched,
                     setup: Setup::default(),
                     observe: false,
+                    only_open: false,
                 };
                 match store.attach(&attach).await.unwrap() {
                     Attached::Done(attachment) => {
