@@ -22,7 +22,7 @@ local fields = {
   'heir', ARGV[2], 'upd', ARGV[15], 'ag', ARGV[3], 'cwd', ARGV[4], 'params', ARGV[5], 'ctl', '',
   'state', ARGV[10], 'view', view, 'vb', #ARGV[11], 'title', ARGV[12], 'usage', ARGV[13], 'bound', ARGV[14],
   'own', ARGV[16], 'wk', ARGV[17], 'exp', string.format('%d', now + tonumber(ARGV[18])),
-  'seq', '0', 'cseq', '0', 'cb', '0', 'known', '',
+  'seq', '0', 'shown', '', 'cseq', '0', 'cb', '0', 'known', '',
 }
 local function set(name, given, value)
   if given == '1' then

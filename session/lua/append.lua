@@ -3,6 +3,7 @@
 -- ARGV  1 session id  2 token  3 first number  4 how many events  5 frame  6 release
 --       7 frames up to this size are published whole  8 number of acks  … acks
 --       then pairs: a field of the session and its value, or
+--       shown, more of its line (see shown.rs) /
 --       begin, 'seq command connection via' / control, 'seq connection via' / end, 'seq connection'
 -- Returns {'fenced'} {'gap', head} {'done', head, released}
 -- What may be written twice is written first, then the frame and, as one command, everything that makes it
@@ -123,6 +124,10 @@ for at = 9 + acks, #ARGV, 2 do
     end)
     run, ended = '', true
     set('run', run)
+  elseif name == 'shown' then
+    local line = (redis.call('HGET', KEYS[1], 'shown') or '-') .. value
+    while #line > 512 do line = '-' .. string.match(line, ' (.*)$') end
+    set('shown', line)
   elseif name == 'view' then
     -- See view.lua.
     local hash = redis.sha1hex(value)

@@ -28,7 +28,7 @@ redis.call('HSET', KEYS[2], name, ' ' .. ARGV[9] .. '\n' .. ARGV[10] .. '\n' .. 
 list(prefix, ARGV[1], ARGV[2], ARGV[4], now)
 local fields = {
   'prn', ARGV[2], 'ag', ARGV[3], 'cwd', ARGV[4], 'params', ARGV[5], 'ctl', ARGV[6],
-  'own', '', 'exp', '0', 'seq', '0', 'cseq', '1', 'cb', #ARGV[11],
+  'own', '', 'exp', '0', 'seq', '0', 'shown', '', 'cseq', '1', 'cb', #ARGV[11],
   'known', remember('', ARGV[7], ARGV[8], ARGV[9], ARGV[14], ARGV[13], 1, 0),
 }
 if ARGV[12] ~= '' then

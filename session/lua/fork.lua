@@ -16,7 +16,7 @@ if there[1] then
   return { 'done', cut, view_of(view) }
 end
 local p = peek(prefix, ARGV[1], 'seq', 'prn', 'ag', 'params', 'title', 'usage', 'mcp', 'dirs', 'bound',
-  'run', 'began', 'state', 'view', 'bstate', 'bview', 'shut', 'vb')
+  'run', 'began', 'state', 'view', 'bstate', 'bview', 'shut', 'vb', 'shown')
 if not p[2] or p[2] ~= ARGV[3] then return { 'notfound' } end
 if ARGV[14] == '1' and p[16] then return { 'closed' } end
 local head = tonumber(p[1])
@@ -64,6 +64,13 @@ local function set(name, value)
     fields[#fields + 1] = name
     fields[#fields + 1] = value
   end
+end
+if p[18] then
+  local line = string.match(p[18], '^%-?')
+  for letter, seq in string.gmatch(p[18], '(%a)(%d+) ') do
+    if tonumber(seq) <= cut then line = line .. letter .. seq .. ' ' end
+  end
+  set('shown', line)
 end
 set('title', p[5])
 set('vb', shown)

@@ -170,10 +170,12 @@ macro_rules! for_each_case {
                 events_are_read_as_they_were_written
                 heads_are_told_for_many_logs_at_once
                 an_unknown_log_is_empty
-                large_frames_are_signalled_and_read;
+                large_frames_are_signalled_and_read
+                a_log_is_read_between_two_events;
             moves:
                 a_record_holds_all_but_the_log
                 a_record_is_between_two_turns
+                a_record_says_where_modes_and_options_changed
                 an_adopted_session_appears_when_it_is_complete
                 a_log_from_elsewhere_is_history
                 an_id_that_is_taken_cannot_be_adopted

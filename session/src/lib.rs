@@ -13,6 +13,7 @@
 //! | a session as lines, to be moved elsewhere | [`archive`] |
 //! | where in a trace a command or an answer belongs | [`trace`] |
 //! | what metrics are made of | [`metrics`] |
+//! | where in a log modes and options have changed | [`shown`] |
 //! | the store, what each of its steps promises | [`store`] |
 //!
 //! The data model, whichever store keeps it:
@@ -46,6 +47,7 @@ pub mod metrics;
 pub mod revocation;
 pub mod route;
 pub mod secret;
+pub mod shown;
 pub mod store;
 pub mod token;
 pub mod trace;

@@ -171,6 +171,12 @@ pub trait Store: Send + Sync + 'static {
     /// Frames from the one that contains `from` on, at most `limit`.
     async fn read(&self, log: &LogId, from: u64, limit: usize) -> Result<Vec<Arc<Frame>>>;
 
+    /// As [`Self::read`], and no frame that begins after `upto`, as far as the store can tell. Few at a time.
+    async fn read_between(&self, log: &LogId, from: u64, upto: u64) -> Result<Vec<Arc<Frame>>> {
+        let few = usize::try_from(upto - from + 1).unwrap_or(usize::MAX);
+        self.read(log, from, few.min(32)).await
+    }
+
     /// The number of the last event of each log, 0 for an empty or unknown one.
     async fn heads(&self, logs: &[LogId]) -> Result<Vec<u64>>;
 

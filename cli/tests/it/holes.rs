@@ -8,6 +8,7 @@ mod cancelling;
 mod connections;
 mod edge;
 mod fields;
+mod forking;
 mod inflight;
 mod mcp_commands;
 mod outboxes;

@@ -1,22 +1,19 @@
 //! `session/fork`: a child that shares its parent's past. No worker is involved.
 
 use baton_session::audit::Decision;
-use baton_session::event::Event;
 use baton_session::field::echo;
 use baton_session::id::{LogId, SessionId};
 use baton_session::store::{Cut, Fork, Forked, MAX_FORK_DEPTH, Record};
 use baton_session::token::Scope;
-use bytes::Bytes;
-use memchr::memmem::Finder;
-use serde::Deserialize;
 use serde_json::{Map, Value, json};
+
+use self::search::{Missing, Search};
 
 use super::{Answer, Call, Outcome, Problem, SESSION_CLOSED, invalid, params, unknown_session};
 use crate::pass::Brought;
 use crate::rpc;
 
-/// Frames per read while a message is looked for.
-const PAGE: usize = 256;
+mod search;
 
 impl Call<'_> {
     pub(super) async fn fork(&self) -> Result<Outcome, Problem> {
@@ -104,127 +101,23 @@ impl Call<'_> {
     /// The end of a message, and what the session showed then.
     async fn cut_after(&self, parent: &SessionId, message: &str) -> Result<Cut, Problem> {
         let record = self.record(parent).await?;
-        let log = LogId::Session(parent.clone());
-        let mut scan = Scan::new(&record, message);
-        while scan.next <= record.head {
-            let frames = self.app.store.read(&log, scan.next, PAGE).await?;
-            if frames.is_empty() {
-                break;
-            }
-            for (seq, event) in frames.iter().flat_map(|frame| frame.numbered()) {
-                if seq >= scan.next && seq <= record.head {
-                    scan.see(seq, event);
-                }
-            }
-        }
-        scan.cut.ok_or_else(|| {
-            invalid(format!(
+        let search = Search {
+            store: &*self.app.store,
+            log: LogId::Session(parent.clone()),
+            record: &record,
+        };
+        search.cut_after(message).await.map_err(|missing| match missing {
+            Missing::Nowhere => invalid(format!(
                 "the finished turns of the session have no message {}",
                 echo(message)
-            ))
+            )),
+            Missing::Far { events } => invalid(format!(
+                "the last {events} events, which are as many as are searched, do not tell all about message {}: fork \
+                 at a later one. One of the user, user-…, is found however old it is",
+                echo(message)
+            )),
+            Missing::Store(error) => error.into(),
         })
-    }
-}
-
-/// Reads a log from its beginning, to find the end of a message.
-struct Scan<'a> {
-    wanted: &'a str,
-    next: u64,
-    view: Map<String, Value>,
-    /// The last event of the message so far, with what came after it and nobody saw.
-    cut: Option<Cut>,
-    /// Nothing visible came after the message yet.
-    open: bool,
-    /// What an update must contain to be looked at. `None`: the id could be written in several ways.
-    words: Option<[Finder<'a>; 3]>,
-}
-
-#[derive(Deserialize)]
-struct Message<P> {
-    params: P,
-}
-
-#[derive(Deserialize)]
-struct Params {
-    update: Value,
-}
-
-impl<'a> Scan<'a> {
-    fn new(record: &Record, wanted: &'a str) -> Self {
-        let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.:@/".contains(&byte);
-        let is_plain = !wanted.is_empty() && wanted.bytes().all(plain);
-        let words = [wanted, "current_mode_update", "config_option_update"];
-        Self {
-            words: is_plain.then(|| words.map(Finder::new)),
-            wanted,
-            next: 1,
-            // What it shows now; the modes and options to choose from don't change.
-            view: serde_json::from_slice(&record.view).unwrap_or_default(),
-            cut: None,
-            open: false,
-        }
-    }
-
-    fn see(&mut self, seq: u64, event: &Event) {
-        self.next = seq + 1;
-        match event {
-            Event::Update { message, .. } | Event::Echo { message, .. } => {
-                let update = self.look(message);
-                self.note(&update);
-                self.open = update["messageId"] == self.wanted;
-            }
-            // A session begins with what its agent showed.
-            Event::Response { message, .. } if seq == 1 => self.begin(message),
-            _ => {}
-        }
-        if self.open {
-            self.cut = Some(Cut {
-                upto: seq,
-                view: json!(self.view).to_string().into(),
-            });
-        }
-    }
-
-    /// The update, if it is one of the message or changes what the session shows. All others, which are nearly
-    /// all, are not taken apart.
-    fn look(&self, message: &[u8]) -> Value {
-        let concerns = |words: &[Finder]| words.iter().any(|word| word.find(message).is_some());
-        if !self.words.as_ref().is_none_or(|words| concerns(words)) {
-            return Value::Null;
-        }
-        let update = serde_json::from_slice::<Message<Params>>(message);
-        update
-            .map(|message| message.params.update)
-            .unwrap_or_default()
-    }
-
-    fn begin(&mut self, answer: &Bytes) {
-        #[derive(Deserialize)]
-        struct Answer {
-            result: Value,
-        }
-        if let Ok(answer) = serde_json::from_slice::<Answer>(answer) {
-            for field in ["modes", "configOptions"] {
-                if let Some(value) = answer.result.get(field) {
-                    self.view.insert(field.to_owned(), value.clone());
-                }
-            }
-        }
-    }
-
-    fn note(&mut self, update: &Value) {
-        match update["sessionUpdate"].as_str() {
-            Some("current_mode_update") => {
-                if let Some(Value::Object(modes)) = self.view.get_mut("modes") {
-                    modes.insert("currentModeId".into(), update["currentModeId"].clone());
-                }
-            }
-            Some("config_option_update") => {
-                let options = update["configOptions"].clone();
-                self.view.insert("configOptions".into(), options);
-            }
-            _ => {}
-        }
     }
 }
 
@@ -232,38 +125,4 @@ fn with_session(view: &[u8], session: &SessionId) -> Value {
     let mut result: Map<String, Value> = serde_json::from_slice(view).unwrap_or_default();
     result.insert("sessionId".into(), json!(session));
     result.into()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn update(kind: &str, id: &str) -> Bytes {
-        let update = json!({ "sessionUpdate": kind, "messageId": id, "currentModeId": "ask" });
-        json!({ "params": { "update": update } }).to_string().into()
-    }
-
-    #[test]
-    fn f6_only_what_concerns_the_message_is_taken_apart() {
-        let record = Record::default();
-        let scan = Scan::new(&record, "m-1");
-        assert_eq!(
-            scan.look(&update("agent_message_chunk", "m-1"))["messageId"],
-            "m-1"
-        );
-        assert_eq!(
-            scan.look(&update("current_mode_update", "x"))["currentModeId"],
-            "ask"
-        );
-        assert_eq!(
-            scan.look(&update("agent_message_chunk", "m-2")),
-            Value::Null
-        );
-        // It could be written as an escape.
-        let scan = Scan::new(&record, "ä");
-        assert_eq!(
-            scan.look(&update("agent_message_chunk", "x"))["messageId"],
-            "x"
-        );
-    }
 }

@@ -179,6 +179,51 @@ async fn a_fork_copes_with_any_view() {
 }
 
 #[tokio::test]
+async fn a_message_is_searched_for_up_to_a_limit_and_one_of_the_user_anywhere() {
+    let desk = desk().await;
+    desk.scene.create().await;
+    let token = desk.scene.claim().await.token;
+    let said = |kind: &str, id: &str, text: &str| {
+        let update = json!({ "sessionUpdate": kind, "messageId": id, "content": { "text": text } });
+        let params = json!({ "sessionId": desk.scene.id, "update": update });
+        update_of(&json!({ "jsonrpc": "2.0", "method": "session/update", "params": params }))
+    };
+    let long = "x".repeat(100_000);
+    let mut events = vec![
+        said("agent_message_chunk", "old", ""),
+        said("user_message_chunk", "user-2", ""),
+        said("user_message_chunk", "user-2", ""),
+    ];
+    events.extend((0..100).map(|_| said("agent_message_chunk", "long", &long)));
+    events.push(said("agent_message_chunk", "new", ""));
+    events.push(end(&desk.scene.creator, Via::Connection));
+    let mut first = 1;
+    for events in events.chunks(3) {
+        let append = desk.scene.append(&token, first, events.to_vec());
+        desk.scene.write(&append).await;
+        first += events.len() as u64;
+    }
+    let fork = async |id, at: &str| {
+        desk.take(&desk.fork(id, json!({ "atMessageId": at })))
+            .await
+    };
+    for (id, at, upto) in [(1, "new", 105), (2, "long", 103), (3, "user-2", 3)] {
+        let child = fork(id, at).await.unwrap();
+        let child = child["result"]["sessionId"].as_str().expect("a fork");
+        let child = LogId::Session(SessionId::parse(child).unwrap());
+        let head = desk.app.store.heads(&[child]).await.unwrap()[0];
+        assert_eq!(head, upto, "{at}");
+    }
+    for (id, at) in [(4, "old"), (5, "never"), (6, "user-9")] {
+        let refused = fork(id, at).await.unwrap();
+        assert_eq!(refused["error"]["code"], rpc::INVALID_PARAMS, "{refused}");
+        let text = refused["error"]["message"].as_str().unwrap();
+        assert!(text.contains("fork at a later one"), "{text}");
+        assert!(text.contains(&format!("message \"{at}\"")), "{text}");
+    }
+}
+
+#[tokio::test]
 async fn a_request_is_cancelled_where_it_went() {
     let desk = desk().await;
     desk.scene.create().await;

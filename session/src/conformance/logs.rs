@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use super::scene::{Ear, Scene, begin, end, update, updates};
+use super::scene::{EVERYTHING_THAT_RESTS, Ear, Scene, begin, end, update, updates};
 use crate::event::{Event, Frame, Recipient};
 use crate::id::{LogId, Nonce};
 use crate::route::Via;
@@ -143,4 +143,42 @@ pub async fn large_frames_are_signalled_and_read(store: &Arc<dyn Store>) {
         let read = store.read(&scene.log(), first, 10).await.unwrap();
         assert_eq!((read.len(), &read[0].events), (1, &events));
     }
+}
+
+pub async fn a_log_is_read_between_two_events(store: &Arc<dyn Store>) {
+    let scene = Scene::created(store).await;
+    let claim = scene.claim().await;
+    // Frames of one, two and three events, again and again.
+    let mut first = 1;
+    for count in (1..=3).cycle().take(600) {
+        let append = scene.append(&claim.token, first, updates(count));
+        scene.write(&append).await;
+        first += count as u64;
+    }
+    let heir = scene.heir();
+    scene.try_fork(&scene.cut(&heir, 900, "")).await;
+    let all = async || {
+        for (log, from, upto) in [
+            (scene.log(), 1, 1),
+            (scene.log(), 500, 503),
+            (scene.log(), 899, 1200),
+            (heir.log(), 1, 900),
+        ] {
+            let (mut next, mut found) = (from, Vec::new());
+            while next <= upto {
+                let frames = store.read_between(&log, next, upto).await.unwrap();
+                let last = frames.last().expect("there is more");
+                assert!(frames[0].first <= next && frames[0].last() >= next);
+                let events = frames.iter().flat_map(|frame| frame.numbered());
+                let events = events.map(|(seq, _)| seq);
+                found.extend(events.filter(|seq| (next..=upto).contains(seq)));
+                next = last.last() + 1;
+            }
+            assert_eq!(found, (from..=upto).collect::<Vec<_>>());
+        }
+    };
+    all().await;
+    scene.finish(&claim.token).await;
+    scene.tidy(&EVERYTHING_THAT_RESTS).await;
+    all().await;
 }

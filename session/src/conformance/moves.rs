@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use super::scene::{CWD, LONG, OVER, Scene, begin, end, said, updates};
+use super::scene::{CWD, LONG, OVER, Scene, begin, end, said, update, updates};
 use crate::route::Via;
 use crate::store::{
     Adoption, Append, Appended, Attached, ClaimToken, Claimant, Enqueued, Record, Setup, Store,
@@ -21,6 +21,7 @@ fn record(scene: &Scene) -> Record {
         },
         state: "state".into(),
         view: "view".into(),
+        shown: Some(String::new()),
         title: "A title".into(),
         usage: "{\"used\":1}".into(),
         bound: "{\"a\":\"b\"}".into(),
@@ -272,4 +273,40 @@ pub async fn adopting_and_publishing_can_be_repeated(store: &Arc<dyn Store>) {
     }
     assert_eq!(scene.head().await, 1);
     scene.lists_only(&scene).await;
+}
+
+pub async fn a_record_says_where_modes_and_options_changed(store: &Arc<dyn Store>) {
+    let scene = Scene::created(store).await;
+    let claim = scene.claim().await;
+    let change = |kind: &str| {
+        update(&format!(
+            r#"{{"params":{{"update":{{"sessionUpdate":"{kind}"}}}}}}"#
+        ))
+    };
+    let events = vec![
+        update("words"),
+        change("config_option_update"),
+        change("current_mode_update"),
+    ];
+    scene.write(&scene.append(&claim.token, 1, events)).await;
+    scene
+        .write(&scene.append(&claim.token, 4, updates(2)))
+        .await;
+    let events = vec![change("current_mode_update")];
+    scene.write(&scene.append(&claim.token, 6, events)).await;
+    let shown = async |scene: &Scene| {
+        let record = store.record(&scene.id, &scene.principal).await.unwrap();
+        record.expect("it is there").shown
+    };
+    assert_eq!(shown(&scene).await.as_deref(), Some("o2 m3 m6 "));
+    // A fork has what it inherits, and goes on from there.
+    let heir = scene.heir();
+    scene.try_fork(&scene.cut(&heir, 5, "")).await;
+    assert_eq!(shown(&heir).await.as_deref(), Some("o2 m3 "));
+    // It is bounded, and says so when something was forgotten.
+    let many = vec![change("current_mode_update"); 300];
+    scene.write(&scene.append(&claim.token, 7, many)).await;
+    let line = shown(&scene).await.expect("a line");
+    assert!(line.len() <= 512 && line.starts_with("-m"), "{line}");
+    assert!(line.ends_with("m305 m306 "), "{line}");
 }

@@ -393,7 +393,16 @@ impl Store for RedisStore {
 
     async fn read(&self, log: &LogId, from: u64, limit: usize) -> Result<Vec<Arc<Frame>>> {
         match log {
-            LogId::Session(session) => self.read_session(session, from, limit).await,
+            LogId::Session(session) => self.read_session(session, from, None, limit).await,
+            LogId::Outbox(_) => self.read_stream(log, from, limit).await,
+        }
+    }
+
+    async fn read_between(&self, log: &LogId, from: u64, upto: u64) -> Result<Vec<Arc<Frame>>> {
+        // No frame is without an event.
+        let limit = usize::try_from(upto - from + 1).unwrap_or(usize::MAX);
+        match log {
+            LogId::Session(session) => self.read_session(session, from, Some(upto), limit).await,
             LogId::Outbox(_) => self.read_stream(log, from, limit).await,
         }
     }

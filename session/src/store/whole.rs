@@ -92,6 +92,8 @@ pub struct Record {
     pub setup: Setup,
     pub state: Bytes,
     pub view: Bytes,
+    /// Where modes and options have changed, see [`shown`](crate::shown). Counts for no adoption.
+    pub shown: Option<String>,
     pub title: String,
     pub usage: Bytes,
     pub bound: Bytes,

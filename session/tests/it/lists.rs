@@ -20,6 +20,7 @@ async fn settle(store: &Arc<dyn Store>, like: &Scene, partition: Partition, upda
         setup: Setup::default(),
         state: vec![b'x'; 100].into(),
         view: Default::default(),
+        shown: None,
         title: format!("last changed {updated}"),
         usage: Default::default(),
         bound: Default::default(),

@@ -87,6 +87,9 @@ pub struct Session {
     /// Of its own log: what it shares with its parent is not counted. Nor is what earlier versions have written.
     #[serde(default)]
     log_bytes: u64,
+    /// Where modes and options have changed. The first versions did not write it down.
+    #[serde(default)]
+    shown: Option<String>,
 }
 
 /// What becomes of a session.
@@ -199,6 +202,7 @@ impl Session {
             },
             used: now,
             updated: now,
+            shown: Some(String::new()),
             controller: Some(creator.clone()),
             parties: HashMap::from([(creator.clone(), Party::reading_from(1, true))]),
             ..Self::default()

@@ -3,6 +3,7 @@
 use bytes::Bytes;
 
 use crate::event::Event;
+use crate::shown;
 use crate::store::Append;
 
 pub(super) fn changes(append: &Append) -> Vec<(&'static str, Bytes)> {
@@ -26,6 +27,10 @@ pub(super) fn changes(append: &Append) -> Vec<(&'static str, Bytes)> {
             }
             _ => {}
         }
+    }
+    let shown = shown::added((append.first..).zip(&append.events));
+    if !shown.is_empty() {
+        changes.push(("shown", shown.into()));
     }
     changes.extend(append.state.clone().map(|state| ("state", state)));
     changes.extend(append.view.clone().map(|view| ("view", view)));

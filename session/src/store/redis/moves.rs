@@ -35,6 +35,9 @@ impl RedisStore {
             head: items.number()?,
             updated: items.number()?,
             began: items.text()?.parse().ok(),
+            shown: items
+                .optional_bytes()?
+                .map(|line| String::from_utf8_lossy(&line).into_owned()),
         }))
     }
 

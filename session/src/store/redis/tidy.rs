@@ -26,6 +26,7 @@ impl RedisStore {
         &self,
         session: &SessionId,
         from: u64,
+        upto: Option<u64>,
         limit: usize,
     ) -> Result<Vec<Arc<Frame>>> {
         let call = Call::new(&scripts().read)
@@ -33,7 +34,8 @@ impl RedisStore {
             .key(self.keys.events(session))
             .key(self.keys.history(session))
             .num(from)
-            .num(limit as u64);
+            .num(limit as u64)
+            .num(upto.unwrap_or(0));
         let mut items = self.run(call).await?.items()?;
         let kind = items.text()?;
         let entries = Reply(items.next()?);

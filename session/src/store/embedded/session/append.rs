@@ -8,6 +8,7 @@ use bytes::Bytes;
 use super::{Party, Session};
 use crate::clock::unix_millis;
 use crate::event::{Event, Frame};
+use crate::shown;
 use crate::store::{Append, Appended, Running, Vanished};
 
 /// What an append has changed.
@@ -67,6 +68,11 @@ impl Session {
         let learns = append.state.is_some() || append.view.is_some();
         let before = learns.then(|| self.knowledge());
         let mut beside_the_log = self.apply_fields(append);
+        let shown = shown::added(frame.numbered());
+        if !shown.is_empty() {
+            self.shown = Some(shown::extended(self.shown.as_deref(), &shown));
+            beside_the_log = true;
+        }
         if !self.is_arriving() {
             // What comes from elsewhere has happened long ago, to others.
             for (seq, event) in frame.numbered() {

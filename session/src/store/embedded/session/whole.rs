@@ -10,6 +10,7 @@ use crate::clock::unix_millis;
 use crate::command::{ClientCapabilities, Command, Idempotency, Kind};
 use crate::id::{ConnectionId, SessionId};
 use crate::route::Via;
+use crate::shown;
 use crate::store::{
     Adoption, ClaimToken, Claimant, Fork, Forked, MAX_FORK_DEPTH, Place, Record, Setup, Summary,
 };
@@ -90,6 +91,7 @@ impl Session {
             setup: self.setup.clone(),
             state,
             view,
+            shown: self.shown.clone(),
             title: self.title.clone(),
             usage: self.usage.clone(),
             bound: self.bound.clone(),
@@ -137,6 +139,7 @@ impl Session {
             usage: self.usage.clone(),
             bound: bound.unwrap_or_default(),
             head: cut,
+            shown: self.shown.as_ref().map(|line| shown::upto(line, cut)),
             used: now,
             updated: now,
             controller: Some(connection.clone()),
@@ -177,6 +180,7 @@ impl Session {
             title: record.title,
             usage: record.usage,
             bound: record.bound,
+            shown: Some(String::new()),
             used: now,
             updated: record.updated,
             lease: Some(Lease::of(claimant)),

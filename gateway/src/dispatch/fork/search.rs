@@ -1,0 +1,341 @@
+//! Finds the end of a message, and what the session showed there, without reading the log: messages of the user
+//! say where they are, others are looked for from the end backwards, up to a limit.
+
+use std::sync::Arc;
+
+use baton_session::event::{Event, Frame};
+use baton_session::id::LogId;
+use baton_session::shown::{self, Change, Shown};
+use baton_session::store::{self, Cut, Record, Store};
+use bytes::Bytes;
+use memchr::memmem::Finder;
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
+
+/// So much is searched.
+const MAX_BYTES: usize = 8 << 20;
+/// Events per read: fewer if they are large.
+const PAGES: std::ops::RangeInclusive<u64> = 16..=1024;
+const PAGE_BYTES: usize = 256 << 10;
+/// Frames per read where the end of a message is near. A frame holds what an agent says in some 25 ms.
+const NEAR: usize = 2;
+
+/// Why nothing was found.
+pub enum Missing {
+    Nowhere,
+    /// It may be further back than is searched.
+    Far {
+        events: u64,
+    },
+    Store(store::Error),
+}
+
+impl From<store::Error> for Missing {
+    fn from(error: store::Error) -> Self {
+        Self::Store(error)
+    }
+}
+
+pub struct Search<'a> {
+    pub store: &'a dyn Store,
+    pub log: LogId,
+    pub record: &'a Record,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Sight {
+    /// Nobody sees it.
+    Hidden,
+    Wanted,
+    Other,
+}
+
+impl Search<'_> {
+    /// The last event of the message, with what came after it and nobody saw; and the view there.
+    pub async fn cut_after(&self, message: &str) -> Result<Cut, Missing> {
+        let wanted = Wanted::message(message);
+        let upto = match self.of_the_user(message, &wanted).await? {
+            Some(upto) => upto,
+            None => self.backwards(&wanted).await?,
+        };
+        let view = self.view_at(upto).await?;
+        Ok(Cut { upto, view })
+    }
+
+    /// `user-N` comes right after the event N, with which its turn begins.
+    async fn of_the_user(
+        &self,
+        message: &str,
+        wanted: &Wanted<'_>,
+    ) -> Result<Option<u64>, Missing> {
+        let number = message.strip_prefix("user-");
+        let Some(mut next) = number.and_then(|number| number.parse().ok()) else {
+            return Ok(None);
+        };
+        let mut found = None;
+        while next > 0 && next <= self.record.head {
+            let frames = self.store.read(&self.log, next, NEAR).await?;
+            let Some(last) = frames.last() else {
+                break;
+            };
+            for (seq, event) in within(&frames, next, self.record.head) {
+                match wanted.sight(event) {
+                    Sight::Wanted => found = Some(seq),
+                    Sight::Hidden => found = found.map(|_| seq),
+                    Sight::Other => return Ok(found),
+                }
+            }
+            next = last.last() + 1;
+        }
+        Ok(found)
+    }
+
+    async fn backwards(&self, wanted: &Wanted<'_>) -> Result<u64, Missing> {
+        let mut pages = Pages::before(self.record.head + 1);
+        // The first event after the message that somebody saw.
+        let mut after = self.record.head + 1;
+        while let Some(events) = pages.next(self).await? {
+            for (seq, event) in events.iter().rev() {
+                match wanted.sight(event) {
+                    Sight::Wanted => return Ok(after - 1),
+                    Sight::Other => after = *seq,
+                    Sight::Hidden => {}
+                }
+            }
+        }
+        Err(Missing::Nowhere)
+    }
+
+    /// Modes and options as they were at an event. Those to choose from do not change.
+    async fn view_at(&self, upto: u64) -> Result<Bytes, Missing> {
+        let mut view: Map<String, Value> =
+            serde_json::from_slice(&self.record.view).unwrap_or_default();
+        let line = self.record.shown.as_deref();
+        for what in Shown::ALL {
+            let then = shown::last(line, what, upto);
+            let update = match then {
+                // It is what the session shows now.
+                Change::At(_) | Change::None
+                    if then == shown::last(line, what, self.record.head) =>
+                {
+                    continue;
+                }
+                Change::At(seq) => self.update(seq).await?,
+                Change::None => None,
+                Change::Unknown => self.change_before(what, upto).await?,
+            };
+            match update {
+                Some(update) => note(&mut view, what, &update),
+                None => self.begin(&mut view, what).await?,
+            }
+        }
+        Ok(json!(view).to_string().into())
+    }
+
+    async fn update(&self, seq: u64) -> Result<Option<Value>, Missing> {
+        let frames = self.store.read(&self.log, seq, 1).await?;
+        let event = within(&frames, seq, seq).next();
+        Ok(event.and_then(|(_, event)| update_of(event)))
+    }
+
+    /// For a session that does not know any more where it was.
+    async fn change_before(&self, what: Shown, upto: u64) -> Result<Option<Value>, Missing> {
+        let wanted = Wanted::kind(what.kind());
+        let mut pages = Pages::before(upto + 1);
+        while let Some(events) = pages.next(self).await? {
+            let mut events = events.iter().rev();
+            let found = events.find(|(_, event)| wanted.sight(event) == Sight::Wanted);
+            if let Some((_, event)) = found {
+                return Ok(update_of(event));
+            }
+        }
+        Ok(None)
+    }
+
+    /// A session begins with what its agent showed.
+    async fn begin(&self, view: &mut Map<String, Value>, what: Shown) -> Result<(), Missing> {
+        #[derive(Deserialize)]
+        struct Answer {
+            result: Value,
+        }
+        let field = match what {
+            Shown::Mode => "modes",
+            Shown::Options => "configOptions",
+        };
+        let frames = self.store.read(&self.log, 1, 1).await?;
+        if let Some((_, Event::Response { message, .. })) = within(&frames, 1, 1).next()
+            && let Ok(answer) = serde_json::from_slice::<Answer>(message)
+            && let Some(value) = answer.result.get(field)
+        {
+            view.insert(field.to_owned(), value.clone());
+        }
+        Ok(())
+    }
+}
+
+/// Reads backwards.
+struct Pages {
+    before: u64,
+    events: u64,
+    read: usize,
+    seen: u64,
+}
+
+impl Pages {
+    fn before(seq: u64) -> Self {
+        Self {
+            before: seq,
+            events: *PAGES.start(),
+            read: 0,
+            seen: 0,
+        }
+    }
+
+    /// In the order of the log; `None` at its beginning.
+    async fn next(&mut self, search: &Search<'_>) -> Result<Option<Vec<(u64, Event)>>, Missing> {
+        let upto = self.before - 1;
+        if upto == 0 {
+            return Ok(None);
+        }
+        if self.read >= MAX_BYTES {
+            return Err(Missing::Far { events: self.seen });
+        }
+        let from = upto.saturating_sub(self.events) + 1;
+        let mut page: Vec<(u64, Event)> = Vec::new();
+        let mut next = from;
+        while next <= upto {
+            let frames = search.store.read_between(&search.log, next, upto).await?;
+            let Some(last) = frames.last() else {
+                break;
+            };
+            // All that came, also before `from`: it has been read.
+            let start = if page.is_empty() { 1 } else { next };
+            let events = within(&frames, start, upto);
+            page.extend(events.map(|(seq, event)| (seq, event.clone())));
+            next = last.last() + 1;
+        }
+        let bytes: usize = page.iter().map(|(_, event)| event.size()).sum();
+        self.events = if bytes < PAGE_BYTES {
+            (self.events * 4).min(*PAGES.end())
+        } else {
+            (self.events / 4).max(*PAGES.start())
+        };
+        self.before = page.first().map_or(1, |(seq, _)| *seq);
+        self.read += bytes;
+        self.seen += page.len() as u64;
+        Ok(Some(page))
+    }
+}
+
+/// What an update has to say to be the one.
+struct Wanted<'a> {
+    field: &'static str,
+    value: &'a str,
+    /// What it must contain to be looked at. `None`: the value could be written in several ways.
+    word: Option<Finder<'a>>,
+}
+
+impl<'a> Wanted<'a> {
+    fn message(id: &'a str) -> Self {
+        let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.:@/".contains(&byte);
+        let is_plain = !id.is_empty() && id.bytes().all(plain);
+        Self {
+            field: "messageId",
+            value: id,
+            word: is_plain.then(|| Finder::new(id)),
+        }
+    }
+
+    fn kind(kind: &'a str) -> Self {
+        Self {
+            field: "sessionUpdate",
+            value: kind,
+            word: Some(Finder::new(kind)),
+        }
+    }
+
+    /// All that do not contain the word, which are nearly all, are not taken apart.
+    fn sight(&self, event: &Event) -> Sight {
+        let (Event::Update { message, .. } | Event::Echo { message, .. }) = event else {
+            return Sight::Hidden;
+        };
+        let word = self.word.as_ref();
+        let is_wanted = word.is_none_or(|word| word.find(message).is_some())
+            && update_of(event).is_some_and(|update| update[self.field] == self.value);
+        if is_wanted {
+            Sight::Wanted
+        } else {
+            Sight::Other
+        }
+    }
+}
+
+fn update_of(event: &Event) -> Option<Value> {
+    #[derive(Deserialize)]
+    struct Message<P> {
+        params: P,
+    }
+    #[derive(Deserialize)]
+    struct Params {
+        update: Value,
+    }
+    let (Event::Update { message, .. } | Event::Echo { message, .. }) = event else {
+        return None;
+    };
+    let message: Message<Params> = serde_json::from_slice(message).ok()?;
+    Some(message.params.update)
+}
+
+fn note(view: &mut Map<String, Value>, what: Shown, update: &Value) {
+    match what {
+        Shown::Mode => {
+            if let Some(Value::Object(modes)) = view.get_mut("modes") {
+                modes.insert("currentModeId".into(), update["currentModeId"].clone());
+            }
+        }
+        Shown::Options => {
+            view.insert("configOptions".into(), update["configOptions"].clone());
+        }
+    }
+}
+
+fn within(frames: &[Arc<Frame>], from: u64, upto: u64) -> impl Iterator<Item = (u64, &Event)> {
+    let events = frames.iter().flat_map(|frame| frame.numbered());
+    events.filter(move |(seq, _)| (from..=upto).contains(seq))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn update(kind: &str, id: &str) -> Event {
+        let update = json!({ "sessionUpdate": kind, "messageId": id, "currentModeId": "ask" });
+        Event::Update {
+            turn: true,
+            message: json!({ "params": { "update": update } }).to_string().into(),
+        }
+    }
+
+    #[test]
+    fn what_is_wanted_is_told_from_others() {
+        let wanted = Wanted::message("m-1");
+        let sights = [
+            ("m-1", Sight::Wanted),
+            ("m-2", Sight::Other),
+            ("m-11", Sight::Other),
+        ];
+        for (id, sight) in sights {
+            assert!(
+                wanted.sight(&update("agent_message_chunk", id)) == sight,
+                "{id}"
+            );
+        }
+        let mode = Wanted::kind("current_mode_update");
+        assert!(mode.sight(&update("current_mode_update", "x")) == Sight::Wanted);
+        assert!(mode.sight(&update("x", "current_mode_update")) == Sight::Other);
+        assert!(mode.sight(&Event::Closed) == Sight::Hidden);
+        // It could be written as an escape.
+        assert!(Wanted::message("ä").word.is_none());
+        assert!(Wanted::message("ä").sight(&update("x", "ä")) == Sight::Wanted);
+    }
+}
