@@ -24,6 +24,8 @@ pub struct Register {
     /// All that were given up.
     ended: BTreeSet<(u64, Subject)>,
     logouts: usize,
+    /// Callers by how many logouts each has asked for.
+    by_logouts: BTreeSet<(usize, String)>,
 }
 
 /// The outcome of a revocation.
@@ -169,11 +171,12 @@ impl Register {
                 if asker.asked == Asked::Ended {
                     self.ended.insert(end.clone());
                 }
-                self.logouts += usize::from(asker.asked == Asked::Logout);
-                self.asked
-                    .entry(asker.clone())
-                    .or_default()
-                    .insert(end.clone());
+                let all = self.asked.entry(asker.clone()).or_default();
+                all.insert(end.clone());
+                let count = all.len();
+                if asker.asked == Asked::Logout {
+                    self.count_logouts(&asker.principal, count - 1, count);
+                }
             }
         }
         self.ends.insert(end);
@@ -214,23 +217,35 @@ impl Register {
         if let Some(asker) = asker
             && let Some(all) = self.asked.get_mut(&asker)
         {
-            let is_logout = all.remove(&end) && asker.asked == Asked::Logout;
-            self.logouts -= usize::from(is_logout);
-            if all.is_empty() {
+            let was_there = all.remove(&end);
+            let count = all.len();
+            if count == 0 {
                 self.asked.remove(&asker);
             }
+            if was_there && asker.asked == Asked::Logout {
+                self.count_logouts(&asker.principal, count + 1, count);
+            }
+        }
+    }
+
+    /// A caller has so many instead of so many.
+    fn count_logouts(&mut self, principal: &str, before: usize, after: usize) {
+        self.logouts = self.logouts - before + after;
+        self.by_logouts.remove(&(before, principal.to_owned()));
+        if after > 0 {
+            self.by_logouts.insert((after, principal.to_owned()));
         }
     }
 
     /// Room for logouts of all callers together has ended: those of the caller with the most become one.
     /// `None` if nobody has any.
     pub fn collapse_largest(&mut self, now: u64) -> Option<Revocation> {
-        let logouts = self
-            .asked
-            .iter()
-            .filter(|(asker, _)| asker.asked == Asked::Logout);
-        let (asker, all) = logouts.max_by_key(|(_, all)| all.len())?;
-        let (principal, first) = (asker.principal.clone(), all.first()?.1.clone());
+        let (_, principal) = self.by_logouts.last()?.clone();
+        let asker = Asker {
+            asked: Asked::Logout,
+            principal: principal.clone(),
+        };
+        let first = self.asked.get(&asker)?.first()?.1.clone();
         let one = self.all_logins(&principal, &self.find(&first)?.clone(), now);
         for subject in self.logouts_until(&principal, one.before) {
             self.remove(&subject);

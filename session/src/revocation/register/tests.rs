@@ -87,3 +87,31 @@ fn an_administrator_has_no_budget() {
     }
     assert_eq!(register.principals.len(), 30_000);
 }
+
+#[test]
+fn those_of_the_caller_with_the_most_become_one() {
+    let mut register = Register::default();
+    for (principal, count) in [("alice", 3), ("bob", 5), ("carol", 4)] {
+        for number in 0..count {
+            let mut logout = family(&format!("{principal} {number}"), Asked::Logout, principal);
+            // Bob's end one by one.
+            logout.until += if principal == "bob" { number } else { 10 };
+            register.apply(&logout, NOW);
+            // The same again, and a later word on it, are still one.
+            register.apply(&logout, NOW);
+            logout.before += 1;
+            register.apply(&logout, NOW);
+        }
+    }
+    assert_eq!(register.logouts(), 12);
+    register.forget(NOW + 1001);
+    assert_eq!(register.logouts(), 10);
+    let mut collapsed = Vec::new();
+    while let Some(one) = register.collapse_largest(NOW) {
+        collapsed.push((one.subject, register.logouts()));
+    }
+    let expected = [("carol", 6), ("bob", 3), ("alice", 0)];
+    let expected = expected.map(|(name, left)| (Subject::Logins(name.into()), left));
+    assert_eq!(collapsed, expected);
+    assert!(register.by_logouts.is_empty() && register.asked.is_empty());
+}
