@@ -99,12 +99,7 @@ impl Leases {
 
     /// Renews all leases in one go; sessions that are lost stop at once. A store that is away is asked again until
     /// it answers.
-    pub async fn renew(
-        &self,
-        store: &dyn Store,
-        lease: Duration,
-        metrics: &Metrics,
-    ) {
+    pub async fn renew(&self, store: &dyn Store, lease: Duration, metrics: &Metrics) {
         let mut told = false;
         loop {
             let granted = self.granted();

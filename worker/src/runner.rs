@@ -446,7 +446,10 @@ struct Sweeping<'a> {
 
 impl<'a> Sweeping<'a> {
     fn begin(swept: &'a Mutex<HashSet<Partition>>, partition: Partition) -> Option<Self> {
-        let new = swept.lock().expect("held for moments only").insert(partition);
+        let new = swept
+            .lock()
+            .expect("held for moments only")
+            .insert(partition);
         new.then_some(Self { swept, partition })
     }
 }

@@ -103,7 +103,7 @@ impl Desk {
             end(&self.scene.creator, Via::Connection),
         ];
         let turn = Append {
-            acks: scene.named(&[1]).await,
+            acks: self.scene.named(&[1]).await,
             view: Some(view.to_owned().into()),
             release: true,
             ..self.scene.append(&token, 1, events)

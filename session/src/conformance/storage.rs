@@ -89,7 +89,7 @@ pub async fn a_step_that_is_repeated_counts_once(store: &Arc<dyn Store>) {
     let claim = scene.claim().await;
     let words = scene.append(&claim.token, 1, vec![update(&large())]);
     let over = Append {
-        acks: claim.inbox.iter().map(|queued| queued.number).collect(),
+        acks: claim.inbox.iter().map(|queued| queued.id).collect(),
         title: Some("t".repeat(1000)),
         release: true,
         ..scene.append(&claim.token, 2, vec![update(&large())])
@@ -149,11 +149,7 @@ pub async fn what_waits_and_a_running_turn_count(store: &Arc<dyn Store>) {
         "{waits} bytes"
     );
     let claim = scene.claim().await;
-    let begun = vec![begin(
-        claim.inbox[0].number,
-        &scene.creator,
-        Via::Connection,
-    )];
+    let begun = vec![begin(claim.inbox[0].id, &scene.creator, Via::Connection)];
     scene.write(&scene.append(&claim.token, 1, begun)).await;
     for number in 2..=4 {
         let words = vec![update(&large())];

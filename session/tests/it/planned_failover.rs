@@ -33,7 +33,7 @@ async fn what_was_acknowledged_survives_a_planned_failover() -> anyhow::Result<(
         let mut lost = Vec::new();
         for client in clients {
             let (scene, acknowledged) = client.await?;
-            let waiting = survivor.inbox(&scene.id, 0).await?;
+            let waiting = survivor.inbox(&scene.id, &[]).await?;
             let found: BTreeSet<String> = waiting
                 .iter()
                 .filter_map(|queued| Some(queued.command.request.as_ref()?.to_string()))

@@ -26,7 +26,7 @@ async fn what_comes_in_is_written_in_portions_and_not_from_the_future() {
     // Without a message they are small, and yet something.
     for seq in 1..=events {
         let event = Event::Begin(Begin {
-            command: seq,
+            command: seq.into(),
             connection: ConnectionId::mint(Partition(0)),
             via: Via::Connection,
         });

@@ -186,7 +186,7 @@ impl Stage {
             session: self.scene.id.clone(),
             connection: self.scene.creator.clone(),
             request: "7".into(),
-            command: 1.into(),
+            command: Some(1.into()),
             head: 0,
             principal: String::new(),
             created: None,

@@ -35,6 +35,13 @@ impl Reply {
         }
     }
 
+    pub fn optional_text(self) -> Result<Option<String>> {
+        match self.0 {
+            Value::Nil => Ok(None),
+            value => text(value).map(Some),
+        }
+    }
+
     /// The fields of a hash, as name and value in turn.
     pub fn pairs(self) -> Result<Items> {
         match self.0 {

@@ -112,6 +112,7 @@ impl Session {
         (self.inbox.len() < before).then_some(Written {
             frame: None,
             beside_the_log: false,
+            settles: false,
         })
     }
 
