@@ -17,7 +17,10 @@ local head = tonumber(m[2] or '0')
 local first, count, acks = tonumber(ARGV[3]), tonumber(ARGV[4]), tonumber(ARGV[8])
 local last = first + count - 1
 local function delete_acked()
-  if acks > 0 then redis.call('HDEL', KEYS[3], unpack(ARGV, 9, 8 + acks)) end
+  -- Lua takes some thousand arguments at a time.
+  for at = 9, 8 + acks, 1000 do
+    redis.call('HDEL', KEYS[3], unpack(ARGV, at, math.min(at + 999, 8 + acks)))
+  end
 end
 local prefix = string.match(KEYS[1], '^.-}:')
 local function settle()
@@ -26,7 +29,8 @@ end
 if not m[1] or m[1] ~= ARGV[2] then
   if m[3] ~= ARGV[2] or last > head then return { 'fenced' } end
   delete_acked()
-  if m[4] and redis.call('HLEN', KEYS[3]) == 0 then
+  -- Unless somebody else has it by now.
+  if not plain and m[1] == '' and redis.call('HLEN', KEYS[3]) == 0 then
     redis.call('ZREM', prefix .. 'due:' .. m[4], ARGV[1])
   end
   settle()

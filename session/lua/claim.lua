@@ -18,11 +18,19 @@ local again = m[1] == ARGV[3]
 local takes_over = m[1] ~= '' and not again
 if takes_over and (tonumber(m[2]) > now or now > tonumber(ARGV[6])) then return {} end
 -- A last holder may have been stopped between saying that they are done and deleting them.
-local done = {}
-for name in string.gmatch(m[19] or '', '%S+') do done[#done + 1] = name end
-if #done > 0 then redis.call('HDEL', KEYS[2], unpack(done)) end
+for name in string.gmatch(m[19] or '', '%S+') do redis.call('HDEL', KEYS[2], name) end
+-- Earlier versions named commands by their number alone.
+local inbox = redis.call('HGETALL', KEYS[2])
+for at = 1, #inbox, 2 do
+  local name = inbox[at]
+  if string.find(name, '^%d+$') then
+    inbox[at] = name .. '-00000000'
+    redis.call('HSET', KEYS[2], inbox[at], inbox[at + 1])
+    redis.call('HDEL', KEYS[2], name)
+  end
+end
 -- Nobody else goes on with what somebody has not finished taking in.
-if m[1] == '' and redis.call('HLEN', KEYS[2]) == 0 or m[14] and not again then
+if m[1] == '' and #inbox == 0 or m[14] and not again then
   redis.call('ZREM', KEYS[3], ARGV[1])
   return {}
 end
@@ -48,4 +56,4 @@ else
 end
 redis.call('ZADD', KEYS[3], expires, ARGV[1])
 return { m[4], m[5], m[6], m[7] or '', m[8] or '', m[9] or '', at_once, working,
-  m[11], m[12], m[13] or '', m[15] or '', m[18] or '0', m[19] or '', redis.call('HGETALL', KEYS[2]) }
+  m[11], m[12], m[13] or '', m[15] or '', m[18] or '0', m[19] or '', inbox }

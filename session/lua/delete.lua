@@ -1,7 +1,7 @@
 #!lua flags=allow-oom
 -- Deletes a session for everybody but its holder; the rest is housekeeping's. Frees memory in the end,
 -- so it may even when Redis is full.
--- KEYS  1 session
+-- KEYS  1 session  2 the same at rest
 -- ARGV  1 session id  2 principal  3 head of the last command  4 its message  5 its nonce
 -- Returns 1, or 0 if there was none.
 --@include thaw

@@ -13,6 +13,8 @@ local there = peek(prefix, ARGV[2], 'seq', 'prn')
 if there[1] then
   local cut, view = string.match(redis.call('GET', KEYS[4]) or '', '^%d+ (%d+) %S+ (%x*)')
   if there[2] ~= ARGV[3] or not cut then return { 'notfound' } end
+  -- An earlier try of this very call may not have got as far as that.
+  if redis.call('EXISTS', KEYS[2]) == 1 then account(prefix, ARGV[3], ARGV[2], weigh(KEYS[2])) end
   return { 'done', cut, view_of(view) }
 end
 local p = peek(prefix, ARGV[1], 'seq', 'prn', 'ag', 'params', 'title', 'usage', 'mcp', 'dirs', 'bound',

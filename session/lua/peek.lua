@@ -1,8 +1,8 @@
 -- The fields of a session as they are, also of one that rests, see freeze.lua: it goes on resting.
--- The first of them must be one that every session has.
 local function peek(prefix, id, ...)
   local found = redis.call('HMGET', prefix .. 's:' .. id, ...)
-  local frozen = not found[1] and redis.call('GET', prefix .. 'z:' .. id)
+  if found[1] or redis.call('HEXISTS', prefix .. 's:' .. id, 'seq') == 1 then return found end
+  local frozen = redis.call('GET', prefix .. 'z:' .. id)
   if not frozen then return found end
   local whole = cmsgpack.unpack(string.sub(frozen, string.find(frozen, ' ', 1, true) + 1))
   local at = {}

@@ -32,6 +32,7 @@ if ARGV[4] == '' then return { 'room' } end
 local text = string.format('%d', tonumber(m[5] or '0') + 1)
 local added = redis.pcall('XADD', KEYS[2], text .. '-0', 'd', ARGV[4])
 if type(added) == 'table' then
+  if not string.find(added.err, 'equal or smaller', 1, true) then error(added) end
   local there = redis.call('XRANGE', KEYS[2], text .. '-0', text .. '-0')[1]
   if not there or there[2][2] ~= ARGV[4] then
     if m[5] then error(added) end
@@ -47,11 +48,11 @@ if named then
   for _, value in ipairs({ 'i:' .. ARGV[2], line, '#' .. keys, ARGV[2], 'keys', keys }) do fields[#fields + 1] = value end
   oldest = '#' .. string.format('%d', keys - tonumber(ARGV[5]))
 end
+local key = oldest and redis.call('HGET', KEYS[1], oldest)
+if key then redis.call('HDEL', KEYS[1], oldest, 'i:' .. key) end
 redis.call('HSET', KEYS[1], unpack(fields))
 local prefix = string.match(KEYS[1], '^.-}:')
 redis.call('SPUBLISH', prefix .. 'y:' .. ARGV[1], 'F' .. text .. '\n' .. ARGV[4])
 redis.call('EXPIRE', KEYS[1], ARGV[6])
 redis.call('EXPIRE', KEYS[2], ARGV[6])
-local key = oldest and redis.call('HGET', KEYS[1], oldest)
-if key then redis.call('HDEL', KEYS[1], oldest, 'i:' .. key) end
 return { 'new' }

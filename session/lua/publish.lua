@@ -7,6 +7,8 @@
 local prefix = string.match(KEYS[1], '^.-}:')
 local m = redis.call('HMGET', KEYS[1], 'own', 'heir', 'upd', 'cwd', 'ag', 'rel', 'prn')
 local again = m[6] == ARGV[2]
+-- It was deleted since.
+if again and not m[7] then return 1 end
 if not again then
   if not m[2] or m[1] ~= ARGV[2] then return 0 end
   local time = redis.call('TIME')

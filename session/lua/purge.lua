@@ -10,9 +10,9 @@ local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
 local since = redis.call('ZSCORE', prefix .. 'gone', ARGV[1])
 if not since or tonumber(since) > now - tonumber(ARGV[2]) then return 0 end
-local m = redis.call('HMGET', KEYS[1], 'own', 'exp', 'prn', 'ag', 'was', 'heir')
-if m[3] then
-  -- It was about to be deleted, and was not.
+local m = redis.call('HMGET', KEYS[1], 'own', 'exp', 'seq', 'ag', 'was', 'heir')
+if peek(prefix, ARGV[1], 'seq', 'prn')[2] then
+  -- It was about to be deleted, and was not. It may rest by now.
   redis.call('ZREM', prefix .. 'gone', ARGV[1])
   return 0
 end

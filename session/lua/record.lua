@@ -1,5 +1,5 @@
 -- A session between two turns, without its log.
--- KEYS  1 session
+-- KEYS  1 session  2 the same at rest
 -- ARGV  1 session id  2 principal
 -- Returns {} or {agent, cwd, params, MCP servers, directories, state, view, title, usage, bound, head, updated,
 --         begin of the running turn or '', where modes and options changed}

@@ -1,7 +1,8 @@
 -- A session that rests is kept in one string, see freeze.lua; whoever needs its fields brings it back.
 local function fields_of(...)
   local found = redis.call('HMGET', KEYS[1], ...)
-  if found[1] then return found end
+  -- One that was deleted has fields, too; the string may be left over from before.
+  if found[1] or redis.call('HEXISTS', KEYS[1], 'seq') == 1 then return found end
   local prefix, kind, id = string.match(KEYS[1], '^(.-}:)(%a+):(.*)$')
   local frozen = redis.call('GET', prefix .. 'z:' .. id)
   if not frozen then return found end

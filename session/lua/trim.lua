@@ -5,6 +5,8 @@ local function trim(connection, outbox, upto, window, entries, at_once, watches)
   local m = redis.call('HMGET', connection, 'seq', 'trim', 'ob', 'wn')
   local head, trimmed, bytes = tonumber(m[1] or '0'), tonumber(m[2] or '0'), tonumber(m[3] or '0')
   local watched, before = tonumber(m[4] or '0'), trimmed
+  -- An earlier try may have left what it had let go.
+  if trimmed > 0 then redis.call('XTRIM', outbox, 'MINID', string.format('%d-0', trimmed + 1)) end
   local function has_to_stay() return bytes <= window and head - trimmed <= entries end
   upto = math.min(upto, head)
   if has_to_stay() or trimmed + 1 >= upto then return bytes end

@@ -124,7 +124,11 @@ async fn refuse_all(
         }
         outlet.ack(queued.id);
     }
-    outlet.flush(Default::default(), true).await.map(drop)
+    // Something may have come since: it is for whoever claims the session next.
+    if !outlet.flush(Default::default(), true).await? {
+        store.release(&claim.session, &claim.token).await?;
+    }
+    Ok(())
 }
 
 /// Before a session ends, what was bound to it is free again, and whoever has to know is told; other

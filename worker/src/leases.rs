@@ -102,7 +102,8 @@ impl Leases {
     pub async fn renew(&self, store: &dyn Store, lease: Duration, metrics: &Metrics) {
         let mut told = false;
         loop {
-            let granted = self.granted();
+            let mut granted = self.granted();
+            granted.retain(|(_, held)| !held.lost.is_cancelled());
             let claims: Vec<_> = granted
                 .iter()
                 .map(|(id, held)| (id.clone(), held.token.clone()))
@@ -114,17 +115,15 @@ impl Leases {
             // A lost hint costs no more than this long.
             granted.iter().for_each(|(_, held)| held.inbox.notify_one());
             match renewed {
+                Ok(lost) if lost.is_empty() => return metrics.lease_age.now(),
+                // With others lost, some of these may not have been heard of.
                 Ok(lost) => {
-                    // With others lost, some of these may not have been heard of.
-                    if lost.is_empty() {
-                        metrics.lease_age.now();
-                    }
-                    for (session, held) in &granted {
-                        if lost.contains(session) {
-                            held.lost.cancel();
-                        }
-                    }
-                    return;
+                    let is_lost = |(session, _): &&(SessionId, _)| lost.contains(session);
+                    granted
+                        .iter()
+                        .filter(is_lost)
+                        .for_each(|(_, held)| held.lost.cancel());
+                    sleep(RETRY).await;
                 }
                 Err(error) => {
                     if !told {

@@ -53,7 +53,7 @@ impl Outages {
         last.elapsed() < self.hold_off
     }
 
-    /// Notes if the step fails or takes long.
+    /// Notes if the store is away or takes long.
     pub async fn watch<T>(
         &self,
         partition: Partition,
@@ -61,7 +61,8 @@ impl Outages {
     ) -> store::Result<T> {
         let began = Instant::now();
         let outcome = step.await;
-        if outcome.is_err() || began.elapsed() > SLOW {
+        let away = matches!(outcome, Err(store::Error::Unavailable(_)));
+        if away || began.elapsed() > SLOW {
             self.seen().partitions.insert(partition, Instant::now());
         }
         outcome

@@ -78,8 +78,10 @@ const STEP: Duration = Duration::from_secs(2);
 /// How long handing over may take: the store may be away.
 const HAND_OVER: Duration = Duration::from_secs(10);
 const SIGNAL_QUEUE: usize = 16 * 1024;
-/// Sessions that one look finds at most.
+/// Sessions that one look finds at most, beside those that are held here.
 const DUE_AT_ONCE: usize = 64;
+/// And with them.
+const MOST_DUE: usize = 4096;
 /// More than these are found by the sweep.
 const MAX_TURNED_AWAY: usize = 4096;
 
@@ -250,10 +252,15 @@ impl Runner {
                 self.leave(slot);
                 Ok(false)
             }
-            Err(error) => {
+            Err(error @ store::Error::Unavailable(_)) => {
                 // It may have been granted without our knowing.
                 let _ = self.store.release(session, &claimant.token).await;
                 Err(error)
+            }
+            // What cannot be read is left to its lease, and does not keep others from theirs.
+            Err(error) => {
+                tracing::error!(session.id = %session, %error, "could not claim a session");
+                Ok(false)
             }
         }
     }
@@ -307,7 +314,7 @@ impl Runner {
                 return Ok(());
             }
             // Some of those that are due may be held here, their leases being late.
-            let limit = DUE_AT_ONCE + self.leases.len();
+            let limit = (DUE_AT_ONCE + self.leases.len()).min(MOST_DUE);
             let due = self.store.due(partition, &self.agent_name, limit);
             let due = self.outages.watch(partition, due).await?;
             let takes_over = (!self.outages.is_recent(partition)).then_some(due.at);

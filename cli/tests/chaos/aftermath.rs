@@ -24,11 +24,10 @@ for _, key in ipairs(redis.call('KEYS', 'baton:*')) do
   if kind == 'due' then
     say(key, 'still has ' .. table.concat(redis.call('ZRANGE', key, 0, -1), ' '))
   elseif kind == 's' then
-    local m = redis.call('HMGET', key, 'own', 'cn', 'run', 'pend', 'wk')
-    if m[1] ~= '' then say(key, 'is owned by ' .. (m[5] or '?')) end
-    if m[2] ~= '0' then say(key, 'has commands: ' .. tostring(m[2])) end
-    if m[3] and m[3] ~= '' then say(key, 'runs command ' .. m[3]) end
-    if m[4] and m[4] ~= '' then say(key, 'has questions: ' .. m[4]) end
+    local m = redis.call('HMGET', key, 'own', 'run', 'pend', 'wk')
+    if m[1] ~= '' then say(key, 'is owned by ' .. (m[4] or '?')) end
+    if m[2] and m[2] ~= '' then say(key, 'runs command ' .. m[2]) end
+    if m[3] and m[3] ~= '' then say(key, 'has questions: ' .. m[3]) end
   elseif kind == 'c' then
     say(key, 'is an inbox with ' .. redis.call('HLEN', key))
   elseif kind == 'e' or kind == 'p' then
@@ -42,6 +41,18 @@ for _, key in ipairs(redis.call('KEYS', 'baton:*')) do
       if there ~= 1 then say(key, 'lists ' .. id .. ', which is there ' .. there .. ' times') end
     end
   elseif kind == 'sync' then
+    if redis.call('TTL', key) < 0 then say(key, 'stays for ever') end
+  elseif kind == 'b' then
+    local sum = 0
+    for _, id in ipairs(redis.call('HKEYS', key)) do
+      if id ~= 'sum' then
+        sum = sum + redis.call('HGET', key, id)
+        local there = redis.call('EXISTS', prefix .. 's:' .. id, prefix .. 'z:' .. id)
+        if there ~= 1 then say(key, 'counts ' .. id .. ', which is there ' .. there .. ' times') end
+      end
+    end
+    if sum ~= tonumber(redis.call('HGET', key, 'sum')) then say(key, 'has another sum than ' .. sum) end
+  elseif kind == 'q' then
     if redis.call('TTL', key) < 0 then say(key, 'stays for ever') end
   elseif kind == 'x' then
     if redis.call('EXISTS', prefix .. 'k:' .. name) == 0 then say(key, 'has no connection') end

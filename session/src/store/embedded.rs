@@ -473,7 +473,9 @@ impl<S: Shelf> Store for Embedded<S> {
             let mut changes: Vec<Change<'_>> = Vec::with_capacity(4);
             changes.extend(written.frame.iter().map(|frame| Change::Frame(&log, frame)));
             changes.extend(done.iter().map(|number| Change::Done(id, *number)));
-            let released = matches!(outcome, Appended::Done { released: true, .. });
+            // Not if that was long ago, by one who repeats it.
+            let released =
+                written.settles && matches!(outcome, Appended::Done { released: true, .. });
             // When nobody sees it any more, it doesn't matter when it was last used.
             let before = match &place {
                 Some(_) if released => session.use_now(),

@@ -227,7 +227,10 @@ impl Store for RedisStore {
         let taken = if request.findable && !request.key.key.is_empty() {
             // At once: what is noted and not taken is forgotten like what is done.
             let (taken, noted) = join(self.run_durably(call), self.note_request(request)).await;
-            noted?;
+            // What was taken is taken. A cancel that comes by another gateway may not find it.
+            if let Err(error) = noted {
+                tracing::warn!(%error, "could not note where a request went");
+            }
             taken?
         } else {
             self.run_durably(call).await?
@@ -378,13 +381,19 @@ impl Store for RedisStore {
     async fn touch_streams(&self, touches: &[Touch]) -> Result<Vec<String>> {
         // One multiplexed connection: these travel together.
         let touched = join_all(touches.iter().map(|touch| self.touch(touch, true))).await;
-        let mut lost = Vec::new();
+        let (mut lost, mut failed) = (Vec::new(), Ok(()));
         for (touch, held) in touches.iter().zip(touched) {
-            if !held? {
-                lost.push(touch.holder.clone());
+            match held {
+                Ok(true) => {}
+                Ok(false) => lost.push(touch.holder.clone()),
+                Err(error) => failed = Err(error),
             }
         }
-        Ok(lost)
+        // Those who lost their stream are told even if others could not be asked.
+        match lost.is_empty() {
+            true => failed.map(|()| lost),
+            false => Ok(lost),
+        }
     }
 
     async fn close_stream(&self, touch: &Touch) -> Result<()> {
@@ -439,7 +448,7 @@ impl Store for RedisStore {
         let mut items = self.link.run_briefly(call).await?.items()?;
         Ok(Due {
             at: items.number()?,
-            sessions: items.sessions()?,
+            sessions: reply::sessions(Reply(items.next()?))?,
         })
     }
 
@@ -493,7 +502,7 @@ impl Store for RedisStore {
             .key(self.keys.inbox(session));
         let mut items = self.run(call).await?.items()?;
         let counts = items.counting()?;
-        items.commands(&counts)
+        Reply(items.next()?).items()?.commands(&counts)
     }
 
     async fn append(&self, append: &Append) -> Result<Appended> {

@@ -8,8 +8,15 @@ type Names = BTreeSet<String>;
 
 /// Scripts that only workers run; those that both run.
 const OF_WORKERS: [&str; 6] = ["register", "retire", "tidy", "compact", "expire", "purge"];
-const OF_BOTH: [&str; 7] = [
-    "claim", "next", "renew", "append", "release", "inbox", "read",
+const OF_BOTH: [&str; 8] = [
+    "claim",
+    "due",
+    "renew",
+    "append",
+    "append_end",
+    "release",
+    "inbox",
+    "read",
 ];
 /// Commands that code sends, beside the scripts.
 const SENT_BY_BOTH: [&str; 12] = [

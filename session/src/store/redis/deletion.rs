@@ -18,6 +18,7 @@ impl RedisStore {
         let (head, nonce) = (end.head(), command_nonce());
         let call = Call::new(&scripts().delete)
             .key(self.keys.session(session))
+            .key(self.keys.frozen(session))
             .arg(session.as_str())
             .arg(principal)
             .arg(&head)

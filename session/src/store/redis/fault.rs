@@ -16,10 +16,14 @@ pub(super) fn is_passing(error: &RedisError) -> bool {
         "MISCONF",
         "UNBLOCKED",
     ];
+    // A script came upon a key that is on its way to another node. Steps can be repeated from there.
+    let moving = ["non local key", "cluster is down"];
+    let told = |text: &str| moving.iter().any(|told| text.contains(told));
     error.is_io_error()
         || error.is_cluster_error()
         || is_refused_login(error)
         || error.code().is_some_and(|code| codes.contains(&code))
+        || error.detail().is_some_and(told)
         || !matches!(error.retry_method(), RetryMethod::NoRetry)
 }
 

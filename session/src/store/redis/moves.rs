@@ -13,6 +13,7 @@ impl RedisStore {
     ) -> Result<Option<Record>> {
         let call = Call::new(&scripts().record)
             .key(self.keys.session(session))
+            .key(self.keys.frozen(session))
             .arg(session.as_str())
             .arg(principal);
         let mut items = self.run(call).await?.items()?;

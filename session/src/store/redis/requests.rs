@@ -4,7 +4,7 @@
 //! request. Nobody tells the connection when a request is done: when there are many notes, a few are
 //! compared with their sessions each time one is added. So there are hardly more than live.
 
-use futures_util::future::try_join_all;
+use futures_util::future::join_all;
 
 use super::scripts::{Call, scripts};
 use super::{CONNECTION_TTL, RedisStore, reply};
@@ -31,10 +31,11 @@ impl RedisStore {
     pub(super) async fn note_request(&self, request: &Enqueue) -> Result<()> {
         let notes = self.noted(request, &[]).await?;
         let waits = notes.iter().map(|note| self.waits(note));
-        let waits = try_join_all(waits).await?;
+        let waits = join_all(waits).await;
         let done = notes.into_iter().zip(waits);
+        // One that cannot be asked after stays.
         let done: Vec<Note> = done
-            .filter_map(|(note, waits)| (!waits).then_some(note))
+            .filter_map(|(note, waits)| matches!(waits, Ok(false)).then_some(note))
             .collect();
         if !done.is_empty() {
             self.noted(request, &done).await?;
@@ -73,7 +74,7 @@ impl RedisStore {
             .key(self.keys.session(&note.session))
             .key(self.keys.inbox(&note.session))
             .arg(&key);
-        Ok(self.run(call).await?.optional_number()? == 1)
+        Ok(self.link.run_briefly(call).await?.optional_number()? == 1)
     }
 
     pub(super) async fn noted_session(

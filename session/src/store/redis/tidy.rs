@@ -10,7 +10,7 @@ use super::scripts::{Call, scripts};
 use crate::block;
 use crate::event::Frame;
 use crate::id::{LogId, Partition, SessionId};
-use crate::store::{OUTBOX_TTL, Result, Tidied, Tidying};
+use crate::store::{Error, OUTBOX_TTL, Result, Tidied, Tidying};
 
 /// Sessions that one round takes on.
 const AT_ONCE: u64 = 32;
@@ -123,13 +123,16 @@ impl RedisStore {
         let deleted = reply::sessions(Reply(items.next()?))?;
         let mut tidied = Tidied::default();
         for session in &resting {
-            tidied.compacted += usize::from(self.compact(session, when).await?);
+            let compacted = self.compact(session, when).await;
+            tidied.compacted += usize::from(or_later(session, compacted)?);
         }
         for session in &unused {
-            tidied.expired += usize::from(self.expire(session, when).await?);
+            let expired = self.expire(session, when).await;
+            tidied.expired += usize::from(or_later(session, expired)?);
         }
         for session in &deleted {
-            tidied.expired += usize::from(self.purge(session, when).await?);
+            let purged = self.purge(session, when).await;
+            tidied.expired += usize::from(or_later(session, purged)?);
         }
         Ok(tidied)
     }
@@ -200,5 +203,16 @@ impl RedisStore {
             call = call.arg(block);
         }
         Ok(self.run(call).await?.optional_number()? == 1)
+    }
+}
+
+/// One session that something is wrong with does not keep the others of its partition from being tidied.
+fn or_later(session: &SessionId, outcome: Result<bool>) -> Result<bool> {
+    match outcome {
+        Err(Error::Broken(error)) => {
+            tracing::warn!(session.id = %session, error, "could not tidy a session up");
+            Ok(false)
+        }
+        outcome => outcome,
     }
 }
