@@ -214,8 +214,8 @@ pub struct Idempotency {
 }
 
 impl Idempotency {
-    /// Only what has an id can be recognised. Repeating anything else does no harm: a cancel, an
-    /// answer that was given before.
+    /// Only what has an id can be recognised when its client sends it again. If it is the store's own step that is
+    /// repeated, any command is.
     pub fn of(connection: &ConnectionId, request: Option<&str>, message: &[u8]) -> Self {
         let key = request.map(|request| digest(format!("{connection}\n{request}").as_bytes(), 12));
         Self {

@@ -118,8 +118,21 @@ impl Nodes {
             .collect()
     }
 
-    /// As kill -9 does; returns when another has taken over and the cluster is whole.
+    /// As kill -9 does; returns when another has taken over and the cluster is whole. The replica has what was
+    /// accepted so far: what a replica lacks is lost, and that is another test's subject.
     pub async fn lose(&mut self, node: usize) {
+        let port = self.nodes[node].1;
+        let told = |name: &str| -> Option<u64> {
+            let info = redis_cli(port, &["info", "replication"]);
+            let (_, after) = info.split_once(name)?;
+            let digits = after.chars().take_while(char::is_ascii_digit);
+            digits.collect::<String>().parse().ok()
+        };
+        let written = told("master_repl_offset:").expect("it tells how much it wrote");
+        until("the replica has what was written", async || {
+            told(",offset=").filter(|copied| *copied >= written)
+        })
+        .await;
         self.nodes[node].0.kill();
         let asked = self.nodes[(node + 1) % 6].1;
         until("the cluster notices", async || {

@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use redis::{Arg, Cmd, Pipeline, RedisError, Value, from_redis_value};
 use tokio::sync::{mpsc, oneshot};
-use tokio::time::{Instant, sleep, timeout};
+use tokio::time::{Instant, sleep, timeout, timeout_at};
 
 use super::connection::Connection;
 use super::fault;
@@ -95,8 +95,13 @@ impl Lanes {
             returned: None,
             answer,
         };
-        // Both fail only if the lane's task is gone, and it goes last.
-        let _ = self.lane(call.prefix()).send(job).await;
+        let deadline = job.deadline;
+        let lane = self.lane(call.prefix());
+        // Fails only if the lane's task is gone, and it goes last; as does what waits for the answer.
+        if timeout_at(deadline, lane.send(job)).await.is_err() {
+            let behind = "too many writes wait for replicas".to_owned();
+            return Err(Error::Unavailable(behind));
+        }
         let gone = |_| Err(Error::Unavailable("this process is stopping".into()));
         answered.await.unwrap_or_else(gone)
     }
