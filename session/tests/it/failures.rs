@@ -1,7 +1,11 @@
 //! Redis forgets its scripts, or drops its listeners: things go on.
 
+use std::pin::pin;
+use std::time::Duration;
+
 use baton_session::conformance::scene::{Ear, LONG, Scene, updates};
 use baton_session::store::{Append, Appended, Enqueued, Signal, Topic};
+use futures_util::future::join_all;
 
 use crate::support::{RedisServer, bounded};
 
@@ -119,6 +123,31 @@ async fn killed_command_connections_are_replaced() -> anyhow::Result<()> {
             );
         }
         assert_eq!(store.read(&scene.log(), 1, 10).await?.len(), 5);
+        Ok(())
+    })
+    .await
+}
+
+/// A task that waits for two things may leave one of them alone for a while, in the middle of making a connection.
+#[tokio::test]
+async fn who_is_not_polled_holds_up_nobody_else() -> anyhow::Result<()> {
+    let server = RedisServer::start().await?;
+    let store = server.store().await?;
+    bounded(async {
+        let scene = Scene::created(&store).await;
+        server.freeze()?;
+        let log = [scene.log()];
+        let mut left_alone = pin!(join_all((0..8).map(|_| store.heads(&log))));
+        // Long enough that the connection counts as broken and another is being made.
+        let a_while = tokio::time::sleep(Duration::from_millis(2500));
+        tokio::select! {
+            _ = &mut left_alone => panic!("Redis stands still"),
+            () = a_while => {}
+        }
+        server.thaw()?;
+        assert_eq!(store.heads(&log).await?, [0]);
+        let answers = left_alone.await.into_iter();
+        assert!(answers.flatten().count() > 0, "these go on, too");
         Ok(())
     })
     .await

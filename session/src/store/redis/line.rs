@@ -6,8 +6,10 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
+use futures_util::future::{BoxFuture, FutureExt as _, Shared};
 use redis::aio::{ConnectionLike as _, MultiplexedConnection};
-use redis::{Cmd, Pipeline, RedisError, Value};
+use redis::{Cmd, ErrorKind, Pipeline, RedisError, Value};
+use tokio::task::JoinError;
 use tokio::time::Instant;
 
 use super::fault;
@@ -21,11 +23,10 @@ const MAX_LINES: usize = 256;
 
 pub(super) struct Line {
     way: Way,
-    place: Mutex<Place>,
-    /// Held by the one who makes the next connection.
-    dialing: tokio::sync::Mutex<()>,
+    place: Arc<Mutex<Place>>,
 }
 
+#[derive(Clone)]
 enum Way {
     /// The only server, or the primary that sentinels name.
     Primary(Servers),
@@ -37,9 +38,12 @@ enum Way {
 struct Place {
     made: u64,
     wire: Option<Wire>,
-    /// For those who waited while it did not work.
-    failed: Option<(Instant, Arc<RedisError>)>,
+    /// The next connection, which is being made for all who wait. A task of its own makes it: whoever was first may be
+    /// left alone for a while by those who poll it, and must not hold up the others.
+    dialing: Option<Shared<BoxFuture<'static, Dialed>>>,
 }
+
+type Dialed = Result<Wire, Arc<RedisError>>;
 
 #[derive(Clone)]
 struct Wire {
@@ -56,8 +60,7 @@ impl Line {
     fn new(way: Way) -> Self {
         Self {
             way,
-            place: Mutex::default(),
-            dialing: tokio::sync::Mutex::default(),
+            place: Arc::default(),
         }
     }
 
@@ -113,7 +116,7 @@ impl Line {
     }
 
     fn place(&self) -> MutexGuard<'_, Place> {
-        self.place.lock().expect("held for moments only")
+        lock(&self.place)
     }
 
     fn usable(&self) -> Option<Wire> {
@@ -123,40 +126,48 @@ impl Line {
         place.wire.clone()
     }
 
-    async fn wire(&self) -> Result<Wire, Arc<RedisError>> {
+    async fn wire(&self) -> Dialed {
         if let Some(wire) = self.usable() {
             return Ok(wire);
         }
-        let asked = Instant::now();
-        let _dialing = self.dialing.lock().await;
-        if let Some(wire) = self.usable() {
-            return Ok(wire);
-        }
-        if let Some((at, error)) = &self.place().failed
-            && *at > asked
-        {
-            return Err(error.clone());
-        }
-        let dialed = self.way.dial().await;
-        let mut place = self.place();
-        match dialed {
-            Ok((connection, address)) => {
-                place.made += 1;
-                let wire = Wire {
-                    number: place.made,
-                    connection,
-                    address,
-                };
-                place.wire = Some(wire.clone());
-                Ok(wire)
-            }
-            Err(error) => {
-                let error = Arc::new(error);
-                place.failed = Some((Instant::now(), error.clone()));
-                Err(error)
-            }
+        let dialing = {
+            let mut place = self.place();
+            let start = || self.start_dialing().boxed().shared();
+            place.dialing.get_or_insert_with(start).clone()
+        };
+        dialing.await
+    }
+
+    fn start_dialing(&self) -> impl Future<Output = Dialed> + use<> {
+        let (way, place) = (self.way.clone(), self.place.clone());
+        let unmade = place.clone();
+        let task = tokio::spawn(async move {
+            let dialed = way.dial().await;
+            let mut place = lock(&place);
+            place.dialing = None;
+            let (connection, address) = dialed.map_err(Arc::new)?;
+            place.made += 1;
+            let wire = Wire {
+                number: place.made,
+                connection,
+                address,
+            };
+            place.wire = Some(wire.clone());
+            Ok(wire)
+        });
+        async move {
+            let stopped = |error: JoinError| {
+                lock(&unmade).dialing = None;
+                let what = "the connection was not made";
+                Arc::new(RedisError::from((ErrorKind::Io, what, error.to_string())))
+            };
+            task.await.map_err(stopped)?
         }
     }
+}
+
+fn lock(place: &Mutex<Place>) -> MutexGuard<'_, Place> {
+    place.lock().expect("held for moments only")
 }
 
 impl Way {
