@@ -16,6 +16,7 @@ mod deletion;
 mod dpop;
 mod drain;
 mod edge_cases;
+mod faults;
 mod health;
 mod holes;
 mod limits;

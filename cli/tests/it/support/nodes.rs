@@ -108,6 +108,10 @@ impl Nodes {
         [5460, 10922].iter().filter(|last| slot > **last).count()
     }
 
+    pub fn port(&self, node: usize) -> u16 {
+        self.nodes[node].1
+    }
+
     /// Numbers of those that are primaries now, as one of the others says.
     pub fn primaries(&self) -> Vec<usize> {
         let role = |port: &u16| redis_cli(*port, &["role"]).starts_with("master");

@@ -22,6 +22,8 @@ pub enum Mood {
     Stalled,
     /// What is asked gets through; at the reply the connection breaks.
     CutsReplies,
+    /// Clear, until something is asked that contains this: that gets through, and no reply does from then on.
+    CutsRepliesFrom(&'static str),
 }
 
 pub struct Proxy {
@@ -129,6 +131,10 @@ async fn pump(
         let now = *mood.borrow();
         match now {
             Mood::CutsReplies if replies => return Err(Broken),
+            // No pause before it is written below: a reply to something else would break the connection first.
+            Mood::CutsRepliesFrom(words) if !replies && contains(rest, words) => {
+                state.mood.send_replace(Mood::CutsReplies);
+            }
             Mood::Slow(pause) => sleep(pause).await,
             Mood::Sliced => {
                 // Enough to split every frame somewhere, not so much that nothing gets through.
@@ -143,6 +149,12 @@ async fn pump(
         }
         to.write_all(rest).await.map_err(|_| Broken)?;
     }
+}
+
+fn contains(bytes: &[u8], words: &str) -> bool {
+    bytes
+        .windows(words.len())
+        .any(|window| window == words.as_bytes())
 }
 
 #[cfg(test)]
