@@ -13,10 +13,14 @@ use bytes::{BufMut, Bytes, BytesMut};
 
 use crate::event::{Event, Frame, Malformed, take, take_u32};
 use crate::id::Nonce;
+use crate::store::PAGE_BYTES;
 
 /// A reader holds some blocks at a time.
 const MAX_BYTES: usize = 32 << 10;
 const MAX_EVENTS: usize = 1024;
+/// Of messages that are much the same a block holds no more than this, or who reads it page by page would put
+/// together the first ones again and again.
+const MAX_WEIGHT: u64 = PAGE_BYTES;
 
 /// Blocks for these frames, each with the number of its last event.
 pub(crate) fn encode(frames: &[Arc<Frame>]) -> Vec<(u64, Bytes)> {
@@ -40,6 +44,8 @@ pub(crate) fn encode(frames: &[Arc<Frame>]) -> Vec<(u64, Bytes)> {
 struct Writer<'a> {
     out: BytesMut,
     events: usize,
+    /// What comes out again.
+    weight: u64,
     run: Option<Run>,
     last: &'a [u8],
 }
@@ -72,12 +78,13 @@ impl<'a> Writer<'a> {
         put(&mut run.events, middle.len());
         run.events.put_slice(middle);
         self.events += 1;
+        self.weight += event.weight();
         self.last = message;
     }
 
     fn is_full(&self) -> bool {
         let open = self.run.as_ref().map_or(0, |run| run.events.len());
-        self.events >= MAX_EVENTS || self.out.len() + open >= MAX_BYTES
+        self.events >= MAX_EVENTS || self.weight >= MAX_WEIGHT || self.out.len() + open >= MAX_BYTES
     }
 
     fn end_run(&mut self) {
@@ -102,50 +109,140 @@ fn shared(one: &[u8], two: &[u8]) -> (usize, usize) {
     (start, rest.take_while(same).count())
 }
 
-/// The frames of a block whose last event has this number; a frame per run.
-pub(crate) fn decode(last: u64, mut data: Bytes) -> Result<Vec<Frame>, Malformed> {
-    let mut runs = Vec::new();
-    let mut before = Bytes::new();
-    let mut total = 0;
-    while !data.is_empty() {
-        let nonce = Nonce(take_u32(&mut data)?);
-        let count = get(&mut data)?;
-        if count == 0 {
-            return Err(Malformed("a run without events"));
+/// How much of blocks may be put together.
+pub(crate) struct Room {
+    most: u64,
+    taken: u64,
+    full: bool,
+}
+
+impl Room {
+    pub fn of(most: u64) -> Self {
+        Self {
+            most,
+            taken: 0,
+            full: false,
         }
-        let mut events = Vec::new();
-        for _ in 0..count {
-            let kind = take(&mut data, 1)?[0];
-            let head = get(&mut data)?;
-            let head = take(&mut data, head)?;
-            let (start, end) = (get(&mut data)?, get(&mut data)?);
-            let middle = get(&mut data)?;
-            let middle = take(&mut data, middle)?;
-            let message = join(&before, start, &middle, end)?;
-            before = message.clone();
-            events.push(Event::from_parts(kind, &head, message)?);
-        }
-        total += events.len() as u64;
-        runs.push((nonce, events));
     }
+
+    /// Something was left out.
+    pub fn is_full(&self) -> bool {
+        self.full
+    }
+
+    /// One event always finds room.
+    fn take(&mut self, event: &Event) -> bool {
+        let weight = self.taken.saturating_add(event.weight());
+        self.full |= self.taken > 0 && weight > self.most;
+        self.taken = weight;
+        !self.full
+    }
+}
+
+/// The frames of a block whose last event has this number; a frame per run.
+#[cfg(any(fuzzing, test))]
+pub(crate) fn decode(last: u64, data: Bytes) -> Result<Vec<Frame>, Malformed> {
+    decode_from(0, last, data, &mut Room::of(u64::MAX))
+}
+
+/// The same, without what comes before an event and what finds no room.
+pub(crate) fn decode_from(
+    from: u64,
+    last: u64,
+    mut data: Bytes,
+    room: &mut Room,
+) -> Result<Vec<Frame>, Malformed> {
+    let total = count(data.clone())?;
     let end = last.checked_add(1);
-    let mut first = end
-        .and_then(|end| end.checked_sub(total))
-        .filter(|first| *first > 0);
+    let first = end.and_then(|end| end.checked_sub(total));
+    let first = first.filter(|first| *first > 0 || total == 0);
+    let mut seq = first.ok_or(Malformed("more events than numbers"))?;
     let mut frames = Vec::new();
-    for (nonce, events) in runs {
-        let start = first.ok_or(Malformed("more events than numbers"))?;
-        first = Some(start + events.len() as u64);
-        frames.push(Frame {
-            first: start,
+    let mut before = Bytes::new();
+    while !data.is_empty() {
+        let (nonce, count) = run(&mut data)?;
+        let mut frame = Frame {
+            first: seq.max(from),
             nonce,
-            events,
-        });
+            events: Vec::new(),
+        };
+        for _ in 0..count {
+            let piece = Piece::take(&mut data)?;
+            let message = join(&before, piece.start, piece.middle, piece.end)?;
+            before = message.clone();
+            if seq >= from {
+                let event = Event::from_parts(piece.kind, &piece.head, message)?;
+                if !room.take(&event) {
+                    break;
+                }
+                frame.events.push(event);
+            }
+            seq += 1;
+        }
+        if !frame.events.is_empty() {
+            frames.push(frame);
+        }
+        if room.is_full() {
+            break;
+        }
     }
     Ok(frames)
 }
 
-fn join(before: &Bytes, start: usize, middle: &[u8], end: usize) -> Result<Bytes, Malformed> {
+/// How many events there are, none of which is put together for it.
+fn count(mut data: Bytes) -> Result<u64, Malformed> {
+    let mut total = 0;
+    while !data.is_empty() {
+        let (_, count) = run(&mut data)?;
+        for _ in 0..count {
+            Piece::take(&mut data)?;
+            total += 1;
+        }
+    }
+    Ok(total)
+}
+
+/// How a run begins.
+fn run(data: &mut Bytes) -> Result<(Nonce, usize), Malformed> {
+    let nonce = Nonce(take_u32(data)?);
+    match get(data)? {
+        0 => Err(Malformed("a run without events")),
+        count => Ok((nonce, count)),
+    }
+}
+
+/// An event as it is written down.
+struct Piece {
+    kind: u8,
+    head: Bytes,
+    start: usize,
+    end: usize,
+    middle: Bytes,
+}
+
+impl Piece {
+    fn take(data: &mut Bytes) -> Result<Self, Malformed> {
+        let kind = take(data, 1)?[0];
+        let head = get(data)?;
+        let head = take(data, head)?;
+        let (start, end) = (get(data)?, get(data)?);
+        let middle = get(data)?;
+        let middle = take(data, middle)?;
+        Ok(Self {
+            kind,
+            head,
+            start,
+            end,
+            middle,
+        })
+    }
+}
+
+fn join(before: &Bytes, start: usize, middle: Bytes, end: usize) -> Result<Bytes, Malformed> {
+    // Nearly all of its block: not worth a copy.
+    if (start, end) == (0, 0) && middle.len() >= MAX_BYTES {
+        return Ok(middle);
+    }
     // Beginning and end do not overlap, or a few bytes could double a message again and again.
     let rest = before.len().checked_sub(start);
     let from = rest.and_then(|rest| rest.checked_sub(end));
@@ -153,7 +250,7 @@ fn join(before: &Bytes, start: usize, middle: &[u8], end: usize) -> Result<Bytes
     let (start, end) = parts.ok_or(Malformed("refers to more than there is"))?;
     let mut message = BytesMut::with_capacity(start.len() + middle.len() + end.len());
     message.put_slice(start);
-    message.put_slice(middle);
+    message.put_slice(&middle);
     message.put_slice(end);
     Ok(message.freeze())
 }

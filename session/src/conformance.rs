@@ -171,7 +171,10 @@ macro_rules! for_each_case {
                 heads_are_told_for_many_logs_at_once
                 an_unknown_log_is_empty
                 large_frames_are_signalled_and_read
-                a_log_is_read_between_two_events;
+                a_log_is_read_between_two_events
+                a_page_is_bounded_in_bytes_and_never_empty
+                what_rests_is_read_in_pages_however_small_it_became
+                a_page_of_an_outbox_is_bounded_in_bytes;
             moves:
                 a_record_holds_all_but_the_log
                 a_record_is_between_two_turns

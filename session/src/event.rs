@@ -91,7 +91,15 @@ impl Event {
             Self::Begin(_) | Self::Control { .. } | Self::Watch { .. } | Self::Closed => 0,
         }
     }
+
+    /// What it takes to keep it, about.
+    pub(crate) fn weight(&self) -> u64 {
+        (self.size() + PER_EVENT) as u64
+    }
 }
+
+/// What an event takes beside its message, about.
+const PER_EVENT: usize = 32;
 
 impl Event {
     fn readdressed(&self, session: &SessionId) -> Self {

@@ -22,6 +22,7 @@ use crate::token::CONNECTION_LIFETIME;
 mod agent;
 mod embedded;
 mod enqueue;
+mod page;
 pub mod redis;
 mod signals;
 mod sink;
@@ -168,7 +169,8 @@ pub trait Store: Send + Sync + 'static {
 
     // ---- logs ----
 
-    /// Frames from the one that contains `from` on, at most `limit`.
+    /// Frames from the one that contains `from` on: at most `limit`, and no more than [`PAGE_BYTES`] unless it
+    /// is a single one. So there may be more.
     async fn read(&self, log: &LogId, from: u64, limit: usize) -> Result<Vec<Arc<Frame>>>;
 
     /// As [`Self::read`], and no frame that begins after `upto`, as far as the store can tell. Few at a time.
@@ -238,6 +240,8 @@ pub trait Store: Send + Sync + 'static {
     async fn listen(&self, sink: mpsc::Sender<Signal>) -> Result<Arc<dyn Listener>>;
 }
 
+/// What the frames of one [`Store::read`] weigh together at most, unless it is a single one.
+pub const PAGE_BYTES: u64 = 1 << 20;
 /// How often a worker repeats [`Store::register`].
 pub const HEARTBEAT: Duration = Duration::from_secs(3);
 /// How long it counts as alive after that.

@@ -5,10 +5,11 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use super::scene::{EVERYTHING_THAT_RESTS, Ear, Scene, begin, end, update, updates};
+use crate::command::Idempotency;
 use crate::event::{Event, Frame, Recipient};
 use crate::id::{LogId, Nonce};
 use crate::route::Via;
-use crate::store::{Append, Appended, Signal, Store, Topic};
+use crate::store::{Append, Appended, PAGE_BYTES, Posted, Signal, Store, Topic};
 
 async fn with_frames(store: &Arc<dyn Store>, sizes: &[usize]) -> Scene {
     let scene = Scene::created(store).await;
@@ -181,4 +182,93 @@ pub async fn a_log_is_read_between_two_events(store: &Arc<dyn Store>) {
     scene.finish(&claim.token).await;
     scene.tidy(&EVERYTHING_THAT_RESTS).await;
     all().await;
+}
+
+/// Reads a log in pages, whose number it returns; none is empty or larger than it may be.
+async fn in_pages(store: &Arc<dyn Store>, log: &LogId, head: u64) -> (usize, Vec<Event>) {
+    let (mut next, mut pages, mut events) = (1, 0, Vec::new());
+    while next <= head {
+        let page = store.read(log, next, 1000).await.unwrap();
+        let weight: u64 = page.iter().map(|frame| frame.weight()).sum();
+        assert!(!page.is_empty(), "nothing from {next} on, of {head}");
+        assert!(
+            page.len() == 1 || weight <= PAGE_BYTES,
+            "{} frames of {weight} bytes from {next} on",
+            page.len()
+        );
+        let numbered = page.iter().flat_map(|frame| frame.numbered());
+        for (seq, event) in numbered.filter(|(seq, _)| *seq >= next) {
+            assert_eq!(seq, events.len() as u64 + 1);
+            events.push(event.clone());
+        }
+        next = page[page.len() - 1].last() + 1;
+        pages += 1;
+    }
+    (pages, events)
+}
+
+pub async fn a_page_is_bounded_in_bytes_and_never_empty(store: &Arc<dyn Store>) {
+    let scene = Scene::created(store).await;
+    let claim = scene.claim().await;
+    let large = PAGE_BYTES as usize / 4;
+    let sizes = [10, large, large, 10, large, large, 3 * large, 9 * large, 10];
+    // So that no message begins or ends as another does.
+    let text = |(at, size): (usize, &usize)| at.to_string().repeat(*size);
+    let texts: Vec<String> = sizes.iter().enumerate().map(text).collect();
+    for (text, first) in texts.iter().zip(1..) {
+        let append = scene.append(&claim.token, first, vec![update(text)]);
+        scene.write(&append).await;
+    }
+    let said: Vec<Event> = texts.iter().map(|text| update(text)).collect();
+    let heir = scene.heir();
+    let upto = said.len() as u64;
+    scene.try_fork(&scene.cut(&heir, upto, "")).await;
+    let all = async || {
+        for log in [scene.log(), heir.log()] {
+            let (pages, events) = in_pages(store, &log, upto).await;
+            assert!(pages >= 5 && events == said, "{pages} pages");
+        }
+    };
+    all().await;
+    scene.finish(&claim.token).await;
+    scene.tidy(&EVERYTHING_THAT_RESTS).await;
+    all().await;
+}
+
+pub async fn what_rests_is_read_in_pages_however_small_it_became(store: &Arc<dyn Store>) {
+    let scene = Scene::created(store).await;
+    let claim = scene.claim().await;
+    // Each is nearly the one before: at rest all of them are about as large as one.
+    let text = |at| format!("{}{at}", "x".repeat(30 << 10));
+    let said: Vec<Event> = (0..120).map(|at| update(&text(at))).collect();
+    for (events, at) in said.chunks(2).zip(0..) {
+        let append = scene.append(&claim.token, 2 * at + 1, events.to_vec());
+        scene.write(&append).await;
+    }
+    scene.finish(&claim.token).await;
+    scene.tidy(&EVERYTHING_THAT_RESTS).await;
+    let (_, events) = in_pages(store, &scene.log(), said.len() as u64).await;
+    assert_eq!(events[..said.len()], said);
+    let mut from = 1;
+    while from <= said.len() as u64 {
+        let page = store.read(&scene.log(), from, 1000).await.unwrap();
+        let weight: u64 = page.iter().map(|frame| frame.weight()).sum();
+        assert!(weight <= PAGE_BYTES, "{weight} bytes from {from} on");
+        from = page[page.len() - 1].last() + 1;
+    }
+}
+
+pub async fn a_page_of_an_outbox_is_bounded_in_bytes(store: &Arc<dyn Store>) {
+    let connection = Scene::planned(store).creator;
+    let text = |at: usize| at.to_string().repeat(PAGE_BYTES as usize / 3);
+    for at in 0..7 {
+        let message = Bytes::from(text(at));
+        let event = Event::Message { message };
+        let key = Idempotency::of(&connection, None, b"");
+        let posted = store.post(&connection, event, &key).await.unwrap();
+        assert_eq!(posted, Posted::New);
+    }
+    let (pages, events) = in_pages(store, &LogId::Outbox(connection), 7).await;
+    assert!(pages >= 3, "{pages} pages");
+    assert_eq!(events.len(), 7);
 }

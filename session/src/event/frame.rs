@@ -21,7 +21,7 @@ impl Frame {
     /// What it takes to keep it, about.
     pub fn weight(&self) -> u64 {
         let events = self.events.iter();
-        events.map(|event| (event.size() + PER_EVENT) as u64).sum()
+        events.map(Event::weight).sum()
     }
 
     pub fn last(&self) -> u64 {
@@ -80,8 +80,6 @@ impl Frame {
     }
 }
 
-/// What an event takes beside its message, about.
-const PER_EVENT: usize = 32;
 /// On a kind: the payload begins as the one before it.
 const SHARES: u8 = 0x80;
 /// Less is not worth the mention.

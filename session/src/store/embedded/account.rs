@@ -25,10 +25,12 @@ impl<S: Shelf> Embedded<S> {
         if upto == 0 {
             return Ok(None);
         }
-        let frames = self
-            .shelf
-            .read(&LogId::Session(id.clone()), 1, usize::MAX)?;
-        let shared = frames.iter().filter(|frame| frame.first <= upto);
-        Ok(Some(shared.map(|frame| frame.weight()).sum()))
+        let mut left = 0;
+        self.shelf
+            .each_page(&LogId::Session(id.clone()), 1, |page| {
+                let shared = page.iter().filter(|frame| frame.first <= upto);
+                left += shared.map(|frame| frame.weight()).sum::<u64>();
+            })?;
+        Ok(Some(left))
     }
 }

@@ -33,7 +33,7 @@ impl MemoryStore {
         Ok(OutboxReplica {
             id: id.clone(),
             outbox: state.outbox(&self.shelf, id)?.clone(),
-            entries: self.shelf.read(&log, 1, usize::MAX)?,
+            entries: self.all(&log)?,
         })
     }
 
@@ -54,9 +54,7 @@ impl MemoryStore {
         Ok(Some(Replica {
             id: id.clone(),
             session: session.clone(),
-            frames: self
-                .shelf
-                .read(&LogId::Session(id.clone()), 1, usize::MAX)?,
+            frames: self.all(&LogId::Session(id.clone()))?,
         }))
     }
 
@@ -73,6 +71,13 @@ impl MemoryStore {
         self.save(&[Change::Listed(&replica.session, before, now)])?;
         state.insert(replica.id.clone(), replica.session.clone());
         Ok(())
+    }
+
+    fn all(&self, log: &LogId) -> Result<Vec<Arc<Frame>>> {
+        let mut frames = Vec::new();
+        self.shelf
+            .each_page(log, 1, |page| frames.extend_from_slice(page))?;
+        Ok(frames)
     }
 
     /// Every push connection broke, as it does when a primary goes.

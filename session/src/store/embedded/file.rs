@@ -25,7 +25,7 @@ use crate::command::Queued;
 use crate::event::Frame;
 use crate::id::{ConnectionId, LogId, SessionId};
 use crate::revocation::Revocation;
-use crate::store::{Error, Place, Result};
+use crate::store::{Error, Place, Result, page};
 
 mod directory;
 mod keys;
@@ -336,8 +336,7 @@ impl Shelf for Disk {
         let log = LogId::Session(id.clone());
         let last = self.0.last_frame(&log)?;
         if last > session.head {
-            let frames = self.read(&log, session.head + 1, usize::MAX)?;
-            session.wrote(&frames);
+            self.each_page(&log, session.head + 1, |page| session.wrote(page))?;
         }
         session.head = last.max(shared);
         Ok(Some(session.revive(self.0.commands(id)?)))
@@ -363,7 +362,7 @@ impl Shelf for Disk {
                 .map(Arc::new)
                 .map_err(|error| Error::Broken(error.to_string()))
         };
-        frames.take(limit).map(decode).collect()
+        page::fill(frames.take(limit).map(decode))
     }
 
     fn lineage(&self, id: &SessionId) -> Result<Arc<[Segment]>> {

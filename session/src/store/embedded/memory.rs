@@ -12,7 +12,7 @@ use super::shelf::{Change, Kind, Shelf};
 use crate::event::Frame;
 use crate::id::{ConnectionId, LogId, SessionId};
 use crate::revocation::Revocation;
-use crate::store::{Place, Result};
+use crate::store::{Place, Result, page};
 
 #[derive(Clone, Default)]
 pub struct Memory(Arc<Mutex<Kept>>);
@@ -160,7 +160,7 @@ impl Shelf for Memory {
             return Ok(Vec::new());
         };
         let start = frames.partition_point(|frame| frame.last() < from);
-        Ok(frames[start..].iter().take(limit).cloned().collect())
+        page::fill(frames[start..].iter().take(limit).cloned().map(Ok))
     }
 
     fn lineage(&self, id: &SessionId) -> Result<Arc<[Segment]>> {

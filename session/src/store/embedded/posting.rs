@@ -65,9 +65,12 @@ impl<S: Shelf> Embedded<S> {
         }
         let log = LogId::Outbox(id.clone());
         let first = outbox.trimmed + 1;
-        let entries = self.shelf.read(&log, first, OUTBOX_TRIMMED_AT_ONCE)?;
-        for entry in &entries {
-            if !outbox.trim(entry, upto) {
+        let mut left = OUTBOX_TRIMMED_AT_ONCE;
+        loop {
+            let page = self.shelf.read(&log, outbox.trimmed + 1, left)?;
+            left -= page.len();
+            // What has to stay ends it; so does the end of the outbox.
+            if page.is_empty() || !page.iter().all(|entry| outbox.trim(entry, upto)) {
                 break;
             }
         }

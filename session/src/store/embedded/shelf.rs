@@ -71,8 +71,25 @@ pub trait Shelf: Clone + Send + Sync + 'static {
 
     fn outbox(&self, id: &ConnectionId) -> Result<Option<Outbox>>;
 
-    /// Only the log's own frames.
+    /// Only the log's own frames: a page of them, see `store/page.rs`.
     fn read(&self, log: &LogId, from: u64, limit: usize) -> Result<Vec<Arc<Frame>>>;
+
+    /// All of them from one on, a page at a time.
+    fn each_page(
+        &self,
+        log: &LogId,
+        mut from: u64,
+        mut see: impl FnMut(&[Arc<Frame>]),
+    ) -> Result<()> {
+        loop {
+            let page = self.read(log, from, usize::MAX)?;
+            let Some(last) = page.last() else {
+                return Ok(());
+            };
+            from = last.last() + 1;
+            see(&page);
+        }
+    }
 
     /// The parts of other logs that this session's log begins with, in order.
     fn lineage(&self, id: &SessionId) -> Result<Arc<[Segment]>>;

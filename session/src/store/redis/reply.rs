@@ -5,13 +5,14 @@ use std::sync::Arc;
 use bytes::Bytes;
 use redis::Value;
 
-use crate::block;
+use crate::block::{self, Room};
 use crate::command::{Command, CommandId, Queued};
 use crate::event::Frame;
 use crate::id::{ConnectionId, SessionId};
 use crate::route::{Route, Via};
 use crate::store::{
-    Attachment, Claim, Claimant, Directive, Error, Place, Result, Running, Setup, Vanished,
+    Attachment, Claim, Claimant, Directive, Error, PAGE_BYTES, Place, Result, Running, Setup,
+    Vanished, page,
 };
 
 pub(super) struct Reply(pub Value);
@@ -204,17 +205,19 @@ pub(super) fn frame(last: u64, data: Bytes) -> Result<Frame> {
     Frame::decode(last, data).map_err(|malformed| Error::Broken(malformed.to_string()))
 }
 
+/// A page of frames.
 pub(super) fn frames(reply: Reply) -> Result<Vec<Arc<Frame>>> {
     let read = |(last, mut fields): (u64, Vec<Value>)| {
         frame(last, bytes(field(&mut fields, b"d")?)?).map(Arc::new)
     };
-    entries(reply)?.into_iter().map(read).collect()
+    page::fill(entries(reply)?.into_iter().map(read))
 }
 
-/// Blocks of frames, each with its last number and a space before it.
-pub(super) fn blocks(reply: Reply) -> Result<Vec<Arc<Frame>>> {
+/// A page of what is in these blocks from an event on. Each has its last number and a space before it.
+pub(super) fn blocks(reply: Reply, from: u64) -> Result<Vec<Arc<Frame>>> {
     let broken = || unexpected("a block that cannot be read");
     let mut frames = Vec::new();
+    let mut room = Room::of(PAGE_BYTES);
     let mut items = reply.items()?;
     while !items.is_empty() {
         let mut entry = items.bytes()?;
@@ -224,9 +227,12 @@ pub(super) fn blocks(reply: Reply) -> Result<Vec<Arc<Frame>>> {
             .ok_or_else(broken)?;
         let last = std::str::from_utf8(&entry[..space]).ok();
         let last = last.and_then(|last| last.parse().ok()).ok_or_else(broken)?;
-        let decoded = block::decode(last, entry.split_off(space + 1));
+        let decoded = block::decode_from(from, last, entry.split_off(space + 1), &mut room);
         let decoded = decoded.map_err(|malformed| Error::Broken(malformed.to_string()))?;
         frames.extend(decoded.into_iter().map(Arc::new));
+        if room.is_full() {
+            break;
+        }
     }
     Ok(frames)
 }

@@ -26,6 +26,7 @@ impl Script {
             .replace("--@include forget", include_str!("../../../lua/forget.lua"))
             .replace("--@include known", include_str!("../../../lua/known.lua"))
             .replace("--@include lists", include_str!("../../../lua/lists.lua"))
+            .replace("--@include page", include_str!("../../../lua/page.lua"))
             .replace("--@include peek", include_str!("../../../lua/peek.lua"))
             .replace("--@include stored", include_str!("../../../lua/stored.lua"))
             .replace("--@include switch", include_str!("../../../lua/switch.lua"))
@@ -101,6 +102,7 @@ scripts!(
     mention,
     retire,
     read,
+    entries,
     tidy,
     compact,
     expire,

@@ -10,7 +10,7 @@ use super::scripts::{Call, scripts};
 use crate::block;
 use crate::event::Frame;
 use crate::id::{LogId, Partition, SessionId};
-use crate::store::{Error, OUTBOX_TTL, Result, Tidied, Tidying};
+use crate::store::{Error, OUTBOX_TTL, PAGE_BYTES, Result, Tidied, Tidying};
 
 /// Sessions that one round takes on.
 const AT_ONCE: u64 = 32;
@@ -35,17 +35,14 @@ impl RedisStore {
             .key(self.keys.history(session))
             .num(from)
             .num(limit as u64)
-            .num(upto.unwrap_or(0));
+            .num(upto.unwrap_or(0))
+            .num(PAGE_BYTES);
         let mut items = self.run(call).await?.items()?;
         let kind = items.text()?;
         let entries = Reply(items.next()?);
         let frames = match kind.as_str() {
             "frames" => reply::frames(entries)?,
-            "blocks" => {
-                let mut frames = reply::blocks(entries)?;
-                frames.retain(|frame| frame.last() >= from);
-                frames
-            }
+            "blocks" => reply::blocks(entries, from)?,
             other => return Err(reply::unexpected(other)),
         };
         Ok(match items.text()?.parse() {
@@ -93,14 +90,12 @@ impl RedisStore {
         from: u64,
         limit: usize,
     ) -> Result<Vec<Arc<Frame>>> {
-        let mut command = redis::cmd("XRANGE");
-        command
-            .arg(self.keys.log(log))
-            .arg(format!("{from}-0"))
-            .arg("+")
-            .arg("COUNT")
-            .arg(limit);
-        reply::frames(self.link.query(&command).await?)
+        let call = Call::new(&scripts().entries)
+            .key(self.keys.log(log))
+            .num(from)
+            .num(limit as u64)
+            .num(PAGE_BYTES);
+        reply::frames(self.run(call).await?)
     }
 
     pub(super) async fn tidy_partition(
@@ -137,12 +132,12 @@ impl RedisStore {
         Ok(tidied)
     }
 
-    /// False if somebody else was at it.
+    /// Up to where the log ends now, a page at a time. False if somebody else was at it.
     async fn compact(&self, session: &SessionId, when: &Tidying) -> Result<bool> {
+        let log = LogId::Session(session.clone());
+        let end = self.head(&log).await?;
         loop {
-            let log = LogId::Session(session.clone());
             let frames = self.read_stream(&log, 1, FRAMES).await?;
-            let more = frames.len() == FRAMES;
             let done = match frames.first() {
                 Some(first) => first.first - 1,
                 None => self.snapped(session).await?,
@@ -150,7 +145,7 @@ impl RedisStore {
             if !self.put_in_blocks(session, done, &frames, when).await? {
                 return Ok(false);
             }
-            if !more {
+            if frames.last().is_none_or(|last| last.last() >= end) {
                 return Ok(true);
             }
         }
@@ -174,9 +169,8 @@ impl RedisStore {
             None => (done, Default::default()),
         };
         let entry = |(last, block): (u64, bytes::Bytes)| {
-            let mut entry = format!("{last} ").into_bytes();
-            entry.extend_from_slice(&block);
-            entry
+            let number = format!("{last} ");
+            [number.as_bytes(), &block].concat()
         };
         let blocks: Vec<Vec<u8>> = block::encode(frames).into_iter().map(entry).collect();
         let nonce = nonce.0.to_be_bytes();
