@@ -21,7 +21,7 @@ pub(crate) use self::place::{Place, Reins};
 use self::taken::{Found, Taken};
 use crate::agent::{Agent, Conversation, Opening, Stage, StopReason};
 use crate::asides::Asides;
-use crate::journal::{Journal, Unanswered};
+use crate::journal::{self, Journal, Unanswered};
 use crate::outlet::{Lost, Outlet};
 use crate::rpc::{self, Failure};
 use crate::trace;
@@ -156,6 +156,8 @@ async fn set_free(
     Ok(true)
 }
 
+/// Frames per read of an interrupted turn.
+const REREAD: usize = 500;
 /// So many workers in a row may vanish over one command before they have renewed their lease once.
 const MAX_VANISHED_AT_ONCE: u32 = 3;
 /// So many may do so later, unless they only waited for somebody's answer.
@@ -444,15 +446,18 @@ impl Hold {
     async fn reread(&self, running: Running) -> Result<(Journal, Vec<Unanswered>), Lost> {
         tracing::info!(session.id = %self.claim.session, command = running.command.number, "goes on with an interrupted turn");
         let log = LogId::Session(self.claim.session.clone());
-        let mut frames = Vec::new();
+        let mut reader = journal::Reader::default();
         let mut from = running.began;
         while from <= self.claim.head {
-            let page = self.store.read(&log, from, 500).await?;
+            let page = self.store.read(&log, from, REREAD).await?;
             let Some(last) = page.last() else { break };
+            let events = page.iter().flat_map(|frame| frame.numbered());
+            for (seq, event) in events.filter(|(seq, _)| *seq >= from) {
+                reader.read(seq, event);
+            }
             from = last.last() + 1;
-            frames.extend(page);
         }
-        Ok(Journal::read(&frames, running.began))
+        Ok(reader.finish())
     }
 
     /// Handles what can be handled while a turn runs; prompts stay queued.

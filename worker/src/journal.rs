@@ -5,20 +5,22 @@ use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 
 use baton_session::command::CommandId;
-use baton_session::event::{Event, Frame, is_aside};
+use baton_session::event::{Event, is_aside};
 use bytes::Bytes;
 
 #[derive(Default)]
 pub(crate) struct Journal {
     said: VecDeque<Said>,
-    answers: HashMap<Arc<str>, Bytes>,
+    /// The numbers of answers. They stay in the log: together they may be large.
+    answers: HashMap<Arc<str>, u64>,
     /// Waiting prompts whose connections have taken control.
     controls: HashSet<CommandId>,
     asked: u64,
 }
 
 enum Said {
-    Update,
+    /// So many in a row.
+    Updates(u64),
     Request(Arc<str>),
 }
 
@@ -29,46 +31,57 @@ pub(crate) struct Unanswered {
     pub message: Bytes,
 }
 
-impl Journal {
-    /// Reads the frames of the interrupted turn, from its begin on.
-    pub fn read(frames: &[Arc<Frame>], began: u64) -> (Self, Vec<Unanswered>) {
-        let mut journal = Self::default();
-        let mut asked: Vec<Unanswered> = Vec::new();
-        for (seq, event) in frames.iter().flat_map(|frame| frame.numbered()) {
-            match event {
-                _ if seq < began => {}
-                Event::Update { turn: true, .. } => journal.said.push_back(Said::Update),
-                // Asked beside the turn, by an agent that is gone.
-                Event::Request { id, .. } if is_aside(id) => {}
-                Event::Request { id, message } => {
-                    let before = asked.iter_mut().find(|request| request.id == *id);
-                    match before {
-                        // Asked once more, of somebody else: the agent said it once.
-                        Some(request) => request.seq = seq,
-                        None => {
-                            journal.said.push_back(Said::Request(id.clone()));
-                            journal.asked += 1;
-                            asked.push(Unanswered {
-                                id: id.clone(),
-                                seq,
-                                message: message.clone(),
-                            });
-                        }
+/// Reads the events of an interrupted turn, one after the other, and keeps of each only what is needed.
+#[derive(Default)]
+pub(crate) struct Reader {
+    journal: Journal,
+    unanswered: Vec<Unanswered>,
+}
+
+impl Reader {
+    pub fn read(&mut self, seq: u64, event: &Event) {
+        let journal = &mut self.journal;
+        match event {
+            Event::Update { turn: true, .. } => match journal.said.back_mut() {
+                Some(Said::Updates(count)) => *count += 1,
+                _ => journal.said.push_back(Said::Updates(1)),
+            },
+            // Asked beside the turn, by an agent that is gone.
+            Event::Request { id, .. } if is_aside(id) => {}
+            Event::Request { id, message } => {
+                let mut before = self.unanswered.iter_mut();
+                match before.find(|request| request.id == *id) {
+                    // Asked once more, of somebody else: the agent said it once.
+                    Some(request) => request.seq = seq,
+                    None => {
+                        journal.said.push_back(Said::Request(id.clone()));
+                        journal.asked += 1;
+                        self.unanswered.push(Unanswered {
+                            id: id.clone(),
+                            seq,
+                            // A copy, or all that was written with it would stay in memory.
+                            message: Bytes::copy_from_slice(message),
+                        });
                     }
                 }
-                Event::Control { command, .. } => {
-                    journal.controls.insert(*command);
-                }
-                Event::Answer { id, message, .. } => {
-                    journal.answers.insert(id.clone(), message.clone());
-                    asked.retain(|request| request.id != *id);
-                }
-                _ => {}
             }
+            Event::Control { command, .. } => {
+                journal.controls.insert(*command);
+            }
+            Event::Answer { id, .. } => {
+                journal.answers.insert(id.clone(), seq);
+                self.unanswered.retain(|request| request.id != *id);
+            }
+            _ => {}
         }
-        (journal, asked)
     }
 
+    pub fn finish(self) -> (Journal, Vec<Unanswered>) {
+        (self.journal, self.unanswered)
+    }
+}
+
+impl Journal {
     /// Nothing is left to check off: what is said now is new.
     pub fn is_live(&self) -> bool {
         self.said.is_empty()
@@ -76,13 +89,14 @@ impl Journal {
 
     /// Whether this update was already written.
     pub fn check_off_update(&mut self) -> bool {
-        match self.said.front() {
-            Some(Said::Update) => {
-                self.said.pop_front();
-                true
-            }
-            _ => false,
+        let Some(Said::Updates(left)) = self.said.front_mut() else {
+            return false;
+        };
+        *left -= 1;
+        if *left == 0 {
+            self.said.pop_front();
         }
+        true
     }
 
     /// Whether this request was already written.
@@ -112,7 +126,8 @@ impl Journal {
         self.controls.insert(command)
     }
 
-    pub fn answer(&mut self, id: &str) -> Option<Bytes> {
+    /// Where the answer is.
+    pub fn answer(&mut self, id: &str) -> Option<u64> {
         self.answers.remove(id)
     }
 }

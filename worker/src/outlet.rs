@@ -7,7 +7,7 @@ use std::time::Duration;
 use baton_session::audit::Audit;
 use baton_session::command::CommandId;
 use baton_session::event::{Event, is_aside};
-use baton_session::id::{Nonce, SessionId};
+use baton_session::id::{LogId, Nonce, SessionId};
 use baton_session::store::{self, Append, Appended, Claim, ClaimToken, Store};
 use serde_json::{Map, Value};
 use tokio::sync::Notify;
@@ -118,6 +118,15 @@ impl Outlet {
 
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().expect("held for moments only")
+    }
+
+    /// An event that is in the log.
+    pub async fn read(&self, seq: u64) -> store::Result<Option<Event>> {
+        let log = LogId::Session(self.session.clone());
+        let page = sit_out(|| self.store.read(&log, seq, 1)).await?;
+        let mut events = page.iter().flat_map(|frame| frame.numbered());
+        let found = events.find(|(number, _)| *number == seq);
+        Ok(found.map(|(_, event)| event.clone()))
     }
 
     /// Returns the number the event will have.

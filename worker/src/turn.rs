@@ -185,6 +185,7 @@ impl Turn {
         let params = over_acp::outbound(&self.session, method, params)?;
         let answer = match self.ask(&id, method, params) {
             Asked::Answered(answer) => answer,
+            Asked::Before(seq) => self.answer_at(seq).await?,
             Asked::Waiting(reply) => reply
                 .await
                 .map_err(|_| Failure::internal("the turn ended before the answer came"))?,
@@ -195,11 +196,8 @@ impl Turn {
     fn ask(&self, id: &Arc<str>, method: &str, params: impl Serialize) -> Asked {
         let mut journal = self.journal();
         let asked_before = journal.check_off_request(id);
-        if let Some(answer) = journal
-            .answer(id)
-            .and_then(|message| Answer::read(&message))
-        {
-            return Asked::Answered(answer);
+        if let Some(seq) = journal.answer(id) {
+            return Asked::Before(seq);
         }
         let mut waiting = self.waiting();
         if let Some(early) = waiting.get_mut(id).and_then(|waiting| waiting.early.take()) {
@@ -228,6 +226,17 @@ impl Turn {
             }
         }
         Asked::Waiting(answer)
+    }
+
+    /// What was answered to an earlier run of this turn.
+    async fn answer_at(&self, seq: u64) -> Result<Answer, Failure> {
+        let event = self.outlet.read(seq).await;
+        let event = event.map_err(|error| Failure::internal(error.to_string()))?;
+        let answer = match event {
+            Some(Event::Answer { message, .. }) => Answer::read(&message),
+            _ => None,
+        };
+        answer.ok_or_else(|| Failure::internal("an answer is not in the log any more"))
     }
 
     /// Takes a client's answer. False if nobody asked, or it was answered before.
@@ -305,5 +314,7 @@ impl Turn {
 
 enum Asked {
     Answered(Answer),
+    /// By an earlier run of the turn; the answer is this event.
+    Before(u64),
     Waiting(oneshot::Receiver<Answer>),
 }
