@@ -35,11 +35,27 @@ use bytes::Bytes;
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep, sleep_until};
 
+/// Messages and bytes of one write. What comes after them is read when the client has taken them.
+const MAX_BATCH: usize = 1024;
+const MAX_BATCH_BYTES: usize = 1 << 20;
+
 /// A message on its way out, with the position after it.
 #[derive(Debug)]
 pub struct Outgoing {
     pub cursor: String,
     pub message: Bytes,
+}
+
+impl Outgoing {
+    fn size(&self) -> usize {
+        self.cursor.len() + self.message.len()
+    }
+}
+
+/// Whether there is enough for one write. To be asked before another page is read: a slow client holds no more
+/// than this and one page.
+fn is_enough<M>(out: &[M], size: impl Fn(&M) -> usize) -> bool {
+    out.len() >= MAX_BATCH || out.iter().map(size).sum::<usize>() >= MAX_BATCH_BYTES
 }
 
 /// What a feed comes up with.

@@ -21,7 +21,7 @@ use super::footing::{LOST_TAIL, nonce_of};
 use super::hub::Subscription;
 use super::session_feed::{From, Reader, SessionFeed};
 use super::topic::{Look, Notice};
-use super::{Feed, Gathered, Outgoing, Start};
+use super::{Feed, Gathered, Outgoing, Start, is_enough};
 use crate::app::App;
 
 const PAGE: usize = 64;
@@ -47,6 +47,8 @@ pub struct ConnectionFeed {
     fell_behind: bool,
     /// By the outbox entry that told us to watch.
     sessions: BTreeMap<u64, Watched>,
+    /// The one of them that was looked at last.
+    served: u64,
     /// Our own registration was announced; from then on another one means that we lost the stream.
     announced: bool,
     ended: bool,
@@ -102,6 +104,7 @@ impl ConnectionFeed {
             doubtful: false,
             fell_behind: false,
             sessions: BTreeMap::new(),
+            served: 0,
             announced: false,
             ended: false,
             start: Start {
@@ -191,7 +194,7 @@ impl ConnectionFeed {
     }
 
     async fn read_outbox(&mut self, out: &mut Vec<Outgoing>) -> store::Result<()> {
-        loop {
+        while !is_enough(out, Outgoing::size) {
             let frames = match self.outbox.look(self.read + 1) {
                 Look::UpToDate => return Ok(()),
                 Look::Frames(frames) => frames,
@@ -216,6 +219,7 @@ impl ConnectionFeed {
                 }
             }
         }
+        Ok(())
     }
 
     async fn take_in(
@@ -259,10 +263,17 @@ impl ConnectionFeed {
     }
 
     async fn read_sessions(&mut self, out: &mut Vec<Outgoing>) -> store::Result<()> {
-        let watches: Vec<u64> = self.sessions.keys().copied().collect();
+        // Those that found no room the last time come first now.
+        let later = self.sessions.range(..=self.served);
+        let sooner = self.sessions.range(self.served + 1..);
+        let watches: Vec<u64> = sooner.chain(later).map(|(watch, _)| *watch).collect();
         // One session that cannot be read must not hold up the others.
         let mut failed = Ok(());
         for watch in watches {
+            if is_enough(out, Outgoing::size) {
+                break;
+            }
+            self.served = watch;
             let mut collected = Vec::new();
             let outcome = {
                 let watched = self.sessions.get_mut(&watch).expect("listed a moment ago");

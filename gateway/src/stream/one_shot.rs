@@ -17,7 +17,7 @@ use super::footing::{Footing, Ground, LOST_TAIL, nonce_of};
 use super::hub::Subscription;
 use super::session_feed::opening;
 use super::topic::{Look, Notice};
-use super::{Feed, Gathered, Outgoing, Start};
+use super::{Feed, Gathered, Outgoing, Start, is_enough};
 use crate::app::App;
 use crate::mint::Mint;
 use crate::rpc;
@@ -203,7 +203,7 @@ impl Feed for OneShotFeed {
             }
             Ground::Gone => return Ok(Gathered::Ended),
         }
-        while !self.ended && out.len() < 1024 {
+        while !self.ended && !is_enough(out, Outgoing::size) {
             let frames = match self.subscription.look(self.next) {
                 Look::UpToDate => return Ok(Gathered::Open),
                 Look::Frames(frames) => frames,

@@ -29,10 +29,8 @@ mod resting;
 mod tests;
 mod work;
 
-/// Frames per read from the store; a slow client holds no more than this.
+/// Frames per read from the store.
 const PAGE: usize = 64;
-/// Messages per write.
-const MAX_BATCH: usize = 1024;
 
 pub struct SessionFeed {
     store: Arc<dyn Store>,
@@ -284,7 +282,7 @@ impl SessionFeed {
         }
         loop {
             self.follow_directives(out).await?;
-            if self.ended || out.len() >= MAX_BATCH {
+            if self.ended || is_enough(out) {
                 return Ok(!self.ended);
             }
             let (frames, pushed) = match self.subscription.look(self.next) {
@@ -408,6 +406,11 @@ impl SessionFeed {
             }
         }
     }
+}
+
+/// Enough for one write.
+fn is_enough(out: &[(Cursor, Bytes)]) -> bool {
+    super::is_enough(out, |(_, message)| message.len())
 }
 
 impl Feed for SessionFeed {

@@ -6,7 +6,7 @@ use baton_session::event::Event;
 use baton_session::store::{self, Directive};
 use bytes::Bytes;
 
-use super::{MAX_BATCH, PAGE, SessionFeed};
+use super::{PAGE, SessionFeed, is_enough};
 use crate::rpc;
 
 impl SessionFeed {
@@ -32,7 +32,7 @@ impl SessionFeed {
             }
             let from = self.replayed.unwrap_or(0) + 1;
             if directive.replay && from <= directive.upto {
-                if out.len() >= MAX_BATCH {
+                if is_enough(out) {
                     return Ok(());
                 }
                 self.replay(&directive, from, out).await?;
@@ -119,6 +119,10 @@ impl SessionFeed {
             .filter(|seq| controls && *seq > after && *seq <= upto)
             .collect();
         for seq in open {
+            // The others are asked when this was taken, unless nothing follows it.
+            if is_enough(out) && !self.ended {
+                return Ok(());
+            }
             if let Some((id, message)) = self.question(seq).await? {
                 self.asked.note(&id);
                 self.position.phase = Phase::Asked(self.answered, seq);
