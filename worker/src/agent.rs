@@ -72,24 +72,22 @@ impl Opening {
         }
     }
 
-    /// All that was ever said, for an agent without a state: the session is new, was forked from the
-    /// middle of another, or its agent cannot bring it back.
-    pub async fn past(&self) -> Result<Vec<Event>, Failure> {
+    /// Goes through all that was ever said, for an agent without a state: the session is new, was forked from
+    /// the middle of another, or its agent cannot bring it back. It may be more than memory holds.
+    pub async fn past(&self, mut hear: impl FnMut(&Event)) -> Result<(), Failure> {
         let log = LogId::Session(self.session.clone());
-        let mut past = Vec::new();
+        let mut next = 1;
         loop {
             // Whoever waits is not refused because Redis restarts.
-            let page = sit_out(|| self.store.read(&log, past.len() as u64 + 1, PAGE)).await;
+            let page = sit_out(|| self.store.read(&log, next, PAGE)).await;
             let page = page.map_err(|error| Failure::internal(error.to_string()))?;
-            if page.is_empty() {
-                return Ok(past);
-            }
+            let Some(last) = page.last() else {
+                return Ok(());
+            };
             let said = page.iter().flat_map(|frame| frame.numbered());
-            let from = past.len() as u64;
-            past.extend(
-                said.filter(|(seq, _)| *seq > from)
-                    .map(|(_, event)| event.clone()),
-            );
+            said.filter(|(seq, _)| *seq >= next)
+                .for_each(|(_, event)| hear(event));
+            next = last.last() + 1;
         }
     }
 

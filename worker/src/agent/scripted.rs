@@ -45,12 +45,14 @@ impl Agent for Scripted {
 
     async fn open(&self, session: &Opening) -> Result<Arc<dyn Conversation>, Failure> {
         let is_new = session.state.is_empty();
-        let mut memory = match is_new {
-            true => Memory::recall(&session.past().await?),
-            false => serde_json::from_slice(&session.state).map_err(|e| {
+        let mut memory = Memory::default();
+        if is_new {
+            session.past(|event| memory.recall(event)).await?;
+        } else {
+            memory = serde_json::from_slice(&session.state).map_err(|e| {
                 Failure::internal(format!("the session's state cannot be read: {e}"))
-            })?,
-        };
+            })?;
+        }
         memory.unsaved = Unsaved {
             state: is_new,
             view: is_new,
@@ -103,7 +105,7 @@ struct Memory {
 
 impl Memory {
     /// Out of what was said, for a session that is new or was forked from the middle of another.
-    fn recall(past: &[Event]) -> Self {
+    fn recall(&mut self, event: &Event) {
         #[derive(Deserialize)]
         struct Message {
             params: Params,
@@ -112,19 +114,15 @@ impl Memory {
         struct Params {
             update: Value,
         }
-        let mut memory = Self::default();
-        for event in past {
-            match event {
-                Event::Begin(_) => memory.prompts += 1,
-                Event::Update { message, .. } => {
-                    if let Ok(message) = serde_json::from_slice::<Message>(message) {
-                        memory.options.recall(&message.params.update);
-                    }
+        match event {
+            Event::Begin(_) => self.prompts += 1,
+            Event::Update { message, .. } => {
+                if let Ok(message) = serde_json::from_slice::<Message>(message) {
+                    self.options.recall(&message.params.update);
                 }
-                _ => {}
             }
+            _ => {}
         }
-        memory
     }
 }
 

@@ -102,8 +102,16 @@ pub async fn until<F: Future<Output = bool>>(what: &str, attempt: impl Fn() -> F
 }
 
 pub async fn frames(scene: &Scene) -> Vec<Arc<Frame>> {
-    let read = scene.store.read(&scene.log(), 1, 100_000).await;
-    read.expect("the store works")
+    let mut frames: Vec<Arc<Frame>> = Vec::new();
+    loop {
+        let next = frames.last().map_or(1, |last| last.last() + 1);
+        let page = scene.store.read(&scene.log(), next, 1000).await;
+        let page = page.expect("the store works");
+        if page.is_empty() {
+            return frames;
+        }
+        frames.extend(page);
+    }
 }
 
 pub fn is_answered(frames: &[Arc<Frame>]) -> bool {

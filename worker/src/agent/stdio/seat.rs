@@ -89,7 +89,8 @@ impl Order<'_> {
         {
             return Ok(table.seat(before.to_owned(), name, result, None));
         }
-        let past = Transcript::of(&self.opening.past().await?);
+        let mut past = Transcript::default();
+        self.opening.past(|event| past.hear(event)).await?;
         let new = self.opening.message("session/new", None)?;
         let result = table.call(&new).await?;
         let inner = opened(&result).ok_or_else(|| {
@@ -164,7 +165,9 @@ impl Table<'_> {
                 replayed.add(&line);
             }
         }
-        let known = Transcript::of(&self.order.opening.past().await?);
+        let mut known = Transcript::default();
+        let opening = &self.order.opening;
+        opening.past(|event| known.hear(event)).await?;
         if known.words() != replayed.words() {
             tracing::warn!(session.id = %self.order.opening.session, "the agent remembers the conversation otherwise than it was");
         }

@@ -1,16 +1,28 @@
 //! A conversation as text, for an agent that was not there.
 
+use std::collections::VecDeque;
+use std::hash::{DefaultHasher, Hasher as _};
+
 use baton_session::event::Event;
+use bytes::Bytes;
 use serde::Deserialize;
 use serde_json::Value;
 
 /// More than this is not handed over; the end of a conversation matters most.
 const MOST: usize = 256 << 10;
 
-/// One message after the other, by whom it was.
-#[derive(Debug, Default, PartialEq, Eq)]
+/// One message after the other, by whom it was: as many of the last ones as are handed over.
+#[derive(Default)]
 pub struct Transcript {
-    spoken: Vec<(Speaker, String)>,
+    spoken: VecDeque<(Speaker, String)>,
+    /// What that takes.
+    bytes: usize,
+    /// There was more before it.
+    left_out: bool,
+    /// All words of people until now.
+    words: DefaultHasher,
+    /// What came after the begin of a turn that was not answered yet.
+    waiting: Option<Vec<Bytes>>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,25 +43,29 @@ struct Params {
 }
 
 impl Transcript {
-    /// Without a prompt that nobody has begun to answer: the agent is about to get it.
-    pub fn of(past: &[Event]) -> Self {
-        let mut transcript = Self::default();
-        let begun = past
-            .iter()
-            .rposition(|event| matches!(event, Event::Begin(_)));
-        let answers = |event: &Event| {
-            matches!(
-                event,
-                Event::Update { turn: true, .. } | Event::Response { turn: true, .. }
-            )
-        };
-        let end = begun.filter(|begun| !past[*begun..].iter().any(answers));
-        for event in &past[..end.unwrap_or(past.len())] {
-            if let Event::Echo { message, .. } | Event::Update { message, .. } = event {
-                transcript.add(message);
+    /// Takes in the next event of a log. A prompt that nobody has begun to answer is not part of it: the agent is
+    /// about to get it.
+    pub fn hear(&mut self, event: &Event) {
+        match event {
+            Event::Begin(_) => {
+                self.settle();
+                self.waiting = Some(Vec::new());
+            }
+            Event::Update { turn: true, .. } | Event::Response { turn: true, .. } => self.settle(),
+            _ => {}
+        }
+        if let Event::Echo { message, .. } | Event::Update { message, .. } = event {
+            match &mut self.waiting {
+                Some(waiting) => waiting.push(message.clone()),
+                None => self.add(message),
             }
         }
-        transcript
+    }
+
+    fn settle(&mut self) {
+        for message in self.waiting.take().into_iter().flatten() {
+            self.add(&message);
+        }
     }
 
     pub fn is_empty(&self) -> bool {
@@ -71,18 +87,44 @@ impl Transcript {
             }
             _ => return,
         };
-        match self.spoken.last_mut() {
+        if speaker != Speaker::Tool {
+            for word in text.split_whitespace() {
+                self.words.write(word.as_bytes());
+            }
+        }
+        self.bytes += text.len();
+        match self.spoken.back_mut() {
             Some((last, said)) if *last == speaker => said.push_str(&text),
-            _ => self.spoken.push((speaker, text)),
+            _ => self.spoken.push_back((speaker, text)),
+        }
+        // Not at every piece of a long message.
+        if self.bytes > 2 * MOST {
+            self.forget();
+        }
+    }
+
+    /// What is before the part that is handed over.
+    fn forget(&mut self) {
+        let mut excess = self.bytes.saturating_sub(MOST);
+        while excess > 0
+            && let Some((_, first)) = self.spoken.front_mut()
+        {
+            let cut = (excess.min(first.len())..).find(|at| first.is_char_boundary(*at));
+            let cut = cut.expect("the end is one");
+            first.drain(..cut);
+            first.shrink_to_fit();
+            (self.bytes, self.left_out) = (self.bytes - cut, true);
+            excess = excess.saturating_sub(cut);
+            if first.is_empty() {
+                self.spoken.pop_front();
+            }
         }
     }
 
     /// What people said, to compare two tellings of one conversation: they may differ in how it is cut
     /// into pieces, and in what tools did.
-    pub fn words(&self) -> String {
-        let said = self.spoken.iter();
-        let said = said.filter(|(speaker, _)| *speaker != Speaker::Tool);
-        said.flat_map(|(_, text)| text.split_whitespace()).collect()
+    pub fn words(&self) -> u64 {
+        self.words.finish()
     }
 
     /// For the agent to read before the next prompt.
@@ -99,7 +141,11 @@ impl Transcript {
         let cut = told.len().saturating_sub(MOST);
         let cut = (cut..told.len()).find(|at| told.is_char_boundary(*at));
         let cut = cut.unwrap_or(0);
-        let left_out = if cut > 0 { "[…]\n" } else { "" };
+        let left_out = if cut > 0 || self.left_out {
+            "[…]\n"
+        } else {
+            ""
+        };
         format!(
             "<conversation-so-far>\nThis is context, not a request: the conversation up to now, which began in another \
              process. Go on from here.\n\n{left_out}{}</conversation-so-far>\n",
@@ -186,17 +232,28 @@ mod tests {
             turn: true,
             message: rpc::update("s", said("agent_message_chunk", text)),
         };
-        let mut past = vec![
+        let one = [
+            said("user_message_chunk", "one"),
+            said("agent_message_chunk", "first"),
+        ];
+        let two = [
+            said("user_message_chunk", "two"),
+            said("agent_message_chunk", "second"),
+        ];
+        let mut past = Transcript::default();
+        for event in [
             begin(1),
             echo("one"),
             update("first"),
             begin(2),
             echo("two"),
-        ];
-        assert_eq!(Transcript::of(&past).words(), "onefirst");
+        ] {
+            past.hear(&event);
+        }
+        assert_eq!(past.words(), told(&one).words());
         // It has begun to answer: what it said is past.
-        past.push(update("second"));
-        assert_eq!(Transcript::of(&past).words(), "onefirsttwosecond");
+        past.hear(&update("second"));
+        assert_eq!(past.words(), told(&[one, two].concat()).words());
     }
 
     #[test]
@@ -209,5 +266,20 @@ mod tests {
         let text = transcript.handed_over();
         assert!(text.len() < MOST + 1024);
         assert!(text.contains("[…]") && text.contains("the end"));
+    }
+
+    #[test]
+    fn of_a_long_conversation_no_more_is_kept_than_is_handed_over() {
+        let mut transcript = Transcript::default();
+        for number in 0..100 {
+            let text = format!("{number} {}", "ä".repeat(MOST / 10));
+            for kind in ["user_message_chunk", "agent_message_chunk"] {
+                transcript.add(&rpc::update("000-A", said(kind, &text)));
+            }
+            let kept = transcript.spoken.iter().map(|(_, text)| text.capacity());
+            assert!(kept.sum::<usize>() < 4 * MOST);
+        }
+        let text = transcript.handed_over();
+        assert!(text.len() > MOST && text.contains("Assistant: 99 ") && text.contains("[…]"));
     }
 }
