@@ -70,8 +70,14 @@ async fn append_on(
 
 pub async fn is_whole(scene: &Scene, written: &Written) -> anyhow::Result<()> {
     assert_eq!(written.lost, 0);
-    let frames = scene.store.read(&scene.log(), 1, 100_000).await?;
-    assert!(frames.iter().map(|frame| frame.last()).eq(1..=written.head));
+    let mut next = 1;
+    while next <= written.head {
+        let page = scene.store.read(&scene.log(), next, 1000).await?;
+        let last = next + page.len() as u64 - 1;
+        assert!(!page.is_empty() && page.iter().map(|frame| frame.last()).eq(next..=last));
+        next = last + 1;
+    }
+    assert_eq!(next, written.head + 1);
     Ok(())
 }
 

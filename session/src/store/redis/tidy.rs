@@ -142,10 +142,11 @@ impl RedisStore {
                 Some(first) => first.first - 1,
                 None => self.snapped(session).await?,
             };
-            if !self.put_in_blocks(session, done, &frames, when).await? {
+            let more = frames.last().is_some_and(|last| last.last() < end);
+            if !self.put_in_blocks(session, done, frames, when).await? {
                 return Ok(false);
             }
-            if frames.last().is_none_or(|last| last.last() >= end) {
+            if !more {
                 return Ok(true);
             }
         }
@@ -161,7 +162,7 @@ impl RedisStore {
         &self,
         session: &SessionId,
         done: u64,
-        frames: &[Arc<Frame>],
+        frames: Vec<Arc<Frame>>,
         when: &Tidying,
     ) -> Result<bool> {
         let (upto, nonce) = match frames.last() {
@@ -172,7 +173,9 @@ impl RedisStore {
             let number = format!("{last} ");
             [number.as_bytes(), &block].concat()
         };
-        let blocks: Vec<Vec<u8>> = block::encode(frames).into_iter().map(entry).collect();
+        let blocks: Vec<Vec<u8>> = block::encode(&frames).into_iter().map(entry).collect();
+        // A single one may be large, and what is sent is made of it once more.
+        drop(frames);
         let nonce = nonce.0.to_be_bytes();
         let mut call = Call::new(&scripts().compact)
             .key(self.keys.session(session))
