@@ -22,6 +22,7 @@ mod holes;
 mod limits;
 mod mcp;
 mod mcp_over_acp;
+mod memory;
 mod metrics;
 mod metrics_otlp;
 mod moves;

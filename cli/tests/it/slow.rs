@@ -23,7 +23,7 @@ fn texts(events: &[Event]) -> Vec<String> {
         .collect()
 }
 
-async fn given_up(url: &str, kind: &str) {
+pub async fn given_up(url: &str, kind: &str) {
     let line = format!("baton_gateway_stalled_total{{kind=\"{kind}\"}} 1\n");
     until("the stream is given up", async || {
         metrics(url).await.contains(&line).then_some(())
@@ -32,7 +32,7 @@ async fn given_up(url: &str, kind: &str) {
 }
 
 /// A session's stream that nobody reads, with as little room on the way as can be.
-async fn unread(client: &Client, session: &str) -> TcpStream {
+pub async fn unread(client: &Client, session: &str) -> TcpStream {
     let address = client
         .url
         .trim_start_matches("http://")

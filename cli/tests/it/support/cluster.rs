@@ -173,10 +173,14 @@ impl Redis {
 
     /// The id of the worker that held the session last.
     pub fn worker_of(&self, session: &str) -> String {
-        let tag = session.split('-').next().expect("an id has a tag");
-        let key = format!("baton:{{{tag}}}:s:{session}");
-        self.asked_by("admin", &["hget", &key, "wk"])
+        self.asked_by("admin", &["hget", &session_key("s", session), "wk"])
     }
+}
+
+/// Where Redis keeps something of a session, by the letter of `keys.rs`.
+pub fn session_key(kind: &str, session: &str) -> String {
+    let tag = session.split('-').next().expect("an id has a tag");
+    format!("baton:{{{tag}}}:{kind}:{session}")
 }
 
 /// For a Redis that tests can only use as somebody, too.

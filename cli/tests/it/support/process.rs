@@ -53,6 +53,16 @@ impl Process {
         memory(self.child.id())
     }
 
+    /// The most resident memory since it was last forgotten, in kilobytes.
+    pub fn peak(&self) -> u64 {
+        kilobytes(self.child.id(), "VmHWM:")
+    }
+
+    pub fn forget_peak(&self) {
+        let file = format!("/proc/{}/clear_refs", self.child.id());
+        std::fs::write(file, "5").expect("the process runs");
+    }
+
     /// kill -9.
     pub fn kill(&mut self) {
         let _ = self.child.kill();
@@ -100,9 +110,13 @@ impl Drop for Process {
 
 /// A process's resident memory in kilobytes.
 pub fn memory(process: u32) -> u64 {
+    kilobytes(process, "VmRSS:")
+}
+
+fn kilobytes(process: u32, field: &str) -> u64 {
     let status = std::fs::read_to_string(format!("/proc/{process}/status"));
     let status = status.expect("the process runs");
-    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+    let line = status.lines().find_map(|line| line.strip_prefix(field));
     let number = line.and_then(|line| line.split_whitespace().next()?.parse().ok());
     number.expect("a number of kilobytes")
 }
