@@ -31,7 +31,7 @@ end
 local blocks, total = {}, 0
 -- A block is a frame many times over.
 for at = low, math.min(newest, low + math.min(count, 4) - 1) do
-  local block = redis.call('LINDEX', history, at)
+  local block = redis.call('LRANGE', history, at, at)[1]
   local last = tonumber(string.match(block, '^%d+'))
   total = total + #block
   if last < from or total > bytes and #blocks > 0 then break end
