@@ -8,7 +8,7 @@ type Names = BTreeSet<String>;
 
 /// Scripts that only workers run; those that both run.
 const OF_WORKERS: [&str; 6] = ["register", "retire", "tidy", "compact", "expire", "purge"];
-const OF_BOTH: [&str; 8] = [
+const OF_BOTH: [&str; 9] = [
     "claim",
     "due",
     "renew",
@@ -17,9 +17,10 @@ const OF_BOTH: [&str; 8] = [
     "release",
     "inbox",
     "read",
+    "entries",
 ];
 /// Commands that code sends, beside the scripts.
-const SENT_BY_BOTH: [&str; 12] = [
+const SENT_BY_BOTH: [&str; 11] = [
     "ping",
     "info",
     "eval",
@@ -28,7 +29,6 @@ const SENT_BY_BOTH: [&str; 12] = [
     "role",
     "get",
     "hget",
-    "xrange",
     "ssubscribe",
     "sunsubscribe",
     "time",

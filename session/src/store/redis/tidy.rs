@@ -135,7 +135,8 @@ impl RedisStore {
     /// Up to where the log ends now, a page at a time. False if somebody else was at it.
     async fn compact(&self, session: &SessionId, when: &Tidying) -> Result<bool> {
         let log = LogId::Session(session.clone());
-        let end = self.head(&log).await?;
+        // A session that is frozen has no frames.
+        let end = self.counted(self.keys.session(session)).await?;
         loop {
             let frames = self.read_stream(&log, 1, FRAMES).await?;
             let done = match frames.first() {
