@@ -151,7 +151,7 @@ pub async fn only_who_may_takes_over(store: &Arc<dyn Store>) {
     assert!(scene.try_claim(&asks(None)).await.is_none());
     let due = store.due(scene.id.partition(), &scene.agent, 10).await;
     let due = due.unwrap();
-    assert_eq!(due.sessions, [scene.id.clone()]);
+    assert_eq!(due.sessions, std::slice::from_ref(&scene.id));
     assert!(scene.try_claim(&asks(Some(due.at))).await.is_some());
 }
 

@@ -26,7 +26,7 @@ async fn forgotten_scripts_are_sent_again() -> anyhow::Result<()> {
         );
         flush().await?;
         let due = store.due(scene.id.partition(), &scene.agent, 1).await?;
-        assert_eq!(due.sessions, [scene.id.clone()]);
+        assert_eq!(due.sessions, std::slice::from_ref(&scene.id));
         flush().await?;
         let claim = scene.claim().await;
         flush().await?;

@@ -110,7 +110,7 @@ async fn everything_is_there_after_a_restart() -> anyhow::Result<()> {
         .store
         .due(scene.id.partition(), &scene.agent, 1)
         .await?;
-    assert_eq!(due.sessions, [scene.id.clone()]);
+    assert_eq!(due.sessions, std::slice::from_ref(&scene.id));
     let claim = scene.try_claim(&claimant).await;
     let claim = claim.expect("the turn goes on");
     let running = claim.running.expect("the turn is known");
