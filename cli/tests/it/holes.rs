@@ -7,6 +7,7 @@ mod archives;
 mod cancelling;
 mod connections;
 mod edge;
+mod egress;
 mod fields;
 mod forking;
 mod inflight;

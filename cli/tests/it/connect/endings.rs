@@ -89,7 +89,13 @@ async fn an_editor_that_does_not_read_costs_no_memory() {
     let id = editor
         .prompt(&session, &format!("/count {CHUNKS} size={SIZE}"))
         .await;
-    // The prompt of somebody else waits for the end of this turn: then all of it is there for the editor.
+    // The turn runs.
+    let mut said = Vec::new();
+    while said.is_empty() {
+        let line = editor.line().await.expect("it begins");
+        said.extend(chunk_of(&serde_json::from_str(&line).expect("JSON")));
+    }
+    // The prompt of somebody else waits for its end: then all of it is there for the editor.
     let other = Client::initialize(&baton.url()).await;
     let after = prompt(json!("after"), &session, "/count 1");
     other.one_shot(after).await.turn(&json!("after")).await;
@@ -100,7 +106,6 @@ async fn an_editor_that_does_not_read_costs_no_memory() {
         CHUNKS as usize * SIZE / 1000
     );
     // Too much to hold all of it against the schema.
-    let mut said = Vec::new();
     loop {
         let line = editor.line().await.expect("it goes on");
         let message: Value = serde_json::from_str(&line).expect("JSON");

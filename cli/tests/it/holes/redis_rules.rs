@@ -39,7 +39,7 @@ const SENT_TO_CLUSTERS: [&str; 2] = ["cluster|slots", "asking"];
 /// Sent, but not part of the rules: docs/operations.md says when to add them. A sentinel has users of its own.
 const BY_CHOICE: [&str; 4] = ["config", "command", "waitaof", "sentinel"];
 
-fn project(path: &str) -> String {
+pub(super) fn project(path: &str) -> String {
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(path);
     fs::read_to_string(&file).unwrap_or_else(|error| panic!("{}: {error}", file.display()))
 }
