@@ -180,9 +180,6 @@ for connection in pairs(rerouted) do
   if routes[connection] == '' then redis.call('HDEL', KEYS[4], 'r:' .. connection) end
 end
 if ended then redis.call('HDEL', KEYS[1], 'bstate', 'bview') end
-if released then
-  redis.call('HSET', KEYS[1], 'cb', '0')
-  redis.call('ZREM', prefix .. 'due:' .. m[4], ARGV[1])
-end
+if released then redis.call('ZREM', prefix .. 'due:' .. m[4], ARGV[1]) end
 if ended or released then settle() end
 return { 'done', text, released and 1 or 0 }

@@ -32,6 +32,8 @@ pub(crate) struct Held {
     pub place: Arc<Place>,
     /// The store has granted the claim.
     granted: AtomicBool,
+    /// Somebody said that the session wants a worker.
+    wanted: AtomicBool,
 }
 
 impl Held {
@@ -54,10 +56,12 @@ impl Leases {
     }
 
     /// A place for a session that is about to be claimed, so that nothing that concerns it is missed from then on;
-    /// `None` if it is held here already. Then its holder looks at its inbox.
+    /// `None` if it is held here already. Then its holder looks at its inbox, and when its place is
+    /// free it is claimed once more.
     pub fn reserve(self: &Arc<Self>, session: &SessionId) -> Option<Reservation> {
         let mut all = self.held();
         if let Some(held) = all.get(session) {
+            held.wanted.store(true, Ordering::Relaxed);
             held.inbox.notify_one();
             return None;
         }
@@ -67,6 +71,7 @@ impl Leases {
             lost: CancellationToken::new(),
             place: Arc::default(),
             granted: AtomicBool::new(false),
+            wanted: AtomicBool::new(false),
         });
         all.insert(session.clone(), held.clone());
         Some(Reservation {
@@ -148,6 +153,14 @@ pub(crate) struct Reservation {
 impl Reservation {
     pub fn session(&self) -> &SessionId {
         &self.session
+    }
+
+    /// True if somebody said meanwhile that the session wants a worker: it may have been given up before its place
+    /// here was free.
+    pub fn give_back(self) -> bool {
+        let held = self.held.clone();
+        drop(self);
+        held.wanted.load(Ordering::Relaxed)
     }
 }
 

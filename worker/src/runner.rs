@@ -248,8 +248,11 @@ impl Runner {
                 Ok(true)
             }
             Ok(None) => {
-                drop(reserved);
-                self.leave(slot);
+                let wanted = reserved.give_back();
+                self.clone().leave(slot);
+                if wanted {
+                    self.take(session.clone());
+                }
                 Ok(false)
             }
             Err(error @ store::Error::Unavailable(_)) => {
@@ -400,7 +403,7 @@ impl Runner {
         };
         let outcome = hold::run(self.store.clone(), &*self.agent, claim, reins).await;
         let session = reserved.session().clone();
-        drop(reserved);
+        let wanted = reserved.give_back();
         match outcome {
             Ok(()) => {}
             Err(Lost::Fenced) => {
@@ -416,7 +419,10 @@ impl Runner {
                 let _ = self.store.release(&session, &held.token).await;
             }
         }
-        self.leave(slot);
+        self.clone().leave(slot);
+        if wanted && !self.stop.is_cancelled() {
+            self.take(session);
+        }
     }
 }
 
