@@ -96,7 +96,7 @@ impl AdminOptions {
             Some(address @ Address::Tcp(tcp)) => {
                 self.bound(address, TcpListener::bind(tcp).await.map(Socket::Tcp))?
             }
-            // Nobody has asked for it, so it stops nothing.
+            // The operator did not ask for a socket, so the gateway starts without one if it cannot be made.
             None => match place::bind(port, Socket::unix) {
                 Ok(socket) => socket,
                 Err(error) => {
@@ -116,7 +116,7 @@ impl AdminOptions {
         socket.with_context(|| format!("cannot listen on {address}: choose with --admin-listen"))
     }
 
-    /// What no agent may read.
+    /// The file that agents must not read.
     pub fn kept(&self) -> Option<PathBuf> {
         self.admin_token_file.clone()
     }
@@ -130,7 +130,7 @@ pub fn socket(door: Option<&Door>) -> Option<PathBuf> {
     }
 }
 
-/// What is in the file, without the end of the line.
+/// Reads the secret from the file, without the line feed at its end.
 pub fn read_secret(file: &Path) -> Result<String, String> {
     let named = |fault: &str| format!("--admin-token-file {}: {fault}", file.display());
     let text = std::fs::read_to_string(file).map_err(|error| named(&error.to_string()))?;

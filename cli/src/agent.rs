@@ -102,7 +102,7 @@ pub struct AgentOptions {
     sandbox: SandboxOptions,
 }
 
-/// What there is beside the agent, and who may have it.
+/// Paths and services beside the agent, and which of them it may use.
 pub struct Surroundings<'a> {
     /// Ours, and never an agent's.
     pub kept: &'a [PathBuf],

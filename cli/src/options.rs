@@ -97,7 +97,7 @@ impl StoreOptions {
         })
     }
 
-    /// What no agent may read.
+    /// Files that agents must not read.
     pub fn kept(&self) -> Vec<PathBuf> {
         self.store_file.iter().cloned().collect()
     }

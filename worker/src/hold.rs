@@ -18,7 +18,7 @@ use tracing::Instrument as _;
 use self::commands::{Call, done, is_about};
 use self::place::Bound;
 pub(crate) use self::place::{Place, Reins};
-use self::taken::{Found, Taken};
+use self::taken::{ReadCommand, Taken};
 use crate::agent::{Agent, Conversation, Opening, Stage, StopReason};
 use crate::asides::Asides;
 use crate::journal::{self, Journal, Unanswered};
@@ -305,8 +305,8 @@ impl Hold {
         };
         for queued in waiting {
             match self.taken.take(queued.id) {
-                Found::New => self.queue.push_back(queued),
-                Found::Done => self.outlet.ack(queued.id),
+                ReadCommand::New => self.queue.push_back(queued),
+                ReadCommand::Done => self.outlet.ack(queued.id),
             }
         }
         Ok(())

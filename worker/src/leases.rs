@@ -180,3 +180,36 @@ pub(crate) fn longest_resting(held: &[(SessionId, Arc<Held>)]) -> Option<&Arc<Pl
         .min_by_key(|(since, _)| *since)
         .map(|(_, place)| place)
 }
+
+#[cfg(test)]
+mod tests {
+    use baton_session::id::Partition;
+
+    use super::*;
+
+    #[test]
+    fn a_session_is_reserved_once_and_whoever_comes_meanwhile_is_not_forgotten() {
+        let leases = Arc::new(Leases::default());
+        let session = SessionId::mint(Partition(0));
+        let first = leases.reserve(&session).expect("nobody has it");
+        assert!(leases.reserve(&session).is_none());
+        // The hint that found it reserved counts when the place is free.
+        assert!(first.give_back());
+        let second = leases.reserve(&session).expect("it is free again");
+        assert!(!second.give_back());
+        assert!(leases.is_empty());
+    }
+
+    #[test]
+    fn only_what_the_store_has_granted_is_renewed() {
+        let leases = Arc::new(Leases::default());
+        let reserved = leases.reserve(&SessionId::mint(Partition(0)));
+        let reserved = reserved.expect("nobody has it");
+        assert_eq!((leases.len(), leases.granted().len()), (1, 0));
+        reserved.held.grant();
+        assert_eq!(leases.granted().len(), 1);
+        // Also if an agent panics.
+        drop(reserved);
+        assert!(leases.granted().is_empty());
+    }
+}

@@ -203,8 +203,11 @@ impl Runner {
         }
     }
 
-    /// Claims the session if there is room, else remembers it until there is.
+    /// Claims the session if there is room, else remembers it until there is. A worker that stops takes nothing.
     fn take(self: Arc<Self>, session: SessionId) {
+        if self.stop.is_cancelled() {
+            return;
+        }
         let Ok(slot) = self.slots.clone().try_acquire_owned() else {
             let mut waiting = self.turned_away();
             if waiting.len() < MAX_TURNED_AWAY {
@@ -263,6 +266,7 @@ impl Runner {
             // What cannot be read is left to its lease, and does not keep others from theirs.
             Err(error) => {
                 tracing::error!(session.id = %session, %error, "could not claim a session");
+                self.leave(slot);
                 Ok(false)
             }
         }
@@ -279,7 +283,7 @@ impl Runner {
     fn leave(self: Arc<Self>, slot: OwnedSemaphorePermit) {
         drop(slot);
         let next = self.turned_away().pop_front();
-        if let Some(session) = next.filter(|_| !self.stop.is_cancelled()) {
+        if let Some(session) = next {
             self.take(session);
         }
     }
@@ -420,7 +424,7 @@ impl Runner {
             }
         }
         self.clone().leave(slot);
-        if wanted && !self.stop.is_cancelled() {
+        if wanted {
             self.take(session);
         }
     }

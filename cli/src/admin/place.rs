@@ -12,8 +12,8 @@ use nix::unistd::Uid;
 const OTHERS_WRITE: u32 = 0o022;
 const NAME: (&str, &str) = ("admin-", ".sock");
 
-/// What systemd made for the service, and nothing else. Without that the first that can be used: this user's, the
-/// system's, one beside other temporary files. Containers often have nothing to write to but shared memory.
+/// Folders that may hold the socket, best first. Under systemd only the folder that it made for the service counts. Elsewhere:
+/// this user's, the system's, one beside other temporary files, one in shared memory, as containers often can write nowhere else.
 fn folders() -> Vec<PathBuf> {
     let named = |name: &str| {
         let value = std::env::var(name).unwrap_or_default();
@@ -49,7 +49,7 @@ pub fn bind<T>(port: u16, bind: impl Fn(&Path) -> io::Result<T>) -> io::Result<T
     Err(io::Error::other(reasons.join("; ")))
 }
 
-/// Nobody else may put something into it: he could be heard in our place.
+/// Makes the folder, or checks that no other user can write to it: another user's socket could stand in for ours.
 fn prepare(folder: &Path) -> io::Result<()> {
     match DirBuilder::new().mode(0o700).create(folder) {
         Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),

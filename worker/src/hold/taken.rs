@@ -16,9 +16,9 @@ pub(super) struct Taken {
     done: VecDeque<CommandId>,
 }
 
-/// What to do with a command that the store has.
+/// Whether a command that was read from the inbox is new to this holder.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Found {
+pub(super) enum ReadCommand {
     New,
     /// It was acknowledged, and the store has lost that or has not got it yet.
     Done,
@@ -37,12 +37,12 @@ impl Taken {
         &self.open
     }
 
-    pub fn take(&mut self, id: CommandId) -> Found {
+    pub fn take(&mut self, id: CommandId) -> ReadCommand {
         if self.done.contains(&id) {
-            return Found::Done;
+            return ReadCommand::Done;
         }
         self.open.push(id);
-        Found::New
+        ReadCommand::New
     }
 
     pub fn acknowledge(&mut self, id: CommandId) {
@@ -62,12 +62,12 @@ mod tests {
     fn a_number_that_comes_again_is_another_command() {
         let id = |number, nonce| CommandId { number, nonce };
         let mut taken = Taken::default();
-        assert_eq!(taken.take(id(1, 7)), Found::New);
+        assert_eq!(taken.take(id(1, 7)), ReadCommand::New);
         assert_eq!(taken.open(), [id(1, 7)]);
         taken.acknowledge(id(1, 7));
         assert!(taken.open().is_empty());
-        assert_eq!(taken.take(id(1, 7)), Found::Done);
-        assert_eq!(taken.take(id(1, 8)), Found::New);
+        assert_eq!(taken.take(id(1, 7)), ReadCommand::Done);
+        assert_eq!(taken.take(id(1, 8)), ReadCommand::New);
     }
 
     #[test]
