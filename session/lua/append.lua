@@ -12,7 +12,7 @@
 --@include stored
 local plain = #ARGV == 8 and ARGV[6] == '0'
 local m = plain and redis.call('HMGET', KEYS[1], 'own', 'seq', 'rel', 'eb')
-  or redis.call('HMGET', KEYS[1], 'own', 'seq', 'rel', 'ag', 'run', 'heir', 'prn', 'cwd', 'eb')
+  or redis.call('HMGET', KEYS[1], 'own', 'seq', 'rel', 'ag', 'run', 'heir', 'prn', 'cwd', 'eb', 'ae')
 local head = tonumber(m[2] or '0')
 local first, count, acks = tonumber(ARGV[3]), tonumber(ARGV[4]), tonumber(ARGV[8])
 local last = first + count - 1
@@ -76,6 +76,9 @@ local function set(name, value)
 end
 set('seq', text)
 if count > 0 then set('eb', stored) end
+-- What has come since the account was set: events, and what took the place of something else.
+local accounted, replaced = tonumber(m[10] or ''), 0
+local added = accounted and tonumber(stored) - accounted or LITTLE
 
 -- Commands that are named in `done` do not wait any more, even if they are still there: whoever claims the session
 -- next deletes them.
@@ -138,9 +141,11 @@ for at = 9 + acks, #ARGV, 2 do
     redis.call('SET', prefix .. 'v:' .. hash, value, 'EX', 2592000)
     set('view', hash)
     set('vb', #value)
+    replaced = replaced + #value
     aside[#aside + 1] = 'view'
   else
     set(name, value)
+    replaced = replaced + #value
     if name == 'state' then aside[#aside + 1] = name end
   end
 end
@@ -172,6 +177,10 @@ if released then
   set('vanished', '')
 end
 
+-- Less than little if the session was made smaller meanwhile.
+local counts = added < 0 or added + replaced >= LITTLE
+if counts then set('ae', (ended or released) and stored or '') end
+counts = counts and (ended or released)
 write()
 redis.call('HSET', KEYS[1], unpack(fields))
 publish()
@@ -181,5 +190,5 @@ for connection in pairs(rerouted) do
 end
 if ended then redis.call('HDEL', KEYS[1], 'bstate', 'bview') end
 if released then redis.call('ZREM', prefix .. 'due:' .. m[4], ARGV[1]) end
-if ended or released then settle() end
+if counts then settle() end
 return { 'done', text, released and 1 or 0 }

@@ -18,15 +18,22 @@ local again = m[1] == ARGV[3]
 local takes_over = m[1] ~= '' and not again
 if takes_over and (tonumber(m[2]) > now or now > tonumber(ARGV[6])) then return {} end
 -- A last holder may have been stopped between saying that they are done and deleting them.
-for name in string.gmatch(m[19] or '', '%S+') do redis.call('HDEL', KEYS[2], name) end
--- Earlier versions named commands by their number alone.
-local inbox = redis.call('HGETALL', KEYS[2])
-for at = 1, #inbox, 2 do
-  local name = inbox[at]
-  if string.find(name, '^%d+$') then
-    inbox[at] = name .. '-00000000'
-    redis.call('HSET', KEYS[2], inbox[at], inbox[at + 1])
+local done = {}
+for name in string.gmatch(m[19] or '', '%S+') do done[name] = true end
+local inbox, found = {}, redis.call('HGETALL', KEYS[2])
+for at = 1, #found, 2 do
+  local name, entry = found[at], found[at + 1]
+  if done[name] then
     redis.call('HDEL', KEYS[2], name)
+  else
+    -- Earlier versions named commands by their number alone.
+    if string.find(name, '^%d+$') then
+      redis.call('HSET', KEYS[2], name .. '-00000000', entry)
+      redis.call('HDEL', KEYS[2], name)
+      name = name .. '-00000000'
+    end
+    inbox[#inbox + 1] = name
+    inbox[#inbox + 1] = entry
   end
 end
 -- Nobody else goes on with what somebody has not finished taking in.

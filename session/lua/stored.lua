@@ -1,5 +1,7 @@
 -- What is kept of a session, in bytes, and whose account that is on. It is set, never added: a step that is
 -- repeated, or lost by a failover and done later, leaves the account right.
+-- The end of a turn that has added less than this need not set it: the next one does, or the session's rest.
+local LITTLE = 16384
 local function weigh(key)
   local m = redis.call('HMGET', key, 'eb', 'hb', 'vb', 'cwd', 'params', 'mcp', 'dirs', 'state', 'bstate', 'title',
     'usage', 'bound')

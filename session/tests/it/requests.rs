@@ -37,11 +37,11 @@ async fn notes_of_requests_that_are_done_make_room_and_those_that_live_stay() ->
             .command::<()>(&["HSET", notes, "fresh", &fresh])
             .await?;
 
-        for number in 0..200 {
+        for number in 0..400 {
             store.enqueue(&scene.findable(&number.to_string())).await?;
         }
         let left = count(&server, notes).await?;
-        assert!((202..300).contains(&left), "{left}");
+        assert!((402..600).contains(&left), "{left}");
         for (key, is_kept) in [(&*lives, 1), ("fresh", 1)] {
             let kept: u64 = server.command(&["HEXISTS", notes, key]).await?;
             assert_eq!(kept, is_kept, "{key}");

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use redis::{Arg, Cmd, RedisError};
+use redis::{Arg, Cmd, Pipeline, RedisError, Value};
 use tokio::time::{Instant, sleep, timeout, timeout_at};
 use tracing::Instrument as _;
 
@@ -150,6 +150,20 @@ impl Link {
                 self.timed(lanes.run(&call).instrument(span)).await
             }
             None => self.run(call).await,
+        }
+    }
+
+    /// Commands about one key, in order, on one connection. They are tried once, and nobody waits for replicas: false if
+    /// that was not enough, or is not what is asked for.
+    pub async fn write_once(&self, commands: &Pipeline, key: &str) -> bool {
+        if self.lanes.is_some() {
+            return false;
+        }
+        let sent = self.connection.send_all(commands, key.as_bytes());
+        let is_refused = |answer: &Value| matches!(answer, Value::ServerError(_));
+        match timeout(BRIEFLY, sent.instrument(step("query"))).await {
+            Ok(Ok(answers)) => !answers.iter().any(is_refused),
+            Ok(Err(_)) | Err(_) => false,
         }
     }
 
