@@ -35,11 +35,17 @@ loadtest:
 	./loadtests/k6/cluster smoke stream
 
 # Kills, stops and cuts off processes for SECONDS while clients check what they see. A seed is a
-# schedule; without one it is another every time, and printed.
+# schedule; without one it is another every time, and printed. STORE is redis (one server), replica
+# (promoted by hand), sentinel, cluster, valkey (a Cluster of it) or files. Where there are replicas
+# it runs with --durability replicated, and no failover may lose what was acknowledged. With LOSS=1 it
+# runs with --durability fast, replicas are held back before they are promoted, and what is lost
+# has to be said.
 SECONDS ?= 180
 SEED ?= $(shell date +%s)
+STORE ?= redis
+LOSS ?= 0
 chaos:
-	CHAOS_SECONDS=$(SECONDS) CHAOS_SEED=$(SEED) \
+	CHAOS_SECONDS=$(SECONDS) CHAOS_SEED=$(SEED) CHAOS_STORE=$(STORE) CHAOS_LOSS=$(LOSS) \
 	  cargo test --release --locked -p baton --test chaos -- --nocapture no_event_is_lost
 
 # Attacks a gateway for SECONDS, 60 if not given, and says whether another caller noticed.

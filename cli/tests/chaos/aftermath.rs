@@ -12,7 +12,7 @@ use crate::fleet::Fleet;
 use crate::ledger::Ledger;
 use crate::schedule::LEASE;
 use crate::support::Client;
-use crate::support::cluster::{redis_cli, url};
+use crate::support::cluster::url;
 use crate::support::http::load;
 
 /// I7: nothing waits, nothing is owned, nothing belongs to nobody. A line for each thing that is so.
@@ -63,9 +63,12 @@ end
 return found";
 
 pub async fn redis_is_clean(fleet: &Fleet, ledger: &Ledger) {
+    let Some(servers) = &fleet.servers else {
+        return;
+    };
     let deadline = Instant::now() + LEASE + Duration::from_secs(10);
     loop {
-        let found = redis_cli(fleet.redis_port(), &["eval", LEFTOVERS, "0"]);
+        let found = servers.ask_all(&["eval", LEFTOVERS, "0"]);
         let found = found.trim();
         if found.is_empty() {
             return;

@@ -7,13 +7,12 @@ use std::time::Duration;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, sleep_until};
 
+use crate::fault::{Fault, ProcessFault, Step, WayFault};
 use crate::fleet::Fleet;
-use crate::schedule::{Kind, Step, Target};
-use crate::support::cluster::redis_cli;
 use crate::support::proxy::{Mood, Proxy};
 
 /// How often each kind struck what.
-pub type Struck = Arc<Mutex<BTreeMap<(Kind, &'static str), u64>>>;
+pub type Struck = Arc<Mutex<BTreeMap<String, u64>>>;
 
 /// Returns when the last fault is over and everything runs again.
 pub async fn run(fleet: Arc<Fleet>, steps: Vec<Step>, struck: Struck) {
@@ -21,97 +20,73 @@ pub async fn run(fleet: Arc<Fleet>, steps: Vec<Step>, struck: Struck) {
     let mut under_way = JoinSet::new();
     for step in steps {
         sleep_until(began + step.at).await;
-        let count = (step.kind, group(&fleet, step.target));
-        *struck
-            .lock()
-            .expect("not poisoned")
-            .entry(count)
-            .or_default() += 1;
+        let label = step.fault.label(fleet.setup.gateways());
+        let mut struck = struck.lock().expect("not poisoned");
+        *struck.entry(label).or_default() += 1;
         under_way.spawn(strike(fleet.clone(), step));
     }
     under_way.join_all().await;
     fleet.heal().await;
 }
 
-fn group(fleet: &Fleet, target: Target) -> &'static str {
-    match target {
-        Target::Member(number) if fleet.members[number].is_gateway() => "gateway",
-        Target::Member(_) => "worker",
-        Target::Front(_) => "clients' connections",
-        Target::Store(_) => "connections to Redis",
-        Target::Redis => "Redis",
-    }
-}
-
 async fn strike(fleet: Arc<Fleet>, step: Step) {
-    match step.target {
-        Target::Member(number) => member(&fleet, number, step.kind, step.lasts).await,
-        Target::Front(number) => {
+    let trace = |what: &str| fleet.ledger.trace("chaos", &format!("{what}: {step}"));
+    trace("begins");
+    match step.fault {
+        Fault::Member(number, fault) => member(&fleet, number, fault, &step).await,
+        Fault::Front(number, fault) => {
             if let Some((_, proxy)) = &fleet.members[number].front {
-                way(proxy, step.kind, step.lasts).await;
+                way(proxy, fault, step.lasts).await;
             }
         }
-        Target::Store(number) => way(&fleet.members[number].store, step.kind, step.lasts).await,
-        Target::Redis => redis(&fleet, step.kind, step.lasts).await,
+        Fault::Way(number, fault) => {
+            if let Some(servers) = &fleet.servers {
+                way(&servers.ways[number], fault, step.lasts).await;
+            }
+        }
+        Fault::Store(fault) => {
+            if let Some(servers) = &fleet.servers {
+                servers.strike(fault, &step, &fleet.ledger).await;
+            }
+        }
     }
+    trace("is over");
 }
 
-async fn member(fleet: &Fleet, number: usize, kind: Kind, lasts: Duration) {
+async fn member(fleet: &Fleet, number: usize, fault: ProcessFault, step: &Step) {
     let member = &fleet.members[number];
     let _struck = member.struck.lock().await;
-    match kind {
-        Kind::Kill => {
+    match fault {
+        ProcessFault::Kill => {
             member.kill();
-            sleep(lasts).await;
+            sleep(step.lasts).await;
             member.start();
         }
-        Kind::Pause => {
+        ProcessFault::Pause => {
             member.signal("STOP");
-            sleep(lasts).await;
+            sleep(step.lasts).await;
             member.signal("CONT");
         }
-        Kind::Term => {
+        ProcessFault::Term => {
             member.terminate().await;
             member.start();
         }
-        other => unreachable!("{other:?} is no fault of a process"),
+        ProcessFault::Clock => {
+            member.set_clock(["+1h", "-1h", "+30s", "-30s"][step.pick % 4]);
+            sleep(step.lasts).await;
+            member.set_clock("+0");
+        }
     }
 }
 
-async fn way(proxy: &Proxy, kind: Kind, lasts: Duration) {
-    proxy.set(match kind {
-        Kind::Cut => return proxy.cut(),
-        Kind::CutReply => Mood::CutsReplies,
-        Kind::Stall => Mood::Stalled,
-        Kind::Slow => Mood::Slow(Duration::from_millis(500)),
-        Kind::Slice => Mood::Sliced,
-        other => unreachable!("{other:?} is no fault of a connection"),
+async fn way(proxy: &Proxy, fault: WayFault, lasts: Duration) {
+    proxy.set(match fault {
+        WayFault::Cut => return proxy.cut(),
+        WayFault::CutReply => Mood::CutsReplies,
+        WayFault::Stall => Mood::Stalled,
+        WayFault::Slow => Mood::Slow(Duration::from_millis(500)),
+        WayFault::Slice => Mood::Sliced,
     });
     sleep(lasts).await;
     proxy.set(Mood::Clear);
-}
-
-async fn redis(fleet: &Fleet, kind: Kind, lasts: Duration) {
-    let command: &[&str] = match kind {
-        Kind::Kill => {
-            let mut redis = fleet.redis.lock().await;
-            redis.process.kill();
-            sleep(lasts).await;
-            return redis.restart().await;
-        }
-        Kind::Failover => return fleet.fail_over(lasts).await,
-        Kind::Pause => {
-            let redis = fleet.redis.lock().await;
-            redis.process.signal("STOP");
-            sleep(lasts).await;
-            return redis.process.signal("CONT");
-        }
-        Kind::ScriptFlush => &["script", "flush"],
-        Kind::KillSubscribers => &["client", "kill", "type", "pubsub"],
-        Kind::KillConnections => &["client", "kill", "type", "normal"],
-        other => unreachable!("{other:?} is no fault of Redis"),
-    };
-    // Not while it is down: redis-cli would only say so.
-    let _redis = fleet.redis.lock().await;
-    redis_cli(fleet.redis_port(), command);
 }

@@ -14,7 +14,7 @@ use std::fs::File;
 use std::io::{BufWriter, Write as _};
 use std::path::Path;
 use std::sync::{Mutex, MutexGuard};
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use serde_json::Value;
 
@@ -27,7 +27,8 @@ mod tests;
 mod view;
 
 pub struct Ledger {
-    pub seed: u64,
+    /// What to give to `make chaos` to have the same once more.
+    pub run: String,
     /// A failover may lose what was acknowledged, if it says so.
     pub resets_allowed: bool,
     /// Everything in the order of arrival, for whoever has to find out what happened.
@@ -58,9 +59,9 @@ pub struct Prompt {
 }
 
 impl Ledger {
-    pub fn new(seed: u64, resets_allowed: bool) -> Self {
+    pub fn new(run: &str, resets_allowed: bool) -> Self {
         Self {
-            seed,
+            run: run.to_owned(),
             resets_allowed,
             trace: None,
             book: Mutex::default(),
@@ -96,8 +97,8 @@ impl Ledger {
 
     pub fn violation(&self, invariant: &str, client: &str, session: &str, text: &str) {
         let line = format!(
-            "VIOLATION seed={} {invariant} client={client} session={session}: {text}",
-            self.seed
+            "VIOLATION {} {invariant} client={client} session={session}: {text}",
+            self.run
         );
         println!("{line}");
         self.trace(client, &line);
@@ -114,6 +115,12 @@ impl Ledger {
 
     pub fn count(&self, change: impl FnOnce(&mut Counts)) {
         change(&mut self.book().counts);
+    }
+
+    /// From now on the store has no room, or has it again.
+    pub fn store_is_full(&self, full: bool) {
+        let until = if full { NOT_SOON } else { REMEMBERED };
+        self.book().full_until = Some(Instant::now() + until);
     }
 
     /// Before the first attempt to send it.
@@ -234,6 +241,10 @@ impl Ledger {
         }
     }
 }
+
+/// Gateways look once a second how full the store is, and what was refused then may arrive late.
+const REMEMBERED: Duration = Duration::from_secs(10);
+const NOT_SOON: Duration = Duration::from_secs(3600);
 
 /// An answer need not say which session it is about.
 const UNKNOWN: &str = "-";

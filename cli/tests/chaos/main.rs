@@ -3,8 +3,10 @@
 //!
 //! | file | what |
 //! |---|---|
+//! | `setup` | which store, for how long, and what may go wrong with it |
+//! | `fault` | what can go wrong |
 //! | `schedule` | what goes wrong when |
-//! | `fleet` | the processes, and the network between them |
+//! | `fleet` | the processes, their store, and the network between them |
 //! | `faults` | carries the schedule out |
 //! | `client` | the clients: streams, bodies, sockets; authors, cancellers, observers |
 //! | `ledger` | what they asked and saw, and whether it may be so |
@@ -12,16 +14,18 @@
 //! | `probe` | how long takeovers and resumes take |
 //! | `report` | the table at the end |
 //!
-//! `make chaos SECONDS=600 SEED=7` runs it for as long as you like.
+//! `make chaos STORE=cluster SECONDS=600 SEED=7` runs it for as long as you like.
 
 mod aftermath;
 mod client;
+mod fault;
 mod faults;
 mod fleet;
 mod ledger;
 mod probe;
 mod report;
 mod schedule;
+mod setup;
 
 // Shared with the other end-to-end tests; each of the two needs only a part.
 #[allow(dead_code, unused_imports)]
@@ -43,34 +47,43 @@ use crate::fleet::Fleet;
 use crate::ledger::Ledger;
 use crate::report::Report;
 use crate::schedule::LEASE;
-use crate::support::cluster::redis_cli;
+use crate::setup::{Setup, Store};
 
 /// When all processes are up again, every turn must end within this.
 const SETTLING: Duration = Duration::from_secs(30);
 
+/// On the store of `make chaos`.
 #[tokio::test(flavor = "multi_thread")]
 async fn no_event_is_lost_duplicated_or_reordered() {
-    chaos(number("CHAOS_SECONDS").unwrap_or(45), false).await;
+    chaos(Setup::asked(45)).await;
 }
 
 /// Acknowledged is what the replica has; a stream whose end was lost and not written again says so.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_failover_loses_nothing_in_silence() {
-    chaos(number("CHAOS_SECONDS").unwrap_or(20), true).await;
+    chaos(Setup::new(Store::Replica, 20)).await;
 }
 
-async fn chaos(seconds: u64, replica: bool) {
-    let seed = number("CHAOS_SEED").unwrap_or(1);
+#[tokio::test(flavor = "multi_thread")]
+async fn a_cluster_that_changes_loses_nothing() {
+    chaos(Setup::new(Store::Cluster, 20)).await;
+}
+
+async fn chaos(setup: Setup) {
     let dir = TempDir::new().expect("a temporary directory");
-    println!("chaos: seed {seed}, {seconds} s of faults");
-    let ledger = Arc::new(Ledger::new(seed, replica).traced(dir.path()));
-    let report = run(&dir, seed, seconds, ledger.clone(), replica).await;
+    println!("chaos: {setup}, {} s of faults", setup.seconds);
+    let ledger = Ledger::new(&setup.to_string(), setup.resets_allowed());
+    let ledger = Arc::new(ledger.traced(dir.path()));
+    let report = run(&dir, setup, ledger.clone()).await;
     report.print();
     let violations = ledger.violations();
-    if !violations.is_empty() {
+    if std::env::var_os("CHAOS_KEEP").is_some() {
+        println!("logs are in {}", dir.keep().display());
+        assert!(violations.is_empty(), "{}", violations.join("\n"));
+    } else if !violations.is_empty() {
         let kept = dir.keep();
         panic!(
-            "{} violations with seed {seed}; logs are in {}\n{}",
+            "{} violations with {setup}; logs are in {}\n{}",
             violations.len(),
             kept.display(),
             violations.join("\n")
@@ -78,26 +91,18 @@ async fn chaos(seconds: u64, replica: bool) {
     }
 }
 
-fn number(name: &str) -> Option<u64> {
-    let text = std::env::var(name).ok().filter(|text| !text.is_empty())?;
-    Some(
-        text.parse()
-            .unwrap_or_else(|_| panic!("{name} must be a number, not {text:?}")),
-    )
-}
-
-async fn run(dir: &TempDir, seed: u64, seconds: u64, ledger: Arc<Ledger>, replica: bool) -> Report {
-    let fleet = Arc::new(Fleet::start(dir, ledger.clone(), replica).await);
-    let memory_before = memory(&fleet);
+async fn run(dir: &TempDir, setup: Setup, ledger: Arc<Ledger>) -> Report {
+    let fleet = Arc::new(Fleet::start(dir, setup, ledger.clone()).await);
+    let memory_before = fleet.memory();
     let world = Arc::new(World {
         fronts: fleet.fronts(),
         ledger: ledger.clone(),
-        seed,
+        seed: setup.seed,
         over: CancellationToken::new(),
         sessions: Default::default(),
     });
     let mut clients = client::roles::spawn_all(&world);
-    let steps = schedule::plan(seed, Duration::from_secs(seconds), replica);
+    let steps = schedule::plan(&setup);
     let listed: String = steps.iter().map(|step| format!("{step}\n")).collect();
     let _ = std::fs::write(dir.path().join("schedule.txt"), listed);
     let struck = faults::Struck::default();
@@ -118,12 +123,11 @@ async fn run(dir: &TempDir, seed: u64, seconds: u64, ledger: Arc<Ledger>, replic
     ledger.close();
     let counts = ledger.counts();
     let noted = aftermath::read_logs(dir.path(), &ledger);
-    let memory_after = memory(&fleet);
+    let memory_after = fleet.memory();
     // One round in a short run; a long one measures more.
-    let times = probe::run(&fleet, &ledger, (seconds as usize / 60).clamp(1, 10)).await;
+    let times = probe::run(&fleet, &ledger, (setup.seconds as usize / 60).clamp(1, 10)).await;
     Report {
-        seed,
-        seconds,
+        setup,
         struck,
         counts,
         noted,
@@ -131,12 +135,4 @@ async fn run(dir: &TempDir, seed: u64, seconds: u64, ledger: Arc<Ledger>, replic
         memory: (memory_before, memory_after),
         violations: ledger.violations().len(),
     }
-}
-
-/// What Redis uses, in bytes.
-fn memory(fleet: &Fleet) -> u64 {
-    let info = redis_cli(fleet.redis_port(), &["info", "memory"]);
-    let mut lines = info.lines();
-    let used = lines.find_map(|line| line.strip_prefix("used_memory:")?.trim().parse().ok());
-    used.unwrap_or_default()
 }

@@ -27,6 +27,10 @@ pub struct Times {
 
 pub async fn run(fleet: &Fleet, ledger: &Ledger, rounds: usize) -> Times {
     let mut times = Times::default();
+    if fleet.workers().is_empty() {
+        // Nobody else could take over.
+        return times;
+    }
     for _ in 0..rounds {
         times.after_kill.extend(takeover(fleet, ledger, true).await);
         times
@@ -62,7 +66,7 @@ impl Running {
             stream,
             seen: 0,
         };
-        running.chunk(&Ledger::new(0, false)).await;
+        running.chunk(&Ledger::new("probe", false)).await;
         running
     }
 
@@ -103,12 +107,14 @@ async fn takeover(fleet: &Fleet, ledger: &Ledger, kill: bool) -> Vec<Duration> {
     let url = gateway(fleet, 0);
     let starts = (0..SESSIONS).map(|_| Running::start(&url, "/count 100000 delay=20"));
     let turns = join_all(starts).await;
-    let redis = fleet.redis.lock().await;
-    let struck = redis.worker_of(&turns[0].session);
+    let worker_of = |turn: &Running| {
+        let servers = fleet.servers.as_ref();
+        servers.map_or(String::new(), |servers| servers.worker_of(&turn.session))
+    };
+    let struck = worker_of(&turns[0]);
     let (ours, others): (Vec<_>, Vec<_>) = turns
         .into_iter()
-        .partition(|turn| redis.worker_of(&turn.session) == struck);
-    drop(redis);
+        .partition(|turn| worker_of(turn) == struck);
     let mut workers = fleet.workers().iter();
     let worker = workers.find(|worker| worker.log().contains(&struck));
     let worker = worker.expect("a worker logs its id");

@@ -6,15 +6,15 @@ use crate::aftermath::Noted;
 use crate::faults::Struck;
 use crate::ledger::Counts;
 use crate::probe::Times;
+use crate::setup::Setup;
 
 pub struct Report {
-    pub seed: u64,
-    pub seconds: u64,
+    pub setup: Setup,
     pub struck: Struck,
     pub counts: Counts,
     pub noted: Noted,
     pub times: Times,
-    /// Of Redis, in bytes, before and after.
+    /// Of the store's servers, in bytes, before and after.
     pub memory: (u64, u64),
     pub violations: usize,
 }
@@ -23,10 +23,10 @@ impl Report {
     pub fn print(&self) {
         let counts = &self.counts;
         println!("\n| chaos | |\n|---|---:|");
-        row("seed", self.seed);
-        row("seconds of faults", self.seconds);
-        for ((kind, group), count) in self.struck.lock().expect("not poisoned").iter() {
-            row(&format!("{kind:?}, {group}"), count);
+        row("run", self.setup);
+        row("seconds of faults", self.setup.seconds);
+        for (fault, count) in self.struck.lock().expect("not poisoned").iter() {
+            row(fault, count);
         }
         row("prompts", counts.prompts);
         row("… cancelled", counts.cancelled);
@@ -50,7 +50,7 @@ impl Report {
         }
         let (before, after) = self.memory;
         row(
-            "memory of Redis, KB",
+            "memory of the store, KB",
             format!("{} → {}", before / 1024, after / 1024),
         );
         row("violations", self.violations);

@@ -1,173 +1,204 @@
 //! What goes wrong when: a list that follows from the seed alone.
 
-use std::fmt;
 use std::time::Duration;
 
 use rand::rngs::StdRng;
 use rand::{RngExt as _, SeedableRng as _};
 
-use crate::fleet::{GATEWAYS, WORKERS};
+use crate::fault::{By, Fault, ProcessFault, Step, StoreFault, WayFault};
+use crate::setup::Setup;
 
 /// A worker that is silent for this long is taken over.
 pub const LEASE: Duration = Duration::from_millis(2000);
+/// When all of the store was away for longer than a lease, nothing else goes wrong for this long.
+const QUIET: Duration = Duration::from_secs(4);
 
-/// What is struck. Gateways come first, then workers; each has its own way to Redis.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Target {
-    Member(usize),
-    /// The way from the clients to this gateway.
-    Front(usize),
-    /// The way from this member to Redis.
-    Store(usize),
-    Redis,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Kind {
-    /// kill -9, started again a moment later; Redis comes back with its append-only file.
-    Kill,
-    /// SIGSTOP past the lease, then SIGCONT: a zombie that still believes in its claims.
-    Pause,
-    /// SIGTERM, started again when it has ended.
-    Term,
-    /// Every connection of this way breaks.
-    Cut,
-    /// Requests still get through; instead of the reply the connection breaks.
-    CutReply,
-    /// Nothing moves and nothing breaks; then it goes on.
-    Stall,
-    /// Half a second each way.
-    Slow,
-    /// Writes arrive in small pieces.
-    Slice,
-    ScriptFlush,
-    KillSubscribers,
-    KillConnections,
-    /// kill -9 of the primary; its replica takes its place with what it has by then.
-    Failover,
-}
-
-/// Kinds, how often they come relative to each other, and what they may strike. A Redis with a
-/// replica fails over where one without is killed.
-const MIX: &[(Kind, u32, &[Target])] = &[
-    (Kind::Kill, 8, &MEMBERS),
-    (Kind::Kill, 2, &[Target::Redis]),
-    (Kind::Failover, 4, &[Target::Redis]),
-    (Kind::Pause, 4, &MEMBERS),
-    (Kind::Pause, 1, &[Target::Redis]),
-    (Kind::Term, 4, &MEMBERS),
-    (Kind::Cut, 5, &WAYS),
-    (Kind::CutReply, 4, &WAYS),
-    (Kind::Stall, 4, &WAYS),
-    (Kind::Slow, 2, &WAYS),
-    (Kind::Slice, 2, &WAYS),
-    (Kind::ScriptFlush, 1, &[Target::Redis]),
-    (Kind::KillSubscribers, 2, &[Target::Redis]),
-    (Kind::KillConnections, 2, &[Target::Redis]),
+/// Faults of processes and connections, and how often they come relative to each other.
+const MEMBERS: [(u32, ProcessFault); 4] = [
+    (8, ProcessFault::Kill),
+    (4, ProcessFault::Pause),
+    (4, ProcessFault::Term),
+    (1, ProcessFault::Clock),
+];
+const WAYS: [(u32, WayFault); 5] = [
+    (5, WayFault::Cut),
+    (4, WayFault::CutReply),
+    (4, WayFault::Stall),
+    (2, WayFault::Slow),
+    (2, WayFault::Slice),
 ];
 
-const MEMBERS: [Target; GATEWAYS + WORKERS] = {
-    let mut all = [Target::Redis; GATEWAYS + WORKERS];
-    let mut at = 0;
-    while at < all.len() {
-        all[at] = Target::Member(at);
-        at += 1;
-    }
-    all
-};
-
-const WAYS: [Target; 2 * GATEWAYS + WORKERS] = {
-    let mut all = [Target::Redis; 2 * GATEWAYS + WORKERS];
-    let mut at = 0;
-    while at < all.len() {
-        all[at] = if at < GATEWAYS {
-            Target::Front(at)
-        } else {
-            Target::Store(at - GATEWAYS)
-        };
-        at += 1;
-    }
-    all
-};
-
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Step {
-    pub at: Duration,
-    pub kind: Kind,
-    pub target: Target,
-    pub lasts: Duration,
-}
-
-impl fmt::Display for Step {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (at, lasts) = (self.at.as_secs_f32(), self.lasts.as_millis());
-        write!(
-            f,
-            "{at:8.2} s  {:?} {:?} for {lasts} ms",
-            self.kind, self.target
-        )
-    }
+/// A fault, before it is settled which of several it strikes.
+#[derive(Clone, Copy)]
+enum Class {
+    Member(ProcessFault),
+    Way(WayFault),
+    Store(StoreFault),
 }
 
 /// Faults for so long. They overlap, but nothing is struck again before it is well.
-pub fn plan(seed: u64, length: Duration, replica: bool) -> Vec<Step> {
-    let mut rng = StdRng::seed_from_u64(seed);
+pub fn plan(setup: &Setup) -> Vec<Step> {
+    let mut rng = StdRng::seed_from_u64(setup.seed);
+    let mix = mix(setup);
     let mut steps: Vec<Step> = Vec::new();
     let mut at = Duration::from_millis(500);
-    while at < length {
-        let (kind, target) = pick(&mut rng, replica);
-        let lasts = Duration::from_millis(match kind {
-            Kind::Kill | Kind::Failover => rng.random_range(0..1500),
-            Kind::Pause => rng.random_range(500..2 * LEASE.as_millis() as u64 + 500),
-            Kind::Stall => rng.random_range(300..4000),
-            Kind::Slow | Kind::Slice => rng.random_range(500..4000),
-            Kind::CutReply => rng.random_range(50..1500),
-            _ => 0,
-        });
-        // SIGTERM takes its own time; a process needs a moment to start.
-        let recovery = Duration::from_millis(match kind {
-            Kind::Term | Kind::Failover => 4000,
-            _ => 500,
-        });
-        let busy = |step: &Step| step.target == target && step.at + step.lasts + recovery > at;
+    while at < setup.length() {
+        let fault = settle(pick(&mix, &mut rng), setup, &mut rng);
+        let lasts = Duration::from_millis(lasting(&fault, &mut rng));
+        let pick = rng.random_range(0..1000);
+        let busy = |step: &Step| {
+            step.fault.shares_target(&fault) && step.at + step.lasts + recovery(&fault) > at
+        };
         if !steps.iter().any(busy) {
             steps.push(Step {
                 at,
-                kind,
-                target,
+                fault,
                 lasts,
+                pick,
             });
+            if matches!(fault, Fault::Store(StoreFault::Outage(_))) && lasts > LEASE {
+                at += lasts + QUIET;
+            }
         }
         at += Duration::from_millis(rng.random_range(100..900));
     }
     steps
 }
 
-fn pick(rng: &mut StdRng, replica: bool) -> (Kind, Target) {
-    let fits = |kind: Kind, targets: &[Target]| match kind {
-        Kind::Failover => replica,
-        Kind::Kill => !replica || targets[0] != Target::Redis,
-        _ => true,
-    };
-    let mix = || MIX.iter().filter(|(kind, _, targets)| fits(*kind, targets));
-    let mut left = rng.random_range(0..mix().map(|(_, weight, _)| weight).sum());
-    for (kind, weight, targets) in mix() {
+fn mix(setup: &Setup) -> Vec<(u32, Class)> {
+    let members = MEMBERS.map(|(weight, fault)| (weight, Class::Member(fault)));
+    let ways = WAYS.map(|(weight, fault)| (weight, Class::Way(fault)));
+    let store = setup.store_faults().into_iter();
+    let store = store.map(|(weight, fault)| (weight, Class::Store(fault)));
+    members.into_iter().chain(ways).chain(store).collect()
+}
+
+fn pick(mix: &[(u32, Class)], rng: &mut StdRng) -> Class {
+    let mut left = rng.random_range(0..mix.iter().map(|(weight, _)| weight).sum());
+    for (weight, class) in mix {
         if left < *weight {
-            return (*kind, targets[rng.random_range(0..targets.len())]);
+            return *class;
         }
         left -= weight;
     }
     unreachable!("the weights add up to the total")
 }
 
-#[test]
-fn a_seed_is_a_schedule() {
-    let minute = Duration::from_secs(60);
-    assert_eq!(plan(7, minute, false), plan(7, minute, false));
-    assert_ne!(plan(7, minute, false), plan(8, minute, false));
-    for (replica, all) in [(false, 11), (true, 12)] {
-        let steps = plan(7, minute * 10, replica);
-        let kinds: std::collections::BTreeSet<_> = steps.iter().map(|step| step.kind).collect();
-        assert_eq!(kinds.len(), all, "every kind has its turn: {kinds:?}");
+fn settle(class: Class, setup: &Setup, rng: &mut StdRng) -> Fault {
+    match class {
+        // Reading a clock that can be set takes longer: only the last member has one.
+        Class::Member(ProcessFault::Clock) => {
+            Fault::Member(setup.members() - 1, ProcessFault::Clock)
+        }
+        Class::Member(fault) => Fault::Member(rng.random_range(0..setup.members()), fault),
+        Class::Way(fault) => {
+            let way = rng.random_range(0..setup.gateways() + setup.ways());
+            match way.checked_sub(setup.gateways()) {
+                Some(way) => Fault::Way(way, fault),
+                None => Fault::Front(way, fault),
+            }
+        }
+        Class::Store(fault) => Fault::Store(fault),
+    }
+}
+
+/// How long it lasts, in milliseconds.
+fn lasting(fault: &Fault, rng: &mut StdRng) -> u64 {
+    let lease = LEASE.as_millis() as u64;
+    match fault {
+        Fault::Member(_, fault) => match fault {
+            ProcessFault::Kill => rng.random_range(0..1500),
+            ProcessFault::Pause => rng.random_range(500..2 * lease + 500),
+            ProcessFault::Clock => rng.random_range(500..5000),
+            ProcessFault::Term => 0,
+        },
+        Fault::Front(_, fault) | Fault::Way(_, fault) => match fault {
+            WayFault::Stall => rng.random_range(300..4000),
+            WayFault::Slow | WayFault::Slice => rng.random_range(500..4000),
+            WayFault::CutReply => rng.random_range(50..1500),
+            WayFault::Cut => 0,
+        },
+        Fault::Store(fault) => match fault {
+            // Most are short; the long ones are where leases run out.
+            StoreFault::Outage(_) | StoreFault::Node(_) if rng.random_bool(0.6) => {
+                rng.random_range(lease / 10..lease)
+            }
+            StoreFault::Outage(_) | StoreFault::Node(_) => rng.random_range(lease..3 * lease),
+            StoreFault::Lose => rng.random_range(0..1500),
+            StoreFault::LossyFailover => rng.random_range(100..2000),
+            StoreFault::Full => rng.random_range(500..3000),
+            StoreFault::Failover
+            | StoreFault::Reshard
+            | StoreFault::ScriptFlush
+            | StoreFault::KillSubscribers
+            | StoreFault::KillConnections => 0,
+        },
+    }
+}
+
+/// How long after the last fault of the same thing this one may come.
+fn recovery(fault: &Fault) -> Duration {
+    Duration::from_millis(match fault {
+        // SIGTERM takes its own time; a process needs a moment to start.
+        Fault::Member(_, ProcessFault::Term) => 4000,
+        Fault::Store(StoreFault::Lose | StoreFault::LossyFailover) => 4000,
+        Fault::Store(StoreFault::Failover | StoreFault::Reshard) => 2000,
+        Fault::Store(StoreFault::Node(By::Kill | By::Pause | By::Cut)) => 2000,
+        Fault::Member(..) | Fault::Front(..) | Fault::Way(..) | Fault::Store(_) => 500,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::setup::Store;
+
+    fn setup(store: Store, seed: u64, loss: bool) -> Setup {
+        Setup {
+            store,
+            loss,
+            seed,
+            seconds: 600,
+        }
+    }
+
+    #[test]
+    fn a_seed_is_a_schedule() {
+        let steps = |seed| plan(&setup(Store::Redis, seed, false));
+        assert_eq!(steps(7), steps(7));
+        assert_ne!(steps(7), steps(8));
+    }
+
+    #[test]
+    fn every_fault_of_every_store_has_its_turn() {
+        use Store::{Cluster, Files, Redis, Replica, Sentinel, Valkey};
+        for store in [Redis, Replica, Sentinel, Cluster, Valkey, Files] {
+            for loss in [false, true] {
+                let setup = setup(store, 7, loss);
+                let steps = plan(&setup);
+                for (_, fault) in setup.store_faults() {
+                    let comes = |step: &Step| step.fault == Fault::Store(fault);
+                    assert!(steps.iter().any(comes), "{setup}: no {fault:?}");
+                }
+                for way in 0..setup.ways() {
+                    let comes = |step: &Step| matches!(step.fault, Fault::Way(at, _) if at == way);
+                    assert!(steps.iter().any(comes), "{setup}: nothing on way {way}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_long_outage_is_followed_by_quiet() {
+        let steps = plan(&setup(Store::Redis, 7, false));
+        let outage = |step: &Step| matches!(step.fault, Fault::Store(StoreFault::Outage(_)));
+        let mut long = 0;
+        for pair in steps.windows(2) {
+            if outage(&pair[0]) && pair[0].lasts > LEASE {
+                long += 1;
+                assert!(pair[1].at >= pair[0].at + pair[0].lasts + QUIET);
+            }
+        }
+        assert!(long > 3, "{long} long outages");
     }
 }

@@ -9,6 +9,7 @@ use tokio::time::{Instant, sleep};
 
 use crate::ledger::Ledger;
 use crate::schedule::LEASE;
+use crate::support::clock::Clock;
 use crate::support::cluster::address;
 use crate::support::process::{Process, baton};
 use crate::support::proxy::Proxy;
@@ -22,9 +23,9 @@ pub struct Member {
     pub name: String,
     /// Of a gateway: its own port, and the proxy that clients use.
     pub front: Option<(u16, Proxy)>,
-    pub store: Proxy,
     /// Held by whoever does something to it: a second fault waits for the end of the first.
     pub struck: AsyncMutex<()>,
+    clock: Option<Clock>,
     place: Place,
     state: Mutex<Running>,
     ledger: Arc<Ledger>,
@@ -33,7 +34,10 @@ pub struct Member {
 /// How its processes are started.
 pub struct Place {
     pub dir: PathBuf,
+    /// None if it is in files.
+    pub store: Option<String>,
     pub durability: &'static str,
+    pub has_clock: bool,
 }
 
 struct Running {
@@ -46,20 +50,20 @@ impl Member {
     pub fn launch(
         name: String,
         front: Option<(u16, Proxy)>,
-        store: Proxy,
         place: Place,
         ledger: Arc<Ledger>,
     ) -> Self {
         let port = front.as_ref().map(|(port, _)| *port);
+        let clock = place.has_clock.then(|| Clock::new(&place.dir));
         let state = Running {
-            process: launch(&place, &name, 0, port, store.port),
+            process: launch(&place, &name, 0, port, clock.as_ref()),
             wanted: true,
             starts: 1,
         };
         Self {
             name,
             front,
-            store,
+            clock,
             struck: AsyncMutex::default(),
             place,
             state: Mutex::new(state),
@@ -71,10 +75,6 @@ impl Member {
         self.state.lock().expect("held for moments only")
     }
 
-    pub fn is_gateway(&self) -> bool {
-        self.front.is_some()
-    }
-
     pub fn log(&self) -> String {
         self.state().process.output()
     }
@@ -83,6 +83,13 @@ impl Member {
         let mut state = self.state();
         if state.process.ended().is_none() {
             state.process.signal(signal);
+        }
+    }
+
+    /// Ahead or behind by so much, if it has a clock of its own.
+    pub fn set_clock(&self, offset: &str) {
+        if let Some(clock) = &self.clock {
+            clock.set(offset);
         }
     }
 
@@ -126,7 +133,8 @@ impl Member {
     pub fn start(&self) {
         let port = self.front.as_ref().map(|(port, _)| *port);
         let mut state = self.state();
-        state.process = launch(&self.place, &self.name, state.starts, port, self.store.port);
+        let clock = self.clock.as_ref();
+        state.process = launch(&self.place, &self.name, state.starts, port, clock);
         state.starts += 1;
         state.wanted = true;
     }
@@ -147,19 +155,36 @@ impl Member {
     }
 }
 
-fn launch(place: &Place, name: &str, start: u32, listen: Option<u16>, store: u16) -> Process {
+fn launch(
+    place: &Place,
+    name: &str,
+    start: u32,
+    listen: Option<u16>,
+    clock: Option<&Clock>,
+) -> Process {
     let mut command = baton();
-    let store = format!("redis://127.0.0.1:{store}");
-    match listen {
-        Some(port) => {
+    if let Some(clock) = clock {
+        clock.rule(&mut command);
+        // Once a second is enough, and costs less.
+        command.env_remove("FAKETIME_NO_CACHE");
+        command.env("FAKETIME_CACHE_DURATION", "1");
+    }
+    let lease = LEASE.as_millis().to_string();
+    match (listen, &place.store) {
+        (Some(port), Some(_)) => {
             command.args(["gateway", "--listen", &address(port), "--grace-ms", "3000"]);
             command.arg("--keys").arg(place.dir.join("keys.json"));
         }
-        None => {
-            let lease = LEASE.as_millis().to_string();
+        (Some(port), None) => {
+            command.args(["serve", "--listen", &address(port), "--lease-ms", &lease]);
+            command.arg("--data-dir").arg(place.dir.join("data"));
+        }
+        (None, _) => {
             command.args(["worker", "--lease-ms", &lease]);
         }
     }
-    command.args(["--store", &store, "--durability", place.durability]);
+    if let Some(store) = &place.store {
+        command.args(["--store", store, "--durability", place.durability]);
+    }
     Process::start(&place.dir, &format!("{name}.{start}"), &mut command)
 }

@@ -2,12 +2,16 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+use std::time::Instant;
 
 use serde_json::Value;
 
 use super::position::{Phase, Position};
 use super::view::View;
 use super::{Counts, Prompt, UNKNOWN, id_of};
+
+/// The store has no room for new sessions.
+const STORE_FULL: i64 = 4005;
 
 #[derive(Default)]
 pub struct Book {
@@ -20,6 +24,8 @@ pub struct Book {
     pub questions: BTreeSet<(String, String)>,
     pub violations: Vec<String>,
     pub counts: Counts,
+    /// Until then new sessions may be refused.
+    pub full_until: Option<Instant>,
 }
 
 #[derive(Default)]
@@ -112,6 +118,10 @@ impl Book {
             return vec![("I4", format!("{id} was answered {} times", request.answers))];
         }
         if let Some(error) = message.get("error") {
+            let full = self.full_until.is_some_and(|until| Instant::now() < until);
+            if error["code"] == STORE_FULL && full && request.prompt.is_none() {
+                return Vec::new();
+            }
             return vec![("I4", format!("{id} was answered with {error}"))];
         }
         let Some(prompt) = request.prompt.clone() else {

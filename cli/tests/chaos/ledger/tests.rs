@@ -13,7 +13,7 @@ struct Seen {
 
 impl Seen {
     fn new() -> Self {
-        let ledger = Ledger::new(1, false);
+        let ledger = Ledger::new("SEED=1", false);
         let seen = Self { ledger, seq: 0 };
         seen.prompts("1", 3);
         seen
@@ -65,7 +65,7 @@ impl Seen {
         let lines = self.ledger.violations();
         assert_eq!(lines.len(), 1, "{lines:#?}");
         let right = lines[0].contains(&format!(" {invariant} ")) && lines[0].contains(word);
-        assert!(right && lines[0].contains("seed=1"), "{lines:?}");
+        assert!(right && lines[0].contains("SEED=1"), "{lines:?}");
     }
 }
 

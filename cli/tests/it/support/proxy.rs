@@ -1,7 +1,7 @@
 //! A network that misbehaves on demand: a TCP proxy in front of one port.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU16, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU16, Ordering};
 use std::time::Duration;
 
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
@@ -36,6 +36,9 @@ pub struct Proxy {
 struct State {
     mood: watch::Sender<Mood>,
     cuts: watch::Sender<u64>,
+    closed: AtomicBool,
+    /// What goes to a Redis's replicas waits.
+    holds_replicas: watch::Sender<bool>,
 }
 
 impl Proxy {
@@ -45,6 +48,8 @@ impl Proxy {
         let state = Arc::new(State {
             mood: watch::Sender::new(Mood::Clear),
             cuts: watch::Sender::new(0),
+            closed: AtomicBool::new(false),
+            holds_replicas: watch::Sender::new(false),
         });
         let shared = state.clone();
         let target = Arc::new(AtomicU16::new(target));
@@ -53,7 +58,9 @@ impl Proxy {
             // Dropped with the task, and every connection with it.
             let mut connections = JoinSet::new();
             loop {
-                if let Ok((client, _)) = listener.accept().await {
+                if let Ok((client, _)) = listener.accept().await
+                    && !shared.closed.load(Ordering::SeqCst)
+                {
                     let target = aim.load(Ordering::SeqCst);
                     connections.spawn(carry(client, target, shared.clone()));
                 }
@@ -82,6 +89,21 @@ impl Proxy {
     pub fn cut(&self) {
         self.state.cuts.send_modify(|cuts| *cuts += 1);
     }
+
+    /// Breaks every connection, and lets nobody in until it is opened, whatever its mood.
+    pub fn close(&self) {
+        self.state.closed.store(true, Ordering::SeqCst);
+        self.cut();
+    }
+
+    pub fn open(&self) {
+        self.state.closed.store(false, Ordering::SeqCst);
+    }
+
+    /// What replicas of the Redis behind it get and say waits, and nothing else does.
+    pub fn hold_replicas(&self, hold: bool) {
+        self.state.holds_replicas.send_replace(hold);
+    }
 }
 
 impl Drop for Proxy {
@@ -98,12 +120,13 @@ async fn carry(client: TcpStream, target: u16, state: Arc<State>) {
     let _ = (client.set_nodelay(true), server.set_nodelay(true));
     let (from_client, to_client) = client.into_split();
     let (from_server, to_server) = server.into_split();
+    let replica = AtomicBool::new(false);
     tokio::select! {
         _ = cuts.changed() => {}
         _ = async {
             tokio::try_join!(
-                pump(from_client, to_server, &state, false),
-                pump(from_server, to_client, &state, true),
+                pump(from_client, to_server, &state, &replica, false),
+                pump(from_server, to_client, &state, &replica, true),
             )
         } => {}
     }
@@ -116,14 +139,23 @@ async fn pump(
     mut from: OwnedReadHalf,
     mut to: OwnedWriteHalf,
     state: &State,
+    replica: &AtomicBool,
     replies: bool,
 ) -> Result<(), Broken> {
     let mut mood = state.mood.subscribe();
+    let mut held = state.holds_replicas.subscribe();
     let mut buffer = vec![0; 32 * 1024];
     loop {
         let count = from.read(&mut buffer).await.map_err(|_| Broken)?;
         // What arrived before a stall waits with the rest.
         let _ = mood.wait_for(|mood| *mood != Mood::Stalled).await;
+        // How a replica introduces itself.
+        if !replies && contains(&buffer[..count], "REPLCONF") {
+            replica.store(true, Ordering::SeqCst);
+        }
+        if replica.load(Ordering::SeqCst) {
+            let _ = held.wait_for(|held| !*held).await;
+        }
         if count == 0 {
             return to.shutdown().await.map_err(|_| Broken);
         }
