@@ -13,16 +13,23 @@ use tokio_util::sync::CancellationToken;
 use crate::ledger::Ledger;
 
 pub mod line;
+mod lives;
 pub mod roles;
 mod socket;
 mod talk;
 mod wire;
+
+/// Where the agents are, behind the address of a gateway: the scripted one, and one that is a program.
+pub const SCRIPTED: &str = "";
+pub const PROGRAM: &str = "/counter";
 
 /// What all clients share.
 pub struct World {
     pub fronts: Vec<String>,
     pub ledger: Arc<Ledger>,
     pub seed: u64,
+    /// There are workers whose agent is a program.
+    pub programs: bool,
     /// No new prompts: finish and leave.
     pub over: CancellationToken,
     /// Sessions that others may load.
@@ -52,6 +59,7 @@ pub fn initialize() -> Value {
     json!({ "jsonrpc": "2.0", "id": 0, "method": "initialize", "params": { "protocolVersion": 1 } })
 }
 
-pub fn anywhere(world: &World, rng: &mut StdRng) -> String {
-    world.fronts[rng.random_range(0..world.fronts.len())].clone()
+pub fn anywhere(world: &World, agent: &str, rng: &mut StdRng) -> String {
+    let front = &world.fronts[rng.random_range(0..world.fronts.len())];
+    format!("{front}{agent}")
 }

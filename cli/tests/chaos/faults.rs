@@ -32,6 +32,9 @@ pub async fn run(fleet: Arc<Fleet>, steps: Vec<Step>, struck: Struck) {
 async fn strike(fleet: Arc<Fleet>, step: Step) {
     let trace = |what: &str| fleet.ledger.trace("chaos", &format!("{what}: {step}"));
     trace("begins");
+    if let Some(number) = harmed(&fleet, step.fault) {
+        fleet.ledger.harmed(&fleet.members[number].name);
+    }
     match step.fault {
         Fault::Member(number, fault) => member(&fleet, number, fault, &step).await,
         Fault::Front(number, fault) => {
@@ -51,6 +54,16 @@ async fn strike(fleet: Arc<Fleet>, step: Step) {
         }
     }
     trace("is over");
+}
+
+/// The member that others may take for dead while this lasts. One that is told to stop first ends what it has begun.
+fn harmed(fleet: &Fleet, fault: Fault) -> Option<usize> {
+    match fault {
+        Fault::Member(number, ProcessFault::Kill | ProcessFault::Pause) => Some(number),
+        // Where each has its own.
+        Fault::Way(number, _) => (!fleet.setup.shares_ways()).then_some(number),
+        _ => None,
+    }
 }
 
 async fn member(fleet: &Fleet, number: usize, fault: ProcessFault, step: &Step) {

@@ -9,6 +9,7 @@ use tokio::time::sleep;
 
 use self::member::{Member, Place};
 use self::servers::Servers;
+use crate::client::{PROGRAM, SCRIPTED};
 use crate::ledger::Ledger;
 use crate::setup::Setup;
 use crate::support::cluster::{ready, url, write_keys};
@@ -46,6 +47,7 @@ impl Fleet {
                 store: servers.as_ref().map(|servers| servers.url(number)),
                 durability: setup.durability(),
                 has_clock: number == setup.members() - 1,
+                program: number >= setup.members() - setup.programs(),
             };
             let member = Member::launch(name, front, place, ledger.clone());
             members.push(Arc::new(member));
@@ -60,8 +62,11 @@ impl Fleet {
         };
         fleet.all_ready().await;
         // A worker makes itself known when it has connected.
-        let url = &fleet.fronts()[0];
-        until("an agent", async || Client::try_initialize(url).await).await;
+        let agents = [SCRIPTED, PROGRAM];
+        for path in &agents[..1 + usize::from(setup.programs() > 0)] {
+            let url = format!("{}{path}", fleet.fronts()[0]);
+            until("an agent", async || Client::try_initialize(&url).await).await;
+        }
         fleet
     }
 

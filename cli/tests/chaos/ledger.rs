@@ -8,6 +8,7 @@
 //! | I3 | nothing of a turn after its answer |
 //! | I4 | every accepted request has exactly one answer, and the right one |
 //! | I9 | a stream goes on where it was asked to, or says `reset` |
+//! | I11 | a turn of a program ends in an error only if something was done to its worker |
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -18,7 +19,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use serde_json::Value;
 
-use self::book::{Book, Request};
+use self::book::{Book, Request, digest};
 
 mod book;
 mod position;
@@ -46,6 +47,17 @@ pub struct Counts {
     pub loads: u64,
     pub cancelled: u64,
     pub questions: u64,
+    /// Turns of programs that ended with their worker.
+    pub interrupted: u64,
+    /// Requests that were made again although they had been answered, or had been accepted.
+    pub repeated: u64,
+    /// Sessions that were left alone until the store made them small.
+    pub rests: u64,
+    pub forks: u64,
+    pub closed: u64,
+    pub deleted: u64,
+    /// Messages of a mebibyte or more.
+    pub large: u64,
 }
 
 /// `/count` with a number of chunks that no other prompt of the session has: it names the turn.
@@ -56,6 +68,16 @@ pub struct Prompt {
     pub size: usize,
     pub may_be_cancelled: bool,
     pub permission: bool,
+    /// Its agent is a program: what it was about to say ends with its worker.
+    pub program: bool,
+    /// A hash of what the user said, which others get to see.
+    pub words: u64,
+}
+
+impl Prompt {
+    pub fn digest(text: &str) -> u64 {
+        digest(text)
+    }
 }
 
 impl Ledger {
@@ -132,11 +154,17 @@ impl Ledger {
             let name = (prompt.session.clone(), prompt.chunks);
             book.prompts.insert(name, prompt.clone());
         }
-        let request = Request {
-            prompt,
-            ..Default::default()
-        };
+        let request = Request::new(prompt);
         book.requests.insert((client.into(), id.into()), request);
+    }
+
+    /// The same request once more, read by somebody else.
+    pub fn repeated(&self, client: &str, reader: &str, id: &str) {
+        let mut book = self.book();
+        if let Some(request) = book.requests.get(&(client.into(), id.into())) {
+            let request = request.again();
+            book.requests.insert((reader.into(), id.into()), request);
+        }
     }
 
     pub fn accepted(&self, client: &str, id: &str) {
@@ -157,10 +185,12 @@ impl Ledger {
     }
 
     pub fn reset(&self, client: &str, stream: &str, asked: &str) {
-        self.count(|counts| counts.resets += 1);
-        self.book()
-            .positions
-            .remove(&(client.into(), stream.into()));
+        {
+            let mut book = self.book();
+            book.counts.resets += 1;
+            book.positions.remove(&(client.into(), stream.into()));
+            book.shaken(client, stream);
+        }
         if !self.resets_allowed {
             let text = format!("reset of the stream {stream} after {asked}");
             self.violation("I9", client, stream, &text);
@@ -195,6 +225,28 @@ impl Ledger {
         Some(message)
     }
 
+    /// Something was done to this worker, or to its way to the store.
+    pub fn harmed(&self, worker: &str) {
+        self.book().harmed.push((worker.into(), Instant::now()));
+    }
+
+    /// The child has the parent's past: all turns that were asked for, which have ended.
+    pub fn forked(&self, client: &str, parent: &str, child: &str) {
+        self.trace(client, &format!("forked {parent}: {child}"));
+        self.book().forked(client, parent, child);
+    }
+
+    /// From now on there is no such session.
+    pub fn deleted(&self, session: &str) {
+        let mut book = self.book();
+        book.counts.deleted += 1;
+        book.deleted.insert(session.into());
+    }
+
+    pub fn deleted_sessions(&self) -> Vec<String> {
+        self.book().deleted.iter().cloned().collect()
+    }
+
     /// Everybody is done or was given up: what was accepted must have been answered.
     pub fn close(&self) {
         let mut stuck = Vec::new();
@@ -214,8 +266,11 @@ impl Ledger {
     /// The sessions with prompts, and the numbers of chunks that name them.
     pub fn sessions(&self) -> BTreeMap<String, Vec<u64>> {
         let mut sessions: BTreeMap<String, Vec<u64>> = BTreeMap::new();
-        for (session, chunks) in self.book().prompts.keys() {
-            sessions.entry(session.clone()).or_default().push(*chunks);
+        let book = self.book();
+        for (session, chunks) in book.prompts.keys() {
+            if !book.deleted.contains(session) {
+                sessions.entry(session.clone()).or_default().push(*chunks);
+            }
         }
         sessions
     }
@@ -227,14 +282,18 @@ impl Ledger {
         {
             let book = self.book();
             let whole = book.views.get(&(reader.into(), session.into()));
-            for ((client, _), view) in book.views.iter().filter(|((_, of), _)| of == session) {
-                wrong.extend(view.ended().filter_map(|(chunks, seen)| {
-                    let kept = whole.map_or(0, |whole| whole.seen(chunks));
-                    let text =
-                        format!("of {chunks} chunks {client} saw {seen}, the log has {kept}");
-                    (kept != seen).then_some(text)
-                }));
-            }
+            let past = book.inherited.get(session).into_iter().flatten();
+            let past = past.map(|(chunks, seen)| ("who forked it", *chunks, *seen));
+            let views = book.views.iter().filter(|((_, of), _)| of == session);
+            let own = views.flat_map(|((client, _), view)| {
+                let ended = view.ended();
+                ended.map(|(chunks, seen)| (client.as_str(), chunks, seen))
+            });
+            wrong.extend(past.chain(own).filter_map(|(client, chunks, seen)| {
+                let kept = whole.map_or(0, |whole| whole.seen(chunks));
+                let text = format!("of {chunks} chunks {client} saw {seen}, the log has {kept}");
+                (kept != seen).then_some(text)
+            }));
         }
         for text in wrong {
             self.violation("I1", reader, session, &text);

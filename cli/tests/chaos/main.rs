@@ -98,6 +98,7 @@ async fn run(dir: &TempDir, setup: Setup, ledger: Arc<Ledger>) -> Report {
         fronts: fleet.fronts(),
         ledger: ledger.clone(),
         seed: setup.seed,
+        programs: setup.programs() > 0,
         over: CancellationToken::new(),
         sessions: Default::default(),
     });

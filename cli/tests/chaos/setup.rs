@@ -121,7 +121,16 @@ impl Setup {
     pub fn workers(&self) -> usize {
         match self.store {
             Store::Files => 0,
-            _ => 3,
+            _ => 3 + self.programs(),
+        }
+    }
+
+    /// So many of the workers, the last, run an agent that is a program; the others the scripted one. One process
+    /// that is everything has one agent.
+    pub fn programs(&self) -> usize {
+        match self.store {
+            Store::Files => 0,
+            _ => 2,
         }
     }
 
@@ -147,11 +156,15 @@ impl Setup {
     /// Ways to the store that can break one by one. Where servers tell their own addresses, all members share the
     /// way to each of them.
     pub fn ways(&self) -> usize {
-        match self.store {
-            Store::Redis | Store::Replica => self.members(),
-            Store::Sentinel | Store::Cluster | Store::Valkey => self.nodes(),
-            Store::Files => 0,
+        if self.shares_ways() {
+            self.nodes()
+        } else {
+            self.members()
         }
+    }
+
+    pub fn shares_ways(&self) -> bool {
+        !matches!(self.store, Store::Redis | Store::Replica)
     }
 
     /// Only what replicas have survives a failover.

@@ -8,10 +8,11 @@ use serde_json::json;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, timeout_at};
 
-use super::World;
 use super::line::{Line, Means};
-use super::talk::{Role, Talk};
-use crate::support::http::{load, new_session};
+use super::lives::live;
+use super::talk::Role;
+use super::{PROGRAM, SCRIPTED, World};
+use crate::support::http::load;
 
 /// Everyone, at once.
 pub fn spawn_all(world: &Arc<World>) -> JoinSet<()> {
@@ -26,10 +27,26 @@ pub fn spawn_all(world: &Arc<World>) -> JoinSet<()> {
         ("asked-sse", Means::Streams, Role::Asked, 1),
         ("asked-ws", Means::Socket, Role::Asked, 1),
         ("asked-body", Means::Bodies, Role::Asked, 1),
+        ("rest-sse", Means::Streams, Role::Rester, 1),
+        ("rest-one-stream", Means::OneStream, Role::Rester, 1),
+        ("rest-body", Means::Bodies, Role::Rester, 1),
+        ("rest-ws", Means::Socket, Role::Rester, 1),
     ] {
         for number in 0..count {
             let name = format!("{label}-{number}");
-            clients.spawn(converse(world.clone(), name, means, role));
+            clients.spawn(converse(world.clone(), name, means, role, SCRIPTED));
+        }
+    }
+    for (label, means, role) in [
+        ("program-sse", Means::Streams, Role::Author),
+        ("program-ws", Means::Socket, Role::Author),
+        ("program-body", Means::Bodies, Role::Author),
+        ("program-cancel-ws", Means::Socket, Role::Canceller),
+        ("program-asked-sse", Means::Streams, Role::Asked),
+        ("program-rest-one-stream", Means::OneStream, Role::Rester),
+    ] {
+        if world.programs {
+            clients.spawn(converse(world.clone(), label.into(), means, role, PROGRAM));
         }
     }
     for number in 0..2 {
@@ -38,38 +55,13 @@ pub fn spawn_all(world: &Arc<World>) -> JoinSet<()> {
     clients
 }
 
-/// Prompts of one session; then the client starts over as somebody else.
-const LIFE: usize = 30;
-
-async fn converse(world: Arc<World>, name: String, means: Means, role: Role) {
+async fn converse(world: Arc<World>, name: String, means: Means, role: Role, agent: &'static str) {
     for life in 0.. {
         if world.over.is_cancelled() {
             return;
         }
-        live(&world, &format!("{name}.{life}"), means, role).await;
-    }
-}
-
-async fn live(world: &Arc<World>, name: &str, means: Means, role: Role) {
-    let mut rng = world.rng(&format!("{name} prompts"));
-    let mut line = Line::open(world.clone(), name, means).await;
-    line.ask(new_session(json!("new")), None).await;
-    let answer = line.answer_to("new").await;
-    let Some(session) = answer["result"]["sessionId"].as_str() else {
-        return;
-    };
-    line.join(session);
-    if role != Role::Asked {
-        let mut sessions = world.sessions.lock().expect("not poisoned");
-        sessions.push(session.to_owned());
-    }
-    let mut talk = Talk::new(session, role);
-    for _ in 0..LIFE {
-        if world.over.is_cancelled() {
-            return;
-        }
-        talk.exchange(&mut line, &mut rng).await;
-        sleep(Duration::from_millis(rng.random_range(0..400))).await;
+        let line = Line::open(world.clone(), &format!("{name}.{life}"), means, agent).await;
+        live(line, role).await;
     }
 }
 
@@ -94,7 +86,7 @@ async fn observe(world: Arc<World>, name: String) {
         world.ledger.count(|counts| counts.loads += 1);
         let name = format!("{name}.{visit}");
         let means = [Means::Streams, Means::OneStream, Means::Socket][rng.random_range(0..3)];
-        let mut line = Line::open(world.clone(), &name, means).await;
+        let mut line = Line::open(world.clone(), &name, means, SCRIPTED).await;
         line.join(&session);
         line.ask(load(json!("load"), &session), None).await;
         line.answer_to("load").await;

@@ -27,11 +27,19 @@ struct Frame<'a> {
     message: Option<&'a RawValue>,
 }
 
+/// Something to be said.
+pub struct Saying {
+    pub message: Value,
+    /// It was said before, and is said again for no reason: nobody waits for it.
+    pub again: bool,
+}
+
 /// Runs for as long as the task lives.
 pub async fn run(
     world: Arc<World>,
     name: String,
-    mut said: UnboundedReceiver<Value>,
+    agent: &'static str,
+    mut said: UnboundedReceiver<Saying>,
     heard: UnboundedSender<Value>,
 ) {
     let mut rng = world.rng(&format!("{name} socket"));
@@ -39,6 +47,7 @@ pub async fn run(
         patient: World::is_patient(&mut rng),
         world,
         name,
+        agent,
         heard,
         token: Value::Null,
         cursor: "0".into(),
@@ -61,6 +70,7 @@ fn millis(rng: &mut StdRng, from: u64, to: u64) -> Duration {
 struct Caller {
     world: Arc<World>,
     name: String,
+    agent: &'static str,
     heard: UnboundedSender<Value>,
     token: Value,
     cursor: String,
@@ -72,7 +82,7 @@ struct Caller {
 impl Caller {
     /// A socket that has been introduced, with everything said that has no answer yet.
     async fn connect(&mut self, rng: &mut StdRng) -> Option<Socket> {
-        let url = anywhere(&self.world, rng).replace("http://", "ws://") + "?resume=1";
+        let url = anywhere(&self.world, self.agent, rng).replace("http://", "ws://") + "?resume=1";
         let patience = millis(rng, 1000, 8000);
         let (mut socket, _) = timeout(patience, connect_async(url)).await.ok()?.ok()?;
         if self.token.is_null() {
@@ -97,7 +107,7 @@ impl Caller {
     async fn talk(
         &mut self,
         mut socket: Socket,
-        said: &mut UnboundedReceiver<Value>,
+        said: &mut UnboundedReceiver<Saying>,
         leaves: Instant,
         rng: &mut StdRng,
     ) {
@@ -109,8 +119,10 @@ impl Caller {
                 leaves.min(silence)
             };
             tokio::select! {
-                Some(message) = said.recv() => {
-                    self.unanswered.push(message.clone());
+                Some(Saying { message, again }) = said.recv() => {
+                    if !again {
+                        self.unanswered.push(message.clone());
+                    }
                     if send(&mut socket, &message).await.is_none() {
                         return;
                     }

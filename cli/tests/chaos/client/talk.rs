@@ -8,7 +8,8 @@ use rand::rngs::StdRng;
 use serde_json::{Value, json};
 use tokio::time::{Instant, sleep, sleep_until};
 
-use super::line::Line;
+use super::PROGRAM;
+use super::line::{Line, Means};
 use crate::ledger::{Prompt, id_of};
 use crate::support::http::prompt;
 
@@ -20,10 +21,13 @@ pub enum Role {
     Canceller,
     /// Is asked for permission in every turn.
     Asked,
+    /// Leaves the session alone for long, then comes back.
+    Rester,
 }
 
+#[derive(Clone)]
 pub struct Talk {
-    session: String,
+    pub session: String,
     role: Role,
     /// Of the latest prompt. Ever more, so that their number names the prompt.
     chunks: u64,
@@ -41,15 +45,31 @@ impl Talk {
         }
     }
 
+    /// The same in a session that has this one's past.
+    pub fn forked(&self, session: &str) -> Self {
+        Self {
+            session: session.to_owned(),
+            ..*self
+        }
+    }
+
+    /// An id is used once on a connection.
+    pub fn goes_on_after(&mut self, other: &Self) {
+        self.chunks = other.chunks;
+    }
+
     /// Asks something, mostly one thing at a time, and waits until all of it is answered.
     pub async fn exchange(&mut self, line: &mut Line, rng: &mut StdRng) {
         let mut open = BTreeSet::from([self.prompt(line, rng).await]);
-        if self.role == Role::Author && rng.random_bool(0.2) {
+        for _ in 0..self.queued(line, rng) {
             open.insert(self.prompt(line, rng).await);
         }
-        if self.role == Role::Author && rng.random_bool(0.2) {
+        if self.role == Role::Author && line.agent != PROGRAM && rng.random_bool(0.2) {
             open.insert(self.set_mode(line, rng).await);
         }
+        let nags = rng.random_bool(0.2) && line.means != Means::Bodies;
+        let mut nags =
+            nags.then(|| Instant::now() + Duration::from_millis(rng.random_range(0..4000)));
         let mut cancels = (self.role == Role::Canceller && rng.random_bool(0.6))
             .then(|| Instant::now() + Duration::from_millis(rng.random_range(0..self.lasts)));
         while !open.is_empty() {
@@ -62,6 +82,12 @@ impl Talk {
                         permit(line, &message, rng).await;
                     }
                 }
+                _ = sleep_until(nags.unwrap_or_else(Instant::now)), if nags.is_some() => {
+                    nags = None;
+                    for id in &open {
+                        line.repeat(id).await;
+                    }
+                }
                 _ = sleep_until(cancels.unwrap_or_else(Instant::now)), if cancels.is_some() => {
                     cancels = None;
                     let params = json!({ "sessionId": self.session });
@@ -71,16 +97,31 @@ impl Talk {
         }
     }
 
+    /// How many prompts are sent before the first is answered.
+    fn queued(&self, line: &Line, rng: &mut StdRng) -> usize {
+        // Bodies are asked for side by side, in any order, and a program names its prompts by their order.
+        let ordered = line.agent != PROGRAM || line.means != Means::Bodies;
+        if self.role != Role::Author || !ordered {
+            return 0;
+        }
+        [0, 0, 0, 0, 0, 0, 0, 1, 1, 4][rng.random_range(0..10)]
+    }
+
     /// Returns the id of the request.
     async fn prompt(&mut self, line: &mut Line, rng: &mut StdRng) -> String {
         self.chunks += rng.random_range(1..12);
         self.lasts = rng.random_range(300..3000);
-        // Small ones, ones that fill a frame, and ones too large to be published whole.
-        let size = [0, 0, 0, 0, 0, 0, 0, 4000, 4000, 20_000][rng.random_range(0..10)];
+        let size = size(self.chunks, line.agent, rng);
         let delay = self.lasts / self.chunks;
         let mut text = format!("/count {} delay={delay} size={size}", self.chunks);
         if self.role == Role::Asked {
             text = format!("/permission\n{text}");
+        }
+        if let Some(length) = length(rng) {
+            text = format!("/think {}\n{text}", "x".repeat(length));
+        }
+        if size.max(text.len()) >= LARGE {
+            line.world.ledger.count(|counts| counts.large += 1);
         }
         let id = format!("prompt-{}", self.chunks);
         let asked = Prompt {
@@ -89,6 +130,8 @@ impl Talk {
             size,
             may_be_cancelled: self.role == Role::Canceller,
             permission: self.role == Role::Asked,
+            program: line.agent == PROGRAM,
+            words: Prompt::digest(&text),
         };
         let message = prompt(json!(id), &self.session, &text);
         line.ask(message, Some(asked)).await;
@@ -107,9 +150,37 @@ impl Talk {
     }
 }
 
-/// Takes its time, and answers once or twice; the first answer counts.
+const LARGE: usize = 1 << 20;
+
+/// Of each chunk: small ones, ones that fill a frame, ones too large to be published whole, and now and then one that
+/// is large for everybody.
+fn size(chunks: u64, agent: &str, rng: &mut StdRng) -> usize {
+    if chunks <= 8 && rng.random_bool(0.1) {
+        // The scripted agent says no more than this at once.
+        return if agent == PROGRAM {
+            8 * LARGE / chunks as usize
+        } else {
+            LARGE
+        };
+    }
+    [0, 0, 0, 0, 0, 0, 0, 4000, 4000, 20_000][rng.random_range(0..10)]
+}
+
+/// Of what the user says beside: mostly nothing, rarely megabytes.
+fn length(rng: &mut StdRng) -> Option<usize> {
+    match rng.random_range(0..1000) {
+        0..5 => Some(rng.random_range(LARGE..8 * LARGE)),
+        5..20 => Some(rng.random_range(4000..LARGE)),
+        20..100 => Some(rng.random_range(10..4000)),
+        _ => None,
+    }
+}
+
+/// Takes its time, sometimes so much that several workers have come and gone, and answers once or twice; the first
+/// answer counts.
 async fn permit(line: &mut Line, question: &Value, rng: &mut StdRng) {
-    sleep(Duration::from_millis(rng.random_range(0..1500))).await;
+    let longest = if rng.random_bool(0.2) { 9000 } else { 1500 };
+    sleep(Duration::from_millis(rng.random_range(0..longest))).await;
     let answer = |option: &str| {
         let outcome = json!({ "outcome": { "outcome": "selected", "optionId": option } });
         json!({ "jsonrpc": "2.0", "id": question["id"], "result": outcome })

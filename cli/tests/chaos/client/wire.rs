@@ -7,7 +7,7 @@ use rand::RngExt as _;
 use rand::rngs::StdRng;
 use reqwest::{RequestBuilder, Response, StatusCode};
 use serde_json::Value;
-use tokio::sync::mpsc::UnboundedSender;
+use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 use tokio::time::{Instant, sleep, timeout, timeout_at};
 
 use super::{World, anywhere, initialize, never};
@@ -23,18 +23,28 @@ pub struct Wire {
     pub world: Arc<World>,
     http: reqwest::Client,
     token: String,
+    agent: &'static str,
     patient: bool,
     rng: Mutex<StdRng>,
 }
 
+/// What is read, by whom, from where on and how far.
+struct Place<'a> {
+    reader: &'a str,
+    stream: &'a str,
+    after: &'a str,
+    until: Option<&'a str>,
+}
+
 impl Wire {
-    pub async fn open(world: Arc<World>, name: &str) -> Arc<Self> {
+    pub async fn open(world: Arc<World>, name: &str, agent: &'static str) -> Arc<Self> {
         let mut rng = world.rng(name);
         let mut wire = Self {
             name: name.to_owned(),
             patient: World::is_patient(&mut rng),
             http: reqwest::Client::new(),
             token: String::new(),
+            agent,
             rng: Mutex::new(rng),
             world,
         };
@@ -62,7 +72,7 @@ impl Wire {
     }
 
     fn anywhere(&self) -> String {
-        anywhere(&self.world, &mut self.rng())
+        anywhere(&self.world, self.agent, &mut self.rng())
     }
 
     async fn pause(&self) {
@@ -113,7 +123,13 @@ impl Wire {
                 request = request.header("acp-session-id", session);
             }
             if let Some(response) = self.attempt(request).await {
-                last = self.read(response, stream, &last, &heard, None).await;
+                let place = Place {
+                    reader: &self.name,
+                    stream,
+                    after: &last,
+                    until: None,
+                };
+                last = self.read(response, place, &heard).await;
                 self.world.ledger.count(|counts| counts.cuts += 1);
             }
             self.pause().await;
@@ -122,6 +138,16 @@ impl Wire {
 
     /// A request whose events come in the body; made again until its answer is there.
     pub async fn body(self: Arc<Self>, message: Value, heard: UnboundedSender<Value>) {
+        self.body_of(&self.name, message, heard).await;
+    }
+
+    /// Once more, though it was answered: everything comes as it did, for somebody who has seen none of it.
+    pub async fn body_again(&self, reader: &str, message: Value) {
+        let (hears, _heard) = unbounded_channel();
+        self.body_of(reader, message, hears).await;
+    }
+
+    async fn body_of(&self, reader: &str, message: Value, heard: UnboundedSender<Value>) {
         let id = id_of(&message);
         let stream = format!("body of {id}");
         let mut last = "0".to_owned();
@@ -132,8 +158,14 @@ impl Wire {
                 request = request.header("last-event-id", &last);
             }
             if let Some(response) = self.attempt(request.body(message.to_string())).await {
-                self.world.ledger.accepted(&self.name, &id);
-                last = self.read(response, &stream, &last, &heard, Some(&id)).await;
+                self.world.ledger.accepted(reader, &id);
+                let place = Place {
+                    reader,
+                    stream: &stream,
+                    after: &last,
+                    until: Some(&id),
+                };
+                last = self.read(response, place, &heard).await;
                 if last == ANSWERED {
                     return;
                 }
@@ -148,11 +180,15 @@ impl Wire {
     async fn read(
         &self,
         response: Response,
-        name: &str,
-        after: &str,
+        place: Place<'_>,
         heard: &UnboundedSender<Value>,
-        until: Option<&str>,
     ) -> String {
+        let Place {
+            reader,
+            stream: name,
+            after,
+            until,
+        } = place;
         let ledger = &self.world.ledger;
         let mut stream = Stream::unchecked(response);
         stream.last_id = after.to_owned();
@@ -169,9 +205,9 @@ impl Wire {
                 return stream.last_id;
             };
             if event.event == "reset" {
-                ledger.reset(&self.name, name, after);
+                ledger.reset(reader, name, after);
             } else if !event.data.is_empty() {
-                let message = ledger.saw(&self.name, name, &event.id, &event.data);
+                let message = ledger.saw(reader, name, &event.id, &event.data);
                 let Some(message) = message else { continue };
                 let answer = message.get("method").is_none();
                 let done = answer && until == Some(id_of(&message).as_str());
@@ -180,7 +216,7 @@ impl Wire {
                     return ANSWERED.into();
                 }
             } else if !event.id.is_empty() && until.is_none() {
-                ledger.started(&self.name, name, after, &event.id);
+                ledger.started(reader, name, after, &event.id);
             }
         }
     }

@@ -1,6 +1,6 @@
 //! A gateway or worker: one process after the other in the same place.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
@@ -38,6 +38,8 @@ pub struct Place {
     pub store: Option<String>,
     pub durability: &'static str,
     pub has_clock: bool,
+    /// A worker whose agent is a program.
+    pub program: bool,
 }
 
 struct Running {
@@ -73,6 +75,11 @@ impl Member {
 
     fn state(&self) -> MutexGuard<'_, Running> {
         self.state.lock().expect("held for moments only")
+    }
+
+    /// Of the process that runs, or ran last.
+    pub fn pid(&self) -> u32 {
+        self.state().process.id()
     }
 
     pub fn log(&self) -> String {
@@ -181,6 +188,12 @@ fn launch(
         }
         (None, _) => {
             command.args(["worker", "--lease-ms", &lease]);
+            if place.program {
+                let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/agents/counter.py");
+                let agent = format!("stdio:python3 {} {name}", file.display());
+                // Its processes must not pile up on the machine that runs all of this.
+                command.args(["--agent", &agent, "--agent-idle", "10s"]);
+            }
         }
     }
     if let Some(store) = &place.store {

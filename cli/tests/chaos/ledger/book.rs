@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
@@ -22,20 +22,92 @@ pub struct Book {
     /// What the event with this number said, as a hash, and who saw it first.
     pub events: HashMap<(String, u64), (u64, String)>,
     pub questions: BTreeSet<(String, String)>,
+    /// Workers that something was done to, and when.
+    pub harmed: Vec<(String, Instant)>,
+    /// Of forks: the parent's turns at that time, by their name, and how much of them was said.
+    pub inherited: HashMap<String, Vec<(u64, u64)>>,
+    pub deleted: BTreeSet<String>,
     pub violations: Vec<String>,
     pub counts: Counts,
     /// Until then new sessions may be refused.
     pub full_until: Option<Instant>,
 }
 
-#[derive(Default)]
 pub struct Request {
     pub accepted: bool,
     pub answers: u64,
     pub prompt: Option<Prompt>,
+    asked: Instant,
+}
+
+impl Request {
+    pub fn new(prompt: Option<Prompt>) -> Self {
+        Self {
+            accepted: false,
+            answers: 0,
+            prompt,
+            asked: Instant::now(),
+        }
+    }
+
+    /// As it was when it was asked.
+    pub fn again(&self) -> Self {
+        Self {
+            accepted: false,
+            answers: 0,
+            prompt: self.prompt.clone(),
+            asked: self.asked,
+        }
+    }
+}
+
+/// The turn's worker stopped, and the agent's process with it.
+const INTERRUPTED: i64 = 5005;
+/// A fault that began before a prompt was sent may be what ends its turn: the longest of them, and a lease.
+const LASTING: Duration = Duration::from_secs(15);
+
+pub fn digest(text: &str) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    text.hash(&mut hasher);
+    hasher.finish()
 }
 
 impl Book {
+    /// The client's stream does not go on where it was: of what runs or waits it may miss some.
+    pub fn shaken(&mut self, client: &str, stream: &str) {
+        let own = self.prompts.keys().any(|(session, _)| session == stream);
+        for ((of, session), view) in &mut self.views {
+            if of == client && (!own || session == stream) {
+                let asked = self.prompts.keys().filter(|(of, _)| of == session);
+                view.shaken(asked.map(|(_, chunks)| *chunks).max().unwrap_or_default());
+            }
+        }
+    }
+
+    pub fn forked(&mut self, client: &str, parent: &str, child: &str) {
+        self.counts.forks += 1;
+        let view = self.views.get(&(client.to_owned(), parent.to_owned()));
+        let mut past: Vec<_> = view.into_iter().flat_map(|view| view.ended()).collect();
+        past.extend(self.inherited.get(parent).into_iter().flatten());
+        self.inherited.insert(child.to_owned(), past);
+        let prompts = self
+            .prompts
+            .values()
+            .filter(|prompt| prompt.session == parent);
+        let copies: Vec<_> = prompts
+            .map(|prompt| {
+                (
+                    (child.to_owned(), prompt.chunks),
+                    Prompt {
+                        session: child.to_owned(),
+                        ..prompt.clone()
+                    },
+                )
+            })
+            .collect();
+        self.prompts.extend(copies);
+    }
+
     /// The session a message is about.
     pub fn session_of(&self, client: &str, message: &Value) -> String {
         let id = id_of(message);
@@ -71,9 +143,7 @@ impl Book {
             .filter(|place| matches!(place.phase, Phase::Live | Phase::Replaying(_)))
             .filter(|_| session != UNKNOWN);
         let name = (session.to_owned(), event?.seq);
-        let mut hasher = DefaultHasher::new();
-        data.hash(&mut hasher);
-        let said = (hasher.finish(), client.to_owned());
+        let said = (digest(data), client.to_owned());
         let first = self.events.entry(name).or_insert_with(|| said.clone());
         (first.0 != said.0).then(|| ("I2", format!("{} saw something else: {data:.200}", first.1)))
     }
@@ -102,10 +172,28 @@ impl Book {
             let prompt = |chunks| prompts.get(&(session.to_owned(), chunks));
             return view.or_default().chunk(stream, text, prompt);
         }
+        if update["sessionUpdate"] == "user_message_chunk" {
+            let text = update["content"]["text"].as_str().unwrap_or_default();
+            return self.check_words(session, text).into_iter().collect();
+        }
         if message.get("method").is_none() {
             return self.check_answer(client, message);
         }
         Vec::new()
+    }
+
+    /// What a user said is what the others get to see.
+    fn check_words(&self, session: &str, text: &str) -> Option<(&'static str, String)> {
+        let counts = text.lines().find_map(|line| line.strip_prefix("/count "));
+        let chunks = counts.and_then(|rest| rest.split(' ').next()?.parse().ok());
+        let prompt = self.prompts.get(&(session.to_owned(), chunks?))?;
+        let bytes = text.len();
+        (prompt.words != digest(text)).then(|| {
+            (
+                "I1",
+                format!("{bytes} bytes that are not what the user said: {text:.60?}"),
+            )
+        })
     }
 
     fn check_answer(&mut self, client: &str, message: &Value) -> Vec<(&'static str, String)> {
@@ -122,7 +210,15 @@ impl Book {
             if error["code"] == STORE_FULL && full && request.prompt.is_none() {
                 return Vec::new();
             }
-            return vec![("I4", format!("{id} was answered with {error}"))];
+            let asked = request.asked;
+            let prompt = request.prompt.clone().filter(|prompt| prompt.program);
+            return match prompt.filter(|_| error["code"] == INTERRUPTED) {
+                Some(prompt) => self
+                    .interrupted(client, &id, &prompt, asked)
+                    .into_iter()
+                    .collect(),
+                None => vec![("I4", format!("{id} was answered with {error}"))],
+            };
         }
         let Some(prompt) = request.prompt.clone() else {
             return Vec::new();
@@ -131,5 +227,28 @@ impl Book {
         let reason = message["result"]["stopReason"].as_str().unwrap_or_default();
         self.counts.cancelled += u64::from(reason == "cancelled");
         view.or_default().end(&id, &prompt, reason)
+    }
+
+    /// I11: only if something was done to the worker that held the turn, or if that said nothing, to any.
+    fn interrupted(
+        &mut self,
+        client: &str,
+        id: &str,
+        prompt: &Prompt,
+        asked: Instant,
+    ) -> Option<(&'static str, String)> {
+        self.counts.interrupted += 1;
+        let view = self.views.entry((client.into(), prompt.session.clone()));
+        let holder = view.or_default().cut(prompt);
+        let harmed = |(worker, at): &(String, Instant)| {
+            *at + LASTING > asked && holder.as_ref().is_none_or(|holder| holder == worker)
+        };
+        let lives = !self.harmed.iter().any(harmed);
+        lives.then(|| {
+            (
+                "I11",
+                format!("{id} was interrupted, and nothing was done to its worker {holder:?}"),
+            )
+        })
     }
 }

@@ -20,12 +20,18 @@ impl Seen {
     }
 
     fn prompts(&self, id: &str, chunks: u64) {
+        self.asks(id, chunks, false);
+    }
+
+    fn asks(&self, id: &str, chunks: u64, program: bool) {
         let prompt = Prompt {
             session: SESSION.into(),
             chunks,
             size: 0,
             may_be_cancelled: false,
             permission: false,
+            program,
+            words: Prompt::digest("/count 3\n"),
         };
         self.ledger.asked("c", id, Some(prompt));
         self.ledger.accepted("c", id);
@@ -216,4 +222,82 @@ fn a_question_asked_twice_shows() {
         seen.ledger.saw("c", SESSION, &id, &data.to_string());
     }
     seen.shows("I1", "asked twice");
+}
+
+/// A turn of a program that has said something, and ends with its worker.
+fn interrupted(harmed: &[&str]) -> Seen {
+    let mut seen = Seen::new();
+    seen.asks("2", 4, true);
+    (1..=3).for_each(|number| seen.chunk(number));
+    seen.ends();
+    harmed.iter().for_each(|worker| seen.ledger.harmed(worker));
+    seen.text("chunk 1 of 4, prompt 4 by worker-3 ");
+    seen.seq += 1;
+    let error = json!({ "code": 5005, "message": "interrupted" });
+    let data = json!({ "id": "2", "error": error }).to_string();
+    seen.ledger
+        .saw("c", SESSION, &format!("{}.aa", seen.seq), &data);
+    seen
+}
+
+#[test]
+fn a_program_may_end_with_its_worker_and_what_it_said_must_stay() {
+    let mut seen = interrupted(&["worker-3"]);
+    assert_eq!(seen.ledger.violations(), Vec::<String>::new());
+    seen.text("chunk 2 of 4, prompt 4 by worker-3 ");
+    seen.shows("I3", "after the answer");
+}
+
+#[test]
+fn a_program_that_ends_while_its_worker_lives_shows() {
+    interrupted(&[]).shows("I11", "nothing was done to its worker");
+    interrupted(&["worker-4"]).shows("I11", "worker-3");
+}
+
+#[test]
+fn an_interrupted_turn_of_another_agent_shows() {
+    let mut seen = Seen::new();
+    seen.ledger.harmed("worker-3");
+    seen.seq += 1;
+    let data = json!({ "id": "1", "error": { "code": 5005 } }).to_string();
+    seen.ledger.saw("c", SESSION, "1.aa", &data);
+    seen.shows("I4", "5005");
+}
+
+#[test]
+fn words_that_are_not_the_users_show() {
+    let seen = Seen::new();
+    for (seq, text) in [(1, "/count 3\n"), (2, "/count 3 \n")] {
+        let content = json!({ "text": text });
+        let update = json!({ "sessionUpdate": "user_message_chunk", "content": content });
+        let params = json!({ "sessionId": SESSION, "update": update });
+        let data = json!({ "method": "session/update", "params": params }).to_string();
+        seen.ledger
+            .saw("other", SESSION, &format!("{seq}.aa"), &data);
+    }
+    seen.shows("I1", "not what the user said");
+}
+
+#[test]
+fn a_fork_without_its_past_shows() {
+    let mut seen = Seen::new();
+    (1..=3).for_each(|number| seen.chunk(number));
+    seen.ends();
+    seen.ledger.forked("c", SESSION, "001-B");
+    seen.ledger.compare("reader", "001-B");
+    seen.shows("I1", "who forked it saw 3, the log has 0");
+}
+
+#[test]
+fn what_is_missing_after_a_reset_was_said_so() {
+    let mut seen = Seen::new();
+    seen.ledger.resets_allowed = true;
+    seen.chunk(1);
+    seen.ledger.reset("c", SESSION, "1.aa");
+    seen.chunk(3);
+    seen.ends();
+    assert_eq!(seen.ledger.violations(), Vec::<String>::new());
+    seen.prompts("2", 5);
+    seen.text("chunk 2 of 5, prompt 2 ");
+    seen.shows("I1", "lost: chunks 1…1 of 5");
 }

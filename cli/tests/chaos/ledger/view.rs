@@ -12,6 +12,8 @@ pub struct View {
     latest: HashMap<String, u64>,
     permissions: u64,
     permissions_due: u64,
+    /// Of turns up to the one with this name something may be missing: a stream said so.
+    loose: u64,
 }
 
 #[derive(Default)]
@@ -19,6 +21,8 @@ struct Turn {
     seen: u64,
     ordinal: u64,
     ended: bool,
+    /// Who spoke last, if it says who it is.
+    worker: Option<String>,
 }
 
 type Wrong = (&'static str, String);
@@ -43,7 +47,13 @@ impl View {
                 )]
             };
         }
-        let Some((number, chunks, ordinal)) = parse(text) else {
+        let Some(Said {
+            number,
+            chunks,
+            ordinal,
+            worker,
+        }) = parse(text)
+        else {
             return vec![("I1", format!("nobody asked for {text:?}"))];
         };
         let mut wrong = Vec::new();
@@ -59,6 +69,12 @@ impl View {
         }
         let latest = self.latest.entry(stream.to_owned()).or_default();
         let turn = self.turns.entry(chunks).or_default();
+        turn.worker = worker.or(turn.worker.take());
+        if chunks <= self.loose {
+            turn.seen = turn.seen.max(number);
+            *latest = ordinal.max(*latest);
+            return wrong;
+        }
         if turn.seen == 0 {
             turn.ordinal = ordinal;
         }
@@ -94,7 +110,7 @@ impl View {
         let (seen, chunks) = (turn.seen, prompt.chunks);
         let mut wrong = Vec::new();
         match reason {
-            "end_turn" if seen == chunks => {}
+            "end_turn" if seen == chunks || chunks <= self.loose => {}
             "end_turn" => {
                 wrong.push((
                     "I1",
@@ -105,6 +121,9 @@ impl View {
             other => wrong.push(("I4", format!("{id} ended with {other:?}"))),
         }
         self.permissions_due += u64::from(prompt.permission);
+        if chunks <= self.loose {
+            self.permissions = self.permissions_due;
+        }
         if self.permissions != self.permissions_due {
             let (said, due) = (self.permissions, self.permissions_due);
             wrong.push(("I1", format!("{id}: {said} permissions instead of {due}")));
@@ -113,28 +132,61 @@ impl View {
         wrong
     }
 
+    /// The turn ended in the middle. Returns who spoke last.
+    pub fn cut(&mut self, prompt: &Prompt) -> Option<String> {
+        let turn = self.turns.entry(prompt.chunks).or_default();
+        turn.ended = true;
+        // It may have come to its question or not.
+        self.permissions_due = self.permissions;
+        turn.worker.clone()
+    }
+
+    pub fn shaken(&mut self, upto: u64) {
+        self.loose = upto;
+    }
+
     pub fn seen(&self, chunks: u64) -> u64 {
         self.turns.get(&chunks).map_or(0, |turn| turn.seen)
     }
 
     /// The turns whose answer this client has, and how many chunks it had by then.
     pub fn ended(&self) -> impl Iterator<Item = (u64, u64)> {
-        let ended = self.turns.iter().filter(|(_, turn)| turn.ended);
+        let sure = |chunks: u64| chunks > self.loose;
+        let ended = self
+            .turns
+            .iter()
+            .filter(move |(chunks, turn)| turn.ended && sure(**chunks));
         ended.map(|(chunks, turn)| (*chunks, turn.seen))
     }
 }
 
-/// `chunk k of N, prompt p ` and padding.
-fn parse(text: &str) -> Option<(u64, u64, u64)> {
+struct Said {
+    number: u64,
+    chunks: u64,
+    ordinal: u64,
+    worker: Option<String>,
+}
+
+/// `chunk k of N, prompt p `, `by WORKER ` if it is a program, and padding.
+fn parse(text: &str) -> Option<Said> {
     let (number, rest) = text.strip_prefix("chunk ")?.split_once(" of ")?;
     let (chunks, rest) = rest.split_once(", prompt ")?;
-    let (ordinal, padding) = rest.split_once(' ')?;
+    let (ordinal, mut padding) = rest.split_once(' ')?;
+    let mut worker = None;
+    if let Some((by, rest)) = padding
+        .strip_prefix("by ")
+        .and_then(|rest| rest.split_once(' '))
+    {
+        worker = Some(by.to_owned());
+        padding = rest;
+    }
     if !padding.bytes().all(|byte| byte == b'.') {
         return None;
     }
-    Some((
-        number.parse().ok()?,
-        chunks.parse().ok()?,
-        ordinal.parse().ok()?,
-    ))
+    Some(Said {
+        number: number.parse().ok()?,
+        chunks: chunks.parse().ok()?,
+        ordinal: ordinal.parse().ok()?,
+        worker,
+    })
 }

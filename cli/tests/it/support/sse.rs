@@ -43,6 +43,8 @@ pub struct Stream {
     connection: Option<String>,
     response: Response,
     buffer: Vec<u8>,
+    /// So much of it was looked at before: events may be large.
+    searched: usize,
     events: VecDeque<Event>,
     /// The last id seen, as a browser would keep it.
     pub last_id: String,
@@ -64,6 +66,7 @@ impl Stream {
             connection: None,
             response,
             buffer: Vec::new(),
+            searched: 0,
             events: VecDeque::new(),
             last_id: String::new(),
             retries: Vec::new(),
@@ -114,8 +117,9 @@ impl Stream {
     }
 
     fn parse(&mut self) {
-        while let Some(end) = self.buffer.windows(2).position(|pair| pair == b"\n\n") {
+        while let Some(end) = self.end_of_block() {
             let block: Vec<u8> = self.buffer.drain(..end + 2).collect();
+            self.searched = 0;
             let block = String::from_utf8(block).expect("streams are UTF-8");
             let (event, retry) = parse_block(&block);
             if let Some(connection) = &self.connection {
@@ -124,6 +128,14 @@ impl Stream {
             self.retries.extend(retry);
             self.events.push_back(event);
         }
+    }
+
+    fn end_of_block(&mut self) -> Option<usize> {
+        let mut pairs = self.buffer[self.searched..].windows(2);
+        let found = pairs.position(|pair| pair == b"\n\n");
+        let end = found.map(|end| self.searched + end);
+        self.searched = self.buffer.len().saturating_sub(1);
+        end
     }
 
     /// Reads on to the response with this id and returns it.
