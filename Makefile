@@ -1,6 +1,6 @@
 # The two commands a newcomer needs: make run, make test.
 
-.PHONY: run build setup test lint charts deploy-test loadtest chaos siege fuzz
+.PHONY: run build setup test lint charts deploy-test loadtest chaos siege fuzz golden
 
 # Builds and starts everything in one process on http://127.0.0.1:8080/acp.
 run:
@@ -57,3 +57,8 @@ siege:
 FUZZ_SECONDS ?= 600
 fuzz:
 	./fuzz/run $(FUZZ_SECONDS)
+
+# Adds golden stores as this build writes them, by a name that begins with their format's number: for whoever adds a
+# kind of key, a field or a format.
+golden:
+	GOLDEN=$(GOLDEN) cargo test --locked -p baton-session --test it -- --ignored golden::make

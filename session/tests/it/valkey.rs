@@ -8,7 +8,7 @@ use baton_session::conformance::cases;
 use crate::support::{RedisServer, bounded};
 
 /// Where `make setup` has put the server.
-fn program() -> anyhow::Result<PathBuf> {
+pub fn program() -> anyhow::Result<PathBuf> {
     let libraries = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/servers/.venv/lib");
     let inside = |directory: &Path| -> Vec<PathBuf> {
         let entries = std::fs::read_dir(directory).into_iter().flatten();
