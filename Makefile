@@ -58,7 +58,7 @@ FUZZ_SECONDS ?= 600
 fuzz:
 	./fuzz/run $(FUZZ_SECONDS)
 
-# Adds golden stores as this build writes them, by a name that begins with their format's number: for whoever adds a
-# kind of key, a field or a format.
+# Adds a golden store as this build writes it: GOLDEN=redis/NAME or directory/NAME, where the name begins with the
+# number of its format. For whoever adds a kind of key, a field or a format.
 golden:
 	GOLDEN=$(GOLDEN) cargo test --locked -p baton-session --test it -- --ignored golden::make

@@ -8,6 +8,7 @@
 //! | route: on which stream a connection reads | [`route`] |
 //! | cursor: where a client stands | [`cursor`] |
 //! | connection and session tokens, the keys that sign them | [`token`] |
+//! | the formats of what is kept, by number | [`format`] |
 //! | what must not be printed | [`secret`] |
 //! | what was taken back before its time | [`revocation`] |
 //! | a session as lines, to be moved elsewhere | [`archive`] |
@@ -39,6 +40,7 @@ pub mod conformance;
 pub mod cursor;
 pub mod event;
 pub mod field;
+pub mod format;
 #[cfg(any(fuzzing, test))]
 pub mod fuzzing;
 pub mod guard;

@@ -56,7 +56,8 @@ for _, key in ipairs(redis.call('KEYS', 'baton:*')) do
     if redis.call('TTL', key) < 0 then say(key, 'stays for ever') end
   elseif kind == 'x' then
     if redis.call('EXISTS', prefix .. 'k:' .. name) == 0 then say(key, 'has no connection') end
-  elseif kind ~= 'k' and kind ~= 'cards' and kind ~= 'alive' and kind ~= 'came' and kind ~= 'z' and kind ~= 'v' then
+  elseif kind ~= 'k' and kind ~= 'cards' and kind ~= 'alive' and kind ~= 'came' and kind ~= 'z' and kind ~= 'v'
+    and kind ~= 'store' then
     say(key, 'is unknown')
   end
 end

@@ -35,6 +35,7 @@ mod deletion;
 mod durable;
 mod fault;
 mod fork;
+mod format;
 mod keys;
 mod line;
 mod link;
@@ -99,10 +100,9 @@ impl RedisStore {
     /// lose what it is given.
     pub async fn connect_with(options: &Options) -> Result<Self> {
         let link = Link::connect(options).await?;
-        Ok(Self {
-            link,
-            keys: Keys::new(&options.namespace),
-        })
+        let keys = Keys::new(&options.namespace);
+        format::check(&link, keys.format()).await?;
+        Ok(Self { link, keys })
     }
 
     async fn run(&self, call: Call<'_>) -> Result<Reply> {
@@ -577,6 +577,8 @@ impl Store for RedisStore {
     async fn tidy(&self, partition: Partition, when: &Tidying) -> Result<Tidied> {
         // They belong to no partition.
         if partition.0 == 0 {
+            // Others may have started since, or Redis may have lost it.
+            format::check(&self.link, self.keys.format()).await?;
             self.retire_agents(when.unused).await?;
         }
         self.tidy_partition(partition, when).await

@@ -50,7 +50,7 @@ fn renamed(events: &Events, from: &Scene, to: &Scene) -> Events {
 async fn keys(server: &RedisServer, pattern: &str) -> anyhow::Result<Vec<String>> {
     let mut keys: Vec<String> = server.command(&["KEYS", pattern]).await?;
     // Views belong to whoever shows the same, and expire by themselves.
-    keys.retain(|key| !key.contains(":v:"));
+    keys.retain(|key| !key.contains(":v:") && !key.ends_with("{format}:store"));
     keys.sort();
     Ok(keys)
 }

@@ -1,6 +1,6 @@
 //! Golden stores: for each format, stores that have every kind of thing in them, as some build has left them. Each is
 //! read, checked and taken up by this build. Who adds a kind of key, a field or a format adds stores with
-//! `make golden GOLDEN=NAME`; those that are there stay as they are.
+//! `make golden GOLDEN=redis/NAME`; those that are there stay as they are.
 //!
 //! | file in `tests/golden` | what |
 //! |---|---|
@@ -14,7 +14,6 @@ use std::sync::Arc;
 
 use anyhow::Context as _;
 use baton_session::store::{FileStore, Refused, Store};
-use tempfile::TempDir;
 
 use self::story::Story;
 use crate::support::{RedisServer, bounded, until};
@@ -250,28 +249,27 @@ async fn every_data_directory_is_read_and_taken_up() -> anyhow::Result<()> {
 
 // ---- making them ----
 
-/// Those that are there are never made again: no later build could.
-fn new_one(of: &str) -> anyhow::Result<PathBuf> {
-    let name = std::env::var("GOLDEN").context("GOLDEN: a name that is not taken")?;
-    let to = golden(of).join(name);
-    fs::create_dir(&to).with_context(|| format!("{} is taken", to.display()))?;
-    Ok(to)
-}
-
-fn keep(at: &Path, story: &Story) -> anyhow::Result<()> {
-    fs::write(
-        at.join("story.json"),
-        serde_json::to_string_pretty(story)? + "\n",
-    )?;
-    Ok(())
-}
-
 #[tokio::test]
 #[ignore = "`make golden`: makes what the other tests read"]
-async fn make_a_dump_of_redis() -> anyhow::Result<()> {
-    let directory: TempDir = tempfile::tempdir()?;
-    let at = directory.path().to_str().context("a path")?.to_owned();
-    let server = RedisServer::start_with(&["--dir", &at]).await?;
+async fn make() -> anyhow::Result<()> {
+    let name = std::env::var("GOLDEN").context("GOLDEN: which one?")?;
+    let (of, _) = name
+        .split_once('/')
+        .context("GOLDEN: redis/NAME or directory/NAME")?;
+    let to = golden(&name);
+    // Those that are there are never made again: no later build could.
+    fs::create_dir(&to).with_context(|| format!("{}", to.display()))?;
+    let story = match of {
+        "redis" => make_dump(&to).await?,
+        _ => make_directory(&to.join("data")).await?,
+    };
+    let text = serde_json::to_string_pretty(&story)? + "\n";
+    Ok(fs::write(to.join("story.json"), text)?)
+}
+
+async fn make_dump(to: &Path) -> anyhow::Result<Story> {
+    let at = to.to_str().context("a path")?;
+    let server = RedisServer::start_with(&["--dir", at]).await?;
     let story = make::story(&server.store().await?).await;
     // Who reads it comes later than whatever would end by itself.
     let keys: Vec<String> = server.command(&["KEYS", "*"]).await?;
@@ -279,23 +277,15 @@ async fn make_a_dump_of_redis() -> anyhow::Result<()> {
         let _: i64 = server.command(&["PERSIST", key]).await?;
     }
     let _: String = server.command(&["SAVE"]).await?;
-    let to = new_one("redis")?;
-    fs::copy(directory.path().join("dump.rdb"), to.join("dump.rdb"))?;
-    keep(&to, &story)
+    Ok(story)
 }
 
-#[tokio::test]
-#[ignore = "`make golden`: makes what the other tests read"]
-async fn make_a_data_directory() -> anyhow::Result<()> {
-    let directory = tempfile::tempdir()?;
-    let at = directory.path().join("data");
-    let store = open(&at)?;
+async fn make_directory(at: &Path) -> anyhow::Result<Story> {
+    let store = open(at)?;
     let story = make::story(&store).await;
     drop(store);
-    // Until the last of it is on the disk.
-    drop(open(&at)?);
-    drop(open(&at)?);
-    let to = new_one("directory")?;
-    copied(&at, &to.join("data"))?;
-    keep(&to, &story)
+    // When it can be opened again, the last of it is on the disk.
+    drop(open(at)?);
+    drop(open(at)?);
+    Ok(story)
 }

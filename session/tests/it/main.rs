@@ -8,6 +8,7 @@ mod failures;
 mod families;
 mod file;
 mod forks;
+mod formats;
 mod golden;
 mod halfway;
 mod idle;

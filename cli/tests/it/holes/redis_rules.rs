@@ -8,7 +8,8 @@ type Names = BTreeSet<String>;
 
 /// Scripts that only workers run; those that both run.
 const OF_WORKERS: [&str; 6] = ["register", "retire", "tidy", "compact", "expire", "purge"];
-const OF_BOTH: [&str; 9] = [
+const OF_BOTH: [&str; 10] = [
+    "format",
     "claim",
     "due",
     "renew",

@@ -62,6 +62,9 @@ pub(super) fn reason(error: &RedisError) -> &'static str {
     }
 }
 
+/// How what a user may not do is said.
+pub(super) const LACKS_PERMISSION: &str = "the Redis user lacks a permission";
+
 /// For people. The texts of Redis and of the crate name neither user nor password.
 pub(super) fn explain(error: &RedisError) -> String {
     if is_refused_login(error) {
@@ -78,7 +81,7 @@ pub(super) fn explain(error: &RedisError) -> String {
         Some("READONLY") => "Redis is a read-only replica: --store must name the primary",
         Some("NOREPLICAS") => "Redis takes no writes, since it has too few replicas in step",
         Some("MISCONF") => "Redis takes no writes, since it cannot save to its disk",
-        Some("NOPERM") => return format!("the Redis user lacks a permission ({error})"),
+        Some("NOPERM") => return format!("{LACKS_PERMISSION} ({error})"),
         _ => return error.to_string(),
     };
     known.into()

@@ -118,6 +118,7 @@ scripts!(
     revoke,
     revocations,
     spend,
+    format,
 );
 
 /// One call of a script.

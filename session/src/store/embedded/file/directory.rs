@@ -14,10 +14,8 @@ use std::io::{self, Write as _};
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 
-/// The second format has lists, forks and deleted sessions, of which the first versions know nothing:
-/// they would show again what was deleted, and lose what forks share. In the third, frames have parts in common, which
-/// the second cannot read.
-const FORMAT: u32 = 3;
+use crate::format::{DIRECTORY, UnknownFormat};
+
 /// The first format with lists.
 const LISTS: u32 = 2;
 
@@ -29,10 +27,9 @@ pub enum Refused {
     )]
     InUse(String),
     #[error(
-        "{0}: this data directory was written by a newer version (format {1}, this version knows {FORMAT}); \
-         use that version, or choose another directory"
+        "{0}: this data directory cannot be used by this version: {1}. Or choose another with --data-dir"
     )]
-    Newer(String, u32),
+    Format(String, UnknownFormat),
     #[error("{0}: there are files here that are not Baton's; choose an empty or a new directory")]
     Foreign(String),
     #[error(
@@ -67,7 +64,7 @@ impl Directory {
                     return Err(Refused::Foreign(path.display().to_string()));
                 }
                 write_format(path).map_err(io)?;
-                FORMAT
+                DIRECTORY.writes
             }
             Err(error) => return Err(io(error)),
         };
@@ -99,7 +96,7 @@ impl Directory {
     }
 
     pub fn is_current(&self) -> bool {
-        self.format == FORMAT
+        self.format >= DIRECTORY.writes
     }
 
     /// From here on, versions that don't know this format refuse the directory.
@@ -184,14 +181,20 @@ impl Directory {
 }
 
 fn write_format(path: &Path) -> io::Result<()> {
-    write_whole(&path.join("FORMAT"), &FORMAT.to_string())
+    write_whole(&path.join("FORMAT"), &DIRECTORY.writes.to_string())
 }
 
+/// The number. From the fourth on the first version that reads it may follow: the versions before this one take a
+/// number alone.
 fn check_format(path: &Path, text: &str) -> Result<u32, Refused> {
     let path = path.display().to_string();
-    match text.trim().parse::<u32>() {
-        Ok(known @ 1..=FORMAT) => Ok(known),
-        Ok(newer) if newer > FORMAT => Err(Refused::Newer(path, newer)),
+    let mut words = text.split_whitespace();
+    match words.next().map(str::parse::<u32>) {
+        Some(Ok(format @ 1..)) => {
+            let known = DIRECTORY.check(format, words.next().unwrap_or_default());
+            known.map_err(|unknown| Refused::Format(path, unknown))?;
+            Ok(format)
+        }
         _ => Err(Refused::Damaged(
             path,
             "FORMAT is not a format's number".into(),

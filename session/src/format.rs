@@ -1,0 +1,165 @@
+//! The formats of what is kept, by number: the one place that has them. `docs/upgrades.md` says what follows for
+//! operators.
+//!
+//! A format is read one release before it is written. So whatever a release writes, the one before it can read: both
+//! may run side by side, in either order, and the way back is open. [`RELEASES`] is held against that when it is compiled.
+//!
+//! What may be added without a new format: a kind of event, command, key or field that builds before this one never meet,
+//! or may lose without harm. Everything else is a new format: first its number here as [`Formats::newest`], with the
+//! code that reads it; a release later as [`Formats::writes`]. `tests/golden` has a store of every format that is read.
+
+/// Of one kind of store, as one release knows it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Formats {
+    /// The first that is read.
+    pub oldest: u32,
+    /// The last that is read.
+    pub newest: u32,
+    /// What this release writes.
+    pub writes: u32,
+}
+
+struct Release {
+    version: &'static str,
+    redis: Formats,
+    directory: Formats,
+}
+
+/// One for each release, oldest first. The last is this build.
+const RELEASES: [Release; 1] = [Release {
+    version: "0.1.0",
+    // What has no number was written before there were numbers, and is of the first format.
+    redis: Formats {
+        oldest: 1,
+        newest: 1,
+        writes: 1,
+    },
+    // The second has lists, forks and deleted sessions, of which the first knows nothing: builds that knew only
+    // that would show again what was deleted. In the third, frames have parts in common.
+    directory: Formats {
+        oldest: 1,
+        newest: 3,
+        writes: 3,
+    },
+}];
+
+const LAST: &Release = &RELEASES[RELEASES.len() - 1];
+
+/// Keys and values in Redis, and what is said on its channels.
+pub const REDIS: Formats = LAST.redis;
+/// Data directories.
+pub const DIRECTORY: Formats = LAST.directory;
+/// This build.
+pub const VERSION: &str = LAST.version;
+
+const _: () = {
+    let mut at = 0;
+    while at < RELEASES.len() {
+        let release = &RELEASES[at];
+        assert!(release.redis.has(release.redis.writes));
+        assert!(release.directory.has(release.directory.writes));
+        if at > 0 {
+            let before = &RELEASES[at - 1];
+            assert!(before.redis.is_beside(release.redis));
+            assert!(before.directory.is_beside(release.directory));
+        }
+        at += 1;
+    }
+};
+
+impl Formats {
+    pub const fn has(self, format: u32) -> bool {
+        self.oldest <= format && format <= self.newest
+    }
+
+    /// Each reads what the other writes.
+    const fn is_beside(self, other: Self) -> bool {
+        self.has(other.writes) && other.has(self.writes)
+    }
+
+    /// Whether this build may use what has this format. `reader` is the first version that reads it, if whoever
+    /// wrote it has said so.
+    pub fn check(self, format: u32, reader: &str) -> Result<(), UnknownFormat> {
+        match self.has(format) {
+            true => Ok(()),
+            false => Err(UnknownFormat {
+                format,
+                reads: self,
+                reader: reader.to_owned(),
+            }),
+        }
+    }
+}
+
+/// What is kept has a format that this build does not know.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "it has format {format}, and baton {VERSION} reads {}: {}",
+    self.known(), self.advice()
+)]
+pub struct UnknownFormat {
+    format: u32,
+    reads: Formats,
+    reader: String,
+}
+
+impl UnknownFormat {
+    fn known(&self) -> String {
+        let Formats { oldest, newest, .. } = self.reads;
+        match oldest == newest {
+            true => format!("format {oldest}"),
+            false => format!("formats {oldest} to {newest}"),
+        }
+    }
+
+    fn advice(&self) -> String {
+        match (self.format > self.reads.newest, self.reader.as_str()) {
+            (true, "") => "use the version that wrote it, or a newer one".into(),
+            (true, reader) => format!("use baton {reader} or newer"),
+            (false, _) => "bring it up with the versions in between, one after the other".into(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const KNOWN: Formats = Formats {
+        oldest: 2,
+        newest: 3,
+        writes: 2,
+    };
+
+    #[test]
+    fn the_last_release_is_this_build() {
+        assert_eq!(VERSION, env!("CARGO_PKG_VERSION"), "RELEASES lacks a row");
+    }
+
+    #[test]
+    fn what_is_not_known_says_who_knows_it() {
+        assert_eq!(KNOWN.check(2, ""), Ok(()));
+        assert_eq!(KNOWN.check(3, "0.2.0"), Ok(()));
+        let said = |format, reader| KNOWN.check(format, reader).unwrap_err().to_string();
+        let reads = format!("and baton {VERSION} reads formats 2 to 3");
+        assert_eq!(
+            said(4, "0.3.0"),
+            format!("it has format 4, {reads}: use baton 0.3.0 or newer")
+        );
+        assert!(said(4, "").ends_with("use the version that wrote it, or a newer one"));
+        assert!(said(1, "").ends_with("the versions in between, one after the other"));
+    }
+
+    #[test]
+    fn a_format_that_is_written_before_it_was_read_does_not_pass() {
+        let of = |oldest, newest, writes| Formats {
+            oldest,
+            newest,
+            writes,
+        };
+        assert!(of(1, 1, 1).is_beside(of(1, 2, 1)));
+        assert!(of(1, 2, 1).is_beside(of(1, 2, 2)));
+        assert!(!of(1, 1, 1).is_beside(of(1, 2, 2)), "at once");
+        assert!(!of(1, 2, 1).is_beside(of(2, 3, 2)), "no longer read");
+    }
+}
