@@ -1,7 +1,7 @@
 -- The one way to write a session's log: fenced, without holes, without repetition.
 -- KEYS  1 session  2 log  3 inbox  4 parties
 -- ARGV  1 session id  2 token  3 first number  4 how many events  5 frame  6 release
---       7 frames up to this size are published whole  8 number of acks  … acks
+--       7 frames up to this size are published whole, empty if the caller publishes  8 number of acks  … acks
 --       then pairs: a field of the session and its value, or
 --       shown, more of its line (see shown.rs) /
 --       begin, 'seq command connection via' / control, 'seq connection via' / end, 'seq connection'
@@ -54,7 +54,7 @@ local function write()
   end
 end
 local function publish()
-  if count == 0 then return end
+  if count == 0 or ARGV[7] == '' then return end
   local whole = #ARGV[5] <= tonumber(ARGV[7])
   redis.call('SPUBLISH', prefix .. 'n:' .. ARGV[1], whole and 'F' .. text .. '\n' .. ARGV[5] or 'G' .. text)
 end

@@ -282,12 +282,21 @@ impl Hold {
         Ok(Ended::Answered)
     }
 
-    /// Both steps at once, so that the next worker waits for one round trip only. Should the last
-    /// words come too late they are refused, and the turn says them again there.
+    /// Words in the middle of a turn are written while the session is given up, so that the next worker waits for one
+    /// round trip only. Should they come too late they are refused, and the turn says them again there. What is done
+    /// is written first: the next worker would do it again.
     async fn hand_over(&self) -> Result<(), Lost> {
         self.asides.withdraw();
+        let (session, token) = (&self.claim.session, &self.claim.token);
+        if self.outlet.has_acks() {
+            let changes = self.conversation.changes();
+            if !self.outlet.flush(changes, true).await? {
+                self.store.release(session, token).await?;
+            }
+            return Ok(());
+        }
         let last_words = self.outlet.flush(self.conversation.changes(), false);
-        let release = self.store.release(&self.claim.session, &self.claim.token);
+        let release = self.store.release(session, token);
         let (written, released) = tokio::join!(last_words, release);
         released?;
         match written {

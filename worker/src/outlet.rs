@@ -155,6 +155,11 @@ impl Outlet {
         self.filled.notify_one();
     }
 
+    /// Whether something is done with that is not written yet.
+    pub fn has_acks(&self) -> bool {
+        !self.state().acks.is_empty()
+    }
+
     /// Requests that are still unanswered after a take-over, or a turn.
     pub fn restore_pending(&self, pending: Vec<u64>) {
         self.state().pending.extend(pending);

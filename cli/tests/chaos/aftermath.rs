@@ -32,9 +32,17 @@ for _, key in ipairs(redis.call('KEYS', 'baton:*')) do
     say(key, 'is an inbox with ' .. redis.call('HLEN', key))
   elseif kind == 'e' or kind == 'p' then
     if redis.call('EXISTS', prefix .. 's:' .. name) == 0 then say(key, 'has no session') end
-  elseif kind == 'h' then
+  elseif kind == 'h' or kind == 'l' then
     local there = redis.call('EXISTS', prefix .. 's:' .. name, prefix .. 'z:' .. name)
     if there ~= 1 then say(key, 'belongs to ' .. there .. ' sessions') end
+  elseif kind == 'f' then
+    for _, id in ipairs(redis.call('SMEMBERS', key)) do
+      if redis.call('EXISTS', prefix .. 'l:' .. id) == 0 then say(key, 'lists ' .. id .. ', which is no fork') end
+    end
+  elseif kind == 'gone' then
+    for _, id in ipairs(redis.call('ZRANGE', key, 0, -1)) do
+      if redis.call('HGET', prefix .. 's:' .. id, 'prn') then say(key, 'lists ' .. id .. ', which is not deleted') end
+    end
   elseif kind == 'rest' or kind == 'idle' or kind == 'ls' then
     for _, id in ipairs(redis.call('ZRANGE', key, 0, -1)) do
       local there = redis.call('EXISTS', prefix .. 's:' .. id, prefix .. 'z:' .. id)
@@ -127,6 +135,14 @@ pub async fn history_is_what_was_seen(fleet: &Fleet, ledger: &Arc<Ledger>) {
             ledger.saw(&reader, "history", &event.id, &event.data);
         }
         ledger.compare(&reader, session);
+    }
+    for session in ledger.deleted_sessions() {
+        let mut stream = client.one_shot(load(json!("deleted"), &session)).await;
+        let answer = stream.response(&json!("deleted")).await;
+        if answer["error"].is_null() {
+            let text = format!("it was deleted, and a load is answered with {answer}");
+            ledger.violation("I4", "historian", &session, &text);
+        }
     }
 }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use tempfile::TempDir;
 use tokio::task::JoinHandle;
-use tokio::time::sleep;
+use tokio::time::{Instant, sleep};
 
 use self::member::{Member, Place};
 use self::servers::Servers;
@@ -19,6 +19,9 @@ use crate::support::{Client, until};
 
 mod member;
 mod servers;
+
+/// After the last fault, every gateway is ready within this.
+const READY_BY: Duration = Duration::from_secs(10);
 
 pub struct Fleet {
     pub setup: Setup,
@@ -98,7 +101,13 @@ impl Fleet {
         for (_, front) in self.gateways().filter_map(|member| member.front.as_ref()) {
             front.set(Mood::Clear);
         }
+        let began = Instant::now();
         self.all_ready().await;
+        let took = began.elapsed();
+        if took > READY_BY {
+            let text = format!("ready again {} ms after the last fault", took.as_millis());
+            self.ledger.violation("I12", "gateways", "-", &text);
+        }
     }
 
     /// What the store's servers use, in bytes.

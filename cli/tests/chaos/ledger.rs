@@ -30,11 +30,19 @@ mod view;
 pub struct Ledger {
     /// What to give to `make chaos` to have the same once more.
     pub run: String,
-    /// A failover may lose what was acknowledged, if it says so.
-    pub resets_allowed: bool,
+    pub rules: Rules,
     /// Everything in the order of arrival, for whoever has to find out what happened.
     trace: Option<Mutex<BufWriter<File>>>,
     book: Mutex<Book>,
+}
+
+/// What a failover may cost, if clients are told so.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Rules {
+    /// Words.
+    pub resets: bool,
+    /// Answers as well.
+    pub lost_answers: bool,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -81,10 +89,10 @@ impl Prompt {
 }
 
 impl Ledger {
-    pub fn new(run: &str, resets_allowed: bool) -> Self {
+    pub fn new(run: &str, rules: Rules) -> Self {
         Self {
             run: run.to_owned(),
-            resets_allowed,
+            rules,
             trace: None,
             book: Mutex::default(),
         }
@@ -190,8 +198,12 @@ impl Ledger {
             book.counts.resets += 1;
             book.positions.remove(&(client.into(), stream.into()));
             book.shaken(client, stream);
+            if self.rules.lost_answers {
+                book.answers_may_repeat(client);
+            }
         }
-        if !self.resets_allowed {
+        self.trace(client, &format!("{stream} is reset, after {asked}"));
+        if !self.rules.resets {
             let text = format!("reset of the stream {stream} after {asked}");
             self.violation("I9", client, stream, &text);
         }

@@ -11,6 +11,7 @@
 //! | `client` | the clients: streams, bodies, sockets; authors, cancellers, observers |
 //! | `ledger` | what they asked and saw, and whether it may be so |
 //! | `aftermath` | what remains when everybody has left |
+//! | `rest` | what processes take when nobody asks |
 //! | `probe` | how long takeovers and resumes take |
 //! | `report` | the table at the end |
 //!
@@ -24,6 +25,7 @@ mod fleet;
 mod ledger;
 mod probe;
 mod report;
+mod rest;
 mod schedule;
 mod setup;
 
@@ -72,7 +74,7 @@ async fn a_cluster_that_changes_loses_nothing() {
 async fn chaos(setup: Setup) {
     let dir = TempDir::new().expect("a temporary directory");
     println!("chaos: {setup}, {} s of faults", setup.seconds);
-    let ledger = Ledger::new(&setup.to_string(), setup.resets_allowed());
+    let ledger = Ledger::new(&setup.to_string(), setup.rules());
     let ledger = Arc::new(ledger.traced(dir.path()));
     let report = run(&dir, setup, ledger.clone()).await;
     report.print();
@@ -94,6 +96,7 @@ async fn chaos(setup: Setup) {
 async fn run(dir: &TempDir, setup: Setup, ledger: Arc<Ledger>) -> Report {
     let fleet = Arc::new(Fleet::start(dir, setup, ledger.clone()).await);
     let memory_before = fleet.memory();
+    let before = rest::Before::of(&fleet);
     let world = Arc::new(World {
         fronts: fleet.fronts(),
         ledger: ledger.clone(),
@@ -121,6 +124,7 @@ async fn run(dir: &TempDir, setup: Setup, ledger: Arc<Ledger>) -> Report {
         aftermath::gateways_are_idle(&fleet, &ledger).await;
         aftermath::history_is_what_was_seen(&fleet, &ledger).await;
     }
+    let rest = rest::check(&fleet, &before, &ledger).await;
     ledger.close();
     let counts = ledger.counts();
     let noted = aftermath::read_logs(dir.path(), &ledger);
@@ -133,6 +137,7 @@ async fn run(dir: &TempDir, setup: Setup, ledger: Arc<Ledger>) -> Report {
         counts,
         noted,
         times,
+        rest,
         memory: (memory_before, memory_after),
         violations: ledger.violations().len(),
     }

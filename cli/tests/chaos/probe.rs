@@ -1,174 +1,238 @@
-//! How long it takes, measured by clients when nothing else is wrong: until another worker goes on
-//! with a turn, and until a stream is back at another gateway.
+//! How long it takes, as readers of running turns see it when nothing else is wrong: until words come again after
+//! each kind of fault, and until a stream is back at another gateway.
 
 use std::time::Duration;
 
 use futures_util::future::join_all;
-use serde_json::json;
-use tokio::time::{Instant, timeout};
+use tokio::time::{Instant, sleep, timeout};
+use tokio_util::sync::CancellationToken;
 
+use self::reader::Reader;
+use crate::fault::{By, StoreFault};
 use crate::fleet::Fleet;
 use crate::ledger::Ledger;
 use crate::schedule::LEASE;
-use crate::support::cluster::url;
-use crate::support::http::prompt;
-use crate::support::{Client, Event, Stream, within};
+use crate::setup::Store;
+use crate::support::within;
 
-/// Sessions per round; the struck worker holds about a third of them.
-const SESSIONS: usize = 12;
+mod reader;
+
+/// Turns per round; the struck worker has about a third of them, the struck primary as well.
+const TURNS: usize = 12;
 const RESUMED: usize = 64;
+const WORDS: &str = "/count 100000 delay=20";
+/// A primary that does not answer for so long is replaced, by sentinels as in a Cluster.
+const NODE_TIMEOUT: Duration = Duration::from_secs(3);
+
+/// The longest silences of the readers whom a kind of fault concerned.
+pub struct Recovery {
+    pub what: String,
+    /// What was promised.
+    pub limit: Option<Duration>,
+    pub silences: Vec<Duration>,
+}
 
 #[derive(Default)]
 pub struct Times {
-    pub after_kill: Vec<Duration>,
-    pub after_term: Vec<Duration>,
+    pub recoveries: Vec<Recovery>,
     pub resume: Vec<Duration>,
 }
 
-pub async fn run(fleet: &Fleet, ledger: &Ledger, rounds: usize) -> Times {
-    let mut times = Times::default();
-    if fleet.workers().is_empty() {
-        // Nobody else could take over.
-        return times;
-    }
-    for _ in 0..rounds {
-        times.after_kill.extend(takeover(fleet, ledger, true).await);
-        times
-            .after_term
-            .extend(takeover(fleet, ledger, false).await);
-    }
-    times.resume = resume(fleet, ledger).await;
-    times
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Struck {
+    GatewayKill,
+    WorkerTerm,
+    WorkerKill,
+    /// All of the store is away for so many milliseconds.
+    StoreAway(u64),
+    PrimaryKill,
+    Failover,
 }
 
-fn gateway(fleet: &Fleet, number: usize) -> String {
-    let front = fleet.members[number].front.as_ref();
-    url(front.expect("the first members are gateways").0)
-}
-
-/// A turn that is under way, and its stream.
-struct Running {
-    client: Client,
-    session: String,
-    stream: Stream,
-    seen: u64,
-}
-
-impl Running {
-    async fn start(url: &str, text: &str) -> Self {
-        let client = Client::initialize(url).await;
-        let session = client.new_session().await;
-        let stream = client.session_stream(&session, None).await;
-        client.post(prompt(json!(1), &session, text)).await;
-        let mut running = Self {
-            client,
-            session,
-            stream,
-            seen: 0,
-        };
-        running.chunk(&Ledger::new("probe", false)).await;
-        running
-    }
-
-    /// The next chunk's claim: the second half of its cursor names it.
-    async fn chunk(&mut self, ledger: &Ledger) -> String {
-        loop {
-            let event = self.stream.next().await.expect("the stream goes on");
-            let Some(text) = event.chunk() else { continue };
-            self.seen += 1;
-            if !text.starts_with(&format!("chunk {} of ", self.seen)) {
-                let due = self.seen;
-                ledger.violation(
-                    "I1",
-                    "probe",
-                    &self.session,
-                    &format!("{text} instead of {due}"),
-                );
+impl Struck {
+    fn of(store: Store) -> &'static [Self] {
+        use Struck::{Failover, GatewayKill, PrimaryKill, StoreAway, WorkerKill, WorkerTerm};
+        match store {
+            Store::Redis => &[
+                GatewayKill,
+                WorkerTerm,
+                WorkerKill,
+                StoreAway(1000),
+                StoreAway(4000),
+            ],
+            Store::Replica => &[GatewayKill, WorkerTerm, WorkerKill],
+            Store::Sentinel | Store::Cluster | Store::Valkey => {
+                &[GatewayKill, WorkerTerm, WorkerKill, PrimaryKill, Failover]
             }
-            return claim(&event);
+            Store::Files => &[GatewayKill],
         }
     }
 
-    async fn cancel(self) {
-        let params = json!({ "sessionId": self.session });
-        let cancel = json!({ "jsonrpc": "2.0", "method": "session/cancel", "params": params });
-        self.client.post(cancel).await;
-        let mut stream = self.stream;
-        stream.response(&json!(1)).await;
+    fn name(self) -> String {
+        match self {
+            Self::GatewayKill => "kill -9 of a gateway".into(),
+            Self::WorkerTerm => "SIGTERM of a worker".into(),
+            Self::WorkerKill => "kill -9 of a worker".into(),
+            Self::StoreAway(millis) => format!("the store away for {millis} ms"),
+            Self::PrimaryKill => "kill -9 of a primary".into(),
+            Self::Failover => "a planned failover".into(),
+        }
+    }
+
+    /// Only the turns that are elsewhere afterwards were concerned.
+    fn moves_turns(self) -> bool {
+        match self {
+            Self::WorkerTerm | Self::WorkerKill | Self::PrimaryKill | Self::Failover => true,
+            Self::GatewayKill | Self::StoreAway(_) => false,
+        }
+    }
+
+    fn limit(self, store: Store) -> Option<Duration> {
+        let second = Duration::from_secs(1);
+        match self {
+            // There is no other: it has to start again.
+            Self::GatewayKill if store == Store::Files => None,
+            Self::GatewayKill => Some(Duration::from_millis(100)),
+            Self::WorkerTerm => Some(Duration::from_millis(200)),
+            Self::WorkerKill => Some(LEASE + second),
+            Self::StoreAway(millis) => Some(Duration::from_millis(millis) + second),
+            Self::PrimaryKill => Some(NODE_TIMEOUT + 5 * second),
+            Self::Failover => None,
+        }
     }
 }
 
-fn claim(event: &Event) -> String {
-    event.id.split('.').nth(1).unwrap_or_default().to_owned()
-}
-
-/// From the end of a worker to the first chunk of another, for each session it held.
-async fn takeover(fleet: &Fleet, ledger: &Ledger, kill: bool) -> Vec<Duration> {
-    let url = gateway(fleet, 0);
-    let starts = (0..SESSIONS).map(|_| Running::start(&url, "/count 100000 delay=20"));
-    let turns = join_all(starts).await;
-    let worker_of = |turn: &Running| {
-        let servers = fleet.servers.as_ref();
-        servers.map_or(String::new(), |servers| servers.worker_of(&turn.session))
-    };
-    let struck = worker_of(&turns[0]);
-    let (ours, others): (Vec<_>, Vec<_>) = turns
-        .into_iter()
-        .partition(|turn| worker_of(turn) == struck);
-    let mut workers = fleet.workers().iter();
-    let worker = workers.find(|worker| worker.log().contains(&struck));
-    let worker = worker.expect("a worker logs its id");
-    let began = Instant::now();
-    if kill {
-        worker.kill();
-    } else {
-        worker.ask_to_stop();
+pub async fn run(fleet: &Fleet, ledger: &Ledger, rounds: usize) -> Times {
+    let store = fleet.setup.store;
+    let mut times = Times::default();
+    for struck in Struck::of(store) {
+        let mut silences = Vec::new();
+        for _ in 0..rounds {
+            silences.extend(silence(fleet, ledger, *struck).await);
+        }
+        times.recoveries.push(Recovery {
+            what: struck.name(),
+            limit: struck.limit(store),
+            silences,
+        });
     }
-    let waits = ours.into_iter().map(|mut turn| async move {
-        let before = turn.chunk(ledger).await;
-        let other = async { while turn.chunk(ledger).await == before {} };
-        within("another worker", other).await;
-        let took = began.elapsed();
-        turn.cancel().await;
-        took
-    });
-    let (times, _) = tokio::join!(
-        join_all(waits),
-        join_all(others.into_iter().map(Running::cancel))
-    );
-    if !kill {
-        worker.terminate().await;
-    }
-    worker.start();
-    if kill
-        && let Some(slow) = times
-            .iter()
-            .find(|time| **time > LEASE + Duration::from_secs(3))
-    {
-        // A sweep comes every second; more than that and a busy machine is something else.
-        println!("I10: a takeover took {} ms", slow.as_millis());
+    if store != Store::Files {
+        times.resume = resume(fleet, ledger).await;
     }
     times
+}
+
+/// The longest silence of each turn that the fault concerned. All turns are read through the first gateway, and go to
+/// another if that ends.
+async fn silence(fleet: &Fleet, ledger: &Ledger, struck: Struck) -> Vec<Duration> {
+    let fronts = fleet.fronts();
+    let readers = join_all((0..TURNS).map(|_| Reader::start(&fronts, WORDS))).await;
+    let sessions: Vec<String> = readers
+        .iter()
+        .map(|reader| reader.session.clone())
+        .collect();
+    let places = || -> Vec<String> {
+        let sessions = sessions.iter();
+        sessions
+            .map(|session| place(fleet, struck, session))
+            .collect()
+    };
+    let before = places();
+    let over = CancellationToken::new();
+    let listening = readers.into_iter();
+    let listening = listening.map(|reader| reader.longest_silence(over.clone(), ledger));
+    let strike = async {
+        // Each of them has heard something before.
+        sleep(Duration::from_millis(200)).await;
+        strike(fleet, struck, &before[0]).await;
+        // What was on its way has arrived: whatever comes after this is new.
+        sleep(Duration::from_millis(300)).await;
+        over.cancel();
+    };
+    let everybody = async { tokio::join!(join_all(listening), strike) };
+    let (heard, ()) = within("everybody hears something again", everybody).await;
+    let moves = struck.moves_turns();
+    let moved = before
+        .into_iter()
+        .zip(places())
+        .map(|(before, after)| !moves || before != after);
+    let (silences, readers): (Vec<_>, Vec<_>) = heard.into_iter().unzip();
+    fleet.heal().await;
+    join_all(readers.into_iter().map(Reader::cancel)).await;
+    let concerned = silences.into_iter().zip(moved).filter(|(_, moved)| *moved);
+    concerned.map(|(silence, _)| silence).collect()
+}
+
+/// Where a turn is, in what this fault concerns: its worker, or the server that keeps it.
+fn place(fleet: &Fleet, struck: Struck, session: &str) -> String {
+    let servers = fleet.servers.as_ref().filter(|_| struck.moves_turns());
+    servers.map_or(String::new(), |servers| match struck {
+        Struck::WorkerKill | Struck::WorkerTerm => servers.worker_of(session),
+        _ => servers.keeper_of(session),
+    })
+}
+
+/// `place` is what it strikes, where there are several.
+async fn strike(fleet: &Fleet, struck: Struck, place: &str) {
+    let worker = || {
+        let mut workers = fleet.workers().iter();
+        let found = workers.find(|worker| worker.log().contains(place));
+        found.expect("a worker logs its id")
+    };
+    let store = async |fault, lasts| {
+        if let Some(servers) = &fleet.servers {
+            servers.strike_at(place, fault, lasts, &fleet.ledger).await;
+        }
+    };
+    match struck {
+        Struck::GatewayKill => {
+            let gateway = &fleet.members[0];
+            gateway.kill();
+            sleep(Duration::from_millis(500)).await;
+            gateway.start();
+        }
+        Struck::WorkerTerm => {
+            let worker = worker();
+            worker.terminate().await;
+            worker.start();
+        }
+        Struck::WorkerKill => {
+            let worker = worker();
+            worker.kill();
+            sleep(LEASE).await;
+            worker.start();
+        }
+        Struck::StoreAway(millis) => {
+            let lasts = Duration::from_millis(millis);
+            store(StoreFault::Outage(By::Kill), lasts).await;
+        }
+        Struck::PrimaryKill => store(StoreFault::Lose, Duration::ZERO).await,
+        Struck::Failover => store(StoreFault::Failover, Duration::ZERO).await,
+    }
 }
 
 /// From the GET with a cursor to the first event at the other gateway, while all turns run.
 async fn resume(fleet: &Fleet, ledger: &Ledger) -> Vec<Duration> {
-    let (one, other) = (gateway(fleet, 0), gateway(fleet, 1));
-    let starts = (0..RESUMED).map(|_| Running::start(&one, "/count 100000 delay=50"));
-    let mut turns = join_all(starts).await;
+    let fronts = fleet.fronts();
+    let starts = (0..RESUMED).map(|_| Reader::start(&fronts, "/count 100000 delay=50"));
+    let mut readers = join_all(starts).await;
     let mut times = Vec::new();
-    for turn in &mut turns {
-        let cursor = turn.stream.last_id.clone();
-        let client = turn.client.at(&other);
+    for reader in &mut readers {
+        let cursor = reader.stream.last_id.clone();
         // A client that comes back has no connection open there.
         let began = Instant::now();
-        turn.stream = client.session_stream(&turn.session, Some(&cursor)).await;
-        let first = timeout(Duration::from_secs(30), turn.stream.block()).await;
+        reader.move_on().await;
+        let first = timeout(Duration::from_secs(30), reader.stream.block()).await;
         times.push(began.elapsed());
         let start = first.ok().flatten().map(|event| event.id);
-        ledger.started("probe", &turn.session, &cursor, &start.unwrap_or_default());
-        turn.chunk(ledger).await;
+        ledger.started(
+            "probe",
+            &reader.session,
+            &cursor,
+            &start.unwrap_or_default(),
+        );
+        reader.chunk(ledger).await;
     }
-    join_all(turns.into_iter().map(Running::cancel)).await;
+    join_all(readers.into_iter().map(Reader::cancel)).await;
     times
 }

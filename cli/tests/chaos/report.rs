@@ -6,6 +6,7 @@ use crate::aftermath::Noted;
 use crate::faults::Struck;
 use crate::ledger::Counts;
 use crate::probe::Times;
+use crate::rest::Rest;
 use crate::setup::Setup;
 
 pub struct Report {
@@ -14,6 +15,7 @@ pub struct Report {
     pub counts: Counts,
     pub noted: Noted,
     pub times: Times,
+    pub rest: Rest,
     /// Of the store's servers, in bytes, before and after.
     pub memory: (u64, u64),
     pub violations: usize,
@@ -39,22 +41,44 @@ impl Report {
         row("fenced writes", self.noted.fenced);
         row("gaps repaired", self.noted.healed);
         row("resets", counts.resets);
-        for (what, times) in [
-            ("takeover after kill -9", &self.times.after_kill),
-            ("takeover after SIGTERM", &self.times.after_term),
-            ("resume at another gateway, 64 sessions", &self.times.resume),
-        ] {
-            let name = format!("{what}, p50 / p99 ms ({} samples)", times.len());
-            let (middle, high) = (percentile(times, 50), percentile(times, 99));
-            row(&name, format!("{middle:.1} / {high:.1}"));
+        for recovery in &self.times.recoveries {
+            let limit = recovery.limit.map_or(String::new(), |limit| {
+                format!(", limit {} ms", limit.as_millis())
+            });
+            spread(
+                &format!("recovery after {}{limit}", recovery.what),
+                &recovery.silences,
+            );
         }
+        spread("resume at another gateway, 64 sessions", &self.times.resume);
         let (before, after) = self.memory;
         row(
             "memory of the store, KB",
             format!("{} → {}", before / 1024, after / 1024),
         );
+        let rest = &self.rest;
+        row(
+            "at rest: busiest process, % of a core",
+            format!("{:.1}", rest.cpu * 100.0),
+        );
+        row(
+            "at rest: commands of the store per second",
+            format!("{:.0}", rest.commands),
+        );
+        for (name, before, after) in &rest.memory {
+            row(
+                &format!("memory of {name}, KB"),
+                format!("{before} → {after}"),
+            );
+        }
         row("violations", self.violations);
     }
+}
+
+fn spread(what: &str, times: &[Duration]) {
+    let name = format!("{what}: p50 / p99 / max ms ({} samples)", times.len());
+    let [middle, high, most] = [50, 99, 100].map(|percent| percentile(times, percent));
+    row(&name, format!("{middle:.0} / {high:.0} / {most:.0}"));
 }
 
 fn row(name: &str, value: impl std::fmt::Display) {

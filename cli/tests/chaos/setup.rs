@@ -4,6 +4,7 @@ use std::fmt;
 use std::time::Duration;
 
 use crate::fault::{By, StoreFault};
+use crate::ledger::Rules;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Store {
@@ -177,8 +178,11 @@ impl Setup {
     }
 
     /// The words of a turn are not waited for: whoever saw what is lost then is told so.
-    pub fn resets_allowed(&self) -> bool {
-        !matches!(self.store, Store::Redis | Store::Files)
+    pub fn rules(&self) -> Rules {
+        Rules {
+            resets: !matches!(self.store, Store::Redis | Store::Files),
+            lost_answers: self.loss,
+        }
     }
 
     /// What the store may suffer.

@@ -8,3 +8,4 @@ mod outages;
 mod release_hook;
 mod repeated;
 mod site;
+mod unconfirmed;

@@ -31,6 +31,8 @@ mod work;
 
 /// Frames per read from the store.
 const PAGE: usize = 64;
+/// A cursor that is further beyond the log's end is not of this session.
+const MAY_COME_BACK: u64 = 100_000;
 
 pub struct SessionFeed {
     store: Arc<dyn Store>,
@@ -166,8 +168,16 @@ impl SessionFeed {
         const GONE: &str = "the cursor is not part of what this connection gets of the session: load the session again";
         let directives = self.attachment.directives.clone();
         let head = self.attachment.head;
-        let known = cursor.seq <= head
-            && (cursor.seq == 0 || self.nonce_of(cursor.seq).await? == Some(cursor.nonce));
+        let found = match cursor.seq {
+            0 => Some(cursor.nonce),
+            seq if seq > head => None,
+            seq => self.nonce_of(seq).await?,
+        };
+        // A store that has failed over may lack the end of the log, and its writer may still bring it.
+        let beyond = found.is_none()
+            && cursor.phase == Phase::Live
+            && cursor.seq.saturating_sub(head) <= MAY_COME_BACK;
+        let known = found == Some(cursor.nonce) || beyond;
         let replaying = match cursor.phase {
             Phase::Replaying(number) => directives
                 .iter()
@@ -192,6 +202,9 @@ impl SessionFeed {
         self.position = cursor;
         self.next = cursor.seq + 1;
         self.footing.set(cursor.seq, Some(cursor.nonce));
+        if beyond {
+            self.footing.doubt();
+        }
         self.recall_questions().await?;
         match cursor.phase {
             Phase::Replaying(number) => {

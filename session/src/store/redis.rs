@@ -9,7 +9,6 @@ use async_trait::async_trait;
 use futures_util::future::{join, join_all};
 use tokio::sync::mpsc;
 
-use self::changes::{changes, must_last};
 use self::keys::Keys;
 use self::link::Link;
 use self::reply::Reply;
@@ -27,6 +26,7 @@ use crate::store::{
 };
 
 mod agents;
+mod append;
 mod changes;
 mod checks;
 mod cluster;
@@ -63,8 +63,6 @@ mod usage;
 
 pub use self::options::{Durability, Options};
 
-/// Larger frames are announced by number and read by those who want them.
-const PUBLISH_WHOLE: usize = 16 * 1024;
 const CONNECTION_TTL: u64 = OUTBOX_TTL.as_secs();
 /// Names of commands without a key that are remembered, in case their step is repeated: a cancel that was taken must
 /// not end what came after it.
@@ -506,51 +504,7 @@ impl Store for RedisStore {
     }
 
     async fn append(&self, append: &Append) -> Result<Appended> {
-        let (k, id) = (&self.keys, &append.session);
-        let frame = Frame::encode(append.nonce, &append.events);
-        let acks: Vec<String> = append.acks.iter().map(CommandId::to_string).collect();
-        // What ends something frees memory, too.
-        let script = match append.release || !append.acks.is_empty() {
-            true => &scripts().append_end,
-            false => &scripts().append,
-        };
-        let mut call = Call::new(script)
-            .key(k.session(id))
-            .key(k.events(id))
-            .key(k.inbox(id))
-            .key(k.parties(id))
-            .arg(id.as_str())
-            .arg(&*append.token.0)
-            .num(append.first)
-            .num(append.events.len() as u64)
-            .arg(&frame)
-            .num(append.release.into())
-            .num(PUBLISH_WHOLE as u64)
-            .num(append.acks.len() as u64);
-        for ack in &acks {
-            call = call.arg(ack);
-        }
-        let changes = changes(append);
-        for (name, value) in &changes {
-            call = call.arg(name).arg(value);
-        }
-        let reply = if must_last(append) {
-            self.run_durably(call).await?
-        } else {
-            self.run(call).await?
-        };
-        let mut items = reply.items()?;
-        match items.text()?.as_str() {
-            "done" => Ok(Appended::Done {
-                head: items.number()?,
-                released: items.number()? == 1,
-            }),
-            "fenced" => Ok(Appended::Fenced),
-            "gap" => Ok(Appended::Gap {
-                head: items.number()?,
-            }),
-            other => Err(reply::unexpected(other)),
-        }
+        self.append_events(append).await
     }
 
     async fn release(&self, session: &SessionId, token: &ClaimToken) -> Result<()> {

@@ -9,7 +9,7 @@ use tokio::sync::Mutex as AsyncMutex;
 use tokio::time::sleep;
 
 use self::node::Node;
-use crate::fault::{By, Step, StoreFault};
+use crate::fault::{By, Fault, Step, StoreFault};
 use crate::ledger::Ledger;
 use crate::setup::{Setup, Store};
 use crate::support::cluster::{address, redis_cli, session_key};
@@ -137,11 +137,57 @@ impl Servers {
         used.sum()
     }
 
+    /// How many commands all of them have carried out, in all.
+    pub fn commands(&self) -> u64 {
+        let counts = self.nodes.iter();
+        let counts = counts.map(|node| node.info("stats", "total_commands_processed"));
+        counts.filter_map(|count| count.parse::<u64>().ok()).sum()
+    }
+
     /// The id of the worker that held the session last.
     pub fn worker_of(&self, session: &str) -> String {
         let port = self.primaries().first().expect("somebody is").port;
         let words = ["-c", "hget", &session_key("s", session), "wk"];
         redis_cli(port, &words).trim().to_owned()
+    }
+
+    /// The port of the primary that has it.
+    pub fn keeper_of(&self, session: &str) -> String {
+        let key = session_key("s", session);
+        let mut primaries = self.primaries().into_iter();
+        let keeper = primaries.find(|node| node.ask(&["exists", &key]).trim() == "1");
+        keeper.map_or(String::new(), |node| node.port.to_string())
+    }
+
+    /// As a step of the schedule does, with the primary that has this port where only one is struck.
+    pub async fn strike_at(&self, port: &str, fault: StoreFault, lasts: Duration, ledger: &Ledger) {
+        let nodes = self.nodes.iter();
+        let struck = nodes.filter(|node| match fault {
+            // There the replica is named that takes over.
+            StoreFault::Failover => self.is_cluster_replica(node),
+            _ => node.is_primary(),
+        });
+        let follows = |node: &Node| node.info("replication", "master_port") == self.way_of(port);
+        let mut struck = struck.map(|node| node.port.to_string() == port || follows(node));
+        let pick = struck.position(|is_it| is_it).unwrap_or_default();
+        let step = Step {
+            at: Duration::ZERO,
+            fault: Fault::Store(fault),
+            lasts,
+            pick,
+        };
+        self.strike(fault, &step, ledger).await;
+    }
+
+    /// The port that others know this server by.
+    fn way_of(&self, port: &str) -> String {
+        let mut pairs = self.ways.iter().zip(&self.nodes);
+        let found = pairs.find(|(_, node)| node.port.to_string() == port);
+        found.map_or(String::new(), |(way, _)| way.port.to_string())
+    }
+
+    fn is_cluster_replica(&self, node: &Node) -> bool {
+        self.setup.is_cluster() && !node.is_primary()
     }
 
     pub async fn strike(&self, fault: StoreFault, step: &Step, ledger: &Ledger) {

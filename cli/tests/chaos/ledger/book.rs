@@ -19,8 +19,8 @@ pub struct Book {
     pub prompts: HashMap<(String, u64), Prompt>,
     pub views: HashMap<(String, String), View>,
     pub positions: HashMap<(String, String), Position>,
-    /// What the event with this number said, as a hash, and who saw it first.
-    pub events: HashMap<(String, u64), (u64, String)>,
+    /// What the event with this number and nonce said, as a hash, and who saw it first.
+    pub events: HashMap<(String, u64, String), (u64, String)>,
     pub questions: BTreeSet<(String, String)>,
     /// Workers that something was done to, and when.
     pub harmed: Vec<(String, Instant)>,
@@ -36,6 +36,8 @@ pub struct Book {
 pub struct Request {
     pub accepted: bool,
     pub answers: u64,
+    /// As many there may be: one, and one more if a reset said that what was seen is lost.
+    pub allowed: u64,
     pub prompt: Option<Prompt>,
     asked: Instant,
 }
@@ -45,6 +47,7 @@ impl Request {
         Self {
             accepted: false,
             answers: 0,
+            allowed: 1,
             prompt,
             asked: Instant::now(),
         }
@@ -55,6 +58,7 @@ impl Request {
         Self {
             accepted: false,
             answers: 0,
+            allowed: 1,
             prompt: self.prompt.clone(),
             asked: self.asked,
         }
@@ -80,6 +84,15 @@ impl Book {
             if of == client && (!own || session == stream) {
                 let asked = self.prompts.keys().filter(|(of, _)| of == session);
                 view.shaken(asked.map(|(_, chunks)| *chunks).max().unwrap_or_default());
+            }
+        }
+    }
+
+    /// What this client was answered may be gone, and come again.
+    pub fn answers_may_repeat(&mut self, client: &str) {
+        for ((of, _), request) in &mut self.requests {
+            if of == client {
+                request.allowed = request.answers + 1;
             }
         }
     }
@@ -135,14 +148,18 @@ impl Book {
         };
         let key = (client.to_owned(), stream.to_owned());
         let before = self.positions.insert(key, position.clone());
-        if let Some(before) = before.filter(|before| !position.follows(before)) {
+        // That a question is withdrawn is said before the event that does so, and has no number of its own.
+        let withdraws = data.contains(r#""method":"$/cancel_request""#);
+        let goes_on =
+            |before: &Position| position.follows(before) || withdraws && position == *before;
+        if let Some(before) = before.filter(|before| !goes_on(before)) {
             return Some(("I1", format!("the ids do not rise: before it {before:?}")));
         }
         let event = position
             .event()
             .filter(|place| matches!(place.phase, Phase::Live | Phase::Replaying(_)))
-            .filter(|_| session != UNKNOWN);
-        let name = (session.to_owned(), event?.seq);
+            .filter(|_| session != UNKNOWN && !withdraws)?;
+        let name = (session.to_owned(), event.seq, event.nonce.clone());
         let said = (digest(data), client.to_owned());
         let first = self.events.entry(name).or_insert_with(|| said.clone());
         (first.0 != said.0).then(|| ("I2", format!("{} saw something else: {data:.200}", first.1)))
@@ -202,7 +219,7 @@ impl Book {
             return vec![("I4", format!("an answer to {id}, which nobody asked"))];
         };
         request.answers += 1;
-        if request.answers > 1 {
+        if request.answers > request.allowed {
             return vec![("I4", format!("{id} was answered {} times", request.answers))];
         }
         if let Some(error) = message.get("error") {

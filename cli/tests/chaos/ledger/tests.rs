@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use super::{Ledger, Prompt};
+use super::{Ledger, Prompt, Rules};
 
 const SESSION: &str = "000-A";
 
@@ -13,7 +13,7 @@ struct Seen {
 
 impl Seen {
     fn new() -> Self {
-        let ledger = Ledger::new("SEED=1", false);
+        let ledger = Ledger::new("SEED=1", Rules::default());
         let seen = Self { ledger, seq: 0 };
         seen.prompts("1", 3);
         seen
@@ -291,7 +291,7 @@ fn a_fork_without_its_past_shows() {
 #[test]
 fn what_is_missing_after_a_reset_was_said_so() {
     let mut seen = Seen::new();
-    seen.ledger.resets_allowed = true;
+    seen.ledger.rules.resets = true;
     seen.chunk(1);
     seen.ledger.reset("c", SESSION, "1.aa");
     seen.chunk(3);
@@ -300,4 +300,23 @@ fn what_is_missing_after_a_reset_was_said_so() {
     seen.prompts("2", 5);
     seen.text("chunk 2 of 5, prompt 2 ");
     seen.shows("I1", "lost: chunks 1…1 of 5");
+}
+
+#[test]
+fn an_answer_comes_again_only_where_a_failover_may_lose_it() {
+    for lost_answers in [false, true] {
+        let mut seen = Seen::new();
+        seen.ledger.rules = Rules {
+            resets: true,
+            lost_answers,
+        };
+        (1..=3).for_each(|number| seen.chunk(number));
+        seen.ends();
+        seen.ledger.reset("c", SESSION, "4.aa");
+        seen.ends();
+        match lost_answers {
+            true => assert_eq!(seen.ledger.violations(), Vec::<String>::new()),
+            false => seen.shows("I4", "was answered 2 times"),
+        }
+    }
 }

@@ -17,26 +17,35 @@ const TURNS: usize = 6;
 const COUNTED: usize = 500;
 
 /// Turns that are under way, each with words of its own.
-struct Turns(Vec<(Visit, Value)>);
+struct Turns {
+    turns: Vec<(Visit, Value)>,
+    words: usize,
+}
 
 impl Turns {
     async fn begin(url: &str) -> Self {
+        Self::count(url, COUNTED).await
+    }
+
+    async fn count(url: &str, words: usize) -> Self {
         let mut turns = Vec::new();
         for number in 0..TURNS {
             let mut visit = Visit::begin(url).await;
-            let text = format!("count {COUNTED} 20\nsay turn-{number}");
+            let text = format!("count {words} 20\nsay turn-{number}");
             let id = visit.ask(&text).await;
             turns.push((visit, id));
         }
         for (visit, _) in &mut turns {
             assert_eq!(visit.next_chunk().await, "1 ");
         }
-        Self(turns)
+        Self { turns, words }
     }
 
     async fn all_end_well(self) {
-        let counted: String = (2..=COUNTED).map(|number| format!("{number} ")).collect();
-        for (number, (mut visit, id)) in self.0.into_iter().enumerate() {
+        let counted: String = (2..=self.words)
+            .map(|number| format!("{number} "))
+            .collect();
+        for (number, (mut visit, id)) in self.turns.into_iter().enumerate() {
             let (said, answer) = visit.end_of(&id).await;
             assert_eq!(answer["result"]["stopReason"], "end_turn", "{answer}");
             assert_eq!(said, format!("{counted}turn-{number}"));
@@ -110,6 +119,28 @@ async fn a4_turns_of_three_workers_outlive_a_redis_that_stands_still_for_long() 
 #[tokio::test]
 async fn a4_turns_of_one_worker_outlive_a_redis_that_stands_still_for_long() {
     stopped_and_continued(1, LONG).await;
+}
+
+/// What is done is written before the session is given up, however late that is: the next worker would find a turn whose
+/// agent is gone.
+#[tokio::test]
+async fn turns_that_end_while_redis_is_away_are_not_handed_over_unwritten() {
+    let mut redis = Redis::start().await;
+    let mut site = Site::new();
+    let url = format!("{}/actor", site.add_gateway(&redis.store()).await);
+    site.add_worker(&redis.store(), &["--agent", &actor("")])
+        .await;
+    site.client(&url).await;
+    let turns = Turns::count(&url, 60).await;
+    redis.process.kill();
+    // Longer than the turns take, and shorter than a step is tried.
+    tokio::time::sleep(Duration::from_secs(3)).await;
+    site.workers[0].signal("TERM");
+    tokio::time::sleep(Duration::from_millis(500)).await;
+    redis.restart().await;
+    site.add_worker(&redis.store(), &["--agent", &actor("")])
+        .await;
+    turns.all_end_well().await;
 }
 
 #[tokio::test]

@@ -27,9 +27,14 @@ impl Site {
 
     /// One more; returns its address.
     pub async fn add_gateway(&mut self, store: &str) -> String {
+        self.add_gateway_with(store, &[]).await
+    }
+
+    pub async fn add_gateway_with(&mut self, store: &str, arguments: &[&str]) -> String {
         let port = free_port();
         let mut command = baton();
         command.args(["gateway", "--listen", &address(port), "--store", store]);
+        command.args(arguments);
         command.arg("--keys").arg(self.dir.path().join("keys.json"));
         let name = format!("gateway-{}", self.gateways.len());
         let gateway = Process::start(self.dir.path(), &name, &mut command);

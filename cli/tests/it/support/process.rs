@@ -3,6 +3,7 @@
 use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
+use std::time::Duration;
 
 pub use self::port::free_port;
 
@@ -92,7 +93,7 @@ impl Process {
                 if let Some(status) = self.ended() {
                     return status;
                 }
-                tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+                tokio::time::sleep(Duration::from_millis(20)).await;
             }
         })
         .await
@@ -106,6 +107,21 @@ impl Drop for Process {
             eprintln!("---- {} ----\n{}", self.name, self.output());
         }
     }
+}
+
+/// What a process has had of the processors so far.
+pub fn processor_time(process: u32) -> Duration {
+    let stat = std::fs::read_to_string(format!("/proc/{process}/stat"));
+    let stat = stat.expect("the process runs");
+    // The second field is its name, in parentheses, and may contain anything.
+    let fields = stat
+        .rsplit_once(')')
+        .map(|(_, fields)| fields.split_whitespace());
+    let ticks: u64 = fields.map_or(0, |fields| {
+        let times = fields.skip(11).take(2);
+        times.filter_map(|ticks| ticks.parse::<u64>().ok()).sum()
+    });
+    Duration::from_millis(ticks * 10)
 }
 
 /// A process's resident memory in kilobytes.

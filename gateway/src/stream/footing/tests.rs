@@ -10,6 +10,7 @@ use axum::body::Body;
 use axum::http::Response;
 use baton_session::command::Idempotency;
 use baton_session::conformance::scene::{LONG, Scene, begin, end, update};
+use baton_session::cursor::Cursor;
 use baton_session::event::Event;
 use baton_session::id::{LogId, Nonce};
 use baton_session::route::Via;
@@ -102,6 +103,10 @@ impl Stage {
     }
 
     async fn session_stream(&self) -> Told {
+        self.session_stream_from(From::Joined).await
+    }
+
+    async fn session_stream_from(&self, from: From) -> Told {
         let connection = self.scene.creator.clone();
         let stream = StreamId {
             connection: connection.clone(),
@@ -121,14 +126,7 @@ impl Stage {
             holder: Some(holder.name.clone()),
         };
         let subscription = subscription.expect("the store works");
-        let feed = SessionFeed::open(
-            &self.app,
-            reader,
-            subscription,
-            wake,
-            attachment,
-            From::Joined,
-        );
+        let feed = SessionFeed::open(&self.app, reader, subscription, wake, attachment, from);
         let feed = feed.await.expect("the store works");
         Told::new(sse::respond(
             self.app.clone(),
@@ -280,6 +278,34 @@ async fn frames_that_come_back_as_they_were_need_no_reset() {
         stage.say(4, &["three"]).await;
         stage.say(5, &["four"]).await;
         told.until("four", RESET).await;
+    }
+}
+
+/// A client that comes back while the end of the log is missing is no worse off than one that stayed.
+#[tokio::test(start_paused = true)]
+async fn who_resumes_beyond_the_end_waits_for_what_may_come_back() {
+    for comes_back in [true, false] {
+        let mut stage = stage(Via::Session).await;
+        stage.say(2, &["one"]).await;
+        let replica = stage.replica();
+        stage.say(3, &["two"]).await;
+        stage.say(4, &["three"]).await;
+        stage.memory.promote(&replica).expect("the store works");
+        let cursor = Cursor::live(4, stage.nonce);
+        let mut told = stage.session_stream_from(From::After(cursor)).await;
+        let moment = Duration::from_secs(1);
+        let hint = tokio::time::timeout(moment, told.until(RESET, "never")).await;
+        assert!(hint.is_err(), "it is not known yet whether it is lost");
+        if comes_back {
+            stage.say(3, &["two"]).await;
+            stage.say(4, &["three"]).await;
+            stage.say(5, &["four"]).await;
+            told.until("four", RESET).await;
+        } else {
+            stage.successor().await;
+            stage.say(3, &["else"]).await;
+            told.until(RESET, "else").await;
+        }
     }
 }
 

@@ -1,0 +1,88 @@
+//! The one way to write a session's log.
+
+use super::RedisStore;
+use super::changes::{changes, must_last};
+use super::reply::{self, Reply};
+use super::scripts::{Call, scripts};
+use crate::command::CommandId;
+use crate::event::Frame;
+use crate::id::LogId;
+use crate::store::{Append, Appended, Result, Topic};
+
+/// Larger frames are announced by number and read by those who want them.
+const PUBLISH_WHOLE: usize = 16 * 1024;
+
+impl RedisStore {
+    /// What others act on is announced once replicas have it, where that is asked for: a gateway that has shown an
+    /// answer cannot take it back. Words are announced by the step itself.
+    pub(super) async fn append_events(&self, append: &Append) -> Result<Appended> {
+        let frame = Frame::encode(append.nonce, &append.events);
+        let waits = must_last(append) && self.link.waits_for_replicas();
+        let reply = self.run_append(append, &frame, waits).await?;
+        let appended = read(reply)?;
+        if waits && matches!(appended, Appended::Done { .. }) && !append.events.is_empty() {
+            let last = append.first + append.events.len() as u64 - 1;
+            let mut signal = format!("G{last}").into_bytes();
+            if frame.len() <= PUBLISH_WHOLE {
+                signal = [format!("F{last}\n").as_bytes(), &frame].concat();
+            }
+            let channel = Topic::Log(LogId::Session(append.session.clone()));
+            self.link
+                .announce(&self.keys.channel(&channel), &signal)
+                .await;
+        }
+        Ok(appended)
+    }
+
+    async fn run_append(&self, append: &Append, frame: &[u8], waits: bool) -> Result<Reply> {
+        let (k, id) = (&self.keys, &append.session);
+        let acks: Vec<String> = append.acks.iter().map(CommandId::to_string).collect();
+        // What ends something frees memory, too.
+        let script = match append.release || !append.acks.is_empty() {
+            true => &scripts().append_end,
+            false => &scripts().append,
+        };
+        let call = Call::new(script)
+            .key(k.session(id))
+            .key(k.events(id))
+            .key(k.inbox(id))
+            .key(k.parties(id))
+            .arg(id.as_str())
+            .arg(&*append.token.0)
+            .num(append.first)
+            .num(append.events.len() as u64)
+            .arg(frame)
+            .num(append.release.into());
+        let mut call = match waits {
+            true => call.arg(""),
+            false => call.num(PUBLISH_WHOLE as u64),
+        };
+        call = call.num(append.acks.len() as u64);
+        for ack in &acks {
+            call = call.arg(ack);
+        }
+        let changes = changes(append);
+        for (name, value) in &changes {
+            call = call.arg(name).arg(value);
+        }
+        match must_last(append) {
+            true => self.run_durably(call).await,
+            false => self.run(call).await,
+        }
+    }
+}
+
+fn read(reply: Reply) -> Result<Appended> {
+    let mut items = reply.items()?;
+    match items.text()?.as_str() {
+        "done" => Ok(Appended::Done {
+            head: items.number()?,
+            released: items.number()? == 1,
+        }),
+        "fenced" => Ok(Appended::Fenced),
+        "gap" => Ok(Appended::Gap {
+            head: items.number()?,
+        }),
+        other => Err(reply::unexpected(other)),
+    }
+}
