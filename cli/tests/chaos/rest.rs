@@ -6,7 +6,7 @@ use tokio::time::{Instant, sleep};
 
 use crate::fleet::Fleet;
 use crate::ledger::Ledger;
-use crate::support::process::{memory, processor_time};
+use crate::support::process::memory;
 
 /// Sessions are made small ten seconds after their last turn, and the store gets rid of what was deleted. All of that
 /// has to be over by then.
@@ -94,4 +94,19 @@ async fn look(fleet: &Fleet, before: &Before) -> (Rest, Vec<Wrong>) {
         }
     }
     (rest, wrong)
+}
+
+/// What a process has had of the processors so far.
+fn processor_time(process: u32) -> Duration {
+    let stat = std::fs::read_to_string(format!("/proc/{process}/stat"));
+    let stat = stat.expect("the process runs");
+    // The second field is its name, in parentheses, and may contain anything.
+    let fields = stat
+        .rsplit_once(')')
+        .map(|(_, fields)| fields.split_whitespace());
+    let ticks: u64 = fields.map_or(0, |fields| {
+        let times = fields.skip(11).take(2);
+        times.filter_map(|ticks| ticks.parse::<u64>().ok()).sum()
+    });
+    Duration::from_millis(ticks * 10)
 }

@@ -109,21 +109,6 @@ impl Drop for Process {
     }
 }
 
-/// What a process has had of the processors so far.
-pub fn processor_time(process: u32) -> Duration {
-    let stat = std::fs::read_to_string(format!("/proc/{process}/stat"));
-    let stat = stat.expect("the process runs");
-    // The second field is its name, in parentheses, and may contain anything.
-    let fields = stat
-        .rsplit_once(')')
-        .map(|(_, fields)| fields.split_whitespace());
-    let ticks: u64 = fields.map_or(0, |fields| {
-        let times = fields.skip(11).take(2);
-        times.filter_map(|ticks| ticks.parse::<u64>().ok()).sum()
-    });
-    Duration::from_millis(ticks * 10)
-}
-
 /// A process's resident memory in kilobytes.
 pub fn memory(process: u32) -> u64 {
     kilobytes(process, "VmRSS:")

@@ -91,16 +91,19 @@ impl Proxy {
     }
 
     /// Breaks every connection, and lets nobody in until it is opened, whatever its mood.
+    #[allow(dead_code, reason = "chaos needs it, the other tests do not")]
     pub fn close(&self) {
         self.state.closed.store(true, Ordering::SeqCst);
         self.cut();
     }
 
+    #[allow(dead_code, reason = "chaos needs it, the other tests do not")]
     pub fn open(&self) {
         self.state.closed.store(false, Ordering::SeqCst);
     }
 
     /// What replicas of the Redis behind it get and say waits, and nothing else does.
+    #[allow(dead_code, reason = "chaos needs it, the other tests do not")]
     pub fn hold_replicas(&self, hold: bool) {
         self.state.holds_replicas.send_replace(hold);
     }
