@@ -308,13 +308,14 @@ impl Hold {
     /// A store that is away is no reason to give up: every renewal of the lease looks again.
     async fn read_inbox(&mut self) -> Result<(), Lost> {
         let known = self.taken.open();
-        let waiting = match self.store.inbox(&self.claim.session, known).await {
+        let waiting = match self.store.inbox(&self.claim.session, &known).await {
             Err(store::Error::Unavailable(_)) => Vec::new(),
             read => read?,
         };
         for queued in waiting {
-            match self.taken.take(queued.id) {
+            match self.taken.take(queued.id, &queued.command) {
                 ReadCommand::New => self.queue.push_back(queued),
+                ReadCommand::Repeated => {}
                 ReadCommand::Done => self.outlet.ack(queued.id),
             }
         }
@@ -323,8 +324,9 @@ impl Hold {
 
     /// The command is done with.
     fn ack(&mut self, queued: &Queued) {
-        self.taken.acknowledge(queued.id);
-        self.outlet.ack(queued.id);
+        for name in self.taken.acknowledge(queued.id) {
+            self.outlet.ack(name);
+        }
     }
 
     /// One prompt from begin to answer.

@@ -22,7 +22,9 @@ pub(crate) struct Outages {
 
 struct Seen {
     everywhere: Instant,
-    partitions: HashMap<Partition, Instant>,
+    /// Since when each that was away is back; `None` while it is away. The last reply that did not come says little about
+    /// that: nobody asks all the time.
+    partitions: HashMap<Partition, Option<Instant>>,
 }
 
 impl Outages {
@@ -48,9 +50,11 @@ impl Outages {
     /// Too recent to take anything over.
     pub fn is_recent(&self, partition: Partition) -> bool {
         let seen = self.seen();
-        let here = seen.partitions.get(&partition).copied();
-        let last = here.unwrap_or(seen.everywhere).max(seen.everywhere);
-        last.elapsed() < self.hold_off
+        match seen.partitions.get(&partition) {
+            Some(None) => true,
+            Some(Some(back)) => seen.everywhere.max(*back).elapsed() < self.hold_off,
+            None => seen.everywhere.elapsed() < self.hold_off,
+        }
     }
 
     /// Notes if the store is away or takes long.
@@ -61,9 +65,12 @@ impl Outages {
     ) -> store::Result<T> {
         let began = Instant::now();
         let outcome = step.await;
-        let away = matches!(outcome, Err(store::Error::Unavailable(_)));
-        if away || began.elapsed() > SLOW {
-            self.seen().partitions.insert(partition, Instant::now());
+        let mut seen = self.seen();
+        let was_away = seen.partitions.get(&partition) == Some(&None);
+        if matches!(outcome, Err(store::Error::Unavailable(_))) {
+            seen.partitions.insert(partition, None);
+        } else if was_away || began.elapsed() > SLOW {
+            seen.partitions.insert(partition, Some(Instant::now()));
         }
         outcome
     }
@@ -86,8 +93,14 @@ mod tests {
         assert!(outages.watch(here, away).await.is_err());
         // A node that is away says nothing about the others.
         assert!(outages.is_recent(here) && !outages.is_recent(there));
-        advance(Duration::from_secs(5)).await;
+        // However long ago it was that somebody asked: it has only come back now.
+        advance(Duration::from_secs(60)).await;
         outages.watch(here, async { Ok(()) }).await.unwrap();
+        assert!(outages.is_recent(here));
+        advance(Duration::from_secs(4)).await;
+        outages.watch(here, async { Ok(()) }).await.unwrap();
+        assert!(outages.is_recent(here));
+        advance(Duration::from_secs(1)).await;
         assert!(!outages.is_recent(here));
         let slow = async {
             sleep(Duration::from_secs(2)).await;

@@ -31,6 +31,8 @@ mod work;
 
 /// Frames per read from the store.
 const PAGE: usize = 64;
+/// So many events are searched for the last one that a client has in common with the log.
+const LOOKED_BACK: u64 = 4096;
 /// A cursor that is further beyond the log's end is not of this session.
 const MAY_COME_BACK: u64 = 100_000;
 
@@ -196,7 +198,11 @@ impl SessionFeed {
         };
         if !known || !ours {
             self.answered = directives.last().map_or(0, |directive| directive.number);
-            self.go_to(head + 1).await?;
+            let next = match ours {
+                true => self.after_last_common(cursor, head).await?,
+                false => head + 1,
+            };
+            self.go_to(next).await?;
             return Ok(Some(GONE));
         }
         self.position = cursor;
@@ -229,6 +235,28 @@ impl SessionFeed {
             }
         }
         Ok(None)
+    }
+
+    /// Where a client goes on that saw events which are lost: a claim writes without a break, so what the log has of its
+    /// last claim was seen, and what comes after that is new. Else from the log's end.
+    async fn after_last_common(&self, seen: Cursor, head: u64) -> store::Result<u64> {
+        let upto = seen.seq.min(head);
+        let joined = self.attachment.route.joined();
+        let mut from = upto.saturating_sub(LOOKED_BACK).max(1);
+        let mut last = None;
+        while seen.phase == Phase::Live && from <= upto {
+            let frames = self.store.read(&self.log(), from, PAGE).await?;
+            let Some(end) = frames.last().map(|frame| frame.last()) else {
+                break;
+            };
+            let of_claim = frames.iter().filter(|frame| frame.nonce == seen.nonce);
+            last = of_claim.map(|frame| frame.last().min(upto)).max().or(last);
+            from = end + 1;
+        }
+        Ok(match (last, joined) {
+            (Some(last), Some(joined)) => (last + 1).max(joined),
+            _ => head + 1,
+        })
     }
 
     async fn go_to(&mut self, next: u64) -> store::Result<()> {
@@ -272,7 +300,8 @@ impl SessionFeed {
         self.attachment.head = head;
         self.answered = self.attachment.latest().map_or(0, |last| last.number);
         (self.replayed, self.ask_after) = (None, None);
-        self.go_to(head + 1).await?;
+        let next = self.after_last_common(self.position, head).await?;
+        self.go_to(next).await?;
         self.start = Start {
             cursor: self.position.to_string(),
             reset: Some(LOST_TAIL),

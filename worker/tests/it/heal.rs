@@ -1,11 +1,15 @@
 //! The store fails over to a replica that lagged: what it lost is written again, as it was.
 
 use std::sync::Arc;
+use std::time::Duration;
 
+use baton_session::event::Event;
 use baton_session::store::{MemoryStore, Store};
 use baton_worker::agent::scripted::Scripted;
 
-use crate::support::{Worker, chunks, counted, frames, is_answered, prompted, replica, until};
+use crate::support::{
+    Worker, chunks, counted, frames, is_answered, prompt, prompted, replica, until,
+};
 
 #[tokio::test]
 async fn a_turn_survives_a_log_that_lost_its_tail() {
@@ -62,4 +66,29 @@ async fn what_was_not_kept_is_said_again_from_what_the_log_has() {
         .map(|chunk| chunk.trim_end_matches('.').to_owned())
         .collect();
     assert_eq!(said, counted(60));
+}
+
+/// The worker has read a prompt that the store lost, and its client sends it again.
+#[tokio::test]
+async fn a_prompt_that_was_lost_and_is_repeated_is_answered_once() {
+    let memory = MemoryStore::default();
+    let store: Arc<dyn Store> = Arc::new(memory.clone());
+    let scene = prompted(&memory, &Scripted, "/count 100 delay=5").await;
+    let _worker = Worker::start(&store, Arc::new(Scripted));
+    until("the turn goes on", async || scene.head().await > 5).await;
+    let before = replica(&memory, &scene);
+    prompt(&scene, 2, "/count 2").await;
+    // It has read it by then, or there is nothing to see.
+    tokio::time::sleep(Duration::from_millis(100)).await;
+    memory.promote(&before).expect("the store works");
+    prompt(&scene, 2, "/count 2").await;
+    until("nothing waits", async || {
+        let inbox = store.inbox(&scene.id, &[]).await.expect("the store works");
+        inbox.is_empty()
+    })
+    .await;
+    let log = frames(&scene).await;
+    let events = log.iter().flat_map(|frame| &frame.events);
+    let answers = events.filter(|event| matches!(event, Event::Response { turn: true, .. }));
+    assert_eq!(answers.count(), 2);
 }

@@ -75,14 +75,20 @@ pub async fn prompted(memory: &MemoryStore, agent: &dyn Agent, text: &str) -> Sc
         ..Scene::planned(&store)
     };
     scene.create().await;
+    prompt(&scene, 1, text).await;
+    scene
+}
+
+/// One more prompt, or the same once more.
+pub async fn prompt(scene: &Scene, id: u64, text: &str) {
     let params = serde_json::json!({ "prompt": [{ "type": "text", "text": text }] });
-    let message = serde_json::json!({ "jsonrpc": "2.0", "id": 1, "method": "session/prompt", "params": params });
+    let message = serde_json::json!({ "jsonrpc": "2.0", "id": id, "method": "session/prompt", "params": params });
     let prompt = scene.request(Command {
         message: message.to_string().into(),
-        ..scene.command(Kind::Prompt, Some("1"))
+        ..scene.command(Kind::Prompt, Some(&id.to_string()))
     });
-    store.enqueue(&prompt).await.expect("the store works");
-    scene
+    let enqueued = scene.store.enqueue(&prompt).await;
+    enqueued.expect("the store works");
 }
 
 pub fn replica(memory: &MemoryStore, scene: &Scene) -> Replica {

@@ -205,6 +205,21 @@ impl Told {
 
     /// Reads on until `text` was told; fails if `never` was told before.
     async fn until(&mut self, text: &str, never: &str) {
+        let read = self.all_until(text).await;
+        assert!(!read.contains(never), "{never} in {read}");
+    }
+
+    /// Reads on until the last of these was told; fails if they were told in another order.
+    async fn in_order(&mut self, texts: &[&str]) {
+        let read = self.all_until(texts.last().expect("something")).await;
+        let places: Vec<_> = texts.iter().map(|text| read.find(text)).collect();
+        assert!(
+            places.is_sorted() && places.iter().all(Option::is_some),
+            "{texts:?} in {read}"
+        );
+    }
+
+    async fn all_until(&mut self, text: &str) -> String {
         let reading = async {
             while !self.1.contains(text) {
                 let frame = self.0.frame().await;
@@ -215,8 +230,7 @@ impl Told {
         };
         let read = tokio::time::timeout(Duration::from_secs(60), reading).await;
         assert!(read.is_ok(), "no {text} in {}", self.1);
-        assert!(!self.1.contains(never), "{never} in {}", self.1);
-        self.1.clear();
+        std::mem::take(&mut self.1)
     }
 
     async fn ends(&mut self) {
@@ -309,6 +323,38 @@ async fn who_resumes_beyond_the_end_waits_for_what_may_come_back() {
     }
 }
 
+/// Whoever is told that something is lost still gets everything that was written instead of it, answers above all.
+#[tokio::test(start_paused = true)]
+async fn after_a_reset_nothing_is_passed_over() {
+    for stays in [true, false] {
+        let mut stage = stage(Via::Session).await;
+        let mut told = stage.session_stream().await;
+        stage.say(2, &["one"]).await;
+        let replica = stage.replica();
+        stage.say(3, &["lost"]).await;
+        stage.say(4, &["gone"]).await;
+        told.until("gone", RESET).await;
+        let cursor = Cursor::live(4, stage.nonce);
+        if !stays {
+            drop(told);
+            told = Told::new(Response::new(Body::empty()));
+        }
+        stage.memory.promote(&replica).expect("the store works");
+        stage.successor().await;
+        stage.say(3, &["two"]).await;
+        stage.say(4, &["three"]).await;
+        stage.say(5, &["four"]).await;
+        if !stays {
+            told = stage.session_stream_from(From::After(cursor)).await;
+        }
+        let instead = ["data: two", "data: three", "data: four"];
+        told.in_order(&[&[RESET], &instead[..]].concat()).await;
+        assert_eq!(stage.app.metrics.resets.get(), 1);
+        stage.say(6, &["five"]).await;
+        told.until("five", "two").await;
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn what_was_written_instead_is_never_mixed_in() {
     for interrupted in [false, true] {
@@ -327,9 +373,9 @@ async fn what_was_written_instead_is_never_mixed_in() {
         stage.successor().await;
         stage.say(3, &["other"]).await;
         stage.say(4, &["than", "before"]).await;
-        told.until(RESET, "than").await;
         let end = end(&stage.scene.creator, Via::Session);
         stage.write(6, vec![end]).await;
-        told.until("result", "before").await;
+        told.in_order(&[RESET, "data: other", "data: before", "result"])
+            .await;
     }
 }
