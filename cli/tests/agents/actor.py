@@ -28,25 +28,34 @@ options = options.parse_args()
 
 writing = threading.Lock()
 waiting = {}
+postscripts = []
 received = []
 sessions = {}
 cancelled = threading.Event()
 progress = threading.Event()
 
 
-def write(message):
+def write(*messages):
     with writing:
-        sys.stdout.write(json.dumps(message) + "\n")
+        sys.stdout.write("".join(json.dumps(message) + "\n" for message in messages))
         sys.stdout.flush()
 
 
-def update(session, update):
+def about(session, update):
     params = {"sessionId": session, "update": update}
-    write({"jsonrpc": "2.0", "method": "session/update", "params": params})
+    return {"jsonrpc": "2.0", "method": "session/update", "params": params}
+
+
+def update(session, update):
+    write(about(session, update))
+
+
+def words(text, kind="agent_message_chunk"):
+    return {"sessionUpdate": kind, "content": {"type": "text", "text": text}}
 
 
 def say(session, text, kind="agent_message_chunk"):
-    update(session, {"sessionUpdate": kind, "content": {"type": "text", "text": text}})
+    update(session, words(text, kind))
 
 
 def ask(method, params):
@@ -90,6 +99,9 @@ def obey(session, words):
     verb, *rest = words
     if verb == "say":
         say(session, " ".join(rest))
+    elif verb == "postscript":
+        # Right behind the answer, in the same write.
+        postscripts.append(" ".join(rest))
     elif verb == "count":
         most, pause = int(rest[0]), float(rest[1]) / 1000 if len(rest) > 1 else 0
         for number in range(1, most + 1):
@@ -209,7 +221,10 @@ def prompt(request, params):
     result = {"stopReason": reason or "end_turn"}
     if "_meta" in params:
         result["_meta"] = params["_meta"]
-    write({"jsonrpc": "2.0", "id": request, "result": result})
+    answer = {"jsonrpc": "2.0", "id": request, "result": result}
+    behind = [about(session, words(text)) for text in postscripts]
+    postscripts.clear()
+    write(answer, *behind)
 
 
 def bring_back(params):

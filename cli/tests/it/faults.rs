@@ -5,6 +5,7 @@ mod lost_replies;
 mod lost_tail;
 mod open_questions;
 mod outages;
+mod postscript;
 mod release_hook;
 mod repeated;
 mod site;

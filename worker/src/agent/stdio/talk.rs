@@ -14,6 +14,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 use tokio::sync::{Mutex as AsyncMutex, watch};
+use tokio::task::yield_now;
 use tokio::time::{sleep, timeout};
 
 use super::peer::What;
@@ -242,7 +243,11 @@ impl Talk {
             };
             match what {
                 // Nobody waits for it if the turn was given up.
-                What::Answer { to, reply } => drop(to.send(reply)),
+                What::Answer { to, reply } => {
+                    drop(to.send(reply));
+                    // If it ends the turn, what the agent said after it comes after it.
+                    yield_now().await;
+                }
                 What::Notice {
                     line,
                     method,
