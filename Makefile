@@ -1,6 +1,6 @@
 # The two commands a newcomer needs: make run, make test.
 
-.PHONY: run build setup test lint charts deploy-test loadtest chaos siege fuzz golden
+.PHONY: run build setup test lint charts deploy-test loadtest chaos partitions siege fuzz golden
 
 # Builds and starts everything in one process on http://127.0.0.1:8080/acp.
 run:
@@ -47,6 +47,13 @@ LOSS ?= 0
 chaos:
 	CHAOS_SECONDS=$(SECONDS) CHAOS_SEED=$(SEED) CHAOS_STORE=$(STORE) CHAOS_LOSS=$(LOSS) \
 	  cargo test --release --locked -p baton --test chaos -- --nocapture no_event_is_lost
+
+# Gateways, workers, Redis and its replica on hosts of their own, which are network namespaces: every link between them is
+# cut in every direction for longer than a lease, in the order and for as long as the seed says. Needs root or a
+# kernel that lets everybody make namespaces.
+partitions:
+	PARTITIONS=all CHAOS_SEED=$(SEED) \
+	  cargo test --release --locked -p baton --test chaos -- --nocapture --test-threads 1 hosts::
 
 # Attacks a gateway for SECONDS, 60 if not given, and says whether another caller noticed.
 siege: SECONDS = 60

@@ -16,7 +16,7 @@ use crate::support::cluster::url;
 use crate::support::http::load;
 
 /// I7: nothing waits, nothing is owned, nothing belongs to nobody. A line for each thing that is so.
-const LEFTOVERS: &str = "
+pub const LEFTOVERS: &str = "
 local found = {}
 local function say(key, what) found[#found + 1] = key .. ' ' .. what end
 for _, key in ipairs(redis.call('KEYS', 'baton:*')) do
@@ -72,12 +72,16 @@ end
 return found";
 
 pub async fn redis_is_clean(fleet: &Fleet, ledger: &Ledger) {
-    let Some(servers) = &fleet.servers else {
-        return;
-    };
+    if let Some(servers) = &fleet.servers {
+        store_is_clean(|| servers.ask_all(&["eval", LEFTOVERS, "0"]), ledger).await;
+    }
+}
+
+/// `leftovers` asks for them.
+pub async fn store_is_clean(leftovers: impl Fn() -> String, ledger: &Ledger) {
     let deadline = Instant::now() + LEASE + Duration::from_secs(10);
     loop {
-        let found = servers.ask_all(&["eval", LEFTOVERS, "0"]);
+        let found = leftovers();
         let found = found.trim();
         if found.is_empty() {
             return;
@@ -92,30 +96,33 @@ pub async fn redis_is_clean(fleet: &Fleet, ledger: &Ledger) {
     }
 }
 
-/// A stream whose client is gone must not stay open for ever.
 pub async fn gateways_are_idle(fleet: &Fleet, ledger: &Ledger) {
     for member in fleet.gateways() {
-        let Some((port, _)) = member.front else {
-            continue;
-        };
-        let deadline = Instant::now() + Duration::from_secs(20);
-        loop {
-            let open = metric(port, "baton_gateway_streams").await;
-            if open == Some(0) {
-                break;
-            }
-            if Instant::now() > deadline {
-                let text = format!("{open:?} streams are open, and no client is left");
-                ledger.violation("I8", &member.name, "-", &text);
-                break;
-            }
-            sleep(Duration::from_millis(100)).await;
+        if let Some((port, _)) = member.front {
+            gateway_is_idle(&member.name, &url(port), ledger).await;
         }
     }
 }
 
-async fn metric(port: u16, name: &str) -> Option<u64> {
-    let page = reqwest::get(format!("http://127.0.0.1:{port}/metrics")).await;
+/// A stream whose client is gone must not stay open for ever.
+pub async fn gateway_is_idle(name: &str, url: &str, ledger: &Ledger) {
+    let deadline = Instant::now() + Duration::from_secs(20);
+    loop {
+        let open = metric(url, "baton_gateway_streams").await;
+        if open == Some(0) {
+            break;
+        }
+        if Instant::now() > deadline {
+            let text = format!("{open:?} streams are open, and no client is left");
+            ledger.violation("I8", name, "-", &text);
+            break;
+        }
+        sleep(Duration::from_millis(100)).await;
+    }
+}
+
+async fn metric(url: &str, name: &str) -> Option<u64> {
+    let page = reqwest::get(url.replace("/acp", "/metrics")).await;
     let page = page.ok()?.text().await.ok()?;
     let mut lines = page.lines();
     lines.find_map(|line| line.strip_prefix(name)?.strip_prefix(' ')?.parse().ok())
@@ -123,10 +130,13 @@ async fn metric(port: u16, name: &str) -> Option<u64> {
 
 /// Loads every session, whole, and holds it against what its clients saw.
 pub async fn history_is_what_was_seen(fleet: &Fleet, ledger: &Arc<Ledger>) {
-    let Some((port, _)) = fleet.gateways().find_map(|member| member.front.as_ref()) else {
-        return;
-    };
-    let client = Client::initialize(&url(*port)).await;
+    if let Some((port, _)) = fleet.gateways().find_map(|member| member.front.as_ref()) {
+        history_at(&url(*port), ledger).await;
+    }
+}
+
+pub async fn history_at(url: &str, ledger: &Arc<Ledger>) {
+    let client = Client::initialize(url).await;
     for session in ledger.sessions().keys() {
         let reader = format!("historian of {session}");
         ledger.asked(&reader, session, None);

@@ -7,6 +7,7 @@
 //! | I2 | an event is the same bytes for everyone |
 //! | I3 | nothing of a turn after its answer |
 //! | I4 | every accepted request has exactly one answer, and the right one |
+//! | I5 | one worker writes a session at a time: once another claim has written, the one before it writes no more |
 //! | I9 | a stream goes on where it was asked to, or says `reset` |
 //! | I11 | a turn of a program ends in an error only if something was done to its worker |
 
@@ -26,6 +27,7 @@ mod position;
 #[cfg(test)]
 mod tests;
 mod view;
+mod writers;
 
 pub struct Ledger {
     /// What to give to `make chaos` to have the same once more.
@@ -272,6 +274,11 @@ impl Ledger {
         }
         for (client, session, text) in stuck {
             self.violation("I4", &client, &session, &text);
+        }
+        let wrong = self.book().writers.wrong();
+        // What a failover took back may have been written again by somebody else.
+        for (session, text) in wrong.into_iter().filter(|_| !self.resets_allowed) {
+            self.violation("I5", UNKNOWN, &session, &text);
         }
     }
 

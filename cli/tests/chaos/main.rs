@@ -14,6 +14,7 @@
 //! | `rest` | what processes take when nobody asks |
 //! | `probe` | how long takeovers and resumes take |
 //! | `report` | the table at the end |
+//! | `hosts` | gateways, workers and Redis on hosts of their own, and partitions between them |
 //!
 //! `make chaos STORE=cluster SECONDS=600 SEED=7` runs it for as long as you like.
 
@@ -22,6 +23,7 @@ mod client;
 mod fault;
 mod faults;
 mod fleet;
+mod hosts;
 mod ledger;
 mod probe;
 mod report;

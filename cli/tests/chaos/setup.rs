@@ -83,7 +83,7 @@ impl Setup {
         Self {
             store,
             loss: false,
-            seed: number("CHAOS_SEED").unwrap_or(1),
+            seed: seed(),
             seconds: number("CHAOS_SECONDS").unwrap_or(seconds),
         }
     }
@@ -211,6 +211,10 @@ impl fmt::Display for Setup {
         let loss = if self.loss { " LOSS=1" } else { "" };
         write!(f, "SEED={} STORE={name}{loss}", self.seed)
     }
+}
+
+pub fn seed() -> u64 {
+    number("CHAOS_SEED").unwrap_or(1)
 }
 
 fn text(name: &str) -> Option<String> {

@@ -8,6 +8,7 @@ use serde_json::Value;
 
 use super::position::{Phase, Position};
 use super::view::View;
+use super::writers::Writers;
 use super::{Counts, Prompt, UNKNOWN, id_of};
 
 /// The store has no room for new sessions.
@@ -21,6 +22,7 @@ pub struct Book {
     pub positions: HashMap<(String, String), Position>,
     /// What the event with this number and nonce said, as a hash, and who saw it first.
     pub events: HashMap<(String, u64, String), (u64, String)>,
+    pub writers: Writers,
     pub questions: BTreeSet<(String, String)>,
     /// Workers that something was done to, and when.
     pub harmed: Vec<(String, Instant)>,
@@ -159,6 +161,7 @@ impl Book {
             .event()
             .filter(|place| matches!(place.phase, Phase::Live | Phase::Replaying(_)))
             .filter(|_| session != UNKNOWN && !withdraws)?;
+        self.writers.saw(session, event.seq, &event.nonce);
         let name = (session.to_owned(), event.seq, event.nonce.clone());
         let said = (digest(data), client.to_owned());
         let first = self.events.entry(name).or_insert_with(|| said.clone());

@@ -43,10 +43,14 @@ impl Seen {
     }
 
     fn at(&self, client: &str, seq: u64, text: &str) {
+        self.by("aa", client, seq, text);
+    }
+
+    fn by(&self, claim: &str, client: &str, seq: u64, text: &str) {
         let update = json!({ "sessionUpdate": "agent_message_chunk", "content": { "text": text } });
         let params = json!({ "sessionId": SESSION, "update": update });
         let data = json!({ "method": "session/update", "params": params }).to_string();
-        let id = format!("{seq}.aa");
+        let id = format!("{seq}.{claim}");
         self.ledger.saw(client, SESSION, &id, &data);
     }
 
@@ -209,6 +213,23 @@ fn a_log_that_differs_from_what_was_seen_shows() {
     }
     seen.ledger.compare("reader", SESSION);
     seen.shows("I1", "c saw 3, the log has 2");
+}
+
+#[test]
+fn two_workers_that_write_the_same_session_show() {
+    let written = |claims: [&str; 3]| {
+        let mut seen = Seen::new();
+        for (seq, claim) in (1..).zip(claims) {
+            seen.by(claim, "c", seq, &format!("chunk {seq} of 3, prompt 1 "));
+        }
+        seen.seq = 3;
+        seen.ends();
+        seen.ledger.close();
+        seen
+    };
+    let taken_over = written(["cc", "bb", "aa"]);
+    assert_eq!(taken_over.ledger.violations(), Vec::<String>::new());
+    written(["aa", "bb", "aa"]).shows("I5", "event 3 is by aa again");
 }
 
 #[test]
