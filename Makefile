@@ -1,6 +1,6 @@
 # The two commands a newcomer needs: make run, make test.
 
-.PHONY: run build setup test lint charts deploy-test loadtest chaos partitions siege fuzz golden
+.PHONY: run build setup test lint charts deploy-test loadtest chaos partitions upgrade-test siege fuzz golden
 
 # Builds and starts everything in one process on http://127.0.0.1:8080/acp.
 run:
@@ -54,6 +54,14 @@ chaos:
 partitions:
 	PARTITIONS=all CHAOS_SEED=$(SEED) \
 	  cargo test --release --locked -p baton --test chaos -- --nocapture --test-threads 1 hosts::
+
+# Yesterday's build and today's side by side in one cluster and after each other on one data directory, under load, forward
+# and back. BASE is a revision: if not given, the last release, or what has landed last. UPGRADE_SECONDS is how long
+# each mix of the two has to bear faults.
+BASE ?=
+UPGRADE_SECONDS ?= 8
+upgrade-test:
+	CHAOS_SECONDS=$(UPGRADE_SECONDS) CHAOS_SEED=$(SEED) ./scripts/upgrade-test $(BASE)
 
 # Attacks a gateway for SECONDS, 60 if not given, and says whether another caller noticed.
 siege: SECONDS = 60

@@ -17,9 +17,11 @@ use crate::support::process::free_port;
 use crate::support::proxy::{Mood, Proxy};
 use crate::support::{Client, until};
 
+mod build;
 mod member;
 mod servers;
 
+pub use self::build::Build;
 /// After the last fault, every gateway is ready within this.
 const READY_BY: Duration = Duration::from_secs(10);
 
@@ -34,6 +36,16 @@ pub struct Fleet {
 
 impl Fleet {
     pub async fn start(dir: &TempDir, setup: Setup, ledger: Arc<Ledger>) -> Self {
+        Self::start_as(dir, setup, ledger, |_| Build::Today).await
+    }
+
+    /// `build` says what each member runs.
+    pub async fn start_as(
+        dir: &TempDir,
+        setup: Setup,
+        ledger: Arc<Ledger>,
+        build: impl Fn(usize) -> Build,
+    ) -> Self {
         let servers = Servers::start(setup, dir.path()).await;
         write_keys(&dir.path().join("keys.json"));
         let mut members = Vec::new();
@@ -52,7 +64,7 @@ impl Fleet {
                 has_clock: number == setup.members() - 1,
                 program: number >= setup.members() - setup.programs(),
             };
-            let member = Member::launch(name, front, place, ledger.clone());
+            let member = Member::launch(name, front, place, build(number), ledger.clone());
             members.push(Arc::new(member));
         }
         let supervisor = tokio::spawn(supervise(members.clone()));

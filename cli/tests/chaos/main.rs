@@ -15,6 +15,7 @@
 //! | `probe` | how long takeovers and resumes take |
 //! | `report` | the table at the end |
 //! | `hosts` | gateways, workers and Redis on hosts of their own, and partitions between them |
+//! | `upgrade` | two builds in one cluster, forward and back |
 //!
 //! `make chaos STORE=cluster SECONDS=600 SEED=7` runs it for as long as you like.
 
@@ -30,6 +31,7 @@ mod report;
 mod rest;
 mod schedule;
 mod setup;
+mod upgrade;
 
 // Shared with the other end-to-end tests; each of the two needs only a part.
 #[allow(dead_code, unused_imports)]

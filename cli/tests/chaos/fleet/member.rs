@@ -7,11 +7,12 @@ use std::time::Duration;
 use tokio::sync::Mutex as AsyncMutex;
 use tokio::time::{Instant, sleep};
 
+use super::build::Build;
 use crate::ledger::Ledger;
 use crate::schedule::LEASE;
 use crate::support::clock::Clock;
 use crate::support::cluster::address;
-use crate::support::process::{Process, baton};
+use crate::support::process::Process;
 use crate::support::proxy::Proxy;
 
 /// A process that takes longer than this to stop is stuck.
@@ -44,6 +45,7 @@ pub struct Place {
 
 struct Running {
     process: Process,
+    build: Build,
     wanted: bool,
     starts: u32,
 }
@@ -53,12 +55,15 @@ impl Member {
         name: String,
         front: Option<(u16, Proxy)>,
         place: Place,
+        build: Build,
         ledger: Arc<Ledger>,
     ) -> Self {
         let port = front.as_ref().map(|(port, _)| *port);
         let clock = place.has_clock.then(|| Clock::new(&place.dir));
+        let log = format!("{name}.0");
         let state = Running {
-            process: launch(&place, &name, 0, port, clock.as_ref()),
+            process: launch(&place, build, &name, &log, port, clock.as_ref()),
+            build,
             wanted: true,
             starts: 1,
         };
@@ -137,11 +142,22 @@ impl Member {
         }
     }
 
+    /// What it runs, or ran last.
+    pub fn build(&self) -> Build {
+        self.state().build
+    }
+
     pub fn start(&self) {
+        self.start_as(self.build());
+    }
+
+    pub fn start_as(&self, build: Build) {
         let port = self.front.as_ref().map(|(port, _)| *port);
         let mut state = self.state();
         let clock = self.clock.as_ref();
-        state.process = launch(&self.place, &self.name, state.starts, port, clock);
+        let log = format!("{}.{}", self.name, state.starts);
+        state.process = launch(&self.place, build, &self.name, &log, port, clock);
+        state.build = build;
         state.starts += 1;
         state.wanted = true;
     }
@@ -164,12 +180,13 @@ impl Member {
 
 fn launch(
     place: &Place,
+    build: Build,
     name: &str,
-    start: u32,
+    log: &str,
     listen: Option<u16>,
     clock: Option<&Clock>,
 ) -> Process {
-    let mut command = baton();
+    let mut command = build.command();
     if let Some(clock) = clock {
         clock.rule(&mut command);
         // Once a second is enough, and costs less.
@@ -199,5 +216,5 @@ fn launch(
     if let Some(store) = &place.store {
         command.args(["--store", store, "--durability", place.durability]);
     }
-    Process::start(&place.dir, &format!("{name}.{start}"), &mut command)
+    Process::start(&place.dir, log, &mut command)
 }

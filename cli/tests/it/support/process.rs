@@ -126,7 +126,12 @@ fn kilobytes(process: u32, field: &str) -> u64 {
 pub const ADMIN_TOKEN: &str = "0123456789abcdef0123456789abcdef-admin";
 
 pub fn baton() -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_baton"));
+    baton_at(Path::new(env!("CARGO_BIN_EXE_baton")))
+}
+
+/// Another build of it.
+pub fn baton_at(program: &Path) -> Command {
+    let mut command = Command::new(program);
     let file = Path::new(env!("CARGO_TARGET_TMPDIR")).join("admin-token");
     // Never half of it: other tests start what reads it.
     if std::fs::read_to_string(&file).ok().as_deref() != Some(ADMIN_TOKEN) {
