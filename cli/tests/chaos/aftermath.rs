@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::json;
+use tempfile::TempDir;
 use tokio::time::{Instant, sleep};
 
 use crate::fleet::Fleet;
@@ -189,4 +190,16 @@ pub fn read_logs(dir: &Path, ledger: &Ledger) -> Noted {
         }
     }
     noted
+}
+
+/// Fails if something is wrong. The directory then stays, and with CHAOS_KEEP in any case.
+pub fn verdict(ledger: &Ledger, dir: TempDir) {
+    let violations = ledger.violations();
+    if violations.is_empty() && std::env::var_os("CHAOS_KEEP").is_none() {
+        return;
+    }
+    let (kept, run) = (dir.keep(), &ledger.run);
+    println!("logs are in {}", kept.display());
+    let (count, lines) = (violations.len(), violations.join("\n"));
+    assert!(count == 0, "{count} violations with {run}\n{lines}");
 }

@@ -22,6 +22,7 @@ mod member;
 mod servers;
 
 pub use self::build::Build;
+
 /// After the last fault, every gateway is ready within this.
 const READY_BY: Duration = Duration::from_secs(10);
 

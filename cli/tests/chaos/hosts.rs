@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use tempfile::TempDir;
 use tokio::task::{JoinHandle, JoinSet};
-use tokio::time::{sleep, timeout};
+use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 
 use self::machines::{GATEWAYS, Machines, front};
@@ -24,9 +24,8 @@ use self::partition::Partition;
 use self::recovery::Recovery;
 use crate::aftermath;
 use crate::client::{World, roles};
-use crate::ledger::Ledger;
-use crate::schedule::LEASE;
-use crate::{SETTLING, setup};
+use crate::ledger::{Ledger, Rules};
+use crate::setup;
 
 mod machines;
 mod network;
@@ -71,7 +70,7 @@ async fn partitions(seed: u64, durability: &str, plan: Vec<Partition>) {
     let dir = TempDir::new().expect("a temporary directory");
     let run = format!("SEED={seed} DURABILITY={durability}");
     println!("partitions: {run}");
-    let ledger = Arc::new(Ledger::new(&run, false).traced(dir.path()));
+    let ledger = Arc::new(Ledger::new(&run, Rules::default()).traced(dir.path()));
     let network = Network::lay();
     let mut machines = Machines::start(&network, dir.path(), durability).await;
     let world = world(&ledger, seed, GATEWAYS.map(front).to_vec());
@@ -111,15 +110,7 @@ async fn partitions(seed: u64, durability: &str, plan: Vec<Partition>) {
     }
     recovery::print(&run, &plan, &recoveries);
     println!("{:?}\n{noted:?}", ledger.counts());
-    let violations = ledger.violations();
-    if !violations.is_empty() {
-        let (kept, count) = (dir.keep(), violations.len());
-        let lines = violations.join("\n");
-        panic!(
-            "{count} violations with {run}; logs are in {}\n{lines}",
-            kept.display()
-        );
-    }
+    aftermath::verdict(&ledger, dir);
 }
 
 fn world(ledger: &Arc<Ledger>, seed: u64, fronts: Vec<String>) -> Arc<World> {
@@ -141,17 +132,9 @@ async fn under_way(ledger: &Ledger) {
     }
 }
 
-async fn everybody_leaves(world: &World, mut clients: JoinSet<()>) {
-    world.over.cancel();
-    let settled = timeout(SETTLING + LEASE, async {
-        while let Some(client) = clients.join_next().await {
-            client.expect("a client does not panic");
-        }
-    });
-    let stuck = settled.await.is_err();
-    clients.shutdown().await;
+async fn everybody_leaves(world: &World, clients: JoinSet<()>) {
     let ledger = &world.ledger;
-    if !stuck {
+    if roles::leave(world, clients).await {
         let found = || machines::ask(&["eval", aftermath::LEFTOVERS, "0"]);
         aftermath::store_is_clean(found, ledger).await;
         for (host, front) in GATEWAYS.iter().zip(&world.fronts) {

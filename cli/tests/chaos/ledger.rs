@@ -277,7 +277,7 @@ impl Ledger {
         }
         let wrong = self.book().writers.wrong();
         // What a failover took back may have been written again by somebody else.
-        for (session, text) in wrong.into_iter().filter(|_| !self.resets_allowed) {
+        for (session, text) in wrong.into_iter().filter(|_| !self.rules.resets) {
             self.violation("I5", UNKNOWN, &session, &text);
         }
     }

@@ -42,21 +42,15 @@ mod it {
 use it::support;
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use tempfile::TempDir;
-use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
 use crate::client::World;
 use crate::fleet::Fleet;
 use crate::ledger::Ledger;
 use crate::report::Report;
-use crate::schedule::LEASE;
 use crate::setup::{Setup, Store};
-
-/// When all processes are up again, every turn must end within this.
-const SETTLING: Duration = Duration::from_secs(30);
 
 /// On the store of `make chaos`.
 #[tokio::test(flavor = "multi_thread")]
@@ -82,19 +76,7 @@ async fn chaos(setup: Setup) {
     let ledger = Arc::new(ledger.traced(dir.path()));
     let report = run(&dir, setup, ledger.clone()).await;
     report.print();
-    let violations = ledger.violations();
-    if std::env::var_os("CHAOS_KEEP").is_some() {
-        println!("logs are in {}", dir.keep().display());
-        assert!(violations.is_empty(), "{}", violations.join("\n"));
-    } else if !violations.is_empty() {
-        let kept = dir.keep();
-        panic!(
-            "{} violations with {setup}; logs are in {}\n{}",
-            violations.len(),
-            kept.display(),
-            violations.join("\n")
-        );
-    }
+    aftermath::verdict(&ledger, dir);
 }
 
 async fn run(dir: &TempDir, setup: Setup, ledger: Arc<Ledger>) -> Report {
@@ -109,21 +91,13 @@ async fn run(dir: &TempDir, setup: Setup, ledger: Arc<Ledger>) -> Report {
         over: CancellationToken::new(),
         sessions: Default::default(),
     });
-    let mut clients = client::roles::spawn_all(&world);
+    let clients = client::roles::spawn_all(&world);
     let steps = schedule::plan(&setup);
     let listed: String = steps.iter().map(|step| format!("{step}\n")).collect();
     let _ = std::fs::write(dir.path().join("schedule.txt"), listed);
     let struck = faults::Struck::default();
     faults::run(fleet.clone(), steps, struck.clone()).await;
-    world.over.cancel();
-    let settled = timeout(SETTLING + LEASE, async {
-        while let Some(client) = clients.join_next().await {
-            client.expect("a client does not panic");
-        }
-    });
-    let stuck = settled.await.is_err();
-    clients.shutdown().await;
-    if !stuck {
+    if client::roles::leave(&world, clients).await {
         aftermath::redis_is_clean(&fleet, &ledger).await;
         aftermath::gateways_are_idle(&fleet, &ledger).await;
         aftermath::history_is_what_was_seen(&fleet, &ledger).await;

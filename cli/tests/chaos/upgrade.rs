@@ -7,16 +7,15 @@ use std::fmt;
 use std::sync::Arc;
 
 use tempfile::TempDir;
-use tokio::time::timeout;
+use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 use crate::client::{World, roles};
 use crate::faults::{self, Struck};
 use crate::fleet::{Build, Fleet};
 use crate::ledger::Ledger;
-use crate::schedule::LEASE;
 use crate::setup::{Setup, Store};
-use crate::{SETTLING, aftermath, schedule};
+use crate::{aftermath, schedule};
 
 /// Who runs which build for a while.
 #[derive(Clone, Copy, Debug)]
@@ -75,7 +74,7 @@ async fn two_builds_take_a_data_directory_from_each_other() {
 async fn upgrade(setup: Setup, phases: &[Phase]) {
     let dir = TempDir::new().expect("a temporary directory");
     let run = format!("upgrade, {setup}");
-    let ledger = Arc::new(Ledger::new(&run, setup.resets_allowed()).traced(dir.path()));
+    let ledger = Arc::new(Ledger::new(&run, setup.rules()).traced(dir.path()));
     let first = phases[0];
     let start = |number| first.build(&setup, number);
     let fleet = Fleet::start_as(&dir, setup, ledger.clone(), start).await;
@@ -94,7 +93,7 @@ async fn upgrade(setup: Setup, phases: &[Phase]) {
         roll(&fleet, *phase).await;
         strike(&fleet, number).await;
         // Looked through once more at the end: what is wrong is to be counted once.
-        let noted = aftermath::read_logs(dir.path(), &Ledger::new(&run, true));
+        let noted = aftermath::read_logs(dir.path(), &Ledger::new(&run, setup.rules()));
         let counts = ledger.counts();
         let (prompts, events) = (counts.prompts, counts.events);
         println!(
@@ -128,17 +127,9 @@ async fn strike(fleet: &Arc<Fleet>, number: u64) {
     faults::run(fleet.clone(), steps, Struck::default()).await;
 }
 
-async fn finish(fleet: &Fleet, world: &World, mut clients: tokio::task::JoinSet<()>, dir: TempDir) {
+async fn finish(fleet: &Fleet, world: &World, clients: JoinSet<()>, dir: TempDir) {
     let ledger = &world.ledger;
-    world.over.cancel();
-    let settled = timeout(SETTLING + LEASE, async {
-        while let Some(client) = clients.join_next().await {
-            client.expect("a client does not panic");
-        }
-    });
-    let stuck = settled.await.is_err();
-    clients.shutdown().await;
-    if !stuck {
+    if roles::leave(world, clients).await {
         aftermath::redis_is_clean(fleet, ledger).await;
         aftermath::gateways_are_idle(fleet, ledger).await;
         aftermath::history_is_what_was_seen(fleet, ledger).await;
@@ -146,15 +137,7 @@ async fn finish(fleet: &Fleet, world: &World, mut clients: tokio::task::JoinSet<
     ledger.close();
     aftermath::read_logs(dir.path(), ledger);
     println!("{:?}", ledger.counts());
-    let violations = ledger.violations();
-    if !violations.is_empty() {
-        let (kept, count) = (dir.keep(), violations.len());
-        let lines = violations.join("\n");
-        panic!(
-            "{count} violations; logs are in {}\n{lines}",
-            kept.display()
-        );
-    }
+    aftermath::verdict(ledger, dir);
 }
 
 impl Phase {

@@ -6,12 +6,13 @@ use std::time::Duration;
 use rand::RngExt as _;
 use serde_json::json;
 use tokio::task::JoinSet;
-use tokio::time::{Instant, sleep, timeout_at};
+use tokio::time::{Instant, sleep, timeout, timeout_at};
 
 use super::line::{Line, Means};
 use super::lives::live;
 use super::talk::Role;
 use super::{PROGRAM, SCRIPTED, World};
+use crate::schedule::LEASE;
 use crate::support::http::load;
 
 /// Everyone, at once.
@@ -53,6 +54,22 @@ pub fn spawn_all(world: &Arc<World>) -> JoinSet<()> {
         clients.spawn(observe(world.clone(), format!("observer-{number}")));
     }
     clients
+}
+
+/// When all processes are up again, every turn must end within this.
+const SETTLING: Duration = Duration::from_secs(30);
+
+/// Everyone finishes. Whether they could.
+pub async fn leave(world: &World, mut clients: JoinSet<()>) -> bool {
+    world.over.cancel();
+    let settled = timeout(SETTLING + LEASE, async {
+        while let Some(client) = clients.join_next().await {
+            client.expect("a client does not panic");
+        }
+    });
+    let settled = settled.await.is_ok();
+    clients.shutdown().await;
+    settled
 }
 
 async fn converse(world: Arc<World>, name: String, means: Means, role: Role, agent: &'static str) {
