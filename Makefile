@@ -57,11 +57,11 @@ partitions:
 
 # Yesterday's build and today's side by side in one cluster and after each other on one data directory, under load, forward
 # and back. BASE is a revision: if not given, the last release, or what has landed last. UPGRADE_SECONDS is how long
-# each mix of the two has to bear faults.
+# each mix of the two has to bear faults, STORE as with chaos.
 BASE ?=
 UPGRADE_SECONDS ?= 8
 upgrade-test:
-	CHAOS_SECONDS=$(UPGRADE_SECONDS) CHAOS_SEED=$(SEED) ./scripts/upgrade-test $(BASE)
+	CHAOS_SECONDS=$(UPGRADE_SECONDS) CHAOS_SEED=$(SEED) CHAOS_STORE=$(STORE) ./scripts/upgrade-test $(BASE)
 
 # Attacks a gateway for SECONDS, 60 if not given, and says whether another caller noticed.
 siege: SECONDS = 60

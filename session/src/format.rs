@@ -8,6 +8,9 @@
 //! or may lose without harm. Everything else is a new format: first its number here as [`Formats::newest`], with the
 //! code that reads it; a release later as [`Formats::writes`]. `tests/golden` has a store of every format that is read.
 
+#[cfg(test)]
+mod page;
+
 /// Of one kind of store, as one release knows it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Formats {

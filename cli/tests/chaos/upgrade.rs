@@ -1,7 +1,7 @@
 //! Upgrades: the build of a revision before this one and today's in one cluster, on the same store, under load: each
 //! member in turn is stopped and started as the other, forward and back, while clients go on with their sessions.
 //!
-//! `make upgrade-test BASE=REVISION` builds the other one and runs this.
+//! `make upgrade-test BASE=REVISION STORE=cluster` builds the other one and runs this.
 
 use std::fmt;
 use std::sync::Arc;
@@ -61,7 +61,7 @@ const ALONE: [Phase; 5] = [
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "make upgrade-test builds what it is held against"]
 async fn two_builds_share_a_cluster() {
-    upgrade(Setup::new(Store::Redis, 8), &CLUSTER).await;
+    upgrade(Setup::asked(8), &CLUSTER).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
