@@ -1,6 +1,6 @@
 # The two commands a newcomer needs: make run, make test.
 
-.PHONY: run build setup test lint charts deploy-test loadtest chaos partitions upgrade-test siege fuzz golden
+.PHONY: run build setup test lint charts deploy-test loadtest chaos soak partitions upgrade-test siege fuzz golden
 
 # Builds and starts everything in one process on http://127.0.0.1:8080/acp.
 run:
@@ -46,6 +46,15 @@ STORE ?= redis
 LOSS ?= 0
 chaos:
 	CHAOS_SECONDS=$(SECONDS) CHAOS_SEED=$(SEED) CHAOS_STORE=$(STORE) CHAOS_LOSS=$(LOSS) \
+	  cargo test --release --locked -p baton --test chaos -- --nocapture no_event_is_lost
+
+# A long run in which everything stays the same: 200 sessions with a turn now and then and a fault every ten seconds,
+# for SECONDS, half an hour if not given. What is kept and what processes take may not grow.
+SESSIONS ?= 200
+soak: SECONDS = 1800
+soak: STORE = cluster
+soak:
+	CHAOS_SOAK=$(SESSIONS) CHAOS_SECONDS=$(SECONDS) CHAOS_SEED=$(SEED) CHAOS_STORE=$(STORE) CHAOS_LOSS=0 \
 	  cargo test --release --locked -p baton --test chaos -- --nocapture no_event_is_lost
 
 # Gateways, workers, Redis and its replica on hosts of their own, which are network namespaces: every link between them is

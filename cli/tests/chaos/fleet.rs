@@ -94,6 +94,11 @@ impl Fleet {
         &self.members[self.setup.gateways()..]
     }
 
+    /// Of each member the process that runs, or ran last.
+    pub fn processes(&self) -> impl Iterator<Item = u32> {
+        self.members.iter().map(|member| member.pid())
+    }
+
     /// Where clients find the gateways.
     pub fn fronts(&self) -> Vec<String> {
         let fronts = self.gateways().filter_map(|member| member.front.as_ref());

@@ -12,6 +12,7 @@
 //! | `ledger` | what they asked and saw, and whether it may be so |
 //! | `aftermath` | what remains when everybody has left |
 //! | `rest` | what processes take when nobody asks |
+//! | `growth` | what keys and memory come to in a soak |
 //! | `probe` | how long takeovers and resumes take |
 //! | `report` | the table at the end |
 //! | `hosts` | gateways, workers and Redis on hosts of their own, and partitions between them |
@@ -24,6 +25,7 @@ mod client;
 mod fault;
 mod faults;
 mod fleet;
+mod growth;
 mod hosts;
 mod ledger;
 mod probe;
@@ -91,12 +93,22 @@ async fn run(dir: &TempDir, setup: Setup, ledger: Arc<Ledger>) -> Report {
         over: CancellationToken::new(),
         sessions: Default::default(),
     });
-    let clients = client::roles::spawn_all(&world);
+    let clients = match setup.soak {
+        None => client::roles::spawn_all(&world),
+        Some(sessions) => client::roles::spawn_paced(&world, sessions),
+    };
+    let growth = setup
+        .soak
+        .map(|_| growth::watch(fleet.clone(), setup.length()));
     let steps = schedule::plan(&setup);
     let listed: String = steps.iter().map(|step| format!("{step}\n")).collect();
     let _ = std::fs::write(dir.path().join("schedule.txt"), listed);
     let struck = faults::Struck::default();
     faults::run(fleet.clone(), steps, struck.clone()).await;
+    let growth = match growth {
+        Some(watched) => growth::judge(watched.await.expect("it ends by itself"), &ledger),
+        None => Vec::new(),
+    };
     if client::roles::leave(&world, clients).await {
         aftermath::redis_is_clean(&fleet, &ledger).await;
         aftermath::gateways_are_idle(&fleet, &ledger).await;
@@ -116,6 +128,7 @@ async fn run(dir: &TempDir, setup: Setup, ledger: Arc<Ledger>) -> Report {
         noted,
         times,
         rest,
+        growth,
         memory: (memory_before, memory_after),
         violations: ledger.violations().len(),
     }

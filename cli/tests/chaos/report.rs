@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use crate::aftermath::Noted;
 use crate::faults::Struck;
+use crate::growth::Sample;
 use crate::ledger::Counts;
 use crate::probe::Times;
 use crate::rest::Rest;
@@ -16,6 +17,7 @@ pub struct Report {
     pub noted: Noted,
     pub times: Times,
     pub rest: Rest,
+    pub growth: Vec<Sample>,
     /// Of the store's servers, in bytes, before and after.
     pub memory: (u64, u64),
     pub violations: usize,
@@ -65,6 +67,10 @@ impl Report {
             "at rest: commands of the store per second",
             format!("{:.0}", rest.commands),
         );
+        for sample in &self.growth {
+            let name = format!("after {} s: keys / memory of the fleet, KB", sample.after);
+            row(&name, format!("{} / {}", sample.keys, sample.memory));
+        }
         for (name, before, after) in &rest.memory {
             row(
                 &format!("memory of {name}, KB"),

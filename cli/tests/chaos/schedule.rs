@@ -13,6 +13,9 @@ pub const LEASE: Duration = Duration::from_millis(2000);
 /// When all of the store was away for longer than a lease, nothing else goes wrong for this long.
 const QUIET: Duration = Duration::from_secs(4);
 
+/// In a soak, between two faults.
+const SOAKING: Duration = Duration::from_secs(10);
+
 /// Faults of processes and connections, and how often they come relative to each other.
 const MEMBERS: [(u32, ProcessFault); 4] = [
     (8, ProcessFault::Kill),
@@ -60,7 +63,10 @@ pub fn plan(setup: &Setup) -> Vec<Step> {
                 at += lasts + QUIET;
             }
         }
-        at += Duration::from_millis(rng.random_range(100..900));
+        at += match setup.soak {
+            None => Duration::from_millis(rng.random_range(100..900)),
+            Some(_) => SOAKING,
+        };
     }
     steps
 }
@@ -159,6 +165,7 @@ mod tests {
             loss,
             seed,
             seconds: 600,
+            soak: None,
         }
     }
 

@@ -29,6 +29,8 @@ pub struct Setup {
     pub loss: bool,
     pub seed: u64,
     pub seconds: u64,
+    /// A soak: so many sessions with a turn now and then, and a fault every ten seconds.
+    pub soak: Option<usize>,
 }
 
 /// By name, as the Makefile has it.
@@ -85,6 +87,7 @@ impl Setup {
             loss: false,
             seed: seed(),
             seconds: number("CHAOS_SECONDS").unwrap_or(seconds),
+            soak: None,
         }
     }
 
@@ -98,6 +101,7 @@ impl Setup {
         });
         let setup = Self {
             loss: number("CHAOS_LOSS").unwrap_or(0) != 0,
+            soak: number("CHAOS_SOAK").map(|sessions| sessions as usize),
             ..Self::new(store, seconds)
         };
         let can_lose = matches!(store, Store::Sentinel | Store::Cluster | Store::Valkey);

@@ -51,7 +51,10 @@ pub async fn live(mut line: Line, role: Role) {
         return;
     };
     line.join(session);
-    let fate = Fate::pick(line.means, &mut rng);
+    let fate = match role {
+        Role::Paced => Fate::Left,
+        _ => Fate::pick(line.means, &mut rng),
+    };
     if role != Role::Asked && fate != Fate::Deleted {
         let mut sessions = line.world.sessions.lock().expect("not poisoned");
         sessions.push(session.to_owned());
@@ -59,6 +62,7 @@ pub async fn live(mut line: Line, role: Role) {
     let mut talk = Talk::new(session, role);
     let (exchanges, rests) = match role {
         Role::Rester => (rng.random_range(2..7), RESTS),
+        Role::Paced => (usize::MAX, 0),
         // Short lives are the ones with an end.
         _ if fate != Fate::Left => (rng.random_range(1..8), 0),
         _ => (LIFE, 0),
@@ -81,7 +85,14 @@ async fn exchange(talk: &mut Talk, line: &mut Line, rng: &mut StdRng, times: usi
             return;
         }
         talk.exchange(line, rng).await;
-        sleep(Duration::from_millis(rng.random_range(0..400))).await;
+        let pause = match talk.role {
+            Role::Paced => rng.random_range(5_000..15_000),
+            _ => rng.random_range(0..400),
+        };
+        tokio::select! {
+            () = sleep(Duration::from_millis(pause)) => {}
+            () = line.world.over.cancelled() => {}
+        }
     }
 }
 

@@ -15,6 +15,23 @@ use super::{PROGRAM, SCRIPTED, World};
 use crate::schedule::LEASE;
 use crate::support::http::load;
 
+/// So many sessions, each with a client of its own, with whichever means.
+pub fn spawn_paced(world: &Arc<World>, sessions: usize) -> JoinSet<()> {
+    let mut clients = JoinSet::new();
+    let means = [
+        ("sse", Means::Streams),
+        ("one-stream", Means::OneStream),
+        ("body", Means::Bodies),
+        ("ws", Means::Socket),
+    ];
+    for number in 0..sessions {
+        let (label, means) = means[number % means.len()];
+        let name = format!("paced-{label}-{number}");
+        clients.spawn(converse(world.clone(), name, means, Role::Paced, SCRIPTED));
+    }
+    clients
+}
+
 /// Everyone, at once.
 pub fn spawn_all(world: &Arc<World>) -> JoinSet<()> {
     let mut clients = JoinSet::new();

@@ -23,12 +23,14 @@ pub enum Role {
     Asked,
     /// Leaves the session alone for long, then comes back.
     Rester,
+    /// Has one session for as long as the run lasts, and a turn in it now and then.
+    Paced,
 }
 
 #[derive(Clone)]
 pub struct Talk {
     pub session: String,
-    role: Role,
+    pub role: Role,
     /// Of the latest prompt. Ever more, so that their number names the prompt.
     chunks: u64,
     /// About how long its turn takes, in milliseconds.
@@ -109,15 +111,21 @@ impl Talk {
 
     /// Returns the id of the request.
     async fn prompt(&mut self, line: &mut Line, rng: &mut StdRng) -> String {
-        self.chunks += rng.random_range(1..12);
-        self.lasts = rng.random_range(300..3000);
-        let size = size(self.chunks, line.agent, rng);
+        let size = if self.role == Role::Paced {
+            self.chunks += 1;
+            self.lasts = self.chunks * rng.random_range(20..50);
+            0
+        } else {
+            self.chunks += rng.random_range(1..12);
+            self.lasts = rng.random_range(300..3000);
+            size(self.chunks, line.agent, rng)
+        };
         let delay = self.lasts / self.chunks;
         let mut text = format!("/count {} delay={delay} size={size}", self.chunks);
         if self.role == Role::Asked {
             text = format!("/permission\n{text}");
         }
-        if let Some(length) = length(rng) {
+        if let Some(length) = length(rng).filter(|_| self.role != Role::Paced) {
             text = format!("/think {}\n{text}", "x".repeat(length));
         }
         if size.max(text.len()) >= LARGE {

@@ -137,6 +137,15 @@ impl Servers {
         used.sum()
     }
 
+    /// How many keys the primaries have.
+    pub fn keys(&self) -> u64 {
+        let sizes = self.ask_all(&["dbsize"]);
+        sizes
+            .lines()
+            .filter_map(|line| line.trim().parse::<u64>().ok())
+            .sum()
+    }
+
     /// How many commands all of them have carried out, in all.
     pub fn commands(&self) -> u64 {
         let counts = self.nodes.iter();
