@@ -208,7 +208,7 @@ pub async fn post_answer(
                 None => post_fresh(app, connection, message, answer).await,
             }
         }
-        Posted::New | Posted::Known(_) | Posted::Delivered => Ok(()),
+        Posted::New { .. } | Posted::Known(_) | Posted::Delivered => Ok(()),
         Posted::Full => Err(UNREAD.into()),
         Posted::Conflict => {
             let id = message.envelope.id().unwrap_or("null");
@@ -235,7 +235,7 @@ async fn post_fresh(
 pub fn not_full(posted: Posted) -> Result<(), Reject> {
     match posted {
         Posted::Full => Err(UNREAD.into()),
-        Posted::New | Posted::Known(_) | Posted::Delivered | Posted::Conflict => Ok(()),
+        Posted::New { .. } | Posted::Known(_) | Posted::Delivered | Posted::Conflict => Ok(()),
     }
 }
 

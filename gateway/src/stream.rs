@@ -3,6 +3,7 @@
 //! | file | what |
 //! |---|---|
 //! | `topic` | one log as this process has it: the last frames, how far it has grown |
+//! | `wake` | how readers of topics are woken |
 //! | `hub` | all topics, fed by one push connection |
 //! | `session_feed` | what one connection gets of one session on one of its streams |
 //! | `connection_feed` | what a connection stream or WebSocket carries |
@@ -25,6 +26,7 @@ pub mod patience;
 pub mod session_feed;
 pub mod sse;
 pub mod topic;
+pub mod wake;
 pub mod websocket;
 
 use std::sync::Arc;

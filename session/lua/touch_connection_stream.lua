@@ -4,8 +4,7 @@
 -- KEYS  1 connection  2 outbox
 -- ARGV  1 holder  2 written cursor or ''  3 '0' ends it  4 time to live of the connection, s
 --       5 the last entry of the outbox that was delivered, or ''  6 the last of those that are settled
---       7 bytes and 8 entries of the outbox's window  9 entries that leave it at once
---       10 sessions that may be watched
+--       7… the outbox's window, see trim
 -- Returns 0 if another holder has the stream, else 1.
 --@include trim
 local holder = redis.call('HGET', KEYS[1], 'holder')
@@ -15,7 +14,7 @@ if ARGV[2] ~= '' then redis.call('HSET', KEYS[1], 'written', ARGV[2]) end
 if ARGV[3] == '0' then redis.call('HDEL', KEYS[1], 'holder') end
 if ARGV[5] ~= '' then
   redis.call('HSET', KEYS[1], 'dlv', ARGV[5])
-  trim(KEYS[1], KEYS[2], tonumber(ARGV[6]), tonumber(ARGV[7]), tonumber(ARGV[8]), ARGV[9], tonumber(ARGV[10]))
+  trim(KEYS[1], KEYS[2], tonumber(ARGV[6]), 7)
 end
 redis.call('EXPIRE', KEYS[1], ARGV[4])
 redis.call('EXPIRE', KEYS[2], ARGV[4])

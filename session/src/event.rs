@@ -55,6 +55,9 @@ pub enum Event {
     Watch { session: SessionId, after: u64 },
     /// Outbox: the client detached; its connection stream ends.
     Closed,
+    /// Outbox: how far sessions were read, for cursors that name this entry. Never sent to anybody. Builds before this one
+    /// take it for an update, which they pass over in an outbox.
+    Positions { text: Bytes },
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -87,7 +90,8 @@ impl Event {
             | Self::Response { message, .. }
             | Self::Request { message, .. }
             | Self::Answer { message, .. }
-            | Self::Message { message } => message.len(),
+            | Self::Message { message }
+            | Self::Positions { text: message } => message.len(),
             Self::Begin(_) | Self::Control { .. } | Self::Watch { .. } | Self::Closed => 0,
         }
     }
@@ -203,6 +207,7 @@ impl Event {
             Self::Message { message } => (b'm', String::new(), message),
             Self::Watch { session, after } => (b'w', format!("{session}\n{after}"), &[]),
             Self::Closed => (b'c', String::new(), &[]),
+            Self::Positions { text } => (b'v', POSITIONS.to_owned(), text),
         }
     }
 
@@ -211,6 +216,7 @@ impl Event {
         let mut fields = head.splitn(3, '\n');
         let mut field = || fields.next().ok_or(Malformed("head is too short"));
         Ok(match kind {
+            b'v' if head == POSITIONS => Self::Positions { text: message },
             b'u' | b'v' => Self::Update {
                 turn: kind == b'u',
                 message,
@@ -278,6 +284,9 @@ impl Event {
         })
     }
 }
+
+/// The head of [`Event::Positions`]. Updates have none, and nobody has ever looked at it.
+const POSITIONS: &str = "positions";
 
 fn connection(text: &str) -> Result<ConnectionId, Malformed> {
     ConnectionId::parse(text).ok_or(Malformed("not a connection id"))

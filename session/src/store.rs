@@ -256,6 +256,9 @@ pub const OUTBOX_BYTES: u64 = 8 << 20;
 /// behind what was written for it.
 pub const OUTBOX_WINDOW_BYTES: u64 = 64 << 10;
 pub const OUTBOX_WINDOW_ENTRIES: u64 = 256;
+/// The same for [`Event::Positions`], which count for themselves: gateways write them, and no client can do anything
+/// about them.
+pub const OUTBOX_WINDOW_POSITIONS: u64 = 256 << 10;
 /// What an entry of an outbox weighs beside its frame.
 const OUTBOX_ENTRY: u64 = 64;
 /// Entries that leave an outbox in one step at most.
@@ -309,7 +312,8 @@ pub struct NewSession {
 
 #[derive(Debug, PartialEq, Eq)]
 pub enum Posted {
-    New,
+    /// It is this entry of the outbox.
+    New { number: u64, nonce: Nonce },
     /// The key was used before, for this event.
     Known(Event),
     /// The key was used before; what it was used for was delivered, and is not kept any more.

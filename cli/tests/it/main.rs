@@ -12,6 +12,7 @@ mod clients;
 mod clock;
 mod cluster;
 mod connect;
+mod cursors;
 mod deletion;
 mod dpop;
 mod drain;

@@ -34,7 +34,7 @@ impl Call<'_> {
             .post(&self.connection.id, watch, &key)
             .await?
         {
-            Posted::New => {
+            Posted::New { .. } => {
                 is_new = true;
                 minted
             }

@@ -1,26 +1,30 @@
 //! What a connection stream or WebSocket carries: the connection's outbox, and every session that
-//! has no stream of its own. Its cursor covers them all, see `position`.
+//! has no stream of its own. Its cursor covers them all, see `position` and `positions`.
 
 mod position;
+mod positions;
 mod restart;
+mod watching;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
-use baton_session::command::CommandId;
+use baton_session::command::{CommandId, Idempotency};
 use baton_session::cursor::Cursor;
 use baton_session::event::Event;
 use baton_session::id::{LogId, Nonce, SessionId};
-use baton_session::route::Via;
-use baton_session::store;
+use baton_session::store::{self, Posted};
 use baton_session::token::{Connection, Scope};
 use tokio::sync::Notify;
 
+use self::position::Entry;
 pub use self::position::Position;
+use self::positions::Positions;
 use super::footing::{LOST_TAIL, nonce_of};
 use super::hub::Subscription;
-use super::session_feed::{From, Reader, SessionFeed};
+use super::session_feed::{From, SessionFeed};
 use super::topic::{Look, Notice};
+use super::wake::Callers;
 use super::{Feed, Gathered, Outgoing, Start, is_enough};
 use crate::app::App;
 
@@ -47,6 +51,13 @@ pub struct ConnectionFeed {
     fell_behind: bool,
     /// By the outbox entry that told us to watch.
     sessions: BTreeMap<u64, Watched>,
+    /// The same entries, by session.
+    watches: HashMap<SessionId, u64>,
+    positions: Positions,
+    /// Those who have called.
+    callers: Arc<Callers>,
+    /// Those that have to be looked at: whoever has called and is not done with.
+    due: BTreeSet<u64>,
     /// The one of them that was looked at last.
     served: u64,
     /// Our own registration was announced; from then on another one means that we lost the stream.
@@ -104,6 +115,10 @@ impl ConnectionFeed {
             doubtful: false,
             fell_behind: false,
             sessions: BTreeMap::new(),
+            watches: HashMap::new(),
+            positions: Positions::default(),
+            callers: Arc::default(),
+            due: BTreeSet::new(),
             served: 0,
             announced: false,
             ended: false,
@@ -120,77 +135,39 @@ impl ConnectionFeed {
         if !honoured {
             feed.start_over(head).await?;
         }
-        feed.start.cursor = feed.position().to_string();
+        feed.shorten_cursor().await?;
+        feed.start.cursor = feed.cursor();
         Ok(feed)
     }
 
-    /// False if the session's part of the cursor could not be honoured.
-    async fn watch(&mut self, watch: u64, session: SessionId, from: From) -> store::Result<bool> {
-        if self
-            .sessions
-            .values()
-            .any(|watched| *watched.feed.session() == session)
-        {
-            return Ok(true);
+    fn cursor(&self) -> String {
+        self.positions.cursor(self.read, self.nonce)
+    }
+
+    /// To be called before anything changes that is part of the cursor: if that has become too long, most of it goes
+    /// into the outbox.
+    async fn shorten_cursor(&mut self) -> store::Result<()> {
+        let Some(mut draft) = self.positions.draft(self.read) else {
+            return Ok(());
+        };
+        if draft.is_whole {
+            self.catch_up_resting();
+            draft.text = self.positions.whole();
         }
-        let log = LogId::Session(session.clone());
-        let subscription = self.app.hub.subscribe(&log, self.wake.clone()).await?;
-        let mut attachment = self.attachment(&session).await?;
-        if attachment.is_none() && matches!(from, From::Joined) {
-            match self.app.store.heads(&[log]).await?[0] {
-                // It is announced before it exists.
-                0 => attachment = Some(unborn()),
-                // Created between the two looks, or forgotten and kept for its forks.
-                _ => attachment = self.attachment(&session).await?,
+        let id = &self.connection.id;
+        let text = draft.text.clone().into();
+        let key = Idempotency::of(id, None, b"");
+        let posted = self.app.store.post(id, Event::Positions { text }, &key);
+        match posted.await? {
+            Posted::New { number, nonce } => {
+                self.positions.posted(&draft, Entry { number, nonce });
+            }
+            // A long cursor is better than none.
+            Posted::Full | Posted::Known(_) | Posted::Delivered | Posted::Conflict => {
+                tracing::warn!(connection.id = %id, "the outbox does not take positions: cursors are long");
             }
         }
-        let Some(attachment) = attachment else {
-            return Ok(true);
-        };
-        let reader = Reader {
-            session,
-            connection: self.connection.id.clone(),
-            principal: self.connection.principal.clone(),
-            scope: self.scope,
-            via: Via::Connection,
-            holder: None,
-        };
-        let feed = SessionFeed::open(
-            &self.app,
-            reader,
-            subscription,
-            self.wake.clone(),
-            attachment,
-            from,
-        )
-        .await?;
-        let honoured = feed.start().reset.is_none();
-        self.sessions.insert(
-            watch,
-            Watched {
-                feed,
-                resting: false,
-                awaited: None,
-            },
-        );
-        Ok(honoured)
-    }
-
-    async fn attachment(&self, session: &SessionId) -> store::Result<Option<store::Attachment>> {
-        let Connection { id, principal, .. } = &self.connection;
-        self.app.store.attachment(session, id, principal).await
-    }
-
-    fn position(&self) -> Position {
-        let sessions = self
-            .sessions
-            .iter()
-            .map(|(watch, watched)| (*watch, watched.feed.position()));
-        Position {
-            outbox: self.read,
-            nonce: self.nonce,
-            sessions: sessions.collect(),
-        }
+        Ok(())
     }
 
     async fn read_outbox(&mut self, out: &mut Vec<Outgoing>) -> store::Result<()> {
@@ -229,6 +206,7 @@ impl ConnectionFeed {
         event: &Event,
         out: &mut Vec<Outgoing>,
     ) -> store::Result<()> {
+        self.shorten_cursor().await?;
         match event {
             Event::Watch { session, after } => {
                 let from = if *after == 0 {
@@ -242,8 +220,9 @@ impl ConnectionFeed {
             _ => {}
         }
         (self.read, self.nonce) = (seq, Some(nonce));
+        self.positions.pass(seq, event.size());
         if let Event::Message { message } = event {
-            let cursor = self.position().to_string();
+            let cursor = self.cursor();
             out.push(Outgoing {
                 cursor,
                 message: message.clone(),
@@ -264,39 +243,45 @@ impl ConnectionFeed {
 
     async fn read_sessions(&mut self, out: &mut Vec<Outgoing>) -> store::Result<()> {
         // Those that found no room the last time come first now.
-        let later = self.sessions.range(..=self.served);
-        let sooner = self.sessions.range(self.served + 1..);
-        let watches: Vec<u64> = sooner.chain(later).map(|(watch, _)| *watch).collect();
+        let later = self.due.range(..=self.served);
+        let sooner = self.due.range(self.served + 1..);
+        let watches: Vec<u64> = sooner.chain(later).copied().collect();
         // One session that cannot be read must not hold up the others.
         let mut failed = Ok(());
         for watch in watches {
             if is_enough(out, Outgoing::size) {
                 break;
             }
+            self.shorten_cursor().await?;
             self.served = watch;
-            let mut collected = Vec::new();
-            let outcome = {
-                let watched = self.sessions.get_mut(&watch).expect("listed a moment ago");
-                if watched.resting && !watched.feed.rouse() {
-                    continue;
-                }
-                let outcome = watched.feed.collect(&mut collected).await;
-                watched.resting = watched.feed.rest();
-                outcome
-            };
-            if !collected.is_empty() {
-                let mut position = self.position();
-                for (cursor, message) in collected {
-                    position.sessions.insert(watch, cursor);
-                    out.push(Outgoing {
-                        cursor: position.to_string(),
-                        message,
-                    });
-                }
-            }
-            failed = failed.and(outcome.map(drop));
+            failed = failed.and(self.read_session(watch, out).await);
         }
         failed
+    }
+
+    async fn read_session(&mut self, watch: u64, out: &mut Vec<Outgoing>) -> store::Result<()> {
+        let Some(watched) = self.sessions.get_mut(&watch) else {
+            self.due.remove(&watch);
+            return Ok(());
+        };
+        if watched.resting && !watched.feed.rouse() {
+            self.due.remove(&watch);
+            return Ok(());
+        }
+        let mut collected = Vec::new();
+        let outcome = watched.feed.collect(&mut collected).await;
+        watched.resting = watched.feed.rest();
+        let position = watched.feed.position();
+        if outcome.is_ok() && collected.is_empty() && (watched.resting || watched.feed.is_idle()) {
+            self.due.remove(&watch);
+        }
+        for (cursor, message) in collected {
+            self.positions.set(watch, cursor);
+            let cursor = self.cursor();
+            out.push(Outgoing { cursor, message });
+        }
+        self.positions.set(watch, position);
+        outcome.map(drop)
     }
 
     /// True if something that was delivered does not exist any more. It is said before anything
@@ -309,8 +294,11 @@ impl ConnectionFeed {
             return Ok(true);
         }
         let mut slipped = false;
-        for watched in self.sessions.values_mut() {
-            slipped |= watched.feed.has_slipped().await?;
+        for watch in &self.due {
+            if let Some(watched) = self.sessions.get_mut(watch) {
+                slipped |= watched.feed.has_slipped().await?;
+                self.positions.set(*watch, watched.feed.position());
+            }
         }
         if slipped {
             self.start.reset = Some(LOST_TAIL);
@@ -329,6 +317,13 @@ impl ConnectionFeed {
                 found.is_some_and(|found| self.nonce.is_none_or(|nonce| nonce == found))
             }
         };
+        // Cursors that name what is lost get a reset; from here on they name something else.
+        for entry in self.positions.entries().to_vec() {
+            if firm && nonce_of(&*self.app.store, &log, entry.number).await? != Some(entry.nonce) {
+                self.positions.forget_entries();
+                break;
+            }
+        }
         self.doubtful = false;
         Ok(firm)
     }
@@ -358,8 +353,10 @@ impl Feed for ConnectionFeed {
             self.ended = true;
             return Ok(Gathered::Ended);
         }
+        self.due.append(&mut self.callers.take());
         if self.has_slipped().await? {
-            self.start.cursor = self.position().to_string();
+            self.shorten_cursor().await?;
+            self.start.cursor = self.cursor();
             return Ok(Gathered::Reset);
         }
         self.read_outbox(out).await?;
@@ -388,20 +385,5 @@ impl Feed for ConnectionFeed {
         let head = self.app.store.heads(&[log]).await?[0];
         self.outbox.topic.grow(head);
         Ok(self.read < head)
-    }
-}
-
-/// A session as it is before it exists.
-fn unborn() -> store::Attachment {
-    let mut route = baton_session::route::Route::default();
-    route.switch(1, Via::Connection);
-    store::Attachment {
-        head: 0,
-        route,
-        controller: None,
-        directives: Vec::new(),
-        view: Default::default(),
-        pending: Vec::new(),
-        deleted: false,
     }
 }

@@ -10,8 +10,9 @@ use std::time::Duration;
 
 use baton_session::id::{LogId, Nonce};
 use baton_session::store::{self, Store};
-use tokio::sync::Notify;
 use tokio::time::{Instant, sleep};
+
+use super::wake::Wake;
 
 /// The writer may still have what the store lost, and write the very same again.
 const HEALING: Duration = Duration::from_secs(5);
@@ -22,7 +23,7 @@ pub const LOST_TAIL: &str =
 pub struct Footing {
     store: Arc<dyn Store>,
     log: LogId,
-    wake: Arc<Notify>,
+    wake: Wake,
     /// The last event that was delivered or passed over, and whose claim wrote it, if that is known.
     seq: u64,
     nonce: Option<Nonce>,
@@ -43,7 +44,7 @@ pub enum Ground {
 }
 
 impl Footing {
-    pub fn new(store: Arc<dyn Store>, log: LogId, wake: Arc<Notify>) -> Self {
+    pub fn new(store: Arc<dyn Store>, log: LogId, wake: Wake) -> Self {
         Self {
             store,
             log,
@@ -98,9 +99,9 @@ impl Footing {
     }
 }
 
-async fn remind(wake: Arc<Notify>) {
+async fn remind(wake: Wake) {
     sleep(HEALING).await;
-    wake.notify_one();
+    wake.call();
 }
 
 /// Whose claim wrote this event; `None` if the log does not reach so far.

@@ -9,11 +9,12 @@ use std::time::Duration;
 use baton_session::event::Event;
 use baton_session::id::LogId;
 use baton_session::store::{self, Listener, Signal, Store, Topic as StoreTopic};
-use tokio::sync::{Mutex as AsyncMutex, Notify, mpsc};
+use tokio::sync::{Mutex as AsyncMutex, mpsc};
 use tokio::time::{MissedTickBehavior, interval};
 use tokio_util::sync::CancellationToken;
 
 use super::topic::{Kept, Look, Notice, Topic};
+use super::wake::Wake;
 use crate::metrics::Metrics;
 use crate::revoked::Revoked;
 
@@ -78,8 +79,9 @@ impl Hub {
     pub async fn subscribe(
         self: &Arc<Self>,
         log: &LogId,
-        wake: Arc<Notify>,
+        wake: impl Into<Wake>,
     ) -> store::Result<Subscription> {
+        let wake = wake.into();
         let subscription = {
             let mut topics = self.topics();
             let topic = topics

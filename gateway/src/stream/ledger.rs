@@ -36,7 +36,8 @@ struct Entry {
     lost: CancellationToken,
 }
 
-/// How far an outbox was written, and how far long enough ago.
+/// How far an outbox is needed by what was written, and by what was written long enough ago: up to the entry that the
+/// cursor names, or the first of those that hold its positions.
 struct Settling {
     upto: u64,
     settled: u64,
@@ -246,7 +247,7 @@ impl Holder {
         if let Some(entry) = self.ledger.entries().get_mut(&self.name) {
             entry.written = Some(cursor.to_owned());
             if entry.stream.session.is_none()
-                && let Some(upto) = Position::outbox_of(cursor)
+                && let Some(upto) = Position::first_needed(cursor)
             {
                 let outbox = entry.outbox.get_or_insert_with(|| Settling::new(upto));
                 outbox.upto = upto;

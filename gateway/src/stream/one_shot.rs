@@ -76,7 +76,7 @@ impl OneShotFeed {
         let seen = after.unwrap_or_default();
         let known =
             seen.seq == 0 || nonce_of(&*app.store, &log, seen.seq).await? == Some(seen.nonce);
-        let mut footing = Footing::new(app.store.clone(), log, wake.clone());
+        let mut footing = Footing::new(app.store.clone(), log, wake.clone().into());
         footing.set(follow.head, None);
         Ok(Self {
             notices_seen: subscription.notices,

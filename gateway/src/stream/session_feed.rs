@@ -16,6 +16,7 @@ use super::asked::Asked;
 use super::footing::{Footing, Ground, LOST_TAIL, nonce_of};
 use super::hub::Subscription;
 use super::topic::{Kept, Look, Notice};
+use super::wake::Wake;
 use super::{Feed, Gathered, Outgoing, Start};
 use crate::app::App;
 use crate::mint::Mint;
@@ -39,7 +40,7 @@ const MAY_COME_BACK: u64 = 100_000;
 pub struct SessionFeed {
     store: Arc<dyn Store>,
     subscription: Subscription,
-    wake: Arc<Notify>,
+    wake: Wake,
     session: SessionId,
     connection: ConnectionId,
     principal: String,
@@ -101,10 +102,11 @@ impl SessionFeed {
         app: &App,
         reader: Reader,
         subscription: Subscription,
-        wake: Arc<Notify>,
+        wake: impl Into<Wake>,
         attachment: Attachment,
         from: From,
     ) -> store::Result<Self> {
+        let wake = wake.into();
         let notices_seen = subscription.notices;
         subscription.topic.grow(attachment.head);
         let log = LogId::Session(reader.session.clone());
@@ -477,7 +479,7 @@ impl Feed for SessionFeed {
     }
 
     fn wake(&self) -> &Arc<Notify> {
-        &self.wake
+        self.wake.notify()
     }
 
     fn seems_busy(&self) -> bool {

@@ -12,8 +12,10 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use baton_session::event::{Event, Frame};
 use baton_session::id::{ConnectionId, LogId, Nonce};
 use baton_session::route::Via;
-use tokio::sync::{Notify, OnceCell};
+use tokio::sync::OnceCell;
 use tokio::time::Instant;
+
+use super::wake::Wake;
 
 const MAX_FRAMES: usize = 256;
 const MAX_BYTES: usize = 1 << 20;
@@ -67,7 +69,7 @@ impl Deref for Kept {
 
 struct Reader {
     number: u64,
-    wake: Arc<Notify>,
+    wake: Wake,
     /// Wants to know only of what is addressed to this connection, by its connection stream.
     muted_for: Option<ConnectionId>,
     /// Where a muted reader has to go on.
@@ -108,7 +110,7 @@ impl Topic {
         self.state.lock().expect("held for moments only")
     }
 
-    pub fn add_reader(&self, wake: Arc<Notify>) -> u64 {
+    pub fn add_reader(&self, wake: Wake) -> u64 {
         let mut state = self.state();
         state.next_reader += 1;
         let number = state.next_reader;
@@ -372,7 +374,7 @@ impl State {
     fn wake_readers(&mut self, mut concerned: impl FnMut(&mut Reader) -> bool) {
         for reader in &mut self.readers {
             if concerned(reader) {
-                reader.wake.notify_one();
+                reader.wake.call();
             }
         }
     }

@@ -223,11 +223,14 @@ mod tests {
                 after: 9,
             },
             Event::Closed,
+            Event::Positions {
+                text: Bytes::from_static(b"1:1.0000beef"),
+            },
         ];
-        let decoded = Frame::decode(20, Frame::encode(Nonce(5), &events)).unwrap();
+        let decoded = Frame::decode(21, Frame::encode(Nonce(5), &events)).unwrap();
         assert_eq!(
             (decoded.first, decoded.last(), decoded.nonce),
-            (10, 20, Nonce(5))
+            (10, 21, Nonce(5))
         );
         assert_eq!(decoded.events, events);
     }

@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 use super::schema::{self, CONVERSATIONS};
 use super::{Stream, within};
 
+#[derive(Clone)]
 pub struct Client {
     pub url: String,
     http: reqwest::Client,

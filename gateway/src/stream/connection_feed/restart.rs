@@ -1,5 +1,7 @@
 //! Where a connection's stream begins: at the client's cursor, or with a reset.
 
+use std::collections::{BTreeMap, HashMap};
+
 use baton_session::cursor::Cursor;
 use baton_session::event::Event;
 use baton_session::id::{LogId, SessionId};
@@ -7,6 +9,8 @@ use baton_session::store;
 
 use super::super::footing::nonce_of;
 use super::super::session_feed::From;
+use super::position::{Entry, Parts, parse_parts};
+use super::positions::Positions;
 use super::{ConnectionFeed, PAGE, Position};
 
 const NOT_OURS: &str =
@@ -30,25 +34,62 @@ impl ConnectionFeed {
         }
         self.read = position.outbox;
         self.nonce = entry.filter(|_| self.read > 0).map(|entry| entry.nonce);
-        if position.sessions.is_empty() {
+        let Some(laid) = self.lay(position.entries, position.parts).await? else {
+            return Ok(false);
+        };
+        if laid.is_empty() {
             return Ok(true);
         }
-        let watches = self.watches(position.outbox).await?;
-        for (watch, cursor) in position.sessions {
-            let Some((_, session)) = watches.iter().find(|(number, _)| *number == watch) else {
-                return Ok(false);
-            };
-            let from = From::After(cursor);
-            if !self.watch(watch, session.clone(), from).await? {
-                return Ok(false);
-            }
+        let watches = self.known_watches(position.outbox).await?;
+        let watches: HashMap<u64, SessionId> = watches.into_iter().collect();
+        let sessions = laid.into_iter().map(|(watch, cursor)| {
+            let session = watches.get(&watch)?.clone();
+            Some((watch, session, Some(From::After(cursor))))
+        });
+        match sessions.collect::<Option<Vec<_>>>() {
+            Some(sessions) => self.watch_all(sessions).await,
+            None => Ok(false),
         }
-        Ok(true)
+    }
+
+    /// Lays what a cursor says over the entries of the outbox that it names. `None` if one of them is not there, or is
+    /// another one.
+    async fn lay(
+        &mut self,
+        entries: Vec<Entry>,
+        parts: Parts,
+    ) -> store::Result<Option<BTreeMap<u64, Cursor>>> {
+        let log = LogId::Outbox(self.connection.id.clone());
+        let (mut laid, mut read) = (Parts::new(), Vec::new());
+        for entry in &entries {
+            let frames = self.app.store.read(&log, entry.number, 1).await?;
+            let found = frames
+                .first()
+                .filter(|found| found.first == entry.number && found.nonce == entry.nonce);
+            let text = found.and_then(|found| match found.events.first() {
+                Some(Event::Positions { text }) => Some(text.clone()),
+                _ => None,
+            });
+            let Some((text, told)) = text.and_then(|text| Some((text.len(), parse_parts(&text)?)))
+            else {
+                return Ok(None);
+            };
+            laid.extend(&told);
+            read.push((text, told));
+        }
+        laid.extend(parts);
+        self.positions = Positions::resume(entries, read);
+        let laid = laid.into_iter();
+        let laid = laid.filter_map(|(watch, cursor)| Some((watch, cursor?)));
+        Ok(Some(laid.collect()))
     }
 
     /// The client's cursor means nothing here: it gets a reset, and what comes from now on.
     pub(super) async fn start_over(&mut self, head: u64) -> store::Result<()> {
         self.sessions.clear();
+        self.watches.clear();
+        self.due.clear();
+        self.positions = Positions::default();
         self.fell_behind = false;
         self.start.reset = Some(NOT_OURS);
         self.opened_at = self.opened_at.min(head);
@@ -58,19 +99,15 @@ impl ConnectionFeed {
             0 => None,
             head => nonce_of(&*self.app.store, &log, head).await?,
         };
-        for (watch, session) in self.watches(head).await? {
-            let log = LogId::Session(session.clone());
-            let head = self.app.store.heads(std::slice::from_ref(&log)).await?[0];
-            let nonce = nonce_of(&*self.app.store, &log, head).await?;
-            let from = From::After(Cursor::live(head, nonce.unwrap_or_default()));
-            self.watch(watch, session, from).await?;
-        }
+        let watches = self.known_watches(head).await?.into_iter();
+        let watches = watches.map(|(watch, session)| (watch, session, None));
+        self.watch_all(watches.collect()).await?;
         Ok(())
     }
 
     /// What entries up to `upto` have told to watch, in their order. Those in the outbox are looked at first: one
     /// that leaves it meanwhile is found among those that have left it.
-    async fn watches(&self, upto: u64) -> store::Result<Vec<(u64, SessionId)>> {
+    async fn known_watches(&self, upto: u64) -> store::Result<Vec<(u64, SessionId)>> {
         let log = LogId::Outbox(self.connection.id.clone());
         let (mut kept, mut from) = (Vec::new(), 1);
         while from <= upto {

@@ -4,6 +4,7 @@ use baton_session::command::CommandId;
 use baton_session::store;
 
 use super::SessionFeed;
+use crate::stream::hub::Subscription;
 
 impl SessionFeed {
     pub fn turn_seems_to_run(&self) -> bool {
@@ -14,6 +15,15 @@ impl SessionFeed {
     /// empty inbox means that no turn runs and none is about to.
     pub async fn work(&self) -> store::Result<Vec<CommandId>> {
         self.store.waiting_commands(&self.session).await
+    }
+
+    /// Nothing is left to do, as far as is known here. Whatever changes that calls.
+    pub fn is_idle(&self) -> bool {
+        let Subscription { topic, .. } = &self.subscription;
+        let settled = !self.stale && self.stands();
+        let heard = self.notices_seen == topic.notice_count();
+        let asked = self.directive().is_some() || self.ask_after.is_some();
+        settled && heard && !asked && topic.grown_to() < self.next
     }
 
     /// There is something this stream has not carried out yet.

@@ -51,7 +51,7 @@ fn a_turn_that_is_silent_does_not_rest() {
 #[test]
 fn a_muted_reader_still_learns_how_far_it_may_go() {
     let (topic, connection) = topic();
-    let reader = topic.add_reader(Arc::default());
+    let reader = topic.add_reader(Arc::<tokio::sync::Notify>::default().into());
     assert!(topic.mute(reader, &connection, 1));
     topic.insert(frame(1, vec![end(&connection, Via::Session)]));
     topic.rest();

@@ -10,7 +10,7 @@ use crate::event::{Event, Frame};
 use crate::id::{Nonce, SessionId};
 use crate::store::{
     OUTBOX_BYTES, OUTBOX_ENTRY, OUTBOX_WATCHES, OUTBOX_WINDOW_BYTES, OUTBOX_WINDOW_ENTRIES,
-    REMEMBERED_KEYS,
+    OUTBOX_WINDOW_POSITIONS, REMEMBERED_KEYS,
 };
 
 /// The frames themselves are on the shelf.
@@ -33,6 +33,9 @@ pub struct Outbox {
     /// Sessions to watch, by the entry that said so and has left.
     #[serde(default)]
     pub watches: Vec<(u64, SessionId)>,
+    /// What of its bytes are positions.
+    #[serde(default)]
+    positions: u64,
     /// Who holds the stream; that holder ends with this process.
     #[serde(skip)]
     pub holder: Option<String>,
@@ -73,16 +76,28 @@ impl Outbox {
 
     /// Whether so much more may come. An entry alone may weigh what it wants.
     pub fn has_room_for(&self, bytes: u64, most: u64) -> bool {
-        self.bytes == 0 || self.bytes + bytes <= most
+        fits(self.without_positions(), bytes, most)
     }
 
+    /// Nobody is refused because of positions, which gateways write for themselves; and these not because of anybody
+    /// else.
     pub fn has_room(&self, event: &Event) -> bool {
-        self.has_room_for(weight(event), OUTBOX_BYTES)
+        let has = match event {
+            Event::Positions { .. } => self.positions,
+            _ => self.without_positions(),
+        };
+        fits(has, weight(event), OUTBOX_BYTES)
+    }
+
+    fn without_positions(&self) -> u64 {
+        self.bytes.saturating_sub(self.positions)
     }
 
     /// Whether there is more than has to stay of what was delivered.
     pub fn is_beyond_its_window(&self) -> bool {
-        self.bytes > OUTBOX_WINDOW_BYTES || self.head - self.trimmed > OUTBOX_WINDOW_ENTRIES
+        self.without_positions() > OUTBOX_WINDOW_BYTES
+            || self.positions > OUTBOX_WINDOW_POSITIONS
+            || self.head - self.trimmed > OUTBOX_WINDOW_ENTRIES
     }
 
     /// The entry leaves, unless it has to stay. What it says to watch is kept.
@@ -102,6 +117,9 @@ impl Outbox {
         }
         let weight: u64 = entry.events.iter().map(weight).sum();
         self.bytes = self.bytes.saturating_sub(weight);
+        if let [Event::Positions { .. }] = entry.events[..] {
+            self.positions = self.positions.saturating_sub(weight);
+        }
         self.trimmed = entry.last();
         true
     }
@@ -114,6 +132,9 @@ impl Outbox {
     pub fn add(&mut self, event: Event, key: &Idempotency) -> Arc<Frame> {
         self.head += 1;
         self.bytes += weight(&event);
+        if let Event::Positions { .. } = event {
+            self.positions += weight(&event);
+        }
         if !key.key.is_empty() {
             if self.known.len() as u64 >= REMEMBERED_KEYS {
                 self.known.remove(0);
@@ -133,6 +154,10 @@ impl Outbox {
             events: vec![event],
         })
     }
+}
+
+fn fits(has: u64, more: u64, most: u64) -> bool {
+    has == 0 || has + more <= most
 }
 
 fn weight(event: &Event) -> u64 {

@@ -46,8 +46,9 @@ impl<S: Shelf> Embedded<S> {
             Change::Outbox(to, outbox),
             Change::Used(Kind::Outbox, &log, before, before.and(Some(outbox.used))),
         ])?;
+        let (number, nonce) = (frame.first, frame.nonce);
         self.announce_frame(log, frame);
-        Ok(Posted::New)
+        Ok(Posted::New { number, nonce })
     }
 
     pub(super) fn outbox_room(&self, state: &mut State, of: &ConnectionId) -> Result<bool> {

@@ -19,7 +19,7 @@
 //! | `ns:{tag}:ls:<principal>` | zset | the sessions of a principal (the start of its hash), by when they were created or their last turn ended (ms); those of the version before come in when their next turn ends |
 //! | `ns:{tag}:ls:<principal>:<cwd>` | zset | those in one directory (the start of its hash) |
 //! | `ns:{tag}:b:<principal>` | hash | its account: session → bytes that are kept of it, as of the end of its last turn or later; `sum` all of them |
-//! | `ns:{tag}:k:<connection>` | hash | `seq`, `holder`, `written`, `dlv` the last entry of the outbox that was delivered, `trim` the last that has left it, `ob` what it weighs, `w:` by session, which entry that has left it told to watch this, `wn` how many of these, `i:` idempotency: fingerprint, entry, which session it told to watch |
+//! | `ns:{tag}:k:<connection>` | hash | `seq`, `holder`, `written`, `dlv` the last entry of the outbox that was delivered, `trim` the last that has left it, `ob` what it weighs, `pb` what of that are positions, `w:` by session, which entry that has left it told to watch this, `wn` how many of these, `i:` idempotency: fingerprint, entry, which session it told to watch |
 //! | `ns:{tag}:x:<connection>` | stream | the outbox, as a log: from `trim` + 1 on |
 //! | `ns:{tag}:q:<connection>` | hash | its requests that can be cancelled: idempotency key → session, when it was noted (ms). Those that are done go when there are many |
 //! | `ns:{tag}:u:<name>` | string | what may be used once and was (the start of its hash, which also says the tag): by which call. Ends by itself |

@@ -8,7 +8,7 @@ use crate::event::{Event, Frame};
 use crate::id::{ConnectionId, Nonce, SessionId};
 use crate::store::{
     OUTBOX_BYTES, OUTBOX_TRIMMED_AT_ONCE, OUTBOX_WATCHES, OUTBOX_WINDOW_BYTES,
-    OUTBOX_WINDOW_ENTRIES, Posted, REMEMBERED_KEYS, Result,
+    OUTBOX_WINDOW_ENTRIES, OUTBOX_WINDOW_POSITIONS, Posted, REMEMBERED_KEYS, Result,
 };
 
 impl RedisStore {
@@ -22,11 +22,15 @@ impl RedisStore {
             Event::Watch { session, .. } => session.to_string(),
             _ => String::new(),
         };
-        let frame = Frame::encode(Nonce::random(), &[event]);
+        let nonce = Nonce::random();
+        let frame = Frame::encode(nonce, &[event]);
         let call = self.posting(to, key, &frame, &watch, OUTBOX_BYTES);
         let mut items = self.run_durably(call).await?.items()?;
         match items.text()?.as_str() {
-            "new" => Ok(Posted::New),
+            "new" => {
+                let number = items.number()?;
+                Ok(Posted::New { number, nonce })
+            }
             "conflict" => Ok(Posted::Conflict),
             "full" => Ok(Posted::Full),
             "known" => {
@@ -102,4 +106,5 @@ pub(super) fn window(call: Call<'_>) -> Call<'_> {
         .num(OUTBOX_WINDOW_ENTRIES)
         .num(OUTBOX_TRIMMED_AT_ONCE as u64)
         .num(OUTBOX_WATCHES)
+        .num(OUTBOX_WINDOW_POSITIONS)
 }

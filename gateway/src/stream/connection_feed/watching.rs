@@ -1,0 +1,143 @@
+//! Sessions come to a connection's stream, and leave it.
+
+use baton_session::id::{LogId, SessionId};
+use baton_session::route::{Route, Via};
+use baton_session::store;
+use baton_session::token::Connection;
+use futures_util::{StreamExt as _, TryStreamExt as _, stream};
+
+use super::super::Feed as _;
+use super::super::session_feed::{From, Reader, SessionFeed};
+use super::super::wake::Wake;
+use super::{ConnectionFeed, Watched};
+
+/// So many are opened at a time, when a stream begins with many.
+const OPENED_AT_ONCE: usize = 32;
+
+impl ConnectionFeed {
+    /// What a client or the store says to watch, in any order. False if a session's part of the cursor could not be
+    /// honoured.
+    pub(super) async fn watch_all(
+        &mut self,
+        sessions: Vec<(u64, SessionId, Option<From>)>,
+    ) -> store::Result<bool> {
+        let opened = stream::iter(sessions)
+            .map(|(watch, session, from)| self.open_watch(watch, session, from))
+            .buffered(OPENED_AT_ONCE);
+        let opened: Vec<_> = opened.try_collect().await?;
+        let mut honoured = true;
+        for (watch, feed) in opened {
+            if let Some(feed) = feed {
+                honoured &= feed.start().reset.is_none();
+                self.add(watch, feed);
+            }
+        }
+        Ok(honoured)
+    }
+
+    pub(super) async fn watch(
+        &mut self,
+        watch: u64,
+        session: SessionId,
+        from: From,
+    ) -> store::Result<()> {
+        if self.watches.contains_key(&session) {
+            return Ok(());
+        }
+        if let (_, Some(feed)) = self.open_watch(watch, session, Some(from)).await? {
+            self.add(watch, feed);
+        }
+        Ok(())
+    }
+
+    fn add(&mut self, watch: u64, feed: SessionFeed) {
+        let session = feed.session().clone();
+        if self.watches.contains_key(&session) {
+            return;
+        }
+        self.watches.insert(session, watch);
+        self.positions.set(watch, feed.position());
+        self.due.insert(watch);
+        let watched = Watched {
+            feed,
+            resting: false,
+            awaited: None,
+        };
+        self.sessions.insert(watch, watched);
+    }
+
+    /// From the session's end on, if nothing else is said.
+    async fn open_watch(
+        &self,
+        watch: u64,
+        session: SessionId,
+        from: Option<From>,
+    ) -> store::Result<(u64, Option<SessionFeed>)> {
+        let log = LogId::Session(session.clone());
+        let wake = Wake::of(self.wake.clone(), self.callers.clone(), watch);
+        let from = match from {
+            Some(from) => from,
+            None => {
+                let head = self.app.store.heads(std::slice::from_ref(&log)).await?[0];
+                self.after(&session, head).await?
+            }
+        };
+        let subscription = self.app.hub.subscribe(&log, wake.clone()).await?;
+        let mut attachment = self.attachment(&session).await?;
+        if attachment.is_none() && matches!(from, From::Joined) {
+            match self.app.store.heads(&[log]).await?[0] {
+                // It is announced before it exists.
+                0 => attachment = Some(unborn()),
+                // Created between the two looks, or forgotten and kept for its forks.
+                _ => attachment = self.attachment(&session).await?,
+            }
+        }
+        let Some(attachment) = attachment else {
+            return Ok((watch, None));
+        };
+        let reader = Reader {
+            session,
+            connection: self.connection.id.clone(),
+            principal: self.connection.principal.clone(),
+            scope: self.scope,
+            via: Via::Connection,
+            holder: None,
+        };
+        let feed = SessionFeed::open(&self.app, reader, subscription, wake, attachment, from);
+        Ok((watch, Some(feed.await?)))
+    }
+
+    /// What rests is not called for what comes on its own stream, and is not looked at. Now and then it is brought up to
+    /// date, so that whoever goes on from the cursor does not have to read all that.
+    pub(super) fn catch_up_resting(&mut self) {
+        for (watch, watched) in &mut self.sessions {
+            if !watched.resting {
+                continue;
+            }
+            match watched.feed.rouse() {
+                true => drop(self.due.insert(*watch)),
+                false => self.positions.set(*watch, watched.feed.position()),
+            }
+        }
+    }
+
+    async fn attachment(&self, session: &SessionId) -> store::Result<Option<store::Attachment>> {
+        let Connection { id, principal, .. } = &self.connection;
+        self.app.store.attachment(session, id, principal).await
+    }
+}
+
+/// A session as it is before it exists.
+fn unborn() -> store::Attachment {
+    let mut route = Route::default();
+    route.switch(1, Via::Connection);
+    store::Attachment {
+        head: 0,
+        route,
+        controller: None,
+        directives: Vec::new(),
+        view: Default::default(),
+        pending: Vec::new(),
+        deleted: false,
+    }
+}
