@@ -50,7 +50,10 @@ async fn an_older_cursor_that_names_an_older_entry_is_honoured() {
     let seen = reader.seen().to_vec();
     let named = |cursor: &str| {
         let mut parts = cursor.split('~').skip(1);
-        parts.next().filter(|part| part.starts_with('@')).map(str::to_owned)
+        parts
+            .next()
+            .filter(|part| part.starts_with('@'))
+            .map(str::to_owned)
     };
     let last = named(&seen.last().expect("events").0);
     let older = (from..seen.len()).filter(|at| named(&seen[*at].0) != last);
@@ -82,7 +85,9 @@ async fn a_socket_goes_on_where_a_stream_was_cut() {
     let mut socket = Socket::open(&cluster.gateway_url(1), true).await;
     let resume = json!({ "connection": client.token, "cursor": cursor });
     socket.send(json!({ "resume": resume })).await;
-    socket.send(prompt(json!("ws"), &sessions[7], "/count 3")).await;
+    socket
+        .send(prompt(json!("ws"), &sessions[7], "/count 3"))
+        .await;
     let mut cursor;
     loop {
         let frame = socket.next().await;
@@ -99,7 +104,9 @@ async fn a_socket_goes_on_where_a_stream_was_cut() {
     drop(socket);
     // And back again.
     let mut stream = client.connection_stream(Some(&cursor)).await;
-    client.post(prompt(json!("sse"), &sessions[8], "/count 1")).await;
+    client
+        .post(prompt(json!("sse"), &sessions[8], "/count 1"))
+        .await;
     let (events, _) = stream.until_response(&json!("sse")).await;
     for event in events {
         assert_eq!(event.message()["params"]["sessionId"], sessions[8]);
@@ -125,7 +132,10 @@ async fn another_gateway_takes_the_stream_over_from_what_was_recorded() {
     let mut stream = second.connection_stream(None).await;
     second.post(new_session(json!("more"))).await;
     let event = stream.next().await.expect("an answer");
-    assert_eq!((event.event.as_str(), &event.message()["id"]), ("", &json!("more")));
+    assert_eq!(
+        (event.event.as_str(), &event.message()["id"]),
+        ("", &json!("more"))
+    );
     assert!(event.id.len() <= 1024, "{} bytes", event.id.len());
     assert!(event.id.contains('@'), "{}", event.id);
 }
