@@ -13,8 +13,9 @@ use baton_session::command::{CommandId, Idempotency};
 use baton_session::cursor::Cursor;
 use baton_session::event::Event;
 use baton_session::id::{LogId, Nonce, SessionId};
-use baton_session::store::{self, Posted};
+use baton_session::store::{self, Delivered, Posted, StreamId, Touch};
 use baton_session::token::{Connection, Scope};
+use bytes::Bytes;
 use tokio::sync::Notify;
 
 use self::position::Entry;
@@ -54,6 +55,7 @@ pub struct ConnectionFeed {
     /// The same entries, by session.
     watches: HashMap<SessionId, u64>,
     positions: Positions,
+    has_let_go: bool,
     /// Those who have called.
     callers: Arc<Callers>,
     /// Those that have to be looked at: whoever has called and is not done with.
@@ -117,6 +119,7 @@ impl ConnectionFeed {
             sessions: BTreeMap::new(),
             watches: HashMap::new(),
             positions: Positions::default(),
+            has_let_go: false,
             callers: Arc::default(),
             due: BTreeSet::new(),
             served: 0,
@@ -154,19 +157,48 @@ impl ConnectionFeed {
             self.catch_up_resting();
             draft.text = self.positions.whole();
         }
-        let id = &self.connection.id;
-        let text = draft.text.clone().into();
-        let key = Idempotency::of(id, None, b"");
-        let posted = self.app.store.post(id, Event::Positions { text }, &key);
-        match posted.await? {
+        let text = Bytes::from(draft.text.clone());
+        let mut posted = self.post_positions(text.clone()).await?;
+        if posted == Posted::Full && !self.has_let_go {
+            self.has_let_go = true;
+            self.let_go().await?;
+            posted = self.post_positions(text).await?;
+        }
+        match posted {
             Posted::New { number, nonce } => {
                 self.positions.posted(&draft, Entry { number, nonce });
             }
             // A long cursor is better than none.
             Posted::Full | Posted::Known(_) | Posted::Delivered | Posted::Conflict => {
+                let id = &self.connection.id;
                 tracing::warn!(connection.id = %id, "the outbox does not take positions: cursors are long");
             }
         }
+        Ok(())
+    }
+
+    async fn post_positions(&self, text: Bytes) -> store::Result<Posted> {
+        let id = &self.connection.id;
+        let key = Idempotency::of(id, None, b"");
+        let positions = Event::Positions { text };
+        self.app.store.post(id, positions, &key).await
+    }
+
+    /// Streams that come and go too fast tell the store nothing of how far the client is. It came with the cursor that
+    /// this stream began with, and needs nothing before that. Later on the ledger knows better.
+    async fn let_go(&self) -> store::Result<()> {
+        let upto = Position::first_needed(&self.start.cursor).unwrap_or(0);
+        let settled = 0;
+        let touch = Touch {
+            stream: StreamId {
+                connection: self.connection.id.clone(),
+                session: None,
+            },
+            holder: self.holder.clone(),
+            written: None,
+            delivered: Some(Delivered { upto, settled }),
+        };
+        self.app.store.touch_streams(&[touch]).await?;
         Ok(())
     }
 
