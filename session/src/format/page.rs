@@ -5,8 +5,10 @@ use std::path::Path;
 
 use super::{Formats, RELEASES, Release};
 
+type Kind = (&'static str, fn(&Release) -> Formats);
+
 /// By the names that operators know them by.
-const KINDS: [(&str, fn(&Release) -> Formats); 2] = [
+const KINDS: [Kind; 2] = [
     ("Redis", |release| release.redis),
     ("data directory", |release| release.directory),
 ];
