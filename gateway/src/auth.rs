@@ -135,15 +135,22 @@ pub struct Once {
 
 enum Kind {
     Ticket,
-    /// With when it ends, in seconds since 1970.
-    Proof(u64),
+    /// With when it was made and when it ends, in seconds since 1970.
+    Proof {
+        made: u64,
+        until: u64,
+    },
 }
 
 impl Once {
     pub async fn spend(self, app: &App) -> Result<(), Reject> {
         let is_first = app.store.spend(&self.name, self.lasts).await?;
         match (self.kind, &app.auth) {
-            (Kind::Proof(until), Auth::Jwt(bearer)) => bearer.spent(&self.name, until, is_first),
+            (Kind::Proof { made, until }, Auth::Jwt(bearer)) => {
+                // A store that was restored does not know all that were used before.
+                let is_first = is_first && !app.mint.revoked.is_forgotten(made);
+                bearer.spent(&self.name, until, is_first)
+            }
             _ if is_first => Ok(()),
             _ => Err(Stranger::because("a ticket that was used").into()),
         }

@@ -85,7 +85,11 @@ impl Revoked {
             session.map(|(_, issued)| issued),
         ];
         let oldest = issued.into_iter().flatten().min();
-        oldest.is_some_and(|oldest| hits(register.principals.get(principal), oldest))
+        let of_all = [
+            register.principals.get(principal),
+            register.everybody.as_ref(),
+        ];
+        oldest.is_some_and(|oldest| of_all.into_iter().any(|found| hits(found, oldest)))
             || connection.is_some_and(|(id, issued)| hits(register.connections.get(id), issued))
             || session.is_some_and(|(id, issued)| hits(register.sessions.get(id), issued))
     }
@@ -110,7 +114,8 @@ impl Revoked {
         self.is_family_revoked(family, 0) || {
             let (now, known) = (seconds(), self.known());
             let all = known.register.logins.get(principal);
-            all.is_some_and(|all| all.from <= now && issued <= all.before)
+            let mut all = all.into_iter().chain(&known.register.everybody);
+            all.any(|all| all.from <= now && issued <= all.before)
                 || known.floor.is_some_and(|(before, _)| issued <= before)
         }
     }
@@ -125,7 +130,16 @@ impl Revoked {
         }
         let known = self.known();
         let found = known.register.principals.get(principal);
-        found.is_some_and(|found| found.from <= seconds() && issued <= found.before)
+        let mut found = found.into_iter().chain(&known.register.everybody);
+        found.any(|found| found.from <= seconds() && issued <= found.before)
+    }
+
+    /// Whether something that may be used once may have been, and the store does not know: it was restored since then.
+    /// `issued` by its maker's clock.
+    pub fn is_forgotten(&self, issued: u64) -> bool {
+        let known = self.known();
+        let restored = known.register.everybody.as_ref();
+        restored.is_some_and(|restored| issued <= restored.from)
     }
 
     /// Whether the client itself has ended it.
@@ -140,7 +154,8 @@ impl Revoked {
     pub fn issue_time(&self, principal: &str, session: Option<&SessionId>) -> u64 {
         let known = self.known();
         let session = session.and_then(|session| known.register.sessions.get(session));
-        let revoked = [known.register.principals.get(principal), session];
+        let everybody = known.register.everybody.as_ref();
+        let revoked = [known.register.principals.get(principal), session, everybody];
         let before = revoked.into_iter().flatten().map(|known| known.before);
         after(before)
     }
@@ -152,6 +167,7 @@ impl Revoked {
         let revoked = [
             register.principals.get(principal),
             register.logins.get(principal),
+            register.everybody.as_ref(),
         ];
         let before = revoked.into_iter().flatten().map(|known| known.before);
         after(before.chain(known.floor.map(|(before, _)| before)))

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use crate::clock::unix_millis;
 use crate::id::{ConnectionId, SessionId};
-use crate::token::CONNECTION_LIFETIME;
+use crate::token::{CONNECTION_LIFETIME, MAX_SKEW};
 
 pub use self::register::{Applied, Register};
 
@@ -14,8 +14,13 @@ mod register;
 
 /// A token may be dated a minute ahead, so it may live as much longer.
 const MARGIN: u64 = 60;
+/// How far the clocks of gateways may be ahead of the one that a store was restored by, in seconds. What is issued
+/// after that is dated as much ahead, and clocks that are as much behind still take it.
+const AHEAD: u64 = MAX_SKEW / 2;
 /// How long a connection that was given up is refused.
 pub const ENDED_FOR: Duration = Duration::from_secs(600);
+
+const EVERYBODY: &str = "everybody";
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Subject {
@@ -29,6 +34,8 @@ pub enum Subject {
     },
     /// All logins of a principal, instead of many one by one.
     Logins(String),
+    /// Whatever anybody has.
+    Everybody,
 }
 
 /// Callers take back what is their own, as often as they like. So each has a budget for each of these, and
@@ -110,6 +117,20 @@ impl Revocation {
             before,
             from: now,
             until,
+            asker: None,
+        }
+    }
+
+    /// Of everything that was issued before a store was restored from a backup. What was revoked, renewed or used after
+    /// the backup is not known any more; all of it was issued before this.
+    pub fn of_the_past() -> Self {
+        let now = unix_millis() / 1000;
+        let before = now + AHEAD;
+        Self {
+            subject: Subject::Everybody,
+            before,
+            from: now,
+            until: before + CONNECTION_LIFETIME.as_secs() + MARGIN,
             asker: None,
         }
     }
@@ -198,6 +219,7 @@ impl Subject {
             "c" => ConnectionId::parse(name).map(Self::Connection),
             "p" => Some(Self::Principal(name.to_owned())),
             "l" => Some(Self::Logins(name.to_owned())),
+            "a" if name == EVERYBODY => Some(Self::Everybody),
             "f" => {
                 let (below, family) = name.split_once(' ')?;
                 Some(Self::Family {
@@ -219,6 +241,7 @@ impl fmt::Display for Subject {
             Self::Principal(name) => write!(f, "p {name}"),
             Self::Family { family, below } => write!(f, "f {below} {family}"),
             Self::Logins(name) => write!(f, "l {name}"),
+            Self::Everybody => write!(f, "a {EVERYBODY}"),
         }
     }
 }
@@ -239,6 +262,7 @@ mod tests {
                 below: 7,
             },
             Subject::Logins("some one".into()),
+            Subject::Everybody,
         ];
         for subject in subjects {
             let own = Revocation {
@@ -269,6 +293,7 @@ mod tests {
             "1 1 2 3 q alice",
             "1 1 2 x p alice",
             "1 1 2 3 s not-an-id",
+            "1 1 2 3 a nobody",
             "1 1 2 3 f family",
         ] {
             assert_eq!(Revocation::from_text(text), None, "{text}");

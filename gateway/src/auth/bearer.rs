@@ -198,7 +198,10 @@ impl Bearer {
         Ok(Once {
             name,
             lasts: Duration::from_secs(proof.until.saturating_sub(now)),
-            kind: Kind::Proof(proof.until),
+            kind: Kind::Proof {
+                made: proof.made,
+                until: proof.until,
+            },
         })
     }
 

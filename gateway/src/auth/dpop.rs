@@ -73,6 +73,8 @@ impl<'a> Asked<'a> {
 #[derive(Debug)]
 pub struct Proof {
     pub id: String,
+    /// By its maker's clock, in seconds since 1970.
+    pub made: u64,
     /// By then no gateway takes it any more, in seconds since 1970.
     pub until: u64,
 }
@@ -141,6 +143,7 @@ pub fn verify(
     }
     Ok(Proof {
         id: claims.jti,
+        made: claims.iat,
         until: claims.iat + WINDOW + MAX_SKEW,
     })
 }

@@ -30,7 +30,7 @@ impl Concern {
                 Self::Principal(name.as_str().into())
             }
             Subject::Family { family, below: 1 } => Self::Login(family.as_str().into()),
-            Subject::Family { .. } => return None,
+            Subject::Family { .. } | Subject::Everybody => return None,
         })
     }
 }
@@ -73,6 +73,9 @@ impl Interests {
     }
 
     pub fn wake(&self, subject: &Subject) {
+        if *subject == Subject::Everybody {
+            return self.wake_all();
+        }
         let concern = Concern::of(subject);
         if let Some(concerned) = concern.and_then(|concern| self.map().get(&concern).cloned()) {
             concerned.values().for_each(|one| one.notify_waiters());

@@ -15,6 +15,7 @@ pub struct Register {
     pub connections: HashMap<ConnectionId, Revocation>,
     pub principals: HashMap<String, Revocation>,
     pub logins: HashMap<String, Revocation>,
+    pub everybody: Option<Revocation>,
     /// By generation.
     pub families: HashMap<String, BTreeMap<u32, Revocation>>,
     /// All of them, by when they end.
@@ -62,6 +63,7 @@ impl Register {
             Subject::Connection(id) => self.connections.get(id),
             Subject::Principal(name) => self.principals.get(name),
             Subject::Logins(name) => self.logins.get(name),
+            Subject::Everybody => self.everybody.as_ref(),
             Subject::Family { family, below } => self.families.get(family)?.get(below),
         }
     }
@@ -185,6 +187,7 @@ impl Register {
             Subject::Connection(id) => _ = self.connections.insert(id, new),
             Subject::Principal(name) => _ = self.principals.insert(name, new),
             Subject::Logins(name) => _ = self.logins.insert(name, new),
+            Subject::Everybody => self.everybody = Some(new),
             Subject::Family { family, below } => {
                 self.families.entry(family).or_default().insert(below, new);
             }
@@ -197,6 +200,7 @@ impl Register {
             Subject::Connection(id) => self.connections.remove(id),
             Subject::Principal(name) => self.principals.remove(name),
             Subject::Logins(name) => self.logins.remove(name),
+            Subject::Everybody => self.everybody.take(),
             Subject::Family { family, below } => {
                 let removed = self
                     .families
