@@ -26,6 +26,7 @@ struct Release {
     version: &'static str,
     redis: Formats,
     directory: Formats,
+    backup: Formats,
 }
 
 /// One for each release, oldest first. The last is this build.
@@ -44,6 +45,11 @@ const RELEASES: [Release; 1] = [Release {
         newest: 3,
         writes: 3,
     },
+    backup: Formats {
+        oldest: 1,
+        newest: 1,
+        writes: 1,
+    },
 }];
 
 const LAST: &Release = &RELEASES[RELEASES.len() - 1];
@@ -52,6 +58,8 @@ const LAST: &Release = &RELEASES[RELEASES.len() - 1];
 pub const REDIS: Formats = LAST.redis;
 /// Data directories.
 pub const DIRECTORY: Formats = LAST.directory;
+/// Files that backups of data directories are in. What is in them has the format of the directory.
+pub const BACKUP: Formats = LAST.backup;
 /// This build.
 pub const VERSION: &str = LAST.version;
 
@@ -61,10 +69,12 @@ const _: () = {
         let release = &RELEASES[at];
         assert!(release.redis.has(release.redis.writes));
         assert!(release.directory.has(release.directory.writes));
+        assert!(release.backup.has(release.backup.writes));
         if at > 0 {
             let before = &RELEASES[at - 1];
             assert!(before.redis.is_beside(release.redis));
             assert!(before.directory.is_beside(release.directory));
+            assert!(before.backup.is_beside(release.backup));
         }
         at += 1;
     }

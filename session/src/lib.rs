@@ -12,6 +12,7 @@
 //! | what must not be printed | [`secret`] |
 //! | what was taken back before its time | [`revocation`] |
 //! | a session as lines, to be moved elsewhere | [`archive`] |
+//! | a data directory as one file | [`backup`] |
 //! | where in a trace a command or an answer belongs | [`trace`] |
 //! | what metrics are made of | [`metrics`] |
 //! | where in a log modes and options have changed | [`shown`] |
@@ -32,6 +33,7 @@
 
 pub mod archive;
 pub mod audit;
+pub mod backup;
 mod block;
 pub mod clock;
 pub mod command;

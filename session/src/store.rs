@@ -29,7 +29,9 @@ mod sink;
 mod whole;
 
 pub use agent::{AgentCard, MAX_AGENT_NAME};
-pub use embedded::{FileStore, MemoryStore, Refused};
+pub use embedded::{
+    FileStore, MemoryStore, NotRestored, Refused, Snapshot, admin_of, identity, restore,
+};
 #[cfg(any(test, feature = "conformance"))]
 pub use embedded::{OutboxReplica, Replica};
 pub use enqueue::{Enqueue, Enqueued, Takes};
@@ -52,6 +54,10 @@ pub enum Error {
 pub trait Store: Send + Sync + 'static {
     /// How many partitions new sessions and connections are spread over.
     fn partitions(&self) -> u16;
+
+    /// What was drawn when the store was last restored from a backup, if it ever was: numbers that were given after that
+    /// backup come again, to something else. Names that are made of numbers alone have this in them, too.
+    fn restored(&self) -> Option<Nonce>;
 
     /// Answers when the store does.
     async fn ping(&self) -> Result<()>;

@@ -442,8 +442,9 @@ impl Hold {
             connection: connection.clone(),
             via: queued.via,
         }));
+        let name = self.outlet.unique(format!("user-{began}"));
         for block in blocks {
-            let update = user_message_chunk(began, block);
+            let update = user_message_chunk(&name, block);
             let message = rpc::update(self.claim.session.as_str(), &*update);
             self.outlet.push(Event::Echo {
                 by: connection.clone(),
@@ -527,9 +528,9 @@ struct Prompt<'a> {
 }
 
 /// All blocks of a prompt are one message, named by where its turn begins.
-fn user_message_chunk(began: u64, content: &RawValue) -> Box<RawValue> {
+fn user_message_chunk(name: &str, content: &RawValue) -> Box<RawValue> {
     let text = format!(
-        "{{\"sessionUpdate\":\"user_message_chunk\",\"content\":{},\"messageId\":\"user-{began}\"}}",
+        "{{\"sessionUpdate\":\"user_message_chunk\",\"content\":{},\"messageId\":\"{name}\"}}",
         content.get()
     );
     RawValue::from_string(text).expect("made of valid JSON")

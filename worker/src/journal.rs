@@ -99,15 +99,19 @@ impl Journal {
         true
     }
 
-    /// Whether this request was already written.
-    pub fn check_off_request(&mut self, id: &str) -> bool {
-        match self.said.front() {
-            Some(Said::Request(said)) if **said == *id => {
-                self.said.pop_front();
-                true
-            }
-            _ => false,
+    /// The id under which this request was already written, if it was. It may have been before the store was restored,
+    /// or after: what comes after `name` then makes no difference.
+    pub fn check_off_request(&mut self, name: &str) -> Option<Arc<str>> {
+        let Some(Said::Request(said)) = self.said.front() else {
+            return None;
+        };
+        let rest = said.strip_prefix(name)?;
+        if !rest.is_empty() && !rest.starts_with('-') {
+            return None;
         }
+        let said = said.clone();
+        self.said.pop_front();
+        Some(said)
     }
 
     /// What was said is not going to be said again.

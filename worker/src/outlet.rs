@@ -120,6 +120,15 @@ impl Outlet {
         self.state.lock().expect("held for moments only")
     }
 
+    /// A name that is made of numbers, as clients are to know it: in a store that was restored from a backup these numbers
+    /// may have been given before.
+    pub fn unique(&self, name: String) -> String {
+        match self.store.restored() {
+            Some(drawn) => format!("{name}-{drawn}"),
+            None => name,
+        }
+    }
+
     /// An event that is in the log.
     pub async fn read(&self, seq: u64) -> store::Result<Option<Event>> {
         let log = LogId::Session(self.session.clone());

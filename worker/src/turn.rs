@@ -181,9 +181,9 @@ impl Turn {
     ) -> Result<Box<RawValue>, Failure> {
         let ordinal = self.requests.fetch_add(1, Ordering::Relaxed) + 1;
         // The id routes itself: it names the session, and is the same when the turn is run again.
-        let id: Arc<str> = format!("{}:{}.{ordinal}", self.session, self.command).into();
+        let name = format!("{}:{}.{ordinal}", self.session, self.command);
         let params = over_acp::outbound(&self.session, method, params)?;
-        let answer = match self.ask(&id, method, params) {
+        let answer = match self.ask(name, method, params) {
             Asked::Answered(answer) => answer,
             Asked::Before(seq) => self.answer_at(seq).await?,
             Asked::Waiting(reply) => reply
@@ -193,9 +193,11 @@ impl Turn {
         answer.outcome
     }
 
-    fn ask(&self, id: &Arc<str>, method: &str, params: impl Serialize) -> Asked {
+    fn ask(&self, name: String, method: &str, params: impl Serialize) -> Asked {
         let mut journal = self.journal();
-        let asked_before = journal.check_off_request(id);
+        let known = journal.check_off_request(&name);
+        let asked_before = known.is_some();
+        let id = &known.unwrap_or_else(|| self.outlet.unique(name).into());
         if let Some(seq) = journal.answer(id) {
             return Asked::Before(seq);
         }

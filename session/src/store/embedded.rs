@@ -17,7 +17,7 @@ use self::state::State;
 use crate::clock::unix_millis;
 use crate::command::{Command, CommandId, Idempotency, Queued};
 use crate::event::{Event, Frame};
-use crate::id::{ConnectionId, LogId, Partition, SessionId};
+use crate::id::{ConnectionId, LogId, Nonce, Partition, SessionId};
 use crate::revocation::Revocation;
 use crate::store::{
     Adoption, AgentCard, Append, Appended, Attach, Attached, Attachment, Claim, ClaimToken,
@@ -50,7 +50,7 @@ mod whole;
 
 #[cfg(any(test, feature = "conformance"))]
 pub use self::failover::{OutboxReplica, Replica};
-pub use self::file::Refused;
+pub use self::file::{NotRestored, Refused, Snapshot, admin_of, identity, restore};
 
 /// Everything ends with the process: for tests and `--ephemeral`.
 pub type MemoryStore = Embedded<Memory>;
@@ -65,6 +65,8 @@ pub struct Embedded<S> {
     desk: Arc<Desk>,
     /// Why nothing can be saved any more.
     failed: Arc<watch::Sender<Option<String>>>,
+    /// See [`Store::restored`].
+    restored: Option<Nonce>,
 }
 
 impl Default for MemoryStore {
@@ -78,6 +80,7 @@ impl<S: Shelf> Embedded<S> {
         Ok(Self {
             state: Arc::new(Mutex::new(State::of(&shelf)?)),
             switchboard: Arc::default(),
+            restored: shelf.restored()?,
             shelf,
             desk: Arc::default(),
             failed: Arc::new(watch::Sender::new(None)),
@@ -174,6 +177,10 @@ impl<S: Shelf> Embedded<S> {
 impl<S: Shelf> Store for Embedded<S> {
     fn partitions(&self) -> u16 {
         1
+    }
+
+    fn restored(&self) -> Option<Nonce> {
+        self.restored
     }
 
     async fn ping(&self) -> Result<()> {

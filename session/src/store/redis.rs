@@ -15,7 +15,7 @@ use self::reply::Reply;
 use self::scripts::{Call, scripts};
 use crate::command::{Command, CommandId, Idempotency, Queued};
 use crate::event::{Event, Frame};
-use crate::id::{ConnectionId, LogId, Partition, SessionId};
+use crate::id::{ConnectionId, LogId, Nonce, Partition, SessionId};
 use crate::revocation::Revocation;
 use crate::store::{
     Adoption, AgentCard, Append, Appended, Attach, Attached, Attachment, Claim, ClaimToken,
@@ -49,6 +49,7 @@ mod push;
 mod replicas;
 mod reply;
 mod requests;
+mod restored;
 mod revocation;
 mod room;
 mod scripts;
@@ -86,6 +87,8 @@ fn may_take_over_until(claimant: &Claimant) -> u64 {
 pub struct RedisStore {
     link: Link,
     keys: Keys,
+    /// See [`Store::restored`].
+    restored: Option<Nonce>,
 }
 
 impl RedisStore {
@@ -100,7 +103,12 @@ impl RedisStore {
         let link = Link::connect(options).await?;
         let keys = Keys::new(&options.namespace);
         format::check(&link, keys.format()).await?;
-        Ok(Self { link, keys })
+        let restored = restored::read(&link, keys.restored()).await?;
+        Ok(Self {
+            link,
+            keys,
+            restored,
+        })
     }
 
     async fn run(&self, call: Call<'_>) -> Result<Reply> {
@@ -117,6 +125,10 @@ impl RedisStore {
 impl Store for RedisStore {
     fn partitions(&self) -> u16 {
         self.link.partitions()
+    }
+
+    fn restored(&self) -> Option<Nonce> {
+        self.restored
     }
 
     async fn ping(&self) -> Result<()> {

@@ -1,5 +1,6 @@
 //! The stores, held against the suite that all of them pass, and against each other.
 
+mod backup;
 mod cluster;
 mod cluster_changes;
 mod cluster_faults;

@@ -62,13 +62,15 @@ impl Search<'_> {
         Ok(Cut { upto, view })
     }
 
-    /// `user-N` comes right after the event N, with which its turn begins.
+    /// `user-N` comes right after the event N, with which its turn begins. In a store that was restored it has more
+    /// after the number, or is another message than one that was lost.
     async fn of_the_user(
         &self,
         message: &str,
         wanted: &Wanted<'_>,
     ) -> Result<Option<u64>, Missing> {
         let number = message.strip_prefix("user-");
+        let number = number.and_then(|number| number.split('-').next());
         let Some(mut next) = number.and_then(|number| number.parse().ok()) else {
             return Ok(None);
         };

@@ -23,23 +23,28 @@ use super::session::Session;
 use super::shelf::{Change, Kind, Shelf};
 use crate::command::Queued;
 use crate::event::Frame;
-use crate::id::{ConnectionId, LogId, SessionId};
+use crate::id::{ConnectionId, LogId, Nonce, SessionId};
 use crate::revocation::Revocation;
 use crate::store::{Error, Place, Result, page};
 
+mod backup;
 mod directory;
 mod keys;
 mod pending;
+mod restore;
 mod sharing;
 mod upgrade;
 mod values;
 
-pub use self::directory::Refused;
+pub use self::backup::{Snapshot, identity};
+pub use self::directory::{Refused, admin_of};
+pub use self::restore::{NotRestored, restore};
 
 const SYNC_EVERY: Duration = Duration::from_secs(1);
 /// What is read again soon is mostly in the gateway's own memory.
 const CACHE_BYTES: u64 = 16 << 20;
 const COMMITS: &str = "commits";
+const RESTORED: &str = "restored";
 
 #[derive(Clone)]
 pub struct Disk(Arc<Files>);
@@ -63,7 +68,7 @@ struct Files {
     revoked: Keyspace,
     /// What was used and may not be again: until when.
     spent: Keyspace,
-    /// How often the data was forced to the disk.
+    /// How often the data was forced to the disk, and what was drawn when it was restored.
     meta: Keyspace,
     database: Database,
     /// What was saved and is not in the database yet.
@@ -93,6 +98,13 @@ impl FileStore {
     /// Where the keys that sign tokens belong.
     pub fn key_file(&self) -> PathBuf {
         self.shelf.0.directory.key_file()
+    }
+
+    /// For `baton store backup`, which asks this process: where it is heard, if it is.
+    pub fn note_admin(&self, address: Option<&str>) -> std::result::Result<(), Refused> {
+        let directory = &self.shelf.0.directory;
+        let noted = directory.note_admin(address);
+        noted.map_err(|error| directory.io(error))
     }
 }
 
@@ -411,6 +423,14 @@ impl Shelf for Disk {
             }
         }
         Ok(waiting)
+    }
+
+    fn restored(&self) -> Result<Option<Nonce>> {
+        let drawn = self.0.meta.get(RESTORED).map_err(unreadable)?;
+        let read = |drawn: fjall::Slice| <[u8; 4]>::try_from(&*drawn).ok();
+        Ok(drawn
+            .and_then(read)
+            .map(|drawn| Nonce(u32::from_be_bytes(drawn))))
     }
 
     fn revoked(&self) -> Result<Vec<Revocation>> {

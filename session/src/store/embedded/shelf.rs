@@ -9,7 +9,7 @@ use super::session::Session;
 use crate::clock::unix_millis;
 use crate::command::Queued;
 use crate::event::Frame;
-use crate::id::{ConnectionId, LogId, SessionId};
+use crate::id::{ConnectionId, LogId, Nonce, SessionId};
 use crate::revocation::{Revocation, Subject};
 use crate::store::{Place, Result};
 
@@ -105,6 +105,11 @@ pub trait Shelf: Clone + Send + Sync + 'static {
 
     /// Sessions that had commands waiting when the store was opened.
     fn waiting(&self) -> Result<Vec<SessionId>>;
+
+    /// What was drawn when all of this was last restored from a backup.
+    fn restored(&self) -> Result<Option<Nonce>> {
+        Ok(None)
+    }
 
     /// What had been revoked when the store was opened.
     fn revoked(&self) -> Result<Vec<Revocation>>;

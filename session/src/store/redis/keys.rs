@@ -29,6 +29,7 @@
 //! | `ns:{revoked}:all` | hash | revocations by subject, a line each: version, what was issued at or before is refused, when it takes effect, when it ends (s), the subject |
 //! | `ns:{revoked}:until` | zset | their subjects, by when they end (s) |
 //! | `ns:{revoked}:by:<letter>:<principal>` | zset | the subjects of those that a caller has asked for itself, by when they end (s); l logouts, r renewals, e connections given up |
+//! | `ns:{format}:restored` | string | what was drawn when all of this was last restored from a backup, see `restored.rs` |
 //! | `ns:{format}:store` | string | the number of the format that all of this has, see `format.rs`, and the first version that reads it; without it the first format |
 //!
 //! | channel | says |
@@ -193,6 +194,10 @@ impl Keys {
 
     pub fn format(&self) -> String {
         format!("{}:{{format}}:store", self.namespace)
+    }
+
+    pub fn restored(&self) -> String {
+        format!("{}:{{format}}:restored", self.namespace)
     }
 
     pub fn channel(&self, topic: &Topic) -> String {

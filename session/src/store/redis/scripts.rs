@@ -119,6 +119,7 @@ scripts!(
     revocations,
     spend,
     format,
+    restored,
 );
 
 /// One call of a script.

@@ -3,6 +3,8 @@
 //! ```text
 //! FORMAT     the format's number; written first, checked first
 //! LOCK       held by the one process that uses the directory
+//! ADMIN      where that process hears administrators; what an earlier process has left counts for nothing
+//! RESTORING  while a backup is put into the directory: until it is gone, nobody uses it
 //! SYNCED     how much the database must hold at least
 //! keys.json  the keys that sign tokens, readable by the owner alone
 //! store/     the database
@@ -18,6 +20,8 @@ use crate::format::{DIRECTORY, UnknownFormat};
 
 /// The first format with lists.
 const LISTS: u32 = 2;
+const ADMIN: &str = "ADMIN";
+const RESTORING: &str = "RESTORING";
 
 /// Why a data directory cannot be used. It was left as it is.
 #[derive(Debug, thiserror::Error)]
@@ -32,6 +36,14 @@ pub enum Refused {
     Format(String, UnknownFormat),
     #[error("{0}: there are files here that are not Baton's; choose an empty or a new directory")]
     Foreign(String),
+    #[error("{0}: there is no data directory here; name one with --data-dir")]
+    Missing(String),
+    #[error("{0}: the directory is not empty; restore into an empty or a new one, with --data-dir")]
+    Occupied(String),
+    #[error(
+        "{0}: a restore into this directory has not come to its end; call `baton store restore` again"
+    )]
+    Unfinished(String),
     #[error(
         "{0}: the data directory is damaged: {1}. Nothing was changed; restore it from a copy, or choose another"
     )]
@@ -52,11 +64,10 @@ impl Directory {
     /// Makes it if need be, and takes hold of it.
     pub fn enter(path: &Path) -> Result<Self, Refused> {
         let io = |error| Refused::Io(path.display().to_string(), error);
-        DirBuilder::new()
-            .recursive(true)
-            .mode(0o700)
-            .create(path)
-            .map_err(io)?;
+        make(path).map_err(io)?;
+        if path.join(RESTORING).exists() {
+            return Err(Refused::Unfinished(path.display().to_string()));
+        }
         let format = match fs::read_to_string(path.join("FORMAT")) {
             Ok(text) => check_format(path, &text)?,
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
@@ -68,19 +79,85 @@ impl Directory {
             }
             Err(error) => return Err(io(error)),
         };
-        let lock = File::create(path.join("LOCK")).map_err(io)?;
-        match lock.try_lock() {
-            Ok(()) => {}
-            Err(TryLockError::WouldBlock) => {
-                return Err(Refused::InUse(path.display().to_string()));
-            }
-            Err(TryLockError::Error(error)) => return Err(io(error)),
-        }
         Ok(Self {
             path: path.to_owned(),
             format,
-            _lock: lock,
+            _lock: lock(path)?,
         })
+    }
+
+    /// Takes hold of it if it is there, and makes nothing.
+    pub fn enter_existing(path: &Path) -> Result<Self, Refused> {
+        match path.join("FORMAT").exists() {
+            true => Self::enter(path),
+            false => Err(Refused::Missing(path.display().to_string())),
+        }
+    }
+
+    /// Takes hold of an empty one, or of one that an earlier restore has not finished. Nobody else uses it before
+    /// [`Self::finish_restore`].
+    pub fn begin_restore(path: &Path, format: u32) -> Result<Self, Refused> {
+        let io = |error| Refused::Io(path.display().to_string(), error);
+        make(path).map_err(io)?;
+        let mark = path.join(RESTORING);
+        if !mark.exists() {
+            if fs::read_dir(path).map_err(io)?.next().is_some() {
+                return Err(Refused::Occupied(path.display().to_string()));
+            }
+            File::create_new(&mark)
+                .and_then(|_| sync_names(path))
+                .map_err(io)?;
+        }
+        let directory = Self {
+            path: path.to_owned(),
+            format,
+            _lock: lock(path)?,
+        };
+        directory.clear().map_err(io)?;
+        Ok(directory)
+    }
+
+    /// Removes what an earlier restore has left.
+    fn clear(&self) -> io::Result<()> {
+        for entry in fs::read_dir(&self.path)? {
+            let entry = entry?;
+            let name = entry.file_name();
+            match name.to_str() {
+                Some("LOCK" | RESTORING) => {}
+                _ if entry.file_type()?.is_dir() => fs::remove_dir_all(entry.path())?,
+                _ => fs::remove_file(entry.path())?,
+            }
+        }
+        Ok(())
+    }
+
+    /// From here on it is a data directory as others are.
+    pub fn finish_restore(&self) -> io::Result<()> {
+        write_whole(&self.path.join("FORMAT"), &self.format.to_string())?;
+        sync_names(&self.path)?;
+        fs::remove_file(self.path.join(RESTORING))?;
+        sync_names(&self.path)
+    }
+
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// As it was found, or as it was brought up to.
+    pub fn format(&self) -> u32 {
+        self.format
+    }
+
+    /// Notes where administrators are heard, if they are.
+    pub fn note_admin(&self, address: Option<&str>) -> io::Result<()> {
+        let file = self.path.join(ADMIN);
+        match address {
+            Some(address) => write_whole(&file, address),
+            None => match fs::remove_file(file) {
+                Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+                _ => Ok(()),
+            },
+        }
     }
 
     pub fn key_file(&self) -> PathBuf {
@@ -178,6 +255,31 @@ impl Directory {
     pub fn write_synced(&self, commits: u64) -> io::Result<()> {
         write_whole(&self.path.join("SYNCED"), &commits.to_string())
     }
+}
+
+/// Where the process that uses the directory has said that it hears administrators.
+pub fn admin_of(path: &Path) -> Option<String> {
+    let text = fs::read_to_string(path.join(ADMIN)).ok()?;
+    Some(text.trim().to_owned())
+}
+
+fn make(path: &Path) -> io::Result<()> {
+    DirBuilder::new().recursive(true).mode(0o700).create(path)
+}
+
+fn lock(path: &Path) -> Result<File, Refused> {
+    let io = |error| Refused::Io(path.display().to_string(), error);
+    let lock = File::create(path.join("LOCK")).map_err(io)?;
+    match lock.try_lock() {
+        Ok(()) => Ok(lock),
+        Err(TryLockError::WouldBlock) => Err(Refused::InUse(path.display().to_string())),
+        Err(TryLockError::Error(error)) => Err(io(error)),
+    }
+}
+
+/// Which files there are is on the disk for certain.
+fn sync_names(path: &Path) -> io::Result<()> {
+    File::open(path)?.sync_all()
 }
 
 fn write_format(path: &Path) -> io::Result<()> {
