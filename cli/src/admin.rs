@@ -1,7 +1,7 @@
 //! Where administrators are heard, and what they bring: on a gateway's side and on theirs.
 
 use std::fmt;
-use std::net::SocketAddr;
+use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
@@ -10,6 +10,7 @@ use baton_gateway::admin::{Door, MIN_SECRET, Secret, Socket};
 use clap::Args;
 use tokio::net::TcpListener;
 
+pub mod caller;
 pub mod place;
 
 #[derive(Clone, Debug)]
@@ -49,7 +50,7 @@ impl fmt::Display for Address {
 
 #[derive(Args)]
 pub struct AdminOptions {
-    /// Where `baton token revoke` is heard: a socket that only this user can open, a port with --admin-token-file, or
+    /// Where `baton token revoke` and `baton store backup` are heard: a socket that only this user can open, a port with --admin-token-file, or
     /// none. Without this option a socket that the command finds by itself
     #[arg(long, env = "BATON_ADMIN_LISTEN", value_name = "unix:PATH|ADDR|none")]
     admin_listen: Option<Address>,
@@ -109,7 +110,11 @@ impl AdminOptions {
             tracing::info!(socket = %path.display(), "administrators are heard");
         }
         let secret = self.secret().map_err(anyhow::Error::msg)?;
-        Ok(Some(Door { socket, secret }))
+        Ok(Some(Door {
+            socket,
+            secret,
+            files: None,
+        }))
     }
 
     fn bound(&self, address: &Address, socket: std::io::Result<Socket>) -> anyhow::Result<Socket> {
@@ -127,6 +132,20 @@ pub fn socket(door: Option<&Door>) -> Option<PathBuf> {
     match &door?.socket {
         Socket::Unix(_, path) => Some(path.clone()),
         Socket::Tcp(_) => None,
+    }
+}
+
+/// Where the door is, as commands on this machine name it.
+pub fn address(door: &Door) -> std::io::Result<String> {
+    match &door.socket {
+        Socket::Unix(_, path) => Ok(format!("unix:{}", std::path::absolute(path)?.display())),
+        Socket::Tcp(listener) => {
+            let mut address = listener.local_addr()?;
+            if address.ip().is_unspecified() {
+                address.set_ip(Ipv4Addr::LOCALHOST.into());
+            }
+            Ok(format!("http://{address}"))
+        }
     }
 }
 

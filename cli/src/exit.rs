@@ -40,7 +40,8 @@ pub fn code(error: &anyhow::Error) -> u8 {
     if error.is::<Misconfigured>() {
         return USAGE;
     }
-    if error.is::<Unwritable>() || error.is::<store::Refused>() {
+    let no_directory = error.is::<store::Refused>() || error.is::<store::NotRestored>();
+    if error.is::<Unwritable>() || no_directory {
         return IO;
     }
     if let Some(ending) = error.downcast_ref::<Ending>() {

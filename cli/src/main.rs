@@ -32,7 +32,7 @@ mod secrets;
 mod serve;
 mod sessions;
 mod signals;
-mod store_users;
+mod store;
 mod telemetry;
 mod token;
 mod transport;
@@ -68,9 +68,9 @@ enum Command {
     Sessions(sessions::Arguments),
     /// Say whether a gateway is ready: exit code 0 or 1
     Health(health::Arguments),
-    /// Redis, as gateways and workers need it
+    /// What is kept: its backups, and Redis as gateways and workers need it
     #[command(subcommand)]
-    Store(store_users::Command),
+    Store(store::Command),
     /// Audit logs
     #[command(subcommand)]
     Audit(audit::Command),
@@ -144,7 +144,7 @@ async fn run(command: Command) -> anyhow::Result<()> {
         Command::Chat(arguments) => chat::run(arguments).await,
         Command::Sessions(arguments) => sessions::run(arguments).await,
         Command::Health(arguments) => health::run(arguments).await,
-        Command::Store(command) => store_users::run(command),
+        Command::Store(command) => store::run(command).await,
         Command::Audit(command) => audit::run(command),
         Command::Token(command) => token::run(command).await,
         Command::Guard(_) | Command::Confine(_) => Ok(()),

@@ -103,9 +103,18 @@ impl StoreOptions {
     }
 
     pub async fn connect(&self, metrics: StoreMetrics) -> anyhow::Result<Arc<dyn Store>> {
+        Ok(Arc::new(self.connected(metrics).await?))
+    }
+
+    /// For what is only done to Redis.
+    pub async fn redis_store(&self) -> anyhow::Result<RedisStore> {
+        self.connected(StoreMetrics::default()).await
+    }
+
+    async fn connected(&self, metrics: StoreMetrics) -> anyhow::Result<RedisStore> {
         let options = self.redis(metrics);
         let options = options.map_err(|fault| Misconfigured(vec![fault]))?;
-        Ok(Arc::new(RedisStore::connect_with(&options).await?))
+        Ok(RedisStore::connect_with(&options).await?)
     }
 }
 

@@ -96,12 +96,20 @@ pub async fn run(arguments: Arguments, stop: Stop, telemetry: &Telemetry) -> any
         )
     })?;
     let address = listener.local_addr()?;
-    let admin = arguments.edge.bind_admin(address.port()).await?;
+    let mut admin = arguments.edge.bind_admin(address.port()).await?;
     let Embedded {
         store,
+        files,
         keys,
         failed,
     } = open(&arguments)?;
+    if let Some(files) = files {
+        let heard = admin.as_ref().map(admin::address).transpose()?;
+        files.note_admin(heard.as_deref())?;
+        if let Some(door) = &mut admin {
+            door.files = Some(files);
+        }
+    }
     let clients = arguments.edge.clients(arguments.listen);
     let worker_metrics = baton_worker::Metrics::default();
     let metrics = Arc::new(Metrics::default());
@@ -176,6 +184,8 @@ pub async fn run(arguments: Arguments, stop: Stop, telemetry: &Telemetry) -> any
 
 struct Embedded {
     store: Arc<dyn Store>,
+    /// The same, if it is in files.
+    files: Option<FileStore>,
     keys: Keys,
     /// Returns when nothing can be saved any more.
     failed: Pin<Box<dyn Future<Output = String> + Send>>,
@@ -185,6 +195,7 @@ fn open(arguments: &Arguments) -> anyhow::Result<Embedded> {
     if arguments.ephemeral {
         return Ok(Embedded {
             store: Arc::new(MemoryStore::default()),
+            files: None,
             keys: Keys::fixed(KeyRing::parse(&generate(Algorithm::HS256))?),
             failed: Box::pin(std::future::pending()),
         });
@@ -194,7 +205,8 @@ fn open(arguments: &Arguments) -> anyhow::Result<Embedded> {
     tracing::info!(directory = %arguments.data_dir.display(), "sessions are kept in files");
     let watched = store.clone();
     Ok(Embedded {
-        store: Arc::new(store),
+        store: Arc::new(store.clone()),
+        files: Some(store),
         keys,
         failed: Box::pin(async move { watched.failed().await }),
     })

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use axum::body::Bytes;
-use axum::extract::{ConnectInfo, DefaultBodyLimit, Request, State};
+use axum::extract::{ConnectInfo, DefaultBodyLimit, Extension, Request, State};
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
@@ -15,6 +15,8 @@ use baton_session::revocation::{Revocation, Subject};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
+use self::backup::Backups;
+pub use self::backup::DIRECTORY;
 use self::door::Peer;
 pub use self::door::{Door, MIN_SECRET, Secret, Socket};
 use crate::app::App;
@@ -26,6 +28,7 @@ use crate::error::Reject;
 use crate::handlers::probe;
 use crate::trace;
 
+mod backup;
 mod door;
 
 const MAX_BODY: usize = 16 << 10;
@@ -34,7 +37,7 @@ const MAX_PRINCIPAL: usize = 256;
 /// Serves until the gateway stops.
 pub async fn serve(door: Door, app: Arc<App>) -> std::io::Result<()> {
     let stop = app.stop.clone().cancelled_owned();
-    let router = router(app, door.secret);
+    let router = router(app, door.secret, Backups::of(door.files));
     match door.socket {
         Socket::Tcp(listener) => {
             let served = axum::serve(listener, router);
@@ -50,10 +53,12 @@ pub async fn serve(door: Door, app: Arc<App>) -> std::io::Result<()> {
     }
 }
 
-fn router(app: Arc<App>, secret: Option<Secret>) -> Router {
+fn router(app: Arc<App>, secret: Option<Secret>, backups: Backups) -> Router {
     let revocations = get(list).post(revoke).fallback(|| async { Reject::Method });
+    let backup = get(backup::take).fallback(|| async { Reject::Method });
     Router::new()
         .route("/revocations", revocations)
+        .route("/backup", backup.layer(Extension(backups)))
         .layer(DefaultBodyLimit::max(MAX_BODY))
         // Pages that the operator's browser shows are not the operator.
         .layer(middleware::from_fn_with_state(app.clone(), admitted))
@@ -179,6 +184,7 @@ fn shown(revocation: &Revocation) -> Value {
         Subject::Principal(name) => json!({ "principal": name }),
         Subject::Family { family, below } => json!({ "family": family, "below": below }),
         Subject::Logins(name) => json!({ "logins": name }),
+        Subject::Everybody => json!({ "everybody": true }),
     };
     shown["before"] = json!(revocation.before);
     shown["from"] = json!(revocation.from);

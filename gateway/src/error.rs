@@ -64,6 +64,8 @@ pub enum Reject {
     Revocation(&'static str),
     /// Not an administrator, as far as the door can tell.
     NoAdministrator,
+    /// There is nothing here that a backup could be taken of now.
+    Backup(String),
     /// No such path on the administrators' port.
     NothingToAdminister,
     /// The caller has taken too much.
@@ -202,10 +204,11 @@ impl Reject {
                  never let in"
                     .into(),
             ),
+            Self::Backup(why) => (S::CONFLICT, rpc::INVALID_REQUEST, why.clone()),
             Self::NothingToAdminister => (
                 S::NOT_FOUND,
                 rpc::INVALID_REQUEST,
-                "nothing here: there are /revocations and /healthz".into(),
+                "nothing here: there are /revocations, /backup and /healthz".into(),
             ),
             Self::Limited(refusal) => (
                 S::TOO_MANY_REQUESTS,

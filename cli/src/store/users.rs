@@ -8,22 +8,16 @@ use std::path::{Path, PathBuf};
 use anyhow::Context as _;
 use baton_session::id::random_text;
 use baton_session::store::redis::Options;
-use clap::{Args, Subcommand};
+use clap::Args;
 use sha2::{Digest as _, Sha256};
 
 use crate::exit::Misconfigured;
 use crate::options::namespace_fault;
 
 /// Read by people and by the chart as well.
-const RULES: &str = include_str!("../../deploy/redis/users.acl");
+const RULES: &str = include_str!("../../../deploy/redis/users.acl");
 const ROLES: [&str; 3] = ["gateway", "worker", "admin"];
 const PASSWORD_CHARS: usize = 40;
-
-#[derive(Subcommand)]
-pub enum Command {
-    /// Write Redis users for gateways and workers: an ACL file, and a URL with a password for each
-    Users(Arguments),
-}
 
 #[derive(Args)]
 pub struct Arguments {
@@ -43,8 +37,7 @@ pub struct Arguments {
     namespace: String,
 }
 
-pub fn run(command: Command) -> anyhow::Result<()> {
-    let Command::Users(arguments) = command;
+pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
     arguments.check()?;
     arguments.write()
 }

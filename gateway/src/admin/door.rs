@@ -11,6 +11,7 @@ use axum::extract::connect_info::Connected;
 use axum::http::{HeaderMap, header};
 use axum::serve::IncomingStream;
 use baton_session::guard;
+use baton_session::store::FileStore;
 use sha2::{Digest as _, Sha256};
 use tokio::net::{TcpListener, UnixListener};
 
@@ -26,6 +27,8 @@ pub struct Door {
     pub socket: Socket,
     /// Everybody has to bring it, if there is one.
     pub secret: Option<Secret>,
+    /// What administrators can have a backup of.
+    pub files: Option<FileStore>,
 }
 
 /// Compared by its hash, so that time tells nothing.

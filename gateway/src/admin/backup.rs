@@ -1,0 +1,133 @@
+//! `GET /backup`: the data directory as one file, as it is at this moment, while it is used. Whoever asks writes it where
+//! it belongs: this process has no business in directories that others name.
+
+use std::io::{self, BufWriter, Write};
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::body::{Body, Bytes};
+use axum::extract::{Extension, State};
+use axum::http::{HeaderMap, HeaderName, header};
+use axum::response::{IntoResponse, Response};
+use baton_session::store::{FileStore, Snapshot};
+use futures_util::stream;
+use tokio::runtime::Handle;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
+use tokio::time::timeout;
+use tokio_util::sync::CancellationToken;
+
+use crate::app::App;
+use crate::edge;
+use crate::error::Reject;
+
+/// Which directory is meant, as [`identity`](baton_session::store::identity) has it: whoever asks may have been told of a
+/// process that is gone.
+pub const DIRECTORY: HeaderName = HeaderName::from_static("baton-directory");
+
+const CHUNK: usize = 256 << 10;
+/// Chunks that wait for whoever asked.
+const AHEAD: usize = 4;
+/// Who takes nothing for so long is given up: the database keeps for a snapshot whatever is removed meanwhile.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// What backups can be taken of, one at a time.
+#[derive(Clone)]
+pub struct Backups {
+    files: Option<FileStore>,
+    turn: Arc<Semaphore>,
+}
+
+impl Backups {
+    pub fn of(files: Option<FileStore>) -> Self {
+        Self {
+            files,
+            turn: Arc::new(Semaphore::new(1)),
+        }
+    }
+
+    /// What is kept in this directory, or whatever is kept here.
+    fn files(&self, directory: Option<&str>) -> Result<FileStore, String> {
+        let files = self.files.clone().ok_or(
+            "this process keeps nothing in files: of Redis, a backup is made as docs/backup.md says",
+        )?;
+        let own = files.identity().map_err(|error| error.to_string())?;
+        match directory.is_none_or(|named| own == named) {
+            true => Ok(files),
+            false => Err(format!(
+                "this process keeps its data elsewhere, in {}: say where the other is heard with --admin",
+                files.path().display()
+            )),
+        }
+    }
+}
+
+pub async fn take(
+    State(app): State<Arc<App>>,
+    Extension(backups): Extension<Backups>,
+    headers: HeaderMap,
+) -> Result<Response, Reject> {
+    let files = backups.files(edge::single(&headers, &DIRECTORY)?);
+    let files = files.map_err(Reject::Backup)?;
+    let turn = backups.turn.clone().try_acquire_owned().map_err(|_| {
+        Reject::Backup("a backup is being taken already: try again when it is done".into())
+    })?;
+    let snapshot = tokio::task::spawn_blocking(move || files.snapshot()).await;
+    let snapshot = snapshot.map_err(|_| Reject::Backup("the backup broke off".into()))??;
+    tracing::info!("a backup is being taken");
+    let (chunks, taken) = mpsc::channel(AHEAD);
+    let pipe = Pipe {
+        chunks,
+        stop: app.stop.clone(),
+        runtime: Handle::current(),
+    };
+    tokio::task::spawn_blocking(move || pipe.carry(&snapshot, turn));
+    let next = async |mut taken: mpsc::Receiver<io::Result<Bytes>>| {
+        let chunk = taken.recv().await?;
+        Some((chunk, taken))
+    };
+    let body = Body::from_stream(stream::unfold(taken, next));
+    Ok(([(header::CONTENT_TYPE, "application/octet-stream")], body).into_response())
+}
+
+/// To the one who asked, from a thread that may wait.
+struct Pipe {
+    chunks: mpsc::Sender<io::Result<Bytes>>,
+    stop: CancellationToken,
+    runtime: Handle,
+}
+
+impl Pipe {
+    fn carry(mut self, snapshot: &Snapshot, turn: OwnedSemaphorePermit) {
+        let written = snapshot.write(BufWriter::with_capacity(CHUNK, &mut self));
+        match written.map(drop) {
+            Ok(()) => tracing::info!("the backup was taken"),
+            Err(error) => {
+                tracing::warn!(%error, "the backup broke off");
+                // Without this it would look like the end. Its end is not there either.
+                let _ = self.chunks.try_send(Err(error));
+            }
+        }
+        drop(turn);
+    }
+}
+
+impl Write for Pipe {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let chunk = Bytes::copy_from_slice(bytes);
+        let sent = async {
+            tokio::select! {
+                sent = timeout(PATIENCE, self.chunks.send(Ok(chunk))) => match sent {
+                    Ok(Ok(())) => Ok(bytes.len()),
+                    Ok(Err(_)) => Err(io::Error::other("who asked for it has gone")),
+                    Err(_) => Err(io::Error::other("who asked for it takes nothing any more")),
+                },
+                () = self.stop.cancelled() => Err(io::Error::other("the process stops")),
+            }
+        };
+        self.runtime.block_on(sent)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
