@@ -3,6 +3,7 @@
 mod agents;
 mod audit;
 mod auth;
+mod backup;
 mod bad_input;
 mod balancers;
 mod bindings;
