@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use reqwest::StatusCode;
 use serde_json::{Value, json};
@@ -114,9 +115,12 @@ fn modes(path: &Path) -> u32 {
 
 /// What the session has to tell, and what its load was answered with.
 async fn loaded(client: &Client, session: &str) -> (Stream, Vec<String>, Value) {
+    // A repeated id would be the same request.
+    static COUNT: AtomicU64 = AtomicU64::new(0);
+    let id = json!(format!("load-{}", COUNT.fetch_add(1, Ordering::Relaxed)));
     let mut stream = client.session_stream(session, None).await;
-    client.post(load(json!("load"), session)).await;
-    let (events, answer) = stream.until_response(&json!("load")).await;
+    client.post(load(id.clone(), session)).await;
+    let (events, answer) = stream.until_response(&id).await;
     let chunks = events.iter().filter_map(Event::chunk).collect();
     (stream, chunks, answer)
 }

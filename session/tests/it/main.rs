@@ -21,6 +21,7 @@ mod planned_failover;
 mod port;
 mod redis;
 mod requests;
+mod restored;
 mod rollback;
 mod secured;
 mod sentinel;

@@ -54,7 +54,7 @@ async fn what_was_acknowledged_before_a_backup_is_there_and_what_was_lost_is_tol
     assert_eq!(status, StatusCode::NOT_FOUND);
 
     let client = Client::initialize(&server.url()).await;
-    let (mut stream, chunks, _) = loaded(&client, &session).await;
+    let (stream, chunks, _) = loaded(&client, &session).await;
     assert_eq!(chunks, counted(20, 1));
     let mut body = client.one_shot(load(json!("x"), &lost_session)).await;
     let answer = body.response(&json!("x")).await;
@@ -63,14 +63,14 @@ async fn what_was_acknowledged_before_a_backup_is_there_and_what_was_lost_is_tol
     let reset = async || {
         let mut stream = client.session_stream(&session, Some(&lost)).await;
         assert_eq!(stream.next().await.expect("an event").event, "reset");
+        stream
     };
-    reset().await;
-    stream = client.session_stream(&session, None).await;
+    drop(stream);
+    let mut stream = reset().await;
     client.post(prompt(json!(3), &session, "/count 50")).await;
     assert_eq!(stream.turn(&json!(3)).await, counted(50, 2));
     let number = |cursor: &str| cursor.split('.').next().unwrap().parse::<u64>().unwrap();
     assert!(number(&stream.last_id) > number(&lost) && number(&lost) > number(&kept));
-    drop(stream);
     reset().await;
 
     // The turn goes on where the backup has it: nothing is missing, and nothing is there twice.

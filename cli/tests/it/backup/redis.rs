@@ -129,14 +129,12 @@ async fn a_redis_is_restored_as_the_page_says() {
     let (stream, chunks, _) = loaded(&client, &session).await;
     assert_eq!(chunks, counted(20, 1));
     drop(stream);
-    let mut cut = client.session_stream(&session, Some(&lost)).await;
-    assert_eq!(cut.next().await.expect("an event").event, "reset");
-    drop(cut);
-    let mut stream = client.session_stream(&session, None).await;
+    let mut stream = client.session_stream(&session, Some(&lost)).await;
+    assert_eq!(stream.next().await.expect("an event").event, "reset");
     client.post(prompt(json!(3), &session, "/count 50")).await;
     assert_eq!(stream.turn(&json!(3)).await, counted(50, 2));
-    let mut cut = client.session_stream(&session, Some(&lost)).await;
-    assert_eq!(cut.next().await.expect("an event").event, "reset");
+    let mut stream = client.session_stream(&session, Some(&lost)).await;
+    assert_eq!(stream.next().await.expect("an event").event, "reset");
 
     let (mut stream, mut chunks, _) = loaded(&client, &busy).await;
     while chunks.len() < 400 {
