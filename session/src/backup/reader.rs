@@ -45,7 +45,7 @@ impl<R: BufRead> Reader<R> {
     }
 
     /// The next part; `None` at the end, once all of it has proved to be what was written.
-    pub fn next(&mut self) -> Result<Option<Part>, Unusable> {
+    pub fn part(&mut self) -> Result<Option<Part>, Unusable> {
         let [kind] = self.array()?;
         match kind {
             KEYSPACE => {
@@ -72,7 +72,7 @@ impl<R: BufRead> Reader<R> {
 
     /// Whether all of it is what was written; returns how many entries it has.
     pub fn check(mut self) -> Result<u64, Unusable> {
-        while self.next()?.is_some() {}
+        while self.part()?.is_some() {}
         Ok(self.entries)
     }
 

@@ -23,10 +23,10 @@ fn what_is_written_can_be_read() {
     let bytes = written();
     let (mut reader, head) = Reader::open(&bytes[..]).unwrap();
     assert_eq!((head.directory, head.version.as_str()), (3, VERSION));
-    let part = reader.next().unwrap();
+    let part = reader.part().unwrap();
     assert_eq!(part, Some(Part::Keyspace("sessions".into())));
     let (key, value) = (vec![0], vec![]);
-    assert_eq!(reader.next().unwrap(), Some(Part::Entry { key, value }));
+    assert_eq!(reader.part().unwrap(), Some(Part::Entry { key, value }));
     assert_eq!(reader.check().unwrap(), 100);
 }
 

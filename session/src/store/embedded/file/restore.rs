@@ -88,7 +88,7 @@ impl<'a> Filling<'a> {
     }
 
     fn take_all(mut self, mut reader: Reader<BufReader<File>>) -> Result<(), Fault> {
-        while let Some(part) = reader.next()? {
+        while let Some(part) = reader.part()? {
             match part {
                 Part::Keyspace(name) if name == FILES => self.keyspace = None,
                 Part::Keyspace(name) => {
