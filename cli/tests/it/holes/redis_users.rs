@@ -7,6 +7,7 @@ use std::process::Output;
 use std::time::Duration;
 
 use baton_session::id::Partition;
+use baton_session::revocation::{Revocation, Subject};
 use baton_session::store::redis::RedisStore;
 use baton_session::store::{Store as _, Tidying};
 use reqwest::StatusCode;
@@ -229,7 +230,17 @@ async fn m5_neither_user_can_do_what_is_not_its_own() {
     }
     let nobody =
         crate::support::cluster::redis_cli(redis.port, &["HGET", "baton:{000}:s:x", "prn"]);
-    assert!(nobody.contains("NOPERM"), "{nobody}");
+    assert!(nobody.contains("NOAUTH"), "{nobody}");
+    let probe = ["--user", "baton-probe", "--pass", "any"];
+    let as_probe = |words: &[&str]| {
+        let words = [&probe[..], words].concat();
+        crate::support::cluster::redis_cli(redis.port, &words)
+    };
+    assert!(as_probe(&["PING"]).starts_with("PONG"));
+    let said = as_probe(&["HGET", "baton:{000}:s:x", "prn"]);
+    assert!(said.contains("NOPERM"), "{said}");
+    let said = as_probe(&["AUTH", "default", "any"]);
+    assert!(said.contains("WRONGPASS"), "{said}");
 }
 
 fn users(dir: &Path, more: &[&str]) -> Output {
@@ -308,4 +319,18 @@ fn m5_what_is_wrong_with_the_options_is_said_at_once() {
     let wrong = users(dir.path(), &["--at", "http://x"]);
     assert_eq!(wrong.status.code(), Some(64));
     assert_eq!(dir.path().read_dir().expect("a directory").count(), 0);
+}
+
+/// What a script writes is one transaction in Redis's file, and Redis reads its file in the name of `default`.
+#[tokio::test]
+async fn m5_a_redis_that_starts_again_has_everything_that_was_written() {
+    let mut redis = Redis::start_with(&[STRICT]).await;
+    let url = redis.store_of("gateway");
+    let taken_back = Revocation::at_once(Subject::Principal("somebody".into()));
+    let store = RedisStore::connect(&url, "baton").await.expect("a store");
+    assert!(store.revoke(&taken_back).await.expect("it is written"));
+    redis.restart().await;
+    let store = RedisStore::connect(&url, "baton").await.expect("a store");
+    let found = store.revocations().await.expect("it is read");
+    assert_eq!(found, [taken_back]);
 }

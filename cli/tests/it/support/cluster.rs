@@ -128,7 +128,7 @@ impl Redis {
     async fn answers(&self) {
         let port = self.port;
         until("Redis answers", async || {
-            let pong = redis_cli(port, &["ping"]);
+            let pong = redis_cli(port, &["--user", "baton-probe", "--pass", "any", "ping"]);
             pong.starts_with("PONG").then_some(())
         })
         .await;
