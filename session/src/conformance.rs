@@ -90,6 +90,7 @@ macro_rules! for_each_case {
                 a_refused_close_closes_nothing
                 loading_opens_a_closed_session
                 a_closed_session_is_not_opened_by_who_needs_an_open_one
+                a_closed_session_is_watched_until_everything_was_heard
                 a_fork_of_a_closed_session_is_open;
             control:
                 a_prompt_takes_control_as_soon_as_it_waits
@@ -197,6 +198,9 @@ macro_rules! for_each_case {
                 what_was_not_delivered_stays_in_the_outbox
                 sessions_are_watched_whatever_leaves_the_outbox
                 a_post_that_has_left_the_outbox_is_still_known
+                a_post_says_which_entry_it_is
+                positions_are_counted_for_themselves
+                few_positions_push_nothing_out_of_the_outbox
                 an_outbox_that_nobody_reads_takes_no_more;
             releases:
                 an_append_gives_up_only_what_has_no_work

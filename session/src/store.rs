@@ -124,6 +124,16 @@ pub trait Store: Send + Sync + 'static {
         principal: &str,
     ) -> Result<Option<Attachment>>;
 
+    /// For the holder of a connection's stream that has delivered everything of a session that is closed: from here on it
+    /// is told anew to watch it ([`Attached::Unwatched`]). False if the session is open, there is more to come, or the
+    /// call is repeated: then it has to go on watching, which does no harm.
+    async fn unwatch(
+        &self,
+        session: &SessionId,
+        connection: &ConnectionId,
+        seen: Seen,
+    ) -> Result<bool>;
+
     // ---- sessions as wholes ----
 
     /// Makes a child that shares the parent's log up to a point and then goes its own way: nothing is
@@ -384,6 +394,14 @@ impl Attachment {
     pub fn latest(&self) -> Option<Directive> {
         self.directives.last().cloned()
     }
+}
+
+/// What a connection has had of a session.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Seen {
+    pub upto: u64,
+    /// The last load or resume that was answered, 0 for none.
+    pub directive: u64,
 }
 
 /// What the holder of a stream does for a load or resume: history 1…`upto` if `replay`, then the

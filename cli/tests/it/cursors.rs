@@ -2,13 +2,14 @@
 
 mod reader;
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use self::reader::Reader;
 use crate::support::balancer::Kind;
-use crate::support::http::{new_session, prompt};
+use crate::support::http::{load, new_session, prompt};
+use crate::support::sse::counted;
 use crate::support::websocket::Socket;
-use crate::support::{Client, Cluster};
+use crate::support::{Client, Cluster, Event};
 
 /// More of them by hand: `CURSOR_SESSIONS=5000 scripts/test cursors::`.
 fn sessions() -> usize {
@@ -138,4 +139,60 @@ async fn another_gateway_takes_the_stream_over_from_what_was_recorded() {
     );
     assert!(event.id.len() <= 1024, "{} bytes", event.id.len());
     assert!(event.id.contains('@'), "{}", event.id);
+}
+
+#[tokio::test]
+async fn closed_and_deleted_sessions_leave_and_come_back_when_they_are_loaded() {
+    let cluster = Cluster::start().await;
+    let client = Client::initialize(&cluster.gateway_url(0)).await;
+    let mut reader = Reader::open(vec![client.clone()], 5).await;
+    let sessions = reader.create(&client, 60).await;
+    reader.prompt_all(&client, &sessions, "first").await;
+    assert!(reader.seen().last().expect("events").0.contains('@'));
+    let (kept, others) = sessions.split_at(10);
+    let (closed, deleted) = others.split_at(25);
+    for session in closed {
+        // Whoever closes it twice gets two answers.
+        for name in ["close", "close again"] {
+            client.post(about("session/close", name, session)).await;
+            reader.answer(&format!("{name} {session}")).await;
+        }
+    }
+    for session in deleted {
+        client
+            .post(about("session/delete", "delete", session))
+            .await;
+        reader.answer(&format!("delete {session}")).await;
+    }
+    // Those that were deleted leave when nothing is left to say.
+    let mut turns = 0;
+    let cursor = loop {
+        turns += 1;
+        assert!(turns < 200, "they do not leave");
+        let id = format!("turn {turns}");
+        client.post(prompt(json!(id), &kept[0], "/count 1")).await;
+        reader.answer(&id).await;
+        let cursor = reader.seen().last().expect("events").0.clone();
+        if cursor.split('~').count() <= 1 + kept.len() {
+            break cursor;
+        }
+        tokio::time::sleep(std::time::Duration::from_millis(100)).await;
+    };
+    assert!(!cursor.contains('@'), "{cursor}");
+    // One comes back, with all it said.
+    client.post(load(json!("load"), &closed[3])).await;
+    let said = reader.answer("load").await;
+    let said: Vec<_> = said.iter().filter_map(Event::chunk).collect();
+    assert_eq!(said, counted(3, 1));
+    client
+        .post(prompt(json!("more"), &closed[3], "/count 2"))
+        .await;
+    let said = reader.answer("more").await;
+    let said: Vec<_> = said.iter().filter_map(Event::chunk).collect();
+    assert_eq!(said, counted(2, 2));
+}
+
+fn about(method: &str, name: &str, session: &str) -> Value {
+    let params = json!({ "sessionId": session });
+    json!({ "jsonrpc": "2.0", "id": format!("{name} {session}"), "method": method, "params": params })
 }

@@ -313,7 +313,20 @@ impl ConnectionFeed {
             out.push(Outgoing { cursor, message });
         }
         self.positions.set(watch, position);
-        outcome.map(drop)
+        outcome?;
+        let Some(watched) = self.sessions.get_mut(&watch) else {
+            return Ok(());
+        };
+        match watched.feed.is_over().await {
+            Ok(true) => self.leave(watch),
+            Ok(false) => {}
+            Err(error) => {
+                // It is asked once more.
+                self.due.insert(watch);
+                return Err(error);
+            }
+        }
+        Ok(())
     }
 
     /// True if something that was delivered does not exist any more. It is said before anything

@@ -23,6 +23,7 @@ use crate::mint::Mint;
 
 mod addressed;
 mod directives;
+mod ending;
 pub mod opening;
 mod questions;
 mod resting;
@@ -70,6 +71,10 @@ pub struct SessionFeed {
     /// Where it stands in the log: what `next` comes after.
     footing: Footing,
     notices_seen: u64,
+    /// Its client has heard that the session is closed, as it asked for.
+    farewell: bool,
+    /// There is no such session any more.
+    gone: bool,
     /// Carries out this directive alone, and ends.
     only: Option<u64>,
     ended: bool,
@@ -116,6 +121,8 @@ impl SessionFeed {
             subscription,
             wake,
             only: None,
+            farewell: false,
+            gone: false,
             session: reader.session,
             connection: reader.connection,
             principal: reader.principal,
@@ -298,7 +305,7 @@ impl SessionFeed {
             return Ok(false);
         }
         let head = self.store.heads(&[self.log()]).await?[0];
-        self.refresh().await?;
+        self.gone = !self.refresh().await? && head == 0;
         self.attachment.head = head;
         self.answered = self.attachment.latest().map_or(0, |last| last.number);
         (self.replayed, self.ask_after) = (None, None);

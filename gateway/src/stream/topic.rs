@@ -391,7 +391,10 @@ impl Reader {
         let addressed = |event: &Event| match event {
             Event::Begin(begin) => begin.connection == *connection && begin.via == Via::Connection,
             Event::Control { by, via, .. } => by == connection && *via == Via::Connection,
-            Event::Response { to, .. } => to.connection == *connection && to.via == Via::Connection,
+            // It may be the answer to a close, after which there is nothing to watch.
+            Event::Response { to, turn, .. } => {
+                to.connection == *connection && (to.via == Via::Connection || !turn)
+            }
             _ => false,
         };
         self.resume_at = frame

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::scene::Scene;
 use crate::command::Kind;
-use crate::store::{Attach, Attached, Enqueue, Enqueued, Fork, Forked, Store};
+use crate::store::{Attach, Attached, Enqueue, Enqueued, Fork, Forked, Seen, Store};
 
 fn close(scene: &Scene) -> Enqueue {
     scene.request(scene.command(Kind::Close, Some("\"close\"")))
@@ -137,4 +137,39 @@ pub async fn a_closed_session_is_not_opened_by_who_needs_an_open_one(store: &Arc
     };
     let attached = store.attach(&reads).await.unwrap();
     assert!(matches!(attached, Attached::Done(_)), "{attached:?}");
+}
+
+pub async fn a_closed_session_is_watched_until_everything_was_heard(store: &Arc<dyn Store>) {
+    let scene = closed(store).await;
+    let (creator, upto) = (&scene.creator, scene.head().await);
+    let unwatch = async |upto, directive| {
+        let seen = Seen { upto, directive };
+        store.unwatch(&scene.id, creator, seen).await.unwrap()
+    };
+    // Its close waits.
+    assert!(!unwatch(upto, 0).await);
+    scene.finish(&scene.claim().await.token).await;
+    assert!(!unwatch(upto - 1, 0).await, "there is more");
+    // Who reads along has yet to be answered.
+    let reads = Attach {
+        observe: true,
+        ..scene.attach(creator, "1")
+    };
+    store.attach(&reads).await.unwrap();
+    assert!(!unwatch(upto, 0).await);
+    assert!(unwatch(upto, 1).await);
+    assert!(!unwatch(upto, 1).await, "once is enough");
+    // Whoever wants it again has to say so.
+    let again = Attach {
+        watched: false,
+        ..scene.attach(creator, "2")
+    };
+    let attached = store.attach(&again).await.unwrap();
+    assert_eq!(attached, Attached::Unwatched { head: upto });
+    let attached = store.attach(&scene.attach(creator, "2")).await.unwrap();
+    assert!(matches!(attached, Attached::Done(_)), "{attached:?}");
+    assert!(!unwatch(upto, 2).await, "it is open");
+    let stranger = scene.another_connection();
+    let seen = Seen { upto, directive: 2 };
+    assert!(!store.unwatch(&scene.id, &stranger, seen).await.unwrap());
 }

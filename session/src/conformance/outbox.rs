@@ -9,8 +9,8 @@ use crate::command::Idempotency;
 use crate::event::Event;
 use crate::id::{ConnectionId, LogId, SessionId};
 use crate::store::{
-    Delivered, OUTBOX_BYTES, OUTBOX_WINDOW_BYTES, OUTBOX_WINDOW_ENTRIES, Posted, REMEMBERED_KEYS,
-    Store, StreamId, Touch,
+    Delivered, OUTBOX_BYTES, OUTBOX_WINDOW_BYTES, OUTBOX_WINDOW_ENTRIES, OUTBOX_WINDOW_POSITIONS,
+    Posted, REMEMBERED_KEYS, Store, StreamId, Touch,
 };
 
 fn message(text: &str) -> Event {
@@ -248,6 +248,76 @@ pub async fn an_outbox_that_nobody_reads_takes_no_more(store: &Arc<dyn Store>) {
     let left = store.read(&outbox(to), 1, 100).await.unwrap();
     let weight: usize = left.iter().map(|frame| frame.size()).sum();
     assert!(weight as u64 <= OUTBOX_BYTES, "{weight} bytes are left");
+}
+
+pub async fn a_post_says_which_entry_it_is(store: &Arc<dyn Store>) {
+    let to = &Scene::planned(store).creator;
+    fill(store, to, 2, 1).await;
+    for key in [unnamed(to), key(to, 1, "x")] {
+        let posted = post(store, to, positions(10), &key).await;
+        let Posted::New { number, nonce } = posted else {
+            panic!("{posted:?}");
+        };
+        let frames = store.read(&outbox(to), number, 10).await.unwrap();
+        assert_eq!((frames.len(), frames[0].nonce), (1, nonce));
+        assert_eq!(frames[0].events, [positions(10)]);
+    }
+}
+
+pub async fn positions_are_counted_for_themselves(store: &Arc<dyn Store>) {
+    let to = &Scene::planned(store).creator;
+    let size = OUTBOX_BYTES / 10;
+    for _ in 0..9 {
+        let posted = post(store, to, positions(size), &unnamed(to)).await;
+        assert!(matches!(posted, Posted::New { .. }));
+    }
+    // Nobody is refused because of them.
+    assert!(store.has_outbox_room(to).await.unwrap());
+    fill(store, to, 9, size).await;
+    assert!(!store.has_outbox_room(to).await.unwrap());
+    let posted = post(store, to, positions(size), &unnamed(to)).await;
+    assert_eq!(posted, Posted::Full);
+    // What was delivered makes room for both.
+    reads(store, to).await;
+    delivered(store, to, 18, 0).await;
+    let posted = post(store, to, positions(size), &unnamed(to)).await;
+    assert!(matches!(posted, Posted::New { number: 19, .. }));
+    assert!(store.has_outbox_room(to).await.unwrap());
+}
+
+pub async fn few_positions_push_nothing_out_of_the_outbox(store: &Arc<dyn Store>) {
+    let to = &Scene::planned(store).creator;
+    reads(store, to).await;
+    fill(store, to, 3, 1).await;
+    for _ in 0..3 {
+        post(
+            store,
+            to,
+            positions(OUTBOX_WINDOW_POSITIONS / 4),
+            &unnamed(to),
+        )
+        .await;
+    }
+    delivered(store, to, 6, 6).await;
+    assert_eq!(store.read(&outbox(to), 1, 10).await.unwrap().len(), 6);
+    for _ in 0..2 {
+        post(
+            store,
+            to,
+            positions(OUTBOX_WINDOW_POSITIONS / 4),
+            &unnamed(to),
+        )
+        .await;
+    }
+    delivered(store, to, 8, 8).await;
+    let left = store.read(&outbox(to), 1, 10).await.unwrap();
+    assert_eq!(left[0].first, 6, "as many as fit");
+}
+
+fn positions(size: u64) -> Event {
+    Event::Positions {
+        text: "x".repeat(size as usize).into(),
+    }
 }
 
 fn outbox(of: &ConnectionId) -> LogId {

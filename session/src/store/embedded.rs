@@ -22,8 +22,8 @@ use crate::revocation::Revocation;
 use crate::store::{
     Adoption, AgentCard, Append, Appended, Attach, Attached, Attachment, Claim, ClaimToken,
     Claimant, Due, Enqueue, Enqueued, Error, Fork, Forked, Listener, Listing, NewSession, Opened,
-    Posted, Record, Result, STREAM_TTL, Signal, Store, StreamId, Summary, Tidied, Tidying, Topic,
-    Touch, Usage, WorkerId,
+    Posted, Record, Result, STREAM_TTL, Seen, Signal, Store, StreamId, Summary, Tidied, Tidying,
+    Topic, Touch, Usage, WorkerId,
 };
 
 mod account;
@@ -294,6 +294,25 @@ impl<S: Shelf> Store for Embedded<S> {
             let session = state.session(&self.shelf, session)?;
             let session = session.filter(|session| session.was_for(principal));
             Ok(session.map(|session| session.attachment(connection)))
+        })
+        .await
+    }
+
+    async fn unwatch(
+        &self,
+        session: &SessionId,
+        connection: &ConnectionId,
+        seen: Seen,
+    ) -> Result<bool> {
+        self.step(|state| {
+            let Some(found) = state.session(&self.shelf, session)? else {
+                return Ok(false);
+            };
+            let left = found.unwatch(connection, seen);
+            if left {
+                self.save(&[Change::Session(session, found)])?;
+            }
+            Ok(left)
         })
         .await
     }

@@ -21,8 +21,8 @@ use crate::store::{
     Adoption, AgentCard, Append, Appended, Attach, Attached, Attachment, Claim, ClaimToken,
     Claimant, Due, Enqueue, Enqueued, Fork, Forked, INBOX_BYTES, KEPT_DIRECTIVES, Listener,
     Listing, NewSession, OUTBOX_TTL, Opened, Posted, REMEMBERED_KEYS, REMEMBERED_KEYS_IN_ALL,
-    Record, Result, STREAM_TTL, Signal, Store, StreamId, Summary, TAKEOVER_WINDOW, Tidied, Tidying,
-    Touch, Usage, WorkerId,
+    Record, Result, STREAM_TTL, Seen, Signal, Store, StreamId, Summary, TAKEOVER_WINDOW, Tidied,
+    Tidying, Touch, Usage, WorkerId,
 };
 
 mod agents;
@@ -320,6 +320,22 @@ impl Store for RedisStore {
         } else {
             items.attachment().map(Some)
         }
+    }
+
+    async fn unwatch(
+        &self,
+        session: &SessionId,
+        connection: &ConnectionId,
+        seen: Seen,
+    ) -> Result<bool> {
+        let call = Call::new(&scripts().unwatch)
+            .key(self.keys.session(session))
+            .key(self.keys.parties(session))
+            .key(self.keys.inbox(session))
+            .arg(connection.as_str())
+            .num(seen.upto)
+            .num(seen.directive);
+        Ok(self.run_durably(call).await?.optional_number()? == 1)
     }
 
     async fn fork(&self, fork: &Fork) -> Result<Forked> {

@@ -17,8 +17,9 @@ pub struct Reader {
     clients: Vec<Client>,
     stream: Stream,
     chance: StdRng,
-    /// Events until the next cut.
-    left: u32,
+    /// Events until the next cut, and at most from one to the next.
+    left: usize,
+    far: usize,
     /// Every cursor with what came under it.
     seen: Vec<(String, String)>,
 }
@@ -31,6 +32,7 @@ impl Reader {
             stream,
             chance: StdRng::seed_from_u64(seed),
             left: 20,
+            far: 150,
             seen: Vec::new(),
         }
     }
@@ -46,7 +48,7 @@ impl Reader {
 
     pub async fn next(&mut self) -> Event {
         if self.left == 0 {
-            self.left = self.chance.random_range(1..150);
+            self.left = self.chance.random_range(1..self.far);
             let client = self.chance.random_range(0..self.clients.len());
             let cursor = self.stream.last_id.clone();
             self.stream = self.clients[client].connection_stream(Some(&cursor)).await;
@@ -59,7 +61,23 @@ impl Reader {
         event
     }
 
+    /// What comes before the answer to this request.
+    pub async fn answer(&mut self, id: &str) -> Vec<Event> {
+        let mut before = Vec::new();
+        loop {
+            let event = self.next().await;
+            let message = event.message();
+            if message["id"] == id {
+                assert!(message["error"].is_null(), "{message}");
+                return before;
+            }
+            before.push(event);
+        }
+    }
+
     pub async fn create(&mut self, client: &Client, count: usize) -> Vec<String> {
+        // To come back takes the longer the more there are.
+        self.far = self.far.max(count);
         let requests = (0..count).map(|number| new_session(json!(format!("new {number}"))));
         let posting = post_all(client, requests.collect());
         let mut sessions = HashMap::new();

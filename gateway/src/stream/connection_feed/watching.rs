@@ -66,6 +66,14 @@ impl ConnectionFeed {
         self.sessions.insert(watch, watched);
     }
 
+    pub(super) fn leave(&mut self, watch: u64) {
+        if let Some(watched) = self.sessions.remove(&watch) {
+            self.watches.remove(watched.feed.session());
+        }
+        self.due.remove(&watch);
+        self.positions.leave(watch);
+    }
+
     /// From the session's end on, if nothing else is said.
     async fn open_watch(
         &self,

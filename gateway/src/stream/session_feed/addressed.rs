@@ -4,7 +4,7 @@ use baton_session::event::Event;
 use baton_session::route::Via;
 use bytes::Bytes;
 
-use super::{SessionFeed, opening};
+use super::{SessionFeed, ending, opening};
 use crate::{rpc, trace};
 
 impl SessionFeed {
@@ -54,6 +54,7 @@ impl SessionFeed {
                     _ => None,
                 };
                 let way = way.filter(|way| *way != Via::OneShot).unwrap_or(to.via);
+                self.farewell |= !turn && ending::is_farewell(message);
                 if *turn && news {
                     self.attachment.route.one_shot_ended(seq);
                 }

@@ -14,7 +14,7 @@ use crate::id::{ConnectionId, SessionId};
 use crate::route::{Route, Via};
 use crate::store::{
     Attach, Attached, Attachment, Claim, ClaimToken, Claimant, Directive, KEPT_DIRECTIVES,
-    NewSession, Running, Setup, Vanished, WorkerId,
+    NewSession, Running, Seen, Setup, Vanished, WorkerId,
 };
 
 mod append;
@@ -283,6 +283,18 @@ impl Session {
             }
         }
         Attached::Done(Box::new(self.attachment(&request.connection)))
+    }
+
+    /// False if it is open, there is more to come, or the connection does not read it on its connection stream.
+    pub fn unwatch(&mut self, connection: &ConnectionId, seen: Seen) -> bool {
+        let rests = self.standing == Standing::Closed && self.inbox.is_empty();
+        let party = self.parties.get_mut(connection);
+        let Some(party) = party.filter(|_| rests && self.head == seen.upto) else {
+            return false;
+        };
+        let mut directives = party.directives.iter();
+        let answered = directives.all(|directive| directive.number <= seen.directive);
+        answered && std::mem::take(&mut party.watched)
     }
 
     pub fn attachment(&self, connection: &ConnectionId) -> Attachment {

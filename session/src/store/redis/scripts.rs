@@ -83,6 +83,7 @@ scripts!(
     request_waits,
     attach,
     attachment,
+    unwatch,
     open_session_stream,
     touch_session_stream,
     open_connection_stream,

@@ -116,3 +116,97 @@ async fn entries_that_took_the_place_of_others_are_noticed() {
         told.until(RESET, "next").await;
     }
 }
+
+/// So many sessions are watched that cursors name an entry of the outbox.
+async fn watch_many(stage: &Stage) -> Vec<Scene> {
+    let mut scenes = Vec::new();
+    for _ in 0..60 {
+        let mut scene = Scene::planned(&stage.scene.store);
+        scene.creator = stage.scene.creator.clone();
+        scene.principal = stage.scene.principal.clone();
+        let session = scene.id.clone();
+        stage.post(Event::Watch { session, after: 0 }).await;
+        scene.create().await;
+        scenes.push(scene);
+    }
+    scenes
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_cursor_that_names_what_the_store_has_lost_gets_a_reset() {
+    let stage = stage(Via::Connection).await;
+    let mut told = stage.connection_stream().await;
+    stage.tell("\"one\"").await;
+    read_until(&mut told, "one").await;
+    let replica = stage.memory.outbox_replica(&stage.scene.creator);
+    let replica = replica.expect("the store works");
+    watch_many(&stage).await;
+    stage.tell("\"two\"").await;
+    let lost = read_until(&mut told, "two").await;
+    assert!(lost.contains('@') && lost.len() <= 1024, "{lost}");
+    drop(told);
+    let mut told = stage.resumed(Some(&lost)).await;
+    stage.tell("\"three\"").await;
+    told.until("three", RESET).await;
+    drop(told);
+    let promoted = stage.memory.promote_outbox(&replica);
+    promoted.expect("the store works");
+    // As many entries as there were, and other ones where it looks for its positions.
+    watch_many(&stage).await;
+    for _ in 0..20 {
+        stage.tell("\"other\"").await;
+    }
+    let mut told = stage.resumed(Some(&lost)).await;
+    told.until(RESET, "other").await;
+    // The last entry that it names may be there, while another one is not.
+    let (entry, positions) = lost.split_once('~').expect("it names an entry");
+    let log = LogId::Outbox(stage.scene.creator.clone());
+    let frames = stage
+        .scene
+        .store
+        .read(&log, 1, 1)
+        .await
+        .expect("the store works");
+    let nonce = frames[0].nonce;
+    assert!(!entry.is_empty());
+    let mut told = stage.resumed(Some(&format!("1-{nonce}~{positions}"))).await;
+    told.until(RESET, "other").await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_stream_goes_on_with_other_entries_when_its_own_are_lost() {
+    let stage = stage(Via::Connection).await;
+    let mut told = stage.connection_stream().await;
+    watch_many(&stage).await;
+    stage.tell("\"one\"").await;
+    let one = read_until(&mut told, "one").await;
+    assert!(one.contains('@'), "{one}");
+    drop(told);
+    // From a cursor without positions: they are written when the stream is opened.
+    let replica = stage.memory.outbox_replica(&stage.scene.creator);
+    let replica = replica.expect("the store works");
+    let mut told = stage.resumed(Some("garbage")).await;
+    let begun = start(&mut told).await;
+    assert!(begun.contains('@'), "{begun}");
+    let promoted = stage.memory.promote_outbox(&replica);
+    promoted.expect("the store works");
+    stage.memory.interrupt();
+    stage.tell("\"two\"").await;
+    let after = read_until(&mut told, "two").await;
+    assert!(after.contains('@') && after.len() <= 1024, "{after}");
+    let mut told = stage.resumed(Some(&after)).await;
+    stage.tell("\"three\"").await;
+    told.until("three", RESET).await;
+    let mut told = stage.resumed(Some(&begun)).await;
+    told.until(RESET, "three").await;
+}
+
+/// The cursor that a stream begins with, after a reset.
+async fn start(told: &mut Told) -> String {
+    let frame = told.0.frame().await.expect("it begins").expect("a body");
+    let data = frame.into_data().expect("no trailers");
+    let text = std::str::from_utf8(&data).expect("text");
+    assert!(text.contains(RESET), "{text}");
+    let (_, from) = text.split_once("id: ").expect("it has a cursor");
+    from.lines().next().expect("a line").to_owned()
+}
