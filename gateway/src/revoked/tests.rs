@@ -52,6 +52,46 @@ fn what_was_issued_before_is_refused_and_what_comes_after_is_not() {
 }
 
 #[test]
+fn after_a_restore_nothing_counts_that_was_issued_before() {
+    let (revoked, id, session) = (
+        Revoked::default(),
+        connection(),
+        SessionId::mint(Partition(1)),
+    );
+    assert!(!revoked.is_forgotten(0));
+    let past = Revocation::of_the_past();
+    let (restored, before) = (past.from, past.before);
+    revoked.add(past);
+    let of_connection = |issued| revoked.is_revoked("anybody", Some((&id, issued)), None);
+    let of_session = |issued| revoked.is_revoked("anybody", None, Some((&session, issued)));
+    let of_login = |issued| revoked.stands_no_more("anybody", issued, Some("family"));
+    let of_ticket = |issued| revoked.stands_no_more("anybody", issued, None);
+    let open_login = |issued| revoked.is_login_over("anybody", "family", issued);
+    let refuses = |issued| {
+        [
+            of_connection(issued),
+            of_session(issued),
+            of_login(issued),
+            of_ticket(issued),
+            open_login(issued),
+        ]
+    };
+    assert_eq!((refuses(0), refuses(before)), ([true; 5], [true; 5]));
+    assert_eq!(refuses(before + 1), [false; 5]);
+    // What is issued now is good at once, also where a clock is a bit behind.
+    let issued = [
+        revoked.issue_time("anybody", None),
+        revoked.issue_time("anybody", Some(&session)),
+        revoked.login_time("anybody"),
+    ];
+    assert!(issued.iter().all(|issued| refuses(*issued) == [false; 5]));
+    let most = restored + baton_session::token::MAX_SKEW;
+    assert!(issued.iter().all(|issued| *issued < most));
+    // Proofs are dated by those who make them.
+    assert!(revoked.is_forgotten(restored) && !revoked.is_forgotten(restored + 1));
+}
+
+#[test]
 fn what_is_issued_in_the_same_second_is_good() {
     let (revoked, id) = (Revoked::default(), connection());
     revoked.add(principal("alice", seconds() + 5));
