@@ -82,15 +82,15 @@ impl Position {
         })
     }
 
-    /// Whether this may come after `before`: nothing goes back, something goes on.
+    /// Whether this may come after `before`: nothing goes back, something goes on. Sessions that were closed or deleted
+    /// leave, and come back under another number.
     pub fn follows(&self, before: &Self) -> bool {
-        let kept = before.places.keys().all(|at| self.places.contains_key(at));
         let mut each = self.places.iter();
         let forward = each.all(|(at, place)| match before.places.get(at) {
             Some(old) => place == old || place.follows(old),
             None => true,
         });
-        kept && forward && self.outbox >= before.outbox && self != before
+        forward && self.outbox >= before.outbox && self != before
     }
 
     /// The event that this position names, if it is the only one that it can name.
@@ -117,6 +117,7 @@ fn positions_rise() {
         ["3-aa", "4-bb~4:1.cc"],
         ["3~1:5.aa", "3~1:6.aa"],
         ["3~1:5.aa", "4~1:5.aa~4:1.cc"],
+        ["4~1:5.aa~4:1.cc", "5~4:1.cc"],
     ];
     for [before, after] in rising {
         let (one, other) = (Position::parse(before), Position::parse(after));
