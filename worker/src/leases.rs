@@ -1,18 +1,17 @@
 //! The sessions that a worker holds, and the renewal of their leases.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use baton_session::id::SessionId;
+use baton_session::id::{Partition, SessionId};
 use baton_session::store::{ClaimToken, Store};
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep};
 use tokio_util::sync::CancellationToken;
 
 use crate::hold::Place;
-use crate::metrics::Metrics;
 
 /// Between two tries to renew.
 const RETRY: Duration = Duration::from_millis(200);
@@ -102,25 +101,33 @@ impl Leases {
         self.held().is_empty()
     }
 
-    /// Renews all leases in one go; sessions that are lost stop at once. A store that is away is asked again until
-    /// it answers.
-    pub async fn renew(&self, store: &dyn Store, lease: Duration, metrics: &Metrics) {
+    /// The partitions that there are leases in.
+    pub fn partitions(&self) -> HashSet<Partition> {
+        let granted = self.granted().into_iter();
+        granted.map(|(session, _)| session.partition()).collect()
+    }
+
+    /// Renews all leases of a partition in one go; sessions that are lost stop at once. A store that is away is asked
+    /// again until it answers: each partition by itself, since others may be kept by servers that do.
+    pub async fn renew(&self, store: &dyn Store, partition: Partition, lease: Duration) {
         let mut told = false;
         loop {
             let mut granted = self.granted();
-            granted.retain(|(_, held)| !held.lost.is_cancelled());
+            granted.retain(|(session, held)| {
+                session.partition() == partition && !held.lost.is_cancelled()
+            });
             let claims: Vec<_> = granted
                 .iter()
                 .map(|(id, held)| (id.clone(), held.token.clone()))
                 .collect();
             if claims.is_empty() {
-                return metrics.lease_age.now();
+                return;
             }
             let renewed = store.renew(&claims, lease).await;
             // A lost hint costs no more than this long.
             granted.iter().for_each(|(_, held)| held.inbox.notify_one());
             match renewed {
-                Ok(lost) if lost.is_empty() => return metrics.lease_age.now(),
+                Ok(lost) if lost.is_empty() => return,
                 // With others lost, some of these may not have been heard of.
                 Ok(lost) => {
                     let is_lost = |(session, _): &&(SessionId, _)| lost.contains(session);
@@ -132,7 +139,8 @@ impl Leases {
                 }
                 Err(error) => {
                     if !told {
-                        tracing::warn!(%error, sessions = claims.len(), "could not renew leases; trying again");
+                        let (partition, sessions) = (partition.0, claims.len());
+                        tracing::warn!(%error, partition, sessions, "could not renew leases; trying again");
                         told = true;
                     }
                     sleep(RETRY).await;

@@ -11,7 +11,7 @@ use baton_session::id::{Partition, SessionId};
 use baton_session::store::{
     self, ALIVE, AgentCard, Claim, Claimant, HEARTBEAT, Signal, Store, StoreTime, Topic, WorkerId,
 };
-use futures_util::stream::{self, StreamExt as _};
+use futures_util::stream::{self, FuturesUnordered, StreamExt as _};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep, timeout, timeout_at};
 use tokio_util::sync::CancellationToken;
@@ -439,18 +439,42 @@ async fn register(runner: Arc<Runner>, card: AgentCard) {
 }
 
 /// Renews when it is time, and at once after signals were lost: the store may have been away for longer than a lease.
+/// A partition that does not answer holds up no other.
 async fn keep_leases(runner: Arc<Runner>) {
     let lease = runner.config.lease;
     let mut time = ticker(lease / 3);
+    let mut renewals = FuturesUnordered::new();
+    let mut under_way = HashSet::new();
+    let mut sweeps = false;
     loop {
-        let hurries = tokio::select! {
-            _ = time.tick() => false,
-            () = runner.leases.hurry.notified() => true,
-        };
-        let metrics = &runner.config.metrics;
-        runner.leases.renew(&*runner.store, lease, metrics).await;
-        if hurries && !runner.stop.is_cancelled() {
-            runner.clone().spawn_sweep();
+        tokio::select! {
+            _ = time.tick() => {}
+            () = runner.leases.hurry.notified() => sweeps = true,
+            Some(partition) = renewals.next() => {
+                under_way.remove(&partition);
+                if !under_way.is_empty() {
+                    continue;
+                }
+                runner.config.metrics.lease_age.now();
+                if std::mem::take(&mut sweeps) && !runner.stop.is_cancelled() {
+                    runner.clone().spawn_sweep();
+                }
+                continue;
+            }
+        }
+        let mut partitions = runner.leases.partitions();
+        if partitions.is_empty() {
+            // Nothing has to be renewed before others' sessions are looked for.
+            partitions.insert(Partition(0));
+        }
+        for partition in partitions {
+            if under_way.insert(partition) {
+                let runner = runner.clone();
+                renewals.push(async move {
+                    runner.leases.renew(&*runner.store, partition, lease).await;
+                    partition
+                });
+            }
         }
     }
 }

@@ -43,9 +43,13 @@ impl Load {
 
     /// Every session gets a prompt whose turn lasts for a while.
     async fn ask(&mut self) {
+        self.ask_for("/count 400 delay=10").await;
+    }
+
+    async fn ask_for(&mut self, text: &str) {
         for talk in &mut self.talks {
             talk.asked += 1;
-            let request = prompt(json!(talk.asked), &talk.session, "/count 400 delay=10");
+            let request = prompt(json!(talk.asked), &talk.session, text);
             let body = request.to_string();
             until("the prompt is accepted", async || {
                 let json = crate::support::http::JSON;
@@ -111,4 +115,38 @@ async fn sessions_on_other_nodes_are_taken_over_while_one_node_stands_still() {
     nodes.freeze_shard(0);
     nodes.workers[0].kill();
     load.is_answered().await;
+}
+
+/// Leases are renewed node by node: one that does not answer costs none on the others.
+#[tokio::test]
+async fn a_node_that_stands_still_costs_no_lease_on_others() {
+    let mut nodes = Nodes::start().await;
+    let mut load = Load::start(&nodes).await;
+    load.ask_for("/count 1000 delay=10").await;
+    nodes.add_worker();
+    until("the second worker is there", async || {
+        let said = nodes.workers[1].output();
+        said.contains("takes sessions").then_some(())
+    })
+    .await;
+    nodes.freeze_shard(0);
+    let talks = load.talks.iter_mut();
+    for talk in talks.filter(|talk| nodes.node_of(&talk.session) != 0) {
+        // The second half of a cursor names the claim. It takes three leases until then.
+        let mut claims = std::collections::BTreeSet::new();
+        loop {
+            let event = talk.stream.next().await.expect("the stream goes on");
+            let Some(text) = event.chunk() else { continue };
+            claims.extend(event.id.split('.').nth(1).map(str::to_owned));
+            if text.starts_with("chunk 900 of ") {
+                break;
+            }
+        }
+        assert_eq!(
+            claims.len(),
+            1,
+            "{} changed hands: {claims:?}",
+            talk.session
+        );
+    }
 }
