@@ -38,13 +38,11 @@ pub struct Ledger {
     book: Mutex<Book>,
 }
 
-/// What a failover may cost, if clients are told so.
+/// What a failover may cost.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Rules {
-    /// Words.
+    /// Words, if clients are told so. What comes after that may have come before.
     pub resets: bool,
-    /// Answers as well.
-    pub lost_answers: bool,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -200,9 +198,7 @@ impl Ledger {
             book.counts.resets += 1;
             book.positions.remove(&(client.into(), stream.into()));
             book.shaken(client, stream);
-            if self.rules.lost_answers {
-                book.answers_may_repeat(client);
-            }
+            book.answers_may_repeat(client);
         }
         self.trace(client, &format!("{stream} is reset, after {asked}"));
         if !self.rules.resets {

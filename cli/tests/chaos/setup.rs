@@ -185,7 +185,6 @@ impl Setup {
     pub fn rules(&self) -> Rules {
         Rules {
             resets: !matches!(self.store, Store::Redis | Store::Files),
-            lost_answers: self.loss,
         }
     }
 

@@ -247,12 +247,13 @@ impl SessionFeed {
     }
 
     /// Where a client goes on that saw events which are lost: a claim writes without a break, so what the log has of its
-    /// last claim was seen, and what comes after that is new. Else from the log's end.
+    /// last claim was seen, and what comes after that is new. If the log has nothing of that claim, the client is told
+    /// the last two turns again: something twice is better than an answer never.
     async fn after_last_common(&self, seen: Cursor, head: u64) -> store::Result<u64> {
         let upto = seen.seq.min(head);
         let joined = self.attachment.route.joined();
         let mut from = upto.saturating_sub(LOOKED_BACK).max(1);
-        let mut last = None;
+        let (mut last, mut begun) = (None, [head + 1; 2]);
         while seen.phase == Phase::Live && from <= upto {
             let frames = self.store.read(&self.log(), from, PAGE).await?;
             let Some(end) = frames.last().map(|frame| frame.last()) else {
@@ -260,12 +261,15 @@ impl SessionFeed {
             };
             let of_claim = frames.iter().filter(|frame| frame.nonce == seen.nonce);
             last = of_claim.map(|frame| frame.last().min(upto)).max().or(last);
+            for (seq, event) in frames.iter().flat_map(|frame| frame.numbered()) {
+                if matches!(event, Event::Begin(_)) && seq <= upto {
+                    begun = [begun[1], seq];
+                }
+            }
             from = end + 1;
         }
-        Ok(match (last, joined) {
-            (Some(last), Some(joined)) => (last + 1).max(joined),
-            _ => head + 1,
-        })
+        let next = last.map_or(begun[0].min(begun[1]), |last| last + 1);
+        Ok(joined.map_or(head + 1, |joined| next.max(joined)))
     }
 
     async fn go_to(&mut self, next: u64) -> store::Result<()> {

@@ -326,6 +326,25 @@ async fn who_resumes_beyond_the_end_waits_for_what_may_come_back() {
     }
 }
 
+/// The log has nothing of the claim whose words the client saw last.
+#[tokio::test(start_paused = true)]
+async fn who_saw_a_claim_that_is_gone_is_told_its_turn_again() {
+    let mut stage = stage(Via::Session).await;
+    let mut told = stage.session_stream().await;
+    stage.say(2, &["one"]).await;
+    told.until("one", RESET).await;
+    let (replica, first) = (stage.replica(), stage.token.clone());
+    stage.successor().await;
+    stage.say(3, &["lost"]).await;
+    told.until("data: lost", RESET).await;
+    stage.memory.promote(&replica).expect("the store works");
+    stage.token = first;
+    stage.successor().await;
+    let end = end(&stage.scene.creator, Via::Session);
+    stage.write(3, vec![end]).await;
+    told.in_order(&[RESET, "data: one", "result"]).await;
+}
+
 /// Whoever is told that something is lost still gets everything that was written instead of it, answers above all.
 #[tokio::test(start_paused = true)]
 async fn after_a_reset_nothing_is_passed_over() {

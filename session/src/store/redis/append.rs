@@ -6,7 +6,7 @@ use super::reply::{self, Reply};
 use super::scripts::{Call, scripts};
 use crate::command::CommandId;
 use crate::event::Frame;
-use crate::id::LogId;
+use crate::id::{LogId, SessionId};
 use crate::store::{Append, Appended, Result, Topic};
 
 /// Larger frames are announced by number and read by those who want them.
@@ -26,12 +26,16 @@ impl RedisStore {
             if frame.len() <= PUBLISH_WHOLE {
                 signal = [format!("F{last}\n").as_bytes(), &frame].concat();
             }
-            let channel = Topic::Log(LogId::Session(append.session.clone()));
-            self.link
-                .announce(&self.keys.channel(&channel), &signal)
-                .await;
+            self.announce(&append.session, &signal).await;
         }
         Ok(appended)
+    }
+
+    /// Tells those who follow the session.
+    pub(super) async fn announce(&self, session: &SessionId, signal: &[u8]) {
+        let topic = Topic::Log(LogId::Session(session.clone()));
+        let channel = self.keys.channel(&topic);
+        self.link.announce(&channel, signal).await;
     }
 
     async fn run_append(&self, append: &Append, frame: &[u8], waits: bool) -> Result<Reply> {
