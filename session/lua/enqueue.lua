@@ -105,7 +105,8 @@ elseif kind ~= 'answer' then
   if count > names then heard = string.gsub(heard, '^%S+ ', '', 1) end
   set('heard', heard)
 end
-if kind == 'close' then set('shut', '1') end
+-- Earlier versions did not write down who.
+if kind == 'close' then set('shut', ARGV[3]) end
 redis.call('HSET', KEYS[1], unpack(fields))
 wake()
 return { 'accepted', name, m[2], via }

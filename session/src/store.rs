@@ -124,13 +124,15 @@ pub trait Store: Send + Sync + 'static {
         principal: &str,
     ) -> Result<Option<Attachment>>;
 
-    /// For the holder of a connection's stream that has delivered everything of a session that is closed: from here on it
-    /// is told anew to watch it ([`Attached::Unwatched`]). False if the session is open, there is more to come, or the
-    /// call is repeated: then it has to go on watching, which does no harm.
+    /// For the holder of a connection's stream that has delivered everything of a session that the connection has closed: from here on it
+    /// is told anew to watch it ([`Attached::Unwatched`]). False if the session is open, somebody else has closed it,
+    /// there is more to come, or something may be on its way: then it goes on watching. To be called by who has heard of
+    /// no entry of the outbox after `watch` that tells the same.
     async fn unwatch(
         &self,
         session: &SessionId,
         connection: &ConnectionId,
+        watch: u64,
         seen: Seen,
     ) -> Result<bool>;
 
@@ -387,6 +389,10 @@ pub struct Attachment {
     pub pending: Vec<u64>,
     /// The session was deleted: streams bring its last words, then it is forgotten.
     pub deleted: bool,
+    /// This connection has closed it. Others that read it are there if it is opened again.
+    pub closed: bool,
+    /// The entry of its outbox that had told to watch it, and does not count any more: see [`Store::unwatch`].
+    pub left: u64,
 }
 
 impl Attachment {

@@ -168,7 +168,8 @@ async fn closed_and_deleted_sessions_leave_and_come_back_when_they_are_loaded() 
     let mut turns = 0;
     let cursor = loop {
         turns += 1;
-        assert!(turns < 200, "they do not leave");
+        let last = &reader.seen().last().expect("events").0;
+        assert!(turns < 100, "they do not leave: {last}");
         let id = format!("turn {turns}");
         client.post(prompt(json!(id), &kept[0], "/count 1")).await;
         reader.answer(&id).await;

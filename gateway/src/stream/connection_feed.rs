@@ -71,6 +71,9 @@ pub struct ConnectionFeed {
 struct Watched {
     feed: SessionFeed,
     resting: bool,
+    /// Another entry has told to watch it. Whatever that was for may not have reached the session yet, and counts on this
+    /// watch: it does not end because the session is closed.
+    told_again: bool,
     /// The commands that this stream waits for before it ends.
     awaited: Option<Vec<CommandId>>,
 }
@@ -317,7 +320,9 @@ impl ConnectionFeed {
         let Some(watched) = self.sessions.get_mut(&watch) else {
             return Ok(());
         };
-        match watched.feed.is_over().await {
+        let ends_with_close = (!watched.told_again).then_some(watch);
+        let over = watched.feed.is_over(ends_with_close);
+        match over.await {
             Ok(true) => self.leave(watch),
             Ok(false) => {}
             Err(error) => {

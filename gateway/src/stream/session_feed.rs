@@ -216,6 +216,8 @@ impl SessionFeed {
         }
         self.position = cursor;
         self.next = cursor.seq + 1;
+        // It may have been said before the stream was cut.
+        self.farewell = self.attachment.closed;
         self.footing.set(cursor.seq, Some(cursor.nonce));
         if beyond {
             self.footing.doubt();

@@ -142,13 +142,19 @@ pub async fn a_closed_session_is_not_opened_by_who_needs_an_open_one(store: &Arc
 pub async fn a_closed_session_is_watched_until_everything_was_heard(store: &Arc<dyn Store>) {
     let scene = closed(store).await;
     let (creator, upto) = (&scene.creator, scene.head().await);
-    let unwatch = async |upto, directive| {
+    let unwatch_as = async |watch, upto, directive| {
         let seen = Seen { upto, directive };
-        store.unwatch(&scene.id, creator, seen).await.unwrap()
+        let left = store.unwatch(&scene.id, creator, watch, seen).await;
+        left.unwrap()
     };
+    let unwatch = async |upto, directive| unwatch_as(3, upto, directive).await;
     // Its close waits.
     assert!(!unwatch(upto, 0).await);
     scene.finish(&scene.claim().await.token).await;
+    let stranger = scene.another_connection();
+    let seen = Seen { upto, directive: 2 };
+    assert!(!store.unwatch(&scene.id, &stranger, 3, seen).await.unwrap());
+    assert!(!scene.attachment(&stranger).await.closed);
     assert!(!unwatch(upto - 1, 0).await, "there is more");
     // Who reads along has yet to be answered.
     let reads = Attach {
@@ -157,8 +163,13 @@ pub async fn a_closed_session_is_watched_until_everything_was_heard(store: &Arc<
     };
     store.attach(&reads).await.unwrap();
     assert!(!unwatch(upto, 0).await);
-    assert!(unwatch(upto, 1).await);
-    assert!(!unwatch(upto, 1).await, "once is enough");
+    for _ in 0..2 {
+        assert!(unwatch(upto, 1).await);
+    }
+    let attachment = scene.attachment(creator).await;
+    assert!(attachment.closed && attachment.left == 3);
+    // Another one may have been told for something that has not come yet.
+    assert!(!unwatch_as(4, upto, 1).await);
     // Whoever wants it again has to say so.
     let again = Attach {
         watched: false,
@@ -169,7 +180,5 @@ pub async fn a_closed_session_is_watched_until_everything_was_heard(store: &Arc<
     let attached = store.attach(&scene.attach(creator, "2")).await.unwrap();
     assert!(matches!(attached, Attached::Done(_)), "{attached:?}");
     assert!(!unwatch(upto, 2).await, "it is open");
-    let stranger = scene.another_connection();
-    let seen = Seen { upto, directive: 2 };
-    assert!(!store.unwatch(&scene.id, &stranger, seen).await.unwrap());
+    assert!(!scene.attachment(creator).await.closed);
 }

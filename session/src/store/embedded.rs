@@ -302,13 +302,14 @@ impl<S: Shelf> Store for Embedded<S> {
         &self,
         session: &SessionId,
         connection: &ConnectionId,
+        watch: u64,
         seen: Seen,
     ) -> Result<bool> {
         self.step(|state| {
             let Some(found) = state.session(&self.shelf, session)? else {
                 return Ok(false);
             };
-            let left = found.unwatch(connection, seen);
+            let left = found.unwatch(connection, watch, seen);
             if left {
                 self.save(&[Change::Session(session, found)])?;
             }

@@ -333,6 +333,7 @@ impl Store for RedisStore {
         &self,
         session: &SessionId,
         connection: &ConnectionId,
+        watch: u64,
         seen: Seen,
     ) -> Result<bool> {
         let call = Call::new(&scripts().unwatch)
@@ -341,7 +342,8 @@ impl Store for RedisStore {
             .key(self.keys.inbox(session))
             .arg(connection.as_str())
             .num(seen.upto)
-            .num(seen.directive);
+            .num(seen.directive)
+            .num(watch);
         Ok(self.run_durably(call).await?.optional_number()? == 1)
     }
 

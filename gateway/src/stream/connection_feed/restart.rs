@@ -46,10 +46,17 @@ impl ConnectionFeed {
             let session = watches.get(&watch)?.clone();
             Some((watch, session, Some(From::After(cursor))))
         });
-        match sessions.collect::<Option<Vec<_>>>() {
-            Some(sessions) => self.watch_all(sessions).await,
-            None => Ok(false),
+        let Some(sessions) = sessions.collect::<Option<Vec<_>>>() else {
+            return Ok(false);
+        };
+        let honoured = self.watch_all(sessions).await?;
+        for (watch, session) in &watches {
+            let first = self.watches.get(session).filter(|first| *first < watch);
+            if let Some(watched) = first.and_then(|first| self.sessions.get_mut(first)) {
+                watched.told_again = true;
+            }
         }
+        Ok(honoured)
     }
 
     /// Lays what a cursor says over the entries of the outbox that it names. `None` if one of them is not there, or is

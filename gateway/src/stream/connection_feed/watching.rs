@@ -41,7 +41,10 @@ impl ConnectionFeed {
         session: SessionId,
         from: From,
     ) -> store::Result<()> {
-        if self.watches.contains_key(&session) {
+        if let Some(watch) = self.watches.get(&session) {
+            if let Some(watched) = self.sessions.get_mut(watch) {
+                watched.told_again = true;
+            }
             return Ok(());
         }
         if let (_, Some(feed)) = self.open_watch(watch, session, Some(from)).await? {
@@ -61,6 +64,7 @@ impl ConnectionFeed {
         let watched = Watched {
             feed,
             resting: false,
+            told_again: false,
             awaited: None,
         };
         self.sessions.insert(watch, watched);
@@ -147,5 +151,7 @@ fn unborn() -> store::Attachment {
         view: Default::default(),
         pending: Vec::new(),
         deleted: false,
+        closed: false,
+        left: 0,
     }
 }

@@ -12,8 +12,9 @@ const LOOK_AGAIN: Duration = Duration::from_secs(1);
 
 impl SessionFeed {
     /// True if nothing will come any more: it was deleted and everybody has been answered, it is forgotten, or this
-    /// connection has closed it. If it is opened again, the stream is told to watch it anew.
-    pub async fn is_over(&mut self) -> store::Result<bool> {
+    /// connection has closed it. If it is opened again, the stream is told to watch it anew. `watch` is the entry that
+    /// had told so, if that may end with a close.
+    pub async fn is_over(&mut self, watch: Option<u64>) -> store::Result<bool> {
         if self.gone {
             return Ok(true);
         }
@@ -31,6 +32,13 @@ impl SessionFeed {
             }
             return Ok(over);
         }
+        let Some(watch) = watch else {
+            return Ok(false);
+        };
+        // The client came back before it got a cursor without it.
+        if watch <= self.attachment.left {
+            return Ok(true);
+        }
         if !self.farewell {
             return Ok(false);
         }
@@ -40,7 +48,7 @@ impl SessionFeed {
         };
         let left = self
             .store
-            .unwatch(&self.session, &self.connection, seen)
+            .unwatch(&self.session, &self.connection, watch, seen)
             .await?;
         // If there is more to come, another close may be among it.
         self.farewell = false;

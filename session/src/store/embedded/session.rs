@@ -69,6 +69,9 @@ pub struct Session {
     pub parties: HashMap<ConnectionId, Party>,
     #[serde(default)]
     pub standing: Standing,
+    /// Earlier versions did not write it down.
+    #[serde(default)]
+    closed_by: Option<ConnectionId>,
     /// What loads, resumes and forks have put in the place of the params' own.
     #[serde(default)]
     setup: Setup,
@@ -151,6 +154,9 @@ pub struct Party {
     pub written: Option<String>,
     /// The holder of its connection stream was told to tail this session.
     watched: bool,
+    /// The last entry of its outbox that had told so, and does not count any more.
+    #[serde(default)]
+    left: u64,
     route: Route,
     directives: Vec<Directive>,
 }
@@ -285,16 +291,23 @@ impl Session {
         Attached::Done(Box::new(self.attachment(&request.connection)))
     }
 
-    /// False if it is open, there is more to come, or the connection does not read it on its connection stream.
-    pub fn unwatch(&mut self, connection: &ConnectionId, seen: Seen) -> bool {
-        let rests = self.standing == Standing::Closed && self.inbox.is_empty();
-        let party = self.parties.get_mut(connection);
-        let Some(party) = party.filter(|_| rests && self.head == seen.upto) else {
+    fn is_closed_by(&self, connection: &ConnectionId) -> bool {
+        self.standing == Standing::Closed && self.closed_by.as_ref() == Some(connection)
+    }
+
+    /// False if it is open, somebody else has closed it, there is more to come, or something may be on its way.
+    pub fn unwatch(&mut self, connection: &ConnectionId, watch: u64, seen: Seen) -> bool {
+        let rests = self.is_closed_by(connection) && self.inbox.is_empty();
+        let heard = rests && self.head == seen.upto;
+        let Some(party) = self.parties.get_mut(connection).filter(|_| heard) else {
             return false;
         };
         let mut directives = party.directives.iter();
         let answered = directives.all(|directive| directive.number <= seen.directive);
-        answered && std::mem::take(&mut party.watched)
+        if answered && std::mem::take(&mut party.watched) {
+            party.left = watch;
+        }
+        answered && party.left == watch
     }
 
     pub fn attachment(&self, connection: &ConnectionId) -> Attachment {
@@ -309,6 +322,8 @@ impl Session {
             view: self.view.clone(),
             pending: self.pending.clone(),
             deleted: matches!(self.standing, Standing::Deleted(_)),
+            closed: self.is_closed_by(connection),
+            left: party.map_or(0, |party| party.left),
         }
     }
 

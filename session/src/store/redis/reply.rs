@@ -110,6 +110,11 @@ impl Items {
         let pending = self.text()?;
         let pending = pending.split(',').filter(|number| !number.is_empty());
         let pending = pending.map(|number| number.parse().map_err(|_| unexpected(number)));
+        // Only said to who asks for nothing else.
+        let (standing, left) = match self.is_empty() {
+            true => (String::new(), 0),
+            false => (self.text()?, self.number()?),
+        };
         Ok(Attachment {
             head,
             route,
@@ -117,8 +122,9 @@ impl Items {
             directives,
             view,
             pending: pending.collect::<Result<_>>()?,
-            // Only said of one that was.
-            deleted: self.0.next().is_some(),
+            deleted: standing == "d",
+            closed: standing == "c",
+            left,
         })
     }
 

@@ -135,6 +135,7 @@ impl Session {
         };
         if command.kind == Kind::Close {
             self.standing = Standing::Closed;
+            self.closed_by = Some(command.connection.clone());
         }
         self.inbox_bytes += command.message.len() as u64;
         self.inbox.push(queued);
