@@ -455,13 +455,14 @@ pub struct Touch {
     pub delivered: Option<Delivered>,
 }
 
-/// Entries of an outbox by number. Those before it leave the outbox, but for a window
-/// ([`OUTBOX_WINDOW_BYTES`]); the entry itself stays, so that a cursor that names it can be checked.
+/// Entries of an outbox by number: the first that cursors need, be it the last entry that was delivered or one that holds
+/// positions. Those before it leave the outbox, but for a window ([`OUTBOX_WINDOW_BYTES`]); the entry itself stays, so
+/// that a cursor that names it can be checked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Delivered {
-    /// Written to the client. These leave only when the outbox is full otherwise.
+    /// By what was written to the client. What is before that leaves only when the outbox is full otherwise.
     pub upto: u64,
-    /// Written long enough ago.
+    /// By what was written long enough ago.
     pub settled: u64,
 }
 
