@@ -133,13 +133,17 @@ impl ConnectionFeed {
                 reset: None,
             },
         };
-        let honoured = match cursor.map(Position::parse) {
-            None => feed.resume(Position::default()).await?,
-            Some(Some(position)) => feed.resume(position).await?,
-            Some(None) => false,
+        let position = match cursor.map(Position::parse) {
+            None => Some(Position::default()),
+            Some(position) => position,
+        };
+        let parts = position.as_ref().map(|position| position.parts.clone());
+        let honoured = match position {
+            Some(position) => feed.resume(position).await?,
+            None => false,
         };
         if !honoured {
-            feed.start_over(head).await?;
+            feed.start_over(head, &parts.unwrap_or_default()).await?;
         }
         feed.shorten_cursor().await?;
         feed.start.cursor = feed.cursor();
@@ -340,7 +344,10 @@ impl ConnectionFeed {
         if (self.doubtful || self.fell_behind) && !self.stands_firm().await? {
             let log = LogId::Outbox(self.connection.id.clone());
             let head = self.app.store.heads(&[log]).await?[0];
-            self.start_over(head).await?;
+            let sessions = self.sessions.iter();
+            let parts = sessions.map(|(watch, watched)| (*watch, Some(watched.feed.position())));
+            let parts = parts.collect();
+            self.start_over(head, &parts).await?;
             return Ok(true);
         }
         let mut slipped = false;

@@ -7,7 +7,7 @@ use baton_session::event::Event;
 use baton_session::id::{LogId, SessionId};
 use baton_session::store;
 
-use super::super::footing::nonce_of;
+use super::super::footing::{LOST_TAIL, nonce_of};
 use super::super::session_feed::From;
 use super::position::{Entry, Parts, parse_parts};
 use super::positions::Positions;
@@ -49,14 +49,17 @@ impl ConnectionFeed {
         let Some(sessions) = sessions.collect::<Option<Vec<_>>>() else {
             return Ok(false);
         };
-        let honoured = self.watch_all(sessions).await?;
+        if !self.watch_all(sessions).await? {
+            // Each goes on where its client and its log part.
+            self.start.reset = Some(LOST_TAIL);
+        }
         for (watch, session) in &watches {
             let first = self.watches.get(session).filter(|first| *first < watch);
             if let Some(watched) = first.and_then(|first| self.sessions.get_mut(first)) {
                 watched.told_again = true;
             }
         }
-        Ok(honoured)
+        Ok(true)
     }
 
     /// Lays what a cursor says over the entries of the outbox that it names. `None` if one of them is not there, or is
@@ -91,8 +94,9 @@ impl ConnectionFeed {
         Ok(Some(laid.collect()))
     }
 
-    /// The client's cursor means nothing here: it gets a reset, and what comes from now on.
-    pub(super) async fn start_over(&mut self, head: u64) -> store::Result<()> {
+    /// The client's place in the outbox means nothing here: it gets a reset, and what comes from now on. Sessions go on
+    /// where it has seen them, as far as `parts` say so.
+    pub(super) async fn start_over(&mut self, head: u64, parts: &Parts) -> store::Result<()> {
         self.sessions.clear();
         self.watches.clear();
         self.due.clear();
@@ -107,7 +111,10 @@ impl ConnectionFeed {
             head => nonce_of(&*self.app.store, &log, head).await?,
         };
         let watches = self.known_watches(head).await?.into_iter();
-        let watches = watches.map(|(watch, session)| (watch, session, None));
+        let watches = watches.map(|(watch, session)| {
+            let seen = parts.get(&watch).copied().flatten();
+            (watch, session, seen.map(From::After))
+        });
         self.watch_all(watches.collect()).await?;
         Ok(())
     }

@@ -326,6 +326,29 @@ async fn who_resumes_beyond_the_end_waits_for_what_may_come_back() {
     }
 }
 
+/// The same for a stream that carries all sessions of a connection.
+#[tokio::test(start_paused = true)]
+async fn a_connection_that_resumes_at_what_is_lost_misses_no_answer() {
+    let mut stage = stage(Via::Connection).await;
+    let mut told = stage.connection_stream().await;
+    stage.say(2, &["one"]).await;
+    told.until("one", RESET).await;
+    let replica = stage.replica();
+    stage.say(3, &["lost"]).await;
+    let read = told.all_until("data: lost").await;
+    let cursor = read
+        .lines()
+        .filter_map(|line| line.strip_prefix("id: "))
+        .next_back();
+    stage.memory.promote(&replica).expect("the store works");
+    stage.successor().await;
+    stage.say(3, &["two"]).await;
+    let end = end(&stage.scene.creator, Via::Connection);
+    stage.write(4, vec![end]).await;
+    let mut told = stage.resumed(cursor).await;
+    told.in_order(&[RESET, "data: two", "result"]).await;
+}
+
 /// The log has nothing of the claim whose words the client saw last.
 #[tokio::test(start_paused = true)]
 async fn who_saw_a_claim_that_is_gone_is_told_its_turn_again() {
