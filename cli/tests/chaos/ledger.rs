@@ -220,6 +220,9 @@ impl Ledger {
             let mut book = self.book();
             book.counts.events += 1;
             let session = book.session_of(client, &message);
+            if self.rules.resets {
+                book.replays_on(client, &session, stream, id);
+            }
             wrong.extend(book.check_position(client, stream, &session, id, data));
             wrong.extend(book.check_message(client, stream, &session, &message));
             session

@@ -24,6 +24,8 @@ pub struct Book {
     pub events: HashMap<(String, u64, String), (u64, String)>,
     pub writers: Writers,
     pub questions: BTreeSet<(String, String)>,
+    /// On which stream a client was told the history of a session.
+    pub replays: HashMap<(String, String), String>,
     /// Workers that something was done to, and when.
     pub harmed: Vec<(String, Instant)>,
     /// Of forks: the parent's turns at that time, by their name, and how much of them was said.
@@ -135,6 +137,20 @@ impl Book {
             .or(message["result"]["sessionId"].as_str())
             .or(prompt.map(|prompt| prompt.session.as_str()));
         named.unwrap_or(UNKNOWN).to_owned()
+    }
+
+    /// A load that a failover cost before it was acknowledged is carried out once more, perhaps on another stream.
+    pub fn replays_on(&mut self, client: &str, session: &str, stream: &str, id: &str) {
+        let replaying = Position::parse(id).is_some_and(|position| position.is_replaying());
+        if !replaying {
+            return;
+        }
+        let name = (client.to_owned(), session.to_owned());
+        let before = self.replays.insert(name, stream.to_owned());
+        if before.is_some_and(|before| before != stream) {
+            self.shaken(client, session);
+            self.answers_may_repeat(client);
+        }
     }
 
     pub fn check_position(

@@ -93,6 +93,11 @@ impl Position {
         forward && self.outbox >= before.outbox && self != before
     }
 
+    pub fn is_replaying(&self) -> bool {
+        let mut places = self.places.values();
+        places.any(|place| matches!(place.phase, Phase::Replaying(_)))
+    }
+
     /// The event that this position names, if it is the only one that it can name.
     pub fn event(&self) -> Option<&Place> {
         let mut places = self.places.values();
