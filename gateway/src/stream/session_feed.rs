@@ -189,6 +189,10 @@ impl SessionFeed {
             && cursor.phase == Phase::Live
             && cursor.seq.saturating_sub(head) <= MAY_COME_BACK;
         let known = found == Some(cursor.nonce) || beyond;
+        if found != Some(cursor.nonce) {
+            // The log is not what it was, so what is kept of it here may not be part of it.
+            self.subscription.topic.notify(Notice::Resync);
+        }
         let replaying = match cursor.phase {
             Phase::Replaying(number) => directives
                 .iter()
