@@ -314,6 +314,7 @@ impl SessionFeed {
         if self.attachment.deleted || self.footing.check().await? != Ground::Gone {
             return Ok(false);
         }
+        self.subscription.topic.notify(Notice::Resync);
         let head = self.store.heads(&[self.log()]).await?[0];
         self.gone = !self.refresh().await? && head == 0;
         self.attachment.head = head;

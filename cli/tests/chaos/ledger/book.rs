@@ -92,8 +92,9 @@ impl Book {
         }
     }
 
-    /// What this client was answered may be gone, and come again.
+    /// What this client was answered or asked may be gone, and come again.
     pub fn answers_may_repeat(&mut self, client: &str) {
+        self.questions.retain(|(of, _)| of != client);
         for ((of, _), request) in &mut self.requests {
             if of == client {
                 request.allowed = request.answers + 1;
