@@ -21,7 +21,7 @@ const OF_BOTH: [&str; 10] = [
     "entries",
 ];
 /// Commands that code sends, beside the scripts.
-const SENT_BY_BOTH: [&str; 11] = [
+const SENT_BY_BOTH: [&str; 12] = [
     "ping",
     "info",
     "eval",
@@ -32,6 +32,7 @@ const SENT_BY_BOTH: [&str; 11] = [
     "hget",
     "ssubscribe",
     "sunsubscribe",
+    "spublish",
     "time",
 ];
 const SENT_BY_GATEWAYS: [&str; 2] = ["getrange", "hgetall"];
