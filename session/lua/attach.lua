@@ -2,7 +2,7 @@
 -- KEYS  1 session  2 parties
 -- ARGV  1 session id  2 principal  3 connection  4 request  5 cwd  6 replay  7 one-shot  8 watched
 --       9 directives to keep  10 MCP servers are given  11 these  12 directories are given  13 these
---       14 only reads along  15 not if it is closed  16 the caller publishes
+--       14 only reads along  15 not if it is closed
 -- Returns {'notfound'} {'closed'} {'cwd', cwd} {'unwatched', head}
 --         {'done', head, route, controller, directives, view, pending}
 --@include view
@@ -52,7 +52,8 @@ if not again then
   redis.call('HSET', KEYS[2], 'r:' .. ARGV[3], route, 'd:' .. ARGV[3], directives)
 end
 local prefix = string.match(KEYS[1], '^.-}:')
-if ARGV[16] ~= '1' then redis.call('SPUBLISH', prefix .. 'n:' .. ARGV[1], 'A' .. ARGV[3]) end
+-- In the step itself: who reads along must hear of it before of whatever is written next.
+redis.call('SPUBLISH', prefix .. 'n:' .. ARGV[1], 'A' .. ARGV[3])
 local s = redis.call('HMGET', KEYS[1], 'seq', 'ctl', 'view', 'pend')
 local p = redis.call('HMGET', KEYS[2], 'r:' .. ARGV[3], 'd:' .. ARGV[3])
 return { 'done', s[1], p[1] or '', s[2] or '', p[2] or '', view_of(s[3]), s[4] or '' }

@@ -260,7 +260,8 @@ impl SessionFeed {
         let joined = self.attachment.route.joined();
         let mut from = upto.saturating_sub(LOOKED_BACK).max(1);
         let (mut last, mut begun) = (None, [head + 1; 2]);
-        while seen.phase == Phase::Live && from <= upto {
+        let is_near = seen.seq.saturating_sub(head) <= MAY_COME_BACK;
+        while is_near && seen.phase == Phase::Live && from <= upto {
             let frames = self.store.read(&self.log(), from, PAGE).await?;
             let Some(end) = frames.last().map(|frame| frame.last()) else {
                 break;

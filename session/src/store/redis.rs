@@ -289,17 +289,10 @@ impl Store for RedisStore {
             .num(KEPT_DIRECTIVES as u64)
             .setup(&request.setup)
             .num(request.observe.into())
-            .num(request.only_open.into())
-            .num(self.link.waits_for_replicas().into());
+            .num(request.only_open.into());
         let mut items = self.run_durably(call).await?.items()?;
         match items.text()?.as_str() {
-            "done" => {
-                if self.link.waits_for_replicas() {
-                    self.announce(id, format!("A{}", request.connection).as_bytes())
-                        .await;
-                }
-                Ok(Attached::Done(Box::new(items.attachment()?)))
-            }
+            "done" => Ok(Attached::Done(Box::new(items.attachment()?))),
             "notfound" => Ok(Attached::NotFound),
             "closed" => Ok(Attached::Closed),
             "cwd" => Ok(Attached::WrongCwd(items.text()?)),

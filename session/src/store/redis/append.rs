@@ -32,7 +32,7 @@ impl RedisStore {
     }
 
     /// Tells those who follow the session.
-    pub(super) async fn announce(&self, session: &SessionId, signal: &[u8]) {
+    async fn announce(&self, session: &SessionId, signal: &[u8]) {
         let topic = Topic::Log(LogId::Session(session.clone()));
         let channel = self.keys.channel(&topic);
         self.link.announce(&channel, signal).await;
