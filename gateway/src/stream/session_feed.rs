@@ -67,6 +67,8 @@ pub struct SessionFeed {
     /// What was answered up to here may have been asked before this stream was opened.
     recalled: u64,
     next: u64,
+    /// The last event that was told; those after it were passed over.
+    told: u64,
     position: Cursor,
     /// Where it stands in the log: what `next` comes after.
     footing: Footing,
@@ -139,6 +141,7 @@ impl SessionFeed {
             asked: Asked::default(),
             recalled: 0,
             next: 1,
+            told: 0,
             position: Cursor::default(),
             notices_seen,
             ended: false,
@@ -243,6 +246,7 @@ impl SessionFeed {
                 self.ask_after = Some(question);
             }
             Phase::Live => {
+                self.told = cursor.seq;
                 let before = directives
                     .iter()
                     .filter(|directive| directive.upto < cursor.seq);
@@ -465,6 +469,7 @@ impl SessionFeed {
             self.position = Cursor::live(seq, frame.nonce);
             self.footing.set(seq, Some(frame.nonce));
             if let Some(message) = self.concerns(seq, event) {
+                self.told = seq;
                 out.push((self.position, message));
             }
         }

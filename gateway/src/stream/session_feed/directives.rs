@@ -30,6 +30,7 @@ impl SessionFeed {
             if self.replayed.is_none() && self.next <= directive.upto {
                 return Ok(());
             }
+            self.take_back_what_was_passed_over(&directive);
             let from = self.replayed.unwrap_or(0) + 1;
             if directive.replay && from <= directive.upto {
                 if is_enough(out) {
@@ -41,6 +42,15 @@ impl SessionFeed {
             }
         }
         self.ask_again(out).await
+    }
+
+    /// Who reads a session without being attached passes over its events. If a failover took some of them back before the
+    /// connection was attached, those that have their numbers now are for it.
+    fn take_back_what_was_passed_over(&mut self, directive: &Directive) {
+        if self.next > directive.upto + 1 && self.told <= directive.upto {
+            self.next = directive.upto + 1;
+            self.footing.set(directive.upto, None);
+        }
     }
 
     async fn replay(

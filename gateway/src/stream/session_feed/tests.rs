@@ -20,7 +20,14 @@ use crate::stream::topic::Look;
 
 /// A feed that reads a session which its connection has not joined, up to event 2.
 async fn outsider() -> (Arc<App>, Scene, ConnectionId, SessionFeed) {
-    let store: Arc<dyn Store> = Arc::new(MemoryStore::default());
+    let (_, app, scene, connection, feed) = outsider_of(MemoryStore::default()).await;
+    (app, scene, connection, feed)
+}
+
+type Outsider = (MemoryStore, Arc<App>, Scene, ConnectionId, SessionFeed);
+
+async fn outsider_of(memory: MemoryStore) -> Outsider {
+    let store: Arc<dyn Store> = Arc::new(memory.clone());
     let keys = KeyRing::parse(&generate(Algorithm::HS256)).expect("a key");
     let keys = Keys::fixed(keys);
     let app = App::new(
@@ -51,7 +58,7 @@ async fn outsider() -> (Arc<App>, Scene, ConnectionId, SessionFeed) {
     let attachment = attachment.expect("a session");
     let feed = SessionFeed::open(&app, reader, subscription, wake, attachment, From::Joined);
     let feed = feed.await.expect("the store works");
-    (app, scene, connection, feed)
+    (memory, app, scene, connection, feed)
 }
 
 async fn texts(feed: &mut SessionFeed) -> Vec<String> {
@@ -93,6 +100,38 @@ async fn what_is_written_right_after_the_attachment_is_not_passed_over() {
         "{texts:?}"
     );
     assert_eq!(texts.len(), 4, "{texts:?}");
+}
+
+/// An event that was passed over is lost by a failover, written again, and was not there when the connection was attached.
+#[tokio::test]
+async fn what_was_passed_over_and_lost_is_told_when_it_comes_again() {
+    let (memory, _app, scene, connection, mut feed) = outsider_of(MemoryStore::default()).await;
+    let token = scene.claim().await.token;
+    let append = |first, word| scene.append(&token, first, vec![update(word)]);
+    scene.write(&append(1, "one")).await;
+    let replica = memory
+        .replica(&scene.id)
+        .expect("the store works")
+        .expect("a session");
+    scene.write(&append(2, "two")).await;
+    while matches!(feed.subscription.topic.look(2), Look::UpToDate) {
+        tokio::task::yield_now().await;
+    }
+    assert_eq!(texts(&mut feed).await, Vec::<String>::new());
+    memory.promote(&replica).expect("the store works");
+    let attach = scene.attach(&connection, "7");
+    scene.store.attach(&attach).await.expect("the store works");
+    scene.write(&append(2, "two")).await;
+    scene.write(&append(3, "three")).await;
+    let mut said = Vec::new();
+    while !said.iter().any(|text: &String| text.contains("three")) {
+        tokio::task::yield_now().await;
+        feed.has_slipped().await.expect("the store works");
+        said.extend(texts(&mut feed).await);
+    }
+    let count = |word: &str| said.iter().filter(|text| text.contains(word)).count();
+    let told = ["one", "\"id\":7", "two", "three"].map(count);
+    assert_eq!(told, [1, 1, 1, 1], "{said:?}");
 }
 
 #[tokio::test]
