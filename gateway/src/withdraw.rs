@@ -10,7 +10,9 @@ use baton_session::clock::unix_millis;
 use baton_session::command::{Kind, Queued};
 use baton_session::event::{Event, Recipient};
 use baton_session::id::{Nonce, Partition, random_text};
-use baton_session::store::{self, Append, Claim, ClaimToken, Claimant, HEARTBEAT, WorkerId};
+use baton_session::store::{
+    self, AnsweredRequest, Append, Claim, ClaimToken, Claimant, HEARTBEAT, WorkerId,
+};
 use tokio::time::{Instant, MissedTickBehavior, interval};
 
 use crate::app::App;
@@ -98,6 +100,10 @@ async fn answer(app: &App, claim: &Claim) -> store::Result<()> {
         first: claim.head + 1,
         events: stale.iter().filter_map(|queued| refusal(queued)).collect(),
         acks: stale.iter().map(|queued| queued.id).collect(),
+        requests: stale
+            .iter()
+            .filter_map(|queued| AnsweredRequest::of(queued))
+            .collect(),
         state: None,
         view: None,
         pending: None,

@@ -4,12 +4,14 @@
 --       7 frames up to this size are published whole, empty if the caller publishes  8 number of acks  … acks
 --       then pairs: a field of the session and its value, or
 --       shown, more of its line (see shown.rs) /
---       begin, 'seq command connection via' / control, 'seq connection via' / end, 'seq connection'
+--       begin, 'seq command connection via' / control, 'seq connection via' / end, 'seq connection' /
+--       request, what to remember of one that is acknowledged, packed as below
 -- Returns {'fenced'} {'gap', head} {'done', head, released}
 -- What may be written twice is written first, then the frame and, as one command, everything that makes it
 -- count; what is deleted comes last. So a try that fails halfway can be repeated, see `done` below.
 -- Nearly always it is words in the middle of a turn, and nothing changes but the log.
 --@include stored
+--@include known
 local plain = #ARGV == 8 and ARGV[6] == '0'
 local m = plain and redis.call('HMGET', KEYS[1], 'own', 'seq', 'rel', 'eb')
   or redis.call('HMGET', KEYS[1], 'own', 'seq', 'rel', 'ag', 'run', 'heir', 'prn', 'cwd', 'eb', 'ae')
@@ -83,13 +85,14 @@ local added = accounted and tonumber(stored) - accounted or LITTLE
 -- Commands that are named in `done` do not wait any more, even if they are still there: whoever claims the session
 -- next deletes them.
 if acks > 0 then set('done', table.concat(ARGV, ' ', 9, 8 + acks)) end
+local there = {}
+for at = 9, 8 + acks do
+  there[ARGV[at]] = there[ARGV[at]] or redis.call('HEXISTS', KEYS[3], ARGV[at])
+end
 local released = false
 if ARGV[6] == '1' then
-  local left, seen = redis.call('HLEN', KEYS[3]), {}
-  for at = 9, 8 + acks do
-    if not seen[ARGV[at]] then left = left - redis.call('HEXISTS', KEYS[3], ARGV[at]) end
-    seen[ARGV[at]] = true
-  end
+  local left = redis.call('HLEN', KEYS[3])
+  for _, one in pairs(there) do left = left - one end
   released = left == 0
 end
 
@@ -100,6 +103,22 @@ local function reroute(connection, change)
   local route = routes[connection] or redis.call('HGET', KEYS[4], 'r:' .. connection) or ''
   routes[connection] = change(route)
   rerouted[connection] = rerouted[connection] or routes[connection] ~= route
+end
+-- A store that failed over may have lost that it has ever taken a request which its holder has answered since. Its
+-- client may repeat it, and is to find the answer.
+local known
+local function remember_lost(request)
+  local key, fingerprint, via, owner, nonce, number, most = struct.unpack('>c12c6c1c2c4I6I4', request)
+  local name = name_of(number, nonce)
+  if there[name] == 1 then return end
+  known = known or redis.call('HGET', KEYS[1], 'known') or ''
+  -- As earlier versions wrote them.
+  if #known % SIZE ~= 0 then known = '' end
+  if remembered(known, key) then return end
+  if #known >= most * SIZE then known = forget_oldest(known, nil, function() return false end) end
+  local before = m[5] == name and redis.call('HGET', KEYS[1], 'began') or first
+  set('known', remember(known, key, fingerprint, via, owner, nonce, number, tonumber(before) - 1))
+  known = fields[place.known + 1]
 end
 local run, ended, aside = m[5] or '', false, {}
 -- What comes from elsewhere has happened long ago, to others.
@@ -131,6 +150,8 @@ for at = 9 + acks, #ARGV, 2 do
     end)
     run, ended = '', true
     set('run', run)
+  elseif name == 'request' then
+    remember_lost(value)
   elseif name == 'shown' then
     local line = (redis.call('HGET', KEYS[1], 'shown') or '-') .. value
     while #line > 512 do line = '-' .. string.match(line, ' (.*)$') end

@@ -59,6 +59,7 @@ macro_rules! for_each_case {
                 a_gap_is_refused_from_both_sides
                 only_the_holder_writes
                 acknowledged_commands_leave_and_others_stay
+                a_lost_request_that_was_answered_is_joined
                 an_append_without_events_only_acknowledges
                 fields_stay_until_they_are_changed
                 a_repeated_append_changes_no_fields

@@ -540,6 +540,8 @@ pub struct Append {
     pub events: Vec<Event>,
     /// Commands that are done with; they leave the inbox in the same step.
     pub acks: Vec<CommandId>,
+    /// The requests among them. Whoever repeats one joins it, even if the store has lost that it was ever taken.
+    pub requests: Vec<AnsweredRequest>,
     /// New values of the session's fields; `None` leaves them as they are.
     pub state: Option<Bytes>,
     pub view: Option<Bytes>,
@@ -550,6 +552,33 @@ pub struct Append {
     pub bound: Option<Bytes>,
     /// Give the session up, unless commands wait.
     pub release: bool,
+}
+
+/// A request whose command is done with.
+#[derive(Clone, Debug)]
+pub struct AnsweredRequest {
+    pub command: CommandId,
+    pub connection: ConnectionId,
+    pub key: Idempotency,
+    pub via: Via,
+}
+
+impl AnsweredRequest {
+    /// `None` if nobody waited for an answer.
+    pub fn of(queued: &Queued) -> Option<Self> {
+        let Command {
+            connection,
+            request,
+            message,
+            ..
+        } = &queued.command;
+        Some(Self {
+            command: queued.id,
+            connection: connection.clone(),
+            key: Idempotency::of(connection, Some(request.as_deref()?), message),
+            via: queued.via,
+        })
+    }
 }
 
 #[derive(Debug, PartialEq, Eq)]

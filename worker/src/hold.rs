@@ -122,7 +122,7 @@ async fn refuse_all(
         if let Some(event) = rpc::response(queued, turn, outcome) {
             outlet.push(event);
         }
-        outlet.ack(queued.id);
+        outlet.ack(queued);
     }
     // Something may have come since: it is for whoever claims the session next.
     if !outlet.flush(Default::default(), true).await? {
@@ -187,7 +187,7 @@ async fn give_up(
         if let Some(event) = rpc::response(queued, turn, Err::<(), _>(Failure::poisonous())) {
             outlet.push(event);
         }
-        outlet.ack(queued.id);
+        outlet.ack(queued);
         outlet.settle_unseen();
     }
     if !outlet.flush(Default::default(), true).await? {
@@ -316,7 +316,7 @@ impl Hold {
             match self.taken.take(queued.id, &queued.command) {
                 ReadCommand::New => self.queue.push_back(queued),
                 ReadCommand::Repeated => {}
-                ReadCommand::Done => self.outlet.ack(queued.id),
+                ReadCommand::Done => self.outlet.ack(&queued),
             }
         }
         Ok(())
@@ -324,8 +324,9 @@ impl Hold {
 
     /// The command is done with.
     fn ack(&mut self, queued: &Queued) {
+        self.outlet.ack(queued);
         for name in self.taken.acknowledge(queued.id) {
-            self.outlet.ack(name);
+            self.outlet.ack_name(name);
         }
     }
 

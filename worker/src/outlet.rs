@@ -5,10 +5,10 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use baton_session::audit::Audit;
-use baton_session::command::CommandId;
+use baton_session::command::{CommandId, Queued};
 use baton_session::event::{Event, is_aside};
 use baton_session::id::{LogId, Nonce, SessionId};
-use baton_session::store::{self, Append, Appended, Claim, ClaimToken, Store};
+use baton_session::store::{self, AnsweredRequest, Append, Appended, Claim, ClaimToken, Store};
 use serde_json::{Map, Value};
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep, sleep_until};
@@ -47,6 +47,7 @@ struct State {
     events: Vec<Event>,
     bytes: usize,
     acks: Vec<CommandId>,
+    requests: Vec<AnsweredRequest>,
     /// The number of the next event to be buffered.
     next: u64,
     /// Unanswered requests of the agent, by number.
@@ -95,6 +96,7 @@ impl Outlet {
             events: Vec::new(),
             bytes: 0,
             acks: Vec::new(),
+            requests: Vec::new(),
             next: claim.head + 1,
             pending: Vec::new(),
             pending_changed: false,
@@ -159,7 +161,17 @@ impl Outlet {
     }
 
     /// The command leaves the inbox together with what is buffered now.
-    pub fn ack(&self, command: CommandId) {
+    pub fn ack(&self, queued: &Queued) {
+        let request = AnsweredRequest::of(queued);
+        let mut state = self.state();
+        state.acks.push(queued.id);
+        state.requests.extend(request);
+        drop(state);
+        self.filled.notify_one();
+    }
+
+    /// As [`Self::ack`], for another name of a request that is acknowledged.
+    pub fn ack_name(&self, command: CommandId) {
         self.state().acks.push(command);
         self.filled.notify_one();
     }
@@ -314,6 +326,7 @@ impl Outlet {
             first: state.next - events.len() as u64,
             events,
             acks: std::mem::take(&mut state.acks),
+            requests: std::mem::take(&mut state.requests),
             state: changes.state,
             view: changes.view,
             title: noted.title,

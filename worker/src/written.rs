@@ -77,6 +77,7 @@ mod tests {
             first,
             events: sizes.iter().map(event).collect(),
             acks: vec![first.into()],
+            requests: Vec::new(),
             state: None,
             view: None,
             pending: None,

@@ -5,9 +5,10 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use super::scene::{OVER, Scene, begin, end, update, updates};
+use crate::command::{CommandId, Idempotency, Queued};
 use crate::event::Event;
 use crate::route::Via;
-use crate::store::{Append, Appended, ClaimToken, Store};
+use crate::store::{AnsweredRequest, Append, Appended, ClaimToken, Enqueue, Enqueued, Store};
 
 fn done(head: u64) -> Appended {
     Appended::Done {
@@ -135,6 +136,67 @@ pub async fn acknowledged_commands_leave_and_others_stay(store: &Arc<dyn Store>)
             .collect::<Vec<_>>(),
         [2, 5]
     );
+}
+
+/// A failover lost that a request was ever taken, but not its holder, which has read it before and answers it.
+pub async fn a_lost_request_that_was_answered_is_joined(store: &Arc<dyn Store>) {
+    let scene = Scene::created(store).await;
+    let token = scene.claim().await.token;
+    let request = scene.prompt("1");
+    let lost = Queued {
+        id: CommandId {
+            number: 7,
+            nonce: 0xabcd,
+        },
+        via: Via::OneShot,
+        takes_control: false,
+        command: request.command.clone(),
+    };
+    let begun = scene.append(&token, 1, updates(2));
+    scene.write(&begun).await;
+    let answered = Append {
+        acks: vec![lost.id],
+        requests: AnsweredRequest::of(&lost).into_iter().collect(),
+        ..scene.append(&token, 3, updates(1))
+    };
+    assert_eq!(scene.write(&answered).await, done(3));
+    assert_eq!(scene.write(&answered).await, done(3));
+    let joined = Enqueued::Joined {
+        command: lost.id,
+        head: 2,
+        via: Via::OneShot,
+    };
+    assert_eq!(store.enqueue(&request).await.unwrap(), joined);
+    let other = Enqueue {
+        key: Idempotency::of(&scene.creator, Some("1"), b"other words"),
+        ..request
+    };
+    assert_eq!(store.enqueue(&other).await.unwrap(), Enqueued::Conflict);
+    // Where its turn began, if that was written before.
+    let request = scene.prompt("2");
+    let lost = Queued {
+        id: CommandId {
+            number: 8,
+            nonce: 0xabcd,
+        },
+        command: request.command.clone(),
+        ..lost
+    };
+    let begins = begin(lost.id, &scene.creator, lost.via);
+    let begun = scene.append(&token, 4, vec![begins, update("words")]);
+    scene.write(&begun).await;
+    let answered = Append {
+        acks: vec![lost.id],
+        requests: AnsweredRequest::of(&lost).into_iter().collect(),
+        ..scene.append(&token, 6, vec![end(&scene.creator, lost.via)])
+    };
+    assert_eq!(scene.write(&answered).await, done(6));
+    let joined = Enqueued::Joined {
+        command: lost.id,
+        head: 3,
+        via: Via::OneShot,
+    };
+    assert_eq!(store.enqueue(&request).await.unwrap(), joined);
 }
 
 pub async fn an_append_without_events_only_acknowledges(store: &Arc<dyn Store>) {

@@ -275,6 +275,7 @@ impl Scene {
             first,
             events,
             acks: Vec::new(),
+            requests: Vec::new(),
             state: None,
             view: None,
             pending: None,

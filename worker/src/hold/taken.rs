@@ -84,12 +84,12 @@ impl Taken {
         }
     }
 
-    /// All names of a request that is done with.
+    /// The request is done with. Returns its other names.
     pub fn acknowledge(&mut self, id: CommandId) -> Vec<CommandId> {
         let is_done = |reading: &mut Reading| reading.id == id || reading.repeats == Some(id);
         let done: Vec<Reading> = self.open.extract_if(.., is_done).collect();
-        let mut names = vec![id];
-        names.extend(done.iter().map(|done| done.id).filter(|name| *name != id));
+        let names = done.iter().map(|done| done.id);
+        let names = names.filter(|name| *name != id).collect();
         for reading in done {
             if self.done.len() == REMEMBERED {
                 self.done.pop_front();
@@ -134,7 +134,7 @@ mod tests {
         assert_eq!(taken.took(id(4, 8), Some(2)), ReadCommand::New);
         assert_eq!(taken.took(id(5, 9), Some(1)), ReadCommand::Repeated);
         assert_eq!(taken.open(), [id(4, 7), id(4, 8), id(5, 9)]);
-        assert_eq!(taken.acknowledge(id(4, 7)), [id(4, 7), id(5, 9)]);
+        assert_eq!(taken.acknowledge(id(4, 7)), [id(5, 9)]);
         assert_eq!(taken.open(), [id(4, 8)]);
         assert_eq!(taken.took(id(6, 1), Some(1)), ReadCommand::Done);
     }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use baton_session::event::Event;
-use baton_session::store::{MemoryStore, Store};
+use baton_session::store::{Enqueued, MemoryStore, Store};
 use baton_worker::agent::scripted::Scripted;
 
 use crate::support::{
@@ -91,4 +91,29 @@ async fn a_prompt_that_was_lost_and_is_repeated_is_answered_once() {
     let events = log.iter().flat_map(|frame| &frame.events);
     let answers = events.filter(|event| matches!(event, Event::Response { turn: true, .. }));
     assert_eq!(answers.count(), 2);
+}
+
+/// As above, but the repetition comes when the worker has given the session up.
+#[tokio::test]
+async fn a_prompt_that_was_lost_and_is_repeated_after_its_answer_is_not_run_again() {
+    let memory = MemoryStore::default();
+    let store: Arc<dyn Store> = Arc::new(memory.clone());
+    let scene = prompted(&memory, &Scripted, "/count 100 delay=5").await;
+    let worker = Worker::start(&store, Arc::new(Scripted));
+    until("the turn goes on", async || scene.head().await > 5).await;
+    let before = replica(&memory, &scene);
+    prompt(&scene, 2, "/count 2").await;
+    tokio::time::sleep(Duration::from_millis(100)).await;
+    memory.promote(&before).expect("the store works");
+    let answers = async || {
+        let log = frames(&scene).await;
+        let events = log.iter().flat_map(|frame| &frame.events);
+        let answers = events.filter(|event| matches!(event, Event::Response { turn: true, .. }));
+        answers.count()
+    };
+    until("both are answered", async || answers().await == 2).await;
+    // Whoever claims it next does not know what this one has read.
+    drop(worker);
+    let again = prompt(&scene, 2, "/count 2").await;
+    assert!(matches!(again, Enqueued::Joined { .. }), "{again:?}");
 }

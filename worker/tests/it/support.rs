@@ -7,7 +7,7 @@ use baton_session::command::{Command, Kind};
 use baton_session::conformance::scene::Scene;
 use baton_session::event::{Event, Frame};
 use baton_session::id::random_text;
-use baton_session::store::{MemoryStore, Replica, Store, WorkerId};
+use baton_session::store::{Enqueued, MemoryStore, Replica, Store, WorkerId};
 use baton_worker::ReleaseHook;
 use baton_worker::agent::Agent;
 use tokio::task::JoinHandle;
@@ -80,7 +80,7 @@ pub async fn prompted(memory: &MemoryStore, agent: &dyn Agent, text: &str) -> Sc
 }
 
 /// One more prompt, or the same once more.
-pub async fn prompt(scene: &Scene, id: u64, text: &str) {
+pub async fn prompt(scene: &Scene, id: u64, text: &str) -> Enqueued {
     let params = serde_json::json!({ "prompt": [{ "type": "text", "text": text }] });
     let message = serde_json::json!({ "jsonrpc": "2.0", "id": id, "method": "session/prompt", "params": params });
     let prompt = scene.request(Command {
@@ -88,7 +88,7 @@ pub async fn prompt(scene: &Scene, id: u64, text: &str) {
         ..scene.command(Kind::Prompt, Some(&id.to_string()))
     });
     let enqueued = scene.store.enqueue(&prompt).await;
-    enqueued.expect("the store works");
+    enqueued.expect("the store works")
 }
 
 pub fn replica(memory: &MemoryStore, scene: &Scene) -> Replica {

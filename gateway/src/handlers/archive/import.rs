@@ -139,6 +139,7 @@ impl<'a> Import<'a> {
             first: self.written + 1,
             events,
             acks: Vec::new(),
+            requests: Vec::new(),
             state,
             view: None,
             pending: None,

@@ -2,9 +2,10 @@
 
 use bytes::Bytes;
 
+use crate::command::Idempotency;
 use crate::event::Event;
 use crate::shown;
-use crate::store::Append;
+use crate::store::{AnsweredRequest, Append, REMEMBERED_KEYS_IN_ALL};
 
 pub(super) fn changes(append: &Append) -> Vec<(&'static str, Bytes)> {
     let mut changes = Vec::new();
@@ -28,6 +29,8 @@ pub(super) fn changes(append: &Append) -> Vec<(&'static str, Bytes)> {
             _ => {}
         }
     }
+    let requests = append.requests.iter();
+    changes.extend(requests.map(|request| ("request", packed(request))));
     let shown = shown::added((append.first..).zip(&append.events));
     if !shown.is_empty() {
         changes.push(("shown", shown.into()));
@@ -42,6 +45,20 @@ pub(super) fn changes(append: &Append) -> Vec<(&'static str, Bytes)> {
         ("pend", numbers.join(",").into())
     }));
     changes
+}
+
+/// As `append.lua` unpacks it.
+fn packed(request: &AnsweredRequest) -> Bytes {
+    let key = Idempotency::key_bytes(&request.key.key).unwrap_or_default();
+    let mut packed = Vec::with_capacity(35);
+    packed.extend(key);
+    packed.extend(request.key.fingerprint_bytes());
+    packed.extend(request.via.letter().bytes());
+    packed.extend(request.connection.key_owner().to_be_bytes());
+    packed.extend(request.command.nonce.to_be_bytes());
+    packed.extend(&request.command.number.to_be_bytes()[2..]);
+    packed.extend((REMEMBERED_KEYS_IN_ALL as u32).to_be_bytes());
+    packed.into()
 }
 
 /// Whether others act on it: what a turn answered or asks, that it began, that a command is done, what

@@ -334,6 +334,7 @@ impl Cast {
                     first: first(head, offset),
                     events: events.iter().map(|write| self.event(write)).collect(),
                     acks: self.named(store, &acks).await,
+                    requests: Vec::new(),
                     state: None,
                     view: None,
                     pending: pending.map(|number| vec![number]),

@@ -73,6 +73,9 @@ impl Session {
             self.shown = Some(shown::extended(self.shown.as_deref(), &shown));
             beside_the_log = true;
         }
+        for request in &append.requests {
+            beside_the_log |= self.remember_lost(request, append.first);
+        }
         if !self.is_arriving() {
             // What comes from elsewhere has happened long ago, to others.
             for (seq, event) in frame.numbered() {

@@ -7,7 +7,7 @@ use crate::command::{Command, CommandId, Idempotency, Kind, Queued};
 use crate::id::ConnectionId;
 use crate::route::Via;
 use crate::store::{
-    Enqueue, Enqueued, INBOX_BYTES, REMEMBERED_KEYS, REMEMBERED_KEYS_IN_ALL, Takes,
+    AnsweredRequest, Enqueue, Enqueued, INBOX_BYTES, REMEMBERED_KEYS, REMEMBERED_KEYS_IN_ALL, Takes,
 };
 
 #[derive(Clone, Deserialize)]
@@ -149,6 +149,24 @@ impl Session {
             });
         }
         id
+    }
+
+    /// See `append.lua`. False if the request is known.
+    pub(super) fn remember_lost(&mut self, request: &AnsweredRequest, first: u64) -> bool {
+        let command = request.command;
+        let is_known = |known: &Known| known.key.key == request.key.key;
+        if self.inbox.iter().any(|queued| queued.id == command) || self.known.iter().any(is_known) {
+            return false;
+        }
+        let running = self.running.filter(|running| running.command == command);
+        self.remember(Known {
+            key: request.key.clone(),
+            command,
+            head: running.map_or(first, |running| running.began) - 1,
+            via: request.via,
+            owner: request.connection.key_owner(),
+        });
+        true
     }
 
     /// Puts a connection in control; false if it was already.
