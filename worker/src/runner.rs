@@ -418,8 +418,15 @@ impl Runner {
                 tracing::warn!(session.id = %session, "fenced: another worker goes on")
             }
             Err(error) => {
-                tracing::error!(session.id = %session, %error, "gives a session up");
                 // Whoever claims it next goes on from what the log holds.
+                match error {
+                    Lost::Gap { head } => {
+                        tracing::warn!(session.id = %session, head, "the store has lost more of the log than is kept here: the turn goes on from what is left")
+                    }
+                    error => {
+                        tracing::error!(session.id = %session, %error, "gives a session up")
+                    }
+                }
                 let _ = self.store.release(&session, &held.token).await;
             }
         }

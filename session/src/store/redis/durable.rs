@@ -75,6 +75,10 @@ impl Lanes {
             for (_, told) in connections[0].ask_primaries(&question).await? {
                 replicas.told(&told, Instant::now());
             }
+            if let Kind::Sentinel(sentinels) = &servers.kind {
+                // One that is being promoted just now has left already.
+                replicas.expect(sentinels.replicas().await, Instant::now());
+            }
         }
         Ok(Self {
             connections,

@@ -2,6 +2,7 @@
 //! One that has just left counts as well: in a planned failover the promoted one leaves first, and the old
 //! primary goes on with the others until it is told.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use tokio::time::Instant;
@@ -16,16 +17,24 @@ const GONE: Duration = Duration::from_secs(10);
 pub(super) struct Replicas {
     /// Which history this is about; a new primary begins another.
     history: String,
-    in_step: i64,
-    /// How many there were before some left, and when those are given up.
-    before: Option<(i64, Instant)>,
+    /// By address: in the place of one that is being promoted another may have joined.
+    in_step: BTreeSet<String>,
+    /// Those that have left, and when they are given up.
+    left: BTreeMap<String, Instant>,
 }
 
 impl Replicas {
     /// There is always one that has to confirm.
     pub fn needed(&self) -> i64 {
-        let before = self.before.map_or(0, |(count, _)| count);
-        self.in_step.max(before).max(1)
+        (self.in_step.len() + self.left.len()).max(1) as i64
+    }
+
+    /// Takes note of replicas that others know. If the primary does not have them any more, they have just left.
+    pub fn expect(&mut self, known: impl IntoIterator<Item = String>, now: Instant) {
+        let missing = known
+            .into_iter()
+            .filter(|name| !self.in_step.contains(name));
+        self.left.extend(missing.map(|name| (name, now + GONE)));
     }
 
     /// Takes note of what the primary says in `INFO replication`; returns how many have to confirm. What it
@@ -36,65 +45,81 @@ impl Replicas {
         if history.is_empty() {
             return self.needed();
         }
-        let in_step = (0..info.number("connected_slaves"))
-            .filter(|number| is_in_step(info.text(&format!("slave{number}"))))
-            .count() as i64;
+        let in_step: BTreeSet<String> = (0..info.number("connected_slaves"))
+            .filter_map(|number| in_step(info.text(&format!("slave{number}"))))
+            .collect();
         if history != self.history {
             *self = Self {
                 history: history.to_owned(),
                 in_step,
-                before: None,
+                left: BTreeMap::new(),
             };
             return self.needed();
         }
-        self.before
-            .take_if(|(count, until)| *count <= in_step || *until <= now);
-        if in_step < self.in_step {
+        let left: Vec<String> = self.in_step.difference(&in_step).cloned().collect();
+        if !left.is_empty() {
             tracing::warn!(
-                replicas = in_step,
-                before = self.in_step,
+                replicas = in_step.len(),
+                left = left.join(" "),
                 "a replica of Redis has left: until it is back, or for ten seconds, nothing is acknowledged"
             );
-            self.before = Some((self.needed(), now + GONE));
         }
+        self.left
+            .retain(|name, until| *until > now && !in_step.contains(name));
+        self.left
+            .extend(left.into_iter().map(|name| (name, now + GONE)));
         self.in_step = in_step;
         self.needed()
     }
 }
 
-/// Reads a replica's line: `ip=…,port=…,state=online,offset=…,lag=0`.
-fn is_in_step(replica: &str) -> bool {
+/// Reads a replica's line: `ip=…,port=…,state=online,offset=…,lag=0`. Returns where it is if it is in step.
+fn in_step(replica: &str) -> Option<String> {
     let field = |name: &str| {
         let mut fields = replica.split(',').filter_map(|field| field.split_once('='));
         fields.find_map(|(found, value)| (found == name).then_some(value))
     };
     let lag = field("lag").and_then(|lag| lag.parse().ok()).unwrap_or(0);
-    field("state") == Some("online") && Duration::from_secs(lag) < GONE
+    let is_in_step = field("state") == Some("online") && Duration::from_secs(lag) < GONE;
+    is_in_step.then(|| {
+        address(
+            field("ip").unwrap_or_default(),
+            field("port").unwrap_or_default(),
+        )
+    })
+}
+
+/// As replicas are told apart here.
+pub(super) fn address(host: &str, port: &str) -> String {
+    format!("{host}:{port}")
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn info(history: &str, replicas: &[(&str, u64)]) -> String {
+    fn info(history: &str, replicas: &[(u16, &str, u64)]) -> String {
         let count = replicas.len();
         let mut text =
             format!("role:master\r\nmaster_replid:{history}\r\nconnected_slaves:{count}\r\n");
-        for (number, (state, lag)) in replicas.iter().enumerate() {
-            text += &format!("slave{number}:ip=::1,port=1,state={state},offset=1,lag={lag}\r\n");
+        for (number, (port, state, lag)) in replicas.iter().enumerate() {
+            text +=
+                &format!("slave{number}:ip=::1,port={port},state={state},offset=1,lag={lag}\r\n");
         }
         text
     }
 
-    const UP: (&str, u64) = ("online", 0);
+    const A: (u16, &str, u64) = (1, "online", 0);
+    const B: (u16, &str, u64) = (2, "online", 0);
+    const C: (u16, &str, u64) = (3, "online", 0);
 
     #[test]
     fn all_that_are_in_step_have_to_confirm_and_at_least_one() {
         let (mut replicas, now) = (Replicas::default(), Instant::now());
         assert_eq!(replicas.needed(), 1);
         assert_eq!(replicas.told(&info("a", &[]), now), 1);
-        assert_eq!(replicas.told(&info("a", &[UP, UP]), now), 2);
-        let joining = [UP, UP, ("wait_bgsave", 0), ("online", 11)];
+        assert_eq!(replicas.told(&info("a", &[A, B]), now), 2);
+        let joining = [A, B, (3, "wait_bgsave", 0), (4, "online", 11)];
         assert_eq!(replicas.told(&info("a", &joining), now), 2);
         assert_eq!(replicas.told("", now), 2);
     }
@@ -102,23 +127,42 @@ mod tests {
     #[test]
     fn one_that_has_left_is_waited_for_until_it_is_back_or_given_up() {
         let (mut replicas, now) = (Replicas::default(), Instant::now());
-        replicas.told(&info("a", &[UP, UP, UP]), now);
-        assert_eq!(replicas.told(&info("a", &[UP, UP]), now), 3);
+        replicas.told(&info("a", &[A, B, C]), now);
+        assert_eq!(replicas.told(&info("a", &[A, B]), now), 3);
         // Another one leaves, and is waited for as long.
         let later = now + GONE / 2;
-        assert_eq!(replicas.told(&info("a", &[UP]), later), 3);
-        assert_eq!(replicas.told(&info("a", &[UP]), now + GONE), 3);
-        assert_eq!(replicas.told(&info("a", &[UP]), later + GONE), 1);
-        assert_eq!(replicas.told(&info("a", &[UP, UP]), later + GONE), 2);
-        assert_eq!(replicas.told(&info("a", &[UP]), later + GONE), 2);
-        assert_eq!(replicas.told(&info("a", &[UP, UP]), later + GONE), 2);
-        assert_eq!(replicas.before, None);
+        assert_eq!(replicas.told(&info("a", &[A]), later), 3);
+        assert_eq!(replicas.told(&info("a", &[A]), now + GONE), 2);
+        assert_eq!(replicas.told(&info("a", &[A]), later + GONE), 1);
+        assert_eq!(replicas.told(&info("a", &[A, B]), later + GONE), 2);
+        assert_eq!(replicas.told(&info("a", &[A]), later + GONE), 2);
+        assert_eq!(replicas.told(&info("a", &[A, B]), later + GONE), 2);
+        assert!(replicas.left.is_empty());
+    }
+
+    #[test]
+    fn another_one_in_its_place_is_not_the_same() {
+        let (mut replicas, now) = (Replicas::default(), Instant::now());
+        replicas.told(&info("a", &[A]), now);
+        // Between two looks B came into step, and A was promoted.
+        assert_eq!(replicas.told(&info("a", &[B]), now), 2);
+        assert_eq!(replicas.told(&info("a", &[B]), now + GONE), 1);
+    }
+
+    #[test]
+    fn what_sentinels_know_has_to_confirm_although_it_has_left_before_the_first_look() {
+        let (mut replicas, now) = (Replicas::default(), Instant::now());
+        replicas.told(&info("a", &[B]), now);
+        replicas.expect(["::1:1".to_owned(), "::1:2".to_owned()], now);
+        assert_eq!(replicas.needed(), 2);
+        assert_eq!(replicas.told(&info("a", &[B]), now), 2);
+        assert_eq!(replicas.told(&info("a", &[B]), now + GONE), 1);
     }
 
     #[test]
     fn a_new_primary_is_judged_by_the_replicas_that_it_has() {
         let (mut replicas, now) = (Replicas::default(), Instant::now());
-        replicas.told(&info("a", &[UP, UP]), now);
-        assert_eq!(replicas.told(&info("b", &[UP]), now), 1);
+        replicas.told(&info("a", &[A, B]), now);
+        assert_eq!(replicas.told(&info("b", &[B]), now), 1);
     }
 }

@@ -13,6 +13,7 @@ use tokio::sync::{Mutex, watch};
 use tokio::time::sleep;
 
 use super::login::Login;
+use super::replicas;
 use super::servers::{Address, config};
 
 /// How often the sentinels are asked without an occasion.
@@ -88,6 +89,22 @@ impl Sentinels {
         let _ = known.wait_for(|primary| primary.as_ref() != from).await;
     }
 
+    /// The replicas that are up, as the first sentinel that answers knows them; none if it does not say.
+    pub async fn replicas(&self) -> Vec<String> {
+        let mut asked: FuturesUnordered<_> = self
+            .nodes
+            .iter()
+            .map(|node| node.replicas(&self.name))
+            .collect();
+        while let Some(answer) = asked.next().await {
+            match answer {
+                Ok(replicas) => return replicas,
+                Err(error) => tracing::warn!(%error, "a sentinel does not name the replicas"),
+            }
+        }
+        Vec::new()
+    }
+
     pub fn is_primary(&self, address: Option<&Address>) -> bool {
         self.known.borrow().as_ref() == address
     }
@@ -131,25 +148,45 @@ impl Sentinels {
 
 impl Node {
     async fn ask(&self, name: &str) -> Result<Address, RedisError> {
-        let mut place = self.connection.lock().await;
-        let mut connection = match place.take() {
-            Some(connection) => connection,
-            None => self.login.dial(&config()).await?,
-        };
-        let mut question = redis::cmd("SENTINEL");
-        question.arg("GET-MASTER-ADDR-BY-NAME").arg(name);
-        let answer = connection
-            .req_packed_command(&question)
-            .await
-            .and_then(Value::extract_error)?;
-        // Kept only while it answers.
-        *place = Some(connection);
+        let answer = self.question("GET-MASTER-ADDR-BY-NAME", name).await?;
         from_redis_value::<Option<(String, u16)>>(answer)?.ok_or_else(|| {
             let what = "the sentinels know no such primary";
             let kind = ErrorKind::MasterNameNotFoundBySentinel;
             RedisError::from((kind, what, name.to_owned()))
         })
     }
+
+    async fn replicas(&self, name: &str) -> Result<Vec<String>, RedisError> {
+        let answer = self.question("REPLICAS", name).await?;
+        let known: Vec<HashMap<String, String>> = from_redis_value(answer)?;
+        Ok(known.iter().filter_map(replica_that_is_up).collect())
+    }
+
+    async fn question(&self, what: &str, name: &str) -> Result<Value, RedisError> {
+        let mut place = self.connection.lock().await;
+        let mut connection = match place.take() {
+            Some(connection) => connection,
+            None => self.login.dial(&config()).await?,
+        };
+        let mut question = redis::cmd("SENTINEL");
+        question.arg(what).arg(name);
+        let answer = connection
+            .req_packed_command(&question)
+            .await
+            .and_then(Value::extract_error)?;
+        // Kept only while it answers.
+        *place = Some(connection);
+        Ok(answer)
+    }
+}
+
+fn replica_that_is_up(fields: &HashMap<String, String>) -> Option<String> {
+    let field = |name: &str| fields.get(name).map_or("", String::as_str);
+    let is_down = field("flags")
+        .split(',')
+        .any(|flag| matches!(flag, "s_down" | "o_down" | "disconnected"));
+    let follows = field("master-link-status") == "ok";
+    (follows && !is_down).then(|| replicas::address(field("ip"), field("port")))
 }
 
 /// Reads the answer to `ROLE`.
@@ -158,4 +195,28 @@ pub(super) fn is_primary(role: &Value) -> bool {
         return false;
     };
     matches!(role.first(), Some(Value::BulkString(name)) if name == b"master")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn replicas_that_are_down_or_do_not_follow_are_not_waited_for() {
+        let replica = |flags: &str, link: &str| {
+            let fields = [
+                ("ip", "::1"),
+                ("port", "7"),
+                ("flags", flags),
+                ("master-link-status", link),
+            ];
+            let fields = fields.map(|(name, value)| (name.to_owned(), value.to_owned()));
+            replica_that_is_up(&HashMap::from(fields))
+        };
+        assert_eq!(replica("slave", "ok").as_deref(), Some("::1:7"));
+        // The one that is being promoted.
+        assert_eq!(replica("slave,promoted", "ok").as_deref(), Some("::1:7"));
+        assert_eq!(replica("slave", "err"), None);
+        assert_eq!(replica("s_down,slave,disconnected", "ok"), None);
+    }
 }
