@@ -2,10 +2,14 @@
 """An agent for tests, written against the protocol and nothing else. It does what each line of a prompt
 says, and much of that no good agent would do.
 
-Usage: actor.py [--keep DIR] [--ability load|resume]... [--start VERB] [--name NAME]
+Usage: actor.py [--keep DIR] [--ability load|resume]... [--start VERB] [--name NAME] [--lost FILE] [--quiet]
 --keep: where sessions are remembered, for agents that can bring them back.
 --start: a misdeed before anything else (mute, exit, noise).
 --name: what every session is called.
+--lost: modes and values that this agent does not know, one per line, if there is such a file.
+--quiet: it does not say what is set when a session is brought back.
+
+Each process begins with mode one, model small and effort low, whatever was set before.
 """
 
 import argparse
@@ -24,6 +28,8 @@ options.add_argument("--keep", type=pathlib.Path)
 options.add_argument("--ability", action="append", default=[])
 options.add_argument("--start", default="")
 options.add_argument("--name")
+options.add_argument("--lost", type=pathlib.Path)
+options.add_argument("--quiet", action="store_true")
 options = options.parse_args()
 
 writing = threading.Lock()
@@ -33,6 +39,7 @@ received = []
 sessions = {}
 cancelled = threading.Event()
 progress = threading.Event()
+settings = {}
 
 
 def write(*messages):
@@ -81,6 +88,50 @@ def remember(session):
         (options.keep / session).write_text(json.dumps(sessions[session]))
 
 
+def lost():
+    return options.lost.read_text().split() if options.lost and options.lost.exists() else []
+
+
+def values(*names):
+    return [{"value": name, "name": name.title()} for name in names if name not in lost()]
+
+
+def config_options(session):
+    now = settings[session]
+    return [
+        {"id": "effort", "name": "Effort", "category": "thought_level", "type": "select",
+         "currentValue": now["effort"], "options": values("low", "high")},
+        {"id": "reach", "name": "Reach", "type": "select",
+         "currentValue": now["reach"], "options": values("everything", "nothing")},
+    ]
+
+
+def shown(session):
+    """As a session begins in this process, or goes on."""
+    begin = {"mode": "one", "model": "small", "effort": "low", "reach": "everything"}
+    now = settings.setdefault(session, begin)
+    modes = [{"id": name, "name": name.title()} for name in ("one", "two", "three") if name not in lost()]
+    models = [{"modelId": name, "name": name.title()} for name in ("small", "large[low]") if name not in lost()]
+    return {
+        "modes": {"currentModeId": now["mode"], "availableModes": modes},
+        "models": {"currentModelId": now["model"], "availableModels": models},
+        "configOptions": config_options(session),
+    }
+
+
+def set_value(session, name, value):
+    """An error, or nothing."""
+    known = {"mode": ("one", "two", "three"), "model": ("small", "large[low]"), "effort": ("low", "high")}
+    known["reach"] = ("everything", "nothing")
+    if value in lost() or value not in known.get(name, ()):
+        return {"code": -32602, "message": f"no such {name}: {value}"}
+    shown(session)
+    settings[session][name] = value
+    # Another model begins with little effort.
+    if name == "model":
+        settings[session]["effort"] = "low"
+
+
 def administer(path):
     """Revokes everything, at the administrators' socket."""
     body = '{"principal":"anonymous"}'
@@ -109,6 +160,12 @@ def obey(session, words):
                 return "cancelled"
             say(session, f"{number} ")
             time.sleep(pause)
+    elif verb == "settings":
+        say(session, json.dumps(settings[session]))
+    elif verb == "switch":
+        # Of its own accord.
+        set_value(session, "mode", rest[0])
+        update(session, {"sessionUpdate": "current_mode_update", "currentModeId": rest[0]})
     elif verb == "told":
         # Every line, as it came.
         say(session, json.dumps(received))
@@ -236,7 +293,6 @@ def bring_back(params):
 
 
 def answer(method, request, params):
-    modes = {"currentModeId": "one", "availableModes": [{"id": "one", "name": "One"}, {"id": "two", "name": "Two"}]}
     result, error = None, None
     if method == "initialize":
         capabilities = {
@@ -264,7 +320,7 @@ def answer(method, request, params):
             remember(session)
             commands = [{"name": "help", "description": "Helps"}]
             update(session, {"sessionUpdate": "available_commands_update", "availableCommands": commands})
-            result = {"sessionId": session, "modes": modes, "_meta": {"own": True}}
+            result = {"sessionId": session, **shown(session), "_meta": {"own": True}}
     elif method in ("session/load", "session/resume"):
         told = bring_back(params)
         if told is None:
@@ -273,9 +329,15 @@ def answer(method, request, params):
             for texts in told if method == "session/load" else []:
                 say(params["sessionId"], texts[-1], "user_message_chunk")
                 say(params["sessionId"], "replayed")
-            result = {"modes": modes}
+            now = shown(params["sessionId"])
+            result = {} if options.quiet else now
     elif method == "session/set_mode":
-        result = {}
+        result, error = {}, set_value(params["sessionId"], "mode", params["modeId"])
+    elif method == "session/set_model":
+        result, error = {}, set_value(params["sessionId"], "model", params["modelId"])
+    elif method == "session/set_config_option":
+        error = set_value(params["sessionId"], params["configId"], params["value"])
+        result = {"configOptions": config_options(params["sessionId"])}
     elif method == "mcp/message":
         if request is None and params["requestId"] == "r-1":
             progress.set()

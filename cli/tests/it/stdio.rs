@@ -3,6 +3,7 @@
 
 mod bringing_back;
 mod carrying;
+mod choosing;
 mod crashing;
 mod hostile;
 mod real;

@@ -9,7 +9,8 @@
 //! | `message`, `peer` | JSON-RPC with one process |
 //! | `pool`, `crashes` | which process a session gets, and when none is started |
 //! | `seat`, `transcript` | a session at a process: brought back by the agent, or told what was said |
-//! | `talk`, `question`, `view` | the conversation: prompts, questions, modes and options |
+//! | `talk`, `question` | the conversation: prompts and questions |
+//! | `view`, `choices` | modes and options as they are, and those that each new process gets set again |
 //! | `environment`, `fault` | what an agent sees of the worker; what clients are told when it fails |
 
 use std::sync::Arc;
@@ -29,6 +30,7 @@ use self::seat::{Abilities, Seat};
 use self::talk::Talk;
 use super::{Agent, Conversation, Failure, Opening};
 
+mod choices;
 pub mod confine;
 mod crashes;
 pub mod environment;

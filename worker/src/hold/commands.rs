@@ -206,7 +206,10 @@ async fn set_model(
         .into_iter()
         .flatten()
         .find(|option| option["category"] == "model");
-    let Some(id) = model.and_then(|model| model["id"].as_str()) else {
+    // An agent that has a list of models of its own knows them by the names that are in it.
+    let has_list = view["models"]["currentModelId"].is_string();
+    let option = model.and_then(|model| model["id"].as_str());
+    let Some(id) = option.filter(|_| !has_list) else {
         let message = gate.message("session/set_model", params)?;
         let called = conversation.call(&message).await;
         return called.map_err(|failure| match failure.code {

@@ -354,6 +354,7 @@ async fn says(
         first,
         events: vec![event],
         acks: Vec::new(),
+        requests: Vec::new(),
         state: None,
         view: None,
         pending: None,

@@ -32,6 +32,8 @@ const ROUND: Duration = Duration::from_secs(3);
 /// A cluster's node makes the rounds of different partitions wait for each other on one connection.
 const CLUSTER_CONNECTIONS: usize = 4;
 const MAX_ROUND: usize = 256;
+/// How often a lane that has nothing to do asks which replicas there are.
+const LOOK_EVERY: Duration = Duration::from_millis(500);
 /// Rewritten each round; also when memory is full, as what it confirms may free some.
 const MARK: &str =
     "#!lua flags=allow-oom\nreturn redis.call('SET', KEYS[1], ARGV[1], 'PX', '60000')";
@@ -123,6 +125,7 @@ impl Lanes {
             key: format!("{prefix}sync:{}", random_text(12)),
             round: 0,
             replicas: self.replicas.clone(),
+            looks: !self.by_partition,
             metrics: self.metrics.clone(),
         };
         tokio::spawn(carrier.carry(jobs));
@@ -138,6 +141,8 @@ struct Lane {
     key: String,
     round: u64,
     replicas: Replicas,
+    /// Also when it has nothing to do. In a cluster the one to be promoted makes the primary wait, so nobody has to.
+    looks: bool,
     metrics: StoreMetrics,
 }
 
@@ -149,8 +154,14 @@ impl Lane {
         loop {
             if batch.is_empty() {
                 pause = Duration::from_millis(10);
-                let Some(job) = jobs.recv().await else { return };
-                batch.push(job);
+                match timeout(LOOK_EVERY, jobs.recv()).await {
+                    Ok(Some(job)) => batch.push(job),
+                    Ok(None) => return,
+                    Err(_) => {
+                        self.look().await;
+                        continue;
+                    }
+                }
             }
             while batch.len() < MAX_ROUND
                 && let Ok(job) = jobs.try_recv()
@@ -177,6 +188,23 @@ impl Lane {
             }
             sleep(pause).await;
             pause = (pause * 2).min(Duration::from_millis(250));
+        }
+    }
+
+    /// A replica that came into step since the last step has to confirm, even if it has left when the next one comes.
+    async fn look(&mut self) {
+        if !self.looks {
+            return;
+        }
+        let mut question = Pipeline::with_capacity(1);
+        question.add_command(redis::cmd("INFO").arg("replication").clone());
+        let asked = self.connection.send_all(&question, self.key.as_bytes());
+        let Ok(Ok(answers)) = timeout(ROUND, asked).await else {
+            return;
+        };
+        for told in answers {
+            let told = from_redis_value::<String>(told).unwrap_or_default();
+            self.replicas.told(&told, Instant::now());
         }
     }
 

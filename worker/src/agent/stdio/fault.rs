@@ -8,6 +8,7 @@ use crate::rpc::Failure;
 
 const INTERRUPTED: i64 = 5005;
 const AGENT_FAILED: i64 = 5006;
+const WITHHELD: i64 = 5007;
 
 /// The worker of this turn is gone, and its agent with it.
 pub fn interrupted() -> Failure {
@@ -18,6 +19,20 @@ pub fn interrupted() -> Failure {
             then stands; send the prompt again, the agent will know what was said"
                 .into(),
         data: Some(json!({ "retryable": true })),
+    }
+}
+
+/// The agent refuses what was chosen for the session, and might do more than that allowed.
+pub fn withheld(refused: &[String]) -> Failure {
+    let refused = refused.join(", ");
+    Failure {
+        code: WITHHELD,
+        message: format!(
+            "the agent was started anew and does not take {refused} any more, which was chosen for this session: the \
+             prompt was not sent, as the agent might do more than that allows; choose again with session/set_mode or \
+             session/set_config_option, then send the prompt again"
+        ),
+        data: Some(json!({ "retryable": false })),
     }
 }
 

@@ -4,16 +4,19 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use bytes::Bytes;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 use tokio::sync::{Mutex as AsyncMutex, mpsc};
 use tokio::time::timeout;
 
+use super::choices::{Choice, Choices, Restoring};
 use super::message::Reply;
 use super::names::{Held, Names};
 use super::peer::{Heard, Peer, What, opened};
 use super::transcript::Transcript;
-use crate::agent::Opening;
+use super::view::View;
+use crate::agent::{Opening, raw};
 use crate::agent_policy::{AgentAnswer, AgentMessage};
 use crate::rpc::Failure;
 
@@ -59,6 +62,9 @@ pub struct Order<'a> {
     pub before: Option<&'a str>,
     pub abilities: Abilities,
     pub names: &'a Arc<Names>,
+    /// Modes and options as clients know them; empty if the session is new.
+    pub shown: &'a View,
+    pub chosen: &'a Choices,
     /// Nobody else is at this process.
     pub alone: bool,
     pub patience: Duration,
@@ -67,7 +73,13 @@ pub struct Order<'a> {
 /// A seat, and what the agent said about the session when it was opened.
 pub struct Opened {
     pub seat: Seat,
-    pub result: Box<RawValue>,
+    pub settled: Settled,
+}
+
+/// Modes and options when everything that was chosen is set, or refused.
+pub struct Settled {
+    pub view: View,
+    pub refused: Vec<Choice>,
 }
 
 impl Order<'_> {
@@ -87,7 +99,8 @@ impl Order<'_> {
             && let Some(name) = table.claim(before)
             && let Some(result) = table.bring_back(before).await?
         {
-            return Ok(table.seat(before.to_owned(), name, result, None));
+            let settled = table.settle(before, &result).await?;
+            return Ok(table.seat(before.to_owned(), name, settled, None));
         }
         let mut past = Transcript::default();
         self.opening.past(|event| past.hear(event)).await?;
@@ -103,7 +116,8 @@ impl Order<'_> {
         }
         let name = self.names.note(&inner, session);
         let context = (!past.is_empty()).then(|| past.handed_over());
-        Ok(table.seat(inner, name, result, context))
+        let settled = table.settle(&inner, &result).await?;
+        Ok(table.seat(inner, name, settled, context))
     }
 }
 
@@ -174,6 +188,67 @@ impl Table<'_> {
         Ok(())
     }
 
+    /// Sets again what was chosen, before the agent gets a prompt. What clients are told of it is told when all of it is
+    /// done.
+    async fn settle(&mut self, session: &str, result: &RawValue) -> Result<Settled, Failure> {
+        let (shown, chosen) = (self.order.shown, self.order.chosen);
+        let mut view = shown.blank();
+        self.take_in(&mut view);
+        view.renew(View::of(result));
+        let mut restoring = Restoring::new(chosen);
+        while let Some(choice) = restoring.next(&view) {
+            self.set(&choice, session, &mut view).await?;
+        }
+        let refused = chosen.missing_in(&view);
+        view.fill_from(shown);
+        Ok(Settled { view, refused })
+    }
+
+    async fn set(
+        &mut self,
+        choice: &Choice,
+        session: &str,
+        view: &mut View,
+    ) -> Result<(), Failure> {
+        let (method, params) = choice.request(view);
+        let message = self.order.opening.policy().message(method, &raw(&params));
+        let reply = match message {
+            Ok(message) => self.call(&message.addressed_to(session)).await,
+            Err(refusal) => Err(refusal),
+        };
+        match (reply, self.peer.end()) {
+            (Ok(result), _) => {
+                view.note(&choice.what, &choice.value);
+                let result: Value = serde_json::from_str(result.get()).unwrap_or_default();
+                view.set_options(&result["configOptions"]);
+            }
+            (Err(failure), Some(_)) => return Err(failure),
+            (Err(failure), None) => {
+                let (choice, why) = (choice.told(), failure.message);
+                tracing::warn!(session.id = %self.order.opening.session, choice, why, "the agent refuses what was chosen before it was started");
+            }
+        }
+        self.take_in(view);
+        Ok(())
+    }
+
+    /// What the agent has said about modes and options while the session was opened. Of one that is new everybody hears
+    /// it as it is.
+    fn take_in(&mut self, view: &mut View) {
+        if self.order.shown.is_empty() {
+            return;
+        }
+        self.early.retain(|said| match said {
+            What::Notice { line, .. } => {
+                !View::is_about_one(line) || {
+                    view.read(line);
+                    false
+                }
+            }
+            _ => true,
+        });
+    }
+
     /// What is said before the answer belongs to the opening.
     async fn call(&mut self, message: &AgentMessage) -> Reply {
         let mut answer = self.peer.call(Some(self.number), message);
@@ -217,7 +292,7 @@ impl Table<'_> {
         self,
         session: String,
         name: Held,
-        result: Box<RawValue>,
+        settled: Settled,
         context: Option<String>,
     ) -> Opened {
         let seat = Seat {
@@ -230,7 +305,7 @@ impl Table<'_> {
             context: Mutex::new(context),
             early: Mutex::new(self.early),
         };
-        Opened { seat, result }
+        Opened { seat, settled }
     }
 }
 
@@ -245,6 +320,23 @@ impl Seat {
                 .unwrap_or_else(|| Failure::internal("the agent's answer was lost"))
         };
         answer.await.unwrap_or_else(|_| Err(lost()))
+    }
+
+    /// Passes something on before all that the agent has said.
+    pub fn tell_first(&self, update: Bytes) {
+        let told = What::Notice {
+            line: update,
+            method: "session/update".to_owned(),
+            session: Some(self.session.clone()),
+        };
+        let mut early = self.early.lock().expect("held for moments only");
+        early.push_front(told);
+    }
+
+    /// Whether something was said while the session was opened that nobody has heard.
+    pub fn has_more_to_tell(&self) -> bool {
+        let early = self.early.lock().expect("held for moments only");
+        !early.is_empty()
     }
 
     pub fn notify(&self, message: &AgentMessage) {

@@ -17,10 +17,11 @@ use tokio::sync::{Mutex as AsyncMutex, watch};
 use tokio::task::yield_now;
 use tokio::time::{sleep, timeout};
 
+use super::choices::{Choice, Choices, Subject};
 use super::peer::What;
 use super::question::Question;
 use super::sandbox::Place;
-use super::seat::{Opened, Order, Seat};
+use super::seat::{Opened, Order, Seat, Settled};
 use super::view::View;
 use super::{Inner, OnCrash, Scope, fault};
 use crate::agent::{Called, Changes, Conversation, Opening, Stage, StopReason, Turn, raw};
@@ -33,6 +34,7 @@ const CANCEL_PATIENCE: Duration = Duration::from_secs(10);
 /// How often a turn is begun again whose agent ended in the middle of it.
 const MAX_ATTEMPTS: u32 = 3;
 const PAUSE: Duration = Duration::from_millis(500);
+const SOON: Duration = Duration::from_millis(2);
 
 pub struct Talk {
     agent: Arc<Inner>,
@@ -53,11 +55,25 @@ struct Memory {
     /// The agent's name for the session.
     agent_session: Option<String>,
     view: Value,
+    /// What was chosen of it. Builds before this one did not keep it apart: then all of it was.
+    #[serde(default)]
+    chosen: Option<Choices>,
+    /// What the agent has refused of that when it was started last, and may do more without.
+    #[serde(default)]
+    refused: Vec<Choice>,
     #[serde(skip)]
     unsaved: bool,
     /// It was said that the agent shows too much.
     #[serde(skip)]
     warned: bool,
+}
+
+impl Memory {
+    fn chosen(&self) -> Choices {
+        let view = || View::from_value(self.view.clone());
+        let chosen = self.chosen.clone();
+        chosen.unwrap_or_else(|| Choices::shown(&view()))
+    }
 }
 
 impl Talk {
@@ -82,7 +98,27 @@ impl Talk {
         self.memory.lock().expect("held for moments only")
     }
 
+    /// What the agent changes is chosen, as is what it is asked to change.
     fn change_view(&self, change: impl FnOnce(&mut View) -> bool) -> bool {
+        let before = View::from_value(self.memory().view.clone());
+        let changed = self.replace_view(change);
+        if changed {
+            self.choose(|choices, now| choices.follow(&before, now));
+        }
+        changed
+    }
+
+    fn choose(&self, choose: impl FnOnce(&mut Choices, &View)) {
+        let mut memory = self.memory();
+        let view = View::from_value(memory.view.clone());
+        let mut chosen = memory.chosen();
+        choose(&mut chosen, &view);
+        memory.refused.retain(|choice| !chosen.has_replaced(choice));
+        memory.chosen = Some(chosen);
+        memory.unsaved = true;
+    }
+
+    fn replace_view(&self, change: impl FnOnce(&mut View) -> bool) -> bool {
         let mut memory = self.memory();
         let mut view = View::from_value(memory.view.clone());
         if !change(&mut view) {
@@ -127,17 +163,23 @@ impl Talk {
                 (self.agent.pool.take(client, &place).await?, true)
             }
         };
-        let before = self.memory().agent_session.clone();
+        let (before, shown, chosen) = {
+            let memory = self.memory();
+            let shown = View::from_value(memory.view.clone());
+            (memory.agent_session.clone(), shown, memory.chosen())
+        };
         let order = Order {
             opening: &self.opening,
             before: before.as_deref(),
+            shown: &shown,
+            chosen: &chosen,
             abilities: self.agent.abilities,
             names: &self.agent.names,
             alone,
             patience: self.agent.pool.patience,
         };
-        let Opened { seat, result } = order.open(peer).await?;
-        self.remember(&seat, &result);
+        let Opened { seat, settled } = order.open(peer).await?;
+        self.remember(&seat, &shown, settled);
         let seat = Arc::new(seat);
         self.seat.send_replace(Some(seat.clone()));
         Ok(seat)
@@ -165,14 +207,36 @@ impl Talk {
         })
     }
 
-    fn remember(&self, seat: &Seat, result: &RawValue) {
+    fn remember(&self, seat: &Seat, shown: &View, settled: Settled) {
+        let Settled { view, refused } = settled;
         let mut memory = self.memory();
         if memory.agent_session.as_deref() != Some(&seat.session) {
             memory.agent_session = Some(seat.session.clone());
             memory.unsaved = true;
         }
+        let mut chosen = memory.chosen();
+        let (refused, given_up): (Vec<_>, Vec<_>) = refused.into_iter().partition(Choice::guards);
+        given_up.iter().for_each(|choice| chosen.forget(choice));
+        if memory.chosen.as_ref() != Some(&chosen) || memory.refused != refused {
+            memory.chosen = Some(chosen);
+            memory.refused = refused;
+            memory.unsaved = true;
+        }
         drop(memory);
-        self.change_view(|view| view.renew(View::of(result)));
+        if !shown.is_empty() {
+            // Clients are shown something else: they hear of it first of all.
+            for update in view.differences_to(shown).into_iter().rev() {
+                seat.tell_first(rpc::update(&seat.session, update));
+            }
+        }
+        self.replace_view(|known| known.renew(view));
+    }
+
+    /// Why no turn runs, if the agent may do more now than was wanted.
+    fn withheld(&self) -> Option<Failure> {
+        let memory = self.memory();
+        let refused: Vec<String> = memory.refused.iter().map(Choice::told).collect();
+        (!refused.is_empty()).then(|| fault::withheld(&refused))
     }
 
     /// The process goes when nobody has it any more.
@@ -187,6 +251,13 @@ impl Talk {
             () = turn.cancelled() => return Ok(StopReason::Cancelled.answer()),
             seat = self.seat() => seat.map_err(Attempt::Failed)?,
         };
+        if let Some(failure) = self.withheld() {
+            // Everybody hears before how the session is now.
+            while seat.has_more_to_tell() && !seat.peer.is_gone() {
+                sleep(SOON).await;
+            }
+            return Err(Attempt::Failed(failure));
+        }
         let context = seat.context.lock().expect("held for moments only").clone();
         let bound = turn.bound();
         let bound = (!bound.is_empty()).then_some(Value::Object(bound));
@@ -359,14 +430,27 @@ impl Conversation for Talk {
             // If the agent has told everybody, the view has changed by now.
             "session/set_mode" => {
                 let mode = &asked["modeId"];
-                self.change_view(|view| view.set_mode(mode)).then(
+                let changed = self.change_view(|view| view.set_mode(mode));
+                self.choose(|choices, view| choices.choose(Subject::Mode, mode.clone(), view));
+                changed.then(
                     || json!({ "sessionUpdate": "current_mode_update", "currentModeId": mode }),
                 )
+            }
+            "session/set_model" => {
+                let model = &asked["modelId"];
+                self.change_view(|view| view.set_model(model));
+                self.choose(|choices, view| choices.choose(Subject::Model, model.clone(), view));
+                None
             }
             "session/set_config_option" => {
                 let result: Value = serde_json::from_str(result.get()).unwrap_or_default();
                 let options = &result["configOptions"];
-                self.change_view(|view| view.set_options(options)).then(
+                let changed = self.change_view(|view| view.set_options(options));
+                if let Some(id) = asked["configId"].as_str() {
+                    let (what, value) = (Subject::Option(id.to_owned()), asked["value"].clone());
+                    self.choose(|choices, view| choices.choose(what, value, view));
+                }
+                changed.then(
                     || json!({ "sessionUpdate": "config_option_update", "configOptions": options }),
                 )
             }

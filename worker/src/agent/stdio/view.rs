@@ -6,7 +6,9 @@ use std::sync::LazyLock;
 use memchr::memmem::Finder;
 use serde::Deserialize;
 use serde_json::value::RawValue;
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
+
+use super::choices::Subject;
 
 /// Updates without any of these change nothing here.
 static WORDS: LazyLock<[Finder<'static>; 2]> =
@@ -24,6 +26,17 @@ struct Message {
 #[derive(Deserialize)]
 struct Params {
     update: Value,
+}
+
+/// Of modes or options.
+fn update(message: &[u8]) -> Option<Value> {
+    if !WORDS.iter().any(|word| word.find(message).is_some()) {
+        return None;
+    }
+    let Message { params } = serde_json::from_slice(message).ok()?;
+    let kind = params.update["sessionUpdate"].as_str();
+    let is_ours = matches!(kind, Some("current_mode_update" | "config_option_update"));
+    is_ours.then_some(params.update)
 }
 
 impl View {
@@ -52,15 +65,16 @@ impl View {
         *self != before
     }
 
+    /// Whether a message is an update of modes or options.
+    pub fn is_about_one(message: &[u8]) -> bool {
+        update(message).is_some()
+    }
+
     /// Reads a `session/update`. True if it changed something.
     pub fn read(&mut self, message: &[u8]) -> bool {
-        if !WORDS.iter().any(|word| word.find(message).is_some()) {
-            return false;
-        }
-        let Ok(Message { params }) = serde_json::from_slice(message) else {
+        let Some(update) = update(message) else {
             return false;
         };
-        let update = params.update;
         match update["sessionUpdate"].as_str() {
             Some("current_mode_update") => self.set_mode(&update["currentModeId"]),
             Some("config_option_update") => self.set_options(&update["configOptions"]),
@@ -69,10 +83,18 @@ impl View {
     }
 
     pub fn set_mode(&mut self, mode: &Value) -> bool {
-        let modes = self.0.get_mut("modes").and_then(Value::as_object_mut);
-        match modes {
-            Some(modes) if mode.is_string() && modes.get("currentModeId") != Some(mode) => {
-                modes.insert("currentModeId".into(), mode.clone());
+        self.set_current("modes", "currentModeId", mode)
+    }
+
+    pub fn set_model(&mut self, model: &Value) -> bool {
+        self.set_current("models", "currentModelId", model)
+    }
+
+    fn set_current(&mut self, field: &str, name: &str, id: &Value) -> bool {
+        let fields = self.0.get_mut(field).and_then(Value::as_object_mut);
+        match fields {
+            Some(fields) if id.is_string() && fields.get(name) != Some(id) => {
+                fields.insert(name.into(), id.clone());
                 true
             }
             _ => false,
@@ -88,10 +110,112 @@ impl View {
     }
 }
 
+/// What is set, wherever it is.
+impl View {
+    pub fn value(&self, what: &Subject) -> Option<&Value> {
+        match what {
+            Subject::Mode => self.0.get("modes")?.get("currentModeId"),
+            Subject::Model => self.0.get("models")?.get("currentModelId"),
+            Subject::Option(id) => self.option(id)?.get("currentValue"),
+        }
+    }
+
+    pub fn current(&self) -> impl Iterator<Item = (Subject, &Value)> {
+        let options = self.options().filter_map(|option| option["id"].as_str());
+        let options = options.map(|id| Subject::Option(id.to_owned()));
+        let all = [Subject::Model, Subject::Mode].into_iter().chain(options);
+        all.filter_map(|what| {
+            let value = self.value(&what)?;
+            Some((what, value))
+        })
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// The same choices, of which none is made.
+    pub fn blank(&self) -> Self {
+        let mut blank = self.clone();
+        for (field, current) in [("modes", "currentModeId"), ("models", "currentModelId")] {
+            if let Some(Value::Object(fields)) = blank.0.get_mut(field) {
+                fields.remove(current);
+            }
+        }
+        for option in blank.options_mut() {
+            option.remove("currentValue");
+        }
+        blank
+    }
+
+    /// What this one does not say is as it was in `other`.
+    pub fn fill_from(&mut self, other: &Self) {
+        for (what, value) in other.current() {
+            if self.value(&what).is_none() {
+                self.note(&what, value);
+            }
+        }
+    }
+
+    /// Where there is such a choice.
+    pub fn note(&mut self, what: &Subject, value: &Value) {
+        match what {
+            Subject::Mode => drop(self.set_mode(value)),
+            Subject::Model => drop(self.set_model(value)),
+            Subject::Option(id) => {
+                let mut options = self.options_mut();
+                let option = options.find(|option| option.get("id").is_some_and(|it| it == id));
+                if let Some(option) = option {
+                    option.insert("currentValue".into(), value.clone());
+                }
+            }
+        }
+    }
+
+    pub fn category(&self, id: &str) -> Option<&str> {
+        self.option(id)?.get("category")?.as_str()
+    }
+
+    pub fn is_boolean(&self, id: &str) -> bool {
+        self.option(id)
+            .is_some_and(|option| option["type"] == "boolean")
+    }
+
+    /// The updates that tell somebody who knows `other` of this one.
+    pub fn differences_to(&self, other: &Self) -> Vec<Value> {
+        let mut updates = Vec::new();
+        if let Some(mode) = self.value(&Subject::Mode)
+            && other.value(&Subject::Mode) != Some(mode)
+        {
+            updates.push(json!({ "sessionUpdate": "current_mode_update", "currentModeId": mode }));
+        }
+        if let Some(options) = self.0.get("configOptions")
+            && other.0.get("configOptions") != Some(options)
+        {
+            updates
+                .push(json!({ "sessionUpdate": "config_option_update", "configOptions": options }));
+        }
+        updates
+    }
+
+    fn option(&self, id: &str) -> Option<&Value> {
+        self.options().find(|option| option["id"] == id)
+    }
+
+    fn options_mut(&mut self) -> impl Iterator<Item = &mut Map<String, Value>> {
+        let options = self.0.get_mut("configOptions");
+        let options = options.and_then(Value::as_array_mut).into_iter().flatten();
+        options.filter_map(Value::as_object_mut)
+    }
+
+    fn options(&self) -> impl Iterator<Item = &Value> {
+        let options = self.0.get("configOptions").and_then(Value::as_array);
+        options.into_iter().flatten()
+    }
+}
+
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
     use super::*;
     use crate::rpc;
 

@@ -2,6 +2,9 @@
 //! be cut, so that a primary that nobody reaches is replaced, too.
 
 use std::path::Path;
+use std::time::Duration;
+
+use tokio::time::sleep;
 
 use super::Servers;
 use super::node::Node;
@@ -36,8 +39,11 @@ pub async fn watch(dir: &Path, primary: u16) -> Vec<Node> {
 }
 
 impl Servers {
-    /// An operator asks for it; returns when another is the primary.
+    /// An operator asks for it who has looked before: a replica that has just come into step is not promoted. Returns
+    /// when another is the primary.
     pub(super) async fn sentinel_failover(&self) {
+        self.whole().await;
+        sleep(Duration::from_secs(2)).await;
         let before = self.told();
         let refused = self.sentinels[0].ask(&["sentinel", "failover", "main"]);
         if !refused.starts_with("OK") {

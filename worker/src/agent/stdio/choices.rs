@@ -1,0 +1,274 @@
+//! What was chosen for a session: mode, model and options, by a client or by the agent itself while it worked. A process
+//! begins with its own defaults, so each that is started gets these set again before it gets a prompt.
+
+use std::collections::VecDeque;
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use super::view::View;
+
+/// Options may depend on each other: so often what is not yet as it was chosen is set again.
+const ROUNDS: usize = 3;
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Choice {
+    pub what: Subject,
+    pub value: Value,
+    /// Of an option, as the agent has it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    category: Option<String>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Subject {
+    Mode,
+    Model,
+    Option(String),
+}
+
+impl Choice {
+    fn new(what: Subject, value: Value, view: &View) -> Self {
+        let category = match &what {
+            Subject::Option(id) => view.category(id),
+            Subject::Mode | Subject::Model => None,
+        };
+        let category = category.map(str::to_owned);
+        Self {
+            what,
+            value,
+            category,
+        }
+    }
+
+    /// Agents may offer the same in two ways.
+    fn concerns_the_same(&self, other: &Self) -> bool {
+        self.what == other.what || self.kind().is_some() && self.kind() == other.kind()
+    }
+
+    fn kind(&self) -> Option<&str> {
+        match &self.what {
+            Subject::Mode => Some("mode"),
+            Subject::Model => Some("model"),
+            Subject::Option(_) => self.category.as_deref(),
+        }
+    }
+
+    /// Whether an agent without it may do more than the user wanted. Of options that say nothing about themselves nobody
+    /// can tell.
+    pub fn guards(&self) -> bool {
+        !matches!(self.kind(), Some("model" | "thought_level"))
+    }
+
+    /// How a client would ask for it.
+    pub fn request(&self, view: &View) -> (&'static str, Value) {
+        let value = &self.value;
+        match &self.what {
+            Subject::Mode => (
+                "session/set_mode",
+                json!({ "sessionId": "", "modeId": value }),
+            ),
+            Subject::Model => (
+                "session/set_model",
+                json!({ "sessionId": "", "modelId": value }),
+            ),
+            Subject::Option(id) => {
+                let mut params = json!({ "sessionId": "", "configId": id, "value": value });
+                if value.is_boolean() || view.is_boolean(id) {
+                    params["type"] = json!("boolean");
+                }
+                ("session/set_config_option", params)
+            }
+        }
+    }
+
+    /// For people.
+    pub fn told(&self) -> String {
+        let value = match &self.value {
+            Value::String(text) => text.clone(),
+            value => value.to_string(),
+        };
+        match &self.what {
+            Subject::Mode => format!("mode \"{value}\""),
+            Subject::Model => format!("model \"{value}\""),
+            Subject::Option(id) => format!("option \"{id}\" = \"{value}\""),
+        }
+    }
+}
+
+/// In the order in which they were made.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Choices(Vec<Choice>);
+
+impl Choices {
+    /// All that a view shows, of a session whose choices were not kept: what its clients believe to be so.
+    pub fn shown(view: &View) -> Self {
+        let mut choices = Self::default();
+        for (what, value) in view.current() {
+            choices.choose(what, value.clone(), view);
+        }
+        choices
+    }
+
+    pub fn choose(&mut self, what: Subject, value: Value, view: &View) {
+        let choice = Choice::new(what, value, view);
+        self.0.retain(|other| !other.concerns_the_same(&choice));
+        self.0.push(choice);
+    }
+
+    /// What has changed from one view to the next was chosen, too, by the agent or as a consequence. What there was not
+    /// before begins with the agent's default.
+    pub fn follow(&mut self, before: &View, after: &View) {
+        for (what, value) in after.current() {
+            if before.value(&what).is_some_and(|before| before != value) {
+                self.choose(what, value.clone(), after);
+            }
+        }
+    }
+
+    /// Another choice has taken its place.
+    pub fn has_replaced(&self, choice: &Choice) -> bool {
+        !self.0.contains(choice)
+    }
+
+    /// What is not as it was chosen.
+    pub fn missing_in(&self, view: &View) -> Vec<Choice> {
+        let differs = |choice: &&Choice| view.value(&choice.what) != Some(&choice.value);
+        self.0.iter().filter(differs).cloned().collect()
+    }
+
+    /// The agent cannot do it any more: it is as the agent has it.
+    pub fn forget(&mut self, choice: &Choice) {
+        self.0.retain(|other| other != choice);
+    }
+}
+
+/// What to set, one after the other, as often as that helps.
+pub struct Restoring<'a> {
+    choices: &'a Choices,
+    rounds: usize,
+    /// What was missing when this round began, and what of it is left to be set.
+    round: Vec<Choice>,
+    left: VecDeque<Choice>,
+}
+
+impl<'a> Restoring<'a> {
+    pub fn new(choices: &'a Choices) -> Self {
+        Self {
+            choices,
+            rounds: 0,
+            round: Vec::new(),
+            left: VecDeque::new(),
+        }
+    }
+
+    /// `view` is as the agent has it by now.
+    pub fn next(&mut self, view: &View) -> Option<Choice> {
+        if self.left.is_empty() {
+            let missing = self.choices.missing_in(view);
+            if self.rounds == ROUNDS || missing == self.round {
+                return None;
+            }
+            self.rounds += 1;
+            self.left = missing.clone().into();
+            self.round = missing;
+        }
+        self.left.pop_front()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn view(mode: &str, model: &str, effort: &str) -> View {
+        View::from_value(json!({
+            "modes": { "currentModeId": mode, "availableModes": [] },
+            "configOptions": [
+                { "id": "m", "category": "model", "currentValue": model },
+                { "id": "effort", "category": "thought_level", "currentValue": effort },
+                { "id": "approval", "category": "mode", "currentValue": mode },
+            ],
+        }))
+    }
+
+    fn told(choices: &[Choice]) -> Vec<String> {
+        choices.iter().map(Choice::told).collect()
+    }
+
+    #[test]
+    fn the_last_choice_of_a_kind_counts() {
+        let now = view("ask", "small", "low");
+        let mut choices = Choices::default();
+        choices.choose(Subject::Option("approval".into()), json!("auto"), &now);
+        choices.choose(Subject::Option("effort".into()), json!("high"), &now);
+        choices.choose(Subject::Mode, json!("plan"), &now);
+        let missing = choices.missing_in(&now);
+        assert_eq!(
+            told(&missing),
+            ["option \"effort\" = \"high\"", "mode \"plan\""]
+        );
+        assert_eq!(
+            missing.iter().map(Choice::guards).collect::<Vec<_>>(),
+            [false, true]
+        );
+        // The agent changes it by itself.
+        choices.follow(&now, &view("code", "small", "low"));
+        assert_eq!(choices.missing_in(&view("code", "small", "high")), []);
+        choices.choose(Subject::Model, json!("large"), &now);
+        choices.choose(Subject::Option("m".into()), json!("small"), &now);
+        assert!(
+            choices
+                .missing_in(&view("code", "small", "high"))
+                .is_empty()
+        );
+    }
+
+    #[test]
+    fn what_nobody_knows_about_guards() {
+        let view =
+            View::from_value(json!({ "configOptions": [{ "id": "x", "currentValue": true }] }));
+        let choices = Choices::shown(&view);
+        let missing = choices.missing_in(&View::default());
+        assert_eq!(told(&missing), ["option \"x\" = \"true\""]);
+        assert!(missing[0].guards());
+        let (method, params) = missing[0].request(&View::default());
+        assert_eq!(method, "session/set_config_option");
+        assert_eq!(params["type"], "boolean");
+    }
+
+    #[test]
+    fn options_that_depend_on_each_other_are_set_until_all_are_as_chosen() {
+        let chosen = Choices::shown(&view("plan", "large", "high"));
+        let mut now = view("ask", "small", "low");
+        let mut restoring = Restoring::new(&chosen);
+        while let Some(choice) = restoring.next(&now) {
+            let of = |what: &str| {
+                let value = now.value(&Subject::Option(what.into()));
+                value.unwrap().as_str().unwrap().to_owned()
+            };
+            let (mode, model, effort) = (of("approval"), of("m"), of("effort"));
+            let value = choice.value.as_str().unwrap();
+            // Another model begins with little effort; modes have two names.
+            now = match &choice.what {
+                Subject::Option(id) if id == "m" => view(&mode, value, "low"),
+                Subject::Option(id) if id == "effort" => view(&mode, &model, value),
+                _ => view(value, &model, &effort),
+            };
+        }
+        assert_eq!(now, view("plan", "large", "high"));
+    }
+
+    #[test]
+    fn an_agent_that_refuses_is_not_asked_for_ever() {
+        let chosen = Choices::shown(&view("plan", "large", "high"));
+        let now = view("ask", "large", "high");
+        let mut restoring = Restoring::new(&chosen);
+        let asked: Vec<Choice> = std::iter::from_fn(|| restoring.next(&now)).collect();
+        assert_eq!(told(&asked), ["option \"approval\" = \"plan\""]);
+        assert_eq!(chosen.missing_in(&now), asked);
+    }
+}
