@@ -36,6 +36,13 @@ async fn strike(fleet: Arc<Fleet>, step: Step) {
         fleet.ledger.harmed(&fleet.members[number].name);
     }
     match step.fault {
+        Fault::Member(number, ProcessFault::Term) => {
+            fleet.ledger.stopping(&fleet.members[number].name);
+        }
+        Fault::Store(_) => fleet.ledger.store_struck(),
+        _ => {}
+    }
+    match step.fault {
         Fault::Member(number, fault) => member(&fleet, number, fault, &step).await,
         Fault::Front(number, fault) => {
             if let Some((_, proxy)) = &fleet.members[number].front {

@@ -243,6 +243,14 @@ impl Ledger {
         self.book().harmed.push((worker.into(), Instant::now()));
     }
 
+    pub fn stopping(&self, worker: &str) {
+        self.book().stopping.push((worker.into(), Instant::now()));
+    }
+
+    pub fn store_struck(&self) {
+        self.book().store_struck.push(Instant::now());
+    }
+
     /// The child has the parent's past: all turns that were asked for, which have ended.
     pub fn forked(&self, client: &str, parent: &str, child: &str) {
         self.trace(client, &format!("forked {parent}: {child}"));

@@ -1,5 +1,6 @@
 //! A gateway or worker: one process after the other in the same place.
 
+use std::os::unix::process::ExitStatusExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
@@ -19,6 +20,7 @@ use crate::support::proxy::Proxy;
 const STOPPING: Duration = Duration::from_secs(25);
 /// Redis could not be reached when the process started: it says so and leaves.
 const UNAVAILABLE: i32 = 69;
+const SIGTERM: i32 = 15;
 
 pub struct Member {
     pub name: String,
@@ -126,6 +128,8 @@ impl Member {
             let ended = self.state().process.ended();
             match ended {
                 Some(status) if status.success() => return,
+                // It had hardly begun.
+                Some(status) if status.signal() == Some(SIGTERM) && self.log().is_empty() => return,
                 // It was leaving anyway.
                 Some(status) if status.code() == Some(UNAVAILABLE) => return,
                 Some(status) => {

@@ -28,6 +28,10 @@ pub struct Book {
     pub replays: HashMap<(String, String), String>,
     /// Workers that something was done to, and when.
     pub harmed: Vec<(String, Instant)>,
+    /// Workers that were told to stop, and when.
+    pub stopping: Vec<(String, Instant)>,
+    /// When something was done to the store.
+    pub store_struck: Vec<Instant>,
     /// Of forks: the parent's turns at that time, by their name, and how much of them was said.
     pub inherited: HashMap<String, Vec<(u64, u64)>>,
     pub deleted: BTreeSet<String>,
@@ -266,7 +270,8 @@ impl Book {
         view.or_default().end(&id, &prompt, reason)
     }
 
-    /// I11: only if something was done to the worker that held the turn, or if that said nothing, to any.
+    /// I11: only if something was done to the worker that held the turn, or if that said nothing, to any; or if it was
+    /// told to stop while something was done to the store.
     fn interrupted(
         &mut self,
         client: &str,
@@ -277,10 +282,13 @@ impl Book {
         self.counts.interrupted += 1;
         let view = self.views.entry((client.into(), prompt.session.clone()));
         let holder = view.or_default().cut(prompt);
-        let harmed = |(worker, at): &(String, Instant)| {
+        let concerns = |(worker, at): &(String, Instant)| {
             *at + LASTING > asked && holder.as_ref().is_none_or(|holder| holder == worker)
         };
-        let lives = !self.harmed.iter().any(harmed);
+        // One that stops ends what it has begun, unless the store is away for as long as it may take for that.
+        let store_was_away = self.store_struck.iter().any(|at| *at + LASTING > asked);
+        let stopped = store_was_away && self.stopping.iter().any(concerns);
+        let lives = !stopped && !self.harmed.iter().any(concerns);
         lives.then(|| {
             (
                 "I11",

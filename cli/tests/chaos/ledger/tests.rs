@@ -276,6 +276,28 @@ fn a_program_that_ends_while_its_worker_lives_shows() {
 }
 
 #[test]
+fn a_worker_that_stops_ends_its_turns_unless_the_store_is_away() {
+    let interrupted = |store_struck: bool| {
+        let mut seen = Seen::new();
+        seen.asks("2", 4, true);
+        (1..=3).for_each(|number| seen.chunk(number));
+        seen.ends();
+        seen.ledger.stopping("worker-3");
+        if store_struck {
+            seen.ledger.store_struck();
+        }
+        seen.text("chunk 1 of 4, prompt 4 by worker-3 ");
+        seen.seq += 1;
+        let data = json!({ "id": "2", "error": { "code": 5005 } }).to_string();
+        let at = format!("{}.aa", seen.seq);
+        seen.ledger.saw("c", SESSION, &at, &data);
+        seen
+    };
+    interrupted(false).shows("I11", "worker-3");
+    assert_eq!(interrupted(true).ledger.violations(), Vec::<String>::new());
+}
+
+#[test]
 fn an_interrupted_turn_of_another_agent_shows() {
     let mut seen = Seen::new();
     seen.ledger.harmed("worker-3");
