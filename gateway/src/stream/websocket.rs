@@ -22,7 +22,7 @@ use tracing::Instrument as _;
 
 use super::connection_feed::ConnectionFeed;
 use super::leave::Leave;
-use super::{Feed as _, Next, Outgoing};
+use super::{Feed as _, Next, Outgoing, Start};
 use crate::app::App;
 use crate::auth::{Caller, ticket};
 use crate::dispatch::{self, Message, Outcome, dispatch};
@@ -304,10 +304,8 @@ async fn write(
         return unavailable;
     };
     let start = feed.start();
-    if let Some(reason) = start.reset {
-        app.metrics.resets.inc();
-        let text = format!("{{\"cursor\":\"{}\",\"reset\":\"{reason}\"}}", start.cursor);
-        said(app, sink.send(Frame::Text(text.into())).await)?;
+    if let Some(reset) = reset(app, &start) {
+        said(app, sink.send(reset).await)?;
     }
     if let Some(answer) = opened.answer {
         let answer = Outgoing {
@@ -335,10 +333,19 @@ async fn write(
             Next::Idle if Instant::now() < keep_alive => continue,
             Next::Idle => said(app, sink.send(Frame::Ping(Bytes::new())).await)?,
             Next::End => return Some(TAKEN),
-            Next::Reset => {
-                // One that resumes is told and counted when it is back.
-                app.metrics.resets.inc_by(u64::from(!resumable));
+            // One that cannot go on from a cursor has to begin anew.
+            Next::Reset if !resumable => {
+                app.metrics.resets.inc();
                 return Some(LOST);
+            }
+            // Not when it is back: there it would be waited again for what is lost.
+            Next::Reset => {
+                leave.wrote();
+                let start = feed.start();
+                holder.record(&start.cursor);
+                if let Some(reset) = reset(app, &start) {
+                    said(app, sink.send(reset).await)?;
+                }
             }
             Next::Batch(batch) => {
                 leave.wrote();
@@ -354,6 +361,14 @@ async fn write(
         }
         keep_alive = Instant::now() + app.config.keep_alive;
     }
+}
+
+/// What tells a client that it cannot go on where it was, if it cannot.
+fn reset(app: &App, start: &Start) -> Option<Frame> {
+    let reason = start.reset?;
+    app.metrics.resets.inc();
+    let text = format!("{{\"cursor\":\"{}\",\"reset\":\"{reason}\"}}", start.cursor);
+    Some(Frame::Text(text.into()))
 }
 
 /// `None` if the client is gone, or given up because it does not read.
