@@ -2,11 +2,12 @@
 """An agent for tests, written against the protocol and nothing else. It does what each line of a prompt
 says, and much of that no good agent would do.
 
-Usage: actor.py [--keep DIR] [--ability load|resume]... [--start VERB] [--name NAME] [--lost FILE] [--quiet]
+Usage: actor.py [--keep DIR] [--ability load|resume]... [--start VERB] [--name NAME] [--lost FILE] [--quiet] [--replay WHEN]
 --keep: where sessions are remembered, for agents that can bring them back.
 --start: a misdeed before anything else (mute, exit, noise).
 --name: what every session is called.
 --lost: modes and values that this agent does not know, one per line, if there is such a file.
+--replay: it tells what was said also when a session is resumed: in-time, late (behind its answer), or with the next prompt.
 --quiet: it does not say what is set when a session is brought back.
 
 Each process begins with mode one, model small and effort low, whatever was set before.
@@ -30,6 +31,7 @@ options.add_argument("--start", default="")
 options.add_argument("--name")
 options.add_argument("--lost", type=pathlib.Path)
 options.add_argument("--quiet", action="store_true")
+options.add_argument("--replay", default="")
 options = options.parse_args()
 
 writing = threading.Lock()
@@ -40,6 +42,7 @@ sessions = {}
 cancelled = threading.Event()
 progress = threading.Event()
 settings = {}
+untold = {}
 
 
 def write(*messages):
@@ -267,8 +270,21 @@ def obey(session, words):
         say(session, " ".join(words))
 
 
+def replay(session, told):
+    """What was said, in pieces of its own."""
+    for texts in told:
+        for piece in texts[-1].split(" "):
+            say(session, piece + " ", "user_message_chunk")
+        update(session, {"sessionUpdate": "tool_call", "toolCallId": "old", "title": "Of long ago"})
+        for line in texts[-1].splitlines():
+            verb, *rest = line.split()
+            if verb == "say":
+                say(session, " ".join(rest))
+
+
 def prompt(request, params):
     session = params["sessionId"]
+    replay(session, untold.pop(session, []))
     texts = [block.get("text", "") for block in params["prompt"]]
     sessions[session].append(texts)
     remember(session)
@@ -326,9 +342,14 @@ def answer(method, request, params):
         if told is None:
             error = {"code": -32002, "message": "no such session"}
         else:
-            for texts in told if method == "session/load" else []:
-                say(params["sessionId"], texts[-1], "user_message_chunk")
-                say(params["sessionId"], "replayed")
+            if options.replay == "in-time":
+                replay(params["sessionId"], told)
+            elif options.replay:
+                untold[params["sessionId"]] = list(told)
+            else:
+                for texts in told if method == "session/load" else []:
+                    say(params["sessionId"], texts[-1], "user_message_chunk")
+                    say(params["sessionId"], "replayed")
             now = shown(params["sessionId"])
             result = {} if options.quiet else now
     elif method == "session/set_mode":
@@ -347,6 +368,9 @@ def answer(method, request, params):
         error = {"code": -32601, "message": f"no method {method}"}
     if request is not None:
         write({"jsonrpc": "2.0", "id": request, **({"error": error} if error else {"result": result})})
+    if options.replay == "late":
+        for session in list(untold):
+            replay(session, untold.pop(session))
 
 
 if options.start == "mute":

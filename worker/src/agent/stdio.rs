@@ -8,7 +8,7 @@
 //! | `process` | how an agent is started, and how it ended |
 //! | `message`, `peer` | JSON-RPC with one process |
 //! | `pool`, `crashes` | which process a session gets, and when none is started |
-//! | `seat`, `transcript` | a session at a process: brought back by the agent, or told what was said |
+//! | `seat`, `replay`, `transcript` | a session at a process: brought back by the agent, who may tell what was said, or is told |
 //! | `talk`, `question` | the conversation: prompts and questions |
 //! | `view`, `choices` | modes and options as they are, and those that each new process gets set again |
 //! | `environment`, `fault` | what an agent sees of the worker; what clients are told when it fails |
@@ -44,6 +44,7 @@ mod peer;
 mod pool;
 mod process;
 mod question;
+mod replay;
 pub mod sandbox;
 mod seat;
 mod talk;

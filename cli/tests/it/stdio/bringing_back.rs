@@ -4,8 +4,8 @@ use serde_json::json;
 use tempfile::TempDir;
 
 use super::{CONTEXT, Visit, is_gone, served};
-use crate::support::Client;
 use crate::support::http::load;
+use crate::support::{Client, Event};
 
 /// Stopped soon, but not while a test asks one thing after the other.
 const SOON: [&str; 2] = ["--agent-idle", "300ms"];
@@ -94,6 +94,44 @@ async fn an_agent_that_remembers_is_asked_to() {
         assert!(
             told.len() == 1 && told[0][0].starts_with(CONTEXT),
             "{told:?}"
+        );
+    }
+}
+
+/// What it tells of the past is neither shown nor kept again, whenever it comes.
+#[tokio::test]
+async fn what_an_agent_replays_is_not_said_again() {
+    for (ability, when) in [
+        ("resume", "in-time"),
+        ("resume", "late"),
+        ("resume", "prompt"),
+        ("load", "in-time"),
+        ("load", "late"),
+        ("load", "prompt"),
+    ] {
+        let kept = TempDir::new().expect("a temporary directory");
+        let kept = kept.path().display();
+        let arguments = format!("--keep {kept} --ability {ability} --replay {when}");
+        // Each turn has a process of its own, which tells the past.
+        let baton = served(&arguments, &["--agent-scope", "turn"]).await;
+        let mut visit = Visit::begin(&baton.url()).await;
+        for word in ["one", "two", "three"] {
+            let id = visit.ask(&format!("say {word} of them")).await;
+            let (events, _) = visit.stream.until_response(&id).await;
+            let said: String = events.iter().filter_map(Event::chunk).collect();
+            assert_eq!(said, format!("{word} of them"), "{ability} {when}");
+            let tools = events
+                .iter()
+                .filter(|event| event.data.contains("Of long ago"));
+            assert_eq!(tools.count(), 0, "{ability} {when}");
+        }
+        let client = Client::initialize(&baton.url()).await;
+        let mut shown = client.one_shot(load(json!("l"), &visit.session)).await;
+        let (events, _) = shown.until_response(&json!("l")).await;
+        let said: String = events.iter().filter_map(Event::chunk).collect();
+        assert_eq!(
+            said, "one of themtwo of themthree of them",
+            "{ability} {when}"
         );
     }
 }

@@ -14,6 +14,7 @@ use super::choices::{Choice, Choices, Restoring};
 use super::message::Reply;
 use super::names::{Held, Names};
 use super::peer::{Heard, Peer, What, opened};
+use super::replay::{Past, Replay};
 use super::transcript::Transcript;
 use super::view::View;
 use crate::agent::{Opening, raw};
@@ -30,6 +31,8 @@ pub struct Seat {
     pub context: Mutex<Option<String>>,
     /// What it said while the session was opened, as long as nobody has heard it.
     pub early: Mutex<VecDeque<What>>,
+    /// What it tells of the past.
+    pub replay: Mutex<Replay>,
     /// Tells the agent when the session leaves it.
     closes: bool,
     _name: Held,
@@ -94,6 +97,7 @@ impl Order<'_> {
             number,
             heard,
             early: VecDeque::new(),
+            replay: Replay::none(),
         };
         if let Some(before) = self.before
             && let Some(name) = table.claim(before)
@@ -128,6 +132,7 @@ struct Table<'a> {
     number: u64,
     heard: mpsc::Receiver<Heard>,
     early: VecDeque<What>,
+    replay: Replay,
 }
 
 impl Table<'_> {
@@ -153,12 +158,11 @@ impl Table<'_> {
                 continue;
             }
             let message = self.order.opening.message(method, Some(before))?;
+            self.replay = Replay::default();
             let reply = self.call(&message).await;
             match (reply, self.peer.end()) {
                 (Ok(result), _) => {
-                    if method == "session/load" {
-                        self.compare().await?;
-                    }
+                    self.compare(method).await?;
                     return Ok(Some(result));
                 }
                 (Err(failure), Some(_)) => return Err(failure),
@@ -167,23 +171,20 @@ impl Table<'_> {
                 }
             }
         }
+        self.replay = Replay::none();
         self.peer.name_seat(self.number, None);
         Ok(None)
     }
 
-    /// What the agent told of the past is not shown again. But it should be the same past.
-    async fn compare(&mut self) -> Result<(), Failure> {
-        let mut replayed = Transcript::default();
-        for said in self.early.drain(..) {
-            if let What::Notice { line, .. } = said {
-                replayed.add(&line);
-            }
+    /// What the agent told of the past is not shown again: the session's own history counts. But it should be the same.
+    async fn compare(&mut self, method: &str) -> Result<(), Failure> {
+        // Who resumes a session need not tell anything, and then nobody has to read all of its log.
+        if method == "session/resume" && !self.replay.has_told() {
+            return Ok(());
         }
-        let mut known = Transcript::default();
-        let opening = &self.order.opening;
-        opening.past(|event| known.hear(event)).await?;
-        if known.words() != replayed.words() {
-            tracing::warn!(session.id = %self.order.opening.session, "the agent remembers the conversation otherwise than it was");
+        let past = past(self.order.opening).await?;
+        if let Some((told, known)) = self.replay.compare(&past) {
+            tracing::warn!(session.id = %self.order.opening.session, method, told, known, "the agent remembers the conversation otherwise than it was");
         }
         Ok(())
     }
@@ -260,6 +261,7 @@ impl Table<'_> {
                     reply = &mut answer => return reply.unwrap_or_else(|_| Err(self.gone())),
                     heard = self.heard.recv() => match heard.map(|heard| heard.what) {
                         Some(What::Answer { to, reply }) => drop(to.send(reply)),
+                        Some(What::Notice { line, .. }) if !self.replay.is_over() && self.replay.take(&line) => {}
                         Some(notice @ What::Notice { .. }) => self.early.push_back(notice),
                         Some(What::Question { id, .. }) => {
                             let failure = Failure::internal("nobody is asked while a session is opened");
@@ -304,9 +306,17 @@ impl Table<'_> {
             heard: AsyncMutex::new(self.heard),
             context: Mutex::new(context),
             early: Mutex::new(self.early),
+            replay: Mutex::new(self.replay),
         };
         Opened { seat, settled }
     }
+}
+
+/// What there is to compare a replay with.
+pub async fn past(opening: &Opening) -> Result<Past, Failure> {
+    let mut past = Past::default();
+    opening.past(|event| past.hear(event)).await?;
+    Ok(past)
 }
 
 impl Seat {

@@ -20,8 +20,9 @@ use tokio::time::{sleep, timeout};
 use super::choices::{Choice, Choices, Subject};
 use super::peer::What;
 use super::question::Question;
+use super::replay::{Part, Verdict};
 use super::sandbox::Place;
-use super::seat::{Opened, Order, Seat, Settled};
+use super::seat::{self, Opened, Order, Seat, Settled};
 use super::view::View;
 use super::{Inner, OnCrash, Scope, fault};
 use crate::agent::{Called, Changes, Conversation, Opening, Stage, StopReason, Turn, raw};
@@ -282,7 +283,8 @@ impl Talk {
         };
         match reply {
             Ok(result) => {
-                // From here on it knows.
+                // From here on it knows, and has told what it had to tell.
+                seat.replay.lock().expect("held for moments only").end();
                 seat.context.lock().expect("held for moments only").take();
                 Ok(result)
             }
@@ -324,7 +326,9 @@ impl Talk {
                     method,
                     session,
                 } => {
-                    if self.is_about_us(seat, session.as_deref()) {
+                    if self.is_about_us(seat, session.as_deref())
+                        && !self.is_replayed(seat, stage, &line).await
+                    {
                         self.pass_on(stage, &method, line).await;
                     }
                 }
@@ -346,6 +350,30 @@ impl Talk {
                 }
             }
         }
+    }
+
+    /// Whether the agent tells something of the past, which the log has.
+    async fn is_replayed(&self, seat: &Seat, stage: Stage<'_>, line: &[u8]) -> bool {
+        let replay = || seat.replay.lock().expect("held for moments only");
+        if replay().is_over() {
+            return false;
+        }
+        let Some(part) = Part::of(line) else {
+            return false;
+        };
+        let asked = matches!(stage, Stage::Turn(_));
+        let verdict = replay().judge(&part, asked);
+        if verdict != Verdict::Unsure {
+            return verdict == Verdict::Replayed;
+        }
+        match seat::past(&self.opening).await {
+            Ok(past) => replay().past_is(&past),
+            Err(failure) => {
+                tracing::warn!(session.id = %self.opening.session, why = failure.message, "what the agent says cannot be compared with the log");
+                replay().end();
+            }
+        }
+        replay().judge(&part, asked) == Verdict::Replayed
     }
 
     /// An agent has no say in sessions that are not its own.

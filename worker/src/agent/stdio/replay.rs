@@ -1,0 +1,399 @@
+//! What an agent tells of the past when a session is brought back. It is in the log already, so it is neither written nor
+//! shown again, whichever method brought it back, and also if it comes after that method's answer.
+
+use std::hash::{DefaultHasher, Hasher as _};
+use std::sync::LazyLock;
+
+use baton_session::event::Event;
+use memchr::memmem::Finder;
+use serde::Deserialize;
+use serde_json::Value;
+
+/// Updates without any of these are no part of a conversation.
+static MARKS: LazyLock<[Finder<'static>; 3]> =
+    LazyLock::new(|| ["_chunk\"", "\"tool_call", "\"plan\""].map(Finder::new));
+/// Of a log, as much is compared with what comes late.
+const MOST: usize = 1 << 20;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Speaker {
+    User,
+    Agent,
+}
+
+/// A part of a conversation.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Part {
+    Words(Speaker, String),
+    /// What agents think and do beside it, of which tellings differ.
+    Aside,
+}
+
+#[derive(Deserialize)]
+struct Message {
+    params: Params,
+}
+
+#[derive(Deserialize)]
+struct Params {
+    update: Value,
+}
+
+impl Part {
+    /// `None` if the message is something else, which is as new as anything.
+    pub fn of(message: &[u8]) -> Option<Self> {
+        if !MARKS.iter().any(|mark| mark.find(message).is_some()) {
+            return None;
+        }
+        let Message { params } = serde_json::from_slice(message).ok()?;
+        let update = params.update;
+        let speaker = match update["sessionUpdate"].as_str()? {
+            "user_message_chunk" => Speaker::User,
+            "agent_message_chunk" => Speaker::Agent,
+            "agent_thought_chunk" | "tool_call" | "tool_call_update" | "plan" => {
+                return Some(Self::Aside);
+            }
+            _ => return None,
+        };
+        let content = &update["content"];
+        let text = content["text"].as_str();
+        let text = text.or_else(|| content["resource"]["text"].as_str());
+        Some(Self::Words(speaker, text.unwrap_or_default().to_owned()))
+    }
+}
+
+/// A conversation as somebody tells it. Spaces do not count, nor into which pieces it is cut.
+#[derive(Clone, Default)]
+struct Telling {
+    /// Its beginning.
+    text: Vec<u8>,
+    length: usize,
+    all: DefaultHasher,
+    last: Option<Speaker>,
+}
+
+impl Telling {
+    fn add(&mut self, speaker: Speaker, text: &str) {
+        let more = self.next(speaker, text);
+        if more.is_empty() {
+            return;
+        }
+        self.last = Some(speaker);
+        self.length += more.len();
+        self.all.write(&more);
+        let room = MOST - self.text.len();
+        self.text.extend(more.into_iter().take(room));
+    }
+
+    /// How it goes on if somebody says this.
+    fn next(&self, speaker: Speaker, text: &str) -> Vec<u8> {
+        let mut next: Vec<u8> = text.split_whitespace().flat_map(str::bytes).collect();
+        if !next.is_empty() && self.last != Some(speaker) {
+            next.insert(0, speaker as u8);
+        }
+        next
+    }
+
+    fn mark(&self) -> Mark {
+        Mark {
+            text: self.text.len(),
+            length: self.length,
+            hash: self.all.finish(),
+        }
+    }
+}
+
+/// A place in a telling.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Mark {
+    text: usize,
+    length: usize,
+    hash: u64,
+}
+
+/// The conversation that a log has.
+#[derive(Default)]
+pub struct Past {
+    all: Telling,
+    /// Where it was when the last turn began, if that is not over.
+    before: Option<Mark>,
+}
+
+impl Past {
+    pub fn hear(&mut self, event: &Event) {
+        match event {
+            Event::Begin(_) => self.before = Some(self.all.mark()),
+            Event::Response { turn: true, .. } => self.before = None,
+            Event::Echo { message, .. } | Event::Update { message, .. } => {
+                if let Some(Part::Words(speaker, text)) = Part::of(message) {
+                    self.all.add(speaker, &text);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// Without the turn that runs.
+    fn settled(&self) -> &[u8] {
+        let end = self.before.map_or(self.all.text.len(), |mark| mark.text);
+        &self.all.text[..end]
+    }
+}
+
+/// What the agent has told until now.
+#[derive(Default)]
+pub struct Replay {
+    told: Telling,
+    parts: usize,
+    /// What it may tell late; read when there is something to compare.
+    past: Option<Vec<u8>>,
+    over: bool,
+}
+
+#[derive(Debug, PartialEq, Eq)]
+pub enum Verdict {
+    New,
+    Replayed,
+    /// To be asked again with [`Replay::past_is`].
+    Unsure,
+}
+
+impl Replay {
+    /// Of a session that the agent has never had.
+    pub fn none() -> Self {
+        Self {
+            over: true,
+            ..Self::default()
+        }
+    }
+
+    /// While the session is brought back. False if it has nothing to do with the past.
+    pub fn take(&mut self, message: &[u8]) -> bool {
+        let Some(part) = Part::of(message) else {
+            return false;
+        };
+        self.parts += 1;
+        if let Part::Words(speaker, text) = part {
+            self.told.add(speaker, &text);
+        }
+        true
+    }
+
+    pub fn has_told(&self) -> bool {
+        self.parts > 0
+    }
+
+    /// The session was brought back. Returns how much the agent told and how much there is, if that is not the same
+    /// conversation. Of a turn that runs it may know or not.
+    pub fn compare(&mut self, past: &Past) -> Option<(usize, usize)> {
+        let told = self.told.mark();
+        let same = told == past.all.mark() || Some(told) == past.before;
+        // Of one that differs nobody knows where it is.
+        let begun = past.settled().starts_with(&self.told.text);
+        self.over |= same || !begun;
+        self.past_is(past);
+        (!same).then_some((self.told.length, past.all.length))
+    }
+
+    /// From here on everything is new: the agent has answered a prompt.
+    pub fn end(&mut self) {
+        *self = Self::none();
+    }
+
+    pub fn is_over(&self) -> bool {
+        self.over
+    }
+
+    pub fn past_is(&mut self, past: &Past) {
+        self.past = Some(past.settled().to_vec());
+    }
+
+    /// After the session was brought back. `asked`: a prompt is under way.
+    pub fn judge(&mut self, part: &Part, asked: bool) -> Verdict {
+        if self.over {
+            return Verdict::New;
+        }
+        let at = self.told.length;
+        let Some(past) = &self.past else {
+            // Whoever tells a conversation begins with its user.
+            return match part {
+                Part::Words(Speaker::User, _) => Verdict::Unsure,
+                _ => Verdict::New,
+            };
+        };
+        let left = past.get(at..).unwrap_or_default();
+        let (speaker, text) = match part {
+            Part::Words(speaker, text) if !text.trim().is_empty() => (*speaker, text),
+            _ if at > 0 && !left.is_empty() => return Verdict::Replayed,
+            _ => return Verdict::New,
+        };
+        if left.starts_with(&self.told.next(speaker, text)) {
+            self.told.add(speaker, text);
+            return Verdict::Replayed;
+        }
+        self.over = asked;
+        // Nobody else speaks for the user while nothing is asked.
+        match speaker == Speaker::User && !asked {
+            true => Verdict::Replayed,
+            false => Verdict::New,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use baton_session::command::CommandId;
+    use baton_session::event::Begin;
+    use baton_session::id::{ConnectionId, Partition};
+    use baton_session::route::Via;
+    use serde_json::json;
+
+    use super::*;
+    use crate::rpc;
+
+    fn said(kind: &str, text: &str) -> bytes::Bytes {
+        let content = json!({ "type": "text", "text": text });
+        rpc::update("s", json!({ "sessionUpdate": kind, "content": content }))
+    }
+
+    fn user(text: &str) -> bytes::Bytes {
+        said("user_message_chunk", text)
+    }
+
+    fn agent(text: &str) -> bytes::Bytes {
+        said("agent_message_chunk", text)
+    }
+
+    fn tool() -> bytes::Bytes {
+        rpc::update(
+            "s",
+            json!({ "sessionUpdate": "tool_call", "toolCallId": "1" }),
+        )
+    }
+
+    fn past() -> Past {
+        let mut past = Past::default();
+        for message in [user("say it"), agent("it is "), agent("said")] {
+            past.hear(&Event::Update {
+                turn: true,
+                message,
+            });
+        }
+        past
+    }
+
+    fn judged(replay: &mut Replay, message: &[u8], asked: bool) -> Verdict {
+        let part = Part::of(message).expect("a part");
+        match replay.judge(&part, asked) {
+            Verdict::Unsure => {
+                replay.past_is(&past());
+                replay.judge(&part, asked)
+            }
+            verdict => verdict,
+        }
+    }
+
+    #[test]
+    fn pieces_do_not_matter_and_other_updates_are_no_part_of_it() {
+        let mut replay = Replay::default();
+        for message in [
+            user("say "),
+            user("i"),
+            user("t"),
+            tool(),
+            agent("it is said"),
+        ] {
+            assert!(replay.take(&message));
+        }
+        let title = json!({ "sessionUpdate": "session_info_update", "title": "a _chunk\" of it" });
+        assert!(!replay.take(&rpc::update("s", title)));
+        assert_eq!(replay.compare(&past()), None);
+        assert!(replay.is_over());
+    }
+
+    #[test]
+    fn a_difference_is_told_with_both_lengths() {
+        let mut replay = Replay::default();
+        replay.take(&user("say it"));
+        replay.take(&agent("no"));
+        assert_eq!(replay.compare(&past()), Some((9, 15)));
+        assert_eq!(judged(&mut replay, &agent("new"), true), Verdict::New);
+    }
+
+    #[test]
+    fn what_comes_late_is_recognised_until_something_new_comes() {
+        for asked in [false, true] {
+            let mut replay = Replay::default();
+            for message in [user("say it"), tool(), agent("it is"), agent("said")] {
+                let verdict = judged(&mut replay, &message, asked);
+                assert_eq!(verdict, Verdict::Replayed, "{message:?} {asked}");
+            }
+            assert_eq!(judged(&mut replay, &tool(), asked), Verdict::New);
+            assert_eq!(judged(&mut replay, &agent("it is"), asked), Verdict::New);
+        }
+    }
+
+    #[test]
+    fn a_replay_may_begin_in_time_and_end_late() {
+        let mut replay = Replay::default();
+        replay.take(&user("say it"));
+        assert_eq!(replay.compare(&past()), Some((6, 15)));
+        assert_eq!(
+            judged(&mut replay, &agent("it is said"), true),
+            Verdict::Replayed
+        );
+        assert_eq!(
+            judged(&mut replay, &agent("it is said"), true),
+            Verdict::New
+        );
+    }
+
+    #[test]
+    fn an_answer_is_new_although_it_was_given_before() {
+        let mut replay = Replay::default();
+        assert_eq!(
+            judged(&mut replay, &agent("it is said"), true),
+            Verdict::New
+        );
+        let mut replay = Replay::none();
+        assert_eq!(judged(&mut replay, &user("say it"), true), Verdict::New);
+    }
+
+    #[test]
+    fn nobody_speaks_for_the_user_while_nothing_is_asked() {
+        let mut replay = Replay::default();
+        assert_eq!(
+            judged(&mut replay, &user("otherwise"), false),
+            Verdict::Replayed
+        );
+        assert_eq!(judged(&mut replay, &user("otherwise"), true), Verdict::New);
+    }
+
+    #[test]
+    fn a_turn_that_runs_may_be_told_or_not() {
+        let mut all = past();
+        all.hear(&Event::Begin(Begin {
+            command: CommandId::from(1),
+            connection: ConnectionId::mint(Partition(0)),
+            via: Via::Session,
+        }));
+        all.hear(&Event::Update {
+            turn: true,
+            message: agent("now"),
+        });
+        let told = [user("say it"), agent("it is said")];
+        for more in [&[][..], &[agent("now")]] {
+            let mut replay = Replay::default();
+            for message in told.iter().chain(more) {
+                replay.take(message);
+            }
+            assert_eq!(replay.compare(&all), None);
+        }
+        let mut replay = Replay::default();
+        replay.past_is(&all);
+        for message in &told {
+            assert_eq!(judged(&mut replay, message, true), Verdict::Replayed);
+        }
+        assert_eq!(judged(&mut replay, &agent("now"), true), Verdict::New);
+    }
+}
