@@ -224,7 +224,12 @@ impl Conversation {
     async fn try_load(&mut self, id: &str, cwd: String) -> Result<(), Problem> {
         self.session = Session::new(id.to_owned(), cwd.clone(), &Value::Null);
         let params = json!({ "sessionId": id, "cwd": cwd, "mcpServers": [] });
-        let answer = self.call("session/load", params).await?;
+        // A script asked for an answer, not for all answers before it.
+        let method = match self.screen.is_for_words_alone() {
+            true => "session/resume",
+            false => "session/load",
+        };
+        let answer = self.call(method, params).await?;
         let past = std::mem::take(&mut self.session);
         self.enter("session", past.id.clone(), cwd, &answer);
         self.session.remember(past);

@@ -1,5 +1,6 @@
 //! Where things are shown: words as they come, everything else a line at a time.
 
+use std::collections::VecDeque;
 use std::io::{IsTerminal as _, Write, stderr, stdout};
 use std::sync::mpsc;
 
@@ -16,7 +17,12 @@ pub struct Screen {
     speaker: Option<Speaker>,
     /// The beginning of a line that cannot be printed above another before it ends.
     begun: String,
+    /// Notes that came in the middle of words which stand alone. They wait for their end.
+    held: VecDeque<String>,
 }
+
+/// So many notes are held at most: the last ones.
+const MOST_HELD: usize = 32;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Speaker {
@@ -49,7 +55,13 @@ impl Screen {
             is_typing: false,
             speaker: None,
             begun: String::new(),
+            held: VecDeque::new(),
         }
+    }
+
+    /// Whether nothing is wanted on standard output but what the agent says now.
+    pub fn is_for_words_alone(&self) -> bool {
+        self.words_alone
     }
 
     /// A line is being typed from now on, or not any more.
@@ -88,10 +100,20 @@ impl Screen {
         if let Some(speaker) = self.speaker.take() {
             self.put(speaker == Speaker::Agent, "\n");
         }
+        for note in std::mem::take(&mut self.held) {
+            self.note(&note);
+        }
     }
 
     /// Something that happened, by the way.
     pub fn note(&mut self, text: &str) {
+        if self.words_alone && self.speaker == Some(Speaker::Agent) {
+            if self.held.len() == MOST_HELD {
+                self.held.pop_front();
+            }
+            self.held.push_back(text.to_owned());
+            return;
+        }
         self.line(&[(Colour::Dim, &format!("· {}", one_line(text)))]);
     }
 

@@ -19,6 +19,27 @@ async fn a_prompt_prints_the_agents_words_and_nothing_else() {
 }
 
 #[tokio::test]
+async fn what_comes_between_two_words_does_not_break_them() {
+    let baton = Served::start_with(&["--ephemeral"]).await;
+    let prompt = "wor\n/title a title\n/usage\nds";
+    let ended = chat(&[&baton.url(), "--prompt", prompt], &[]).await;
+    assert_eq!(ended.said, "wor ds \n", "{ended:?}");
+    assert!(ended.errors.contains("· title: a title\n"), "{ended:?}");
+    assert!(ended.errors.contains("· context: "), "{ended:?}");
+}
+
+#[tokio::test]
+async fn what_was_said_before_is_not_printed_again() {
+    let baton = Served::start_with(&["--ephemeral"]).await;
+    let began = chat(&[&baton.url()], &["the past"]).await;
+    let session = began.session();
+    let again = ["--session", &session, "--prompt", "now"];
+    let ended = chat(&[&[baton.url().as_str()], &again[..]].concat(), &[]).await;
+    assert_eq!(ended.said, "now \n", "{ended:?}");
+    assert!(!ended.errors.contains("the past"), "{ended:?}");
+}
+
+#[tokio::test]
 async fn the_exit_code_says_how_the_turn_ended() {
     let baton = Served::start_with(&["--ephemeral"]).await;
     for (prompt, code, text) in [
