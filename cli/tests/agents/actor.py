@@ -4,7 +4,7 @@ says, and much of that no good agent would do.
 
 Usage: actor.py [--keep DIR] [--ability load|resume]... [--start VERB] [--name NAME] [--lost FILE] [--quiet] [--replay WHEN]
 --keep: where sessions are remembered, for agents that can bring them back.
---start: a misdeed before anything else (mute, exit, noise).
+--start: what it does before anything else (mute, exit, noise, status).
 --name: what every session is called.
 --lost: modes and values that this agent does not know, one per line, if there is such a file.
 --replay: it tells what was said also when a session is resumed: in-time, late (behind its answer), or with the next prompt.
@@ -378,6 +378,9 @@ if options.start == "mute":
 elif options.start == "exit":
     print("there is no licence", file=sys.stderr, flush=True)
     sys.exit(3)
+elif options.start == "status":
+    # About itself, not about a session.
+    write({"jsonrpc": "2.0", "method": "_auth/status_update", "params": {"loggedIn": True}})
 elif options.start == "noise":
     print("Starting up…", flush=True)
 

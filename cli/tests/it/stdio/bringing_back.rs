@@ -237,3 +237,17 @@ async fn a_session_that_comes_back_to_a_shared_agent_as_another_is_heard() {
     let mut visit = Visit::of(client, visit.session).await;
     assert_eq!(visit.says("say two").await, "two");
 }
+
+#[tokio::test]
+async fn what_an_agent_says_about_itself_is_no_fault() {
+    for scope in ["session", "shared"] {
+        let arguments = ["--agent-scope", scope, "--agent-warm", "1"];
+        let baton = served("--start status", &arguments).await;
+        let mut visit = Visit::begin(&baton.url()).await;
+        assert_eq!(visit.says("say here").await, "here");
+        let log = baton.process.output();
+        let warned = log.matches("a session that is not here").count();
+        // The commands of a session that has no name yet reach nobody where processes are shared.
+        assert_eq!(warned, usize::from(scope == "shared"), "{log}");
+    }
+}

@@ -16,7 +16,8 @@ pub fn interrupted() -> Failure {
         code: INTERRUPTED,
         message:
             "the worker that ran this turn stopped, and the agent with it: what was said until \
-            then stands; send the prompt again, the agent will know what was said"
+            then stands; send the prompt again: the agent will know what was said before it, though perhaps not its \
+            own last words"
                 .into(),
         data: Some(json!({ "retryable": true })),
     }

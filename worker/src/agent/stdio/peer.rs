@@ -446,9 +446,18 @@ async fn take(line: &Line, text: Bytes, message: Message, weights: &Arc<Semaphor
             (what, queue)
         }
     };
-    match queue {
+    match (queue, what) {
         // Whoever left does not want it.
-        Some(queue) => drop(queue.send(weighed(what, size, weights).await).await),
-        None => tracing::warn!("the agent spoke to a session that is not here"),
+        (Some(queue), what) => drop(queue.send(weighed(what, size, weights).await).await),
+        // About itself, as many agents do when they start. It is nobody's in particular.
+        (
+            None,
+            What::Notice {
+                method,
+                session: None,
+                ..
+            },
+        ) => tracing::debug!(method, "the agent spoke to no session in particular"),
+        (None, _) => tracing::warn!("the agent spoke to a session that is not here"),
     }
 }
