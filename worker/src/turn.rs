@@ -54,6 +54,8 @@ impl Rest {
     }
 }
 
+const WITHDRAWN: &str = "the agent ended before the answer came, and is asked once more";
+
 /// The agent's side of a running turn.
 pub struct Turn {
     session: SessionId,
@@ -165,9 +167,15 @@ impl Turn {
     pub fn start_over(&self) {
         let (mut journal, mut waiting) = (self.journal(), self.waiting());
         journal.forget();
-        waiting
-            .drain()
-            .for_each(|(_, waiting)| self.outlet.settle(waiting.seq));
+        for (id, waiting) in waiting.drain() {
+            self.outlet.settle(waiting.seq);
+            // Whoever was asked hears that nobody waits for the answer.
+            self.outlet.push(Event::Answer {
+                message: rpc::no_answer(&id, WITHDRAWN),
+                by: None,
+                id,
+            });
+        }
         // Ids that were used stay used.
         self.requests.fetch_max(journal.asked(), Ordering::Relaxed);
     }

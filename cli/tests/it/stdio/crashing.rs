@@ -1,5 +1,7 @@
 //! Agents and workers that end in the middle of something.
 
+use serde_json::{Value, json};
+
 use super::{CONTEXT, Staged, Visit, descendants, is_gone, served};
 use crate::support::process::baton;
 use crate::support::until;
@@ -8,7 +10,7 @@ const INTERRUPTED: i64 = 5005;
 const AGENT_FAILED: i64 = 5006;
 
 /// A turn that goes on for ever.
-async fn endless(staged: &Staged) -> (Visit, serde_json::Value) {
+async fn endless(staged: &Staged) -> (Visit, Value) {
     let mut visit = Visit::begin(&staged.url()).await;
     visit.says("say the word is pineapple").await;
     let id = visit.ask("count 1000000 20").await;
@@ -127,6 +129,43 @@ async fn a_turn_that_ends_its_agent_is_not_tried_for_ever() {
     assert_eq!(said, "xxx");
     assert_eq!(answer["error"]["code"], AGENT_FAILED, "{answer}");
     assert_eq!(visit.says("say still here").await, "still here");
+}
+
+async fn next_question(visit: &mut Visit, heard: &mut Vec<Value>) -> Value {
+    loop {
+        let message = visit.stream.next().await.expect("an event").message();
+        if message["method"] == "session/request_permission" {
+            return message;
+        }
+        heard.push(message);
+    }
+}
+
+/// Its question is withdrawn before another is asked.
+#[tokio::test]
+async fn an_agent_that_is_asked_once_more_asks_once() {
+    let baton = served("", &["--on-crash", "resume"]).await;
+    let mut visit = Visit::begin(&baton.url()).await;
+    let id = visit.ask("ask").await;
+    let mut heard = Vec::new();
+    let question = next_question(&mut visit, &mut heard).await;
+    for pid in descendants(&baton.process.id().to_string()) {
+        // Some end with others.
+        let _ = std::process::Command::new("kill")
+            .args(["-9", &pid])
+            .status();
+    }
+    let again = next_question(&mut visit, &mut heard).await;
+    let withdrawn = heard.iter().any(|it| {
+        it["method"] == "$/cancel_request" && it["params"]["requestId"] == question["id"]
+    });
+    assert!(withdrawn, "{heard:?}");
+    assert_ne!(again["id"], question["id"]);
+    let outcome = json!({ "outcome": "selected", "optionId": "yes" });
+    let answer = json!({ "jsonrpc": "2.0", "id": again["id"], "result": { "outcome": outcome } });
+    visit.client.post(answer).await;
+    let (said, answer) = visit.end_of(&id).await;
+    assert!(said.contains("yes"), "{said} {answer}");
 }
 
 #[tokio::test]
