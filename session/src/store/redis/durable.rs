@@ -22,6 +22,7 @@ use super::proof::Proof;
 use super::replicas::Replicas;
 use super::reply::Reply;
 use super::scripts::{Call, Script};
+use super::sentinel::{Following, Sentinels};
 use super::servers::{Kind, Servers};
 use crate::id::random_text;
 use crate::metrics::StoreMetrics;
@@ -42,6 +43,7 @@ pub(super) struct Lanes {
     connections: Vec<Connection>,
     /// As far as they were known at the start.
     replicas: Replicas,
+    sentinels: Option<Arc<Sentinels>>,
     proof: Proof,
     /// By what has to travel together: the partition in a cluster, else everything.
     lanes: Mutex<HashMap<String, mpsc::Sender<Job>>>,
@@ -79,12 +81,18 @@ impl Lanes {
             }
             if let Kind::Sentinel(sentinels) = &servers.kind {
                 // One that is being promoted just now has left already.
-                replicas.expect(sentinels.replicas().await, Instant::now());
+                let known = sentinels.replicas(Following::Now).await;
+                replicas.expect(known, Instant::now());
             }
         }
+        let sentinels = match &servers.kind {
+            Kind::Sentinel(sentinels) => Some(sentinels.clone()),
+            Kind::One(_) | Kind::Cluster(_) => None,
+        };
         Ok(Self {
             connections,
             replicas,
+            sentinels,
             proof,
             lanes: Mutex::default(),
             by_partition,
@@ -125,6 +133,7 @@ impl Lanes {
             key: format!("{prefix}sync:{}", random_text(12)),
             round: 0,
             replicas: self.replicas.clone(),
+            sentinels: self.sentinels.clone(),
             looks: !self.by_partition,
             metrics: self.metrics.clone(),
         };
@@ -141,6 +150,7 @@ struct Lane {
     key: String,
     round: u64,
     replicas: Replicas,
+    sentinels: Option<Arc<Sentinels>>,
     /// Also when it has nothing to do. In a cluster the one to be promoted makes the primary wait, so nobody has to.
     looks: bool,
     metrics: StoreMetrics,
@@ -204,8 +214,20 @@ impl Lane {
         };
         for told in answers {
             let told = from_redis_value::<String>(told).unwrap_or_default();
-            self.replicas.told(&told, Instant::now());
+            self.learn(&told).await;
         }
+    }
+
+    /// Returns how many have to confirm.
+    async fn learn(&mut self, told: &str) -> i64 {
+        self.replicas.told(told, Instant::now());
+        if self.replicas.take_restarted()
+            && let Some(sentinels) = &self.sentinels
+        {
+            let known = sentinels.replicas(Following::OrNot).await;
+            self.replicas.expect(known, Instant::now());
+        }
+        self.replicas.needed()
     }
 
     /// One pipeline. What is confirmed or cannot succeed leaves the batch, answered.
@@ -265,9 +287,7 @@ impl Lane {
         let confirmed = answer().map(|value| self.proof.given_by(&value));
         let told = answer().and_then(|told| Ok(from_redis_value::<String>(told)?));
         // After the wait: whoever has left meanwhile had to confirm, too.
-        let needed = self
-            .replicas
-            .told(&told.unwrap_or_default(), Instant::now());
+        let needed = self.learn(&told.unwrap_or_default()).await;
         let confirmed = confirmed.map(|count| count >= needed);
         let is_confirmed = marked.is_ok() && matches!(confirmed, Ok(true));
         for (mut job, done) in unanswered {

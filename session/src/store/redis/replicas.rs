@@ -21,12 +21,20 @@ pub(super) struct Replicas {
     in_step: BTreeSet<String>,
     /// Those that have left, and when they are given up.
     left: BTreeMap<String, Instant>,
+    /// The primary was started anew, and does not say what it was before.
+    restarted: bool,
 }
 
 impl Replicas {
     /// There is always one that has to confirm.
     pub fn needed(&self) -> i64 {
         (self.in_step.len() + self.left.len()).max(1) as i64
+    }
+
+    /// True once after a primary was started anew. Sentinels may be replacing it just then, and it does not know whom it
+    /// had: they have to be asked.
+    pub fn take_restarted(&mut self) -> bool {
+        std::mem::take(&mut self.restarted)
     }
 
     /// Takes note of replicas that others know. If the primary does not have them any more, they have just left.
@@ -49,7 +57,10 @@ impl Replicas {
             .filter_map(|number| in_step(info.text(&format!("slave{number}"))))
             .collect();
         if history != self.history {
+            // One that was promoted goes on with the history that it had copied.
+            let succeeds = info.text("master_replid2") == self.history;
             *self = Self {
+                restarted: !self.history.is_empty() && !succeeds,
                 history: history.to_owned(),
                 in_step,
                 left: BTreeMap::new(),
@@ -163,6 +174,21 @@ mod tests {
     fn a_new_primary_is_judged_by_the_replicas_that_it_has() {
         let (mut replicas, now) = (Replicas::default(), Instant::now());
         replicas.told(&info("a", &[A, B]), now);
-        assert_eq!(replicas.told(&info("b", &[B]), now), 1);
+        let promoted = format!("{}master_replid2:a\r\n", info("b", &[B]));
+        assert_eq!(replicas.told(&promoted, now), 1);
+        assert!(!replicas.take_restarted());
+    }
+
+    #[test]
+    fn of_a_primary_that_was_started_anew_others_have_to_tell() {
+        let (mut replicas, now) = (Replicas::default(), Instant::now());
+        replicas.told(&info("a", &[A, B]), now);
+        assert!(!replicas.take_restarted());
+        let restarted = format!("{}master_replid2:0000\r\n", info("b", &[B]));
+        assert_eq!(replicas.told(&restarted, now), 1);
+        assert!(replicas.take_restarted() && !replicas.take_restarted());
+        // It had another one, which is being promoted.
+        replicas.expect(["::1:1".to_owned(), "::1:2".to_owned()], now);
+        assert_eq!(replicas.told(&restarted, now), 2);
     }
 }

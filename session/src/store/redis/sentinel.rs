@@ -90,11 +90,11 @@ impl Sentinels {
     }
 
     /// The replicas that are up, as the first sentinel that answers knows them; none if it does not say.
-    pub async fn replicas(&self) -> Vec<String> {
+    pub async fn replicas(&self, following: Following) -> Vec<String> {
         let mut asked: FuturesUnordered<_> = self
             .nodes
             .iter()
-            .map(|node| node.replicas(&self.name))
+            .map(|node| node.replicas(&self.name, following))
             .collect();
         while let Some(answer) = asked.next().await {
             match answer {
@@ -156,10 +156,13 @@ impl Node {
         })
     }
 
-    async fn replicas(&self, name: &str) -> Result<Vec<String>, RedisError> {
+    async fn replicas(&self, name: &str, following: Following) -> Result<Vec<String>, RedisError> {
         let answer = self.question("REPLICAS", name).await?;
         let known: Vec<HashMap<String, String>> = from_redis_value(answer)?;
-        Ok(known.iter().filter_map(replica_that_is_up).collect())
+        let known = known.iter();
+        Ok(known
+            .filter_map(|fields| replica_that_is_up(fields, following))
+            .collect())
     }
 
     async fn question(&self, what: &str, name: &str) -> Result<Value, RedisError> {
@@ -180,12 +183,21 @@ impl Node {
     }
 }
 
-fn replica_that_is_up(fields: &HashMap<String, String>) -> Option<String> {
+/// Which replicas are meant.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Following {
+    /// Those that have the primary they follow.
+    Now,
+    /// Also those that have lost it.
+    OrNot,
+}
+
+fn replica_that_is_up(fields: &HashMap<String, String>, following: Following) -> Option<String> {
     let field = |name: &str| fields.get(name).map_or("", String::as_str);
     let is_down = field("flags")
         .split(',')
         .any(|flag| matches!(flag, "s_down" | "o_down" | "disconnected"));
-    let follows = field("master-link-status") == "ok";
+    let follows = following == Following::OrNot || field("master-link-status") == "ok";
     (follows && !is_down).then(|| replicas::address(field("ip"), field("port")))
 }
 
@@ -203,7 +215,7 @@ mod tests {
 
     #[test]
     fn replicas_that_are_down_or_do_not_follow_are_not_waited_for() {
-        let replica = |flags: &str, link: &str| {
+        let replica_of = |following, flags: &str, link: &str| {
             let fields = [
                 ("ip", "::1"),
                 ("port", "7"),
@@ -211,9 +223,12 @@ mod tests {
                 ("master-link-status", link),
             ];
             let fields = fields.map(|(name, value)| (name.to_owned(), value.to_owned()));
-            replica_that_is_up(&HashMap::from(fields))
+            replica_that_is_up(&HashMap::from(fields), following)
         };
+        let replica = |flags: &str, link: &str| replica_of(Following::Now, flags, link);
         assert_eq!(replica("slave", "ok").as_deref(), Some("::1:7"));
+        let lost = replica_of(Following::OrNot, "slave", "err");
+        assert_eq!(lost.as_deref(), Some("::1:7"));
         // The one that is being promoted.
         assert_eq!(replica("slave,promoted", "ok").as_deref(), Some("::1:7"));
         assert_eq!(replica("slave", "err"), None);
