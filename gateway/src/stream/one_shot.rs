@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use baton_session::command::CommandId;
 use baton_session::cursor::Cursor;
-use baton_session::event::{Event, Frame};
+use baton_session::event::{Event, Frame, Recipient};
 use baton_session::id::{ConnectionId, LogId, SessionId};
 use baton_session::route::Via;
 use baton_session::store;
@@ -24,6 +24,8 @@ use crate::rpc;
 use crate::trace;
 
 const PAGE: usize = 64;
+/// Events in which the begin of a turn is looked for.
+const LOOKED_BACK: u64 = 10_000;
 const NOT_SEEN: &str =
     "the cursor is not part of the session's history: the request is told from its beginning";
 
@@ -41,6 +43,9 @@ pub struct OneShotFeed {
     reset: Option<&'static str>,
     /// The turn has begun, so what is said belongs to it.
     begun: bool,
+    /// The answer was found whose turn nobody has seen begin, and where it is.
+    unheard: Option<u64>,
+    looked_back: bool,
     /// The agent's questions are for this client to answer.
     controls: bool,
     mint: Mint,
@@ -90,6 +95,8 @@ impl OneShotFeed {
             reset: (!known).then_some(NOT_SEEN),
             follow,
             begun: false,
+            unheard: None,
+            looked_back: false,
             controls: true,
             mint: app.mint.clone(),
             took_over: false,
@@ -116,6 +123,10 @@ impl OneShotFeed {
             if seq != self.next || self.ended {
                 continue;
             }
+            if !self.begun && !self.looked_back && self.is_answer_of_a_turn(event) {
+                self.unheard = Some(seq);
+                return;
+            }
             let unseen = seq > self.seen.seq;
             let mut say = |at: Cursor, message| {
                 let cursor = at.to_string();
@@ -133,6 +144,48 @@ impl OneShotFeed {
                 say(self.position, message);
             }
         }
+    }
+
+    fn is_answer_of_a_turn(&self, event: &Event) -> bool {
+        let Event::Response { to, turn: true, .. } = event else {
+            return false;
+        };
+        self.follow.command.is_some() && self.is_ours(to)
+    }
+
+    fn is_ours(&self, to: &Recipient) -> bool {
+        to.connection == self.follow.connection && to.request == self.follow.request
+    }
+
+    /// A request that a store has lost, and that was sent again, is answered by the turn that the first one began: under
+    /// another name, and perhaps before it was sent again. It is told from there. A prompt that was cancelled in time
+    /// has no turn.
+    async fn look_back(&mut self, answer: u64) -> store::Result<()> {
+        self.looked_back = true;
+        let mut from = answer.saturating_sub(LOOKED_BACK).max(1);
+        let mut begin = None;
+        while from < answer {
+            let frames = self.subscription.read(from, PAGE).await?;
+            let Some(last) = frames.last().map(|frame| frame.last()) else {
+                break;
+            };
+            let events = frames.iter().flat_map(|frame| frame.numbered());
+            for (seq, event) in events.filter(|(seq, _)| *seq < answer) {
+                match event {
+                    Event::Begin(it) => {
+                        begin = (it.connection == self.follow.connection).then_some(seq);
+                    }
+                    Event::Response { turn: true, .. } => begin = None,
+                    _ => {}
+                }
+            }
+            from = last + 1;
+        }
+        if let Some(begin) = begin {
+            self.next = begin + 1;
+            self.begun = true;
+        }
+        Ok(())
     }
 
     /// With a token for the session that the request has created.
@@ -164,8 +217,7 @@ impl OneShotFeed {
                 (self.asked.settle(id) && others).then(|| rpc::question_is_off(id))
             }
             Event::Response { to, message, .. } => {
-                let ours =
-                    to.connection == self.follow.connection && to.request == self.follow.request;
+                let ours = self.is_ours(to);
                 self.ended = ours;
                 if ours {
                     let (session, by) = (&self.follow.session, &self.follow.connection);
@@ -219,6 +271,10 @@ impl Feed for OneShotFeed {
                 if out.len() > had {
                     self.subscription.handed_on(frame);
                 }
+            }
+            if let Some(answer) = self.unheard.take() {
+                self.look_back(answer).await?;
+                continue;
             }
             if self.next == before {
                 let session = &self.follow.session;

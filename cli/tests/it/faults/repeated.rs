@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::site::{Site, key};
+use super::site::{Site, field, key};
 use crate::support::cluster::redis_cli;
 use crate::support::http::prompt;
 use crate::support::sse::counted;
@@ -79,4 +79,28 @@ async fn a6_another_clients_requests_do_not_make_a_prompt_run_twice() {
     scene.rests().await;
     scene.runs_as(&scene.client, json!(1), 1).await;
     scene.runs_as(&scene.client, json!(2), 22).await;
+}
+
+/// A failover took the prompt back, its worker has read it, and its client sends it again: the body tells all of the turn
+/// that the first one began.
+#[tokio::test]
+async fn a_prompt_that_was_lost_while_it_ran_is_told_from_its_beginning() {
+    let scene = Scene::start().await;
+    let port = scene.redis.port;
+    let asked = prompt(json!(1), &scene.session, "/count 100 delay=20");
+    let mut first = scene.client.one_shot(asked.clone()).await;
+    while first.next().await.expect("an event").chunk().is_none() {}
+    drop(first);
+    redis_cli(port, &["del", &key("c", &scene.session)]);
+    let before = field(port, &scene.session, "cseq").parse::<u64>();
+    let before = (before.expect("a number") - 1).to_string();
+    let session = key("s", &scene.session);
+    redis_cli(port, &["hset", &session, "known", "", "cseq", &before]);
+    let mut again = scene.client.one_shot(asked).await;
+    assert_eq!(again.turn(&json!(1)).await, counted(100, 1));
+    until("nothing waits", async || {
+        let waiting = redis_cli(port, &["hlen", &key("c", &scene.session)]);
+        waiting.starts_with('0').then_some(())
+    })
+    .await;
 }
