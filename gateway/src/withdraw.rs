@@ -111,6 +111,7 @@ async fn answer(app: &App, claim: &Claim) -> store::Result<()> {
         usage: None,
         bound: None,
         release: false,
+        confirmed: false,
     };
     app.store.append(&append).await?;
     tracing::warn!(session.id = %claim.session, commands = stale.len(), "no worker is alive: withdrew what waited");

@@ -552,6 +552,9 @@ pub struct Append {
     pub bound: Option<Bytes>,
     /// Give the session up, unless commands wait.
     pub release: bool,
+    /// It has to last like an answer, whatever it says: so much was said since the last that did that its writer cannot
+    /// keep more.
+    pub confirmed: bool,
 }
 
 /// A request whose command is done with.

@@ -19,13 +19,15 @@ use crate::metrics::Metrics;
 use crate::notes::{Noted, Notes};
 use crate::permissions::Permissions;
 use crate::trace;
-use crate::written::Written;
+use crate::written::{self, Written};
 
 /// Invisible to people, and worth several times its cost to the store.
 const WINDOW: Duration = Duration::from_millis(25);
 /// An agent that is faster than the store waits when this much is unwritten. It bounds a frame, and
 /// with it what readers hold at a time.
 const MAX_BUFFERED_BYTES: usize = 64 << 10;
+/// A failover may lose what replicas have not confirmed. This is less than what is kept to be written again.
+const CONFIRMED_EVERY: usize = written::MAX_BYTES / 2;
 const MAX_RETRY_PAUSE: Duration = Duration::from_secs(1);
 /// A store that loses the same frames more often than this is not worth the trouble.
 const MAX_HEALINGS: usize = 5;
@@ -46,6 +48,8 @@ pub(crate) struct Outlet {
 struct State {
     events: Vec<Event>,
     bytes: usize,
+    /// What was written since the last append that had to be confirmed.
+    unconfirmed: usize,
     acks: Vec<CommandId>,
     requests: Vec<AnsweredRequest>,
     /// The number of the next event to be buffered.
@@ -95,6 +99,7 @@ impl Outlet {
         let state = State {
             events: Vec::new(),
             bytes: 0,
+            unconfirmed: 0,
             acks: Vec::new(),
             requests: Vec::new(),
             next: claim.head + 1,
@@ -318,6 +323,11 @@ impl Outlet {
         if nothing && changes == Changes::default() && !release {
             return None;
         }
+        state.unconfirmed += state.bytes;
+        let confirmed = state.unconfirmed >= CONFIRMED_EVERY;
+        if confirmed {
+            state.unconfirmed = 0;
+        }
         let events = std::mem::take(&mut state.events);
         let append = Append {
             session: self.session.clone(),
@@ -334,6 +344,7 @@ impl Outlet {
             bound: noted.bound,
             pending: std::mem::take(&mut state.pending_changed).then(|| state.pending.clone()),
             release,
+            confirmed,
         };
         state.bytes = 0;
         state.flushed_at = Some(Instant::now());

@@ -8,7 +8,7 @@ use baton_session::event::Event;
 use baton_session::store::Append;
 
 /// Much more than a failover loses, and little enough for many sessions.
-const MAX_BYTES: usize = 1 << 20;
+pub(crate) const MAX_BYTES: usize = 1 << 20;
 /// What an append or an event weighs beside its text.
 const OVERHEAD: usize = 64;
 
@@ -85,6 +85,7 @@ mod tests {
             usage: None,
             bound: None,
             release: true,
+            confirmed: false,
         }
     }
 

@@ -283,6 +283,7 @@ impl Scene {
             usage: None,
             bound: None,
             release: false,
+            confirmed: false,
         }
     }
 

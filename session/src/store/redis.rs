@@ -461,7 +461,7 @@ impl Store for RedisStore {
             .arg(&*claimant.worker.0)
             .num(claimant.lease.as_millis() as u64)
             .num(may_take_over_until(claimant));
-        let mut items = self.run(call).await?.items()?;
+        let mut items = self.run_durably(call).await?.items()?;
         if items.is_empty() {
             Ok(None)
         } else {

@@ -362,6 +362,7 @@ async fn says(
         usage: None,
         bound: None,
         release: false,
+        confirmed: false,
     };
     store.append(&append).await.expect("Redis answers")
 }

@@ -147,6 +147,7 @@ impl<'a> Import<'a> {
             usage: None,
             bound,
             release: false,
+            confirmed: false,
         };
         self.written += append.events.len() as u64;
         match self.app.store.append(&append).await? {

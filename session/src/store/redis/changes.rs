@@ -70,5 +70,8 @@ pub(super) fn must_last(append: &Append) -> bool {
             Event::Begin(_) | Event::Request { .. } | Event::Response { .. }
         )
     };
-    !append.acks.is_empty() || append.bound.is_some() || append.events.iter().any(lasting)
+    append.confirmed
+        || !append.acks.is_empty()
+        || append.bound.is_some()
+        || append.events.iter().any(lasting)
 }

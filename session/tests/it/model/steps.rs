@@ -342,6 +342,7 @@ impl Cast {
                     usage: None,
                     bound: None,
                     release,
+                    confirmed: false,
                 };
                 Outcome::Appended(store.append(&append).await.unwrap())
             }
