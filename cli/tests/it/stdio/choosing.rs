@@ -7,6 +7,7 @@ use tempfile::TempDir;
 use tokio::time::sleep;
 
 use super::{Staged, Visit, is_gone, served};
+use crate::sessions::sessions;
 use crate::support::Client;
 use crate::support::http::load;
 use crate::support::until;
@@ -147,6 +148,28 @@ async fn a_fork_begins_with_it() {
     )
     .await;
     assert_eq!(settings(&mut child).await, all());
+}
+
+/// Where it was exported, whose own word counts.
+#[tokio::test]
+async fn an_import_begins_with_it() {
+    let baton = served("", &[]).await;
+    let visit = Visit::begin(&baton.url()).await;
+    chosen(&visit).await;
+    let exported = sessions(&baton.url(), &["export", &visit.session], b"");
+    assert!(exported.status.success(), "{exported:?}");
+    let imported = sessions(&baton.url(), &["import"], &exported.stdout);
+    assert!(imported.status.success(), "{imported:?}");
+    let copy = String::from_utf8(imported.stdout).expect("text");
+    let client = Client::initialize(&baton.url()).await;
+    let mut copy = Visit::of(client, copy.trim().to_owned()).await;
+    chooses(
+        &copy,
+        "session/load",
+        json!({ "cwd": "/tmp", "mcpServers": [] }),
+    )
+    .await;
+    assert_eq!(settings(&mut copy).await, all());
 }
 
 #[tokio::test]
