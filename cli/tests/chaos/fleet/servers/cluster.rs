@@ -70,8 +70,15 @@ impl Servers {
         ]);
         if !manage(&words).await {
             // Broken off by another fault: slots are half moved, and stay so until somebody repairs it.
+            // Whoever is a primary by then: the one that was to get them may be gone.
             until("the slots are where they belong", async || {
-                manage(&["fix", &at]).await.then_some(())
+                let primaries = self.primaries();
+                for primary in &primaries {
+                    if manage(&["fix", &address(primary.port)]).await {
+                        return Some(());
+                    }
+                }
+                None
             })
             .await;
         }

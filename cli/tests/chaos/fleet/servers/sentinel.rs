@@ -4,11 +4,10 @@
 use std::path::Path;
 use std::time::Duration;
 
-use tokio::time::sleep;
+use tokio::time::{sleep, timeout};
 
 use super::Servers;
 use super::node::Node;
-use crate::support::until;
 
 pub fn node(number: usize, way: u16, first: u16) -> Vec<String> {
     let mut lines = vec![
@@ -49,10 +48,13 @@ impl Servers {
         if !refused.starts_with("OK") {
             return;
         }
-        until("the sentinels name another", async || {
-            (self.told() != before).then_some(())
-        })
-        .await;
+        // They may think better of it: then it was none.
+        let named = async {
+            while self.told() == before {
+                sleep(Duration::from_millis(50)).await;
+            }
+        };
+        let _ = timeout(Duration::from_secs(20), named).await;
     }
 
     /// Where the primary is, as each sentinel says.
