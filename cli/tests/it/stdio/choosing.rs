@@ -265,6 +265,16 @@ async fn clients_hear_that_the_mode_is_another_one() {
 }
 
 #[tokio::test]
+async fn what_the_agent_makes_of_a_choice_counts() {
+    let baton = served("", &SOON).await;
+    let mut visit = Visit::begin(&baton.url()).await;
+    let reach = json!({ "configId": "reach", "value": "hardly-anything" });
+    chooses(&visit, "session/set_config_option", reach).await;
+    rests(&mut visit).await;
+    assert_eq!(settings(&mut visit).await["reach"], "nothing");
+}
+
+#[tokio::test]
 async fn a_model_that_is_gone_stops_nobody() {
     let dir = TempDir::new().expect("a temporary directory");
     let lost = dir.path().join("lost");

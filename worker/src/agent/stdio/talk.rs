@@ -36,6 +36,8 @@ const CANCEL_PATIENCE: Duration = Duration::from_secs(10);
 const MAX_ATTEMPTS: u32 = 3;
 const PAUSE: Duration = Duration::from_millis(500);
 const SOON: Duration = Duration::from_millis(2);
+/// How long an answer waits for what has to be told before it.
+const TOLD_WITHIN: Duration = Duration::from_secs(5);
 
 pub struct Talk {
     agent: Arc<Inner>,
@@ -254,9 +256,12 @@ impl Talk {
         };
         if let Some(failure) = self.withheld() {
             // Everybody hears before how the session is now.
-            while seat.has_more_to_tell() && !seat.peer.is_gone() {
-                sleep(SOON).await;
-            }
+            let told = async {
+                while seat.has_more_to_tell() && !seat.peer.is_gone() {
+                    sleep(SOON).await;
+                }
+            };
+            let _ = timeout(TOLD_WITHIN, told).await;
             return Err(Attempt::Failed(failure));
         }
         let context = seat.context.lock().expect("held for moments only").clone();
@@ -475,8 +480,12 @@ impl Conversation for Talk {
                 let options = &result["configOptions"];
                 let changed = self.change_view(|view| view.set_options(options));
                 if let Some(id) = asked["configId"].as_str() {
-                    let (what, value) = (Subject::Option(id.to_owned()), asked["value"].clone());
-                    self.choose(|choices, view| choices.choose(what, value, view));
+                    let what = Subject::Option(id.to_owned());
+                    self.choose(|choices, view| {
+                        // What the agent has made of it counts, if it says so.
+                        let value = view.value(&what).unwrap_or(&asked["value"]).clone();
+                        choices.choose(what, value, view);
+                    });
                 }
                 changed.then(
                     || json!({ "sessionUpdate": "config_option_update", "configOptions": options }),
