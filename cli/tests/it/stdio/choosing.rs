@@ -236,6 +236,25 @@ async fn without_its_mode_no_turn_runs_until_another_is_chosen() {
     );
 }
 
+/// The same may be chosen again, if the agent takes it by then.
+#[tokio::test]
+async fn what_was_refused_may_be_chosen_again() {
+    let dir = TempDir::new().expect("a temporary directory");
+    let lost = dir.path().join("lost");
+    let baton = served(&format!("--lost {}", lost.display()), &SOON).await;
+    let mut visit = Visit::begin(&baton.url()).await;
+    chooses(&visit, "session/set_mode", json!({ "modeId": "two" })).await;
+    rests(&mut visit).await;
+    std::fs::write(&lost, "two").expect("a file");
+    let (_, answer) = visit.turn("settings").await;
+    assert_eq!(answer["error"]["code"], 5007, "{answer}");
+    std::fs::remove_file(&lost).expect("it is there");
+    // The request has an id of its own.
+    let again = json!({ "modeId": "two", "_meta": {} });
+    chooses(&visit, "session/set_mode", again).await;
+    assert_eq!(settings(&mut visit).await["mode"], "two");
+}
+
 #[tokio::test]
 async fn clients_hear_that_the_mode_is_another_one() {
     let dir = TempDir::new().expect("a temporary directory");

@@ -82,7 +82,7 @@ impl Lanes {
             if let Kind::Sentinel(sentinels) = &servers.kind {
                 // One that is being promoted just now has left already.
                 let known = sentinels.replicas(Following::Now).await;
-                replicas.expect(known, Instant::now());
+                replicas.expect(known.unwrap_or_default(), Instant::now());
             }
         }
         let sentinels = match &servers.kind {
@@ -169,6 +169,7 @@ impl Lane {
                     Ok(None) => return,
                     Err(_) => {
                         self.look().await;
+                        self.ask_around().await;
                         continue;
                     }
                 }
@@ -186,6 +187,7 @@ impl Lane {
                     "no answer".to_owned()
                 }
             };
+            self.ask_around().await;
             if batch.is_empty() {
                 continue;
             }
@@ -214,20 +216,22 @@ impl Lane {
         };
         for told in answers {
             let told = from_redis_value::<String>(told).unwrap_or_default();
-            self.learn(&told).await;
+            self.replicas.told(&told, Instant::now());
         }
     }
 
-    /// Returns how many have to confirm.
-    async fn learn(&mut self, told: &str) -> i64 {
-        self.replicas.told(told, Instant::now());
-        if self.replicas.take_restarted()
-            && let Some(sentinels) = &self.sentinels
-        {
-            let known = sentinels.replicas(Following::OrNot).await;
+    /// Asks the sentinels if the primary does not know whom it had.
+    async fn ask_around(&mut self) {
+        if !self.replicas.is_unsure(Instant::now()) {
+            return;
+        }
+        let Some(sentinels) = &self.sentinels else {
+            return self.replicas.is_sure();
+        };
+        let known = timeout(ROUND, sentinels.replicas(Following::OrNot)).await;
+        if let Ok(Some(known)) = known {
             self.replicas.expect(known, Instant::now());
         }
-        self.replicas.needed()
     }
 
     /// One pipeline. What is confirmed or cannot succeed leaves the batch, answered.
@@ -287,8 +291,10 @@ impl Lane {
         let confirmed = answer().map(|value| self.proof.given_by(&value));
         let told = answer().and_then(|told| Ok(from_redis_value::<String>(told)?));
         // After the wait: whoever has left meanwhile had to confirm, too.
-        let needed = self.learn(&told.unwrap_or_default()).await;
-        let confirmed = confirmed.map(|count| count >= needed);
+        let now = Instant::now();
+        let needed = self.replicas.told(&told.unwrap_or_default(), now);
+        let is_sure = self.sentinels.is_none() || !self.replicas.is_unsure(now);
+        let confirmed = confirmed.map(|count| is_sure && count >= needed);
         let is_confirmed = marked.is_ok() && matches!(confirmed, Ok(true));
         for (mut job, done) in unanswered {
             match job.returned.take_if(|_| done && is_confirmed) {

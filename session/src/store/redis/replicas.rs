@@ -21,8 +21,8 @@ pub(super) struct Replicas {
     in_step: BTreeSet<String>,
     /// Those that have left, and when they are given up.
     left: BTreeMap<String, Instant>,
-    /// The primary was started anew, and does not say what it was before.
-    restarted: bool,
+    /// The primary was started anew, and does not say whom it had. Until this time others have to.
+    restarted: Option<Instant>,
 }
 
 impl Replicas {
@@ -31,18 +31,28 @@ impl Replicas {
         (self.in_step.len() + self.left.len()).max(1) as i64
     }
 
-    /// True once after a primary was started anew. Sentinels may be replacing it just then, and it does not know whom it
-    /// had: they have to be asked.
-    pub fn take_restarted(&mut self) -> bool {
-        std::mem::take(&mut self.restarted)
+    /// After a primary was started anew sentinels may be replacing it, and it does not know whom it had: they have to be
+    /// asked before anything counts as confirmed.
+    pub fn is_unsure(&self, now: Instant) -> bool {
+        self.restarted.is_some_and(|until| now < until)
+    }
+
+    /// There is nobody to ask.
+    pub fn is_sure(&mut self) {
+        self.restarted = None;
     }
 
     /// Takes note of replicas that others know. If the primary does not have them any more, they have just left.
     pub fn expect(&mut self, known: impl IntoIterator<Item = String>, now: Instant) {
+        let known: Vec<String> = known.into_iter().collect();
+        // They may be known by other names there.
+        let most = known.len().saturating_sub(self.in_step.len());
         let missing = known
             .into_iter()
             .filter(|name| !self.in_step.contains(name));
+        let missing = missing.take(most);
         self.left.extend(missing.map(|name| (name, now + GONE)));
+        self.restarted = None;
     }
 
     /// Takes note of what the primary says in `INFO replication`; returns how many have to confirm. What it
@@ -53,14 +63,20 @@ impl Replicas {
         if history.is_empty() {
             return self.needed();
         }
-        let in_step: BTreeSet<String> = (0..info.number("connected_slaves"))
-            .filter_map(|number| in_step(info.text(&format!("slave{number}"))))
-            .collect();
+        let mut in_step = BTreeSet::new();
+        for number in 0..info.number("connected_slaves") {
+            if let Some(mut name) = self::in_step(info.text(&format!("slave{number}"))) {
+                // Behind one address there may be several.
+                while !in_step.insert(name.clone()) {
+                    name.push('\'');
+                }
+            }
+        }
         if history != self.history {
             // One that was promoted goes on with the history that it had copied.
             let succeeds = info.text("master_replid2") == self.history;
             *self = Self {
-                restarted: !self.history.is_empty() && !succeeds,
+                restarted: (!self.history.is_empty() && !succeeds).then_some(now + GONE),
                 history: history.to_owned(),
                 in_step,
                 left: BTreeMap::new(),
@@ -176,19 +192,30 @@ mod tests {
         replicas.told(&info("a", &[A, B]), now);
         let promoted = format!("{}master_replid2:a\r\n", info("b", &[B]));
         assert_eq!(replicas.told(&promoted, now), 1);
-        assert!(!replicas.take_restarted());
+        assert!(!replicas.is_unsure(now));
     }
 
     #[test]
     fn of_a_primary_that_was_started_anew_others_have_to_tell() {
         let (mut replicas, now) = (Replicas::default(), Instant::now());
         replicas.told(&info("a", &[A, B]), now);
-        assert!(!replicas.take_restarted());
+        assert!(!replicas.is_unsure(now));
         let restarted = format!("{}master_replid2:0000\r\n", info("b", &[B]));
         assert_eq!(replicas.told(&restarted, now), 1);
-        assert!(replicas.take_restarted() && !replicas.take_restarted());
+        assert!(replicas.is_unsure(now) && !replicas.is_unsure(now + GONE));
         // It had another one, which is being promoted.
         replicas.expect(["::1:1".to_owned(), "::1:2".to_owned()], now);
+        assert!(!replicas.is_unsure(now));
         assert_eq!(replicas.told(&restarted, now), 2);
+    }
+
+    #[test]
+    fn names_need_not_be_the_same_everywhere() {
+        let (mut replicas, now) = (Replicas::default(), Instant::now());
+        replicas.told(&info("a", &[A, B]), now);
+        replicas.expect(["one:1".to_owned(), "two:1".to_owned()], now);
+        assert_eq!(replicas.needed(), 2);
+        // Nor different.
+        assert_eq!(replicas.told(&info("a", &[A, A]), now), 3);
     }
 }

@@ -89,8 +89,8 @@ impl Sentinels {
         let _ = known.wait_for(|primary| primary.as_ref() != from).await;
     }
 
-    /// The replicas that are up, as the first sentinel that answers knows them; none if it does not say.
-    pub async fn replicas(&self, following: Following) -> Vec<String> {
+    /// The replicas that are up, as the first sentinel that answers knows them.
+    pub async fn replicas(&self, following: Following) -> Option<Vec<String>> {
         let mut asked: FuturesUnordered<_> = self
             .nodes
             .iter()
@@ -98,11 +98,11 @@ impl Sentinels {
             .collect();
         while let Some(answer) = asked.next().await {
             match answer {
-                Ok(replicas) => return replicas,
+                Ok(replicas) => return Some(replicas),
                 Err(error) => tracing::warn!(%error, "a sentinel does not name the replicas"),
             }
         }
-        Vec::new()
+        None
     }
 
     pub fn is_primary(&self, address: Option<&Address>) -> bool {

@@ -45,7 +45,9 @@ impl Choice {
 
     /// Agents may offer the same in two ways.
     fn concerns_the_same(&self, other: &Self) -> bool {
-        self.what == other.what || self.kind().is_some() && self.kind() == other.kind()
+        let has_own_method = |it: &Self| matches!(it.what, Subject::Mode | Subject::Model);
+        let other_way = has_own_method(self) || has_own_method(other);
+        self.what == other.what || other_way && self.kind() == other.kind()
     }
 
     fn kind(&self) -> Option<&str> {
@@ -54,6 +56,11 @@ impl Choice {
             Subject::Model => Some("model"),
             Subject::Option(_) => self.category.as_deref(),
         }
+    }
+
+    /// Whether it is the session's mode, by whichever name.
+    pub fn is_mode(&self) -> bool {
+        self.kind() == Some("mode")
     }
 
     /// Whether an agent without it may do more than the user wanted. Of options that say nothing about themselves nobody
@@ -117,6 +124,12 @@ impl Choices {
         let choice = Choice::new(what, value, view);
         self.0.retain(|other| !other.concerns_the_same(&choice));
         self.0.push(choice);
+        self.forget_gone(view);
+    }
+
+    /// An option that the agent does not offer any more, as with another model, cannot be chosen otherwise either.
+    pub fn forget_gone(&mut self, view: &View) {
+        self.0.retain(|choice| view.may_offer(&choice.what));
     }
 
     /// What has changed from one view to the next was chosen, too, by the agent or as a consequence. What there was not
@@ -127,6 +140,7 @@ impl Choices {
                 self.choose(what, value.clone(), after);
             }
         }
+        self.forget_gone(after);
     }
 
     /// Another choice has taken its place.
@@ -225,6 +239,20 @@ mod tests {
                 .missing_in(&view("code", "small", "high"))
                 .is_empty()
         );
+    }
+
+    #[test]
+    fn options_of_one_category_are_chosen_apart() {
+        let option = |id: &str| json!({ "id": id, "category": "_safety", "currentValue": "off" });
+        let view = View::from_value(json!({ "configOptions": [option("a"), option("b")] }));
+        let mut choices = Choices::default();
+        choices.choose(Subject::Option("a".into()), json!("on"), &view);
+        choices.choose(Subject::Option("b".into()), json!("on"), &view);
+        assert_eq!(choices.missing_in(&view).len(), 2);
+        // With another model there is no such option, and nobody could choose otherwise.
+        let fewer = View::from_value(json!({ "configOptions": [option("b")] }));
+        choices.follow(&view, &fewer);
+        assert_eq!(told(&choices.missing_in(&fewer)), ["option \"b\" = \"on\""]);
     }
 
     #[test]

@@ -147,6 +147,8 @@ pub struct Replay {
     parts: usize,
     /// What it may tell late; read when there is something to compare.
     past: Option<Vec<u8>>,
+    /// Something was told late.
+    late: bool,
     over: bool,
 }
 
@@ -221,6 +223,12 @@ impl Replay {
                 _ => Verdict::New,
             };
         };
+        // An answer may begin like the one that was cut off. So a prompt ends what is told of the past, unless that goes on.
+        let may_go_on = !asked || self.late;
+        if !may_go_on && !matches!(part, Part::Words(Speaker::User, _)) {
+            self.over |= matches!(part, Part::Words(..));
+            return Verdict::New;
+        }
         let left = past.get(at..).unwrap_or_default();
         let (speaker, text) = match part {
             Part::Words(speaker, text) if !text.trim().is_empty() => (*speaker, text),
@@ -229,6 +237,7 @@ impl Replay {
         };
         if left.starts_with(&self.told.next(speaker, text)) {
             self.told.add(speaker, text);
+            self.late = true;
             return Verdict::Replayed;
         }
         self.over = asked;
@@ -338,8 +347,14 @@ mod tests {
         let mut replay = Replay::default();
         replay.take(&user("say it"));
         assert_eq!(replay.compare(&past()), Some((6, 15)));
+        // While nothing is asked. With a prompt it would be the same words once more.
+        let mut asked = Replay::default();
+        asked.take(&user("say it"));
+        asked.compare(&past());
+        assert_eq!(judged(&mut asked, &tool(), true), Verdict::New);
+        assert_eq!(judged(&mut asked, &agent("it is"), true), Verdict::New);
         assert_eq!(
-            judged(&mut replay, &agent("it is said"), true),
+            judged(&mut replay, &agent("it is said"), false),
             Verdict::Replayed
         );
         assert_eq!(

@@ -19,7 +19,7 @@ use super::transcript::Transcript;
 use super::view::View;
 use crate::agent::{Opening, raw};
 use crate::agent_policy::{AgentAnswer, AgentMessage};
-use crate::rpc::Failure;
+use crate::rpc::{self, Failure};
 
 pub struct Seat {
     pub peer: Arc<Peer>,
@@ -197,40 +197,51 @@ impl Table<'_> {
         self.take_in(&mut view);
         view.renew(View::of(result));
         let mut restoring = Restoring::new(chosen);
+        // What the agent has no method for any more: nobody could choose otherwise.
+        let mut unknown = Vec::new();
         while let Some(choice) = restoring.next(&view) {
-            self.set(&choice, session, &mut view).await?;
+            if !self.set(&choice, session, &mut view).await? {
+                unknown.push(choice);
+            }
         }
+        let mut chosen = chosen.clone();
+        chosen.forget_gone(&view);
+        unknown.iter().for_each(|choice| chosen.forget(choice));
         let refused = chosen.missing_in(&view);
         view.fill_from(shown);
         Ok(Settled { view, refused })
     }
 
+    /// False if the agent does not know how.
     async fn set(
         &mut self,
         choice: &Choice,
         session: &str,
         view: &mut View,
-    ) -> Result<(), Failure> {
+    ) -> Result<bool, Failure> {
         let (method, params) = choice.request(view);
         let message = self.order.opening.policy().message(method, &raw(&params));
         let reply = match message {
             Ok(message) => self.call(&message.addressed_to(session)).await,
             Err(refusal) => Err(refusal),
         };
-        match (reply, self.peer.end()) {
-            (Ok(result), _) => {
+        let mut knows = true;
+        match reply {
+            Ok(result) => {
                 view.note(&choice.what, &choice.value);
                 let result: Value = serde_json::from_str(result.get()).unwrap_or_default();
                 view.set_options(&result["configOptions"]);
             }
-            (Err(failure), Some(_)) => return Err(failure),
-            (Err(failure), None) => {
+            // Also if it was stopped because it did not answer.
+            Err(failure) if self.peer.is_gone() => return Err(failure),
+            Err(failure) => {
+                knows = failure.code != rpc::METHOD_NOT_FOUND;
                 let (choice, why) = (choice.told(), failure.message);
                 tracing::warn!(session.id = %self.order.opening.session, choice, why, "the agent refuses what was chosen before it was started");
             }
         }
         self.take_in(view);
-        Ok(())
+        Ok(knows)
     }
 
     /// What the agent has said about modes and options while the session was opened. Of one that is new everybody hears

@@ -116,7 +116,10 @@ impl Talk {
         let view = View::from_value(memory.view.clone());
         let mut chosen = memory.chosen();
         choose(&mut chosen, &view);
-        memory.refused.retain(|choice| !chosen.has_replaced(choice));
+        let is_so = |choice: &Choice| view.value(&choice.what) == Some(&choice.value);
+        memory
+            .refused
+            .retain(|choice| !chosen.has_replaced(choice) && !is_so(choice));
         memory.chosen = Some(chosen);
         memory.unsaved = true;
     }
@@ -218,7 +221,10 @@ impl Talk {
             memory.unsaved = true;
         }
         let mut chosen = memory.chosen();
-        let (refused, given_up): (Vec<_>, Vec<_>) = refused.into_iter().partition(Choice::guards);
+        // Of what was merely shown, as builds before this one kept it, only the mode was surely wanted.
+        let was_chosen = memory.chosen.is_some();
+        let guards = |choice: &Choice| choice.guards() && (was_chosen || choice.is_mode());
+        let (refused, given_up): (Vec<_>, Vec<_>) = refused.into_iter().partition(guards);
         given_up.iter().for_each(|choice| chosen.forget(choice));
         if memory.chosen.as_ref() != Some(&chosen) || memory.refused != refused {
             memory.chosen = Some(chosen);
@@ -391,7 +397,7 @@ impl Talk {
     }
 
     async fn pass_on(&self, stage: Stage<'_>, method: &str, line: Bytes) {
-        if method == "session/update" {
+        if method == "session/update" && View::is_about_one(&line) {
             self.change_view(|view| view.read(&line));
         }
         let message = match method {

@@ -172,6 +172,14 @@ impl View {
         }
     }
 
+    /// False if the agent tells what it offers, and this is not among it.
+    pub fn may_offer(&self, what: &Subject) -> bool {
+        match what {
+            Subject::Mode | Subject::Model => true,
+            Subject::Option(id) => self.option(id).is_some() || self.options().next().is_none(),
+        }
+    }
+
     pub fn category(&self, id: &str) -> Option<&str> {
         self.option(id)?.get("category")?.as_str()
     }
