@@ -22,7 +22,7 @@ use super::proof::Proof;
 use super::replicas::Replicas;
 use super::reply::Reply;
 use super::scripts::{Call, Script};
-use super::sentinel::{Following, Sentinels};
+use super::sentinel::Sentinels;
 use super::servers::{Kind, Servers};
 use crate::id::random_text;
 use crate::metrics::StoreMetrics;
@@ -81,7 +81,7 @@ impl Lanes {
             }
             if let Kind::Sentinel(sentinels) = &servers.kind {
                 // One that is being promoted just now has left already.
-                let known = sentinels.replicas(Following::Now).await;
+                let known = sentinels.replicas().await;
                 replicas.expect(known.unwrap_or_default(), Instant::now());
             }
         }
@@ -228,7 +228,7 @@ impl Lane {
         let Some(sentinels) = &self.sentinels else {
             return self.replicas.is_sure();
         };
-        let known = timeout(ROUND, sentinels.replicas(Following::OrNot)).await;
+        let known = timeout(ROUND, sentinels.replicas()).await;
         if let Ok(Some(known)) = known {
             self.replicas.expect(known, Instant::now());
         }

@@ -89,12 +89,13 @@ impl Sentinels {
         let _ = known.wait_for(|primary| primary.as_ref() != from).await;
     }
 
-    /// The replicas that are up, as the first sentinel that answers knows them.
-    pub async fn replicas(&self, following: Following) -> Option<Vec<String>> {
+    /// The replicas that are up, as the first sentinel that answers knows them. Also those that have lost their primary:
+    /// one of them may be promoted just now.
+    pub async fn replicas(&self) -> Option<Vec<String>> {
         let mut asked: FuturesUnordered<_> = self
             .nodes
             .iter()
-            .map(|node| node.replicas(&self.name, following))
+            .map(|node| node.replicas(&self.name))
             .collect();
         while let Some(answer) = asked.next().await {
             match answer {
@@ -156,13 +157,10 @@ impl Node {
         })
     }
 
-    async fn replicas(&self, name: &str, following: Following) -> Result<Vec<String>, RedisError> {
+    async fn replicas(&self, name: &str) -> Result<Vec<String>, RedisError> {
         let answer = self.question("REPLICAS", name).await?;
         let known: Vec<HashMap<String, String>> = from_redis_value(answer)?;
-        let known = known.iter();
-        Ok(known
-            .filter_map(|fields| replica_that_is_up(fields, following))
-            .collect())
+        Ok(known.iter().filter_map(replica_that_is_up).collect())
     }
 
     async fn question(&self, what: &str, name: &str) -> Result<Value, RedisError> {
@@ -183,22 +181,12 @@ impl Node {
     }
 }
 
-/// Which replicas are meant.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Following {
-    /// Those that have the primary they follow.
-    Now,
-    /// Also those that have lost it.
-    OrNot,
-}
-
-fn replica_that_is_up(fields: &HashMap<String, String>, following: Following) -> Option<String> {
+fn replica_that_is_up(fields: &HashMap<String, String>) -> Option<String> {
     let field = |name: &str| fields.get(name).map_or("", String::as_str);
     let is_down = field("flags")
         .split(',')
         .any(|flag| matches!(flag, "s_down" | "o_down" | "disconnected"));
-    let follows = following == Following::OrNot || field("master-link-status") == "ok";
-    (follows && !is_down).then(|| replicas::address(field("ip"), field("port")))
+    (!is_down).then(|| replicas::address(field("ip"), field("port")))
 }
 
 /// Reads the answer to `ROLE`.
@@ -214,8 +202,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn replicas_that_are_down_or_do_not_follow_are_not_waited_for() {
-        let replica_of = |following, flags: &str, link: &str| {
+    fn replicas_that_are_down_are_not_waited_for() {
+        let replica = |flags: &str, link: &str| {
             let fields = [
                 ("ip", "::1"),
                 ("port", "7"),
@@ -223,15 +211,12 @@ mod tests {
                 ("master-link-status", link),
             ];
             let fields = fields.map(|(name, value)| (name.to_owned(), value.to_owned()));
-            replica_that_is_up(&HashMap::from(fields), following)
+            replica_that_is_up(&HashMap::from(fields))
         };
-        let replica = |flags: &str, link: &str| replica_of(Following::Now, flags, link);
         assert_eq!(replica("slave", "ok").as_deref(), Some("::1:7"));
-        let lost = replica_of(Following::OrNot, "slave", "err");
-        assert_eq!(lost.as_deref(), Some("::1:7"));
-        // The one that is being promoted.
+        // Those that may be promoted.
         assert_eq!(replica("slave,promoted", "ok").as_deref(), Some("::1:7"));
-        assert_eq!(replica("slave", "err"), None);
+        assert_eq!(replica("slave", "err").as_deref(), Some("::1:7"));
         assert_eq!(replica("s_down,slave,disconnected", "ok"), None);
     }
 }
