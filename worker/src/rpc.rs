@@ -7,6 +7,7 @@ use baton_session::command::Queued;
 use baton_session::event::{Event, Recipient};
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 use serde_json::value::RawValue;
 
 pub const METHOD_NOT_FOUND: i64 = -32601;
@@ -86,6 +87,20 @@ pub fn update(session: &str, update: impl Serialize) -> Bytes {
         update,
     };
     notification("session/update", params)
+}
+
+/// The `update` of a `session/update`; `None` if the message is none.
+pub fn update_of(message: &[u8]) -> Option<Value> {
+    #[derive(Deserialize)]
+    struct Message {
+        params: Params,
+    }
+    #[derive(Deserialize)]
+    struct Params {
+        update: Value,
+    }
+    let message: Message = serde_json::from_slice(message).ok()?;
+    Some(message.params.update)
 }
 
 pub fn notification(method: &str, params: impl Serialize) -> Bytes {

@@ -106,19 +106,11 @@ struct Memory {
 impl Memory {
     /// Out of what was said, for a session that is new or was forked from the middle of another.
     fn recall(&mut self, event: &Event) {
-        #[derive(Deserialize)]
-        struct Message {
-            params: Params,
-        }
-        #[derive(Deserialize)]
-        struct Params {
-            update: Value,
-        }
         match event {
             Event::Begin(_) => self.prompts += 1,
             Event::Update { message, .. } => {
-                if let Ok(message) = serde_json::from_slice::<Message>(message) {
-                    self.options.recall(&message.params.update);
+                if let Some(update) = rpc::update_of(message) {
+                    self.options.recall(&update);
                 }
             }
             _ => {}

@@ -10,7 +10,7 @@
 //! | `pool`, `crashes` | which process a session gets, and when none is started |
 //! | `seat`, `replay`, `transcript` | a session at a process: brought back by the agent, who may tell what was said, or is told |
 //! | `talk`, `question` | the conversation: prompts and questions |
-//! | `view`, `choices` | modes and options as they are, and those that each new process gets set again |
+//! | `memory`, `view`, `choices` | what is kept of a session: modes and options as they are, and those that each new process gets set again |
 //! | `environment`, `fault` | what an agent sees of the worker; what clients are told when it fails |
 
 use std::sync::Arc;
@@ -38,6 +38,7 @@ mod fault;
 #[cfg(any(fuzzing, test))]
 pub(crate) mod fuzzing;
 pub mod guard;
+mod memory;
 mod message;
 mod names;
 mod peer;

@@ -98,7 +98,7 @@ async fn an_agent_that_remembers_is_asked_to() {
     }
 }
 
-/// What it tells of the past is neither shown nor kept again, whenever it comes.
+/// The worker neither shows nor keeps again what the agent tells of the past, in time or late.
 #[tokio::test]
 async fn what_an_agent_replays_is_not_said_again() {
     for (ability, when) in [

@@ -1,16 +1,16 @@
-//! What was chosen stays chosen, whichever process the agent runs in.
+//! Each process of the agent gets the mode, model and options that were chosen for the session.
 
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use tempfile::TempDir;
+use tempfile::{NamedTempFile, TempDir};
 use tokio::time::sleep;
 
 use super::{Staged, Visit, is_gone, served};
 use crate::sessions::sessions;
-use crate::support::Client;
 use crate::support::http::load;
 use crate::support::until;
+use crate::support::{Client, Served};
 
 const SOON: [&str; 2] = ["--agent-idle", "300ms"];
 
@@ -50,6 +50,15 @@ fn all() -> Value {
 async fn settings(visit: &mut Visit) -> Value {
     let said = visit.says("settings").await;
     serde_json::from_str(&said).expect("JSON")
+}
+
+/// An agent that does not know the modes and values which are in the file.
+async fn forgetful() -> (NamedTempFile, Served, Visit) {
+    let lost = NamedTempFile::new().expect("a file");
+    let arguments = format!("--lost {}", lost.path().display());
+    let baton = served(&arguments, &SOON).await;
+    let visit = Visit::begin(&baton.url()).await;
+    (lost, baton, visit)
 }
 
 async fn rests(visit: &mut Visit) {
@@ -193,7 +202,7 @@ async fn what_the_agent_changes_by_itself_stays_too() {
     visit.says("switch three").await;
     rests(&mut visit).await;
     assert_eq!(settings(&mut visit).await["mode"], "three");
-    // Whatever is chosen later counts.
+    // A later choice counts.
     chooses(&visit, "session/set_mode", json!({ "modeId": "two" })).await;
     rests(&mut visit).await;
     assert_eq!(settings(&mut visit).await["mode"], "two");
@@ -202,13 +211,10 @@ async fn what_the_agent_changes_by_itself_stays_too() {
 /// The agent was replaced by one that has another set of modes.
 #[tokio::test]
 async fn without_its_mode_no_turn_runs_until_another_is_chosen() {
-    let dir = TempDir::new().expect("a temporary directory");
-    let lost = dir.path().join("lost");
-    let baton = served(&format!("--lost {}", lost.display()), &SOON).await;
-    let mut visit = Visit::begin(&baton.url()).await;
+    let (lost, baton, mut visit) = forgetful().await;
     chosen(&visit).await;
     rests(&mut visit).await;
-    std::fs::write(&lost, "two large[low]").expect("a file");
+    std::fs::write(lost.path(), "two large[low]").expect("a file");
     for _ in 0..2 {
         let id = visit.ask("settings").await;
         let (events, answer) = visit.stream.until_response(&id).await;
@@ -239,16 +245,13 @@ async fn without_its_mode_no_turn_runs_until_another_is_chosen() {
 /// The same may be chosen again, if the agent takes it by then.
 #[tokio::test]
 async fn what_was_refused_may_be_chosen_again() {
-    let dir = TempDir::new().expect("a temporary directory");
-    let lost = dir.path().join("lost");
-    let baton = served(&format!("--lost {}", lost.display()), &SOON).await;
-    let mut visit = Visit::begin(&baton.url()).await;
+    let (lost, _baton, mut visit) = forgetful().await;
     chooses(&visit, "session/set_mode", json!({ "modeId": "two" })).await;
     rests(&mut visit).await;
-    std::fs::write(&lost, "two").expect("a file");
+    std::fs::write(lost.path(), "two").expect("a file");
     let (_, answer) = visit.turn("settings").await;
     assert_eq!(answer["error"]["code"], 5007, "{answer}");
-    std::fs::remove_file(&lost).expect("it is there");
+    std::fs::write(lost.path(), "").expect("a file");
     // The request has an id of its own.
     let again = json!({ "modeId": "two", "_meta": {} });
     chooses(&visit, "session/set_mode", again).await;
@@ -257,13 +260,10 @@ async fn what_was_refused_may_be_chosen_again() {
 
 #[tokio::test]
 async fn clients_hear_that_the_mode_is_another_one() {
-    let dir = TempDir::new().expect("a temporary directory");
-    let lost = dir.path().join("lost");
-    let baton = served(&format!("--lost {}", lost.display()), &SOON).await;
-    let mut visit = Visit::begin(&baton.url()).await;
+    let (lost, baton, mut visit) = forgetful().await;
     chosen(&visit).await;
     rests(&mut visit).await;
-    std::fs::write(&lost, "two").expect("a file");
+    std::fs::write(lost.path(), "two").expect("a file");
     let id = visit.ask("settings").await;
     let (events, _) = visit.stream.until_response(&id).await;
     let updates = events
@@ -275,7 +275,7 @@ async fn clients_hear_that_the_mode_is_another_one() {
         .collect();
     assert_eq!(modes, ["one"]);
     // When the agent has it again, it is as it was chosen.
-    std::fs::remove_file(&lost).expect("it is there");
+    std::fs::write(lost.path(), "").expect("a file");
     until("the agent was stopped", async || {
         let (said, _) = visit_once(&baton.url(), &visit.session).await;
         said.contains("\"mode\": \"two\"").then_some(())
@@ -295,13 +295,10 @@ async fn what_the_agent_makes_of_a_choice_counts() {
 
 #[tokio::test]
 async fn a_model_that_is_gone_stops_nobody() {
-    let dir = TempDir::new().expect("a temporary directory");
-    let lost = dir.path().join("lost");
-    let baton = served(&format!("--lost {}", lost.display()), &SOON).await;
-    let mut visit = Visit::begin(&baton.url()).await;
+    let (lost, _baton, mut visit) = forgetful().await;
     chosen(&visit).await;
     rests(&mut visit).await;
-    std::fs::write(&lost, "large[low]").expect("a file");
+    std::fs::write(lost.path(), "large[low]").expect("a file");
     let now = settings(&mut visit).await;
     assert_eq!(
         (&now["mode"], &now["model"]),

@@ -13,8 +13,8 @@ const ROUNDS: usize = 3;
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Choice {
-    pub what: Subject,
+pub struct ChosenSetting {
+    pub what: SettingName,
     pub value: Value,
     /// Of an option, as the agent has it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -23,17 +23,17 @@ pub struct Choice {
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub enum Subject {
+pub enum SettingName {
     Mode,
     Model,
     Option(String),
 }
 
-impl Choice {
-    fn new(what: Subject, value: Value, view: &View) -> Self {
+impl ChosenSetting {
+    fn new(what: SettingName, value: Value, view: &View) -> Self {
         let category = match &what {
-            Subject::Option(id) => view.category(id),
-            Subject::Mode | Subject::Model => None,
+            SettingName::Option(id) => view.category(id),
+            SettingName::Mode | SettingName::Model => None,
         };
         let category = category.map(str::to_owned);
         Self {
@@ -45,16 +45,16 @@ impl Choice {
 
     /// Agents may offer the same in two ways.
     fn concerns_the_same(&self, other: &Self) -> bool {
-        let has_own_method = |it: &Self| matches!(it.what, Subject::Mode | Subject::Model);
+        let has_own_method = |it: &Self| matches!(it.what, SettingName::Mode | SettingName::Model);
         let other_way = has_own_method(self) || has_own_method(other);
         self.what == other.what || other_way && self.kind() == other.kind()
     }
 
     fn kind(&self) -> Option<&str> {
         match &self.what {
-            Subject::Mode => Some("mode"),
-            Subject::Model => Some("model"),
-            Subject::Option(_) => self.category.as_deref(),
+            SettingName::Mode => Some("mode"),
+            SettingName::Model => Some("model"),
+            SettingName::Option(_) => self.category.as_deref(),
         }
     }
 
@@ -73,15 +73,15 @@ impl Choice {
     pub fn request(&self, view: &View) -> (&'static str, Value) {
         let value = &self.value;
         match &self.what {
-            Subject::Mode => (
+            SettingName::Mode => (
                 "session/set_mode",
                 json!({ "sessionId": "", "modeId": value }),
             ),
-            Subject::Model => (
+            SettingName::Model => (
                 "session/set_model",
                 json!({ "sessionId": "", "modelId": value }),
             ),
-            Subject::Option(id) => {
+            SettingName::Option(id) => {
                 let mut params = json!({ "sessionId": "", "configId": id, "value": value });
                 if value.is_boolean() || view.is_boolean(id) {
                     params["type"] = json!("boolean");
@@ -98,9 +98,9 @@ impl Choice {
             value => value.to_string(),
         };
         match &self.what {
-            Subject::Mode => format!("mode \"{value}\""),
-            Subject::Model => format!("model \"{value}\""),
-            Subject::Option(id) => format!("option \"{id}\" = \"{value}\""),
+            SettingName::Mode => format!("mode \"{value}\""),
+            SettingName::Model => format!("model \"{value}\""),
+            SettingName::Option(id) => format!("option \"{id}\" = \"{value}\""),
         }
     }
 }
@@ -108,9 +108,9 @@ impl Choice {
 /// In the order in which they were made.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(transparent)]
-pub struct Choices(Vec<Choice>);
+pub struct ChosenSettings(Vec<ChosenSetting>);
 
-impl Choices {
+impl ChosenSettings {
     /// All that a view shows, of a session whose choices were not kept: what its clients believe to be so.
     pub fn shown(view: &View) -> Self {
         let mut choices = Self::default();
@@ -120,8 +120,8 @@ impl Choices {
         choices
     }
 
-    pub fn choose(&mut self, what: Subject, value: Value, view: &View) {
-        let choice = Choice::new(what, value, view);
+    pub fn choose(&mut self, what: SettingName, value: Value, view: &View) {
+        let choice = ChosenSetting::new(what, value, view);
         self.0.retain(|other| !other.concerns_the_same(&choice));
         self.0.push(choice);
         self.forget_gone(view);
@@ -144,33 +144,33 @@ impl Choices {
     }
 
     /// Another choice has taken its place.
-    pub fn has_replaced(&self, choice: &Choice) -> bool {
+    pub fn has_replaced(&self, choice: &ChosenSetting) -> bool {
         !self.0.contains(choice)
     }
 
     /// What is not as it was chosen.
-    pub fn missing_in(&self, view: &View) -> Vec<Choice> {
-        let differs = |choice: &&Choice| view.value(&choice.what) != Some(&choice.value);
+    pub fn missing_in(&self, view: &View) -> Vec<ChosenSetting> {
+        let differs = |choice: &&ChosenSetting| view.value(&choice.what) != Some(&choice.value);
         self.0.iter().filter(differs).cloned().collect()
     }
 
     /// The agent cannot do it any more: it is as the agent has it.
-    pub fn forget(&mut self, choice: &Choice) {
+    pub fn forget(&mut self, choice: &ChosenSetting) {
         self.0.retain(|other| other != choice);
     }
 }
 
 /// What to set, one after the other, as often as that helps.
 pub struct Restoring<'a> {
-    choices: &'a Choices,
+    choices: &'a ChosenSettings,
     rounds: usize,
     /// What was missing when this round began, and what of it is left to be set.
-    round: Vec<Choice>,
-    left: VecDeque<Choice>,
+    round: Vec<ChosenSetting>,
+    left: VecDeque<ChosenSetting>,
 }
 
 impl<'a> Restoring<'a> {
-    pub fn new(choices: &'a Choices) -> Self {
+    pub fn new(choices: &'a ChosenSettings) -> Self {
         Self {
             choices,
             rounds: 0,
@@ -180,7 +180,7 @@ impl<'a> Restoring<'a> {
     }
 
     /// `view` is as the agent has it by now.
-    pub fn next(&mut self, view: &View) -> Option<Choice> {
+    pub fn next(&mut self, view: &View) -> Option<ChosenSetting> {
         if self.left.is_empty() {
             let missing = self.choices.missing_in(view);
             if self.rounds == ROUNDS || missing == self.round {
@@ -209,31 +209,34 @@ mod tests {
         }))
     }
 
-    fn told(choices: &[Choice]) -> Vec<String> {
-        choices.iter().map(Choice::told).collect()
+    fn told(choices: &[ChosenSetting]) -> Vec<String> {
+        choices.iter().map(ChosenSetting::told).collect()
     }
 
     #[test]
     fn the_last_choice_of_a_kind_counts() {
         let now = view("ask", "small", "low");
-        let mut choices = Choices::default();
-        choices.choose(Subject::Option("approval".into()), json!("auto"), &now);
-        choices.choose(Subject::Option("effort".into()), json!("high"), &now);
-        choices.choose(Subject::Mode, json!("plan"), &now);
+        let mut choices = ChosenSettings::default();
+        choices.choose(SettingName::Option("approval".into()), json!("auto"), &now);
+        choices.choose(SettingName::Option("effort".into()), json!("high"), &now);
+        choices.choose(SettingName::Mode, json!("plan"), &now);
         let missing = choices.missing_in(&now);
         assert_eq!(
             told(&missing),
             ["option \"effort\" = \"high\"", "mode \"plan\""]
         );
         assert_eq!(
-            missing.iter().map(Choice::guards).collect::<Vec<_>>(),
+            missing
+                .iter()
+                .map(ChosenSetting::guards)
+                .collect::<Vec<_>>(),
             [false, true]
         );
         // The agent changes it by itself.
         choices.follow(&now, &view("code", "small", "low"));
         assert_eq!(choices.missing_in(&view("code", "small", "high")), []);
-        choices.choose(Subject::Model, json!("large"), &now);
-        choices.choose(Subject::Option("m".into()), json!("small"), &now);
+        choices.choose(SettingName::Model, json!("large"), &now);
+        choices.choose(SettingName::Option("m".into()), json!("small"), &now);
         assert!(
             choices
                 .missing_in(&view("code", "small", "high"))
@@ -245,9 +248,9 @@ mod tests {
     fn options_of_one_category_are_chosen_apart() {
         let option = |id: &str| json!({ "id": id, "category": "_safety", "currentValue": "off" });
         let view = View::from_value(json!({ "configOptions": [option("a"), option("b")] }));
-        let mut choices = Choices::default();
-        choices.choose(Subject::Option("a".into()), json!("on"), &view);
-        choices.choose(Subject::Option("b".into()), json!("on"), &view);
+        let mut choices = ChosenSettings::default();
+        choices.choose(SettingName::Option("a".into()), json!("on"), &view);
+        choices.choose(SettingName::Option("b".into()), json!("on"), &view);
         assert_eq!(choices.missing_in(&view).len(), 2);
         // With another model there is no such option, and nobody could choose otherwise.
         let fewer = View::from_value(json!({ "configOptions": [option("b")] }));
@@ -259,7 +262,7 @@ mod tests {
     fn what_nobody_knows_about_guards() {
         let view =
             View::from_value(json!({ "configOptions": [{ "id": "x", "currentValue": true }] }));
-        let choices = Choices::shown(&view);
+        let choices = ChosenSettings::shown(&view);
         let missing = choices.missing_in(&View::default());
         assert_eq!(told(&missing), ["option \"x\" = \"true\""]);
         assert!(missing[0].guards());
@@ -270,20 +273,20 @@ mod tests {
 
     #[test]
     fn options_that_depend_on_each_other_are_set_until_all_are_as_chosen() {
-        let chosen = Choices::shown(&view("plan", "large", "high"));
+        let chosen = ChosenSettings::shown(&view("plan", "large", "high"));
         let mut now = view("ask", "small", "low");
         let mut restoring = Restoring::new(&chosen);
         while let Some(choice) = restoring.next(&now) {
             let of = |what: &str| {
-                let value = now.value(&Subject::Option(what.into()));
+                let value = now.value(&SettingName::Option(what.into()));
                 value.unwrap().as_str().unwrap().to_owned()
             };
             let (mode, model, effort) = (of("approval"), of("m"), of("effort"));
             let value = choice.value.as_str().unwrap();
             // Another model begins with little effort; modes have two names.
             now = match &choice.what {
-                Subject::Option(id) if id == "m" => view(&mode, value, "low"),
-                Subject::Option(id) if id == "effort" => view(&mode, &model, value),
+                SettingName::Option(id) if id == "m" => view(&mode, value, "low"),
+                SettingName::Option(id) if id == "effort" => view(&mode, &model, value),
                 _ => view(value, &model, &effort),
             };
         }
@@ -292,10 +295,10 @@ mod tests {
 
     #[test]
     fn an_agent_that_refuses_is_not_asked_for_ever() {
-        let chosen = Choices::shown(&view("plan", "large", "high"));
+        let chosen = ChosenSettings::shown(&view("plan", "large", "high"));
         let now = view("ask", "large", "high");
         let mut restoring = Restoring::new(&chosen);
-        let asked: Vec<Choice> = std::iter::from_fn(|| restoring.next(&now)).collect();
+        let asked: Vec<ChosenSetting> = std::iter::from_fn(|| restoring.next(&now)).collect();
         assert_eq!(told(&asked), ["option \"approval\" = \"plan\""]);
         assert_eq!(chosen.missing_in(&now), asked);
     }

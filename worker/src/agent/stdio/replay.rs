@@ -6,8 +6,9 @@ use std::sync::LazyLock;
 
 use baton_session::event::Event;
 use memchr::memmem::Finder;
-use serde::Deserialize;
-use serde_json::Value;
+
+use super::transcript::Speaker;
+use crate::rpc;
 
 /// Updates without any of these are no part of a conversation.
 static MARKS: LazyLock<[Finder<'static>; 3]> =
@@ -15,38 +16,21 @@ static MARKS: LazyLock<[Finder<'static>; 3]> =
 /// Of a log, as much is compared with what comes late.
 const MOST: usize = 1 << 20;
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Speaker {
-    User,
-    Agent,
-}
-
 /// A part of a conversation.
 #[derive(Debug, PartialEq, Eq)]
-pub enum Part {
+pub enum ConversationPart {
     Words(Speaker, String),
     /// What agents think and do beside it, of which tellings differ.
     Aside,
 }
 
-#[derive(Deserialize)]
-struct Message {
-    params: Params,
-}
-
-#[derive(Deserialize)]
-struct Params {
-    update: Value,
-}
-
-impl Part {
+impl ConversationPart {
     /// `None` if the message is something else, which is as new as anything.
     pub fn of(message: &[u8]) -> Option<Self> {
         if !MARKS.iter().any(|mark| mark.find(message).is_some()) {
             return None;
         }
-        let Message { params } = serde_json::from_slice(message).ok()?;
-        let update = params.update;
+        let update = rpc::update_of(message)?;
         let speaker = match update["sessionUpdate"].as_str()? {
             "user_message_chunk" => Speaker::User,
             "agent_message_chunk" => Speaker::Agent,
@@ -125,7 +109,8 @@ impl Past {
             Event::Begin(_) => self.before = Some(self.all.mark()),
             Event::Response { turn: true, .. } => self.before = None,
             Event::Echo { message, .. } | Event::Update { message, .. } => {
-                if let Some(Part::Words(speaker, text)) = Part::of(message) {
+                if let Some(ConversationPart::Words(speaker, text)) = ConversationPart::of(message)
+                {
                     self.all.add(speaker, &text);
                 }
             }
@@ -142,7 +127,7 @@ impl Past {
 
 /// What the agent has told until now.
 #[derive(Default)]
-pub struct Replay {
+pub struct AgentReplay {
     told: Telling,
     parts: usize,
     /// What it may tell late; read when there is something to compare.
@@ -153,14 +138,14 @@ pub struct Replay {
 }
 
 #[derive(Debug, PartialEq, Eq)]
-pub enum Verdict {
+pub enum ReplayVerdict {
     New,
     Replayed,
-    /// To be asked again with [`Replay::past_is`].
+    /// To be asked again with [`AgentReplay::past_is`].
     Unsure,
 }
 
-impl Replay {
+impl AgentReplay {
     /// Of a session that the agent has never had.
     pub fn none() -> Self {
         Self {
@@ -171,11 +156,11 @@ impl Replay {
 
     /// While the session is brought back. False if it has nothing to do with the past.
     pub fn take(&mut self, message: &[u8]) -> bool {
-        let Some(part) = Part::of(message) else {
+        let Some(part) = ConversationPart::of(message) else {
             return false;
         };
         self.parts += 1;
-        if let Part::Words(speaker, text) = part {
+        if let ConversationPart::Words(speaker, text) = part {
             self.told.add(speaker, &text);
         }
         true
@@ -211,40 +196,40 @@ impl Replay {
     }
 
     /// After the session was brought back. `asked`: a prompt is under way.
-    pub fn judge(&mut self, part: &Part, asked: bool) -> Verdict {
+    pub fn judge(&mut self, part: &ConversationPart, asked: bool) -> ReplayVerdict {
         if self.over {
-            return Verdict::New;
+            return ReplayVerdict::New;
         }
         let at = self.told.length;
         let Some(past) = &self.past else {
             // Whoever tells a conversation begins with its user.
             return match part {
-                Part::Words(Speaker::User, _) => Verdict::Unsure,
-                _ => Verdict::New,
+                ConversationPart::Words(Speaker::User, _) => ReplayVerdict::Unsure,
+                _ => ReplayVerdict::New,
             };
         };
         // An answer may begin like the one that was cut off. So a prompt ends what is told of the past, unless that goes on.
         let may_go_on = !asked || self.late;
-        if !may_go_on && !matches!(part, Part::Words(Speaker::User, _)) {
-            self.over |= matches!(part, Part::Words(..));
-            return Verdict::New;
+        if !may_go_on && !matches!(part, ConversationPart::Words(Speaker::User, _)) {
+            self.over |= matches!(part, ConversationPart::Words(..));
+            return ReplayVerdict::New;
         }
         let left = past.get(at..).unwrap_or_default();
         let (speaker, text) = match part {
-            Part::Words(speaker, text) if !text.trim().is_empty() => (*speaker, text),
-            _ if at > 0 && !left.is_empty() => return Verdict::Replayed,
-            _ => return Verdict::New,
+            ConversationPart::Words(speaker, text) if !text.trim().is_empty() => (*speaker, text),
+            _ if at > 0 && !left.is_empty() => return ReplayVerdict::Replayed,
+            _ => return ReplayVerdict::New,
         };
         if left.starts_with(&self.told.next(speaker, text)) {
             self.told.add(speaker, text);
             self.late = true;
-            return Verdict::Replayed;
+            return ReplayVerdict::Replayed;
         }
         self.over = asked;
         // Nobody else speaks for the user while nothing is asked.
         match speaker == Speaker::User && !asked {
-            true => Verdict::Replayed,
-            false => Verdict::New,
+            true => ReplayVerdict::Replayed,
+            false => ReplayVerdict::New,
         }
     }
 }
@@ -258,7 +243,6 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::rpc;
 
     fn said(kind: &str, text: &str) -> bytes::Bytes {
         let content = json!({ "type": "text", "text": text });
@@ -291,10 +275,10 @@ mod tests {
         past
     }
 
-    fn judged(replay: &mut Replay, message: &[u8], asked: bool) -> Verdict {
-        let part = Part::of(message).expect("a part");
+    fn judged(replay: &mut AgentReplay, message: &[u8], asked: bool) -> ReplayVerdict {
+        let part = ConversationPart::of(message).expect("a part");
         match replay.judge(&part, asked) {
-            Verdict::Unsure => {
+            ReplayVerdict::Unsure => {
                 replay.past_is(&past());
                 replay.judge(&part, asked)
             }
@@ -304,7 +288,7 @@ mod tests {
 
     #[test]
     fn pieces_do_not_matter_and_other_updates_are_no_part_of_it() {
-        let mut replay = Replay::default();
+        let mut replay = AgentReplay::default();
         for message in [
             user("say "),
             user("i"),
@@ -322,66 +306,78 @@ mod tests {
 
     #[test]
     fn a_difference_is_told_with_both_lengths() {
-        let mut replay = Replay::default();
+        let mut replay = AgentReplay::default();
         replay.take(&user("say it"));
         replay.take(&agent("no"));
         assert_eq!(replay.compare(&past()), Some((9, 15)));
-        assert_eq!(judged(&mut replay, &agent("new"), true), Verdict::New);
+        assert_eq!(judged(&mut replay, &agent("new"), true), ReplayVerdict::New);
     }
 
     #[test]
     fn what_comes_late_is_recognised_until_something_new_comes() {
         for asked in [false, true] {
-            let mut replay = Replay::default();
+            let mut replay = AgentReplay::default();
             for message in [user("say it"), tool(), agent("it is"), agent("said")] {
                 let verdict = judged(&mut replay, &message, asked);
-                assert_eq!(verdict, Verdict::Replayed, "{message:?} {asked}");
+                assert_eq!(verdict, ReplayVerdict::Replayed, "{message:?} {asked}");
             }
-            assert_eq!(judged(&mut replay, &tool(), asked), Verdict::New);
-            assert_eq!(judged(&mut replay, &agent("it is"), asked), Verdict::New);
+            assert_eq!(judged(&mut replay, &tool(), asked), ReplayVerdict::New);
+            assert_eq!(
+                judged(&mut replay, &agent("it is"), asked),
+                ReplayVerdict::New
+            );
         }
     }
 
     #[test]
     fn a_replay_may_begin_in_time_and_end_late() {
-        let mut replay = Replay::default();
+        let mut replay = AgentReplay::default();
         replay.take(&user("say it"));
         assert_eq!(replay.compare(&past()), Some((6, 15)));
         // While nothing is asked. With a prompt it would be the same words once more.
-        let mut asked = Replay::default();
+        let mut asked = AgentReplay::default();
         asked.take(&user("say it"));
         asked.compare(&past());
-        assert_eq!(judged(&mut asked, &tool(), true), Verdict::New);
-        assert_eq!(judged(&mut asked, &agent("it is"), true), Verdict::New);
+        assert_eq!(judged(&mut asked, &tool(), true), ReplayVerdict::New);
+        assert_eq!(
+            judged(&mut asked, &agent("it is"), true),
+            ReplayVerdict::New
+        );
         assert_eq!(
             judged(&mut replay, &agent("it is said"), false),
-            Verdict::Replayed
+            ReplayVerdict::Replayed
         );
         assert_eq!(
             judged(&mut replay, &agent("it is said"), true),
-            Verdict::New
+            ReplayVerdict::New
         );
     }
 
     #[test]
     fn an_answer_is_new_although_it_was_given_before() {
-        let mut replay = Replay::default();
+        let mut replay = AgentReplay::default();
         assert_eq!(
             judged(&mut replay, &agent("it is said"), true),
-            Verdict::New
+            ReplayVerdict::New
         );
-        let mut replay = Replay::none();
-        assert_eq!(judged(&mut replay, &user("say it"), true), Verdict::New);
+        let mut replay = AgentReplay::none();
+        assert_eq!(
+            judged(&mut replay, &user("say it"), true),
+            ReplayVerdict::New
+        );
     }
 
     #[test]
     fn nobody_speaks_for_the_user_while_nothing_is_asked() {
-        let mut replay = Replay::default();
+        let mut replay = AgentReplay::default();
         assert_eq!(
             judged(&mut replay, &user("otherwise"), false),
-            Verdict::Replayed
+            ReplayVerdict::Replayed
         );
-        assert_eq!(judged(&mut replay, &user("otherwise"), true), Verdict::New);
+        assert_eq!(
+            judged(&mut replay, &user("otherwise"), true),
+            ReplayVerdict::New
+        );
     }
 
     #[test]
@@ -398,17 +394,17 @@ mod tests {
         });
         let told = [user("say it"), agent("it is said")];
         for more in [&[][..], &[agent("now")]] {
-            let mut replay = Replay::default();
+            let mut replay = AgentReplay::default();
             for message in told.iter().chain(more) {
                 replay.take(message);
             }
             assert_eq!(replay.compare(&all), None);
         }
-        let mut replay = Replay::default();
+        let mut replay = AgentReplay::default();
         replay.past_is(&all);
         for message in &told {
-            assert_eq!(judged(&mut replay, message, true), Verdict::Replayed);
+            assert_eq!(judged(&mut replay, message, true), ReplayVerdict::Replayed);
         }
-        assert_eq!(judged(&mut replay, &agent("now"), true), Verdict::New);
+        assert_eq!(judged(&mut replay, &agent("now"), true), ReplayVerdict::New);
     }
 }

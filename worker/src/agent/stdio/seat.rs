@@ -10,11 +10,11 @@ use serde_json::{Value, json};
 use tokio::sync::{Mutex as AsyncMutex, mpsc};
 use tokio::time::timeout;
 
-use super::choices::{Choice, Choices, Restoring};
+use super::choices::{ChosenSetting, ChosenSettings, Restoring};
 use super::message::Reply;
 use super::names::{Held, Names};
 use super::peer::{Heard, Peer, What, opened};
-use super::replay::{Past, Replay};
+use super::replay::{AgentReplay, Past};
 use super::transcript::Transcript;
 use super::view::View;
 use crate::agent::{Opening, raw};
@@ -32,7 +32,7 @@ pub struct Seat {
     /// What it said while the session was opened, as long as nobody has heard it.
     pub early: Mutex<VecDeque<What>>,
     /// What it tells of the past.
-    pub replay: Mutex<Replay>,
+    pub replay: Mutex<AgentReplay>,
     /// Tells the agent when the session leaves it.
     closes: bool,
     _name: Held,
@@ -67,7 +67,7 @@ pub struct Order<'a> {
     pub names: &'a Arc<Names>,
     /// Modes and options as clients know them; empty if the session is new.
     pub shown: &'a View,
-    pub chosen: &'a Choices,
+    pub chosen: &'a ChosenSettings,
     /// Nobody else is at this process.
     pub alone: bool,
     pub patience: Duration,
@@ -82,7 +82,7 @@ pub struct Opened {
 /// Modes and options when everything that was chosen is set, or refused.
 pub struct Settled {
     pub view: View,
-    pub refused: Vec<Choice>,
+    pub refused: Vec<ChosenSetting>,
 }
 
 impl Order<'_> {
@@ -97,7 +97,7 @@ impl Order<'_> {
             number,
             heard,
             early: VecDeque::new(),
-            replay: Replay::none(),
+            replay: AgentReplay::none(),
         };
         if let Some(before) = self.before
             && let Some(name) = table.claim(before)
@@ -132,7 +132,7 @@ struct Table<'a> {
     number: u64,
     heard: mpsc::Receiver<Heard>,
     early: VecDeque<What>,
-    replay: Replay,
+    replay: AgentReplay,
 }
 
 impl Table<'_> {
@@ -158,7 +158,7 @@ impl Table<'_> {
                 continue;
             }
             let message = self.order.opening.message(method, Some(before))?;
-            self.replay = Replay::default();
+            self.replay = AgentReplay::default();
             let reply = self.call(&message).await;
             match (reply, self.peer.end()) {
                 (Ok(result), _) => {
@@ -171,7 +171,7 @@ impl Table<'_> {
                 }
             }
         }
-        self.replay = Replay::none();
+        self.replay = AgentReplay::none();
         self.peer.name_seat(self.number, None);
         Ok(None)
     }
@@ -215,7 +215,7 @@ impl Table<'_> {
     /// False if the agent does not know how.
     async fn set(
         &mut self,
-        choice: &Choice,
+        choice: &ChosenSetting,
         session: &str,
         view: &mut View,
     ) -> Result<bool, Failure> {

@@ -7,22 +7,20 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use baton_session::event::readdress;
-use baton_session::field::MAX_VIEW;
 use bytes::Bytes;
 use futures_util::stream::{FuturesUnordered, StreamExt as _};
-use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 use tokio::sync::{Mutex as AsyncMutex, watch};
 use tokio::task::yield_now;
 use tokio::time::{sleep, timeout};
 
-use super::choices::{Choice, Choices, Subject};
+use super::memory::SessionMemory;
 use super::peer::What;
 use super::question::Question;
-use super::replay::{Part, Verdict};
+use super::replay::{ConversationPart, ReplayVerdict};
 use super::sandbox::Place;
-use super::seat::{self, Opened, Order, Seat, Settled};
+use super::seat::{self, Opened, Order, Seat};
 use super::view::View;
 use super::{Inner, OnCrash, Scope, fault};
 use crate::agent::{Called, Changes, Conversation, Opening, Stage, StopReason, Turn, raw};
@@ -42,52 +40,16 @@ const TOLD_WITHIN: Duration = Duration::from_secs(5);
 pub struct Talk {
     agent: Arc<Inner>,
     opening: Opening,
-    memory: Mutex<Memory>,
+    memory: Mutex<SessionMemory>,
     /// The agent's process and the session's seat there, if it runs.
     seat: watch::Sender<Option<Arc<Seat>>>,
     /// Held while a seat is taken, so that it is done once.
     taking: AsyncMutex<()>,
 }
 
-/// What is kept of a session beside its log.
-#[derive(Clone, Default, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct Memory {
-    /// Whose memory this is: a fork inherits its parent's.
-    session: String,
-    /// The agent's name for the session.
-    agent_session: Option<String>,
-    view: Value,
-    /// What was chosen of it. Builds before this one did not keep it apart: then all of it was.
-    #[serde(default)]
-    chosen: Option<Choices>,
-    /// What the agent has refused of that when it was started last, and may do more without.
-    #[serde(default)]
-    refused: Vec<Choice>,
-    #[serde(skip)]
-    unsaved: bool,
-    /// It was said that the agent shows too much.
-    #[serde(skip)]
-    warned: bool,
-}
-
-impl Memory {
-    fn chosen(&self) -> Choices {
-        let view = || View::from_value(self.view.clone());
-        let chosen = self.chosen.clone();
-        chosen.unwrap_or_else(|| Choices::shown(&view()))
-    }
-}
-
 impl Talk {
     pub fn new(agent: Arc<Inner>, opening: Opening) -> Self {
-        let mut memory: Memory = serde_json::from_slice(&opening.state).unwrap_or_default();
-        let own = memory.session == opening.session.as_str();
-        if !own {
-            // The agent's own session is the parent's. The fork gets another.
-            memory.agent_session = None;
-            memory.session = opening.session.to_string();
-        }
+        let memory = SessionMemory::read(&opening);
         Self {
             agent,
             opening,
@@ -97,56 +59,8 @@ impl Talk {
         }
     }
 
-    fn memory(&self) -> MutexGuard<'_, Memory> {
+    fn memory(&self) -> MutexGuard<'_, SessionMemory> {
         self.memory.lock().expect("held for moments only")
-    }
-
-    /// What the agent changes is chosen, as is what it is asked to change.
-    fn change_view(&self, change: impl FnOnce(&mut View) -> bool) -> bool {
-        let before = View::from_value(self.memory().view.clone());
-        let changed = self.replace_view(change);
-        if changed {
-            self.choose(|choices, now| choices.follow(&before, now));
-        }
-        changed
-    }
-
-    fn choose(&self, choose: impl FnOnce(&mut Choices, &View)) {
-        let mut memory = self.memory();
-        let view = View::from_value(memory.view.clone());
-        let mut chosen = memory.chosen();
-        choose(&mut chosen, &view);
-        let is_so = |choice: &Choice| view.value(&choice.what) == Some(&choice.value);
-        memory
-            .refused
-            .retain(|choice| !chosen.has_replaced(choice) && !is_so(choice));
-        memory.chosen = Some(chosen);
-        memory.unsaved = true;
-    }
-
-    fn replace_view(&self, change: impl FnOnce(&mut View) -> bool) -> bool {
-        let mut memory = self.memory();
-        let mut view = View::from_value(memory.view.clone());
-        if !change(&mut view) {
-            return false;
-        }
-        let view = view.to_value();
-        let (length, most) = (view.to_string().len(), MAX_VIEW);
-        if length > most {
-            // An agent may try as often as it likes.
-            if !std::mem::replace(&mut memory.warned, true) {
-                tracing::warn!(
-                    session.id = %self.opening.session,
-                    length,
-                    most,
-                    "what the agent shows is too long: kept what it has shown before"
-                );
-            }
-            return false;
-        }
-        memory.view = view;
-        memory.unsaved = true;
-        true
     }
 
     /// The seat that there is, if its agent is still there.
@@ -171,8 +85,11 @@ impl Talk {
         };
         let (before, shown, chosen) = {
             let memory = self.memory();
-            let shown = View::from_value(memory.view.clone());
-            (memory.agent_session.clone(), shown, memory.chosen())
+            (
+                memory.agent_session.clone(),
+                memory.shown(),
+                memory.chosen(),
+            )
         };
         let order = Order {
             opening: &self.opening,
@@ -185,7 +102,11 @@ impl Talk {
             patience: self.agent.pool.patience,
         };
         let Opened { seat, settled } = order.open(peer).await?;
-        self.remember(&seat, &shown, settled);
+        let updates = self.memory().opened(&seat.session, &shown, settled);
+        // Clients are shown something else: they hear of it before all that the agent says.
+        for update in updates.into_iter().rev() {
+            seat.tell_first(rpc::update(&seat.session, update));
+        }
         let seat = Arc::new(seat);
         self.seat.send_replace(Some(seat.clone()));
         Ok(seat)
@@ -213,41 +134,6 @@ impl Talk {
         })
     }
 
-    fn remember(&self, seat: &Seat, shown: &View, settled: Settled) {
-        let Settled { view, refused } = settled;
-        let mut memory = self.memory();
-        if memory.agent_session.as_deref() != Some(&seat.session) {
-            memory.agent_session = Some(seat.session.clone());
-            memory.unsaved = true;
-        }
-        let mut chosen = memory.chosen();
-        // Of what was merely shown, as builds before this one kept it, only the mode was surely wanted.
-        let was_chosen = memory.chosen.is_some();
-        let guards = |choice: &Choice| choice.guards() && (was_chosen || choice.is_mode());
-        let (refused, given_up): (Vec<_>, Vec<_>) = refused.into_iter().partition(guards);
-        given_up.iter().for_each(|choice| chosen.forget(choice));
-        if memory.chosen.as_ref() != Some(&chosen) || memory.refused != refused {
-            memory.chosen = Some(chosen);
-            memory.refused = refused;
-            memory.unsaved = true;
-        }
-        drop(memory);
-        if !shown.is_empty() {
-            // Clients are shown something else: they hear of it first of all.
-            for update in view.differences_to(shown).into_iter().rev() {
-                seat.tell_first(rpc::update(&seat.session, update));
-            }
-        }
-        self.replace_view(|known| known.renew(view));
-    }
-
-    /// Why no turn runs, if the agent may do more now than was wanted.
-    fn withheld(&self) -> Option<Failure> {
-        let memory = self.memory();
-        let refused: Vec<String> = memory.refused.iter().map(Choice::told).collect();
-        (!refused.is_empty()).then(|| fault::withheld(&refused))
-    }
-
     /// The process goes when nobody has it any more.
     fn leave(&self) {
         self.seat.send_replace(None);
@@ -260,7 +146,8 @@ impl Talk {
             () = turn.cancelled() => return Ok(StopReason::Cancelled.answer()),
             seat = self.seat() => seat.map_err(Attempt::Failed)?,
         };
-        if let Some(failure) = self.withheld() {
+        let withheld = self.memory().withheld();
+        if let Some(failure) = withheld {
             // Everybody hears before how the session is now.
             let told = async {
                 while seat.has_more_to_tell() && !seat.peer.is_gone() {
@@ -369,13 +256,13 @@ impl Talk {
         if replay().is_over() {
             return false;
         }
-        let Some(part) = Part::of(line) else {
+        let Some(part) = ConversationPart::of(line) else {
             return false;
         };
         let asked = matches!(stage, Stage::Turn(_));
         let verdict = replay().judge(&part, asked);
-        if verdict != Verdict::Unsure {
-            return verdict == Verdict::Replayed;
+        if verdict != ReplayVerdict::Unsure {
+            return verdict == ReplayVerdict::Replayed;
         }
         match seat::past(&self.opening).await {
             Ok(past) => replay().past_is(&past),
@@ -384,7 +271,7 @@ impl Talk {
                 replay().end();
             }
         }
-        replay().judge(&part, asked) == Verdict::Replayed
+        replay().judge(&part, asked) == ReplayVerdict::Replayed
     }
 
     /// An agent has no say in sessions that are not its own.
@@ -398,7 +285,7 @@ impl Talk {
 
     async fn pass_on(&self, stage: Stage<'_>, method: &str, line: Bytes) {
         if method == "session/update" && View::is_about_one(&line) {
-            self.change_view(|view| view.read(&line));
+            self.memory().change_view(|view| view.read(&line));
         }
         let message = match method {
             over_acp::MESSAGE => self.to_server(&line),
@@ -469,30 +356,19 @@ impl Conversation for Talk {
             // If the agent has told everybody, the view has changed by now.
             "session/set_mode" => {
                 let mode = &asked["modeId"];
-                let changed = self.change_view(|view| view.set_mode(mode));
-                self.choose(|choices, view| choices.choose(Subject::Mode, mode.clone(), view));
+                let changed = self.memory().set_mode(mode);
                 changed.then(
                     || json!({ "sessionUpdate": "current_mode_update", "currentModeId": mode }),
                 )
             }
             "session/set_model" => {
-                let model = &asked["modelId"];
-                self.change_view(|view| view.set_model(model));
-                self.choose(|choices, view| choices.choose(Subject::Model, model.clone(), view));
+                self.memory().set_model(&asked["modelId"]);
                 None
             }
             "session/set_config_option" => {
                 let result: Value = serde_json::from_str(result.get()).unwrap_or_default();
                 let options = &result["configOptions"];
-                let changed = self.change_view(|view| view.set_options(options));
-                if let Some(id) = asked["configId"].as_str() {
-                    let what = Subject::Option(id.to_owned());
-                    self.choose(|choices, view| {
-                        // What the agent has made of it counts, if it says so.
-                        let value = view.value(&what).unwrap_or(&asked["value"]).clone();
-                        choices.choose(what, value, view);
-                    });
-                }
+                let changed = self.memory().set_option(&asked, options);
                 changed.then(
                     || json!({ "sessionUpdate": "config_option_update", "configOptions": options }),
                 )
@@ -533,20 +409,10 @@ impl Conversation for Talk {
     }
 
     fn view(&self) -> Bytes {
-        let view = self.memory().view.clone();
-        View::from_value(view).to_value().to_string().into()
+        self.memory().view_text()
     }
 
     fn changes(&self) -> Changes {
-        let mut memory = self.memory();
-        if !std::mem::take(&mut memory.unsaved) {
-            return Changes::default();
-        }
-        let state = serde_json::to_vec(&*memory).expect("plain data encodes");
-        let view = View::from_value(memory.view.clone()).to_value();
-        Changes {
-            state: Some(state.into()),
-            view: Some(view.to_string().into()),
-        }
+        self.memory().take_changes()
     }
 }

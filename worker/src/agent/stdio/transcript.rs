@@ -4,8 +4,9 @@ use std::collections::VecDeque;
 
 use baton_session::event::Event;
 use bytes::Bytes;
-use serde::Deserialize;
 use serde_json::Value;
+
+use crate::rpc;
 
 /// More than this is not handed over; the end of a conversation matters most.
 const MOST: usize = 256 << 10;
@@ -23,20 +24,10 @@ pub struct Transcript {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Speaker {
+pub enum Speaker {
     User,
     Agent,
     Tool,
-}
-
-#[derive(Deserialize)]
-struct Message {
-    params: Params,
-}
-
-#[derive(Deserialize)]
-struct Params {
-    update: Value,
 }
 
 impl Transcript {
@@ -71,10 +62,9 @@ impl Transcript {
 
     /// A `session/update`.
     pub fn add(&mut self, message: &[u8]) {
-        let Ok(Message { params }) = serde_json::from_slice(message) else {
+        let Some(update) = rpc::update_of(message) else {
             return;
         };
-        let update = params.update;
         let (speaker, text) = match update["sessionUpdate"].as_str() {
             Some("user_message_chunk") => (Speaker::User, content(&update["content"])),
             Some("agent_message_chunk") => (Speaker::Agent, content(&update["content"])),
@@ -163,7 +153,6 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::rpc;
 
     fn told(updates: &[Value]) -> Transcript {
         let mut transcript = Transcript::default();

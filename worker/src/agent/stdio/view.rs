@@ -4,11 +4,11 @@
 use std::sync::LazyLock;
 
 use memchr::memmem::Finder;
-use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
 
-use super::choices::Subject;
+use super::choices::SettingName;
+use crate::rpc;
 
 /// Updates without any of these change nothing here.
 static WORDS: LazyLock<[Finder<'static>; 2]> =
@@ -18,25 +18,15 @@ static WORDS: LazyLock<[Finder<'static>; 2]> =
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct View(Map<String, Value>);
 
-#[derive(Deserialize)]
-struct Message {
-    params: Params,
-}
-
-#[derive(Deserialize)]
-struct Params {
-    update: Value,
-}
-
 /// Of modes or options.
 fn update(message: &[u8]) -> Option<Value> {
     if !WORDS.iter().any(|word| word.find(message).is_some()) {
         return None;
     }
-    let Message { params } = serde_json::from_slice(message).ok()?;
-    let kind = params.update["sessionUpdate"].as_str();
+    let update = rpc::update_of(message)?;
+    let kind = update["sessionUpdate"].as_str();
     let is_ours = matches!(kind, Some("current_mode_update" | "config_option_update"));
-    is_ours.then_some(params.update)
+    is_ours.then_some(update)
 }
 
 impl View {
@@ -112,18 +102,20 @@ impl View {
 
 /// What is set, wherever it is.
 impl View {
-    pub fn value(&self, what: &Subject) -> Option<&Value> {
+    pub fn value(&self, what: &SettingName) -> Option<&Value> {
         match what {
-            Subject::Mode => self.0.get("modes")?.get("currentModeId"),
-            Subject::Model => self.0.get("models")?.get("currentModelId"),
-            Subject::Option(id) => self.option(id)?.get("currentValue"),
+            SettingName::Mode => self.0.get("modes")?.get("currentModeId"),
+            SettingName::Model => self.0.get("models")?.get("currentModelId"),
+            SettingName::Option(id) => self.option(id)?.get("currentValue"),
         }
     }
 
-    pub fn current(&self) -> impl Iterator<Item = (Subject, &Value)> {
+    pub fn current(&self) -> impl Iterator<Item = (SettingName, &Value)> {
         let options = self.options().filter_map(|option| option["id"].as_str());
-        let options = options.map(|id| Subject::Option(id.to_owned()));
-        let all = [Subject::Model, Subject::Mode].into_iter().chain(options);
+        let options = options.map(|id| SettingName::Option(id.to_owned()));
+        let all = [SettingName::Model, SettingName::Mode]
+            .into_iter()
+            .chain(options);
         all.filter_map(|what| {
             let value = self.value(&what)?;
             Some((what, value))
@@ -158,11 +150,11 @@ impl View {
     }
 
     /// Where there is such a choice.
-    pub fn note(&mut self, what: &Subject, value: &Value) {
+    pub fn note(&mut self, what: &SettingName, value: &Value) {
         match what {
-            Subject::Mode => drop(self.set_mode(value)),
-            Subject::Model => drop(self.set_model(value)),
-            Subject::Option(id) => {
+            SettingName::Mode => drop(self.set_mode(value)),
+            SettingName::Model => drop(self.set_model(value)),
+            SettingName::Option(id) => {
                 let mut options = self.options_mut();
                 let option = options.find(|option| option.get("id").is_some_and(|it| it == id));
                 if let Some(option) = option {
@@ -173,10 +165,10 @@ impl View {
     }
 
     /// False if the agent tells what it offers, and this is not among it.
-    pub fn may_offer(&self, what: &Subject) -> bool {
+    pub fn may_offer(&self, what: &SettingName) -> bool {
         match what {
-            Subject::Mode | Subject::Model => true,
-            Subject::Option(id) => self.option(id).is_some() || self.options().next().is_none(),
+            SettingName::Mode | SettingName::Model => true,
+            SettingName::Option(id) => self.option(id).is_some() || self.options().next().is_none(),
         }
     }
 
@@ -192,8 +184,8 @@ impl View {
     /// The updates that tell somebody who knows `other` of this one.
     pub fn differences_to(&self, other: &Self) -> Vec<Value> {
         let mut updates = Vec::new();
-        if let Some(mode) = self.value(&Subject::Mode)
-            && other.value(&Subject::Mode) != Some(mode)
+        if let Some(mode) = self.value(&SettingName::Mode)
+            && other.value(&SettingName::Mode) != Some(mode)
         {
             updates.push(json!({ "sessionUpdate": "current_mode_update", "currentModeId": mode }));
         }
@@ -225,7 +217,6 @@ impl View {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::rpc;
 
     #[test]
     fn it_follows_what_the_agent_says() {

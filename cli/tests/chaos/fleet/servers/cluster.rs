@@ -70,7 +70,7 @@ impl Servers {
         ]);
         if !manage(&words).await {
             // Broken off by another fault: slots are half moved, and stay so until somebody repairs it.
-            // Whoever is a primary by then: the one that was to get them may be gone.
+            // Any primary may repair the slots: the one that was to get them may be gone.
             until("the slots are where they belong", async || {
                 let primaries = self.primaries();
                 for primary in &primaries {
