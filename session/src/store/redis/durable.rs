@@ -81,8 +81,10 @@ impl Lanes {
             }
             if let Kind::Sentinel(sentinels) = &servers.kind {
                 // One that is being promoted just now has left already.
-                let known = sentinels.replicas().await;
-                replicas.expect(known.unwrap_or_default(), Instant::now());
+                match sentinels.replicas().await {
+                    Some(known) => replicas.expect(known, Instant::now()),
+                    None => replicas.become_unsure(Instant::now()),
+                }
             }
         }
         let sentinels = match &servers.kind {
@@ -228,8 +230,7 @@ impl Lane {
         let Some(sentinels) = &self.sentinels else {
             return self.replicas.is_sure();
         };
-        let known = timeout(ROUND, sentinels.replicas()).await;
-        if let Ok(Some(known)) = known {
+        if let Some(known) = sentinels.replicas().await {
             self.replicas.expect(known, Instant::now());
         }
     }

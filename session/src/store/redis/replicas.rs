@@ -11,7 +11,7 @@ use super::checks::Info;
 
 /// A replica that has been away for this long, or silent, is not about to be promoted: whoever promotes
 /// knows it for a dead one, or has told the old primary.
-const GONE: Duration = Duration::from_secs(10);
+pub(super) const GONE: Duration = Duration::from_secs(10);
 
 #[derive(Clone, Default)]
 pub(super) struct Replicas {
@@ -35,6 +35,11 @@ impl Replicas {
     /// asked before anything counts as confirmed.
     pub fn is_unsure(&self, now: Instant) -> bool {
         self.restarted.is_some_and(|until| now < until)
+    }
+
+    /// Others could not be asked yet.
+    pub fn become_unsure(&mut self, now: Instant) {
+        self.restarted = Some(now + GONE);
     }
 
     /// There is nobody to ask.

@@ -1,7 +1,7 @@
 //! Sentinels know which server is the primary. They are asked whenever a connection is made, and
 //! every few seconds, since a failover need not break a connection to the old primary.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use futures_util::stream::FuturesUnordered;
 use redis::aio::{ConnectionLike as _, MultiplexedConnection};
 use redis::{AsyncConnectionConfig, ErrorKind, RedisError, Value, from_redis_value};
 use tokio::sync::{Mutex, watch};
-use tokio::time::sleep;
+use tokio::time::{sleep, timeout};
 
 use super::login::Login;
 use super::replicas;
@@ -18,6 +18,8 @@ use super::servers::{Address, config};
 
 /// How often the sentinels are asked without an occasion.
 const ASK_EVERY: Duration = Duration::from_secs(2);
+/// A sentinel that takes longer to name the replicas is not waited for.
+const ANSWERS_WITHIN: Duration = Duration::from_secs(1);
 
 pub(super) struct Sentinels {
     /// What they call the primary.
@@ -89,21 +91,26 @@ impl Sentinels {
         let _ = known.wait_for(|primary| primary.as_ref() != from).await;
     }
 
-    /// The replicas that are up, as the first sentinel that answers knows them. Also those that have lost their primary:
-    /// one of them may be promoted just now.
-    pub async fn replicas(&self) -> Option<Vec<String>> {
+    /// The replicas that may be promoted, as far as any sentinel knows. `None` if most sentinels do not answer in time: those
+    /// that are silent may be promoting one that the others do not reach.
+    pub async fn replicas(&self) -> Option<BTreeSet<String>> {
         let mut asked: FuturesUnordered<_> = self
             .nodes
             .iter()
-            .map(|node| node.replicas(&self.name))
+            .map(|node| timeout(ANSWERS_WITHIN, node.replicas(&self.name)))
             .collect();
+        let (mut answers, mut known) = (0, BTreeSet::new());
         while let Some(answer) = asked.next().await {
             match answer {
-                Ok(replicas) => return Some(replicas),
-                Err(error) => tracing::warn!(%error, "a sentinel does not name the replicas"),
+                Ok(Ok(replicas)) => {
+                    answers += 1;
+                    known.extend(replicas);
+                }
+                Ok(Err(error)) => tracing::warn!(%error, "a sentinel does not name the replicas"),
+                Err(_) => tracing::warn!("a sentinel does not answer"),
             }
         }
-        None
+        (answers * 2 > self.nodes.len()).then_some(known)
     }
 
     pub fn is_primary(&self, address: Option<&Address>) -> bool {
@@ -160,7 +167,7 @@ impl Node {
     async fn replicas(&self, name: &str) -> Result<Vec<String>, RedisError> {
         let answer = self.question("REPLICAS", name).await?;
         let known: Vec<HashMap<String, String>> = from_redis_value(answer)?;
-        Ok(known.iter().filter_map(replica_that_is_up).collect())
+        Ok(known.iter().filter_map(replica_that_may_be_promoted).collect())
     }
 
     async fn question(&self, what: &str, name: &str) -> Result<Value, RedisError> {
@@ -181,12 +188,13 @@ impl Node {
     }
 }
 
-fn replica_that_is_up(fields: &HashMap<String, String>) -> Option<String> {
+/// What a sentinel thinks of a replica at the moment says little: it cuts its own connections to the one that it promotes, and
+/// then has it as disconnected or down for a second or two. So a replica counts until it has been silent for long.
+fn replica_that_may_be_promoted(fields: &HashMap<String, String>) -> Option<String> {
     let field = |name: &str| fields.get(name).map_or("", String::as_str);
-    let is_down = field("flags")
-        .split(',')
-        .any(|flag| matches!(flag, "s_down" | "o_down" | "disconnected"));
-    (!is_down).then(|| replicas::address(field("ip"), field("port")))
+    let silent = field("last-ok-ping-reply").parse().unwrap_or(0);
+    let is_gone = Duration::from_millis(silent) >= replicas::GONE;
+    (!is_gone).then(|| replicas::address(field("ip"), field("port")))
 }
 
 /// Reads the answer to `ROLE`.
@@ -202,21 +210,24 @@ mod tests {
     use super::*;
 
     #[test]
-    fn replicas_that_are_down_are_not_waited_for() {
-        let replica = |flags: &str, link: &str| {
+    fn a_replica_counts_until_it_has_been_silent_for_long() {
+        let replica = |flags: &str, silent: &str| {
             let fields = [
                 ("ip", "::1"),
                 ("port", "7"),
                 ("flags", flags),
-                ("master-link-status", link),
+                ("last-ok-ping-reply", silent),
             ];
             let fields = fields.map(|(name, value)| (name.to_owned(), value.to_owned()));
-            replica_that_is_up(&HashMap::from(fields))
+            replica_that_may_be_promoted(&HashMap::from(fields))
         };
-        assert_eq!(replica("slave", "ok").as_deref(), Some("::1:7"));
-        // Those that may be promoted.
-        assert_eq!(replica("slave,promoted", "ok").as_deref(), Some("::1:7"));
-        assert_eq!(replica("slave", "err").as_deref(), Some("::1:7"));
-        assert_eq!(replica("s_down,slave,disconnected", "ok"), None);
+        let counts = Some("::1:7");
+        assert_eq!(replica("slave", "10").as_deref(), counts);
+        assert_eq!(replica("slave,promoted", "10").as_deref(), counts);
+        // As the one looks that has just been promoted.
+        assert_eq!(replica("slave,disconnected", "900").as_deref(), counts);
+        let down = replica("s_down,slave,disconnected", "2500");
+        assert_eq!(down.as_deref(), counts);
+        assert_eq!(replica("s_down,slave,disconnected", "10000"), None);
     }
 }
