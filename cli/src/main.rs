@@ -23,6 +23,7 @@ mod health;
 mod key_file;
 mod limits;
 mod mcp;
+mod memory;
 mod meters;
 mod options;
 mod probes;
@@ -37,12 +38,6 @@ mod telemetry;
 mod token;
 mod transport;
 mod worker;
-
-/// Many small messages of different ages: the system's allocator takes a fifth more CPU for them
-/// (measured with loadtests/bench). Not in huge pages (`no_thp`): of the buffers of an idle connection
-/// most is never touched, and would be resident all the same.
-#[global_allocator]
-static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 /// Agent sessions over HTTP, on any replica.
 #[derive(Parser)]
@@ -105,6 +100,7 @@ fn main() -> ExitCode {
     }
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
+        .on_thread_park(memory::give_back)
         .build();
     let outcome = runtime.map_err(anyhow::Error::from).and_then(|runtime| {
         let outcome = runtime.block_on(run(arguments.command));

@@ -5,6 +5,7 @@
 -- ARGV  1 session id  2 last event that is in blocks already  3 last event of these blocks
 --       4 nonce of that event's frame  5 time to live of the view, s
 --       6 when a connection is forgotten, ms  7 when to look again, ms
+--       8 connections that are kept in any case
 --       … blocks, each with its last event before it
 -- Returns 1, or 0 if the log is not what the caller has read.
 --@include stored
@@ -16,13 +17,13 @@ if not m[1] then
   return redis.call('EXISTS', prefix .. 'z:' .. ARGV[1])
 end
 -- An earlier try of this very call may have got as far as the blocks.
-local again = #ARGV > 7 and m[2] == ARGV[3]
+local again = #ARGV > 8 and m[2] == ARGV[3]
 if (m[2] or '0') ~= ARGV[2] and not again then
   -- An earlier try may have left frames whose events are in blocks by now.
   redis.call('XTRIM', KEYS[2], 'MINID', string.format('%d-0', tonumber(m[2] or '0') + 1))
   return 0
 end
-if #ARGV > 7 then
+if #ARGV > 8 then
   if not again then
     local entry = redis.call('XRANGE', KEYS[2], ARGV[3] .. '-0', ARGV[3] .. '-0')
     if not entry[1] or string.sub(entry[1][2][2], 1, 4) ~= ARGV[4] then return 0 end
@@ -33,7 +34,7 @@ if #ARGV > 7 then
       tail = redis.call('LINDEX', KEYS[3], -1)
     end
     local bytes = tonumber(m[8] or '0')
-    for at = 8, #ARGV do
+    for at = 9, #ARGV do
       redis.call('RPUSH', KEYS[3], ARGV[at])
       bytes = bytes + #ARGV[at]
     end
@@ -69,7 +70,7 @@ for _, value in ipairs(redis.call('HVALS', KEYS[4])) do
   -- A gateway that was held up for a while may still have its stream.
   listens = listens or expires and tonumber(expires) > now - 60000
 end
-if redis.call('HLEN', KEYS[4]) > 32 then
+if redis.call('HLEN', KEYS[4]) > tonumber(ARGV[8]) then
   local fields, seen = redis.call('HGETALL', KEYS[4]), {}
   for at = 1, #fields, 2 do
     local kind, connection = string.match(fields[at], '^(%a):(.*)$')
@@ -80,7 +81,7 @@ if redis.call('HLEN', KEYS[4]) > 32 then
     if not last then
       redis.call('HSET', KEYS[4], 's:' .. connection, string.format('- %d', now))
     elseif last < now - tonumber(ARGV[6]) and connection ~= m[5] then
-      for _, kind in ipairs({ 's:', 't:', 'w:', 'r:', 'd:' }) do
+      for _, kind in ipairs({ 's:', 't:', 'w:', 'r:', 'd:', 'l:' }) do
         redis.call('HDEL', KEYS[4], kind .. connection)
       end
     end

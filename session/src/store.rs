@@ -296,6 +296,8 @@ pub const MAX_FORK_DEPTH: usize = 64;
 pub const INBOX_BYTES: u64 = 32 << 20;
 /// Loads and resumes of one connection that are remembered until they are answered.
 pub const KEPT_DIRECTIVES: usize = 16;
+/// Connections that a session knows before those that have ended long ago are forgotten.
+pub const KEPT_PARTIES: usize = 32;
 /// How many idempotency keys of one connection a session remembers, and the connection itself. Those of commands that
 /// still wait are never the ones to be forgotten.
 pub const REMEMBERED_KEYS: u64 = 16;

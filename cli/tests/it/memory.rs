@@ -1,6 +1,7 @@
 //! What a process holds does not depend on how much there is to hold: histories are read, replayed, made smaller
 //! and taken over a page at a time.
 
+use futures_util::future::join_all;
 use serde_json::json;
 
 use crate::slow::{given_up, unread};
@@ -13,6 +14,8 @@ const PROMPTS: u64 = 20;
 const LARGE: usize = 6 << 20;
 /// So much may be added by a page, which here is one message, in all its forms on the way. In kilobytes.
 const MOST: u64 = 64 << 10;
+/// What a process that has worked has beyond one that has not: its caches, and its heaps' loose ends. In kilobytes.
+const KEPT_AT_REST: u64 = 32 << 10;
 
 /// A session with large prompts. Nobody gets to see them before it is loaded.
 async fn large_session(url: &str) -> String {
@@ -152,4 +155,25 @@ async fn a_turn_of_100_000_events_is_taken_over_without_holding_it() {
     until("the turn ends", async || (head() > all).then_some(())).await;
     growth.check();
     assert_eq!(head(), all + 1);
+}
+
+/// Many at a time, so that every thread has had large messages.
+#[tokio::test]
+async fn what_large_messages_took_is_given_back_at_rest() {
+    const AT_ONCE: usize = 4;
+    let cluster = Cluster::start().await;
+    let processes = || cluster.gateways[..1].iter().chain(&cluster.workers);
+    let before: Vec<u64> = processes().map(Process::memory).collect();
+    let url = cluster.gateway_url(0);
+    join_all((0..AT_ONCE).map(|_| large_session(&url))).await;
+    let peaks: Vec<u64> = processes().map(Process::peak).collect();
+    until("the memory is given back", async || {
+        let now: Vec<u64> = processes().map(Process::memory).collect();
+        println!("before {before:?}, peaks {peaks:?}, now {now:?} kB");
+        let mut pairs = before.iter().zip(&now);
+        pairs
+            .all(|(before, now)| now.saturating_sub(*before) < KEPT_AT_REST)
+            .then_some(())
+    })
+    .await;
 }

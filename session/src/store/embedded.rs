@@ -373,7 +373,7 @@ impl<S: Shelf> Store for Embedded<S> {
                     let Some(session) = session.filter(|session| session.is_for(principal)) else {
                         return Ok(None);
                     };
-                    let party = session.parties.entry(connection.clone()).or_default();
+                    let party = session.parties.join(connection);
                     party.stream = Some((holder.to_owned(), Instant::now() + STREAM_TTL));
                     Opened {
                         written: party.written.clone(),

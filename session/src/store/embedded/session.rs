@@ -1,17 +1,17 @@
 //! One session and the steps on it, as plain functions of its state.
 
-use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 
 use self::inbox::Known;
+pub use self::parties::{Parties, Party};
 use super::shelf::note_use;
 use crate::clock::unix_millis;
 use crate::command::{Command, Idempotency, Queued};
 use crate::id::{ConnectionId, SessionId};
-use crate::route::{Route, Via};
+use crate::route::Via;
 use crate::store::{
     Attach, Attached, Attachment, Claim, ClaimToken, Claimant, Directive, KEPT_DIRECTIVES,
     NewSession, Running, Seen, Setup, Vanished, WorkerId,
@@ -19,6 +19,7 @@ use crate::store::{
 
 mod append;
 mod inbox;
+mod parties;
 mod weight;
 mod whole;
 
@@ -66,7 +67,7 @@ pub struct Session {
     pub used: u64,
     pending: Vec<u64>,
     controller: Option<ConnectionId>,
-    pub parties: HashMap<ConnectionId, Party>,
+    pub parties: Parties,
     #[serde(default)]
     pub standing: Standing,
     /// Earlier versions did not write it down.
@@ -145,49 +146,6 @@ impl Lease {
     }
 }
 
-/// A connection as the session sees it.
-#[derive(Clone, Default, PartialEq, Serialize, Deserialize)]
-pub struct Party {
-    /// Holder of its session stream, and until when that counts.
-    #[serde(skip)]
-    pub stream: Option<(String, Instant)>,
-    pub written: Option<String>,
-    /// The holder of its connection stream was told to tail this session.
-    watched: bool,
-    /// The last entry of its outbox that had told so, and does not count any more.
-    #[serde(default)]
-    left: u64,
-    route: Route,
-    directives: Vec<Directive>,
-}
-
-impl Party {
-    /// Reads on its connection stream; whether its holder knows is another matter.
-    fn reading_from(first: u64, watched: bool) -> Self {
-        let mut party = Self {
-            watched,
-            ..Self::default()
-        };
-        party.route.switch(first, Via::Connection);
-        party
-    }
-
-    /// Chooses the stream for what this connection is about to receive.
-    fn settle(&mut self, watched: bool) -> Option<Via> {
-        let has_stream = self
-            .stream
-            .as_ref()
-            .is_some_and(|(_, until)| *until > Instant::now());
-        let via = if has_stream {
-            Via::Session
-        } else {
-            Via::Connection
-        };
-        self.watched |= watched;
-        (via == Via::Session || self.watched).then_some(via)
-    }
-}
-
 impl Session {
     pub fn create(new: &NewSession, first: &Command, key: &Idempotency) -> Self {
         let creator = &first.connection;
@@ -210,7 +168,7 @@ impl Session {
             updated: now,
             shown: Some(String::new()),
             controller: Some(creator.clone()),
-            parties: HashMap::from([(creator.clone(), Party::reading_from(1, true))]),
+            parties: Parties::of(creator.clone(), Party::reading_from(1, true)),
             ..Self::default()
         };
         session.accept(first, via, key);
@@ -236,7 +194,7 @@ impl Session {
     pub fn is_busy(&self) -> bool {
         let now = Instant::now();
         let listens = |party: &Party| party.stream.as_ref().is_some_and(|(_, until)| *until > now);
-        self.lease.is_some() || !self.inbox.is_empty() || self.parties.values().any(listens)
+        self.lease.is_some() || !self.inbox.is_empty() || self.parties.any(listens)
     }
 
     /// A turn runs, or something waits.
@@ -257,7 +215,7 @@ impl Session {
             return Attached::WrongCwd(self.cwd.clone());
         }
         let head = self.head;
-        let party = self.parties.entry(request.connection.clone()).or_default();
+        let party = self.parties.join(&request.connection);
         // Who reads along in bodies comes again and again as the same one, and wants what there is by then.
         let anew = request.observe && request.one_shot;
         let mut directives = party.directives.iter();
@@ -299,7 +257,7 @@ impl Session {
     pub fn unwatch(&mut self, connection: &ConnectionId, watch: u64, seen: Seen) -> bool {
         let rests = self.is_closed_by(connection) && self.inbox.is_empty();
         let heard = rests && self.head == seen.upto;
-        let Some(party) = self.parties.get_mut(connection).filter(|_| heard) else {
+        let Some(party) = self.parties.hear_of(connection).filter(|_| heard) else {
             return false;
         };
         let mut directives = party.directives.iter();

@@ -265,7 +265,7 @@ impl State {
             }
             Some(id) => {
                 let session = self.session(shelf, id)?;
-                let party = session.and_then(|session| session.parties.get_mut(connection));
+                let party = session.and_then(|session| session.parties.hear_of(connection));
                 let Some(party) = party else {
                     return Ok(true);
                 };

@@ -167,7 +167,10 @@ impl Node {
     async fn replicas(&self, name: &str) -> Result<Vec<String>, RedisError> {
         let answer = self.question("REPLICAS", name).await?;
         let known: Vec<HashMap<String, String>> = from_redis_value(answer)?;
-        Ok(known.iter().filter_map(replica_that_may_be_promoted).collect())
+        Ok(known
+            .iter()
+            .filter_map(replica_that_may_be_promoted)
+            .collect())
     }
 
     async fn question(&self, what: &str, name: &str) -> Result<Value, RedisError> {

@@ -10,7 +10,7 @@ use super::scripts::{Call, scripts};
 use crate::block;
 use crate::event::Frame;
 use crate::id::{LogId, Partition, SessionId};
-use crate::store::{Error, OUTBOX_TTL, PAGE_BYTES, Result, Tidied, Tidying};
+use crate::store::{Error, KEPT_PARTIES, OUTBOX_TTL, PAGE_BYTES, Result, Tidied, Tidying};
 
 /// Sessions that one round takes on.
 const AT_ONCE: u64 = 32;
@@ -196,7 +196,8 @@ impl RedisStore {
                     .clamp(86_400, u32::MAX.into()),
             )
             .num(OUTBOX_TTL.as_millis() as u64)
-            .num(LISTENED_TO.as_millis() as u64);
+            .num(LISTENED_TO.as_millis() as u64)
+            .num(KEPT_PARTIES as u64);
         for block in &blocks {
             call = call.arg(block);
         }

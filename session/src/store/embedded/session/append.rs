@@ -1,11 +1,10 @@
 //! What an append does to a session beside its log.
 
-use std::collections::hash_map::Entry;
 use std::sync::Arc;
 
 use bytes::Bytes;
 
-use super::{Party, Session};
+use super::Session;
 use crate::clock::unix_millis;
 use crate::event::{Event, Frame};
 use crate::shown;
@@ -134,13 +133,13 @@ impl Session {
                     began: seq,
                 });
                 self.control(&begin.connection);
-                let party = self.parties.entry(begin.connection.clone()).or_default();
+                let party = self.parties.join(&begin.connection);
                 party.route.switch(seq, begin.via);
                 true
             }
             Event::Control { by, via, .. } => {
                 self.control(by);
-                let party = self.parties.entry(by.clone()).or_default();
+                let party = self.parties.join(by);
                 party.route.control(seq, *via);
                 true
             }
@@ -148,10 +147,10 @@ impl Session {
                 self.running = None;
                 self.before = None;
                 self.updated = unix_millis();
-                if let Entry::Occupied(mut party) = self.parties.entry(to.connection.clone()) {
-                    party.get_mut().route.one_shot_ended(seq);
-                    if *party.get() == Party::default() {
-                        party.remove();
+                if let Some(party) = self.parties.hear_of(&to.connection) {
+                    party.route.one_shot_ended(seq);
+                    if party.is_blank() {
+                        self.parties.remove(&to.connection);
                     }
                 }
                 true

@@ -72,12 +72,8 @@ impl Session {
             Via::Connection
         } else {
             let head = self.head;
-            match self
-                .parties
-                .entry(command.connection.clone())
-                .or_default()
-                .settle(request.watched)
-            {
+            let party = self.parties.join(&command.connection);
+            match party.settle(request.watched) {
                 Some(via) => via,
                 None => return Enqueued::Unwatched { head },
             }

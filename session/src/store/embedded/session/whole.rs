@@ -1,11 +1,10 @@
 //! A session as a whole: who sees it, what it is like between two turns, how it comes and goes.
 
-use std::collections::HashMap;
 use std::time::Instant;
 
 use bytes::Bytes;
 
-use super::{Knowledge, Lease, Origin, Party, Session, Standing};
+use super::{Knowledge, Lease, Origin, Parties, Party, Session, Standing};
 use crate::clock::unix_millis;
 use crate::command::{ClientCapabilities, Command, Idempotency, Kind};
 use crate::id::{ConnectionId, SessionId};
@@ -143,7 +142,7 @@ impl Session {
             used: now,
             updated: now,
             controller: Some(connection.clone()),
-            parties: HashMap::from([(connection, Party::reading_from(cut + 1, false))]),
+            parties: Parties::of(connection, Party::reading_from(cut + 1, false)),
             origin: Some(Origin {
                 parent: fork.parent.clone(),
                 cut,
