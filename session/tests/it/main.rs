@@ -16,6 +16,7 @@ mod idle;
 mod lists;
 mod memory;
 mod memory_limit;
+mod missing_keys;
 mod model;
 mod planned_failover;
 mod port;
