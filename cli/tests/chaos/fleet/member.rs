@@ -16,8 +16,9 @@ use crate::support::cluster::address;
 use crate::support::process::Process;
 use crate::support::proxy::Proxy;
 
-/// A process that takes longer than this to stop is stuck.
-const STOPPING: Duration = Duration::from_secs(25);
+/// A process that takes longer than this to stop is stuck: a worker may give turns that cannot be moved 30 seconds, and take
+/// ten more to hand over what it has while the store is away.
+const STOPPING: Duration = Duration::from_secs(45);
 /// Redis could not be reached when the process started: it says so and leaves.
 const UNAVAILABLE: i32 = 69;
 const SIGTERM: i32 = 15;

@@ -43,6 +43,9 @@ pub use self::restore::{NotRestored, restore};
 const SYNC_EVERY: Duration = Duration::from_secs(1);
 /// What is read again soon is mostly in the gateway's own memory.
 const CACHE_BYTES: u64 = 16 << 20;
+/// What of a keyspace is kept in memory before it goes into a table of its own, and for as long as nothing else comes. There
+/// are twelve of them, and the database's own 64 MiB stay with a process that has come to rest.
+const MEMTABLE_BYTES: u64 = 16 << 20;
 const COMMITS: &str = "commits";
 const RESTORED: &str = "restored";
 
@@ -163,7 +166,8 @@ impl Files {
             .cache_size(CACHE_BYTES)
             .worker_threads(1)
             .open()?;
-        let keyspace = |name| database.keyspace(name, KeyspaceCreateOptions::default);
+        let options = || KeyspaceCreateOptions::default().max_memtable_size(MEMTABLE_BYTES);
+        let keyspace = |name| database.keyspace(name, options);
         Ok(Self {
             sessions: keyspace("sessions")?,
             outboxes: keyspace("outboxes")?,
