@@ -1,5 +1,5 @@
-//! What the client waits for, what it was asked, and which sessions it has open: all that another connection
-//! would have to know.
+//! The state that a new connection has to know about: requests without an answer, requests of the
+//! agent, and open sessions.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -34,7 +34,7 @@ pub struct Unanswered {
     pub accepted: bool,
 }
 
-/// What is to be done with a message from the server.
+/// How the driver handles a message from the server.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Verdict {
     Pass,

@@ -15,7 +15,7 @@ const MAX_LINE: usize = 64 << 20;
 /// When the end has come, an editor that does not read is waited for this long.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// Until the input ends, nobody reads the output any more, or `stop`. What was read by then is handed over.
+/// Runs until the input ends, the output is closed, or `stop`. Messages read by then are delivered.
 pub async fn run(
     connection: Connection,
     input: impl AsyncRead + Unpin,

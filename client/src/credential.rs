@@ -1,5 +1,5 @@
-//! What says who calls. It comes from somewhere that may have a newer one when the server turns the old one
-//! down, or when it is about to expire.
+//! The caller's credential. Its source is read again when the server refuses the credential, or
+//! shortly before it expires.
 
 use std::path::PathBuf;
 use std::process::Stdio;

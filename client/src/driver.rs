@@ -23,9 +23,9 @@ use crate::stream::{News, Reading};
 mod loss;
 mod outcome;
 
-/// What a gateway takes.
+/// The largest message that a gateway accepts.
 const MAX_MESSAGE: usize = 16 << 20;
-/// What was given to us before the end gets this long to be handed over.
+/// After the end of input, pending messages have this long to be delivered.
 const FAREWELL: Duration = Duration::from_secs(5);
 
 pub struct Driver {
@@ -41,13 +41,13 @@ pub struct Driver {
     first: VecDeque<Outgoing>,
     /// To be passed on before anything else: one error at most for each request.
     told: VecDeque<Bytes>,
-    /// What the connection was opened with, and can be opened with again.
+    /// The `initialize` message, sent again when the connection is replaced.
     initialize: Option<Bytes>,
     link: Option<Link>,
     /// A connection that was left and may still be there.
     old: Option<HeaderValue>,
     backoff: Backoff,
-    /// What went wrong last, until something works again.
+    /// The last failure, until a request succeeds again.
     trouble: Option<String>,
 }
 
@@ -140,7 +140,7 @@ impl Driver {
         self.contact.away() >= self.give_up
     }
 
-    /// What is to be done without anybody asking.
+    /// The next job that does not come from the user.
     fn next_job(&mut self) -> Option<Job> {
         match (&self.initialize, &self.link) {
             (Some(_), None) => Some(self.reopen()),
@@ -273,7 +273,7 @@ async fn hear(
                     Verdict::Drop => return Heard::Message,
                     Verdict::Answer(answer) => return Heard::Answered(answer),
                 },
-                // What cannot be read is not ours to judge.
+                // An unreadable message is passed on unchanged.
                 Err(_) => message,
             },
         },

@@ -15,7 +15,7 @@ pub const UNREACHABLE: i64 = 5010;
 /// The connection that the request was made on is over, and its answer with it.
 pub const INTERRUPTED: i64 = 5011;
 
-/// What of a message concerns a client, borrowed from its bytes.
+/// The parts of a message that a client needs, borrowed from its bytes.
 #[derive(Deserialize)]
 pub struct Envelope<'a> {
     #[serde(borrow, default)]
@@ -38,7 +38,7 @@ pub struct About {
     pub cwd: Option<String>,
 }
 
-/// What a message is to its receiver.
+/// The JSON-RPC kind of a message.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Kind<'a> {
     /// With its id as it was written.

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 pub use crate::envelope::UNREACHABLE;
 
-/// What cannot work from the beginning.
+/// Errors found before the first request.
 #[derive(Debug, thiserror::Error)]
 pub enum Unusable {
     #[error("the certificates of --ca: {0}")]

@@ -1,6 +1,6 @@
-//! Another connection in place of one that is over: expired after a day, revoked, or with a stream that lost
-//! its place. Sessions outlive connections, so they are resumed. What was asked on the old connection is
-//! answered there and nowhere else, so those who wait are told.
+//! Replaces a connection that is over: expired after a day, revoked, or with a stream that lost its
+//! position. Sessions outlive connections, so they are resumed. Requests of the old connection are
+//! answered only there, so their callers get an error.
 
 use std::time::Duration;
 

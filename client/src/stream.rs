@@ -1,5 +1,5 @@
-//! What comes back: the connection's stream, read until the connection is over. When it breaks it is opened
-//! again after the last message that was passed on.
+//! The connection's stream, read until the connection is over. When it breaks it is reopened after
+//! the last message that was passed on.
 
 use std::sync::Arc;
 
@@ -24,7 +24,7 @@ mod websocket;
 
 /// The beginning of a connection's stream.
 const BEGINNING: &str = "0";
-/// What waits here has been read and not passed on; the rest waits at the server.
+/// Messages that were read and not yet passed on; the rest waits at the server.
 const QUEUE: usize = 16;
 /// A stream has to say something so soon after it was opened, or something in between swallows it.
 const OPENING: Duration = Duration::from_secs(10);
@@ -43,7 +43,7 @@ pub enum News {
     Lost,
 }
 
-/// What came, and the cursor after it.
+/// A stream event, and the cursor after it.
 struct Item {
     cursor: String,
     news: Option<News>,
@@ -169,7 +169,8 @@ impl Reader {
         })
     }
 
-    /// Passes on what comes until it breaks. Who is slow to take it slows the network down, and loses nothing.
+    /// Passes events on until the stream breaks. A slow reader slows the network down and loses
+    /// nothing.
     async fn follow(&mut self, mut stream: Open, backoff: &mut Backoff) -> Failure {
         let opened = Instant::now();
         let _open = self.contact.open();

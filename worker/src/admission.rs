@@ -1,5 +1,5 @@
-//! What a session may work with, settled before its agent hears of it: the one place that every agent's
-//! sessions pass.
+//! Checks what a session may work with (directories, MCP servers) before its agent is opened. Every
+//! agent's sessions pass through here.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ pub(crate) struct Admission {
     /// The MCP servers that the agent takes.
     pub agent: Transports,
     pub root: Option<WorkspaceRoot>,
-    /// What it is told of what clients say.
+    /// Filters what agents get from clients.
     pub policy: Arc<AgentPolicy>,
 }
 

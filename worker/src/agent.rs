@@ -36,16 +36,16 @@ pub trait Agent: Send + Sync + 'static {
 #[derive(Clone)]
 pub struct Opening {
     pub session: SessionId,
-    /// Whose it is.
+    /// The owner of the session.
     pub principal: String,
     pub cwd: String,
     /// The params of `session/new`.
     pub params: Bytes,
-    /// What a later load, resume or fork has put in the place of the params' own.
+    /// Replaces values of the params; set by a later load, resume or fork.
     pub setup: Setup,
     /// [`Changes::state`] of the conversation before, empty at first.
     pub state: Bytes,
-    /// What the client can do that asks for something now.
+    /// Capabilities of the client that asked first.
     pub client: ClientCapabilities,
     /// The session's directories are beneath it, if there is such a rule.
     pub(crate) beneath: Option<PathBuf>,
@@ -78,7 +78,7 @@ impl Opening {
         let log = LogId::Session(self.session.clone());
         let mut next = 1;
         loop {
-            // Whoever waits is not refused because Redis restarts.
+            // A Redis restart must not fail the waiting request.
             let page = sit_out(|| self.store.read(&log, next, PAGE)).await;
             let page = page.map_err(|error| Failure::internal(error.to_string()))?;
             let Some(last) = page.last() else {
@@ -96,7 +96,7 @@ impl Opening {
         &self.servers
     }
 
-    /// What agents are told.
+    /// Filters what agents get from clients.
     pub(crate) fn policy(&self) -> &Arc<AgentPolicy> {
         &self.policy
     }
@@ -169,7 +169,7 @@ pub trait Conversation: Send + Sync {
     /// ([`Turn::start_over`]).
     async fn prompt(&self, turn: &Turn, prompt: &AgentMessage) -> Result<Box<RawValue>, Failure>;
 
-    /// Whatever else a client asks of the agent, also while a turn runs.
+    /// Any other call of a client, also while a turn runs.
     async fn call(&self, message: &AgentMessage) -> Result<Called, Failure>;
 
     /// The same for what nobody waits to be answered.
@@ -200,8 +200,8 @@ pub trait Conversation: Send + Sync {
     /// Modes and config options as `session/new` and `session/load` answer them, a JSON object.
     fn view(&self) -> Bytes;
 
-    /// What has to be kept that changed since this was last asked. It is written together with
-    /// what the conversation has said by then.
+    /// Returns the state that changed since the last call. It is written together with the events
+    /// up to now.
     fn changes(&self) -> Changes;
 }
 
@@ -258,7 +258,8 @@ pub enum StopReason {
 }
 
 impl StopReason {
-    /// What an answer to a prompt says, as far as it is known here: agents may write anything there.
+    /// Reads the stop reason of a prompt's answer; `None` if it is unknown, since agents may write
+    /// anything there.
     pub(crate) fn of(answer: &RawValue) -> Option<Self> {
         #[derive(Deserialize)]
         #[serde(rename_all = "camelCase")]

@@ -1,7 +1,8 @@
-//! What an agent is told of what clients say: what the protocol names, and what the operator allows beyond
-//! that. Agents take options in `_meta` and in methods of their own that let whoever sends them run commands
-//! (see docs/agents.md), so both are closed. [`AgentMessage`] and [`AgentAnswer`] are made here only, and
-//! nothing else is written to an agent: a path that forgets the policy does not compile.
+//! Decides which parts of client messages reach an agent: the fields and methods of the protocol,
+//! and those that the operator allows beyond them. Agents accept options in `_meta` and in methods
+//! of their own that let a sender run commands (see docs/agents.md), so both are closed by default.
+//! [`AgentMessage`] and [`AgentAnswer`] are only constructed here, and nothing else is written to
+//! an agent: a path that skips the policy does not compile.
 
 use std::borrow::Cow;
 
@@ -24,7 +25,7 @@ mod tests;
 const OWN_FIELDS: &str = "baton/";
 /// ACP keeps these names in `_meta` for W3C's trace context.
 const TRACE_CONTEXT: [&str; 3] = ["traceparent", "tracestate", "baggage"];
-/// What the protocol has in `session/new`, beside `_meta`.
+/// The params of `session/new` in the protocol, beside `_meta`.
 const OPENING: &[&str] = &["cwd", "mcpServers", "additionalDirectories", "systemPrompt"];
 /// Of a method's name, as much as is repeated in an error.
 const NAME_SHOWN: usize = 100;
@@ -52,7 +53,7 @@ pub struct AgentMessage {
 #[derive(Clone, Debug)]
 pub struct AgentAnswer(Result<Box<RawValue>, Failure>);
 
-/// What a session is opened with at its agent.
+/// The fields with which a session is opened at its agent.
 pub(crate) struct Opened<'a> {
     /// The params of the client's `session/new`, as they were stored.
     pub stored: &'a [u8],
@@ -76,7 +77,7 @@ impl AgentPolicy {
         }
     }
 
-    /// What a client calls, or a refusal that names the option.
+    /// Filters a client's call, or refuses it with an error that names the option.
     pub(crate) fn message(&self, method: &str, params: &RawValue) -> Result<AgentMessage, Failure> {
         let fields = fields(method);
         if fields.is_none() && !self.methods.iter().any(|pattern| pattern.fits(method)) {
@@ -251,7 +252,7 @@ impl AgentMessage {
         }
         let mut changed: Value = serde_json::from_str(self.params.get()).unwrap_or_default();
         if let Some(bound) = bound {
-            // What passes of a client's is an object, or not there.
+            // A client's `_meta` that passed the filter is an object or absent.
             changed["_meta"]["baton/bound"] = bound;
         }
         if let (Some(context), Some(blocks)) = (context, changed["prompt"].as_array_mut()) {

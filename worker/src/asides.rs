@@ -1,5 +1,5 @@
-//! What an agent asks its client beside its turns. Such a question is open until it is answered or the
-//! agent is gone: no turn's end withdraws it, and no other worker goes on with it.
+//! Requests of an agent to its client outside of turns. Such a request is open until it is answered
+//! or the agent is gone: the end of a turn does not withdraw it, and no other worker takes it over.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -44,7 +44,8 @@ impl Asides {
         }
     }
 
-    /// Asks at once. What is returned waits for the answer, wherever that is done.
+    /// Sends the request at once. The returned future waits for the answer and may be polled
+    /// anywhere.
     pub fn ask(
         &self,
         method: &str,

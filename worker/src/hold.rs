@@ -167,8 +167,8 @@ fn is_poisonous(vanished: Vanished) -> bool {
     vanished.at_once >= MAX_VANISHED_AT_ONCE || vanished.working >= MAX_VANISHED_WORKING
 }
 
-/// Whoever took this on was never heard of again: the command that is next is answered instead of
-/// tried, and whoever comes then goes on with the others.
+/// Several workers in a row vanished over this session: its next command is answered with an error
+/// instead of run, and the next holder goes on with the others.
 async fn give_up(
     store: &dyn Store,
     outlet: &Outlet,
@@ -207,7 +207,7 @@ struct Hold {
     queue: VecDeque<Queued>,
     /// Commands that were read.
     taken: Taken,
-    /// What the agent works on beside turns.
+    /// Calls that the agent handles outside of turns.
     calls: JoinSet<Call>,
     /// The session was closed or deleted: there is nothing to stay for.
     over: bool,
@@ -236,7 +236,7 @@ impl Hold {
             }
             if self.deserted {
                 self.asides.withdraw();
-                // What it said last is written first, or the next one would say it again.
+                // Buffered events are written first, or the next holder would say them again.
                 if !self.outlet.flush(self.conversation.changes(), true).await? {
                     self.store
                         .release(&self.claim.session, &self.claim.token)
@@ -282,9 +282,10 @@ impl Hold {
         Ok(Ended::Answered)
     }
 
-    /// Words in the middle of a turn are written while the session is given up, so that the next worker waits for one
-    /// round trip only. Should they come too late they are refused, and the turn says them again there. What is done
-    /// is written first: the next worker would do it again.
+    /// Events in the middle of a turn are written while the session is released, so that the next
+    /// worker waits for one round trip only. If they come too late they are refused, and the turn
+    /// repeats them there. Acknowledgements are written first: the next worker would run those
+    /// commands again.
     async fn hand_over(&self) -> Result<(), Lost> {
         self.asides.withdraw();
         let (session, token) = (&self.claim.session, &self.claim.token);
@@ -455,7 +456,7 @@ impl Hold {
         (Journal::default(), Vec::new())
     }
 
-    /// What the interrupted turn has already said.
+    /// Reads back the events that the interrupted turn has written.
     async fn reread(&self, running: Running) -> Result<(Journal, Vec<Unanswered>), Lost> {
         tracing::info!(session.id = %self.claim.session, command = running.command.number, "goes on with an interrupted turn");
         let log = LogId::Session(self.claim.session.clone());
@@ -500,7 +501,7 @@ impl Hold {
         self.queue.iter().any(|queued| self.cancels(queued, prompt))
     }
 
-    /// Whatever is in the queue came after the prompt that was taken from it.
+    /// Everything in the queue came after the prompt that was taken from it.
     fn cancels(&self, queued: &Queued, prompt: &Queued) -> bool {
         match queued.command.kind {
             Kind::Cancel | Kind::Close | Kind::Delete => true,

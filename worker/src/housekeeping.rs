@@ -1,5 +1,5 @@
-//! What nobody uses is made smaller, and in the end forgotten. Any worker may do it: the store sees to
-//! it that none does it twice at a time.
+//! Compacts idle sessions and removes expired ones. Any worker may do it: the store prevents two
+//! from doing it at the same time.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,6 +1,6 @@
-//! Which MCP servers an agent gets: those that the client names, as far as the operator allows them, then
-//! the operator's own. What is allowed passes byte for byte. Nothing here prints more of an entry than its
-//! name, since headers, variables, arguments and queries hold credentials.
+//! Decides which MCP servers an agent gets: those of the client that the operator allows, then the
+//! operator's own. Allowed entries pass byte for byte. Nothing here prints more of an entry than
+//! its name, since headers, variables, arguments and queries hold credentials.
 
 use std::collections::HashSet;
 
@@ -43,7 +43,7 @@ pub struct McpPolicy {
 }
 
 impl McpPolicy {
-    /// What the agent gets.
+    /// Returns the entries that the agent gets.
     pub async fn admit(
         &self,
         asked: &[&RawValue],

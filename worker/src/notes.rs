@@ -1,5 +1,5 @@
-//! What an agent's updates say about the session itself: its title, its usage, what is bound to it.
-//! Noted as they are said, whatever agent says them, and stored together with them.
+//! Session metadata in an agent's updates: title, usage, and bindings. Read from the updates of any
+//! agent, and stored together with them.
 
 use std::borrow::Cow;
 use std::sync::LazyLock;
@@ -29,7 +29,7 @@ pub(crate) struct Notes {
     bound_changed: bool,
 }
 
-/// What has to be stored.
+/// The metadata to store.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Noted {
     pub title: Option<String>,

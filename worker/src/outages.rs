@@ -28,7 +28,7 @@ struct Seen {
 }
 
 impl Outages {
-    /// Who has just come does not know, and holds off as well.
+    /// A new process does not know of earlier outages, so it holds off as well.
     pub fn new(lease: Duration) -> Self {
         Self {
             seen: Mutex::new(Seen {

@@ -48,7 +48,7 @@ pub(crate) struct Outlet {
 struct State {
     events: Vec<Event>,
     bytes: usize,
-    /// What was written since the last append that had to be confirmed.
+    /// Bytes written since the last append that replicas had to confirm.
     unconfirmed: usize,
     acks: Vec<CommandId>,
     requests: Vec<AnsweredRequest>,
@@ -209,12 +209,12 @@ impl Outlet {
         self.state().pending_changed = true;
     }
 
-    /// What agents and tools have bound to the session.
+    /// Identifiers that agents and tools have bound to the session.
     pub fn bound(&self) -> Map<String, Value> {
         self.state().notes.bound().clone()
     }
 
-    /// What was bound is released.
+    /// Removes all bindings.
     pub fn unbind(&self) {
         self.state().notes.unbind();
     }
@@ -244,9 +244,9 @@ impl Outlet {
         }
     }
 
-    /// Writes everything that is buffered now. With `release` the session is given up in the same
-    /// step unless commands wait; returns whether it was. What goes into the frame is settled by the
-    /// call itself, so that it fits the changes; only the writing is waited for.
+    /// Writes all buffered events. With `release` the session is released in the same step unless
+    /// commands wait; returns whether it was. The frame is assembled by the call itself, so that it
+    /// matches the changes; only the write is awaited.
     pub fn flush(
         &self,
         changes: Changes,
@@ -292,7 +292,7 @@ impl Outlet {
         Ok(())
     }
 
-    /// What an agent said is not dropped because Redis restarts.
+    /// An agent's output is not dropped because Redis restarts.
     async fn put(&self, append: &Append) -> Result<Put, Lost> {
         let began = Instant::now();
         let written = sit_out(|| self.store.append(append));

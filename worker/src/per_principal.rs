@@ -14,14 +14,14 @@ const MAX_NAME: usize = 255;
 pub struct PerPrincipal {
     /// As far as it is the same, with links followed.
     base: PathBuf,
-    /// What follows in each principal's own; `None` if there is only one for all.
+    /// The path below each principal's directory; `None` if there is one directory for all.
     own: Option<PathBuf>,
-    /// Whose they are, if not ours: user and group.
+    /// User and group that own the directories, if not ours.
     owner: Option<(u32, u32)>,
 }
 
 impl PerPrincipal {
-    /// `{principal}` stands for a part of the path, once. What comes before it must be there.
+    /// `{principal}` stands for one component of the path, once. The path before it must exist.
     pub fn open(path: &Path) -> io::Result<Self> {
         let is_placeholder = |part: &Component| part.as_os_str() == PLACEHOLDER;
         let base: PathBuf = path

@@ -1,6 +1,5 @@
-//! What was bound to a session, such as a sandbox, is free again when the session is closed, deleted
-//! or expires. An operator's command is told so. It may be told twice: a worker can stop before it
-//! has written down that it was done.
+//! Runs the operator's command when a session with bindings, such as a sandbox, is closed, deleted
+//! or expires. It may run twice: a worker can stop before it has recorded that the command was run.
 
 use std::process::{ExitStatus, Stdio};
 use std::time::Duration;
@@ -42,7 +41,7 @@ impl ReleaseHook {
             .stdin(Stdio::piped())
             .stdout(Stdio::null())
             .kill_on_drop(true)
-            // What the shell starts goes with it.
+            // Processes that the shell starts are killed with it.
             .process_group(0)
             .spawn()?;
         let group = Group(child.id());

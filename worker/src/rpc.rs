@@ -156,7 +156,7 @@ pub fn response(
     Some(Event::Response { to, turn, message })
 }
 
-/// What a client calls, and with what.
+/// The method and params of a client's call.
 #[derive(Deserialize)]
 pub struct Asked<'a> {
     #[serde(borrow)]

@@ -48,7 +48,7 @@ pub struct Config {
     pub grace: Duration,
     /// Which MCP servers agents get.
     pub mcp: McpPolicy,
-    /// What agents are told of what clients say.
+    /// Filters what agents get from clients.
     pub agent_policy: AgentPolicy,
     /// Sessions live beneath it.
     pub workspace_root: Option<WorkspaceRoot>,
@@ -274,7 +274,8 @@ impl Runner {
                 let _ = self.store.release(session, &claimant.token).await;
                 Err(error)
             }
-            // What cannot be read is left to its lease, and does not keep others from theirs.
+            // An unreadable session is left to its lease, and does not keep others from being
+            // claimed.
             Err(error) => {
                 tracing::error!(session.id = %session, %error, "could not claim a session");
                 self.leave(slot);
@@ -429,7 +430,7 @@ impl Runner {
                 tracing::warn!(session.id = %session, "fenced: another worker goes on")
             }
             Err(error) => {
-                // Whoever claims it next goes on from what the log holds.
+                // The next holder continues from the log.
                 match error {
                     Lost::Gap { head } => {
                         tracing::warn!(session.id = %session, head, "the store has lost more of the log than is kept here: the turn goes on from what is left")

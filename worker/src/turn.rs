@@ -22,7 +22,7 @@ use crate::mcp::over_acp;
 use crate::outlet::Outlet;
 use crate::rpc::{self, Answer, Failure};
 
-/// What an agent may do between turns.
+/// The agent's interface to its session between turns.
 pub struct Rest {
     outlet: Arc<Outlet>,
     asides: Arc<Asides>,
@@ -116,7 +116,7 @@ impl Turn {
         }
     }
 
-    /// What the client that prompted can do.
+    /// Capabilities of the client that sent the prompt.
     pub fn client(&self) -> ClientCapabilities {
         self.client
     }
@@ -169,7 +169,7 @@ impl Turn {
         journal.forget();
         for (id, waiting) in waiting.drain() {
             self.outlet.settle(waiting.seq);
-            // Whoever was asked hears that nobody waits for the answer.
+            // Clients that were asked learn that the request is withdrawn.
             self.outlet.push(Event::Answer {
                 message: rpc::no_answer(&id, WITHDRAWN),
                 by: None,
@@ -238,7 +238,7 @@ impl Turn {
         Asked::Waiting(answer)
     }
 
-    /// What was answered to an earlier run of this turn.
+    /// Reads the answer to an earlier run of this turn from the log.
     async fn answer_at(&self, seq: u64) -> Result<Answer, Failure> {
         let event = self.outlet.read(seq).await;
         let event = event.map_err(|error| Failure::internal(error.to_string()))?;
@@ -292,7 +292,7 @@ impl Turn {
         }
     }
 
-    /// What agents and tools have bound to the session until now.
+    /// Identifiers that agents and tools have bound to the session until now.
     pub fn bound(&self) -> Map<String, Value> {
         self.outlet.bound()
     }

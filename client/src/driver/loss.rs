@@ -1,4 +1,4 @@
-//! What a driver does about requests that will not be answered.
+//! How a driver handles requests that will not be answered.
 
 use bytes::Bytes;
 
@@ -54,8 +54,8 @@ impl Driver {
         resume::unreachable(request, self.contact.away().max(self.give_up), why)
     }
 
-    /// A request is answered with an error. What nobody waits for is kept for when the server is back: an
-    /// agent may wait for it.
+    /// A request is answered with an error. Other messages are kept until the server is back, since
+    /// an agent may wait for them.
     pub(super) fn give_up_on(&mut self, outgoing: Outgoing) {
         match outgoing.request.as_deref() {
             _ if outgoing.own => self.first.push_front(outgoing),

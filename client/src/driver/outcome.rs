@@ -1,4 +1,4 @@
-//! What becomes of a driver's jobs.
+//! How a driver handles finished jobs.
 
 use std::time::SystemTime;
 

@@ -33,7 +33,7 @@ pub struct Socket {
     first: Option<Item>,
 }
 
-/// What comes on a socket that was opened with `Acp-Resume`.
+/// A frame on a socket that was opened with `Acp-Resume`.
 #[derive(Deserialize)]
 struct Framed<'a> {
     cursor: String,
@@ -61,7 +61,7 @@ impl Socket {
             frames,
             first: None,
         };
-        // Whatever comes first, if only the answer to the ping, shows that frames get through.
+        // The first frame, even a pong, shows that frames get through.
         let first = timeout(OPENING, socket.frame()).await;
         let first =
             first.map_err(|_| Failure::away("the WebSocket was opened and stays silent"))?;

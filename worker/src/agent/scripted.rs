@@ -65,7 +65,7 @@ impl Agent for Scripted {
 }
 
 struct Servers {
-    /// What `/servers` says.
+    /// The text that `/servers` prints.
     said: String,
     /// Those that live in the client: their ids by their names.
     in_client: HashMap<String, String>,
@@ -93,7 +93,7 @@ impl Servers {
     }
 }
 
-/// What the agent remembers between turns.
+/// The agent's state between turns.
 #[derive(Clone, Default, Serialize, Deserialize)]
 struct Memory {
     /// Prompts answered so far.
@@ -118,7 +118,7 @@ impl Memory {
     }
 }
 
-/// What the store does not know yet.
+/// The parts that the store does not have yet.
 #[derive(Clone, Copy, Default)]
 struct Unsaved {
     state: bool,

@@ -57,7 +57,7 @@ impl Sieve<'_> {
 struct Walk<'a, 'c> {
     sieve: &'a Sieve<'a>,
     text: &'a str,
-    /// What goes, in the order of the text.
+    /// The ranges to remove, in the order of the text.
     cuts: &'c mut Vec<Range<usize>>,
     fields: Option<&'static [&'static str]>,
     /// Whether to look at what is inside.

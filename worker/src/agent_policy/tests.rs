@@ -306,7 +306,7 @@ fn a_session_is_opened_with_what_the_protocol_has_for_it() {
         opened(&AgentPolicy::default(), stored, Some("inner")),
         expected
     );
-    // What is stored and cannot be read opens nothing by accident.
+    // Stored params that cannot be read let nothing pass.
     let plain = json!({ "cwd": "/w", "mcpServers": servers, "additionalDirectories": ["/more"] });
     for odd in ["", "[]", "7", "not JSON", r#"["/etc"]"#] {
         assert_eq!(opened(&AgentPolicy::default(), odd, None), plain, "{odd}");

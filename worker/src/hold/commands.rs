@@ -171,7 +171,7 @@ fn call(
     })
 }
 
-/// What every agent may rely on.
+/// Checks the params that every agent may rely on.
 fn check(kind: Kind, params: &RawValue) -> Result<(), Failure> {
     let fields: &[&str] = match kind {
         Kind::SetMode => &["modeId"],

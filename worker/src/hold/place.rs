@@ -13,7 +13,7 @@ use crate::content::Accepts;
 use crate::metrics::Metrics;
 use crate::release::ReleaseHook;
 
-/// What a held session needs of its worker.
+/// The context that a session task gets from its worker.
 pub(crate) struct Reins {
     /// Something arrived in the inbox.
     pub inbox: Arc<Notify>,
@@ -24,9 +24,9 @@ pub(crate) struct Reins {
     pub cut: CancellationToken,
     /// The claim was lost.
     pub lost: CancellationToken,
-    /// What the agent takes in a prompt.
+    /// Content types that the agent takes in a prompt.
     pub accepts: Accepts,
-    /// What sessions may work with.
+    /// Checks what sessions may work with.
     pub admission: Arc<Admission>,
     pub on_release: Option<ReleaseHook>,
     pub metrics: Metrics,

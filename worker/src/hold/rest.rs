@@ -51,8 +51,8 @@ impl Hold {
         *place.resting.lock().expect("held for moments only") = since;
     }
 
-    /// Until there is something to do, or no reason to stay. What the agent says meanwhile is heard, and
-    /// whoever asked something of it gets an answer first.
+    /// Waits until there is something to do, or no reason to stay. Output of the agent is passed on
+    /// meanwhile, and open calls are answered first.
     async fn waits(&mut self, patience: Duration) -> Result<bool, Lost> {
         let (conversation, outlet) = (self.conversation.clone(), self.outlet.clone());
         let rest = Rest::new(outlet.clone(), self.asides.clone());

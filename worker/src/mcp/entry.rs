@@ -21,7 +21,7 @@ pub struct Entry {
     written: Box<RawValue>,
 }
 
-/// What the policy looks at.
+/// The parts that the policy checks.
 #[derive(Clone)]
 pub(super) enum Transport {
     Stdio {

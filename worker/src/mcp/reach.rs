@@ -11,7 +11,8 @@ pub(super) enum Reach {
     Public,
     /// This machine and its neighbours.
     Private,
-    /// What no name of a server should ever lead to: link-local, metadata, multicast, reserved.
+    /// Addresses that no name of a server should ever have: link-local, metadata, multicast,
+    /// reserved.
     Special,
 }
 

@@ -1,4 +1,4 @@
-//! What clients are told when an agent fails. The codes are in the README's table.
+//! The errors that clients get when an agent fails. The codes are in the README's table.
 
 use std::time::Duration;
 

@@ -32,7 +32,7 @@ const PATIENCE: Duration = Duration::from_secs(1);
 /// As shells do: the command was not found.
 const NOT_FOUND: u8 = 127;
 
-/// What an agent and everything it starts may take, each process for itself.
+/// Limits for an agent and everything it starts, for each process.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Limits {
     /// Bytes of data.
@@ -51,7 +51,7 @@ pub struct Confined {
     pub own_processes: bool,
 }
 
-/// Who the agent is.
+/// The user and HOME of the agent.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Identity {
     /// User and group, if not ours. It is in no other group then.
@@ -111,14 +111,14 @@ fn run(
         if let Some(temporary) = &temporary {
             chown(temporary.path(), Some(user), Some(group))?;
         }
-        // Who is somebody else cannot mount anything.
+        // Another user cannot mount anything.
         if !own_processes {
             // The standard library leaves our other groups with it.
             agent.uid(user).gid(group);
         }
     }
-    // Whoever loses its parent becomes ours, so nothing of the agent slips away. Elsewhere only what
-    // stays in the agent's group is ended with it.
+    // Orphaned processes become our children, so nothing of the agent escapes. On other systems
+    // only the agent's process group ends with it.
     #[cfg(target_os = "linux")]
     rustix::process::set_child_subreaper(Some(getpid()))?;
     let agent = agent.process_group(0).spawn()?;
@@ -224,11 +224,11 @@ fn end_when_hung_up(agent: Pid) {
     let _ = kill_process_group(agent, Signal::TERM);
     thread::sleep(PATIENCE);
     let _ = kill_process_group(agent, Signal::KILL);
-    // What has left the group goes when the agent has been waited for.
+    // Processes that left the group are killed after the agent has been reaped.
 }
 
-/// The same where the agent has processes of its own, with the first of which all others end. Who has made a namespace
-/// for others cannot start threads.
+/// The same for an agent in a PID namespace, which ends with its first process. A process that has
+/// created a PID namespace for its children cannot start threads.
 #[cfg(target_os = "linux")]
 fn watch(first: Pid) -> io::Result<u8> {
     let (input, ended) = (stdin(), pidfd_open(first, PidfdFlags::empty())?);

@@ -1,5 +1,5 @@
-//! What the worker keeps of a session beside its log: the agent's name for it, the modes and options that clients are
-//! shown, and those that were chosen.
+//! The state that the worker stores for a session beside its log: the agent's session id, the modes
+//! and options that clients see, and the chosen ones.
 
 use baton_session::field::MAX_VIEW;
 use bytes::Bytes;
@@ -16,7 +16,7 @@ use crate::rpc::Failure;
 #[derive(Clone, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct SessionMemory {
-    /// Whose memory this is: a fork inherits its parent's.
+    /// The session that this state belongs to: a fork inherits its parent's.
     session: String,
     /// The agent's name for the session.
     pub agent_session: Option<String>,
@@ -114,7 +114,7 @@ impl SessionMemory {
         changed
     }
 
-    /// Changes the view. What the agent changes counts as chosen.
+    /// Changes the view. Changes by the agent count as chosen.
     pub fn change_view(&mut self, change: impl FnOnce(&mut View) -> bool) -> bool {
         let before = self.shown();
         let changed = self.replace_view(change);
@@ -162,7 +162,7 @@ impl SessionMemory {
         self.shown().to_value().to_string().into()
     }
 
-    /// What the store does not have yet.
+    /// Returns the state that the store does not have yet.
     pub fn take_changes(&mut self) -> Changes {
         if !std::mem::take(&mut self.unsaved) {
             return Changes::default();

@@ -1,5 +1,5 @@
-//! JSON-RPC with one agent process. What it says to a session waits in that session's queue, answers
-//! included, so that everything is heard in the order in which it was said.
+//! JSON-RPC with one agent process. The agent's messages to a session wait in that session's queue,
+//! answers included, so that they are handled in the order in which they were written.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -24,10 +24,10 @@ use super::process::{Diary, Process};
 use crate::agent_policy::{AgentAnswer, AgentMessage};
 use crate::rpc::Failure;
 
-/// What an agent may have said that nobody has heard yet. It waits then.
+/// Limits for queued output of an agent. Beyond them it is not read any further.
 const UNHEARD_BYTES: usize = 8 << 20;
 const UNHEARD_MESSAGES: usize = 1024;
-/// What may wait for an agent that does not read.
+/// Input that may be queued for an agent that does not read.
 const UNREAD_BYTES: usize = 64 << 20;
 /// So many lines in a row that are no messages are too many. Programs print this and that when they start.
 const MAX_JUNK: usize = 100;
@@ -64,13 +64,13 @@ struct State {
 }
 
 struct Pending {
-    /// Whose queue the answer takes.
+    /// The session queue that gets the answer.
     seat: Option<u64>,
     reply: oneshot::Sender<Reply>,
 }
 
 struct Place {
-    /// Whose it is.
+    /// The session that owns the queue.
     owner: SessionId,
     queue: mpsc::Sender<Heard>,
     /// The agent's name for the session, if it shares its process with others and has told it.
@@ -447,7 +447,7 @@ async fn take(line: &Line, text: Bytes, message: Message, weights: &Arc<Semaphor
         }
     };
     match (queue, what) {
-        // Whoever left does not want it.
+        // A session that has left does not need it.
         (Some(queue), what) => drop(queue.send(weighed(what, size, weights).await).await),
         // About itself, as many agents do when they start. It is nobody's in particular.
         (

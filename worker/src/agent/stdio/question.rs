@@ -16,7 +16,7 @@ const PERMISSION: &str = "session/request_permission";
 pub struct Question {
     peer: Arc<Peer>,
     id: Box<RawValue>,
-    /// What the agent hears of an answer.
+    /// Filters the answer that the agent gets.
     policy: Arc<AgentPolicy>,
     answered: bool,
 }

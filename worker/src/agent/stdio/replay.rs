@@ -1,5 +1,6 @@
-//! What an agent tells of the past when a session is brought back. It is in the log already, so it is neither written nor
-//! shown again, whichever method brought it back, and also if it comes after that method's answer.
+//! The conversation that an agent replays when a session is restored. The log has it already, so it
+//! is neither written nor shown again, whichever method restored the session, and also if it comes
+//! after that method's answer.
 
 use std::hash::{DefaultHasher, Hasher as _};
 use std::sync::LazyLock;
@@ -20,7 +21,7 @@ const MOST: usize = 1 << 20;
 #[derive(Debug, PartialEq, Eq)]
 pub enum ConversationPart {
     Words(Speaker, String),
-    /// What agents think and do beside it, of which tellings differ.
+    /// Thoughts, tool calls and plans, which differ between replays.
     Aside,
 }
 
@@ -125,12 +126,12 @@ impl Past {
     }
 }
 
-/// What the agent has told until now.
+/// The conversation that the agent has replayed so far.
 #[derive(Default)]
 pub struct AgentReplay {
     told: Telling,
     parts: usize,
-    /// What it may tell late; read when there is something to compare.
+    /// The logged conversation to compare a late replay with; read when it is needed.
     past: Option<Vec<u8>>,
     /// Something was told late.
     late: bool,
@@ -202,7 +203,7 @@ impl AgentReplay {
         }
         let at = self.told.length;
         let Some(past) = &self.past else {
-            // Whoever tells a conversation begins with its user.
+            // A replay begins with the user's first message.
             return match part {
                 ConversationPart::Words(Speaker::User, _) => ReplayVerdict::Unsure,
                 _ => ReplayVerdict::New,

@@ -27,18 +27,18 @@ pub struct Seat {
     /// The agent's name for the session.
     pub session: String,
     pub heard: AsyncMutex<mpsc::Receiver<Heard>>,
-    /// What the agent has to be told before the next prompt.
+    /// Context that the agent gets before the next prompt.
     pub context: Mutex<Option<String>>,
-    /// What it said while the session was opened, as long as nobody has heard it.
+    /// Output from while the session was opened, until somebody reads it.
     pub early: Mutex<VecDeque<What>>,
-    /// What it tells of the past.
+    /// The state of the agent's replay.
     pub replay: Mutex<AgentReplay>,
     /// Tells the agent when the session leaves it.
     closes: bool,
     _name: Held,
 }
 
-/// What an agent can do to bring a session back.
+/// The methods that an agent has to restore and close sessions.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Abilities {
     pub resume: bool,
@@ -58,7 +58,7 @@ impl Abilities {
     }
 }
 
-/// What to open.
+/// Describes the session to open.
 pub struct Order<'a> {
     pub opening: &'a Opening,
     /// The agent's name for the session, if it has had it before.
@@ -176,9 +176,10 @@ impl Table<'_> {
         Ok(None)
     }
 
-    /// What the agent told of the past is not shown again: the session's own history counts. But it should be the same.
+    /// The agent's replay is not shown again: the session's own log counts. A difference is logged.
     async fn compare(&mut self, method: &str) -> Result<(), Failure> {
-        // Who resumes a session need not tell anything, and then nobody has to read all of its log.
+        // After `session/resume` an agent need not replay anything, and then its log need not be
+        // read.
         if method == "session/resume" && !self.replay.has_told() {
             return Ok(());
         }
@@ -189,15 +190,16 @@ impl Table<'_> {
         Ok(())
     }
 
-    /// Sets again what was chosen, before the agent gets a prompt. What clients are told of it is told when all of it is
-    /// done.
+    /// Sets the chosen settings again before the agent gets a prompt. Clients get one update when
+    /// all are set.
     async fn settle(&mut self, session: &str, result: &RawValue) -> Result<Settled, Failure> {
         let (shown, chosen) = (self.order.shown, self.order.chosen);
         let mut view = shown.blank();
         self.take_in(&mut view);
         view.renew(View::of(result));
         let mut restoring = Restoring::new(chosen);
-        // What the agent has no method for any more: nobody could choose otherwise.
+        // Settings that the agent has no method for any more, so that nobody could choose
+        // otherwise.
         let mut unknown = Vec::new();
         while let Some(choice) = restoring.next(&view) {
             if !self.set(&choice, session, &mut view).await? {
@@ -244,8 +246,8 @@ impl Table<'_> {
         Ok(knows)
     }
 
-    /// What the agent has said about modes and options while the session was opened. Of one that is new everybody hears
-    /// it as it is.
+    /// Applies updates of modes and options that came while the session was opened. For a new
+    /// session they are passed on unchanged.
     fn take_in(&mut self, view: &mut View) {
         if self.order.shown.is_empty() {
             return;
@@ -261,7 +263,7 @@ impl Table<'_> {
         });
     }
 
-    /// What is said before the answer belongs to the opening.
+    /// Messages before the answer belong to the opening.
     async fn call(&mut self, message: &AgentMessage) -> Reply {
         let mut answer = self.peer.call(Some(self.number), message);
         let patience = self.order.patience;
@@ -323,7 +325,7 @@ impl Table<'_> {
     }
 }
 
-/// What there is to compare a replay with.
+/// Reads the logged conversation, to compare a replay with.
 pub async fn past(opening: &Opening) -> Result<Past, Failure> {
     let mut past = Past::default();
     opening.past(|event| past.hear(event)).await?;

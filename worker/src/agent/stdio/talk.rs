@@ -139,7 +139,7 @@ impl Talk {
         self.seat.send_replace(None);
     }
 
-    /// One attempt. What is said meanwhile is passed on by whoever listens.
+    /// One attempt. The listener passes on the output meanwhile.
     async fn attempt(&self, turn: &Turn, prompt: &AgentMessage) -> Result<Box<RawValue>, Attempt> {
         let seat = tokio::select! {
             biased;

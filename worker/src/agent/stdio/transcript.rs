@@ -15,11 +15,11 @@ const MOST: usize = 256 << 10;
 #[derive(Default)]
 pub struct Transcript {
     spoken: VecDeque<(Speaker, String)>,
-    /// What that takes.
+    /// Bytes of the messages.
     bytes: usize,
     /// There was more before it.
     left_out: bool,
-    /// What came after the begin of a turn that was not answered yet.
+    /// Messages since the begin of a turn that the agent has not begun to answer.
     waiting: Option<Vec<Bytes>>,
 }
 
@@ -85,7 +85,7 @@ impl Transcript {
         }
     }
 
-    /// What is before the part that is handed over.
+    /// Drops what is too old to be handed over.
     fn forget(&mut self) {
         let mut excess = self.bytes.saturating_sub(MOST);
         while excess > 0

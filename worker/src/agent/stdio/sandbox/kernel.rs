@@ -16,12 +16,12 @@ use super::paths::held;
 
 /// The newest that the rules were written for. The kernel does what it knows of them.
 const NEWEST: ABI = ABI::V9;
-/// What rules for a file may say; the rest is for directories.
+/// Access rights that a rule for a file may have; the others are for directories.
 const OF_FILES: BitFlags<AccessFs> = make_bitflags!(AccessFs::{
     Execute | WriteFile | ReadFile | Truncate | IoctlDev | ResolveUnix
 });
 
-/// What the kernel can do: the version of its interface, 0 for nothing.
+/// The version of the kernel's Landlock interface, 0 for none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Support(pub i32);
 
@@ -116,9 +116,10 @@ enum Unconfined {
 
 fn restrict(plan: &Plan) -> Result<RestrictionStatus, Unconfined> {
     let mut ruleset = ruleset(plan.connect.as_deref())?;
-    // `/proc/self` is another directory for each process, and rules are for those that exist: this one's stays
-    // the agent's. What it starts has none, as all of `/proc` would show other processes' environments:
-    // Landlock closes their memory to it, and no more. Where there are none but the agent's it may have all of it.
+    // `/proc/self` is another directory for each process, and rules name existing ones: the rule
+    // covers this process, which becomes the agent. Its children get no rule, as all of `/proc`
+    // would show other processes' environments: Landlock only closes their memory. In a PID
+    // namespace of its own the agent may read all of `/proc`.
     let own = [PathBuf::from(match plan.own_processes {
         true => "/proc",
         false => "/proc/self",
@@ -131,7 +132,7 @@ fn restrict(plan: &Plan) -> Result<RestrictionStatus, Unconfined> {
     ];
     for (paths, access) in granted {
         for path in paths {
-            // What is not there, or not for this user, is not granted.
+            // Missing paths, and those that this user may not open, are not granted.
             if let Ok(file) = PathFd::new(path) {
                 ruleset = add(ruleset, file, access)?;
             }

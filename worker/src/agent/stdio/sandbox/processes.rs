@@ -66,13 +66,14 @@ pub fn settle() -> io::Result<()> {
     set_dumpable_behavior(DumpableBehavior::NotDumpable)?;
     set_parent_process_death_signal(Some(Signal::KILL))?;
     unshare(CloneFlags::CLONE_NEWNS)?;
-    // What is mounted here is not mounted outside; what is mounted outside is still seen here.
+    // Mounts made here are not visible outside; mounts made outside are still visible here.
     mount_change(
         "/",
         MountPropagationFlags::DOWNSTREAM | MountPropagationFlags::REC,
     )?;
     let safe = MountFlags::NOSUID | MountFlags::NODEV | MountFlags::NOEXEC;
-    // Who may not look into a process does not see it: the first one is not the agent's.
+    // Processes are visible only to those who may inspect them: the agent may not inspect the first
+    // one.
     mount("proc", "/proc", "proc", safe, c"hidepid=4")?;
     cover()?;
     if !geteuid().is_root() {

@@ -1,4 +1,4 @@
-//! What of the system programs need to run, and what of it is nobody's business.
+//! System files that programs need to run, and those that agents never get.
 
 use std::ffi::OsString;
 use std::fs;
