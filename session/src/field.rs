@@ -15,13 +15,13 @@ pub const MAX_REQUEST_ID: usize = 1 << 10;
 pub const MAX_VALUE: usize = 4 << 10;
 /// All further directories of a session.
 pub const MAX_DIRECTORIES: usize = 16 << 10;
-/// What is bound to a session.
+/// All bindings of a session.
 pub const MAX_BOUND: usize = 64 << 10;
 /// All MCP servers of a session.
 pub const MAX_LIST: usize = 256 << 10;
-/// What a session shows: modes and options to choose from.
+/// The modes and options that a session shows.
 pub const MAX_VIEW: usize = 512 << 10;
-/// What an agent keeps between turns; that may contain what it shows.
+/// An agent's state between turns; it may contain what the agent shows.
 pub const MAX_STATE: usize = 1 << 20;
 /// The params with which a session is opened.
 pub const MAX_PARAMS: usize = 1 << 20;
@@ -63,7 +63,7 @@ pub fn check_record(record: &Record) -> Result<(), TooLong> {
     check("view", record.view.len(), MAX_VIEW)
 }
 
-/// What somebody sent, in quotes, to be shown in an error: its beginning if it is long.
+/// Quotes a sender's text for an error: its beginning if it is long.
 pub fn echo(text: &str) -> String {
     let mut rest = text.chars();
     let beginning: String = rest.by_ref().take(ECHOED).collect();
@@ -73,7 +73,7 @@ pub fn echo(text: &str) -> String {
     }
 }
 
-/// What a parser says may repeat what it has read.
+/// Shortens a parser's message, which may repeat its input.
 pub fn shorten(mut text: String) -> String {
     if let Some((end, _)) = text.char_indices().nth(3 * ECHOED) {
         text.truncate(end);

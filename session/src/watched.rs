@@ -45,7 +45,7 @@ fn audited(audit: &Audit, what: &str, outcome: Outcome) {
     audit.record(&decision, outcome, &Who::default());
 }
 
-/// What was last said, so that it is said once.
+/// The last fault that was logged, so that each is logged once.
 #[derive(Default)]
 struct State {
     fault: Option<String>,

@@ -78,7 +78,7 @@ pub enum Outcome {
     Failed,
 }
 
-/// Who it was, as far as that is known. Fields of every line.
+/// The actor, as far as it is known. Fields of every line.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Who {
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -1,5 +1,5 @@
-//! The one thread that writes, beside everything else. What waits for it is bounded in bytes; what finds no
-//! room, or cannot be written for a while, is counted and said.
+//! The one thread that writes, beside everything else. Its queue is bounded in bytes; lines that do
+//! not fit, or cannot be written for a while, are counted and reported.
 
 use std::collections::VecDeque;
 use std::sync::{Condvar, Mutex, MutexGuard};
@@ -15,7 +15,7 @@ use super::{body, decision::Outcome, decision::Who};
 pub const MAX_WAITING: usize = 1 << 20;
 /// Between two tries on a disk that is full.
 const PAUSE: Duration = Duration::from_millis(200);
-/// What cannot be written for so long is given up.
+/// Lines that cannot be written for this long are dropped.
 const PATIENCE: Duration = Duration::from_secs(5);
 /// How often the end of the chain is told to the process's log, if it has changed.
 const CHECKPOINT: Duration = Duration::from_secs(60);
@@ -64,7 +64,7 @@ impl Queue {
         self.metrics.lost.inc_by(lines);
     }
 
-    /// What waits, or nothing after a second; `None` when it is closed and empty.
+    /// The waiting lines, or nothing after a second; `None` when the queue is closed and empty.
     fn take(&self) -> Option<(Vec<String>, u64)> {
         let state = self.state();
         let is_idle = |state: &mut State| state.lines.is_empty() && !state.closing;
@@ -200,8 +200,8 @@ impl<'a> Writer<'a> {
         Ok(())
     }
 
-    /// Who can edit the file can write the whole chain anew, or cut it. What the log of the process said
-    /// cannot be taken back there.
+    /// Somebody who can edit the file can rewrite the whole chain, or cut it. The process's log
+    /// keeps the hashes that were logged.
     fn checkpoint(&mut self, every: Duration) {
         let (at, told) = &self.told;
         let is_first = told.next == 0;

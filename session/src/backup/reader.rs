@@ -1,4 +1,4 @@
-//! Reads a backup, entry by entry. What it was given before its end is not yet known to be good.
+//! Reads a backup, entry by entry. Entries are verified only when the end was read.
 
 use std::io::{self, BufRead, Read as _};
 

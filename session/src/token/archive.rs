@@ -11,7 +11,7 @@ use crate::id::SessionId;
 
 pub(super) const HEAD: &str = "baton-archive+jwt";
 pub(super) const END: &str = "baton-archive-end+jwt";
-/// Archives are kept for long. What ends a seal is that its key leaves the ring.
+/// Archives are kept for long. A seal ends when its key is removed from the ring.
 const LIFETIME: Duration = Duration::from_secs(10 * 365 * 24 * 3600);
 
 #[derive(Serialize, Deserialize)]

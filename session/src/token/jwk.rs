@@ -48,7 +48,7 @@ pub(super) struct Key {
     pub algorithm: Algorithm,
     pub encoding: EncodingKey,
     pub decoding: DecodingKey,
-    /// What others may know of it; nothing, if whoever verifies could also sign.
+    /// The public part; `None` if a key that verifies could also sign.
     pub public: Option<Jwk>,
 }
 

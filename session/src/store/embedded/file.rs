@@ -41,10 +41,10 @@ pub use self::directory::{Refused, admin_of};
 pub use self::restore::{NotRestored, restore};
 
 const SYNC_EVERY: Duration = Duration::from_secs(1);
-/// What is read again soon is mostly in the gateway's own memory.
+/// Recently written frames are mostly read from the gateway's own memory.
 const CACHE_BYTES: u64 = 16 << 20;
-/// What of a keyspace is kept in memory before it goes into a table of its own, and for as long as nothing else comes. There
-/// are twelve of them, and the database's own 64 MiB stay with a process that has come to rest.
+/// The memtable of a keyspace, kept in memory until it is written to a table of its own. There are
+/// twelve keyspaces, and the database's default of 64 MiB each would stay with an idle process.
 const MEMTABLE_BYTES: u64 = 16 << 20;
 const COMMITS: &str = "commits";
 const RESTORED: &str = "restored";
@@ -63,20 +63,20 @@ struct Files {
     listed: Keyspace,
     /// The bytes that are kept of sessions, by principal.
     stored: Keyspace,
-    /// What forks share, by fork.
+    /// Lineages, by fork.
     lineages: Keyspace,
     /// The same by who is shared: the forks, and up to where they need its log.
     sharers: Keyspace,
     /// Revocations by their subject.
     revoked: Keyspace,
-    /// What was used and may not be again: until when.
+    /// Used single-use names: until when they are refused.
     spent: Keyspace,
     /// How often the data was forced to the disk, and what was drawn when it was restored.
     meta: Keyspace,
     database: Database,
-    /// What was saved and is not in the database yet.
+    /// Saved changes that are not in the database yet.
     pending: Mutex<Pending>,
-    /// Who has it moves what is pending into the database.
+    /// Held while pending changes are moved into the database.
     pen: Mutex<()>,
     /// Why that cannot be done any more.
     failed: OnceLock<String>,
@@ -442,7 +442,7 @@ impl Shelf for Disk {
         for entry in self.0.revoked.iter() {
             let (_, value) = entry.into_inner().map_err(unreadable)?;
             let text = std::str::from_utf8(&value).map_err(|_| spoiled("revocation"))?;
-            // What a newer version has written means nothing here.
+            // Revocations of a newer version are ignored.
             found.extend(Revocation::from_text(text));
         }
         Ok(found)

@@ -1,5 +1,5 @@
-//! What may be used once. It is on the shelf as well: a process that starts again still refuses what
-//! was used before.
+//! Single-use names. They are on the shelf as well: a restarted process still refuses those that
+//! were used before.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! What workers run, and which of them are alive.
+//! Registered agents, and which of their workers are alive.
 
 use std::time::Duration;
 

@@ -13,8 +13,9 @@ use crate::store::{Append, Appended, Result, Topic};
 const PUBLISH_WHOLE: usize = 16 * 1024;
 
 impl RedisStore {
-    /// What others act on is announced once replicas have it, where that is asked for: a gateway that has shown an
-    /// answer cannot take it back. Words are announced by the step itself.
+    /// Events that others act on are announced once replicas have them, where that is asked for: a
+    /// gateway that has shown an answer cannot take it back. Other events are announced by the
+    /// script itself.
     pub(super) async fn append_events(&self, append: &Append) -> Result<Appended> {
         let frame = Frame::encode(append.nonce, &append.events);
         let waits = must_last(append) && self.link.waits_for_replicas();
@@ -41,7 +42,7 @@ impl RedisStore {
     async fn run_append(&self, append: &Append, frame: &[u8], waits: bool) -> Result<Reply> {
         let (k, id) = (&self.keys, &append.session);
         let acks: Vec<String> = append.acks.iter().map(CommandId::to_string).collect();
-        // What ends something frees memory, too.
+        // An append that ends something frees memory, too.
         let script = match append.release || !append.acks.is_empty() {
             true => &scripts().append_end,
             false => &scripts().append,

@@ -55,7 +55,7 @@ struct Job {
     command: Cmd,
     script: &'static Script,
     deadline: Instant,
-    /// What the step returned, while it is not confirmed yet, and the round whose marker stands for it.
+    /// The result of the step while it is not confirmed yet, and the round whose marker covers it.
     returned: Option<(u64, Value)>,
     answer: oneshot::Sender<Result<Reply>>,
 }
@@ -73,7 +73,7 @@ impl Lanes {
         }
         let mut replicas = Replicas::default();
         if !by_partition {
-            // Who is there before the first step is taken: one may leave until then.
+            // Reads the replicas before the first step is taken: one may leave until then.
             let mut question = redis::cmd("INFO");
             question.arg("replication");
             for (_, told) in connections[0].ask_primaries(&question).await? {
@@ -235,7 +235,7 @@ impl Lane {
         }
     }
 
-    /// One pipeline. What is confirmed or cannot succeed leaves the batch, answered.
+    /// One pipeline. Steps that are confirmed or cannot succeed leave the batch, answered.
     async fn take_round(&mut self, batch: &mut Vec<Job>) -> std::result::Result<(), String> {
         self.round += 1;
         let mut commands = Pipeline::new();

@@ -16,7 +16,7 @@ use super::fault;
 use super::login::Login;
 use super::servers::{Address, Servers, config};
 
-/// Who leaves without an answer after this time has found out that there is none.
+/// A caller that gives up after this time proves that the connection does not answer.
 const UNANSWERED: Duration = Duration::from_millis(750);
 /// Lines to servers that are gone are forgotten when there are more.
 const MAX_LINES: usize = 256;

@@ -1,6 +1,7 @@
-//! The push connections: a sharded subscription per topic, on one connection to the primary or one to
-//! each node of a Cluster that has channels we want. What they carry are hints; when one breaks or a slot
-//! moves, the channels are subscribed again where they are now, and `Lost` is signalled.
+//! The push connections: a sharded subscription per topic, on one connection to the primary or one
+//! to each node of a Cluster that has channels we want. Messages are hints; when a connection
+//! breaks or a slot moves, the channels are subscribed again where they are now, and `Lost` is
+//! signalled.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard};

@@ -188,7 +188,7 @@ impl RedisStore {
             .num(done)
             .num(upto)
             .arg(&nonce)
-            // Whoever refers to it is gone before it is.
+            // Everything that refers to it expires before it does.
             .num(
                 when.unused
                     .as_secs()

@@ -1,4 +1,4 @@
-//! What can be done to a session, and how it is done to a store.
+//! The steps on a session, and how they are applied to a store.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -90,7 +90,7 @@ pub enum Write {
     End { by: usize },
 }
 
-/// What a step led to, or how things look after it.
+/// The outcome of a step, or the state after it.
 #[derive(Debug, PartialEq)]
 pub enum Outcome {
     Enqueued(Enqueued),

@@ -240,7 +240,7 @@ impl Directory {
         }
     }
 
-    /// What was on the disk for certain when this was last written.
+    /// The number of commits that were on the disk for certain when this was last written.
     pub fn synced(&self) -> Result<u64, String> {
         match fs::read_to_string(self.path.join("SYNCED")) {
             Ok(text) => {

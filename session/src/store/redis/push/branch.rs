@@ -25,7 +25,7 @@ pub(super) struct Branch {
 #[derive(Default)]
 struct Place {
     wire: Option<Wire>,
-    /// What the wire carries.
+    /// The channels subscribed on the connection.
     channels: HashSet<String>,
 }
 
@@ -159,7 +159,7 @@ impl Branch {
             .iter()
             .map(|channel| self.subscribe_on(&wire, push, channel));
         let subscribed: Result<(), _> = join_all(subscribed).await.into_iter().collect();
-        // What was missed has to be looked up, before anything comes that follows on it.
+        // Missed messages have to be looked up before a message comes that builds on them.
         if wanted.is_empty() || !self.place().channels.is_empty() {
             push.sink.tell_lost();
         }
@@ -198,7 +198,7 @@ impl Branch {
         }
     }
 
-    /// What we have unsubscribed ourselves is not here any more.
+    /// Channels that we have unsubscribed ourselves are not in the set any more.
     pub fn dropped(&self, channel: &str) {
         if self.place().channels.remove(channel) {
             self.news.notify_one();
