@@ -91,10 +91,7 @@ impl Book {
             }
             Kind::Notification => true,
         };
-        match passes {
-            true => Verdict::Pass,
-            false => Verdict::Drop,
-        }
+        if passes { Verdict::Pass } else { Verdict::Drop }
     }
 
     fn answered(&mut self, request: &Request, answer: &Envelope) -> bool {

@@ -107,9 +107,10 @@ async fn run(command: &str) -> Result<String, Error> {
     let output = timeout(PATIENCE, shell.output()).await;
     let output = output.map_err(|_| failed(format!("took longer than {PATIENCE:?}")))?;
     let output = output.map_err(|error| failed(format!("cannot be run: {error}")))?;
-    match output.status.success() {
-        true => String::from_utf8(output.stdout).map_err(|_| Error::Unsendable),
-        false => Err(failed(format!("ended with {}", output.status))),
+    if output.status.success() {
+        String::from_utf8(output.stdout).map_err(|_| Error::Unsendable)
+    } else {
+        Err(failed(format!("ended with {}", output.status)))
     }
 }
 

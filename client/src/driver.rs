@@ -166,9 +166,10 @@ impl Driver {
         if begins == (self.initialize.is_some() || job.is_some()) {
             self.refuse(
                 request,
-                match begins {
-                    true => "the connection is initialized already",
-                    false => "the first message must be initialize",
+                if begins {
+                    "the connection is initialized already"
+                } else {
+                    "the first message must be initialize"
                 },
             );
             return job;

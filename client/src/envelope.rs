@@ -55,9 +55,12 @@ impl<'a> Envelope<'a> {
             let text = "a message at a time: batches are not part of this protocol";
             return Err((INVALID_REQUEST, text.into()));
         }
-        serde_json::from_slice(message).map_err(|error| match error.is_data() {
-            true => (INVALID_REQUEST, "not a JSON-RPC message".into()),
-            false => (PARSE_ERROR, format!("not JSON: {error}")),
+        serde_json::from_slice(message).map_err(|error| {
+            if error.is_data() {
+                (INVALID_REQUEST, "not a JSON-RPC message".into())
+            } else {
+                (PARSE_ERROR, format!("not JSON: {error}"))
+            }
         })
     }
 

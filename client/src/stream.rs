@@ -144,9 +144,10 @@ impl Reader {
             if self.news.is_closed() {
                 return;
             }
-            match std::mem::replace(&mut down, true) {
-                false => tracing::warn!(why = %failure, "the stream broke; it will be resumed"),
-                true => tracing::debug!(why = %failure, "the stream cannot be resumed yet"),
+            if std::mem::replace(&mut down, true) {
+                tracing::debug!(why = %failure, "the stream cannot be resumed yet")
+            } else {
+                tracing::warn!(why = %failure, "the stream broke; it will be resumed")
             }
             tokio::select! {
                 _ = sleep(backoff.next(pause)) => {}
@@ -157,15 +158,12 @@ impl Reader {
 
     async fn open(&self, socket: bool) -> Result<Open, Failure> {
         let (endpoint, connection, cursor) = (&self.endpoint, &self.connection, &self.cursor);
-        Ok(match socket {
-            true => {
-                let opened = Socket::open(endpoint, connection, cursor).await?;
-                Open::Socket(Box::new(opened))
-            }
-            false => {
-                let opened = Sse::open(endpoint, connection, cursor).await?;
-                Open::Sse(Box::new(opened))
-            }
+        Ok(if socket {
+            let opened = Socket::open(endpoint, connection, cursor).await?;
+            Open::Socket(Box::new(opened))
+        } else {
+            let opened = Sse::open(endpoint, connection, cursor).await?;
+            Open::Sse(Box::new(opened))
         })
     }
 

@@ -39,13 +39,14 @@ pub struct TooLong {
 }
 
 pub fn check(field: &str, length: usize, most: usize) -> Result<(), TooLong> {
-    match length > most {
-        true => Err(TooLong {
+    if length > most {
+        Err(TooLong {
             field: field.to_owned(),
             length,
             most,
-        }),
-        false => Ok(()),
+        })
+    } else {
+        Ok(())
     }
 }
 

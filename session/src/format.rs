@@ -94,13 +94,14 @@ impl Formats {
     /// Whether this build may use what has this format. `reader` is the first version that reads it, if whoever
     /// wrote it has said so.
     pub fn check(self, format: u32, reader: &str) -> Result<(), UnknownFormat> {
-        match self.has(format) {
-            true => Ok(()),
-            false => Err(UnknownFormat {
+        if self.has(format) {
+            Ok(())
+        } else {
+            Err(UnknownFormat {
                 format,
                 reads: self,
                 reader: reader.to_owned(),
-            }),
+            })
         }
     }
 }
@@ -120,9 +121,10 @@ pub struct UnknownFormat {
 impl UnknownFormat {
     fn known(&self) -> String {
         let Formats { oldest, newest, .. } = self.reads;
-        match oldest == newest {
-            true => format!("format {oldest}"),
-            false => format!("formats {oldest} to {newest}"),
+        if oldest == newest {
+            format!("format {oldest}")
+        } else {
+            format!("formats {oldest} to {newest}")
         }
     }
 

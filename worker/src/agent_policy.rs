@@ -125,13 +125,14 @@ impl AgentPolicy {
         params["mcpServers"] = json!(opened.servers);
         let directories = opened.directories.as_array().into_iter().flatten();
         let directories: Vec<&str> = directories.filter_map(Value::as_str).collect();
-        match directories.is_empty() {
-            true => drop(
+        if directories.is_empty() {
+            drop(
                 params
                     .as_object_mut()
                     .and_then(|all| all.remove("additionalDirectories")),
-            ),
-            false => params["additionalDirectories"] = json!(directories),
+            )
+        } else {
+            params["additionalDirectories"] = json!(directories)
         }
         match opened.session {
             Some(session) => params["sessionId"] = json!(session),

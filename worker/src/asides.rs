@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 use baton_session::event::{Event, aside_id};
 use baton_session::id::{SessionId, random_text};
+use baton_session::sync::MutexExt as _;
 use futures_util::future::BoxFuture;
 use serde::Serialize;
 use serde_json::value::RawValue;
@@ -107,7 +108,7 @@ impl Asides {
     }
 
     fn open(&self) -> MutexGuard<'_, Open> {
-        self.open.lock().expect("held for moments only")
+        self.open.locked()
     }
 }
 

@@ -392,9 +392,10 @@ impl Hold {
         let mut heard = pin!(conversation.listen(Stage::Turn(&turn)));
         let outlet = self.outlet.clone();
         let mut flight: Option<BoxFuture<'_, Result<bool, Lost>>> = None;
-        let (stop, bound) = match conversation.moves() {
-            true => (self.reins.stop.clone(), None),
-            false => (self.reins.cut.clone(), Some(Bound::of(&self.reins.place))),
+        let (stop, bound) = if conversation.moves() {
+            (self.reins.stop.clone(), None)
+        } else {
+            (self.reins.cut.clone(), Some(Bound::of(&self.reins.place)))
         };
         let outcome = loop {
             tokio::select! {

@@ -9,6 +9,7 @@ use baton_session::command::{CommandId, Queued};
 use baton_session::event::{Event, is_aside};
 use baton_session::id::{LogId, Nonce, SessionId};
 use baton_session::store::{self, AnsweredRequest, Append, Appended, Claim, ClaimToken, Store};
+use baton_session::sync::MutexExt as _;
 use serde_json::{Map, Value};
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep, sleep_until};
@@ -124,7 +125,7 @@ impl Outlet {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().expect("held for moments only")
+        self.state.locked()
     }
 
     /// A name that is made of numbers, as clients are to know it: in a store that was restored from a backup these numbers
@@ -307,7 +308,7 @@ impl Outlet {
     }
 
     fn written(&self) -> MutexGuard<'_, Written> {
-        self.written.lock().expect("held for moments only")
+        self.written.locked()
     }
 
     fn take(&self, changes: Changes, release: bool) -> Option<Append> {

@@ -43,13 +43,14 @@ impl PerPrincipal {
             ));
         }
         let real = base.canonicalize()?;
-        match real.is_dir() && path.is_absolute() {
-            true => Ok(Self {
+        if real.is_dir() && path.is_absolute() {
+            Ok(Self {
                 base: real,
                 own,
                 owner: None,
-            }),
-            false => Err(io::Error::other("an absolute path of a directory")),
+            })
+        } else {
+            Err(io::Error::other("an absolute path of a directory"))
         }
     }
 
@@ -94,12 +95,13 @@ impl PerPrincipal {
             Err(error) => return Err(error),
         }
         // A link would lead to somebody else's.
-        match fs::symlink_metadata(path)?.is_dir() {
-            true => Ok(()),
-            false => Err(io::Error::other(format!(
+        if fs::symlink_metadata(path)?.is_dir() {
+            Ok(())
+        } else {
+            Err(io::Error::other(format!(
                 "{} is no directory",
                 path.display()
-            ))),
+            )))
         }
     }
 }

@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex};
 use baton_session::audit::{Audit, Decision, Outcome, Text, Who};
 use baton_session::command::Command;
 use baton_session::id::SessionId;
+use baton_session::sync::MutexExt as _;
 use baton_session::trace::Trace;
 use serde::Deserialize;
 use serde_json::Value;
@@ -52,14 +53,14 @@ impl Permissions {
         }
         let question = Question::read(message)?;
         let title = question.title.clone();
-        let mut open = self.open.lock().expect("held for moments only");
+        let mut open = self.open.locked();
         open.insert(id.clone(), question);
         Some(title)
     }
 
     /// The answer that counts.
     pub fn answered(&self, id: &str, command: &Command) {
-        let mut open = self.open.lock().expect("held for moments only");
+        let mut open = self.open.locked();
         let Some(question) = open.remove(id) else {
             return;
         };
@@ -82,7 +83,7 @@ impl Permissions {
 
     /// The turn is over: nobody waits for an answer any more.
     pub fn forget(&self, is_over: impl Fn(&str) -> bool) {
-        let mut open = self.open.lock().expect("held for moments only");
+        let mut open = self.open.locked();
         open.retain(|id, _| !is_over(id));
     }
 }

@@ -11,6 +11,7 @@ use baton_session::id::{Partition, SessionId};
 use baton_session::store::{
     self, ALIVE, AgentCard, Claim, Claimant, HEARTBEAT, Signal, Store, StoreTime, Topic, WorkerId,
 };
+use baton_session::sync::MutexExt as _;
 use futures_util::stream::{self, FuturesUnordered, StreamExt as _};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep, timeout, timeout_at};
@@ -301,7 +302,7 @@ impl Runner {
     }
 
     fn turned_away(&self) -> MutexGuard<'_, VecDeque<SessionId>> {
-        self.turned_away.lock().expect("held for moments only")
+        self.turned_away.locked()
     }
 
     fn spawn_sweep(self: Arc<Self>) {
@@ -506,17 +507,14 @@ struct Sweeping<'a> {
 
 impl<'a> Sweeping<'a> {
     fn begin(swept: &'a Mutex<HashSet<Partition>>, partition: Partition) -> Option<Self> {
-        let new = swept
-            .lock()
-            .expect("held for moments only")
-            .insert(partition);
+        let new = swept.locked().insert(partition);
         new.then_some(Self { swept, partition })
     }
 }
 
 impl Drop for Sweeping<'_> {
     fn drop(&mut self) {
-        let mut swept = self.swept.lock().expect("held for moments only");
+        let mut swept = self.swept.locked();
         swept.remove(&self.partition);
     }
 }

@@ -8,6 +8,7 @@ use std::time::Duration;
 use baton_session::command::{ClientCapabilities, CommandId, Queued};
 use baton_session::event::Event;
 use baton_session::id::SessionId;
+use baton_session::sync::MutexExt as _;
 use bytes::Bytes;
 use futures_util::future::BoxFuture;
 use serde::Serialize;
@@ -314,11 +315,11 @@ impl Turn {
     }
 
     fn journal(&self) -> MutexGuard<'_, Journal> {
-        self.journal.lock().expect("held for moments only")
+        self.journal.locked()
     }
 
     fn waiting(&self) -> MutexGuard<'_, HashMap<Arc<str>, Waiting>> {
-        self.waiting.lock().expect("held for moments only")
+        self.waiting.locked()
     }
 }
 

@@ -114,9 +114,10 @@ impl Driver {
             Ok(()) => self.interrupt(outgoing, "it was lost"),
             Err(Failure::Lost) => {
                 self.lose("it has expired or was revoked");
-                match delivery.doubtful && id.is_some() {
-                    true => self.interrupt(outgoing, "it was lost"),
-                    false => self.first.push_front(outgoing),
+                if delivery.doubtful && id.is_some() {
+                    self.interrupt(outgoing, "it was lost")
+                } else {
+                    self.first.push_front(outgoing)
                 }
             }
             Err(Failure::Refused { code, text }) => {

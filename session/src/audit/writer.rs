@@ -10,6 +10,7 @@ use super::decision::Decision;
 use super::file::{Found, Moved, Sink};
 use super::metrics::AuditMetrics;
 use super::{body, decision::Outcome, decision::Who};
+use crate::sync::MutexExt as _;
 
 /// So much may wait.
 pub const MAX_WAITING: usize = 1 << 20;
@@ -39,7 +40,7 @@ struct State {
 
 impl Queue {
     fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().expect("held for moments only")
+        self.state.locked()
     }
 
     pub fn push(&self, line: String) {
@@ -71,14 +72,15 @@ impl Queue {
         let waited = self
             .changed
             .wait_timeout_while(state, Duration::from_secs(1), is_idle);
-        let (mut state, _) = waited.expect("held for moments only");
+        let (mut state, _) = waited.expect("no thread panics while it holds this lock");
         if state.closing && state.lines.is_empty() && state.lost == 0 {
             return None;
         }
         state.bytes = 0;
-        let lost = match state.lines.is_empty() && !state.closing {
-            true => 0,
-            false => std::mem::take(&mut state.lost),
+        let lost = if state.lines.is_empty() && !state.closing {
+            0
+        } else {
+            std::mem::take(&mut state.lost)
         };
         Some((state.lines.drain(..).collect(), lost))
     }

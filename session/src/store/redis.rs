@@ -419,9 +419,10 @@ impl Store for RedisStore {
             }
         }
         // Those who lost their stream are told even if others could not be asked.
-        match lost.is_empty() {
-            true => failed.map(|()| lost),
-            false => Ok(lost),
+        if lost.is_empty() {
+            failed.map(|()| lost)
+        } else {
+            Ok(lost)
         }
     }
 

@@ -184,9 +184,10 @@ fn belongs<'a>(
     computed: &'a Option<String>,
     written: &Option<String>,
 ) -> Result<&'a str, &'static str> {
-    match written.is_none() || written == computed {
-        true => Ok(computed.as_deref().unwrap_or_default()),
-        false => Err("x or y is not that of d"),
+    if written.is_none() || written == computed {
+        Ok(computed.as_deref().unwrap_or_default())
+    } else {
+        Err("x or y is not that of d")
     }
 }
 

@@ -17,7 +17,7 @@ pub struct Keys(Arc<Shared>);
 
 struct Shared {
     path: Option<PathBuf>,
-    /// Held for moments only, never while something is read or signed.
+    /// Locked briefly, never while something is read or signed.
     current: Mutex<Current>,
 }
 
@@ -42,12 +42,13 @@ impl Keys {
     /// The files that are read: the file itself, or those of the directory, as far as it can be
     /// read.
     pub fn files(path: &Path) -> Vec<PathBuf> {
-        match path.is_dir() {
-            true => names(path).map_or_else(
+        if path.is_dir() {
+            names(path).map_or_else(
                 |_| Vec::new(),
                 |(dir, names)| names.iter().map(|name| dir.join(name)).collect(),
-            ),
-            false => vec![path.to_owned()],
+            )
+        } else {
+            vec![path.to_owned()]
         }
     }
 

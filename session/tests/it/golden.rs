@@ -194,9 +194,10 @@ fn copied(from: &Path, to: &Path) -> anyhow::Result<()> {
     for entry in fs::read_dir(from)? {
         let entry = entry?;
         let to = to.join(entry.file_name());
-        match entry.file_type()?.is_dir() {
-            true => copied(&entry.path(), &to)?,
-            false => _ = fs::copy(entry.path(), to)?,
+        if entry.file_type()?.is_dir() {
+            copied(&entry.path(), &to)?
+        } else {
+            _ = fs::copy(entry.path(), to)?
         }
     }
     Ok(())

@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use async_trait::async_trait;
 use baton_session::event::Event;
 use baton_session::store::AgentCard;
+use baton_session::sync::MutexExt as _;
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json, value::RawValue};
@@ -145,7 +146,7 @@ struct Talk {
 
 impl Talk {
     fn memory(&self) -> MutexGuard<'_, Memory> {
-        self.memory.lock().expect("held for moments only")
+        self.memory.locked()
     }
 
     /// Makes a change that is known to be possible.

@@ -164,9 +164,10 @@ fn plain(name: &str) -> String {
     };
     let name: String = name.chars().map(plain).take(MAX_AGENT_NAME).collect();
     let name = name.trim_start_matches(['-', '_', '.']);
-    match AgentCard::is_name(name) {
-        true => name.to_owned(),
-        false => "agent".to_owned(),
+    if AgentCard::is_name(name) {
+        name.to_owned()
+    } else {
+        "agent".to_owned()
     }
 }
 

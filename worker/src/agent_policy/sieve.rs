@@ -118,12 +118,13 @@ impl<'a> Walk<'a, '_> {
         let start = place(member.key.get());
         let end = place(member.value.get()) + member.value.get().len();
         let (before, after) = (&self.text[..start], &self.text[end..]);
-        let cut = match member.follows {
-            true => before.trim_ascii_end().len() - 1..end,
-            false => match after.trim_ascii_start().strip_prefix(',') {
+        let cut = if member.follows {
+            before.trim_ascii_end().len() - 1..end
+        } else {
+            match after.trim_ascii_start().strip_prefix(',') {
                 Some(rest) => start..self.text.len() - rest.len(),
                 None => start..end,
-            },
+            }
         };
         self.cuts.push(cut);
     }
@@ -204,9 +205,10 @@ impl<'de> Visitor<'de> for Walk<'de, '_> {
                 return Err(Error::custom(format_args!("{name:?} is there twice")));
             }
             left = true;
-            match self.deeper {
-                true => members.next_value_seed(self.inside())?,
-                false => drop(members.next_value::<IgnoredAny>()?),
+            if self.deeper {
+                members.next_value_seed(self.inside())?
+            } else {
+                members.next_value::<IgnoredAny>()?;
             }
         }
         Ok(())

@@ -88,9 +88,10 @@ fn whatever_is_cut_out_json_is_left() {
                     continue;
                 };
                 let left: Value = serde_json::from_str(message.params().get()).unwrap();
-                let expected = match [first, second, third].contains(&"prompt") {
-                    true => json!({ "prompt": {} }),
-                    false => json!({}),
+                let expected = if [first, second, third].contains(&"prompt") {
+                    json!({ "prompt": {} })
+                } else {
+                    json!({})
                 };
                 assert_eq!(left, expected, "{all}");
             }

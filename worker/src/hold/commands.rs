@@ -94,9 +94,10 @@ impl Hold {
             return;
         };
         let id: Arc<str> = answer.id.as_str().into();
-        let counts = match is_aside(&id) {
-            true => self.asides.answer(answer),
-            false => turn.is_some_and(|turn| turn.answer(answer)),
+        let counts = if is_aside(&id) {
+            self.asides.answer(answer)
+        } else {
+            turn.is_some_and(|turn| turn.answer(answer))
         };
         if counts {
             self.outlet.permissions.answered(&id, command);

@@ -4,6 +4,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
 use baton_session::audit::Audit;
+use baton_session::sync::MutexExt as _;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -46,7 +47,7 @@ pub(crate) struct Place {
 
 impl Place {
     pub fn resting_since(&self) -> Option<Instant> {
-        *self.resting.lock().expect("held for moments only")
+        *self.resting.locked()
     }
 }
 

@@ -9,6 +9,7 @@ use tokio::time::{Instant, sleep};
 use super::{Hold, Rested};
 use crate::agent::{Rest, Stage};
 use crate::outlet::Lost;
+use baton_session::sync::MutexExt as _;
 
 /// Between two tries to give a session up that something still waits in.
 const PAUSE: Duration = Duration::from_millis(200);
@@ -48,7 +49,7 @@ impl Hold {
 
     fn rests(&self, since: Option<Instant>) {
         let place = &self.reins.place;
-        *place.resting.lock().expect("held for moments only") = since;
+        *place.resting.locked() = since;
     }
 
     /// Waits until there is something to do, or no reason to stay. Output of the agent is passed on

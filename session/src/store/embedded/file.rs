@@ -26,6 +26,7 @@ use crate::event::Frame;
 use crate::id::{ConnectionId, LogId, Nonce, SessionId};
 use crate::revocation::Revocation;
 use crate::store::{Error, Place, Result, page};
+use crate::sync::MutexExt as _;
 
 mod backup;
 mod directory;
@@ -226,7 +227,7 @@ impl Files {
     }
 
     fn pending(&self) -> MutexGuard<'_, Pending> {
-        self.pending.lock().expect("held for moments only")
+        self.pending.locked()
     }
 
     fn last_frame(&self, log: &LogId) -> Result<u64> {

@@ -11,6 +11,7 @@ use super::Embedded;
 use super::shelf::Shelf;
 use super::state::State;
 use crate::store::{Result, Signal, Topic};
+use crate::sync::MutexExt as _;
 
 #[derive(Default)]
 pub(super) struct Desk {
@@ -31,7 +32,7 @@ struct Noted {
 
 impl Desk {
     fn noted(&self) -> MutexGuard<'_, Noted> {
-        self.noted.lock().expect("held for moments only")
+        self.noted.locked()
     }
 
     pub fn saved(&self) {

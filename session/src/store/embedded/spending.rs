@@ -73,11 +73,12 @@ impl<S: Shelf> Embedded<S> {
         if !changes.is_empty() {
             self.save(&changes)?;
         }
-        match is_known || !is_full {
-            true => Ok(!is_known),
-            false => Err(Error::Unavailable(
+        if is_known || !is_full {
+            Ok(!is_known)
+        } else {
+            Err(Error::Unavailable(
                 "too much that may be used once was used within minutes".into(),
-            )),
+            ))
         }
     }
 }

@@ -43,9 +43,10 @@ impl RedisStore {
         let (k, id) = (&self.keys, &append.session);
         let acks: Vec<String> = append.acks.iter().map(CommandId::to_string).collect();
         // An append that ends something frees memory, too.
-        let script = match append.release || !append.acks.is_empty() {
-            true => &scripts().append_end,
-            false => &scripts().append,
+        let script = if append.release || !append.acks.is_empty() {
+            &scripts().append_end
+        } else {
+            &scripts().append
         };
         let call = Call::new(script)
             .key(k.session(id))
@@ -58,9 +59,10 @@ impl RedisStore {
             .num(append.events.len() as u64)
             .arg(frame)
             .num(append.release.into());
-        let mut call = match waits {
-            true => call.arg(""),
-            false => call.num(PUBLISH_WHOLE as u64),
+        let mut call = if waits {
+            call.arg("")
+        } else {
+            call.num(PUBLISH_WHOLE as u64)
         };
         call = call.num(append.acks.len() as u64);
         for ack in &acks {
@@ -70,9 +72,10 @@ impl RedisStore {
         for (name, value) in &changes {
             call = call.arg(name).arg(value);
         }
-        match must_last(append) {
-            true => self.run_durably(call).await,
-            false => self.run(call).await,
+        if must_last(append) {
+            self.run_durably(call).await
+        } else {
+            self.run(call).await
         }
     }
 }

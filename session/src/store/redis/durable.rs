@@ -27,6 +27,7 @@ use super::servers::{Kind, Servers};
 use crate::id::random_text;
 use crate::metrics::StoreMetrics;
 use crate::store::{Error, Result};
+use crate::sync::MutexExt as _;
 
 /// A `WAIT` and the way there; the connection has its own, shorter patience.
 const ROUND: Duration = Duration::from_secs(3);
@@ -124,7 +125,7 @@ impl Lanes {
 
     fn lane(&self, prefix: &str) -> mpsc::Sender<Job> {
         let name = if self.by_partition { prefix } else { "" };
-        let mut lanes = self.lanes.lock().expect("held for moments only");
+        let mut lanes = self.lanes.locked();
         if let Some(lane) = lanes.get(name) {
             return lane.clone();
         }

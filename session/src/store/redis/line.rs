@@ -15,6 +15,7 @@ use tokio::time::Instant;
 use super::fault;
 use super::login::Login;
 use super::servers::{Address, Servers, config};
+use crate::sync::MutexExt as _;
 
 /// A caller that gives up after this time proves that the connection does not answer.
 const UNANSWERED: Duration = Duration::from_millis(750);
@@ -167,7 +168,7 @@ impl Line {
 }
 
 fn lock(place: &Mutex<Place>) -> MutexGuard<'_, Place> {
-    place.lock().expect("held for moments only")
+    place.locked()
 }
 
 impl Way {
@@ -233,7 +234,7 @@ impl Lines {
     }
 
     pub fn to(&self, node: &Address) -> Arc<Line> {
-        let mut lines = self.lines.lock().expect("held for moments only");
+        let mut lines = self.lines.locked();
         if let Some(line) = lines.get(node) {
             return line.clone();
         }

@@ -20,6 +20,7 @@ use super::servers::{Address, Kind, Servers};
 use super::slot_map::{redirected, slot_of};
 use crate::store::sink::Sink;
 use crate::store::{Error, Listener, Result, Signal, Topic};
+use crate::sync::MutexExt as _;
 
 mod branch;
 mod keep;
@@ -94,7 +95,7 @@ struct Wanted {
 
 impl Push {
     fn wanted(&self) -> MutexGuard<'_, Wanted> {
-        self.wanted.lock().expect("held for moments only")
+        self.wanted.locked()
     }
 
     fn home(&self, channel: &str) -> std::result::Result<Home, RedisError> {

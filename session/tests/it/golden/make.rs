@@ -280,10 +280,11 @@ async fn imported(first: &Scene, published: bool) -> Scene {
     };
     let claimant = scene.claimant(OVER);
     let record = Record {
-        agent: match published {
-            true => scene.agent.clone(),
+        agent: if published {
+            scene.agent.clone()
+        } else {
             // Nobody has ever run it here.
-            false => "from-elsewhere".into(),
+            "from-elsewhere".into()
         },
         cwd: CWD.into(),
         params: r#"{"mcpServers":[]}"#.into(),

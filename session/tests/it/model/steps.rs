@@ -302,9 +302,10 @@ impl Cast {
                 };
                 let due = store.due(self.session.partition(), &self.agent, 100);
                 let is_due = due.await.unwrap().sessions.contains(&self.session);
-                let claim = match any && !is_due {
-                    true => None,
-                    false => store.claim(&self.session, &claimant).await.unwrap(),
+                let claim = if any && !is_due {
+                    None
+                } else {
+                    store.claim(&self.session, &claimant).await.unwrap()
                 };
                 Outcome::Claimed(claim.map(|claim| {
                     let numbers = claim.inbox.iter().map(|queued| queued.id.number);

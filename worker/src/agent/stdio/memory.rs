@@ -80,9 +80,10 @@ impl SessionMemory {
             self.unsaved = true;
         }
         // A new session's client gets the view in its answer.
-        let updates = match shown.is_empty() {
-            true => Vec::new(),
-            false => view.differences_to(shown),
+        let updates = if shown.is_empty() {
+            Vec::new()
+        } else {
+            view.differences_to(shown)
         };
         self.replace_view(|known| known.renew(view));
         updates

@@ -79,9 +79,10 @@ impl Message {
         let method = method.into_owned();
         let params = envelope.params.map_or("{}", RawValue::get);
         // A session that is named twice could be read in two ways: then it is no message.
-        let session = match params.starts_with('{') {
-            true => serde_json::from_str::<Named>(params).ok()?.session_id,
-            false => None,
+        let session = if params.starts_with('{') {
+            serde_json::from_str::<Named>(params).ok()?.session_id
+        } else {
+            None
         };
         let session = session.map(Cow::into_owned);
         Some(match envelope.id {

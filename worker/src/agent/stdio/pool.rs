@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
 
 use baton_session::command::ClientCapabilities;
+use baton_session::sync::MutexExt as _;
 use serde_json::{Value, json};
 use tokio::time::timeout;
 
@@ -116,7 +117,7 @@ impl Pool {
     }
 
     fn state(&self) -> std::sync::MutexGuard<'_, State> {
-        self.state.lock().expect("held for moments only")
+        self.state.locked()
     }
 
     fn take_ready(&self, client: ClientCapabilities) -> Option<Arc<Peer>> {

@@ -8,6 +8,7 @@ use std::process::{ExitStatus, Stdio};
 use std::sync::{Arc, Mutex, OnceLock};
 
 use baton_session::id::SessionId;
+use baton_session::sync::MutexExt as _;
 use futures_util::StreamExt as _;
 use tokio::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command};
 use tokio::task::JoinHandle;
@@ -66,14 +67,14 @@ impl Diary {
     }
 
     pub fn last_words(&self) -> Vec<String> {
-        let words = self.last_words.lock().expect("held for moments only");
+        let words = self.last_words.locked();
         words.iter().cloned().collect()
     }
 
     fn note(&self, line: String) {
         let session = self.session.get().map(tracing::field::display);
         tracing::info!(target: "agent", { session.id = session }, "{line}");
-        let mut words = self.last_words.lock().expect("held for moments only");
+        let mut words = self.last_words.locked();
         if words.len() == LAST_WORDS {
             words.pop_front();
         }

@@ -228,9 +228,10 @@ impl AgentReplay {
         }
         self.over = asked;
         // Nobody else speaks for the user while nothing is asked.
-        match speaker == Speaker::User && !asked {
-            true => ReplayVerdict::Replayed,
-            false => ReplayVerdict::New,
+        if speaker == Speaker::User && !asked {
+            ReplayVerdict::Replayed
+        } else {
+            ReplayVerdict::New
         }
     }
 }

@@ -20,6 +20,7 @@ use super::view::View;
 use crate::agent::{Opening, raw};
 use crate::agent_policy::{AgentAnswer, AgentMessage};
 use crate::rpc::{self, Failure};
+use baton_session::sync::MutexExt as _;
 
 pub struct Seat {
     pub peer: Arc<Peer>,
@@ -352,13 +353,13 @@ impl Seat {
             method: "session/update".to_owned(),
             session: Some(self.session.clone()),
         };
-        let mut early = self.early.lock().expect("held for moments only");
+        let mut early = self.early.locked();
         early.push_front(told);
     }
 
     /// Whether something was said while the session was opened that nobody has heard.
     pub fn has_more_to_tell(&self) -> bool {
-        let early = self.early.lock().expect("held for moments only");
+        let early = self.early.locked();
         !early.is_empty()
     }
 

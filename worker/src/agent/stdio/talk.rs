@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use baton_session::event::readdress;
+use baton_session::sync::MutexExt as _;
 use bytes::Bytes;
 use futures_util::stream::{FuturesUnordered, StreamExt as _};
 use serde_json::value::RawValue;
@@ -60,7 +61,7 @@ impl Talk {
     }
 
     fn memory(&self) -> MutexGuard<'_, SessionMemory> {
-        self.memory.lock().expect("held for moments only")
+        self.memory.locked()
     }
 
     /// The seat that there is, if its agent is still there.
@@ -157,7 +158,7 @@ impl Talk {
             let _ = timeout(TOLD_WITHIN, told).await;
             return Err(Attempt::Failed(failure));
         }
-        let context = seat.context.lock().expect("held for moments only").clone();
+        let context = seat.context.locked().clone();
         let bound = turn.bound();
         let bound = (!bound.is_empty()).then_some(Value::Object(bound));
         let prompt = prompt.with_context(context, bound);
@@ -182,8 +183,8 @@ impl Talk {
         match reply {
             Ok(result) => {
                 // From here on it knows, and has told what it had to tell.
-                seat.replay.lock().expect("held for moments only").end();
-                seat.context.lock().expect("held for moments only").take();
+                seat.replay.locked().end();
+                seat.context.locked().take();
                 Ok(result)
             }
             Err(failure) if seat.peer.is_gone() => Err(Attempt::Gone(failure)),
@@ -196,11 +197,7 @@ impl Talk {
         let mut heard = seat.heard.lock().await;
         let mut questions = FuturesUnordered::new();
         loop {
-            let early = seat
-                .early
-                .lock()
-                .expect("held for moments only")
-                .pop_front();
+            let early = seat.early.locked().pop_front();
             let what = match early {
                 Some(what) => what,
                 None => tokio::select! {
@@ -238,12 +235,11 @@ impl Talk {
                 } => {
                     let question =
                         Question::new(seat.peer.clone(), id, self.opening.policy().clone());
-                    match self.is_about_us(seat, session.as_deref()) {
-                        true => {
-                            let params = rpc::readdress(&params, self.opening.session.as_str());
-                            questions.push(question.put(stage, method, params));
-                        }
-                        false => question.refuse("there is no such session here"),
+                    if self.is_about_us(seat, session.as_deref()) {
+                        let params = rpc::readdress(&params, self.opening.session.as_str());
+                        questions.push(question.put(stage, method, params));
+                    } else {
+                        question.refuse("there is no such session here")
                     }
                 }
             }
@@ -252,7 +248,7 @@ impl Talk {
 
     /// Whether the agent tells something of the past, which the log has.
     async fn is_replayed(&self, seat: &Seat, stage: Stage<'_>, line: &[u8]) -> bool {
-        let replay = || seat.replay.lock().expect("held for moments only");
+        let replay = || seat.replay.locked();
         if replay().is_over() {
             return false;
         }

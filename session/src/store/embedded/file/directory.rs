@@ -88,9 +88,10 @@ impl Directory {
 
     /// Takes hold of it if it is there, and makes nothing.
     pub fn enter_existing(path: &Path) -> Result<Self, Refused> {
-        match path.join("FORMAT").exists() {
-            true => Self::enter(path),
-            false => Err(Refused::Missing(path.display().to_string())),
+        if path.join("FORMAT").exists() {
+            Self::enter(path)
+        } else {
+            Err(Refused::Missing(path.display().to_string()))
         }
     }
 

@@ -12,6 +12,7 @@ use tokio::sync::Notify;
 use super::relay::Relay;
 use super::{Home, Push};
 use crate::store::redis::servers::{Address, Kind, config};
+use crate::sync::MutexExt as _;
 
 pub(super) struct Branch {
     pub home: Home,
@@ -49,7 +50,7 @@ impl Branch {
     }
 
     fn place(&self) -> MutexGuard<'_, Place> {
-        self.place.lock().expect("held for moments only")
+        self.place.locked()
     }
 
     pub fn wire(&self) -> Option<Wire> {

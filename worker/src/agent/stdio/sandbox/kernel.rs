@@ -44,9 +44,10 @@ impl Support {
 
     pub fn leaves_open(self) -> String {
         let open = self.parts(false);
-        match open.is_empty() {
-            true => "UDP".to_owned(),
-            false => format!("{open}, UDP"),
+        if open.is_empty() {
+            "UDP".to_owned()
+        } else {
+            format!("{open}, UDP")
         }
     }
 
@@ -120,9 +121,10 @@ fn restrict(plan: &Plan) -> Result<RestrictionStatus, Unconfined> {
     // covers this process, which becomes the agent. Its children get no rule, as all of `/proc`
     // would show other processes' environments: Landlock only closes their memory. In a PID
     // namespace of its own the agent may read all of `/proc`.
-    let own = [PathBuf::from(match plan.own_processes {
-        true => "/proc",
-        false => "/proc/self",
+    let own = [PathBuf::from(if plan.own_processes {
+        "/proc"
+    } else {
+        "/proc/self"
     })];
     let granted = [
         (&plan.read[..], AccessFs::from_read(NEWEST)),
@@ -153,9 +155,10 @@ fn check(file: &PathFd, plan: &Plan, directory: &Path) -> Result<(), Unconfined>
     let real = fs::read_link(format!("/proc/self/fd/{}", file.as_fd().as_raw_fd()));
     let real = real.map_err(|_| moved())?;
     let beneath = plan.beneath.as_ref();
-    match held(&real, &plan.kept).is_none() && beneath.is_none_or(|root| real.starts_with(root)) {
-        true => Ok(()),
-        false => Err(moved()),
+    if held(&real, &plan.kept).is_none() && beneath.is_none_or(|root| real.starts_with(root)) {
+        Ok(())
+    } else {
+        Err(moved())
     }
 }
 
@@ -173,9 +176,10 @@ fn add(
     } else {
         access & OF_FILES
     };
-    match access.is_empty() {
-        true => Ok(ruleset),
-        false => ruleset.add_rule(PathBeneath::new(file, access)),
+    if access.is_empty() {
+        Ok(ruleset)
+    } else {
+        ruleset.add_rule(PathBeneath::new(file, access))
     }
 }
 

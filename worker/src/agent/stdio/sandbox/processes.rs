@@ -101,9 +101,10 @@ fn cover() -> io::Result<()> {
         if is_process || kind.is_symlink() || system::of_the_kernel(&path) {
             continue;
         }
-        match kind.is_dir() {
-            true => cover_directory(&path)?,
-            false => mount_bind("/dev/null", &path)?,
+        if kind.is_dir() {
+            cover_directory(&path)?
+        } else {
+            mount_bind("/dev/null", &path)?
         }
     }
     Ok(())
@@ -127,8 +128,9 @@ pub fn tried(ourselves: &Path, user: Option<(u32, u32)>) -> Result<(), String> {
         .stdin(Stdio::null())
         .output()
         .map_err(|error| error.to_string())?;
-    match output.status.success() {
-        true => Ok(()),
-        false => Err(String::from_utf8_lossy(&output.stderr).trim().to_owned()),
+    if output.status.success() {
+        Ok(())
+    } else {
+        Err(String::from_utf8_lossy(&output.stderr).trim().to_owned())
     }
 }
