@@ -10,11 +10,14 @@ use baton_session::metrics::Registry;
 use clap::{Args, Subcommand};
 
 use crate::exit::Misconfigured;
+use crate::headings::OBSERVABILITY;
 
 #[derive(Args)]
 pub struct AuditOptions {
-    /// File that tells who did what, and what was refused, one line of JSON each; - for standard output
-    #[arg(long, env = "BATON_AUDIT_LOG", value_name = "FILE|-")]
+    /// File for the audit log, or - for standard output
+    ///
+    /// One line of JSON for each action and each refusal. `baton audit verify` checks a file.
+    #[arg(long, env = "BATON_AUDIT_LOG", value_name = "FILE|-", help_heading = OBSERVABILITY)]
     audit_log: Option<PathBuf>,
 }
 

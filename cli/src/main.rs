@@ -12,6 +12,9 @@ mod agent;
 mod agent_policy;
 mod audit;
 mod chat;
+mod command_line;
+mod completions;
+mod config;
 mod connect;
 mod descriptors;
 mod dumpable;
@@ -19,14 +22,17 @@ mod edge;
 mod exit;
 mod exposure;
 mod gateway;
+mod headings;
 mod health;
 mod key_file;
 mod limits;
+mod man;
 mod mcp;
 mod memory;
 mod meters;
 mod options;
 mod probes;
+mod reference;
 mod remote;
 mod revoke;
 mod secrets;
@@ -72,6 +78,15 @@ enum Command {
     /// Keys and tokens
     #[command(subcommand)]
     Token(token::Command),
+    /// Check a configuration file, or print the options in effect
+    #[command(subcommand)]
+    Config(config::Command),
+    /// Print a script that completes commands and options in a shell
+    Completions(completions::Arguments),
+    #[command(hide = true)]
+    Man(man::Arguments),
+    #[command(hide = true)]
+    Reference,
     #[command(hide = true)]
     Guard(agent::GuardArguments),
     #[command(hide = true)]
@@ -79,16 +94,9 @@ enum Command {
 }
 
 fn main() -> ExitCode {
-    let arguments = match Arguments::try_parse_from(secrets::arguments()) {
-        Ok(arguments) => arguments,
-        Err(error) => {
-            let _ = error.print();
-            return if error.use_stderr() {
-                exit::USAGE.into()
-            } else {
-                ExitCode::SUCCESS
-            };
-        }
+    let (arguments, file) = match command_line::parse() {
+        Ok(parsed) => parsed,
+        Err(code) => return code,
     };
     if arguments.command.holds_secrets() {
         dumpable::forbid();
@@ -110,7 +118,7 @@ fn main() -> ExitCode {
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("baton: {error:#}");
+            eprintln!("baton: {}", exit::message(&error, &file));
             exit::code(&error).into()
         }
     }
@@ -143,6 +151,13 @@ async fn run(command: Command) -> anyhow::Result<()> {
         Command::Store(command) => store::run(command).await,
         Command::Audit(command) => audit::run(command),
         Command::Token(command) => token::run(command).await,
+        Command::Config(command) => config::run(command),
+        Command::Completions(arguments) => completions::run(&arguments),
+        Command::Man(arguments) => man::run(&arguments),
+        Command::Reference => {
+            reference::run();
+            Ok(())
+        }
         Command::Guard(_) | Command::Confine(_) => Ok(()),
     };
     telemetry.finish(&hurry).await;
@@ -150,6 +165,16 @@ async fn run(command: Command) -> anyhow::Result<()> {
 }
 
 impl Command {
+    /// Everything that keeps a process that serves from starting, as far as it can be known before it starts.
+    fn faults(&self) -> Vec<String> {
+        match self {
+            Self::Serve(arguments) => arguments.faults(),
+            Self::Gateway(arguments) => arguments.faults(),
+            Self::Worker(arguments) => arguments.faults(),
+            _ => Vec::new(),
+        }
+    }
+
     /// Processes that other programs of the same user, agents first of all, have no business to look into.
     fn holds_secrets(&self) -> bool {
         self.traces().is_some() || matches!(self, Self::Guard(_))
@@ -181,6 +206,10 @@ impl Command {
             | Self::Store(_)
             | Self::Audit(_)
             | Self::Token(_)
+            | Self::Config(_)
+            | Self::Completions(_)
+            | Self::Man(_)
+            | Self::Reference
             | Self::Guard(_)
             | Self::Confine(_) => None,
         }
