@@ -64,7 +64,7 @@ pub struct AdminOptions {
         help_heading = ADMINISTRATION
     )]
     admin_listen: Option<Address>,
-    /// File with the secret that administrators must send, 32 characters or more
+    /// File with the secret of administrators, 32 characters or more
     #[arg(long, env = "BATON_ADMIN_TOKEN_FILE", value_name = "FILE", help_heading = ADMINISTRATION)]
     admin_token_file: Option<PathBuf>,
 }

@@ -47,9 +47,9 @@ pub struct AgentOptions {
     /// End of a turn whose agent or worker crashed
     #[arg(long, env = "BATON_ON_CRASH", default_value = "fail", help_heading = AGENT)]
     on_crash: OnCrashOption,
-    /// Time until an idle agent process is stopped, such as 10m or 30s
+    /// Time until an idle agent process is stopped
     ///
-    /// The session stays; the next prompt starts a new process.
+    /// Such as 10m or 30s. The session stays; the next prompt starts a new process.
     #[arg(
         long,
         env = "BATON_AGENT_IDLE",

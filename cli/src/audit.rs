@@ -47,12 +47,12 @@ impl AuditOptions {
 
 #[derive(Subcommand)]
 pub enum Command {
-    /// Say whether audit logs are as they were written: exit code 0 or 1, and where they are not
+    /// Verify that audit logs are unchanged: exit code 0 or 1
     Verify {
-        /// The files, oldest first: each has to continue the one before it
+        /// Files, oldest first; each must continue the one before it
         #[arg(required = true, value_name = "FILE")]
         files: Vec<PathBuf>,
-        /// A head that the log of the process told: the chain must have it
+        /// Hash that the log of the process has reported; the chain must contain it
         #[arg(long, value_name = "HASH")]
         head: Vec<String>,
     },

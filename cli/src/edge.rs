@@ -84,7 +84,7 @@ pub struct EdgeOptions {
     /// Key set of the issuer, an https URL or a file, for --auth jwt
     #[arg(long, env = "BATON_AUTH_JWKS", value_name = "URL", help_heading = AUTHENTICATION)]
     auth_jwks: Option<String>,
-    /// Signature algorithms of the tokens, for --auth jwt
+    /// Signature algorithms, for --auth jwt
     #[arg(
         long,
         env = "BATON_AUTH_ALGS",

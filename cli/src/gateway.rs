@@ -53,7 +53,7 @@ pub struct Arguments {
         help_heading = SESSIONS
     )]
     withdraw_after_ms: u64,
-    /// Milliseconds until the stream of a client that does not read is closed
+    /// Milliseconds until a stream that its client does not read is closed
     #[arg(
         long,
         env = "BATON_STALL_MS",

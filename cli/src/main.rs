@@ -55,27 +55,27 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Gateway, worker and store in one process: nothing to configure
+    /// Run gateway, worker and store in one process; needs no configuration
     Serve(Box<serve::Arguments>),
-    /// A gateway replica
+    /// Run a gateway: takes requests of clients over HTTP
     Gateway(gateway::Arguments),
-    /// A worker
+    /// Run a worker: takes sessions and runs their agent
     Worker(worker::Arguments),
-    /// An agent for editors, on standard input and output; the real one is behind a URL
+    /// Connect an editor to a remote agent over standard input and output
     Connect(connect::Arguments),
-    /// A conversation with the agent behind a URL, in the terminal or in a script
+    /// Talk to a remote agent in the terminal or in a script
     Chat(chat::Arguments),
-    /// Sessions of a running Baton, over HTTP
+    /// List, show, follow, copy and delete sessions over HTTP
     Sessions(sessions::Arguments),
-    /// Say whether a gateway is ready: exit code 0 or 1
+    /// Check whether a process is ready: exit code 0 or 1
     Health(health::Arguments),
-    /// What is kept: its backups, and Redis as gateways and workers need it
+    /// Back up and restore data, create users of Redis
     #[command(subcommand)]
     Store(store::Command),
-    /// Audit logs
+    /// Verify audit logs
     #[command(subcommand)]
     Audit(audit::Command),
-    /// Keys and tokens
+    /// Create, inspect and revoke keys and tokens
     #[command(subcommand)]
     Token(token::Command),
     /// Check a configuration file, or print the options in effect

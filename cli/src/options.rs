@@ -155,7 +155,7 @@ pub struct WorkerOptions {
         help_heading = SESSIONS
     )]
     slots: usize,
-    /// Milliseconds until another worker takes over the sessions of a dead one
+    /// Milliseconds until another worker takes over from a dead one
     ///
     /// A worker renews its lease on a session while it runs. If it stops responding, its sessions wait for this time.
     #[arg(

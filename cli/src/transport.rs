@@ -34,7 +34,7 @@ pub struct TransportOptions {
         help_heading = NETWORK
     )]
     trust_proxy: Vec<String>,
-    /// Milliseconds for the head of a request, and for each next part of its body
+    /// Milliseconds for a request head, and for each next part of a body
     #[arg(
         long,
         env = "BATON_REQUEST_TIMEOUT_MS",
