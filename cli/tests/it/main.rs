@@ -31,6 +31,7 @@ mod moves;
 mod newcomer;
 mod once;
 mod outage;
+mod pages;
 mod protocol;
 mod proxies;
 mod questions;

@@ -1,4 +1,4 @@
-//! What clients are told when an agent fails. The codes are in the README's table.
+//! What clients are told when an agent fails. The codes are in docs/reference/errors.md.
 
 use std::time::Duration;
 
