@@ -1,6 +1,6 @@
 # The commands a newcomer needs: make run, make check, make test.
 
-.PHONY: run build setup check test lint charts deploy-test loadtest chaos soak partitions upgrade-test siege fuzz golden
+.PHONY: run build setup check test lint charts deploy-test loadtest chaos soak partitions upgrade-test siege fuzz golden docs
 
 # Builds and starts everything in one process on http://127.0.0.1:8080/acp.
 run:
@@ -93,3 +93,7 @@ fuzz:
 # number of its format. For whoever adds a kind of key, a field or a format.
 golden:
 	GOLDEN=$(GOLDEN) cargo test --locked -p baton-session --test it -- --ignored golden::make
+
+# The documentation as a site in target/site, with every link checked. Installs mdBook into target/tools.
+docs:
+	./scripts/docs

@@ -23,6 +23,24 @@ fn prose(text: &str) -> String {
     prose
 }
 
+/// All code blocks, fenced or indented, without their indentation.
+pub fn code_blocks(text: &str) -> Vec<String> {
+    let mut blocks = Vec::new();
+    let mut block = String::new();
+    let mut fenced = false;
+    for line in text.lines().chain([""]) {
+        let fence = line.trim_start().starts_with("```");
+        fenced ^= fence;
+        match line.strip_prefix("    ") {
+            Some(inner) if !fenced && !fence => block += &format!("{inner}\n"),
+            _ if fenced && !fence => block += &format!("{line}\n"),
+            _ if !block.is_empty() => blocks.push(std::mem::take(&mut block)),
+            _ => {}
+        }
+    }
+    blocks
+}
+
 /// Targets of links and images that are not on another host.
 pub fn links(text: &str) -> Vec<String> {
     let prose = prose(text);
