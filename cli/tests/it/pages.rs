@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 mod commands;
 mod links;
 mod markdown;
+mod options;
 mod tables;
 
 /// The folder of the project.
