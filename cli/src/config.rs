@@ -24,6 +24,8 @@ mod file;
 pub mod keys;
 mod show;
 mod suggest;
+#[cfg(test)]
+mod tests;
 mod value;
 
 /// The commands that serve. Only they read a configuration file.

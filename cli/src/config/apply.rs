@@ -106,7 +106,7 @@ fn is_replaced(given: &ArgMatches, name: &str) -> bool {
     is_given(given, &keys::counterpart(name))
 }
 
-/// By a flag or a variable.
+/// By a flag or a variable. clap's derive calls an argument by its field.
 fn is_given(given: &ArgMatches, name: &str) -> bool {
     let id = name.replace('-', "_");
     let known = given.try_contains_id(&id).is_ok();

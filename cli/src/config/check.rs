@@ -13,6 +13,6 @@ pub fn run(arguments: &CheckArguments) -> anyhow::Result<()> {
         let words: [OsString; 4] = ["baton".into(), role.into(), "--config".into(), path.into()];
         command_line::check(&words)?;
     }
-    println!("{}: {} settings, no faults", path.display(), file.len());
+    println!("{}: no faults; settings: {}", path.display(), file.len());
     Ok(())
 }

@@ -94,13 +94,11 @@ impl<'a> Reader<'a> {
 
     fn document(&mut self) {
         let (document, errors) = DeTable::parse_recoverable(self.text);
-        for error in &errors {
-            let line = self.line(error.span().map_or(0, |span| span.start));
-            let text = error.message().to_owned();
-            self.faults.push(Fault { line, text });
-        }
-        // The parser makes up a value for a line that it cannot read.
-        let unreadable: Vec<usize> = self.faults.iter().map(|fault| fault.line).collect();
+        let syntax = errors.iter().map(|error| Fault {
+            line: self.line(error.span().map_or(0, |span| span.start)),
+            text: error.message().to_owned(),
+        });
+        let syntax: Vec<Fault> = syntax.collect();
         for (key, value) in document.get_ref().iter() {
             let role = ROLES.iter().find(|role| *role == key.get_ref());
             match (role, value.get_ref()) {
@@ -117,12 +115,11 @@ impl<'a> Reader<'a> {
                 (None, _) => self.setting(None, key, value),
             }
         }
-        let mut syntax = errors.len();
-        self.faults.retain(|fault| {
-            let keep = syntax > 0 || !unreadable.contains(&fault.line);
-            syntax = syntax.saturating_sub(1);
-            keep
-        });
+        // The parser makes up a value for a line that it cannot read.
+        let unreadable: Vec<usize> = syntax.iter().map(|fault| fault.line).collect();
+        self.faults
+            .retain(|fault| !unreadable.contains(&fault.line));
+        self.faults.extend(syntax);
     }
 
     fn setting(

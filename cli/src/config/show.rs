@@ -1,5 +1,6 @@
 //! `baton config show`
 
+use clap::builder::{BoolishValueParser, TypedValueParser as _};
 use clap::parser::ValueSource;
 use clap::{Arg, ArgMatches};
 
@@ -77,8 +78,21 @@ fn toml(kind: Kind, values: &[String]) -> String {
             format!("[{}]", items.join(", "))
         }
         Kind::Text => values.iter().map(quoted).collect(),
-        Kind::Boolean | Kind::Integer | Kind::Number => values.concat(),
+        Kind::Boolean | Kind::Integer | Kind::Number => plain(kind, &values.concat()),
     }
+}
+
+/// A variable may say `yes`, `007` or `.5`, TOML must not.
+fn plain(kind: Kind, value: &str) -> String {
+    let read = match kind {
+        Kind::Boolean => BoolishValueParser::new()
+            .parse_ref(&clap::Command::new(""), None, value.as_ref())
+            .map(|value| value.to_string())
+            .ok(),
+        Kind::Integer => value.parse::<u64>().map(|value| value.to_string()).ok(),
+        _ => value.parse::<f64>().map(|value| format!("{value:?}")).ok(),
+    };
+    read.unwrap_or_else(|| value.to_owned())
 }
 
 fn source(arg: &Arg, given: &ArgMatches, file: &FileSettings) -> String {

@@ -12,6 +12,8 @@ mod chat;
 mod clients;
 mod clock;
 mod cluster;
+mod command_line;
+mod config;
 mod connect;
 mod cursors;
 mod deletion;
