@@ -44,7 +44,7 @@ def registered():
 
 
 def stem(name):
-    return re.sub(r"_(total|seconds|info)$", "", re.sub(r"^baton_((gateway|worker|store)_)?", "", name))
+    return re.sub(r"_(total|seconds|info)$", "", re.sub(r"^baton_((gateway|worker|store|audit)_)?", "", name))
 
 
 def used(query):

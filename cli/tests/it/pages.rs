@@ -5,6 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 mod commands;
+mod files;
 mod links;
 mod markdown;
 mod options;
