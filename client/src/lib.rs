@@ -20,7 +20,7 @@
 //! connection's. It has the same cursor over SSE and WebSocket, so a client can switch between the
 //! two.
 //!
-//! Depends on none of the server's crates: what it knows of Baton is what the README says.
+//! Depends on none of the server's crates: what it knows of Baton is what docs/reference says.
 
 mod backoff;
 mod book;

@@ -1,6 +1,6 @@
 //! JSON-RPC as bytes: the envelope is read once, payloads are never taken apart.
 //!
-//! Codes of our own are positive; the README has them in one table.
+//! Codes of our own are positive; docs/reference/errors.md has them in one table.
 
 use std::borrow::Cow;
 

@@ -1,8 +1,8 @@
 //! Decides which parts of client messages reach an agent: the fields and methods of the protocol,
 //! and those that the operator allows beyond them. Agents accept options in `_meta` and in methods
-//! of their own that let a sender run commands (see docs/agents.md), so both are closed by default.
-//! [`AgentMessage`] and [`AgentAnswer`] are only constructed here, and nothing else is written to
-//! an agent: a path that skips the policy does not compile.
+//! of their own that let a sender run commands (see docs/security/agent-messages.md), so both are
+//! closed by default. [`AgentMessage`] and [`AgentAnswer`] are only constructed here, and nothing
+//! else is written to an agent: a path that skips the policy does not compile.
 
 use std::borrow::Cow;
 

@@ -39,7 +39,7 @@ impl Failure {
         }
     }
 
-    /// See the table of error codes in the README.
+    /// See the table of error codes in docs/reference/errors.md.
     pub fn poisonous() -> Self {
         Self {
             code: 5004,

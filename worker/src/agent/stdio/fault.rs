@@ -1,4 +1,4 @@
-//! The errors that clients get when an agent fails. The codes are in the README's table.
+//! The errors that clients get when an agent fails. The codes are in docs/reference/errors.md.
 
 use std::time::Duration;
 
