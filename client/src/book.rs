@@ -23,7 +23,7 @@ struct Request {
     about: About,
     /// The server has it.
     accepted: bool,
-    /// Nobody but us waits for its answer.
+    /// The driver's own request, not the user's.
     own: bool,
 }
 
@@ -39,7 +39,7 @@ pub struct Unanswered {
 pub enum Verdict {
     Pass,
     Drop,
-    /// Nobody has to be bothered, this is the answer.
+    /// The answer is known; it is sent without asking the user.
     Answer(Bytes),
 }
 
@@ -127,12 +127,12 @@ impl Book {
         }
     }
 
-    /// Something is under way that another connection would miss.
+    /// Whether there are requests that a new connection would lose.
     pub fn is_open(&self) -> bool {
         !self.requests.is_empty() || self.questions.are_open()
     }
 
-    /// Somebody waits for an answer to what the server has.
+    /// Whether the user waits for an accepted request.
     pub fn waits(&self) -> bool {
         let mut requests = self.requests.values();
         requests.any(|request| request.accepted && !request.own)

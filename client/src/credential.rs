@@ -15,7 +15,7 @@ use tokio::time::timeout;
 
 /// A token is renewed this long before its end.
 const MARGIN: Duration = Duration::from_secs(60);
-/// A command may have to ask somebody.
+/// A command may have to ask a person.
 const PATIENCE: Duration = Duration::from_secs(120);
 
 pub struct Credential {
@@ -150,7 +150,7 @@ mod tests {
         assert_eq!(shown(credential.header(None).await.unwrap()), "Bearer old");
         let new = credential.header(old.as_ref()).await.unwrap();
         assert_eq!(shown(new), "Bearer new");
-        // Somebody else was refused with the old one, too.
+        // Another request was refused with the old one, too.
         std::fs::remove_file(&path).unwrap();
         let again = credential.header(old.as_ref()).await.unwrap();
         assert_eq!(shown(again), "Bearer new");

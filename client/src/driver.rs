@@ -59,13 +59,13 @@ struct Link {
 }
 
 enum Heard {
-    /// It was passed on, if it was for anybody.
+    /// The message was passed on or dropped.
     Message,
     /// It was a question, and this is the answer.
     Answered(Bytes),
     /// The connection is of no use any more.
     Loss(String),
-    /// Nobody takes anything any more.
+    /// The receiver is gone.
     Nobody,
 }
 
@@ -152,7 +152,8 @@ impl Driver {
         }
     }
 
-    /// A message of the user. If there is a job, the server has been away for so long that nobody should wait.
+    /// Handles a message of the user. If there is a job, the server has been unreachable for so
+    /// long that requests fail at once.
     fn take(&mut self, message: Bytes, job: Option<Job>) -> Option<Job> {
         let envelope = match Envelope::read(&message) {
             Ok(envelope) => envelope,

@@ -36,7 +36,7 @@ pub struct Outgoing {
     pub message: Bytes,
     /// Its id, if it is a request.
     pub request: Option<String>,
-    /// Nobody but us has asked for it.
+    /// The driver's own message, not the user's.
     pub own: bool,
 }
 

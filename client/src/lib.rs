@@ -1,5 +1,5 @@
-//! A client of Baton for whoever speaks ACP and does not want to know about networks: messages go in,
-//! messages come out, each once and in order, however often the network breaks in between.
+//! A client of Baton for programs that speak ACP and do not want to handle the network: messages go
+//! in, messages come out, each once and in order, however often the network breaks in between.
 //!
 //! | room | what |
 //! |---|---|

@@ -51,7 +51,7 @@ impl Questions {
         }
     }
 
-    /// Nobody needs an answer any more.
+    /// The request was withdrawn.
     pub fn withdrawn(&mut self, id: &str) {
         if let Some(Some(_)) = self.asked.remove(id) {
             self.answered.retain(|answered| answered != id);

@@ -115,7 +115,7 @@ impl Reader {
             let failure = match self.open(socket).await {
                 Ok(stream) => {
                     if std::mem::take(&mut down) {
-                        tracing::info!("the stream goes on");
+                        tracing::info!("stream resumed");
                     }
                     self.follow(stream, &mut backoff).await
                 }
@@ -138,7 +138,7 @@ impl Reader {
                     return;
                 }
                 Failure::Away { pause, .. } => *pause,
-                // Asking for a credential may be a bother to somebody.
+                // Fetching a credential may involve a person.
                 Failure::Refused { code, .. } => (*code == UNAUTHENTICATED).then_some(BOTHER),
             };
             if self.news.is_closed() {

@@ -34,7 +34,7 @@ pub async fn follow(
             }
             Some(Err(fault)) => {
                 audited(&audit, what, Outcome::Failed);
-                tracing::warn!(what, %fault, "cannot be used as it is now: the old one stays");
+                tracing::warn!(what, %fault, "reload failed: keeping the previous version");
             }
         }
     }

@@ -1,5 +1,5 @@
-//! The seam behind which agents live. An agent opens conversations; a conversation answers prompts
-//! through the [`Turn`] it is given, and everything it says goes into the session's log.
+//! The interface of agents. An agent opens conversations; a conversation answers prompts through
+//! the [`Turn`] it is given, and all its output goes into the session's log.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -149,7 +149,7 @@ impl Opening {
     }
 }
 
-/// The session is opened for whoever asked first of all that wait.
+/// The session is opened for the client of the first waiting command.
 fn client(claim: &Claim) -> ClientCapabilities {
     let first = claim.inbox.first();
     first
@@ -172,7 +172,7 @@ pub trait Conversation: Send + Sync {
     /// Any other call of a client, also while a turn runs.
     async fn call(&self, message: &AgentMessage) -> Result<Called, Failure>;
 
-    /// The same for what nobody waits to be answered.
+    /// The same for a notification.
     async fn notify(&self, message: &AgentMessage) -> Result<Called, Failure> {
         self.call(message).await
     }
@@ -185,14 +185,14 @@ pub trait Conversation: Send + Sync {
         std::future::pending().await
     }
 
-    /// How long the session stays here when nothing is asked of it, because something lives here that
-    /// another worker would have to start anew. `None`: anybody may go on with it.
+    /// How long the session stays at this worker when it is idle, because another worker would have
+    /// to start its agent again. `None`: it is released at once.
     fn stays(&self) -> Option<Duration> {
         None
     }
 
-    /// Whether a turn can go on elsewhere at any moment. One that cannot has until the end of the grace
-    /// when its worker stops.
+    /// Whether another worker can resume a turn at any moment. One that cannot be moved has until
+    /// the end of the grace period when its worker stops.
     fn moves(&self) -> bool {
         true
     }
@@ -205,7 +205,7 @@ pub trait Conversation: Send + Sync {
     fn changes(&self) -> Changes;
 }
 
-/// Where what an agent says is heard.
+/// Where an agent's output goes.
 #[derive(Clone, Copy)]
 pub enum Stage<'a> {
     Turn(&'a Turn),
@@ -217,7 +217,7 @@ pub enum Stage<'a> {
 #[derive(Debug)]
 pub struct Called {
     pub result: Box<RawValue>,
-    /// An update that tells everybody else, if the agent has not told them by itself.
+    /// An update for the other clients, if the agent has not sent one itself.
     pub announces: Option<Value>,
 }
 

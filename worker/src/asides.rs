@@ -76,7 +76,7 @@ impl Asides {
         answer
     }
 
-    /// Takes a client's answer. False if nobody asked, or it was answered before.
+    /// Handles a client's answer. False if there is no such request, or it was answered before.
     pub fn answer(&self, answer: Answer) -> bool {
         let Some(waiting) = self.open().waiting.remove(answer.id.as_str()) else {
             return false;
@@ -86,7 +86,7 @@ impl Asides {
         true
     }
 
-    /// Those that are open still are, when a turn has ended.
+    /// Keeps the open requests pending after a turn has ended.
     pub fn stay_open(&self) {
         let open = self.open();
         let open: Vec<u64> = open.waiting.values().map(|waiting| waiting.seq).collect();
@@ -95,7 +95,7 @@ impl Asides {
         }
     }
 
-    /// Nobody waits for an answer any more, and whoever was asked is told.
+    /// Withdraws all open requests, and tells their clients.
     pub fn withdraw(&self) {
         for (id, waiting) in self.open().waiting.drain() {
             self.outlet.settle(waiting.seq);

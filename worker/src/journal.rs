@@ -51,7 +51,7 @@ impl Reader {
             Event::Request { id, message } => {
                 let mut before = self.unanswered.iter_mut();
                 match before.find(|request| request.id == *id) {
-                    // Asked once more, of somebody else: the agent said it once.
+                    // Sent again to another client: the agent asked once.
                     Some(request) => request.seq = seq,
                     None => {
                         journal.said.push_back(Said::Request(id.clone()));

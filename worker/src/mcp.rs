@@ -27,7 +27,7 @@ mod transports;
 mod url;
 mod variable;
 
-/// More than anybody works with; each costs the agent a process or a connection.
+/// The maximum number of servers; each costs the agent a process or a connection.
 pub const MAX_SERVERS: usize = 64;
 
 #[derive(Clone, Debug, Default)]
@@ -96,7 +96,7 @@ impl McpPolicy {
                 tracing::warn!(
                     server = entry.name,
                     kind = entry.transport.kind(),
-                    "the agent cannot use this MCP server of --mcp-server: it goes without"
+                    "the agent does not support this MCP server of --mcp-server: leaving it out"
                 );
             }
             takes

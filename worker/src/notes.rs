@@ -130,10 +130,7 @@ impl Notes {
         let fits = more.is_empty() || length(&self.bound) + length(more) <= MAX_BOUND;
         if !fits {
             let most = MAX_BOUND;
-            tracing::warn!(
-                most,
-                "did not keep what the agent wants bound to the session: it is too long"
-            );
+            tracing::warn!(most, "the agent's bindings are too long: not stored");
         }
         fits
     }
@@ -163,11 +160,7 @@ fn kept_title(title: &str) -> String {
     let kept = cut_title(title);
     if kept.len() < title.len() {
         let (length, most) = (title.len(), MAX_TITLE);
-        tracing::warn!(
-            length,
-            most,
-            "cut a title that the agent has given the session"
-        );
+        tracing::warn!(length, most, "truncated the session's title");
     }
     kept.to_owned()
 }
@@ -175,11 +168,7 @@ fn kept_title(title: &str) -> String {
 fn is_kept(usage: &Bytes) -> bool {
     let (length, most) = (usage.len(), MAX_VALUE);
     if length > most {
-        tracing::warn!(
-            length,
-            most,
-            "did not keep the usage that the agent has told"
-        );
+        tracing::warn!(length, most, "the agent's usage is too long: not stored");
     }
     length <= most
 }

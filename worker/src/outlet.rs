@@ -317,7 +317,7 @@ impl Outlet {
         if let Some(field) = too_long
             && !std::mem::replace(&mut state.warned, true)
         {
-            tracing::warn!(session.id = %self.session, field, "what the agent wants kept is too long: kept what was there before");
+            tracing::warn!(session.id = %self.session, field, "the agent's state is too long: keeping the previous one");
         }
         let noted = state.notes.take();
         let nothing = state.events.is_empty() && state.acks.is_empty() && noted == Noted::default();

@@ -1,4 +1,4 @@
-//! Directories that each caller has one of: `DIR/{principal}`, made when it is needed, for nobody else to read.
+//! Directories per caller: `DIR/{principal}`, made when needed, readable by the owner only.
 
 use std::fs::{self, DirBuilder};
 use std::io;
@@ -9,7 +9,7 @@ const PLACEHOLDER: &str = "{principal}";
 /// The longest name that file systems take.
 const MAX_NAME: usize = 255;
 
-/// The same directory for everybody, or one for each principal.
+/// One directory for all principals, or one for each.
 #[derive(Clone, Debug)]
 pub struct PerPrincipal {
     /// As far as it is the same, with links followed.
@@ -94,7 +94,7 @@ impl PerPrincipal {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
             Err(error) => return Err(error),
         }
-        // A link would lead to somebody else's.
+        // A link could lead to another principal's directory.
         if fs::symlink_metadata(path)?.is_dir() {
             Ok(())
         } else {

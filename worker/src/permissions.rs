@@ -1,5 +1,5 @@
-//! Tells the audit log what an agent asked to be allowed, and what became of it. The worker that holds the
-//! session does so: only it sees each question and its first answer once.
+//! Logs an agent's permission requests and their outcomes to the audit log. The worker that holds
+//! the session does so: only it sees each request and its first answer once.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
@@ -81,7 +81,7 @@ impl Permissions {
         self.audit.record(&decision, Outcome::Done, &who);
     }
 
-    /// The turn is over: nobody waits for an answer any more.
+    /// The turn is over: its open requests are dropped.
     pub fn forget(&self, is_over: impl Fn(&str) -> bool) {
         let mut open = self.open.locked();
         open.retain(|id, _| !is_over(id));

@@ -1,4 +1,4 @@
-//! Takes sessions while it has room. A wake-up is a hint; the sweep is what guarantees that no
+//! Takes sessions while it has free slots. A wake-up is a hint; the sweep guarantees that no
 //! session waits for ever.
 
 use std::collections::{HashSet, VecDeque};
@@ -41,7 +41,7 @@ pub struct Config {
     pub slots: usize,
     /// How long a session stays ours without a word from us.
     pub lease: Duration,
-    /// How long a session is kept that nobody uses.
+    /// How long an unused session is kept.
     pub session_ttl: Duration,
     /// To be told when what is bound to a session is free again.
     pub on_release: Option<ReleaseHook>,
@@ -306,8 +306,8 @@ impl Runner {
     }
 
     fn spawn_sweep(self: Arc<Self>) {
-        // Others may have room, so nobody is asked to leave for a hint. But what nobody takes needs a free
-        // place to be found.
+        // Other workers may have free slots, so a hint evicts nothing. But a session that no worker
+        // takes needs a free slot to be found.
         if self.slots.available_permits() == 0 {
             self.ask_for_room();
         }
@@ -368,18 +368,18 @@ impl Runner {
                 .iter()
                 .any(|(_, held)| held.is_bound());
             if bound && timeout_at(ends, self.tasks.wait()).await.is_err() {
-                tracing::warn!("the grace is over: turns that cannot be moved are cut");
+                tracing::warn!("the grace period is over: interrupting turns that cannot be moved");
                 self.cut.cancel();
                 let _ = timeout(HAND_OVER, self.tasks.wait()).await;
             }
         }
         if self.leases.is_empty() {
-            tracing::info!("the worker has handed everything over");
+            tracing::info!("the worker has handed all sessions over");
         }
     }
 
-    /// For agents that don't come to the end of a step: others go on from what the log holds, and
-    /// what these still say is refused.
+    /// For agents that do not finish their step: other workers resume from the log, and later
+    /// output is refused.
     async fn give_up_stuck(&self) {
         let held: Vec<_> = self
             .leases
@@ -428,16 +428,16 @@ impl Runner {
                 if !self.stop.is_cancelled() {
                     metrics.fenced.inc();
                 }
-                tracing::warn!(session.id = %session, "fenced: another worker goes on")
+                tracing::warn!(session.id = %session, "fenced: another worker holds the session")
             }
             Err(error) => {
                 // The next holder continues from the log.
                 match error {
                     Lost::Gap { head } => {
-                        tracing::warn!(session.id = %session, head, "the store has lost more of the log than is kept here: the turn goes on from what is left")
+                        tracing::warn!(session.id = %session, head, "the store lost more of the log than is buffered here: the turn continues from the rest")
                     }
                     error => {
-                        tracing::error!(session.id = %session, %error, "gives a session up")
+                        tracing::error!(session.id = %session, %error, "releasing a session after an error")
                     }
                 }
                 let _ = self.store.release(&session, &held.token).await;
@@ -454,7 +454,7 @@ impl Runner {
 async fn register(runner: Arc<Runner>, card: AgentCard) {
     let worker = &runner.config.id;
     if let Err(error) = runner.store.register(&card, worker, ALIVE).await {
-        tracing::warn!(%error, "could not tell the gateways that this worker lives");
+        tracing::warn!(%error, "could not register the worker");
     }
 }
 

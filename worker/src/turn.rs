@@ -181,7 +181,7 @@ impl Turn {
         self.requests.fetch_max(journal.asked(), Ordering::Relaxed);
     }
 
-    /// Asks the controlling client. The question outlives this worker: whoever goes on with the
+    /// Asks the controlling client. The request outlives this worker: the worker that resumes the
     /// turn gets the answer.
     pub async fn request(
         &self,
@@ -250,7 +250,7 @@ impl Turn {
         answer.ok_or_else(|| Failure::internal("an answer is not in the log any more"))
     }
 
-    /// Takes a client's answer. False if nobody asked, or it was answered before.
+    /// Handles a client's answer. False if there is no such request, or it was answered before.
     pub(crate) fn answer(&self, answer: Answer) -> bool {
         let mut all = self.waiting();
         let Some(waiting) = all.get_mut(answer.id.as_str()) else {

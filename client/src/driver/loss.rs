@@ -31,7 +31,7 @@ impl Driver {
             .extend(waiting.map(|waiting| resume::interrupted(&waiting, why)));
     }
 
-    /// The server has been away for too long: nobody waits any more for what it was asked.
+    /// The server has been unreachable for too long: all waiting requests get an error.
     pub(super) fn abandon(&mut self) {
         let mut unanswered = self.book.strike_accepted();
         self.first.retain(|outgoing| match &outgoing.request {
@@ -66,7 +66,7 @@ impl Driver {
             }
             None if self.first.len() < KEPT => self.first.push_back(outgoing),
             None => tracing::error!(
-                "a message is dropped: the server is away, and too many wait for it"
+                "message dropped: the server is unreachable and too many messages are queued"
             ),
         }
     }

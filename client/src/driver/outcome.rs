@@ -79,7 +79,7 @@ impl Driver {
                     Ok(opened) => String::from_utf8_lossy(&opened.answer).into_owned(),
                     Err(failure) => failure.to_string(),
                 };
-                tracing::warn!(why, "no other connection could be opened yet");
+                tracing::warn!(why, "could not open a new connection yet");
                 self.trouble = Some(why);
                 if self.is_away() {
                     self.abandon();
@@ -124,7 +124,7 @@ impl Driver {
                 let waiting = id.and_then(|id| self.book.strike(id));
                 match waiting {
                     Some(waiting) => self.told.push_back(error(&waiting.id, code, &text)),
-                    None => tracing::error!(code, text, "a message was turned down"),
+                    None => tracing::error!(code, text, "the server refused a message"),
                 }
             }
             Err(Failure::Away { why, .. }) => {

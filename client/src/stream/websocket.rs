@@ -90,7 +90,7 @@ impl Socket {
         }
     }
 
-    /// `None` for a frame that only shows that somebody is there.
+    /// `None` for a frame without content, such as a pong.
     async fn frame(&mut self) -> Result<Option<Item>, Failure> {
         let frame = self.frames.next().await;
         let frame = frame.ok_or_else(|| Failure::away("the WebSocket ended"))?;

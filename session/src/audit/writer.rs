@@ -164,7 +164,7 @@ impl<'a> Writer<'a> {
                     return;
                 }
                 Err(error) if Instant::now() > until || self.queue.is_closing() => {
-                    tracing::error!(%error, lines = lines.len(), "audit log: lines were given up");
+                    tracing::error!(%error, lines = lines.len(), "audit log: lines were dropped");
                     let mut state = self.queue.state();
                     state.lost += lost;
                     self.queue.lose(&mut state, lines.len() as u64);

@@ -240,7 +240,7 @@ impl Store for RedisStore {
             // The command is accepted either way. A cancel that comes by another gateway may not
             // find it.
             if let Err(error) = noted {
-                tracing::warn!(%error, "could not note where a request went");
+                tracing::warn!(%error, "could not record the session of a request");
             }
             taken?
         } else {

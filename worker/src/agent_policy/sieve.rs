@@ -201,7 +201,7 @@ impl<'de> Visitor<'de> for Walk<'de, '_> {
                 continue;
             }
             if self.fields.is_some() && !named.insert(name.clone()) {
-                // Which one counts is not the same for everybody.
+                // Parsers disagree about which one counts.
                 return Err(Error::custom(format_args!("{name:?} is there twice")));
             }
             left = true;

@@ -123,7 +123,7 @@ fn meta_is_found_wherever_it_is_and_however_it_is_written() {
     ] {
         assert_eq!(told(&closed, "session/prompt", params), expected);
     }
-    // Deeper than anybody can read is refused, not passed.
+    // Input that is nested too deep is refused, not passed.
     let deep = format!(
         r#"{{"prompt":{}{{"_meta":1}}{}}}"#,
         "[".repeat(200),

@@ -1,4 +1,4 @@
-//! A line that an agent wrote: it is no message, or it is about the session that everybody reads in it.
+//! A line that an agent wrote: it is no message, or all readers find the same session in it.
 
 use serde_json::Value;
 

@@ -119,9 +119,9 @@ struct Gate {
 impl Gate {
     fn message(&self, method: &str, params: &RawValue) -> Result<AgentMessage, Failure> {
         let message = self.policy.message(method, params);
-        // An operator wants to know what strangers try. For a notification this is the only answer.
+        // Logged for the operator. For a notification this is the only answer.
         message.inspect_err(|refusal| {
-            tracing::warn!(session.id = %self.session, refusal = refusal.message, "a client's message does not reach the agent");
+            tracing::warn!(session.id = %self.session, refusal = refusal.message, "the agent policy refused a client's message");
         })
     }
 }

@@ -122,7 +122,7 @@ fn is_name(name: &str) -> bool {
     parts && !is_file(name)
 }
 
-/// A number, never a tag: those move, and whoever reads the pattern does not see where to.
+/// A number, never a tag: tags move, and the pattern does not show where to.
 fn is_version(version: &str) -> bool {
     let plain = |c: char| c.is_ascii_alphanumeric() || ".-".contains(c);
     version.starts_with(|c: char| c.is_ascii_digit())

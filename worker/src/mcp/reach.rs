@@ -1,4 +1,4 @@
-//! How far an address is from being anybody's: what a stranger may have an agent connect to.
+//! Which addresses a client may have an agent connect to: public, private, or special.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::sync::LazyLock;

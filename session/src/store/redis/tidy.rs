@@ -209,7 +209,7 @@ impl RedisStore {
 fn or_later(session: &SessionId, outcome: Result<bool>) -> Result<bool> {
     match outcome {
         Err(Error::Broken(error)) => {
-            tracing::warn!(session.id = %session, error, "could not tidy a session up");
+            tracing::warn!(session.id = %session, error, "housekeeping of a session failed");
             Ok(false)
         }
         outcome => outcome,

@@ -64,8 +64,8 @@ impl ChosenSetting {
         self.kind() == Some("mode")
     }
 
-    /// Whether an agent without it may do more than the user wanted. Of options that say nothing about themselves nobody
-    /// can tell.
+    /// Whether an agent without it may do more than the user wanted. Options without a category
+    /// count as such.
     pub fn guards(&self) -> bool {
         !matches!(self.kind(), Some("model" | "thought_level"))
     }

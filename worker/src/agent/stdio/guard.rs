@@ -1,8 +1,8 @@
-//! Stands between a worker and its agent, as a process of its own: starts the agent, and sees to it that
-//! nothing of the agent is left when the agent has ended or the worker is gone, however that came about.
+//! A process between a worker and its agent: starts the agent, and ensures that none of its
+//! processes is left when the agent has ended or the worker is gone, for whatever reason.
 //!
-//! The agent's input is the lifeline. Only the worker writes to it, so when it hangs up there is nobody
-//! left to work for: the worker has let go of the agent, or was killed.
+//! Only the worker writes to the agent's input, so when it is closed the worker has dropped the
+//! agent or was killed.
 
 use std::ffi::OsString;
 use std::fs;
@@ -56,7 +56,7 @@ pub struct Confined {
 pub struct Identity {
     /// User and group, if not ours. It is in no other group then.
     pub user: Option<(u32, u32)>,
-    /// It is started for nobody yet, and must not see the HOME of somebody.
+    /// It has no session yet, and must not see a principal's HOME.
     pub private_home: bool,
 }
 
@@ -158,7 +158,7 @@ fn plain(command: &[OsString]) -> io::Result<Command> {
     Ok(agent)
 }
 
-/// For nobody but the agent.
+/// Readable by the agent only.
 fn temporary_folder() -> io::Result<TempDir> {
     tempfile::Builder::new().prefix("baton-agent-").tempdir()
 }
@@ -216,7 +216,8 @@ impl Limits {
     }
 }
 
-/// Asked for nothing, `poll` still tells of a pipe that nobody writes to any more, whatever is left in it.
+/// Without requested events, `poll` still reports a pipe whose writer is gone, whatever is left in
+/// it.
 fn end_when_hung_up(agent: Pid) {
     let input = stdin();
     while poll(&mut [PollFd::new(&input, PollFlags::empty())], None).is_err() {}

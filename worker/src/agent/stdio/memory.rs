@@ -149,7 +149,7 @@ impl SessionMemory {
                     session.id = self.session,
                     length,
                     most,
-                    "what the agent shows is too long: kept what it has shown before"
+                    "the agent's modes and options are too long: keeping the previous ones"
                 );
             }
             return false;

@@ -65,7 +65,7 @@ impl Message {
     pub fn read(line: &[u8]) -> Option<Self> {
         // A list would pass for the fields in their order.
         let line = line.trim_ascii_start();
-        // Text as a whole, also where nobody looks: it is passed on to clients.
+        // The whole line must be UTF-8, since it is passed on to clients.
         let line = std::str::from_utf8(line)
             .ok()
             .filter(|line| line.starts_with('{'))?;

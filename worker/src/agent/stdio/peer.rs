@@ -35,7 +35,7 @@ const MAX_JUNK: usize = 100;
 /// How long a process may take to end that has closed its output. Its guard kills it within two seconds.
 const LAST_MOMENTS: Duration = Duration::from_secs(5);
 
-/// The agent lives as long as somebody has this.
+/// The agent runs until this is dropped.
 pub struct Peer {
     line: Arc<Line>,
 }
@@ -50,7 +50,7 @@ struct Line {
     diary: Arc<Diary>,
     /// The agent's input is to be closed.
     leave: CancellationToken,
-    /// There is nobody at the other end any more.
+    /// The agent is gone.
     gone: CancellationToken,
 }
 
@@ -246,10 +246,13 @@ impl Line {
     fn send(&self, line: Bytes) {
         let unread = self.unread.fetch_add(line.len(), Ordering::Relaxed);
         if unread > UNREAD_BYTES {
-            tracing::error!(bytes = unread, "the agent does not read: it is stopped");
+            tracing::error!(
+                bytes = unread,
+                "the agent does not read its input: stopping it"
+            );
             self.leave.cancel();
         }
-        // Nobody takes it if the agent is gone.
+        // Sending fails only if the agent is gone.
         let _ = self.out.send(line);
     }
 
@@ -262,7 +265,7 @@ impl Line {
         place.map(|place| place.queue.clone())
     }
 
-    /// Everybody who waits is told how it ended, after what it said before.
+    /// Answers all pending calls with the reason, after the output before it.
     async fn close(&self, end: Failure, weights: &Arc<Semaphore>) {
         let (pending, seats) = {
             let mut state = self.state();
@@ -404,7 +407,7 @@ async fn take(line: &Line, text: Bytes, message: Message, weights: &Arc<Semaphor
         Message::Answer { call, reply } => {
             let pending = line.state().pending.remove(&call);
             let Some(Pending { seat, reply: to }) = pending else {
-                return tracing::warn!(id = call, "the agent answered what it was not asked");
+                return tracing::warn!(id = call, "the agent answered an unknown request");
             };
             let queue = seat.and_then(|seat| {
                 let mut state = line.state();
@@ -450,7 +453,7 @@ async fn take(line: &Line, text: Bytes, message: Message, weights: &Arc<Semaphor
     match (queue, what) {
         // A session that has left does not need it.
         (Some(queue), what) => drop(queue.send(weighed(what, size, weights).await).await),
-        // About itself, as many agents do when they start. It is nobody's in particular.
+        // Many agents send such notifications when they start. They belong to no session.
         (
             None,
             What::Notice {
@@ -458,7 +461,7 @@ async fn take(line: &Line, text: Bytes, message: Message, weights: &Arc<Semaphor
                 session: None,
                 ..
             },
-        ) => tracing::debug!(method, "the agent spoke to no session in particular"),
-        (None, _) => tracing::warn!("the agent spoke to a session that is not here"),
+        ) => tracing::debug!(method, "agent notification without a session"),
+        (None, _) => tracing::warn!("agent message for an unknown session"),
     }
 }

@@ -1,4 +1,4 @@
-//! Starts agents, and keeps some that are ready before anybody needs them.
+//! Starts agents, and keeps some ready in advance.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, Weak};

@@ -1,5 +1,5 @@
-//! A question of an agent to the client. It is answered exactly once: whoever drops it has answered
-//! that there is no answer, since an agent may wait for ever.
+//! A request of an agent to the client. It is answered exactly once: a dropped one is answered with
+//! an error, since an agent may wait for ever.
 
 use std::sync::Arc;
 

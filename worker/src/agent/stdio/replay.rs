@@ -70,7 +70,7 @@ impl Telling {
         self.text.extend(more.into_iter().take(room));
     }
 
-    /// How it goes on if somebody says this.
+    /// The text that this message adds.
     fn next(&self, speaker: Speaker, text: &str) -> Vec<u8> {
         let mut next: Vec<u8> = text.split_whitespace().flat_map(str::bytes).collect();
         if !next.is_empty() && self.last != Some(speaker) {
@@ -176,7 +176,7 @@ impl AgentReplay {
     pub fn compare(&mut self, past: &Past) -> Option<(usize, usize)> {
         let told = self.told.mark();
         let same = told == past.all.mark() || Some(told) == past.before;
-        // Of one that differs nobody knows where it is.
+        // The position in a different conversation is unknown.
         let begun = past.settled().starts_with(&self.told.text);
         self.over |= same || !begun;
         self.past_is(past);
@@ -227,7 +227,7 @@ impl AgentReplay {
             return ReplayVerdict::Replayed;
         }
         self.over = asked;
-        // Nobody else speaks for the user while nothing is asked.
+        // Without a prompt, user messages can only be replayed.
         if speaker == Speaker::User && !asked {
             ReplayVerdict::Replayed
         } else {

@@ -69,7 +69,7 @@ pub struct Order<'a> {
     /// Modes and options as clients know them; empty if the session is new.
     pub shown: &'a View,
     pub chosen: &'a ChosenSettings,
-    /// Nobody else is at this process.
+    /// No other session shares the process.
     pub alone: bool,
     pub patience: Duration,
 }
@@ -143,7 +143,7 @@ impl Table<'_> {
         let held = self.order.names.claim(before, session);
         let held = held.filter(|_| self.peer.name_seat(self.number, Some(before)));
         if held.is_none() {
-            tracing::warn!(session.id = %session, "another session is at the agent under the same name: this one is opened anew");
+            tracing::warn!(session.id = %session, "another session uses the same agent session id: opening a new one");
         }
         held
     }
@@ -168,7 +168,7 @@ impl Table<'_> {
                 }
                 (Err(failure), Some(_)) => return Err(failure),
                 (Err(failure), None) => {
-                    tracing::info!(session.id = %self.order.opening.session, method, code = failure.code, "the agent does not bring the session back");
+                    tracing::info!(session.id = %self.order.opening.session, method, code = failure.code, "the agent could not restore the session");
                 }
             }
         }
@@ -186,7 +186,7 @@ impl Table<'_> {
         }
         let past = past(self.order.opening).await?;
         if let Some((told, known)) = self.replay.compare(&past) {
-            tracing::warn!(session.id = %self.order.opening.session, method, told, known, "the agent remembers the conversation otherwise than it was");
+            tracing::warn!(session.id = %self.order.opening.session, method, told, known, "the agent's replay differs from the log");
         }
         Ok(())
     }
@@ -240,7 +240,7 @@ impl Table<'_> {
             Err(failure) => {
                 knows = failure.code != rpc::METHOD_NOT_FOUND;
                 let (choice, why) = (choice.told(), failure.message);
-                tracing::warn!(session.id = %self.order.opening.session, choice, why, "the agent refuses what was chosen before it was started");
+                tracing::warn!(session.id = %self.order.opening.session, choice, why, "the agent refused a setting that was chosen earlier");
             }
         }
         self.take_in(view);
@@ -334,7 +334,7 @@ pub async fn past(opening: &Opening) -> Result<Past, Failure> {
 }
 
 impl Seat {
-    /// Somebody must listen for the answer to come.
+    /// A listener must run for the answer to come.
     pub async fn call(&self, message: &AgentMessage) -> Reply {
         let message = message.addressed_to(&self.session);
         let answer = self.peer.call(Some(self.number), &message);
@@ -346,7 +346,7 @@ impl Seat {
         answer.await.unwrap_or_else(|_| Err(lost()))
     }
 
-    /// Passes something on before all that the agent has said.
+    /// Puts an update before all output of the agent.
     pub fn tell_first(&self, update: Bytes) {
         let told = What::Notice {
             line: update,
@@ -357,7 +357,7 @@ impl Seat {
         early.push_front(told);
     }
 
-    /// Whether something was said while the session was opened that nobody has heard.
+    /// Whether there is unread output from while the session was opened.
     pub fn has_more_to_tell(&self) -> bool {
         let early = self.early.locked();
         !early.is_empty()
@@ -373,7 +373,7 @@ impl Drop for Seat {
         if self.closes && !self.peer.is_gone() {
             let params = json!({ "sessionId": self.session });
             let close = AgentMessage::own("session/close", &params);
-            // Its answer is of no interest to anybody.
+            // Its answer is ignored.
             drop(self.peer.call(None, &close));
         }
         self.peer.leave_seat(self.number);

@@ -135,7 +135,7 @@ impl Talk {
         })
     }
 
-    /// The process goes when nobody has it any more.
+    /// The process ends with its last user.
     fn leave(&self) {
         self.seat.send_replace(None);
     }
@@ -149,7 +149,7 @@ impl Talk {
         };
         let withheld = self.memory().withheld();
         if let Some(failure) = withheld {
-            // Everybody hears before how the session is now.
+            // Clients get the current modes and options before the error.
             let told = async {
                 while seat.has_more_to_tell() && !seat.peer.is_gone() {
                     sleep(SOON).await;
@@ -173,7 +173,7 @@ impl Talk {
                     // Many abort with an error. They were asked to.
                     Ok(reply) => Ok(reply.unwrap_or_else(|_| StopReason::Cancelled.answer())),
                     Err(_) => {
-                        tracing::warn!(session.id = %turn.session(), "the agent goes on with a turn that was cancelled: it is stopped");
+                        tracing::warn!(session.id = %turn.session(), "the agent did not end a cancelled turn: stopping it");
                         self.agent.stop(&seat);
                         Ok(StopReason::Cancelled.answer())
                     }
@@ -263,7 +263,7 @@ impl Talk {
         match seat::past(&self.opening).await {
             Ok(past) => replay().past_is(&past),
             Err(failure) => {
-                tracing::warn!(session.id = %self.opening.session, why = failure.message, "what the agent says cannot be compared with the log");
+                tracing::warn!(session.id = %self.opening.session, why = failure.message, "the agent's replay cannot be compared with the log");
                 replay().end();
             }
         }
@@ -274,7 +274,7 @@ impl Talk {
     fn is_about_us(&self, seat: &Seat, session: Option<&str>) -> bool {
         let ours = session.is_none_or(|session| session == seat.session);
         if !ours {
-            tracing::warn!(session.id = %self.opening.session, "the agent named a session that is not its own: the message is dropped");
+            tracing::warn!(session.id = %self.opening.session, "dropped an agent message that names another session");
         }
         ours
     }
@@ -349,7 +349,7 @@ impl Conversation for Talk {
         let asked: Value = rpc::read(message.params())?;
         let result = seat.call(message).await?;
         let announces = match message.method() {
-            // If the agent has told everybody, the view has changed by now.
+            // If the agent has sent an update, the view has changed by now.
             "session/set_mode" => {
                 let mode = &asked["modeId"];
                 let changed = self.memory().set_mode(mode);

@@ -31,8 +31,8 @@ pub enum Speaker {
 }
 
 impl Transcript {
-    /// Takes in the next event of a log. A prompt that nobody has begun to answer is not part of it: the agent is
-    /// about to get it.
+    /// Adds the next event of a log. A prompt without any output yet is not part of it: the agent
+    /// is about to get it.
     pub fn hear(&mut self, event: &Event) {
         match event {
             Event::Begin(_) => {

@@ -181,7 +181,7 @@ impl View {
             .is_some_and(|option| option["type"] == "boolean")
     }
 
-    /// The updates that tell somebody who knows `other` of this one.
+    /// The updates from `other` to this view.
     pub fn differences_to(&self, other: &Self) -> Vec<Value> {
         let mut updates = Vec::new();
         if let Some(mode) = self.value(&SettingName::Mode)

@@ -26,13 +26,14 @@ use super::system;
 pub fn make(as_somebody_else: bool) -> io::Result<()> {
     match unshare(CloneFlags::CLONE_NEWPID) {
         Ok(()) => return Ok(()),
-        // With one user in it there is nobody else to become.
+        // The namespace has one user, so another one is not possible.
         Err(error) if as_somebody_else => return Err(error.into()),
         Err(_) => {}
     }
     let (user, group) = (geteuid().as_raw(), getegid().as_raw());
     unshare(CloneFlags::CLONE_NEWUSER | CloneFlags::CLONE_NEWPID)?;
-    // The files belong to root while nobody may look into this process. It holds nothing yet but what the agent gets.
+    // A process that is not dumpable has `/proc` files that belong to root. It holds nothing yet
+    // but what the agent gets.
     set_dumpable_behavior(DumpableBehavior::Dumpable)?;
     let mapped = map(user, group);
     set_dumpable_behavior(DumpableBehavior::NotDumpable)?;
@@ -60,8 +61,8 @@ fn keep_for_the_next(capability: CapabilitySet) -> io::Result<()> {
     Ok(configure_capability_in_ambient_set(capability, true)?)
 }
 
-/// For the first process of the namespace: nobody looks into it, it ends with the guard, and it has the `/proc` that
-/// belongs there. Those who are not root can do no more than before after that.
+/// Sets up the first process of the namespace: it cannot be inspected, ends with the guard, and
+/// mounts the namespace's `/proc`. Without root it drops all capabilities after that.
 pub fn settle() -> io::Result<()> {
     set_dumpable_behavior(DumpableBehavior::NotDumpable)?;
     set_parent_process_death_signal(Some(Signal::KILL))?;
@@ -115,7 +116,8 @@ fn cover_directory(path: &Path) -> io::Result<()> {
     Ok(mount("tmpfs", path, "tmpfs", safe, c"size=4k,mode=555")?)
 }
 
-/// Whether this kernel, and whoever runs us, lets agents have processes of their own: tried once, with all steps.
+/// Whether the kernel and our privileges allow PID namespaces for agents: tried once, with all
+/// steps.
 pub fn tried(ourselves: &Path, user: Option<(u32, u32)>) -> Result<(), String> {
     let mut command = Command::new(ourselves);
     command.args(["guard", "--sandbox", "--own-processes", "--try-out"]);
