@@ -36,7 +36,8 @@ pub struct Arguments {
     pub listen: SocketAddr,
     /// Key set that signs tokens, or a directory of key sets
     ///
-    /// `baton token keygen` creates one. All replicas need the same keys. Changes of the file take effect without a restart.
+    /// `baton token keygen` creates one. All replicas need the same keys. Changes of the file take effect without a
+    /// restart.
     #[arg(long, env = "BATON_KEYS", value_name = "FILE|DIR", help_heading = AUTHENTICATION)]
     pub keys: PathBuf,
     /// Agent that clients reach at /acp

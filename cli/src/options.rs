@@ -22,8 +22,8 @@ use crate::mcp::McpOptions;
 pub struct StoreOptions {
     /// URL of Redis: redis://, redis+cluster:// or redis+sentinel://
     ///
-    /// With rediss instead of redis the connection uses TLS. Either this option or --store-file is required. A password in
-    /// the URL is removed from the process's command line and environment at the start.
+    /// With rediss instead of redis the connection uses TLS. Either this option or --store-file is required. A
+    /// password in the URL is removed from the process's command line and environment at the start.
     #[arg(
         long,
         env = "BATON_STORE",
