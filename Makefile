@@ -1,10 +1,10 @@
-# The two commands a newcomer needs: make run, make test.
+# The commands a newcomer needs: make run, make check, make test.
 
-.PHONY: run build setup test lint charts deploy-test loadtest chaos soak partitions upgrade-test siege fuzz golden
+.PHONY: run build setup check test lint charts deploy-test loadtest chaos soak partitions upgrade-test siege fuzz golden docs
 
 # Builds and starts everything in one process on http://127.0.0.1:8080/acp.
 run:
-	cargo run --release --quiet --locked -- serve
+	./scripts/run serve
 
 build:
 	cargo build --release --locked
@@ -17,6 +17,13 @@ lint:
 	cargo fmt --check
 	cargo clippy --workspace --all-targets --locked -- -D warnings
 	./scripts/check-supply
+
+# Between two edits: formatting, lints and the unit tests of all crates, in less than two minutes once dependencies are
+# built. Needs no servers and no other programs.
+check:
+	cargo fmt --check
+	cargo clippy --workspace --all-targets --locked -- -D warnings
+	cargo test --workspace --lib --bins --locked --quiet
 
 # Everything: formatting, lints, unit tests, stores on a real Redis, end-to-end tests.
 test: setup lint
@@ -86,3 +93,7 @@ fuzz:
 # number of its format. For whoever adds a kind of key, a field or a format.
 golden:
 	GOLDEN=$(GOLDEN) cargo test --locked -p baton-session --test it -- --ignored golden::make
+
+# The documentation as a site in target/site, with every link checked. Installs mdBook into target/tools.
+docs:
+	./scripts/docs

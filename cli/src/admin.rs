@@ -10,6 +10,8 @@ use baton_gateway::admin::{Door, MIN_SECRET, Secret, Socket};
 use clap::Args;
 use tokio::net::TcpListener;
 
+use crate::headings::ADMINISTRATION;
+
 pub mod caller;
 pub mod place;
 
@@ -50,12 +52,20 @@ impl fmt::Display for Address {
 
 #[derive(Args)]
 pub struct AdminOptions {
-    /// Where `baton token revoke` and `baton store backup` are heard: a socket that only this user can open, a port with --admin-token-file, or
-    /// none. Without this option a socket that the command finds by itself
-    #[arg(long, env = "BATON_ADMIN_LISTEN", value_name = "unix:PATH|ADDR|none")]
+    /// Socket or address for administrators
+    ///
+    /// Serves `baton token revoke` and `baton store backup`. unix:PATH is a socket that only this user can open; an
+    /// address and port needs --admin-token-file. Without this option it is a socket that those commands find by
+    /// themselves.
+    #[arg(
+        long,
+        env = "BATON_ADMIN_LISTEN",
+        value_name = "unix:PATH|ADDR|none",
+        help_heading = ADMINISTRATION
+    )]
     admin_listen: Option<Address>,
-    /// File with a secret, 32 characters or more, that the command has to send
-    #[arg(long, env = "BATON_ADMIN_TOKEN_FILE", value_name = "FILE")]
+    /// File with the secret of administrators, 32 characters or more
+    #[arg(long, env = "BATON_ADMIN_TOKEN_FILE", value_name = "FILE", help_heading = ADMINISTRATION)]
     admin_token_file: Option<PathBuf>,
 }
 

@@ -19,6 +19,7 @@ use nix::unistd::{Uid, User};
 use self::sandbox::{PlanArguments, SandboxOptions};
 use crate::agent_policy::Clients;
 use crate::exit::Misconfigured;
+use crate::headings::AGENT;
 
 mod sandbox;
 
@@ -29,74 +30,95 @@ const OURSELVES: &str = "/proc/self/exe";
 
 #[derive(Args)]
 pub struct AgentOptions {
-    /// What to run: scripted, or stdio:COMMAND for a program that speaks ACP on stdin and stdout
+    /// Agent to run: scripted, or stdio:COMMAND for a program
+    ///
+    /// The program speaks ACP on its standard input and output. The agent named scripted is built in and needs nothing.
     #[arg(
         long,
         env = "BATON_AGENT",
         default_value = "scripted",
-        value_name = "AGENT"
+        value_name = "AGENT",
+        help_heading = AGENT
     )]
     agent: String,
-    /// Who has an agent's process: each session, each turn, or all sessions of the worker
-    #[arg(long, env = "BATON_AGENT_SCOPE", default_value = "session")]
+    /// Sessions that share one agent process
+    #[arg(long, env = "BATON_AGENT_SCOPE", default_value = "session", help_heading = AGENT)]
     agent_scope: ScopeOption,
-    /// What becomes of a turn whose agent or worker stopped: an error, or another attempt
-    #[arg(long, env = "BATON_ON_CRASH", default_value = "fail")]
+    /// End of a turn whose agent or worker crashed
+    #[arg(long, env = "BATON_ON_CRASH", default_value = "fail", help_heading = AGENT)]
     on_crash: OnCrashOption,
-    /// How long an agent rests before it is stopped, as 10m or 30s; its session stays
+    /// Time until an idle agent process is stopped
+    ///
+    /// Such as 10m or 30s. The session stays; the next prompt starts a new process.
     #[arg(
         long,
         env = "BATON_AGENT_IDLE",
         default_value = "10m",
         value_parser = humantime::parse_duration,
-        value_name = "TIME"
+        value_name = "TIME",
+        help_heading = AGENT
     )]
     agent_idle: Duration,
-    /// How many agents to keep started for sessions to come
-    #[arg(long, env = "BATON_AGENT_WARM", default_value_t = 0, value_name = "N")]
+    /// Number of agent processes that are started in advance
+    #[arg(
+        long,
+        env = "BATON_AGENT_WARM",
+        default_value_t = 0,
+        value_name = "N",
+        help_heading = AGENT
+    )]
     agent_warm: usize,
-    /// How long an agent may take to start, and to open a session
+    /// Time for an agent to start and to open a session
     #[arg(
         long,
         env = "BATON_AGENT_START_TIMEOUT",
         default_value = "60s",
         value_parser = humantime::parse_duration,
-        value_name = "TIME"
+        value_name = "TIME",
+        help_heading = AGENT
     )]
     agent_start_timeout: Duration,
-    /// Variables that agents get of the worker's environment, beside PATH, HOME and the like
+    /// Environment variables that agents inherit from the worker
+    ///
+    /// Agents always inherit PATH, HOME and the like.
     #[arg(
         long,
         env = "BATON_AGENT_ENV",
         value_delimiter = ',',
-        value_name = "NAME"
+        value_name = "NAME",
+        help_heading = AGENT
     )]
     agent_env: Vec<String>,
-    /// Most memory for each process of an agent, in MiB
-    #[arg(long, env = "BATON_AGENT_MEMORY", value_name = "MIB")]
+    /// Memory limit of each agent process, in MiB
+    #[arg(long, env = "BATON_AGENT_MEMORY", value_name = "MIB", help_heading = AGENT)]
     agent_memory: Option<u64>,
-    /// Most seconds of computing for each process of an agent
-    #[arg(long, env = "BATON_AGENT_CPU", value_name = "SECONDS")]
+    /// CPU time limit of each agent process, in seconds
+    #[arg(long, env = "BATON_AGENT_CPU", value_name = "SECONDS", help_heading = AGENT)]
     agent_cpu: Option<u64>,
-    /// Most open files for each process of an agent
-    #[arg(long, env = "BATON_AGENT_FILES", value_name = "N")]
+    /// Open file limit of each agent process
+    #[arg(long, env = "BATON_AGENT_FILES", value_name = "N", help_heading = AGENT)]
     agent_files: Option<u64>,
-    /// The longest line that an agent may write, in MiB
+    /// Maximum length of a line that an agent writes, in MiB
     #[arg(
         long,
         env = "BATON_AGENT_LINE",
         default_value_t = 32,
-        value_name = "MIB"
+        value_name = "MIB",
+        help_heading = AGENT
     )]
     agent_line: usize,
-    /// Who reads what an agent writes to its standard error: the log alone, or the client that it fails, too
-    #[arg(long, env = "BATON_AGENT_STDERR", default_value = "log")]
+    /// Readers of an agent's standard error
+    #[arg(long, env = "BATON_AGENT_STDERR", default_value = "log", help_heading = AGENT)]
     agent_stderr: StderrOption,
-    /// HOME of agents, instead of the worker's; {principal} in it stands for a folder for each caller
-    #[arg(long, env = "BATON_AGENT_HOME", value_name = "DIR")]
+    /// HOME of agents, instead of the worker's
+    ///
+    /// {principal} in the path stands for a directory per caller.
+    #[arg(long, env = "BATON_AGENT_HOME", value_name = "DIR", help_heading = AGENT)]
     agent_home: Option<PathBuf>,
-    /// User that agents run as, with its primary group and no other; only root can do that
-    #[arg(long, env = "BATON_AGENT_USER", value_name = "NAME")]
+    /// User that agents run as; requires root
+    ///
+    /// The agent has the primary group of the user and no other.
+    #[arg(long, env = "BATON_AGENT_USER", value_name = "NAME", help_heading = AGENT)]
     agent_user: Option<String>,
     #[command(flatten)]
     sandbox: SandboxOptions,
@@ -112,20 +134,27 @@ pub struct Surroundings<'a> {
 
 #[derive(Clone, Copy, PartialEq, ValueEnum)]
 enum StderrOption {
+    /// The log
     Log,
+    /// The log, and the client whose request failed
     Client,
 }
 
 #[derive(Clone, Copy, PartialEq, ValueEnum)]
 enum ScopeOption {
+    /// Each session has a process
     Session,
+    /// Each turn has a process
     Turn,
+    /// All sessions of the worker share a process
     Shared,
 }
 
 #[derive(Clone, Copy, ValueEnum)]
 enum OnCrashOption {
+    /// The turn ends with an error
     Fail,
+    /// The turn runs once more
     Resume,
 }
 

@@ -3,24 +3,33 @@
 use baton_worker::{AgentPolicy, NamePattern};
 use clap::Args;
 
+use crate::headings::EXTENSIONS;
 use crate::mcp::patterns;
 
 #[derive(Args)]
 pub struct AgentPolicyOptions {
-    /// Fields of clients' `_meta` that agents get beside trace context, as claudeCode or example.com/*, or none
+    /// Fields of _meta that agents get from clients, such as example.com/*, or none
+    ///
+    /// Trace context always passes. Without this option all fields pass if only this machine can connect, otherwise
+    /// none.
     #[arg(
         long,
         env = "BATON_ALLOW_AGENT_META",
         value_delimiter = ',',
-        value_name = "NAMES"
+        value_name = "NAMES",
+        help_heading = EXTENSIONS
     )]
     allow_agent_meta: Option<Vec<String>>,
-    /// Methods beside the protocol's that clients may call on agents, as _example.com/*, or none
+    /// Extension methods that clients may call, such as _example.com/*, or none
+    ///
+    /// Methods of the protocol always pass. Without this option all extension methods pass if only this machine can
+    /// connect, otherwise none.
     #[arg(
         long,
         env = "BATON_ALLOW_AGENT_METHODS",
         value_delimiter = ',',
-        value_name = "NAMES"
+        value_name = "NAMES",
+        help_heading = EXTENSIONS
     )]
     allow_agent_methods: Option<Vec<String>>,
 }

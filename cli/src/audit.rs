@@ -10,11 +10,14 @@ use baton_session::metrics::Registry;
 use clap::{Args, Subcommand};
 
 use crate::exit::Misconfigured;
+use crate::headings::OBSERVABILITY;
 
 #[derive(Args)]
 pub struct AuditOptions {
-    /// File that tells who did what, and what was refused, one line of JSON each; - for standard output
-    #[arg(long, env = "BATON_AUDIT_LOG", value_name = "FILE|-")]
+    /// File for the audit log, or - for standard output
+    ///
+    /// One line of JSON for each action and each refusal. `baton audit verify` checks a file.
+    #[arg(long, env = "BATON_AUDIT_LOG", value_name = "FILE|-", help_heading = OBSERVABILITY)]
     audit_log: Option<PathBuf>,
 }
 
@@ -44,12 +47,12 @@ impl AuditOptions {
 
 #[derive(Subcommand)]
 pub enum Command {
-    /// Say whether audit logs are as they were written: exit code 0 or 1, and where they are not
+    /// Verify that audit logs are unchanged: exit code 0 or 1
     Verify {
-        /// The files, oldest first: each has to continue the one before it
+        /// Files, oldest first; each must continue the one before it
         #[arg(required = true, value_name = "FILE")]
         files: Vec<PathBuf>,
-        /// A head that the log of the process told: the chain must have it
+        /// Hash that the log of the process has reported; the chain must contain it
         #[arg(long, value_name = "HASH")]
         head: Vec<String>,
     },

@@ -38,13 +38,17 @@ mod text;
 pub struct Arguments {
     #[command(flatten)]
     remote: RemoteOptions,
-    /// Session to go on with; what was said in it is shown. Without it a new one begins
+    /// Session to continue; without it a new one begins
+    ///
+    /// The conversation so far is printed first.
     #[arg(long, env = "BATON_SESSION", value_name = "ID")]
     session: Option<String>,
-    /// Directory that the agent works in, on its side
+    /// Working directory of the agent, on the agent's machine
     #[arg(long, env = "BATON_CWD", default_value = ".", value_name = "DIR")]
     cwd: PathBuf,
-    /// One turn with this text, and no more: the agent's words on standard output, all else on standard error
+    /// Run one turn with this text and exit
+    ///
+    /// The agent's answer goes to standard output, everything else to standard error.
     #[arg(long, env = "BATON_PROMPT", value_name = "TEXT")]
     prompt: Option<String>,
 }

@@ -14,93 +14,123 @@ use jsonwebtoken::Algorithm;
 
 use crate::admin::AdminOptions;
 use crate::agent_policy::Clients;
+use crate::headings::{AUTHENTICATION, LIMITS, NETWORK};
 use crate::limits::LimitOptions;
 use crate::transport::{Setting, TransportOptions};
 
 #[derive(Args)]
 pub struct EdgeOptions {
-    /// How many commands may wait in one session, before more are refused
+    /// Maximum number of commands that wait in one session
+    ///
+    /// A command beyond it is refused.
     #[arg(
         long,
         env = "BATON_QUEUE_LIMIT",
         default_value_t = INBOX_LIMIT,
-        value_name = "N"
+        value_name = "N",
+        help_heading = LIMITS
     )]
     pub queue_limit: u64,
-    /// Names besides localhost by which clients and balancers address this gateway; * for any
+    /// Host names that requests may use besides localhost; * for any
+    ///
+    /// Requests with another name in their Host header are refused. Name those by which clients and load balancers
+    /// address this gateway.
     #[arg(
         long,
         env = "BATON_ALLOW_HOST",
         value_delimiter = ',',
-        value_name = "NAMES"
+        value_name = "NAMES",
+        help_heading = NETWORK
     )]
     allow_host: Vec<String>,
-    /// Web pages that may use it besides those of this machine, as https://app.example.com
+    /// Web origins that may send requests, such as https://app.example.com
+    ///
+    /// Pages of this machine may always send requests.
     #[arg(
         long,
         env = "BATON_ALLOW_ORIGIN",
         value_delimiter = ',',
-        value_name = "ORIGINS"
+        value_name = "ORIGINS",
+        help_heading = NETWORK
     )]
     allow_origin: Vec<String>,
-    /// How callers say who they are: not at all, by an API key, or by a token of an identity provider
-    #[arg(long, env = "BATON_AUTH", default_value = "none")]
+    /// Authentication of clients
+    #[arg(long, env = "BATON_AUTH", default_value = "none", help_heading = AUTHENTICATION)]
     auth: Kind,
-    /// Do without what protects callers beyond this machine: that they are asked who they are, and TLS
-    #[arg(long, env = "BATON_INSECURE", value_parser = clap::builder::BoolishValueParser::new())]
+    /// Permit remote clients without authentication or without TLS
+    ///
+    /// Without it the process refuses to listen beyond this machine with --auth none, or with credentials that travel
+    /// in clear text.
+    #[arg(
+        long,
+        env = "BATON_INSECURE",
+        value_parser = clap::builder::BoolishValueParser::new(),
+        help_heading = NETWORK
+    )]
     insecure: bool,
     #[command(flatten)]
     admin: AdminOptions,
-    /// For --auth keys: file of hashed API keys; make entries with `baton token api-key`
-    #[arg(long, env = "BATON_AUTH_KEYS", value_name = "FILE")]
+    /// File of hashed API keys, for --auth keys
+    ///
+    /// `baton token api-key` creates entries. Changes of the file take effect without a restart.
+    #[arg(long, env = "BATON_AUTH_KEYS", value_name = "FILE", help_heading = AUTHENTICATION)]
     auth_keys: Option<PathBuf>,
-    /// For --auth jwt: who issues the tokens, as in their `iss`
-    #[arg(long, env = "BATON_AUTH_ISSUER", value_name = "URL")]
+    /// Issuer of the tokens (iss), for --auth jwt
+    #[arg(long, env = "BATON_AUTH_ISSUER", value_name = "URL", help_heading = AUTHENTICATION)]
     auth_issuer: Option<String>,
-    /// For --auth jwt: for whom they are issued, as in their `aud`
-    #[arg(long, env = "BATON_AUTH_AUDIENCE", value_name = "NAME")]
+    /// Audience of the tokens (aud), for --auth jwt
+    #[arg(long, env = "BATON_AUTH_AUDIENCE", value_name = "NAME", help_heading = AUTHENTICATION)]
     auth_audience: Option<String>,
-    /// For --auth jwt: the issuer's key set, an https URL or a file
-    #[arg(long, env = "BATON_AUTH_JWKS", value_name = "URL")]
+    /// Key set of the issuer, an https URL or a file, for --auth jwt
+    #[arg(long, env = "BATON_AUTH_JWKS", value_name = "URL", help_heading = AUTHENTICATION)]
     auth_jwks: Option<String>,
-    /// For --auth jwt: algorithms that are allowed
+    /// Signature algorithms, for --auth jwt
     #[arg(
         long,
         env = "BATON_AUTH_ALGS",
         value_delimiter = ',',
         default_value = "RS256,ES256,EdDSA",
-        value_name = "LIST"
+        value_name = "LIST",
+        help_heading = AUTHENTICATION
     )]
     auth_algs: Vec<Algorithm>,
-    /// For --auth jwt: take only tokens that are bound to a key (DPoP)
+    /// Accept only tokens that are bound to a key (DPoP), for --auth jwt
     #[arg(
         long,
         env = "BATON_AUTH_REQUIRE_DPOP",
-        value_parser = clap::builder::BoolishValueParser::new()
+        value_parser = clap::builder::BoolishValueParser::new(),
+        help_heading = AUTHENTICATION
     )]
     auth_require_dpop: bool,
-    /// For --auth jwt: take only tokens with this claim, which is VALUE or a list that has it; all must hold
+    /// Claims that every token must have, for --auth jwt
+    ///
+    /// A claim matches if it is VALUE or a list that contains it. Several are separated by semicolons, and all of them
+    /// must match.
     #[arg(
         long,
         env = "BATON_AUTH_REQUIRE",
         value_delimiter = ';',
-        value_name = "CLAIM=VALUE"
+        value_name = "CLAIM=VALUE",
+        help_heading = AUTHENTICATION
     )]
     auth_require: Vec<String>,
-    /// For --auth jwt: what the `typ` of a token must be; any takes JWT and none as well
+    /// Type (typ) of the tokens, for --auth jwt
     #[arg(
         long,
         env = "BATON_AUTH_TYP",
         default_value = "any",
-        value_name = "TYP"
+        help_heading = AUTHENTICATION
     )]
     auth_typ: Typ,
-    /// An agent that only those may use who have this claim; for API keys that is sub, the principal's name
+    /// Agents that only clients with a claim may use
+    ///
+    /// Several are separated by semicolons. For API keys the only claim is sub, the name of the principal.
     #[arg(
         long,
         env = "BATON_ALLOW_AGENT",
         value_delimiter = ';',
-        value_name = "NAME=CLAIM=VALUE"
+        value_name = "NAME=CLAIM=VALUE",
+        help_heading = AUTHENTICATION
     )]
     allow_agent: Vec<String>,
     #[command(flatten)]
@@ -111,14 +141,19 @@ pub struct EdgeOptions {
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Kind {
+    /// No authentication
     None,
+    /// API keys, see --auth-keys
     Keys,
+    /// Tokens of an identity provider, see --auth-issuer
     Jwt,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Typ {
+    /// JWT, at+jwt, or none
     Any,
+    /// Access tokens as in RFC 9068
     #[value(name = "at+jwt")]
     AccessToken,
 }

@@ -3,6 +3,7 @@
 use baton_session::store;
 
 use crate::chat::Ending;
+use crate::config::FileSettings;
 
 /// The command line or configuration is wrong.
 pub const USAGE: u8 = 64;
@@ -35,6 +36,17 @@ impl std::fmt::Display for Misconfigured {
 }
 
 impl std::error::Error for Misconfigured {}
+
+/// The error, and of a configuration that cannot work the lines of the file that set it.
+pub fn message(error: &anyhow::Error, file: &FileSettings) -> String {
+    match error.downcast_ref::<Misconfigured>() {
+        Some(Misconfigured(faults)) => {
+            let faults = faults.iter().map(|fault| file.locate(fault));
+            Misconfigured(faults.collect()).to_string()
+        }
+        None => format!("{error:#}"),
+    }
+}
 
 pub fn code(error: &anyhow::Error) -> u8 {
     if error.is::<Misconfigured>() {

@@ -16,6 +16,7 @@ use crate::audit::AuditOptions;
 use crate::edge::EdgeOptions;
 use crate::exit::Misconfigured;
 use crate::exposure;
+use crate::headings::{AUTHENTICATION, LIMITS, NETWORK, SESSIONS};
 use crate::meters;
 use crate::options::{StoreOptions, agent_name_fault, check};
 use crate::telemetry::{Telemetry, TraceOptions};
@@ -24,43 +25,52 @@ use crate::telemetry::{Telemetry, TraceOptions};
 pub struct Arguments {
     #[command(flatten)]
     store: StoreOptions,
-    /// Where to listen
+    /// Address and port to listen on
     #[arg(
         long,
         env = "BATON_LISTEN",
         default_value = "127.0.0.1:8080",
-        value_name = "ADDR"
+        value_name = "ADDR",
+        help_heading = NETWORK
     )]
     listen: SocketAddr,
-    /// Key set that signs tokens, or a directory of them; make one with `baton token keygen`, the same
-    /// for all replicas. Changes are noticed
-    #[arg(long, env = "BATON_KEYS", value_name = "FILE|DIR")]
+    /// Key set that signs tokens, or a directory of key sets
+    ///
+    /// `baton token keygen` creates one. All replicas need the same keys. Changes of the file take effect without a restart.
+    #[arg(long, env = "BATON_KEYS", value_name = "FILE|DIR", help_heading = AUTHENTICATION)]
     keys: PathBuf,
-    /// The agent that clients get at /acp; without it scripted, or if there is none such the first by name
-    #[arg(long, env = "BATON_DEFAULT_AGENT", value_name = "NAME")]
+    /// Agent that clients reach at /acp
+    ///
+    /// Without this option it is the agent named scripted; if there is none, the first agent in alphabetical order.
+    #[arg(long, env = "BATON_DEFAULT_AGENT", value_name = "NAME", help_heading = SESSIONS)]
     default_agent: Option<String>,
-    /// How long commands wait while no worker is alive, before they are answered with an error
+    /// Milliseconds until a command fails if no worker is alive
     #[arg(
         long,
         env = "BATON_WITHDRAW_AFTER_MS",
         default_value_t = 30_000,
-        value_name = "MS"
+        value_name = "MS",
+        help_heading = SESSIONS
     )]
     withdraw_after_ms: u64,
-    /// How long a client may leave unread what is there for it, before its stream is given up
+    /// Milliseconds until a stream that its client does not read is closed
     #[arg(
         long,
         env = "BATON_STALL_MS",
         default_value_t = 60_000,
-        value_name = "MS"
+        value_name = "MS",
+        help_heading = LIMITS
     )]
     stall_ms: u64,
-    /// How long turns and requests under way may take after SIGTERM, before their streams are cut
+    /// Milliseconds to finish turns and requests after SIGTERM
+    ///
+    /// Streams that are still open after it are closed.
     #[arg(
         long,
         env = "BATON_GRACE_MS",
         default_value_t = 30_000,
-        value_name = "MS"
+        value_name = "MS",
+        help_heading = SESSIONS
     )]
     grace_ms: u64,
     #[command(flatten)]
@@ -71,30 +81,44 @@ pub struct Arguments {
     pub traces: TraceOptions,
 }
 
+impl Arguments {
+    pub fn faults(&self) -> Vec<String> {
+        let (_, edge) = self.edge.auth(self.listen);
+        let (_, transport) = self.edge.transport(self.listen);
+        let keys = Keys::open(&self.keys).err();
+        let keys = keys.map(|fault| format!("--keys {fault}"));
+        [edge, transport, Vec::from_iter(keys), self.other_faults()].concat()
+    }
+
+    /// Those of options from which `run` makes nothing before it connects.
+    fn other_faults(&self) -> Vec<String> {
+        let mut faults = self.store.faults();
+        faults.extend(exposure::faults(&self.keys));
+        if !(1_000..=3_600_000).contains(&self.stall_ms) {
+            let given = self.stall_ms;
+            faults.push(format!(
+                "--stall-ms {given}: must be between 1000 and 3600000"
+            ));
+        }
+        let agent = self.default_agent.as_deref();
+        faults.extend(agent_name_fault("--default-agent", agent));
+        faults.extend(self.traces.faults());
+        faults
+    }
+}
+
 pub async fn run(arguments: Arguments, stop: Stop, telemetry: &Telemetry) -> anyhow::Result<()> {
     let (keys, key_faults) = match Keys::open(&arguments.keys) {
         Ok(keys) => (Some(keys), Vec::new()),
         Err(fault) => (None, vec![format!("--keys {fault}")]),
     };
-    let exposed = exposure::faults(&arguments.keys);
-    let mut stall_faults = Vec::new();
-    if !(1_000..=3_600_000).contains(&arguments.stall_ms) {
-        let given = arguments.stall_ms;
-        stall_faults.push(format!(
-            "--stall-ms {given}: must be between 1000 and 3600000"
-        ));
-    }
     let (auth, edge_faults) = arguments.edge.auth(arguments.listen);
     let (transport, transport_faults) = arguments.edge.transport(arguments.listen);
     check([
-        arguments.store.faults(),
+        arguments.other_faults(),
         edge_faults,
         transport_faults,
         key_faults,
-        exposed,
-        stall_faults,
-        agent_name_fault("--default-agent", arguments.default_agent.as_deref()),
-        arguments.traces.faults(),
     ])?;
     let keys = keys.ok_or(Misconfigured(Vec::new()))?;
     let listener = baton_gateway::listen(arguments.listen)

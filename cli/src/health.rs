@@ -11,7 +11,7 @@ const PATIENCE: Duration = Duration::from_secs(6);
 
 #[derive(Args)]
 pub struct Arguments {
-    /// What to ask: /readyz or /healthz of a worker, or of a gateway that has no TLS
+    /// URL of /readyz or /healthz; https is not supported
     #[arg(
         env = "BATON_HEALTH_URL",
         default_value = "http://127.0.0.1:8080/readyz",

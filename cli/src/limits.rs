@@ -5,33 +5,50 @@ use std::num::NonZeroU64;
 use baton_gateway::limits::{DEFAULT_INFLIGHT, LEAST_INFLIGHT, Limits, Rate};
 use clap::Args;
 
+use crate::headings::LIMITS;
+
 /// Each is off unless it is given.
 #[derive(Args)]
 pub struct LimitOptions {
-    /// Requests of one caller: by the second, or by another time as in 600/1m
-    #[arg(long, env = "BATON_LIMIT_REQUESTS", value_name = "RATE")]
+    /// Requests per caller: per second, or per another time as in 600/1m
+    ///
+    /// No limit without this option.
+    #[arg(long, env = "BATON_LIMIT_REQUESTS", value_name = "RATE", help_heading = LIMITS)]
     limit_requests: Option<String>,
-    /// Bytes received of one caller: by the second, or by another time
-    #[arg(long, env = "BATON_LIMIT_BYTES", value_name = "RATE")]
+    /// Bytes received per caller: per second, or per another time
+    ///
+    /// No limit without this option.
+    #[arg(long, env = "BATON_LIMIT_BYTES", value_name = "RATE", help_heading = LIMITS)]
     limit_bytes: Option<String>,
-    /// Streams that one caller may have open here
-    #[arg(long, env = "BATON_LIMIT_STREAMS", value_name = "N")]
+    /// Open streams per caller, on this process
+    ///
+    /// No limit without this option.
+    #[arg(long, env = "BATON_LIMIT_STREAMS", value_name = "N", help_heading = LIMITS)]
     limit_streams: Option<u64>,
-    /// Sessions that one caller may have
-    #[arg(long, env = "BATON_LIMIT_SESSIONS", value_name = "N")]
+    /// Sessions per caller
+    ///
+    /// No limit without this option.
+    #[arg(long, env = "BATON_LIMIT_SESSIONS", value_name = "N", help_heading = LIMITS)]
     limit_sessions: Option<u64>,
-    /// Sessions of one caller that may work or wait for a worker
-    #[arg(long, env = "BATON_LIMIT_TURNS", value_name = "N")]
+    /// Sessions per caller that run a turn or wait for a worker
+    ///
+    /// No limit without this option.
+    #[arg(long, env = "BATON_LIMIT_TURNS", value_name = "N", help_heading = LIMITS)]
     limit_turns: Option<u64>,
-    /// Bytes that may be kept of one caller's sessions
-    #[arg(long, env = "BATON_LIMIT_STORAGE", value_name = "BYTES")]
+    /// Stored bytes per caller, of all its sessions
+    ///
+    /// No limit without this option.
+    #[arg(long, env = "BATON_LIMIT_STORAGE", value_name = "BYTES", help_heading = LIMITS)]
     limit_storage: Option<u64>,
-    /// Bytes of messages that may be received at once, of all callers; one caller may take a quarter
+    /// Bytes of messages that are received at the same time
+    ///
+    /// Of all callers together. One caller may use a quarter of it.
     #[arg(
         long,
         env = "BATON_MAX_INFLIGHT_BYTES",
         default_value_t = DEFAULT_INFLIGHT,
-        value_name = "BYTES"
+        value_name = "BYTES",
+        help_heading = LIMITS
     )]
     pub max_inflight_bytes: u64,
 }

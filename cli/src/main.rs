@@ -12,6 +12,9 @@ mod agent;
 mod agent_policy;
 mod audit;
 mod chat;
+mod command_line;
+mod completions;
+mod config;
 mod connect;
 mod descriptors;
 mod dumpable;
@@ -19,14 +22,17 @@ mod edge;
 mod exit;
 mod exposure;
 mod gateway;
+mod headings;
 mod health;
 mod key_file;
 mod limits;
+mod man;
 mod mcp;
 mod memory;
 mod meters;
 mod options;
 mod probes;
+mod reference;
 mod remote;
 mod revoke;
 mod secrets;
@@ -49,29 +55,38 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Gateway, worker and store in one process: nothing to configure
+    /// Run gateway, worker and store in one process; needs no configuration
     Serve(Box<serve::Arguments>),
-    /// A gateway replica
+    /// Run a gateway: takes requests of clients over HTTP
     Gateway(gateway::Arguments),
-    /// A worker
+    /// Run a worker: takes sessions and runs their agent
     Worker(worker::Arguments),
-    /// An agent for editors, on standard input and output; the real one is behind a URL
+    /// Connect an editor to a remote agent over standard input and output
     Connect(connect::Arguments),
-    /// A conversation with the agent behind a URL, in the terminal or in a script
+    /// Talk to a remote agent in the terminal or in a script
     Chat(chat::Arguments),
-    /// Sessions of a running Baton, over HTTP
+    /// List, show, follow, copy and delete sessions over HTTP
     Sessions(sessions::Arguments),
-    /// Say whether a gateway is ready: exit code 0 or 1
+    /// Check whether a process is ready: exit code 0 or 1
     Health(health::Arguments),
-    /// What is kept: its backups, and Redis as gateways and workers need it
+    /// Back up and restore data, create users of Redis
     #[command(subcommand)]
     Store(store::Command),
-    /// Audit logs
+    /// Verify audit logs
     #[command(subcommand)]
     Audit(audit::Command),
-    /// Keys and tokens
+    /// Create, inspect and revoke keys and tokens
     #[command(subcommand)]
     Token(token::Command),
+    /// Check a configuration file, or print the options in effect
+    #[command(subcommand)]
+    Config(config::Command),
+    /// Print a script that completes commands and options in a shell
+    Completions(completions::Arguments),
+    #[command(hide = true)]
+    Man(man::Arguments),
+    #[command(hide = true)]
+    Reference,
     #[command(hide = true)]
     Guard(agent::GuardArguments),
     #[command(hide = true)]
@@ -79,16 +94,9 @@ enum Command {
 }
 
 fn main() -> ExitCode {
-    let arguments = match Arguments::try_parse_from(secrets::arguments()) {
-        Ok(arguments) => arguments,
-        Err(error) => {
-            let _ = error.print();
-            return if error.use_stderr() {
-                exit::USAGE.into()
-            } else {
-                ExitCode::SUCCESS
-            };
-        }
+    let (arguments, file) = match command_line::parse() {
+        Ok(parsed) => parsed,
+        Err(code) => return code,
     };
     if arguments.command.holds_secrets() {
         dumpable::forbid();
@@ -110,7 +118,7 @@ fn main() -> ExitCode {
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("baton: {error:#}");
+            eprintln!("baton: {}", exit::message(&error, &file));
             exit::code(&error).into()
         }
     }
@@ -143,6 +151,13 @@ async fn run(command: Command) -> anyhow::Result<()> {
         Command::Store(command) => store::run(command).await,
         Command::Audit(command) => audit::run(command),
         Command::Token(command) => token::run(command).await,
+        Command::Config(command) => config::run(command),
+        Command::Completions(arguments) => completions::run(&arguments),
+        Command::Man(arguments) => man::run(&arguments),
+        Command::Reference => {
+            reference::run();
+            Ok(())
+        }
         Command::Guard(_) | Command::Confine(_) => Ok(()),
     };
     telemetry.finish(&hurry).await;
@@ -150,6 +165,16 @@ async fn run(command: Command) -> anyhow::Result<()> {
 }
 
 impl Command {
+    /// Everything that keeps a process that serves from starting, as far as it can be known before it starts.
+    fn faults(&self) -> Vec<String> {
+        match self {
+            Self::Serve(arguments) => arguments.faults(),
+            Self::Gateway(arguments) => arguments.faults(),
+            Self::Worker(arguments) => arguments.faults(),
+            _ => Vec::new(),
+        }
+    }
+
     /// Processes that other programs of the same user, agents first of all, have no business to look into.
     fn holds_secrets(&self) -> bool {
         self.traces().is_some() || matches!(self, Self::Guard(_))
@@ -181,6 +206,10 @@ impl Command {
             | Self::Store(_)
             | Self::Audit(_)
             | Self::Token(_)
+            | Self::Config(_)
+            | Self::Completions(_)
+            | Self::Man(_)
+            | Self::Reference
             | Self::Guard(_)
             | Self::Confine(_) => None,
         }

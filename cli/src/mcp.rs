@@ -9,14 +9,19 @@ use baton_worker::WorkspaceRoot;
 use baton_worker::mcp::{Entry, McpPolicy};
 use clap::Args;
 
+use crate::headings::MCP;
+
 #[derive(Args)]
 pub struct McpOptions {
-    /// MCP servers that clients may have started here, as "npx -y @example/files@1.2.3"; none unless given
+    /// Commands of MCP servers that clients may start here
+    ///
+    /// Such as "npx -y @example/files@1.2.3". Without this option clients may start none.
     #[arg(
         long,
         env = "BATON_ALLOW_MCP_STDIO",
         value_delimiter = ',',
-        value_name = "COMMANDS"
+        value_name = "COMMANDS",
+        help_heading = MCP
     )]
     allow_mcp_stdio: Vec<String>,
     /// Variables that clients may set for them
@@ -25,29 +30,37 @@ pub struct McpOptions {
         env = "BATON_ALLOW_MCP_ENV",
         value_delimiter = ',',
         default_value = "*_API_KEY,*_TOKEN,*_SECRET,*_PASSWORD",
-        value_name = "NAMES"
+        value_name = "NAMES",
+        help_heading = MCP
     )]
     allow_mcp_env: Vec<String>,
-    /// MCP servers that clients may have connected to, as *.example.com or http://10.0.0.0/8, or none
+    /// URLs of MCP servers that clients may use, or none
+    ///
+    /// Such as *.example.com or http://10.0.0.0/8.
     #[arg(
         long,
         env = "BATON_ALLOW_MCP_URL",
         value_delimiter = ',',
         default_value = "https://*",
-        value_name = "URLS"
+        value_name = "URLS",
+        help_heading = MCP
     )]
     allow_mcp_url: Vec<String>,
-    /// File of MCP servers that every session gets: one entry of `mcpServers`, or an array
+    /// Files of MCP servers that every session gets
+    ///
+    /// A file contains one entry of `mcpServers`, or an array of entries.
     #[arg(
         long,
         env = "BATON_MCP_SERVER",
         value_delimiter = ',',
-        value_name = "FILES"
+        value_name = "FILES",
+        help_heading = MCP
     )]
     mcp_server: Vec<PathBuf>,
-    /// Directory beneath which sessions must live; any will do unless given. {principal} in it stands for a folder for
-    /// each caller
-    #[arg(long, env = "BATON_WORKSPACE_ROOT", value_name = "DIR")]
+    /// Directory that contains the working directories of all sessions
+    ///
+    /// {principal} in the path stands for a directory per caller. Without this option a session may use any directory.
+    #[arg(long, env = "BATON_WORKSPACE_ROOT", value_name = "DIR", help_heading = MCP)]
     workspace_root: Option<PathBuf>,
 }
 

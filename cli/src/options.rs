@@ -15,41 +15,54 @@ use clap::{Args, ValueEnum};
 use crate::agent::{AgentOptions, Surroundings};
 use crate::agent_policy::{AgentPolicyOptions, Clients};
 use crate::exit::Misconfigured;
+use crate::headings::{AGENT, SESSIONS, STORAGE};
 use crate::mcp::McpOptions;
 
 #[derive(Args)]
 pub struct StoreOptions {
-    /// Where sessions live: redis://…, redis+cluster://… or redis+sentinel://…; rediss for TLS
+    /// URL of Redis: redis://, redis+cluster:// or redis+sentinel://
+    ///
+    /// With rediss instead of redis the connection uses TLS. Either this option or --store-file is required. A password in
+    /// the URL is removed from the process's command line and environment at the start.
     #[arg(
         long,
         env = "BATON_STORE",
         value_name = "URL",
         hide_env_values = true,
-        required_unless_present = "store_file"
+        help_heading = STORAGE
     )]
     store: Option<String>,
-    /// File with that URL, so that its password is in neither the environment nor the command line
-    #[arg(long, env = "BATON_STORE_FILE", value_name = "FILE")]
+    /// File that contains the URL of Redis, instead of --store
+    ///
+    /// Keeps the password out of the environment and the command line.
+    #[arg(long, env = "BATON_STORE_FILE", value_name = "FILE", help_heading = STORAGE)]
     store_file: Option<PathBuf>,
-    /// Certificates to trust for TLS to Redis, in PEM, instead of the system's
-    #[arg(long, env = "BATON_STORE_CA", value_name = "FILE")]
+    /// Certificate authorities for TLS to Redis, in PEM
+    ///
+    /// They replace those of the system.
+    #[arg(long, env = "BATON_STORE_CA", value_name = "FILE", help_heading = STORAGE)]
     store_ca: Option<PathBuf>,
-    /// When what must not vanish counts as stored: when Redis has it, or when a replica has it, too
-    #[arg(long, env = "BATON_DURABILITY", default_value = "fast")]
+    /// Copies that a write needs before it is acknowledged
+    #[arg(long, env = "BATON_DURABILITY", default_value = "fast", help_heading = STORAGE)]
     durability: DurabilityOption,
-    /// First part of every Redis key, so that several installations can share one Redis
+    /// Prefix of every Redis key
+    ///
+    /// Several installations can share one Redis if each has a prefix of its own.
     #[arg(
         long,
         env = "BATON_NAMESPACE",
         default_value = "baton",
-        value_name = "NAME"
+        value_name = "NAME",
+        help_heading = STORAGE
     )]
     namespace: String,
 }
 
 #[derive(Clone, Copy, ValueEnum)]
 pub enum DurabilityOption {
+    /// Acknowledge a write when the primary has it; a failover can lose the last ones
     Fast,
+    /// Acknowledge a write when the replicas that are in step have it as well
     Replicated,
 }
 
@@ -78,7 +91,7 @@ impl StoreOptions {
             (None, Some(path)) => std::fs::read_to_string(path)
                 .map(|url| url.trim().to_owned())
                 .map_err(|error| format!("--store-file {}: {error}", path.display())),
-            (None, None) => Err("--store: where is Redis?".into()),
+            (None, None) => Err("--store or --store-file is required: the URL of Redis".into()),
         }
     }
 
@@ -128,31 +141,45 @@ pub fn namespace_fault(namespace: &str) -> Option<String> {
 pub struct WorkerOptions {
     #[command(flatten)]
     agent: AgentOptions,
-    /// Offer the agent by this name, instead of its own: clients find it at /acp/NAME
-    #[arg(long, env = "BATON_AGENT_NAME", value_name = "NAME")]
+    /// Name of the agent; clients reach it at /acp/NAME
+    ///
+    /// Replaces the name that the agent reports itself.
+    #[arg(long, env = "BATON_AGENT_NAME", value_name = "NAME", help_heading = AGENT)]
     agent_name: Option<String>,
-    /// How many sessions may run here at once
-    #[arg(long, env = "BATON_SLOTS", default_value_t = 1024, value_name = "N")]
+    /// Maximum number of sessions that run here at the same time
+    #[arg(
+        long,
+        env = "BATON_SLOTS",
+        default_value_t = 1024,
+        value_name = "N",
+        help_heading = SESSIONS
+    )]
     slots: usize,
-    /// How long a session waits for a worker that fell silent before another goes on
+    /// Milliseconds until another worker takes over from a dead one
+    ///
+    /// A worker renews its lease on a session while it runs. If it stops responding, its sessions wait for this time.
     #[arg(
         long,
         env = "BATON_LEASE_MS",
         default_value_t = 10_000,
-        value_name = "MS"
+        value_name = "MS",
+        help_heading = SESSIONS
     )]
     lease_ms: u64,
-    /// How long a session is kept that nobody uses, as 30d, 12h or 45m
+    /// Time until an unused session is deleted, such as 30d, 12h or 45m
     #[arg(
         long,
         env = "BATON_SESSION_TTL",
         default_value = "30d",
         value_parser = humantime::parse_duration,
-        value_name = "TIME"
+        value_name = "TIME",
+        help_heading = SESSIONS
     )]
     session_ttl: Duration,
-    /// Command for `sh`, told on its input when what is bound to a session is free again
-    #[arg(long, env = "BATON_ON_RELEASE", value_name = "COMMAND")]
+    /// Shell command that runs when the resources of a session become free
+    ///
+    /// The command reads on its standard input what was bound to the session.
+    #[arg(long, env = "BATON_ON_RELEASE", value_name = "COMMAND", help_heading = SESSIONS)]
     on_release: Option<String>,
     #[command(flatten)]
     agent_policy: AgentPolicyOptions,

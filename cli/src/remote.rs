@@ -12,20 +12,24 @@ use crate::exit::Misconfigured;
 
 #[derive(Args)]
 pub struct RemoteOptions {
-    /// Where Baton is, as https://baton.example.com; without a path it is /acp
+    /// URL of Baton, such as https://baton.example.com
+    ///
+    /// Without a path it is /acp.
     #[arg(
         env = "BATON_URL",
         default_value = "http://127.0.0.1:8080",
         value_name = "URL"
     )]
     url: String,
-    /// How messages come back: a WebSocket or, where none gets through, SSE; or only one of them
+    /// Transport for messages from the server
     #[arg(long, env = "BATON_TRANSPORT", default_value = "auto")]
     transport: TransportOption,
-    /// Certificates to trust for https, in PEM, instead of the system's
+    /// Certificate authorities for https, in PEM
+    ///
+    /// They replace those of the system.
     #[arg(long, env = "BATON_CA", value_name = "FILE")]
     ca: Option<PathBuf>,
-    /// How long Baton may be away before requests are answered with an error, as 30s, 5m or 1h
+    /// Time until requests fail while Baton is unreachable, such as 30s or 5m
     #[arg(
         long,
         env = "BATON_GIVE_UP",
@@ -40,17 +44,24 @@ pub struct RemoteOptions {
 
 #[derive(Clone, Copy, ValueEnum)]
 enum TransportOption {
+    /// WebSocket, or SSE if no WebSocket can be opened
     Auto,
+    /// Server-sent events only
     Sse,
+    /// WebSocket only
     Websocket,
 }
 
 #[derive(Args)]
 pub struct CredentialOptions {
-    /// File with the credential, where Baton asks who calls. Or put the credential itself into BATON_CREDENTIAL
+    /// File with the credential
+    ///
+    /// The variable BATON_CREDENTIAL can hold the credential itself.
     #[arg(long, env = "BATON_CREDENTIAL_FILE", value_name = "FILE")]
     credential_file: Option<PathBuf>,
-    /// Command for `sh` that prints the credential. Runs again when that is refused or about to expire
+    /// Shell command that prints the credential
+    ///
+    /// Runs again when the credential is refused or about to expire.
     #[arg(long, env = "BATON_CREDENTIAL_COMMAND", value_name = "COMMAND")]
     credential_command: Option<String>,
 }

@@ -18,13 +18,13 @@ pub struct Arguments {
 #[derive(Args)]
 #[group(required = true, multiple = false)]
 struct Subject {
-    /// A session: connections that are open now cannot use it any more
+    /// Session to revoke; open connections cannot use it any more
     #[arg(long, value_name = "ID")]
     session: Option<String>,
-    /// A connection, by its id or its token
+    /// Connection to revoke, by its id or its token
     #[arg(long, value_name = "ID")]
     connection: Option<String>,
-    /// All connections that somebody has now
+    /// Principal whose connections to revoke
     #[arg(long, value_name = "NAME")]
     principal: Option<String>,
 }

@@ -12,13 +12,13 @@ use std::os::unix::process::CommandExt as _;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
+use crate::config::ROLES;
+
 /// Options whose values may hold a password, and their variables.
 const SECRET: [(&str, &str); 2] = [
     ("--store", "BATON_STORE"),
     ("--otlp-endpoint", "BATON_OTLP_ENDPOINT"),
 ];
-/// Those that serve, beside agents.
-const SERVING: [&str; 3] = ["serve", "gateway", "worker"];
 /// Set for the second start.
 const ON_INPUT: &str = "BATON_SECRETS_ON_INPUT";
 /// More than a pipe holds would wait for a reader that comes later.
@@ -30,7 +30,7 @@ pub fn arguments() -> Vec<OsString> {
     if std::env::var_os(ON_INPUT).is_some() {
         return with_input(given);
     }
-    let serves = |word: &OsString| SERVING.iter().any(|serving| word == serving);
+    let serves = |word: &OsString| ROLES.iter().any(|role| word == role);
     if !given.get(1).is_some_and(serves) {
         return given;
     }
@@ -122,6 +122,26 @@ fn apart(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::{command_line, config::keys};
+
+    /// The mark is what hides an option in help, in `baton config show` and from the configuration file.
+    #[test]
+    fn these_are_the_options_that_are_marked_as_secret() {
+        let command = command_line::command();
+        let roles = ROLES
+            .iter()
+            .filter_map(|role| command.find_subcommand(role));
+        let marked = roles.flat_map(keys::options);
+        let marked = marked.filter(|arg| arg.is_hide_env_values_set());
+        let marked = marked.map(|arg| {
+            let name = format!("--{}", arg.get_long().expect("an option"));
+            let variable = arg.get_env().expect("a variable").to_string_lossy();
+            (name, variable.into_owned())
+        });
+        let marked: std::collections::BTreeSet<_> = marked.collect();
+        let listed = SECRET.map(|(name, variable)| (name.to_owned(), variable.to_owned()));
+        assert_eq!(marked, listed.into());
+    }
 
     fn split(words: &str, variable: Option<&str>) -> (String, String) {
         let words: Vec<OsString> = words.split(' ').map(OsString::from).collect();

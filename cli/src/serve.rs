@@ -22,6 +22,7 @@ use crate::agent_policy::Clients;
 use crate::audit::AuditOptions;
 use crate::edge::EdgeOptions;
 use crate::exit::Unwritable;
+use crate::headings::{NETWORK, STORAGE};
 use crate::key_file;
 use crate::meters;
 use crate::options::{WorkerOptions, check};
@@ -29,25 +30,32 @@ use crate::telemetry::{Telemetry, TraceOptions};
 
 #[derive(Args)]
 pub struct Arguments {
-    /// Where to listen
-    #[arg(
-        long,
-        env = "BATON_LISTEN",
-        default_value = "127.0.0.1:8080",
-        value_name = "ADDR"
-    )]
-    listen: SocketAddr,
-    /// Where sessions and keys are kept; made if it is not there
+    /// Directory for sessions and keys; created if it does not exist
     #[arg(
         long,
         env = "BATON_DATA_DIR",
         default_value = "baton-data",
-        value_name = "DIR"
+        value_name = "DIR",
+        help_heading = STORAGE
     )]
     data_dir: PathBuf,
-    /// Keep everything in memory instead: it ends with the process
-    #[arg(long, env = "BATON_EPHEMERAL", value_parser = clap::builder::BoolishValueParser::new())]
+    /// Keep sessions and keys in memory; they are lost when the process ends
+    #[arg(
+        long,
+        env = "BATON_EPHEMERAL",
+        value_parser = clap::builder::BoolishValueParser::new(),
+        help_heading = STORAGE
+    )]
     ephemeral: bool,
+    /// Address and port to listen on
+    #[arg(
+        long,
+        env = "BATON_LISTEN",
+        default_value = "127.0.0.1:8080",
+        value_name = "ADDR",
+        help_heading = NETWORK
+    )]
+    listen: SocketAddr,
     #[command(flatten)]
     edge: EdgeOptions,
     #[command(flatten)]
@@ -66,6 +74,12 @@ const PACE: Pace = Pace {
 };
 
 impl Arguments {
+    pub fn faults(&self) -> Vec<String> {
+        let (_, edge) = self.edge.auth(self.listen);
+        let (_, transport) = self.edge.transport(self.listen);
+        [edge, transport, self.worker.faults(), self.traces.faults()].concat()
+    }
+
     /// What no session may be around. On somebody's own machine the data may lie in the directory that is worked in:
     /// there is nobody else whose sessions or keys could be read.
     fn kept_from_agents(&self, clients: Clients, admin: Option<&Door>) -> Vec<PathBuf> {

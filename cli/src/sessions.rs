@@ -24,7 +24,7 @@ mod transcript;
 
 #[derive(Args)]
 pub struct Arguments {
-    /// Where Baton listens
+    /// URL of Baton
     #[arg(
         long,
         env = "BATON_URL",
@@ -33,7 +33,7 @@ pub struct Arguments {
         global = true
     )]
     url: Url,
-    /// File with the credential, where Baton asks who calls
+    /// File with the credential
     #[arg(
         long,
         env = "BATON_CREDENTIAL_FILE",
@@ -47,19 +47,19 @@ pub struct Arguments {
 
 #[derive(Subcommand)]
 enum Command {
-    /// List sessions, the one whose turn ended last first
+    /// List sessions, the most recently used first
     List(list::Options),
-    /// Print a conversation, as far as it has come; changes nothing
+    /// Print a conversation
     Show(show::Options),
-    /// Follow a conversation as it goes on, until it is stopped; changes nothing
+    /// Follow a conversation until Ctrl-C
     Tail(tail::Options),
-    /// Make a session with the same past, and print its id
+    /// Create a session with the same history, and print its id
     Fork(fork::Options),
-    /// Delete a session for good; what is gone already is no fault
+    /// Delete a session; succeeds if it does not exist
     Delete(delete::Options),
-    /// Write a session to standard output, a JSON object per line
+    /// Write a session to standard output, one JSON object per line
     Export(export::Options),
-    /// Read a session from standard input, and print the id it has here
+    /// Read a session from standard input, and print its new id
     Import,
 }
 

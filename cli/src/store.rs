@@ -10,14 +10,19 @@ mod users;
 
 #[derive(Subcommand)]
 pub enum Command {
-    /// Write a backup of a data directory into a file, whether `baton serve` uses it or not
+    /// Write a backup of a data directory to a file
+    ///
+    /// A process may use the directory at the same time.
     Backup(backup::Arguments),
-    /// Put a backup into an empty data directory
+    /// Restore a backup into an empty data directory
     Restore(restore::Arguments),
-    /// Say that Redis was restored from a backup, before gateways and workers start: nothing that was issued until now
-    /// counts any more
+    /// Mark Redis as restored from a backup
+    ///
+    /// Run it before gateways and workers start. Tokens and connections that were issued before become invalid.
     MarkRestored(mark_restored::Arguments),
-    /// Write Redis users for gateways and workers: an ACL file, and a URL with a password for each
+    /// Create users of Redis for gateways, workers and administrators
+    ///
+    /// Writes an ACL file, and for each role a file with a URL and a password.
     Users(users::Arguments),
 }
 

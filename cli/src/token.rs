@@ -26,43 +26,47 @@ const MAX_INPUT: u64 = 64 << 10;
 pub enum Command {
     /// Print a new key set for --keys
     Keygen {
-        /// HS256 is small and fast; EdDSA and ES256 let others verify tokens without a secret
+        /// Signature algorithm
+        ///
+        /// HS256 is small and fast. With EdDSA and ES256 others can verify tokens without a secret.
         #[arg(long, default_value = "hs256")]
         alg: Kind,
-        /// Write it to this file instead, for its owner alone; what is there already stays
+        /// File to write instead of standard output; an existing file is kept
+        ///
+        /// Only its owner can read the file.
         #[arg(long, value_name = "FILE")]
         file: Option<PathBuf>,
     },
     /// Print a session token
     Mint(Mint),
-    /// Print what a token says, without verifying it
+    /// Print the contents of a token without verifying it
     Inspect {
-        /// The token; read from standard input if it is - or left out
+        /// Token; - or nothing reads it from standard input
         token: Option<String>,
     },
-    /// Say whether a token is good: exit code 0 or 1
+    /// Verify a token: exit code 0 or 1
     Verify {
         #[command(flatten)]
         keys: KeyOption,
-        /// The token; read from standard input if it is - or left out
+        /// Token; - or nothing reads it from standard input
         token: Option<String>,
     },
-    /// Print a new API key for somebody, and its entry for --auth-keys
+    /// Print a new API key, and its entry for --auth-keys
     ApiKey {
-        /// Whose sessions it opens
+        /// Principal that the key stands for; it owns the sessions
         #[arg(long, value_name = "NAME")]
         principal: String,
-        /// How long it is good, such as 90d; without it until it is taken out of the file
+        /// Lifetime, such as 90d; without it the key is valid until it is removed from the file
         #[arg(long, value_parser = humantime::parse_duration, value_name = "TIME")]
         ttl: Option<Duration>,
-        /// The agents that it may use; without it all
+        /// Agents that the key may use; without it all
         #[arg(long, value_delimiter = ',', value_name = "NAMES")]
         agents: Vec<String>,
-        /// It may list, load and watch sessions, and change nothing
+        /// Permit only to list, load and watch sessions
         #[arg(long)]
         observe: bool,
     },
-    /// Take a session, a connection or all of somebody's connections back, on all gateways
+    /// Revoke a session, a connection or all connections of a principal, on all gateways
     Revoke(revoke::Arguments),
 }
 
@@ -75,7 +79,7 @@ pub enum Kind {
 
 #[derive(Args)]
 pub struct KeyOption {
-    /// Key set of the gateways, or a directory of them
+    /// Key set of the gateways, or a directory of key sets
     #[arg(long, env = "BATON_KEYS", value_name = "FILE|DIR")]
     keys: PathBuf,
 }
@@ -84,19 +88,19 @@ pub struct KeyOption {
 pub struct Mint {
     #[command(flatten)]
     keys: KeyOption,
-    /// The session that it opens
+    /// Session that the token opens
     #[arg(long, value_name = "ID")]
     session: String,
-    /// What its holder may do
+    /// Permissions of the token
     #[arg(long, default_value = "control")]
     scope: ScopeOption,
-    /// How long it is good, up to 24h
+    /// Lifetime, up to 24h
     #[arg(long, default_value = "1h", value_parser = humantime::parse_duration, value_name = "TIME")]
     ttl: Duration,
-    /// Whose session it is
+    /// Owner of the session
     #[arg(long, default_value = "anonymous", value_name = "NAME")]
     principal: String,
-    /// Who else may watch it with this token and a credential of their own
+    /// Principal that may watch the session with this token and its own credential
     #[arg(long, value_name = "NAME")]
     share_with: Option<String>,
 }

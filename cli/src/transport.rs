@@ -11,38 +11,49 @@ use baton_gateway::transport::Transport;
 use clap::Args;
 
 use crate::descriptors;
+use crate::headings::{LIMITS, NETWORK};
 
 #[derive(Args)]
 pub struct TransportOptions {
-    /// Certificate to show to clients, with those that lead to its issuer, in PEM. Changes are noticed
-    #[arg(long, env = "BATON_TLS_CERT", value_name = "FILE")]
+    /// TLS certificate with its chain, in PEM
+    ///
+    /// Changes of the file take effect without a restart.
+    #[arg(long, env = "BATON_TLS_CERT", value_name = "FILE", help_heading = NETWORK)]
     tls_cert: Option<PathBuf>,
-    /// The certificate's key, in PEM
-    #[arg(long, env = "BATON_TLS_KEY", value_name = "FILE")]
+    /// Private key of the TLS certificate, in PEM
+    #[arg(long, env = "BATON_TLS_KEY", value_name = "FILE", help_heading = NETWORK)]
     tls_key: Option<PathBuf>,
-    /// Proxies that are believed what they write about clients, as 10.0.0.0/8 or single addresses
+    /// Proxies whose forwarding headers are trusted, such as 10.0.0.0/8
+    ///
+    /// Networks or single addresses. The client address and scheme that such a proxy reports are taken as true.
     #[arg(
         long,
         env = "BATON_TRUST_PROXY",
         value_delimiter = ',',
-        value_name = "NETWORKS"
+        value_name = "NETWORKS",
+        help_heading = NETWORK
     )]
     trust_proxy: Vec<String>,
-    /// How long a client may take for a request's head, and for each next piece of its body
+    /// Milliseconds for a request head, and for each next part of a body
     #[arg(
         long,
         env = "BATON_REQUEST_TIMEOUT_MS",
         default_value_t = 30_000,
-        value_name = "MS"
+        value_name = "MS",
+        help_heading = LIMITS
     )]
     request_timeout_ms: u64,
-    /// Connections of clients in all; one more, and the oldest that is idle is closed. By default what the
-    /// limit of descriptors leaves
-    #[arg(long, env = "BATON_MAX_CONNECTIONS", value_name = "N")]
+    /// Maximum number of client connections
+    ///
+    /// A further connection closes the one that has been idle longest. The default follows from the limit of open
+    /// files.
+    #[arg(long, env = "BATON_MAX_CONNECTIONS", value_name = "N", help_heading = LIMITS)]
     max_connections: Option<u64>,
-    /// Connections from one address, or one IPv6 /64, unless it is a trusted proxy's; by default half of
-    /// --max-connections, or all of them if it listens on a loopback address
-    #[arg(long, env = "BATON_MAX_CONNECTIONS_PER_ADDRESS", value_name = "N")]
+    /// Maximum number of connections per address, or per IPv6 /64
+    ///
+    /// Does not apply to trusted proxies. The default is half of --max-connections, or all of them on a loopback
+    /// address.
+    #[arg(long, env = "BATON_MAX_CONNECTIONS_PER_ADDRESS", value_name = "N", help_heading = LIMITS)]
     max_connections_per_address: Option<u64>,
 }
 

@@ -11,6 +11,7 @@ use clap::Args;
 
 use crate::agent_policy::Clients;
 use crate::audit::AuditOptions;
+use crate::headings::{OBSERVABILITY, SESSIONS};
 use crate::meters;
 use crate::options::{StoreOptions, WorkerOptions, check};
 use crate::probes::{self, Progress};
@@ -22,16 +23,21 @@ pub struct Arguments {
     store: StoreOptions,
     #[command(flatten)]
     worker: WorkerOptions,
-    /// How long turns that cannot be moved to another worker may go on after SIGTERM
+    /// Milliseconds to finish turns after SIGTERM
+    ///
+    /// Applies to turns that cannot move to another worker.
     #[arg(
         long,
         env = "BATON_GRACE_MS",
         default_value_t = 30_000,
-        value_name = "MS"
+        value_name = "MS",
+        help_heading = SESSIONS
     )]
     grace_ms: u64,
-    /// Where /healthz, /readyz and /metrics are served; without it nowhere
-    #[arg(long, env = "BATON_PROBE_LISTEN", value_name = "ADDR")]
+    /// Address and port for /healthz, /readyz and /metrics
+    ///
+    /// Without this option the worker serves none of them.
+    #[arg(long, env = "BATON_PROBE_LISTEN", value_name = "ADDR", help_heading = OBSERVABILITY)]
     probe_listen: Option<SocketAddr>,
     #[command(flatten)]
     audit: AuditOptions,
@@ -39,12 +45,19 @@ pub struct Arguments {
     pub traces: TraceOptions,
 }
 
+impl Arguments {
+    pub fn faults(&self) -> Vec<String> {
+        let faults = [
+            self.store.faults(),
+            self.worker.faults(),
+            self.traces.faults(),
+        ];
+        faults.concat()
+    }
+}
+
 pub async fn run(arguments: Arguments, stop: Stop, telemetry: &Telemetry) -> anyhow::Result<()> {
-    check([
-        arguments.store.faults(),
-        arguments.worker.faults(),
-        arguments.traces.faults(),
-    ])?;
+    check([arguments.faults()])?;
     let (mut registry, store_metrics) = (meters::registry(), StoreMetrics::default());
     let metrics = Metrics::default();
     store_metrics.register(&mut registry);

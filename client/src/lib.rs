@@ -19,7 +19,7 @@
 //! a cut. What comes back takes one stream, the connection's, which has one cursor whether it is read as SSE
 //! or on a WebSocket; so it can go on over the other one.
 //!
-//! Depends on none of the server's crates: what it knows of Baton is what the README says.
+//! Depends on none of the server's crates: what it knows of Baton is what docs/reference says.
 
 mod backoff;
 mod book;

@@ -137,7 +137,7 @@ def test_alerts_are_raised_when_they_should_and_only_then(tmp_path):
 
 
 def test_every_alert_is_explained():
-    page = (PROJECT / "docs" / "operations.md").read_text()
+    page = (PROJECT / "docs" / "operate" / "alerts.md").read_text()
     explained = set(re.findall(r"^\| `(Baton\w+)` \|", page, re.M))
     assert explained == {rule["alert"] for rule in ALERTS}
 

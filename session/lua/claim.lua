@@ -3,6 +3,7 @@
 -- needed to go on. Rewrites what is there, so it may even when Redis is full.
 -- KEYS  1 session  2 inbox  3 due
 -- ARGV  1 session id  2 agent  3 token  4 worker  5 lease, ms  6 it may be taken over until this time, ms
+--       7 '1' if the claim counts once replicas have it, see confirm_claim
 -- Returns {} or {head, cwd, params, state, running command, its begin, vanished at once, vanished while working,
 --         MCP servers, directories, bound, principal, last command that counts, names of those done, inbox}
 local m = redis.call('HMGET', KEYS[1], 'own', 'exp', 'ag', 'seq', 'cwd', 'params', 'state', 'run', 'began', 'vanished',
@@ -44,7 +45,8 @@ end
 -- Holders in a row that vanished at the same event: 'at once, while working, event'.
 local at_once, working, head = string.match(m[10] or '', '^(%d+) (%d+) (%d+)$')
 if head ~= m[4] then at_once, working = '0', '0' end
-if takes_over then
+-- One whose claim was never confirmed did not begin, and says nothing about the request.
+if takes_over and m[16] ~= 'c' then
   -- Waiting for somebody's answer is no sign of trouble.
   local renewed, asks = m[16] == '1', m[17] and m[17] ~= ''
   if renewed then
@@ -58,7 +60,7 @@ local expires = string.format('%d', now + tonumber(ARGV[5]))
 if again then
   redis.call('HSET', KEYS[1], 'exp', expires)
 else
-  redis.call('HSET', KEYS[1], 'own', ARGV[3], 'exp', expires, 'wk', ARGV[4], 'ren', '0',
+  redis.call('HSET', KEYS[1], 'own', ARGV[3], 'exp', expires, 'wk', ARGV[4], 'ren', ARGV[7] == '1' and 'c' or '0',
     'vanished', at_once .. ' ' .. working .. ' ' .. m[4])
 end
 redis.call('ZADD', KEYS[3], expires, ARGV[1])

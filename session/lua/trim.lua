@@ -10,7 +10,7 @@ local function trim(connection, outbox, upto, at)
   local window, entries, watches = tonumber(ARGV[at]), tonumber(ARGV[at + 1]), tonumber(ARGV[at + 3])
   local m = redis.call('HMGET', connection, 'seq', 'trim', 'ob', 'wn', 'pb')
   local head, trimmed, bytes = tonumber(m[1] or '0'), tonumber(m[2] or '0'), tonumber(m[3] or '0')
-  local watched, before = tonumber(m[4] or '0'), trimmed
+  local watched, before, over = tonumber(m[4] or '0'), trimmed, {}
   -- Builds before this one do not count them.
   local positions = math.min(tonumber(m[5] or '0'), bytes)
   -- An earlier try may have left what it had let go.
@@ -26,10 +26,17 @@ local function trim(connection, outbox, upto, at)
     local number, frame = string.match(entry[1], '^%d+'), entry[2][2]
     if string.sub(frame, 5, 5) == 'w' then
       local session = string.match(frame, '^[%w-]+', 10)
-      if redis.call('HEXISTS', connection, 'w:' .. session) == 0 then
+      local told = redis.call('HMGET', connection, 'w:' .. session, 'x:' .. session)
+      if tonumber(told[2] or '0') >= tonumber(number) then
+        -- The stream has left the session, see forget_watch.
+        if told[2] == number then over[#over + 1] = 'x:' .. session end
+      elseif not told[1] or told[1] == '' then
         if watched >= watches then break end
         redis.call('HSET', connection, 'w:' .. session, number)
         watched = watched + 1
+      elseif tonumber(told[1]) < tonumber(number) then
+        -- Cursors may name either: the first if it was watched all the time, the last if it was left meanwhile.
+        redis.call('HSET', connection, 'v:' .. session, number)
       end
     end
     local weight = #frame + ENTRY
@@ -40,6 +47,7 @@ local function trim(connection, outbox, upto, at)
   if trimmed > before then
     redis.call('HSET', connection, 'trim', string.format('%d', trimmed), 'ob', bytes, 'wn', watched, 'pb', positions)
     redis.call('XTRIM', outbox, 'MINID', string.format('%d-0', trimmed + 1))
+    if #over > 0 then redis.call('HDEL', connection, unpack(over)) end
   end
   return bytes, positions
 end

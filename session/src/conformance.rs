@@ -198,6 +198,7 @@ macro_rules! for_each_case {
                 what_was_delivered_leaves_the_outbox
                 what_was_not_delivered_stays_in_the_outbox
                 sessions_are_watched_whatever_leaves_the_outbox
+                a_session_that_a_stream_has_left_is_not_watched
                 a_post_that_has_left_the_outbox_is_still_known
                 a_post_says_which_entry_it_is
                 positions_are_counted_for_themselves

@@ -1,4 +1,4 @@
-//! The formats of what is kept, by number: the one place that has them. `docs/upgrades.md` says what follows for
+//! The formats of what is kept, by number: the one place that has them. `docs/operate/upgrades.md` says what follows for
 //! operators.
 //!
 //! A format is read one release before it is written. So whatever a release writes, the one before it can read: both

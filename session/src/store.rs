@@ -136,6 +136,16 @@ pub trait Store: Send + Sync + 'static {
         seen: Seen,
     ) -> Result<bool>;
 
+    /// For the holder of a connection's stream that reads a session there no more: entries of the outbox up to `told`, the
+    /// last that told to watch the session, stop counting. Without this each session that the connection ever opened would
+    /// take one of [`OUTBOX_WATCHES`].
+    async fn forget_watch(
+        &self,
+        connection: &ConnectionId,
+        session: &SessionId,
+        told: u64,
+    ) -> Result<()>;
+
     // ---- sessions as wholes ----
 
     /// Makes a child that shares the parent's log up to a point and then goes its own way: nothing is
@@ -282,7 +292,7 @@ const OUTBOX_ENTRY: u64 = 64;
 /// Entries that leave an outbox in one step at most.
 const OUTBOX_TRIMMED_AT_ONCE: usize = 256;
 /// Sessions that one connection may watch beyond those in its outbox.
-const OUTBOX_WATCHES: u64 = 8192;
+pub const OUTBOX_WATCHES: u64 = 8192;
 /// How long a stream counts as open after its last touch.
 pub const STREAM_TTL: Duration = Duration::from_secs(20);
 /// Commands that may wait in one inbox unless the gateway says otherwise; twice as many if they end

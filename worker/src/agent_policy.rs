@@ -1,6 +1,6 @@
 //! What an agent is told of what clients say: what the protocol names, and what the operator allows beyond
 //! that. Agents take options in `_meta` and in methods of their own that let whoever sends them run commands
-//! (see docs/agents.md), so both are closed. [`AgentMessage`] and [`AgentAnswer`] are made here only, and
+//! (see docs/security/agent-messages.md), so both are closed. [`AgentMessage`] and [`AgentAnswer`] are made here only, and
 //! nothing else is written to an agent: a path that forgets the policy does not compile.
 
 use std::borrow::Cow;

@@ -11,8 +11,9 @@ use super::{place, read_secret};
 
 #[derive(Args)]
 pub struct CallerOptions {
-    /// Where a gateway listens for administrators, its --admin-listen: unix:PATH, or a URL; without it the only gateway
-    /// on this machine, or the one that uses the data directory
+    /// Socket or URL for administrators of a gateway, its --admin-listen
+    ///
+    /// Without this option it is the only gateway on this machine, or the one that uses the data directory.
     #[arg(long, env = "BATON_ADMIN", value_name = "unix:PATH|URL")]
     pub admin: Option<String>,
     /// File with the secret that the gateway asks for

@@ -5,6 +5,8 @@ use std::path::{Path, PathBuf};
 use baton_worker::agent::stdio::sandbox::{Plan, Wanted, processes, support};
 use clap::{Args, ValueEnum};
 
+use crate::headings::SANDBOX;
+
 const DEFAULT: &str = if cfg!(target_os = "linux") {
     "landlock"
 } else {
@@ -13,48 +15,62 @@ const DEFAULT: &str = if cfg!(target_os = "linux") {
 
 #[derive(Args)]
 pub struct SandboxOptions {
-    /// Keep agents and what they start to their own files: with the kernel's Landlock, or not at all
-    #[arg(long, env = "BATON_AGENT_SANDBOX", default_value = DEFAULT)]
+    /// Files that agents can open
+    ///
+    /// Applies to all processes that an agent starts. Landlock is a feature of the Linux kernel.
+    #[arg(long, env = "BATON_AGENT_SANDBOX", default_value = DEFAULT, help_heading = SANDBOX)]
     agent_sandbox: Kind,
-    /// More files and directories that confined agents may read, separated by commas
+    /// Further paths that confined agents may read
+    ///
+    /// Files and directories, separated by commas.
     #[arg(
         long,
         env = "BATON_AGENT_SANDBOX_READ",
         value_delimiter = ',',
-        value_name = "PATHS"
+        value_name = "PATHS",
+        help_heading = SANDBOX
     )]
     agent_sandbox_read: Vec<PathBuf>,
-    /// More files and directories that confined agents may read and write, separated by commas
+    /// Further paths that confined agents may read and write
+    ///
+    /// Files and directories, separated by commas.
     #[arg(
         long,
         env = "BATON_AGENT_SANDBOX_WRITE",
         value_delimiter = ',',
-        value_name = "PATHS"
+        value_name = "PATHS",
+        help_heading = SANDBOX
     )]
     agent_sandbox_write: Vec<PathBuf>,
-    /// TCP ports that confined agents may connect to, as 443,8443, or none; all ports without this option
+    /// TCP ports that confined agents may connect to, such as 443, or none
+    ///
+    /// Several are separated by commas. Without this option they may connect to all ports.
     #[arg(
         long,
         env = "BATON_AGENT_CONNECT",
         value_delimiter = ',',
-        value_name = "PORTS"
+        value_name = "PORTS",
+        help_heading = SANDBOX
     )]
     agent_connect: Option<Vec<String>>,
-    /// What confined agents see in /proc: the processes they started, where the system allows that, or those of the
-    /// whole system, which they may not look into
-    #[arg(long, env = "BATON_AGENT_PROCESSES", default_value = "own")]
+    /// Processes that confined agents see in /proc
+    #[arg(long, env = "BATON_AGENT_PROCESSES", default_value = "own", help_heading = SANDBOX)]
     agent_processes: Processes,
 }
 
 #[derive(Clone, Copy, PartialEq, ValueEnum)]
 enum Processes {
+    /// The processes that they started, where the system permits it
     Own,
+    /// All processes of the system, without their contents
     System,
 }
 
 #[derive(Clone, Copy, PartialEq, ValueEnum)]
 enum Kind {
+    /// Only the session's directory and the paths of --agent-sandbox-read and --agent-sandbox-write
     Landlock,
+    /// All files that the user can open
     None,
 }
 

@@ -7,7 +7,7 @@ use super::connection::Connection;
 
 #[derive(Args)]
 pub struct Options {
-    /// Its id, as `list` has it
+    /// Session id, as `list` prints it
     #[arg(value_name = "ID")]
     session: String,
 }

@@ -9,13 +9,15 @@ use super::terminal::Out;
 
 #[derive(Args)]
 pub struct Options {
-    /// Its id, as `list` has it
+    /// Session id, as `list` prints it
     #[arg(value_name = "ID")]
     session: String,
-    /// The past ends with this message, instead of the last finished turn; `show` names them
+    /// Last message of the history; without it the last finished turn
+    ///
+    /// `show` prints the ids of messages.
     #[arg(long, env = "BATON_SESSIONS_AT", value_name = "MESSAGE_ID")]
     at: Option<String>,
-    /// A JSON document instead of the id alone
+    /// Print a JSON document instead of the id
     #[arg(long, env = "BATON_SESSIONS_JSON", value_parser = clap::builder::BoolishValueParser::new())]
     json: bool,
 }

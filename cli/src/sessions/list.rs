@@ -8,13 +8,13 @@ use super::terminal::{Out, on_a_line};
 
 #[derive(Args)]
 pub struct Options {
-    /// Only those of this directory
+    /// List only sessions of this working directory
     #[arg(long, env = "BATON_SESSIONS_CWD", value_name = "DIR")]
     cwd: Option<String>,
-    /// How many at most; all of them if it is left out
+    /// Maximum number of sessions; all without this option
     #[arg(long, env = "BATON_SESSIONS_LIMIT", value_name = "N")]
     limit: Option<usize>,
-    /// One JSON document instead of a table
+    /// Print one JSON document instead of a table
     #[arg(long, env = "BATON_SESSIONS_JSON", value_parser = clap::builder::BoolishValueParser::new())]
     json: bool,
 }

@@ -11,10 +11,10 @@ use super::transcript::Transcript;
 
 #[derive(Args)]
 pub struct Options {
-    /// Its id, as `list` has it
+    /// Session id, as `list` prints it
     #[arg(value_name = "ID")]
     session: String,
-    /// One JSON document: the updates as they came, and the session's modes and options
+    /// Print one JSON document with all updates, modes and options
     #[arg(long, env = "BATON_SESSIONS_JSON", value_parser = clap::builder::BoolishValueParser::new())]
     json: bool,
 }

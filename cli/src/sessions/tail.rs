@@ -16,10 +16,10 @@ use crate::signals;
 
 #[derive(Args)]
 pub struct Options {
-    /// Its id, as `list` has it
+    /// Session id, as `list` prints it
     #[arg(value_name = "ID")]
     session: String,
-    /// A line of JSON for each message, as it came
+    /// Print one line of JSON per message
     #[arg(long, env = "BATON_SESSIONS_JSON", value_parser = clap::builder::BoolishValueParser::new())]
     json: bool,
 }

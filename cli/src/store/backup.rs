@@ -15,10 +15,12 @@ use crate::admin::caller::{CallerOptions, checked};
 
 #[derive(Args)]
 pub struct Arguments {
-    /// The file to write. It must not be there yet
+    /// File to write; it must not exist
     #[arg(value_name = "FILE")]
     file: PathBuf,
-    /// The data directory, as `baton serve` has it; baton-data unless --admin names a process
+    /// Data directory, as given to `baton serve`
+    ///
+    /// Without this option it is baton-data, or the directory of the process that --admin names.
     #[arg(long, env = "BATON_DATA_DIR", value_name = "DIR")]
     data_dir: Option<PathBuf>,
     #[command(flatten)]

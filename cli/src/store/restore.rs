@@ -9,10 +9,10 @@ use super::file::date;
 
 #[derive(Args)]
 pub struct Arguments {
-    /// A file that `baton store backup` has written
+    /// File that `baton store backup` has written
     #[arg(value_name = "FILE")]
     file: PathBuf,
-    /// Where to: an empty directory, or one that is not there yet
+    /// Directory to restore into; it must be empty or not exist
     #[arg(
         long,
         env = "BATON_DATA_DIR",

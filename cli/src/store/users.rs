@@ -21,13 +21,15 @@ const PASSWORD_CHARS: usize = 40;
 
 #[derive(Args)]
 pub struct Arguments {
-    /// Where to: redis/users.acl for Redis, gateway/url, worker/url and admin/url. Passwords that are there stay
+    /// Directory to write to
+    ///
+    /// Contains redis/users.acl for Redis, and gateway/url, worker/url and admin/url. Existing passwords are kept.
     #[arg(long, value_name = "DIR")]
     dir: PathBuf,
-    /// Where Redis is, as in --store, without user and password
+    /// URL of Redis, without user and password
     #[arg(long, value_name = "URL")]
     at: String,
-    /// First part of every Redis key
+    /// Prefix of every Redis key
     #[arg(
         long,
         env = "BATON_NAMESPACE",

@@ -20,25 +20,32 @@ use super::exporter;
 use super::metrics::{self, Metrics};
 use super::signal::{Signal, variable};
 use crate::exit::Misconfigured;
+use crate::headings::OBSERVABILITY;
 
 #[derive(Args)]
 pub struct TraceOptions {
-    /// Collector that traces and metrics are sent to by OTLP, as http://127.0.0.1:4318
+    /// OTLP collector for traces and metrics, such as http://127.0.0.1:4318
+    ///
+    /// The variables of OpenTelemetry apply as well; this option takes precedence over them.
     #[arg(
         long,
         env = "BATON_OTLP_ENDPOINT",
         value_name = "URL",
-        hide_env_values = true
+        hide_env_values = true,
+        help_heading = OBSERVABILITY
     )]
     otlp_endpoint: Option<String>,
-    /// How many of the traces that begin here are recorded, from 0 to 1. Others go by where they began
-    #[arg(long, env = "BATON_TRACE_SAMPLE", value_name = "RATIO")]
+    /// Share of new traces that are recorded, from 0 to 1
+    ///
+    /// A trace that began elsewhere is recorded if it is recorded there.
+    #[arg(long, env = "BATON_TRACE_SAMPLE", value_name = "RATIO", help_heading = OBSERVABILITY)]
     trace_sample: Option<f64>,
-    /// A span for every step on Redis, too
+    /// Record a span for every operation on Redis
     #[arg(
         long,
         env = "BATON_TRACE_STORE",
-        value_parser = clap::builder::BoolishValueParser::new()
+        value_parser = clap::builder::BoolishValueParser::new(),
+        help_heading = OBSERVABILITY
     )]
     trace_store: bool,
 }

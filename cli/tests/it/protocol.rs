@@ -1,5 +1,5 @@
 //! The protocol as a table: a row per method and rule, each with a check that runs on every transport and
-//! on every store. [docs/protocol.md](../../../docs/protocol.md) is the same table for people.
+//! on every store. [docs/reference/protocol.md](../../../docs/reference/protocol.md) is the same table for people.
 
 use std::time::Duration;
 

@@ -1,6 +1,6 @@
-//! One test per row of the threat table in SECURITY.md, named after it. Each does what an attacker would,
+//! One test per row of the table in docs/security/threats.md, named after it. Each does what an attacker would,
 //! over HTTP or WebSocket, and fails if the defence is taken away. Where there is more to try than that,
-//! SECURITY.md names the tests that do.
+//! the page names the tests that do.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -136,9 +136,9 @@ fn tests() -> BTreeMap<u32, Vec<String>> {
     tests
 }
 
-/// By row, what SECURITY.md says it is held by.
+/// By row, the tests that docs/security/threats.md names.
 fn table() -> BTreeMap<u32, String> {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../SECURITY.md");
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/security/threats.md");
     let text = fs::read_to_string(path).expect("it is there");
     let row = |line: &str| {
         let mut cells = line.strip_prefix("| ")?.split(" | ");
@@ -162,7 +162,7 @@ fn every_row_of_the_table_has_its_test() {
         let held = &table[&row];
         assert!(
             held.starts_with(&format!("`{name}`")),
-            "row {row} of SECURITY.md is not held by {name} first: {held}"
+            "row {row} of docs/security/threats.md is not held by {name} first: {held}"
         );
     }
 }

@@ -48,7 +48,7 @@ impl Backups {
     /// What is kept in this directory, or whatever is kept here.
     fn files(&self, directory: Option<&str>) -> Result<FileStore, String> {
         let files = self.files.clone().ok_or(
-            "this process keeps nothing in files: of Redis, a backup is made as docs/backup.md says",
+            "this process keeps nothing in files: of Redis, a backup is made as docs/operate/backup.md says",
         )?;
         let own = files.identity().map_err(|error| error.to_string())?;
         match directory.is_none_or(|named| own == named) {

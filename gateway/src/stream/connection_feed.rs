@@ -71,9 +71,9 @@ pub struct ConnectionFeed {
 struct Watched {
     feed: SessionFeed,
     resting: bool,
-    /// Another entry has told to watch it. Whatever that was for may not have reached the session yet, and counts on this
-    /// watch: it does not end because the session is closed.
-    told_again: bool,
+    /// The last entry that told to watch it. If that is another one than the first, whatever it was for may not have
+    /// reached the session yet, and counts on this watch: it does not end because the session is closed.
+    told: u64,
     /// The commands that this stream waits for before it ends.
     awaited: Option<Vec<CommandId>>,
 }
@@ -324,10 +324,10 @@ impl ConnectionFeed {
         let Some(watched) = self.sessions.get_mut(&watch) else {
             return Ok(());
         };
-        let ends_with_close = (!watched.told_again).then_some(watch);
+        let ends_with_close = (watched.told == watch).then_some(watch);
         let over = watched.feed.is_over(ends_with_close);
         match over.await {
-            Ok(true) => self.leave(watch),
+            Ok(true) => self.leave(watch).await,
             Ok(false) => {}
             Err(error) => {
                 // It is asked once more.

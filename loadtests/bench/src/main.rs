@@ -2,7 +2,7 @@
 //!
 //! `official` is the yardstick, `target` starts and stops what is measured, `client` is one session of load,
 //! `load` runs one cell of the table, `rounds` all of them, `report` prints it; `idle`, `replay`, `stored`, `callers`,
-//! `stdio`, `sandbox`, `telemetry` and `audit` measure other things of the same servers. See ../README.md for how to read the result.
+//! `stdio`, `sandbox`, `telemetry` and `audit` measure other things of the same servers. docs/internals/benchmarks.md says how to read the result.
 
 mod audit;
 mod callers;

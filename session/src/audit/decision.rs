@@ -1,4 +1,4 @@
-//! Everything that is audited, on one page. `docs/audit.md` has this table, and a test compares the two.
+//! Everything that is audited, on one page. `docs/operate/audit.md` has this table, and a test compares the two.
 
 use serde::Serialize;
 

@@ -200,9 +200,51 @@ pub async fn sessions_are_watched_whatever_leaves_the_outbox(store: &Arc<dyn Sto
         "they are in the outbox"
     );
     delivered(store, to, 23, 23).await;
-    let watches = [(1, one.id.clone()), (2, two.id.clone())];
+    let watches = [
+        (1, one.id.clone()),
+        (2, two.id.clone()),
+        // Told again: cursors may name either.
+        (3, one.id.clone()),
+    ];
     assert_eq!(store.watches(to).await.unwrap(), watches);
     assert_eq!(store.watches(&two.creator).await.unwrap(), []);
+}
+
+pub async fn a_session_that_a_stream_has_left_is_not_watched(store: &Arc<dyn Store>) {
+    let (one, two) = (Scene::planned(store), Scene::planned(store));
+    let to = &one.creator;
+    let push_out = async |from: u64| {
+        fill(store, to, 20, OUTBOX_WINDOW_BYTES / 8).await;
+        delivered(store, to, from + 20, from + 20).await;
+    };
+    reads(store, to).await;
+    // Left while the entry is in the outbox, and after that.
+    for session in [&one.id, &two.id] {
+        post(store, to, watch(session), &unnamed(to)).await;
+    }
+    store.forget_watch(to, &one.id, 1).await.unwrap();
+    push_out(2).await;
+    assert_eq!(
+        store.watches(to).await.unwrap(),
+        [(2, two.id.clone())],
+        "the first was left"
+    );
+    store.forget_watch(to, &two.id, 2).await.unwrap();
+    store.forget_watch(to, &two.id, 2).await.unwrap();
+    assert_eq!(store.watches(to).await.unwrap(), []);
+    // Opened again, each is watched again.
+    for session in [&one.id, &two.id] {
+        post(store, to, watch(session), &unnamed(to)).await;
+    }
+    push_out(24).await;
+    let watches = [(23, one.id.clone()), (24, two.id.clone())];
+    assert_eq!(store.watches(to).await.unwrap(), watches);
+    // An earlier entry that was left does not take a later one along.
+    post(store, to, watch(&one.id), &unnamed(to)).await;
+    push_out(45).await;
+    store.forget_watch(to, &one.id, 23).await.unwrap();
+    let watches = [(24, two.id.clone()), (45, one.id.clone())];
+    assert_eq!(store.watches(to).await.unwrap(), watches);
 }
 
 pub async fn a_post_that_has_left_the_outbox_is_still_known(store: &Arc<dyn Store>) {

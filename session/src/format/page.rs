@@ -1,4 +1,4 @@
-//! `docs/upgrades.md` has a table of all formats, written from here: `UPDATE_DOCS=1 scripts/test the_upgrades_page`.
+//! `docs/operate/upgrades.md` has a table of all formats, written from here: `UPDATE_DOCS=1 scripts/test the_upgrades_page`.
 
 use std::fs;
 use std::path::Path;
@@ -15,7 +15,7 @@ const KINDS: [Kind; 2] = [
 
 #[test]
 fn the_upgrades_page_says_what_the_releases_read_and_write() {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/upgrades.md");
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/operate/upgrades.md");
     let text = fs::read_to_string(&path).expect("it is there");
     let (start, rest) = text.split_once("| release |").expect("a table");
     let (_, end) = rest.split_once("\n\n").expect("an end of the table");
@@ -25,7 +25,7 @@ fn the_upgrades_page_says_what_the_releases_read_and_write() {
     } else {
         assert!(
             text == expected,
-            "docs/upgrades.md is not what the releases say: run this test with UPDATE_DOCS=1"
+            "docs/operate/upgrades.md is not what the releases say: run this test with UPDATE_DOCS=1"
         );
     }
 }

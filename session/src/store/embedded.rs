@@ -214,7 +214,7 @@ impl<S: Shelf> Store for Embedded<S> {
     }
 
     async fn watches(&self, connection: &ConnectionId) -> Result<Vec<(u64, SessionId)>> {
-        self.step(|state| Ok(state.outbox(&self.shelf, connection)?.watches.clone()))
+        self.step(|state| Ok(state.outbox(&self.shelf, connection)?.watches()))
             .await
     }
 
@@ -314,6 +314,22 @@ impl<S: Shelf> Store for Embedded<S> {
                 self.save(&[Change::Session(session, found)])?;
             }
             Ok(left)
+        })
+        .await
+    }
+
+    async fn forget_watch(
+        &self,
+        connection: &ConnectionId,
+        session: &SessionId,
+        told: u64,
+    ) -> Result<()> {
+        self.step(|state| {
+            let outbox = state.outbox(&self.shelf, connection)?;
+            if outbox.forget_watch(session, told) {
+                self.save(&[Change::Outbox(connection, outbox)])?;
+            }
+            Ok(())
         })
         .await
     }

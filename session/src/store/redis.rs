@@ -340,6 +340,15 @@ impl Store for RedisStore {
         Ok(self.run_durably(call).await?.optional_number()? == 1)
     }
 
+    async fn forget_watch(
+        &self,
+        connection: &ConnectionId,
+        session: &SessionId,
+        told: u64,
+    ) -> Result<()> {
+        self.forget_watch_of(connection, session, told).await
+    }
+
     async fn fork(&self, fork: &Fork) -> Result<Forked> {
         self.fork_session(fork).await
     }
@@ -460,13 +469,22 @@ impl Store for RedisStore {
             .arg(&*claimant.token.0)
             .arg(&*claimant.worker.0)
             .num(claimant.lease.as_millis() as u64)
-            .num(may_take_over_until(claimant));
+            .num(may_take_over_until(claimant))
+            .num(self.link.waits_for_replicas().into());
         let mut items = self.run_durably(call).await?.items()?;
         if items.is_empty() {
-            Ok(None)
-        } else {
-            items.claim(session, claimant).map(Some)
+            return Ok(None);
         }
+        if self.link.waits_for_replicas() {
+            let call = Call::new(&scripts().confirm_claim)
+                .key(k.session(session))
+                .arg(&*claimant.token.0);
+            // Without it, a holder that vanishes now does not count: a request that stops workers is found out later.
+            if let Err(error) = self.link.run_briefly(call).await {
+                tracing::debug!(%error, session.id = %session, "could not confirm a claim");
+            }
+        }
+        items.claim(session, claimant).map(Some)
     }
 
     async fn due(&self, partition: Partition, agent: &str, limit: usize) -> Result<Due> {

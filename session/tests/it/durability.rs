@@ -6,9 +6,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use baton_session::command::CommandId;
 use baton_session::conformance::cases;
-use baton_session::conformance::scene::{LONG, Scene};
+use baton_session::conformance::scene::{LONG, OVER, Scene};
 use baton_session::revocation::{Revocation, Subject};
-use baton_session::store::{Adoption, Enqueued, Error, Forked, Store};
+use baton_session::store::{Adoption, Enqueued, Error, Forked, Store, Vanished};
 
 use crate::sentinel::Group;
 use crate::support::{RedisServer, again, bounded, replicated, until};
@@ -90,6 +90,35 @@ async fn an_unconfirmed_step_fails_in_the_end() -> anyhow::Result<()> {
         // The caller repeats, and the same command counts once.
         again(|| async { store.enqueue(&scene.prompt("1")).await }).await;
         assert_eq!(store.inbox(&scene.id, &[]).await?.len(), 2);
+        Ok(())
+    })
+    .await
+}
+
+/// Replicas that are away for long must not make a request look as if it stopped one worker after the other.
+#[tokio::test]
+async fn a_holder_whose_claim_was_not_confirmed_has_not_vanished() -> anyhow::Result<()> {
+    let server = RedisServer::start().await?;
+    let replica = server.start_replica().await?;
+    let store = replicated(&server.url()).await?;
+    bounded(async {
+        let scene = Scene::created(&store).await;
+        replica.freeze()?;
+        for _ in 0..4 {
+            let error = store.claim(&scene.id, &scene.claimant(OVER)).await;
+            let error = error.expect_err("nobody confirms it");
+            assert!(matches!(&error, Error::Unavailable(_)), "{error}");
+        }
+        replica.thaw()?;
+        let claimant = scene.claimant(OVER);
+        let claim = again(|| async { store.claim(&scene.id, &claimant).await }).await;
+        assert_eq!(
+            claim.expect("its lease is over").vanished,
+            Vanished::default()
+        );
+        // This one began.
+        let claim = scene.try_claim(&scene.claimant(LONG)).await;
+        assert_eq!(claim.expect("its lease is over").vanished.at_once, 1);
         Ok(())
     })
     .await

@@ -28,3 +28,4 @@ mod secured;
 mod sentinel;
 mod support;
 mod valkey;
+mod watches;

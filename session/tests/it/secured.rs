@@ -1,4 +1,4 @@
-//! TLS, and a user with just the permissions that the README asks for: one server, a cluster, sentinels.
+//! TLS, and a user with just the permissions that docs/deploy/redis-users.md asks for: one server, a cluster, sentinels.
 
 use std::path::Path;
 use std::sync::Arc;

@@ -16,7 +16,7 @@ mod pattern;
 const LOOKUP: Duration = Duration::from_secs(5);
 
 /// A pattern must admit the URL, and every address that its name has here and now must lie within what
-/// the pattern speaks of. The agent resolves the name again by itself: see the README.
+/// the pattern speaks of. The agent resolves the name again by itself: see docs/reference/mcp.md.
 pub(super) async fn check(patterns: &[UrlPattern], written: &str) -> Result<(), Reason> {
     let url = plain(written)?;
     let name = url.host_str().unwrap_or_default().to_owned();

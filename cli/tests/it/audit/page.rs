@@ -1,4 +1,4 @@
-//! `docs/audit.md` is written from the enum: `UPDATE_DOCS=1 scripts/test the_audit_page`.
+//! `docs/operate/audit.md` is written from the enum: `UPDATE_DOCS=1 scripts/test the_audit_page`.
 
 use std::fs;
 use std::path::Path;
@@ -7,7 +7,7 @@ use baton_session::audit::TABLE;
 
 #[test]
 fn audit_the_audit_page_says_what_the_enum_says() {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/audit.md");
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/operate/audit.md");
     let text = fs::read_to_string(&path).expect("it is there");
     let (start, rest) = text.split_once("| decision |").expect("a table");
     let (_, end) = rest.split_once("\n\n").expect("an end of the table");

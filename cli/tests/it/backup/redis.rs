@@ -1,4 +1,4 @@
-//! Redis, by the scripts that docs/backup.md names: from a server that works to another one, as their users.
+//! Redis, by the scripts that docs/operate/backup.md names: from a server that works to another one, as their users.
 
 use std::fs;
 use std::path::{Path, PathBuf};

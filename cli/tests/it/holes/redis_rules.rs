@@ -38,7 +38,7 @@ const SENT_BY_BOTH: [&str; 12] = [
 const SENT_BY_GATEWAYS: [&str; 2] = ["getrange", "hgetall"];
 /// Sent to the nodes of a Cluster.
 const SENT_TO_CLUSTERS: [&str; 2] = ["cluster|slots", "asking"];
-/// Sent, but not part of the rules: docs/operations.md says when to add them. A sentinel has users of its own.
+/// Sent, but not part of the rules: docs/deploy/redis-users.md says when to add them. A sentinel has users of its own.
 const BY_CHOICE: [&str; 4] = ["config", "command", "waitaof", "sentinel"];
 
 pub(super) fn project(path: &str) -> String {

@@ -53,7 +53,7 @@ fn name(transport: &Transport) -> &'static str {
 
 #[test]
 fn the_page_says_what_the_table_says() {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/protocol.md");
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/reference/protocol.md");
     if std::env::var_os("UPDATE_DOCS").is_some() {
         fs::create_dir_all(path.parent().expect("a folder")).expect("the folder can be made");
         fs::write(&path, page()).expect("the page can be written");
@@ -61,7 +61,7 @@ fn the_page_says_what_the_table_says() {
     let written = fs::read_to_string(&path).unwrap_or_default();
     assert!(
         written == page(),
-        "docs/protocol.md is not what the table says: run this test with UPDATE_DOCS=1"
+        "docs/reference/protocol.md is not what the table says: run this test with UPDATE_DOCS=1"
     );
 }
 

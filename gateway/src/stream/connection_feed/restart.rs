@@ -56,7 +56,7 @@ impl ConnectionFeed {
         for (watch, session) in &watches {
             let first = self.watches.get(session).filter(|first| *first < watch);
             if let Some(watched) = first.and_then(|first| self.sessions.get_mut(first)) {
-                watched.told_again = true;
+                watched.told = watched.told.max(*watch);
             }
         }
         Ok(true)

@@ -41,9 +41,9 @@ impl ConnectionFeed {
         session: SessionId,
         from: From,
     ) -> store::Result<()> {
-        if let Some(watch) = self.watches.get(&session) {
-            if let Some(watched) = self.sessions.get_mut(watch) {
-                watched.told_again = true;
+        if let Some(first) = self.watches.get(&session) {
+            if let Some(watched) = self.sessions.get_mut(first) {
+                watched.told = watch;
             }
             return Ok(());
         }
@@ -64,18 +64,25 @@ impl ConnectionFeed {
         let watched = Watched {
             feed,
             resting: false,
-            told_again: false,
+            told: watch,
             awaited: None,
         };
         self.sessions.insert(watch, watched);
     }
 
-    pub(super) fn leave(&mut self, watch: u64) {
-        if let Some(watched) = self.sessions.remove(&watch) {
-            self.watches.remove(watched.feed.session());
-        }
+    pub(super) async fn leave(&mut self, watch: u64) {
         self.due.remove(&watch);
         self.positions.leave(watch);
+        let Some(watched) = self.sessions.remove(&watch) else {
+            return;
+        };
+        let session = watched.feed.session();
+        self.watches.remove(session);
+        let (store, id) = (&self.app.store, &self.connection.id);
+        if let Err(error) = store.forget_watch(id, session, watched.told).await {
+            // It takes one of many places in the store until the connection ends, nothing else.
+            tracing::debug!(%error, connection.id = %id, session.id = %session, "could not forget a watch");
+        }
     }
 
     /// From the session's end on, if nothing else is said.

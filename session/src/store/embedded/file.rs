@@ -44,8 +44,8 @@ const SYNC_EVERY: Duration = Duration::from_secs(1);
 /// What is read again soon is mostly in the gateway's own memory.
 const CACHE_BYTES: u64 = 16 << 20;
 /// What of a keyspace is kept in memory before it goes into a table of its own, and for as long as nothing else comes. There
-/// are twelve of them, and the database's own 64 MiB stay with a process that has come to rest.
-const MEMTABLE_BYTES: u64 = 16 << 20;
+/// are twelve of them, and what they hold stays with a process that has come to rest.
+const MEMTABLE_BYTES: u64 = 4 << 20;
 const COMMITS: &str = "commits";
 const RESTORED: &str = "restored";
 

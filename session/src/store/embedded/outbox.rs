@@ -32,7 +32,10 @@ pub struct Outbox {
     pub delivered: u64,
     /// Sessions to watch, by the entry that said so and has left.
     #[serde(default)]
-    pub watches: Vec<(u64, SessionId)>,
+    watches: Vec<(u64, SessionId)>,
+    /// Sessions that the stream has left, by the last entry that told to watch them, as long as that is in the outbox.
+    #[serde(default)]
+    left: Vec<(u64, SessionId)>,
     /// What of its bytes are positions.
     #[serde(default)]
     positions: u64,
@@ -107,12 +110,9 @@ impl Outbox {
         }
         for (number, event) in entry.numbered() {
             if let Event::Watch { session, .. } = event
-                && !self.watches.iter().any(|(_, known)| known == session)
+                && !self.keep_watch(number, session)
             {
-                if self.watches.len() as u64 >= OUTBOX_WATCHES {
-                    return false;
-                }
-                self.watches.push((number, session.clone()));
+                return false;
             }
         }
         let weight: u64 = entry.events.iter().map(weight).sum();
@@ -122,6 +122,48 @@ impl Outbox {
         }
         self.trimmed = entry.last();
         true
+    }
+
+    /// False if there is no room for it.
+    fn keep_watch(&mut self, number: u64, session: &SessionId) -> bool {
+        let is_same = |entry: &(u64, SessionId)| entry.1 == *session;
+        if let Some(at) = self.left.iter().position(is_same)
+            && self.left[at].0 >= number
+        {
+            if self.left[at].0 == number {
+                self.left.remove(at);
+            }
+            return true;
+        }
+        let is_full = self.watches.len() as u64 >= OUTBOX_WATCHES;
+        let mut told = self.watches.iter_mut().filter(|entry| is_same(entry));
+        // Cursors may name either: the first if it was watched all the time, the last if it was left meanwhile.
+        match (told.next(), told.next()) {
+            (Some(_), Some(last)) => last.0 = number,
+            (None, _) if is_full => return false,
+            _ => self.watches.push((number, session.clone())),
+        }
+        true
+    }
+
+    /// By the entries that told so and have left it, in their order.
+    pub fn watches(&self) -> Vec<(u64, SessionId)> {
+        let mut watches = self.watches.clone();
+        watches.sort_unstable_by_key(|(number, _)| *number);
+        watches
+    }
+
+    /// Whether anything has changed.
+    pub fn forget_watch(&mut self, session: &SessionId, told: u64) -> bool {
+        let before = self.watches.len();
+        self.watches
+            .retain(|(number, known)| known != session || *number > told);
+        let is_in_outbox = told > self.trimmed && told <= self.head;
+        if is_in_outbox {
+            self.left.retain(|(_, known)| known != session);
+            self.left.push((told, session.clone()));
+        }
+        is_in_outbox || self.watches.len() < before
     }
 
     /// Notes that it is used; what was noted before, if that is too long ago to stand.

@@ -90,13 +90,30 @@ impl RedisStore {
         let mut watches = Vec::new();
         while !items.is_empty() {
             let (field, value) = (items.bytes()?, items.bytes()?);
-            let session = field.strip_prefix(b"w:").map(String::from_utf8_lossy);
+            let prefixes: [&[u8]; 2] = [b"w:", b"v:"];
+            let session = prefixes
+                .iter()
+                .find_map(|prefix| field.strip_prefix(*prefix));
+            let session = session.map(String::from_utf8_lossy);
             let session = session.and_then(|session| SessionId::parse(&session));
             let number = String::from_utf8_lossy(&value).parse().ok();
             watches.extend(number.zip(session));
         }
         watches.sort_unstable_by_key(|(number, _)| *number);
         Ok(watches)
+    }
+
+    pub(super) async fn forget_watch_of(
+        &self,
+        of: &ConnectionId,
+        session: &SessionId,
+        told: u64,
+    ) -> Result<()> {
+        let call = Call::new(&scripts().forget_watch)
+            .key(self.keys.connection(of))
+            .arg(session.as_str())
+            .num(told);
+        self.run(call).await.map(drop)
     }
 }
 

@@ -12,6 +12,9 @@ use super::checks::Info;
 /// A replica that has been away for this long, or silent, is not about to be promoted: whoever promotes
 /// knows it for a dead one, or has told the old primary.
 pub(super) const GONE: Duration = Duration::from_secs(10);
+/// After so long without a look at the primary a replica may have come into step and left to be promoted, unseen. It
+/// happens to a process that stood still.
+const STALE: Duration = Duration::from_secs(1);
 
 #[derive(Clone, Default)]
 pub(super) struct Replicas {
@@ -21,8 +24,11 @@ pub(super) struct Replicas {
     in_step: BTreeSet<String>,
     /// Those that have left, and when they are given up.
     left: BTreeMap<String, Instant>,
-    /// The primary was started anew, and does not say whom it had. Until this time others have to.
-    restarted: Option<Instant>,
+    /// The primary does not say whom it had: it was started anew, or was not asked for a while. Until this time others
+    /// have to say so.
+    unsure_until: Option<Instant>,
+    /// When the primary last said whom it has.
+    told_at: Option<Instant>,
 }
 
 impl Replicas {
@@ -31,20 +37,20 @@ impl Replicas {
         (self.in_step.len() + self.left.len()).max(1) as i64
     }
 
-    /// After a primary was started anew sentinels may be replacing it, and it does not know whom it had: they have to be
-    /// asked before anything counts as confirmed.
+    /// After a primary was started anew, or was not asked for a while, sentinels may be replacing it by a replica that we do
+    /// not know: they have to be asked before anything counts as confirmed.
     pub fn is_unsure(&self, now: Instant) -> bool {
-        self.restarted.is_some_and(|until| now < until)
+        self.unsure_until.is_some_and(|until| now < until)
     }
 
     /// Others could not be asked yet.
     pub fn become_unsure(&mut self, now: Instant) {
-        self.restarted = Some(now + GONE);
+        self.unsure_until = Some(now + GONE);
     }
 
     /// There is nobody to ask.
     pub fn is_sure(&mut self) {
-        self.restarted = None;
+        self.unsure_until = None;
     }
 
     /// Takes note of replicas that others know. If the primary does not have them any more, they have just left.
@@ -57,7 +63,7 @@ impl Replicas {
             .filter(|name| !self.in_step.contains(name));
         let missing = missing.take(most);
         self.left.extend(missing.map(|name| (name, now + GONE)));
-        self.restarted = None;
+        self.unsure_until = None;
     }
 
     /// Takes note of what the primary says in `INFO replication`; returns how many have to confirm. What it
@@ -67,6 +73,11 @@ impl Replicas {
         let history = info.text("master_replid");
         if history.is_empty() {
             return self.needed();
+        }
+        let last = self.told_at.replace(now);
+        let is_stale = last.is_some_and(|last| now.duration_since(last) > STALE);
+        if is_stale {
+            self.become_unsure(now);
         }
         let mut in_step = BTreeSet::new();
         for number in 0..info.number("connected_slaves") {
@@ -80,8 +91,10 @@ impl Replicas {
         if history != self.history {
             // One that was promoted goes on with the history that it had copied.
             let succeeds = info.text("master_replid2") == self.history;
+            let is_known = self.history.is_empty() || succeeds && !is_stale;
             *self = Self {
-                restarted: (!self.history.is_empty() && !succeeds).then_some(now + GONE),
+                unsure_until: (!is_known).then_some(now + GONE),
+                told_at: self.told_at,
                 history: history.to_owned(),
                 in_step,
                 left: BTreeMap::new(),
@@ -212,6 +225,26 @@ mod tests {
         replicas.expect(["::1:1".to_owned(), "::1:2".to_owned()], now);
         assert!(!replicas.is_unsure(now));
         assert_eq!(replicas.told(&restarted, now), 2);
+    }
+
+    /// A process stood still while one replica came into step and was promoted.
+    #[test]
+    fn after_a_while_without_a_look_others_have_to_tell() {
+        let (mut replicas, now) = (Replicas::default(), Instant::now());
+        replicas.told(&info("a", &[B]), now);
+        replicas.told(&info("a", &[B]), now + STALE);
+        assert!(!replicas.is_unsure(now + STALE));
+        let later = now + STALE * 4;
+        assert_eq!(replicas.told(&info("a", &[B]), later), 1);
+        assert!(replicas.is_unsure(later) && !replicas.is_unsure(later + GONE));
+        replicas.expect(["::1:1".to_owned(), "::1:2".to_owned()], later);
+        assert!(!replicas.is_unsure(later));
+        assert_eq!(replicas.told(&info("a", &[B]), later), 2);
+        // The same of one that was promoted meanwhile.
+        let promoted = format!("{}master_replid2:a\r\n", info("b", &[B]));
+        let much_later = later + STALE * 2;
+        replicas.told(&promoted, much_later);
+        assert!(replicas.is_unsure(much_later));
     }
 
     #[test]

@@ -93,7 +93,7 @@ fn row_12_old_new_then_new_old_then_new_refuses_nothing_while_its_key_is_listed(
     assert!(of_old.iter().all(|token| !good(&b, token)));
 }
 
-/// The order that fails, and why the README names another.
+/// The order that fails, and why docs/deploy/keys.md names another.
 #[test]
 fn row_12_a_new_key_that_signs_before_everybody_knows_it_is_refused() {
     let rotation = Rotation::start();

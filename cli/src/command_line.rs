@@ -1,0 +1,96 @@
+//! The command line with all that belongs to it: flags, environment variables and the configuration file.
+
+use std::ffi::OsString;
+use std::process::ExitCode;
+
+use clap::{CommandFactory as _, FromArgMatches as _};
+
+use crate::config::{self, FileSettings, Problem, ROLES};
+use crate::exit::{self, Misconfigured};
+use crate::{Arguments, secrets};
+
+/// Printed below the short help of a command that serves.
+const SHORT_FOOTER: &str = "\
+Every option has an environment variable: --listen is BATON_LISTEN. `--help` prints more about each option.";
+
+/// All commands with all options.
+pub fn command() -> clap::Command {
+    with_choices(config::prepare(Arguments::command()))
+}
+
+/// The arguments, and which of them the file has set. After `--help` or a fault the process ends with the code.
+pub fn parse() -> Result<(Arguments, FileSettings), ExitCode> {
+    let words = secrets::arguments();
+    let command = match words.iter().any(|word| word == "-h") {
+        true => one_line_each(command()),
+        false => command(),
+    };
+    let parsed = config::matches(command, &words);
+    let parsed = parsed.and_then(|(mut matches, file)| {
+        let arguments = Arguments::from_arg_matches_mut(&mut matches)?;
+        Ok((arguments, file))
+    });
+    parsed.map_err(|problem| match problem {
+        Problem::CommandLine(error) => {
+            let _ = error.print();
+            match error.use_stderr() {
+                true => exit::USAGE.into(),
+                false => ExitCode::SUCCESS,
+            }
+        }
+        Problem::File(faults) => {
+            eprintln!("baton: {faults}");
+            exit::USAGE.into()
+        }
+    })
+}
+
+/// Checks arguments as the command itself does at its start.
+pub fn check(words: &[OsString]) -> anyhow::Result<()> {
+    let parsed = config::matches(command(), words);
+    let (mut matches, file) = parsed.map_err(failure)?;
+    let arguments = Arguments::from_arg_matches_mut(&mut matches);
+    let arguments = arguments.map_err(|error| failure(error.into()))?;
+    let faults = arguments.command.faults();
+    if faults.is_empty() {
+        return Ok(());
+    }
+    let faults = faults.iter().map(|fault| file.locate(fault));
+    Err(Misconfigured(faults.collect()).into())
+}
+
+pub fn failure(problem: Problem) -> anyhow::Error {
+    match problem {
+        Problem::CommandLine(error) => {
+            let text = error.to_string();
+            let text = text.trim().trim_start_matches("error: ");
+            Misconfigured(vec![text.to_owned()]).into()
+        }
+        Problem::File(faults) => faults.into(),
+    }
+}
+
+/// `--auth <none|keys|jwt>` instead of `--auth <AUTH>`.
+fn with_choices(command: clap::Command) -> clap::Command {
+    let named = |arg: clap::Arg| {
+        let values = arg.get_possible_values();
+        let values: Vec<_> = values.iter().map(|value| value.get_name()).collect();
+        match values.is_empty() || arg.is_hide_possible_values_set() {
+            true => arg,
+            false => arg.value_name(values.join("|")),
+        }
+    };
+    command.mut_args(named).mut_subcommands(with_choices)
+}
+
+/// The short help. The name of a variable follows from that of its option.
+fn one_line_each(command: clap::Command) -> clap::Command {
+    let command = match ROLES.contains(&command.get_name()) {
+        true => command.after_help(SHORT_FOOTER),
+        false => command,
+    };
+    command
+        .term_width(0)
+        .mut_args(|arg| arg.hide_env(true).hide_possible_values(true))
+        .mut_subcommands(one_line_each)
+}
