@@ -2,8 +2,6 @@
 
 use std::time::Duration;
 
-pub use crate::envelope::UNREACHABLE;
-
 /// What cannot work from the beginning.
 #[derive(Debug, thiserror::Error)]
 pub enum Unusable {

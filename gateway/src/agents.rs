@@ -6,7 +6,7 @@ use axum::extract::Request;
 use axum::http::Uri;
 use axum::middleware::Next;
 use axum::response::Response;
-use baton_session::field::echo;
+use baton_protocol::limits::echo;
 use baton_session::store::{self, AgentCard};
 use serde_json::{Value, json};
 

@@ -24,6 +24,7 @@ mod edge_cases;
 mod faults;
 mod health;
 mod holes;
+mod house;
 mod limits;
 mod mcp;
 mod mcp_over_acp;

@@ -22,7 +22,7 @@ use crate::error::Reject;
 
 /// Which directory is meant, as [`identity`](baton_session::store::identity) has it: whoever asks may have been told of a
 /// process that is gone.
-pub const DIRECTORY: HeaderName = HeaderName::from_static("baton-directory");
+pub const DIRECTORY: HeaderName = HeaderName::from_static(baton_protocol::header::BACKUP_DIRECTORY);
 
 const CHUNK: usize = 256 << 10;
 /// Chunks that wait for whoever asked.

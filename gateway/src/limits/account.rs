@@ -4,6 +4,7 @@ use std::num::NonZeroU64;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use baton_protocol::limits::MAX_MESSAGE;
 use baton_session::store::{self, Store};
 use tokio::time::{Instant, sleep};
 
@@ -11,7 +12,6 @@ use super::holdings::{Admitted, Holding, Holdings};
 use super::rate::{Bucket, Rate};
 use super::streams::{Permit, Streams};
 use super::{Limit, Limits, Refusal};
-use crate::handlers::post::MAX_BODY;
 
 /// Requests above their rate are answered, which costs something, too. So many times the rate, and they
 /// are not even read.
@@ -114,7 +114,7 @@ impl Allowance {
         self.meters(|meters, now| {
             if let Some(rate) = self.limits.bytes {
                 // A single message never is a flood.
-                let credit = rate.times(FLOOD).count() + MAX_BODY as u64;
+                let credit = rate.times(FLOOD).count() + MAX_MESSAGE as u64;
                 let owed = meter(&mut meters.bytes, rate, now).owes(rate, credit, now);
                 owed.map_or(Ok(()), |wait| Err(refusal(Limit::Bytes, wait)))?;
             }

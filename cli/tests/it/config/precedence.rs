@@ -51,7 +51,10 @@ fn a_flag_switches_off_an_option_of_the_file() {
     let on = shown(file.show("serve").arg("--insecure"));
     assert_eq!(on["insecure"], pair("true", "flag"));
     let off = shown(file.show("serve").env("BATON_INSECURE", "no"));
-    assert_eq!(off["insecure"], pair("false", "environment, BATON_INSECURE"));
+    assert_eq!(
+        off["insecure"],
+        pair("false", "environment, BATON_INSECURE")
+    );
 }
 
 #[test]

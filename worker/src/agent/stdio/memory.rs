@@ -1,7 +1,7 @@
 //! What the worker keeps of a session beside its log: the agent's name for it, the modes and options that clients are
 //! shown, and those that were chosen.
 
-use baton_session::field::MAX_VIEW;
+use baton_protocol::limits::MAX_VIEW;
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
