@@ -252,8 +252,15 @@ impl AgentOptions {
         (environment, Some(homes))
     }
 
+    /// Where programs without a path are looked for.
+    pub fn search_path(&self) -> OsString {
+        let (environment, _) = self.environment();
+        let path = environment.into_iter().find(|(name, _)| name == "PATH");
+        path.map(|(_, path)| path).unwrap_or_default()
+    }
+
     /// The program and its arguments, as a shell would take them apart; `None` for the built-in agent.
-    fn command(&self) -> Result<Option<Vec<String>>, String> {
+    pub fn command(&self) -> Result<Option<Vec<String>>, String> {
         if self.agent == "scripted" {
             return Ok(None);
         }

@@ -46,7 +46,7 @@ impl AgentPolicyOptions {
     pub fn faults(&self) -> Vec<String> {
         let (policy, mut faults) = self.read(Clients::Anybody);
         for name in policy.meta.iter().map(NamePattern::as_str) {
-            if name.starts_with("baton/") {
+            if name.starts_with(baton_protocol::meta::PREFIX) {
                 faults.push(format!(
                     "--allow-agent-meta {name:?}: Baton writes these fields itself, and takes them from nobody"
                 ));

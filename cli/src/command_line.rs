@@ -7,7 +7,7 @@ use clap::{CommandFactory as _, FromArgMatches as _};
 
 use crate::config::{self, FileSettings, Problem, ROLES};
 use crate::exit::{self, Misconfigured};
-use crate::{Arguments, secrets};
+use crate::{Arguments, Command, secrets};
 
 /// Printed below the short help of a command that serves.
 const SHORT_FOOTER: &str = "\
@@ -45,13 +45,23 @@ pub fn parse() -> Result<(Arguments, FileSettings), ExitCode> {
     })
 }
 
-/// Checks arguments as the command itself does at its start.
-pub fn check(words: &[OsString]) -> anyhow::Result<()> {
+/// Another command, as it would be started.
+pub fn read(words: &[OsString]) -> anyhow::Result<Command> {
+    Ok(read_with_file(words)?.0)
+}
+
+fn read_with_file(words: &[OsString]) -> anyhow::Result<(Command, FileSettings)> {
     let parsed = config::matches(command(), words);
     let (mut matches, file) = parsed.map_err(failure)?;
     let arguments = Arguments::from_arg_matches_mut(&mut matches);
     let arguments = arguments.map_err(|error| failure(error.into()))?;
-    let faults = arguments.command.faults();
+    Ok((arguments.command, file))
+}
+
+/// Checks arguments as the command itself does at its start.
+pub fn check(words: &[OsString]) -> anyhow::Result<()> {
+    let (command, file) = read_with_file(words)?;
+    let faults = command.faults();
     if faults.is_empty() {
         return Ok(());
     }

@@ -49,13 +49,14 @@ Passwords do not belong in the file: a URL that holds one is refused. Use --stor
 pub enum Command {
     /// Check a configuration file: exit code 0, or 64 with a list of all faults
     ///
-    /// Checks syntax, names, types and permitted values. With --role it also checks the options as that role would at its
-    /// start, in this environment and on this machine: required options, options that exclude each other, files that must exist.
+    /// Checks syntax, names, types and permitted values. With --role it also checks the options as that role would at
+    /// its start, in this environment and on this machine: required options, options that exclude each other, files
+    /// that must exist.
     Check(CheckArguments),
     /// Print the options in effect and the source of each: flag, environment, file or default
     ///
-    /// Takes a role and its options as they would be started: `baton config show gateway --config baton.toml`. The output is
-    /// a configuration file itself. URLs that hold a password are not printed.
+    /// Takes a role and its options as they would be started: `baton config show gateway --config baton.toml`. The
+    /// output is a configuration file itself. URLs that hold a password are not printed.
     Show(ShowArguments),
 }
 
@@ -88,7 +89,8 @@ pub fn run(command: Command) -> anyhow::Result<()> {
     }
 }
 
-/// Gives every role `--config`, and lets a flag switch off an option that the file or the environment has switched on.
+/// Gives every role `--config`, and lets a flag switch off an option that the file or the environment has switched
+/// on.
 pub fn prepare(command: Clap) -> Clap {
     ROLES.iter().fold(command, |command, role| {
         command.mut_subcommand(role, |role| role.mut_args(switchable).arg(config()))

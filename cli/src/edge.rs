@@ -179,6 +179,11 @@ impl EdgeOptions {
         }
     }
 
+    /// Callers have to say who they are.
+    pub fn authenticates(&self) -> bool {
+        self.auth != Kind::None
+    }
+
     /// Files that hold keys, or hashes of them.
     pub fn kept(&self) -> Vec<PathBuf> {
         let keys = self.auth_keys.iter().cloned();

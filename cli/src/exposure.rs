@@ -3,7 +3,7 @@
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use baton_session::token::Keys;
 
@@ -15,23 +15,33 @@ const STICKY: u32 = 0o1000;
 /// What everybody can write to is a fault. What everybody can read is only warned of: it is what a
 /// mounted secret of Kubernetes looks like unless it says otherwise, and there nobody else is in.
 pub fn faults(path: &Path) -> Vec<String> {
+    for file in readable_by_anybody(path) {
+        tracing::warn!(
+            file = %file.display(),
+            "a key file can be read by everybody on this machine, who can make tokens with it: \
+             chmod o-r it, or set defaultMode of a Kubernetes secret to 0400"
+        );
+    }
+    writable_by_anybody(path)
+}
+
+/// As faults, for the directory and the files in it.
+pub fn writable_by_anybody(path: &Path) -> Vec<String> {
     let mut faults = Vec::new();
     if path.is_dir() && mode(path) & (ANYBODY_WRITES | STICKY) == ANYBODY_WRITES {
         faults.push(writable(path));
     }
-    for file in Keys::files(path) {
-        let mode = mode(&file);
-        if mode & ANYBODY_WRITES != 0 {
-            faults.push(writable(&file));
-        } else if mode & ANYBODY_READS != 0 {
-            tracing::warn!(
-                file = %file.display(),
-                "a key file can be read by everybody on this machine, who can make tokens with it: \
-                 chmod o-r it, or set defaultMode of a Kubernetes secret to 0400"
-            );
-        }
-    }
+    let files = Keys::files(path).into_iter();
+    let open = files.filter(|file| mode(file) & ANYBODY_WRITES != 0);
+    faults.extend(open.map(|file| writable(&file)));
     faults
+}
+
+/// Key files that can be read by everybody, and not written.
+pub fn readable_by_anybody(path: &Path) -> Vec<PathBuf> {
+    let files = Keys::files(path).into_iter();
+    let readable = |file: &PathBuf| mode(file) & (ANYBODY_READS | ANYBODY_WRITES) == ANYBODY_READS;
+    files.filter(readable).collect()
 }
 
 fn writable(path: &Path) -> String {

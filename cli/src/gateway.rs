@@ -24,7 +24,7 @@ use crate::telemetry::{Telemetry, TraceOptions};
 #[derive(Args)]
 pub struct Arguments {
     #[command(flatten)]
-    store: StoreOptions,
+    pub store: StoreOptions,
     /// Address and port to listen on
     #[arg(
         long,
@@ -33,12 +33,13 @@ pub struct Arguments {
         value_name = "ADDR",
         help_heading = NETWORK
     )]
-    listen: SocketAddr,
+    pub listen: SocketAddr,
     /// Key set that signs tokens, or a directory of key sets
     ///
-    /// `baton token keygen` creates one. All replicas need the same keys. Changes of the file take effect without a restart.
+    /// `baton token keygen` creates one. All replicas need the same keys. Changes of the file take effect without a
+    /// restart.
     #[arg(long, env = "BATON_KEYS", value_name = "FILE|DIR", help_heading = AUTHENTICATION)]
-    keys: PathBuf,
+    pub keys: PathBuf,
     /// Agent that clients reach at /acp
     ///
     /// Without this option it is the agent named scripted; if there is none, the first agent in alphabetical order.

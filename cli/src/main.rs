@@ -17,6 +17,7 @@ mod completions;
 mod config;
 mod connect;
 mod descriptors;
+mod doctor;
 mod dumpable;
 mod edge;
 mod exit;
@@ -67,6 +68,12 @@ enum Command {
     Chat(chat::Arguments),
     /// List, show, follow, copy and delete sessions over HTTP
     Sessions(sessions::Arguments),
+    /// Check store, keys, clock, limits and agent before a start, and say what to do: exit code 0 or 1
+    ///
+    /// Takes a role and its options as they would be started: `baton doctor gateway --store redis://127.0.0.1:6379 --keys
+    /// keys.json`. Each check prints a line that begins with ok, warn or fail. The agent is started once. Nothing else is
+    /// changed. Exit code 1 if a check fails.
+    Doctor(doctor::Arguments),
     /// Check whether a process is ready: exit code 0 or 1
     Health(health::Arguments),
     /// Back up and restore data, create users of Redis
@@ -147,6 +154,7 @@ async fn run(command: Command) -> anyhow::Result<()> {
         Command::Connect(arguments) => connect::run(arguments, stop).await,
         Command::Chat(arguments) => chat::run(arguments).await,
         Command::Sessions(arguments) => sessions::run(arguments).await,
+        Command::Doctor(arguments) => doctor::run(arguments).await,
         Command::Health(arguments) => health::run(arguments).await,
         Command::Store(command) => store::run(command).await,
         Command::Audit(command) => audit::run(command),
@@ -177,7 +185,7 @@ impl Command {
 
     /// Processes that other programs of the same user, agents first of all, have no business to look into.
     fn holds_secrets(&self) -> bool {
-        self.traces().is_some() || matches!(self, Self::Guard(_))
+        self.traces().is_some() || matches!(self, Self::Guard(_) | Self::Doctor(_))
     }
 
     fn stops_in_order(&self) -> bool {
@@ -189,6 +197,8 @@ impl Command {
         match self {
             // What the client does about the network would be written into the conversation.
             Self::Chat(_) => "warn,baton_client=off",
+            // Its findings say the same.
+            Self::Doctor(_) => "off",
             _ => telemetry::DEFAULT,
         }
     }
@@ -202,6 +212,7 @@ impl Command {
             Self::Connect(_)
             | Self::Chat(_)
             | Self::Sessions(_)
+            | Self::Doctor(_)
             | Self::Health(_)
             | Self::Store(_)
             | Self::Audit(_)

@@ -22,8 +22,8 @@ use crate::mcp::McpOptions;
 pub struct StoreOptions {
     /// URL of Redis: redis://, redis+cluster:// or redis+sentinel://
     ///
-    /// With rediss instead of redis the connection uses TLS. Either this option or --store-file is required. A password in
-    /// the URL is removed from the process's command line and environment at the start.
+    /// With rediss instead of redis the connection uses TLS. Either this option or --store-file is required. A
+    /// password in the URL is removed from the process's command line and environment at the start.
     #[arg(
         long,
         env = "BATON_STORE",
@@ -119,6 +119,17 @@ impl StoreOptions {
         Ok(Arc::new(self.connected(metrics).await?))
     }
 
+    /// Facts about it, for `baton doctor`.
+    pub async fn diagnose(&self) -> anyhow::Result<redis::Diagnosis> {
+        let options = self.redis(StoreMetrics::default());
+        let options = options.map_err(|fault| Misconfigured(vec![fault]))?;
+        Ok(options.diagnose().await?)
+    }
+
+    pub fn wants_replicas(&self) -> bool {
+        matches!(self.durability, DurabilityOption::Replicated)
+    }
+
     /// For what is only done to Redis.
     pub async fn redis_store(&self) -> anyhow::Result<RedisStore> {
         self.connected(StoreMetrics::default()).await
@@ -140,7 +151,7 @@ pub fn namespace_fault(namespace: &str) -> Option<String> {
 #[derive(Args)]
 pub struct WorkerOptions {
     #[command(flatten)]
-    agent: AgentOptions,
+    pub agent: AgentOptions,
     /// Name of the agent; clients reach it at /acp/NAME
     ///
     /// Replaces the name that the agent reports itself.

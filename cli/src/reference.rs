@@ -1,4 +1,5 @@
-//! `baton reference`: all options of all commands in Markdown, for `docs/reference/options.md`. Hidden: readers have the page.
+//! `baton reference`: all options of all commands in Markdown, for `docs/reference/options.md`. The command is hidden:
+//! readers have the page.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -43,7 +44,7 @@ fn page(command: &mut Command) -> String {
         .filter(|arg| arg.get_long() == Some("config"))
         .take(1)
     {
-        let _ = write!(page, "{OWN_TABLE}| {} |\n", cells(arg).join(" | "));
+        let _ = writeln!(page, "{OWN_TABLE}| {} |", cells(arg).join(" | "));
     }
     page += &table_of_roles(&roles);
     for command in visible(command).filter(|one| !ROLES.contains(&one.get_name())) {

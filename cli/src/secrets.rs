@@ -31,10 +31,18 @@ pub fn arguments() -> Vec<OsString> {
         return with_input(given);
     }
     let serves = |word: &OsString| ROLES.iter().any(|role| word == role);
-    if !given.get(1).is_some_and(serves) {
+    // `baton doctor ROLE` starts an agent, too.
+    let role = match given.get(1) {
+        Some(word) if word == "doctor" => given.get(2),
+        word => word,
+    };
+    if !role.is_some_and(serves) {
         return given;
     }
-    let (plain, secret) = apart(&given, |name| std::env::var_os(name));
+    // `baton serve` has no option for this variable.
+    let is_unused = |name: &str| name == "BATON_STORE" && role.is_some_and(|role| role == "serve");
+    let variable = |name: &str| std::env::var_os(name).filter(|_| !is_unused(name));
+    let (plain, secret) = apart(&given, variable);
     let bytes = secret.join(OsStr::new("\0")).into_vec();
     if bytes.is_empty() || bytes.len() > MOST {
         return given;

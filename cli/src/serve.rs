@@ -17,6 +17,7 @@ use clap::Args;
 use jsonwebtoken::Algorithm;
 use tokio_util::sync::CancellationToken;
 
+use self::banner::Banner;
 use crate::admin;
 use crate::agent_policy::Clients;
 use crate::audit::AuditOptions;
@@ -28,6 +29,8 @@ use crate::meters;
 use crate::options::{WorkerOptions, check};
 use crate::telemetry::{Telemetry, TraceOptions};
 
+mod banner;
+
 #[derive(Args)]
 pub struct Arguments {
     /// Directory for sessions and keys; created if it does not exist
@@ -38,7 +41,7 @@ pub struct Arguments {
         value_name = "DIR",
         help_heading = STORAGE
     )]
-    data_dir: PathBuf,
+    pub data_dir: PathBuf,
     /// Keep sessions and keys in memory; they are lost when the process ends
     #[arg(
         long,
@@ -46,7 +49,7 @@ pub struct Arguments {
         value_parser = clap::builder::BoolishValueParser::new(),
         help_heading = STORAGE
     )]
-    ephemeral: bool,
+    pub ephemeral: bool,
     /// Address and port to listen on
     #[arg(
         long,
@@ -55,11 +58,11 @@ pub struct Arguments {
         value_name = "ADDR",
         help_heading = NETWORK
     )]
-    listen: SocketAddr,
+    pub listen: SocketAddr,
     #[command(flatten)]
-    edge: EdgeOptions,
+    pub edge: EdgeOptions,
     #[command(flatten)]
-    worker: WorkerOptions,
+    pub worker: WorkerOptions,
     #[command(flatten)]
     audit: AuditOptions,
     #[command(flatten)]
@@ -82,7 +85,7 @@ impl Arguments {
 
     /// What no session may be around. On somebody's own machine the data may lie in the directory that is worked in:
     /// there is nobody else whose sessions or keys could be read.
-    fn kept_from_agents(&self, clients: Clients, admin: Option<&Door>) -> Vec<PathBuf> {
+    pub fn kept_from_agents(&self, clients: Clients, admin: Option<&Door>) -> Vec<PathBuf> {
         if clients == Clients::Local {
             return Vec::new();
         }
@@ -177,10 +180,14 @@ pub async fn run(arguments: Arguments, stop: Stop, telemetry: &Telemetry) -> any
     };
     let app = App::new(config, store, keys, auth, stop).await?;
     // Nobody reading is no reason to stop.
-    let greeting = greeting(address, tls);
+    let banner = Banner {
+        address,
+        tls,
+        authenticated: arguments.edge.authenticates(),
+    };
     let _ = match arguments.audit.takes_stdout() {
-        true => writeln!(std::io::stderr(), "{greeting}"),
-        false => writeln!(std::io::stdout(), "{greeting}"),
+        true => writeln!(std::io::stderr(), "{}", banner.text()),
+        false => writeln!(std::io::stdout(), "{}", banner.text()),
     };
     let served = tokio::select! {
         served = baton_gateway::serve(listener, admin, app) => served,
@@ -230,35 +237,4 @@ fn open(arguments: &Arguments) -> anyhow::Result<Embedded> {
 fn own_keys(path: &Path) -> anyhow::Result<Keys> {
     key_file::make_once(path, Algorithm::HS256)?;
     Keys::open(path).map_err(|fault| anyhow!(fault))
-}
-
-/// What a newcomer sees: the URL, and something to paste into another shell.
-fn greeting(address: SocketAddr, tls: bool) -> String {
-    // The system's authorities rarely know a certificate that is tried out.
-    let (scheme, authority) = match tls {
-        true => (
-            "https",
-            ". If curl does not know who issued the certificate,\nset CURL_CA_BUNDLE there to a file that does",
-        ),
-        false => ("http", ""),
-    };
-    format!(
-        r#"Baton listens on {scheme}://{address}/acp
-
-Paste this into another shell{authority}:
-
-URL={scheme}://{address}/acp
-JSON='Content-Type: application/json'
-STREAM='Accept: text/event-stream'
-CONNECTION=$(curl -si $URL -H "$JSON" \
-  -d '{{"jsonrpc":"2.0","id":0,"method":"initialize","params":{{"protocolVersion":1}}}}' \
-  | tr -d '\r' | sed -n 's/^acp-connection-id: //p')
-SESSION=$(curl -sN $URL -H "$JSON" -H "$STREAM" -H "Acp-Connection-Id: $CONNECTION" \
-  -d '{{"jsonrpc":"2.0","id":1,"method":"session/new","params":{{"cwd":"/tmp","mcpServers":[]}}}}' \
-  | sed -n 's/.*"sessionId":"\([^"]*\)".*/\1/p')
-curl -sN $URL -H "$JSON" -H "$STREAM" -H "Acp-Connection-Id: $CONNECTION" \
-  -d '{{"jsonrpc":"2.0","id":2,"method":"session/prompt","params":{{"sessionId":"'$SESSION'","prompt":[{{"type":"text","text":"/count 5 delay=200\nthat was fast"}}]}}}}'
-
-Ctrl-C stops."#
-    )
 }

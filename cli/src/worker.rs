@@ -1,6 +1,7 @@
 //! `baton worker`: takes sessions and runs their agent.
 
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -20,9 +21,9 @@ use crate::telemetry::{Telemetry, TraceOptions};
 #[derive(Args)]
 pub struct Arguments {
     #[command(flatten)]
-    store: StoreOptions,
+    pub store: StoreOptions,
     #[command(flatten)]
-    worker: WorkerOptions,
+    pub worker: WorkerOptions,
     /// Milliseconds to finish turns after SIGTERM
     ///
     /// Applies to turns that cannot move to another worker.
@@ -38,7 +39,7 @@ pub struct Arguments {
     ///
     /// Without this option the worker serves none of them.
     #[arg(long, env = "BATON_PROBE_LISTEN", value_name = "ADDR", help_heading = OBSERVABILITY)]
-    probe_listen: Option<SocketAddr>,
+    pub probe_listen: Option<SocketAddr>,
     #[command(flatten)]
     audit: AuditOptions,
     #[command(flatten)]
@@ -54,6 +55,12 @@ impl Arguments {
         ];
         faults.concat()
     }
+
+    /// Our own files, which no agent may read or change.
+    pub fn kept_from_agents(&self) -> Vec<PathBuf> {
+        let kept = self.store.kept().into_iter();
+        kept.chain(self.audit.kept()).collect()
+    }
 }
 
 pub async fn run(arguments: Arguments, stop: Stop, telemetry: &Telemetry) -> anyhow::Result<()> {
@@ -68,8 +75,7 @@ pub async fn run(arguments: Arguments, stop: Stop, telemetry: &Telemetry) -> any
     if let Some(address) = arguments.probe_listen {
         probes::start(address, progress.clone(), registry, stop.drain.clone()).await?;
     }
-    let kept = arguments.store.kept().into_iter();
-    let kept: Vec<_> = kept.chain(arguments.audit.kept()).collect();
+    let kept = arguments.kept_from_agents();
     let agent = tokio::select! {
         agent = arguments.worker.agent(&kept, Clients::Anybody) => agent?,
         _ = stop.drain.cancelled() => return Ok(()),

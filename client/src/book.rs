@@ -3,10 +3,13 @@
 
 use std::collections::{BTreeMap, HashMap};
 
+use baton_protocol::envelope::MessageKind;
+use baton_protocol::method::SessionEffect;
+use baton_protocol::{Envelope, Method};
 use bytes::Bytes;
 use serde::Deserialize;
+use serde_json::value::RawValue;
 
-use crate::envelope::{About, Envelope, Kind, about};
 use crate::questions::{Asked, Questions};
 
 #[derive(Default)]
@@ -19,7 +22,7 @@ pub struct Book {
 }
 
 struct Request {
-    method: String,
+    method: Method,
     about: About,
     /// The server has it.
     accepted: bool,
@@ -46,24 +49,38 @@ pub enum Verdict {
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Cancelled {
-    request_id: Box<serde_json::value::RawValue>,
+    request_id: Box<RawValue>,
+}
+
+/// The fields of params and results that a client follows.
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct About {
+    session_id: Option<String>,
+    cwd: Option<String>,
+}
+
+/// Nothing, if it is of another shape: the server says what is wrong with it.
+fn about(part: Option<&RawValue>) -> About {
+    let read = part.and_then(|part| serde_json::from_str(part.get()).ok());
+    read.unwrap_or_default()
 }
 
 impl Book {
     /// Of a message to the server.
     pub fn sends(&mut self, message: &Bytes, envelope: &Envelope, own: bool) {
         match envelope.kind() {
-            Kind::Request(id) => {
+            MessageKind::Request(id) => {
                 let request = Request {
-                    method: envelope.method.as_deref().unwrap_or_default().to_owned(),
+                    method: Method::of(envelope.method.as_deref().unwrap_or_default()),
                     about: about(envelope.params),
                     accepted: false,
                     own,
                 };
                 self.requests.insert(id.to_owned(), request);
             }
-            Kind::Answer(id) => self.questions.answered(id, message),
-            Kind::Notification => {}
+            MessageKind::Answer(id) => self.questions.answered(id, message),
+            MessageKind::Notification => {}
         }
     }
 
@@ -71,25 +88,24 @@ impl Book {
     /// and nobody is asked twice.
     pub fn hears(&mut self, envelope: &Envelope) -> Verdict {
         let passes = match envelope.kind() {
-            Kind::Answer("null") => true,
-            Kind::Answer(id) => match self.requests.remove(id) {
+            MessageKind::Answer("null") => true,
+            MessageKind::Answer(id) => match self.requests.remove(id) {
                 Some(request) => self.answered(&request, envelope),
                 None => false,
             },
-            Kind::Request(id) => match self.questions.asked(id) {
+            MessageKind::Request(id) => match self.questions.asked(id) {
                 Asked::New => true,
                 Asked::Open => false,
                 Asked::Answered(answer) => return Verdict::Answer(answer),
             },
-            Kind::Notification if envelope.is("$/cancel_request") => {
-                let params = envelope.params.map(|params| params.get());
-                let named = serde_json::from_str::<Cancelled>(params.unwrap_or_default());
+            MessageKind::Notification if envelope.is(Method::CancelRequest) => {
+                let named = serde_json::from_str::<Cancelled>(envelope.params().get());
                 if let Ok(named) = named {
                     self.questions.withdrawn(named.request_id.get());
                 }
                 true
             }
-            Kind::Notification => true,
+            MessageKind::Notification => true,
         };
         if passes { Verdict::Pass } else { Verdict::Drop }
     }
@@ -104,16 +120,16 @@ impl Book {
             }
             return !request.own;
         }
-        let opened = match request.method.as_str() {
-            "session/new" | "session/fork" => about(answer.result).session_id,
-            "session/load" | "session/resume" => session_id.clone(),
-            "session/close" | "session/delete" => {
+        let opened = match request.method.rules().effect {
+            SessionEffect::Creates => about(answer.result).session_id,
+            SessionEffect::Opens => session_id.clone(),
+            SessionEffect::Ends => {
                 session_id
                     .as_ref()
                     .map(|session| self.sessions.remove(session));
                 None
             }
-            _ => None,
+            SessionEffect::None => None,
         };
         if let (Some(session), Some(cwd)) = (opened, cwd) {
             self.sessions.insert(session, cwd.clone());

@@ -5,6 +5,9 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
+use baton_protocol::envelope::EnvelopeError;
+use baton_protocol::limits::{MAX_MESSAGE, MAX_MESSAGE_TEXT};
+use baton_protocol::{Envelope, ErrorCode, Method, compose};
 use bytes::Bytes;
 use http::HeaderValue;
 use tokio::sync::mpsc;
@@ -14,7 +17,6 @@ use crate::backoff::Backoff;
 use crate::book::{Book, Verdict};
 use crate::contact::Contact;
 use crate::endpoint::Endpoint;
-use crate::envelope::{Envelope, INVALID_REQUEST, error};
 use crate::error::Unusable;
 use crate::job::{self, Done, Job, Outgoing};
 use crate::options::{Options, Transport};
@@ -23,8 +25,6 @@ use crate::stream::{News, Reading};
 mod loss;
 mod outcome;
 
-/// The largest message that a gateway accepts.
-const MAX_MESSAGE: usize = 16 << 20;
 /// After the end of input, pending messages have this long to be delivered.
 const FAREWELL: Duration = Duration::from_secs(5);
 
@@ -157,13 +157,14 @@ impl Driver {
     fn take(&mut self, message: Bytes, job: Option<Job>) -> Option<Job> {
         let envelope = match Envelope::read(&message) {
             Ok(envelope) => envelope,
-            Err((code, text)) => {
-                self.told.push_back(error("null", code, &text));
+            Err(error) => {
+                let (code, text) = unreadable(&error);
+                self.told.push_back(compose::error("null", code, &text));
                 return job;
             }
         };
-        let request = envelope.request();
-        let begins = envelope.is("initialize");
+        let request = envelope.request_id().map(str::to_owned);
+        let begins = envelope.is(Method::Initialize);
         if begins == (self.initialize.is_some() || job.is_some()) {
             self.refuse(
                 request,
@@ -176,7 +177,7 @@ impl Driver {
             return job;
         }
         if message.len() > MAX_MESSAGE {
-            self.refuse(request, "a message may have 16 MiB at most");
+            self.refuse(request, MAX_MESSAGE_TEXT);
             return job;
         }
         let is_due = request.is_some() && self.is_due();
@@ -202,7 +203,7 @@ impl Driver {
     }
 
     fn refuse(&mut self, request: Option<String>, why: &str) {
-        let refusal = request.map(|id| error(&id, INVALID_REQUEST, why));
+        let refusal = request.map(|id| compose::error(&id, ErrorCode::InvalidRequest, why));
         self.told.extend(refusal);
     }
 
@@ -242,6 +243,17 @@ impl Driver {
             None => Duration::ZERO,
             Some(_) => self.backoff.next(None),
         }
+    }
+}
+
+fn unreadable(error: &EnvelopeError) -> (ErrorCode, String) {
+    match error {
+        EnvelopeError::List => (
+            ErrorCode::InvalidRequest,
+            "a message at a time: batches are not part of this protocol".into(),
+        ),
+        EnvelopeError::Field(_) => (ErrorCode::InvalidRequest, "not a JSON-RPC message".into()),
+        EnvelopeError::NotJson(error) => (ErrorCode::ParseError, format!("not JSON: {error}")),
     }
 }
 

@@ -3,6 +3,8 @@
 use std::error::Error as _;
 use std::time::Duration;
 
+use baton_protocol::limits::MAX_MESSAGE;
+use baton_protocol::{ErrorCode, header};
 use bytes::Bytes;
 use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderName, RETRY_AFTER};
 use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, Uri};
@@ -12,19 +14,15 @@ use serde::Deserialize;
 use tokio::time::timeout;
 
 use crate::credential::Credential;
-use crate::envelope::UNAUTHENTICATED;
 use crate::error::{Failure, Unusable};
 use crate::line::Line;
 use crate::options::Options;
 
-pub const CONNECTION_ID: HeaderName = HeaderName::from_static("acp-connection-id");
-const UNKNOWN_CONNECTION: i64 = 4001;
-const INTERNAL_ERROR: i64 = -32603;
+pub const CONNECTION_ID: HeaderName = HeaderName::from_static(header::CONNECTION_ID);
 /// A gateway waits for its store for 5 seconds before it says that it is away.
 const PATIENCE: Duration = Duration::from_secs(20);
 /// A slow network carries at least so many bytes a second.
 const BYTES_A_SECOND: u64 = 32 * 1024;
-const MAX_ANSWER: usize = 16 << 20;
 
 pub struct Endpoint {
     url: Uri,
@@ -57,7 +55,7 @@ impl Endpoint {
         match token.filter(|_| head.status == StatusCode::OK) {
             Some(token) => Ok(Opened { token, answer }),
             None => Err(Failure::Refused {
-                code: INTERNAL_ERROR,
+                code: ErrorCode::InternalError.value(),
                 text: format!(
                     "{} is not an endpoint of Baton: is its path right?",
                     self.url
@@ -134,7 +132,7 @@ fn json(connection: Option<&HeaderValue>) -> HeaderMap {
 
 fn unauthenticated(why: &str) -> Failure {
     Failure::Refused {
-        code: UNAUTHENTICATED,
+        code: ErrorCode::Unauthenticated.value(),
         text: format!("{why}. Check the credential that baton was given"),
     }
 }
@@ -184,12 +182,13 @@ async fn understand(response: Response<Incoming>) -> Result<Response<Incoming>, 
         Some(said) => format!("{} (HTTP {})", said.message, status.as_u16()),
         None => format!("the server answered {status}"),
     };
-    let code = said.as_ref().map_or(INTERNAL_ERROR, |said| said.code);
+    let code = said.as_ref().map(|said| said.code);
+    let code = code.unwrap_or(ErrorCode::InternalError.value());
     let later = matches!(status.as_u16(), 408 | 425 | 429) || !status.is_client_error();
     match status {
-        StatusCode::NOT_FOUND if code == UNKNOWN_CONNECTION => Err(Failure::Lost),
+        StatusCode::NOT_FOUND if code == ErrorCode::UnknownConnection.value() => Err(Failure::Lost),
         StatusCode::UNAUTHORIZED => Err(Failure::Refused {
-            code: UNAUTHENTICATED,
+            code: ErrorCode::Unauthenticated.value(),
             text: text
                 + ". Give a credential with --credential-file, BATON_CREDENTIAL or --credential-command",
         }),
@@ -208,7 +207,7 @@ fn retry_after(headers: &HeaderMap) -> Option<Duration> {
 }
 
 async fn read(body: Incoming) -> Result<Bytes, Failure> {
-    let whole = Limited::new(body, MAX_ANSWER).collect().await;
+    let whole = Limited::new(body, MAX_MESSAGE).collect().await;
     let whole = whole.map_err(|error| Failure::away(format!("the answer broke off: {error}")))?;
     Ok(whole.to_bytes())
 }

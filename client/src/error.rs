@@ -2,8 +2,6 @@
 
 use std::time::Duration;
 
-pub use crate::envelope::UNREACHABLE;
-
 /// Errors found before the first request.
 #[derive(Debug, thiserror::Error)]
 pub enum Unusable {

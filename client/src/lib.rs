@@ -31,7 +31,6 @@ pub mod credential;
 mod delivery;
 mod driver;
 mod endpoint;
-mod envelope;
 pub mod error;
 mod job;
 mod line;

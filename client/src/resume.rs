@@ -4,11 +4,12 @@
 
 use std::time::Duration;
 
+use baton_protocol::compose::error;
+use baton_protocol::{ErrorCode, Method};
 use bytes::Bytes;
 use serde_json::json;
 
 use crate::book::{Book, Unanswered};
-use crate::envelope::{INTERRUPTED, UNREACHABLE, error};
 
 /// Messages that have all sessions followed on the new connection, without their histories.
 pub fn resumes(book: &Book) -> Vec<Bytes> {
@@ -17,7 +18,7 @@ pub fn resumes(book: &Book) -> Vec<Bytes> {
         json!({
             "jsonrpc": "2.0",
             "id": format!("baton/resume/{number}"),
-            "method": "session/resume",
+            "method": Method::ResumeSession.name(),
             "params": { "sessionId": session, "cwd": cwd },
         })
     });
@@ -34,7 +35,7 @@ pub fn interrupted(request: &Unanswered, why: &str) -> Bytes {
         "The request may have been accepted before that: before you send it again, look whether it was done"
     };
     let text = format!("the connection to Baton had to be replaced: {why}. {state}");
-    error(&request.id, INTERRUPTED, &text)
+    error(&request.id, ErrorCode::ConnectionReplaced, &text)
 }
 
 /// For a request while the server is away for too long.
@@ -47,5 +48,5 @@ pub fn unreachable(request: &Unanswered, away: Duration, why: &str) -> Bytes {
     };
     let away = humantime::format_duration(Duration::from_secs(away.as_secs()));
     let text = format!("Baton could not be reached for {away}: {why}. {state}");
-    error(&request.id, UNREACHABLE, &text)
+    error(&request.id, ErrorCode::Unreachable, &text)
 }

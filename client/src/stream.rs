@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 
+use baton_protocol::ErrorCode;
 use bytes::Bytes;
 use http::HeaderValue;
 use tokio::sync::mpsc;
@@ -14,7 +15,6 @@ use self::websocket::Socket;
 use crate::backoff::Backoff;
 use crate::contact::Contact;
 use crate::endpoint::Endpoint;
-use crate::envelope::UNAUTHENTICATED;
 use crate::error::Failure;
 use crate::options::Transport;
 
@@ -139,7 +139,9 @@ impl Reader {
                 }
                 Failure::Away { pause, .. } => *pause,
                 // Fetching a credential may involve a person.
-                Failure::Refused { code, .. } => (*code == UNAUTHENTICATED).then_some(BOTHER),
+                Failure::Refused { code, .. } => {
+                    (*code == ErrorCode::Unauthenticated.value()).then_some(BOTHER)
+                }
             };
             if self.news.is_closed() {
                 return;

@@ -89,9 +89,10 @@ async fn admitted(State(app): State<Arc<App>>, request: Request, next: Next) -> 
     let (method, uri) = (request.method().clone(), request.uri().clone());
     let response = admit(&app, request, async |request| next.run(request).await).await;
     let status = response.status();
-    let outcome = match status.is_success() {
-        true => Outcome::Done,
-        false => Outcome::Refused,
+    let outcome = if status.is_success() {
+        Outcome::Done
+    } else {
+        Outcome::Refused
     };
     let decision = Decision::AdminCall {
         method: trace::method(&method).into(),

@@ -6,7 +6,7 @@ use axum::extract::Request;
 use axum::http::Uri;
 use axum::middleware::Next;
 use axum::response::Response;
-use baton_session::field::echo;
+use baton_protocol::limits::echo;
 use baton_session::store::{self, AgentCard};
 use serde_json::{Value, json};
 
@@ -92,12 +92,13 @@ impl Known {
         };
         let names = self.agents.iter().map(|(card, _)| path_of(card));
         let names: Vec<String> = names.collect();
-        Missing(match names.is_empty() {
-            true => format!("no worker has registered {wanted} yet: start one with `baton worker`"),
-            false => format!(
+        Missing(if names.is_empty() {
+            format!("no worker has registered {wanted} yet: start one with `baton worker`")
+        } else {
+            format!(
                 "no worker has registered {wanted}: use one of {}, or start a worker with --agent-name",
                 names.join(", ")
-            ),
+            )
         })
     }
 }

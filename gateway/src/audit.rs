@@ -5,6 +5,7 @@ use std::net::IpAddr;
 use axum::extract::Request;
 use axum::http::{Method, StatusCode, Uri};
 use axum::response::Response;
+use baton_protocol::ErrorCode;
 use baton_session::audit::{Decision, Outcome, Who};
 use baton_session::id::ConnectionId;
 use baton_session::trace::Trace;
@@ -13,7 +14,6 @@ use crate::app::App;
 use crate::auth::Caller;
 use crate::edge::peer::Peer;
 use crate::error::Reason;
-use crate::rpc;
 use crate::trace;
 
 /// A decision that was carried out.
@@ -108,20 +108,23 @@ pub fn refused_message(
     app: &App,
     caller: &Caller,
     connection: &ConnectionId,
-    method: Option<&str>,
-    code: i64,
+    method: Option<baton_protocol::Method>,
+    code: ErrorCode,
 ) {
     let reason = match code {
-        rpc::OBSERVE_ONLY => "observe_only",
-        rpc::RESOURCE_NOT_FOUND => "no_such_session",
-        rpc::NO_AGENT => "no_such_agent",
-        rpc::LIMIT_REACHED => "limit",
+        ErrorCode::ObserveOnly => "observe_only",
+        ErrorCode::ResourceNotFound => "no_such_session",
+        ErrorCode::NoAgent => "no_such_agent",
+        ErrorCode::LimitReached => "limit",
         _ => return,
     };
     let decision = |skipped| Decision::Refused {
         status: 0,
         reason: reason.into(),
-        method: trace::known_method(method.unwrap_or_default()).into(),
+        method: method
+            .unwrap_or(baton_protocol::Method::Unknown)
+            .label()
+            .into(),
         path: "/acp".into(),
         skipped,
     };

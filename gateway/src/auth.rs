@@ -91,9 +91,10 @@ impl Caller {
 
     /// For requests that are no JSON-RPC.
     pub fn changes(&self) -> Result<(), Reject> {
-        match self.rights().observe {
-            true => Err(Reject::ObserveOnly),
-            false => Ok(()),
+        if self.rights().observe {
+            Err(Reject::ObserveOnly)
+        } else {
+            Ok(())
         }
     }
 

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use axum::body::Body;
 use axum::http::{HeaderMap, header};
+use baton_protocol::limits::MAX_MESSAGE;
 use bytes::Bytes;
 use http_body_util::BodyExt as _;
 use tokio::sync::OwnedSemaphorePermit;
@@ -11,7 +12,6 @@ use tokio::time::{sleep, timeout};
 
 use crate::edge;
 use crate::error::Reject;
-use crate::handlers::post::MAX_BODY;
 use crate::limits::Reservation;
 
 /// Of a body that is refused so much is still read, and for so long: many clients read an answer only
@@ -73,9 +73,10 @@ async fn collect(
 }
 
 fn fits(length: usize) -> Result<(), Reject> {
-    match length > MAX_BODY {
-        true => Err(Reject::TooLarge),
-        false => Ok(()),
+    if length > MAX_MESSAGE {
+        Err(Reject::TooLarge)
+    } else {
+        Ok(())
     }
 }
 

@@ -16,6 +16,7 @@ use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
 use crate::metrics::Metrics;
+use baton_session::sync::MutexExt as _;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ConnectionLimits {
@@ -87,7 +88,7 @@ impl Connections {
     }
 
     fn table(&self) -> MutexGuard<'_, Table> {
-        self.table.lock().expect("held for moments only")
+        self.table.locked()
     }
 
     /// A place for one more, or `None` if there is none and nobody is idle.

@@ -2,18 +2,19 @@
 
 use std::sync::Arc;
 
+use baton_protocol::limits::{self, MAX_NAME, TooLong, echo};
+use baton_protocol::method::ObserverMay;
+use baton_protocol::{ErrorCode, Inbound, Method, compose};
 use baton_session::audit::Decision;
 use baton_session::clock::unix_millis;
 use baton_session::command::{Command, CommandId, Idempotency, Kind};
 use baton_session::event::Event;
-use baton_session::field::{self, MAX_NAME, MAX_REQUEST_ID, TooLong, echo};
 use baton_session::id::SessionId;
 use baton_session::route::Via;
 use baton_session::store::{Attachment, Enqueue, Enqueued, Posted, Takes};
 use baton_session::token::{Connection, Scope};
 use baton_session::trace::Trace;
 use bytes::Bytes;
-use serde_json::value::RawValue;
 
 use crate::agents::of_sessions;
 use crate::app::App;
@@ -21,7 +22,6 @@ use crate::audit;
 use crate::error::Reject;
 use crate::limits::{Limit, Refusal};
 use crate::pass::{Brought, Pass};
-use crate::rpc::{self, Envelope};
 use crate::stream::one_shot::Follow;
 use crate::trace;
 
@@ -92,8 +92,7 @@ impl Answer {
 
 #[derive(Clone, Copy)]
 pub struct Message<'a> {
-    pub envelope: &'a Envelope<'a>,
-    pub bytes: &'a Bytes,
+    pub inbound: &'a Inbound,
     /// The `Acp-Session-Id` header.
     pub session_header: Option<&'a str>,
     /// What the path names.
@@ -102,40 +101,6 @@ pub struct Message<'a> {
     pub one_shot: bool,
     /// Too much has come of this caller before.
     pub over: Option<Refusal>,
-}
-
-/// Reads the envelope. What isn't a JSON-RPC message is refused as a whole.
-pub fn parse(bytes: &[u8]) -> Result<Envelope<'_>, Reject> {
-    // Also where nobody looks, or what is passed on could not be read.
-    let text = std::str::from_utf8(bytes).map_err(|e| Reject::NotJson(e.to_string()))?;
-    if text.trim_ascii_start().starts_with('[') {
-        serde_json::from_str::<&RawValue>(text).map_err(|e| Reject::NotJson(e.to_string()))?;
-        return Err(Reject::NotAMessage(
-            "batches are not supported: send one message per request",
-        ));
-    }
-    match serde_json::from_str::<Envelope>(text) {
-        Ok(envelope) if envelope.jsonrpc.as_deref() != Some("2.0") => Err(Reject::NotAMessage(
-            "not a JSON-RPC message: \"jsonrpc\" must be \"2.0\"",
-        )),
-        Ok(envelope) if !envelope.has_valid_id() => {
-            Err(Reject::NotAMessage("\"id\" must be a string or an integer"))
-        }
-        Ok(envelope) if envelope.id().is_some_and(|id| id.len() > MAX_REQUEST_ID) => {
-            Err(Reject::NotAMessage("\"id\" may have 1024 bytes at most"))
-        }
-        Ok(envelope) if envelope.method.is_none() && envelope.id().is_none() => Err(
-            Reject::NotAMessage("not a JSON-RPC message: it has neither \"method\" nor \"id\""),
-        ),
-        Ok(envelope) => match rpc::readable::check(text) {
-            Ok(()) => Ok(envelope.look()),
-            Err(error) => Err(Reject::NotJson(error.to_string())),
-        },
-        Err(error) if error.is_data() => Err(Reject::NotAMessage(
-            "not a JSON-RPC message: a field has the wrong type",
-        )),
-        Err(error) => Err(Reject::NotJson(error.to_string())),
-    }
 }
 
 /// Carries the message out. `Err` only for what the store cannot do now.
@@ -154,21 +119,19 @@ pub async fn dispatch(app: &App, pass: &Pass, message: Message<'_>) -> Result<Ou
         Err(Problem::Rpc(code, text)) => {
             trace::failed(app, code);
             let (caller, id) = (&pass.caller, &pass.connection.id);
-            let method = message.envelope.method.as_deref();
+            let method = message.inbound.method();
             audit::refused_message(app, caller, id, method, code);
-            Ok(match call.message.envelope.id() {
-                Some(id) if call.message.envelope.method.is_some() => {
-                    call.answers(rpc::error(id, code, &text))
-                }
+            Ok(match message.inbound.request_id() {
+                Some(id) => call.answers(compose::error(id, code, &text)),
                 // Nobody waits for the answer to a notification.
-                _ => Outcome::Taken,
+                None => Outcome::Taken,
             })
         }
         Err(Problem::Limited(refusal)) => {
-            trace::failed(app, rpc::LIMIT_REACHED);
+            trace::failed(app, ErrorCode::LimitReached);
             let (caller, id) = (&pass.caller, &pass.connection.id);
-            let method = message.envelope.method.as_deref();
-            audit::refused_message(app, caller, id, method, rpc::LIMIT_REACHED);
+            let method = message.inbound.method();
+            audit::refused_message(app, caller, id, method, ErrorCode::LimitReached);
             Ok(call.refused(refusal))
         }
     }
@@ -211,8 +174,8 @@ pub async fn post_answer(
         Posted::New { .. } | Posted::Known(_) | Posted::Delivered => Ok(()),
         Posted::Full => Err(UNREAD.into()),
         Posted::Conflict => {
-            let id = message.envelope.id().unwrap_or("null");
-            let error = rpc::error(id, rpc::ID_REUSED, ID_REUSED);
+            let id = message.inbound.id().unwrap_or("null");
+            let error = compose::error(id, ErrorCode::IdReused, ID_REUSED);
             post_fresh(app, connection, message, error).await
         }
     }
@@ -225,7 +188,7 @@ async fn post_fresh(
     message: Message<'_>,
     answer: Bytes,
 ) -> Result<(), Reject> {
-    let key = Idempotency::of(&connection.id, None, message.bytes);
+    let key = Idempotency::of(&connection.id, None, message.inbound.bytes());
     let event = Event::Message { message: answer };
     let posted = app.store.post(&connection.id, event, &key).await?;
     not_full(posted)
@@ -260,7 +223,7 @@ const SESSION_CLOSED: &str =
 
 /// Why a message is not carried out.
 enum Problem {
-    Rpc(i64, String),
+    Rpc(ErrorCode, String),
     Limited(Refusal),
     Reject(Reject),
 }
@@ -277,7 +240,7 @@ fn too_long(fault: TooLong) -> Problem {
 }
 
 fn invalid(text: impl Into<String>) -> Problem {
-    Problem::Rpc(rpc::INVALID_PARAMS, text.into())
+    Problem::Rpc(ErrorCode::InvalidParams, text.into())
 }
 
 struct Call<'a> {
@@ -291,62 +254,76 @@ struct Call<'a> {
 
 impl Call<'_> {
     async fn run(&self) -> Result<Outcome, Problem> {
-        let envelope = self.message.envelope;
-        let Some(method) = envelope.method.as_deref() else {
+        let message = self.message.inbound;
+        let (Some(method), Some(name)) = (message.method(), message.method_name()) else {
             return self.answer().await;
         };
-        let is_request = envelope.id().is_some();
-        field::check("method", method.len(), MAX_NAME).map_err(too_long)?;
+        limits::check("method", name.len(), MAX_NAME).map_err(too_long)?;
         self.check_pass(method)?;
         self.check_hurry(method)?;
+        if !method.takes(message.is_request()) {
+            return Err(unknown_method(name));
+        }
         match method {
-            "session/new" if is_request => self.new_session().await,
-            "session/load" if is_request => self.attach(true).await,
-            "session/resume" if is_request => self.attach(false).await,
-            "session/fork" if is_request => self.fork().await,
-            "session/list" if is_request => self.list().await,
-            "session/delete" if is_request => self.delete().await,
-            "session/prompt" if is_request => {
-                params::check_prompt(envelope)?;
+            Method::NewSession => self.new_session().await,
+            Method::LoadSession => self.attach(true).await,
+            Method::ResumeSession => self.attach(false).await,
+            Method::ForkSession => self.fork().await,
+            Method::ListSessions => self.list().await,
+            Method::DeleteSession => self.delete().await,
+            Method::Prompt => {
+                params::check_prompt(message)?;
                 self.enqueue(Kind::Prompt, self.session().await?).await
             }
-            "session/set_mode" if is_request => self.set(Kind::SetMode).await,
-            "session/set_config_option" if is_request => self.set(Kind::SetConfigOption).await,
-            "session/set_model" if is_request => self.set(Kind::SetModel).await,
-            "session/close" if is_request => self.enqueue(Kind::Close, self.session().await?).await,
-            "session/cancel" => self.enqueue(Kind::Cancel, self.session().await?).await,
-            "$/cancel_request" => self.cancel_request().await,
-            "mcp/message" if !is_request => self.mcp_message().await,
-            "initialize" => Err(Problem::Rpc(
-                rpc::INVALID_REQUEST,
+            Method::SetMode => self.set(Kind::SetMode).await,
+            Method::SetConfigOption => self.set(Kind::SetConfigOption).await,
+            Method::SetModel => self.set(Kind::SetModel).await,
+            Method::CloseSession => self.enqueue(Kind::Close, self.session().await?).await,
+            Method::Cancel => self.enqueue(Kind::Cancel, self.session().await?).await,
+            Method::CancelRequest => self.cancel_request().await,
+            Method::McpMessage => self.mcp_message().await,
+            Method::Initialize => Err(Problem::Rpc(
+                ErrorCode::InvalidRequest,
                 "this connection is initialized already: POST initialize without Acp-Connection-Id for another".into(),
             )),
-            extension if extension.starts_with('_') && envelope.session_id().is_some() => {
+            Method::Extension if message.session_id().is_some() => {
                 self.enqueue(Kind::Extension, self.session().await?).await
             }
-            unknown => Err(Problem::Rpc(rpc::METHOD_NOT_FOUND, format!("there is no method {}", echo(unknown)))),
+            Method::Extension
+            | Method::Update
+            | Method::RequestPermission
+            | Method::ReadTextFile
+            | Method::WriteTextFile
+            | Method::CreateTerminal
+            | Method::TerminalOutput
+            | Method::WaitForTerminalExit
+            | Method::ReleaseTerminal
+            | Method::CreateElicitation
+            | Method::Unknown => Err(unknown_method(name)),
         }
     }
 
     async fn set(&self, kind: Kind) -> Result<Outcome, Problem> {
-        params::check_setting(self.message.envelope)?;
+        params::check_setting(self.message.inbound)?;
         self.enqueue(kind, self.session().await?).await
     }
 
     /// Whether what lets the request in is enough for what it asks.
-    fn check_pass(&self, method: &str) -> Result<(), Problem> {
-        let reads = match method {
-            "session/load" | "session/resume" => true,
-            // A token is about one session.
-            "session/list" => self.pass.grant == Brought::Nothing,
-            _ => false,
+    fn check_pass(&self, method: Method) -> Result<(), Problem> {
+        let rules = method.rules();
+        let may_observe = match rules.observer {
+            ObserverMay::Send => true,
+            ObserverMay::SendWithoutSessionToken => self.pass.grant == Brought::Nothing,
+            ObserverMay::NotSend => false,
         };
-        if self.pass.scope() == Scope::Observe && !reads {
-            return Err(Problem::Rpc(rpc::OBSERVE_ONLY, OBSERVE_ONLY.into()));
+        if self.pass.scope() == Scope::Observe && !may_observe {
+            return Err(Problem::Rpc(ErrorCode::ObserveOnly, OBSERVE_ONLY.into()));
         }
-        let opens = matches!(method, "session/new" | "session/list");
-        if self.pass.alone && opens {
-            return Err(Problem::Rpc(rpc::INVALID_REQUEST, NEEDS_CONNECTION.into()));
+        if self.pass.alone && rules.needs_connection {
+            return Err(Problem::Rpc(
+                ErrorCode::InvalidRequest,
+                NEEDS_CONNECTION.into(),
+            ));
         }
         Ok(())
     }
@@ -364,9 +341,10 @@ impl Call<'_> {
     /// The session the message is about, if its agent is one for the caller.
     async fn session(&self) -> Result<SessionId, Problem> {
         let session = self.named()?;
-        match self.may_use(&session).await? {
-            true => Ok(session),
-            false => Err(unknown_session(session.as_str())),
+        if self.may_use(&session).await? {
+            Ok(session)
+        } else {
+            Err(unknown_session(session.as_str()))
         }
     }
 
@@ -377,8 +355,8 @@ impl Call<'_> {
 
     /// The session that is named. Header, payload and token must agree.
     fn named(&self) -> Result<SessionId, Problem> {
-        let named = self.message.envelope.session_id();
-        if let (Some(named), Some(header)) = (named.as_deref(), self.message.session_header)
+        let named = self.message.inbound.session_id();
+        if let (Some(named), Some(header)) = (named, self.message.session_header)
             && named != header
         {
             return Err(invalid(format!(
@@ -391,7 +369,7 @@ impl Call<'_> {
             Brought::Good(grant) => Some(grant.session.as_str()),
             Brought::Nothing | Brought::Bad => None,
         };
-        let text = named.as_deref().or(self.message.session_header);
+        let text = named.or(self.message.session_header);
         let text = text.or(granted.filter(|_| self.pass.alone));
         let text = text.ok_or_else(|| {
             invalid("params.sessionId is missing: send the id that session/new returned")
@@ -422,20 +400,19 @@ impl Call<'_> {
             client: self.connection.client,
             taken_at: unix_millis(),
             trace: Trace::of(&trace::current(self.app)),
-            message: self.message.bytes.clone(),
+            message: self.message.inbound.bytes().clone(),
         }
     }
 
     fn request(&self) -> Option<Arc<str>> {
-        let envelope = self.message.envelope;
-        envelope.method.as_ref().and(envelope.id()).map(Arc::from)
+        self.message.inbound.request_id().map(Arc::from)
     }
 
     fn key(&self) -> Idempotency {
         Idempotency::of(
             &self.connection.id,
             self.request().as_deref(),
-            self.message.bytes,
+            self.message.inbound.bytes(),
         )
     }
 
@@ -475,7 +452,7 @@ impl Call<'_> {
                 Enqueued::Joined {
                     via: Via::OneShot, ..
                 } if !self.message.one_shot => {
-                    return Err(Problem::Rpc(rpc::ID_REUSED, IN_A_BODY.into()));
+                    return Err(Problem::Rpc(ErrorCode::IdReused, IN_A_BODY.into()));
                 }
                 Enqueued::Accepted { command, head, .. } => {
                     self.enqueued_new(kind, &enqueue.session);
@@ -484,10 +461,15 @@ impl Call<'_> {
                 Enqueued::Joined { command, head, .. } => {
                     return Ok(self.follow(enqueue.session, Some(command), head));
                 }
-                Enqueued::Conflict => return Err(Problem::Rpc(rpc::ID_REUSED, ID_REUSED.into())),
+                Enqueued::Conflict => {
+                    return Err(Problem::Rpc(ErrorCode::IdReused, ID_REUSED.into()));
+                }
                 Enqueued::NotFound => return Err(unknown_session(enqueue.session.as_str())),
                 Enqueued::Closed => {
-                    return Err(Problem::Rpc(rpc::SESSION_CLOSED, SESSION_CLOSED.into()));
+                    return Err(Problem::Rpc(
+                        ErrorCode::SessionClosed,
+                        SESSION_CLOSED.into(),
+                    ));
                 }
                 Enqueued::Barred => return Err(entry.barred()),
                 Enqueued::Full => {
@@ -495,7 +477,7 @@ impl Call<'_> {
                         "too many commands wait in this session (--queue-limit is {}): wait for answers, then try again",
                         enqueue.limit
                     );
-                    return Err(Problem::Rpc(rpc::QUEUE_FULL, text));
+                    return Err(Problem::Rpc(ErrorCode::QueueFull, text));
                 }
                 Enqueued::Unwatched { head } => {
                     self.watch(&enqueue.session, head).await?;
@@ -580,11 +562,8 @@ impl Call<'_> {
 
     /// A client's answer names its session in its id.
     async fn answer(&self) -> Result<Outcome, Problem> {
-        let id: Option<String> = self
-            .message
-            .envelope
-            .id()
-            .and_then(|id| serde_json::from_str(id).ok());
+        let id = self.message.inbound.id();
+        let id = id.and_then(|id| serde_json::from_str(id).ok());
         match self.routed(id).await? {
             Some(session) => self.enqueue(Kind::Answer, session).await,
             None => Ok(Outcome::Taken),
@@ -603,9 +582,14 @@ impl Call<'_> {
     }
 }
 
+fn unknown_method(name: &str) -> Problem {
+    let text = format!("there is no method {}", echo(name));
+    Problem::Rpc(ErrorCode::MethodNotFound, text)
+}
+
 fn unknown_session(id: &str) -> Problem {
     Problem::Rpc(
-        rpc::RESOURCE_NOT_FOUND,
+        ErrorCode::ResourceNotFound,
         format!(
             "there is no session {}: create one with session/new",
             echo(id)

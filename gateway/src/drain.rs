@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use baton_session::id::ConnectionId;
+use baton_session::sync::MutexExt as _;
 use tokio::time::{Instant, sleep};
 use tokio_util::sync::CancellationToken;
 
@@ -98,7 +99,7 @@ impl Drain {
     }
 
     fn busy(&self) -> MutexGuard<'_, HashMap<ConnectionId, usize>> {
-        self.busy.lock().expect("held for moments only")
+        self.busy.locked()
     }
 
     pub fn is_busy(&self, connection: &ConnectionId) -> bool {

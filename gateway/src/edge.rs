@@ -1,6 +1,7 @@
 //! What a request must look like, and whose it is.
 
 use axum::http::{HeaderMap, HeaderName, header};
+use baton_protocol::header as names;
 use baton_session::token::{Connection, MAX_TOKEN_BYTES, Refused};
 use tower_http::timeout::TimeoutError;
 
@@ -15,10 +16,10 @@ pub mod peer;
 pub mod proxies;
 pub mod verified;
 
-pub const CONNECTION_ID: HeaderName = HeaderName::from_static("acp-connection-id");
-pub const SESSION_ID: HeaderName = HeaderName::from_static("acp-session-id");
-pub const RESUME: HeaderName = HeaderName::from_static("acp-resume");
-pub const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
+pub const CONNECTION_ID: HeaderName = HeaderName::from_static(names::CONNECTION_ID);
+pub const SESSION_ID: HeaderName = HeaderName::from_static(names::SESSION_ID);
+pub const RESUME: HeaderName = HeaderName::from_static(names::RESUME);
+pub const LAST_EVENT_ID: HeaderName = HeaderName::from_static(names::LAST_EVENT_ID);
 
 /// The one value of a header; two are refused rather than chosen from.
 pub fn single<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Result<Option<&'a str>, Reject> {
@@ -113,9 +114,10 @@ pub fn is_json(headers: &HeaderMap) -> bool {
 
 /// A page from elsewhere can send other types without asking.
 pub fn require(headers: &HeaderMap, expected: &'static str) -> Result<(), Reject> {
-    match is_type(headers, expected) {
-        true => Ok(()),
-        false => Err(Reject::ContentType(expected)),
+    if is_type(headers, expected) {
+        Ok(())
+    } else {
+        Err(Reject::ContentType(expected))
     }
 }
 

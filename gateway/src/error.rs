@@ -6,11 +6,16 @@
 use axum::body::Body;
 use axum::http::{HeaderValue, Response, StatusCode, header};
 use axum::response::IntoResponse;
+use baton_protocol::inbound::{Ambiguous, Unreadable};
+use baton_protocol::limits::MAX_MESSAGE_TEXT;
+use baton_protocol::{ErrorCode, compose};
 use baton_session::store;
 
 use crate::limits::Refusal;
-use crate::rpc;
 use crate::trace::Code;
+
+pub const STORE_IS_FULL: &str =
+    "the store is nearly full: new sessions are refused, running ones go on; try again later";
 
 /// Why a request was refused, on the response, for the audit log.
 #[derive(Clone, Copy)]
@@ -80,6 +85,23 @@ impl From<store::Error> for Reject {
     }
 }
 
+impl From<Unreadable> for Reject {
+    fn from(unreadable: Unreadable) -> Self {
+        match unreadable {
+            Unreadable::NotJson(why) => Self::NotJson(why),
+            Unreadable::NotAMessage(why) => Self::NotAMessage(why),
+        }
+    }
+}
+
+impl From<Ambiguous> for Reject {
+    fn from(_: Ambiguous) -> Self {
+        Self::NotAMessage(
+            "params has sessionId, _meta, or the session token in it twice: which one counts is nobody's guess",
+        )
+    }
+}
+
 impl From<Refusal> for Reject {
     fn from(refusal: Refusal) -> Self {
         Self::Limited(refusal)
@@ -87,64 +109,64 @@ impl From<Refusal> for Reject {
 }
 
 impl Reject {
-    fn parts(&self) -> (StatusCode, i64, String) {
+    fn parts(&self) -> (StatusCode, ErrorCode, String) {
         use StatusCode as S;
         match self {
             Self::NotJson(why) => (
                 S::BAD_REQUEST,
-                rpc::PARSE_ERROR,
+                ErrorCode::ParseError,
                 format!("the body is not JSON: {why}"),
             ),
-            Self::NotAMessage(why) => (S::BAD_REQUEST, rpc::INVALID_REQUEST, (*why).into()),
-            Self::Header(why) => (S::BAD_REQUEST, rpc::INVALID_REQUEST, (*why).into()),
+            Self::NotAMessage(why) => (S::BAD_REQUEST, ErrorCode::InvalidRequest, (*why).into()),
+            Self::Header(why) => (S::BAD_REQUEST, ErrorCode::InvalidRequest, (*why).into()),
             Self::UnknownConnection => (
                 S::NOT_FOUND,
-                rpc::UNKNOWN_CONNECTION,
+                ErrorCode::UnknownConnection,
                 "no such connection: send initialize to open one".into(),
             ),
             Self::Unauthenticated => (
                 S::UNAUTHORIZED,
-                rpc::UNAUTHENTICATED,
+                ErrorCode::Unauthenticated,
                 "send a valid credential with Authorization: Bearer".into(),
             ),
             Self::Proof => (
                 S::UNAUTHORIZED,
-                rpc::UNAUTHENTICATED,
+                ErrorCode::Unauthenticated,
                 "the token is bound to a key: send it with Authorization: DPoP, and a new proof for this request in the DPoP header"
                     .into(),
             ),
             Self::Unbound => (
                 S::UNAUTHORIZED,
-                rpc::UNAUTHENTICATED,
+                ErrorCode::Unauthenticated,
                 "send a valid token that is bound to a key with Authorization: DPoP, and a proof in the DPoP header"
                     .into(),
             ),
             Self::Forbidden => (
                 S::FORBIDDEN,
-                rpc::FORBIDDEN,
+                ErrorCode::Forbidden,
                 "this credential is good, but its holder may not use this gateway: ask its operator".into(),
             ),
             Self::ObserveOnly => (
                 S::FORBIDDEN,
-                rpc::OBSERVE_ONLY,
+                ErrorCode::ObserveOnly,
                 "this credential lets its holder only list and watch sessions".into(),
             ),
             Self::Host => (
                 S::FORBIDDEN,
-                rpc::INVALID_REQUEST,
+                ErrorCode::InvalidRequest,
                 "this gateway is not addressed by that name: its operator can allow it with --allow-host"
                     .into(),
             ),
             Self::Origin => (
                 S::FORBIDDEN,
-                rpc::INVALID_REQUEST,
+                ErrorCode::InvalidRequest,
                 "pages from this origin may not use this gateway: its operator can allow it with --allow-origin"
                     .into(),
             ),
-            Self::Forwarded(why) => (S::BAD_REQUEST, rpc::INVALID_REQUEST, (*why).into()),
+            Self::Forwarded(why) => (S::BAD_REQUEST, ErrorCode::InvalidRequest, (*why).into()),
             Self::Cleartext => (
                 S::FORBIDDEN,
-                rpc::INVALID_REQUEST,
+                ErrorCode::InvalidRequest,
                 "use https: over http a credential can be read on its way, and this one may have been. \
                  If a proxy ends TLS, its operator must name it with --trust-proxy, and it must send \
                  X-Forwarded-Proto"
@@ -152,83 +174,83 @@ impl Reject {
             ),
             Self::Slow => (
                 S::REQUEST_TIMEOUT,
-                rpc::INVALID_REQUEST,
+                ErrorCode::InvalidRequest,
                 "the body stopped coming: send the request again, as a whole".into(),
             ),
             Self::ContentType(expected) => (
                 S::UNSUPPORTED_MEDIA_TYPE,
-                rpc::INVALID_REQUEST,
+                ErrorCode::InvalidRequest,
                 format!("send it with Content-Type: {expected}"),
             ),
             Self::Accept(what) => (
                 S::NOT_ACCEPTABLE,
-                rpc::INVALID_REQUEST,
+                ErrorCode::InvalidRequest,
                 format!("the Accept header must allow {what}"),
             ),
             Self::TooLarge => (
                 S::PAYLOAD_TOO_LARGE,
-                rpc::INVALID_REQUEST,
-                "a message may have 16 MiB at most".into(),
+                ErrorCode::InvalidRequest,
+                MAX_MESSAGE_TEXT.into(),
             ),
             Self::Crowded => (
                 S::SERVICE_UNAVAILABLE,
-                rpc::LIMIT_REACHED,
+                ErrorCode::LimitReached,
                 "too much is being received at once (--max-inflight-bytes): try again".into(),
             ),
             Self::Method => (
                 S::METHOD_NOT_ALLOWED,
-                rpc::INVALID_REQUEST,
+                ErrorCode::InvalidRequest,
                 "use POST, GET or DELETE".into(),
             ),
             Self::NotFound => (
                 S::NOT_FOUND,
-                rpc::INVALID_REQUEST,
+                ErrorCode::InvalidRequest,
                 "nothing here: the endpoint is /acp, or /acp/NAME for an agent".into(),
             ),
             Self::TooManyStreams => (
                 S::NOT_FOUND,
-                rpc::LIMIT_REACHED,
+                ErrorCode::LimitReached,
                 "too many streams of sessions that this connection has not opened".into(),
             ),
             Self::NoSession => (
                 S::NOT_FOUND,
-                rpc::RESOURCE_NOT_FOUND,
+                ErrorCode::ResourceNotFound,
                 "there is no such session".into(),
             ),
-            Self::Archive(why) => (S::BAD_REQUEST, rpc::INVALID_REQUEST, why.clone()),
-            Self::Revocation(why) => (S::BAD_REQUEST, rpc::INVALID_REQUEST, (*why).into()),
+            Self::Archive(why) => (S::BAD_REQUEST, ErrorCode::InvalidRequest, why.clone()),
+            Self::Revocation(why) => (S::BAD_REQUEST, ErrorCode::InvalidRequest, (*why).into()),
             Self::NoAdministrator => (
                 S::UNAUTHORIZED,
-                rpc::UNAUTHENTICATED,
+                ErrorCode::Unauthenticated,
                 "this is for administrators: send the secret of --admin-token-file with Authorization: Bearer. Agents are \
                  never let in"
                     .into(),
             ),
-            Self::Backup(why) => (S::CONFLICT, rpc::INVALID_REQUEST, why.clone()),
+            Self::Backup(why) => (S::CONFLICT, ErrorCode::InvalidRequest, why.clone()),
             Self::NothingToAdminister => (
                 S::NOT_FOUND,
-                rpc::INVALID_REQUEST,
+                ErrorCode::InvalidRequest,
                 "nothing here: there are /revocations, /backup and /healthz".into(),
             ),
             Self::Limited(refusal) => (
                 S::TOO_MANY_REQUESTS,
-                rpc::LIMIT_REACHED,
+                ErrorCode::LimitReached,
                 refusal.text().into_owned(),
             ),
             Self::StoreFull => (
                 S::SERVICE_UNAVAILABLE,
-                rpc::STORE_FULL,
-                rpc::STORE_IS_FULL.into(),
+                ErrorCode::StoreFull,
+                STORE_IS_FULL.into(),
             ),
             Self::Store(store::Error::Unavailable(_)) => (
                 S::SERVICE_UNAVAILABLE,
-                rpc::STORE_UNAVAILABLE,
+                ErrorCode::StoreUnavailable,
                 "the session store cannot be reached: try again, repeating a request is safe"
                     .into(),
             ),
             Self::Store(store::Error::Broken(_)) => (
                 S::INTERNAL_SERVER_ERROR,
-                rpc::INTERNAL_ERROR,
+                ErrorCode::InternalError,
                 "internal error, see the gateway's log".into(),
             ),
         }
@@ -267,8 +289,8 @@ impl IntoResponse for Reject {
             _ => None,
         };
         let body = match &refusal {
-            Some(refusal) => rpc::refusal("null", refusal),
-            None => rpc::error("null", code, &message),
+            Some(refusal) => refusal.answer("null"),
+            None => compose::error("null", code, &message),
         };
         let mut response = Response::new(Body::from(body));
         *response.status_mut() = status;

@@ -58,7 +58,6 @@ mod mint;
 mod pass;
 mod revoked;
 pub mod router;
-mod rpc;
 pub mod server;
 mod socket;
 mod standing;

@@ -18,12 +18,14 @@ use serde::{Deserialize, Deserializer};
 use tokio::time::Instant;
 
 use self::account::Account;
+
 pub use self::account::{Allowance, Budget};
 pub use self::holdings::Admitted;
 pub use self::inflight::{DEFAULT_INFLIGHT, Inflight, LEAST_INFLIGHT, Reservation};
 pub use self::rate::Rate;
 pub use self::refusal::{Limit, Refusal};
 pub use self::streams::{Permit, place};
+use baton_session::sync::MutexExt as _;
 
 mod account;
 mod holdings;
@@ -120,7 +122,7 @@ impl Accounts {
             return None;
         }
         let at = self.hasher.hash_one(principal) as usize % SHARDS;
-        let mut shard = self.shards[at].lock().expect("held for moments only");
+        let mut shard = self.shards[at].locked();
         let account = match shard.accounts.get(principal) {
             Some(account) => account.clone(),
             None => shard.open(principal),

@@ -11,6 +11,7 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use crate::heads::Heads;
 use crate::limits::Reservation;
+use baton_session::sync::MutexExt as _;
 
 /// Messages up to this size are not worth counting.
 const SMALL: usize = 16 << 10;
@@ -48,13 +49,13 @@ impl Gauge {
             reservation,
             read: 0,
         };
-        *self.0.message.lock().expect("held for moments only") = Some(message);
+        *self.0.message.locked() = Some(message);
         self.0.on.store(true, Ordering::Release);
     }
 
     /// A message is complete and dealt with.
     pub fn done(&self) {
-        if let Some(message) = &mut *self.0.message.lock().expect("held for moments only") {
+        if let Some(message) = &mut *self.0.message.locked() {
             message.read = 0;
             message.reservation.shrink(0);
         }
@@ -63,7 +64,7 @@ impl Gauge {
     /// A ping or pong with so much in it was read. It is part of no message: a client that only reads answers
     /// pings for days, and must not be charged for them.
     pub fn skip_control_frame(&self, payload: usize) {
-        if let Some(message) = &mut *self.0.message.lock().expect("held for moments only") {
+        if let Some(message) = &mut *self.0.message.locked() {
             message.read = message.read.saturating_sub(payload + CONTROL_HEAD);
             message.reservation.shrink(needed(message.read));
         }
@@ -78,7 +79,7 @@ impl Gauge {
         if !self.0.on.load(Ordering::Acquire) {
             return Ok(());
         }
-        let mut message = self.0.message.lock().expect("held for moments only");
+        let mut message = self.0.message.locked();
         let Some(message) = &mut *message else {
             return Ok(());
         };

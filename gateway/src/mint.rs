@@ -3,9 +3,10 @@
 use std::sync::Arc;
 use std::time::{Duration, UNIX_EPOCH};
 
+use baton_protocol::meta;
 use baton_session::id::SessionId;
 use baton_session::secret::Secret;
-use baton_session::token::{Grant, Keys, SESSION_LIFETIME, Scope, carriers};
+use baton_session::token::{Grant, Keys, SESSION_LIFETIME, Scope};
 use serde_json::{Value, json};
 
 use crate::revoked::Revoked;
@@ -38,7 +39,7 @@ impl Mint {
         let grant = self.grant(session, principal, scope);
         let expires = UNIX_EPOCH + Duration::from_secs(grant.expires);
         Some(json!({
-            carriers::META: {
+            meta::SESSION: {
                 "token": self.sign(&grant).expose(),
                 "expiresAt": humantime::format_rfc3339_seconds(expires).to_string(),
                 "gen": grant.generation,

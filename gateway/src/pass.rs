@@ -1,6 +1,7 @@
 //! What lets a request in: its connection, a token of the session it is about, or both.
 
 use axum::http::{HeaderMap, HeaderName, HeaderValue, header};
+use baton_protocol::{PROTOCOL_VERSION, header as names};
 use baton_session::clock::unix_seconds;
 use baton_session::id::{ConnectionId, Partition, SessionId};
 use baton_session::revocation::{Asked, Revocation, Subject};
@@ -14,10 +15,10 @@ use crate::edge;
 use crate::error::Reject;
 use crate::trace;
 
-pub const SESSION_TOKEN: HeaderName = HeaderName::from_static(carriers::HEADER);
+pub const SESSION_TOKEN: HeaderName = HeaderName::from_static(names::SESSION_TOKEN);
 /// How long a token is good after it was renewed, in seconds.
 const OVERLAP: u64 = 120;
-const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
+const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static(names::IDEMPOTENCY_KEY);
 
 #[derive(Clone, Debug)]
 pub struct Pass {
@@ -209,7 +210,7 @@ fn made_up(
     Ok(Connection {
         id,
         principal: grant.owner().to_owned(),
-        protocol_version: 1,
+        protocol_version: PROTOCOL_VERSION,
         client: Default::default(),
         agent: None,
         rights: None,

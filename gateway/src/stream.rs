@@ -83,10 +83,7 @@ pub enum Gathered {
 
 impl Gathered {
     fn open_if(open: bool) -> Self {
-        match open {
-            true => Self::Open,
-            false => Self::Ended,
-        }
+        if open { Self::Open } else { Self::Ended }
     }
 }
 

@@ -6,6 +6,7 @@ use axum::extract::Request;
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, Method, Uri};
 use axum::response::Response;
+use baton_protocol::{ErrorCode, Inbound};
 use baton_session::id::{ConnectionId, SessionId};
 use baton_session::route::Via;
 use baton_session::trace::{TARGET, Trace};
@@ -15,11 +16,10 @@ use tracing::{Instrument as _, Span};
 
 use crate::agents;
 use crate::app::App;
-use crate::rpc::Envelope;
 
 /// The code of an error, on the response that carries it.
 #[derive(Clone, Copy)]
-pub struct Code(pub i64);
+pub struct Code(pub ErrorCode);
 
 /// Which requests and messages have spans.
 #[derive(Clone, Copy, Debug, Default)]
@@ -48,23 +48,6 @@ impl Traces {
         }
     }
 }
-
-const METHODS: [&str; 14] = [
-    "initialize",
-    "session/new",
-    "session/load",
-    "session/resume",
-    "session/fork",
-    "session/list",
-    "session/delete",
-    "session/prompt",
-    "session/cancel",
-    "session/set_mode",
-    "session/set_config_option",
-    "session/set_model",
-    "session/close",
-    "$/cancel_request",
-];
 
 /// Around everything else, if traces are made at all. A request that names a trace waits until its caller
 /// is known ([`continued`]): strangers must not decide what is recorded.
@@ -112,16 +95,17 @@ async fn within(
 }
 
 /// For a request that has no span, although its message belongs to a trace that is recorded.
-pub fn late(app: &App, parts: &Parts, envelope: &Envelope<'_>) -> Span {
+pub fn late(app: &App, parts: &Parts, message: &Inbound) -> Span {
     let Traces::Recorded(_) = app.config.traces else {
         return Span::none();
     };
     if !Span::current().is_none() || in_headers(&parts.headers).is_some() {
         return Span::none();
     }
-    match in_message(envelope).is_some_and(|parent| parent.is_recorded()) {
-        true => span(&parts.method, &parts.uri),
-        false => Span::none(),
+    if in_message(message).is_some_and(|parent| parent.is_recorded()) {
+        span(&parts.method, &parts.uri)
+    } else {
+        Span::none()
     }
 }
 
@@ -133,7 +117,7 @@ pub fn answered(span: &Span, response: &Response) {
     let status = response.status();
     span.record("http.response.status_code", i64::from(status.as_u16()));
     if let Some(Code(code)) = response.extensions().get() {
-        span.record("error.type", code.to_string());
+        span.record("error.type", code.value().to_string());
     }
     if status.is_server_error() {
         span.record("otel.status_code", "ERROR");
@@ -149,17 +133,6 @@ pub fn method(method: &Method) -> &'static str {
         Method::HEAD => "HEAD",
         _ => "_OTHER",
     }
-}
-
-/// Of a message.
-pub fn known_method(method: &str) -> &'static str {
-    let known = METHODS.into_iter().find(|known| *known == method);
-    let other = if method.starts_with('_') {
-        "_"
-    } else {
-        "_OTHER"
-    };
-    known.unwrap_or(other)
 }
 
 fn span(method: &Method, uri: &Uri) -> Span {
@@ -183,9 +156,9 @@ fn span(method: &Method, uri: &Uri) -> Span {
 }
 
 /// A message on a WebSocket.
-pub fn message(app: &App, connection: &ConnectionId, envelope: &Envelope<'_>) -> Span {
+pub fn message(app: &App, connection: &ConnectionId, message: &Inbound) -> Span {
     let traces = app.config.traces;
-    if !traces.are_on() || !traces.want(in_message(envelope).as_ref()) {
+    if !traces.are_on() || !traces.want(in_message(message).as_ref()) {
         return Span::none();
     }
     let span = tracing::info_span!(
@@ -200,9 +173,9 @@ pub fn message(app: &App, connection: &ConnectionId, envelope: &Envelope<'_>) ->
         connection.id = connection.as_str(),
         error.type = Empty,
     );
-    about_message(&span, None, envelope);
-    let session = envelope.session_id();
-    if let Some(session) = session.as_deref().and_then(SessionId::parse) {
+    about_message(&span, None, message);
+    let session = message.session_id();
+    if let Some(session) = session.and_then(SessionId::parse) {
         span.record("session.id", session.as_str());
     }
     span
@@ -228,29 +201,30 @@ fn in_headers(headers: &HeaderMap) -> Option<Trace> {
     Trace::read(text("traceparent")?, text("tracestate").unwrap_or_default())
 }
 
-fn in_message(envelope: &Envelope<'_>) -> Option<Trace> {
-    let (parent, state) = envelope.trace_context()?;
+fn in_message(message: &Inbound) -> Option<Trace> {
+    let (parent, state) = message.trace_context()?;
     Trace::read(&parent, &state.unwrap_or_default())
 }
 
 /// The span of what is under way here; none, unless traces are made.
 pub fn current(app: &App) -> Span {
-    match app.config.traces.are_on() {
-        true => Span::current(),
-        false => Span::none(),
+    if app.config.traces.are_on() {
+        Span::current()
+    } else {
+        Span::none()
     }
 }
 
 /// Before anything comes of the message. Headers were written nearer to here than what is in the message,
 /// so where they tell of different traces the message's is only linked.
-pub fn about_message(span: &Span, headers: Option<&HeaderMap>, envelope: &Envelope<'_>) {
+pub fn about_message(span: &Span, headers: Option<&HeaderMap>, message: &Inbound) {
     if span.is_none() {
         return;
     }
-    if let Some(method) = envelope.method.as_deref() {
-        span.record("rpc.method", known_method(method));
+    if let Some(method) = message.method() {
+        span.record("rpc.method", method.label());
     }
-    let Some(parent) = in_message(envelope) else {
+    let Some(parent) = in_message(message) else {
         return;
     };
     match headers.and_then(in_headers) {
@@ -273,10 +247,10 @@ pub fn about(app: &App, session: Option<&str>, connection: &ConnectionId) {
 }
 
 /// The request is answered with an error.
-pub fn failed(app: &App, code: i64) {
+pub fn failed(app: &App, code: ErrorCode) {
     let span = current(app);
     if !span.is_none() {
-        span.record("error.type", code.to_string());
+        span.record("error.type", code.value().to_string());
     }
 }
 

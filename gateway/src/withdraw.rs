@@ -6,6 +6,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use baton_protocol::{ErrorCode, compose};
 use baton_session::clock::unix_millis;
 use baton_session::command::{Kind, Queued};
 use baton_session::event::{Event, Recipient};
@@ -16,7 +17,6 @@ use baton_session::store::{
 use tokio::time::{Instant, MissedTickBehavior, interval};
 
 use crate::app::App;
-use crate::rpc;
 
 const LOOK: Duration = Duration::from_secs(1);
 /// Long enough for one append; if this gateway dies meanwhile, another looks again.
@@ -121,7 +121,7 @@ async fn answer(app: &App, claim: &Claim) -> store::Result<()> {
 /// `None` for what expects no answer.
 fn refusal(queued: &Queued) -> Option<Event> {
     let request = queued.command.request.clone()?;
-    let message = rpc::error(&request, rpc::NO_WORKER, REASON);
+    let message = compose::error(&request, ErrorCode::NoWorker, REASON);
     let to = Recipient {
         connection: queued.command.connection.clone(),
         request,

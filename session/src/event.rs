@@ -2,9 +2,8 @@
 
 use std::sync::Arc;
 
-use bytes::{BufMut as _, Bytes, BytesMut};
-use serde::Deserialize;
-use serde_json::value::RawValue;
+use baton_protocol::address::readdress;
+use bytes::Bytes;
 
 use crate::command::CommandId;
 use crate::id::{ConnectionId, SessionId};
@@ -110,11 +109,11 @@ impl Event {
         match self {
             Self::Update { turn, message } => Self::Update {
                 turn: *turn,
-                message: readdress(message, session),
+                message: readdress(message, session.as_str()),
             },
             Self::Echo { by, message } => Self::Echo {
                 by: by.clone(),
-                message: readdress(message, session),
+                message: readdress(message, session.as_str()),
             },
             other => other.clone(),
         }
@@ -133,31 +132,6 @@ pub fn is_aside(id: &str) -> bool {
 }
 
 const ASIDE: char = '~';
-
-/// The message with another `params.sessionId`, every other byte as it was.
-pub fn readdress(message: &Bytes, session: &SessionId) -> Bytes {
-    #[derive(Deserialize)]
-    struct Envelope<'a> {
-        #[serde(borrow)]
-        params: Params<'a>,
-    }
-    #[derive(Deserialize)]
-    #[serde(rename_all = "camelCase")]
-    struct Params<'a> {
-        #[serde(borrow)]
-        session_id: &'a RawValue,
-    }
-    let Ok(envelope) = serde_json::from_slice::<Envelope>(message) else {
-        return message.clone();
-    };
-    let named = envelope.params.session_id.get();
-    let start = named.as_ptr() as usize - message.as_ptr() as usize;
-    let mut text = BytesMut::with_capacity(message.len());
-    text.put_slice(&message[..start]);
-    text.put_slice(format!("\"{session}\"").as_bytes());
-    text.put_slice(&message[start + named.len()..]);
-    text.freeze()
-}
 
 impl Event {
     /// The stored parts of an event: its kind, a head of text whose fields are separated by line
@@ -302,25 +276,4 @@ fn command(text: &str) -> Result<CommandId, Malformed> {
 
 fn number(text: &str) -> Result<u64, Malformed> {
     text.parse().map_err(|_| Malformed("not a number"))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::id::Partition;
-
-    #[test]
-    fn a_message_gets_another_address_and_nothing_else() {
-        let (old, new) = (SessionId::mint(Partition(1)), SessionId::mint(Partition(1)));
-        let text = |id: &SessionId| {
-            format!(
-                r#"{{"params": {{"x":"\u00e9 sessionId","sessionId" : "{id}","update":1.0}} }}"#
-            )
-        };
-        let changed = readdress(&Bytes::from(text(&old)), &new);
-        assert_eq!(changed, text(&new));
-        for other in ["{}", "[]", r#"{"params":{}}"#] {
-            assert_eq!(readdress(&Bytes::from(other), &new), other);
-        }
-    }
 }

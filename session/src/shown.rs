@@ -2,8 +2,8 @@
 //! reading all that came before. It is a line of text, `m12 o30 `, the oldest first; one that begins with `-`
 //! does not know of everything.
 
+use baton_protocol::{UpdateKind, update};
 use memchr::memmem;
-use serde::Deserialize;
 
 use crate::event::Event;
 
@@ -31,8 +31,8 @@ impl Shown {
 
     pub fn kind(self) -> &'static str {
         match self {
-            Self::Mode => "current_mode_update",
-            Self::Options => "config_option_update",
+            Self::Mode => UpdateKind::CurrentMode.name(),
+            Self::Options => UpdateKind::ConfigOption.name(),
         }
     }
 
@@ -45,28 +45,17 @@ impl Shown {
 
     /// The setting that this event changes.
     fn by(event: &Event) -> Option<Self> {
-        #[derive(Deserialize)]
-        struct Message<P> {
-            params: P,
-        }
-        #[derive(Deserialize)]
-        struct Params<U> {
-            update: U,
-        }
-        #[derive(Deserialize)]
-        #[serde(rename_all = "camelCase")]
-        struct Update {
-            session_update: String,
-        }
         let Event::Update { message, .. } = event else {
             return None;
         };
         // Nearly all are words, and are not taken apart.
         let named = |shown: &Self| memmem::find(message, shown.kind().as_bytes()).is_some();
         Self::ALL.iter().find(|shown| named(shown))?;
-        let message: Message<Params<Update>> = serde_json::from_slice(message).ok()?;
-        let kind = message.params.update.session_update;
-        Self::ALL.into_iter().find(|shown| shown.kind() == kind)
+        match update::kind(message)? {
+            UpdateKind::CurrentMode => Some(Self::Mode),
+            UpdateKind::ConfigOption => Some(Self::Options),
+            _ => None,
+        }
     }
 }
 

@@ -6,9 +6,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use baton_protocol::Method;
+use baton_protocol::limits::{MAX_STATE, MAX_VIEW};
 use baton_session::command::ClientCapabilities;
 use baton_session::event::Event;
-use baton_session::field::{MAX_STATE, MAX_VIEW};
 use baton_session::id::{LogId, SessionId};
 use baton_session::store::{AgentCard, Claim, Setup, Store};
 use bytes::Bytes;
@@ -104,7 +105,7 @@ impl Opening {
     /// How the session is opened at an agent, or brought back by the agent's own name for it.
     pub(crate) fn message(
         &self,
-        method: &'static str,
+        method: Method,
         session: Option<&str>,
     ) -> Result<AgentMessage, Failure> {
         let opened = Opened {

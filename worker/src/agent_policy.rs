@@ -6,6 +6,8 @@
 
 use std::borrow::Cow;
 
+use baton_protocol::address::readdress_params;
+use baton_protocol::{ErrorCode, Method, meta};
 use baton_session::metrics::By;
 use serde::Serialize;
 use serde_json::value::{RawValue, to_raw_value};
@@ -13,18 +15,15 @@ use serde_json::{Value, json};
 
 pub use self::pattern::NamePattern;
 use self::sieve::Sieve;
-use crate::mcp::over_acp;
-use crate::rpc::{self, Failure};
+use crate::rpc::Failure;
 
 mod pattern;
 mod sieve;
 #[cfg(test)]
 mod tests;
 
-/// Fields of our own. An agent believes that Baton wrote them, so no client does.
-const OWN_FIELDS: &str = "baton/";
 /// ACP keeps these names in `_meta` for W3C's trace context.
-const TRACE_CONTEXT: [&str; 3] = ["traceparent", "tracestate", "baggage"];
+const TRACE_CONTEXT: [&str; 3] = [meta::TRACE_PARENT, meta::TRACE_STATE, "baggage"];
 /// The params of `session/new` in the protocol, beside `_meta`.
 const OPENING: &[&str] = &["cwd", "mcpServers", "additionalDirectories", "systemPrompt"];
 /// Of a method's name, as much as is repeated in an error.
@@ -90,7 +89,7 @@ impl AgentPolicy {
         let sieve = Sieve {
             policy: self,
             fields: fields.filter(|_| !self.unknown_fields),
-            shallow: method == over_acp::MESSAGE,
+            shallow: Method::of(method) == Method::McpMessage,
         };
         let params = sieve.pass(params);
         let params = params.map_err(|error| {
@@ -105,7 +104,7 @@ impl AgentPolicy {
     /// How a session is opened or brought back, made of the fields that the protocol has for it.
     pub(crate) fn opening(
         &self,
-        method: &'static str,
+        method: Method,
         opened: Opened<'_>,
     ) -> Result<AgentMessage, Failure> {
         let unreadable =
@@ -165,7 +164,7 @@ impl AgentPolicy {
         let sieve = Sieve {
             policy: self,
             fields: None,
-            shallow: method == over_acp::MESSAGE,
+            shallow: Method::of(method) == Method::McpMessage,
         };
         let unreadable =
             |error| Failure::internal(format!("the client's answer cannot be passed on: {error}"));
@@ -183,7 +182,8 @@ impl AgentPolicy {
 
     /// Whether a field of `_meta` passes.
     fn meta(&self, name: &str, value: &RawValue) -> bool {
-        if name.starts_with(OWN_FIELDS) {
+        // An agent believes that Baton wrote these, so no client does.
+        if name.starts_with(meta::PREFIX) {
             return false;
         }
         // Trace context is text. Anything else by its name is something else.
@@ -199,32 +199,31 @@ impl AgentPolicy {
 /// The fields that a method's params have in the protocol, beside `_meta`; `None` for methods that are not
 /// the protocol's, or that are not a client's to call here.
 fn fields(method: &str) -> Option<&'static [&'static str]> {
-    Some(match method {
-        "session/prompt" => &["sessionId", "prompt"],
-        "session/set_mode" => &["sessionId", "modeId"],
-        "session/set_config_option" => &["sessionId", "configId", "type", "value"],
-        "session/set_model" => &["sessionId", "modelId"],
-        over_acp::MESSAGE => &["serverId", "requestId", "method", "params"],
+    Some(match Method::of(method) {
+        Method::Prompt => &["sessionId", "prompt"],
+        Method::SetMode => &["sessionId", "modeId"],
+        Method::SetConfigOption => &["sessionId", "configId", "type", "value"],
+        Method::SetModel => &["sessionId", "modelId"],
+        Method::McpMessage => &["serverId", "requestId", "method", "params"],
         _ => return None,
     })
 }
 
 fn refused(method: &str) -> Failure {
     let shown: String = method.chars().take(NAME_SHOWN).collect();
-    Failure {
-        code: rpc::METHOD_NOT_FOUND,
-        message: format!(
+    Failure::new(
+        ErrorCode::MethodNotFound,
+        format!(
             "method {shown:?} does not reach the agent: the worker's --allow-agent-methods does not name it"
         ),
-        data: None,
-    }
+    )
 }
 
 impl AgentMessage {
     /// Our own words. Nothing of a client's goes in here unless it was looked at.
-    pub(crate) fn own(method: &'static str, params: &Value) -> Self {
+    pub(crate) fn own(method: Method, params: &Value) -> Self {
         Self {
-            method: method.into(),
+            method: method.name().into(),
             params: crate::agent::raw(params),
         }
     }
@@ -241,7 +240,7 @@ impl AgentMessage {
     pub(crate) fn addressed_to(&self, session: &str) -> Self {
         Self {
             method: self.method.clone(),
-            params: rpc::readdress(&self.params, session),
+            params: readdress_params(&self.params, session),
         }
     }
 
@@ -254,14 +253,14 @@ impl AgentMessage {
         let mut changed: Value = serde_json::from_str(self.params.get()).unwrap_or_default();
         if let Some(bound) = bound {
             // A client's `_meta` that passed the filter is an object or absent.
-            changed["_meta"]["baton/bound"] = bound;
+            changed["_meta"][meta::BOUND] = bound;
         }
         if let (Some(context), Some(blocks)) = (context, changed["prompt"].as_array_mut()) {
             let block = json!({
                 "type": "text",
                 "text": context,
                 "annotations": { "audience": ["assistant"] },
-                "_meta": { "baton/transcript": true },
+                "_meta": { meta::TRANSCRIPT: true },
             });
             blocks.insert(0, block);
         }

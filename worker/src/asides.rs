@@ -4,6 +4,7 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard};
 
+use baton_protocol::compose;
 use baton_session::event::{Event, aside_id};
 use baton_session::id::{SessionId, random_text};
 use baton_session::sync::MutexExt as _;
@@ -65,7 +66,7 @@ impl Asides {
         let mut open = self.open();
         open.asked += 1;
         let id = aside_id(&self.session, &self.holder, open.asked);
-        let message = rpc::request(&id, method, params);
+        let message = compose::request(&id, method, params);
         self.outlet.permissions.asked(&id, &message);
         let request = Event::Request {
             id: id.clone(),

@@ -5,6 +5,7 @@ use std::future::pending;
 use std::pin::pin;
 use std::sync::Arc;
 
+use baton_protocol::{Method, compose};
 use baton_session::command::{Kind, Queued};
 use baton_session::event::{Begin, Event};
 use baton_session::id::LogId;
@@ -343,7 +344,7 @@ impl Hold {
             let Prompt { prompt } = rpc::read(asked.params)?;
             let blocks = self.reins.accepts.check(prompt)?;
             let policy = &self.reins.admission.policy;
-            Ok((policy.message("session/prompt", asked.params)?, blocks))
+            Ok((policy.message(Method::Prompt.name(), asked.params)?, blocks))
         });
         let (message, blocks) = match checked {
             Ok(checked) => checked,
@@ -449,7 +450,7 @@ impl Hold {
         let name = self.outlet.unique(format!("user-{began}"));
         for block in blocks {
             let update = user_message_chunk(&name, block);
-            let message = rpc::update(self.claim.session.as_str(), &*update);
+            let message = compose::update(self.claim.session.as_str(), &*update);
             self.outlet.push(Event::Echo {
                 by: connection.clone(),
                 message,

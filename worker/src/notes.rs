@@ -4,7 +4,8 @@
 use std::borrow::Cow;
 use std::sync::LazyLock;
 
-use baton_session::field::{MAX_BOUND, MAX_TITLE, MAX_VALUE, cut_title};
+use baton_protocol::limits::{MAX_BOUND, MAX_TITLE, MAX_VALUE, cut_title};
+use baton_protocol::{UpdateKind, meta, update};
 use bytes::Bytes;
 use memchr::memmem::Finder;
 use serde::Deserialize;
@@ -14,11 +15,11 @@ use serde_json::{Map, Value};
 /// Updates without any of these say nothing about the session.
 static WORDS: LazyLock<[Finder<'static>; 3]> = LazyLock::new(|| {
     let words = [
-        "\"session_info_update\"",
-        "\"usage_update\"",
-        "\"baton/bind\"",
+        UpdateKind::SessionInfo.name(),
+        UpdateKind::Usage.name(),
+        meta::BIND,
     ];
-    words.map(Finder::new)
+    words.map(|word| Finder::new(&format!("\"{word}\"")).into_owned())
 });
 
 #[derive(Default)]
@@ -35,18 +36,6 @@ pub(crate) struct Noted {
     pub title: Option<String>,
     pub usage: Option<Bytes>,
     pub bound: Option<Bytes>,
-}
-
-#[derive(Deserialize)]
-struct Message<'a> {
-    #[serde(borrow)]
-    params: Params<'a>,
-}
-
-#[derive(Deserialize)]
-struct Params<'a> {
-    #[serde(borrow)]
-    update: &'a RawValue,
 }
 
 #[derive(Deserialize)]
@@ -97,19 +86,16 @@ impl Notes {
         if !WORDS.iter().any(|word| word.find(message).is_some()) {
             return;
         }
-        let Ok(message) = serde_json::from_slice::<Message>(message) else {
+        let Some(update) = update::read::<Update>(message) else {
             return;
         };
-        let Ok(update) = serde_json::from_str::<Update>(message.params.update.get()) else {
-            return;
-        };
-        match &*update.session_update {
-            "session_info_update" => match &update.title {
+        match UpdateKind::of(&update.session_update) {
+            UpdateKind::SessionInfo => match &update.title {
                 Some(Value::String(title)) => self.title = Some(kept_title(title)),
                 Some(Value::Null) => self.title = Some(String::new()),
                 _ => {}
             },
-            "usage_update" => self.usage = update.usage().filter(is_kept),
+            UpdateKind::Usage => self.usage = update.usage().filter(is_kept),
             _ => {}
         }
         let bind = update.meta.and_then(|meta| meta.bind).unwrap_or_default();
@@ -179,13 +165,13 @@ fn present<'de, D: serde::Deserializer<'de>>(from: D) -> Result<Option<Value>, D
 
 #[cfg(test)]
 mod tests {
+    use baton_protocol::compose;
     use serde_json::json;
 
     use super::*;
-    use crate::rpc;
 
     fn noted(notes: &mut Notes, update: Value) -> Noted {
-        notes.read(&rpc::update("000-A", update));
+        notes.read(&compose::update("000-A", update));
         notes.take()
     }
 

@@ -4,15 +4,13 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 
+use baton_protocol::{Envelope, Method};
 use baton_session::audit::{Audit, Decision, Outcome, Text, Who};
 use baton_session::command::Command;
 use baton_session::id::SessionId;
 use baton_session::sync::MutexExt as _;
 use baton_session::trace::Trace;
-use serde::Deserialize;
 use serde_json::Value;
-
-const METHOD: &str = "session/request_permission";
 
 pub(crate) struct Permissions {
     audit: Audit,
@@ -90,17 +88,13 @@ impl Permissions {
 
 impl Question {
     fn read(message: &[u8]) -> Option<Self> {
-        #[derive(Deserialize)]
-        struct Message {
-            method: String,
-            params: Value,
-        }
-        let message: Message = serde_json::from_slice(message).ok()?;
-        if message.method != METHOD {
+        let message = Envelope::read(message).ok()?;
+        if !message.is(Method::RequestPermission) {
             return None;
         }
-        let title = message.params["toolCall"]["title"].as_str();
-        let options = message.params["options"].as_array();
+        let params: Value = serde_json::from_str(message.params().get()).ok()?;
+        let title = params["toolCall"]["title"].as_str();
+        let options = params["options"].as_array();
         let options = options.into_iter().flatten();
         Some(Self {
             title: title.unwrap_or_default().into(),
@@ -112,8 +106,10 @@ impl Question {
 
     /// One of those that were offered; what else a client may say is not repeated.
     fn option(&self, answer: &[u8]) -> &str {
-        let answer: Value = serde_json::from_slice(answer).unwrap_or_default();
-        let outcome = &answer["result"]["outcome"];
+        let result = Envelope::read(answer).ok().and_then(|answer| answer.result);
+        let result = result.map(|result| serde_json::from_str(result.get()));
+        let result: Value = result.and_then(Result::ok).unwrap_or_default();
+        let outcome = &result["outcome"];
         let chosen = outcome["optionId"].as_str().unwrap_or_default();
         match self.options.iter().find(|option| *option == chosen) {
             Some(option) => option,

@@ -1,16 +1,15 @@
-//! JSON-RPC messages, written by hand where bytes pass through untouched.
+//! Failures as clients see them, and the answers to commands. Messages are composed by `baton_protocol::compose`.
 
 use std::borrow::Cow;
 use std::sync::Arc;
 
+use baton_protocol::envelope::EnvelopeError;
+use baton_protocol::{Envelope, ErrorCode};
 use baton_session::command::Queued;
 use baton_session::event::{Event, Recipient};
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
 use serde_json::value::RawValue;
-
-pub const METHOD_NOT_FOUND: i64 = -32601;
 
 /// A failure as the client sees it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, thiserror::Error)]
@@ -23,101 +22,38 @@ pub struct Failure {
 }
 
 impl Failure {
-    pub fn invalid_params(message: impl Into<String>) -> Self {
+    pub fn new(code: ErrorCode, message: impl Into<String>) -> Self {
         Self {
-            code: -32602,
+            code: code.value(),
             message: message.into(),
             data: None,
         }
+    }
+
+    pub fn invalid_params(message: impl Into<String>) -> Self {
+        Self::new(ErrorCode::InvalidParams, message)
     }
 
     pub fn method_not_found(method: &str) -> Self {
-        Self {
-            code: METHOD_NOT_FOUND,
-            message: format!("the agent knows no method {method:?}"),
-            data: None,
-        }
+        let message = format!("the agent knows no method {method:?}");
+        Self::new(ErrorCode::MethodNotFound, message)
     }
 
-    /// See the table of error codes in docs/reference/errors.md.
     pub fn poisonous() -> Self {
-        Self {
-            code: 5004,
-            message: "three workers in a row stopped while they worked on this request, so it was \
-                given up: what it said until then stands; change the request before trying again"
-                .into(),
-            data: None,
-        }
+        Self::new(
+            ErrorCode::GivenUp,
+            "three workers in a row stopped while they worked on this request, so it was \
+             given up: what it said until then stands; change the request before trying again",
+        )
     }
 
     pub fn internal(message: impl Into<String>) -> Self {
-        Self {
-            code: -32603,
-            message: message.into(),
-            data: None,
-        }
+        Self::new(ErrorCode::InternalError, message)
     }
-}
 
-#[derive(Serialize)]
-struct Notification<'a, T> {
-    jsonrpc: &'static str,
-    method: &'a str,
-    params: T,
-}
-
-#[derive(Serialize)]
-struct Request<'a, T> {
-    jsonrpc: &'static str,
-    id: &'a str,
-    method: &'a str,
-    params: T,
-}
-
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-struct SessionParams<'a, T> {
-    session_id: &'a str,
-    update: T,
-}
-
-pub fn update(session: &str, update: impl Serialize) -> Bytes {
-    let params = SessionParams {
-        session_id: session,
-        update,
-    };
-    notification("session/update", params)
-}
-
-/// The `update` of a `session/update`; `None` if the message is none.
-pub fn update_of(message: &[u8]) -> Option<Value> {
-    #[derive(Deserialize)]
-    struct Message {
-        params: Params,
+    pub fn is(&self, code: ErrorCode) -> bool {
+        self.code == code.value()
     }
-    #[derive(Deserialize)]
-    struct Params {
-        update: Value,
-    }
-    let message: Message = serde_json::from_slice(message).ok()?;
-    Some(message.params.update)
-}
-
-pub fn notification(method: &str, params: impl Serialize) -> Bytes {
-    to_bytes(&Notification {
-        jsonrpc: "2.0",
-        method,
-        params,
-    })
-}
-
-pub fn request(id: &str, method: &str, params: impl Serialize) -> Bytes {
-    to_bytes(&Request {
-        jsonrpc: "2.0",
-        id,
-        method,
-        params,
-    })
 }
 
 /// In the place of a client's answer that did not come.
@@ -128,11 +64,12 @@ pub fn no_answer(id: &str, why: &str) -> Bytes {
         id: &'a str,
         error: Failure,
     }
-    to_bytes(&Refused {
+    let refused = Refused {
         jsonrpc: "2.0",
         id,
         error: Failure::internal(why),
-    })
+    };
+    to_text(&refused).into()
 }
 
 /// The answer to a command, for the client that sent it; `None` for a notification.
@@ -156,22 +93,23 @@ pub fn response(
     Some(Event::Response { to, turn, message })
 }
 
-/// The method and params of a client's call.
-#[derive(Deserialize)]
+/// The method that a client calls, and its params.
 pub struct Asked<'a> {
-    #[serde(borrow)]
     pub method: Cow<'a, str>,
-    #[serde(borrow, default = "nothing")]
     pub params: &'a RawValue,
-}
-
-fn nothing<'a>() -> &'a RawValue {
-    serde_json::from_str("{}").expect("an object")
 }
 
 /// A client's message, borrowed from its bytes.
 pub fn asked(message: &[u8]) -> Result<Asked<'_>, Failure> {
-    serde_json::from_slice(message).map_err(|e| Failure::invalid_params(e.to_string()))
+    let envelope = Envelope::read(message).map_err(unreadable)?;
+    let params = envelope.params();
+    let method = envelope.method;
+    let method = method.ok_or_else(|| Failure::invalid_params("missing field `method`"))?;
+    Ok(Asked { method, params })
+}
+
+fn unreadable(error: EnvelopeError) -> Failure {
+    Failure::invalid_params(error.to_string())
 }
 
 pub fn params<'a, T: Deserialize<'a>>(message: &'a [u8]) -> Result<T, Failure> {
@@ -180,28 +118,6 @@ pub fn params<'a, T: Deserialize<'a>>(message: &'a [u8]) -> Result<T, Failure> {
 
 pub fn read<'a, T: Deserialize<'a>>(params: &'a RawValue) -> Result<T, Failure> {
     serde_json::from_str(params.get()).map_err(|e| Failure::invalid_params(e.to_string()))
-}
-
-/// The params with another `sessionId`, every other byte as it was.
-pub fn readdress(params: &RawValue, session: &str) -> Box<RawValue> {
-    #[derive(Deserialize)]
-    #[serde(rename_all = "camelCase")]
-    struct Addressed<'a> {
-        #[serde(borrow)]
-        session_id: &'a RawValue,
-    }
-    let text = params.get();
-    let session = serde_json::to_string(session).expect("text encodes");
-    let addressed = serde_json::from_str::<Addressed>(text);
-    let text = match addressed {
-        Ok(Addressed { session_id: named }) if text.starts_with('{') => {
-            let start = named.get().as_ptr() as usize - text.as_ptr() as usize;
-            let (before, after) = (&text[..start], &text[start + named.get().len()..]);
-            format!("{before}{session}{after}")
-        }
-        _ => return params.to_owned(),
-    };
-    RawValue::from_string(text).expect("made of valid JSON")
 }
 
 /// A client's answer to a request of the agent.
@@ -214,47 +130,23 @@ impl Answer {
     /// `None` if it does not even say what it answers. An answer that cannot be understood is a
     /// failure, not nothing: somebody waits for it.
     pub fn read(message: &[u8]) -> Option<Self> {
-        #[derive(Deserialize)]
-        struct Named {
-            id: String,
-        }
-        #[derive(Deserialize)]
-        struct Raw {
-            #[serde(default, deserialize_with = "present")]
-            result: Option<Box<RawValue>>,
-            error: Option<Failure>,
-        }
-        let Named { id } = serde_json::from_slice(message).ok()?;
-        let outcome = match serde_json::from_slice(message) {
-            Ok(Raw {
-                error: Some(failure),
-                ..
-            }) => Err(failure),
-            Ok(Raw {
-                result: Some(result),
-                ..
-            }) => Ok(result),
-            Ok(_) => Err(Failure::internal(
+        let envelope = Envelope::read(message).ok()?;
+        let id = serde_json::from_str(envelope.id()?).ok()?;
+        let outcome = match (envelope.error, envelope.result) {
+            (Some(error), _) => Err(failure(error)),
+            (None, Some(result)) => Ok(result.to_owned()),
+            (None, None) => Err(Failure::internal(
                 "the client answered with neither result nor error",
             )),
-            Err(error) => Err(Failure::internal(format!(
-                "the client's answer cannot be understood: {error}"
-            ))),
         };
         Some(Self { id, outcome })
     }
 }
 
-/// `null` is a result; only an absent one is none.
-fn present<'de, D: serde::Deserializer<'de>>(from: D) -> Result<Option<Box<RawValue>>, D::Error> {
-    Box::<RawValue>::deserialize(from).map(Some)
-}
-
-fn to_bytes(value: &impl Serialize) -> Bytes {
-    // Room for what most of them say.
-    let mut text = Vec::with_capacity(384);
-    serde_json::to_writer(&mut text, value).expect("our own messages encode");
-    text.into()
+fn failure(error: &RawValue) -> Failure {
+    serde_json::from_str(error.get()).unwrap_or_else(|error| {
+        Failure::internal(format!("the client's answer cannot be understood: {error}"))
+    })
 }
 
 fn to_text(value: &impl Serialize) -> String {
@@ -264,20 +156,6 @@ fn to_text(value: &impl Serialize) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn value(text: &str) -> Box<RawValue> {
-        RawValue::from_string(text.into()).unwrap()
-    }
-
-    #[test]
-    fn another_session_is_named_and_nothing_else_changes() {
-        let params = value(r#"{ "a": 9007199254740993, "sessionId":"x\"" , "b":[ ]}"#);
-        assert_eq!(
-            readdress(&params, "agent\"s").get(),
-            r#"{ "a": 9007199254740993, "sessionId":"agent\"s" , "b":[ ]}"#
-        );
-        assert_eq!(readdress(&value("[1]"), "s").get(), "[1]");
-    }
 
     #[test]
     fn whatever_a_client_answers_is_an_outcome() {

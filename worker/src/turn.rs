@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
+use baton_protocol::compose;
 use baton_session::command::{ClientCapabilities, CommandId, Queued};
 use baton_session::event::Event;
 use baton_session::id::SessionId;
@@ -134,7 +135,7 @@ impl Turn {
         }
         self.outlet.room().await;
         apply();
-        let message = rpc::update(self.session.as_str(), update);
+        let message = compose::update(self.session.as_str(), update);
         self.outlet.push(Event::Update {
             turn: true,
             message,
@@ -219,7 +220,7 @@ impl Turn {
         match waiting.get_mut(id) {
             Some(known) if asked_before => known.reply = Some(reply),
             _ => {
-                let message = rpc::request(id, method, params);
+                let message = compose::request(id, method, params);
                 self.outlet.permissions.asked(id, &message);
                 let seq = self.outlet.push(Event::Request {
                     id: id.clone(),

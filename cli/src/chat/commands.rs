@@ -1,5 +1,6 @@
 //! What the commands do.
 
+use baton_protocol::{ErrorCode, Method};
 use serde_json::{Value, json};
 
 use super::command::COMMANDS;
@@ -11,7 +12,6 @@ use super::show;
 
 /// Pages of the list that are looked through for one session.
 const PAGES: usize = 20;
-const INVALID_PARAMS: i64 = -32602;
 
 impl Conversation {
     pub(super) async fn command(&mut self, name: &str, rest: &str) -> Result<(), Problem> {
@@ -87,7 +87,7 @@ impl Conversation {
 
     async fn set_mode(&mut self, mode: &str) -> Result<(), Problem> {
         let params = json!({ "sessionId": self.session.id, "modeId": mode });
-        self.call("session/set_mode", params).await?;
+        self.call(Method::SetMode, params).await?;
         show::mode(&mut self.screen, &mut self.session, mode);
         Ok(())
     }
@@ -129,7 +129,7 @@ impl Conversation {
             params["type"] = "boolean".into();
             params["value"] = value.into();
         }
-        let answer = self.call("session/set_config_option", params).await?;
+        let answer = self.call(Method::SetConfigOption, params).await?;
         show::options(
             &mut self.screen,
             &mut self.session,
@@ -139,7 +139,7 @@ impl Conversation {
     }
 
     async fn sessions(&mut self) -> Result<(), Problem> {
-        let answer = self.call("session/list", json!({})).await?;
+        let answer = self.call(Method::ListSessions, json!({})).await?;
         self.listed.clear();
         for (number, session) in (1..).zip(list(&answer["sessions"])) {
             let id = text(&session["sessionId"]);
@@ -180,7 +180,7 @@ impl Conversation {
 
     pub(super) async fn begin(&mut self) -> Result<(), Problem> {
         let params = json!({ "cwd": self.cwd, "mcpServers": [] });
-        let answer = self.call("session/new", params).await?;
+        let answer = self.call(Method::NewSession, params).await?;
         let cwd = self.cwd.clone();
         self.enter("new session", text(&answer["sessionId"]), cwd, &answer);
         Ok(())
@@ -189,7 +189,7 @@ impl Conversation {
     async fn fork(&mut self) -> Result<(), Problem> {
         let (id, cwd) = (self.session.id.clone(), self.session.cwd.clone());
         let params = json!({ "sessionId": id, "cwd": cwd, "mcpServers": [] });
-        let answer = self.call("session/fork", params).await?;
+        let answer = self.call(Method::ForkSession, params).await?;
         let past = std::mem::take(&mut self.session);
         self.enter("now in the fork", text(&answer["sessionId"]), cwd, &answer);
         self.session.remember(past);
@@ -207,7 +207,9 @@ impl Conversation {
         let cwd = self.cwd.clone();
         let loaded = match self.try_load(id, cwd).await {
             // A session is loaded with the directory that it has.
-            Err(Problem::Ending(Ending::Failed(fault))) if fault.code == INVALID_PARAMS => {
+            Err(Problem::Ending(Ending::Failed(fault)))
+                if fault.code == ErrorCode::InvalidParams.value() =>
+            {
                 match self.directory_of(id).await {
                     Ok(Some(cwd)) => self.try_load(id, cwd).await,
                     _ => Err(Ending::Failed(fault).into()),
@@ -226,8 +228,8 @@ impl Conversation {
         let params = json!({ "sessionId": id, "cwd": cwd, "mcpServers": [] });
         // A script asked for an answer, not for all answers before it.
         let method = match self.screen.is_for_words_alone() {
-            true => "session/resume",
-            false => "session/load",
+            true => Method::ResumeSession,
+            false => Method::LoadSession,
         };
         let answer = self.call(method, params).await?;
         let past = std::mem::take(&mut self.session);
@@ -239,7 +241,7 @@ impl Conversation {
     async fn directory_of(&mut self, id: &str) -> Result<Option<String>, Problem> {
         let mut params = json!({});
         for _ in 0..PAGES {
-            let answer = self.call("session/list", params).await?;
+            let answer = self.call(Method::ListSessions, params).await?;
             let found = list(&answer["sessions"]).find(|session| session["sessionId"] == id);
             if let Some(session) = found {
                 return Ok(session["cwd"].as_str().map(str::to_owned));

@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 
+use baton_protocol::Method;
 use serde_json::{Value, json};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::time::{Interval, MissedTickBehavior, interval};
@@ -105,7 +106,7 @@ impl Conversation {
             "clientCapabilities": capabilities,
             "clientInfo": { "name": "baton-chat", "title": "baton chat", "version": version },
         });
-        let answer = self.call("initialize", params).await?;
+        let answer = self.call(Method::Initialize, params).await?;
         if greets {
             let agent = text(&answer["agentInfo"]["name"]);
             let agent = format!("agent {agent}; /help lists commands, Ctrl-D ends");
@@ -148,7 +149,7 @@ impl Conversation {
     async fn turn(&mut self, words: &str) -> Result<(), Problem> {
         let prompt = [json!({ "type": "text", "text": words })];
         let params = json!({ "sessionId": self.session.id, "prompt": prompt });
-        let answer = self.call("session/prompt", params).await?;
+        let answer = self.call(Method::Prompt, params).await?;
         self.screen.end();
         match Ending::read(&text(&answer["stopReason"])) {
             Some(ending) => Err(ending.into()),
@@ -157,9 +158,9 @@ impl Conversation {
     }
 
     /// A request and its answer.
-    pub(super) async fn call(&mut self, method: &str, params: Value) -> Result<Value, Problem> {
-        let id = self.peer.request(method, params).await?;
-        let is_turn = method == "session/prompt";
+    pub(super) async fn call(&mut self, method: Method, params: Value) -> Result<Value, Problem> {
+        let id = self.peer.request(method.name(), params).await?;
+        let is_turn = method == Method::Prompt;
         match self.wait(Some((id, is_turn))).await? {
             Waited::Answer(answer) => Ok(answer.map_err(Ending::Failed)?),
             Waited::Line(_) | Waited::End => Err(Problem::Quit),

@@ -3,15 +3,14 @@
 use std::time::Duration;
 
 use anyhow::anyhow;
-use baton_client::error::UNREACHABLE;
 use baton_client::{Connection, Receiver, Sender};
+use baton_protocol::ErrorCode;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio::time::timeout;
 
 /// For what is still to be handed over when the end has come.
 const FAREWELL: Duration = Duration::from_secs(5);
-const METHOD_NOT_FOUND: i64 = -32601;
 
 pub struct Peer {
     sender: Sender,
@@ -44,7 +43,7 @@ pub struct Fault {
 impl Fault {
     /// Said by our own side when the other one was away for too long.
     pub fn is_unreachable(&self) -> bool {
-        self.code == UNREACHABLE
+        self.code == ErrorCode::Unreachable.value()
     }
 }
 
@@ -89,7 +88,7 @@ impl Peer {
 
     pub async fn has_no(&self, method: &str, id: Value) -> anyhow::Result<()> {
         let text = format!("this client has no {method}");
-        let error = json!({ "code": METHOD_NOT_FOUND, "message": text });
+        let error = json!({ "code": ErrorCode::MethodNotFound.value(), "message": text });
         self.send(json!({ "id": id, "error": error })).await
     }
 

@@ -1,5 +1,6 @@
 //! What the agent asks: for permission, or to fill in a form.
 
+use baton_protocol::Method;
 use serde_json::{Map, Value, json};
 
 use self::field::Field;
@@ -47,12 +48,12 @@ pub enum Reply {
 impl Question {
     /// `None` if it is none that we can ask; then the answer is what it gets.
     pub fn read(id: Value, method: &str, params: &Value) -> Option<Result<Self, Value>> {
-        let asks = match method {
-            "session/request_permission" => Asks::Permission {
+        let asks = match Method::of(method) {
+            Method::RequestPermission => Asks::Permission {
                 what: text(&params["toolCall"]["title"]),
                 options: choices(&params["options"]),
             },
-            "elicitation/create" => {
+            Method::CreateElicitation => {
                 let Some(fields) = Field::all(&params["requestedSchema"]) else {
                     return Some(Err(json!({ "action": "decline" })));
                 };

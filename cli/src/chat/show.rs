@@ -1,34 +1,37 @@
 //! How updates of a session are shown.
 
+use baton_protocol::{UpdateKind, update};
 use serde_json::Value;
 
 use super::screen::{Colour, Screen, Speaker};
 use super::session::{Session, list, text};
 
 pub fn update(screen: &mut Screen, session: &mut Session, update: &Value) {
-    match update["sessionUpdate"].as_str().unwrap_or_default() {
-        "agent_message_chunk" => screen.say(Speaker::Agent, &content(&update["content"])),
-        "agent_thought_chunk" => screen.say(Speaker::Thoughts, &content(&update["content"])),
-        "user_message_chunk" => screen.say(Speaker::User, &content(&update["content"])),
-        "tool_call" | "tool_call_update" => tool(screen, session, update),
-        "plan" => plan(screen, update),
-        "current_mode_update" => mode(screen, session, &text(&update["currentModeId"])),
-        "config_option_update" => options(screen, session, &update["configOptions"]),
-        "available_commands_update" => commands(screen, session, update),
-        "session_info_update" => title(screen, session, update),
-        "usage_update" => {
+    match update::kind_of(update) {
+        UpdateKind::AgentMessageChunk => screen.say(Speaker::Agent, &content(&update["content"])),
+        UpdateKind::AgentThoughtChunk => {
+            screen.say(Speaker::Thoughts, &content(&update["content"]))
+        }
+        UpdateKind::UserMessageChunk => screen.say(Speaker::User, &content(&update["content"])),
+        UpdateKind::ToolCall | UpdateKind::ToolCallUpdate => tool(screen, session, update),
+        UpdateKind::Plan => plan(screen, update),
+        UpdateKind::CurrentMode => mode(screen, session, &text(&update["currentModeId"])),
+        UpdateKind::ConfigOption => options(screen, session, &update["configOptions"]),
+        UpdateKind::AvailableCommands => commands(screen, session, update),
+        UpdateKind::SessionInfo => title(screen, session, update),
+        UpdateKind::Usage => {
             let (used, size) = (&update["used"], &update["size"]);
             screen.note(&format!("context: {used} of {size} tokens"));
         }
-        "notice" => {
+        UpdateKind::Notice => {
             let (title, more) = (text(&update["title"]), text(&update["description"]));
             screen.note(&format!("{}: {title} {more}", text(&update["severity"])));
         }
-        "compaction_update" => {
+        UpdateKind::Compaction => {
             screen.note(&format!("compaction: {}", status(&update["status"])));
         }
         // The protocol grows; what we do not know is nothing to show.
-        _ => {}
+        UpdateKind::Other => {}
     }
 }
 

@@ -63,7 +63,11 @@ async fn a_turn_leaves_its_marks_wherever_it_passes() {
         "baton_worker_agent_opens_total",
         "baton_worker_lease_age_seconds",
         "baton_store_step_seconds_count",
-        "baton_build_info{version=\"0.1.0\"}",
+        concat!(
+            "baton_build_info{version=\"",
+            env!("CARGO_PKG_VERSION"),
+            "\"}"
+        ),
     ] {
         assert!(total(&workers, metric).await > 0.0, "{metric}");
     }
@@ -73,7 +77,11 @@ async fn a_turn_leaves_its_marks_wherever_it_passes() {
         "baton_gateway_request_seconds_count{method=\"GET\",status=\"2xx\"}",
         "baton_gateway_delivery_seconds_count",
         "baton_store_step_seconds_count",
-        "baton_build_info{version=\"0.1.0\"}",
+        concat!(
+            "baton_build_info{version=\"",
+            env!("CARGO_PKG_VERSION"),
+            "\"}"
+        ),
     ] {
         assert!(value(&gateway, metric) > 0.0, "{metric} in {gateway}");
     }

@@ -51,10 +51,11 @@ async fn http2_and_http1_are_spoken_as_the_client_likes() {
 
     let greeting = baton.process.output();
     assert!(
-        greeting.contains(&format!("URL={}", baton.url())),
+        greeting.contains(&format!("listens on {}", baton.url())),
         "{greeting}"
     );
-    assert!(greeting.contains("CURL_CA_BUNDLE"), "{greeting}");
+    assert!(greeting.contains(" chat https://"), "{greeting}");
+    assert!(greeting.contains("--ca FILE"), "{greeting}");
 }
 
 #[tokio::test]

@@ -2,13 +2,14 @@
 
 use std::time::SystemTime;
 
+use baton_protocol::Envelope;
+use baton_protocol::compose::{error, one_line};
 use bytes::Bytes;
 use http::HeaderValue;
 
 use super::{Driver, Link};
 use crate::delivery::Delivery;
 use crate::endpoint::Opened;
-use crate::envelope::{Envelope, error, one_line};
 use crate::error::Failure;
 use crate::job::{Done, Outgoing};
 use crate::resume;
@@ -25,8 +26,8 @@ impl Driver {
 
     fn opened(&mut self, message: Bytes, outcome: Result<Opened, Failure>) {
         let id = Envelope::read(&message).ok();
-        let id = id.and_then(|envelope| envelope.request());
-        let waiting = id.and_then(|id| self.book.strike(&id));
+        let id = id.as_ref().and_then(Envelope::request_id);
+        let waiting = id.and_then(|id| self.book.strike(id));
         match (outcome, waiting) {
             (Ok(opened), _) => {
                 if !is_error(&opened.answer) {
@@ -92,7 +93,7 @@ impl Driver {
         let mut request = None;
         if let Ok(envelope) = Envelope::read(&message) {
             self.book.sends(&message, &envelope, true);
-            request = envelope.request();
+            request = envelope.request_id().map(str::to_owned);
         }
         Outgoing {
             message,

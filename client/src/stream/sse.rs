@@ -1,5 +1,7 @@
 //! The stream as server-sent events.
 
+use baton_protocol::compose::one_line;
+use baton_protocol::header;
 use bytes::Bytes;
 use http::header::{ACCEPT, CONTENT_TYPE, HeaderName};
 use http::{HeaderMap, HeaderValue};
@@ -11,10 +13,9 @@ use tokio::time::{Duration, timeout};
 use super::events::{Event, Events};
 use super::{Item, MAX_MESSAGE, News, OPENING};
 use crate::endpoint::{CONNECTION_ID, Endpoint};
-use crate::envelope::one_line;
 use crate::error::Failure;
 
-const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
+const LAST_EVENT_ID: HeaderName = HeaderName::from_static(header::LAST_EVENT_ID);
 const EVENT_STREAM: &str = "text/event-stream";
 /// A silent stream has a comment every 15 seconds.
 const SILENCE: Duration = Duration::from_secs(40);

@@ -1,5 +1,7 @@
 //! The stream on a WebSocket. Nothing but its first frame is sent on it.
 
+use baton_protocol::compose::one_line;
+use baton_protocol::{CloseCode, header};
 use bytes::Bytes;
 use futures_util::{SinkExt as _, StreamExt as _};
 use http::header::{
@@ -20,11 +22,9 @@ use tokio_tungstenite::tungstenite::{Message as Frame, Utf8Bytes};
 
 use super::{Item, MAX_MESSAGE, News, OPENING};
 use crate::endpoint::Endpoint;
-use crate::envelope::one_line;
 use crate::error::Failure;
 
-const RESUME: HeaderName = HeaderName::from_static("acp-resume");
-const UNKNOWN_CONNECTION: u16 = 4001;
+const RESUME: HeaderName = HeaderName::from_static(header::RESUME);
 /// After so much silence it is asked whether it is still there, and gets as long again to answer.
 const SILENCE: Duration = Duration::from_secs(10);
 
@@ -98,7 +98,9 @@ impl Socket {
             frame.map_err(|error| Failure::away(format!("the WebSocket broke: {error}")))?;
         match frame {
             Frame::Text(text) => item(text).map(Some),
-            Frame::Close(Some(close)) if u16::from(close.code) == UNKNOWN_CONNECTION => {
+            Frame::Close(Some(close))
+                if u16::from(close.code) == CloseCode::UnknownConnection.value() =>
+            {
                 Err(Failure::Lost)
             }
             Frame::Close(Some(close)) => Err(Failure::away(close.reason)),

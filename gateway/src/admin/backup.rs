@@ -22,7 +22,7 @@ use crate::error::Reject;
 
 /// Which directory is meant, as [`identity`](baton_session::store::identity) has it: whoever asks may have been told of a
 /// process that is gone.
-pub const DIRECTORY: HeaderName = HeaderName::from_static("baton-directory");
+pub const DIRECTORY: HeaderName = HeaderName::from_static(baton_protocol::header::BACKUP_DIRECTORY);
 
 const CHUNK: usize = 256 << 10;
 /// Chunks that wait for whoever asked.
@@ -51,12 +51,13 @@ impl Backups {
             "this process keeps nothing in files: of Redis, a backup is made as docs/operate/backup.md says",
         )?;
         let own = files.identity().map_err(|error| error.to_string())?;
-        match directory.is_none_or(|named| own == named) {
-            true => Ok(files),
-            false => Err(format!(
+        if directory.is_none_or(|named| own == named) {
+            Ok(files)
+        } else {
+            Err(format!(
                 "this process keeps its data elsewhere, in {}: say where the other is heard with --admin",
                 files.path().display()
-            )),
+            ))
         }
     }
 }

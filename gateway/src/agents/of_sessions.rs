@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex};
 
 use baton_session::id::SessionId;
 use baton_session::store;
+use baton_session::sync::MutexExt as _;
 
 use crate::app::App;
 use crate::auth::Rights;
@@ -18,12 +19,12 @@ pub struct SessionAgents(Mutex<HashMap<SessionId, Arc<str>>>);
 
 impl SessionAgents {
     fn get(&self, session: &SessionId) -> Option<Arc<str>> {
-        let known = self.0.lock().expect("held for moments only");
+        let known = self.0.locked();
         known.get(session).cloned()
     }
 
     fn put(&self, session: &SessionId, agent: Arc<str>) {
-        let mut known = self.0.lock().expect("held for moments only");
+        let mut known = self.0.locked();
         if known.len() >= ROOM {
             known.clear();
         }

@@ -208,9 +208,10 @@ impl Bearer {
     /// The store has said whether a proof was the first of its name.
     pub(super) fn spent(&self, name: &str, until: u64, is_first: bool) -> Result<(), Reject> {
         self.proofs.put(name, (), until, 0);
-        match is_first {
-            true => Ok(()),
-            false => Err(unproven(Stranger::because(USED))),
+        if is_first {
+            Ok(())
+        } else {
+            Err(unproven(Stranger::because(USED)))
         }
     }
 

@@ -171,11 +171,12 @@ fn key(proof: &str) -> Result<(Jwk, Algorithm), Stranger> {
         }
         _ => false,
     };
-    match fits {
-        true => Ok((jwk, head.alg)),
-        false => Err(Stranger::because(
+    if fits {
+        Ok((jwk, head.alg))
+    } else {
+        Err(Stranger::because(
             "the proof is signed with neither ES256 nor EdDSA",
-        )),
+        ))
     }
 }
 

@@ -18,9 +18,10 @@ pub struct Rights {
 
 impl Rights {
     pub fn scope(&self) -> Scope {
-        match self.observe {
-            true => Scope::Observe,
-            false => Scope::Control,
+        if self.observe {
+            Scope::Observe
+        } else {
+            Scope::Control
         }
     }
 

@@ -39,11 +39,12 @@ pub fn offered(headers: &HeaderMap) -> Result<Option<&str>, Reject> {
     if tickets.next().is_some() {
         return Err(Stranger::because("two tickets").into());
     }
-    match offered().any(|offered| offered == PROTOCOL) {
-        true => Ok(Some(ticket)),
-        false => Err(Reject::Header(
+    if offered().any(|offered| offered == PROTOCOL) {
+        Ok(Some(ticket))
+    } else {
+        Err(Reject::Header(
             "offer the subprotocol acp beside the ticket: new WebSocket(url, [\"acp\", \"baton.ticket.…\"])",
-        )),
+        ))
     }
 }
 

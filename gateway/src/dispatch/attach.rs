@@ -1,11 +1,10 @@
 //! `session/load` and `session/resume`.
 
-use baton_session::field::echo;
+use baton_protocol::ErrorCode;
+use baton_protocol::limits::echo;
 use baton_session::route::Via;
 use baton_session::store::{Attach, Attached};
 use baton_session::token::Scope;
-
-use crate::rpc;
 
 use super::{Call, Outcome, Problem, invalid, params, unknown_session};
 
@@ -15,12 +14,12 @@ const TOKEN_OF_CLOSED: &str = "the session is closed, and a session token alone 
 impl Call<'_> {
     pub(super) async fn attach(&self, replay: bool) -> Result<Outcome, Problem> {
         let session = self.session().await?;
-        let envelope = self.message.envelope;
-        let observe = self.pass.scope() == Scope::Observe || params::observes(envelope)?;
+        let message = self.message.inbound;
+        let observe = self.pass.scope() == Scope::Observe || params::observes(message)?;
         let place = match (observe, replay) {
-            (true, _) => params::watched_place(envelope)?,
-            (false, true) => params::whole_place(envelope)?,
-            (false, false) => params::changed_place(envelope)?,
+            (true, _) => params::watched_place(message)?,
+            (false, true) => params::whole_place(message)?,
+            (false, false) => params::changed_place(message)?,
         };
         let mut attach = Attach {
             session,
@@ -48,7 +47,10 @@ impl Call<'_> {
                 }
                 Attached::NotFound => return Err(unknown_session(attach.session.as_str())),
                 Attached::Closed => {
-                    return Err(Problem::Rpc(rpc::SESSION_CLOSED, TOKEN_OF_CLOSED.into()));
+                    return Err(Problem::Rpc(
+                        ErrorCode::SessionClosed,
+                        TOKEN_OF_CLOSED.into(),
+                    ));
                 }
                 Attached::WrongCwd(cwd) => {
                     return Err(invalid(format!(

@@ -1,19 +1,19 @@
 //! `$/cancel_request`: it names a request and no session, so the session has to be found.
 
+use baton_protocol::ErrorCode;
 use baton_session::command::{Idempotency, Kind};
 use baton_session::id::SessionId;
 
 use super::{Call, Outcome, Problem, params};
 use crate::pass::Brought;
-use crate::rpc;
 
 impl Call<'_> {
     pub(super) async fn cancel_request(&self) -> Result<Outcome, Problem> {
         if self.request().is_some() {
             let text = "$/cancel_request is a notification: send it without an id";
-            return Err(Problem::Rpc(rpc::INVALID_REQUEST, text.into()));
+            return Err(Problem::Rpc(ErrorCode::InvalidRequest, text.into()));
         }
-        let Some(request) = params::request_id(self.message.envelope) else {
+        let Some(request) = params::request_id(self.message.inbound) else {
             return Ok(Outcome::Taken);
         };
         let about = Idempotency::of(&self.connection.id, Some(request), b"").key;

@@ -1,7 +1,8 @@
 //! `session/fork`: a child that shares its parent's past. No worker is involved.
 
+use baton_protocol::limits::echo;
+use baton_protocol::{ErrorCode, compose};
 use baton_session::audit::Decision;
-use baton_session::field::echo;
 use baton_session::id::{LogId, SessionId};
 use baton_session::store::{Cut, Fork, Forked, MAX_FORK_DEPTH, Record};
 use baton_session::token::Scope;
@@ -11,27 +12,25 @@ use self::search::{Missing, Search};
 
 use super::{Answer, Call, Outcome, Problem, SESSION_CLOSED, invalid, params, unknown_session};
 use crate::pass::Brought;
-use crate::rpc;
 
 mod search;
 
 impl Call<'_> {
     pub(super) async fn fork(&self) -> Result<Outcome, Problem> {
         let parent = self.session().await?;
-        let (cwd, setup) = params::inherited_place(self.message.envelope)?;
-        let wish = params::fork_wish(self.message.envelope)?;
+        let (cwd, setup) = params::inherited_place(self.message.inbound)?;
+        let wish = params::fork_wish(self.message.inbound)?;
         self.check_outbox().await?;
         let child = self.child_of(&parent);
         let (id, principal) = (&self.connection.id, &self.connection.principal);
         let known = self.app.store.attachment(&child, id, principal).await?;
         // The store repeats what it said about this child, whatever has become of the parent since.
         let is_new = known.is_none();
-        let _admitted = match is_new {
-            true => {
-                self.check_room().await?;
-                self.check_sessions().await?
-            }
-            false => None,
+        let _admitted = if is_new {
+            self.check_room().await?;
+            self.check_sessions().await?
+        } else {
+            None
         };
         let at = match wish.at_message_id.filter(|_| is_new) {
             None => None,
@@ -68,18 +67,21 @@ impl Call<'_> {
                 result["_meta"] = json!(meta);
                 Ok(Outcome::Answer(Answer {
                     opens: Some(fork.child),
-                    message: rpc::result(self.id(), result.to_string().as_bytes()),
+                    message: compose::result(self.id(), result.to_string().as_bytes()),
                     key: self.key(),
                     refusal: None,
                 }))
             }
             Forked::NotFound => Err(unknown_session(fork.parent.as_str())),
-            Forked::Closed => Err(Problem::Rpc(rpc::SESSION_CLOSED, SESSION_CLOSED.into())),
+            Forked::Closed => Err(Problem::Rpc(
+                ErrorCode::SessionClosed,
+                SESSION_CLOSED.into(),
+            )),
             Forked::NoSuchCut => Err(invalid(
                 "_meta[\"baton/fork\"].atMessageId names a message of the turn that runs: wait for its end",
             )),
             Forked::TooDeep => Err(Problem::Rpc(
-                rpc::LIMIT_REACHED,
+                ErrorCode::LimitReached,
                 format!("a session may have {MAX_FORK_DEPTH} ancestors at most"),
             )),
         }

@@ -3,22 +3,22 @@
 //! Only requests are refused, since they are answered: the answer says so, on the stream, and the client goes
 //! on. Notifications and answers to the agent are let in, and so is a cancel: they end things.
 
+use baton_protocol::{ErrorCode, Method};
 use baton_session::command::Kind;
 use baton_session::store::Takes;
 
 use super::{Answer, Call, Message, Outcome, Problem};
 use crate::limits::{Admitted, Refusal};
 use crate::pass::Pass;
-use crate::rpc;
 
 /// Whether the request has to be refused because of those before it. Asked once for each.
 pub(super) fn hurry(pass: &Pass, message: &Message<'_>) -> Option<Refusal> {
     let allowance = pass.caller.allowance.as_ref()?;
-    message.envelope.id()?;
-    match message.envelope.method.as_deref()? {
-        "session/cancel" => None,
-        _ => message.over.or_else(|| allowance.request()),
+    message.inbound.id()?;
+    if message.inbound.method()?.rules().exempt_from_rate {
+        return None;
     }
+    message.over.or_else(|| allowance.request())
 }
 
 /// On what terms a command gets into an inbox.
@@ -32,7 +32,7 @@ impl Entry {
     pub fn barred(&self) -> Problem {
         match self.refusal {
             Some(refusal) => Problem::Limited(refusal),
-            None => Problem::Rpc(rpc::INTERNAL_ERROR, "refused without a reason".into()),
+            None => Problem::Rpc(ErrorCode::InternalError, "refused without a reason".into()),
         }
     }
 }
@@ -40,17 +40,9 @@ impl Entry {
 impl Call<'_> {
     /// What goes into an inbox is looked at there: if it was taken before, its client is not told that it
     /// was refused.
-    pub(super) fn check_hurry(&self, method: &str) -> Result<(), Problem> {
-        let queued = matches!(
-            method,
-            "session/prompt"
-                | "session/set_mode"
-                | "session/set_config_option"
-                | "session/set_model"
-                | "session/close"
-        ) || method.starts_with('_');
+    pub(super) fn check_hurry(&self, method: Method) -> Result<(), Problem> {
         match self.hurry {
-            Some(refusal) if !queued => Err(Problem::Limited(refusal)),
+            Some(refusal) if !method.rules().queued => Err(Problem::Limited(refusal)),
             _ => Ok(()),
         }
     }
@@ -91,7 +83,7 @@ impl Call<'_> {
         self.app.metrics.limited(refusal.limit);
         Outcome::Answer(Answer {
             opens: None,
-            message: rpc::refusal(self.id(), &refusal),
+            message: refusal.answer(self.id()),
             key: self.key(),
             refusal: Some(refusal),
         })

@@ -2,18 +2,18 @@
 
 use std::time::{Duration, UNIX_EPOCH};
 
+use baton_protocol::{compose, meta};
 use baton_session::store::{Listing, Summary};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
 
 use super::{Call, Outcome, Problem, invalid, params};
-use crate::rpc;
 
 const PAGE: usize = 50;
 
 impl Call<'_> {
     pub(super) async fn list(&self) -> Result<Outcome, Problem> {
-        let page = params::page(self.message.envelope)?;
+        let page = params::page(self.message.inbound)?;
         self.check_outbox().await?;
         let principal = &self.connection.principal;
         let scope = scope(principal, page.cwd.as_deref());
@@ -48,7 +48,7 @@ impl Call<'_> {
         if let Some(last) = found.last().filter(|_| more) {
             result["nextCursor"] = json!(self.app.mint.keys.ring().sign_place(&last.place, &scope));
         }
-        Ok(self.answers(rpc::result(self.id(), result.to_string().as_bytes())))
+        Ok(self.answers(compose::result(self.id(), result.to_string().as_bytes())))
     }
 }
 
@@ -75,7 +75,7 @@ fn entry(summary: &Summary) -> Value {
         entry["additionalDirectories"] = directories;
     }
     if let Some(usage) = given(&summary.usage) {
-        entry["_meta"] = Value::Object(Map::from_iter([("baton/usage".to_owned(), usage)]));
+        entry["_meta"] = Value::Object(Map::from_iter([(meta::USAGE.to_owned(), usage)]));
     }
     entry
 }

@@ -7,7 +7,7 @@ use super::{Call, Outcome, Problem, params};
 
 impl Call<'_> {
     pub(super) async fn mcp_message(&self) -> Result<Outcome, Problem> {
-        let request = params::request_id(self.message.envelope);
+        let request = params::request_id(self.message.inbound);
         let request: Option<String> = request.and_then(|id| serde_json::from_str(id).ok());
         match self.routed(request).await? {
             Some(session) => self.enqueue(Kind::Extension, session).await,

@@ -3,41 +3,22 @@
 
 use std::path::Path;
 
-use baton_session::field::{
+use baton_protocol::inbound::{MetaField, ParamField};
+use baton_protocol::limits::{
     MAX_DIRECTORIES, MAX_LIST, MAX_NAME, MAX_PARAMS, MAX_PATH, MAX_REQUEST_ID, MAX_VALUE, check,
     echo, length,
 };
+use baton_protocol::{Inbound, meta};
 use baton_session::store::Setup;
 use bytes::Bytes;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
-use serde_json::value::RawValue;
 
 use super::{Problem, invalid, too_long};
-use crate::rpc::Envelope;
 
 const PARAMS_OBJECT: &str = "params must be an object";
 const NUL_IN_CWD: &str = "params.cwd has a NUL character, which no path can have";
-
-#[derive(Default, Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct Raw<'a> {
-    #[serde(borrow)]
-    cwd: Option<&'a RawValue>,
-    #[serde(borrow)]
-    mcp_servers: Option<&'a RawValue>,
-    #[serde(borrow)]
-    additional_directories: Option<&'a RawValue>,
-    #[serde(borrow)]
-    cursor: Option<&'a RawValue>,
-    #[serde(borrow)]
-    prompt: Option<&'a RawValue>,
-    #[serde(borrow)]
-    request_id: Option<&'a RawValue>,
-    #[serde(borrow, rename = "_meta")]
-    meta: Option<&'a RawValue>,
-}
 
 /// Where a session lives and what it works with.
 pub struct Place {
@@ -46,54 +27,54 @@ pub struct Place {
 }
 
 /// For `session/new` and `session/load`, which must name the MCP servers.
-pub fn whole_place(envelope: &Envelope<'_>) -> Result<Place, Problem> {
-    check("params", envelope.params().len(), MAX_PARAMS).map_err(too_long)?;
-    let raw = read(envelope)?;
-    if raw.mcp_servers.is_none() {
+pub fn whole_place(message: &Inbound) -> Result<Place, Problem> {
+    check("params", message.params().len(), MAX_PARAMS).map_err(too_long)?;
+    let fields = fields(message)?;
+    if fields.mcp_servers().is_none() {
         return Err(invalid(
             "params.mcpServers is missing: send an array, [] for none",
         ));
     }
-    place(&raw)
+    place(&fields)
 }
 
 /// For `session/resume`, which may leave the MCP servers as they are.
-pub fn changed_place(envelope: &Envelope<'_>) -> Result<Place, Problem> {
-    place(&read(envelope)?)
+pub fn changed_place(message: &Inbound) -> Result<Place, Problem> {
+    place(&fields(message)?)
 }
 
 /// For `session/fork`, where all may be as it is with the parent: `None` if it lives in the same directory.
-pub fn inherited_place(envelope: &Envelope<'_>) -> Result<(Option<String>, Setup), Problem> {
-    let raw = read(envelope)?;
-    let cwd = raw.cwd.map(|given| cwd(Some(given))).transpose()?;
-    Ok((cwd, setup(&raw)?))
+pub fn inherited_place(message: &Inbound) -> Result<(Option<String>, Setup), Problem> {
+    let fields = fields(message)?;
+    let cwd = fields.cwd().map(|given| cwd(Some(given))).transpose()?;
+    Ok((cwd, setup(&fields)?))
 }
 
 /// For who only watches: it changes nothing, and need not know where the session lives.
-pub fn watched_place(envelope: &Envelope<'_>) -> Result<Place, Problem> {
-    let (cwd, _) = inherited_place(envelope)?;
+pub fn watched_place(message: &Inbound) -> Result<Place, Problem> {
+    let (cwd, _) = inherited_place(message)?;
     Ok(Place {
         cwd: cwd.unwrap_or_default(),
         setup: Setup::default(),
     })
 }
 
-fn place(raw: &Raw<'_>) -> Result<Place, Problem> {
+fn place(fields: &Fields<'_>) -> Result<Place, Problem> {
     Ok(Place {
-        cwd: cwd(raw.cwd)?,
-        setup: setup(raw)?,
+        cwd: cwd(fields.cwd())?,
+        setup: setup(fields)?,
     })
 }
 
-fn setup(raw: &Raw<'_>) -> Result<Setup, Problem> {
+fn setup(fields: &Fields<'_>) -> Result<Setup, Problem> {
     Ok(Setup {
-        mcp_servers: raw.mcp_servers.map(mcp_servers).transpose()?,
-        directories: raw.additional_directories.map(directories).transpose()?,
+        mcp_servers: fields.mcp_servers().map(mcp_servers).transpose()?,
+        directories: fields.directories().map(directories).transpose()?,
     })
 }
 
-fn cwd(raw: Option<&RawValue>) -> Result<String, Problem> {
-    let cwd: Option<String> = raw.and_then(text);
+fn cwd(raw: Option<&str>) -> Result<String, Problem> {
+    let cwd: Option<String> = raw.and_then(parsed);
     match cwd {
         Some(cwd) if cwd.contains('\0') => Err(invalid(NUL_IN_CWD)),
         Some(cwd) if Path::new(&cwd).is_absolute() => {
@@ -110,8 +91,8 @@ fn cwd(raw: Option<&RawValue>) -> Result<String, Problem> {
     }
 }
 
-fn mcp_servers(raw: &RawValue) -> Result<Bytes, Problem> {
-    check("params.mcpServers", raw.get().len(), MAX_LIST).map_err(too_long)?;
+fn mcp_servers(raw: &str) -> Result<Bytes, Problem> {
+    check("params.mcpServers", raw.len(), MAX_LIST).map_err(too_long)?;
     let named = |server: &Value| server["name"].is_string();
     match parsed::<Vec<Value>>(raw) {
         Some(servers) if servers.iter().all(named) => {
@@ -130,9 +111,9 @@ fn mcp_servers(raw: &RawValue) -> Result<Bytes, Problem> {
     }
 }
 
-fn directories(raw: &RawValue) -> Result<Bytes, Problem> {
+fn directories(raw: &str) -> Result<Bytes, Problem> {
     let field = "params.additionalDirectories";
-    check(field, raw.get().len(), MAX_DIRECTORIES).map_err(too_long)?;
+    check(field, raw.len(), MAX_DIRECTORIES).map_err(too_long)?;
     let absolute = |path: &String| Path::new(path).is_absolute();
     match parsed::<Vec<String>>(raw) {
         Some(paths) if paths.iter().any(|path| path.contains('\0')) => Err(invalid(
@@ -149,27 +130,26 @@ fn directories(raw: &RawValue) -> Result<Bytes, Problem> {
     }
 }
 
-pub fn check_prompt(envelope: &Envelope<'_>) -> Result<(), Problem> {
-    match read(envelope)?.prompt {
-        Some(prompt) if prompt.get().starts_with('[') => Ok(()),
-        _ => Err(invalid(
-            "params.prompt must be an array of content blocks, such as [{\"type\":\"text\",\"text\":\"hello\"}]",
-        )),
+pub fn check_prompt(message: &Inbound) -> Result<(), Problem> {
+    fields(message)?;
+    if message.has_prompt() {
+        return Ok(());
     }
+    Err(invalid(
+        "params.prompt must be an array of content blocks, such as [{\"type\":\"text\",\"text\":\"hello\"}]",
+    ))
 }
 
 /// For `session/set_mode`, `session/set_config_option` and `session/set_model`: what is chosen is kept.
-pub fn check_setting(envelope: &Envelope<'_>) -> Result<(), Problem> {
-    let params: Value =
-        serde_json::from_str(envelope.params()).map_err(|_| invalid(PARAMS_OBJECT))?;
-    for (name, most) in [
-        ("modeId", MAX_NAME),
-        ("modelId", MAX_NAME),
-        ("configId", MAX_NAME),
-        ("value", MAX_VALUE),
+pub fn check_setting(message: &Inbound) -> Result<(), Problem> {
+    for (field, name, most) in [
+        (ParamField::ModeId, "modeId", MAX_NAME),
+        (ParamField::ModelId, "modelId", MAX_NAME),
+        (ParamField::ConfigId, "configId", MAX_NAME),
+        (ParamField::Value, "value", MAX_VALUE),
     ] {
-        if let Some(value) = params.get(name) {
-            check(&format!("params.{name}"), length(value), most).map_err(too_long)?;
+        if let Some(value) = message.field(field).and_then(parsed) {
+            check(&format!("params.{name}"), length(&value), most).map_err(too_long)?;
         }
     }
     Ok(())
@@ -182,13 +162,15 @@ pub struct Page {
     pub cursor: Option<String>,
 }
 
-pub fn page(envelope: &Envelope<'_>) -> Result<Page, Problem> {
-    let raw = read(envelope)?;
-    let optional = |raw: Option<&RawValue>, fault: &str| match raw {
+pub fn page(message: &Inbound) -> Result<Page, Problem> {
+    let fields = fields(message)?;
+    let optional = |raw: Option<&str>, fault: &str| match raw {
         None => Ok(None),
-        Some(raw) => parsed::<Option<String>>(raw).ok_or_else(|| invalid(fault)),
+        Some(raw) => parsed::<String>(raw)
+            .map(Some)
+            .ok_or_else(|| invalid(fault)),
     };
-    let cwd = optional(raw.cwd, "params.cwd must be a path")?;
+    let cwd = optional(fields.cwd(), "params.cwd must be a path")?;
     if cwd.as_ref().is_some_and(|cwd| cwd.contains('\0')) {
         return Err(invalid(NUL_IN_CWD));
     }
@@ -197,7 +179,7 @@ pub fn page(envelope: &Envelope<'_>) -> Result<Page, Problem> {
     Ok(Page {
         cwd,
         cursor: optional(
-            raw.cursor,
+            message.field(ParamField::Cursor),
             "params.cursor must be the nextCursor of the page before",
         )?,
     })
@@ -211,70 +193,93 @@ pub struct ForkWish {
     pub inherit_bindings: bool,
 }
 
-pub fn fork_wish(envelope: &Envelope<'_>) -> Result<ForkWish, Problem> {
-    #[derive(Default, Deserialize)]
-    struct Meta {
-        #[serde(rename = "baton/fork")]
-        fork: Option<ForkWish>,
-    }
-    let meta: Option<Option<Meta>> = read(envelope)?.meta.map(parsed).unwrap_or(Some(None));
-    let meta = meta.ok_or_else(|| {
+pub fn fork_wish(message: &Inbound) -> Result<ForkWish, Problem> {
+    let wish = meta_field(message, meta::FORK, || {
         invalid(
             "params._meta[\"baton/fork\"] may have atMessageId, a string, and inheritBindings, true or false",
         )
     })?;
-    let wish = meta.and_then(|meta| meta.fork).unwrap_or_default();
-    let message = wish.at_message_id.as_deref().unwrap_or_default();
+    let wish: ForkWish = wish.unwrap_or_default();
+    let at = wish.at_message_id.as_deref().unwrap_or_default();
     let field = "params._meta[\"baton/fork\"].atMessageId";
-    check(field, message.len(), MAX_NAME).map_err(too_long)?;
+    check(field, at.len(), MAX_NAME).map_err(too_long)?;
     Ok(wish)
 }
 
 /// `_meta["baton/observe"]`: a load or resume that leaves control where it is.
-pub fn observes(envelope: &Envelope<'_>) -> Result<bool, Problem> {
-    #[derive(Default, Deserialize)]
-    struct Meta {
-        #[serde(rename = "baton/observe")]
-        observe: Option<bool>,
+pub fn observes(message: &Inbound) -> Result<bool, Problem> {
+    let observes = meta_field(message, meta::OBSERVE, || {
+        invalid("params._meta[\"baton/observe\"] must be true or false")
+    })?;
+    Ok(observes.unwrap_or_default())
+}
+
+fn meta_field<T: DeserializeOwned>(
+    message: &Inbound,
+    name: &str,
+    fault: impl Fn() -> Problem,
+) -> Result<Option<T>, Problem> {
+    fields(message)?;
+    if !message.has_plain_meta() {
+        return Err(fault());
     }
-    let meta: Option<Option<Meta>> = read(envelope)?.meta.map(parsed).unwrap_or(Some(None));
-    let meta =
-        meta.ok_or_else(|| invalid("params._meta[\"baton/observe\"] must be true or false"))?;
-    Ok(meta.and_then(|meta| meta.observe).unwrap_or_default())
+    match message.meta(name) {
+        MetaField::Absent => Ok(None),
+        MetaField::Json(text) => parsed(text).map(Some).ok_or_else(fault),
+        MetaField::Repeated => Err(fault()),
+    }
 }
 
 /// The id of the request to cancel, as it was written.
-pub fn request_id<'a>(envelope: &Envelope<'a>) -> Option<&'a str> {
-    let id = read(envelope).ok()?.request_id.map(RawValue::get);
+pub fn request_id(message: &Inbound) -> Option<&str> {
+    fields(message).ok()?;
+    let id = message.field(ParamField::RequestId);
     // No request has a longer one.
     id.filter(|id| id.len() <= MAX_REQUEST_ID)
 }
 
-fn read<'a>(envelope: &Envelope<'a>) -> Result<Raw<'a>, Problem> {
-    serde_json::from_str(envelope.params()).map_err(|_| invalid(PARAMS_OBJECT))
+/// The params of a message, which are an object.
+struct Fields<'a>(&'a Inbound);
+
+fn fields(message: &Inbound) -> Result<Fields<'_>, Problem> {
+    if message.has_plain_params() {
+        Ok(Fields(message))
+    } else {
+        Err(invalid(PARAMS_OBJECT))
+    }
+}
+
+impl<'a> Fields<'a> {
+    fn cwd(&self) -> Option<&'a str> {
+        self.0.field(ParamField::Cwd)
+    }
+
+    fn mcp_servers(&self) -> Option<&'a str> {
+        self.0.field(ParamField::McpServers)
+    }
+
+    fn directories(&self) -> Option<&'a str> {
+        self.0.field(ParamField::AdditionalDirectories)
+    }
 }
 
 /// All that is ever read of them.
 #[cfg(any(fuzzing, test))]
-pub fn read_params(envelope: &Envelope<'_>) {
-    let _ = whole_place(envelope);
-    let _ = changed_place(envelope);
-    let _ = watched_place(envelope);
-    let _ = observes(envelope);
-    let _ = check_prompt(envelope);
-    let _ = page(envelope);
-    let _ = fork_wish(envelope);
-    let _ = request_id(envelope);
+pub fn read_params(message: &Inbound) {
+    let _ = whole_place(message);
+    let _ = changed_place(message);
+    let _ = watched_place(message);
+    let _ = observes(message);
+    let _ = check_prompt(message);
+    let _ = page(message);
+    let _ = fork_wish(message);
+    let _ = request_id(message);
 }
 
-fn text(raw: &RawValue) -> Option<String> {
-    parsed(raw)
+fn parsed<T: DeserializeOwned>(json: &str) -> Option<T> {
+    serde_json::from_str(json).ok()
 }
 
-fn parsed<T: DeserializeOwned>(raw: &RawValue) -> Option<T> {
-    serde_json::from_str(raw.get()).ok()
-}
-
-fn bytes(raw: &RawValue) -> Bytes {
-    Bytes::copy_from_slice(raw.get().as_bytes())
+fn bytes(json: &str) -> Bytes {
+    Bytes::copy_from_slice(json.as_bytes())
 }

@@ -1,5 +1,6 @@
 //! Requests that a gateway answers by itself, on a store in memory.
 
+use baton_protocol::ErrorCode;
 use baton_session::clock::unix_seconds;
 use baton_session::command::{ClientCapabilities, Kind};
 use baton_session::conformance::scene::{CWD, Scene, end, update};
@@ -57,10 +58,9 @@ impl Desk {
     /// As a POST that is answered on the connection's stream; returns the answer if it is known at once.
     async fn take(&self, message: &Value) -> Option<Value> {
         let bytes = Bytes::from(message.to_string());
-        let envelope = parse(&bytes).ok().unwrap();
+        let inbound = Inbound::read(bytes).unwrap();
         let message = Message {
-            envelope: &envelope,
-            bytes: &bytes,
+            inbound: &inbound,
             session_header: None,
             agent: None,
             one_shot: false,
@@ -150,7 +150,10 @@ async fn a_fork_that_was_refused_stays_refused() {
     let desk = desk().await;
     let fork = desk.fork(1, json!({}));
     let refusal = desk.take(&fork).await.unwrap();
-    assert_eq!(refusal["error"]["code"], rpc::RESOURCE_NOT_FOUND);
+    assert_eq!(
+        refusal["error"]["code"],
+        ErrorCode::ResourceNotFound.value()
+    );
     desk.told("{}").await;
     desk.take(&fork).await.unwrap();
     assert_eq!(desk.delivered().await, [refusal]);
@@ -216,7 +219,11 @@ async fn a_message_is_searched_for_up_to_a_limit_and_one_of_the_user_anywhere() 
     }
     for (id, at) in [(4, "old"), (5, "never"), (6, "user-9")] {
         let refused = fork(id, at).await.unwrap();
-        assert_eq!(refused["error"]["code"], rpc::INVALID_PARAMS, "{refused}");
+        assert_eq!(
+            refused["error"]["code"],
+            ErrorCode::InvalidParams.value(),
+            "{refused}"
+        );
         let text = refused["error"]["message"].as_str().unwrap();
         assert!(text.contains("fork at a later one"), "{text}");
         assert!(text.contains(&format!("message \"{at}\"")), "{text}");
@@ -244,7 +251,7 @@ async fn a_request_is_cancelled_where_it_went() {
     };
     // With an id it is no notification, and who waits for an answer gets one.
     let answer = desk.take(&call(7, Some(8))).await.unwrap();
-    assert_eq!(answer["error"]["code"], rpc::INVALID_REQUEST);
+    assert_eq!(answer["error"]["code"], ErrorCode::InvalidRequest.value());
     assert_eq!(desk.take(&call(8, None)).await, None);
     assert_eq!(waiting().await, [Kind::New, Kind::Prompt]);
     assert_eq!(desk.take(&call(7, None)).await, None);
@@ -252,14 +259,4 @@ async fn a_request_is_cancelled_where_it_went() {
         waiting().await,
         [Kind::New, Kind::Prompt, Kind::CancelRequest]
     );
-}
-
-#[test]
-fn what_is_not_utf_8_is_no_message_wherever_it_is() {
-    for message in [
-        &b"{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"m\",\"unknown\":\"\x8f\"}"[..],
-        &b"{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"m\",\"params\":{\"\x8f\":1}}"[..],
-    ] {
-        assert!(matches!(super::parse(message), Err(Reject::NotJson(_))));
-    }
 }

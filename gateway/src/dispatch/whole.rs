@@ -1,22 +1,21 @@
 //! Sessions that come and go: `session/new`, `session/delete`.
 
+use baton_protocol::{ErrorCode, compose, meta};
 use baton_session::audit::Decision;
 use baton_session::command::{Command, Kind};
 use baton_session::event::Event;
 use baton_session::id::{Partition, SessionId};
 use baton_session::store::{NewSession, Posted};
 use bytes::Bytes;
+use serde_json::json;
 
 use super::{Call, ID_REUSED, Outcome, Problem, UNREAD, params};
 use crate::agents::{self, Missing};
-use crate::rpc;
-
-/// Its session token is to be forgotten.
-const OVER: &[u8] = br#"{"_meta":{"baton/session":null}}"#;
+use crate::error::STORE_IS_FULL;
 
 impl Call<'_> {
     pub(super) async fn new_session(&self) -> Result<Outcome, Problem> {
-        let place = params::whole_place(self.message.envelope)?;
+        let place = params::whole_place(self.message.inbound)?;
         let agent = self.agent().await?;
         self.check_room().await?;
         let _admitted = self.check_sessions().await?;
@@ -40,7 +39,7 @@ impl Call<'_> {
             }
             Posted::Known(Event::Watch { session, .. }) => session,
             Posted::Known(_) | Posted::Delivered | Posted::Conflict => {
-                return Err(Problem::Rpc(rpc::ID_REUSED, ID_REUSED.into()));
+                return Err(Problem::Rpc(ErrorCode::IdReused, ID_REUSED.into()));
             }
             Posted::Full => return Err(Problem::Reject(UNREAD.into())),
         };
@@ -49,7 +48,7 @@ impl Call<'_> {
             principal: self.connection.principal.clone(),
             agent,
             cwd: place.cwd,
-            params: Bytes::copy_from_slice(self.message.envelope.params().as_bytes()),
+            params: Bytes::copy_from_slice(self.message.inbound.params().as_bytes()),
             directories: place.setup.directories.unwrap_or_default(),
             one_shot: self.message.one_shot,
         };
@@ -82,15 +81,16 @@ impl Call<'_> {
             (Some(named), Some(settled)) if named == settled => Ok(named.to_owned()),
             (named, _) => match agents::known(self.app, rights).await?.choose(named) {
                 Ok(card) => Ok(card.name.clone()),
-                Err(Missing(text)) => Err(Problem::Rpc(rpc::NO_AGENT, text)),
+                Err(Missing(text)) => Err(Problem::Rpc(ErrorCode::NoAgent, text)),
             },
         }
     }
 
     pub(super) async fn check_room(&self) -> Result<(), Problem> {
-        match self.app.store.has_room().await? {
-            true => Ok(()),
-            false => Err(Problem::Rpc(rpc::STORE_FULL, rpc::STORE_IS_FULL.into())),
+        if self.app.store.has_room().await? {
+            Ok(())
+        } else {
+            Err(Problem::Rpc(ErrorCode::StoreFull, STORE_IS_FULL.into()))
         }
     }
 
@@ -98,7 +98,7 @@ impl Call<'_> {
     pub(super) async fn delete(&self) -> Result<Outcome, Problem> {
         let named = match self.session().await {
             Ok(session) => Some(session),
-            Err(Problem::Rpc(rpc::RESOURCE_NOT_FOUND, _)) => None,
+            Err(Problem::Rpc(ErrorCode::ResourceNotFound, _)) => None,
             Err(problem) => return Err(problem),
         };
         self.check_outbox().await?;
@@ -113,11 +113,13 @@ impl Call<'_> {
                 self.decided(|| Decision::SessionDeleted { session });
             }
         }
-        Ok(self.answers(rpc::result(self.id(), OVER)))
+        // Its session token is to be forgotten.
+        let forgotten = json!({ "_meta": { meta::SESSION: null } });
+        Ok(self.answers(compose::result(self.id(), forgotten.to_string().as_bytes())))
     }
 
     /// Of a message that is known to be a request.
     pub(super) fn id(&self) -> &str {
-        self.message.envelope.id().unwrap_or("null")
+        self.message.inbound.id().unwrap_or("null")
     }
 }

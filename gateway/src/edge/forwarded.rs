@@ -70,9 +70,12 @@ pub fn customary(headers: &HeaderMap) -> Result<Option<Trail>, Unreadable> {
     // Some proxies append a protocol to the list as they do with addresses, some replace it: then it
     // is not known whose it is, and all must be good.
     let all = (!protos.is_empty()).then(|| protos.iter().all(|https| *https));
-    let https = |at: usize| match protos.len() == nodes.len() {
-        true => Some(protos[at]),
-        false => all,
+    let https = |at: usize| {
+        if protos.len() == nodes.len() {
+            Some(protos[at])
+        } else {
+            all
+        }
     };
     let mut hops: Vec<_> = nodes
         .iter()

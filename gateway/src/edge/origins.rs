@@ -99,9 +99,10 @@ impl Origins {
         let known = origin
             .to_str()
             .is_ok_and(|origin| self.knows_origin(origin));
-        match known && origins.next().is_none() {
-            true => Ok(()),
-            false => Err(Reject::Origin),
+        if known && origins.next().is_none() {
+            Ok(())
+        } else {
+            Err(Reject::Origin)
         }
     }
 

@@ -34,9 +34,10 @@ impl Proxies {
                 )),
             }
         }
-        match faults.is_empty() {
-            true => Ok(Self(networks)),
-            false => Err(faults),
+        if faults.is_empty() {
+            Ok(Self(networks))
+        } else {
+            Err(faults)
         }
     }
 

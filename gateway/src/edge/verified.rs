@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use std::sync::Mutex;
 
 use baton_session::clock::unix_seconds;
+use baton_session::sync::MutexExt as _;
 use sha2::{Digest as _, Sha256};
 
 /// More than these are forgotten and verified anew.
@@ -37,7 +38,7 @@ impl<T: Clone> Verified<T> {
     /// Only what was verified with this version of the keys.
     pub fn get(&self, token: &str, version: u64) -> Option<T> {
         let hash: [u8; 32] = Sha256::digest(token).into();
-        let known = self.known.lock().expect("held for moments only");
+        let known = self.known.locked();
         let (value, expires) = known.tokens.get(&hash)?;
         (known.version == version && *expires > unix_seconds()).then(|| value.clone())
     }
@@ -45,7 +46,7 @@ impl<T: Clone> Verified<T> {
     /// `expires` in seconds since 1970.
     pub fn put(&self, token: &str, value: T, expires: u64, version: u64) {
         let hash: [u8; 32] = Sha256::digest(token).into();
-        let mut known = self.known.lock().expect("held for moments only");
+        let mut known = self.known.locked();
         if known.version != version {
             known.tokens.clear();
             known.version = version;

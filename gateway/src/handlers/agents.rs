@@ -5,10 +5,10 @@ use std::sync::Arc;
 use axum::extract::{Extension, State};
 use axum::http::header;
 use axum::response::IntoResponse;
+use baton_protocol::PROTOCOL_VERSION;
 use baton_session::store::AgentCard;
 use serde_json::{Value, json};
 
-use super::initialize::PROTOCOL_VERSION;
 use crate::agents;
 use crate::app::App;
 use crate::auth::Caller;

@@ -10,6 +10,7 @@ use axum::body::Body;
 use axum::extract::{Extension, Path, State};
 use axum::http::{HeaderMap, Response, StatusCode, header};
 use axum::response::IntoResponse;
+use baton_protocol::limits;
 use baton_session::archive::{self, Digest};
 use baton_session::audit::Decision;
 use baton_session::clock::unix_millis;
@@ -220,5 +221,5 @@ fn changed() -> Reject {
 }
 
 fn unreadable(error: archive::Unreadable) -> Reject {
-    Reject::Archive(field::shorten(error.to_string()))
+    Reject::Archive(limits::shorten(error.to_string()))
 }

@@ -1,6 +1,7 @@
 //! `initialize` opens a connection. The gateway answers it alone, from what workers have registered.
 
 use agent_client_protocol_schema::v1;
+use baton_protocol::{ErrorCode, Inbound, PROTOCOL_VERSION, compose, meta};
 use baton_session::audit::{Decision, Outcome};
 use baton_session::command::ClientCapabilities;
 use baton_session::id::{ConnectionId, Partition};
@@ -16,9 +17,6 @@ use crate::app::App;
 use crate::audit;
 use crate::auth::Caller;
 use crate::limits::Refusal;
-use crate::rpc::{self, Envelope};
-
-pub const PROTOCOL_VERSION: u16 = 1;
 
 pub struct Initialized {
     pub connection: Connection,
@@ -34,12 +32,12 @@ pub struct Initialized {
 pub async fn initialize(
     app: &App,
     caller: &Caller,
-    envelope: &Envelope<'_>,
+    message: &Inbound,
     agent: Option<&str>,
     socket: Option<Socket>,
     over: Option<Refusal>,
 ) -> store::Result<Initialized> {
-    let params = serde_json::from_str::<Params>(envelope.params());
+    let params = serde_json::from_str::<Params>(message.params());
     let client = params
         .as_ref()
         .ok()
@@ -51,19 +49,19 @@ pub async fn initialize(
         issued: app.mint.revoked.issue_time(&caller.principal, None),
         resumable: false,
     });
-    let request = envelope.id().unwrap_or("null");
+    let request = message.id().unwrap_or("null");
     let refusal = over.or_else(|| caller.allowance.as_ref()?.request());
     let known;
     let chosen = if let Some(refusal) = &refusal {
         app.metrics.limited(refusal.limit);
-        Err(rpc::refusal(request, refusal))
+        Err(refusal.answer(request))
     } else if params.is_err() {
         let text = "params.protocolVersion must be a number: send 1";
-        Err(rpc::error(request, rpc::INVALID_PARAMS, text))
+        Err(compose::error(request, ErrorCode::InvalidParams, text))
     } else {
         known = agents::known(app, caller.rights()).await?;
         let chosen = known.choose(agent);
-        chosen.map_err(|Missing(text)| rpc::error(request, rpc::NO_AGENT, &text))
+        chosen.map_err(|Missing(text)| compose::error(request, ErrorCode::NoAgent, &text))
     };
     let connection = Connection {
         id: socket.id,
@@ -91,9 +89,9 @@ pub async fn initialize(
     let answer = chosen.map(|card| {
         let mut result = agents::initialized(card, PROTOCOL_VERSION);
         if socket.resumable {
-            result["_meta"]["baton/connection"] = json!({ "token": token.expose() });
+            result["_meta"][meta::CONNECTION] = json!({ "token": token.expose() });
         }
-        rpc::result(request, result.to_string().as_bytes())
+        compose::result(request, result.to_string().as_bytes())
     });
     Ok(Initialized {
         connection,

@@ -8,10 +8,11 @@ use axum::extract::{Extension, State};
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderValue, Request, Response, StatusCode, header};
 use axum::response::IntoResponse;
+use baton_protocol::method::SessionEffect;
+use baton_protocol::{Inbound, Method};
 use baton_session::id::{LogId, SessionId};
 use baton_session::route::Via;
 use baton_session::store::Attachment;
-use bytes::Bytes;
 use tokio::sync::Notify;
 use tokio::time::timeout;
 use tracing::Instrument as _;
@@ -26,14 +27,12 @@ use crate::edge::{self, Accepts};
 use crate::error::Reject;
 use crate::limits::Refusal;
 use crate::pass::{self, Pass};
-use crate::rpc::{self, Envelope};
 use crate::standing::Standing;
 use crate::stream::one_shot::{Known, OneShotFeed};
 use crate::stream::session_feed::{From, Reader, SessionFeed};
 use crate::stream::sse;
 use crate::trace;
 
-pub const MAX_BODY: usize = 16 << 20;
 /// A body that keeps coming, but slowly, may take so many times as long as one may pause.
 const BODY_TIMEOUTS: u32 = 4;
 
@@ -58,9 +57,9 @@ pub async fn post(
     let bytes = read.unwrap_or(Err(Reject::Slow))?;
     let allowance = caller.allowance.as_ref();
     let over = allowance.and_then(|allowance| allowance.receive(bytes.len()));
-    let envelope = dispatch::parse(&bytes)?;
-    let late = trace::late(app, &parts, &envelope);
-    let taken = take(app, &caller, &parts, &bytes, envelope, accepts, over);
+    let message = Inbound::read(bytes)?;
+    let late = trace::late(app, &parts, &message);
+    let taken = take(app, &caller, &parts, message, accepts, over);
     let response = taken.instrument(late.clone()).await.into_response();
     trace::answered(&late, &response);
     Ok(response)
@@ -71,37 +70,30 @@ async fn take(
     app: &Arc<App>,
     caller: &Caller,
     parts: &Parts,
-    bytes: &Bytes,
-    envelope: Envelope<'_>,
+    mut inbound: Inbound,
     accepts: Accepts,
     over: Option<Refusal>,
 ) -> Result<Response<Body>, Reject> {
     let headers = &parts.headers;
     let allowance = caller.allowance.as_ref();
-    trace::about_message(&trace::current(app), Some(headers), &envelope);
-    if envelope.method.as_deref() == Some("initialize") {
-        return open_connection(app, caller, &envelope, agents::named(&parts.uri), over).await;
+    trace::about_message(&trace::current(app), Some(headers), &inbound);
+    let method = inbound.method();
+    if method == Some(Method::Initialize) {
+        return open_connection(app, caller, &inbound, agents::named(&parts.uri), over).await;
     }
     let session_header = edge::single(headers, &edge::SESSION_ID)?;
-    let named = envelope.session_id();
-    let session = named.as_deref().or(session_header);
-    let carried = rpc::carried(&envelope, bytes)?;
-    let payload = carried.as_ref().map(|carried| carried.token.expose());
-    let pass = pass::pass(app, caller, headers, payload, session)?;
-    let (bytes, envelope) = match &carried {
-        Some(carried) => (&carried.message, dispatch::parse(&carried.message)?),
-        None => (bytes, envelope),
-    };
+    let token = inbound.take_session_token()?;
+    let session = inbound.session_id().or(session_header);
+    let pass = pass::pass(app, caller, headers, token.as_deref(), session)?;
     let message = Message {
-        envelope: &envelope,
-        bytes,
+        inbound: &inbound,
         session_header,
         agent: agents::named(&parts.uri),
         one_shot: accepts.event_stream,
         over,
     };
     let browser = headers.contains_key(header::ORIGIN);
-    let is_request = envelope.method.is_some() && envelope.id().is_some();
+    let is_request = inbound.is_request();
     if pass.alone && is_request && !accepts.event_stream {
         return Err(Reject::Accept(
             "text/event-stream: without a connection the answer comes in the body",
@@ -114,24 +106,18 @@ async fn take(
     };
     let outcome = dispatch(app, &pass, message).await?;
     let (opens, refusal) = (outcome.opens().cloned(), outcome.refusal());
-    let mut response = match accepts.event_stream {
-        true => {
-            let standing = Standing::of(caller).on(&pass.connection).with(permit);
-            one_shot(app, standing, &pass, outcome, headers).await?
+    let mut response = if accepts.event_stream {
+        let standing = Standing::of(caller).on(&pass.connection).with(permit);
+        one_shot(app, standing, &pass, outcome, headers).await?
+    } else {
+        if let Outcome::Answer(answer) = outcome {
+            dispatch::post_answer(app, &pass.connection, message, answer).await?;
         }
-        false => {
-            if let Outcome::Answer(answer) = outcome {
-                dispatch::post_answer(app, &pass.connection, message, answer).await?;
-            }
-            accepted()
-        }
+        accepted()
     };
     let answer = response.headers_mut();
     tell_when(refusal, answer);
-    let ends = matches!(
-        envelope.method.as_deref(),
-        Some("session/close" | "session/delete")
-    );
+    let ends = method.is_some_and(|method| method.rules().effect == SessionEffect::Ends);
     let ended = session
         .and_then(SessionId::parse)
         .filter(|_| ends && browser);
@@ -159,11 +145,11 @@ fn accepted() -> Response<Body> {
 async fn open_connection(
     app: &App,
     caller: &Caller,
-    envelope: &Envelope<'_>,
+    message: &Inbound,
     agent: Option<&str>,
     over: Option<Refusal>,
 ) -> Result<Response<Body>, Reject> {
-    let opened = initialize(app, caller, envelope, agent, None, over).await?;
+    let opened = initialize(app, caller, message, agent, None, over).await?;
     trace::about(app, None, &opened.connection.id);
     let mut response = Response::new(Body::from(opened.answer));
     let headers = response.headers_mut();

@@ -92,9 +92,10 @@ async fn open(
         Brought::Good(grant) => {
             // Naming another one than the token does is the same as naming none that exists.
             let granted = grant.session.as_str();
-            let named = match alone {
-                true => Some(named.unwrap_or(granted)),
-                false => named,
+            let named = if alone {
+                Some(named.unwrap_or(granted))
+            } else {
+                named
             };
             named.map(|named| if named == granted { named } else { "" })
         }

@@ -4,14 +4,15 @@ use std::num::NonZeroU64;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use baton_protocol::limits::MAX_MESSAGE;
 use baton_session::store::{self, Store};
+use baton_session::sync::MutexExt as _;
 use tokio::time::{Instant, sleep};
 
 use super::holdings::{Admitted, Holding, Holdings};
 use super::rate::{Bucket, Rate};
 use super::streams::{Permit, Streams};
 use super::{Limit, Limits, Refusal};
-use crate::handlers::post::MAX_BODY;
 
 /// Requests above their rate are answered, which costs something, too. So many times the rate, and they
 /// are not even read.
@@ -46,7 +47,7 @@ impl Account {
     }
 
     pub(super) fn is_idle(&self, now: Instant) -> bool {
-        let mut meters = self.meters.lock().expect("held for moments only");
+        let mut meters = self.meters.locked();
         let Meters {
             requests,
             arrivals,
@@ -101,7 +102,7 @@ impl std::fmt::Debug for Allowance {
 
 impl Allowance {
     fn meters<T>(&self, read: impl FnOnce(&mut Meters, Instant) -> T) -> T {
-        let mut meters = self.account.meters.lock().expect("held for moments only");
+        let mut meters = self.account.meters.locked();
         read(&mut meters, Instant::now())
     }
 
@@ -114,7 +115,7 @@ impl Allowance {
         self.meters(|meters, now| {
             if let Some(rate) = self.limits.bytes {
                 // A single message never is a flood.
-                let credit = rate.times(FLOOD).count() + MAX_BODY as u64;
+                let credit = rate.times(FLOOD).count() + MAX_MESSAGE as u64;
                 let owed = meter(&mut meters.bytes, rate, now).owes(rate, credit, now);
                 owed.map_or(Ok(()), |wait| Err(refusal(Limit::Bytes, wait)))?;
             }

@@ -9,6 +9,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::{Limit, Refusal};
 use crate::error::Reject;
+use baton_session::sync::MutexExt as _;
 
 /// The smallest budget: a caller's share must hold the largest message, with room for others.
 pub const LEAST_INFLIGHT: u64 = 32 << 20;
@@ -65,7 +66,7 @@ impl Inflight {
             let kept = if after > ORDINARY { most / KEPT } else { 0 };
             held + more <= most - kept
         };
-        let mut held = self.held.lock().expect("held for moments only");
+        let mut held = self.held.locked();
         let own = held.callers.get(caller).copied().unwrap_or(0);
         if !fits(own, self.share) {
             return Err(Reject::Limited(Refusal {
@@ -82,7 +83,7 @@ impl Inflight {
     }
 
     fn give_back(&self, caller: &Arc<str>, bytes: u64) {
-        let mut held = self.held.lock().expect("held for moments only");
+        let mut held = self.held.locked();
         held.total -= bytes;
         if let Some(own) = held.callers.get_mut(caller) {
             *own -= bytes;

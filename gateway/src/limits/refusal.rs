@@ -4,6 +4,8 @@ use std::borrow::Cow;
 use std::time::Duration;
 
 use axum::http::HeaderValue;
+use baton_protocol::{ErrorCode, compose};
+use bytes::Bytes;
 use serde_json::{Value, json};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -77,7 +79,13 @@ impl Refusal {
         text.into()
     }
 
-    pub fn data(&self) -> Value {
+    /// Tells the caller which limit it is at, and when to try again.
+    pub fn answer(&self, id: &str) -> Bytes {
+        let (text, data) = (self.text(), Some(self.data()));
+        compose::error_with(id, ErrorCode::LimitReached, &text, data)
+    }
+
+    fn data(&self) -> Value {
         let mut data = json!({ "limit": self.limit.as_str(), "retryable": self.wait.is_some() });
         if let Limit::Storage { used, most } = self.limit {
             data["used"] = json!(used);

@@ -5,6 +5,7 @@ use std::num::NonZeroU64;
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use baton_session::id::ConnectionId;
+use baton_session::sync::MutexExt as _;
 
 use super::account::Account;
 
@@ -31,7 +32,7 @@ struct Open {
 
 impl Streams {
     fn open(&self) -> MutexGuard<'_, Open> {
-        self.open.lock().expect("held for moments only")
+        self.open.locked()
     }
 
     pub fn is_empty(&self) -> bool {

@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 use baton_session::id::{ConnectionId, SessionId};
 use baton_session::revocation::Subject;
+use baton_session::sync::MutexExt as _;
 use tokio::sync::Notify;
 use tokio::sync::futures::Notified;
 
@@ -52,7 +53,7 @@ pub struct Interest {
 
 impl Interests {
     fn map(&self) -> MutexGuard<'_, HashMap<Concern, HashMap<u64, Arc<Notify>>>> {
-        self.by_concern.lock().expect("held for moments only")
+        self.by_concern.locked()
     }
 
     pub fn register(all: &Arc<Self>, own: Vec<Concern>) -> Interest {

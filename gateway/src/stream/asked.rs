@@ -2,10 +2,9 @@
 
 use std::sync::Arc;
 
+use baton_protocol::compose;
 use baton_session::event::is_aside;
 use bytes::Bytes;
-
-use crate::rpc;
 
 #[derive(Default)]
 pub struct Asked(Vec<Arc<str>>);
@@ -28,7 +27,7 @@ impl Asked {
     pub fn withdraw(&mut self) -> impl Iterator<Item = Bytes> + use<> {
         let open = self.0.extract_if(.., |id| !is_aside(id));
         let open: Vec<Arc<str>> = open.collect();
-        open.into_iter().map(|id| rpc::question_is_off(&id))
+        open.into_iter().map(|id| compose::cancel_request(&id))
     }
 }
 
@@ -48,7 +47,7 @@ mod tests {
         asked.note(&aside);
         asked.note(&own);
         let withdrawn: Vec<Bytes> = asked.withdraw().collect();
-        assert_eq!(withdrawn, [rpc::question_is_off(&own)]);
+        assert_eq!(withdrawn, [compose::cancel_request(&own)]);
         assert!(asked.settle(&aside) && !asked.settle(&own));
     }
 }

@@ -9,6 +9,7 @@ use std::time::Duration;
 use baton_session::event::Event;
 use baton_session::id::LogId;
 use baton_session::store::{self, Listener, Signal, Store, Topic as StoreTopic};
+use baton_session::sync::MutexExt as _;
 use tokio::sync::{Mutex as AsyncMutex, mpsc};
 use tokio::time::{MissedTickBehavior, interval};
 use tokio_util::sync::CancellationToken;
@@ -72,7 +73,7 @@ impl Hub {
     }
 
     fn topics(&self) -> MutexGuard<'_, HashMap<LogId, Arc<Topic>>> {
-        self.topics.lock().expect("held for moments only")
+        self.topics.locked()
     }
 
     /// Returns once the store has confirmed: everything written from now on reaches the topic.

@@ -106,9 +106,10 @@ impl Leave {
         let Some(connection) = self.connection.as_ref().filter(|_| busy != self.busy) else {
             return;
         };
-        match busy {
-            true => self.app.drain.set_busy(connection),
-            false => self.app.drain.set_idle(connection),
+        if busy {
+            self.app.drain.set_busy(connection)
+        } else {
+            self.app.drain.set_idle(connection)
         }
         self.busy = busy;
     }

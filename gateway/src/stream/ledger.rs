@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use baton_session::id::{ConnectionId, random_text};
 use baton_session::store::{Delivered, STREAM_TTL, Store, StreamId, Touch};
+use baton_session::sync::MutexExt as _;
 use tokio::time::{Instant, MissedTickBehavior, interval};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -93,7 +94,7 @@ impl Ledger {
     }
 
     fn entries(&self) -> MutexGuard<'_, HashMap<String, Entry>> {
-        self.entries.lock().expect("held for moments only")
+        self.entries.locked()
     }
 
     pub fn hold(self: &Arc<Self>, stream: StreamId) -> Holder {
@@ -119,7 +120,7 @@ impl Ledger {
     /// A place for a stream whose session the connection has not opened; `None` if there are too
     /// many already.
     pub fn unopened(self: &Arc<Self>, connection: &ConnectionId) -> Option<Unopened> {
-        let mut unopened = self.unopened.lock().expect("held for moments only");
+        let mut unopened = self.unopened.locked();
         let count = unopened.entry(connection.clone()).or_default();
         if *count >= MAX_UNOPENED {
             return None;
@@ -228,7 +229,7 @@ pub struct Unopened {
 
 impl Drop for Unopened {
     fn drop(&mut self) {
-        let mut unopened = self.ledger.unopened.lock().expect("held for moments only");
+        let mut unopened = self.ledger.unopened.locked();
         if let Some(count) = unopened.get_mut(&self.connection) {
             *count -= 1;
             if *count == 0 {

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use baton_protocol::compose;
 use baton_session::command::CommandId;
 use baton_session::cursor::Cursor;
 use baton_session::event::{Event, Frame, Recipient};
@@ -20,7 +21,6 @@ use super::topic::{Look, Notice};
 use super::{Feed, Gathered, Outgoing, Start, is_enough};
 use crate::app::App;
 use crate::mint::Mint;
-use crate::rpc;
 use crate::trace;
 
 const PAGE: usize = 64;
@@ -214,7 +214,7 @@ impl OneShotFeed {
                 }),
             Event::Answer { id, by, .. } => {
                 let others = by.as_ref() != Some(&self.follow.connection);
-                (self.asked.settle(id) && others).then(|| rpc::question_is_off(id))
+                (self.asked.settle(id) && others).then(|| compose::cancel_request(id))
             }
             Event::Response { to, message, .. } => {
                 let ours = self.is_ours(to);

@@ -14,6 +14,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::metrics::Metrics;
 use crate::socket::GaveUp;
+use baton_session::sync::MutexExt as _;
 
 type Chunks = Pin<Box<dyn Stream<Item = Bytes> + Send>>;
 
@@ -67,7 +68,7 @@ impl Patience {
     }
 
     fn places(&self) -> MutexGuard<'_, Vec<Weak<Place>>> {
-        self.places.lock().expect("held for moments only")
+        self.places.locked()
     }
 
     async fn watch(self: Arc<Self>, stop: CancellationToken) {

@@ -38,6 +38,15 @@ const LOOKED_BACK: u64 = 4096;
 /// A cursor that is further beyond the log's end is not of this session.
 const MAY_COME_BACK: u64 = 100_000;
 
+#[derive(Debug, PartialEq, Eq)]
+enum Refreshed {
+    Done,
+    /// There is no such session, or not yet.
+    NoSession,
+    /// The store has lost the end of the log.
+    TooShort,
+}
+
 pub struct SessionFeed {
     store: Arc<dyn Store>,
     subscription: Subscription,
@@ -169,9 +178,10 @@ impl SessionFeed {
                 None
             }
         };
-        let cursor = match waits {
-            true => "0".into(),
-            false => feed.position.to_string(),
+        let cursor = if waits {
+            "0".into()
+        } else {
+            feed.position.to_string()
         };
         feed.start = Start { cursor, reset };
         Ok(feed)
@@ -214,9 +224,10 @@ impl SessionFeed {
         };
         if !known || !ours {
             self.answered = directives.last().map_or(0, |directive| directive.number);
-            let next = match ours {
-                true => self.after_last_common(cursor, head).await?,
-                false => head + 1,
+            let next = if ours {
+                self.after_last_common(cursor, head).await?
+            } else {
+                head + 1
             };
             self.go_to(next).await?;
             return Ok(Some(GONE));
@@ -321,7 +332,11 @@ impl SessionFeed {
         }
         self.subscription.topic.notify(Notice::Resync);
         let head = self.store.heads(&[self.log()]).await?[0];
-        self.gone = !self.refresh().await? && head == 0;
+        match self.read_attachment().await? {
+            Some(attachment) => self.adopt(attachment),
+            None => self.gone = head == 0,
+        }
+        self.stale = false;
         self.attachment.head = head;
         self.answered = self.attachment.latest().map_or(0, |last| last.number);
         (self.replayed, self.ask_after) = (None, None);
@@ -341,10 +356,11 @@ impl SessionFeed {
         if self.ended {
             return Ok(false);
         }
-        if self.stale {
-            self.refresh().await?;
-        }
+        // First the ground: as long as the end of the log is missing, the session does not know where that went.
         if !self.stands() {
+            return Ok(true);
+        }
+        if self.stale && self.refresh().await? == Refreshed::TooShort {
             return Ok(true);
         }
         loop {
@@ -369,9 +385,11 @@ impl SessionFeed {
             self.stale |= !pushed && self.would_pass_over(&frames);
             if self.stale {
                 let last = frames.last().map_or(0, |frame| frame.last());
-                if !self.refresh().await? {
+                match self.refresh().await? {
+                    Refreshed::Done => {}
                     // Forgotten, and its log kept for forks: nothing of that is news.
-                    self.attachment.head = self.attachment.head.max(last);
+                    Refreshed::NoSession => self.attachment.head = self.attachment.head.max(last),
+                    Refreshed::TooShort => return Ok(true),
                 }
                 continue;
             }
@@ -433,19 +451,31 @@ impl SessionFeed {
         true
     }
 
-    /// False if there is no such session, or not yet.
-    async fn refresh(&mut self) -> store::Result<bool> {
-        let read = self
-            .store
-            .attachment(&self.session, &self.connection, &self.principal)
-            .await?;
-        self.stale = false;
-        let Some(attachment) = read else {
-            return Ok(false);
+    async fn read_attachment(&self) -> store::Result<Option<Attachment>> {
+        let of = (&self.session, &self.connection, &self.principal);
+        self.store.attachment(of.0, of.1, of.2).await
+    }
+
+    /// Reads the attachment again. A log that ends before the last event that was delivered has lost its end, and the route
+    /// with it: until its writer has brought both back, the attachment that is known counts.
+    async fn refresh(&mut self) -> store::Result<Refreshed> {
+        let Some(attachment) = self.read_attachment().await? else {
+            self.stale = false;
+            return Ok(Refreshed::NoSession);
         };
+        if attachment.head + 1 < self.next && !attachment.deleted {
+            self.footing.doubt();
+            self.wake.call();
+            return Ok(Refreshed::TooShort);
+        }
+        self.adopt(attachment);
+        Ok(Refreshed::Done)
+    }
+
+    fn adopt(&mut self, attachment: Attachment) {
+        self.stale = false;
         self.subscription.topic.grow(attachment.head);
         self.attachment = attachment;
-        Ok(true)
     }
 
     /// What it stands on is certain, or does not matter any more.

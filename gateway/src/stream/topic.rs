@@ -12,6 +12,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use baton_session::event::{Event, Frame};
 use baton_session::id::{ConnectionId, LogId, Nonce};
 use baton_session::route::Via;
+use baton_session::sync::MutexExt as _;
 use tokio::sync::OnceCell;
 use tokio::time::Instant;
 
@@ -107,7 +108,7 @@ impl Topic {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().expect("held for moments only")
+        self.state.locked()
     }
 
     pub fn add_reader(&self, wake: Wake) -> u64 {

@@ -6,6 +6,8 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 use tokio::sync::Notify;
 
+use baton_session::sync::MutexExt as _;
+
 /// Wakes a stream.
 #[derive(Clone)]
 pub struct Wake {
@@ -45,7 +47,7 @@ impl From<Arc<Notify>> for Wake {
 
 impl Callers {
     fn set(&self) -> MutexGuard<'_, BTreeSet<u64>> {
-        self.0.lock().expect("held for moments only")
+        self.0.locked()
     }
 
     pub fn take(&self) -> BTreeSet<u64> {

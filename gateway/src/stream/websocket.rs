@@ -8,6 +8,8 @@ use axum::body::Body;
 use axum::extract::ws::{CloseFrame, Message as Frame, Utf8Bytes, WebSocket, WebSocketUpgrade};
 use axum::http::{HeaderValue, Response};
 use axum::response::IntoResponse as _;
+use baton_protocol::limits::MAX_MESSAGE;
+use baton_protocol::{CloseCode, ErrorCode, Inbound, Method, PROTOCOL_VERSION, compose};
 use baton_session::id::{ConnectionId, LogId, Partition};
 use baton_session::store::StreamId;
 use baton_session::token::{CONNECTION_LIFETIME, Connection, Scope};
@@ -29,24 +31,25 @@ use crate::dispatch::{self, Message, Outcome, dispatch};
 use crate::edge::{self, CONNECTION_ID};
 use crate::error::Reject;
 use crate::handlers::initialize::{Socket, initialize};
-use crate::handlers::post::MAX_BODY;
 use crate::limits::{Limit, Permit, place};
 use crate::metered::Gauge;
 use crate::pass::{self, Brought};
-use crate::rpc;
 use crate::standing::Standing;
 use crate::trace;
 
-const PROTOCOL_ERROR: u16 = 1002;
-const TRY_AGAIN: u16 = 1013;
-const UNKNOWN_CONNECTION: u16 = 4001;
-const STOPPING: Refusal = (1001, "the gateway stops: come back");
-const LOST: Refusal = (1012, "the store lost the end of a log: come back");
+const STOPPING: Refusal = (CloseCode::GoingAway, "the gateway stops: come back");
+const LOST: Refusal = (
+    CloseCode::ServiceRestart,
+    "the store lost the end of a log: come back",
+);
 const LAPSED: Refusal = (
-    4003,
+    CloseCode::CredentialLapsed,
     "the credential has expired or was revoked: come back with a new one",
 );
-const TAKEN: Refusal = (1000, "detached, or taken over by another socket");
+const TAKEN: Refusal = (
+    CloseCode::Normal,
+    "detached, or taken over by another socket",
+);
 /// Nearly every message fits. It is kept by each socket, and cleared before each look at what has come; for a
 /// larger message there is more as long as it takes.
 const READ_BUFFER: usize = 4 << 10;
@@ -78,7 +81,7 @@ pub fn accept(
     let connection = Connection {
         id: id.clone(),
         principal: party.caller.principal.to_string(),
-        protocol_version: 1,
+        protocol_version: PROTOCOL_VERSION,
         client: Default::default(),
         // Settled by `initialize`.
         agent: None,
@@ -93,8 +96,8 @@ pub fn accept(
         .sign_connection(&connection, CONNECTION_LIFETIME);
     let open = app.drain.enter();
     let mut response = upgrade
-        .max_message_size(MAX_BODY)
-        .max_frame_size(MAX_BODY)
+        .max_message_size(MAX_MESSAGE)
+        .max_frame_size(MAX_MESSAGE)
         .read_buffer_size(READ_BUFFER)
         .protocols([ticket::PROTOCOL])
         .on_upgrade(move |socket| async move {
@@ -156,7 +159,7 @@ async fn talk(
     )
     .await;
     if let Some((code, reason)) = farewell {
-        let reason = Utf8Bytes::from_static(reason);
+        let (code, reason) = (code.value(), Utf8Bytes::from_static(reason));
         let _ = sink
             .send(Frame::Close(Some(CloseFrame { code, reason })))
             .await;
@@ -167,7 +170,7 @@ async fn talk(
     let _ = timeout(FAREWELL, sink.close()).await;
 }
 
-type Refusal = (u16, &'static str);
+type Refusal = (CloseCode, &'static str);
 
 struct Opened {
     connection: Connection,
@@ -204,7 +207,7 @@ async fn open(
             received = timeout_at(deadline, socket.recv()) => received,
         };
         let Ok(received) = received else {
-            return Err((PROTOCOL_ERROR, "nothing was sent"));
+            return Err((CloseCode::ProtocolError, "nothing was sent"));
         };
         let Some(Ok(frame)) = received else {
             return Ok(None);
@@ -213,8 +216,12 @@ async fn open(
         if offered.resumable
             && let Ok(ResumeFrame { resume }) = serde_json::from_str(&text)
         {
-            let connection = edge::verify(&resume.connection, app, caller)
-                .map_err(|_| (UNKNOWN_CONNECTION, "no such connection: send initialize"))?;
+            let connection = edge::verify(&resume.connection, app, caller).map_err(|_| {
+                (
+                    CloseCode::UnknownConnection,
+                    "no such connection: send initialize",
+                )
+            })?;
             if resume.cursor.as_deref().is_some_and(|cursor| cursor != "0") {
                 app.metrics.resumed("websocket");
             }
@@ -224,15 +231,23 @@ async fn open(
                 answer: None,
             }));
         }
-        let envelope = dispatch::parse(text.as_bytes())
-            .map_err(|_| (PROTOCOL_ERROR, "not a JSON-RPC message"))?;
-        if envelope.method.as_deref() != Some("initialize") {
-            return Err((PROTOCOL_ERROR, "the first message must be initialize"));
+        let message = Inbound::read(Bytes::copy_from_slice(text.as_bytes()))
+            .map_err(|_| (CloseCode::ProtocolError, "not a JSON-RPC message"))?;
+        if message.method() != Some(Method::Initialize) {
+            return Err((
+                CloseCode::ProtocolError,
+                "the first message must be initialize",
+            ));
         }
         let allowance = caller.allowance.as_ref();
         let over = allowance.and_then(|allowance| allowance.receive(text.len()));
-        let opened = initialize(app, caller, &envelope, agent, Some(offered), over).await;
-        let opened = opened.map_err(|_| (TRY_AGAIN, "the session store cannot be reached"))?;
+        let opened = initialize(app, caller, &message, agent, Some(offered), over).await;
+        let opened = opened.map_err(|_| {
+            (
+                CloseCode::TryAgainLater,
+                "the session store cannot be reached",
+            )
+        })?;
         return Ok(Some(Opened {
             connection: opened.connection,
             cursor: Some("0".into()),
@@ -250,7 +265,7 @@ fn lapsed(app: &App, connection: &ConnectionId) -> Refusal {
 }
 
 async fn close(socket: &mut WebSocket, (code, reason): Refusal) {
-    let reason = Utf8Bytes::from_static(reason);
+    let (code, reason) = (code.value(), Utf8Bytes::from_static(reason));
     let _ = socket
         .send(Frame::Close(Some(CloseFrame { code, reason })))
         .await;
@@ -266,7 +281,10 @@ async fn write(
     resumable: bool,
     ended: CancellationToken,
 ) -> Option<Refusal> {
-    let unavailable = Some((TRY_AGAIN, "the session store cannot be reached"));
+    let unavailable = Some((
+        CloseCode::TryAgainLater,
+        "the session store cannot be reached",
+    ));
     let wake = Arc::new(Notify::new());
     let stream = StreamId {
         connection: opened.connection.id.clone(),
@@ -393,9 +411,10 @@ fn frame(outgoing: Outgoing, resumable: bool) -> Frame {
     let Outgoing { cursor, message } = outgoing;
     // Messages were text when they came in, or were written by us.
     let text = Utf8Bytes::try_from(message).unwrap_or_else(|_| Utf8Bytes::from_static("null"));
-    match resumable {
-        true => Frame::Text(format!("{{\"cursor\":\"{cursor}\",\"message\":{text}}}").into()),
-        false => Frame::Text(text),
+    if resumable {
+        Frame::Text(format!("{{\"cursor\":\"{cursor}\",\"message\":{text}}}").into())
+    } else {
+        Frame::Text(text)
     }
 }
 
@@ -427,7 +446,7 @@ async fn read(
                     }
                 }
                 let bytes = Bytes::copy_from_slice(text.as_bytes());
-                if receive(&app, &party, &connection, &bytes).await.is_err() {
+                if receive(&app, &party, &connection, bytes).await.is_err() {
                     return;
                 }
                 party.gauge.done();
@@ -456,39 +475,36 @@ async fn receive(
     app: &App,
     party: &Party,
     connection: &Connection,
-    bytes: &Bytes,
+    bytes: Bytes,
 ) -> Result<(), Reject> {
     let allowance = party.caller.allowance.as_ref();
     let over = allowance.and_then(|allowance| allowance.receive(bytes.len()));
-    let read = dispatch::parse(bytes);
-    let read = read.and_then(|envelope| Ok((rpc::carried(&envelope, bytes)?, envelope)));
-    let (carried, envelope) = match read {
+    let (token, inbound) = match read_message(bytes.clone()) {
         Ok(read) => read,
-        Err(reject) => return refuse(app, connection, bytes, reject).await,
-    };
-    let (bytes, envelope) = match &carried {
-        Some(carried) => (&carried.message, dispatch::parse(&carried.message)?),
-        None => (bytes, envelope),
+        Err(reject) => return refuse(app, connection, &bytes, reject).await,
     };
     let message = Message {
-        envelope: &envelope,
-        bytes,
+        inbound: &inbound,
         session_header: None,
         agent: party.agent.as_deref(),
         one_shot: false,
         over,
     };
-    let payload = carried.as_ref().map(|carried| carried.token.expose());
     let (caller, grant) = (&party.caller, &party.grant);
-    let pass = pass::on_socket(app, caller, connection, grant, payload);
+    let pass = pass::on_socket(app, caller, connection, grant, token.as_deref());
     let taken = async {
         if let Outcome::Answer(answer) = dispatch(app, &pass, message).await? {
             dispatch::post_answer(app, connection, message, answer).await?;
         }
         Ok(())
     };
-    let span = trace::message(app, &connection.id, &envelope);
+    let span = trace::message(app, &connection.id, &inbound);
     taken.instrument(span).await
+}
+
+fn read_message(bytes: Bytes) -> Result<(Option<String>, Inbound), Reject> {
+    let mut inbound = Inbound::read(bytes)?;
+    Ok((inbound.take_session_token()?, inbound))
 }
 
 async fn refuse(
@@ -498,12 +514,12 @@ async fn refuse(
     reject: Reject,
 ) -> Result<(), Reject> {
     let (code, text) = match &reject {
-        Reject::NotJson(why) => (rpc::PARSE_ERROR, format!("not JSON: {why}")),
-        Reject::NotAMessage(why) => (rpc::INVALID_REQUEST, (*why).to_owned()),
+        Reject::NotJson(why) => (ErrorCode::ParseError, format!("not JSON: {why}")),
+        Reject::NotAMessage(why) => (ErrorCode::InvalidRequest, (*why).to_owned()),
         _ => return Err(reject),
     };
     let event = baton_session::event::Event::Message {
-        message: rpc::error("null", code, &text),
+        message: compose::error("null", code, &text),
     };
     let key = baton_session::command::Idempotency::of(&connection.id, None, bytes);
     let posted = app.store.post(&connection.id, event, &key).await?;

@@ -32,6 +32,7 @@ mod checks;
 mod cluster;
 mod connection;
 mod deletion;
+mod diagnosis;
 mod durable;
 mod fault;
 mod fork;
@@ -62,6 +63,7 @@ mod tidy;
 mod upkeep;
 mod usage;
 
+pub use self::diagnosis::{ClockOffset, Diagnosis, ServerFacts};
 pub use self::options::{Durability, Options};
 
 const CONNECTION_TTL: u64 = OUTBOX_TTL.as_secs();

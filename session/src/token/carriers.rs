@@ -7,11 +7,6 @@
 use crate::id::SessionId;
 use crate::secret::Secret;
 
-/// The header, in the form in which HTTP/2 has it.
-pub const HEADER: &str = "acp-session-token";
-/// The field of `params._meta` and `result._meta`.
-pub const META: &str = "baton/session";
-
 /// `__Host-`: a browser takes it only from this very host, over TLS, for all paths. No sibling
 /// domain can plant one.
 const PREFIX: &str = "__Host-acp-session-";

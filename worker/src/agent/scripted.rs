@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use async_trait::async_trait;
+use baton_protocol::{Method, update};
 use baton_session::event::Event;
 use baton_session::store::AgentCard;
 use baton_session::sync::MutexExt as _;
@@ -110,7 +111,7 @@ impl Memory {
         match event {
             Event::Begin(_) => self.prompts += 1,
             Event::Update { message, .. } => {
-                if let Some(update) = rpc::update_of(message) {
+                if let Some(update) = update::read::<Value>(message) {
                     self.options.recall(&update);
                 }
             }
@@ -192,8 +193,8 @@ impl Conversation for Talk {
 
     async fn call(&self, message: &AgentMessage) -> Result<Called, Failure> {
         let (method, params) = (message.method(), message.params());
-        match method {
-            "session/set_mode" => {
+        match Method::of(method) {
+            Method::SetMode => {
                 let SetMode { mode_id } = rpc::read(params)?;
                 let update = self.change_options(|options| options.set_mode(&mode_id))?;
                 Ok(Called {
@@ -201,7 +202,7 @@ impl Conversation for Talk {
                     announces: Some(update),
                 })
             }
-            "session/set_config_option" => {
+            Method::SetConfigOption => {
                 let SetOption { config_id, value } = rpc::read(params)?;
                 let update = self.change_options(|options| options.set(&config_id, &value))?;
                 Ok(Called {
@@ -209,7 +210,7 @@ impl Conversation for Talk {
                     announces: Some(update),
                 })
             }
-            "mcp/message" => Ok(Called {
+            Method::McpMessage => Ok(Called {
                 result: raw(&json!({})),
                 announces: Some(perform::overheard(params)?),
             }),

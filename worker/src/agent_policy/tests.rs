@@ -286,7 +286,7 @@ fn opened(policy: &AgentPolicy, stored: &str, session: Option<&str>) -> Value {
         directories: json!(["/more", { "not": "a path" }]),
         session,
     };
-    let message = policy.opening("session/new", opened).unwrap();
+    let message = policy.opening(Method::NewSession, opened).unwrap();
     serde_json::from_str(message.params().get()).unwrap()
 }
 

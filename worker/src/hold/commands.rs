@@ -3,6 +3,7 @@
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 
+use baton_protocol::{ErrorCode, Method, compose, meta};
 use baton_session::command::{Command, Kind, Queued};
 use baton_session::event::{Event, is_aside};
 use baton_session::id::SessionId;
@@ -64,7 +65,7 @@ impl Hold {
         };
         let outcome = outcome.map(|called| {
             if let Some(update) = called.announces {
-                let message = rpc::update(self.claim.session.as_str(), update);
+                let message = compose::update(self.claim.session.as_str(), update);
                 self.outlet.push(Event::Update {
                     turn: false,
                     message,
@@ -130,7 +131,7 @@ impl Gate {
 pub(super) fn done(kind: Kind) -> Value {
     match kind {
         // Its session token is to be forgotten.
-        Kind::Close => json!({ "_meta": { "baton/session": null } }),
+        Kind::Close => json!({ "_meta": { meta::SESSION: null } }),
         _ => json!({}),
     }
 }
@@ -148,8 +149,8 @@ fn call(
         let outcome = async {
             let asked = rpc::asked(&queued.command.message)?;
             check(queued.command.kind, asked.params)?;
-            let renamed = match &*asked.method {
-                over_acp::MESSAGE => Some(over_acp::inbound(asked.params)?),
+            let renamed = match Method::of(&asked.method) {
+                Method::McpMessage => Some(over_acp::inbound(asked.params)?),
                 _ => None,
             };
             let params = renamed.as_deref().unwrap_or(asked.params);
@@ -211,13 +212,15 @@ async fn set_model(
     let has_list = view["models"]["currentModelId"].is_string();
     let option = model.and_then(|model| model["id"].as_str());
     let Some(id) = option.filter(|_| !has_list) else {
-        let message = gate.message("session/set_model", params)?;
+        let message = gate.message(Method::SetModel.name(), params)?;
         let called = conversation.call(&message).await;
-        return called.map_err(|failure| match failure.code {
-            rpc::METHOD_NOT_FOUND => Failure::invalid_params(
+        return called.map_err(|failure| {
+            if !failure.is(ErrorCode::MethodNotFound) {
+                return failure;
+            }
+            Failure::invalid_params(
                 "this agent offers no choice of models: none of its config options is of category \"model\"",
-            ),
-            _ => failure,
+            )
         });
     };
     let mut params: Value = rpc::read(params)?;
@@ -226,7 +229,7 @@ async fn set_model(
     if let Some(params) = params.as_object_mut() {
         params.remove("modelId");
     }
-    let message = gate.message("session/set_config_option", &raw(&params))?;
+    let message = gate.message(Method::SetConfigOption.name(), &raw(&params))?;
     let called = conversation.call(&message).await?;
     Ok(Called {
         result: raw(&json!({})),

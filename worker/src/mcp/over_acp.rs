@@ -4,13 +4,12 @@
 //! id is put before the `requestId` on the way out and removed on the way back. Any gateway can
 //! route the notification by it.
 
+use baton_protocol::Method;
 use baton_session::id::SessionId;
 use serde::{Deserialize, Serialize};
 use serde_json::value::{RawValue, to_raw_value};
 
 use crate::rpc::Failure;
-
-pub(crate) const MESSAGE: &str = "mcp/message";
 
 /// The params of a request to the client.
 pub(crate) fn outbound(
@@ -19,8 +18,8 @@ pub(crate) fn outbound(
     params: impl Serialize,
 ) -> Result<Box<RawValue>, Failure> {
     let params = to_raw_value(&params).map_err(|error| Failure::internal(error.to_string()))?;
-    match method {
-        MESSAGE => renamed(&params, |id| Some(format!("{session}:{id}"))),
+    match Method::of(method) {
+        Method::McpMessage => renamed(&params, |id| Some(format!("{session}:{id}"))),
         _ => Ok(params),
     }
 }
@@ -67,7 +66,7 @@ mod tests {
             let text =
                 format!(r#"{{ "x":1.0,"requestId" : {id},"params":{{"requestId":"other"}}}}"#);
             let params = RawValue::from_string(text).unwrap();
-            let out = outbound(&session, MESSAGE, &params).unwrap();
+            let out = outbound(&session, Method::McpMessage.name(), &params).unwrap();
             let start = format!(r#"{{ "x":1.0,"requestId" : "{session}:"#);
             assert!(out.get().starts_with(&start), "{out}");
             let back = inbound(&out).unwrap();
@@ -89,7 +88,12 @@ mod tests {
         ] {
             let params = RawValue::from_string(text.to_owned()).unwrap();
             assert!(
-                outbound(&SessionId::mint(Partition(3)), MESSAGE, &params).is_err(),
+                outbound(
+                    &SessionId::mint(Partition(3)),
+                    Method::McpMessage.name(),
+                    &params
+                )
+                .is_err(),
                 "{text}"
             );
             assert!(inbound(&params).is_err(), "{text}");

@@ -3,6 +3,7 @@
 
 use std::time::Duration;
 
+use baton_protocol::Method;
 use serde_json::{Value, json};
 
 use super::{Conversation, Problem};
@@ -136,11 +137,11 @@ impl Conversation {
                     None => self.peer.has_no(&method, id).await?,
                 }
             }
-            Message::Notification { method, params } => match method.as_str() {
-                "session/update" if params["sessionId"] == self.session.id.as_str() => {
+            Message::Notification { method, params } => match Method::of(&method) {
+                Method::Update if params["sessionId"] == self.session.id.as_str() => {
                     show::update(&mut self.screen, &mut self.session, &params["update"]);
                 }
-                "$/cancel_request" => self.withdraw(&params["requestId"]),
+                Method::CancelRequest => self.withdraw(&params["requestId"]),
                 _ => {}
             },
             Message::Answer(..) => {}
@@ -204,7 +205,7 @@ impl Conversation {
     pub(in crate::chat) async fn cancel_turn(&mut self) -> Result<(), Problem> {
         self.screen.note("cancelling; Ctrl-C again leaves");
         let params = json!({ "sessionId": self.session.id });
-        self.peer.notify("session/cancel", params).await?;
+        self.peer.notify(Method::Cancel.name(), params).await?;
         while let Some(question) = self.questions.pop_front() {
             self.peer
                 .answer(question.id.clone(), question.cancelled())

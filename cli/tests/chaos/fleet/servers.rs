@@ -364,13 +364,16 @@ mod valkey {
     }
 }
 
-/// As an operator does it.
-async fn manage(words: &[&str]) -> bool {
+/// As an operator does it. Returns what redis-cli said, if it failed.
+async fn manage(words: &[&str]) -> Result<(), String> {
     let mut command = Command::new("redis-cli");
     command.arg("--cluster").args(words);
     let done = tokio::task::spawn_blocking(move || command.output()).await;
     let done = done.expect("it ends").expect("redis-cli runs");
-    done.status.success()
+    if done.status.success() {
+        return Ok(());
+    }
+    Err(String::from_utf8_lossy(&done.stdout).into_owned() + &String::from_utf8_lossy(&done.stderr))
 }
 
 /// For a node's cluster bus.

@@ -3,13 +3,13 @@
 
 use std::sync::Arc;
 
+use baton_protocol::{Envelope, update};
 use baton_session::event::{Event, Frame};
 use baton_session::id::LogId;
 use baton_session::shown::{self, Change, Shown};
 use baton_session::store::{self, Cut, Record, Store};
 use bytes::Bytes;
 use memchr::memmem::Finder;
-use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 /// So much is searched.
@@ -156,18 +156,14 @@ impl Search<'_> {
 
     /// A session begins with what its agent showed.
     async fn begin(&self, view: &mut Map<String, Value>, what: Shown) -> Result<(), Missing> {
-        #[derive(Deserialize)]
-        struct Answer {
-            result: Value,
-        }
         let field = match what {
             Shown::Mode => "modes",
             Shown::Options => "configOptions",
         };
         let frames = self.store.read(&self.log, 1, 1).await?;
         if let Some((_, Event::Response { message, .. })) = within(&frames, 1, 1).next()
-            && let Ok(answer) = serde_json::from_slice::<Answer>(message)
-            && let Some(value) = answer.result.get(field)
+            && let Some(result) = result_of(message)
+            && let Some(value) = result.get(field)
         {
             view.insert(field.to_owned(), value.clone());
         }
@@ -250,7 +246,7 @@ impl<'a> Wanted<'a> {
 
     fn kind(kind: &'a str) -> Self {
         Self {
-            field: "sessionUpdate",
+            field: update::KIND_FIELD,
             value: kind,
             word: Some(Finder::new(kind)),
         }
@@ -273,19 +269,15 @@ impl<'a> Wanted<'a> {
 }
 
 fn update_of(event: &Event) -> Option<Value> {
-    #[derive(Deserialize)]
-    struct Message<P> {
-        params: P,
-    }
-    #[derive(Deserialize)]
-    struct Params {
-        update: Value,
-    }
     let (Event::Update { message, .. } | Event::Echo { message, .. }) = event else {
         return None;
     };
-    let message: Message<Params> = serde_json::from_slice(message).ok()?;
-    Some(message.params.update)
+    update::read(message)
+}
+
+fn result_of(answer: &[u8]) -> Option<Value> {
+    let answer = Envelope::read(answer).ok()?;
+    serde_json::from_str(answer.result?.get()).ok()
 }
 
 fn note(view: &mut Map<String, Value>, what: Shown, update: &Value) {

@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use baton_session::event::{Event, readdress};
+use baton_protocol::address::readdress;
+use baton_session::event::Event;
 use baton_session::id::{Nonce, Partition, SessionId, random_text};
 use baton_session::store::{
     self, Adoption, Append, Appended, ClaimToken, Claimant, Record, WorkerId,
@@ -107,11 +108,11 @@ impl<'a> Import<'a> {
         let event = match event {
             Event::Update { turn, message } if self.renamed => Event::Update {
                 turn,
-                message: readdress(&message, &self.session),
+                message: readdress(&message, self.session.as_str()),
             },
             Event::Echo { by, message } if self.renamed => Event::Echo {
                 by,
-                message: readdress(&message, &self.session),
+                message: readdress(&message, self.session.as_str()),
             },
             event => event,
         };
@@ -161,9 +162,10 @@ impl<'a> Import<'a> {
             self.write(kept).await?;
         }
         let token = &self.claimant.token;
-        match self.app.store.publish(&self.session, token).await? {
-            true => Ok(self.session),
-            false => Err(lost()),
+        if self.app.store.publish(&self.session, token).await? {
+            Ok(self.session)
+        } else {
+            Err(lost())
         }
     }
 }

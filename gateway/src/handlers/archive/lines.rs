@@ -1,6 +1,7 @@
 //! The lines of a body, one at a time.
 
 use axum::body::{Body, BodyDataStream};
+use baton_protocol::limits::MAX_MESSAGE;
 use baton_session::archive::Digest;
 use bytes::{Bytes, BytesMut};
 use futures_util::StreamExt as _;
@@ -8,7 +9,6 @@ use futures_util::StreamExt as _;
 use crate::body;
 use crate::edge;
 use crate::error::Reject;
-use crate::handlers::post::MAX_BODY;
 use crate::limits::{Allowance, Reservation};
 
 /// Lines up to this size are not counted by the bytes that are being received.
@@ -75,7 +75,7 @@ impl Lines {
                 return Ok((!rest.is_empty()).then_some(rest));
             }
             // A line holds a message and little more.
-            if self.buffer.len() > MAX_BODY * 2 {
+            if self.buffer.len() > MAX_MESSAGE * 2 {
                 self.discard();
                 return Err(Reject::TooLarge);
             }

@@ -45,9 +45,10 @@ pub struct Draft {
 impl Positions {
     pub fn set(&mut self, watch: u64, cursor: Cursor) {
         self.now.insert(watch, cursor);
-        match self.told(watch) == Some(cursor) {
-            true => self.moved.remove(&watch),
-            false => self.moved.insert(watch, Some(cursor)),
+        if self.told(watch) == Some(cursor) {
+            self.moved.remove(&watch)
+        } else {
+            self.moved.insert(watch, Some(cursor))
         };
     }
 
@@ -278,9 +279,10 @@ mod tests {
                 } else {
                     1 + (random >> 33) % sessions
                 };
-                match step > sessions && random >> 60 == 0 {
-                    true => positions.leave(watch),
-                    false => positions.set(watch, Cursor::live(step, Nonce(step as u32))),
+                if step > sessions && random >> 60 == 0 {
+                    positions.leave(watch)
+                } else {
+                    positions.set(watch, Cursor::live(step, Nonce(step as u32)))
                 }
                 moves += 1;
                 let cursor = positions.cursor(9999, Some(Nonce(9)));

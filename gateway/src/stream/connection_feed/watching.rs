@@ -133,9 +133,10 @@ impl ConnectionFeed {
             if !watched.resting {
                 continue;
             }
-            match watched.feed.rouse() {
-                true => drop(self.due.insert(*watch)),
-                false => self.positions.set(*watch, watched.feed.position()),
+            if watched.feed.rouse() {
+                drop(self.due.insert(*watch))
+            } else {
+                self.positions.set(*watch, watched.feed.position())
             }
         }
     }

@@ -1,11 +1,12 @@
 //! Which events are for this client, on this stream.
 
+use baton_protocol::compose;
 use baton_session::event::Event;
 use baton_session::route::Via;
 use bytes::Bytes;
 
 use super::{SessionFeed, ending, opening};
-use crate::{rpc, trace};
+use crate::trace;
 
 impl SessionFeed {
     /// What is to be sent of an event.
@@ -45,7 +46,7 @@ impl SessionFeed {
             Event::Answer { id, by, .. } => {
                 let was_asked = self.settle_question(seq, id);
                 let by_others = by.as_ref() != Some(&self.connection);
-                (here && was_asked && by_others).then(|| rpc::question_is_off(id))
+                (here && was_asked && by_others).then(|| compose::cancel_request(id))
             }
             Event::Response { to, turn, message } if to.connection == self.connection => {
                 // A turn's answer comes where its events came, also if that changed meanwhile.

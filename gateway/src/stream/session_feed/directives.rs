@@ -1,13 +1,13 @@
 //! Loads and resumes, which the holder of a stream carries out by itself: history if asked for,
 //! the answer, and the agent's open questions once more.
 
+use baton_protocol::compose;
 use baton_session::cursor::{Cursor, Phase};
 use baton_session::event::Event;
 use baton_session::store::{self, Directive};
 use bytes::Bytes;
 
 use super::{PAGE, SessionFeed, is_enough};
-use crate::rpc;
 
 impl SessionFeed {
     /// The directive that this stream has to carry out next.
@@ -107,8 +107,11 @@ impl SessionFeed {
         };
         let meta = self.mint.meta(&self.session, &self.principal, self.scope);
         let view = &self.attachment.view;
-        let result = meta.map_or_else(|| view.clone(), |meta| rpc::with_meta(view, &meta));
-        out.push((self.position, rpc::result(&directive.request, &result)));
+        let result = meta.map_or_else(
+            || view.clone(),
+            |meta| super::opening::with_meta(view, &meta),
+        );
+        out.push((self.position, compose::result(&directive.request, &result)));
         self.answered = directive.number;
         self.replayed = None;
         self.ask_after = Some(0);

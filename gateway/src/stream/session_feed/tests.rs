@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use baton_session::conformance::scene::{Scene, update, updates};
+use baton_session::conformance::scene::{Scene, begin, update, updates};
 use baton_session::event::Event;
 use baton_session::id::{ConnectionId, LogId};
 use baton_session::route::Via;
@@ -12,7 +12,7 @@ use baton_session::token::{KeyRing, Keys, Scope, generate};
 use jsonwebtoken::Algorithm;
 use tokio::sync::Notify;
 
-use super::{From, Reader, SessionFeed};
+use super::{From, Reader, Refreshed, SessionFeed};
 use crate::app::{App, Config, Stop};
 use crate::auth::Auth;
 use crate::stream::Feed as _;
@@ -134,6 +134,48 @@ async fn what_was_passed_over_and_lost_is_told_when_it_comes_again() {
     assert_eq!(told, [1, 1, 1, 1], "{said:?}");
 }
 
+/// The begin of a turn says on which stream the turn is told. A failover loses it together with the route, somebody is
+/// attached, and its writer brings the begin back: no event may be told on two streams.
+#[tokio::test]
+async fn a_turn_stays_on_its_stream_when_its_begin_was_lost_and_came_again() {
+    let (memory, _app, scene, connection, mut feed) = outsider_of(MemoryStore::default()).await;
+    let attach = scene.attach(&connection, "7");
+    scene.store.attach(&attach).await.expect("the store works");
+    let claim = scene.claim().await;
+    let append = |first, events| scene.append(&claim.token, first, events);
+    scene.write(&append(1, vec![update("before")])).await;
+    let until = async |feed: &mut SessionFeed, next: u64| {
+        let mut said = Vec::new();
+        while feed.next < next {
+            tokio::task::yield_now().await;
+            assert!(!feed.has_slipped().await.expect("the store works"));
+            said.extend(texts(feed).await);
+        }
+        said
+    };
+    until(&mut feed, 2).await;
+    let replica = memory.replica(&scene.id).expect("the store works");
+    let turn = begin(claim.inbox[0].id, &connection, Via::Session);
+    let begun = append(2, vec![turn, update("one")]);
+    scene.write(&begun).await;
+    assert_eq!(until(&mut feed, 4).await, Vec::<String>::new());
+    memory
+        .promote(&replica.expect("a session"))
+        .expect("the store works");
+    // Whatever the feed is told meanwhile, it reads a session that knows nothing of the turn.
+    let other = ConnectionId::mint(scene.id.partition());
+    let attach = scene.attach(&other, "8");
+    scene.store.attach(&attach).await.expect("the store works");
+    for _ in 0..20 {
+        tokio::task::yield_now().await;
+        assert!(!feed.has_slipped().await.expect("the store works"));
+        assert_eq!(texts(&mut feed).await, Vec::<String>::new());
+    }
+    scene.write(&begun).await;
+    scene.write(&append(4, vec![update("two")])).await;
+    assert_eq!(until(&mut feed, 5).await, Vec::<String>::new());
+}
+
 #[tokio::test]
 async fn who_takes_over_before_it_has_read_a_question_is_asked_once() {
     let (app, scene, connection, mut feed) = outsider().await;
@@ -205,7 +247,8 @@ async fn a_log_that_is_only_kept_for_forks_is_passed_over() {
     assert!(matches!(feed.subscription.topic.look(1), Look::InStore));
     // There is a log, and no such session for anybody.
     feed.principal = "nobody".into();
-    assert!(!feed.refresh().await.expect("the store works"));
+    let refreshed = feed.refresh().await.expect("the store works");
+    assert_eq!(refreshed, Refreshed::NoSession);
     assert_eq!(texts(&mut feed).await, Vec::<String>::new());
     assert_eq!(feed.next, 4);
 }

@@ -45,8 +45,8 @@ const SYNC_EVERY: Duration = Duration::from_secs(1);
 /// Recently written frames are mostly read from the gateway's own memory.
 const CACHE_BYTES: u64 = 16 << 20;
 /// The memtable of a keyspace, kept in memory until it is written to a table of its own. There are
-/// twelve keyspaces, and the database's default of 64 MiB each would stay with an idle process.
-const MEMTABLE_BYTES: u64 = 16 << 20;
+/// twelve keyspaces, and their memtables stay with an idle process.
+const MEMTABLE_BYTES: u64 = 4 << 20;
 const COMMITS: &str = "commits";
 const RESTORED: &str = "restored";
 

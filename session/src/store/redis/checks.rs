@@ -88,13 +88,18 @@ impl Info {
         self.text(name).parse().unwrap_or(0)
     }
 
-    fn check(&self, at: &str, replicated: bool) -> Result<(), Fault> {
-        let fault = |text: String, may_pass| Err(Fault { text, may_pass });
+    /// Servers that hide their version are taken at their word.
+    pub fn is_supported(&self) -> bool {
         let version = self.text("redis_version");
         let mut numbers = version.split('.').map(|number| number.parse().unwrap_or(0));
         let found = (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0));
-        // Servers that hide their version are taken at their word.
-        if !version.is_empty() && found < OLDEST {
+        version.is_empty() || found >= OLDEST
+    }
+
+    fn check(&self, at: &str, replicated: bool) -> Result<(), Fault> {
+        let fault = |text: String, may_pass| Err(Fault { text, may_pass });
+        if !self.is_supported() {
+            let version = self.text("redis_version");
             let text = format!("Redis at {at} is version {version}: 7.0 or newer is needed");
             return fault(text, false);
         }

@@ -62,7 +62,7 @@ fn read(reply: Reply) -> Result<Option<Noted>> {
         })),
         Err(_) => Err(Error::Broken(format!(
             "the number of its format is {}",
-            crate::field::echo(&text)
+            baton_protocol::limits::echo(&text)
         ))),
     }
 }

@@ -45,11 +45,7 @@ pub(super) struct Link {
 impl Link {
     pub async fn connect(options: &Options) -> Result<Self> {
         let servers = Servers::parse(&options.url, options.ca.as_deref()).map_err(Error::Broken)?;
-        match &servers.kind {
-            Kind::Sentinel(sentinels) => sentinels.follow(),
-            Kind::Cluster(slots) => slots.follow(),
-            Kind::One(_) => {}
-        }
+        servers.follow();
         let deadline = Instant::now() + START_PATIENCE;
         let opened = until(deadline, || Connection::open(&servers)).await;
         let connection = opened.map_err(|error| unreachable(&servers, &error))?;
@@ -246,7 +242,7 @@ impl Link {
 }
 
 /// Repeats until it works or time is over. A refused login is not waited for.
-async fn until<T, F: Future<Output = std::result::Result<T, Arc<RedisError>>>>(
+pub(super) async fn until<T, F: Future<Output = std::result::Result<T, Arc<RedisError>>>>(
     deadline: Instant,
     attempt: impl Fn() -> F,
 ) -> std::result::Result<T, Arc<RedisError>> {
@@ -265,7 +261,7 @@ async fn until<T, F: Future<Output = std::result::Result<T, Arc<RedisError>>>>(
     }
 }
 
-fn unreachable(servers: &Servers, error: &RedisError) -> Error {
+pub(super) fn unreachable(servers: &Servers, error: &RedisError) -> Error {
     Error::Unavailable(if fault::is_refused_login(error) {
         format!("{servers}: {}", fault::explain(error))
     } else {

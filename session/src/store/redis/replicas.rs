@@ -79,15 +79,7 @@ impl Replicas {
         if is_stale {
             self.become_unsure(now);
         }
-        let mut in_step = BTreeSet::new();
-        for number in 0..info.number("connected_slaves") {
-            if let Some(mut name) = self::in_step(info.text(&format!("slave{number}"))) {
-                // Behind one address there may be several.
-                while !in_step.insert(name.clone()) {
-                    name.push('\'');
-                }
-            }
-        }
+        let in_step = all_in_step(&info);
         if history != self.history {
             // One that was promoted goes on with the history that it had copied.
             let succeeds = info.text("master_replid2") == self.history;
@@ -116,6 +108,20 @@ impl Replicas {
         self.in_step = in_step;
         self.needed()
     }
+}
+
+/// The replicas that a primary names in `INFO replication`, as far as they are in step.
+pub(super) fn all_in_step(info: &Info) -> BTreeSet<String> {
+    let mut names = BTreeSet::new();
+    for number in 0..info.number("connected_slaves") {
+        if let Some(mut name) = in_step(info.text(&format!("slave{number}"))) {
+            // Behind one address there may be several.
+            while !names.insert(name.clone()) {
+                name.push('\'');
+            }
+        }
+    }
+    names
 }
 
 /// Reads a replica's line: `ip=…,port=…,state=online,offset=…,lag=0`. Returns where it is if it is in step.

@@ -116,6 +116,15 @@ impl Servers {
         }
     }
 
+    /// Keeps up with failovers and moved slots, as long as the process runs.
+    pub fn follow(&self) {
+        match &self.kind {
+            Kind::Sentinel(sentinels) => sentinels.follow(),
+            Kind::Cluster(slots) => slots.follow(),
+            Kind::One(_) => {}
+        }
+    }
+
     /// A connection to the one server, or to the primary that the sentinels name.
     pub async fn dial(
         &self,

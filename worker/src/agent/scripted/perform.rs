@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use baton_protocol::{Method, meta};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json, value::RawValue};
 
@@ -62,7 +63,7 @@ impl Talk {
                     .await;
             }
             Directive::Bind(key, value) => {
-                let bind = json!({ "baton/bind": { key: value } });
+                let bind = json!({ meta::BIND: { key: value } });
                 turn.update(json!({ "sessionUpdate": "session_info_update", "_meta": bind }))
                     .await;
             }
@@ -179,7 +180,11 @@ async fn permission(turn: &Turn, ordinal: u64) -> Result<Option<StopReason>, Fai
         "toolCall": { "toolCallId": id, "title": "Something that needs permission", "status": "pending" },
         "options": [option("allow_once", "Allow"), option("allow_always", "Always allow"), option("reject_once", "Reject")],
     });
-    let reply: Reply = read_reply(&turn.request("session/request_permission", params).await?)?;
+    let reply: Reply = read_reply(
+        &turn
+            .request(Method::RequestPermission.name(), params)
+            .await?,
+    )?;
     match reply.outcome.option_id.as_deref() {
         Some(chosen @ ("allow_once" | "allow_always")) => {
             turn.update(tool_status(&id, "completed")).await;
@@ -203,7 +208,7 @@ async fn read(turn: &Turn, ordinal: u64, path: &str) -> Result<(), Failure> {
         return Ok(());
     }
     let params = json!({ "sessionId": turn.session(), "path": path });
-    let reply: Value = read_reply(&turn.request("fs/read_text_file", params).await?)?;
+    let reply: Value = read_reply(&turn.request(Method::ReadTextFile.name(), params).await?)?;
     say(turn, ordinal, reply["content"].as_str().unwrap_or_default()).await;
     Ok(())
 }
@@ -214,7 +219,7 @@ async fn write(turn: &Turn, ordinal: u64, path: &str, text: &str) -> Result<(), 
         return Ok(());
     }
     let params = json!({ "sessionId": turn.session(), "path": path, "content": text });
-    turn.request("fs/write_text_file", params).await?;
+    turn.request(Method::WriteTextFile.name(), params).await?;
     say(turn, ordinal, &format!("wrote {path} ")).await;
     Ok(())
 }
@@ -225,11 +230,12 @@ async fn terminal(turn: &Turn, ordinal: u64, command: &str) -> Result<(), Failur
         return Ok(());
     }
     let params = json!({ "sessionId": turn.session(), "command": command });
-    let created: Value = read_reply(&turn.request("terminal/create", params).await?)?;
+    let created: Value = read_reply(&turn.request(Method::CreateTerminal.name(), params).await?)?;
     let same = json!({ "sessionId": turn.session(), "terminalId": created["terminalId"] });
-    turn.request("terminal/wait_for_exit", &same).await?;
-    let output: Value = read_reply(&turn.request("terminal/output", &same).await?)?;
-    turn.request("terminal/release", &same).await?;
+    turn.request(Method::WaitForTerminalExit.name(), &same)
+        .await?;
+    let output: Value = read_reply(&turn.request(Method::TerminalOutput.name(), &same).await?)?;
+    turn.request(Method::ReleaseTerminal.name(), &same).await?;
     say(turn, ordinal, output["output"].as_str().unwrap_or_default()).await;
     Ok(())
 }
@@ -244,7 +250,11 @@ async fn elicit(turn: &Turn, ordinal: u64) -> Result<(), Failure> {
         "mode": "form", "sessionId": turn.session(),
         "message": "What is your name?", "requestedSchema": schema,
     });
-    let reply: Value = read_reply(&turn.request("elicitation/create", params).await?)?;
+    let reply: Value = read_reply(
+        &turn
+            .request(Method::CreateElicitation.name(), params)
+            .await?,
+    )?;
     let action = reply["action"].as_str().unwrap_or_default();
     say(
         turn,
@@ -268,7 +278,7 @@ async fn tools(turn: &Turn, ordinal: u64, name: &str, servers: &Servers) -> Resu
     let request = format!("tools-{ordinal}");
     let params =
         json!({ "serverId": server, "requestId": request, "method": "tools/list", "params": {} });
-    let reply: Value = read_reply(&turn.request("mcp/message", params).await?)?;
+    let reply: Value = read_reply(&turn.request(Method::McpMessage.name(), params).await?)?;
     let tools = reply["result"]["tools"].as_array().into_iter().flatten();
     let tools: Vec<&str> = tools.filter_map(|tool| tool["name"].as_str()).collect();
     let text = match reply["error"]["message"].as_str() {

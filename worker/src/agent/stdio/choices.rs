@@ -4,6 +4,7 @@
 
 use std::collections::VecDeque;
 
+use baton_protocol::Method;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
@@ -71,15 +72,12 @@ impl ChosenSetting {
     }
 
     /// How a client would ask for it.
-    pub fn request(&self, view: &View) -> (&'static str, Value) {
+    pub fn request(&self, view: &View) -> (Method, Value) {
         let value = &self.value;
         match &self.what {
-            SettingName::Mode => (
-                "session/set_mode",
-                json!({ "sessionId": "", "modeId": value }),
-            ),
+            SettingName::Mode => (Method::SetMode, json!({ "sessionId": "", "modeId": value })),
             SettingName::Model => (
-                "session/set_model",
+                Method::SetModel,
                 json!({ "sessionId": "", "modelId": value }),
             ),
             SettingName::Option(id) => {
@@ -87,7 +85,7 @@ impl ChosenSetting {
                 if value.is_boolean() || view.is_boolean(id) {
                     params["type"] = json!("boolean");
                 }
-                ("session/set_config_option", params)
+                (Method::SetConfigOption, params)
             }
         }
     }
@@ -269,7 +267,7 @@ mod tests {
         assert_eq!(told(&missing), ["option \"x\" = \"true\""]);
         assert!(missing[0].guards());
         let (method, params) = missing[0].request(&View::default());
-        assert_eq!(method, "session/set_config_option");
+        assert_eq!(method, Method::SetConfigOption);
         assert_eq!(params["type"], "boolean");
     }
 

@@ -1,19 +1,16 @@
-//! The errors that clients get when an agent fails. The codes are in docs/reference/errors.md.
+//! The errors that clients get when an agent fails.
 
 use std::time::Duration;
 
+use baton_protocol::ErrorCode;
 use serde_json::{Value, json};
 
 use crate::rpc::Failure;
 
-const INTERRUPTED: i64 = 5005;
-const AGENT_FAILED: i64 = 5006;
-const WITHHELD: i64 = 5007;
-
 /// The worker of this turn is gone, and its agent with it.
 pub fn interrupted() -> Failure {
     Failure {
-        code: INTERRUPTED,
+        code: ErrorCode::Interrupted.value(),
         message:
             "the worker that ran this turn stopped, and the agent with it: what was said until \
             then stands; send the prompt again: the agent will know what was said before it, though perhaps not its \
@@ -27,7 +24,7 @@ pub fn interrupted() -> Failure {
 pub fn withheld(refused: &[String]) -> Failure {
     let refused = refused.join(", ");
     Failure {
-        code: WITHHELD,
+        code: ErrorCode::ChoiceLost.value(),
         message: format!(
             "the agent was started anew and does not take {refused} any more, which was chosen for this session: the \
              prompt was not sent, as the agent might do more than that allows; choose again with session/set_mode or \
@@ -40,7 +37,7 @@ pub fn withheld(refused: &[String]) -> Failure {
 /// The agent is gone. `why` says how, `stderr` what it wrote there last, if clients are told.
 pub fn gone(why: &str, stderr: Option<Vec<String>>) -> Failure {
     Failure {
-        code: AGENT_FAILED,
+        code: ErrorCode::AgentFailed.value(),
         message: format!(
             "the agent {why}: what was said until then stands; it is started anew for the next request"
         ),
@@ -51,7 +48,7 @@ pub fn gone(why: &str, stderr: Option<Vec<String>>) -> Failure {
 /// It could not be started.
 pub fn not_started(why: &str, stderr: Option<Vec<String>>) -> Failure {
     Failure {
-        code: AGENT_FAILED,
+        code: ErrorCode::AgentFailed.value(),
         message: format!("the agent could not be started: it {why}"),
         data: Some(retryable(stderr)),
     }
@@ -67,7 +64,7 @@ fn retryable(stderr: Option<Vec<String>>) -> Value {
 pub fn crash_loop(in_a_row: u32, why: &str, pause: Duration) -> Failure {
     let pause = pause.as_millis() as u64;
     Failure {
-        code: AGENT_FAILED,
+        code: ErrorCode::AgentFailed.value(),
         message: format!(
             "the agent could not be started {in_a_row} times in a row: {why}; the next attempt is made after {pause} ms"
         ),

@@ -1,7 +1,7 @@
 //! The state that the worker stores for a session beside its log: the agent's session id, the modes
 //! and options that clients see, and the chosen ones.
 
-use baton_session::field::MAX_VIEW;
+use baton_protocol::limits::MAX_VIEW;
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;

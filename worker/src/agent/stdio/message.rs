@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 
+use baton_protocol::Envelope;
 use bytes::Bytes;
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -32,20 +33,6 @@ pub enum Message {
 }
 
 #[derive(Deserialize)]
-struct Envelope<'a> {
-    #[serde(borrow)]
-    id: Option<&'a RawValue>,
-    #[serde(borrow)]
-    method: Option<Cow<'a, str>>,
-    #[serde(borrow)]
-    params: Option<&'a RawValue>,
-    #[serde(borrow)]
-    result: Option<&'a RawValue>,
-    #[serde(borrow)]
-    error: Option<&'a RawValue>,
-}
-
-#[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Named<'a> {
     #[serde(borrow)]
@@ -63,33 +50,30 @@ struct Error {
 impl Message {
     /// `None` if it is none.
     pub fn read(line: &[u8]) -> Option<Self> {
-        // A list would pass for the fields in their order.
-        let line = line.trim_ascii_start();
-        // The whole line must be UTF-8, since it is passed on to clients.
-        let line = std::str::from_utf8(line)
-            .ok()
-            .filter(|line| line.starts_with('{'))?;
-        let envelope: Envelope = serde_json::from_str(line).ok()?;
+        // Text as a whole, also where nobody looks: it is passed on to clients.
+        let line = std::str::from_utf8(line).ok()?;
+        let envelope = Envelope::read(line.as_bytes()).ok()?;
+        let id = envelope.id();
+        let params = envelope.params();
         let Some(method) = envelope.method else {
             return Some(Self::Answer {
-                call: envelope.id?.get().parse().ok()?,
+                call: id?.parse().ok()?,
                 reply: reply(envelope.result, envelope.error),
             });
         };
         let method = method.into_owned();
-        let params = envelope.params.map_or("{}", RawValue::get);
         // A session that is named twice could be read in two ways: then it is no message.
-        let session = if params.starts_with('{') {
-            serde_json::from_str::<Named>(params).ok()?.session_id
+        let session = if params.get().starts_with('{') {
+            serde_json::from_str::<Named>(params.get()).ok()?.session_id
         } else {
             None
         };
         let session = session.map(Cow::into_owned);
-        Some(match envelope.id {
+        Some(match id {
             Some(id) => Self::Question {
-                id: id.to_owned(),
+                id: RawValue::from_string(id.to_owned()).ok()?,
                 method,
-                params: RawValue::from_string(params.to_owned()).ok()?,
+                params: params.to_owned(),
                 session,
             },
             None => Self::Notice { method, session },

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
 
+use baton_protocol::Method;
 use baton_session::command::ClientCapabilities;
 use baton_session::sync::MutexExt as _;
 use serde_json::{Value, json};
@@ -172,7 +173,7 @@ impl Pool {
         let (process, input, output) = process
             .map_err(|error| fault::not_started(&format!("cannot be run: {error}"), None))?;
         let peer = Peer::new(process, input, output, self.line_limit);
-        let introduction = AgentMessage::own("initialize", &introduction(client));
+        let introduction = AgentMessage::own(Method::Initialize, &introduction(client));
         let answer = peer.call(None, &introduction);
         let not_started = |why: &str| NotStarted {
             failure: fault::not_started(why, peer.diary().told()),

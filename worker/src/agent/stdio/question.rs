@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 
+use baton_protocol::Method;
 use serde_json::json;
 use serde_json::value::RawValue;
 
@@ -10,8 +11,6 @@ use super::peer::Peer;
 use crate::agent::Stage;
 use crate::agent_policy::{AgentAnswer, AgentPolicy};
 use crate::rpc::Failure;
-
-const PERMISSION: &str = "session/request_permission";
 
 pub struct Question {
     peer: Arc<Peer>,
@@ -35,12 +34,14 @@ impl Question {
     pub async fn put(self, stage: Stage<'_>, method: String, params: Box<RawValue>) {
         let answer = match stage {
             // A client that cancels need not say of every question that it is off.
-            Stage::Turn(turn) if method == PERMISSION => tokio::select! {
-                reply = turn.request(&method, params) => self.policy.answer(&method, reply),
-                () = turn.cancelled() => {
-                    AgentAnswer::own(Ok(json!({ "outcome": { "outcome": "cancelled" } })))
+            Stage::Turn(turn) if Method::of(&method) == Method::RequestPermission => {
+                tokio::select! {
+                    reply = turn.request(&method, params) => self.policy.answer(&method, reply),
+                    () = turn.cancelled() => {
+                        AgentAnswer::own(Ok(json!({ "outcome": { "outcome": "cancelled" } })))
+                    }
                 }
-            },
+            }
             Stage::Turn(turn) => {
                 let reply = turn.request(&method, params).await;
                 self.policy.answer(&method, reply)

@@ -5,11 +5,12 @@
 use std::hash::{DefaultHasher, Hasher as _};
 use std::sync::LazyLock;
 
+use baton_protocol::{UpdateKind, update};
 use baton_session::event::Event;
 use memchr::memmem::Finder;
+use serde_json::Value;
 
 use super::transcript::Speaker;
-use crate::rpc;
 
 /// Updates without any of these are no part of a conversation.
 static MARKS: LazyLock<[Finder<'static>; 3]> =
@@ -31,11 +32,14 @@ impl ConversationPart {
         if !MARKS.iter().any(|mark| mark.find(message).is_some()) {
             return None;
         }
-        let update = rpc::update_of(message)?;
-        let speaker = match update["sessionUpdate"].as_str()? {
-            "user_message_chunk" => Speaker::User,
-            "agent_message_chunk" => Speaker::Agent,
-            "agent_thought_chunk" | "tool_call" | "tool_call_update" | "plan" => {
+        let update: Value = update::read(message)?;
+        let speaker = match update::kind_of(&update) {
+            UpdateKind::UserMessageChunk => Speaker::User,
+            UpdateKind::AgentMessageChunk => Speaker::Agent,
+            UpdateKind::AgentThoughtChunk
+            | UpdateKind::ToolCall
+            | UpdateKind::ToolCallUpdate
+            | UpdateKind::Plan => {
                 return Some(Self::Aside);
             }
             _ => return None,
@@ -238,6 +242,7 @@ impl AgentReplay {
 
 #[cfg(test)]
 mod tests {
+    use baton_protocol::compose;
     use baton_session::command::CommandId;
     use baton_session::event::Begin;
     use baton_session::id::{ConnectionId, Partition};
@@ -248,7 +253,7 @@ mod tests {
 
     fn said(kind: &str, text: &str) -> bytes::Bytes {
         let content = json!({ "type": "text", "text": text });
-        rpc::update("s", json!({ "sessionUpdate": kind, "content": content }))
+        compose::update("s", json!({ "sessionUpdate": kind, "content": content }))
     }
 
     fn user(text: &str) -> bytes::Bytes {
@@ -260,7 +265,7 @@ mod tests {
     }
 
     fn tool() -> bytes::Bytes {
-        rpc::update(
+        compose::update(
             "s",
             json!({ "sessionUpdate": "tool_call", "toolCallId": "1" }),
         )
@@ -301,7 +306,7 @@ mod tests {
             assert!(replay.take(&message));
         }
         let title = json!({ "sessionUpdate": "session_info_update", "title": "a _chunk\" of it" });
-        assert!(!replay.take(&rpc::update("s", title)));
+        assert!(!replay.take(&compose::update("s", title)));
         assert_eq!(replay.compare(&past()), None);
         assert!(replay.is_over());
     }

@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use baton_protocol::{ErrorCode, Method};
 use bytes::Bytes;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
@@ -19,8 +20,7 @@ use super::transcript::Transcript;
 use super::view::View;
 use crate::agent::{Opening, raw};
 use crate::agent_policy::{AgentAnswer, AgentMessage};
-use crate::rpc::{self, Failure};
-use baton_session::sync::MutexExt as _;
+use crate::rpc::Failure;
 
 pub struct Seat {
     pub peer: Arc<Peer>,
@@ -109,7 +109,7 @@ impl Order<'_> {
         }
         let mut past = Transcript::default();
         self.opening.past(|event| past.hear(event)).await?;
-        let new = self.opening.message("session/new", None)?;
+        let new = self.opening.message(Method::NewSession, None)?;
         let result = table.call(&new).await?;
         let inner = opened(&result).ok_or_else(|| {
             Failure::internal("the agent's answer to session/new has no sessionId")
@@ -151,8 +151,8 @@ impl Table<'_> {
     /// `None` if the agent cannot, or does not know the session any more.
     async fn bring_back(&mut self, before: &str) -> Result<Option<Box<RawValue>>, Failure> {
         let ways = [
-            ("session/resume", self.order.abilities.resume),
-            ("session/load", self.order.abilities.load),
+            (Method::ResumeSession, self.order.abilities.resume),
+            (Method::LoadSession, self.order.abilities.load),
         ];
         for (method, can) in ways {
             if !can {
@@ -168,7 +168,7 @@ impl Table<'_> {
                 }
                 (Err(failure), Some(_)) => return Err(failure),
                 (Err(failure), None) => {
-                    tracing::info!(session.id = %self.order.opening.session, method, code = failure.code, "the agent could not restore the session");
+                    tracing::info!(session.id = %self.order.opening.session, method = method.name(), code = failure.code, "the agent does not bring the session back");
                 }
             }
         }
@@ -178,15 +178,15 @@ impl Table<'_> {
     }
 
     /// The agent's replay is not shown again: the session's own log counts. A difference is logged.
-    async fn compare(&mut self, method: &str) -> Result<(), Failure> {
+    async fn compare(&mut self, method: Method) -> Result<(), Failure> {
         // After `session/resume` an agent need not replay anything, and then its log need not be
         // read.
-        if method == "session/resume" && !self.replay.has_told() {
+        if method == Method::ResumeSession && !self.replay.has_told() {
             return Ok(());
         }
         let past = past(self.order.opening).await?;
         if let Some((told, known)) = self.replay.compare(&past) {
-            tracing::warn!(session.id = %self.order.opening.session, method, told, known, "the agent's replay differs from the log");
+            tracing::warn!(session.id = %self.order.opening.session, method = method.name(), told, known, "the agent remembers the conversation otherwise than it was");
         }
         Ok(())
     }
@@ -223,7 +223,11 @@ impl Table<'_> {
         view: &mut View,
     ) -> Result<bool, Failure> {
         let (method, params) = choice.request(view);
-        let message = self.order.opening.policy().message(method, &raw(&params));
+        let message = self
+            .order
+            .opening
+            .policy()
+            .message(method.name(), &raw(&params));
         let reply = match message {
             Ok(message) => self.call(&message.addressed_to(session)).await,
             Err(refusal) => Err(refusal),
@@ -238,7 +242,7 @@ impl Table<'_> {
             // Also if it was stopped because it did not answer.
             Err(failure) if self.peer.is_gone() => return Err(failure),
             Err(failure) => {
-                knows = failure.code != rpc::METHOD_NOT_FOUND;
+                knows = !failure.is(ErrorCode::MethodNotFound);
                 let (choice, why) = (choice.told(), failure.message);
                 tracing::warn!(session.id = %self.order.opening.session, choice, why, "the agent refused a setting that was chosen earlier");
             }
@@ -350,7 +354,7 @@ impl Seat {
     pub fn tell_first(&self, update: Bytes) {
         let told = What::Notice {
             line: update,
-            method: "session/update".to_owned(),
+            method: Method::Update.name().to_owned(),
             session: Some(self.session.clone()),
         };
         let mut early = self.early.locked();
@@ -372,8 +376,8 @@ impl Drop for Seat {
     fn drop(&mut self) {
         if self.closes && !self.peer.is_gone() {
             let params = json!({ "sessionId": self.session });
-            let close = AgentMessage::own("session/close", &params);
-            // Its answer is ignored.
+            let close = AgentMessage::own(Method::CloseSession, &params);
+            // Its answer is of no interest to anybody.
             drop(self.peer.call(None, &close));
         }
         self.peer.leave_seat(self.number);

@@ -6,8 +6,8 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use baton_session::event::readdress;
-use baton_session::sync::MutexExt as _;
+use baton_protocol::address::{readdress, readdress_params};
+use baton_protocol::{Method, compose};
 use bytes::Bytes;
 use futures_util::stream::{FuturesUnordered, StreamExt as _};
 use serde_json::value::RawValue;
@@ -106,7 +106,7 @@ impl Talk {
         let updates = self.memory().opened(&seat.session, &shown, settled);
         // Clients are shown something else: they hear of it before all that the agent says.
         for update in updates.into_iter().rev() {
-            seat.tell_first(rpc::update(&seat.session, update));
+            seat.tell_first(compose::update(&seat.session, update));
         }
         let seat = Arc::new(seat);
         self.seat.send_replace(Some(seat.clone()));
@@ -168,7 +168,7 @@ impl Talk {
             reply = &mut reply => reply,
             () = turn.cancelled() => {
                 let nobody = json!({ "sessionId": "" });
-                seat.notify(&AgentMessage::own("session/cancel", &nobody));
+                seat.notify(&AgentMessage::own(Method::Cancel, &nobody));
                 match timeout(CANCEL_PATIENCE, reply).await {
                     // Many abort with an error. They were asked to.
                     Ok(reply) => Ok(reply.unwrap_or_else(|_| StopReason::Cancelled.answer())),
@@ -236,7 +236,7 @@ impl Talk {
                     let question =
                         Question::new(seat.peer.clone(), id, self.opening.policy().clone());
                     if self.is_about_us(seat, session.as_deref()) {
-                        let params = rpc::readdress(&params, self.opening.session.as_str());
+                        let params = readdress_params(&params, self.opening.session.as_str());
                         questions.push(question.put(stage, method, params));
                     } else {
                         question.refuse("there is no such session here")
@@ -280,12 +280,12 @@ impl Talk {
     }
 
     async fn pass_on(&self, stage: Stage<'_>, method: &str, line: Bytes) {
-        if method == "session/update" && View::is_about_one(&line) {
+        if Method::of(method) == Method::Update && View::is_about_one(&line) {
             self.memory().change_view(|view| view.read(&line));
         }
-        let message = match method {
-            over_acp::MESSAGE => self.to_server(&line),
-            _ => Some(readdress(&line, &self.opening.session)),
+        let message = match Method::of(method) {
+            Method::McpMessage => self.to_server(&line),
+            _ => Some(readdress(&line, self.opening.session.as_str())),
         };
         let Some(message) = message else { return };
         match stage {
@@ -301,7 +301,7 @@ impl Talk {
     fn to_server(&self, line: &[u8]) -> Option<Bytes> {
         let asked = rpc::asked(line).ok()?;
         let params = over_acp::outbound(&self.opening.session, &asked.method, asked.params).ok()?;
-        Some(rpc::notification(&asked.method, params))
+        Some(compose::notification(&asked.method, params))
     }
 }
 
@@ -348,20 +348,20 @@ impl Conversation for Talk {
         let seat = self.seat().await?;
         let asked: Value = rpc::read(message.params())?;
         let result = seat.call(message).await?;
-        let announces = match message.method() {
-            // If the agent has sent an update, the view has changed by now.
-            "session/set_mode" => {
+        let announces = match Method::of(message.method()) {
+            // If the agent has told everybody, the view has changed by now.
+            Method::SetMode => {
                 let mode = &asked["modeId"];
                 let changed = self.memory().set_mode(mode);
                 changed.then(
                     || json!({ "sessionUpdate": "current_mode_update", "currentModeId": mode }),
                 )
             }
-            "session/set_model" => {
+            Method::SetModel => {
                 self.memory().set_model(&asked["modelId"]);
                 None
             }
-            "session/set_config_option" => {
+            Method::SetConfigOption => {
                 let result: Value = serde_json::from_str(result.get()).unwrap_or_default();
                 let options = &result["configOptions"];
                 let changed = self.memory().set_option(&asked, options);

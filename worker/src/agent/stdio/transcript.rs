@@ -2,11 +2,10 @@
 
 use std::collections::VecDeque;
 
+use baton_protocol::{UpdateKind, update};
 use baton_session::event::Event;
 use bytes::Bytes;
 use serde_json::Value;
-
-use crate::rpc;
 
 /// More than this is not handed over; the end of a conversation matters most.
 const MOST: usize = 256 << 10;
@@ -62,13 +61,13 @@ impl Transcript {
 
     /// A `session/update`.
     pub fn add(&mut self, message: &[u8]) {
-        let Some(update) = rpc::update_of(message) else {
+        let Some(update) = update::read::<Value>(message) else {
             return;
         };
-        let (speaker, text) = match update["sessionUpdate"].as_str() {
-            Some("user_message_chunk") => (Speaker::User, content(&update["content"])),
-            Some("agent_message_chunk") => (Speaker::Agent, content(&update["content"])),
-            Some("tool_call") => {
+        let (speaker, text) = match update::kind_of(&update) {
+            UpdateKind::UserMessageChunk => (Speaker::User, content(&update["content"])),
+            UpdateKind::AgentMessageChunk => (Speaker::Agent, content(&update["content"])),
+            UpdateKind::ToolCall => {
                 let title = update["title"].as_str().unwrap_or("a tool");
                 (Speaker::Tool, format!("{title}\n"))
             }
@@ -147,6 +146,7 @@ fn content(block: &Value) -> String {
 
 #[cfg(test)]
 mod tests {
+    use baton_protocol::compose;
     use baton_session::event::Begin;
     use baton_session::id::{ConnectionId, Partition};
     use baton_session::route::Via;
@@ -157,7 +157,7 @@ mod tests {
     fn told(updates: &[Value]) -> Transcript {
         let mut transcript = Transcript::default();
         for update in updates {
-            transcript.add(&rpc::update("000-A", update));
+            transcript.add(&compose::update("000-A", update));
         }
         transcript
     }
@@ -196,11 +196,11 @@ mod tests {
         };
         let echo = |text: &str| Event::Echo {
             by: connection.clone(),
-            message: rpc::update("s", said("user_message_chunk", text)),
+            message: compose::update("s", said("user_message_chunk", text)),
         };
         let update = |text: &str| Event::Update {
             turn: true,
-            message: rpc::update("s", said("agent_message_chunk", text)),
+            message: compose::update("s", said("agent_message_chunk", text)),
         };
         let one = [
             said("user_message_chunk", "one"),
@@ -245,7 +245,7 @@ mod tests {
         for number in 0..100 {
             let text = format!("{number} {}", "ä".repeat(MOST / 10));
             for kind in ["user_message_chunk", "agent_message_chunk"] {
-                transcript.add(&rpc::update("000-A", said(kind, &text)));
+                transcript.add(&compose::update("000-A", said(kind, &text)));
             }
             let kept = transcript.spoken.iter().map(|(_, text)| text.capacity());
             assert!(kept.sum::<usize>() < 4 * MOST);

@@ -3,12 +3,12 @@
 
 use std::sync::LazyLock;
 
+use baton_protocol::{UpdateKind, update};
 use memchr::memmem::Finder;
 use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
 
 use super::choices::SettingName;
-use crate::rpc;
 
 /// Updates without any of these change nothing here.
 static WORDS: LazyLock<[Finder<'static>; 2]> =
@@ -23,9 +23,11 @@ fn update(message: &[u8]) -> Option<Value> {
     if !WORDS.iter().any(|word| word.find(message).is_some()) {
         return None;
     }
-    let update = rpc::update_of(message)?;
-    let kind = update["sessionUpdate"].as_str();
-    let is_ours = matches!(kind, Some("current_mode_update" | "config_option_update"));
+    let update: Value = update::read(message)?;
+    let is_ours = matches!(
+        update::kind_of(&update),
+        UpdateKind::CurrentMode | UpdateKind::ConfigOption
+    );
     is_ours.then_some(update)
 }
 
@@ -65,9 +67,9 @@ impl View {
         let Some(update) = update(message) else {
             return false;
         };
-        match update["sessionUpdate"].as_str() {
-            Some("current_mode_update") => self.set_mode(&update["currentModeId"]),
-            Some("config_option_update") => self.set_options(&update["configOptions"]),
+        match update::kind_of(&update) {
+            UpdateKind::CurrentMode => self.set_mode(&update["currentModeId"]),
+            UpdateKind::ConfigOption => self.set_options(&update["configOptions"]),
             _ => false,
         }
     }
@@ -216,6 +218,8 @@ impl View {
 
 #[cfg(test)]
 mod tests {
+    use baton_protocol::compose;
+
     use super::*;
 
     #[test]
@@ -229,14 +233,14 @@ mod tests {
         assert_eq!(view.to_value()["sessionId"], Value::Null);
         assert_eq!(view.to_value()["_meta"]["kept"], 1);
         let mode = json!({ "sessionUpdate": "current_mode_update", "currentModeId": "code" });
-        let mode = rpc::update("s", mode);
+        let mode = compose::update("s", mode);
         assert!(view.read(&mode) && !view.read(&mode));
         assert_eq!(view.to_value()["modes"]["currentModeId"], "code");
         let options = json!({ "sessionUpdate": "config_option_update", "configOptions": [1] });
-        assert!(view.read(&rpc::update("s", options)));
+        assert!(view.read(&compose::update("s", options)));
         assert_eq!(view.to_value()["configOptions"], json!([1]));
         let text =
             json!({ "sessionUpdate": "agent_message_chunk", "content": "current_mode_update" });
-        assert!(!view.read(&rpc::update("s", text)));
+        assert!(!view.read(&compose::update("s", text)));
     }
 }

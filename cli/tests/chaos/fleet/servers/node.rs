@@ -83,14 +83,25 @@ impl Node {
         self.info("replication", "role") == "master"
     }
 
-    /// As many replicas have all that it has, or it follows somebody.
+    /// As many replicas have all that it has, or it follows somebody and would have it after a restart, too.
     pub fn is_well(&self, replicas: usize) -> bool {
+        if !self.has_it_on_disk() {
+            return false;
+        }
         if self.is_primary() {
             let info = self.ask(&["info", "replication"]);
             info.matches("state=online").count() >= replicas
         } else {
             self.info("replication", "master_link_status") == "up"
         }
+    }
+
+    /// After a full synchronisation a replica's append-only file is the one from before until it is written anew. A
+    /// replica that is killed meanwhile comes back with old data; no number of confirmations helps if it is promoted then.
+    fn has_it_on_disk(&self) -> bool {
+        ["aof_rewrite_in_progress", "aof_rewrite_scheduled"]
+            .iter()
+            .all(|field| self.info("persistence", field) == "0")
     }
 }
 

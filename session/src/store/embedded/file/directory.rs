@@ -17,6 +17,7 @@ use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 
 use crate::format::{DIRECTORY, UnknownFormat};
+use crate::store::FileStore;
 
 /// The first format with lists.
 const LISTS: u32 = 2;
@@ -258,6 +259,35 @@ impl Directory {
     }
 }
 
+impl FileStore {
+    /// Whether [`Self::open`] would take this directory; `false` if it would make one. Changes nothing.
+    pub fn inspect(path: &Path) -> Result<bool, Refused> {
+        let io = |error| Refused::Io(path.display().to_string(), error);
+        let entries = match fs::read_dir(path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
+            entries => entries.map_err(io)?.count(),
+        };
+        if path.join(RESTORING).exists() {
+            return Err(Refused::Unfinished(path.display().to_string()));
+        }
+        match fs::read_to_string(path.join("FORMAT")) {
+            Ok(text) => check_format(path, &text)?,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                return match entries {
+                    0 => Ok(false),
+                    _ => Err(Refused::Foreign(path.display().to_string())),
+                };
+            }
+            Err(error) => return Err(io(error)),
+        };
+        match File::open(path.join("LOCK")) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(true),
+            Err(error) => Err(io(error)),
+            Ok(lock) => hold(&lock, path).map(|()| true),
+        }
+    }
+}
+
 /// Where the process that uses the directory has said that it hears administrators.
 pub fn admin_of(path: &Path) -> Option<String> {
     let text = fs::read_to_string(path.join(ADMIN)).ok()?;
@@ -271,10 +301,16 @@ fn make(path: &Path) -> io::Result<()> {
 fn lock(path: &Path) -> Result<File, Refused> {
     let io = |error| Refused::Io(path.display().to_string(), error);
     let lock = File::create(path.join("LOCK")).map_err(io)?;
+    hold(&lock, path)?;
+    Ok(lock)
+}
+
+/// Until the file is closed.
+fn hold(lock: &File, path: &Path) -> Result<(), Refused> {
     match lock.try_lock() {
-        Ok(()) => Ok(lock),
+        Ok(()) => Ok(()),
         Err(TryLockError::WouldBlock) => Err(Refused::InUse(path.display().to_string())),
-        Err(TryLockError::Error(error)) => Err(io(error)),
+        Err(TryLockError::Error(error)) => Err(Refused::Io(path.display().to_string(), error)),
     }
 }
 

@@ -1,0 +1,119 @@
+//! `baton doctor`: looks at everything that a role needs before it is started, and says what to do about what is wrong.
+//! Takes the options of the role, so that a command line can be tried by putting `doctor` into it.
+//!
+//! | file | checks |
+//! |---|---|
+//! | `machine` | open files, ports |
+//! | `redis` | the store of gateways and workers, and its clock |
+//! | `directory` | the data directory of `baton serve` |
+//! | `keys` | the keys that sign tokens |
+//! | `agent` | the agent: it is started once |
+
+use std::ffi::OsString;
+
+use anyhow::bail;
+use clap::Args;
+
+use self::finding::{Finding, print};
+use crate::agent_policy::Clients;
+use crate::exit::Misconfigured;
+use crate::{Command, command_line, descriptors, gateway, serve, worker};
+
+mod agent;
+mod directory;
+mod finding;
+mod keys;
+mod machine;
+mod redis;
+
+#[derive(Args)]
+pub struct Arguments {
+    /// Role, followed by the options it would be started with; `serve` if there is none
+    #[arg(
+        value_name = "ROLE [OPTIONS]",
+        trailing_var_arg = true,
+        allow_hyphen_values = true
+    )]
+    words: Vec<OsString>,
+}
+
+pub async fn run(arguments: Arguments) -> anyhow::Result<()> {
+    descriptors::raise();
+    let findings = match command_line::read(&arguments.role())? {
+        Command::Serve(arguments) => for_serve(&arguments).await,
+        Command::Gateway(arguments) => for_gateway(&arguments).await,
+        Command::Worker(arguments) => for_worker(&arguments).await,
+        _ => {
+            let fault = "baton doctor checks serve, gateway or worker".to_owned();
+            return Err(Misconfigured(vec![fault]).into());
+        }
+    };
+    print(&findings);
+    let failures = findings.iter().filter(|finding| finding.is_failure());
+    match failures.count() {
+        0 => Ok(()),
+        1 => bail!("one check failed"),
+        failed => bail!("{failed} checks failed"),
+    }
+}
+
+impl Arguments {
+    /// The command line of the role.
+    fn role(&self) -> Vec<OsString> {
+        let mut words = vec![OsString::from("baton")];
+        match self.words.is_empty() {
+            true => words.push("serve".into()),
+            false => words.extend(self.words.iter().cloned()),
+        }
+        words
+    }
+}
+
+async fn for_serve(arguments: &serve::Arguments) -> Vec<Finding> {
+    let mut findings = options(arguments.faults());
+    findings.push(machine::open_files());
+    findings.push(machine::port("--listen", arguments.listen));
+    if !arguments.ephemeral {
+        findings.extend(directory::check(&arguments.data_dir));
+    }
+    let clients = arguments.edge.clients(arguments.listen);
+    let kept = arguments.kept_from_agents(clients, None);
+    findings.push(agent::check(&arguments.worker, &kept, clients).await);
+    findings
+}
+
+async fn for_gateway(arguments: &gateway::Arguments) -> Vec<Finding> {
+    // Those of the keys have a line of their own.
+    let mut faults = arguments.faults();
+    faults.retain(|fault| !fault.starts_with("--keys "));
+    let mut findings = options(faults);
+    findings.push(machine::open_files());
+    findings.push(machine::port("--listen", arguments.listen));
+    findings.push(keys::check(&arguments.keys));
+    findings.extend(redis::check(&arguments.store).await);
+    findings
+}
+
+async fn for_worker(arguments: &worker::Arguments) -> Vec<Finding> {
+    let mut findings = options(arguments.faults());
+    findings.push(machine::open_files());
+    let probes = arguments.probe_listen;
+    findings.extend(probes.map(|address| machine::port("--probe-listen", address)));
+    findings.extend(redis::check(&arguments.store).await);
+    let kept = arguments.kept_from_agents();
+    findings.push(agent::check(&arguments.worker, &kept, Clients::Anybody).await);
+    findings
+}
+
+/// Everything that would keep the role from starting, whatever is around it.
+fn options(faults: Vec<String>) -> Vec<Finding> {
+    const SUBJECT: &str = "options";
+    match faults.is_empty() {
+        true => vec![Finding::ok(SUBJECT, "all can be used")],
+        false => {
+            let failures = faults.into_iter();
+            let failures = failures.map(|fault| Finding::fail(SUBJECT, fault));
+            failures.collect()
+        }
+    }
+}

@@ -1,0 +1,75 @@
+//! The modules of a crate do not lead to each other in large circles.
+
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Output};
+
+const PROJECT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/..");
+
+fn house(arguments: &[&str], folder: &Path) -> Output {
+    let mut command = Command::new("python3");
+    command.arg(format!("{PROJECT}/scripts/house"));
+    command.args(arguments).arg(folder);
+    command.output().expect("python3 runs")
+}
+
+fn stderr(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+#[test]
+fn no_module_joins_a_cycle_of_more_than_three() {
+    let checked = house(&["--check"], Path::new(PROJECT));
+    assert!(checked.status.success(), "{}", stderr(&checked));
+}
+
+/// A crate whose modules lead to each other in a circle: by `use`, by a path, by the root and by `super`.
+fn circle(folder: &Path, modules: &[&str]) {
+    let source = folder.join("client/src");
+    fs::create_dir_all(&source).unwrap();
+    fs::write(source.join("lib.rs"), "pub use first::{Exported, Other};\n").unwrap();
+    for (number, module) in modules.iter().enumerate() {
+        let next = modules[(number + 1) % modules.len()];
+        let text = match number % 4 {
+            0 => format!("use crate::{{{next}::Thing}};\n"),
+            1 => format!("fn call() {{ crate::{next}::call() }}\n"),
+            2 => format!("use super::{next};\n"),
+            _ => "fn exported() -> crate::Exported { todo!() }\n".to_owned(),
+        };
+        fs::write(source.join(format!("{module}.rs")), text).unwrap();
+    }
+}
+
+#[test]
+fn a_cycle_of_four_fails_and_one_of_three_does_not() {
+    let folder = tempfile::tempdir().unwrap();
+    circle(folder.path(), &["first", "second", "third"]);
+    assert!(house(&["--check"], folder.path()).status.success());
+    circle(folder.path(), &["first", "second", "third", "fourth"]);
+    let checked = house(&["--check"], folder.path());
+    assert!(!checked.status.success());
+    let named = "client: in a cycle of more than 3 modules: first, fourth, second, third";
+    assert_eq!(stderr(&checked).trim(), named);
+}
+
+#[test]
+fn tests_comments_and_strings_make_no_cycle() {
+    let folder = tempfile::tempdir().unwrap();
+    circle(folder.path(), &["first", "second", "third", "fourth"]);
+    let third = folder.path().join("client/src/third.rs");
+    let text = "// crate::fourth\nconst A: &str = \"crate::fourth\";\n#[cfg(test)]\nmod tests {\n    use crate::fourth;\n}\n";
+    fs::write(third, text).unwrap();
+    let checked = house(&["--check"], folder.path());
+    assert!(checked.status.success(), "{}", stderr(&checked));
+}
+
+#[test]
+fn the_measures_are_printed_for_every_crate() {
+    let printed = house(&[], Path::new(PROJECT));
+    let text = String::from_utf8(printed.stdout).unwrap();
+    for name in [
+        "protocol", "session", "gateway", "worker", "client", "cli", "all",
+    ] {
+        assert!(text.lines().any(|line| line.starts_with(name)), "{name}");
+    }
+}

@@ -1,0 +1,24 @@
+//! Fields of `_meta` that belong to Baton.
+
+/// All of them begin so.
+pub const PREFIX: &str = "baton/";
+/// A session token. `null` in an answer: the session is over, forget its token.
+pub const SESSION: &str = "baton/session";
+/// The connection token, for a WebSocket that resumes.
+pub const CONNECTION: &str = "baton/connection";
+/// `session/fork`: where to cut, and whether bindings are inherited.
+pub const FORK: &str = "baton/fork";
+/// `session/load` and `session/resume` without taking control.
+pub const OBSERVE: &str = "baton/observe";
+/// The usage of a session in a list.
+pub const USAGE: &str = "baton/usage";
+/// An agent binds values to its session.
+pub const BIND: &str = "baton/bind";
+/// The values that are bound to the session, for the agent.
+pub const BOUND: &str = "baton/bound";
+/// A content block that repeats the conversation so far.
+pub const TRANSCRIPT: &str = "baton/transcript";
+
+/// W3C trace context: ACP reserves these names in `_meta`.
+pub const TRACE_PARENT: &str = "traceparent";
+pub const TRACE_STATE: &str = "tracestate";
