@@ -47,10 +47,12 @@ pub fn standard(headers: &HeaderMap) -> Result<Option<Trail>, Unreadable> {
             });
             trail.hosts.extend(element.host);
         }
-        match rest.take(',') {
-            true => {}
-            false if rest.0.is_empty() => return Ok(Some(trail)),
-            false => return Err(Unreadable),
+        if !rest.take(',') {
+            return if rest.0.is_empty() {
+                Ok(Some(trail))
+            } else {
+                Err(Unreadable)
+            };
         }
     }
 }

@@ -134,9 +134,9 @@ impl ConnectionFeed {
                 continue;
             }
             if watched.feed.rouse() {
-                drop(self.due.insert(*watch))
+                self.due.insert(*watch);
             } else {
-                self.positions.set(*watch, watched.feed.position())
+                self.positions.set(*watch, watched.feed.position());
             }
         }
     }

@@ -21,6 +21,7 @@ use super::view::View;
 use crate::agent::{Opening, raw};
 use crate::agent_policy::{AgentAnswer, AgentMessage};
 use crate::rpc::Failure;
+use baton_session::sync::MutexExt as _;
 
 pub struct Seat {
     pub peer: Arc<Peer>,

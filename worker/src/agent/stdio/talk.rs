@@ -28,6 +28,7 @@ use crate::agent::{Called, Changes, Conversation, Opening, Stage, StopReason, Tu
 use crate::agent_policy::AgentMessage;
 use crate::mcp::over_acp;
 use crate::rpc::{self, Failure};
+use baton_session::sync::MutexExt as _;
 
 /// How long an agent may take to end a turn that was cancelled.
 const CANCEL_PATIENCE: Duration = Duration::from_secs(10);
