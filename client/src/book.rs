@@ -1,5 +1,5 @@
-//! What the client waits for, what it was asked, and which sessions it has open: all that another connection
-//! would have to know.
+//! The state that a new connection has to know about: requests without an answer, requests of the
+//! agent, and open sessions.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -26,7 +26,7 @@ struct Request {
     about: About,
     /// The server has it.
     accepted: bool,
-    /// Nobody but us waits for its answer.
+    /// The driver's own request, not the user's.
     own: bool,
 }
 
@@ -37,12 +37,12 @@ pub struct Unanswered {
     pub accepted: bool,
 }
 
-/// What is to be done with a message from the server.
+/// How the driver handles a message from the server.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Verdict {
     Pass,
     Drop,
-    /// Nobody has to be bothered, this is the answer.
+    /// The answer is known; it is sent without asking the user.
     Answer(Bytes),
 }
 
@@ -107,10 +107,7 @@ impl Book {
             }
             MessageKind::Notification => true,
         };
-        match passes {
-            true => Verdict::Pass,
-            false => Verdict::Drop,
-        }
+        if passes { Verdict::Pass } else { Verdict::Drop }
     }
 
     fn answered(&mut self, request: &Request, answer: &Envelope) -> bool {
@@ -146,12 +143,12 @@ impl Book {
         }
     }
 
-    /// Something is under way that another connection would miss.
+    /// Whether there are requests that a new connection would lose.
     pub fn is_open(&self) -> bool {
         !self.requests.is_empty() || self.questions.are_open()
     }
 
-    /// Somebody waits for an answer to what the server has.
+    /// Whether the user waits for an accepted request.
     pub fn waits(&self) -> bool {
         let mut requests = self.requests.values();
         requests.any(|request| request.accepted && !request.own)

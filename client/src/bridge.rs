@@ -10,12 +10,12 @@ use tokio_util::sync::CancellationToken;
 
 use crate::connection::{Connection, Receiver, Sender};
 
-/// More than anybody takes. A message that is only too large is answered.
+/// Larger than any accepted message. A message that is only too large is answered.
 const MAX_LINE: usize = 64 << 20;
 /// When the end has come, an editor that does not read is waited for this long.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// Until the input ends, nobody reads the output any more, or `stop`. What was read by then is handed over.
+/// Runs until the input ends, the output is closed, or `stop`. Messages read by then are delivered.
 pub async fn run(
     connection: Connection,
     input: impl AsyncRead + Unpin,
@@ -42,7 +42,7 @@ pub async fn run(
             written = &mut write => written,
         }
     };
-    // Nobody reads any more; the connection gets the time to say goodbye.
+    // The output is closed; the connection gets time to detach.
     while receiver.receive().await.is_some() {}
     match outcome {
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),

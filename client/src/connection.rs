@@ -21,12 +21,12 @@ pub struct Connection {
     receiver: Receiver,
 }
 
-/// What goes to the server. When the last one is dropped, what was sent is handed over and the connection
-/// is detached.
+/// Sends messages to the server. When the last sender is dropped, pending messages are delivered
+/// and the connection is detached.
 #[derive(Clone)]
 pub struct Sender(mpsc::Sender<Bytes>);
 
-/// What comes from the server.
+/// Receives messages from the server.
 pub struct Receiver {
     messages: mpsc::Receiver<Bytes>,
     contact: Arc<Contact>,

@@ -41,7 +41,7 @@ impl Contact {
         self.made.notify_waiters();
     }
 
-    /// Until the server has answered somebody.
+    /// Waits until the server has answered any request.
     pub async fn wait(&self) {
         self.made.notified().await;
     }

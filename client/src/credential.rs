@@ -1,5 +1,5 @@
-//! What says who calls. It comes from somewhere that may have a newer one when the server turns the old one
-//! down, or when it is about to expire.
+//! The caller's credential. Its source is read again when the server refuses the credential, or
+//! shortly before it expires.
 
 use std::path::PathBuf;
 use std::process::Stdio;
@@ -15,7 +15,7 @@ use tokio::time::timeout;
 
 /// A token is renewed this long before its end.
 const MARGIN: Duration = Duration::from_secs(60);
-/// A command may have to ask somebody.
+/// A command may have to ask a person.
 const PATIENCE: Duration = Duration::from_secs(120);
 
 pub struct Credential {
@@ -107,9 +107,10 @@ async fn run(command: &str) -> Result<String, Error> {
     let output = timeout(PATIENCE, shell.output()).await;
     let output = output.map_err(|_| failed(format!("took longer than {PATIENCE:?}")))?;
     let output = output.map_err(|error| failed(format!("cannot be run: {error}")))?;
-    match output.status.success() {
-        true => String::from_utf8(output.stdout).map_err(|_| Error::Unsendable),
-        false => Err(failed(format!("ended with {}", output.status))),
+    if output.status.success() {
+        String::from_utf8(output.stdout).map_err(|_| Error::Unsendable)
+    } else {
+        Err(failed(format!("ended with {}", output.status)))
     }
 }
 
@@ -149,7 +150,7 @@ mod tests {
         assert_eq!(shown(credential.header(None).await.unwrap()), "Bearer old");
         let new = credential.header(old.as_ref()).await.unwrap();
         assert_eq!(shown(new), "Bearer new");
-        // Somebody else was refused with the old one, too.
+        // Another request was refused with the old one, too.
         std::fs::remove_file(&path).unwrap();
         let again = credential.header(old.as_ref()).await.unwrap();
         assert_eq!(shown(again), "Bearer new");

@@ -48,7 +48,7 @@ pub async fn deliver(
         if began.elapsed().max(contact.away()) >= give_up {
             return Delivery { outcome, doubtful };
         }
-        tracing::debug!(%why, "a message could not be handed over; trying again");
+        tracing::debug!(%why, "message not delivered; trying again");
         sleep(backoff.next(*pause)).await;
     }
 }

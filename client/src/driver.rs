@@ -41,13 +41,13 @@ pub struct Driver {
     first: VecDeque<Outgoing>,
     /// To be passed on before anything else: one error at most for each request.
     told: VecDeque<Bytes>,
-    /// What the connection was opened with, and can be opened with again.
+    /// The `initialize` message, sent again when the connection is replaced.
     initialize: Option<Bytes>,
     link: Option<Link>,
     /// A connection that was left and may still be there.
     old: Option<HeaderValue>,
     backoff: Backoff,
-    /// What went wrong last, until something works again.
+    /// The last failure, until a request succeeds again.
     trouble: Option<String>,
 }
 
@@ -59,13 +59,13 @@ struct Link {
 }
 
 enum Heard {
-    /// It was passed on, if it was for anybody.
+    /// The message was passed on or dropped.
     Message,
     /// It was a question, and this is the answer.
     Answered(Bytes),
     /// The connection is of no use any more.
     Loss(String),
-    /// Nobody takes anything any more.
+    /// The receiver is gone.
     Nobody,
 }
 
@@ -140,7 +140,7 @@ impl Driver {
         self.contact.away() >= self.give_up
     }
 
-    /// What is to be done without anybody asking.
+    /// The next job that does not come from the user.
     fn next_job(&mut self) -> Option<Job> {
         match (&self.initialize, &self.link) {
             (Some(_), None) => Some(self.reopen()),
@@ -152,7 +152,8 @@ impl Driver {
         }
     }
 
-    /// A message of the user. If there is a job, the server has been away for so long that nobody should wait.
+    /// Handles a message of the user. If there is a job, the server has been unreachable for so
+    /// long that requests fail at once.
     fn take(&mut self, message: Bytes, job: Option<Job>) -> Option<Job> {
         let envelope = match Envelope::read(&message) {
             Ok(envelope) => envelope,
@@ -167,9 +168,10 @@ impl Driver {
         if begins == (self.initialize.is_some() || job.is_some()) {
             self.refuse(
                 request,
-                match begins {
-                    true => "the connection is initialized already",
-                    false => "the first message must be initialize",
+                if begins {
+                    "the connection is initialized already"
+                } else {
+                    "the first message must be initialize"
                 },
             );
             return job;
@@ -285,7 +287,7 @@ async fn hear(
                     Verdict::Drop => return Heard::Message,
                     Verdict::Answer(answer) => return Heard::Answered(answer),
                 },
-                // What cannot be read is not ours to judge.
+                // An unreadable message is passed on unchanged.
                 Err(_) => message,
             },
         },

@@ -32,7 +32,7 @@ pub struct Endpoint {
 
 /// A connection that was opened.
 pub struct Opened {
-    /// What names it in every later request.
+    /// The connection token, sent with every later request.
     pub token: HeaderValue,
     pub answer: Bytes,
 }

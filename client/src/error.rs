@@ -1,4 +1,4 @@
-//! Why something could not be done, and what that means for whoever asked.
+//! Errors, and whether to try again.
 
 use std::time::Duration;
 

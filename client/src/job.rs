@@ -1,5 +1,5 @@
-//! What a driver has under way with the server. One at a time, so that everything is sent in the order in
-//! which it came.
+//! The job that a driver runs against the server. One at a time, so that messages are sent in the
+//! order in which they came.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -36,7 +36,7 @@ pub struct Outgoing {
     pub message: Bytes,
     /// Its id, if it is a request.
     pub request: Option<String>,
-    /// Nobody but us has asked for it.
+    /// The driver's own message, not the user's.
     pub own: bool,
 }
 

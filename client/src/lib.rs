@@ -1,5 +1,5 @@
-//! A client of Baton for whoever speaks ACP and does not want to know about networks: messages go in,
-//! messages come out, each once and in order, however often the network breaks in between.
+//! A client of Baton for programs that speak ACP and do not want to handle the network: messages go
+//! in, messages come out, each once and in order, however often the network breaks in between.
 //!
 //! | room | what |
 //! |---|---|
@@ -15,9 +15,10 @@
 //! | `resume` | another connection in place of one that is over, with the same sessions |
 //! | [`bridge`] | all of it on stdin and stdout |
 //!
-//! What is sent is always sent by POST: its 202 says that it is stored, so nothing has to be guessed after
-//! a cut. What comes back takes one stream, the connection's, which has one cursor whether it is read as SSE
-//! or on a WebSocket; so it can go on over the other one.
+//! Messages are always sent by POST: a 202 response means that the message is stored, so nothing
+//! has to be guessed after a broken connection. Messages from the server arrive on one stream, the
+//! connection's. It has the same cursor over SSE and WebSocket, so a client can switch between the
+//! two.
 //!
 //! Depends on none of the server's crates: what it knows of Baton is what docs/reference says.
 

@@ -102,8 +102,9 @@ fn roots(pem: &[u8]) -> Result<RootCertStore, Unusable> {
         let added = store.add(certificate);
         added.map_err(|error| Unusable::Ca(error.to_string()))?;
     }
-    match store.is_empty() {
-        true => Err(Unusable::Ca("there is none, in PEM".into())),
-        false => Ok(store),
+    if store.is_empty() {
+        Err(Unusable::Ca("there is none, in PEM".into()))
+    } else {
+        Ok(store)
     }
 }

@@ -1,4 +1,4 @@
-//! What a client needs to know.
+//! Options of a client.
 
 use std::net::IpAddr;
 use std::time::Duration;
@@ -52,7 +52,7 @@ pub fn endpoint(url: &str) -> Result<Uri, String> {
         None | Some("/") => "/acp",
         Some(path) => path,
     };
-    // Whoever makes a tunnel takes 443 for granted.
+    // The tunnel connector assumes port 443 if there is none.
     let port = match (scheme, authority.port()) {
         ("http", None) => ":80",
         _ => "",

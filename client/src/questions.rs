@@ -1,11 +1,11 @@
-//! What the agent has asked. Whoever takes a session over is asked again what is still open; if the same user is
-//! behind it, there is nothing to ask.
+//! Requests of the agent to this client. After a takeover the open ones are sent again to the new
+//! controller; if that is the same user, the known answer is used.
 
 use std::collections::{HashMap, VecDeque};
 
 use bytes::Bytes;
 
-/// Answers that are remembered. What is older has long arrived.
+/// Answers that are remembered. Older answers have been delivered long ago.
 const REMEMBERED: usize = 32;
 /// A larger answer is the content of a file, which can be read again.
 const LARGE: usize = 64 * 1024;
@@ -51,7 +51,7 @@ impl Questions {
         }
     }
 
-    /// Nobody needs an answer any more.
+    /// The request was withdrawn.
     pub fn withdrawn(&mut self, id: &str) {
         if let Some(Some(_)) = self.asked.remove(id) {
             self.answered.retain(|answered| answered != id);

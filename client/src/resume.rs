@@ -1,6 +1,6 @@
-//! Another connection in place of one that is over: expired after a day, revoked, or with a stream that lost
-//! its place. Sessions outlive connections, so they are resumed. What was asked on the old connection is
-//! answered there and nowhere else, so those who wait are told.
+//! Replaces a connection that is over: expired after a day, revoked, or with a stream that lost its
+//! position. Sessions outlive connections, so they are resumed. Requests of the old connection are
+//! answered only there, so their callers get an error.
 
 use std::time::Duration;
 
@@ -27,15 +27,12 @@ pub fn resumes(book: &Book) -> Vec<Bytes> {
 
 /// For a request that was made on a connection that is over.
 pub fn interrupted(request: &Unanswered, why: &str) -> Bytes {
-    let state = match request.accepted {
-        true => {
-            "The request was accepted before that and may still be carried out, but its answer cannot be had. \
+    let state = if request.accepted {
+        "The request was accepted before that and may still be carried out, but its answer cannot be had. \
             What the agent says from now on is shown; load the session to see all of it. Before you send it again, \
             look whether it was done"
-        }
-        false => {
-            "The request may have been accepted before that: before you send it again, look whether it was done"
-        }
+    } else {
+        "The request may have been accepted before that: before you send it again, look whether it was done"
     };
     let text = format!("the connection to Baton had to be replaced: {why}. {state}");
     error(&request.id, ErrorCode::ConnectionReplaced, &text)
@@ -43,14 +40,11 @@ pub fn interrupted(request: &Unanswered, why: &str) -> Bytes {
 
 /// For a request while the server is away for too long.
 pub fn unreachable(request: &Unanswered, away: Duration, why: &str) -> Bytes {
-    let state = match request.accepted {
-        true => {
-            "The request was accepted before that and may still be carried out; what the agent says is shown \
+    let state = if request.accepted {
+        "The request was accepted before that and may still be carried out; what the agent says is shown \
             when Baton is back. Before you send it again, look whether it was done"
-        }
-        false => {
-            "The request may have arrived. When Baton is back, look whether it was done, or send it again"
-        }
+    } else {
+        "The request may have arrived. When Baton is back, look whether it was done, or send it again"
     };
     let away = humantime::format_duration(Duration::from_secs(away.as_secs()));
     let text = format!("Baton could not be reached for {away}: {why}. {state}");

@@ -1,5 +1,5 @@
-//! What comes back: the connection's stream, read until the connection is over. When it breaks it is opened
-//! again after the last message that was passed on.
+//! The connection's stream, read until the connection is over. When it breaks it is reopened after
+//! the last message that was passed on.
 
 use std::sync::Arc;
 
@@ -24,7 +24,7 @@ mod websocket;
 
 /// The beginning of a connection's stream.
 const BEGINNING: &str = "0";
-/// What waits here has been read and not passed on; the rest waits at the server.
+/// Messages that were read and not yet passed on; the rest waits at the server.
 const QUEUE: usize = 16;
 /// A stream has to say something so soon after it was opened, or something in between swallows it.
 const OPENING: Duration = Duration::from_secs(10);
@@ -43,7 +43,7 @@ pub enum News {
     Lost,
 }
 
-/// What came, and the cursor after it.
+/// A stream event, and the cursor after it.
 struct Item {
     cursor: String,
     news: Option<News>,
@@ -115,7 +115,7 @@ impl Reader {
             let failure = match self.open(socket).await {
                 Ok(stream) => {
                     if std::mem::take(&mut down) {
-                        tracing::info!("the stream goes on");
+                        tracing::info!("stream resumed");
                     }
                     self.follow(stream, &mut backoff).await
                 }
@@ -146,9 +146,10 @@ impl Reader {
             if self.news.is_closed() {
                 return;
             }
-            match std::mem::replace(&mut down, true) {
-                false => tracing::warn!(why = %failure, "the stream broke; it will be resumed"),
-                true => tracing::debug!(why = %failure, "the stream cannot be resumed yet"),
+            if std::mem::replace(&mut down, true) {
+                tracing::debug!(why = %failure, "the stream cannot be resumed yet")
+            } else {
+                tracing::warn!(why = %failure, "the stream broke; it will be resumed")
             }
             tokio::select! {
                 _ = sleep(backoff.next(pause)) => {}
@@ -159,19 +160,17 @@ impl Reader {
 
     async fn open(&self, socket: bool) -> Result<Open, Failure> {
         let (endpoint, connection, cursor) = (&self.endpoint, &self.connection, &self.cursor);
-        Ok(match socket {
-            true => {
-                let opened = Socket::open(endpoint, connection, cursor).await?;
-                Open::Socket(Box::new(opened))
-            }
-            false => {
-                let opened = Sse::open(endpoint, connection, cursor).await?;
-                Open::Sse(Box::new(opened))
-            }
+        Ok(if socket {
+            let opened = Socket::open(endpoint, connection, cursor).await?;
+            Open::Socket(Box::new(opened))
+        } else {
+            let opened = Sse::open(endpoint, connection, cursor).await?;
+            Open::Sse(Box::new(opened))
         })
     }
 
-    /// Passes on what comes until it breaks. Who is slow to take it slows the network down, and loses nothing.
+    /// Passes events on until the stream breaks. A slow reader slows the network down and loses
+    /// nothing.
     async fn follow(&mut self, mut stream: Open, backoff: &mut Backoff) -> Failure {
         let opened = Instant::now();
         let _open = self.contact.open();

@@ -1,4 +1,4 @@
-//! What `--durability replicated` costs: how long an append takes that others build on.
+//! The cost of `--durability replicated`: how long an append takes that replicas have to confirm.
 //!
 //!     cargo run --release -p baton-session --example durability -- redis://127.0.0.1:6379
 //!

@@ -1,6 +1,6 @@
-//! A session as lines of JSON, to be moved elsewhere: first what is known of it, then a line for each
-//! event, then a seal over all of that. What MCP servers it worked with stays behind, since that may hold credentials; whoever
-//! loads the session names them anew.
+//! A session as lines of JSON, to be moved elsewhere: first its record, then a line for each event,
+//! then a seal over all of that. Its MCP servers are left out, since they may hold credentials; a
+//! client that loads the session names them again.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
@@ -43,15 +43,15 @@ struct Header {
     bound: Option<Box<RawValue>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     view: Option<Box<RawValue>>,
-    /// What the agent keeps between turns, in base64.
+    /// The agent's state between turns, in base64.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     state: String,
-    /// Whose it is. There is another seal in the last line then.
+    /// The seal that names the owner. There is another seal in the last line then.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     seal: Option<String>,
 }
 
-/// What the first line says. `record.head` is the number of events to follow.
+/// The content of the first line. `record.head` is the number of events to follow.
 #[derive(Debug)]
 pub struct Head {
     pub session: SessionId,

@@ -30,7 +30,7 @@ const ENTRY: u8 = b'e';
 const END: u8 = b'z';
 const HASH_BYTES: usize = 32;
 
-/// What a file is a backup of.
+/// Describes the data directory that a file is a backup of.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Head {
     /// The format of the data directory.

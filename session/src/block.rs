@@ -44,7 +44,7 @@ pub(crate) fn encode(frames: &[Arc<Frame>]) -> Vec<(u64, Bytes)> {
 struct Writer<'a> {
     out: BytesMut,
     events: usize,
-    /// What comes out again.
+    /// The decoded size.
     weight: u64,
     run: Option<Run>,
     last: &'a [u8],

@@ -1,4 +1,4 @@
-//! What a client asks of a session, as it waits in the session's inbox.
+//! A client's request to a session, as it waits in the session's inbox.
 
 use std::fmt::{self, Write as _};
 use std::str::FromStr;
@@ -74,7 +74,7 @@ impl Kind {
     }
 }
 
-/// What a client said in `initialize` that it can do, small enough to travel in its token.
+/// The client's capabilities from `initialize`, small enough to travel in its token.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct ClientCapabilities {
     pub read_file: bool,
@@ -118,7 +118,7 @@ pub struct Command {
     pub connection: ConnectionId,
     /// The JSON-RPC id exactly as written; `None` for notifications and answers.
     pub request: Option<Arc<str>>,
-    /// What the asking client can do for the agent.
+    /// Capabilities of the asking client, for the agent.
     pub client: ClientCapabilities,
     /// When a gateway took it, in milliseconds since 1970.
     pub taken_at: u64,
@@ -205,8 +205,8 @@ pub struct Queued {
     pub command: Command,
 }
 
-/// What makes a repeated POST recognisable: the same key with the same fingerprint is the same
-/// request, with another fingerprint it is a mistake. An empty key is never recognised.
+/// Recognises a repeated POST: the same key with the same fingerprint is the same request, with
+/// another fingerprint it is a mistake. An empty key is never recognised.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Idempotency {
     pub key: String,
@@ -236,7 +236,7 @@ impl Idempotency {
     }
 }
 
-/// What [`digest`] has written, as bytes again; of anything else a hash.
+/// The bytes that [`digest`] has written as hex; a hash of any other text.
 fn bytes_of<const N: usize>(text: &str) -> [u8; N] {
     let pairs = (0..N).map(|at| u8::from_str_radix(text.get(2 * at..2 * at + 2)?, 16).ok());
     let mut bytes = [0; N];

@@ -65,7 +65,7 @@ pub struct Recipient {
     /// The JSON-RPC id exactly as the client wrote it.
     pub request: Arc<str>,
     pub via: Via,
-    /// What was done for the answer, if that is traced.
+    /// The trace of the work for the answer, if there is one.
     pub trace: Option<Trace>,
 }
 
@@ -95,13 +95,13 @@ impl Event {
         }
     }
 
-    /// What it takes to keep it, about.
+    /// Its approximate size in the store.
     pub(crate) fn weight(&self) -> u64 {
         (self.size() + PER_EVENT) as u64
     }
 }
 
-/// What an event takes beside its message, about.
+/// The approximate size of an event beside its message.
 const PER_EVENT: usize = 32;
 
 impl Event {
@@ -134,8 +134,8 @@ pub fn is_aside(id: &str) -> bool {
 const ASIDE: char = '~';
 
 impl Event {
-    /// What is stored of it: its kind, a head of text whose fields are separated by line feeds, and
-    /// its message.
+    /// The stored parts of an event: its kind, a head of text whose fields are separated by line
+    /// feeds, and its message.
     pub(crate) fn parts(&self) -> (u8, String, &[u8]) {
         match self {
             Self::Update {

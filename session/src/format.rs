@@ -4,9 +4,10 @@
 //! A format is read one release before it is written. So whatever a release writes, the one before it can read: both
 //! may run side by side, in either order, and the way back is open. [`RELEASES`] is held against that when it is compiled.
 //!
-//! What may be added without a new format: a kind of event, command, key or field that builds before this one never meet,
-//! or may lose without harm. Everything else is a new format: first its number here as [`Formats::newest`], with the
-//! code that reads it; a release later as [`Formats::writes`]. `tests/golden` has a store of every format that is read.
+//! No new format is needed for a kind of event, command, key or field that earlier builds never
+//! meet, or may lose without harm. Everything else is a new format: first its number here as
+//! [`Formats::newest`], with the code that reads it; a release later as [`Formats::writes`].
+//! `tests/golden` has a store of every format that is read.
 
 #[cfg(test)]
 mod page;
@@ -18,7 +19,7 @@ pub struct Formats {
     pub oldest: u32,
     /// The last that is read.
     pub newest: u32,
-    /// What this release writes.
+    /// The format that this release writes.
     pub writes: u32,
 }
 
@@ -32,7 +33,7 @@ struct Release {
 /// One for each release, oldest first. The last is this build.
 const RELEASES: [Release; 1] = [Release {
     version: "0.1.0",
-    // What has no number was written before there were numbers, and is of the first format.
+    // Data without a number was written before there were numbers, and is of the first format.
     redis: Formats {
         oldest: 1,
         newest: 1,
@@ -58,7 +59,7 @@ const LAST: &Release = &RELEASES[RELEASES.len() - 1];
 pub const REDIS: Formats = LAST.redis;
 /// Data directories.
 pub const DIRECTORY: Formats = LAST.directory;
-/// Files that backups of data directories are in. What is in them has the format of the directory.
+/// Backup files of data directories. Their content has the format of the directory.
 pub const BACKUP: Formats = LAST.backup;
 /// This build.
 pub const VERSION: &str = LAST.version;
@@ -93,18 +94,19 @@ impl Formats {
     /// Whether this build may use what has this format. `reader` is the first version that reads it, if whoever
     /// wrote it has said so.
     pub fn check(self, format: u32, reader: &str) -> Result<(), UnknownFormat> {
-        match self.has(format) {
-            true => Ok(()),
-            false => Err(UnknownFormat {
+        if self.has(format) {
+            Ok(())
+        } else {
+            Err(UnknownFormat {
                 format,
                 reads: self,
                 reader: reader.to_owned(),
-            }),
+            })
         }
     }
 }
 
-/// What is kept has a format that this build does not know.
+/// The stored data has a format that this build does not know.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "it has format {format}, and baton {VERSION} reads {}: {}",
@@ -119,9 +121,10 @@ pub struct UnknownFormat {
 impl UnknownFormat {
     fn known(&self) -> String {
         let Formats { oldest, newest, .. } = self.reads;
-        match oldest == newest {
-            true => format!("format {oldest}"),
-            false => format!("formats {oldest} to {newest}"),
+        if oldest == newest {
+            format!("format {oldest}")
+        } else {
+            format!("formats {oldest} to {newest}")
         }
     }
 

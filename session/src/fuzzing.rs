@@ -1,5 +1,6 @@
-//! What must hold whatever is in the store or in an archive: a file for each kind of input. The targets in
-//! `fuzz/` try it for as long as they are let, and every test run does for a moment (`tests`).
+//! Properties that hold for any content of a store or an archive: a file for each kind of input.
+//! The targets in `fuzz/` check them for as long as they run, and every test run checks them
+//! briefly (`tests`).
 
 pub use self::archives::archive;
 pub use self::blocks::block;

@@ -108,7 +108,7 @@ partitioned_id!(
     SessionId
 );
 partitioned_id!(
-    /// What `initialize` opened. Has no process: any gateway can serve it.
+    /// A connection that `initialize` opened. Has no process: any gateway can serve it.
     ConnectionId
 );
 

@@ -17,6 +17,7 @@
 //! | what metrics are made of | [`metrics`] |
 //! | where in a log modes and options have changed | [`shown`] |
 //! | the store, what each of its steps promises | [`store`] |
+//! | locking a mutex for a short section | [`sync`] |
 //!
 //! The data model, whichever store keeps it:
 //!
@@ -53,6 +54,7 @@ pub mod route;
 pub mod secret;
 pub mod shown;
 pub mod store;
+pub mod sync;
 pub mod token;
 pub mod trace;
 pub mod watched;

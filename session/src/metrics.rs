@@ -1,5 +1,6 @@
-//! What metrics are made of, and those of the way to Redis. Each part of Baton has a table of its own and
-//! counts whether or not anybody reads it; a process that shows metrics puts the tables into one registry.
+//! Building blocks of metrics, and the metrics of the Redis client. Each part of Baton has a table
+//! of its own and counts whether or not anybody reads it; a process that shows metrics puts the
+//! tables into one registry.
 
 use std::time::{Duration, SystemTime};
 

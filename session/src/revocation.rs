@@ -1,5 +1,5 @@
-//! What is refused although its signature is good: tokens are checked without asking anybody, so what
-//! was taken back has to be known.
+//! Revocations of tokens with a valid signature: tokens are checked without a lookup, so every
+//! gateway has to know all revocations.
 
 use std::fmt;
 use std::time::Duration;
@@ -14,8 +14,9 @@ mod register;
 
 /// A token may be dated a minute ahead, so it may live as much longer.
 const MARGIN: u64 = 60;
-/// How far the clocks of gateways may be ahead of the one that a store was restored by, in seconds. What is issued
-/// after that is dated as much ahead, and clocks that are as much behind still take it.
+/// How far the clocks of gateways may be ahead of the one that a store was restored by, in seconds.
+/// Tokens issued after the restore are dated that much ahead, and clocks that are that much behind
+/// still accept them.
 const AHEAD: u64 = MAX_SKEW / 2;
 /// How long a connection that was given up is refused.
 pub const ENDED_FOR: Duration = Duration::from_secs(600);
@@ -34,7 +35,7 @@ pub enum Subject {
     },
     /// All logins of a principal, instead of many one by one.
     Logins(String),
-    /// Whatever anybody has.
+    /// All tokens of all callers.
     Everybody,
 }
 
@@ -84,7 +85,7 @@ pub struct Asker {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Revocation {
     pub subject: Subject,
-    /// What was issued then or earlier is refused.
+    /// Tokens issued at this time or earlier are refused.
     pub before: u64,
     /// It takes effect then.
     pub from: u64,
@@ -103,8 +104,8 @@ impl Revocation {
         self
     }
 
-    /// Of everything that is out, at once. What is issued later is good again, but for a connection:
-    /// that is opened only once, and the clocks of gateways may differ.
+    /// Revokes all tokens of the subject at once. Tokens issued later are valid again, except for a
+    /// connection: that is opened only once, and the clocks of gateways may differ.
     pub fn at_once(subject: Subject) -> Self {
         let now = unix_millis() / 1000;
         let until = now + CONNECTION_LIFETIME.as_secs() + MARGIN;
@@ -121,8 +122,9 @@ impl Revocation {
         }
     }
 
-    /// Of everything that was issued before a store was restored from a backup. What was revoked, renewed or used after
-    /// the backup is not known any more; all of it was issued before this.
+    /// Revokes everything that was issued before a store was restored from a backup. Revocations,
+    /// renewals and uses after the backup are not known any more; they all concern tokens issued
+    /// before this.
     pub fn of_the_past() -> Self {
         let now = unix_millis() / 1000;
         let before = now + AHEAD;

@@ -78,7 +78,8 @@ impl Route {
             .retain(|(from, way)| *from < seq || covers(*from, *way));
         self.points.push((seq, via));
         if self.points.len() > MAX_POINTS {
-            // What is forgotten is not delivered again: a cursor from back then gets a reset.
+            // Events before the oldest point are not delivered again: a cursor from then gets a
+            // reset.
             self.points.remove(0);
         }
     }

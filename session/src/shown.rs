@@ -43,7 +43,7 @@ impl Shown {
         }
     }
 
-    /// What this event changes.
+    /// The setting that this event changes.
     fn by(event: &Event) -> Option<Self> {
         let Event::Update { message, .. } = event else {
             return None;
@@ -59,7 +59,7 @@ impl Shown {
     }
 }
 
-/// What these events add to the line; empty for nearly all.
+/// The text that these events add to the line; empty for nearly all.
 pub(crate) fn added<'a>(events: impl Iterator<Item = (u64, &'a Event)>) -> String {
     let changes = events.filter_map(|(seq, event)| Some((Shown::by(event)?.letter(), seq)));
     changes

@@ -55,8 +55,9 @@ pub trait Store: Send + Sync + 'static {
     /// How many partitions new sessions and connections are spread over.
     fn partitions(&self) -> u16;
 
-    /// What was drawn when the store was last restored from a backup, if it ever was: numbers that were given after that
-    /// backup come again, to something else. Names that are made of numbers alone have this in them, too.
+    /// The nonce drawn when the store was last restored from a backup, if it ever was: numbers that
+    /// were given after that backup are given again, to something else. Names that are made of
+    /// numbers alone contain this nonce, too.
     fn restored(&self) -> Option<Nonce>;
 
     /// Answers when the store does.
@@ -87,7 +88,7 @@ pub trait Store: Send + Sync + 'static {
 
     // ---- connections ----
 
-    /// Appends to a connection's outbox, once per key. What was delivered leaves it in time, see
+    /// Appends to a connection's outbox, once per key. Delivered entries are removed in time, see
     /// [`Delivered`].
     async fn post(&self, to: &ConnectionId, event: Event, key: &Idempotency) -> Result<Posted>;
 
@@ -115,8 +116,8 @@ pub trait Store: Send + Sync + 'static {
     /// Attaches a connection (`session/load`, `session/resume`) and makes it the controller.
     async fn attach(&self, request: &Attach) -> Result<Attached>;
 
-    /// What the session knows of a connection; `None` if there is no such session for the principal. One
-    /// that was deleted is there for streams until it is forgotten.
+    /// Returns the session's view of a connection; `None` if there is no such session for the
+    /// principal. A deleted session is there for streams until it is removed.
     async fn attachment(
         &self,
         session: &SessionId,
@@ -252,7 +253,8 @@ pub trait Store: Send + Sync + 'static {
     // ---- what may be used once ----
 
     /// True for the first caller of all, false for everybody after it while it `lasts`: through
-    /// restarts, on whichever replica. Who saw no reply and calls again comes too late; that is safe.
+    /// restarts, on whichever replica. A caller that saw no reply and calls again gets false; that
+    /// is safe.
     async fn spend(&self, name: &str, lasts: Duration) -> Result<bool>;
 
     // ---- housekeeping ----
@@ -268,7 +270,7 @@ pub trait Store: Send + Sync + 'static {
     async fn listen(&self, sink: mpsc::Sender<Signal>) -> Result<Arc<dyn Listener>>;
 }
 
-/// What the frames of one [`Store::read`] weigh together at most, unless it is a single one.
+/// The maximum size of the frames of one [`Store::read`], unless it is a single one.
 pub const PAGE_BYTES: u64 = 1 << 20;
 /// How often a worker repeats [`Store::register`].
 pub const HEARTBEAT: Duration = Duration::from_secs(3);
@@ -278,16 +280,16 @@ pub const ALIVE: Duration = Duration::from_secs(3 * HEARTBEAT.as_secs());
 const PLACE_KEPT: Duration = Duration::from_secs(180);
 /// How long a connection's outbox is kept without being used: an hour longer than its token is good.
 pub const OUTBOX_TTL: Duration = Duration::from_secs(CONNECTION_LIFETIME.as_secs() + 3600);
-/// What an outbox may weigh at most. Whose client does not read gets no further answers.
+/// The maximum size of an outbox. A client that does not read it gets no further answers.
 pub const OUTBOX_BYTES: u64 = 8 << 20;
-/// What stays of an outbox although it was delivered: a client that lost its connection may be so far
-/// behind what was written for it.
+/// Delivered entries that stay in an outbox: a client that lost its connection may be this far
+/// behind.
 pub const OUTBOX_WINDOW_BYTES: u64 = 64 << 10;
 pub const OUTBOX_WINDOW_ENTRIES: u64 = 256;
 /// The same for [`Event::Positions`], which count for themselves: gateways write them, and no client can do anything
 /// about them.
 pub const OUTBOX_WINDOW_POSITIONS: u64 = 256 << 10;
-/// What an entry of an outbox weighs beside its frame.
+/// The size of an outbox entry beside its frame.
 const OUTBOX_ENTRY: u64 = 64;
 /// Entries that leave an outbox in one step at most.
 const OUTBOX_TRIMMED_AT_ONCE: usize = 256;
@@ -302,7 +304,7 @@ pub const INBOX_LIMIT: u64 = 256;
 pub const DELETED_FOR: Duration = Duration::from_secs(60);
 /// So many ancestors a session may have.
 pub const MAX_FORK_DEPTH: usize = 64;
-/// What the commands in one inbox may weigh together, unless it is a single one.
+/// The maximum size of the commands in one inbox, unless it is a single one.
 pub const INBOX_BYTES: u64 = 32 << 20;
 /// Loads and resumes of one connection that are remembered until they are answered.
 pub const KEPT_DIRECTIVES: usize = 16;
@@ -365,7 +367,7 @@ pub struct Attach {
     pub replay: bool,
     pub one_shot: bool,
     pub watched: bool,
-    /// What the session works with from now on.
+    /// Settings of the session from now on.
     pub setup: Setup,
     /// Only to read along: who controls it, its setup and whether it is closed stay as they are. An
     /// empty `cwd` is not compared, and after an empty `request` nobody is answered.
@@ -387,7 +389,7 @@ pub enum Attached {
     },
 }
 
-/// What a session knows of one connection, and what a stream's holder needs to serve it.
+/// The session's view of one connection, for the holder of its stream.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Attachment {
     pub head: u64,
@@ -414,7 +416,7 @@ impl Attachment {
     }
 }
 
-/// What a connection has had of a session.
+/// How far a connection has read a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Seen {
     pub upto: u64,
@@ -422,8 +424,8 @@ pub struct Seen {
     pub directive: u64,
 }
 
-/// What the holder of a stream does for a load or resume: history 1…`upto` if `replay`, then the
-/// answer to `request`, then live from `upto` + 1.
+/// Tells the holder of a stream how to answer a load or resume: history 1…`upto` if `replay`, then
+/// the answer to `request`, then live from `upto` + 1.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Directive {
     pub number: u64,
@@ -472,7 +474,8 @@ pub struct Touch {
 /// that a cursor that names it can be checked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Delivered {
-    /// By what was written to the client. What is before that leaves only when the outbox is full otherwise.
+    /// Entries written to the client. Entries before it are removed only when the outbox would be
+    /// full otherwise.
     pub upto: u64,
     /// By what was written long enough ago.
     pub settled: u64,
@@ -496,7 +499,7 @@ pub type StoreTime = u64;
 /// How long after it was found due a session may be taken over.
 pub const TAKEOVER_WINDOW: Duration = Duration::from_secs(1);
 
-/// What [`Store::due`] found, and when.
+/// The sessions that [`Store::due`] found, and when.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Due {
     pub at: StoreTime,
@@ -508,15 +511,15 @@ pub struct Due {
 pub struct Claim {
     pub session: SessionId,
     pub token: ClaimToken,
-    /// Whose it is; empty once it was deleted.
+    /// The owner; empty once the session was deleted.
     pub principal: String,
     pub head: u64,
     pub cwd: String,
     pub params: Bytes,
-    /// What a later load, resume or fork has put in the place of the params' own.
+    /// Replaces values of the params; set by a later load, resume or fork.
     pub setup: Setup,
-    /// What the agent asked to be kept between turns. Empty although there is a log: the session is a
-    /// fork from the middle of another, and the agent has to read back what it said.
+    /// The agent's state between turns. Empty although there is a log: the session is a fork from
+    /// the middle of another, and the agent has to read back its conversation.
     pub state: Bytes,
     /// Identifiers that agents and tools have bound to the session, a JSON object or empty.
     pub bound: Bytes,
@@ -552,7 +555,8 @@ pub struct Append {
     pub events: Vec<Event>,
     /// Commands that are done with; they leave the inbox in the same step.
     pub acks: Vec<CommandId>,
-    /// The requests among them. Whoever repeats one joins it, even if the store has lost that it was ever taken.
+    /// The requests among them. A repeated request joins the first one, even if the store has lost
+    /// that it was ever accepted.
     pub requests: Vec<AnsweredRequest>,
     /// New values of the session's fields; `None` leaves them as they are.
     pub state: Option<Bytes>,
@@ -615,7 +619,7 @@ pub struct Tidying {
     pub unused: Duration,
 }
 
-/// What a round of housekeeping has done.
+/// The result of a round of housekeeping.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Tidied {
     pub compacted: usize,

@@ -49,7 +49,7 @@ pub const MAX_SKEW: u64 = 60;
 
 const AUDIENCE: &str = "baton";
 
-/// What our headers consist of. Anything else (`jku`, `x5u`, `jwk`, `crit` …) is refused, so that
+/// The fields of our headers. Anything else (`jku`, `x5u`, `jwk`, `crit` …) is refused, so that
 /// there is nothing to follow.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -131,7 +131,7 @@ impl KeyRing {
         Ok(timed)
     }
 
-    /// What kind of token it is, if it is good.
+    /// Returns the kind of a valid token.
     pub fn verify_any(&self, token: &str) -> Result<&'static str, Refused> {
         let [head, ..] = parts(token)?;
         let kind = decode::<Head>(head)?.typ;

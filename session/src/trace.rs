@@ -16,7 +16,7 @@ use tracing_opentelemetry::OpenTelemetrySpanExt as _;
 /// All spans have it, and nothing else does.
 pub const TARGET: &str = "baton_trace";
 
-/// What W3C wants to be passed on; what is longer is left behind.
+/// The length of `tracestate` that W3C wants passed on; a longer one is dropped.
 const MAX_STATE: usize = 512;
 
 /// W3C's `traceparent` and, if there is one, a space and `tracestate`.
@@ -62,7 +62,7 @@ impl Trace {
         span.add_link(self.context().span().span_context().clone());
     }
 
-    /// Whoever began it records it.
+    /// Whether the process that began the trace records it.
     pub fn is_recorded(&self) -> bool {
         self.place().is_some()
     }

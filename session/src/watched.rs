@@ -34,7 +34,7 @@ pub async fn follow(
             }
             Some(Err(fault)) => {
                 audited(&audit, what, Outcome::Failed);
-                tracing::warn!(what, %fault, "cannot be used as it is now: the old one stays");
+                tracing::warn!(what, %fault, "reload failed: keeping the previous version");
             }
         }
     }
@@ -45,7 +45,7 @@ fn audited(audit: &Audit, what: &str, outcome: Outcome) {
     audit.record(&decision, outcome, &Who::default());
 }
 
-/// What was last said, so that it is said once.
+/// The last fault that was logged, so that each is logged once.
 #[derive(Default)]
 struct State {
     fault: Option<String>,

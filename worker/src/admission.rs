@@ -1,5 +1,5 @@
-//! What a session may work with, settled before its agent hears of it: the one place that every agent's
-//! sessions pass.
+//! Checks what a session may work with (directories, MCP servers) before its agent is opened. Every
+//! agent's sessions pass through here.
 
 use std::sync::Arc;
 
@@ -16,13 +16,13 @@ pub(crate) struct Admission {
     /// The MCP servers that the agent takes.
     pub agent: Transports,
     pub root: Option<WorkspaceRoot>,
-    /// What it is told of what clients say.
+    /// Filters what agents get from clients.
     pub policy: Arc<AgentPolicy>,
 }
 
 impl Admission {
     pub async fn admit(&self, opening: &mut Opening) -> Result<(), Failure> {
-        // One that was deleted is nobody's: it ends, and starts nothing.
+        // A deleted session has no owner: it only ends, and starts nothing.
         let ends = opening.principal.is_empty();
         let root = self.root.as_ref();
         if let Some(root) = root.filter(|root| root.is_one_for_all() || !ends) {
@@ -41,9 +41,9 @@ impl Admission {
         let asked: Vec<Box<RawValue>> = asked.collect::<Result<_, Failure>>()?;
         let asked: Vec<&RawValue> = asked.iter().map(|entry| &**entry).collect();
         let admitted = self.servers.admit(&asked, self.agent).await;
-        // An operator wants to know what strangers try; it holds nothing that is secret.
+        // Logged for the operator; it contains no secrets.
         let admitted = admitted.inspect_err(|refusal| {
-            tracing::warn!(session.id = %opening.session, %refusal, "a client asked for an MCP server that it may not have");
+            tracing::warn!(session.id = %opening.session, %refusal, "refused an MCP server of a client");
         })?;
         tracing::debug!(session.id = %opening.session, servers = admitted.len(), "MCP servers admitted");
         opening.admit(admitted);

@@ -1,5 +1,5 @@
-//! The seam behind which agents live. An agent opens conversations; a conversation answers prompts
-//! through the [`Turn`] it is given, and everything it says goes into the session's log.
+//! The interface of agents. An agent opens conversations; a conversation answers prompts through
+//! the [`Turn`] it is given, and all its output goes into the session's log.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -37,16 +37,16 @@ pub trait Agent: Send + Sync + 'static {
 #[derive(Clone)]
 pub struct Opening {
     pub session: SessionId,
-    /// Whose it is.
+    /// The owner of the session.
     pub principal: String,
     pub cwd: String,
     /// The params of `session/new`.
     pub params: Bytes,
-    /// What a later load, resume or fork has put in the place of the params' own.
+    /// Replaces values of the params; set by a later load, resume or fork.
     pub setup: Setup,
     /// [`Changes::state`] of the conversation before, empty at first.
     pub state: Bytes,
-    /// What the client can do that asks for something now.
+    /// Capabilities of the client that asked first.
     pub client: ClientCapabilities,
     /// The session's directories are beneath it, if there is such a rule.
     pub(crate) beneath: Option<PathBuf>,
@@ -79,7 +79,7 @@ impl Opening {
         let log = LogId::Session(self.session.clone());
         let mut next = 1;
         loop {
-            // Whoever waits is not refused because Redis restarts.
+            // A Redis restart must not fail the waiting request.
             let page = sit_out(|| self.store.read(&log, next, PAGE)).await;
             let page = page.map_err(|error| Failure::internal(error.to_string()))?;
             let Some(last) = page.last() else {
@@ -97,7 +97,7 @@ impl Opening {
         &self.servers
     }
 
-    /// What agents are told.
+    /// Filters what agents get from clients.
     pub(crate) fn policy(&self) -> &Arc<AgentPolicy> {
         &self.policy
     }
@@ -150,7 +150,7 @@ impl Opening {
     }
 }
 
-/// The session is opened for whoever asked first of all that wait.
+/// The session is opened for the client of the first waiting command.
 fn client(claim: &Claim) -> ClientCapabilities {
     let first = claim.inbox.first();
     first
@@ -170,10 +170,10 @@ pub trait Conversation: Send + Sync {
     /// ([`Turn::start_over`]).
     async fn prompt(&self, turn: &Turn, prompt: &AgentMessage) -> Result<Box<RawValue>, Failure>;
 
-    /// Whatever else a client asks of the agent, also while a turn runs.
+    /// Any other call of a client, also while a turn runs.
     async fn call(&self, message: &AgentMessage) -> Result<Called, Failure>;
 
-    /// The same for what nobody waits to be answered.
+    /// The same for a notification.
     async fn notify(&self, message: &AgentMessage) -> Result<Called, Failure> {
         self.call(message).await
     }
@@ -186,14 +186,14 @@ pub trait Conversation: Send + Sync {
         std::future::pending().await
     }
 
-    /// How long the session stays here when nothing is asked of it, because something lives here that
-    /// another worker would have to start anew. `None`: anybody may go on with it.
+    /// How long the session stays at this worker when it is idle, because another worker would have
+    /// to start its agent again. `None`: it is released at once.
     fn stays(&self) -> Option<Duration> {
         None
     }
 
-    /// Whether a turn can go on elsewhere at any moment. One that cannot has until the end of the grace
-    /// when its worker stops.
+    /// Whether another worker can resume a turn at any moment. One that cannot be moved has until
+    /// the end of the grace period when its worker stops.
     fn moves(&self) -> bool {
         true
     }
@@ -201,12 +201,12 @@ pub trait Conversation: Send + Sync {
     /// Modes and config options as `session/new` and `session/load` answer them, a JSON object.
     fn view(&self) -> Bytes;
 
-    /// What has to be kept that changed since this was last asked. It is written together with
-    /// what the conversation has said by then.
+    /// Returns the state that changed since the last call. It is written together with the events
+    /// up to now.
     fn changes(&self) -> Changes;
 }
 
-/// Where what an agent says is heard.
+/// Where an agent's output goes.
 #[derive(Clone, Copy)]
 pub enum Stage<'a> {
     Turn(&'a Turn),
@@ -218,7 +218,7 @@ pub enum Stage<'a> {
 #[derive(Debug)]
 pub struct Called {
     pub result: Box<RawValue>,
-    /// An update that tells everybody else, if the agent has not told them by itself.
+    /// An update for the other clients, if the agent has not sent one itself.
     pub announces: Option<Value>,
 }
 
@@ -259,7 +259,8 @@ pub enum StopReason {
 }
 
 impl StopReason {
-    /// What an answer to a prompt says, as far as it is known here: agents may write anything there.
+    /// Reads the stop reason of a prompt's answer; `None` if it is unknown, since agents may write
+    /// anything there.
     pub(crate) fn of(answer: &RawValue) -> Option<Self> {
         #[derive(Deserialize)]
         #[serde(rename_all = "camelCase")]

@@ -1,7 +1,8 @@
-//! What an agent is told of what clients say: what the protocol names, and what the operator allows beyond
-//! that. Agents take options in `_meta` and in methods of their own that let whoever sends them run commands
-//! (see docs/security/agent-messages.md), so both are closed. [`AgentMessage`] and [`AgentAnswer`] are made here only, and
-//! nothing else is written to an agent: a path that forgets the policy does not compile.
+//! Decides which parts of client messages reach an agent: the fields and methods of the protocol,
+//! and those that the operator allows beyond them. Agents accept options in `_meta` and in methods
+//! of their own that let a sender run commands (see docs/security/agent-messages.md), so both are
+//! closed by default. [`AgentMessage`] and [`AgentAnswer`] are only constructed here, and nothing
+//! else is written to an agent: a path that skips the policy does not compile.
 
 use std::borrow::Cow;
 
@@ -51,7 +52,7 @@ pub struct AgentMessage {
 #[derive(Clone, Debug)]
 pub struct AgentAnswer(Result<Box<RawValue>, Failure>);
 
-/// What a session is opened with at its agent.
+/// The fields with which a session is opened at its agent.
 pub(crate) struct Opened<'a> {
     /// The params of the client's `session/new`, as they were stored.
     pub stored: &'a [u8],
@@ -75,7 +76,7 @@ impl AgentPolicy {
         }
     }
 
-    /// What a client calls, or a refusal that names the option.
+    /// Filters a client's call, or refuses it with an error that names the option.
     pub(crate) fn message(&self, method: &str, params: &RawValue) -> Result<AgentMessage, Failure> {
         let fields = fields(method);
         if fields.is_none() && !self.methods.iter().any(|pattern| pattern.fits(method)) {
@@ -123,13 +124,14 @@ impl AgentPolicy {
         params["mcpServers"] = json!(opened.servers);
         let directories = opened.directories.as_array().into_iter().flatten();
         let directories: Vec<&str> = directories.filter_map(Value::as_str).collect();
-        match directories.is_empty() {
-            true => drop(
+        if directories.is_empty() {
+            drop(
                 params
                     .as_object_mut()
                     .and_then(|all| all.remove("additionalDirectories")),
-            ),
-            false => params["additionalDirectories"] = json!(directories),
+            )
+        } else {
+            params["additionalDirectories"] = json!(directories)
         }
         match opened.session {
             Some(session) => params["sessionId"] = json!(session),

@@ -1,5 +1,5 @@
-//! What an agent asks its client beside its turns. Such a question is open until it is answered or the
-//! agent is gone: no turn's end withdraws it, and no other worker goes on with it.
+//! Requests of an agent to its client outside of turns. Such a request is open until it is answered
+//! or the agent is gone: the end of a turn does not withdraw it, and no other worker takes it over.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use baton_protocol::compose;
 use baton_session::event::{Event, aside_id};
 use baton_session::id::{SessionId, random_text};
+use baton_session::sync::MutexExt as _;
 use futures_util::future::BoxFuture;
 use serde::Serialize;
 use serde_json::value::RawValue;
@@ -45,7 +46,8 @@ impl Asides {
         }
     }
 
-    /// Asks at once. What is returned waits for the answer, wherever that is done.
+    /// Sends the request at once. The returned future waits for the answer and may be polled
+    /// anywhere.
     pub fn ask(
         &self,
         method: &str,
@@ -75,7 +77,7 @@ impl Asides {
         answer
     }
 
-    /// Takes a client's answer. False if nobody asked, or it was answered before.
+    /// Handles a client's answer. False if there is no such request, or it was answered before.
     pub fn answer(&self, answer: Answer) -> bool {
         let Some(waiting) = self.open().waiting.remove(answer.id.as_str()) else {
             return false;
@@ -85,7 +87,7 @@ impl Asides {
         true
     }
 
-    /// Those that are open still are, when a turn has ended.
+    /// Keeps the open requests pending after a turn has ended.
     pub fn stay_open(&self) {
         let open = self.open();
         let open: Vec<u64> = open.waiting.values().map(|waiting| waiting.seq).collect();
@@ -94,7 +96,7 @@ impl Asides {
         }
     }
 
-    /// Nobody waits for an answer any more, and whoever was asked is told.
+    /// Withdraws all open requests, and tells their clients.
     pub fn withdraw(&self) {
         for (id, waiting) in self.open().waiting.drain() {
             self.outlet.settle(waiting.seq);
@@ -107,7 +109,7 @@ impl Asides {
     }
 
     fn open(&self) -> MutexGuard<'_, Open> {
-        self.open.lock().expect("held for moments only")
+        self.open.locked()
     }
 }
 

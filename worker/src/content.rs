@@ -75,12 +75,13 @@ impl Accepts {
                 ));
             }
         };
-        match allowed {
-            true => Ok(()),
-            false => Err(format!(
+        if allowed {
+            Ok(())
+        } else {
+            Err(format!(
                 "the agent takes no content of type {:?}: its promptCapabilities.{capability} is not true",
                 block.r#type
-            )),
+            ))
         }
     }
 }

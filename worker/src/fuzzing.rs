@@ -1,5 +1,6 @@
-//! What must hold whatever strangers send to agents, and agents to us: a file for each kind of input. The
-//! targets in `fuzz/` try it for as long as they are let, and every test run does for a moment (`tests`).
+//! Properties that hold for any input from clients to agents and from agents to us: a file for each
+//! kind of input. The targets in `fuzz/` check them for as long as they run, and every test run
+//! checks them briefly (`tests`).
 
 pub use self::agent_line::agent_line;
 pub use self::agent_params::agent_params;

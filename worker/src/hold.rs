@@ -49,7 +49,7 @@ pub(crate) async fn run(
     if is_poisonous(claim.vanished) {
         return give_up(&*store, &outlet, &claim, &reins).await;
     }
-    // It only rested at a worker that is gone: no agent has to be started for that.
+    // The session was only idle at a worker that is gone: no agent has to be started for that.
     if claim.inbox.is_empty() && claim.running.is_none() {
         if !outlet.flush(Default::default(), true).await? {
             store.release(&claim.session, &claim.token).await?;
@@ -74,7 +74,8 @@ pub(crate) async fn run(
             let queue: VecDeque<Queued> = claim.inbox.clone().into();
             let taken = Taken::of(&claim.inbox);
             if conversation.stays().is_some() {
-                // An earlier holder may have vanished with questions that only it could take answers to.
+                // An earlier holder may have vanished with open requests that only it could take
+                // answers to.
                 outlet.settle_unseen();
             }
             Hold {
@@ -100,7 +101,7 @@ pub(crate) async fn run(
     }
 }
 
-/// The agent cannot open this session: everyone who waits is told.
+/// The agent cannot open this session: all waiting requests get an error.
 async fn refuse_all(
     store: &dyn Store,
     outlet: &Outlet,
@@ -114,7 +115,7 @@ async fn refuse_all(
             return Ok(store.release(&claim.session, &claim.token).await?);
         }
         let outcome = match queued.command.kind {
-            // Nobody has to open it to have it closed.
+            // A session need not be opened to be closed.
             kind @ (Kind::Close | Kind::Delete) => Ok(done(kind)),
             _ => Err(failure.clone()),
         };
@@ -125,15 +126,15 @@ async fn refuse_all(
         }
         outlet.ack(queued);
     }
-    // Something may have come since: it is for whoever claims the session next.
+    // Commands may have arrived since: the next holder handles them.
     if !outlet.flush(Default::default(), true).await? {
         store.release(&claim.session, &claim.token).await?;
     }
     Ok(())
 }
 
-/// Before a session ends, what was bound to it is free again, and whoever has to know is told; other
-/// commands leave it as it is. False if the worker stops first: then the command is for the next one.
+/// Releases the bindings of a session before it ends, and runs the operator's hook; other commands
+/// change nothing. False if the worker stops first: then the next holder handles the command.
 async fn set_free(
     outlet: &Outlet,
     claim: &Claim,
@@ -159,17 +160,17 @@ async fn set_free(
 
 /// Frames per read of an interrupted turn.
 const REREAD: usize = 500;
-/// So many workers in a row may vanish over one command before they have renewed their lease once.
+/// How many workers in a row may vanish over one command before their first renewal of the lease.
 const MAX_VANISHED_AT_ONCE: u32 = 3;
-/// So many may do so later, unless they only waited for somebody's answer.
+/// How many may vanish later, unless they only waited for a client's answer.
 const MAX_VANISHED_WORKING: u32 = 10;
 
 fn is_poisonous(vanished: Vanished) -> bool {
     vanished.at_once >= MAX_VANISHED_AT_ONCE || vanished.working >= MAX_VANISHED_WORKING
 }
 
-/// Whoever took this on was never heard of again: the command that is next is answered instead of
-/// tried, and whoever comes then goes on with the others.
+/// Several workers in a row vanished over this session: its next command is answered with an error
+/// instead of run, and the next holder goes on with the others.
 async fn give_up(
     store: &dyn Store,
     outlet: &Outlet,
@@ -179,7 +180,7 @@ async fn give_up(
     let running = claim.running.map(|running| running.command);
     let is_next = |queued: &&Queued| running.is_none_or(|running| queued.id == running);
     if let Some(queued) = claim.inbox.iter().find(is_next) {
-        tracing::error!(session.id = %claim.session, command = queued.id.number, vanished = claim.vanished.working, "gives up on a command that stops whoever works on it");
+        tracing::error!(session.id = %claim.session, command = queued.id.number, vanished = claim.vanished.working, "answering a command with an error: every worker that ran it stopped");
         if !set_free(outlet, claim, reins, queued).await? {
             return Ok(store.release(&claim.session, &claim.token).await?);
         }
@@ -204,15 +205,15 @@ struct Hold {
     conversation: Arc<dyn Conversation>,
     outlet: Arc<Outlet>,
     asides: Arc<Asides>,
-    /// Commands that were read and not yet handled.
+    /// Commands that were read and are not handled yet.
     queue: VecDeque<Queued>,
     /// Commands that were read.
     taken: Taken,
-    /// What the agent works on beside turns.
+    /// Calls that the agent handles outside of turns.
     calls: JoinSet<Call>,
     /// The session was closed or deleted: there is nothing to stay for.
     over: bool,
-    /// The agent is gone: whoever claims the session next opens it anew.
+    /// The agent is gone: the next holder opens it again.
     deserted: bool,
 }
 
@@ -237,7 +238,7 @@ impl Hold {
             }
             if self.deserted {
                 self.asides.withdraw();
-                // What it said last is written first, or the next one would say it again.
+                // Buffered events are written first, or the next holder would say them again.
                 if !self.outlet.flush(self.conversation.changes(), true).await? {
                     self.store
                         .release(&self.claim.session, &self.claim.token)
@@ -270,7 +271,7 @@ impl Hold {
 
     /// Everything before is through.
     async fn end(&mut self, queued: Queued) -> Result<Ended, Lost> {
-        // Nobody waits for an answer that is ready because of what has to be released.
+        // Finished answers do not wait for the release hook.
         self.outlet
             .flush(self.conversation.changes(), false)
             .await?;
@@ -283,9 +284,10 @@ impl Hold {
         Ok(Ended::Answered)
     }
 
-    /// Words in the middle of a turn are written while the session is given up, so that the next worker waits for one
-    /// round trip only. Should they come too late they are refused, and the turn says them again there. What is done
-    /// is written first: the next worker would do it again.
+    /// Events in the middle of a turn are written while the session is released, so that the next
+    /// worker waits for one round trip only. If they come too late they are refused, and the turn
+    /// repeats them there. Acknowledgements are written first: the next worker would run those
+    /// commands again.
     async fn hand_over(&self) -> Result<(), Lost> {
         self.asides.withdraw();
         let (session, token) = (&self.claim.session, &self.claim.token);
@@ -392,9 +394,10 @@ impl Hold {
         let mut heard = pin!(conversation.listen(Stage::Turn(&turn)));
         let outlet = self.outlet.clone();
         let mut flight: Option<BoxFuture<'_, Result<bool, Lost>>> = None;
-        let (stop, bound) = match conversation.moves() {
-            true => (self.reins.stop.clone(), None),
-            false => (self.reins.cut.clone(), Some(Bound::of(&self.reins.place))),
+        let (stop, bound) = if conversation.moves() {
+            (self.reins.stop.clone(), None)
+        } else {
+            (self.reins.cut.clone(), Some(Bound::of(&self.reins.place)))
         };
         let outcome = loop {
             tokio::select! {
@@ -456,9 +459,9 @@ impl Hold {
         (Journal::default(), Vec::new())
     }
 
-    /// What the interrupted turn has already said.
+    /// Reads back the events that the interrupted turn has written.
     async fn reread(&self, running: Running) -> Result<(Journal, Vec<Unanswered>), Lost> {
-        tracing::info!(session.id = %self.claim.session, command = running.command.number, "goes on with an interrupted turn");
+        tracing::info!(session.id = %self.claim.session, command = running.command.number, "resuming an interrupted turn");
         let log = LogId::Session(self.claim.session.clone());
         let mut reader = journal::Reader::default();
         let mut from = running.began;
@@ -501,7 +504,7 @@ impl Hold {
         self.queue.iter().any(|queued| self.cancels(queued, prompt))
     }
 
-    /// Whatever is in the queue came after the prompt that was taken from it.
+    /// Everything in the queue came after the prompt that was taken from it.
     fn cancels(&self, queued: &Queued, prompt: &Queued) -> bool {
         match queued.command.kind {
             Kind::Cancel | Kind::Close | Kind::Delete => true,

@@ -1,5 +1,5 @@
-//! What nobody uses is made smaller, and in the end forgotten. Any worker may do it: the store sees to
-//! it that none does it twice at a time.
+//! Compacts idle sessions and removes expired ones. Any worker may do it: the store prevents two
+//! from doing it at the same time.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -26,13 +26,10 @@ pub(crate) async fn run(store: Arc<dyn Store>, session_ttl: Duration, stop: Canc
             for partition in (0..store.partitions()).map(Partition) {
                 match store.tidy(partition, &when).await {
                     Ok(tidied) if tidied.expired > 0 => {
-                        tracing::info!(
-                            sessions = tidied.expired,
-                            "forgot what nobody has used for long"
-                        );
+                        tracing::info!(sessions = tidied.expired, "removed expired sessions");
                     }
                     Ok(_) => {}
-                    Err(error) => tracing::debug!(%error, "could not tidy up"),
+                    Err(error) => tracing::debug!(%error, "housekeeping failed"),
                 }
             }
         }

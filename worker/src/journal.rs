@@ -1,5 +1,5 @@
-//! What a turn has already said. A turn that is taken over runs again from its beginning; each
-//! thing it says is checked off here first, and only what is new reaches the log.
+//! The events that a turn has already written. A turn that is taken over runs again from its
+//! beginning; each event it produces is checked off here first, and only new ones reach the log.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::Arc;
@@ -51,7 +51,7 @@ impl Reader {
             Event::Request { id, message } => {
                 let mut before = self.unanswered.iter_mut();
                 match before.find(|request| request.id == *id) {
-                    // Asked once more, of somebody else: the agent said it once.
+                    // Sent again to another client: the agent asked once.
                     Some(request) => request.seq = seq,
                     None => {
                         journal.said.push_back(Said::Request(id.clone()));
@@ -114,7 +114,7 @@ impl Journal {
         Some(said)
     }
 
-    /// What was said is not going to be said again.
+    /// The agent will not repeat the earlier events.
     pub fn forget(&mut self) {
         self.said.clear();
         self.answers.clear();

@@ -31,7 +31,7 @@ pub(crate) struct Held {
     pub place: Arc<Place>,
     /// The store has granted the claim.
     granted: AtomicBool,
-    /// Somebody said that the session wants a worker.
+    /// The session was signalled as ready.
     wanted: AtomicBool,
 }
 

@@ -1,6 +1,6 @@
-//! Which MCP servers an agent gets: those that the client names, as far as the operator allows them, then
-//! the operator's own. What is allowed passes byte for byte. Nothing here prints more of an entry than its
-//! name, since headers, variables, arguments and queries hold credentials.
+//! Decides which MCP servers an agent gets: those of the client that the operator allows, then the
+//! operator's own. Allowed entries pass byte for byte. Nothing here prints more of an entry than
+//! its name, since headers, variables, arguments and queries hold credentials.
 
 use std::collections::HashSet;
 
@@ -27,7 +27,7 @@ mod transports;
 mod url;
 mod variable;
 
-/// More than anybody works with; each costs the agent a process or a connection.
+/// The maximum number of servers; each costs the agent a process or a connection.
 pub const MAX_SERVERS: usize = 64;
 
 #[derive(Clone, Debug, Default)]
@@ -43,7 +43,7 @@ pub struct McpPolicy {
 }
 
 impl McpPolicy {
-    /// What the agent gets.
+    /// Returns the entries that the agent gets.
     pub async fn admit(
         &self,
         asked: &[&RawValue],
@@ -96,7 +96,7 @@ impl McpPolicy {
                 tracing::warn!(
                     server = entry.name,
                     kind = entry.transport.kind(),
-                    "the agent cannot use this MCP server of --mcp-server: it goes without"
+                    "the agent does not support this MCP server of --mcp-server: leaving it out"
                 );
             }
             takes

@@ -116,7 +116,7 @@ impl Metrics {
         self.ended.get_or_create(&[("outcome", how)]).inc();
     }
 
-    /// So was one that nobody could try.
+    /// Counts a prompt that was refused without a turn.
     pub(crate) fn refused(&self, queued: &Queued) {
         if queued.command.kind == Kind::Prompt {
             self.taken_up(queued);
@@ -173,7 +173,7 @@ impl Drop for Counted {
     }
 }
 
-/// How long ago something happened, when somebody asks.
+/// A gauge of the time since an event, computed when it is read.
 #[derive(Clone)]
 pub(crate) struct Age {
     start: Instant,

@@ -1,5 +1,5 @@
-//! What an agent's updates say about the session itself: its title, its usage, what is bound to it.
-//! Noted as they are said, whatever agent says them, and stored together with them.
+//! Session metadata in an agent's updates: title, usage, and bindings. Read from the updates of any
+//! agent, and stored together with them.
 
 use std::borrow::Cow;
 use std::sync::LazyLock;
@@ -30,7 +30,7 @@ pub(crate) struct Notes {
     bound_changed: bool,
 }
 
-/// What has to be stored.
+/// The metadata to store.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Noted {
     pub title: Option<String>,
@@ -116,10 +116,7 @@ impl Notes {
         let fits = more.is_empty() || length(&self.bound) + length(more) <= MAX_BOUND;
         if !fits {
             let most = MAX_BOUND;
-            tracing::warn!(
-                most,
-                "did not keep what the agent wants bound to the session: it is too long"
-            );
+            tracing::warn!(most, "the agent's bindings are too long: not stored");
         }
         fits
     }
@@ -149,11 +146,7 @@ fn kept_title(title: &str) -> String {
     let kept = cut_title(title);
     if kept.len() < title.len() {
         let (length, most) = (title.len(), MAX_TITLE);
-        tracing::warn!(
-            length,
-            most,
-            "cut a title that the agent has given the session"
-        );
+        tracing::warn!(length, most, "truncated the session's title");
     }
     kept.to_owned()
 }
@@ -161,11 +154,7 @@ fn kept_title(title: &str) -> String {
 fn is_kept(usage: &Bytes) -> bool {
     let (length, most) = (usage.len(), MAX_VALUE);
     if length > most {
-        tracing::warn!(
-            length,
-            most,
-            "did not keep the usage that the agent has told"
-        );
+        tracing::warn!(length, most, "the agent's usage is too long: not stored");
     }
     length <= most
 }

@@ -1,5 +1,5 @@
-//! When a partition of the store was away. Nobody can renew a lease then, so for a while after it leases that ran out say nothing
-//! about their holders: those come back and renew.
+//! When a partition of the store was unavailable. Leases cannot be renewed then, so for a while
+//! after it expired leases prove nothing about their holders, which come back and renew.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -9,10 +9,10 @@ use baton_session::id::Partition;
 use baton_session::store;
 use tokio::time::Instant;
 
-/// A reply that takes longer is as good as none.
+/// A slower reply counts as an outage.
 const SLOW: Duration = Duration::from_secs(1);
 
-/// Long enough for everybody to find the way back.
+/// Long enough for all workers to reconnect.
 const LONGEST_HOLD_OFF: Duration = Duration::from_secs(5);
 
 pub(crate) struct Outages {
@@ -22,13 +22,13 @@ pub(crate) struct Outages {
 
 struct Seen {
     everywhere: Instant,
-    /// Since when each that was away is back; `None` while it is away. The last reply that did not come says little about
-    /// that: nobody asks all the time.
+    /// Since when each is available again; `None` while it is unavailable. The time of the last
+    /// failed reply says little about that, since requests are rare.
     partitions: HashMap<Partition, Option<Instant>>,
 }
 
 impl Outages {
-    /// Who has just come does not know, and holds off as well.
+    /// A new process does not know of earlier outages, so it holds off as well.
     pub fn new(lease: Duration) -> Self {
         Self {
             seen: Mutex::new(Seen {
@@ -47,7 +47,7 @@ impl Outages {
         self.seen().everywhere = Instant::now();
     }
 
-    /// Too recent to take anything over.
+    /// Whether the last outage is too recent to take sessions over.
     pub fn is_recent(&self, partition: Partition) -> bool {
         let seen = self.seen();
         match seen.partitions.get(&partition) {
@@ -57,7 +57,7 @@ impl Outages {
         }
     }
 
-    /// Notes if the store is away or takes long.
+    /// Runs a step and records whether the store was unavailable or slow.
     pub async fn watch<T>(
         &self,
         partition: Partition,
@@ -93,7 +93,7 @@ mod tests {
         assert!(outages.watch(here, away).await.is_err());
         // A node that is away says nothing about the others.
         assert!(outages.is_recent(here) && !outages.is_recent(there));
-        // However long ago it was that somebody asked: it has only come back now.
+        // The time of the last request does not matter: the partition is available only now.
         advance(Duration::from_secs(60)).await;
         outages.watch(here, async { Ok(()) }).await.unwrap();
         assert!(outages.is_recent(here));

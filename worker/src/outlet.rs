@@ -9,6 +9,7 @@ use baton_session::command::{CommandId, Queued};
 use baton_session::event::{Event, is_aside};
 use baton_session::id::{LogId, Nonce, SessionId};
 use baton_session::store::{self, AnsweredRequest, Append, Appended, Claim, ClaimToken, Store};
+use baton_session::sync::MutexExt as _;
 use serde_json::{Map, Value};
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep, sleep_until};
@@ -48,7 +49,7 @@ pub(crate) struct Outlet {
 struct State {
     events: Vec<Event>,
     bytes: usize,
-    /// What was written since the last append that had to be confirmed.
+    /// Bytes written since the last append that replicas had to confirm.
     unconfirmed: usize,
     acks: Vec<CommandId>,
     requests: Vec<AnsweredRequest>,
@@ -124,7 +125,7 @@ impl Outlet {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().expect("held for moments only")
+        self.state.locked()
     }
 
     /// A name that is made of numbers, as clients are to know it: in a store that was restored from a backup these numbers
@@ -209,12 +210,12 @@ impl Outlet {
         self.state().pending_changed = true;
     }
 
-    /// What agents and tools have bound to the session.
+    /// Identifiers that agents and tools have bound to the session.
     pub fn bound(&self) -> Map<String, Value> {
         self.state().notes.bound().clone()
     }
 
-    /// What was bound is released.
+    /// Removes all bindings.
     pub fn unbind(&self) {
         self.state().notes.unbind();
     }
@@ -244,9 +245,9 @@ impl Outlet {
         }
     }
 
-    /// Writes everything that is buffered now. With `release` the session is given up in the same
-    /// step unless commands wait; returns whether it was. What goes into the frame is settled by the
-    /// call itself, so that it fits the changes; only the writing is waited for.
+    /// Writes all buffered events. With `release` the session is released in the same step unless
+    /// commands wait; returns whether it was. The frame is assembled by the call itself, so that it
+    /// matches the changes; only the write is awaited.
     pub fn flush(
         &self,
         changes: Changes,
@@ -292,7 +293,7 @@ impl Outlet {
         Ok(())
     }
 
-    /// What an agent said is not dropped because Redis restarts.
+    /// An agent's output is not dropped because Redis restarts.
     async fn put(&self, append: &Append) -> Result<Put, Lost> {
         let began = Instant::now();
         let written = sit_out(|| self.store.append(append));
@@ -307,7 +308,7 @@ impl Outlet {
     }
 
     fn written(&self) -> MutexGuard<'_, Written> {
-        self.written.lock().expect("held for moments only")
+        self.written.locked()
     }
 
     fn take(&self, changes: Changes, release: bool) -> Option<Append> {
@@ -316,7 +317,7 @@ impl Outlet {
         if let Some(field) = too_long
             && !std::mem::replace(&mut state.warned, true)
         {
-            tracing::warn!(session.id = %self.session, field, "what the agent wants kept is too long: kept what was there before");
+            tracing::warn!(session.id = %self.session, field, "the agent's state is too long: keeping the previous one");
         }
         let noted = state.notes.take();
         let nothing = state.events.is_empty() && state.acks.is_empty() && noted == Noted::default();

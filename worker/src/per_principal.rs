@@ -1,4 +1,4 @@
-//! Directories that each caller has one of: `DIR/{principal}`, made when it is needed, for nobody else to read.
+//! Directories per caller: `DIR/{principal}`, made when needed, readable by the owner only.
 
 use std::fs::{self, DirBuilder};
 use std::io;
@@ -9,19 +9,19 @@ const PLACEHOLDER: &str = "{principal}";
 /// The longest name that file systems take.
 const MAX_NAME: usize = 255;
 
-/// The same directory for everybody, or one for each principal.
+/// One directory for all principals, or one for each.
 #[derive(Clone, Debug)]
 pub struct PerPrincipal {
     /// As far as it is the same, with links followed.
     base: PathBuf,
-    /// What follows in each principal's own; `None` if there is only one for all.
+    /// The path below each principal's directory; `None` if there is one directory for all.
     own: Option<PathBuf>,
-    /// Whose they are, if not ours: user and group.
+    /// User and group that own the directories, if not ours.
     owner: Option<(u32, u32)>,
 }
 
 impl PerPrincipal {
-    /// `{principal}` stands for a part of the path, once. What comes before it must be there.
+    /// `{principal}` stands for one component of the path, once. The path before it must exist.
     pub fn open(path: &Path) -> io::Result<Self> {
         let is_placeholder = |part: &Component| part.as_os_str() == PLACEHOLDER;
         let base: PathBuf = path
@@ -43,13 +43,14 @@ impl PerPrincipal {
             ));
         }
         let real = base.canonicalize()?;
-        match real.is_dir() && path.is_absolute() {
-            true => Ok(Self {
+        if real.is_dir() && path.is_absolute() {
+            Ok(Self {
                 base: real,
                 own,
                 owner: None,
-            }),
-            false => Err(io::Error::other("an absolute path of a directory")),
+            })
+        } else {
+            Err(io::Error::other("an absolute path of a directory"))
         }
     }
 
@@ -93,13 +94,14 @@ impl PerPrincipal {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
             Err(error) => return Err(error),
         }
-        // A link would lead to somebody else's.
-        match fs::symlink_metadata(path)?.is_dir() {
-            true => Ok(()),
-            false => Err(io::Error::other(format!(
+        // A link could lead to another principal's directory.
+        if fs::symlink_metadata(path)?.is_dir() {
+            Ok(())
+        } else {
+            Err(io::Error::other(format!(
                 "{} is no directory",
                 path.display()
-            ))),
+            )))
         }
     }
 }

@@ -1,5 +1,5 @@
-//! Tells the audit log what an agent asked to be allowed, and what became of it. The worker that holds the
-//! session does so: only it sees each question and its first answer once.
+//! Logs an agent's permission requests and their outcomes to the audit log. The worker that holds
+//! the session does so: only it sees each request and its first answer once.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
@@ -8,6 +8,7 @@ use baton_protocol::{Envelope, Method};
 use baton_session::audit::{Audit, Decision, Outcome, Text, Who};
 use baton_session::command::Command;
 use baton_session::id::SessionId;
+use baton_session::sync::MutexExt as _;
 use baton_session::trace::Trace;
 use serde_json::Value;
 
@@ -50,14 +51,14 @@ impl Permissions {
         }
         let question = Question::read(message)?;
         let title = question.title.clone();
-        let mut open = self.open.lock().expect("held for moments only");
+        let mut open = self.open.locked();
         open.insert(id.clone(), question);
         Some(title)
     }
 
     /// The answer that counts.
     pub fn answered(&self, id: &str, command: &Command) {
-        let mut open = self.open.lock().expect("held for moments only");
+        let mut open = self.open.locked();
         let Some(question) = open.remove(id) else {
             return;
         };
@@ -78,9 +79,9 @@ impl Permissions {
         self.audit.record(&decision, Outcome::Done, &who);
     }
 
-    /// The turn is over: nobody waits for an answer any more.
+    /// The turn is over: its open requests are dropped.
     pub fn forget(&self, is_over: impl Fn(&str) -> bool) {
-        let mut open = self.open.lock().expect("held for moments only");
+        let mut open = self.open.locked();
         open.retain(|id, _| !is_over(id));
     }
 }

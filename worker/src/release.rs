@@ -1,6 +1,5 @@
-//! What was bound to a session, such as a sandbox, is free again when the session is closed, deleted
-//! or expires. An operator's command is told so. It may be told twice: a worker can stop before it
-//! has written down that it was done.
+//! Runs the operator's command when a session with bindings, such as a sandbox, is closed, deleted
+//! or expires. It may run twice: a worker can stop before it has recorded that the command was run.
 
 use std::process::{ExitStatus, Stdio};
 use std::time::Duration;
@@ -33,7 +32,7 @@ impl ReleaseHook {
             tracing::warn!(session.id = %session, attempt, fault, "the release hook failed");
             sleep(Duration::from_millis(200) * attempt).await;
         }
-        tracing::error!(session.id = %session, "what was bound to the session was not released");
+        tracing::error!(session.id = %session, "the session's bindings were not released");
     }
 
     async fn call(&self, release: String) -> std::io::Result<ExitStatus> {
@@ -42,7 +41,7 @@ impl ReleaseHook {
             .stdin(Stdio::piped())
             .stdout(Stdio::null())
             .kill_on_drop(true)
-            // What the shell starts goes with it.
+            // Processes that the shell starts are killed with it.
             .process_group(0)
             .spawn()?;
         let group = Group(child.id());
@@ -56,12 +55,12 @@ impl ReleaseHook {
     }
 }
 
-/// The processes of a call, named by their shell; killed if nobody waits for them any more. Dropped
-/// before the shell is reaped, so the name is nobody else's yet.
+/// The process group of a call; killed if the call is dropped. Dropped before the shell is reaped,
+/// so the id is not reused yet.
 struct Group(Option<u32>);
 
 impl Group {
-    /// The shell has ended by itself: what it leaves behind, it means to.
+    /// The shell has ended by itself: processes that it leaves behind may go on.
     fn let_go(mut self) {
         self.0 = None;
     }

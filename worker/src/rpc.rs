@@ -72,7 +72,7 @@ pub fn no_answer(id: &str, why: &str) -> Bytes {
     to_text(&refused).into()
 }
 
-/// The answer to a command, addressed to whoever asked; `None` for a notification.
+/// The answer to a command, for the client that sent it; `None` for a notification.
 pub fn response(
     asked: &Queued,
     turn: bool,

@@ -1,4 +1,4 @@
-//! Takes sessions while it has room. A wake-up is a hint; the sweep is what guarantees that no
+//! Takes sessions while it has free slots. A wake-up is a hint; the sweep guarantees that no
 //! session waits for ever.
 
 use std::collections::{HashSet, VecDeque};
@@ -11,6 +11,7 @@ use baton_session::id::{Partition, SessionId};
 use baton_session::store::{
     self, ALIVE, AgentCard, Claim, Claimant, HEARTBEAT, Signal, Store, StoreTime, Topic, WorkerId,
 };
+use baton_session::sync::MutexExt as _;
 use futures_util::stream::{self, FuturesUnordered, StreamExt as _};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep, timeout, timeout_at};
@@ -40,7 +41,7 @@ pub struct Config {
     pub slots: usize,
     /// How long a session stays ours without a word from us.
     pub lease: Duration,
-    /// How long a session is kept that nobody uses.
+    /// How long an unused session is kept.
     pub session_ttl: Duration,
     /// To be told when what is bound to a session is free again.
     pub on_release: Option<ReleaseHook>,
@@ -48,7 +49,7 @@ pub struct Config {
     pub grace: Duration,
     /// Which MCP servers agents get.
     pub mcp: McpPolicy,
-    /// What agents are told of what clients say.
+    /// Filters what agents get from clients.
     pub agent_policy: AgentPolicy,
     /// Sessions live beneath it.
     pub workspace_root: Option<WorkspaceRoot>,
@@ -274,7 +275,8 @@ impl Runner {
                 let _ = self.store.release(session, &claimant.token).await;
                 Err(error)
             }
-            // What cannot be read is left to its lease, and does not keep others from theirs.
+            // An unreadable session is left to its lease, and does not keep others from being
+            // claimed.
             Err(error) => {
                 tracing::error!(session.id = %session, %error, "could not claim a session");
                 self.leave(slot);
@@ -300,12 +302,12 @@ impl Runner {
     }
 
     fn turned_away(&self) -> MutexGuard<'_, VecDeque<SessionId>> {
-        self.turned_away.lock().expect("held for moments only")
+        self.turned_away.locked()
     }
 
     fn spawn_sweep(self: Arc<Self>) {
-        // Others may have room, so nobody is asked to leave for a hint. But what nobody takes needs a free
-        // place to be found.
+        // Other workers may have free slots, so a hint evicts nothing. But a session that no worker
+        // takes needs a free slot to be found.
         if self.slots.available_permits() == 0 {
             self.ask_for_room();
         }
@@ -366,18 +368,18 @@ impl Runner {
                 .iter()
                 .any(|(_, held)| held.is_bound());
             if bound && timeout_at(ends, self.tasks.wait()).await.is_err() {
-                tracing::warn!("the grace is over: turns that cannot be moved are cut");
+                tracing::warn!("the grace period is over: interrupting turns that cannot be moved");
                 self.cut.cancel();
                 let _ = timeout(HAND_OVER, self.tasks.wait()).await;
             }
         }
         if self.leases.is_empty() {
-            tracing::info!("the worker has handed everything over");
+            tracing::info!("the worker has handed all sessions over");
         }
     }
 
-    /// For agents that don't come to the end of a step: others go on from what the log holds, and
-    /// what these still say is refused.
+    /// For agents that do not finish their step: other workers resume from the log, and later
+    /// output is refused.
     async fn give_up_stuck(&self) {
         let held: Vec<_> = self
             .leases
@@ -426,16 +428,16 @@ impl Runner {
                 if !self.stop.is_cancelled() {
                     metrics.fenced.inc();
                 }
-                tracing::warn!(session.id = %session, "fenced: another worker goes on")
+                tracing::warn!(session.id = %session, "fenced: another worker holds the session")
             }
             Err(error) => {
-                // Whoever claims it next goes on from what the log holds.
+                // The next holder continues from the log.
                 match error {
                     Lost::Gap { head } => {
-                        tracing::warn!(session.id = %session, head, "the store has lost more of the log than is kept here: the turn goes on from what is left")
+                        tracing::warn!(session.id = %session, head, "the store lost more of the log than is buffered here: the turn continues from the rest")
                     }
                     error => {
-                        tracing::error!(session.id = %session, %error, "gives a session up")
+                        tracing::error!(session.id = %session, %error, "releasing a session after an error")
                     }
                 }
                 let _ = self.store.release(&session, &held.token).await;
@@ -452,7 +454,7 @@ impl Runner {
 async fn register(runner: Arc<Runner>, card: AgentCard) {
     let worker = &runner.config.id;
     if let Err(error) = runner.store.register(&card, worker, ALIVE).await {
-        tracing::warn!(%error, "could not tell the gateways that this worker lives");
+        tracing::warn!(%error, "could not register the worker");
     }
 }
 
@@ -505,17 +507,14 @@ struct Sweeping<'a> {
 
 impl<'a> Sweeping<'a> {
     fn begin(swept: &'a Mutex<HashSet<Partition>>, partition: Partition) -> Option<Self> {
-        let new = swept
-            .lock()
-            .expect("held for moments only")
-            .insert(partition);
+        let new = swept.locked().insert(partition);
         new.then_some(Self { swept, partition })
     }
 }
 
 impl Drop for Sweeping<'_> {
     fn drop(&mut self) {
-        let mut swept = self.swept.lock().expect("held for moments only");
+        let mut swept = self.swept.locked();
         swept.remove(&self.partition);
     }
 }

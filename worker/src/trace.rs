@@ -71,7 +71,7 @@ pub fn command(session: &SessionId, queued: &mut Queued) -> Span {
     go_on(queued, span)
 }
 
-/// What comes of the command is part of this span from here on.
+/// The results of the command become part of this span.
 fn go_on(queued: &mut Queued, span: Span) -> Span {
     if let Some(trace) = &mut queued.command.trace {
         trace.adopt(&span);

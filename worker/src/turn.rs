@@ -9,6 +9,7 @@ use baton_protocol::compose;
 use baton_session::command::{ClientCapabilities, CommandId, Queued};
 use baton_session::event::Event;
 use baton_session::id::SessionId;
+use baton_session::sync::MutexExt as _;
 use bytes::Bytes;
 use futures_util::future::BoxFuture;
 use serde::Serialize;
@@ -23,7 +24,7 @@ use crate::mcp::over_acp;
 use crate::outlet::Outlet;
 use crate::rpc::{self, Answer, Failure};
 
-/// What an agent may do between turns.
+/// The agent's interface to its session between turns.
 pub struct Rest {
     outlet: Arc<Outlet>,
     asides: Arc<Asides>,
@@ -117,7 +118,7 @@ impl Turn {
         }
     }
 
-    /// What the client that prompted can do.
+    /// Capabilities of the client that sent the prompt.
     pub fn client(&self) -> ClientCapabilities {
         self.client
     }
@@ -170,7 +171,7 @@ impl Turn {
         journal.forget();
         for (id, waiting) in waiting.drain() {
             self.outlet.settle(waiting.seq);
-            // Whoever was asked hears that nobody waits for the answer.
+            // Clients that were asked learn that the request is withdrawn.
             self.outlet.push(Event::Answer {
                 message: rpc::no_answer(&id, WITHDRAWN),
                 by: None,
@@ -181,7 +182,7 @@ impl Turn {
         self.requests.fetch_max(journal.asked(), Ordering::Relaxed);
     }
 
-    /// Asks the controlling client. The question outlives this worker: whoever goes on with the
+    /// Asks the controlling client. The request outlives this worker: the worker that resumes the
     /// turn gets the answer.
     pub async fn request(
         &self,
@@ -239,7 +240,7 @@ impl Turn {
         Asked::Waiting(answer)
     }
 
-    /// What was answered to an earlier run of this turn.
+    /// Reads the answer to an earlier run of this turn from the log.
     async fn answer_at(&self, seq: u64) -> Result<Answer, Failure> {
         let event = self.outlet.read(seq).await;
         let event = event.map_err(|error| Failure::internal(error.to_string()))?;
@@ -250,7 +251,7 @@ impl Turn {
         answer.ok_or_else(|| Failure::internal("an answer is not in the log any more"))
     }
 
-    /// Takes a client's answer. False if nobody asked, or it was answered before.
+    /// Handles a client's answer. False if there is no such request, or it was answered before.
     pub(crate) fn answer(&self, answer: Answer) -> bool {
         let mut all = self.waiting();
         let Some(waiting) = all.get_mut(answer.id.as_str()) else {
@@ -293,7 +294,7 @@ impl Turn {
         }
     }
 
-    /// What agents and tools have bound to the session until now.
+    /// Identifiers that agents and tools have bound to the session until now.
     pub fn bound(&self) -> Map<String, Value> {
         self.outlet.bound()
     }
@@ -315,11 +316,11 @@ impl Turn {
     }
 
     fn journal(&self) -> MutexGuard<'_, Journal> {
-        self.journal.lock().expect("held for moments only")
+        self.journal.locked()
     }
 
     fn waiting(&self) -> MutexGuard<'_, HashMap<Arc<str>, Waiting>> {
-        self.waiting.lock().expect("held for moments only")
+        self.waiting.locked()
     }
 }
 

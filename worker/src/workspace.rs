@@ -48,13 +48,14 @@ impl OwnRoot {
     }
 
     pub fn check(&self, field: &str, path: &str) -> Result<(), Failure> {
-        match self.holds(Path::new(path)) {
-            true => Ok(()),
-            false => Err(Failure::invalid_params(format!(
+        if self.holds(Path::new(path)) {
+            Ok(())
+        } else {
+            Err(Failure::invalid_params(format!(
                 "params.{field} is {path:?}, but sessions live beneath {:?} here (--workspace-root): \
                  send a path beneath it, without \"..\"",
                 self.0
-            ))),
+            )))
         }
     }
 

@@ -1,6 +1,6 @@
-//! What a claim has written lately. A store that failed over may have lost the end of a log that it
-//! had acknowledged; as long as the writer still has those frames it writes the very same again,
-//! and nobody who saw them before was told anything untrue.
+//! The last appends of a claim. A store that failed over may have lost the end of a log that it had
+//! acknowledged; as long as the writer still has those frames it writes the same ones again, so
+//! readers who saw them before see no difference.
 
 use std::collections::VecDeque;
 
@@ -9,7 +9,7 @@ use baton_session::store::Append;
 
 /// Much more than a failover loses, and little enough for many sessions.
 pub(crate) const MAX_BYTES: usize = 1 << 20;
-/// What an append or an event weighs beside its text.
+/// Bytes that an append or an event takes beside its text.
 const OVERHEAD: usize = 64;
 
 #[derive(Default)]

@@ -179,9 +179,9 @@ pub fn read_logs(dir: &Path, ledger: &Ledger) -> Noted {
         }
         let text = std::fs::read(entry.path()).unwrap_or_default();
         for line in String::from_utf8_lossy(&text).lines() {
-            noted.fenced += u64::from(line.contains("fenced: another worker goes on"));
+            noted.fenced += u64::from(line.contains("fenced: another worker holds the session"));
             noted.healed += u64::from(line.contains("the log: it was written again"));
-            noted.takeovers += u64::from(line.contains("goes on with an interrupted turn"));
+            noted.takeovers += u64::from(line.contains("resuming an interrupted turn"));
             // That Redis could not be reached is the truth.
             let away = line.contains("the store is not available");
             if line.contains(" ERROR ") && !away || line.contains("panicked at") {

@@ -207,7 +207,7 @@ async fn on_a_laptop_the_running_turn_is_handed_over_too() {
     assert!(baton.process.exit_status().await.success());
     let said = baton.process.output();
     assert!(
-        said.contains("the worker has handed everything over"),
+        said.contains("the worker has handed all sessions over"),
         "{said}"
     );
 }

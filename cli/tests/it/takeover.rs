@@ -72,7 +72,7 @@ async fn a_stopping_worker_hands_its_turn_over() {
     let left = began.elapsed();
     while !cluster.workers[1 - holder]
         .output()
-        .contains("goes on with an interrupted turn")
+        .contains("resuming an interrupted turn")
     {
         chunks.extend(stream.next().await.expect("the stream goes on").chunk());
     }

@@ -1,4 +1,4 @@
-//! What a driver does about requests that will not be answered.
+//! How a driver handles requests that will not be answered.
 
 use bytes::Bytes;
 
@@ -31,7 +31,7 @@ impl Driver {
             .extend(waiting.map(|waiting| resume::interrupted(&waiting, why)));
     }
 
-    /// The server has been away for too long: nobody waits any more for what it was asked.
+    /// The server has been unreachable for too long: all waiting requests get an error.
     pub(super) fn abandon(&mut self) {
         let mut unanswered = self.book.strike_accepted();
         self.first.retain(|outgoing| match &outgoing.request {
@@ -54,8 +54,8 @@ impl Driver {
         resume::unreachable(request, self.contact.away().max(self.give_up), why)
     }
 
-    /// A request is answered with an error. What nobody waits for is kept for when the server is back: an
-    /// agent may wait for it.
+    /// A request is answered with an error. Other messages are kept until the server is back, since
+    /// an agent may wait for them.
     pub(super) fn give_up_on(&mut self, outgoing: Outgoing) {
         match outgoing.request.as_deref() {
             _ if outgoing.own => self.first.push_front(outgoing),
@@ -66,7 +66,7 @@ impl Driver {
             }
             None if self.first.len() < KEPT => self.first.push_back(outgoing),
             None => tracing::error!(
-                "a message is dropped: the server is away, and too many wait for it"
+                "message dropped: the server is unreachable and too many messages are queued"
             ),
         }
     }

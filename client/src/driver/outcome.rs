@@ -1,4 +1,4 @@
-//! What becomes of a driver's jobs.
+//! How a driver handles finished jobs.
 
 use std::time::SystemTime;
 
@@ -80,7 +80,7 @@ impl Driver {
                     Ok(opened) => String::from_utf8_lossy(&opened.answer).into_owned(),
                     Err(failure) => failure.to_string(),
                 };
-                tracing::warn!(why, "no other connection could be opened yet");
+                tracing::warn!(why, "could not open a new connection yet");
                 self.trouble = Some(why);
                 if self.is_away() {
                     self.abandon();
@@ -115,16 +115,17 @@ impl Driver {
             Ok(()) => self.interrupt(outgoing, "it was lost"),
             Err(Failure::Lost) => {
                 self.lose("it has expired or was revoked");
-                match delivery.doubtful && id.is_some() {
-                    true => self.interrupt(outgoing, "it was lost"),
-                    false => self.first.push_front(outgoing),
+                if delivery.doubtful && id.is_some() {
+                    self.interrupt(outgoing, "it was lost")
+                } else {
+                    self.first.push_front(outgoing)
                 }
             }
             Err(Failure::Refused { code, text }) => {
                 let waiting = id.and_then(|id| self.book.strike(id));
                 match waiting {
                     Some(waiting) => self.told.push_back(error(&waiting.id, code, &text)),
-                    None => tracing::error!(code, text, "a message was turned down"),
+                    None => tracing::error!(code, text, "the server refused a message"),
                 }
             }
             Err(Failure::Away { why, .. }) => {

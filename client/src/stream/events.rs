@@ -25,7 +25,7 @@ impl Events {
         self.bytes.extend_from_slice(bytes);
     }
 
-    /// What is kept of an event that has not ended.
+    /// The size of the event that is not complete yet.
     pub fn unfinished(&self) -> usize {
         let data = self.event.data.as_ref().map_or(0, Bytes::len);
         self.bytes.len() + data

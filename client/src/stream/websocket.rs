@@ -33,7 +33,7 @@ pub struct Socket {
     first: Option<Item>,
 }
 
-/// What comes on a socket that was opened with `Acp-Resume`.
+/// A frame on a socket that was opened with `Acp-Resume`.
 #[derive(Deserialize)]
 struct Framed<'a> {
     cursor: String,
@@ -61,7 +61,7 @@ impl Socket {
             frames,
             first: None,
         };
-        // Whatever comes first, if only the answer to the ping, shows that frames get through.
+        // The first frame, even a pong, shows that frames get through.
         let first = timeout(OPENING, socket.frame()).await;
         let first =
             first.map_err(|_| Failure::away("the WebSocket was opened and stays silent"))?;
@@ -90,7 +90,7 @@ impl Socket {
         }
     }
 
-    /// `None` for a frame that only shows that somebody is there.
+    /// `None` for a frame without content, such as a pong.
     async fn frame(&mut self) -> Result<Option<Item>, Failure> {
         let frame = self.frames.next().await;
         let frame = frame.ok_or_else(|| Failure::away("the WebSocket ended"))?;

@@ -70,10 +70,7 @@ impl Idle {
                 verdict(*kind, grown.front(*kind) / official);
             }
         }
-        match measured.iter().any(|(_, grown)| grown.is_err()) {
-            true => Ok(Outcome::Unmeasured),
-            false => Ok(Outcome::Whole),
-        }
+        if measured.iter().any(|(_, grown)| grown.is_err()) { Ok(Outcome::Unmeasured) } else { Ok(Outcome::Whole) }
     }
 
     async fn measure(&self, kind: Kind, programs: &Programs) -> Result<Grown> {

@@ -46,7 +46,7 @@ pub fn hash(line: &[u8]) -> String {
     hash.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// What a chain is made of, of a line.
+/// The fields of a line that form the chain.
 #[derive(Deserialize)]
 pub struct Link {
     pub seq: u64,
@@ -127,7 +127,7 @@ pub fn verify(
 
 struct Check {
     whole: Whole,
-    /// What the next line has to continue.
+    /// Whether the line before this file is known.
     known: bool,
     /// The length of a line that cannot be read: the next one must know of it.
     torn: Option<u64>,

@@ -63,7 +63,7 @@ decisions! {
     PermissionAnswered = "permission_answered" { session: SessionId, question: Text, title: Text, option: Text }
     /// An administrator took something back. `subject`: `s` and a session, `c` and a connection, or `p` and a principal.
     Revoked = "revoked" { subject: Text }
-    /// An administrator's request. Whoever is none is `refused`.
+    /// An administrator's request. Requests of other callers are `refused`.
     AdminCall = "admin_call" { method: Text, path: Text, status: u16 }
     /// A file of keys, certificates or API keys was read again, or cannot be.
     KeysReloaded = "keys_reloaded" { what: Text }
@@ -78,7 +78,7 @@ pub enum Outcome {
     Failed,
 }
 
-/// Who it was, as far as that is known. Fields of every line.
+/// The actor, as far as it is known. Fields of every line.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Who {
     #[serde(skip_serializing_if = "Option::is_none")]

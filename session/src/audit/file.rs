@@ -63,8 +63,8 @@ impl Sink {
         }
     }
 
-    /// Looks whether the file was moved away or emptied, and opens the one that takes its place. What is in
-    /// that one already is not ours, and `verify` says so.
+    /// Checks whether the file was moved away or emptied, and opens the one that takes its place.
+    /// Content that is already in that one is not ours, and `verify` reports it.
     pub fn follow(&mut self) -> io::Result<Option<Moved>> {
         let Self::File(kept) = self else {
             return Ok(None);

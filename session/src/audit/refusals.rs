@@ -4,6 +4,8 @@
 use std::sync::Mutex;
 use std::time::Instant;
 
+use crate::sync::MutexExt as _;
+
 /// So many at once, and then so many a second.
 const BURST: f64 = 100.0;
 const RATE: f64 = 10.0;
@@ -29,7 +31,7 @@ impl Default for Refusals {
 impl Refusals {
     /// Whether there may be a line now; then also how many had none since the last.
     pub fn admit(&self, now: Instant) -> Option<u64> {
-        let mut state = self.0.lock().expect("held for moments only");
+        let mut state = self.0.locked();
         let since = now.saturating_duration_since(state.at).as_secs_f64();
         state.left = (state.left + since * RATE).min(BURST);
         state.at = now;

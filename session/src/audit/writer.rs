@@ -1,5 +1,5 @@
-//! The one thread that writes, beside everything else. What waits for it is bounded in bytes; what finds no
-//! room, or cannot be written for a while, is counted and said.
+//! The one thread that writes, beside everything else. Its queue is bounded in bytes; lines that do
+//! not fit, or cannot be written for a while, are counted and reported.
 
 use std::collections::VecDeque;
 use std::sync::{Condvar, Mutex, MutexGuard};
@@ -10,12 +10,13 @@ use super::decision::Decision;
 use super::file::{Found, Moved, Sink};
 use super::metrics::AuditMetrics;
 use super::{body, decision::Outcome, decision::Who};
+use crate::sync::MutexExt as _;
 
 /// So much may wait.
 pub const MAX_WAITING: usize = 1 << 20;
 /// Between two tries on a disk that is full.
 const PAUSE: Duration = Duration::from_millis(200);
-/// What cannot be written for so long is given up.
+/// Lines that cannot be written for this long are dropped.
 const PATIENCE: Duration = Duration::from_secs(5);
 /// How often the end of the chain is told to the process's log, if it has changed.
 const CHECKPOINT: Duration = Duration::from_secs(60);
@@ -39,7 +40,7 @@ struct State {
 
 impl Queue {
     fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().expect("held for moments only")
+        self.state.locked()
     }
 
     pub fn push(&self, line: String) {
@@ -64,21 +65,22 @@ impl Queue {
         self.metrics.lost.inc_by(lines);
     }
 
-    /// What waits, or nothing after a second; `None` when it is closed and empty.
+    /// The waiting lines, or nothing after a second; `None` when the queue is closed and empty.
     fn take(&self) -> Option<(Vec<String>, u64)> {
         let state = self.state();
         let is_idle = |state: &mut State| state.lines.is_empty() && !state.closing;
         let waited = self
             .changed
             .wait_timeout_while(state, Duration::from_secs(1), is_idle);
-        let (mut state, _) = waited.expect("held for moments only");
+        let (mut state, _) = waited.expect("no thread panics while it holds this lock");
         if state.closing && state.lines.is_empty() && state.lost == 0 {
             return None;
         }
         state.bytes = 0;
-        let lost = match state.lines.is_empty() && !state.closing {
-            true => 0,
-            false => std::mem::take(&mut state.lost),
+        let lost = if state.lines.is_empty() && !state.closing {
+            0
+        } else {
+            std::mem::take(&mut state.lost)
         };
         Some((state.lines.drain(..).collect(), lost))
     }
@@ -162,7 +164,7 @@ impl<'a> Writer<'a> {
                     return;
                 }
                 Err(error) if Instant::now() > until || self.queue.is_closing() => {
-                    tracing::error!(%error, lines = lines.len(), "audit log: lines were given up");
+                    tracing::error!(%error, lines = lines.len(), "audit log: lines were dropped");
                     let mut state = self.queue.state();
                     state.lost += lost;
                     self.queue.lose(&mut state, lines.len() as u64);
@@ -200,8 +202,8 @@ impl<'a> Writer<'a> {
         Ok(())
     }
 
-    /// Who can edit the file can write the whole chain anew, or cut it. What the log of the process said
-    /// cannot be taken back there.
+    /// Somebody who can edit the file can rewrite the whole chain, or cut it. The process's log
+    /// keeps the hashes that were logged.
     fn checkpoint(&mut self, every: Duration) {
         let (at, told) = &self.told;
         let is_first = told.next == 0;

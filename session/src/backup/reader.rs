@@ -1,4 +1,4 @@
-//! Reads a backup, entry by entry. What it was given before its end is not yet known to be good.
+//! Reads a backup, entry by entry. Entries are verified only when the end was read.
 
 use std::io::{self, BufRead, Read as _};
 
@@ -84,9 +84,10 @@ impl<R: BufRead> Reader<R> {
         if entries != self.entries || found[..] != expected[..] {
             return Err(Unusable::Damaged("its checksum is another one"));
         }
-        match self.from.fill_buf()?.is_empty() {
-            true => Ok(()),
-            false => Err(Unusable::Damaged("there is more after its end")),
+        if self.from.fill_buf()?.is_empty() {
+            Ok(())
+        } else {
+            Err(Unusable::Damaged("there is more after its end"))
         }
     }
 

@@ -35,9 +35,10 @@ fn one_that_ends_early_is_refused_wherever_that_is() {
     let bytes = written();
     for length in 0..bytes.len() {
         let refused = check(&bytes[..length]).expect_err("cut off");
-        let expected = match length < MAGIC.len() + 2 {
-            true => matches!(refused, Unusable::Foreign),
-            false => matches!(refused, Unusable::CutOff),
+        let expected = if length < MAGIC.len() + 2 {
+            matches!(refused, Unusable::Foreign)
+        } else {
+            matches!(refused, Unusable::CutOff)
         };
         assert!(expected, "{length}: {refused}");
     }

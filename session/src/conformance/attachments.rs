@@ -186,7 +186,7 @@ pub async fn a_session_that_is_not_ones_own_cannot_be_attached(store: &Arc<dyn S
     let unknown = Scene::planned(store);
     let load = unknown.attach(&newcomer, "1");
     assert_eq!(store.attach(&load).await.unwrap(), Attached::NotFound);
-    // Whoever may not see the session doesn't learn its directory either.
+    // A caller that may not see the session doesn't learn its directory either.
     let foreign = Attach {
         principal: unknown.principal,
         cwd: "/elsewhere".into(),
@@ -206,7 +206,7 @@ pub async fn what_a_load_brings_is_used_from_then_on(store: &Arc<dyn Store>) {
         directories: directories.map(Bytes::from),
     };
     let now = async || {
-        // Whoever takes the session next gets it.
+        // The next claim has it.
         let claim = scene.try_claim(&scene.claimant(OVER)).await;
         claim.expect("nobody holds it for long").setup
     };

@@ -1,4 +1,4 @@
-//! Who gets a session that waits.
+//! Which worker gets a waiting session.
 
 use std::sync::Arc;
 

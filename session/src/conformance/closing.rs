@@ -130,7 +130,7 @@ pub async fn a_closed_session_is_not_opened_by_who_needs_an_open_one(store: &Arc
         store.enqueue(&scene.prompt("3")).await.unwrap(),
         Enqueued::Closed
     );
-    // Who only reads along opens nothing.
+    // An observer opens nothing.
     let reads = Attach {
         observe: true,
         ..again
@@ -156,7 +156,7 @@ pub async fn a_closed_session_is_watched_until_everything_was_heard(store: &Arc<
     assert!(!store.unwatch(&scene.id, &stranger, 3, seen).await.unwrap());
     assert!(!scene.attachment(&stranger).await.closed);
     assert!(!unwatch(upto - 1, 0).await, "there is more");
-    // Who reads along has yet to be answered.
+    // The observer has yet to be answered.
     let reads = Attach {
         observe: true,
         ..scene.attach(creator, "1")
@@ -170,7 +170,7 @@ pub async fn a_closed_session_is_watched_until_everything_was_heard(store: &Arc<
     assert!(attachment.closed && attachment.left == 3);
     // Another one may have been told for something that has not come yet.
     assert!(!unwatch_as(4, upto, 1).await);
-    // Whoever wants it again has to say so.
+    // A client that wants it again has to load or resume it.
     let again = Attach {
         watched: false,
         ..scene.attach(creator, "2")

@@ -61,7 +61,7 @@ pub async fn nobody_finds_what_was_deleted(store: &Arc<dyn Store>) {
     let scene = idle(store).await;
     assert!(scene.delete().await);
     is_lost(&scene).await;
-    // What is being read can be read to its end.
+    // A log that is being read can be read to its end.
     assert_eq!(scene.words().await, ["one"]);
     assert_eq!(scene.head().await, 3);
 }

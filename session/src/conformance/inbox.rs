@@ -62,7 +62,7 @@ pub async fn the_same_request_joins_the_first(store: &Arc<dyn Store>) {
     let scene = Scene::created(store).await;
     let prompt = scene.prompt("1");
     store.enqueue(&prompt).await.unwrap();
-    // What has changed since doesn't matter: not the log, not the streams, not the inbox.
+    // Changes since then don't matter: not the log, not the streams, not the inbox.
     let claim = scene.claim().await;
     scene
         .write(&scene.append(&claim.token, 1, updates(2)))
@@ -198,7 +198,7 @@ pub async fn a_full_inbox_takes_only_what_ends_things(store: &Arc<dyn Store>) {
             "{kind:?}: {outcome:?}"
         );
     }
-    // What was refused is not remembered: once there is room, it is welcome.
+    // A refused request is not remembered: once there is room, it is accepted.
     scene.finish(&scene.claim().await.token).await;
     let outcome = store.enqueue(&scene.prompt("more")).await.unwrap();
     assert!(matches!(outcome, Enqueued::Accepted { .. }), "{outcome:?}");

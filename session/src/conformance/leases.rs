@@ -37,7 +37,7 @@ pub async fn a_lease_that_ran_out_is_taken_over(store: &Arc<dyn Store>) {
         scene.write(&scene.append(&old.token, 3, updates(1))).await,
         Appended::Fenced
     );
-    // What the old holder wrote is there, but it is not the one to be told so.
+    // The old holder's frame is there, but its repeated append is refused.
     assert_eq!(
         scene.write(&scene.append(&old.token, 1, updates(2))).await,
         Appended::Fenced
@@ -146,7 +146,7 @@ pub async fn only_who_may_takes_over(store: &Arc<dyn Store>) {
         takes_over,
         ..scene.claimant(OVER)
     };
-    // What nobody holds is for everybody.
+    // Anybody may claim a session without a holder.
     assert!(scene.try_claim(&asks(None)).await.is_some());
     assert!(scene.try_claim(&asks(None)).await.is_none());
     let due = store.due(scene.id.partition(), &scene.agent, 10).await;

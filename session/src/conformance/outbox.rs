@@ -1,4 +1,4 @@
-//! What belongs to a connection and to no session.
+//! Events that belong to a connection and to no session.
 
 use std::sync::Arc;
 
@@ -276,13 +276,13 @@ pub async fn an_outbox_that_nobody_reads_takes_no_more(store: &Arc<dyn Store>) {
         assert_eq!(posted, Posted::Full);
     }
     assert_eq!(store.heads(&[outbox(to)]).await.unwrap(), [fits]);
-    // What was delivered makes room, even if that was a moment ago.
+    // Delivered entries make room, even if that was a moment ago.
     reads(store, to).await;
     delivered(store, to, fits, 0).await;
     assert!(store.has_outbox_room(to).await.unwrap());
     let posted = post(store, to, large.clone(), &key(to, 1, "x")).await;
     assert!(matches!(posted, Posted::New { .. }));
-    // Who reads never notices that there is a limit.
+    // A client that reads never notices that there is a limit.
     for number in fits + 1..fits + 30 {
         delivered(store, to, number, 0).await;
         fill(store, to, 1, size).await;
@@ -319,7 +319,7 @@ pub async fn positions_are_counted_for_themselves(store: &Arc<dyn Store>) {
     assert!(!store.has_outbox_room(to).await.unwrap());
     let posted = post(store, to, positions(size), &unnamed(to)).await;
     assert_eq!(posted, Posted::Full);
-    // What was delivered makes room for both.
+    // Delivered entries make room for both.
     reads(store, to).await;
     delivered(store, to, 18, 0).await;
     let posted = post(store, to, positions(size), &unnamed(to)).await;

@@ -1,4 +1,4 @@
-//! What was taken back is known to everybody, until it does not matter any more.
+//! Revocations are known to everybody, until they do not matter any more.
 
 use std::sync::Arc;
 

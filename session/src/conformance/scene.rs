@@ -1,4 +1,4 @@
-//! What cases are made of: a session of one's own, and an ear for signals.
+//! Fixtures of the cases: a session of their own, and a probe for signals.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -348,7 +348,7 @@ impl Scene {
     }
 }
 
-/// What became of a command that was taken, with the number of its command.
+/// The outcome of an accepted command, with its id.
 pub fn enqueued(of: Enqueued) -> (&'static str, u64, u64, Via) {
     match of {
         Enqueued::Accepted { command, head, via } => ("accepted", command.number, head, via),

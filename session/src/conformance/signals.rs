@@ -1,4 +1,4 @@
-//! What a listener is told, once its subscription is confirmed.
+//! The signals that a listener gets, once its subscription is confirmed.
 
 use std::sync::Arc;
 

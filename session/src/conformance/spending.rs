@@ -1,4 +1,4 @@
-//! What may be used once is good for one caller, whichever replica it asks.
+//! A single-use name is accepted for one caller, whichever replica it asks.
 
 use std::sync::Arc;
 use std::time::Duration;

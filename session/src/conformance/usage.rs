@@ -78,7 +78,7 @@ pub async fn a_caller_at_its_limit_adds_only_to_what_works(store: &Arc<dyn Store
     scene.finish(&token).await;
     let rests = store.enqueue(&asks("3", Takes::MoreWork)).await.unwrap();
     assert_eq!(rests, Enqueued::Barred);
-    // What was let in stays so.
+    // Admitted work stays admitted.
     let again = store.enqueue(&asks("2", Takes::MoreWork)).await.unwrap();
     assert!(matches!(again, Enqueued::Joined { .. }), "{again:?}");
     assert_eq!(counts(&scene).await, (1, 0));

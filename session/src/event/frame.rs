@@ -18,7 +18,7 @@ impl Frame {
         self.events.iter().map(Event::size).sum()
     }
 
-    /// What it takes to keep it, about.
+    /// Its approximate size in the store.
     pub fn weight(&self) -> u64 {
         let events = self.events.iter();
         events.map(Event::weight).sum()

@@ -46,9 +46,10 @@ fn table() -> String {
                 newest,
                 writes,
             } = formats(release);
-            let reads = match oldest == newest {
-                true => oldest.to_string(),
-                false => format!("{oldest} to {newest}"),
+            let reads = if oldest == newest {
+                oldest.to_string()
+            } else {
+                format!("{oldest} to {newest}")
             };
             table += &format!(" {reads} | {writes} |");
         }

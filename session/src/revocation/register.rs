@@ -111,7 +111,7 @@ impl Register {
         Applied::Done(Box::new(kept), gone)
     }
 
-    /// What has ended leaves.
+    /// Removes revocations that have ended.
     pub fn forget(&mut self, now: u64) -> Vec<Subject> {
         let mut over = Vec::new();
         while let Some((end, subject)) = self.ends.first()

@@ -1,11 +1,11 @@
-//! What a worker runs, and by which name.
+//! The agent that a worker runs, and its name.
 
 use serde::{Deserialize, Serialize};
 
 /// How long the name of an agent may be.
 pub const MAX_AGENT_NAME: usize = 64;
 
-/// What a worker runs, as it tells the gateways.
+/// The agent that a worker runs, as it registers it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct AgentCard {
     pub name: String,
@@ -20,7 +20,7 @@ impl AgentCard {
         !text.is_empty() && Self::name_of(text) == text
     }
 
-    /// What an agent calls itself, as a name.
+    /// Turns an agent's own name into a valid one.
     pub fn name_of(text: &str) -> String {
         let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
         let begin = text.trim_start_matches(|c: char| !c.is_ascii_alphanumeric());

@@ -87,7 +87,7 @@ impl<S: Shelf> Embedded<S> {
         })
     }
 
-    /// Returns once nothing can be saved any more, with the reason. What was acknowledged is safe;
+    /// Returns once nothing can be saved any more, with the reason. Acknowledged steps are safe;
     /// the process has to start again.
     pub async fn failed(&self) -> String {
         let mut failed = self.failed.subscribe();

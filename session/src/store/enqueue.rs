@@ -23,7 +23,7 @@ pub struct Enqueue {
     pub findable: bool,
 }
 
-/// What an inbox takes of a caller that is at a limit.
+/// Which commands an inbox accepts from a caller that is at a limit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Takes {
     #[default]

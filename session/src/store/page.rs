@@ -1,4 +1,4 @@
-//! What one read of a log brings: bounded by bytes, and never nothing where there is something.
+//! The result of one read of a log: bounded by bytes, and never empty where there is something.
 
 use std::sync::Arc;
 

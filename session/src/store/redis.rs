@@ -239,9 +239,10 @@ impl Store for RedisStore {
         let taken = if request.findable && !request.key.key.is_empty() {
             // At once: what is noted and not taken is forgotten like what is done.
             let (taken, noted) = join(self.run_durably(call), self.note_request(request)).await;
-            // What was taken is taken. A cancel that comes by another gateway may not find it.
+            // The command is accepted either way. A cancel that comes by another gateway may not
+            // find it.
             if let Err(error) = noted {
-                tracing::warn!(%error, "could not note where a request went");
+                tracing::warn!(%error, "could not record the session of a request");
             }
             taken?
         } else {
@@ -429,9 +430,10 @@ impl Store for RedisStore {
             }
         }
         // Those who lost their stream are told even if others could not be asked.
-        match lost.is_empty() {
-            true => failed.map(|()| lost),
-            false => Ok(lost),
+        if lost.is_empty() {
+            failed.map(|()| lost)
+        } else {
+            Ok(lost)
         }
     }
 

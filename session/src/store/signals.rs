@@ -1,4 +1,4 @@
-//! What a store pushes to those who listen. Hints: whatever is missed is found by reading.
+//! Signals that a store pushes to listeners. They are hints: a missed one is found by reading.
 
 use std::sync::Arc;
 

@@ -6,6 +6,7 @@ use tokio::sync::mpsc;
 use tokio::sync::mpsc::error::TrySendError;
 
 use super::Signal;
+use crate::sync::MutexExt as _;
 
 #[derive(Clone)]
 pub(super) struct Sink {
@@ -30,7 +31,7 @@ impl Sink {
     }
 
     fn gap(&self) -> MutexGuard<'_, Gap> {
-        self.gap.lock().expect("held for moments only")
+        self.gap.locked()
     }
 
     pub fn send(&self, signal: Signal) {

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::id::{ConnectionId, SessionId};
 
-/// What a load, resume or fork may change about a session, as JSON; `None` leaves it as it is.
+/// Settings that a load, resume or fork may change, as JSON; `None` leaves them as they are.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Setup {
     pub mcp_servers: Option<Bytes>,
@@ -33,7 +33,7 @@ pub struct Fork {
 }
 
 /// Where the child leaves its parent's log: after an event that is not part of the running turn.
-/// What the agent knew then is not kept, so the child begins with an empty state.
+/// The agent's state at that point is not kept, so the child begins with an empty one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cut {
     pub upto: u64,

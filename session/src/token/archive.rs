@@ -11,7 +11,7 @@ use crate::id::SessionId;
 
 pub(super) const HEAD: &str = "baton-archive+jwt";
 pub(super) const END: &str = "baton-archive-end+jwt";
-/// Archives are kept for long. What ends a seal is that its key leaves the ring.
+/// Archives are kept for long. A seal ends when its key is removed from the ring.
 const LIFETIME: Duration = Duration::from_secs(10 * 365 * 24 * 3600);
 
 #[derive(Serialize, Deserialize)]
@@ -37,9 +37,10 @@ impl Whose {
     }
 
     fn check(&self, session: &SessionId, principal: &str) -> Result<(), Refused> {
-        match self.sid == *session && self.prn == principal {
-            true => Ok(()),
-            false => Err(Refused::Archive),
+        if self.sid == *session && self.prn == principal {
+            Ok(())
+        } else {
+            Err(Refused::Archive)
         }
     }
 }
@@ -86,9 +87,10 @@ impl KeyRing {
     ) -> Result<(), Refused> {
         let sealed = self.verify::<What>(END, seal, unix_seconds())?.claims;
         sealed.whose.check(session, principal)?;
-        match sealed.dig == digest {
-            true => Ok(()),
-            false => Err(Refused::Archive),
+        if sealed.dig == digest {
+            Ok(())
+        } else {
+            Err(Refused::Archive)
         }
     }
 

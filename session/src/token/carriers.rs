@@ -79,9 +79,10 @@ pub fn agree<'a>(
 ) -> Result<Option<&'a str>, Disagreement> {
     let mut brought = [header, meta, cookie].into_iter().flatten();
     let first = brought.next();
-    match brought.all(|token| Some(token) == first) {
-        true => Ok(first),
-        false => Err(Disagreement),
+    if brought.all(|token| Some(token) == first) {
+        Ok(first)
+    } else {
+        Err(Disagreement)
     }
 }
 

@@ -13,7 +13,7 @@ pub const CONNECTION_LIFETIME: Duration = Duration::from_secs(24 * 3600);
 
 pub(super) const TYPE: &str = "baton-connection+jwt";
 
-/// What a verified connection token says.
+/// The content of a verified connection token.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Connection {
     pub id: ConnectionId,

@@ -48,7 +48,7 @@ pub(super) struct Key {
     pub algorithm: Algorithm,
     pub encoding: EncodingKey,
     pub decoding: DecodingKey,
-    /// What others may know of it; nothing, if whoever verifies could also sign.
+    /// The public part; `None` if a key that verifies could also sign.
     pub public: Option<Jwk>,
 }
 
@@ -184,9 +184,10 @@ fn belongs<'a>(
     computed: &'a Option<String>,
     written: &Option<String>,
 ) -> Result<&'a str, &'static str> {
-    match written.is_none() || written == computed {
-        true => Ok(computed.as_deref().unwrap_or_default()),
-        false => Err("x or y is not that of d"),
+    if written.is_none() || written == computed {
+        Ok(computed.as_deref().unwrap_or_default())
+    } else {
+        Err("x or y is not that of d")
     }
 }
 

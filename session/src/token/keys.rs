@@ -17,7 +17,7 @@ pub struct Keys(Arc<Shared>);
 
 struct Shared {
     path: Option<PathBuf>,
-    /// Held for moments only, never while something is read or signed.
+    /// Locked briefly, never while something is read or signed.
     current: Mutex<Current>,
 }
 
@@ -31,22 +31,24 @@ struct Current {
 type Sets = Vec<(String, String)>;
 
 impl Keys {
-    /// Reads a JWK set, or a directory of them: all `*.json` and `*.jwk` in the order of their names
-    /// as one set. What is wrong is said all at once.
+    /// Reads a JWK set, or a directory of them: all `*.json` and `*.jwk` in the order of their
+    /// names as one set. Reports all invalid entries together.
     pub fn open(path: &Path) -> Result<Self, String> {
         let sets = read(path)?;
         let ring = parse(path, &sets)?;
         Ok(Self::with(ring, Some(path.to_owned()), sets))
     }
 
-    /// What is read: the file itself, or those of the directory, as far as it can be read.
+    /// The files that are read: the file itself, or those of the directory, as far as it can be
+    /// read.
     pub fn files(path: &Path) -> Vec<PathBuf> {
-        match path.is_dir() {
-            true => names(path).map_or_else(
+        if path.is_dir() {
+            names(path).map_or_else(
                 |_| Vec::new(),
                 |(dir, names)| names.iter().map(|name| dir.join(name)).collect(),
-            ),
-            false => vec![path.to_owned()],
+            )
+        } else {
+            vec![path.to_owned()]
         }
     }
 
@@ -68,8 +70,8 @@ impl Keys {
         self.with_current(|current| current.ring.clone())
     }
 
-    /// Rises with every change. Who keeps what a ring has verified asks for the version first, then
-    /// for the ring: the other way round an old ring's result could be kept under a new version.
+    /// Rises with every change. A cache of verified tokens reads the version first, then the ring:
+    /// the other way round an old ring's result could be kept under a new version.
     pub fn version(&self) -> u64 {
         self.with_current(|current| current.version)
     }

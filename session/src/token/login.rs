@@ -14,7 +14,7 @@ pub(super) const TYPE: &str = "baton-login+jwt";
 /// Longer than that of a session token: no login has the family of one.
 const FAMILY_CHARS: usize = 16;
 
-/// What a verified login says. Times are in seconds since 1970.
+/// The content of a verified login. Times are in seconds since 1970.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Login {
     pub principal: String,

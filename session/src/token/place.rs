@@ -30,9 +30,10 @@ impl KeyRing {
 
     pub fn verify_place(&self, cursor: &str, scope: &str) -> Result<Place, Refused> {
         let claims = self.verify::<Claims>(TYPE, cursor, unix_seconds())?.claims;
-        match claims.of == digest(scope) {
-            true => Ok(claims.place),
-            false => Err(Refused::List),
+        if claims.of == digest(scope) {
+            Ok(claims.place)
+        } else {
+            Err(Refused::List)
         }
     }
 

@@ -1,7 +1,7 @@
-//! What may be wrong with a token.
+//! Why a token is refused.
 
-/// Whoever sent it gets one answer for all of them; which it was is for logs and metrics only. It never
-/// quotes the token.
+/// The sender gets the same answer for all of them; the reason is for logs and metrics only. It
+/// never quotes the token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("not a valid token: {}", self.text())]
 pub enum Refused {

@@ -21,9 +21,12 @@ impl KeyRing {
         let mut keys: Vec<Key> = Vec::new();
         let mut faults = Vec::new();
         for (name, text) in sets {
-            let named = |fault: String| match name.is_empty() {
-                true => fault,
-                false => format!("{name}: {fault}"),
+            let named = |fault: String| {
+                if name.is_empty() {
+                    fault
+                } else {
+                    format!("{name}: {fault}")
+                }
             };
             let set = match serde_json::from_str::<KeySet>(text) {
                 Ok(set) => set.keys,
@@ -50,9 +53,10 @@ impl KeyRing {
         if keys.is_empty() && faults.is_empty() {
             faults.push("there is no key in it. Make one with `baton token keygen`".into());
         }
-        match faults.is_empty() {
-            true => Ok(Self { keys }),
-            false => Err(KeyFaults(faults)),
+        if faults.is_empty() {
+            Ok(Self { keys })
+        } else {
+            Err(KeyFaults(faults))
         }
     }
 
@@ -77,9 +81,10 @@ fn not_a_set(error: &serde_json::Error) -> String {
     let (said, place) = (error.to_string(), (error.line(), error.column()));
     // These name a field; others quote what they found.
     let safe = said.starts_with("missing field") || said.starts_with("duplicate field");
-    let what = match safe {
-        true => said,
-        false => format!("line {}, column {}", place.0, place.1),
+    let what = if safe {
+        said
+    } else {
+        format!("line {}, column {}", place.0, place.1)
     };
     format!("not a JWK set ({what}). Make one with `baton token keygen`")
 }

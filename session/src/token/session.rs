@@ -16,7 +16,7 @@ pub const FAMILY_LIFETIME: Duration = Duration::from_secs(24 * 3600);
 pub(super) const TYPE: &str = "baton-session+jwt";
 const FAMILY_CHARS: usize = 8;
 
-/// What the holder may do. One letter in the token, which is short that way.
+/// The holder's rights. One letter in the token, which keeps it short.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Scope {
     /// Everything: prompt, cancel, answer, close.
@@ -27,13 +27,13 @@ pub enum Scope {
     Observe,
 }
 
-/// What a verified session token says. Times are in seconds since 1970.
+/// The content of a verified session token. Times are in seconds since 1970.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Grant {
     pub session: SessionId,
-    /// Who may use it.
+    /// The principal that may use it.
     pub principal: String,
-    /// Whose session it is, if that is somebody else.
+    /// The owner of the session, if that is another principal.
     pub owner: Option<String>,
     pub scope: Scope,
     /// The same for all renewals of one token, so that they can be revoked together.

@@ -1,6 +1,6 @@
-//! What attackers try with tokens, in the order and with the numbers of the threat table that the
-//! tokens were designed against. Each token here that is refused is as good as a valid one in every
-//! respect but the one in question: signed with the right key, in the right form, at the right time.
+//! Attacks on tokens, in the order and with the numbers of the threat table that the tokens were
+//! designed against. Each token here that is refused is as good as a valid one in every respect but
+//! the one in question: signed with the right key, in the right form, at the right time.
 
 use jsonwebtoken::crypto::sign;
 use serde_json::{Value, json};
@@ -105,7 +105,7 @@ fn part(json: &str) -> String {
     BASE64URL.encode(json)
 }
 
-/// Whatever header and claims, signed as they are with the ring's own key.
+/// Any header and claims, signed as they are with the ring's own key.
 fn signed(ring: &KeyRing, header: &str, claims: &str) -> String {
     let message = format!("{}.{}", part(header), part(claims));
     let key = ring.signing();

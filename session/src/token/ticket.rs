@@ -13,7 +13,7 @@ pub const TICKET_LIFETIME: Duration = Duration::from_secs(30);
 pub(super) const TYPE: &str = "baton-ticket+jwt";
 const ID_CHARS: usize = 16;
 
-/// What a verified ticket says. Times are in seconds since 1970.
+/// The content of a verified ticket. Times are in seconds since 1970.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Ticket {
     pub principal: String,

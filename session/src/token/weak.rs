@@ -43,7 +43,8 @@ const TEXTBOOK: &[&str] = &[
 /// Of 32 random bytes about 30 differ, of 32 random hex digits 14: fewer than this never happens.
 const DISTINCT_BYTES: usize = 8;
 
-/// What is wrong with a secret or private key, given as bytes and as it is written in the file.
+/// Returns the weakness of a secret or private key, given as bytes and as it is written in the
+/// file.
 pub(super) fn weakness(secret: &[u8], written: &str) -> Option<&'static str> {
     let mut bytes = secret.to_vec();
     bytes.sort_unstable();

@@ -142,7 +142,7 @@ async fn what_is_restored_refuses_the_past_and_names_things_anew() -> anyhow::Re
     assert!(one.before >= began && one.from <= one.before && one.until > one.before);
     let (_, again) = past(place.restored(&file, "two")).await;
     assert!(drawn.is_some() && again.is_some() && drawn != again);
-    // What was refused once stays so, whatever clocks do; and it lasts.
+    // Refused tokens stay refused, whatever clocks do; and it lasts.
     let restored = place.open("one");
     assert_eq!(past(restored.clone()).await, (one.clone(), drawn));
     let later = Revocation {
@@ -211,7 +211,7 @@ async fn a_backup_under_load_is_of_one_moment() -> anyhow::Result<()> {
     }
     let mut backups = Vec::new();
     for number in 0..3 {
-        // What was acknowledged before must be there, and what comes after the snapshot must not.
+        // Steps acknowledged before the snapshot must be in it, and later ones must not.
         let mut before = Vec::new();
         for scene in &scenes {
             before.push(scene.head().await);

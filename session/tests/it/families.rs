@@ -21,7 +21,7 @@ enum Step {
     Cut(usize, usize),
     Rest,
     Delete(usize),
-    /// What was deleted is forgotten, what is listened to is not.
+    /// A deleted session is removed, one with a listener is not.
     Forget,
 }
 

@@ -187,7 +187,7 @@ async fn what_was_spent_stays_so_after_a_restart() -> anyhow::Result<()> {
     while !scene.store.spend(brief, Duration::from_millis(1)).await? {}
     let scene = reopened(scene, directory.path())?;
     assert!(!scene.store.spend(once, hour).await?);
-    // What has ended is forgotten, and good once more.
+    // An expired name is forgotten, and accepted once more.
     while !scene.store.spend(brief, hour).await? {}
     let scene = reopened(scene, directory.path())?;
     for name in [once, brief] {

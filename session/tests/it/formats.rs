@@ -21,7 +21,7 @@ async fn note(server: &RedisServer, text: &str) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// What a process is told that starts now.
+/// The error of a process that starts now.
 async fn refused(server: &RedisServer) -> Option<Error> {
     RedisStore::connect(&server.url(), "test").await.err()
 }
@@ -62,7 +62,7 @@ async fn a_redis_of_a_newer_format_is_refused_and_left_alone() -> anyhow::Result
     ] {
         assert!(text.contains(&part), "{text}");
     }
-    // Who runs already hears of it as well.
+    // A running process learns of it as well.
     let tidied = running.tidy(Partition(0), &EVERYTHING_THAT_RESTS).await;
     assert!(tidied.is_err_and(|error| error.to_string().contains("7.5.0")));
     assert_eq!(noted(&server).await?, Some(newer));

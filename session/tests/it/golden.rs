@@ -1,6 +1,7 @@
-//! Golden stores: for each format, stores that have every kind of thing in them, as some build has left them. Each is
-//! read, checked and taken up by this build. Who adds a kind of key, a field or a format adds stores with
-//! `make golden GOLDEN=redis/NAME`; those that are there stay as they are.
+//! Golden stores: for each format, stores that have every kind of thing in them, as some build has
+//! left them. Each is read, checked and taken up by this build. A change that adds a kind of key, a
+//! field or a format adds stores with `make golden GOLDEN=redis/NAME`; existing ones stay as they
+//! are.
 //!
 //! | file in `tests/golden` | what |
 //! |---|---|
@@ -58,7 +59,8 @@ async fn loaded(program: &Path, format: &Path) -> anyhow::Result<RedisServer> {
     Ok(server)
 }
 
-/// What tells keys of one kind from others: what stands between the namespace and the first name in it.
+/// The part that tells keys of one kind from others: between the namespace and the first name in
+/// it.
 fn kind(key: &str) -> String {
     let (_, rest) = key.split_once(":{").expect("a tag");
     let (tag, rest) = rest.split_once("}:").expect("a tag");
@@ -85,7 +87,7 @@ fn documented() -> BTreeSet<String> {
         .collect()
 }
 
-/// What follows each `before`, as long as it is letters.
+/// The letters that follow each `before`.
 fn words(text: &str, before: &str) -> BTreeSet<String> {
     let parts = text.split(before).skip(1);
     parts
@@ -169,7 +171,7 @@ async fn every_dump_is_read_by(program: &Path) -> anyhow::Result<()> {
         let store = server.store().await?;
         bounded(check::all(&store, &read_story(&format)?)).await;
     }
-    // Whoever adds a kind of key or a field adds a store that has it.
+    // A new kind of key or field needs a store that has it.
     assert_eq!(found, &documented() | &fields());
     Ok(())
 }
@@ -192,9 +194,10 @@ fn copied(from: &Path, to: &Path) -> anyhow::Result<()> {
     for entry in fs::read_dir(from)? {
         let entry = entry?;
         let to = to.join(entry.file_name());
-        match entry.file_type()?.is_dir() {
-            true => copied(&entry.path(), &to)?,
-            false => _ = fs::copy(entry.path(), to)?,
+        if entry.file_type()?.is_dir() {
+            copied(&entry.path(), &to)?
+        } else {
+            _ = fs::copy(entry.path(), to)?
         }
     }
     Ok(())
@@ -275,7 +278,7 @@ async fn make_dump(to: &Path) -> anyhow::Result<Story> {
         .command(&["SET", "test:{format}:restored", "0000beef"])
         .await?;
     let story = make::story(&server.store().await?).await;
-    // Who reads it comes later than whatever would end by itself.
+    // It is read later than anything in it would expire by itself.
     let keys: Vec<String> = server.command(&["KEYS", "*"]).await?;
     for key in &keys {
         let _: i64 = server.command(&["PERSIST", key]).await?;

@@ -1,4 +1,4 @@
-//! What a session costs that nobody uses.
+//! The cost of a session that nobody uses.
 
 use std::sync::Arc;
 use std::time::Duration;

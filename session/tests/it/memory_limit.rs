@@ -75,7 +75,7 @@ async fn a_full_redis_refuses_whole_steps_and_goes_on_later() -> anyhow::Result<
         assert!(claimed?.is_none(), "there is nothing to claim");
         assert_eq!(content(&server).await?, before);
 
-        // What only rewrites what is there: leases, streams and workers stay alive.
+        // Steps that only rewrite existing keys pass: leases, streams and workers stay alive.
         let held = [(scene.id.clone(), token.clone())];
         assert!(store.renew(&held, LONG).await?.is_empty());
         let touch = scene.touch(&scene.creator, "a", Some("1.1"));

@@ -1,5 +1,6 @@
-//! Each key of the store goes missing in turn, and every step is tried then, and once more: none may end in a fault of its
-//! script. What has a fault is refused for ever, and what is merely gone is not there.
+//! Each key of the store goes missing in turn, and every step is tried then, and once more: none
+//! may end in a script error. A step with such an error would be refused for ever, whereas a
+//! missing session is simply not found.
 
 use std::sync::Arc;
 

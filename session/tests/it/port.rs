@@ -3,8 +3,9 @@
 use std::net::{TcpListener, UdpSocket};
 use std::sync::Mutex;
 
-/// Whoever holds the UDP port of a number has the TCP port, too: tests run in many processes, and what
-/// only looks free now may be taken by another before a server comes up. The system gives them back.
+/// The holder of a number's UDP port owns its TCP port, too: tests run in many processes, and a
+/// port that only looks free now may be taken by another before a server comes up. The system gives
+/// them back.
 static TAKEN: Mutex<Vec<UdpSocket>> = Mutex::new(Vec::new());
 
 /// A port nobody listens on, below those that outgoing connections take: it must still be free when

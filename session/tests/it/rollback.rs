@@ -28,7 +28,7 @@ async fn a_log_that_lost_its_tail_tells_where_to_go_on() -> anyhow::Result<()> {
         // Also for a repetition of what had been acknowledged, if it begins behind the end.
         let last = scene.append(&token, 5, updates(2));
         assert_eq!(promoted.append(&last).await?, Appended::Gap { head: 3 });
-        // What only acknowledges is no exception.
+        // An append that only acknowledges is no exception.
         let acks = Append {
             acks: scene.named(&[1]).await,
             release: true,
@@ -65,7 +65,7 @@ async fn a_claim_that_was_lost_counts_as_somebody_elses() -> anyhow::Result<()> 
         let promoted = replica.store().await?;
         let next = scene.append(&token, 2, updates(1));
         assert_eq!(promoted.append(&next).await?, Appended::Fenced);
-        // What it wrote is not there, so even its first words are not its own any more.
+        // Its frame is not there, so even its first events are not its own any more.
         let first = scene.append(&token, 1, updates(1));
         assert_eq!(promoted.append(&first).await?, Appended::Fenced);
         let held = [(scene.id.clone(), token)];

@@ -108,7 +108,7 @@ async fn a_session_and_its_listeners_go_on_at_the_new_primary() -> anyhow::Resul
         // Room for all: the only signals that are lost are those of the failover.
         let topics = [Topic::Log(scene.log()), scene.ready()];
         let mut ear = Ear::with_room(&store, &topics, 1024).await;
-        // What is on the replica now will be there later.
+        // Data that is on the replica now will be there later.
         group.primary.copied_to(&group.replica).await?;
         let (mut head, mut alive) = (0, true);
         while head < 200 {

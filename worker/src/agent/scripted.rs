@@ -8,6 +8,7 @@ use async_trait::async_trait;
 use baton_protocol::{Method, update};
 use baton_session::event::Event;
 use baton_session::store::AgentCard;
+use baton_session::sync::MutexExt as _;
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json, value::RawValue};
@@ -66,7 +67,7 @@ impl Agent for Scripted {
 }
 
 struct Servers {
-    /// What `/servers` says.
+    /// The text that `/servers` prints.
     said: String,
     /// Those that live in the client: their ids by their names.
     in_client: HashMap<String, String>,
@@ -94,7 +95,7 @@ impl Servers {
     }
 }
 
-/// What the agent remembers between turns.
+/// The agent's state between turns.
 #[derive(Clone, Default, Serialize, Deserialize)]
 struct Memory {
     /// Prompts answered so far.
@@ -119,7 +120,7 @@ impl Memory {
     }
 }
 
-/// What the store does not know yet.
+/// The parts that the store does not have yet.
 #[derive(Clone, Copy, Default)]
 struct Unsaved {
     state: bool,
@@ -146,7 +147,7 @@ struct Talk {
 
 impl Talk {
     fn memory(&self) -> MutexGuard<'_, Memory> {
-        self.memory.lock().expect("held for moments only")
+        self.memory.locked()
     }
 
     /// Makes a change that is known to be possible.

@@ -52,7 +52,7 @@ mod talk;
 mod transcript;
 mod view;
 
-/// Who shares a process.
+/// Which sessions share a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scope {
     /// Each session has its own, for as long as it is in use.
@@ -63,12 +63,12 @@ pub enum Scope {
     Shared,
 }
 
-/// What becomes of a turn whose agent or worker ended in the middle of it.
+/// How a turn ends whose agent or worker stopped in the middle of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OnCrash {
     /// It ends with an error, and may be asked for again.
     Fail,
-    /// The agent is asked once more. What it said stays.
+    /// The agent gets the prompt once more. Its earlier output stays.
     Resume,
 }
 
@@ -113,7 +113,7 @@ impl Inner {
 impl Stdio {
     /// Starts the agent once, to learn what it is.
     pub async fn start(mut config: Config) -> Result<Self, NotStarted> {
-        // What such a process says may be about any caller's session.
+        // The stderr of a shared process may be about any caller's session.
         config.launch.stderr_to_client &= config.scope != Scope::Shared;
         let command = config.launch.command.first().cloned().unwrap_or_default();
         let pool = Arc::new(Pool::new(
@@ -164,9 +164,10 @@ fn plain(name: &str) -> String {
     };
     let name: String = name.chars().map(plain).take(MAX_AGENT_NAME).collect();
     let name = name.trim_start_matches(['-', '_', '.']);
-    match AgentCard::is_name(name) {
-        true => name.to_owned(),
-        false => "agent".to_owned(),
+    if AgentCard::is_name(name) {
+        name.to_owned()
+    } else {
+        "agent".to_owned()
     }
 }
 

@@ -30,9 +30,10 @@ impl FromStr for NamePattern {
 
     fn from_str(text: &str) -> Result<Self, NoName> {
         let odd = |c: char| c.is_whitespace() || c.is_control();
-        match text.is_empty() || text.contains(odd) {
-            true => Err(NoName),
-            false => Ok(Self(text.to_owned())),
+        if text.is_empty() || text.contains(odd) {
+            Err(NoName)
+        } else {
+            Ok(Self(text.to_owned()))
         }
     }
 }

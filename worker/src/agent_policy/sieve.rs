@@ -57,7 +57,7 @@ impl Sieve<'_> {
 struct Walk<'a, 'c> {
     sieve: &'a Sieve<'a>,
     text: &'a str,
-    /// What goes, in the order of the text.
+    /// The ranges to remove, in the order of the text.
     cuts: &'c mut Vec<Range<usize>>,
     fields: Option<&'static [&'static str]>,
     /// Whether to look at what is inside.
@@ -118,12 +118,13 @@ impl<'a> Walk<'a, '_> {
         let start = place(member.key.get());
         let end = place(member.value.get()) + member.value.get().len();
         let (before, after) = (&self.text[..start], &self.text[end..]);
-        let cut = match member.follows {
-            true => before.trim_ascii_end().len() - 1..end,
-            false => match after.trim_ascii_start().strip_prefix(',') {
+        let cut = if member.follows {
+            before.trim_ascii_end().len() - 1..end
+        } else {
+            match after.trim_ascii_start().strip_prefix(',') {
                 Some(rest) => start..self.text.len() - rest.len(),
                 None => start..end,
-            },
+            }
         };
         self.cuts.push(cut);
     }
@@ -200,13 +201,14 @@ impl<'de> Visitor<'de> for Walk<'de, '_> {
                 continue;
             }
             if self.fields.is_some() && !named.insert(name.clone()) {
-                // Which one counts is not the same for everybody.
+                // Parsers disagree about which one counts.
                 return Err(Error::custom(format_args!("{name:?} is there twice")));
             }
             left = true;
-            match self.deeper {
-                true => members.next_value_seed(self.inside())?,
-                false => drop(members.next_value::<IgnoredAny>()?),
+            if self.deeper {
+                members.next_value_seed(self.inside())?
+            } else {
+                members.next_value::<IgnoredAny>()?;
             }
         }
         Ok(())

@@ -88,9 +88,10 @@ fn whatever_is_cut_out_json_is_left() {
                     continue;
                 };
                 let left: Value = serde_json::from_str(message.params().get()).unwrap();
-                let expected = match [first, second, third].contains(&"prompt") {
-                    true => json!({ "prompt": {} }),
-                    false => json!({}),
+                let expected = if [first, second, third].contains(&"prompt") {
+                    json!({ "prompt": {} })
+                } else {
+                    json!({})
                 };
                 assert_eq!(left, expected, "{all}");
             }
@@ -122,7 +123,7 @@ fn meta_is_found_wherever_it_is_and_however_it_is_written() {
     ] {
         assert_eq!(told(&closed, "session/prompt", params), expected);
     }
-    // Deeper than anybody can read is refused, not passed.
+    // Input that is nested too deep is refused, not passed.
     let deep = format!(
         r#"{{"prompt":{}{{"_meta":1}}{}}}"#,
         "[".repeat(200),
@@ -306,7 +307,7 @@ fn a_session_is_opened_with_what_the_protocol_has_for_it() {
         opened(&AgentPolicy::default(), stored, Some("inner")),
         expected
     );
-    // What is stored and cannot be read opens nothing by accident.
+    // Stored params that cannot be read let nothing pass.
     let plain = json!({ "cwd": "/w", "mcpServers": servers, "additionalDirectories": ["/more"] });
     for odd in ["", "[]", "7", "not JSON", r#"["/etc"]"#] {
         assert_eq!(opened(&AgentPolicy::default(), odd, None), plain, "{odd}");

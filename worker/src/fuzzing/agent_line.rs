@@ -1,4 +1,4 @@
-//! A line that an agent wrote: it is no message, or it is about the session that everybody reads in it.
+//! A line that an agent wrote: it is no message, or all readers find the same session in it.
 
 use serde_json::Value;
 
@@ -7,7 +7,7 @@ pub fn agent_line(data: &[u8]) {
         return;
     };
     assert!(std::str::from_utf8(data).is_ok(), "clients get text");
-    // What is not looked at here need not be readable for everybody: an agent may write half a character.
+    // Parts that are not read here may be malformed: an agent may write half a character.
     let Ok(whole) = serde_json::from_slice::<Value>(data) else {
         return;
     };

@@ -1,4 +1,4 @@
-//! What a client sends to an agent: of it nothing is told but what the policy lets pass, and that as it was.
+//! Params from a client to an agent: only what the policy allows passes, unchanged.
 
 use serde_json::Value;
 use serde_json::value::RawValue;
@@ -25,7 +25,7 @@ pub fn agent_params(data: &[u8]) {
             "{text}"
         );
         assert!(is_harmless(&value), "{text}");
-        // What passed once passes as it is.
+        // Filtering twice changes nothing.
         let again = closed.message(method, text).expect("it passed before");
         assert_eq!(again.params().get(), text.get());
         // As it was, but for what was cut out.
@@ -66,7 +66,7 @@ fn is_harmless(value: &Value) -> bool {
     }
 }
 
-/// What is within a `_meta` that passed is the operator's to judge.
+/// The operator decides about values within an allowed `_meta` field.
 fn names_baton(value: &Value) -> bool {
     match value {
         Value::Array(items) => items.iter().any(names_baton),

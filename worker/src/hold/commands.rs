@@ -95,9 +95,10 @@ impl Hold {
             return;
         };
         let id: Arc<str> = answer.id.as_str().into();
-        let counts = match is_aside(&id) {
-            true => self.asides.answer(answer),
-            false => turn.is_some_and(|turn| turn.answer(answer)),
+        let counts = if is_aside(&id) {
+            self.asides.answer(answer)
+        } else {
+            turn.is_some_and(|turn| turn.answer(answer))
         };
         if counts {
             self.outlet.permissions.answered(&id, command);
@@ -119,9 +120,9 @@ struct Gate {
 impl Gate {
     fn message(&self, method: &str, params: &RawValue) -> Result<AgentMessage, Failure> {
         let message = self.policy.message(method, params);
-        // An operator wants to know what strangers try. For a notification this is the only answer.
+        // Logged for the operator. For a notification this is the only answer.
         message.inspect_err(|refusal| {
-            tracing::warn!(session.id = %self.session, refusal = refusal.message, "a client's message does not reach the agent");
+            tracing::warn!(session.id = %self.session, refusal = refusal.message, "the agent policy refused a client's message");
         })
     }
 }
@@ -172,7 +173,7 @@ fn call(
     })
 }
 
-/// What every agent may rely on.
+/// Checks the params that every agent may rely on.
 fn check(kind: Kind, params: &RawValue) -> Result<(), Failure> {
     let fields: &[&str] = match kind {
         Kind::SetMode => &["modeId"],

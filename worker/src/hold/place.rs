@@ -4,6 +4,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
 use baton_session::audit::Audit;
+use baton_session::sync::MutexExt as _;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -13,7 +14,7 @@ use crate::content::Accepts;
 use crate::metrics::Metrics;
 use crate::release::ReleaseHook;
 
-/// What a held session needs of its worker.
+/// The context that a session task gets from its worker.
 pub(crate) struct Reins {
     /// Something arrived in the inbox.
     pub inbox: Arc<Notify>,
@@ -24,9 +25,9 @@ pub(crate) struct Reins {
     pub cut: CancellationToken,
     /// The claim was lost.
     pub lost: CancellationToken,
-    /// What the agent takes in a prompt.
+    /// Content types that the agent takes in a prompt.
     pub accepts: Accepts,
-    /// What sessions may work with.
+    /// Checks what sessions may work with.
     pub admission: Arc<Admission>,
     pub on_release: Option<ReleaseHook>,
     pub metrics: Metrics,
@@ -46,7 +47,7 @@ pub(crate) struct Place {
 
 impl Place {
     pub fn resting_since(&self) -> Option<Instant> {
-        *self.resting.lock().expect("held for moments only")
+        *self.resting.locked()
     }
 }
 

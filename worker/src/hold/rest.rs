@@ -9,6 +9,7 @@ use tokio::time::{Instant, sleep};
 use super::{Hold, Rested};
 use crate::agent::{Rest, Stage};
 use crate::outlet::Lost;
+use baton_session::sync::MutexExt as _;
 
 /// Between two tries to give a session up that something still waits in.
 const PAUSE: Duration = Duration::from_millis(200);
@@ -48,11 +49,11 @@ impl Hold {
 
     fn rests(&self, since: Option<Instant>) {
         let place = &self.reins.place;
-        *place.resting.lock().expect("held for moments only") = since;
+        *place.resting.locked() = since;
     }
 
-    /// Until there is something to do, or no reason to stay. What the agent says meanwhile is heard, and
-    /// whoever asked something of it gets an answer first.
+    /// Waits until there is something to do, or no reason to stay. Output of the agent is passed on
+    /// meanwhile, and open calls are answered first.
     async fn waits(&mut self, patience: Duration) -> Result<bool, Lost> {
         let (conversation, outlet) = (self.conversation.clone(), self.outlet.clone());
         let rest = Rest::new(outlet.clone(), self.asides.clone());

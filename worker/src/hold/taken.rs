@@ -27,7 +27,7 @@ pub(super) struct Taken {
 #[derive(Clone, Copy)]
 struct Reading {
     id: CommandId,
-    /// A hash of who asked for what under which id; `None` if nobody waits for an answer.
+    /// A hash of connection, request id and message; `None` for notifications.
     request: Option<u64>,
     /// The command that it repeats, and with which it is done.
     repeats: Option<CommandId>,

@@ -29,9 +29,10 @@ pub enum NoCommand {
 
 impl CommandPattern {
     pub(super) fn fits(&self, command: &str, args: &[String]) -> bool {
-        let enough = match self.open {
-            true => args.len() + 1 >= self.words.len(),
-            false => args.len() + 1 == self.words.len(),
+        let enough = if self.open {
+            args.len() + 1 >= self.words.len()
+        } else {
+            args.len() + 1 == self.words.len()
         };
         let Some((first, others)) = self.words.split_first() else {
             return self.open;

@@ -21,7 +21,7 @@ pub struct Entry {
     written: Box<RawValue>,
 }
 
-/// What the policy looks at.
+/// The parts that the policy checks.
 #[derive(Clone)]
 pub(super) enum Transport {
     Stdio {
@@ -110,9 +110,10 @@ impl Entry {
     /// The servers in a file of the operator's: one, or an array of them.
     pub fn read_file(text: &str) -> Result<Vec<Self>, Refusal> {
         let no_entry = |_| Refusal::of_all(Reason::NoEntry);
-        let entries: Vec<&RawValue> = match text.trim_ascii_start().starts_with('[') {
-            true => serde_json::from_str(text).map_err(no_entry)?,
-            false => vec![serde_json::from_str(text).map_err(no_entry)?],
+        let entries: Vec<&RawValue> = if text.trim_ascii_start().starts_with('[') {
+            serde_json::from_str(text).map_err(no_entry)?
+        } else {
+            vec![serde_json::from_str(text).map_err(no_entry)?]
         };
         entries.into_iter().map(Self::read).collect()
     }
@@ -173,9 +174,10 @@ fn started(fields: &Fields<'_>) -> Result<Transport, Reason> {
         env: env.iter().map(|pair| pair.name.clone()).collect(),
         args,
     };
-    match env.iter().any(|pair| pair.value.contains('\0')) {
-        true => Err(Reason::Shape("env")),
-        false => Ok(transport),
+    if env.iter().any(|pair| pair.value.contains('\0')) {
+        Err(Reason::Shape("env"))
+    } else {
+        Ok(transport)
     }
 }
 

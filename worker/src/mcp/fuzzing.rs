@@ -1,4 +1,4 @@
-//! What patterns make of an entry, for [`crate::fuzzing`].
+//! Matches patterns with an entry, for [`crate::fuzzing`].
 
 use ::url::Url;
 

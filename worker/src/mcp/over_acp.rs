@@ -1,8 +1,8 @@
-//! MCP over ACP: the client plays the server, and `mcp/message` carries what the two say to each other. The
-//! agent asks, by requests whose ids route themselves. What the client says meanwhile, progress for example,
-//! is a notification that names no session, only the agent's `requestId`: so that is where the session's id
-//! travels, put before it on the way out and taken off on the way back. Any gateway can tell from it where
-//! the notification belongs.
+//! MCP over ACP: the client acts as the server, and `mcp/message` carries the messages between the
+//! two. The agent's requests have ids that name their session. The client's notifications during a
+//! request, progress for example, name no session, only the agent's `requestId`: so the session's
+//! id is put before the `requestId` on the way out and removed on the way back. Any gateway can
+//! route the notification by it.
 
 use baton_protocol::Method;
 use baton_session::id::SessionId;

@@ -1,6 +1,6 @@
-//! Programs that fetch a package and run it: npx, uvx and their like. What they take for a package may as
-//! well be a path, a URL, an archive, a repository or an alias of another package, so where a pattern has a
-//! `*` only a name of the registry fits, and after it a version.
+//! Programs that fetch a package and run it: npx, uvx and the like. They accept a path, a URL, an
+//! archive, a repository or an alias of another package as well, so where a pattern has a `*` only
+//! a name of the registry fits, optionally followed by a version.
 
 use super::glob;
 
@@ -55,7 +55,7 @@ impl Words {
         })
     }
 
-    /// What in the next word of a pattern is a package: after how many bytes it begins.
+    /// Returns the offset at which a package begins in the next word of a pattern.
     pub fn package(&mut self, word: &str) -> Option<usize> {
         if self.past || PLAIN.contains(&word) {
             return None;
@@ -122,7 +122,7 @@ fn is_name(name: &str) -> bool {
     parts && !is_file(name)
 }
 
-/// A number, never a tag: those move, and whoever reads the pattern does not see where to.
+/// A number, never a tag: tags move, and the pattern does not show where to.
 fn is_version(version: &str) -> bool {
     let plain = |c: char| c.is_ascii_alphanumeric() || ".-".contains(c);
     version.starts_with(|c: char| c.is_ascii_digit())

@@ -1,4 +1,4 @@
-//! How far an address is from being anybody's: what a stranger may have an agent connect to.
+//! Which addresses a client may have an agent connect to: public, private, or special.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::sync::LazyLock;
@@ -11,7 +11,8 @@ pub(super) enum Reach {
     Public,
     /// This machine and its neighbours.
     Private,
-    /// What no name of a server should ever lead to: link-local, metadata, multicast, reserved.
+    /// Addresses that no name of a server should ever have: link-local, metadata, multicast,
+    /// reserved.
     Special,
 }
 

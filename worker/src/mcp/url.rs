@@ -27,10 +27,12 @@ pub(super) async fn check(patterns: &[UrlPattern], written: &str) -> Result<(), 
     let addresses = addresses(&url).await;
     let addresses = addresses.ok_or_else(|| Reason::Unresolved(name.clone()))?;
     let admitted = |it: &&IpAddr| fitting.iter().any(|pattern| pattern.admits(**it));
-    match addresses.iter().all(|it| admitted(&it)) {
-        true => Ok(()),
-        false if fitting.iter().all(|it| it.is_network()) => Err(Reason::Unlisted(address(&url))),
-        false => Err(Reason::Reach(name)),
+    if addresses.iter().all(|it| admitted(&it)) {
+        Ok(())
+    } else if fitting.iter().all(|it| it.is_network()) {
+        Err(Reason::Unlisted(address(&url)))
+    } else {
+        Err(Reason::Reach(name))
     }
 }
 

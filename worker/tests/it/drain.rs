@@ -55,7 +55,7 @@ async fn an_agent_that_does_not_yield_is_left_behind() {
     until("the answer", async || is_answered(&frames(&scene).await)).await;
     let before = frames(&scene).await;
     assert_eq!(chunks(&before), counted(3));
-    // What the first one says when it wakes up is refused.
+    // The first worker's late append is refused.
     let_go.send(()).expect("it still waits");
     let refused = tokio::time::timeout(std::time::Duration::from_millis(200), async {
         until("nothing", async || frames(&scene).await != before).await

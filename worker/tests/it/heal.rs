@@ -35,7 +35,7 @@ async fn a_turn_survives_a_log_that_lost_its_tail() {
     assert!(log.is_sorted_by(|one, next| one.last() + 1 == next.first));
     let twice: Vec<String> = counted(100).into_iter().chain(counted(100)).collect();
     assert_eq!(chunks(&log), twice);
-    // What is kept beside the log came back, too.
+    // The fields beside the log came back, too.
     until("the session is given up", async || {
         let inbox = store.inbox(&scene.id, &[]).await.expect("the store works");
         inbox.is_empty()
@@ -112,7 +112,7 @@ async fn a_prompt_that_was_lost_and_is_repeated_after_its_answer_is_not_run_agai
         answers.count()
     };
     until("both are answered", async || answers().await == 2).await;
-    // Whoever claims it next does not know what this one has read.
+    // The next holder does not know which commands this one has read.
     drop(worker);
     let again = prompt(&scene, 2, "/count 2").await;
     assert!(matches!(again, Enqueued::Joined { .. }), "{again:?}");

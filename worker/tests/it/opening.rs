@@ -17,7 +17,7 @@ use crate::support::{Worker, frames, until};
 
 enum Trouble {
     Refuses,
-    /// What becomes of it is noted.
+    /// Records the outcome.
     TakesForever(Arc<AtomicU32>),
 }
 

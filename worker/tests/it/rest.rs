@@ -19,7 +19,7 @@ use tokio::sync::{Mutex, Notify, mpsc};
 
 use crate::support::{Worker, frames, until};
 
-/// What the test sees of the agent, and does to it.
+/// The test's side of the agent.
 #[derive(Default)]
 struct House {
     opened: AtomicUsize,
@@ -28,7 +28,7 @@ struct House {
     let_go: Notify,
     /// The one who lives there now.
     voice: std::sync::Mutex<Option<mpsc::Sender<Bytes>>>,
-    /// What became of its questions.
+    /// The outcome of its requests.
     heard: std::sync::Mutex<Vec<String>>,
 }
 

@@ -88,7 +88,7 @@ impl Scene {
         assert_eq!(self.listed().await, std::slice::from_ref(&one.id));
     }
 
-    /// What a list says about this session.
+    /// The list entry of this session.
     pub async fn summary(&self) -> Summary {
         let all = self.list(&self.listing()).await;
         let mut all = all.into_iter();
@@ -96,7 +96,7 @@ impl Scene {
             .expect("it is listed")
     }
 
-    /// What is to be done when it is deleted.
+    /// The command that ends a deleted session.
     pub fn last_command(&self) -> Command {
         self.command(Kind::Delete, None)
     }
@@ -117,7 +117,7 @@ impl Scene {
     /// Everything that nobody uses is forgotten, in rounds.
     pub async fn forget(&self) {
         loop {
-            // What was used just now is not unused yet.
+            // A session that was used just now does not count as unused yet.
             tokio::time::sleep(Duration::from_millis(5)).await;
             if self.tidy(&EVERYTHING_UNUSED).await == Tidied::default() {
                 return;
@@ -143,7 +143,7 @@ impl Scene {
         }
     }
 
-    /// What the agent has said, in order; every word of it under the session's own id.
+    /// The agent's messages, in order; each under the session's own id.
     pub async fn words(&self) -> Vec<String> {
         let mut words = Vec::new();
         for (_, _, event) in self.events(1).await {

@@ -1,4 +1,4 @@
-//! What is kept for a principal, in bytes.
+//! Bytes stored for a principal.
 
 use std::collections::HashMap;
 
@@ -9,7 +9,7 @@ use crate::id::{LogId, SessionId};
 use crate::store::Result;
 
 impl<S: Shelf> Embedded<S> {
-    /// What is on its account, with what waits and what running turns have written since.
+    /// The bytes on its account, with its inboxes and the events of running turns.
     pub(super) fn stored_by(&self, state: &State, principal: &str) -> Result<u64> {
         let account: HashMap<SessionId, u64> = self.shelf.stored(principal)?.into_iter().collect();
         let news = state.at_work(principal).map(|(id, session)| {
@@ -19,7 +19,8 @@ impl<S: Shelf> Embedded<S> {
         Ok(account.values().sum::<u64>() + news.sum::<u64>())
     }
 
-    /// What will be left of a session once it and its fork are forgotten: the log that other forks share.
+    /// The bytes that remain of a session once it and its fork are removed: the log that other
+    /// forks share.
     pub(super) fn left_of(&self, id: &SessionId, but_not: &SessionId) -> Result<Option<u64>> {
         let upto = self.shelf.shared_upto(id, but_not)?;
         if upto == 0 {

@@ -1,5 +1,5 @@
-//! What workers run, and which of them are alive. Not kept on any shelf: the worker of this process says so
-//! before anybody asks.
+//! Registered agents, and which of their workers are alive. Not persistent: the worker of this
+//! process registers before anybody asks.
 
 use std::collections::{BTreeMap, HashMap};
 use std::time::{Duration, Instant};

@@ -8,7 +8,7 @@ use crate::clock::unix_millis;
 use crate::id::{ConnectionId, LogId, SessionId};
 use crate::store::{DELETED_FOR, OUTBOX_TTL, Result, Tidied, Tidying};
 
-/// What one round of housekeeping takes on.
+/// Entries that one round of housekeeping handles.
 const EXPIRE_AT_ONCE: usize = 256;
 
 /// Forgets sessions that nobody has used for long, those that were deleted, the outboxes of dead connections,

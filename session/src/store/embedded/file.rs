@@ -26,6 +26,7 @@ use crate::event::Frame;
 use crate::id::{ConnectionId, LogId, Nonce, SessionId};
 use crate::revocation::Revocation;
 use crate::store::{Error, Place, Result, page};
+use crate::sync::MutexExt as _;
 
 mod backup;
 mod directory;
@@ -41,7 +42,7 @@ pub use self::directory::{Refused, admin_of};
 pub use self::restore::{NotRestored, restore};
 
 const SYNC_EVERY: Duration = Duration::from_secs(1);
-/// What is read again soon is mostly in the gateway's own memory.
+/// Recently written frames are mostly read from the gateway's own memory.
 const CACHE_BYTES: u64 = 16 << 20;
 /// What of a keyspace is kept in memory before it goes into a table of its own, and for as long as nothing else comes. There
 /// are twelve of them, and what they hold stays with a process that has come to rest.
@@ -63,20 +64,20 @@ struct Files {
     listed: Keyspace,
     /// The bytes that are kept of sessions, by principal.
     stored: Keyspace,
-    /// What forks share, by fork.
+    /// Lineages, by fork.
     lineages: Keyspace,
     /// The same by who is shared: the forks, and up to where they need its log.
     sharers: Keyspace,
     /// Revocations by their subject.
     revoked: Keyspace,
-    /// What was used and may not be again: until when.
+    /// Used single-use names: until when they are refused.
     spent: Keyspace,
     /// How often the data was forced to the disk, and what was drawn when it was restored.
     meta: Keyspace,
     database: Database,
-    /// What was saved and is not in the database yet.
+    /// Saved changes that are not in the database yet.
     pending: Mutex<Pending>,
-    /// Who has it moves what is pending into the database.
+    /// Held while pending changes are moved into the database.
     pen: Mutex<()>,
     /// Why that cannot be done any more.
     failed: OnceLock<String>,
@@ -226,7 +227,7 @@ impl Files {
     }
 
     fn pending(&self) -> MutexGuard<'_, Pending> {
-        self.pending.lock().expect("held for moments only")
+        self.pending.locked()
     }
 
     fn last_frame(&self, log: &LogId) -> Result<u64> {
@@ -442,7 +443,7 @@ impl Shelf for Disk {
         for entry in self.0.revoked.iter() {
             let (_, value) = entry.into_inner().map_err(unreadable)?;
             let text = std::str::from_utf8(&value).map_err(|_| spoiled("revocation"))?;
-            // What a newer version has written means nothing here.
+            // Revocations of a newer version are ignored.
             found.extend(Revocation::from_text(text));
         }
         Ok(found)

@@ -16,9 +16,8 @@ pub struct Segment {
     pub upto: u64,
 }
 
-/// What a fork of `parent` shares up to `cut`, if that is what the parent shares itself. Ancestors
-/// that have nothing of their own in it are left out, so a read looks at one log however long the
-/// line is.
+/// The lineage of a fork of `parent` up to `cut`, where `shared` is the parent's own. Ancestors
+/// without own events in it are left out, so a read looks at one log however long the lineage is.
 pub fn continued(shared: &[Segment], parent: &SessionId, cut: u64) -> Vec<Segment> {
     let mut lineage = Vec::new();
     let mut covered = 0;

@@ -13,6 +13,7 @@ use crate::event::Frame;
 use crate::id::{ConnectionId, LogId, SessionId};
 use crate::revocation::Revocation;
 use crate::store::{Place, Result, page};
+use crate::sync::MutexExt as _;
 
 #[derive(Clone, Default)]
 pub struct Memory(Arc<Mutex<Kept>>);
@@ -66,7 +67,7 @@ impl Kept {
 
 impl Memory {
     fn kept(&self) -> MutexGuard<'_, Kept> {
-        self.0.lock().expect("held for moments only")
+        self.0.locked()
     }
 
     /// The log is as it was when it had only these frames.

@@ -24,7 +24,7 @@ pub struct Outbox {
     /// The last entry that has left it.
     #[serde(default)]
     pub trimmed: u64,
-    /// What is left weighs so much. Entries of versions that did not count weigh nothing.
+    /// The size of the entries that are left. Entries of versions that did not count have none.
     #[serde(default)]
     bytes: u64,
     /// The last entry that was written to the client.
@@ -36,10 +36,10 @@ pub struct Outbox {
     /// Sessions that the stream has left, by the last entry that told to watch them, as long as that is in the outbox.
     #[serde(default)]
     left: Vec<(u64, SessionId)>,
-    /// What of its bytes are positions.
+    /// The bytes of position entries.
     #[serde(default)]
     positions: u64,
-    /// Who holds the stream; that holder ends with this process.
+    /// The holder of the stream; it ends with this process.
     #[serde(skip)]
     pub holder: Option<String>,
 }
@@ -49,12 +49,12 @@ pub struct Outbox {
 struct Known {
     key: Idempotency,
     number: u64,
-    /// What the entry told to watch.
+    /// The session that the entry told to watch.
     #[serde(default)]
     watch: Option<SessionId>,
 }
 
-/// What a key was used for before.
+/// The earlier use of a key.
 pub enum Recalled {
     Entry(u64),
     /// It has left the outbox.
@@ -103,7 +103,7 @@ impl Outbox {
             || self.head - self.trimmed > OUTBOX_WINDOW_ENTRIES
     }
 
-    /// The entry leaves, unless it has to stay. What it says to watch is kept.
+    /// Removes the entry, unless it has to stay. The session that it tells to watch is kept.
     pub fn trim(&mut self, entry: &Frame, upto: u64) -> bool {
         if entry.last() >= upto.min(self.head) || !self.is_beyond_its_window() {
             return false;

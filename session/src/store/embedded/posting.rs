@@ -1,4 +1,4 @@
-//! What goes into a connection's outbox, and leaves it.
+//! Adding entries to a connection's outbox, and removing them.
 
 use super::Embedded;
 use super::outbox::{Outbox, Recalled};
@@ -70,7 +70,7 @@ impl<S: Shelf> Embedded<S> {
         loop {
             let page = self.shelf.read(&log, outbox.trimmed + 1, left)?;
             left -= page.len();
-            // What has to stay ends it; so does the end of the outbox.
+            // An entry that has to stay ends the loop; so does the end of the outbox.
             if page.is_empty() || !page.iter().all(|entry| outbox.trim(entry, upto)) {
                 break;
             }

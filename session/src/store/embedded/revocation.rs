@@ -1,4 +1,4 @@
-//! What was taken back.
+//! Revocations in an embedded store.
 
 use super::Embedded;
 use super::shelf::{Change, Shelf};

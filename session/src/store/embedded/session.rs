@@ -23,8 +23,8 @@ mod parties;
 mod weight;
 mod whole;
 
-/// The frames are on the shelf. What is skipped ends with this process, what has a default is not in
-/// the records of the first version.
+/// The frames are on the shelf. Skipped fields end with this process, fields with a default are not
+/// in the records of the first version.
 #[derive(Clone, Default, Serialize, Deserialize)]
 pub struct Session {
     pub principal: String,
@@ -38,7 +38,7 @@ pub struct Session {
     /// Kept apart from the rest: a command may be large.
     #[serde(skip)]
     pub inbox: Vec<Queued>,
-    /// What was put into the inbox since it was last empty.
+    /// Bytes put into the inbox since it was last empty.
     #[serde(skip)]
     inbox_bytes: u64,
     last_command: u64,
@@ -73,14 +73,14 @@ pub struct Session {
     /// Earlier versions did not write it down.
     #[serde(default)]
     closed_by: Option<ConnectionId>,
-    /// What loads, resumes and forks have put in the place of the params' own.
+    /// Replaces values of the params; set by loads, resumes and forks.
     #[serde(default)]
     setup: Setup,
     #[serde(default)]
     usage: Bytes,
     #[serde(default)]
     bound: Bytes,
-    /// What was known before the running turn, if that is no longer what is known.
+    /// The agent's state before the running turn, if it has changed since.
     #[serde(default)]
     before: Option<Knowledge>,
     /// When it was created or its last turn ended, in milliseconds since 1970.
@@ -96,7 +96,7 @@ pub struct Session {
     shown: Option<String>,
 }
 
-/// What becomes of a session.
+/// The lifecycle state of a session.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Standing {
     #[default]
@@ -109,7 +109,7 @@ pub enum Standing {
     Deleted(u64),
 }
 
-/// What the agent asked to be kept, and what it shows.
+/// The agent's state, and the modes and options that it shows.
 #[derive(Clone, Serialize, Deserialize)]
 pub struct Knowledge {
     state: Bytes,
@@ -124,7 +124,7 @@ pub struct Origin {
     pub cut: u64,
     /// How many ancestors it has.
     generation: usize,
-    /// What the fork was answered with.
+    /// The view in the answer to the fork.
     #[serde(default)]
     view: Bytes,
 }
@@ -216,7 +216,8 @@ impl Session {
         }
         let head = self.head;
         let party = self.parties.join(&request.connection);
-        // Who reads along in bodies comes again and again as the same one, and wants what there is by then.
+        // An observer with one-shot reads comes repeatedly as the same connection, and wants all
+        // events up to now.
         let anew = request.observe && request.one_shot;
         let mut directives = party.directives.iter();
         if anew || !directives.any(|directive| directive.request == request.request) {

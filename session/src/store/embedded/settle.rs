@@ -1,7 +1,6 @@
-//! How a step becomes safe. What it changed is saved and what it has to say is noted under the
-//! store's lock, in the order of the steps; that it is written, and that it is said, comes after, for
-//! all steps that were taken meanwhile at once. Nobody learns of a step before that, not even who
-//! asked for it.
+//! How a step is committed. Its changes are saved and its signals are queued under the store's
+//! lock, in the order of the steps; they are written and sent after that, together with those of
+//! all steps that were taken meanwhile. Nobody learns of a step before that, not even its caller.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, TryLockError};
@@ -12,13 +11,14 @@ use super::Embedded;
 use super::shelf::Shelf;
 use super::state::State;
 use crate::store::{Result, Signal, Topic};
+use crate::sync::MutexExt as _;
 
 #[derive(Default)]
 pub(super) struct Desk {
     noted: Mutex<Noted>,
     /// Up to which change or signal all is written and said.
     settled: AtomicU64,
-    /// Who has it writes.
+    /// Held by the task that writes.
     pen: Mutex<()>,
     put_down: Notify,
 }
@@ -32,7 +32,7 @@ struct Noted {
 
 impl Desk {
     fn noted(&self) -> MutexGuard<'_, Noted> {
-        self.noted.lock().expect("held for moments only")
+        self.noted.locked()
     }
 
     pub fn saved(&self) {
@@ -131,12 +131,12 @@ impl<S: Shelf> Owed<'_, S> {
 
 impl<S: Shelf> Drop for Owed<'_, S> {
     fn drop(&mut self) {
-        // Who panics while they write leaves nothing that could be gone on with.
+        // A panic during a write leaves nothing to go on with.
         if std::thread::panicking() {
             return;
         }
         if !self.is_settled() && self.store.is_writable().is_ok() {
-            // What goes wrong is noted: from then on no step is taken.
+            // A failure is recorded: from then on no step is taken.
             let _ = self.store.write();
         }
     }

@@ -38,12 +38,12 @@ pub enum Change<'a> {
     Revoked(&'a Revocation),
     /// Nothing of what it refused is good any longer.
     Unrevoked(&'a Subject),
-    /// What may be used once, and when it is forgotten, in milliseconds since 1970.
+    /// A used single-use name, and when it expires, in milliseconds since 1970.
     Spent(&'a str, u64),
     Unspent(&'a str),
 }
 
-/// What is forgotten when it was not used for long enough.
+/// The kinds of entries that expire when they were not used for long enough.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Kind {
     Session,
@@ -60,11 +60,11 @@ pub trait Shelf: Clone + Send + Sync + 'static {
     /// Whether `write` takes time.
     const WRITES: bool;
 
-    /// All changes of a step or, with an error, none; and then the store takes no further steps. Who
-    /// looks here finds them from now on.
+    /// Saves all changes of a step or, with an error, none; and then the store takes no further
+    /// steps. Later reads find them.
     fn save(&self, changes: &[Change<'_>]) -> Result<()>;
 
-    /// What was saved outlasts the process.
+    /// Saved changes outlast the process after this.
     fn write(&self) -> Result<()>;
 
     fn session(&self, id: &SessionId) -> Result<Option<Session>>;
@@ -97,24 +97,24 @@ pub trait Shelf: Clone + Send + Sync + 'static {
     /// Up to where the session's log is shared by forks other than this one; 0 if by none.
     fn shared_upto(&self, id: &SessionId, but_not: &SessionId) -> Result<u64>;
 
-    /// What is on the account of a principal, by session.
+    /// The account of a principal, by session.
     fn stored(&self, principal: &str) -> Result<Vec<(SessionId, u64)>>;
 
-    /// What is listed under the heading after a place, at most `limit`.
+    /// The entries of a list after a position, at most `limit`.
     fn listed(&self, under: &Heading, after: Option<&Place>, limit: usize) -> Result<Vec<Place>>;
 
     /// Sessions that had commands waiting when the store was opened.
     fn waiting(&self) -> Result<Vec<SessionId>>;
 
-    /// What was drawn when all of this was last restored from a backup.
+    /// The nonce drawn when the store was last restored from a backup.
     fn restored(&self) -> Result<Option<Nonce>> {
         Ok(None)
     }
 
-    /// What had been revoked when the store was opened.
+    /// The revocations when the store was opened.
     fn revoked(&self) -> Result<Vec<Revocation>>;
 
-    /// What had been used once when the store was opened, with when it is forgotten.
+    /// The used single-use names when the store was opened, with when they expire.
     fn spent(&self) -> Result<Vec<(String, u64)>>;
 
     /// Those of a kind that were last used before `time`, longest unused first, with when that
@@ -125,7 +125,7 @@ pub trait Shelf: Clone + Send + Sync + 'static {
 /// Nothing here expires by the minute: a use is noted only if the last note is older than this.
 const NOTE_EVERY: u64 = 60_000;
 
-/// What was noted before, if there is something new to note.
+/// Records a use; returns the time recorded before, if that was too long ago.
 pub fn note_use(used: &mut u64) -> Option<u64> {
     let now = unix_millis();
     let stands = *used > 0 && now.abs_diff(*used) < NOTE_EVERY;

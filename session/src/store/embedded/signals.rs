@@ -9,6 +9,7 @@ use tokio::sync::mpsc;
 
 use crate::store::sink::Sink;
 use crate::store::{Listener, Result, Signal, Topic};
+use crate::sync::MutexExt as _;
 
 #[derive(Default)]
 pub(super) struct Switchboard {
@@ -36,7 +37,7 @@ impl Switchboard {
 
     #[cfg(any(test, feature = "conformance"))]
     pub fn broadcast(&self, signal: Signal) {
-        let lines = self.lines.lock().expect("held only for lookups");
+        let lines = self.lines.locked();
         let mut told = std::collections::HashSet::new();
         for line in lines.values().flatten() {
             if told.insert(line.number) {
@@ -46,7 +47,7 @@ impl Switchboard {
     }
 
     pub fn send(&self, topic: &Topic, signal: Signal) {
-        let lines = self.lines.lock().expect("held only for lookups");
+        let lines = self.lines.locked();
         for line in lines.get(topic).into_iter().flatten() {
             line.sink.send(signal.clone());
         }
@@ -61,11 +62,7 @@ struct Connected {
 #[async_trait]
 impl Listener for Connected {
     async fn subscribe(&self, topic: &Topic) -> Result<()> {
-        let mut lines = self
-            .switchboard
-            .lines
-            .lock()
-            .expect("held only for lookups");
+        let mut lines = self.switchboard.lines.locked();
         let subscribed = lines.entry(topic.clone()).or_default();
         if subscribed
             .iter()
@@ -77,11 +74,7 @@ impl Listener for Connected {
     }
 
     async fn unsubscribe(&self, topic: &Topic) {
-        let mut lines = self
-            .switchboard
-            .lines
-            .lock()
-            .expect("held only for lookups");
+        let mut lines = self.switchboard.lines.locked();
         if let Some(subscribed) = lines.get_mut(topic) {
             subscribed.retain(|line| line.number != self.line.number);
             if subscribed.is_empty() {

@@ -1,5 +1,5 @@
-//! What may be used once. It is on the shelf as well: a process that starts again still refuses what
-//! was used before.
+//! Single-use names. They are on the shelf as well: a restarted process still refuses those that
+//! were used before.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
@@ -73,11 +73,12 @@ impl<S: Shelf> Embedded<S> {
         if !changes.is_empty() {
             self.save(&changes)?;
         }
-        match is_known || !is_full {
-            true => Ok(!is_known),
-            false => Err(Error::Unavailable(
+        if is_known || !is_full {
+            Ok(!is_known)
+        } else {
+            Err(Error::Unavailable(
                 "too much that may be used once was used within minutes".into(),
-            )),
+            ))
         }
     }
 }

@@ -1,5 +1,5 @@
-//! What an embedded store has in its hands: the sessions and outboxes in use, the queue for
-//! workers, and who lives.
+//! The in-memory state of an embedded store: the sessions and outboxes in use, the queue for
+//! workers, and the registered workers.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::time::{Duration, Instant};
@@ -89,7 +89,7 @@ impl State {
         self.outboxes.remove(id);
     }
 
-    /// What is on the shelf stays there: who looks at a list doesn't use what is in it.
+    /// Reads from the shelf without loading: listing a session is not a use of it.
     pub fn summary<S: Shelf>(&self, shelf: &S, place: Place) -> Result<Option<Summary>> {
         if let Some(session) = self.sessions.get(&place.session) {
             return Ok(Some(session.summary(place)));
@@ -98,7 +98,7 @@ impl State {
         Ok(session.map(|session| session.summary(place)))
     }
 
-    /// What nobody uses goes; the shelf finds it again.
+    /// Drops unused entries from memory; the shelf finds them again.
     fn make_room<S: Shelf>(&mut self) -> &mut Self {
         let count = self.sessions.len() + self.outboxes.len();
         if S::FINDS_AGAIN && count > ROOM.max(self.left * 2) {

@@ -1,4 +1,4 @@
-//! What keeps streams alive.
+//! Keeps streams alive.
 
 use std::time::Instant;
 

@@ -1,4 +1,4 @@
-//! What workers run, and which of them are alive.
+//! Registered agents, and which of their workers are alive.
 
 use std::time::Duration;
 
@@ -46,11 +46,10 @@ impl RedisStore {
         let mut agents = Vec::new();
         while let Some(name) = items.next_text()? {
             let card = items.text()?;
-            let card = match card.is_empty() {
-                true => None,
-                false => {
-                    Some(serde_json::from_str(&card).map_err(|e| Error::Broken(e.to_string()))?)
-                }
+            let card = if card.is_empty() {
+                None
+            } else {
+                Some(serde_json::from_str(&card).map_err(|e| Error::Broken(e.to_string()))?)
             };
             let workers = items.number()? as usize;
             agents.push(Known {

@@ -13,8 +13,9 @@ use crate::store::{Append, Appended, Result, Topic};
 const PUBLISH_WHOLE: usize = 16 * 1024;
 
 impl RedisStore {
-    /// What others act on is announced once replicas have it, where that is asked for: a gateway that has shown an
-    /// answer cannot take it back. Words are announced by the step itself.
+    /// Events that others act on are announced once replicas have them, where that is asked for: a
+    /// gateway that has shown an answer cannot take it back. Other events are announced by the
+    /// script itself.
     pub(super) async fn append_events(&self, append: &Append) -> Result<Appended> {
         let frame = Frame::encode(append.nonce, &append.events);
         let waits = must_last(append) && self.link.waits_for_replicas();
@@ -41,10 +42,11 @@ impl RedisStore {
     async fn run_append(&self, append: &Append, frame: &[u8], waits: bool) -> Result<Reply> {
         let (k, id) = (&self.keys, &append.session);
         let acks: Vec<String> = append.acks.iter().map(CommandId::to_string).collect();
-        // What ends something frees memory, too.
-        let script = match append.release || !append.acks.is_empty() {
-            true => &scripts().append_end,
-            false => &scripts().append,
+        // An append that ends something frees memory, too.
+        let script = if append.release || !append.acks.is_empty() {
+            &scripts().append_end
+        } else {
+            &scripts().append
         };
         let call = Call::new(script)
             .key(k.session(id))
@@ -57,9 +59,10 @@ impl RedisStore {
             .num(append.events.len() as u64)
             .arg(frame)
             .num(append.release.into());
-        let mut call = match waits {
-            true => call.arg(""),
-            false => call.num(PUBLISH_WHOLE as u64),
+        let mut call = if waits {
+            call.arg("")
+        } else {
+            call.num(PUBLISH_WHOLE as u64)
         };
         call = call.num(append.acks.len() as u64);
         for ack in &acks {
@@ -69,9 +72,10 @@ impl RedisStore {
         for (name, value) in &changes {
             call = call.arg(name).arg(value);
         }
-        match must_last(append) {
-            true => self.run_durably(call).await,
-            false => self.run(call).await,
+        if must_last(append) {
+            self.run_durably(call).await
+        } else {
+            self.run(call).await
         }
     }
 }

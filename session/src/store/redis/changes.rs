@@ -1,4 +1,5 @@
-//! What an append changes beside the log, as the script takes it, and whether it must last.
+//! The changes of an append beside the log, as the script takes them, and whether it must be
+//! durable.
 
 use bytes::Bytes;
 

@@ -1,5 +1,5 @@
-//! What is looked at when a process starts: whether this Redis can be used at all, and whether it is
-//! set up to keep what it was given.
+//! Checks at the start of a process: whether this Redis can be used at all, and whether it is
+//! configured to keep its data.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -18,7 +18,7 @@ pub(super) struct Fault {
     pub may_pass: bool,
 }
 
-/// What `INFO` says of one server.
+/// The answer of one server to `INFO`.
 pub(super) struct Info(HashMap<String, String>);
 
 /// Warns of what could be lost; fails if this Redis cannot do what is asked. With `replicated` returns
@@ -120,7 +120,7 @@ impl Info {
         Ok(())
     }
 
-    /// What could be lost, and what to set.
+    /// Warnings about possible data loss, and which setting prevents it.
     fn advice(&self) -> Vec<String> {
         let mut advice = Vec::new();
         if self.text("aof_enabled") == "0" {

@@ -116,7 +116,7 @@ impl Cluster {
         Err(failure)
     }
 
-    /// What each primary answers, by its address.
+    /// The answers of all primaries, by address.
     pub async fn ask_primaries(
         &self,
         command: &Cmd,

@@ -1,4 +1,4 @@
-//! What carries commands, to one server or to all of a Cluster.
+//! Sends commands to one server or to all nodes of a Cluster.
 
 use std::sync::Arc;
 
@@ -45,7 +45,7 @@ impl Connection {
         }
     }
 
-    /// What any primary can answer.
+    /// For commands that any primary can answer.
     pub async fn ask(&self, command: &Cmd) -> Result<Value, Arc<RedisError>> {
         match self {
             Self::One(line) => line.send(command).await,

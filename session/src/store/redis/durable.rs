@@ -27,6 +27,7 @@ use super::servers::{Kind, Servers};
 use crate::id::random_text;
 use crate::metrics::StoreMetrics;
 use crate::store::{Error, Result};
+use crate::sync::MutexExt as _;
 
 /// A `WAIT` and the way there; the connection has its own, shorter patience.
 const ROUND: Duration = Duration::from_secs(3);
@@ -55,7 +56,7 @@ struct Job {
     command: Cmd,
     script: &'static Script,
     deadline: Instant,
-    /// What the step returned, while it is not confirmed yet, and the round whose marker stands for it.
+    /// The result of the step while it is not confirmed yet, and the round whose marker covers it.
     returned: Option<(u64, Value)>,
     answer: oneshot::Sender<Result<Reply>>,
 }
@@ -73,7 +74,7 @@ impl Lanes {
         }
         let mut replicas = Replicas::default();
         if !by_partition {
-            // Who is there before the first step is taken: one may leave until then.
+            // Reads the replicas before the first step is taken: one may leave until then.
             let mut question = redis::cmd("INFO");
             question.arg("replication");
             for (_, told) in connections[0].ask_primaries(&question).await? {
@@ -124,7 +125,7 @@ impl Lanes {
 
     fn lane(&self, prefix: &str) -> mpsc::Sender<Job> {
         let name = if self.by_partition { prefix } else { "" };
-        let mut lanes = self.lanes.lock().expect("held for moments only");
+        let mut lanes = self.lanes.locked();
         if let Some(lane) = lanes.get(name) {
             return lane.clone();
         }
@@ -235,7 +236,7 @@ impl Lane {
         }
     }
 
-    /// One pipeline. What is confirmed or cannot succeed leaves the batch, answered.
+    /// One pipeline. Steps that are confirmed or cannot succeed leave the batch, answered.
     async fn take_round(&mut self, batch: &mut Vec<Job>) -> std::result::Result<(), String> {
         self.round += 1;
         let mut commands = Pipeline::new();

@@ -1,4 +1,4 @@
-//! What an error of Redis means: whether to try again, whether to connect again, and how to say it.
+//! Classifies errors of Redis: whether to retry, whether to reconnect, and how to describe them.
 
 use redis::{ErrorKind, RedisError, RetryMethod};
 

@@ -15,8 +15,9 @@ use tokio::time::Instant;
 use super::fault;
 use super::login::Login;
 use super::servers::{Address, Servers, config};
+use crate::sync::MutexExt as _;
 
-/// Who leaves without an answer after this time has found out that there is none.
+/// A caller that gives up after this time proves that the connection does not answer.
 const UNANSWERED: Duration = Duration::from_millis(750);
 /// Lines to servers that are gone are forgotten when there are more.
 const MAX_LINES: usize = 256;
@@ -167,7 +168,7 @@ impl Line {
 }
 
 fn lock(place: &Mutex<Place>) -> MutexGuard<'_, Place> {
-    place.lock().expect("held for moments only")
+    place.locked()
 }
 
 impl Way {
@@ -233,7 +234,7 @@ impl Lines {
     }
 
     pub fn to(&self, node: &Address) -> Arc<Line> {
-        let mut lines = self.lines.lock().expect("held for moments only");
+        let mut lines = self.lines.locked();
         if let Some(line) = lines.get(node) {
             return line.clone();
         }

@@ -17,7 +17,7 @@ const SPARE: usize = 4;
 /// More are not asked for at a time: a script stands in everybody's way.
 const MOST: usize = 1000;
 
-/// What is known of one partition's list and was not used yet.
+/// Unused positions of one partition's list.
 struct Stock {
     partition: Partition,
     places: VecDeque<Place>,

@@ -1,4 +1,4 @@
-//! What an operator chooses.
+//! Options of the store on Redis.
 
 use super::servers::Servers;
 use crate::metrics::StoreMetrics;
@@ -44,7 +44,7 @@ impl Options {
         }
     }
 
-    /// What is wrong with the URL or the certificates, if anything. Names no password.
+    /// Checks the URL and the certificates. The error names no password.
     pub fn check(&self) -> Result<(), String> {
         Servers::parse(&self.url, self.ca.as_deref()).map(drop)
     }

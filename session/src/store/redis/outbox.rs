@@ -117,7 +117,7 @@ impl RedisStore {
     }
 }
 
-/// What of an outbox stays, and how much leaves it at once.
+/// Arguments for trimming an outbox: which entries stay, and how many are removed at once.
 pub(super) fn window(call: Call<'_>) -> Call<'_> {
     call.num(OUTBOX_WINDOW_BYTES)
         .num(OUTBOX_WINDOW_ENTRIES)

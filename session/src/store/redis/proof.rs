@@ -1,11 +1,11 @@
-//! What makes a step durable, and how a server is asked for it.
+//! How a step is proved durable, and how a server is asked for it.
 
 use redis::{Cmd, Value};
 
 /// How long a server waits for its replicas before it tells how many have confirmed.
 const WAIT_MS: u64 = 500;
 
-/// What makes a step durable.
+/// Which confirmation makes a step durable.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Proof {
     /// The replicas have it in memory.

@@ -1,6 +1,7 @@
-//! The push connections: a sharded subscription per topic, on one connection to the primary or one to
-//! each node of a Cluster that has channels we want. What they carry are hints; when one breaks or a slot
-//! moves, the channels are subscribed again where they are now, and `Lost` is signalled.
+//! The push connections: a sharded subscription per topic, on one connection to the primary or one
+//! to each node of a Cluster that has channels we want. Messages are hints; when a connection
+//! breaks or a slot moves, the channels are subscribed again where they are now, and `Lost` is
+//! signalled.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -19,6 +20,7 @@ use super::servers::{Address, Kind, Servers};
 use super::slot_map::{redirected, slot_of};
 use crate::store::sink::Sink;
 use crate::store::{Error, Listener, Result, Signal, Topic};
+use crate::sync::MutexExt as _;
 
 mod branch;
 mod keep;
@@ -93,7 +95,7 @@ struct Wanted {
 
 impl Push {
     fn wanted(&self) -> MutexGuard<'_, Wanted> {
-        self.wanted.lock().expect("held for moments only")
+        self.wanted.locked()
     }
 
     fn home(&self, channel: &str) -> std::result::Result<Home, RedisError> {

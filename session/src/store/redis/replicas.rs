@@ -66,8 +66,8 @@ impl Replicas {
         self.unsure_until = None;
     }
 
-    /// Takes note of what the primary says in `INFO replication`; returns how many have to confirm. What it
-    /// does not say changes nothing.
+    /// Reads the primary's `INFO replication`; returns how many have to confirm. Missing fields
+    /// change nothing.
     pub fn told(&mut self, info: &str, now: Instant) -> i64 {
         let info = Info::read(info);
         let history = info.text("master_replid");

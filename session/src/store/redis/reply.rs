@@ -111,9 +111,10 @@ impl Items {
         let pending = pending.split(',').filter(|number| !number.is_empty());
         let pending = pending.map(|number| number.parse().map_err(|_| unexpected(number)));
         // Only said to who asks for nothing else.
-        let (standing, left) = match self.is_empty() {
-            true => (String::new(), 0),
-            false => (self.text()?, self.number()?),
+        let (standing, left) = if self.is_empty() {
+            (String::new(), 0)
+        } else {
+            (self.text()?, self.number()?)
         };
         Ok(Attachment {
             head,

@@ -49,8 +49,8 @@ impl RedisStore {
         Ok(())
     }
 
-    /// What `note_request.lua` does first, without a script, which costs several times as much. Time is this process's: it
-    /// matters only for how long a note is left alone.
+    /// The first part of `note_request.lua`, without a script, which costs several times as much.
+    /// The time is this process's: it matters only for how long a note is left alone.
     async fn only_noted(&self, request: &Enqueue) -> bool {
         let key = self.keys.requests(&request.command.connection);
         let note = format!("{} {}", request.session.as_str(), unix_millis());

@@ -24,7 +24,8 @@ impl RedisStore {
     }
 }
 
-/// What was drawn at the last restore. It is the same as long as this process runs: a restore is made while none does.
+/// Reads the nonce of the last restore. It is the same as long as this process runs: a restore is
+/// made while none does.
 pub(super) async fn read(link: &Link, key: String) -> Result<Option<Nonce>> {
     let mut get = redis::cmd("GET");
     get.arg(&key);

@@ -1,4 +1,4 @@
-//! What was taken back, in a slot of its own.
+//! Revocations on Redis, in a slot of their own.
 
 use super::RedisStore;
 use super::scripts::{Call, scripts};

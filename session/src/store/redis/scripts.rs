@@ -7,7 +7,7 @@ use sha1_smol::Sha1;
 
 use crate::store::Setup;
 
-/// What a command that is made to fail says.
+/// The error of a command that is made to fail.
 #[cfg(feature = "conformance")]
 pub(super) const INJECTED: &str = "this command was made to fail";
 
@@ -191,7 +191,7 @@ impl<'a> Call<'a> {
         self.keys.first().map_or("", String::as_str)
     }
 
-    /// What its keys begin with: the namespace and the partition that they share.
+    /// The common prefix of its keys: the namespace and the partition that they share.
     pub fn prefix(&self) -> &str {
         let key = self.first_key();
         key.find("}:").map_or("", |at| &key[..at + 2])

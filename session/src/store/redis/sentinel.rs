@@ -22,7 +22,7 @@ const ASK_EVERY: Duration = Duration::from_secs(2);
 const ANSWERS_WITHIN: Duration = Duration::from_secs(1);
 
 pub(super) struct Sentinels {
-    /// What they call the primary.
+    /// The name of the primary at the sentinels.
     name: String,
     nodes: Vec<Node>,
     /// How to log in at the primary, whatever its address.
@@ -191,8 +191,9 @@ impl Node {
     }
 }
 
-/// What a sentinel thinks of a replica at the moment says little: it cuts its own connections to the one that it promotes, and
-/// then has it as disconnected or down for a second or two. So a replica counts until it has been silent for long.
+/// A sentinel's momentary state of a replica says little: it cuts its own connections to the one
+/// that it promotes, and then has it as disconnected or down for a second or two. So a replica
+/// counts until it has been silent for long.
 fn replica_that_may_be_promoted(fields: &HashMap<String, String>) -> Option<String> {
     let field = |name: &str| fields.get(name).map_or("", String::as_str);
     let silent = field("last-ok-ping-reply").parse().unwrap_or(0);

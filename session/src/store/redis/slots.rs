@@ -87,7 +87,7 @@ impl Slots {
         self.doubt();
     }
 
-    /// What is known may be wrong: the nodes are asked soon.
+    /// The map may be wrong: the nodes are asked soon.
     pub fn doubt(&self) {
         self.doubt.notify_one();
     }
@@ -171,7 +171,8 @@ impl Slots {
         })
     }
 
-    /// Whom to ask this time: those that the URL names, for when all addresses have changed, and others.
+    /// The nodes to ask this time: those that the URL names, for when all addresses have changed,
+    /// and others.
     fn candidates(&self) -> Vec<Address> {
         let mut nodes: Vec<Address> = self.seeds.iter().map(Login::address).collect();
         let map = self.map();

@@ -1,4 +1,4 @@
-//! What may be used once, whoever asks.
+//! Single-use names on Redis.
 
 use std::time::Duration;
 

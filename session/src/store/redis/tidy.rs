@@ -188,7 +188,7 @@ impl RedisStore {
             .num(done)
             .num(upto)
             .arg(&nonce)
-            // Whoever refers to it is gone before it is.
+            // Everything that refers to it expires before it does.
             .num(
                 when.unused
                     .as_secs()
@@ -209,7 +209,7 @@ impl RedisStore {
 fn or_later(session: &SessionId, outcome: Result<bool>) -> Result<bool> {
     match outcome {
         Err(Error::Broken(error)) => {
-            tracing::warn!(session.id = %session, error, "could not tidy a session up");
+            tracing::warn!(session.id = %session, error, "housekeeping of a session failed");
             Ok(false)
         }
         outcome => outcome,

@@ -1,4 +1,4 @@
-//! What keeps leases and streams alive.
+//! Keeps leases and streams alive.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! What a principal has, counted over all partitions.
+//! The usage of a principal, counted over all partitions.
 
 use futures_util::future::try_join_all;
 

@@ -217,7 +217,7 @@ async fn the_watch_finds_a_change_by_itself_and_ends_when_told() {
     watch.await.unwrap();
 }
 
-/// Who looks at them for other reasons looks at all of them.
+/// Other code that lists them sees all of them.
 #[test]
 fn the_files_are_those_that_are_read() {
     let rotation = Rotation::start();

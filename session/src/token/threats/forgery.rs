@@ -1,4 +1,4 @@
-//! Whoever has no key cannot make a token, nor change one.
+//! Without a key nobody can make a token, nor change one.
 
 use proptest::prelude::*;
 use proptest::sample::Index;

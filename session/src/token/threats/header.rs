@@ -1,4 +1,4 @@
-//! What a header says is compared with what is known, and never followed.
+//! The header's values are compared with known ones, and never followed.
 
 use std::net::TcpListener;
 

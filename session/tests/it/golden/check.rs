@@ -85,7 +85,7 @@ async fn cursors_are_found(scene: &Scene, story: &Story, name: &str) {
     }
 }
 
-/// Who repeats a request is told what became of the first.
+/// A repeated request gets the outcome of the first.
 async fn requests_are_known(store: &Arc<dyn Store>, story: &Story) {
     for (name, request) in [
         ("waiting", "\"found\""),

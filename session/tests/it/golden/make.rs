@@ -23,7 +23,7 @@ use super::story::{Story, Told, agents, outbox, revocations, told};
 
 /// In seconds since 1970; nobody who reads this will see it.
 const NEVER: u64 = 32_000_000_000;
-/// What was used once and is remembered.
+/// A single-use name that was used.
 pub const SPENT: &str = "golden-ticket";
 /// How far the stream of the session `questioned` was written.
 pub const WRITTEN: &str = "3.00000007";
@@ -78,7 +78,7 @@ pub async fn story(store: &Arc<dyn Store>) -> Story {
     }
 }
 
-/// What rested is taken up again, and has the beginning of its log in blocks then.
+/// A compacted session is used again, and has the beginning of its log in blocks then.
 async fn go_on(scenes: &[(&str, Scene)], sessions: &mut BTreeMap<String, Told>) {
     let (name, scene) = scenes
         .iter()
@@ -91,7 +91,7 @@ async fn go_on(scenes: &[(&str, Scene)], sessions: &mut BTreeMap<String, Told>) 
 async fn rest(store: &Arc<dyn Store>) {
     for partition in (0..store.partitions()).map(Partition) {
         loop {
-            // What was used just now does not rest yet.
+            // A session that was used just now is not idle yet.
             tokio::time::sleep(Duration::from_millis(5)).await;
             let tidied = store.tidy(partition, &EVERYTHING_THAT_RESTS).await;
             if tidied.expect("it is tidied") == Tidied::default() {
@@ -280,10 +280,11 @@ async fn imported(first: &Scene, published: bool) -> Scene {
     };
     let claimant = scene.claimant(OVER);
     let record = Record {
-        agent: match published {
-            true => scene.agent.clone(),
+        agent: if published {
+            scene.agent.clone()
+        } else {
             // Nobody has ever run it here.
-            false => "from-elsewhere".into(),
+            "from-elsewhere".into()
         },
         cwd: CWD.into(),
         params: r#"{"mcpServers":[]}"#.into(),

@@ -1,4 +1,4 @@
-//! What a golden store was filled with, as it was read back then: kept as JSON beside it.
+//! The content of a golden store, as it was read back then: kept as JSON beside it.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

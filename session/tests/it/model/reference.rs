@@ -107,7 +107,7 @@ impl Reference {
                 foreign,
             } => {
                 let outcome = self.enqueue(by, (key, fingerprint), one_shot, watched, foreign);
-                // What is not urgent is a prompt, and whoever prompts takes control.
+                // Commands that are not urgent are prompts, and a prompt takes control.
                 if !urgent && matches!(outcome, Enqueued::Accepted { .. }) {
                     self.controller = by;
                 }

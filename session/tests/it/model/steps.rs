@@ -1,4 +1,4 @@
-//! What can be done to a session, and how it is done to a store.
+//! The steps on a session, and how they are applied to a store.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -90,7 +90,7 @@ pub enum Write {
     End { by: usize },
 }
 
-/// What a step led to, or how things look after it.
+/// The outcome of a step, or the state after it.
 #[derive(Debug, PartialEq)]
 pub enum Outcome {
     Enqueued(Enqueued),
@@ -302,9 +302,10 @@ impl Cast {
                 };
                 let due = store.due(self.session.partition(), &self.agent, 100);
                 let is_due = due.await.unwrap().sessions.contains(&self.session);
-                let claim = match any && !is_due {
-                    true => None,
-                    false => store.claim(&self.session, &claimant).await.unwrap(),
+                let claim = if any && !is_due {
+                    None
+                } else {
+                    store.claim(&self.session, &claimant).await.unwrap()
                 };
                 Outcome::Claimed(claim.map(|claim| {
                     let numbers = claim.inbox.iter().map(|queued| queued.id.number);

@@ -1,4 +1,4 @@
-//! What each directive does.
+//! Runs each directive.
 
 use std::time::Duration;
 
@@ -114,7 +114,7 @@ impl<'a> Chunk<'a> {
     }
 }
 
-/// What is said in one turn is one message.
+/// All chunks of a turn belong to one message.
 async fn say(turn: &Turn, ordinal: u64, text: &str) {
     let id = format!("agent-{ordinal}");
     turn.update(Chunk::new("agent_message_chunk", &id, text))
@@ -289,7 +289,7 @@ async fn tools(turn: &Turn, ordinal: u64, name: &str, servers: &Servers) -> Resu
     Ok(())
 }
 
-/// What such a server says while a request runs, as everybody gets to see it.
+/// Shows a server's notification during a request as a thought.
 pub(super) fn overheard(params: &RawValue) -> Result<Value, Failure> {
     let said: Value = read_reply(params)?;
     let word = |field: &str| said[field].as_str().unwrap_or_default().to_owned();
@@ -313,7 +313,7 @@ mod tests {
     use super::*;
     use crate::agent::Agent as _;
 
-    /// What is read as the protocol's type and written again must still say what we said.
+    /// Updates survive a round trip through the protocol's own types.
     fn survives<T: for<'a> Deserialize<'a> + Serialize>(said: &Value) {
         let read: T =
             serde_json::from_value(said.clone()).unwrap_or_else(|e| panic!("{e}: {said}"));

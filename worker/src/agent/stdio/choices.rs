@@ -1,5 +1,6 @@
-//! What was chosen for a session: mode, model and options, by a client or by the agent itself while it worked. A process
-//! begins with its own defaults, so each that is started gets these set again before it gets a prompt.
+//! The settings chosen for a session: mode, model and options, by a client or by the agent itself
+//! while it worked. A process begins with its own defaults, so each new one gets these set again
+//! before it gets a prompt.
 
 use std::collections::VecDeque;
 
@@ -64,8 +65,8 @@ impl ChosenSetting {
         self.kind() == Some("mode")
     }
 
-    /// Whether an agent without it may do more than the user wanted. Of options that say nothing about themselves nobody
-    /// can tell.
+    /// Whether an agent without it may do more than the user wanted. Options without a category
+    /// count as such.
     pub fn guards(&self) -> bool {
         !matches!(self.kind(), Some("model" | "thought_level"))
     }
@@ -130,8 +131,8 @@ impl ChosenSettings {
         self.0.retain(|choice| view.may_offer(&choice.what));
     }
 
-    /// What has changed from one view to the next was chosen, too, by the agent or as a consequence. What there was not
-    /// before begins with the agent's default.
+    /// Differences from one view to the next count as chosen, too, by the agent or as a
+    /// consequence. Settings that did not exist before begin with the agent's default.
     pub fn follow(&mut self, before: &View, after: &View) {
         for (what, value) in after.current() {
             if before.value(&what).is_some_and(|before| before != value) {
@@ -146,7 +147,7 @@ impl ChosenSettings {
         !self.0.contains(choice)
     }
 
-    /// What is not as it was chosen.
+    /// Settings that differ from the chosen ones.
     pub fn missing_in(&self, view: &View) -> Vec<ChosenSetting> {
         let differs = |choice: &&ChosenSetting| view.value(&choice.what) != Some(&choice.value);
         self.0.iter().filter(differs).cloned().collect()
@@ -158,11 +159,12 @@ impl ChosenSettings {
     }
 }
 
-/// What to set, one after the other, as often as that helps.
+/// The settings to restore, one after the other, in as many rounds as help.
 pub struct Restoring<'a> {
     choices: &'a ChosenSettings,
     rounds: usize,
-    /// What was missing when this round began, and what of it is left to be set.
+    /// The settings that were missing when this round began, and those of them that are left to
+    /// set.
     round: Vec<ChosenSetting>,
     left: VecDeque<ChosenSetting>,
 }

@@ -7,6 +7,7 @@ use tokio::time::Instant;
 
 use super::fault;
 use crate::rpc::Failure;
+use baton_session::sync::MutexExt as _;
 
 const FIRST_PAUSE: Duration = Duration::from_millis(500);
 const LONGEST_PAUSE: Duration = Duration::from_secs(30);
@@ -24,7 +25,7 @@ struct State {
 impl Crashes {
     /// Fails while there is no use in trying.
     pub fn check(&self) -> Result<(), Failure> {
-        let state = self.0.lock().expect("held for moments only");
+        let state = self.0.locked();
         let left = state
             .pause_until
             .map(|until| until.saturating_duration_since(Instant::now()))
@@ -37,7 +38,7 @@ impl Crashes {
 
     /// It did not even start.
     pub fn failed(&self, why: &str) {
-        let mut state = self.0.lock().expect("held for moments only");
+        let mut state = self.0.locked();
         state.in_a_row += 1;
         state.last = why.to_owned();
         let doubled = 1u32 << (state.in_a_row - 1).min(10);
@@ -55,7 +56,7 @@ impl Crashes {
     }
 
     pub fn started(&self) {
-        *self.0.lock().expect("held for moments only") = State::default();
+        *self.0.locked() = State::default();
     }
 }
 

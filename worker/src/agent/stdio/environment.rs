@@ -1,5 +1,5 @@
-//! What an agent sees of its worker's environment: what programs need to run, and what the operator
-//! names. A worker's own settings, with the store's password among them, are none of its business.
+//! The environment variables that an agent gets: those that programs need to run, and those that
+//! the operator names. It never gets the worker's own settings, which hold the store's password.
 
 use std::ffi::{OsStr, OsString};
 

@@ -1,4 +1,4 @@
-//! What is read of a line, for [`crate::fuzzing`].
+//! The parts that are read from a line, for [`crate::fuzzing`].
 
 use super::message::Message;
 

@@ -1,8 +1,8 @@
-//! Stands between a worker and its agent, as a process of its own: starts the agent, and sees to it that
-//! nothing of the agent is left when the agent has ended or the worker is gone, however that came about.
+//! A process between a worker and its agent: starts the agent, and ensures that none of its
+//! processes is left when the agent has ended or the worker is gone, for whatever reason.
 //!
-//! The agent's input is the lifeline. Only the worker writes to it, so when it hangs up there is nobody
-//! left to work for: the worker has let go of the agent, or was killed.
+//! Only the worker writes to the agent's input, so when it is closed the worker has dropped the
+//! agent or was killed.
 
 use std::ffi::OsString;
 use std::fs;
@@ -32,7 +32,7 @@ const PATIENCE: Duration = Duration::from_secs(1);
 /// As shells do: the command was not found.
 const NOT_FOUND: u8 = 127;
 
-/// What an agent and everything it starts may take, each process for itself.
+/// Limits for an agent and everything it starts, for each process.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Limits {
     /// Bytes of data.
@@ -51,12 +51,12 @@ pub struct Confined {
     pub own_processes: bool,
 }
 
-/// Who the agent is.
+/// The user and HOME of the agent.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Identity {
     /// User and group, if not ours. It is in no other group then.
     pub user: Option<(u32, u32)>,
-    /// It is started for nobody yet, and must not see the HOME of somebody.
+    /// It has no session yet, and must not see a principal's HOME.
     pub private_home: bool,
 }
 
@@ -111,14 +111,14 @@ fn run(
         if let Some(temporary) = &temporary {
             chown(temporary.path(), Some(user), Some(group))?;
         }
-        // Who is somebody else cannot mount anything.
+        // Another user cannot mount anything.
         if !own_processes {
             // The standard library leaves our other groups with it.
             agent.uid(user).gid(group);
         }
     }
-    // Whoever loses its parent becomes ours, so nothing of the agent slips away. Elsewhere only what
-    // stays in the agent's group is ended with it.
+    // Orphaned processes become our children, so nothing of the agent escapes. On other systems
+    // only the agent's process group ends with it.
     #[cfg(target_os = "linux")]
     rustix::process::set_child_subreaper(Some(getpid()))?;
     let agent = agent.process_group(0).spawn()?;
@@ -158,7 +158,7 @@ fn plain(command: &[OsString]) -> io::Result<Command> {
     Ok(agent)
 }
 
-/// For nobody but the agent.
+/// Readable by the agent only.
 fn temporary_folder() -> io::Result<TempDir> {
     tempfile::Builder::new().prefix("baton-agent-").tempdir()
 }
@@ -216,7 +216,8 @@ impl Limits {
     }
 }
 
-/// Asked for nothing, `poll` still tells of a pipe that nobody writes to any more, whatever is left in it.
+/// Without requested events, `poll` still reports a pipe whose writer is gone, whatever is left in
+/// it.
 fn end_when_hung_up(agent: Pid) {
     let input = stdin();
     while poll(&mut [PollFd::new(&input, PollFlags::empty())], None).is_err() {}
@@ -224,11 +225,11 @@ fn end_when_hung_up(agent: Pid) {
     let _ = kill_process_group(agent, Signal::TERM);
     thread::sleep(PATIENCE);
     let _ = kill_process_group(agent, Signal::KILL);
-    // What has left the group goes when the agent has been waited for.
+    // Processes that left the group are killed after the agent has been reaped.
 }
 
-/// The same where the agent has processes of its own, with the first of which all others end. Who has made a namespace
-/// for others cannot start threads.
+/// The same for an agent in a PID namespace, which ends with its first process. A process that has
+/// created a PID namespace for its children cannot start threads.
 #[cfg(target_os = "linux")]
 fn watch(first: Pid) -> io::Result<u8> {
     let (input, ended) = (stdin(), pidfd_open(first, PidfdFlags::empty())?);

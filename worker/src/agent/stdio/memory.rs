@@ -1,5 +1,5 @@
-//! What the worker keeps of a session beside its log: the agent's name for it, the modes and options that clients are
-//! shown, and those that were chosen.
+//! The state that the worker stores for a session beside its log: the agent's session id, the modes
+//! and options that clients see, and the chosen ones.
 
 use baton_protocol::limits::MAX_VIEW;
 use bytes::Bytes;
@@ -16,7 +16,7 @@ use crate::rpc::Failure;
 #[derive(Clone, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct SessionMemory {
-    /// Whose memory this is: a fork inherits its parent's.
+    /// The session that this state belongs to: a fork inherits its parent's.
     session: String,
     /// The agent's name for the session.
     pub agent_session: Option<String>,
@@ -80,9 +80,10 @@ impl SessionMemory {
             self.unsaved = true;
         }
         // A new session's client gets the view in its answer.
-        let updates = match shown.is_empty() {
-            true => Vec::new(),
-            false => view.differences_to(shown),
+        let updates = if shown.is_empty() {
+            Vec::new()
+        } else {
+            view.differences_to(shown)
         };
         self.replace_view(|known| known.renew(view));
         updates
@@ -114,7 +115,7 @@ impl SessionMemory {
         changed
     }
 
-    /// Changes the view. What the agent changes counts as chosen.
+    /// Changes the view. Changes by the agent count as chosen.
     pub fn change_view(&mut self, change: impl FnOnce(&mut View) -> bool) -> bool {
         let before = self.shown();
         let changed = self.replace_view(change);
@@ -148,7 +149,7 @@ impl SessionMemory {
                     session.id = self.session,
                     length,
                     most,
-                    "what the agent shows is too long: kept what it has shown before"
+                    "the agent's modes and options are too long: keeping the previous ones"
                 );
             }
             return false;
@@ -162,7 +163,7 @@ impl SessionMemory {
         self.shown().to_value().to_string().into()
     }
 
-    /// What the store does not have yet.
+    /// Returns the state that the store does not have yet.
     pub fn take_changes(&mut self) -> Changes {
         if !std::mem::take(&mut self.unsaved) {
             return Changes::default();

@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use baton_session::id::SessionId;
+use baton_session::sync::MutexExt as _;
 
 /// Of all processes of one agent. They may keep sessions in one place, so that each could bring back those
 /// of the others.
@@ -20,7 +21,7 @@ pub struct Held {
 
 impl Names {
     fn all(&self) -> MutexGuard<'_, HashMap<String, Vec<SessionId>>> {
-        self.0.lock().expect("held for moments only")
+        self.0.locked()
     }
 
     /// For a session that is to be brought back; `None` if another one is at that name. The same session

@@ -1,5 +1,5 @@
-//! JSON-RPC with one agent process. What it says to a session waits in that session's queue, answers
-//! included, so that everything is heard in the order in which it was said.
+//! JSON-RPC with one agent process. The agent's messages to a session wait in that session's queue,
+//! answers included, so that they are handled in the order in which they were written.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use baton_session::id::SessionId;
+use baton_session::sync::MutexExt as _;
 use bytes::Bytes;
 use futures_util::StreamExt as _;
 use serde::Deserialize;
@@ -24,17 +25,17 @@ use super::process::{Diary, Process};
 use crate::agent_policy::{AgentAnswer, AgentMessage};
 use crate::rpc::Failure;
 
-/// What an agent may have said that nobody has heard yet. It waits then.
+/// Limits for queued output of an agent. Beyond them it is not read any further.
 const UNHEARD_BYTES: usize = 8 << 20;
 const UNHEARD_MESSAGES: usize = 1024;
-/// What may wait for an agent that does not read.
+/// Input that may be queued for an agent that does not read.
 const UNREAD_BYTES: usize = 64 << 20;
 /// So many lines in a row that are no messages are too many. Programs print this and that when they start.
 const MAX_JUNK: usize = 100;
 /// How long a process may take to end that has closed its output. Its guard kills it within two seconds.
 const LAST_MOMENTS: Duration = Duration::from_secs(5);
 
-/// The agent lives as long as somebody has this.
+/// The agent runs until this is dropped.
 pub struct Peer {
     line: Arc<Line>,
 }
@@ -49,7 +50,7 @@ struct Line {
     diary: Arc<Diary>,
     /// The agent's input is to be closed.
     leave: CancellationToken,
-    /// There is nobody at the other end any more.
+    /// The agent is gone.
     gone: CancellationToken,
 }
 
@@ -64,13 +65,13 @@ struct State {
 }
 
 struct Pending {
-    /// Whose queue the answer takes.
+    /// The session queue that gets the answer.
     seat: Option<u64>,
     reply: oneshot::Sender<Reply>,
 }
 
 struct Place {
-    /// Whose it is.
+    /// The session that owns the queue.
     owner: SessionId,
     queue: mpsc::Sender<Heard>,
     /// The agent's name for the session, if it shares its process with others and has told it.
@@ -239,16 +240,19 @@ impl State {
 
 impl Line {
     fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().expect("held for moments only")
+        self.state.locked()
     }
 
     fn send(&self, line: Bytes) {
         let unread = self.unread.fetch_add(line.len(), Ordering::Relaxed);
         if unread > UNREAD_BYTES {
-            tracing::error!(bytes = unread, "the agent does not read: it is stopped");
+            tracing::error!(
+                bytes = unread,
+                "the agent does not read its input: stopping it"
+            );
             self.leave.cancel();
         }
-        // Nobody takes it if the agent is gone.
+        // Sending fails only if the agent is gone.
         let _ = self.out.send(line);
     }
 
@@ -261,7 +265,7 @@ impl Line {
         place.map(|place| place.queue.clone())
     }
 
-    /// Everybody who waits is told how it ended, after what it said before.
+    /// Answers all pending calls with the reason, after the output before it.
     async fn close(&self, end: Failure, weights: &Arc<Semaphore>) {
         let (pending, seats) = {
             let mut state = self.state();
@@ -403,7 +407,7 @@ async fn take(line: &Line, text: Bytes, message: Message, weights: &Arc<Semaphor
         Message::Answer { call, reply } => {
             let pending = line.state().pending.remove(&call);
             let Some(Pending { seat, reply: to }) = pending else {
-                return tracing::warn!(id = call, "the agent answered what it was not asked");
+                return tracing::warn!(id = call, "the agent answered an unknown request");
             };
             let queue = seat.and_then(|seat| {
                 let mut state = line.state();
@@ -447,9 +451,9 @@ async fn take(line: &Line, text: Bytes, message: Message, weights: &Arc<Semaphor
         }
     };
     match (queue, what) {
-        // Whoever left does not want it.
+        // A session that has left does not need it.
         (Some(queue), what) => drop(queue.send(weighed(what, size, weights).await).await),
-        // About itself, as many agents do when they start. It is nobody's in particular.
+        // Many agents send such notifications when they start. They belong to no session.
         (
             None,
             What::Notice {
@@ -457,7 +461,7 @@ async fn take(line: &Line, text: Bytes, message: Message, weights: &Arc<Semaphor
                 session: None,
                 ..
             },
-        ) => tracing::debug!(method, "the agent spoke to no session in particular"),
-        (None, _) => tracing::warn!("the agent spoke to a session that is not here"),
+        ) => tracing::debug!(method, "agent notification without a session"),
+        (None, _) => tracing::warn!("agent message for an unknown session"),
     }
 }

@@ -1,4 +1,4 @@
-//! Starts agents, and keeps some that are ready before anybody needs them.
+//! Starts agents, and keeps some ready in advance.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, Weak};
@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use baton_protocol::Method;
 use baton_session::command::ClientCapabilities;
+use baton_session::sync::MutexExt as _;
 use serde_json::{Value, json};
 use tokio::time::timeout;
 
@@ -117,7 +118,7 @@ impl Pool {
     }
 
     fn state(&self) -> std::sync::MutexGuard<'_, State> {
-        self.state.lock().expect("held for moments only")
+        self.state.locked()
     }
 
     fn take_ready(&self, client: ClientCapabilities) -> Option<Arc<Peer>> {

@@ -8,6 +8,7 @@ use std::process::{ExitStatus, Stdio};
 use std::sync::{Arc, Mutex, OnceLock};
 
 use baton_session::id::SessionId;
+use baton_session::sync::MutexExt as _;
 use futures_util::StreamExt as _;
 use tokio::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command};
 use tokio::task::JoinHandle;
@@ -30,11 +31,11 @@ pub struct Launch {
     pub guard: PathBuf,
     pub environment: Vec<(OsString, OsString)>,
     pub limits: Limits,
-    /// Who runs it, if not who runs the worker: user and group.
+    /// User and group of the agent, if not the worker's.
     pub user: Option<(u32, u32)>,
     /// HOME, if each principal has its own.
     pub homes: Option<PerPrincipal>,
-    /// What it may open; everything that the worker may if there is none.
+    /// Restricts what it may open; without it, everything that the worker may.
     pub sandbox: Option<Sandbox>,
     /// Clients are told what an agent that failed wrote to its standard error. The log has it always.
     pub stderr_to_client: bool,
@@ -46,17 +47,17 @@ pub struct Process {
     pub diary: Arc<Diary>,
 }
 
-/// What is known of a process beside what it says in the protocol.
+/// Log of a process beside the protocol: its session and its last lines of stderr.
 #[derive(Default)]
 pub struct Diary {
-    /// Whose it is, once that is settled.
+    /// The session of the process, once it has one.
     session: OnceLock<SessionId>,
     last_words: Mutex<VecDeque<String>>,
     for_clients: bool,
 }
 
 impl Diary {
-    /// What clients are told of its standard error: it may name other callers' files, or secrets.
+    /// The stderr that clients may see: it may name other callers' files, or secrets.
     pub fn told(&self) -> Option<Vec<String>> {
         self.for_clients.then(|| self.last_words())
     }
@@ -66,14 +67,14 @@ impl Diary {
     }
 
     pub fn last_words(&self) -> Vec<String> {
-        let words = self.last_words.lock().expect("held for moments only");
+        let words = self.last_words.locked();
         words.iter().cloned().collect()
     }
 
     fn note(&self, line: String) {
         let session = self.session.get().map(tracing::field::display);
         tracing::info!(target: "agent", { session.id = session }, "{line}");
-        let mut words = self.last_words.lock().expect("held for moments only");
+        let mut words = self.last_words.locked();
         if words.len() == LAST_WORDS {
             words.pop_front();
         }
@@ -159,7 +160,8 @@ async fn keep(errors: ChildStderr, diary: Arc<Diary>) {
                         .replace(|c: char| c.is_control() && c != '\t', "\u{fffd}"),
                 );
             }
-            // What is too long is passed over. A reader that erred ends once, then goes on.
+            // Lines that are too long are skipped. The reader returns an end after an error, then
+            // goes on.
             Some(Err(AnyDelimiterCodecError::MaxChunkLengthExceeded)) => {
                 lines.next().await;
             }

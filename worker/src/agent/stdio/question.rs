@@ -1,5 +1,5 @@
-//! A question of an agent to the client. It is answered exactly once: whoever drops it has answered
-//! that there is no answer, since an agent may wait for ever.
+//! A request of an agent to the client. It is answered exactly once: a dropped one is answered with
+//! an error, since an agent may wait for ever.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use crate::rpc::Failure;
 pub struct Question {
     peer: Arc<Peer>,
     id: Box<RawValue>,
-    /// What the agent hears of an answer.
+    /// Filters the answer that the agent gets.
     policy: Arc<AgentPolicy>,
     answered: bool,
 }

@@ -1,5 +1,6 @@
-//! What an agent tells of the past when a session is brought back. It is in the log already, so it is neither written nor
-//! shown again, whichever method brought it back, and also if it comes after that method's answer.
+//! The conversation that an agent replays when a session is restored. The log has it already, so it
+//! is neither written nor shown again, whichever method restored the session, and also if it comes
+//! after that method's answer.
 
 use std::hash::{DefaultHasher, Hasher as _};
 use std::sync::LazyLock;
@@ -21,7 +22,7 @@ const MOST: usize = 1 << 20;
 #[derive(Debug, PartialEq, Eq)]
 pub enum ConversationPart {
     Words(Speaker, String),
-    /// What agents think and do beside it, of which tellings differ.
+    /// Thoughts, tool calls and plans, which differ between replays.
     Aside,
 }
 
@@ -73,7 +74,7 @@ impl Telling {
         self.text.extend(more.into_iter().take(room));
     }
 
-    /// How it goes on if somebody says this.
+    /// The text that this message adds.
     fn next(&self, speaker: Speaker, text: &str) -> Vec<u8> {
         let mut next: Vec<u8> = text.split_whitespace().flat_map(str::bytes).collect();
         if !next.is_empty() && self.last != Some(speaker) {
@@ -129,12 +130,12 @@ impl Past {
     }
 }
 
-/// What the agent has told until now.
+/// The conversation that the agent has replayed so far.
 #[derive(Default)]
 pub struct AgentReplay {
     told: Telling,
     parts: usize,
-    /// What it may tell late; read when there is something to compare.
+    /// The logged conversation to compare a late replay with; read when it is needed.
     past: Option<Vec<u8>>,
     /// Something was told late.
     late: bool,
@@ -179,7 +180,7 @@ impl AgentReplay {
     pub fn compare(&mut self, past: &Past) -> Option<(usize, usize)> {
         let told = self.told.mark();
         let same = told == past.all.mark() || Some(told) == past.before;
-        // Of one that differs nobody knows where it is.
+        // The position in a different conversation is unknown.
         let begun = past.settled().starts_with(&self.told.text);
         self.over |= same || !begun;
         self.past_is(past);
@@ -206,7 +207,7 @@ impl AgentReplay {
         }
         let at = self.told.length;
         let Some(past) = &self.past else {
-            // Whoever tells a conversation begins with its user.
+            // A replay begins with the user's first message.
             return match part {
                 ConversationPart::Words(Speaker::User, _) => ReplayVerdict::Unsure,
                 _ => ReplayVerdict::New,
@@ -230,10 +231,11 @@ impl AgentReplay {
             return ReplayVerdict::Replayed;
         }
         self.over = asked;
-        // Nobody else speaks for the user while nothing is asked.
-        match speaker == Speaker::User && !asked {
-            true => ReplayVerdict::Replayed,
-            false => ReplayVerdict::New,
+        // Without a prompt, user messages can only be replayed.
+        if speaker == Speaker::User && !asked {
+            ReplayVerdict::Replayed
+        } else {
+            ReplayVerdict::New
         }
     }
 }

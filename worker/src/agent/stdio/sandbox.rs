@@ -1,5 +1,6 @@
-//! What an agent's process may open: its session's directories, its HOME and a temporary folder of its own; of
-//! the system what programs need to run. The kernel holds it there (Landlock), with all that it starts.
+//! The files that an agent's process may open: its session's directories, its HOME and a temporary
+//! folder of its own, and of the system what programs need to run. The kernel enforces it
+//! (Landlock), for all processes that it starts.
 //!
 //! A rule names a directory and holds for everything beneath it; there is none that takes something out
 //! again. So a directory that holds something of ours is never granted as a whole: see [`paths::without`].
@@ -109,7 +110,7 @@ impl Sandbox {
     /// Refuses directories that hold something of ours, or of the kernel's.
     pub fn check(&self, field: &str, directory: &str) -> Result<(), Failure> {
         let Ok(real) = Path::new(directory).canonicalize() else {
-            // What is not there is not granted either.
+            // A directory that does not exist is not granted either.
             return Ok(());
         };
         let Some(kept) = paths::held(&real, &self.kept) else {
@@ -184,7 +185,7 @@ impl Sandbox {
     }
 }
 
-/// What `baton confine` was told.
+/// The arguments of `baton confine`.
 #[derive(Clone, Debug, Default)]
 pub struct Plan {
     pub read: Vec<PathBuf>,

@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use baton_protocol::{ErrorCode, Method};
+use baton_session::sync::MutexExt as _;
 use bytes::Bytes;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
@@ -28,18 +29,18 @@ pub struct Seat {
     /// The agent's name for the session.
     pub session: String,
     pub heard: AsyncMutex<mpsc::Receiver<Heard>>,
-    /// What the agent has to be told before the next prompt.
+    /// Context that the agent gets before the next prompt.
     pub context: Mutex<Option<String>>,
-    /// What it said while the session was opened, as long as nobody has heard it.
+    /// Output from while the session was opened, until somebody reads it.
     pub early: Mutex<VecDeque<What>>,
-    /// What it tells of the past.
+    /// The state of the agent's replay.
     pub replay: Mutex<AgentReplay>,
     /// Tells the agent when the session leaves it.
     closes: bool,
     _name: Held,
 }
 
-/// What an agent can do to bring a session back.
+/// The methods that an agent has to restore and close sessions.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Abilities {
     pub resume: bool,
@@ -59,7 +60,7 @@ impl Abilities {
     }
 }
 
-/// What to open.
+/// Describes the session to open.
 pub struct Order<'a> {
     pub opening: &'a Opening,
     /// The agent's name for the session, if it has had it before.
@@ -69,7 +70,7 @@ pub struct Order<'a> {
     /// Modes and options as clients know them; empty if the session is new.
     pub shown: &'a View,
     pub chosen: &'a ChosenSettings,
-    /// Nobody else is at this process.
+    /// No other session shares the process.
     pub alone: bool,
     pub patience: Duration,
 }
@@ -143,7 +144,7 @@ impl Table<'_> {
         let held = self.order.names.claim(before, session);
         let held = held.filter(|_| self.peer.name_seat(self.number, Some(before)));
         if held.is_none() {
-            tracing::warn!(session.id = %session, "another session is at the agent under the same name: this one is opened anew");
+            tracing::warn!(session.id = %session, "another session uses the same agent session id: opening a new one");
         }
         held
     }
@@ -190,15 +191,16 @@ impl Table<'_> {
         Ok(())
     }
 
-    /// Sets again what was chosen, before the agent gets a prompt. What clients are told of it is told when all of it is
-    /// done.
+    /// Sets the chosen settings again before the agent gets a prompt. Clients get one update when
+    /// all are set.
     async fn settle(&mut self, session: &str, result: &RawValue) -> Result<Settled, Failure> {
         let (shown, chosen) = (self.order.shown, self.order.chosen);
         let mut view = shown.blank();
         self.take_in(&mut view);
         view.renew(View::of(result));
         let mut restoring = Restoring::new(chosen);
-        // What the agent has no method for any more: nobody could choose otherwise.
+        // Settings that the agent has no method for any more, so that nobody could choose
+        // otherwise.
         let mut unknown = Vec::new();
         while let Some(choice) = restoring.next(&view) {
             if !self.set(&choice, session, &mut view).await? {
@@ -242,15 +244,15 @@ impl Table<'_> {
             Err(failure) => {
                 knows = !failure.is(ErrorCode::MethodNotFound);
                 let (choice, why) = (choice.told(), failure.message);
-                tracing::warn!(session.id = %self.order.opening.session, choice, why, "the agent refuses what was chosen before it was started");
+                tracing::warn!(session.id = %self.order.opening.session, choice, why, "the agent refused a setting that was chosen earlier");
             }
         }
         self.take_in(view);
         Ok(knows)
     }
 
-    /// What the agent has said about modes and options while the session was opened. Of one that is new everybody hears
-    /// it as it is.
+    /// Applies updates of modes and options that came while the session was opened. For a new
+    /// session they are passed on unchanged.
     fn take_in(&mut self, view: &mut View) {
         if self.order.shown.is_empty() {
             return;
@@ -266,7 +268,7 @@ impl Table<'_> {
         });
     }
 
-    /// What is said before the answer belongs to the opening.
+    /// Messages before the answer belong to the opening.
     async fn call(&mut self, message: &AgentMessage) -> Reply {
         let mut answer = self.peer.call(Some(self.number), message);
         let patience = self.order.patience;
@@ -328,7 +330,7 @@ impl Table<'_> {
     }
 }
 
-/// What there is to compare a replay with.
+/// Reads the logged conversation, to compare a replay with.
 pub async fn past(opening: &Opening) -> Result<Past, Failure> {
     let mut past = Past::default();
     opening.past(|event| past.hear(event)).await?;
@@ -336,7 +338,7 @@ pub async fn past(opening: &Opening) -> Result<Past, Failure> {
 }
 
 impl Seat {
-    /// Somebody must listen for the answer to come.
+    /// A listener must run for the answer to come.
     pub async fn call(&self, message: &AgentMessage) -> Reply {
         let message = message.addressed_to(&self.session);
         let answer = self.peer.call(Some(self.number), &message);
@@ -348,20 +350,20 @@ impl Seat {
         answer.await.unwrap_or_else(|_| Err(lost()))
     }
 
-    /// Passes something on before all that the agent has said.
+    /// Puts an update before all output of the agent.
     pub fn tell_first(&self, update: Bytes) {
         let told = What::Notice {
             line: update,
             method: Method::Update.name().to_owned(),
             session: Some(self.session.clone()),
         };
-        let mut early = self.early.lock().expect("held for moments only");
+        let mut early = self.early.locked();
         early.push_front(told);
     }
 
-    /// Whether something was said while the session was opened that nobody has heard.
+    /// Whether there is unread output from while the session was opened.
     pub fn has_more_to_tell(&self) -> bool {
-        let early = self.early.lock().expect("held for moments only");
+        let early = self.early.locked();
         !early.is_empty()
     }
 

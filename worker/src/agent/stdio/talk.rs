@@ -8,6 +8,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use baton_protocol::address::{readdress, readdress_params};
 use baton_protocol::{Method, compose};
+use baton_session::sync::MutexExt as _;
 use bytes::Bytes;
 use futures_util::stream::{FuturesUnordered, StreamExt as _};
 use serde_json::value::RawValue;
@@ -61,7 +62,7 @@ impl Talk {
     }
 
     fn memory(&self) -> MutexGuard<'_, SessionMemory> {
-        self.memory.lock().expect("held for moments only")
+        self.memory.locked()
     }
 
     /// The seat that there is, if its agent is still there.
@@ -135,12 +136,12 @@ impl Talk {
         })
     }
 
-    /// The process goes when nobody has it any more.
+    /// The process ends with its last user.
     fn leave(&self) {
         self.seat.send_replace(None);
     }
 
-    /// One attempt. What is said meanwhile is passed on by whoever listens.
+    /// One attempt. The listener passes on the output meanwhile.
     async fn attempt(&self, turn: &Turn, prompt: &AgentMessage) -> Result<Box<RawValue>, Attempt> {
         let seat = tokio::select! {
             biased;
@@ -149,7 +150,7 @@ impl Talk {
         };
         let withheld = self.memory().withheld();
         if let Some(failure) = withheld {
-            // Everybody hears before how the session is now.
+            // Clients get the current modes and options before the error.
             let told = async {
                 while seat.has_more_to_tell() && !seat.peer.is_gone() {
                     sleep(SOON).await;
@@ -158,7 +159,7 @@ impl Talk {
             let _ = timeout(TOLD_WITHIN, told).await;
             return Err(Attempt::Failed(failure));
         }
-        let context = seat.context.lock().expect("held for moments only").clone();
+        let context = seat.context.locked().clone();
         let bound = turn.bound();
         let bound = (!bound.is_empty()).then_some(Value::Object(bound));
         let prompt = prompt.with_context(context, bound);
@@ -173,7 +174,7 @@ impl Talk {
                     // Many abort with an error. They were asked to.
                     Ok(reply) => Ok(reply.unwrap_or_else(|_| StopReason::Cancelled.answer())),
                     Err(_) => {
-                        tracing::warn!(session.id = %turn.session(), "the agent goes on with a turn that was cancelled: it is stopped");
+                        tracing::warn!(session.id = %turn.session(), "the agent did not end a cancelled turn: stopping it");
                         self.agent.stop(&seat);
                         Ok(StopReason::Cancelled.answer())
                     }
@@ -183,8 +184,8 @@ impl Talk {
         match reply {
             Ok(result) => {
                 // From here on it knows, and has told what it had to tell.
-                seat.replay.lock().expect("held for moments only").end();
-                seat.context.lock().expect("held for moments only").take();
+                seat.replay.locked().end();
+                seat.context.locked().take();
                 Ok(result)
             }
             Err(failure) if seat.peer.is_gone() => Err(Attempt::Gone(failure)),
@@ -197,11 +198,7 @@ impl Talk {
         let mut heard = seat.heard.lock().await;
         let mut questions = FuturesUnordered::new();
         loop {
-            let early = seat
-                .early
-                .lock()
-                .expect("held for moments only")
-                .pop_front();
+            let early = seat.early.locked().pop_front();
             let what = match early {
                 Some(what) => what,
                 None => tokio::select! {
@@ -253,7 +250,7 @@ impl Talk {
 
     /// Whether the agent tells something of the past, which the log has.
     async fn is_replayed(&self, seat: &Seat, stage: Stage<'_>, line: &[u8]) -> bool {
-        let replay = || seat.replay.lock().expect("held for moments only");
+        let replay = || seat.replay.locked();
         if replay().is_over() {
             return false;
         }
@@ -268,7 +265,7 @@ impl Talk {
         match seat::past(&self.opening).await {
             Ok(past) => replay().past_is(&past),
             Err(failure) => {
-                tracing::warn!(session.id = %self.opening.session, why = failure.message, "what the agent says cannot be compared with the log");
+                tracing::warn!(session.id = %self.opening.session, why = failure.message, "the agent's replay cannot be compared with the log");
                 replay().end();
             }
         }
@@ -279,7 +276,7 @@ impl Talk {
     fn is_about_us(&self, seat: &Seat, session: Option<&str>) -> bool {
         let ours = session.is_none_or(|session| session == seat.session);
         if !ours {
-            tracing::warn!(session.id = %self.opening.session, "the agent named a session that is not its own: the message is dropped");
+            tracing::warn!(session.id = %self.opening.session, "dropped an agent message that names another session");
         }
         ours
     }

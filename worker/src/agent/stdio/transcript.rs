@@ -14,11 +14,11 @@ const MOST: usize = 256 << 10;
 #[derive(Default)]
 pub struct Transcript {
     spoken: VecDeque<(Speaker, String)>,
-    /// What that takes.
+    /// Bytes of the messages.
     bytes: usize,
     /// There was more before it.
     left_out: bool,
-    /// What came after the begin of a turn that was not answered yet.
+    /// Messages since the begin of a turn that the agent has not begun to answer.
     waiting: Option<Vec<Bytes>>,
 }
 
@@ -30,8 +30,8 @@ pub enum Speaker {
 }
 
 impl Transcript {
-    /// Takes in the next event of a log. A prompt that nobody has begun to answer is not part of it: the agent is
-    /// about to get it.
+    /// Adds the next event of a log. A prompt without any output yet is not part of it: the agent
+    /// is about to get it.
     pub fn hear(&mut self, event: &Event) {
         match event {
             Event::Begin(_) => {
@@ -84,7 +84,7 @@ impl Transcript {
         }
     }
 
-    /// What is before the part that is handed over.
+    /// Drops what is too old to be handed over.
     fn forget(&mut self) {
         let mut excess = self.bytes.saturating_sub(MOST);
         while excess > 0

@@ -14,7 +14,7 @@ use super::choices::SettingName;
 static WORDS: LazyLock<[Finder<'static>; 2]> =
     LazyLock::new(|| ["\"current_mode_update\"", "\"config_option_update\""].map(Finder::new));
 
-/// What `session/new` and `session/load` answer, without the session's id.
+/// The result of `session/new` and `session/load`, without the session's id.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct View(Map<String, Value>);
 
@@ -49,7 +49,7 @@ impl View {
         Value::Object(self.0.clone())
     }
 
-    /// What another opening of the same session says; what it leaves out stays.
+    /// Merges the result of opening the session again; fields that it leaves out stay.
     pub fn renew(&mut self, other: Self) -> bool {
         let before = self.clone();
         self.0
@@ -102,7 +102,7 @@ impl View {
     }
 }
 
-/// What is set, wherever it is.
+/// Reading and changing current values.
 impl View {
     pub fn value(&self, what: &SettingName) -> Option<&Value> {
         match what {
@@ -142,7 +142,7 @@ impl View {
         blank
     }
 
-    /// What this one does not say is as it was in `other`.
+    /// Takes values that this view lacks from `other`.
     pub fn fill_from(&mut self, other: &Self) {
         for (what, value) in other.current() {
             if self.value(&what).is_none() {
@@ -183,7 +183,7 @@ impl View {
             .is_some_and(|option| option["type"] == "boolean")
     }
 
-    /// The updates that tell somebody who knows `other` of this one.
+    /// The updates from `other` to this view.
     pub fn differences_to(&self, other: &Self) -> Vec<Value> {
         let mut updates = Vec::new();
         if let Some(mode) = self.value(&SettingName::Mode)

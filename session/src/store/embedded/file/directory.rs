@@ -89,9 +89,10 @@ impl Directory {
 
     /// Takes hold of it if it is there, and makes nothing.
     pub fn enter_existing(path: &Path) -> Result<Self, Refused> {
-        match path.join("FORMAT").exists() {
-            true => Self::enter(path),
-            false => Err(Refused::Missing(path.display().to_string())),
+        if path.join("FORMAT").exists() {
+            Self::enter(path)
+        } else {
+            Err(Refused::Missing(path.display().to_string()))
         }
     }
 
@@ -241,7 +242,7 @@ impl Directory {
         }
     }
 
-    /// What was on the disk for certain when this was last written.
+    /// The number of commits that were on the disk for certain when this was last written.
     pub fn synced(&self) -> Result<u64, String> {
         match fs::read_to_string(self.path.join("SYNCED")) {
             Ok(text) => {

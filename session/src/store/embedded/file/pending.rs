@@ -1,4 +1,4 @@
-//! What steps have saved and the database has not got yet.
+//! Changes that steps have saved and the database does not have yet.
 
 use std::collections::HashSet;
 
@@ -54,8 +54,8 @@ impl Pending {
         batch.commit()
     }
 
-    /// What becomes of a key that a batch changes twice, the database does not say. A step never does
-    /// that, several may.
+    /// The database does not define the result of changing a key twice in a batch. A step never
+    /// does that, several may.
     fn keep_last(&mut self) {
         if self.steps <= 1 {
             return;

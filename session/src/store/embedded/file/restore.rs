@@ -1,6 +1,7 @@
-//! Puts a backup into an empty directory. What the original has handed out after the backup is not in it, and must not
-//! be handed out again: logs and inboxes have nonces for that, tokens are refused if they were issued before, and what is
-//! named by numbers alone gets a nonce from here on ([`Store::restored`](crate::store::Store::restored)).
+//! Puts a backup into an empty directory. Names that the original has given out after the backup
+//! are not in it, and must not be given out again: logs and inboxes have nonces for that, tokens
+//! issued before are refused, and names made of numbers alone get a nonce from here on
+//! ([`Store::restored`](crate::store::Store::restored)).
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, BufReader, Write as _};
@@ -71,7 +72,7 @@ fn fill(directory: Arc<Directory>, reader: Reader<BufReader<File>>) -> Result<()
 struct Filling<'a> {
     files: &'a Files,
     batch: OwnedWriteBatch,
-    /// What the batch weighs.
+    /// The size of the batch.
     bytes: usize,
     /// Where entries go; `None` if they are files.
     keyspace: Option<Keyspace>,
@@ -131,7 +132,7 @@ impl<'a> Filling<'a> {
 }
 
 impl Files {
-    /// What was issued until now may have been revoked, renewed or used after the backup.
+    /// Tokens issued until now may have been revoked, renewed or used after the backup.
     fn refuse_the_past(&self) -> store::Result<()> {
         let mut past = Revocation::of_the_past();
         let subject = past.subject.to_string();

@@ -1,4 +1,4 @@
-//! What is stored under a key.
+//! The values under keys.
 
 use std::cell::RefCell;
 

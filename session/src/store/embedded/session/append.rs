@@ -1,4 +1,4 @@
-//! What an append does to a session beside its log.
+//! The effects of an append on a session beside its log.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use crate::event::{Event, Frame};
 use crate::shown;
 use crate::store::{Append, Appended, Running, Vanished};
 
-/// What an append has changed.
+/// The changes of an append.
 pub struct Written {
     pub frame: Option<Arc<Frame>>,
     /// More than the log and the inbox.
@@ -76,7 +76,7 @@ impl Session {
             beside_the_log |= self.remember_lost(request, append.first);
         }
         if !self.is_arriving() {
-            // What comes from elsewhere has happened long ago, to others.
+            // Imported events happened long ago, to other connections.
             for (seq, event) in frame.numbered() {
                 beside_the_log |= self.follow(seq, event);
             }
@@ -124,7 +124,7 @@ impl Session {
         self.vanished = Vanished::default();
     }
 
-    /// What an event changes beside the log; false if nothing.
+    /// Applies an event's effects beside the log; false if there are none.
     fn follow(&mut self, seq: u64, event: &Event) -> bool {
         match event {
             Event::Begin(begin) => {

@@ -14,7 +14,7 @@ impl Session {
         self.log_bytes += bytes;
     }
 
-    /// What counts for its principal between turns.
+    /// The size that counts for its principal between turns.
     pub fn weight(&self) -> u64 {
         let before = self.before.as_ref();
         let before = before.map_or(0, |known| known.state.len() + known.view.len());
@@ -41,7 +41,7 @@ impl Session {
             .then(|| Change::Stored(&self.principal, id, Some(weight)))
     }
 
-    /// What waits to be worked on.
+    /// The size of the commands that wait.
     pub fn inbox_bytes(&self) -> u64 {
         self.inbox_bytes
     }

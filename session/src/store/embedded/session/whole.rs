@@ -155,7 +155,7 @@ impl Session {
         Ok(child)
     }
 
-    /// What the fork that made this session was answered with; `None` if another fork did, or none.
+    /// The answer of the fork that made this session; `None` if another fork did, or none.
     pub fn forked_by(&self, fork: &Fork) -> Option<Forked> {
         let origin = self.origin.as_ref();
         let origin = origin.filter(|origin| origin.parent == fork.parent)?;
@@ -226,7 +226,7 @@ impl Session {
         busy
     }
 
-    /// What is to be done about an expired session that something is bound to.
+    /// The command that ends an expired session with bindings.
     pub fn last_command(&self, id: &SessionId) -> Command {
         let controller = self.controller.clone();
         Command {

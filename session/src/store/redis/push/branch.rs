@@ -12,6 +12,7 @@ use tokio::sync::Notify;
 use super::relay::Relay;
 use super::{Home, Push};
 use crate::store::redis::servers::{Address, Kind, config};
+use crate::sync::MutexExt as _;
 
 pub(super) struct Branch {
     pub home: Home,
@@ -25,7 +26,7 @@ pub(super) struct Branch {
 #[derive(Default)]
 struct Place {
     wire: Option<Wire>,
-    /// What the wire carries.
+    /// The channels subscribed on the connection.
     channels: HashSet<String>,
 }
 
@@ -49,7 +50,7 @@ impl Branch {
     }
 
     fn place(&self) -> MutexGuard<'_, Place> {
-        self.place.lock().expect("held for moments only")
+        self.place.locked()
     }
 
     pub fn wire(&self) -> Option<Wire> {
@@ -159,7 +160,7 @@ impl Branch {
             .iter()
             .map(|channel| self.subscribe_on(&wire, push, channel));
         let subscribed: Result<(), _> = join_all(subscribed).await.into_iter().collect();
-        // What was missed has to be looked up, before anything comes that follows on it.
+        // Missed messages have to be looked up before a message comes that builds on them.
         if wanted.is_empty() || !self.place().channels.is_empty() {
             push.sink.tell_lost();
         }
@@ -198,7 +199,7 @@ impl Branch {
         }
     }
 
-    /// What we have unsubscribed ourselves is not here any more.
+    /// Channels that we have unsubscribed ourselves are not in the set any more.
     pub fn dropped(&self, channel: &str) {
         if self.place().channels.remove(channel) {
             self.news.notify_one();

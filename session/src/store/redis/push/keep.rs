@@ -1,4 +1,4 @@
-//! What keeps a push connection up, where it is needed.
+//! Keeps a push connection up, where it is needed.
 
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -64,7 +64,7 @@ pub(super) async fn keep(push: Weak<Push>, branch: Arc<Branch>) {
     }
 }
 
-/// What tells that the primary or the slots may be elsewhere.
+/// Reports that the primary or the slots may have moved.
 enum Changes {
     Slots(watch::Receiver<Arc<SlotMap>>),
     Primary,

@@ -1,4 +1,4 @@
-//! What comes on a channel, read.
+//! Parses messages of a channel.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! What a push connection says, and to whom it is passed.
+//! Passes messages of a push connection on.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};

@@ -16,12 +16,12 @@ use super::paths::held;
 
 /// The newest that the rules were written for. The kernel does what it knows of them.
 const NEWEST: ABI = ABI::V9;
-/// What rules for a file may say; the rest is for directories.
+/// Access rights that a rule for a file may have; the others are for directories.
 const OF_FILES: BitFlags<AccessFs> = make_bitflags!(AccessFs::{
     Execute | WriteFile | ReadFile | Truncate | IoctlDev | ResolveUnix
 });
 
-/// What the kernel can do: the version of its interface, 0 for nothing.
+/// The version of the kernel's Landlock interface, 0 for none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Support(pub i32);
 
@@ -44,9 +44,10 @@ impl Support {
 
     pub fn leaves_open(self) -> String {
         let open = self.parts(false);
-        match open.is_empty() {
-            true => "UDP".to_owned(),
-            false => format!("{open}, UDP"),
+        if open.is_empty() {
+            "UDP".to_owned()
+        } else {
+            format!("{open}, UDP")
         }
     }
 
@@ -116,12 +117,14 @@ enum Unconfined {
 
 fn restrict(plan: &Plan) -> Result<RestrictionStatus, Unconfined> {
     let mut ruleset = ruleset(plan.connect.as_deref())?;
-    // `/proc/self` is another directory for each process, and rules are for those that exist: this one's stays
-    // the agent's. What it starts has none, as all of `/proc` would show other processes' environments:
-    // Landlock closes their memory to it, and no more. Where there are none but the agent's it may have all of it.
-    let own = [PathBuf::from(match plan.own_processes {
-        true => "/proc",
-        false => "/proc/self",
+    // `/proc/self` is another directory for each process, and rules name existing ones: the rule
+    // covers this process, which becomes the agent. Its children get no rule, as all of `/proc`
+    // would show other processes' environments: Landlock only closes their memory. In a PID
+    // namespace of its own the agent may read all of `/proc`.
+    let own = [PathBuf::from(if plan.own_processes {
+        "/proc"
+    } else {
+        "/proc/self"
     })];
     let granted = [
         (&plan.read[..], AccessFs::from_read(NEWEST)),
@@ -131,7 +134,7 @@ fn restrict(plan: &Plan) -> Result<RestrictionStatus, Unconfined> {
     ];
     for (paths, access) in granted {
         for path in paths {
-            // What is not there, or not for this user, is not granted.
+            // Missing paths, and those that this user may not open, are not granted.
             if let Ok(file) = PathFd::new(path) {
                 ruleset = add(ruleset, file, access)?;
             }
@@ -152,9 +155,10 @@ fn check(file: &PathFd, plan: &Plan, directory: &Path) -> Result<(), Unconfined>
     let real = fs::read_link(format!("/proc/self/fd/{}", file.as_fd().as_raw_fd()));
     let real = real.map_err(|_| moved())?;
     let beneath = plan.beneath.as_ref();
-    match held(&real, &plan.kept).is_none() && beneath.is_none_or(|root| real.starts_with(root)) {
-        true => Ok(()),
-        false => Err(moved()),
+    if held(&real, &plan.kept).is_none() && beneath.is_none_or(|root| real.starts_with(root)) {
+        Ok(())
+    } else {
+        Err(moved())
     }
 }
 
@@ -172,9 +176,10 @@ fn add(
     } else {
         access & OF_FILES
     };
-    match access.is_empty() {
-        true => Ok(ruleset),
-        false => ruleset.add_rule(PathBeneath::new(file, access)),
+    if access.is_empty() {
+        Ok(ruleset)
+    } else {
+        ruleset.add_rule(PathBeneath::new(file, access))
     }
 }
 

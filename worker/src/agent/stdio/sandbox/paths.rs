@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 pub struct Granted {
     /// With all that is and will be in them.
     pub whole: Vec<PathBuf>,
-    /// What they hold is granted one by one: of themselves they can only be listed.
+    /// Their entries are granted one by one: the directories themselves can only be listed.
     pub listed: Vec<PathBuf>,
 }
 
@@ -20,7 +20,7 @@ impl Granted {
     }
 }
 
-/// Of `paths` all that is not kept, with links followed. What does not exist is left out.
+/// All of `paths` that is not kept, with links followed. Missing paths are left out.
 pub fn without(paths: impl IntoIterator<Item = PathBuf>, kept: &[PathBuf]) -> Granted {
     let mut granted = Granted::default();
     for path in paths {
@@ -52,7 +52,7 @@ fn grant(path: PathBuf, kept: &[PathBuf], granted: &mut Granted) {
     granted.listed.push(path);
 }
 
-/// What of `kept` is in the directory, or has it inside.
+/// Returns an entry of `kept` that is in the directory or contains it.
 pub fn held<'a>(directory: &Path, kept: &'a [PathBuf]) -> Option<&'a PathBuf> {
     let mut kept = kept.iter();
     kept.find(|kept| kept.starts_with(directory) || directory.starts_with(kept))

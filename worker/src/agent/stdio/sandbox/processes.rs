@@ -26,13 +26,14 @@ use super::system;
 pub fn make(as_somebody_else: bool) -> io::Result<()> {
     match unshare(CloneFlags::CLONE_NEWPID) {
         Ok(()) => return Ok(()),
-        // With one user in it there is nobody else to become.
+        // The namespace has one user, so another one is not possible.
         Err(error) if as_somebody_else => return Err(error.into()),
         Err(_) => {}
     }
     let (user, group) = (geteuid().as_raw(), getegid().as_raw());
     unshare(CloneFlags::CLONE_NEWUSER | CloneFlags::CLONE_NEWPID)?;
-    // The files belong to root while nobody may look into this process. It holds nothing yet but what the agent gets.
+    // A process that is not dumpable has `/proc` files that belong to root. It holds nothing yet
+    // but what the agent gets.
     set_dumpable_behavior(DumpableBehavior::Dumpable)?;
     let mapped = map(user, group);
     set_dumpable_behavior(DumpableBehavior::NotDumpable)?;
@@ -60,19 +61,20 @@ fn keep_for_the_next(capability: CapabilitySet) -> io::Result<()> {
     Ok(configure_capability_in_ambient_set(capability, true)?)
 }
 
-/// For the first process of the namespace: nobody looks into it, it ends with the guard, and it has the `/proc` that
-/// belongs there. Those who are not root can do no more than before after that.
+/// Sets up the first process of the namespace: it cannot be inspected, ends with the guard, and
+/// mounts the namespace's `/proc`. Without root it drops all capabilities after that.
 pub fn settle() -> io::Result<()> {
     set_dumpable_behavior(DumpableBehavior::NotDumpable)?;
     set_parent_process_death_signal(Some(Signal::KILL))?;
     unshare(CloneFlags::CLONE_NEWNS)?;
-    // What is mounted here is not mounted outside; what is mounted outside is still seen here.
+    // Mounts made here are not visible outside; mounts made outside are still visible here.
     mount_change(
         "/",
         MountPropagationFlags::DOWNSTREAM | MountPropagationFlags::REC,
     )?;
     let safe = MountFlags::NOSUID | MountFlags::NODEV | MountFlags::NOEXEC;
-    // Who may not look into a process does not see it: the first one is not the agent's.
+    // Processes are visible only to those who may inspect them: the agent may not inspect the first
+    // one.
     mount("proc", "/proc", "proc", safe, c"hidepid=4")?;
     cover()?;
     if !geteuid().is_root() {
@@ -100,9 +102,10 @@ fn cover() -> io::Result<()> {
         if is_process || kind.is_symlink() || system::of_the_kernel(&path) {
             continue;
         }
-        match kind.is_dir() {
-            true => cover_directory(&path)?,
-            false => mount_bind("/dev/null", &path)?,
+        if kind.is_dir() {
+            cover_directory(&path)?
+        } else {
+            mount_bind("/dev/null", &path)?
         }
     }
     Ok(())
@@ -113,7 +116,8 @@ fn cover_directory(path: &Path) -> io::Result<()> {
     Ok(mount("tmpfs", path, "tmpfs", safe, c"size=4k,mode=555")?)
 }
 
-/// Whether this kernel, and whoever runs us, lets agents have processes of their own: tried once, with all steps.
+/// Whether the kernel and our privileges allow PID namespaces for agents: tried once, with all
+/// steps.
 pub fn tried(ourselves: &Path, user: Option<(u32, u32)>) -> Result<(), String> {
     let mut command = Command::new(ourselves);
     command.args(["guard", "--sandbox", "--own-processes", "--try-out"]);
@@ -126,8 +130,9 @@ pub fn tried(ourselves: &Path, user: Option<(u32, u32)>) -> Result<(), String> {
         .stdin(Stdio::null())
         .output()
         .map_err(|error| error.to_string())?;
-    match output.status.success() {
-        true => Ok(()),
-        false => Err(String::from_utf8_lossy(&output.stderr).trim().to_owned()),
+    if output.status.success() {
+        Ok(())
+    } else {
+        Err(String::from_utf8_lossy(&output.stderr).trim().to_owned())
     }
 }

@@ -13,7 +13,7 @@ const SHEBANG: u64 = 256;
 /// Directories that hold more than what a program there needs.
 const BROAD: [&str; 5] = ["/", "/home", "/root", "/tmp", "/var/tmp"];
 
-/// What the command needs to read.
+/// Returns the files that the command needs to read.
 pub fn files(command: &[String], environment: &[(OsString, OsString)]) -> Vec<PathBuf> {
     let mut found = Vec::new();
     let Some((program, arguments)) = command.split_first() else {

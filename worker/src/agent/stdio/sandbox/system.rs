@@ -1,4 +1,4 @@
-//! What of the system programs need to run, and what of it is nobody's business.
+//! System files that programs need to run, and those that agents never get.
 
 use std::ffi::OsString;
 use std::fs;
@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use super::program;
 
-/// Programs, libraries and settings; `/etc` without what is not for everybody.
+/// Programs, libraries and settings; of `/etc` only world-readable files.
 const SYSTEM: [&str; 12] = [
     "/usr",
     "/bin",
@@ -90,7 +90,7 @@ pub fn may_be_home(home: &Path) -> bool {
     home.is_absolute() && !others.any(|other| other.starts_with(home))
 }
 
-/// Files in `/etc` that we can read and not everybody: passwords, private keys.
+/// Files in `/etc` that we can read and other users cannot: passwords, private keys.
 pub fn private() -> Vec<PathBuf> {
     let mut found = Vec::new();
     look_through(Path::new("/etc"), 6, &mut found);
