@@ -23,22 +23,22 @@
 //! Depends on none of the server's crates: what it knows of Baton is what docs/reference says.
 
 mod backoff;
-mod book;
+mod in_flight;
 pub mod bridge;
 pub mod connection;
-mod contact;
+mod reachability;
 pub mod credential;
 mod delivery;
 mod driver;
 mod endpoint;
 pub mod error;
 mod job;
-mod line;
+mod transport;
 pub mod options;
-mod questions;
+mod agent_requests;
 mod resume;
 mod stream;
 
-pub use connection::{Connection, Receiver, Sender, connect};
+pub use connection::{Connection, MessageReceiver, MessageSender, connect};
 pub use credential::Credential;
-pub use options::{Options, Transport};
+pub use options::{ClientOptions, StreamTransport};

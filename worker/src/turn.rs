@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use baton_protocol::compose;
-use baton_session::command::{ClientCapabilities, CommandId, Queued};
+use baton_session::command::{ClientCapabilities, CommandId, QueuedCommand};
 use baton_session::event::Event;
 use baton_session::id::SessionId;
 use baton_session::sync::MutexExt as _;
@@ -18,20 +18,20 @@ use serde_json::{Map, Value};
 use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 
-use crate::asides::Asides;
-use crate::journal::{Journal, Unanswered};
+use crate::out_of_turn_requests::OutOfTurnRequests;
+use crate::turn_replay::{TurnReplay, UnansweredRequest};
 use crate::mcp::over_acp;
-use crate::outlet::Outlet;
-use crate::rpc::{self, Answer, Failure};
+use crate::event_writer::EventWriter;
+use crate::rpc::{self, ClientAnswer, Failure};
 
 /// The agent's interface to its session between turns.
-pub struct Rest {
-    outlet: Arc<Outlet>,
-    asides: Arc<Asides>,
+pub struct BetweenTurns {
+    outlet: Arc<EventWriter>,
+    asides: Arc<OutOfTurnRequests>,
 }
 
-impl Rest {
-    pub(crate) fn new(outlet: Arc<Outlet>, asides: Arc<Asides>) -> Self {
+impl BetweenTurns {
+    pub(crate) fn new(outlet: Arc<EventWriter>, asides: Arc<OutOfTurnRequests>) -> Self {
         Self { outlet, asides }
     }
 
@@ -52,7 +52,7 @@ impl Rest {
             turn: false,
             message,
         });
-        self.outlet.room().await;
+        self.outlet.wait_for_room().await;
     }
 }
 
@@ -63,21 +63,21 @@ pub struct Turn {
     session: SessionId,
     command: CommandId,
     client: ClientCapabilities,
-    outlet: Arc<Outlet>,
-    journal: Mutex<Journal>,
+    outlet: Arc<EventWriter>,
+    journal: Mutex<TurnReplay>,
     requests: AtomicU64,
-    waiting: Mutex<HashMap<Arc<str>, Waiting>>,
+    waiting: Mutex<HashMap<Arc<str>, TurnWaiter>>,
     cancel: CancellationToken,
     interrupted: bool,
 }
 
-struct Waiting {
+struct TurnWaiter {
     seq: u64,
     message: Bytes,
     /// `None` until the resumed turn asks again.
-    reply: Option<oneshot::Sender<Answer>>,
+    reply: Option<oneshot::Sender<ClientAnswer>>,
     /// An answer that came before the resumed turn asked again.
-    early: Option<Answer>,
+    early: Option<ClientAnswer>,
 }
 
 impl Turn {
@@ -85,9 +85,9 @@ impl Turn {
         session: SessionId,
         command: CommandId,
         client: ClientCapabilities,
-        outlet: Arc<Outlet>,
-        journal: Journal,
-        unanswered: Vec<Unanswered>,
+        outlet: Arc<EventWriter>,
+        journal: TurnReplay,
+        unanswered: Vec<UnansweredRequest>,
         interrupted: bool,
     ) -> Self {
         outlet.restore_pending(unanswered.iter().map(|request| request.seq).collect());
@@ -97,7 +97,7 @@ impl Turn {
         let waiting = unanswered.into_iter().map(|request| {
             (
                 request.id,
-                Waiting {
+                TurnWaiter {
                     seq: request.seq,
                     message: request.message,
                     reply: None,
@@ -133,7 +133,7 @@ impl Turn {
         if self.journal().check_off_update() {
             return;
         }
-        self.outlet.room().await;
+        self.outlet.wait_for_room().await;
         apply();
         let message = compose::update(self.session.as_str(), update);
         self.outlet.push(Event::Update {
@@ -156,7 +156,7 @@ impl Turn {
             turn: true,
             message,
         });
-        self.outlet.room().await;
+        self.outlet.wait_for_room().await;
     }
 
     /// An earlier run of this turn ended with its worker.
@@ -166,11 +166,11 @@ impl Turn {
 
     /// The agent will not say the same things again: what was said stays, its open questions are
     /// withdrawn, and from here on everything is new.
-    pub fn start_over(&self) {
+    pub fn discard_replay(&self) {
         let (mut journal, mut waiting) = (self.journal(), self.waiting());
         journal.forget();
         for (id, waiting) in waiting.drain() {
-            self.outlet.settle(waiting.seq);
+            self.outlet.mark_answered(waiting.seq);
             // Clients that were asked learn that the request is withdrawn.
             self.outlet.push(Event::Answer {
                 message: rpc::no_answer(&id, WITHDRAWN),
@@ -194,27 +194,27 @@ impl Turn {
         let name = format!("{}:{}.{ordinal}", self.session, self.command);
         let params = over_acp::outbound(&self.session, method, params)?;
         let answer = match self.ask(name, method, params) {
-            Asked::Answered(answer) => answer,
-            Asked::Before(seq) => self.answer_at(seq).await?,
-            Asked::Waiting(reply) => reply
+            AskOutcome::Answered(answer) => answer,
+            AskOutcome::Before(seq) => self.answer_at(seq).await?,
+            AskOutcome::Waiting(reply) => reply
                 .await
                 .map_err(|_| Failure::internal("the turn ended before the answer came"))?,
         };
         answer.outcome
     }
 
-    fn ask(&self, name: String, method: &str, params: impl Serialize) -> Asked {
+    fn ask(&self, name: String, method: &str, params: impl Serialize) -> AskOutcome {
         let mut journal = self.journal();
         let known = journal.check_off_request(&name);
         let asked_before = known.is_some();
-        let id = &known.unwrap_or_else(|| self.outlet.unique(name).into());
+        let id = &known.unwrap_or_else(|| self.outlet.unique_name(name).into());
         if let Some(seq) = journal.answer(id) {
-            return Asked::Before(seq);
+            return AskOutcome::Before(seq);
         }
         let mut waiting = self.waiting();
         if let Some(early) = waiting.get_mut(id).and_then(|waiting| waiting.early.take()) {
             waiting.remove(id);
-            return Asked::Answered(early);
+            return AskOutcome::Answered(early);
         }
         let (reply, answer) = oneshot::channel();
         match waiting.get_mut(id) {
@@ -228,7 +228,7 @@ impl Turn {
                 });
                 waiting.insert(
                     id.clone(),
-                    Waiting {
+                    TurnWaiter {
                         seq,
                         message,
                         reply: Some(reply),
@@ -237,27 +237,27 @@ impl Turn {
                 );
             }
         }
-        Asked::Waiting(answer)
+        AskOutcome::Waiting(answer)
     }
 
     /// Reads the answer to an earlier run of this turn from the log.
-    async fn answer_at(&self, seq: u64) -> Result<Answer, Failure> {
+    async fn answer_at(&self, seq: u64) -> Result<ClientAnswer, Failure> {
         let event = self.outlet.read(seq).await;
         let event = event.map_err(|error| Failure::internal(error.to_string()))?;
         let answer = match event {
-            Some(Event::Answer { message, .. }) => Answer::read(&message),
+            Some(Event::Answer { message, .. }) => ClientAnswer::read(&message),
             _ => None,
         };
         answer.ok_or_else(|| Failure::internal("an answer is not in the log any more"))
     }
 
     /// Handles a client's answer. False if there is no such request, or it was answered before.
-    pub(crate) fn answer(&self, answer: Answer) -> bool {
+    pub(crate) fn answer(&self, answer: ClientAnswer) -> bool {
         let mut all = self.waiting();
         let Some(waiting) = all.get_mut(answer.id.as_str()) else {
             return false;
         };
-        self.outlet.settle(waiting.seq);
+        self.outlet.mark_answered(waiting.seq);
         match waiting.reply.take() {
             Some(reply) => {
                 let id = answer.id.clone();
@@ -272,7 +272,7 @@ impl Turn {
 
     /// The connection behind a waiting prompt has taken control: the open questions are now for it to
     /// answer.
-    pub(crate) fn pass_control(&self, prompt: &Queued) {
+    pub(crate) fn transfer_control(&self, prompt: &QueuedCommand) {
         if !self.journal().note_control(prompt.id) {
             return;
         }
@@ -282,11 +282,11 @@ impl Turn {
             via: prompt.via,
         });
         let mut waiting = self.waiting();
-        let open = |(_, waiting): &(&Arc<str>, &mut Waiting)| waiting.early.is_none();
+        let open = |(_, waiting): &(&Arc<str>, &mut TurnWaiter)| waiting.early.is_none();
         let mut open: Vec<_> = waiting.iter_mut().filter(open).collect();
         open.sort_by_key(|(_, waiting)| waiting.seq);
         for (id, waiting) in open {
-            self.outlet.settle(waiting.seq);
+            self.outlet.mark_answered(waiting.seq);
             waiting.seq = self.outlet.push(Event::Request {
                 id: id.clone(),
                 message: waiting.message.clone(),
@@ -315,18 +315,18 @@ impl Turn {
         self.cancel.cancel();
     }
 
-    fn journal(&self) -> MutexGuard<'_, Journal> {
+    fn journal(&self) -> MutexGuard<'_, TurnReplay> {
         self.journal.locked()
     }
 
-    fn waiting(&self) -> MutexGuard<'_, HashMap<Arc<str>, Waiting>> {
+    fn waiting(&self) -> MutexGuard<'_, HashMap<Arc<str>, TurnWaiter>> {
         self.waiting.locked()
     }
 }
 
-enum Asked {
-    Answered(Answer),
+enum AskOutcome {
+    Answered(ClientAnswer),
     /// By an earlier run of the turn; the answer is this event.
     Before(u64),
-    Waiting(oneshot::Receiver<Answer>),
+    Waiting(oneshot::Receiver<ClientAnswer>),
 }

@@ -9,26 +9,26 @@ use async_trait::async_trait;
 use futures_util::future::{join, join_all};
 use tokio::sync::mpsc;
 
-use self::keys::Keys;
-use self::link::Link;
-use self::reply::Reply;
+use self::keys::RedisKeys;
+use self::client::RedisClient;
+use self::reply::ScriptReply;
 use self::scripts::{Call, scripts};
-use crate::command::{Command, CommandId, Idempotency, Queued};
+use crate::command::{Command, CommandId, IdempotencyKey, QueuedCommand};
 use crate::event::{Event, Frame};
 use crate::id::{ConnectionId, LogId, Nonce, Partition, SessionId};
 use crate::revocation::Revocation;
 use crate::store::{
-    Adoption, AgentCard, Append, Appended, Attach, Attached, Attachment, Claim, ClaimToken,
-    Claimant, Due, Enqueue, Enqueued, Fork, Forked, INBOX_BYTES, KEPT_DIRECTIVES, Listener,
-    Listing, NewSession, OUTBOX_TTL, Opened, Posted, REMEMBERED_KEYS, REMEMBERED_KEYS_IN_ALL,
-    Record, Result, STREAM_TTL, Seen, Signal, Store, StreamId, Summary, TAKEOVER_WINDOW, Tidied,
-    Tidying, Touch, Usage, WorkerId,
+    AdoptRequest, AgentCard, AppendRequest, AppendOutcome, AttachParams, AttachOutcome, Attachment, Claim, ClaimToken,
+    Claimant, DueSessions, EnqueueRequest, EnqueueOutcome, ForkRequest, ForkOutcome, INBOX_BYTES, KEPT_ATTACH_REQUESTS, SignalListener,
+    ListRequest, NewSession, OUTBOX_TTL, OpenedStream, PostOutcome, REMEMBERED_KEYS, REMEMBERED_KEYS_IN_ALL,
+    SessionRecord, Result, STREAM_TTL, SeenPosition, Signal, Store, StreamId, SessionSummary, TAKEOVER_WINDOW, TidyOutcome,
+    TidyPolicy, StreamTouch, PrincipalUsage, WorkerId,
 };
 
 mod agents;
 mod append;
 mod changes;
-mod checks;
+mod startup_checks;
 mod cluster;
 mod connection;
 mod deletion;
@@ -38,33 +38,33 @@ mod fault;
 mod fork;
 mod format;
 mod keys;
-mod line;
-mod link;
+mod server_connection;
+mod client;
 mod list;
 mod login;
 mod moves;
 mod options;
 mod outbox;
 mod proof;
-mod push;
+mod pubsub;
 mod replicas;
 mod reply;
 mod requests;
 mod restored;
 mod revocation;
-mod room;
+mod memory_guard;
 mod scripts;
 mod sentinel;
 mod servers;
 mod slot_map;
 mod slots;
-mod spending;
+mod single_use;
 mod tidy;
-mod upkeep;
+mod renewals;
 mod usage;
 
 pub use self::diagnosis::{ClockOffset, Diagnosis, ServerFacts};
-pub use self::options::{Durability, Options};
+pub use self::options::{Durability, RedisOptions};
 
 const CONNECTION_TTL: u64 = OUTBOX_TTL.as_secs();
 /// Names of commands without a key that are remembered, in case their step is repeated: a cancel that was taken must
@@ -87,8 +87,8 @@ fn may_take_over_until(claimant: &Claimant) -> u64 {
 }
 
 pub struct RedisStore {
-    link: Link,
-    keys: Keys,
+    link: RedisClient,
+    keys: RedisKeys,
     /// See [`Store::restored`].
     restored: Option<Nonce>,
 }
@@ -96,14 +96,14 @@ pub struct RedisStore {
 impl RedisStore {
     /// As [`Self::connect_with`], with nothing special.
     pub async fn connect(url: &str, namespace: &str) -> Result<Self> {
-        Self::connect_with(&Options::new(url, namespace)).await
+        Self::connect_with(&RedisOptions::new(url, namespace)).await
     }
 
     /// Connects, or says what is wrong after a bounded number of tries. Warns if this Redis could
     /// lose what it is given.
-    pub async fn connect_with(options: &Options) -> Result<Self> {
-        let link = Link::connect(options).await?;
-        let keys = Keys::new(&options.namespace);
+    pub async fn connect_with(options: &RedisOptions) -> Result<Self> {
+        let link = RedisClient::connect(options).await?;
+        let keys = RedisKeys::new(&options.namespace);
         format::check(&link, keys.format()).await?;
         let restored = restored::read(&link, keys.restored()).await?;
         Ok(Self {
@@ -113,12 +113,12 @@ impl RedisStore {
         })
     }
 
-    async fn run(&self, call: Call<'_>) -> Result<Reply> {
+    async fn run(&self, call: Call<'_>) -> Result<ScriptReply> {
         self.link.run(call).await
     }
 
     /// For what must not vanish once it was answered.
-    async fn run_durably(&self, call: Call<'_>) -> Result<Reply> {
+    async fn run_durably(&self, call: Call<'_>) -> Result<ScriptReply> {
         self.link.run_durably(call).await
     }
 }
@@ -159,7 +159,7 @@ impl Store for RedisStore {
         self.waiting_sessions(agent).await
     }
 
-    async fn post(&self, to: &ConnectionId, event: Event, key: &Idempotency) -> Result<Posted> {
+    async fn post(&self, to: &ConnectionId, event: Event, key: &IdempotencyKey) -> Result<PostOutcome> {
         self.post_event(to, event, key).await
     }
 
@@ -171,12 +171,12 @@ impl Store for RedisStore {
         self.watches_of(connection).await
     }
 
-    async fn create(&self, new: &NewSession, first: &Command, key: &Idempotency) -> Result<()> {
+    async fn create(&self, new: &NewSession, first: &Command, key: &IdempotencyKey) -> Result<()> {
         let (k, id) = (&self.keys, &new.id);
         let (head, nonce) = (first.head(), CommandId::random_nonce().to_be_bytes());
         let owner = first.connection.key_owner().to_be_bytes();
         let (key_bytes, fingerprint) = (
-            Idempotency::key_bytes(&key.key).unwrap_or_default(),
+            IdempotencyKey::key_bytes(&key.key).unwrap_or_default(),
             key.fingerprint_bytes(),
         );
         let call = Call::new(&scripts().create)
@@ -200,15 +200,15 @@ impl Store for RedisStore {
         self.run_durably(call).await.map(drop)
     }
 
-    async fn enqueue(&self, request: &Enqueue) -> Result<Enqueued> {
+    async fn enqueue(&self, request: &EnqueueRequest) -> Result<EnqueueOutcome> {
         let (k, id, command) = (&self.keys, &request.session, &request.command);
         let (head, nonce) = (command.head(), CommandId::random_nonce().to_be_bytes());
         let owner = command.connection.key_owner().to_be_bytes();
-        let key = Idempotency::key_bytes(&request.key.key);
+        let key = IdempotencyKey::key_bytes(&request.key.key);
         let fingerprint = request.key.fingerprint_bytes();
         let about = request.about.as_deref().map(|about| {
             // An empty one is nobody's.
-            Idempotency::key_bytes(about).unwrap_or_default()
+            IdempotencyKey::key_bytes(about).unwrap_or_default()
         });
         let call = Call::new(&scripts().enqueue)
             .key(k.session(id))
@@ -250,22 +250,22 @@ impl Store for RedisStore {
         };
         let mut items = taken.items()?;
         match items.text()?.as_str() {
-            "accepted" => Ok(Enqueued::Accepted {
+            "accepted" => Ok(EnqueueOutcome::Accepted {
                 command: items.command()?,
                 head: items.number()?,
                 via: items.via()?,
             }),
-            "joined" => Ok(Enqueued::Joined {
+            "joined" => Ok(EnqueueOutcome::Joined {
                 command: items.command()?,
                 head: items.number()?,
                 via: items.via()?,
             }),
-            "conflict" => Ok(Enqueued::Conflict),
-            "notfound" => Ok(Enqueued::NotFound),
-            "closed" => Ok(Enqueued::Closed),
-            "barred" => Ok(Enqueued::Barred),
-            "full" => Ok(Enqueued::Full),
-            "unwatched" => Ok(Enqueued::Unwatched {
+            "conflict" => Ok(EnqueueOutcome::Conflict),
+            "notfound" => Ok(EnqueueOutcome::NotFound),
+            "closed" => Ok(EnqueueOutcome::Closed),
+            "barred" => Ok(EnqueueOutcome::Barred),
+            "full" => Ok(EnqueueOutcome::Full),
+            "unwatched" => Ok(EnqueueOutcome::Unwatched {
                 head: items.number()?,
             }),
             other => Err(reply::unexpected(other)),
@@ -276,7 +276,7 @@ impl Store for RedisStore {
         self.noted_session(connection, key).await
     }
 
-    async fn attach(&self, request: &Attach) -> Result<Attached> {
+    async fn attach(&self, request: &AttachParams) -> Result<AttachOutcome> {
         let id = &request.session;
         let call = Call::new(&scripts().attach)
             .key(self.keys.session(id))
@@ -289,17 +289,17 @@ impl Store for RedisStore {
             .num(request.replay.into())
             .num(request.one_shot.into())
             .num(request.watched.into())
-            .num(KEPT_DIRECTIVES as u64)
+            .num(KEPT_ATTACH_REQUESTS as u64)
             .setup(&request.setup)
             .num(request.observe.into())
             .num(request.only_open.into());
         let mut items = self.run_durably(call).await?.items()?;
         match items.text()?.as_str() {
-            "done" => Ok(Attached::Done(Box::new(items.attachment()?))),
-            "notfound" => Ok(Attached::NotFound),
-            "closed" => Ok(Attached::Closed),
-            "cwd" => Ok(Attached::WrongCwd(items.text()?)),
-            "unwatched" => Ok(Attached::Unwatched {
+            "done" => Ok(AttachOutcome::Done(Box::new(items.attachment()?))),
+            "notfound" => Ok(AttachOutcome::NotFound),
+            "closed" => Ok(AttachOutcome::Closed),
+            "cwd" => Ok(AttachOutcome::WrongCwd(items.text()?)),
+            "unwatched" => Ok(AttachOutcome::Unwatched {
                 head: items.number()?,
             }),
             other => Err(reply::unexpected(other)),
@@ -330,7 +330,7 @@ impl Store for RedisStore {
         session: &SessionId,
         connection: &ConnectionId,
         watch: u64,
-        seen: Seen,
+        seen: SeenPosition,
     ) -> Result<bool> {
         let call = Call::new(&scripts().unwatch)
             .key(self.keys.session(session))
@@ -352,15 +352,15 @@ impl Store for RedisStore {
         self.forget_watch_of(connection, session, told).await
     }
 
-    async fn fork(&self, fork: &Fork) -> Result<Forked> {
+    async fn fork(&self, fork: &ForkRequest) -> Result<ForkOutcome> {
         self.fork_session(fork).await
     }
 
-    async fn list(&self, listing: &Listing) -> Result<Vec<Summary>> {
+    async fn list(&self, listing: &ListRequest) -> Result<Vec<SessionSummary>> {
         self.list_sessions(listing).await
     }
 
-    async fn usage(&self, principal: &str, _most: u64) -> Result<Usage> {
+    async fn usage(&self, principal: &str, _most: u64) -> Result<PrincipalUsage> {
         self.usage_of(principal).await
     }
 
@@ -368,11 +368,11 @@ impl Store for RedisStore {
         self.delete_session(session, principal, end).await
     }
 
-    async fn record(&self, session: &SessionId, principal: &str) -> Result<Option<Record>> {
+    async fn record(&self, session: &SessionId, principal: &str) -> Result<Option<SessionRecord>> {
         self.record_of(session, principal).await
     }
 
-    async fn adopt(&self, adoption: &Adoption, claimant: &Claimant) -> Result<bool> {
+    async fn adopt(&self, adoption: &AdoptRequest, claimant: &Claimant) -> Result<bool> {
         self.adopt_session(adoption, claimant).await
     }
 
@@ -385,7 +385,7 @@ impl Store for RedisStore {
         stream: &StreamId,
         principal: &str,
         holder: &str,
-    ) -> Result<Option<Opened>> {
+    ) -> Result<Option<OpenedStream>> {
         let (k, connection) = (&self.keys, &stream.connection);
         let call = match &stream.session {
             Some(session) => Call::new(&scripts().open_session_stream)
@@ -412,13 +412,13 @@ impl Store for RedisStore {
             .as_ref()
             .map(|_| items.attachment())
             .transpose()?;
-        Ok(Some(Opened {
+        Ok(Some(OpenedStream {
             written,
             attachment,
         }))
     }
 
-    async fn touch_streams(&self, touches: &[Touch]) -> Result<Vec<String>> {
+    async fn touch_streams(&self, touches: &[StreamTouch]) -> Result<Vec<String>> {
         // One multiplexed connection: these travel together.
         let touched = join_all(touches.iter().map(|touch| self.touch(touch, true))).await;
         let (mut lost, mut failed) = (Vec::new(), Ok(()));
@@ -437,7 +437,7 @@ impl Store for RedisStore {
         }
     }
 
-    async fn close_stream(&self, touch: &Touch) -> Result<()> {
+    async fn close_stream(&self, touch: &StreamTouch) -> Result<()> {
         self.touch(touch, false).await.map(drop)
     }
 
@@ -491,14 +491,14 @@ impl Store for RedisStore {
         items.claim(session, claimant).map(Some)
     }
 
-    async fn due(&self, partition: Partition, agent: &str, limit: usize) -> Result<Due> {
+    async fn due(&self, partition: Partition, agent: &str, limit: usize) -> Result<DueSessions> {
         let call = Call::new(&scripts().due)
             .key(self.keys.due(partition, agent))
             .num(limit as u64);
         let mut items = self.link.run_briefly(call).await?.items()?;
-        Ok(Due {
+        Ok(DueSessions {
             at: items.number()?,
-            sessions: reply::sessions(Reply(items.next()?))?,
+            sessions: reply::sessions(ScriptReply(items.next()?))?,
         })
     }
 
@@ -533,7 +533,7 @@ impl Store for RedisStore {
         }
     }
 
-    async fn inbox(&self, session: &SessionId, known: &[CommandId]) -> Result<Vec<Queued>> {
+    async fn inbox(&self, session: &SessionId, known: &[CommandId]) -> Result<Vec<QueuedCommand>> {
         let known: Vec<String> = known.iter().map(CommandId::to_string).collect();
         let mut call = Call::new(&scripts().inbox)
             .key(self.keys.session(session))
@@ -552,10 +552,10 @@ impl Store for RedisStore {
             .key(self.keys.inbox(session));
         let mut items = self.run(call).await?.items()?;
         let counts = items.counting()?;
-        Reply(items.next()?).items()?.commands(&counts)
+        ScriptReply(items.next()?).items()?.commands(&counts)
     }
 
-    async fn append(&self, append: &Append) -> Result<Appended> {
+    async fn append(&self, append: &AppendRequest) -> Result<AppendOutcome> {
         self.append_events(append).await
     }
 
@@ -580,7 +580,7 @@ impl Store for RedisStore {
         self.spend_name(name, lasts).await
     }
 
-    async fn tidy(&self, partition: Partition, when: &Tidying) -> Result<Tidied> {
+    async fn tidy(&self, partition: Partition, when: &TidyPolicy) -> Result<TidyOutcome> {
         // They belong to no partition.
         if partition.0 == 0 {
             // Others may have started since, or Redis may have lost it.
@@ -590,7 +590,7 @@ impl Store for RedisStore {
         self.tidy_partition(partition, when).await
     }
 
-    async fn listen(&self, sink: mpsc::Sender<Signal>) -> Result<Arc<dyn Listener>> {
-        push::listen(&self.link, self.keys.clone(), sink).await
+    async fn listen(&self, sink: mpsc::Sender<Signal>) -> Result<Arc<dyn SignalListener>> {
+        pubsub::listen(&self.link, self.keys.clone(), sink).await
     }
 }

@@ -21,40 +21,40 @@ use baton_session::command::ClientCapabilities;
 use baton_session::store::{AgentCard, MAX_AGENT_NAME};
 use serde_json::Value;
 
-use self::names::Names;
-pub use self::pool::NotStarted;
-use self::pool::Pool;
-pub use self::process::Launch;
-use self::sandbox::Place;
-use self::seat::{Abilities, Seat};
-use self::talk::Talk;
-use super::{Agent, Conversation, Failure, Opening};
+use self::agent_session_names::AgentSessionNames;
+pub use self::pool::StartFailure;
+use self::pool::AgentPool;
+pub use self::process::LaunchConfig;
+use self::sandbox::ProcessPaths;
+use self::agent_session::{SessionAbilities, AgentSession};
+use self::conversation::StdioConversation;
+use super::{Agent, Conversation, Failure, SessionOpening};
 
-mod choices;
+mod chosen_settings;
 pub mod confine;
-mod crashes;
+mod start_backoff;
 pub mod environment;
-mod fault;
+mod failures;
 #[cfg(any(fuzzing, test))]
 pub(crate) mod fuzzing;
 pub mod guard;
 mod memory;
 mod message;
-mod names;
-mod peer;
+mod agent_session_names;
+mod connection;
 mod pool;
 mod process;
-mod question;
+mod agent_request;
 mod replay;
 pub mod sandbox;
-mod seat;
-mod talk;
+mod agent_session;
+mod conversation;
 mod transcript;
-mod view;
+mod settings_view;
 
 /// Which sessions share a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Scope {
+pub enum ProcessScope {
     /// Each session has its own, for as long as it is in use.
     Session,
     /// Each turn has its own.
@@ -73,9 +73,9 @@ pub enum OnCrash {
 }
 
 #[derive(Clone, Debug)]
-pub struct Config {
-    pub launch: Launch,
-    pub scope: Scope,
+pub struct StdioConfig {
+    pub launch: LaunchConfig,
+    pub scope: ProcessScope,
     pub on_crash: OnCrash,
     /// How long an agent may rest before it is stopped.
     pub idle: Duration,
@@ -87,53 +87,53 @@ pub struct Config {
     pub line_limit: usize,
 }
 
-pub struct Stdio {
-    inner: Arc<Inner>,
+pub struct StdioAgent {
+    inner: Arc<StdioShared>,
     card: AgentCard,
 }
 
-struct Inner {
-    pool: Arc<Pool>,
-    names: Arc<Names>,
-    scope: Scope,
+struct StdioShared {
+    pool: Arc<AgentPool>,
+    names: Arc<AgentSessionNames>,
+    scope: ProcessScope,
     on_crash: OnCrash,
     idle: Duration,
-    abilities: Abilities,
+    abilities: SessionAbilities,
 }
 
-impl Inner {
+impl StdioShared {
     /// One that does not listen. If others are with it, they go on.
-    fn stop(&self, seat: &Seat) {
-        if self.scope != Scope::Shared {
+    fn stop(&self, seat: &AgentSession) {
+        if self.scope != ProcessScope::Shared {
             seat.peer.kill();
         }
     }
 }
 
-impl Stdio {
+impl StdioAgent {
     /// Starts the agent once, to learn what it is.
-    pub async fn start(mut config: Config) -> Result<Self, NotStarted> {
+    pub async fn start(mut config: StdioConfig) -> Result<Self, StartFailure> {
         // The stderr of a shared process may be about any caller's session.
-        config.launch.stderr_to_client &= config.scope != Scope::Shared;
+        config.launch.stderr_to_client &= config.scope != ProcessScope::Shared;
         let command = config.launch.command.first().cloned().unwrap_or_default();
-        let pool = Arc::new(Pool::new(
+        let pool = Arc::new(AgentPool::new(
             config.launch,
             config.warm,
             config.start_timeout,
             config.line_limit,
         ));
         let client = ClientCapabilities::default();
-        let (peer, initialize) = pool.start(client, &Place::default()).await?;
-        if config.warm > 0 || config.scope == Scope::Shared {
+        let (peer, initialize) = pool.start(client, &ProcessPaths::default()).await?;
+        if config.warm > 0 || config.scope == ProcessScope::Shared {
             pool.put(client, peer);
         }
-        let inner = Inner {
+        let inner = StdioShared {
             pool,
             names: Arc::default(),
             scope: config.scope,
             on_crash: config.on_crash,
             idle: config.idle,
-            abilities: Abilities::of(&initialize),
+            abilities: SessionAbilities::of(&initialize),
         };
         Ok(Self {
             inner: Arc::new(inner),
@@ -172,14 +172,14 @@ fn plain(name: &str) -> String {
 }
 
 #[async_trait]
-impl Agent for Stdio {
+impl Agent for StdioAgent {
     fn card(&self) -> AgentCard {
         self.card.clone()
     }
 
     /// A session that is new hears from its agent at once what it offers, or why it cannot be. Any other
     /// has been told, and starts its agent when something is asked of it.
-    async fn open(&self, session: &Opening) -> Result<Arc<dyn Conversation>, Failure> {
+    async fn open(&self, session: &SessionOpening) -> Result<Arc<dyn Conversation>, Failure> {
         if let Some(sandbox) = &self.inner.pool.launch.sandbox {
             sandbox.check("cwd", &session.cwd)?;
             for directory in session.directories().as_array().into_iter().flatten() {
@@ -187,9 +187,9 @@ impl Agent for Stdio {
                 sandbox.check("additionalDirectories", directory)?;
             }
         }
-        let talk = Talk::new(self.inner.clone(), session.clone());
+        let talk = StdioConversation::new(self.inner.clone(), session.clone());
         if session.state.is_empty() {
-            talk.seat().await?;
+            talk.agent_session().await?;
         }
         Ok(Arc::new(talk))
     }

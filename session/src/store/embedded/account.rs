@@ -2,15 +2,15 @@
 
 use std::collections::HashMap;
 
-use super::Embedded;
-use super::shelf::Shelf;
-use super::state::State;
+use super::EmbeddedStore;
+use super::backend::StorageBackend;
+use super::state::StoreState;
 use crate::id::{LogId, SessionId};
 use crate::store::Result;
 
-impl<S: Shelf> Embedded<S> {
+impl<S: StorageBackend> EmbeddedStore<S> {
     /// The bytes on its account, with its inboxes and the events of running turns.
-    pub(super) fn stored_by(&self, state: &State, principal: &str) -> Result<u64> {
+    pub(super) fn stored_by(&self, state: &StoreState, principal: &str) -> Result<u64> {
         let account: HashMap<SessionId, u64> = self.shelf.stored(principal)?.into_iter().collect();
         let news = state.at_work(principal).map(|(id, session)| {
             let counted = account.get(id).copied().unwrap_or(0);

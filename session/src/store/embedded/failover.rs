@@ -6,16 +6,16 @@ use std::sync::Arc;
 
 use super::MemoryStore;
 use super::outbox::Outbox;
-use super::session::Session;
-use super::shelf::{Change, Shelf as _};
+use super::session::StoredSession;
+use super::backend::{StoreChange, StorageBackend as _};
 use crate::event::Frame;
 use crate::id::{ConnectionId, LogId, SessionId};
 use crate::store::{Result, Signal};
 
 /// A session as a replica had it.
-pub struct Replica {
+pub struct SessionReplica {
     id: SessionId,
-    session: Session,
+    session: StoredSession,
     frames: Vec<Arc<Frame>>,
 }
 
@@ -46,12 +46,12 @@ impl MemoryStore {
     }
 
     /// `None` if there is no such session.
-    pub fn replica(&self, id: &SessionId) -> Result<Option<Replica>> {
+    pub fn replica(&self, id: &SessionId) -> Result<Option<SessionReplica>> {
         let mut state = self.state()?;
         let Some(session) = state.session(&self.shelf, id)? else {
             return Ok(None);
         };
-        Ok(Some(Replica {
+        Ok(Some(SessionReplica {
             id: id.clone(),
             session: session.clone(),
             frames: self.all(&LogId::Session(id.clone()))?,
@@ -59,7 +59,7 @@ impl MemoryStore {
     }
 
     /// The replica takes over, unnoticed.
-    pub fn promote(&self, replica: &Replica) -> Result<()> {
+    pub fn promote(&self, replica: &SessionReplica) -> Result<()> {
         let mut state = self.state()?;
         let log = LogId::Session(replica.id.clone());
         self.shelf.rewind(&log, &replica.frames);
@@ -68,7 +68,7 @@ impl MemoryStore {
             Some(session) => session.place(&replica.id),
             None => None,
         };
-        self.save(&[Change::Listed(&replica.session, before, now)])?;
+        self.save(&[StoreChange::Listed(&replica.session, before, now)])?;
         state.insert(replica.id.clone(), replica.session.clone());
         Ok(())
     }

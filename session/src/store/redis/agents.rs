@@ -10,7 +10,7 @@ use crate::id::Partition;
 use crate::store::{AgentCard, Error, PLACE_KEPT, Result, Store as _, WorkerId};
 
 /// An agent by its name.
-pub(super) struct Known {
+pub(super) struct KnownAgent {
     pub name: String,
     /// `None` if only sessions of it have come, from elsewhere.
     pub card: Option<AgentCard>,
@@ -38,7 +38,7 @@ impl RedisStore {
         self.run(call).await.map(drop)
     }
 
-    pub(super) async fn known_agents(&self) -> Result<Vec<Known>> {
+    pub(super) async fn known_agents(&self) -> Result<Vec<KnownAgent>> {
         let reply = self
             .run(Call::new(&scripts().agents).key(self.keys.agents()))
             .await?;
@@ -52,7 +52,7 @@ impl RedisStore {
                 Some(serde_json::from_str(&card).map_err(|e| Error::Broken(e.to_string()))?)
             };
             let workers = items.number()? as usize;
-            agents.push(Known {
+            agents.push(KnownAgent {
                 name,
                 card,
                 workers,

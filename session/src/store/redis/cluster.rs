@@ -10,28 +10,28 @@ use futures_util::stream::FuturesUnordered;
 use redis::{Cmd, ErrorKind, Pipeline, RedisError, Value};
 
 use super::fault;
-use super::line::{Line, Lines};
-use super::servers::Address;
+use super::server_connection::{ServerConnection, NodeConnections};
+use super::servers::ServerAddress;
 use super::slot_map::{redirected, slot_of};
-use super::slots::Slots;
+use super::slots::ClusterSlots;
 
 /// More than that on one way means that nodes do not agree: later they will.
 const MAX_REDIRECTS: usize = 5;
 
-pub(super) struct Cluster {
-    slots: Arc<Slots>,
-    lines: Lines,
+pub(super) struct ClusterConnection {
+    slots: Arc<ClusterSlots>,
+    lines: NodeConnections,
 }
 
-enum Redirect {
+enum SlotRedirect {
     /// For good.
-    Moved(Address),
+    Moved(ServerAddress),
     /// Only this time: the slot is on its way there.
-    Ask(Address),
+    Ask(ServerAddress),
 }
 
-impl Redirect {
-    fn of(error: &RedisError, from: &Address) -> Option<Self> {
+impl SlotRedirect {
+    fn of(error: &RedisError, from: &ServerAddress) -> Option<Self> {
         let (to, _) = error.redirect_node()?;
         let to = redirected(to, from)?;
         match error.code() {
@@ -41,14 +41,14 @@ impl Redirect {
     }
 }
 
-impl Cluster {
-    pub async fn open(slots: &Arc<Slots>) -> Result<Self, Arc<RedisError>> {
+impl ClusterConnection {
+    pub async fn open(slots: &Arc<ClusterSlots>) -> Result<Self, Arc<RedisError>> {
         if !slots.map().is_known() {
             slots.ask().await?;
         }
         Ok(Self {
             slots: slots.clone(),
-            lines: Lines::new(slots.login().clone()),
+            lines: NodeConnections::new(slots.login().clone()),
         })
     }
 
@@ -60,13 +60,13 @@ impl Cluster {
             let Err(error) = &answer else {
                 return answer;
             };
-            match self.judge(error, slot, &node) {
+            match self.follow_redirect(error, slot, &node) {
                 None => return answer,
-                Some(Redirect::Moved(to)) => {
+                Some(SlotRedirect::Moved(to)) => {
                     answer = self.lines.to(&to).send(command).await;
                     node = to;
                 }
-                Some(Redirect::Ask(to)) => {
+                Some(SlotRedirect::Ask(to)) => {
                     answer = self.lines.to(&to).send_asking(command).await;
                     node = to;
                 }
@@ -86,11 +86,11 @@ impl Cluster {
         let node = self.slots.owner(slot)?;
         let answers = self.lines.to(&node).send_all(commands).await;
         match &answers {
-            Err(error) => _ = self.judge(error, slot, &node),
+            Err(error) => _ = self.follow_redirect(error, slot, &node),
             Ok(answers) => {
                 for answer in answers {
                     if let Value::ServerError(error) = answer {
-                        self.judge(&error.clone().into(), slot, &node);
+                        self.follow_redirect(&error.clone().into(), slot, &node);
                     }
                 }
             }
@@ -112,7 +112,7 @@ impl Cluster {
                 Err(error) => failure = error,
             }
         }
-        self.slots.doubt();
+        self.slots.request_refresh();
         Err(failure)
     }
 
@@ -127,12 +127,12 @@ impl Cluster {
         });
         let answers: Result<_, Arc<RedisError>> = join_all(asked).await.into_iter().collect();
         if answers.is_err() {
-            self.slots.doubt();
+            self.slots.request_refresh();
         }
         answers
     }
 
-    fn primaries(&self) -> Vec<(Address, Arc<Line>)> {
+    fn primaries(&self) -> Vec<(ServerAddress, Arc<ServerConnection>)> {
         let map = self.slots.map();
         let primaries = map.primaries().into_iter();
         primaries
@@ -142,13 +142,13 @@ impl Cluster {
 
     /// Where to go instead, if the error says so; if it means that slots may have moved, that is found
     /// out.
-    fn judge(&self, error: &RedisError, slot: u16, from: &Address) -> Option<Redirect> {
-        let redirect = Redirect::of(error, from);
+    fn follow_redirect(&self, error: &RedisError, slot: u16, from: &ServerAddress) -> Option<SlotRedirect> {
+        let redirect = SlotRedirect::of(error, from);
         match &redirect {
-            Some(Redirect::Moved(to)) => self.slots.learn(slot, to),
-            Some(Redirect::Ask(_)) => {}
+            Some(SlotRedirect::Moved(to)) => self.slots.learn(slot, to),
+            Some(SlotRedirect::Ask(_)) => {}
             None if fault::breaks(error) || error.code() == Some("CLUSTERDOWN") => {
-                self.slots.doubt();
+                self.slots.request_refresh();
             }
             None => {}
         }

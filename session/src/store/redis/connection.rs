@@ -4,21 +4,21 @@ use std::sync::Arc;
 
 use redis::{Cmd, Pipeline, RedisError, Value, from_redis_value};
 
-use super::cluster::Cluster;
-use super::line::Line;
-use super::servers::{Kind, Servers};
+use super::cluster::ClusterConnection;
+use super::server_connection::ServerConnection;
+use super::servers::{ServerKind, RedisServers};
 
 #[derive(Clone)]
-pub(super) enum Connection {
-    One(Arc<Line>),
-    Cluster(Arc<Cluster>),
+pub(super) enum RedisConnection {
+    One(Arc<ServerConnection>),
+    Cluster(Arc<ClusterConnection>),
 }
 
-impl Connection {
-    pub async fn open(servers: &Servers) -> Result<Self, Arc<RedisError>> {
+impl RedisConnection {
+    pub async fn open(servers: &RedisServers) -> Result<Self, Arc<RedisError>> {
         let connection = match &servers.kind {
-            Kind::Cluster(slots) => Self::Cluster(Arc::new(Cluster::open(slots).await?)),
-            _ => Self::One(Arc::new(Line::to_primary(servers.clone()))),
+            ServerKind::Cluster(slots) => Self::Cluster(Arc::new(ClusterConnection::open(slots).await?)),
+            _ => Self::One(Arc::new(ServerConnection::to_primary(servers.clone()))),
         };
         connection.ask(&redis::cmd("PING")).await?;
         Ok(connection)

@@ -6,7 +6,7 @@ use super::scripts::{Call, scripts};
 use super::{RedisStore, command_nonce};
 use crate::command::Command;
 use crate::id::SessionId;
-use crate::store::{DELETED_FOR, Result, Tidying};
+use crate::store::{DELETED_FOR, Result, TidyPolicy};
 
 impl RedisStore {
     pub(super) async fn delete_session(
@@ -27,7 +27,7 @@ impl RedisStore {
         Ok(self.run_durably(call).await?.optional_number()? == 1)
     }
 
-    pub(super) async fn expire(&self, session: &SessionId, when: &Tidying) -> Result<bool> {
+    pub(super) async fn expire(&self, session: &SessionId, when: &TidyPolicy) -> Result<bool> {
         let nonce = command_nonce();
         let call = Call::new(&scripts().expire)
             .key(self.keys.session(session))
@@ -38,7 +38,7 @@ impl RedisStore {
         Ok(self.run(call).await?.optional_number()? == 1)
     }
 
-    pub(super) async fn purge(&self, session: &SessionId, when: &Tidying) -> Result<bool> {
+    pub(super) async fn purge(&self, session: &SessionId, when: &TidyPolicy) -> Result<bool> {
         let call = Call::new(&scripts().purge)
             .key(self.keys.session(session))
             .arg(session.as_str())
@@ -48,6 +48,6 @@ impl RedisStore {
 }
 
 /// Nothing is kept longer for having been deleted.
-pub(super) fn kept_for(when: &Tidying) -> Duration {
+pub(super) fn kept_for(when: &TidyPolicy) -> Duration {
     DELETED_FOR.min(when.unused)
 }

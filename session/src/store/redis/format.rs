@@ -1,14 +1,14 @@
 //! The format of what is in this Redis: a number in a key of its own, with the first version that reads it.
 
 use super::fault;
-use super::link::Link;
-use super::reply::Reply;
+use super::client::RedisClient;
+use super::reply::ScriptReply;
 use super::scripts::{Call, scripts};
 use crate::format::{REDIS, VERSION};
 use crate::store::{Error, Result};
 
 /// Fails if what is there is of a format that this build does not read; notes the one that it writes.
-pub(super) async fn check(link: &Link, key: String) -> Result<()> {
+pub(super) async fn check(link: &RedisClient, key: String) -> Result<()> {
     let mut get = redis::cmd("GET");
     get.arg(&key);
     let noted = match link.query(&get).await {
@@ -44,19 +44,19 @@ pub(super) async fn check(link: &Link, key: String) -> Result<()> {
     }
 }
 
-struct Noted {
+struct NotedFormat {
     format: u32,
     /// Reads it, as all after it do.
     reader: String,
 }
 
-fn read(reply: Reply) -> Result<Option<Noted>> {
+fn read(reply: ScriptReply) -> Result<Option<NotedFormat>> {
     let Some(text) = reply.optional_text()? else {
         return Ok(None);
     };
     let (format, reader) = text.split_once(' ').unwrap_or((&text, ""));
     match format.parse() {
-        Ok(format) => Ok(Some(Noted {
+        Ok(format) => Ok(Some(NotedFormat {
             format,
             reader: reader.to_owned(),
         })),

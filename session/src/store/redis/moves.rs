@@ -3,14 +3,14 @@
 use super::RedisStore;
 use super::scripts::{Call, scripts};
 use crate::id::SessionId;
-use crate::store::{Adoption, ClaimToken, Claimant, Record, Result, Setup};
+use crate::store::{AdoptRequest, ClaimToken, Claimant, SessionRecord, Result, SessionSetup};
 
 impl RedisStore {
     pub(super) async fn record_of(
         &self,
         session: &SessionId,
         principal: &str,
-    ) -> Result<Option<Record>> {
+    ) -> Result<Option<SessionRecord>> {
         let call = Call::new(&scripts().record)
             .key(self.keys.session(session))
             .key(self.keys.frozen(session))
@@ -20,11 +20,11 @@ impl RedisStore {
         if items.is_empty() {
             return Ok(None);
         }
-        Ok(Some(Record {
+        Ok(Some(SessionRecord {
             agent: items.text()?,
             cwd: items.text()?,
             params: items.bytes()?,
-            setup: Setup {
+            setup: SessionSetup {
                 mcp_servers: items.optional_bytes()?,
                 directories: items.optional_bytes()?,
             },
@@ -45,7 +45,7 @@ impl RedisStore {
     /// Nobody builds on it before it is published, and that lasts.
     pub(super) async fn adopt_session(
         &self,
-        adoption: &Adoption,
+        adoption: &AdoptRequest,
         claimant: &Claimant,
     ) -> Result<bool> {
         let record = &adoption.record;

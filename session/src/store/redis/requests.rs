@@ -10,9 +10,9 @@ use redis::Pipeline;
 use super::scripts::{Call, scripts};
 use super::{CONNECTION_TTL, RedisStore, reply};
 use crate::clock::unix_millis;
-use crate::command::Idempotency;
+use crate::command::IdempotencyKey;
 use crate::id::{ConnectionId, SessionId};
-use crate::store::{Enqueue, Result};
+use crate::store::{EnqueueRequest, Result};
 
 /// From so many notes of a connection on, some are looked at. As many are still kept in one piece by Redis.
 const MANY: u64 = 128;
@@ -21,7 +21,7 @@ const LOOKED_AT: u64 = 128;
 const LEFT_ALONE_MS: u64 = 60_000;
 
 /// One that may be done with.
-struct Note {
+struct RequestNote {
     key: String,
     session: SessionId,
     /// As it is kept.
@@ -29,7 +29,7 @@ struct Note {
 }
 
 impl RedisStore {
-    pub(super) async fn note_request(&self, request: &Enqueue) -> Result<()> {
+    pub(super) async fn note_request(&self, request: &EnqueueRequest) -> Result<()> {
         // Keys are hashes, so that is one in 16: most requests should cost no look.
         let looks = request.key.key.ends_with('0');
         if !looks && self.only_noted(request).await {
@@ -40,7 +40,7 @@ impl RedisStore {
         let waits = join_all(waits).await;
         let done = notes.into_iter().zip(waits);
         // One that cannot be asked after stays.
-        let done: Vec<Note> = done
+        let done: Vec<RequestNote> = done
             .filter_map(|(note, waits)| matches!(waits, Ok(false)).then_some(note))
             .collect();
         if !done.is_empty() {
@@ -51,7 +51,7 @@ impl RedisStore {
 
     /// The first part of `note_request.lua`, without a script, which costs several times as much.
     /// The time is this process's: it matters only for how long a note is left alone.
-    async fn only_noted(&self, request: &Enqueue) -> bool {
+    async fn only_noted(&self, request: &EnqueueRequest) -> bool {
         let key = self.keys.requests(&request.command.connection);
         let note = format!("{} {}", request.session.as_str(), unix_millis());
         let mut commands = Pipeline::with_capacity(2);
@@ -60,7 +60,7 @@ impl RedisStore {
         self.link.write_once(&commands, &key).await
     }
 
-    async fn noted(&self, request: &Enqueue, done: &[Note]) -> Result<Vec<Note>> {
+    async fn noted(&self, request: &EnqueueRequest, done: &[RequestNote]) -> Result<Vec<RequestNote>> {
         let connection = &request.command.connection;
         let mut call = Call::new(&scripts().note_request)
             .key(self.keys.requests(connection))
@@ -76,7 +76,7 @@ impl RedisStore {
         let mut items = self.run_durably(call).await?.items()?;
         let mut notes = Vec::new();
         while let Some(key) = items.next_text()? {
-            notes.push(Note {
+            notes.push(RequestNote {
                 key,
                 session: session(&items.text()?)?,
                 text: items.text()?,
@@ -85,8 +85,8 @@ impl RedisStore {
         Ok(notes)
     }
 
-    async fn waits(&self, note: &Note) -> Result<bool> {
-        let key = Idempotency::key_bytes(&note.key).unwrap_or_default();
+    async fn waits(&self, note: &RequestNote) -> Result<bool> {
+        let key = IdempotencyKey::key_bytes(&note.key).unwrap_or_default();
         let call = Call::new(&scripts().request_waits)
             .key(self.keys.session(&note.session))
             .key(self.keys.inbox(&note.session))

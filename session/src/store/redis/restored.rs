@@ -4,7 +4,7 @@
 
 use super::RedisStore;
 use super::fault;
-use super::link::Link;
+use super::client::RedisClient;
 use super::scripts::{Call, scripts};
 use crate::id::Nonce;
 use crate::revocation::Revocation;
@@ -26,7 +26,7 @@ impl RedisStore {
 
 /// Reads the nonce of the last restore. It is the same as long as this process runs: a restore is
 /// made while none does.
-pub(super) async fn read(link: &Link, key: String) -> Result<Option<Nonce>> {
+pub(super) async fn read(link: &RedisClient, key: String) -> Result<Option<Nonce>> {
     let mut get = redis::cmd("GET");
     get.arg(&key);
     let drawn = match link.query(&get).await {

@@ -5,10 +5,10 @@ use futures_util::future::try_join_all;
 use super::RedisStore;
 use super::scripts::{Call, scripts};
 use crate::id::Partition;
-use crate::store::{Result, Usage};
+use crate::store::{Result, PrincipalUsage};
 
 impl RedisStore {
-    pub(super) async fn usage_of(&self, principal: &str) -> Result<Usage> {
+    pub(super) async fn usage_of(&self, principal: &str) -> Result<PrincipalUsage> {
         let agents = self.known_agents().await?;
         // One multiplexed connection to each server: these travel together.
         let counted = (0..self.link.partitions()).map(Partition).map(|partition| {
@@ -20,7 +20,7 @@ impl RedisStore {
             }
             async {
                 let mut items = self.run(call).await?.items()?;
-                Ok(Usage {
+                Ok(PrincipalUsage {
                     sessions: items.number()?,
                     turns: items.number()?,
                     stored: items.number()?,
@@ -28,7 +28,7 @@ impl RedisStore {
             }
         });
         let counted = try_join_all(counted).await?;
-        Ok(counted.into_iter().fold(Usage::default(), |sum, of| Usage {
+        Ok(counted.into_iter().fold(PrincipalUsage::default(), |sum, of| PrincipalUsage {
             sessions: sum.sessions + of.sessions,
             turns: sum.turns + of.turns,
             stored: sum.stored + of.stored,

@@ -10,36 +10,36 @@ use baton_session::sync::MutexExt as _;
 use serde_json::{Value, json};
 use tokio::time::timeout;
 
-use super::crashes::Crashes;
-use super::fault;
-use super::peer::Peer;
-use super::process::{Launch, Process};
-use super::sandbox::Place;
+use super::start_backoff::StartBackoff;
+use super::failures;
+use super::connection::AgentConnection;
+use super::process::{LaunchConfig, AgentProcess};
+use super::sandbox::ProcessPaths;
 use crate::agent_policy::AgentMessage;
 use crate::rpc::Failure;
 
-pub struct Pool {
-    pub launch: Launch,
+pub struct AgentPool {
+    pub launch: LaunchConfig,
     /// How many to keep ready.
     pub warm: usize,
     /// How long an agent may take to start.
     pub patience: Duration,
     /// The longest line it may write.
     pub line_limit: usize,
-    pub crashes: Crashes,
-    state: Mutex<State>,
+    pub crashes: StartBackoff,
+    state: Mutex<PoolState>,
 }
 
 /// Why there is no agent.
 #[derive(Debug)]
-pub struct NotStarted {
+pub struct StartFailure {
     /// For clients.
     pub failure: Failure,
     /// For the operator, when it is the first.
     pub last_words: Vec<String>,
 }
 
-impl From<Failure> for NotStarted {
+impl From<Failure> for StartFailure {
     fn from(failure: Failure) -> Self {
         Self {
             failure,
@@ -48,29 +48,29 @@ impl From<Failure> for NotStarted {
     }
 }
 
-impl From<NotStarted> for Failure {
-    fn from(not_started: NotStarted) -> Self {
+impl From<StartFailure> for Failure {
+    fn from(not_started: StartFailure) -> Self {
         not_started.failure
     }
 }
 
 #[derive(Default)]
-struct State {
+struct PoolState {
     /// Agents are told what their client can do when they start: these were told the same.
-    ready: Vec<(ClientCapabilities, Arc<Peer>)>,
+    ready: Vec<(ClientCapabilities, Arc<AgentConnection>)>,
     /// Those that sessions share.
-    shared: HashMap<ClientCapabilities, Weak<Peer>>,
+    shared: HashMap<ClientCapabilities, Weak<AgentConnection>>,
     refilling: bool,
 }
 
-impl Pool {
-    pub fn new(launch: Launch, warm: usize, patience: Duration, line_limit: usize) -> Self {
+impl AgentPool {
+    pub fn new(launch: LaunchConfig, warm: usize, patience: Duration, line_limit: usize) -> Self {
         Self {
             launch,
             warm,
             patience,
             line_limit,
-            crashes: Crashes::default(),
+            crashes: StartBackoff::default(),
             state: Mutex::default(),
         }
     }
@@ -79,8 +79,8 @@ impl Pool {
     pub async fn take(
         self: &Arc<Self>,
         client: ClientCapabilities,
-        place: &Place,
-    ) -> Result<Arc<Peer>, Failure> {
+        place: &ProcessPaths,
+    ) -> Result<Arc<AgentConnection>, Failure> {
         let ready = self.take_ready(client);
         self.refill(client);
         match ready {
@@ -90,8 +90,8 @@ impl Pool {
     }
 
     /// The one that sessions of such clients share.
-    pub async fn share(self: &Arc<Self>, client: ClientCapabilities) -> Result<Arc<Peer>, Failure> {
-        let alive = |state: &State| {
+    pub async fn share(self: &Arc<Self>, client: ClientCapabilities) -> Result<Arc<AgentConnection>, Failure> {
+        let alive = |state: &PoolState| {
             let peer = state.shared.get(&client)?.upgrade()?;
             (!peer.is_gone()).then_some(peer)
         };
@@ -101,7 +101,7 @@ impl Pool {
         let ready = self.take_ready(client);
         let peer = match ready {
             Some(peer) => peer,
-            None => Arc::new(self.start(client, &Place::default()).await?.0),
+            None => Arc::new(self.start(client, &ProcessPaths::default()).await?.0),
         };
         let mut state = self.state();
         // Another session may have been faster; then this one is not needed.
@@ -113,15 +113,15 @@ impl Pool {
     }
 
     /// Puts one that was started for another reason to those that are ready.
-    pub fn put(&self, client: ClientCapabilities, peer: Peer) {
+    pub fn put(&self, client: ClientCapabilities, peer: AgentConnection) {
         self.state().ready.push((client, Arc::new(peer)));
     }
 
-    fn state(&self) -> std::sync::MutexGuard<'_, State> {
+    fn state(&self) -> std::sync::MutexGuard<'_, PoolState> {
         self.state.locked()
     }
 
-    fn take_ready(&self, client: ClientCapabilities) -> Option<Arc<Peer>> {
+    fn take_ready(&self, client: ClientCapabilities) -> Option<Arc<AgentConnection>> {
         let mut state = self.state();
         // Others were made for clients that are not the usual ones any more.
         state
@@ -140,7 +140,7 @@ impl Pool {
         let pool = self.clone();
         tokio::spawn(async move {
             while pool.state().ready.len() < pool.warm {
-                match pool.start(client, &Place::default()).await {
+                match pool.start(client, &ProcessPaths::default()).await {
                     Ok((peer, _)) => pool.put(client, peer),
                     Err(_) => break,
                 }
@@ -153,13 +153,13 @@ impl Pool {
     pub async fn start(
         &self,
         client: ClientCapabilities,
-        place: &Place,
-    ) -> Result<(Peer, Value), NotStarted> {
+        place: &ProcessPaths,
+    ) -> Result<(AgentConnection, Value), StartFailure> {
         self.crashes.check()?;
         let started = self.attempt(client, place).await;
         match &started {
             Ok(_) => self.crashes.started(),
-            Err(NotStarted { failure, .. }) => self.crashes.failed(&failure.message),
+            Err(StartFailure { failure, .. }) => self.crashes.failed(&failure.message),
         }
         started
     }
@@ -167,17 +167,17 @@ impl Pool {
     async fn attempt(
         &self,
         client: ClientCapabilities,
-        place: &Place,
-    ) -> Result<(Peer, Value), NotStarted> {
-        let process = Process::start(&self.launch, place);
+        place: &ProcessPaths,
+    ) -> Result<(AgentConnection, Value), StartFailure> {
+        let process = AgentProcess::start(&self.launch, place);
         let (process, input, output) = process
-            .map_err(|error| fault::not_started(&format!("cannot be run: {error}"), None))?;
-        let peer = Peer::new(process, input, output, self.line_limit);
+            .map_err(|error| failures::not_started(&format!("cannot be run: {error}"), None))?;
+        let peer = AgentConnection::new(process, input, output, self.line_limit);
         let introduction = AgentMessage::own(Method::Initialize, &introduction(client));
         let answer = peer.call(None, &introduction);
-        let not_started = |why: &str| NotStarted {
-            failure: fault::not_started(why, peer.diary().told()),
-            last_words: peer.diary().last_words(),
+        let not_started = |why: &str| StartFailure {
+            failure: failures::not_started(why, peer.diary().stderr_for_clients()),
+            last_words: peer.diary().last_stderr(),
         };
         match timeout(self.patience, answer).await {
             Ok(Ok(Ok(result))) => {
@@ -186,7 +186,7 @@ impl Pool {
                 Ok((peer, told))
             }
             Ok(Ok(Err(failure))) => Err(match peer.end() {
-                Some(_) => not_started(&peer.how()),
+                Some(_) => not_started(&peer.end_reason()),
                 None => failure.into(),
             }),
             Ok(Err(_)) => Err(not_started("did not answer")),

@@ -14,23 +14,23 @@ use tokio::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command};
 use tokio::task::JoinHandle;
 use tokio_util::codec::{AnyDelimiterCodec, AnyDelimiterCodecError, FramedRead};
 
-use super::guard::Limits;
-use super::sandbox::{Place, Sandbox};
+use super::guard::ProcessLimits;
+use super::sandbox::{ProcessPaths, Sandbox};
 use crate::per_principal::PerPrincipal;
 
 /// Lines of standard error that are kept to explain an end.
-const LAST_WORDS: usize = 20;
+const KEPT_STDERR_LINES: usize = 20;
 const STDERR_LINE: usize = 4096;
 
 /// How to start an agent.
 #[derive(Clone, Debug)]
-pub struct Launch {
+pub struct LaunchConfig {
     /// The program and its arguments.
     pub command: Vec<String>,
     /// Our own program, which has the guard.
     pub guard: PathBuf,
     pub environment: Vec<(OsString, OsString)>,
-    pub limits: Limits,
+    pub limits: ProcessLimits,
     /// User and group of the agent, if not the worker's.
     pub user: Option<(u32, u32)>,
     /// HOME, if each principal has its own.
@@ -41,32 +41,32 @@ pub struct Launch {
     pub stderr_to_client: bool,
 }
 
-pub struct Process {
+pub struct AgentProcess {
     guard: Child,
     errors: JoinHandle<()>,
-    pub diary: Arc<Diary>,
+    pub diary: Arc<ProcessLog>,
 }
 
 /// Log of a process beside the protocol: its session and its last lines of stderr.
 #[derive(Default)]
-pub struct Diary {
+pub struct ProcessLog {
     /// The session of the process, once it has one.
     session: OnceLock<SessionId>,
     last_words: Mutex<VecDeque<String>>,
     for_clients: bool,
 }
 
-impl Diary {
+impl ProcessLog {
     /// The stderr that clients may see: it may name other callers' files, or secrets.
-    pub fn told(&self) -> Option<Vec<String>> {
-        self.for_clients.then(|| self.last_words())
+    pub fn stderr_for_clients(&self) -> Option<Vec<String>> {
+        self.for_clients.then(|| self.last_stderr())
     }
 
     pub fn belongs_to(&self, session: &SessionId) {
         let _ = self.session.set(session.clone());
     }
 
-    pub fn last_words(&self) -> Vec<String> {
+    pub fn last_stderr(&self) -> Vec<String> {
         let words = self.last_words.locked();
         words.iter().cloned().collect()
     }
@@ -75,18 +75,18 @@ impl Diary {
         let session = self.session.get().map(tracing::field::display);
         tracing::info!(target: "agent", { session.id = session }, "{line}");
         let mut words = self.last_words.locked();
-        if words.len() == LAST_WORDS {
+        if words.len() == KEPT_STDERR_LINES {
             words.pop_front();
         }
         words.push_back(line);
     }
 }
 
-impl Process {
-    pub fn start(launch: &Launch, place: &Place) -> io::Result<(Self, ChildStdin, ChildStdout)> {
+impl AgentProcess {
+    pub fn start(launch: &LaunchConfig, place: &ProcessPaths) -> io::Result<(Self, ChildStdin, ChildStdout)> {
         let mut command = Command::new(&launch.guard);
         command.arg("guard");
-        let Limits { memory, cpu, files } = launch.limits;
+        let ProcessLimits { memory, cpu, files } = launch.limits;
         for (flag, most) in [("--memory", memory), ("--cpu", cpu), ("--files", files)] {
             if let Some(most) = most {
                 command.arg(flag).arg(most.to_string());
@@ -121,13 +121,13 @@ impl Process {
         else {
             return Err(io::Error::other("there are no pipes"));
         };
-        let diary = Arc::new(Diary {
+        let diary = Arc::new(ProcessLog {
             for_clients: launch.stderr_to_client,
-            ..Diary::default()
+            ..ProcessLog::default()
         });
         let process = Self {
             guard,
-            errors: tokio::spawn(keep(errors, diary.clone())),
+            errors: tokio::spawn(collect_stderr(errors, diary.clone())),
             diary,
         };
         Ok((process, input, output))
@@ -146,7 +146,7 @@ impl Process {
 }
 
 /// Until the last of its processes has closed it.
-async fn keep(errors: ChildStderr, diary: Arc<Diary>) {
+async fn collect_stderr(errors: ChildStderr, diary: Arc<ProcessLog>) {
     let newline = b"\n".to_vec();
     let codec = AnyDelimiterCodec::new_with_max_length(newline.clone(), newline, STDERR_LINE);
     let mut lines = FramedRead::new(errors, codec);
