@@ -89,7 +89,6 @@ pub async fn run(arguments: WorkerArguments, stop: Stop, telemetry: &Telemetry) 
         audit: audit.clone(),
         ..arguments.worker.config(grace, metrics, ClientTrust::Anybody)
     };
-    tracing::info!(worker.id = %config.id, slots = config.slots, "worker takes sessions");
     let work = baton_worker::run(store, agent, config, stop.drain);
     let outcome = tokio::select! {
         outcome = work => outcome,

@@ -107,6 +107,7 @@ pub async fn run(
     store.register(&card, &config.id, ALIVE).await?;
     config.metrics.slots.set(config.slots as i64);
     let _ = config.registered.set(());
+    tracing::info!(worker.id = %config.id, slots = config.slots, "worker takes sessions");
     let runner = Arc::new(Runner {
         slots: Arc::new(Semaphore::new(config.slots)),
         store,

@@ -113,7 +113,7 @@ async fn a_certificate_changes_under_open_streams_and_a_bad_one_is_left_alone() 
     baton.spoil();
     until("it is said that the new one is no good", async || {
         let said = baton.process.output();
-        said.contains("the old one stays").then_some(())
+        said.contains("keeping the previous version").then_some(())
     })
     .await;
     assert_eq!(baton.shown().await, second);

@@ -122,7 +122,7 @@ async fn audit_on_a_full_disk_stops_nobody_and_is_counted() {
     .await;
     assert!(lost >= 1.0);
     guarded.open(B).await.new_session().await;
-    assert!(guarded.process.output().contains("lines were given up"));
+    assert!(guarded.process.output().contains("lines were dropped"));
 }
 
 #[tokio::test]

@@ -9,7 +9,7 @@ use crate::support::{Client, Redis, Served, Stream, until};
 
 const KILLS: usize = 5;
 /// What a worker says that refuses the command instead of trying it.
-const GIVEN_UP: &str = "gives up on a command";
+const GIVEN_UP: &str = "every worker that ran it stopped";
 
 /// A session whose agent has just asked, and the question.
 async fn asked(client: &Client) -> (String, Stream, Value) {

@@ -246,7 +246,7 @@ async fn what_an_agent_says_about_itself_is_no_fault() {
         let mut visit = Visit::begin(&baton.url()).await;
         assert_eq!(visit.says("say here").await, "here");
         let log = baton.process.output();
-        let warned = log.matches("a session that is not here").count();
+        let warned = log.matches("agent message for an unknown session").count();
         // The commands of a session that has no name yet reach nobody where processes are shared.
         assert_eq!(warned, usize::from(scope == "shared"), "{log}");
     }

@@ -62,7 +62,7 @@ async fn one_that_answers_what_it_was_not_asked() {
     let mut visit = Visit::begin(&baton.url()).await;
     assert_eq!(visit.says("unknown\nsay well").await, "well");
     let log = baton.process.output();
-    assert!(log.contains("answered what it was not asked"), "{log}");
+    assert!(log.contains("the agent answered an unknown request"), "{log}");
 }
 
 #[tokio::test]
@@ -116,7 +116,7 @@ async fn one_that_shows_more_than_is_kept() {
     let log = baton.process.output();
     let lines = log
         .lines()
-        .filter(|line| line.contains("what the agent shows is too long"));
+        .filter(|line| line.contains("the agent's modes and options are too long"));
     assert_eq!(lines.count(), 1, "{log}");
     assert_eq!(visit.says("options 20\nsay three").await, "three");
 }

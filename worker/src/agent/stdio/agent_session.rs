@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use baton_protocol::{ErrorCode, Method};
+use baton_session::sync::MutexExt as _;
 use bytes::Bytes;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
@@ -21,7 +22,6 @@ use super::settings_view::SettingsView;
 use crate::agent::{SessionOpening, raw};
 use crate::agent_policy::{AgentAnswer, AgentMessage};
 use crate::rpc::Failure;
-use baton_session::sync::MutexExt as _;
 
 pub struct AgentSession {
     pub peer: Arc<AgentConnection>,
