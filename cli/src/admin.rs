@@ -127,7 +127,11 @@ impl AdminOptions {
         }))
     }
 
-    fn bound(&self, address: &AdminAddress, socket: std::io::Result<Socket>) -> anyhow::Result<Socket> {
+    fn bound(
+        &self,
+        address: &AdminAddress,
+        socket: std::io::Result<Socket>,
+    ) -> anyhow::Result<Socket> {
         socket.with_context(|| format!("cannot listen on {address}: choose with --admin-listen"))
     }
 

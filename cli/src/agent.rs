@@ -8,9 +8,11 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use baton_worker::agent::stdio::confine::confine;
-use baton_worker::agent::stdio::guard::{ConfineStep, AgentIdentity, ProcessLimits, guard};
+use baton_worker::agent::stdio::guard::{AgentIdentity, ConfineStep, ProcessLimits, guard};
 use baton_worker::agent::stdio::sandbox::Sandbox;
-use baton_worker::agent::stdio::{StdioConfig, LaunchConfig, StartFailure, OnCrash, ProcessScope, StdioAgent, environment};
+use baton_worker::agent::stdio::{
+    LaunchConfig, OnCrash, ProcessScope, StartFailure, StdioAgent, StdioConfig, environment,
+};
 use baton_worker::agent::{Agent, scripted::ScriptedAgent};
 use baton_worker::{PerPrincipal, WorkspaceRoot};
 use clap::{Args, ValueEnum};
@@ -277,7 +279,9 @@ impl AgentOptions {
 
     /// Starts it, if it is a program, to learn what it is.
     pub async fn agent(&self, around: AgentSurroundings<'_>) -> anyhow::Result<Arc<dyn Agent>> {
-        let command = self.command().map_err(|fault| ConfigurationError(vec![fault]))?;
+        let command = self
+            .command()
+            .map_err(|fault| ConfigurationError(vec![fault]))?;
         let Some(command) = command else {
             return Ok(Arc::new(ScriptedAgent));
         };

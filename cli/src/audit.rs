@@ -27,7 +27,8 @@ impl AuditOptions {
         let Some(path) = &self.audit_log else {
             return Ok(AuditLog::default());
         };
-        let fault = |fault| ConfigurationError(vec![format!("--audit-log {}: {fault}", path.display())]);
+        let fault =
+            |fault| ConfigurationError(vec![format!("--audit-log {}: {fault}", path.display())]);
         let audit = AuditLog::open(path).map_err(fault)?;
         if let Some(metrics) = audit.metrics() {
             metrics.register(registry);

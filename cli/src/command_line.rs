@@ -5,9 +5,9 @@ use std::process::ExitCode;
 
 use clap::{CommandFactory as _, FromArgMatches as _};
 
-use crate::config::{self, FileSettings, ConfigProblem, ROLES};
+use crate::config::{self, ConfigProblem, FileSettings, ROLES};
 use crate::exit::{self, ConfigurationError};
-use crate::{CommandLine, BatonCommand, secrets};
+use crate::{BatonCommand, CommandLine, secrets};
 
 /// Printed below the short help of a command that serves.
 const SHORT_FOOTER: &str = "\

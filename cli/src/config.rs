@@ -16,7 +16,7 @@ use std::path::PathBuf;
 use clap::builder::PossibleValuesParser;
 use clap::{Arg, ArgAction, Args, Command as Clap, Subcommand, value_parser};
 
-pub use self::apply::{FileSettings, ConfigProblem, matches};
+pub use self::apply::{ConfigProblem, FileSettings, matches};
 
 mod apply;
 mod check;

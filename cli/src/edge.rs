@@ -121,7 +121,7 @@ pub struct EdgeOptions {
         default_value = "any",
         help_heading = AUTHENTICATION
     )]
-    auth_typ: TokenType,
+    auth_typ: TokenTypeOption,
     /// Agents that only clients with a claim may use
     ///
     /// Several are separated by semicolons. For API keys the only claim is sub, the name of the principal.
@@ -150,7 +150,7 @@ enum AuthKind {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum TokenType {
+enum TokenTypeOption {
     /// JWT, at+jwt, or none
     Any,
     /// Access tokens as in RFC 9068
@@ -284,7 +284,7 @@ impl EdgeOptions {
         if self.auth != AuthKind::Jwt {
             let tokens_only = [
                 (policy.requires_claims(), "--auth-require"),
-                (self.auth_typ != TokenType::Any, "--auth-typ"),
+                (self.auth_typ != TokenTypeOption::Any, "--auth-typ"),
             ];
             for (_, option) in tokens_only.iter().filter(|(given, _)| *given) {
                 faults.push(format!(
@@ -319,8 +319,8 @@ impl EdgeOptions {
             algorithms: self.auth_algs.clone(),
             require_proof: self.auth_require_dpop,
             token_type: match self.auth_typ {
-                TokenType::Any => TokenType::Any,
-                TokenType::AccessToken => TokenType::AccessToken,
+                TokenTypeOption::Any => TokenType::Any,
+                TokenTypeOption::AccessToken => TokenType::AccessToken,
             },
             policy,
         })?;

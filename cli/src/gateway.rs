@@ -108,7 +108,11 @@ impl GatewayArguments {
     }
 }
 
-pub async fn run(arguments: GatewayArguments, stop: Stop, telemetry: &Telemetry) -> anyhow::Result<()> {
+pub async fn run(
+    arguments: GatewayArguments,
+    stop: Stop,
+    telemetry: &Telemetry,
+) -> anyhow::Result<()> {
     let (keys, key_faults) = match SigningKeys::open(&arguments.keys) {
         Ok(keys) => (Some(keys), Vec::new()),
         Err(fault) => (None, vec![format!("--keys {fault}")]),

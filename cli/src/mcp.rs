@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 use baton_worker::WorkspaceRoot;
-use baton_worker::mcp::{ServerEntry, McpPolicy};
+use baton_worker::mcp::{McpPolicy, ServerEntry};
 use clap::Args;
 
 use crate::headings::MCP;

@@ -9,7 +9,7 @@ use baton_session::metrics::StoreMetrics;
 use baton_session::store::redis::{self, RedisStore};
 use baton_session::store::{AgentCard, MAX_AGENT_NAME, Store, WorkerId};
 use baton_worker::agent::Agent;
-use baton_worker::{WorkerMetrics, ReleaseHook};
+use baton_worker::{ReleaseHook, WorkerMetrics};
 use clap::{Args, ValueEnum};
 
 use crate::agent::{AgentOptions, AgentSurroundings};

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use baton_client::credential::CredentialSource;
 use baton_client::options::{RENEW_AFTER, endpoint};
-use baton_client::{Credential, ClientOptions, StreamTransport};
+use baton_client::{ClientOptions, Credential, StreamTransport};
 use clap::{Args, ValueEnum};
 
 use crate::exit::ConfigurationError;

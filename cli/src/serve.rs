@@ -96,7 +96,11 @@ impl ServeArguments {
     }
 }
 
-pub async fn run(arguments: ServeArguments, stop: Stop, telemetry: &Telemetry) -> anyhow::Result<()> {
+pub async fn run(
+    arguments: ServeArguments,
+    stop: Stop,
+    telemetry: &Telemetry,
+) -> anyhow::Result<()> {
     let (auth, edge_faults) = arguments.edge.auth(arguments.listen);
     let (transport, transport_faults) = arguments.edge.transport(arguments.listen);
     let tls = transport.tls.is_some();

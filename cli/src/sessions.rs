@@ -84,7 +84,11 @@ pub async fn run(arguments: SessionsArguments) -> anyhow::Result<()> {
     }
 }
 
-async fn ask(connection: &SessionsConnection, command: SessionsCommand, out: &mut TerminalOutput) -> anyhow::Result<()> {
+async fn ask(
+    connection: &SessionsConnection,
+    command: SessionsCommand,
+    out: &mut TerminalOutput,
+) -> anyhow::Result<()> {
     match command {
         SessionsCommand::List(options) => list::run(connection, &options, out).await,
         SessionsCommand::Show(options) => show::run(connection, &options, out).await,

@@ -8,7 +8,7 @@ use anyhow::Context as _;
 use baton_gateway::auth::ApiKeys;
 use baton_session::clock::unix_seconds;
 use baton_session::id::{SessionId, random_text};
-use baton_session::token::{self, SessionGrant, SigningKeys, MAX_TOKEN_BYTES, TokenScope};
+use baton_session::token::{self, MAX_TOKEN_BYTES, SessionGrant, SigningKeys, TokenScope};
 use clap::{Args, Subcommand, ValueEnum};
 use jsonwebtoken::Algorithm;
 use serde_json::{Value, json};
@@ -160,7 +160,8 @@ pub async fn run(command: TokenCommand) -> anyhow::Result<()> {
 
 impl KeyOption {
     fn open(&self) -> Result<SigningKeys, ConfigurationError> {
-        SigningKeys::open(&self.keys).map_err(|fault| ConfigurationError(vec![format!("--keys {fault}")]))
+        SigningKeys::open(&self.keys)
+            .map_err(|fault| ConfigurationError(vec![format!("--keys {fault}")]))
     }
 }
 

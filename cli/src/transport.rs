@@ -119,7 +119,11 @@ impl TransportOptions {
         (transport, faults)
     }
 
-    fn connections(&self, setting: &TransportContext, faults: &mut Vec<String>) -> ConnectionLimits {
+    fn connections(
+        &self,
+        setting: &TransportContext,
+        faults: &mut Vec<String>,
+    ) -> ConnectionLimits {
         let most = descriptors::for_connections();
         let total = self.max_connections.unwrap_or(most);
         if !(1..=most).contains(&total) {

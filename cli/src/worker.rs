@@ -63,7 +63,11 @@ impl WorkerArguments {
     }
 }
 
-pub async fn run(arguments: WorkerArguments, stop: Stop, telemetry: &Telemetry) -> anyhow::Result<()> {
+pub async fn run(
+    arguments: WorkerArguments,
+    stop: Stop,
+    telemetry: &Telemetry,
+) -> anyhow::Result<()> {
     check([arguments.faults()])?;
     let (mut registry, store_metrics) = (meters::registry(), StoreMetrics::default());
     let metrics = WorkerMetrics::default();
@@ -87,7 +91,9 @@ pub async fn run(arguments: WorkerArguments, stop: Stop, telemetry: &Telemetry) 
     let config = baton_worker::RunnerConfig {
         registered: progress.registered.clone(),
         audit: audit.clone(),
-        ..arguments.worker.config(grace, metrics, ClientTrust::Anybody)
+        ..arguments
+            .worker
+            .config(grace, metrics, ClientTrust::Anybody)
     };
     let work = baton_worker::run(store, agent, config, stop.drain);
     let outcome = tokio::select! {

@@ -7,10 +7,10 @@ use bytes::Bytes;
 use tokio::sync::mpsc;
 use tokio_util::task::AbortOnDropHandle;
 
-use crate::reachability::ServerReachability;
 use crate::driver::ConnectionDriver;
 use crate::error::SetupError;
 use crate::options::ClientOptions;
+use crate::reachability::ServerReachability;
 
 /// Messages in each direction. More waits where it comes from: in a pipe, or at the server.
 const QUEUE: usize = 16;
@@ -29,7 +29,7 @@ pub struct MessageSender(mpsc::Sender<Bytes>);
 /// Receives messages from the server.
 pub struct MessageReceiver {
     messages: mpsc::Receiver<Bytes>,
-    contact: Arc<ServerReachability>,
+    reachability: Arc<ServerReachability>,
     _driver: AbortOnDropHandle<()>,
 }
 
@@ -47,7 +47,7 @@ pub fn connect(options: ClientOptions) -> Result<Connection, SetupError> {
         sender: MessageSender(sender),
         receiver: MessageReceiver {
             messages,
-            contact: driver.contact(),
+            reachability: driver.reachability(),
             _driver: AbortOnDropHandle::new(tokio::spawn(driver.run())),
         },
     })
@@ -70,7 +70,10 @@ impl Connection {
 impl MessageSender {
     /// One JSON-RPC message. Waits while the server is away and much has been sent already.
     pub async fn send(&self, message: impl Into<Bytes>) -> Result<(), ConnectionClosed> {
-        self.0.send(message.into()).await.map_err(|_| ConnectionClosed)
+        self.0
+            .send(message.into())
+            .await
+            .map_err(|_| ConnectionClosed)
     }
 }
 
@@ -82,7 +85,7 @@ impl MessageReceiver {
 
     /// For how long nothing has been heard of the server; nothing at all while its stream is open.
     pub fn away(&self) -> Duration {
-        self.contact.away()
+        self.reachability.away()
     }
 
     /// One that is there already.

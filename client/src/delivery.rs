@@ -8,9 +8,9 @@ use http::HeaderValue;
 use tokio::time::{Instant, sleep};
 
 use crate::backoff::Backoff;
-use crate::reachability::ServerReachability;
 use crate::endpoint::Endpoint;
 use crate::error::RequestFailure;
+use crate::reachability::ServerReachability;
 
 /// How handing over ended.
 pub struct DeliveryResult {
@@ -24,7 +24,7 @@ pub async fn deliver(
     endpoint: &Endpoint,
     connection: &HeaderValue,
     message: Bytes,
-    contact: &ServerReachability,
+    reachability: &ServerReachability,
     give_up: Duration,
 ) -> DeliveryResult {
     let began = Instant::now();
@@ -33,7 +33,7 @@ pub async fn deliver(
     loop {
         let outcome = endpoint.post(connection, message.clone()).await;
         if outcome.is_ok() {
-            contact.mark_answered();
+            reachability.mark_answered();
         }
         let Err(RequestFailure::Away {
             why,
@@ -45,7 +45,7 @@ pub async fn deliver(
         };
         doubtful |= !unconnected;
         // Streams may still hear of a server that takes nothing any more.
-        if began.elapsed().max(contact.away()) >= give_up {
+        if began.elapsed().max(reachability.away()) >= give_up {
             return DeliveryResult { outcome, doubtful };
         }
         tracing::debug!(%why, "message not delivered; trying again");

@@ -14,12 +14,12 @@ use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep_until};
 
 use crate::backoff::Backoff;
-use crate::in_flight::{InFlightState, InboundAction};
-use crate::reachability::ServerReachability;
 use crate::endpoint::Endpoint;
 use crate::error::SetupError;
-use crate::job::{self, JobOutcome, DriverJob, OutgoingMessage};
+use crate::in_flight::{InFlightState, InboundAction};
+use crate::job::{self, DriverJob, JobOutcome, OutgoingMessage};
 use crate::options::{ClientOptions, StreamTransport};
+use crate::reachability::ServerReachability;
 use crate::stream::{StreamEvent, StreamHandle};
 
 mod loss;
@@ -33,22 +33,22 @@ pub struct ConnectionDriver {
     transport: StreamTransport,
     give_up: Duration,
     renew_after: Duration,
-    contact: Arc<ServerReachability>,
+    reachability: Arc<ServerReachability>,
     outgoing: mpsc::Receiver<Bytes>,
     incoming: mpsc::Sender<Bytes>,
-    book: InFlightState,
+    in_flight: InFlightState,
     /// To be sent before anything else.
     first: VecDeque<OutgoingMessage>,
     /// To be passed on before anything else: one error at most for each request.
-    told: VecDeque<Bytes>,
+    local_answers: VecDeque<Bytes>,
     /// The `initialize` message, sent again when the connection is replaced.
     initialize: Option<Bytes>,
-    link: Option<OpenConnection>,
+    connection: Option<OpenConnection>,
     /// A connection that was left and may still be there.
     old: Option<HeaderValue>,
     backoff: Backoff,
     /// The last failure, until a request succeeds again.
-    trouble: Option<String>,
+    last_failure: Option<String>,
 }
 
 /// A connection that is open.
@@ -80,22 +80,22 @@ impl ConnectionDriver {
             give_up: options.give_up,
             renew_after: options.renew_after,
             endpoint: Arc::new(Endpoint::new(options)?),
-            contact: Arc::new(ServerReachability::new()),
+            reachability: Arc::new(ServerReachability::new()),
             outgoing,
             incoming,
-            book: InFlightState::default(),
+            in_flight: InFlightState::default(),
             first: VecDeque::new(),
-            told: VecDeque::new(),
+            local_answers: VecDeque::new(),
             initialize: None,
-            link: None,
+            connection: None,
             old: None,
             backoff: Backoff::default(),
-            trouble: None,
+            last_failure: None,
         })
     }
 
-    pub fn contact(&self) -> Arc<ServerReachability> {
-        self.contact.clone()
+    pub fn reachability(&self) -> Arc<ServerReachability> {
+        self.reachability.clone()
     }
 
     pub async fn run(mut self) {
@@ -103,10 +103,11 @@ impl ConnectionDriver {
         let mut end: Option<Instant> = None;
         loop {
             job = job.or_else(|| self.next_job());
-            if end.is_some() && job.is_none() && self.told.is_empty() {
+            if end.is_some() && job.is_none() && self.local_answers.is_empty() {
                 break;
             }
-            let gives_up_at = Instant::now() + self.give_up.saturating_sub(self.contact.away());
+            let gives_up_at =
+                Instant::now() + self.give_up.saturating_sub(self.reachability.away());
             let takes = end.is_none() && (job.is_none() || self.is_away());
             tokio::select! {
                 done = job_outcome(&mut job), if job.is_some() => {
@@ -117,13 +118,13 @@ impl ConnectionDriver {
                     Some(message) => job = self.take(message, job),
                     None => end = Some(Instant::now() + FLUSH_TIMEOUT),
                 },
-                heard = next_inbound(&self.incoming, &mut self.told, &mut self.link, &mut self.book) => match heard {
+                heard = next_inbound(&self.incoming, &mut self.local_answers, &mut self.connection, &mut self.in_flight) => match heard {
                     InboundOutcome::Message => {}
                     InboundOutcome::Answered(answer) => self.first.push_back(OutgoingMessage::answer(answer)),
                     InboundOutcome::Loss(why) => self.drop_connection(&why),
                     InboundOutcome::Nobody => break,
                 },
-                _ = sleep_until(gives_up_at), if self.book.awaits_answer() => {
+                _ = sleep_until(gives_up_at), if self.in_flight.awaits_answer() => {
                     if self.is_away() {
                         self.fail_waiting_requests();
                     }
@@ -131,18 +132,18 @@ impl ConnectionDriver {
                 _ = sleep_until(end.unwrap_or(gives_up_at)), if end.is_some() => break,
             }
         }
-        if let Some(link) = self.link {
-            job::detach(&self.endpoint, &link.token).await;
+        if let Some(connection) = self.connection {
+            job::detach(&self.endpoint, &connection.token).await;
         }
     }
 
     fn is_away(&self) -> bool {
-        self.contact.away() >= self.give_up
+        self.reachability.away() >= self.give_up
     }
 
     /// The next job that does not come from the user.
     fn next_job(&mut self) -> Option<DriverJob> {
-        match (&self.initialize, &self.link) {
+        match (&self.initialize, &self.connection) {
             (Some(_), None) => Some(self.reopen()),
             (_, Some(_)) => {
                 let outgoing = self.first.pop_front()?;
@@ -159,7 +160,8 @@ impl ConnectionDriver {
             Ok(envelope) => envelope,
             Err(error) => {
                 let (code, text) = unreadable(&error);
-                self.told.push_back(compose::error("null", code, &text));
+                self.local_answers
+                    .push_back(compose::error("null", code, &text));
                 return job;
             }
         };
@@ -181,7 +183,7 @@ impl ConnectionDriver {
             return job;
         }
         let is_due = request.is_some() && self.is_due();
-        self.book.record_outgoing(&message, &envelope, false);
+        self.in_flight.record_outgoing(&message, &envelope, false);
         if begins {
             return Some(job::open(self.endpoint.clone(), message, self.give_up));
         }
@@ -196,7 +198,7 @@ impl ConnectionDriver {
         }
         if is_due {
             self.first.push_back(outgoing);
-            self.old = self.link.take().map(|link| link.token);
+            self.old = self.connection.take().map(|connection| connection.token);
             return Some(self.reopen());
         }
         self.post(outgoing)
@@ -204,14 +206,17 @@ impl ConnectionDriver {
 
     fn refuse(&mut self, request: Option<String>, why: &str) {
         let refusal = request.map(|id| compose::error(&id, ErrorCode::InvalidRequest, why));
-        self.told.extend(refusal);
+        self.local_answers.extend(refusal);
     }
 
     /// The connection is past half of its life, and nothing is under way that would miss it.
     fn is_due(&self) -> bool {
-        let age = self.link.as_ref().map(|link| link.since.elapsed());
+        let age = self
+            .connection
+            .as_ref()
+            .map(|connection| connection.since.elapsed());
         let age = age.and_then(Result::ok).unwrap_or_default();
-        age > self.renew_after && !self.book.has_open_requests()
+        age > self.renew_after && !self.in_flight.has_open_requests()
     }
 
     fn reopen(&mut self) -> DriverJob {
@@ -221,17 +226,17 @@ impl ConnectionDriver {
     }
 
     fn post(&mut self, outgoing: OutgoingMessage) -> Option<DriverJob> {
-        let Some(link) = &self.link else {
+        let Some(connection) = &self.connection else {
             self.first.push_front(outgoing);
             return None;
         };
-        let (token, contact) = (link.token.clone(), self.contact.clone());
+        let (token, reachability) = (connection.token.clone(), self.reachability.clone());
         let (endpoint, pause) = (self.endpoint.clone(), self.pause());
         Some(job::post(
             endpoint,
             token,
             outgoing,
-            contact,
+            reachability,
             self.give_up,
             pause,
         ))
@@ -239,7 +244,7 @@ impl ConnectionDriver {
 
     /// Before the next attempt.
     fn pause(&mut self) -> Duration {
-        match self.trouble {
+        match self.last_failure {
             None => Duration::ZERO,
             Some(_) => self.backoff.next(None),
         }
@@ -268,21 +273,23 @@ async fn job_outcome(job: &mut Option<DriverJob>) -> JobOutcome {
 /// before there is a place for it.
 async fn next_inbound(
     incoming: &mpsc::Sender<Bytes>,
-    told: &mut VecDeque<Bytes>,
-    link: &mut Option<OpenConnection>,
-    book: &mut InFlightState,
+    local_answers: &mut VecDeque<Bytes>,
+    connection: &mut Option<OpenConnection>,
+    in_flight: &mut InFlightState,
 ) -> InboundOutcome {
     let Ok(place) = incoming.reserve().await else {
         return InboundOutcome::Nobody;
     };
-    let message = match (told.pop_front(), link) {
+    let message = match (local_answers.pop_front(), connection) {
         (Some(message), _) => message,
         (None, None) => std::future::pending().await,
-        (None, Some(link)) => match link.stream.next().await {
-            StreamEvent::Lost => return InboundOutcome::Loss("it has expired or was revoked".into()),
+        (None, Some(connection)) => match connection.stream.next().await {
+            StreamEvent::Lost => {
+                return InboundOutcome::Loss("it has expired or was revoked".into());
+            }
             StreamEvent::Reset(why) => return InboundOutcome::Loss(why),
             StreamEvent::Message(message) => match Envelope::read(&message) {
-                Ok(envelope) => match book.accept_incoming(&envelope) {
+                Ok(envelope) => match in_flight.accept_incoming(&envelope) {
                     InboundAction::Pass => message,
                     InboundAction::Drop => return InboundOutcome::Message,
                     InboundAction::Answer(answer) => return InboundOutcome::Answered(answer),

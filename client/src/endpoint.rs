@@ -15,8 +15,8 @@ use tokio::time::timeout;
 
 use crate::credential::Credential;
 use crate::error::{RequestFailure, SetupError};
-use crate::transport::HttpTransport;
 use crate::options::ClientOptions;
+use crate::transport::HttpTransport;
 
 pub const CONNECTION_ID: HeaderName = HeaderName::from_static(header::CONNECTION_ID);
 /// A gateway waits for its store for 5 seconds before it says that it is away.
@@ -26,7 +26,7 @@ const BYTES_A_SECOND: u64 = 32 * 1024;
 
 pub struct Endpoint {
     url: Uri,
-    line: HttpTransport,
+    transport: HttpTransport,
     credential: Credential,
 }
 
@@ -40,7 +40,7 @@ pub struct OpenedConnection {
 impl Endpoint {
     pub fn new(options: ClientOptions) -> Result<Self, SetupError> {
         Ok(Self {
-            line: HttpTransport::new(&options)?,
+            transport: HttpTransport::new(&options)?,
             url: options.url,
             credential: options.credential,
         })
@@ -65,13 +65,20 @@ impl Endpoint {
     }
 
     /// Returns when the message is stored.
-    pub async fn post(&self, connection: &HeaderValue, message: Bytes) -> Result<(), RequestFailure> {
+    pub async fn post(
+        &self,
+        connection: &HeaderValue,
+        message: Bytes,
+    ) -> Result<(), RequestFailure> {
         let headers = json(Some(connection));
         let response = self.send(Method::POST, &headers, message).await?;
         match response.status() {
             StatusCode::ACCEPTED => Ok(()),
             // A page that some network shows to those who have not paid.
-            other => Err(RequestFailure::away(format!("{} answered {other}", self.url))),
+            other => Err(RequestFailure::away(format!(
+                "{} answered {other}",
+                self.url
+            ))),
         }
     }
 
@@ -108,7 +115,7 @@ impl Endpoint {
                 request.headers_mut().insert(AUTHORIZATION, value);
             }
             let patience = ANSWER_TIMEOUT + Duration::from_secs(body.len() as u64 / BYTES_A_SECOND);
-            let answer = timeout(patience, self.line.request(request)).await;
+            let answer = timeout(patience, self.transport.request(request)).await;
             let answer = answer.map_err(|_| RequestFailure::away("no answer came in time"))?;
             let answer = answer.map_err(|error| transport_failure(&error))?;
             if answer.status() == StatusCode::UNAUTHORIZED
@@ -186,7 +193,9 @@ async fn check_status(response: Response<Incoming>) -> Result<Response<Incoming>
     let code = code.unwrap_or(ErrorCode::InternalError.value());
     let later = matches!(status.as_u16(), 408 | 425 | 429) || !status.is_client_error();
     match status {
-        StatusCode::NOT_FOUND if code == ErrorCode::UnknownConnection.value() => Err(RequestFailure::Lost),
+        StatusCode::NOT_FOUND if code == ErrorCode::UnknownConnection.value() => {
+            Err(RequestFailure::Lost)
+        }
         StatusCode::UNAUTHORIZED => Err(RequestFailure::Refused {
             code: ErrorCode::Unauthenticated.value(),
             text: text
@@ -208,6 +217,7 @@ fn retry_after(headers: &HeaderMap) -> Option<Duration> {
 
 async fn read(body: Incoming) -> Result<Bytes, RequestFailure> {
     let whole = Limited::new(body, MAX_MESSAGE).collect().await;
-    let whole = whole.map_err(|error| RequestFailure::away(format!("the answer broke off: {error}")))?;
+    let whole =
+        whole.map_err(|error| RequestFailure::away(format!("the answer broke off: {error}")))?;
     Ok(whole.to_bytes())
 }

@@ -10,13 +10,13 @@ use bytes::Bytes;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use crate::agent_requests::{RequestStatus, AgentRequests};
+use crate::agent_requests::{AgentRequests, RequestStatus};
 
 #[derive(Default)]
 pub struct InFlightState {
     /// By their ids, as they were written.
     requests: HashMap<String, PendingRequest>,
-    questions: AgentRequests,
+    agent_requests: AgentRequests,
     /// With their working directories.
     sessions: BTreeMap<String, String>,
 }
@@ -67,7 +67,7 @@ fn about(part: Option<&RawValue>) -> About {
 }
 
 impl InFlightState {
-    /// Of a message to the server.
+    /// Records a message to the server.
     pub fn record_outgoing(&mut self, message: &Bytes, envelope: &Envelope, own: bool) {
         match envelope.kind() {
             MessageKind::Request(id) => {
@@ -79,13 +79,13 @@ impl InFlightState {
                 };
                 self.requests.insert(id.to_owned(), request);
             }
-            MessageKind::Answer(id) => self.questions.answered(id, message),
+            MessageKind::Answer(id) => self.agent_requests.answered(id, message),
             MessageKind::Notification => {}
         }
     }
 
-    /// Of a message from the server. Nobody waits any more for the answer to a request that was given up,
-    /// and nobody is asked twice.
+    /// Records a message from the server. Answers to abandoned requests are dropped, and an agent's
+    /// request is shown once.
     pub fn accept_incoming(&mut self, envelope: &Envelope) -> InboundAction {
         let passes = match envelope.kind() {
             MessageKind::Answer("null") => true,
@@ -93,7 +93,7 @@ impl InFlightState {
                 Some(request) => self.answered(&request, envelope),
                 None => false,
             },
-            MessageKind::Request(id) => match self.questions.asked(id) {
+            MessageKind::Request(id) => match self.agent_requests.asked(id) {
                 RequestStatus::New => true,
                 RequestStatus::Open => false,
                 RequestStatus::Answered(answer) => return InboundAction::Answer(answer),
@@ -101,13 +101,17 @@ impl InFlightState {
             MessageKind::Notification if envelope.is(Method::CancelRequest) => {
                 let named = serde_json::from_str::<CancelParams>(envelope.params().get());
                 if let Ok(named) = named {
-                    self.questions.withdrawn(named.request_id.get());
+                    self.agent_requests.withdrawn(named.request_id.get());
                 }
                 true
             }
             MessageKind::Notification => true,
         };
-        if passes { InboundAction::Pass } else { InboundAction::Drop }
+        if passes {
+            InboundAction::Pass
+        } else {
+            InboundAction::Drop
+        }
     }
 
     fn answered(&mut self, request: &PendingRequest, answer: &Envelope) -> bool {
@@ -145,7 +149,7 @@ impl InFlightState {
 
     /// Whether there are requests that a new connection would lose.
     pub fn has_open_requests(&self) -> bool {
-        !self.requests.is_empty() || self.questions.are_open()
+        !self.requests.is_empty() || self.agent_requests.are_open()
     }
 
     /// Whether the user waits for an accepted request.
@@ -154,7 +158,7 @@ impl InFlightState {
         requests.any(|request| request.accepted && !request.own)
     }
 
-    /// Strikes a request out; `None` if nobody waits for it.
+    /// Removes a request; `None` if nobody waits for it.
     pub fn take_unanswered(&mut self, id: &str) -> Option<UnansweredRequest> {
         let request = self.requests.remove(id)?;
         (!request.own).then(|| UnansweredRequest {
@@ -163,11 +167,13 @@ impl InFlightState {
         })
     }
 
-    /// Strikes out all requests that the server has.
+    /// Removes all requests that the server has accepted.
     pub fn take_accepted(&mut self) -> Vec<UnansweredRequest> {
         let accepted = self.requests.iter().filter(|(_, request)| request.accepted);
         let ids: Vec<String> = accepted.map(|(id, _)| id.clone()).collect();
-        ids.iter().filter_map(|id| self.take_unanswered(id)).collect()
+        ids.iter()
+            .filter_map(|id| self.take_unanswered(id))
+            .collect()
     }
 
     pub fn sessions(&self) -> &BTreeMap<String, String> {
@@ -179,73 +185,76 @@ impl InFlightState {
 mod tests {
     use super::*;
 
-    fn sends(book: &mut InFlightState, text: &str) {
+    fn sends(in_flight: &mut InFlightState, text: &str) {
         let message = Bytes::copy_from_slice(text.as_bytes());
-        book.record_outgoing(&message, &Envelope::read(&message).unwrap(), false);
+        in_flight.record_outgoing(&message, &Envelope::read(&message).unwrap(), false);
     }
 
-    fn hears(book: &mut InFlightState, text: &str) -> bool {
-        book.accept_incoming(&Envelope::read(text.as_bytes()).unwrap()) == InboundAction::Pass
+    fn hears(in_flight: &mut InFlightState, text: &str) -> bool {
+        in_flight.accept_incoming(&Envelope::read(text.as_bytes()).unwrap()) == InboundAction::Pass
     }
 
     #[test]
     fn sessions_are_those_that_were_opened_and_not_closed() {
-        let mut book = InFlightState::default();
+        let mut in_flight = InFlightState::default();
         sends(
-            &mut book,
+            &mut in_flight,
             r#"{"id":1,"method":"session/new","params":{"cwd":"/a"}}"#,
         );
-        assert!(book.sessions().is_empty());
-        assert!(hears(&mut book, r#"{"id":1,"result":{"sessionId":"s1"}}"#));
+        assert!(in_flight.sessions().is_empty());
+        assert!(hears(
+            &mut in_flight,
+            r#"{"id":1,"result":{"sessionId":"s1"}}"#
+        ));
         sends(
-            &mut book,
+            &mut in_flight,
             r#"{"id":2,"method":"session/load","params":{"sessionId":"s2","cwd":"/b"}}"#,
         );
-        assert!(hears(&mut book, r#"{"id":2,"result":{}}"#));
+        assert!(hears(&mut in_flight, r#"{"id":2,"result":{}}"#));
         sends(
-            &mut book,
+            &mut in_flight,
             r#"{"id":3,"method":"session/load","params":{"sessionId":"s3","cwd":"/c"}}"#,
         );
         assert!(hears(
-            &mut book,
+            &mut in_flight,
             r#"{"id":3,"error":{"code":-32002,"message":"none"}}"#
         ));
-        let open: Vec<&String> = book.sessions().values().collect();
+        let open: Vec<&String> = in_flight.sessions().values().collect();
         assert_eq!(open, ["/a", "/b"]);
         sends(
-            &mut book,
+            &mut in_flight,
             r#"{"id":4,"method":"session/close","params":{"sessionId":"s1"}}"#,
         );
-        assert!(hears(&mut book, r#"{"id":4,"result":{}}"#));
-        assert_eq!(book.sessions().len(), 1);
-        assert!(!book.has_open_requests());
+        assert!(hears(&mut in_flight, r#"{"id":4,"result":{}}"#));
+        assert_eq!(in_flight.sessions().len(), 1);
+        assert!(!in_flight.has_open_requests());
     }
 
     #[test]
     fn an_answer_that_nobody_waits_for_stays_here() {
-        let mut book = InFlightState::default();
-        sends(&mut book, r#"{"id":"a","method":"session/prompt"}"#);
-        book.accepted("\"a\"");
-        let struck = book.take_accepted();
+        let mut in_flight = InFlightState::default();
+        sends(&mut in_flight, r#"{"id":"a","method":"session/prompt"}"#);
+        in_flight.accepted("\"a\"");
+        let struck = in_flight.take_accepted();
         assert_eq!((struck.len(), struck[0].accepted), (1, true));
-        assert!(!hears(&mut book, r#"{"id":"a","result":{}}"#));
-        assert!(hears(&mut book, r#"{"id":null,"error":{}}"#));
+        assert!(!hears(&mut in_flight, r#"{"id":"a","result":{}}"#));
+        assert!(hears(&mut in_flight, r#"{"id":null,"error":{}}"#));
     }
 
     #[test]
     fn a_question_is_asked_once() {
-        let mut book = InFlightState::default();
+        let mut in_flight = InFlightState::default();
         let question = r#"{"id":"s:1","method":"session/request_permission","params":{}}"#;
-        assert!(hears(&mut book, question));
-        assert!(!hears(&mut book, question));
-        assert!(book.has_open_requests());
+        assert!(hears(&mut in_flight, question));
+        assert!(!hears(&mut in_flight, question));
+        assert!(in_flight.has_open_requests());
         let answer = r#"{"id":"s:1","result":{}}"#;
-        sends(&mut book, answer);
-        assert!(!book.has_open_requests());
-        let again = book.accept_incoming(&Envelope::read(question.as_bytes()).unwrap());
+        sends(&mut in_flight, answer);
+        assert!(!in_flight.has_open_requests());
+        let again = in_flight.accept_incoming(&Envelope::read(question.as_bytes()).unwrap());
         assert_eq!(again, InboundAction::Answer(answer.into()));
         let cancel = r#"{"method":"$/cancel_request","params":{"requestId":"s:1"}}"#;
-        assert!(hears(&mut book, cancel));
-        assert!(hears(&mut book, question));
+        assert!(hears(&mut in_flight, cancel));
+        assert!(hears(&mut in_flight, question));
     }
 }

@@ -11,10 +11,10 @@ use http::HeaderValue;
 use tokio::time::{Instant, sleep, timeout};
 
 use crate::backoff::Backoff;
-use crate::reachability::ServerReachability;
 use crate::delivery::{DeliveryResult, deliver};
 use crate::endpoint::{Endpoint, OpenedConnection};
 use crate::error::RequestFailure;
+use crate::reachability::ServerReachability;
 
 /// A first connection that does not come about is told soon: the URL may be wrong.
 const FIRST_CONNECT_TIMEOUT: Duration = Duration::from_secs(30);
@@ -95,20 +95,20 @@ pub fn post(
     endpoint: Arc<Endpoint>,
     connection: HeaderValue,
     outgoing: OutgoingMessage,
-    contact: Arc<ServerReachability>,
+    reachability: Arc<ServerReachability>,
     give_up: Duration,
     pause: Duration,
 ) -> DriverJob {
     async move {
         sleep(pause).await;
         let message = outgoing.message.clone();
-        let delivery = deliver(&endpoint, &connection, message, &contact, give_up).await;
+        let delivery = deliver(&endpoint, &connection, message, &reachability, give_up).await;
         JobOutcome::Posted(outgoing, delivery)
     }
     .boxed()
 }
 
-/// Says goodbye, if anybody is there to hear it.
+/// Detaches the connection, if the server is reachable.
 pub async fn detach(endpoint: &Endpoint, connection: &HeaderValue) {
     let _ = timeout(DETACH_TIMEOUT, endpoint.detach(connection)).await;
 }

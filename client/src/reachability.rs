@@ -1,4 +1,4 @@
-//! Whether the server is there, as everybody knows it who talks to it.
+//! Whether the server is reachable, shared by all tasks that talk to it.
 
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;

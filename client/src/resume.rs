@@ -12,8 +12,8 @@ use serde_json::json;
 use crate::in_flight::{InFlightState, UnansweredRequest};
 
 /// Messages that have all sessions followed on the new connection, without their histories.
-pub fn resumes(book: &InFlightState) -> Vec<Bytes> {
-    let sessions = book.sessions().iter().zip(1..);
+pub fn resumes(in_flight: &InFlightState) -> Vec<Bytes> {
+    let sessions = in_flight.sessions().iter().zip(1..);
     let messages = sessions.map(|((session, cwd), number)| {
         json!({
             "jsonrpc": "2.0",

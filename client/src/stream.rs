@@ -13,10 +13,10 @@ use tokio_util::task::AbortOnDropHandle;
 use self::sse::SseStream;
 use self::websocket::SocketStream;
 use crate::backoff::Backoff;
-use crate::reachability::ServerReachability;
 use crate::endpoint::Endpoint;
 use crate::error::RequestFailure;
 use crate::options::StreamTransport;
+use crate::reachability::ServerReachability;
 
 mod events;
 mod sse;
@@ -60,14 +60,14 @@ impl StreamHandle {
         endpoint: Arc<Endpoint>,
         transport: StreamTransport,
         connection: HeaderValue,
-        contact: Arc<ServerReachability>,
+        reachability: Arc<ServerReachability>,
     ) -> Self {
         let (sender, news) = mpsc::channel(QUEUE);
         let reader = StreamReader {
             endpoint,
             transport,
             connection,
-            contact,
+            reachability,
             cursor: START_CURSOR.into(),
             news: sender,
         };
@@ -101,7 +101,7 @@ struct StreamReader {
     endpoint: Arc<Endpoint>,
     transport: StreamTransport,
     connection: HeaderValue,
-    contact: Arc<ServerReachability>,
+    reachability: Arc<ServerReachability>,
     cursor: String,
     news: mpsc::Sender<StreamEvent>,
 }
@@ -153,7 +153,7 @@ impl StreamReader {
             }
             tokio::select! {
                 _ = sleep(backoff.next(pause)) => {}
-                _ = self.contact.answered() => {}
+                _ = self.reachability.answered() => {}
             }
         }
     }
@@ -173,7 +173,7 @@ impl StreamReader {
     /// nothing.
     async fn follow(&mut self, mut stream: OpenStream, backoff: &mut Backoff) -> RequestFailure {
         let opened = Instant::now();
-        let _open = self.contact.open();
+        let _open = self.reachability.open();
         loop {
             let next = stream.next().await;
             if opened.elapsed() > STABLE_AFTER {

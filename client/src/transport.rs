@@ -23,7 +23,7 @@ use crate::error::SetupError;
 use crate::options::{ClientOptions, is_loopback};
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
-/// Balancers close what rests for a minute.
+/// Load balancers close connections that are idle for a minute.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(45);
 
 pub enum HttpTransport {

@@ -10,7 +10,7 @@ use baton_gateway::{App, Config, Stop, edge};
 use baton_session::id::{ConnectionId, Partition};
 use baton_session::store::MemoryStore;
 use baton_session::token::{
-    CONNECTION_LIFETIME, ConnectionToken, KeyRing, SigningKeys, MAX_PRINCIPAL, generate,
+    CONNECTION_LIFETIME, ConnectionToken, KeyRing, MAX_PRINCIPAL, SigningKeys, generate,
 };
 use jsonwebtoken::Algorithm;
 

@@ -9,7 +9,7 @@ use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use axum::routing::{any, get};
 use axum::{Router, middleware};
-use baton_session::audit::{Decision, DecisionOutcome, AuditActor};
+use baton_session::audit::{AuditActor, Decision, DecisionOutcome};
 use baton_session::id::{ConnectionId, SessionId};
 use baton_session::revocation::{Revocation, RevocationSubject};
 use serde::Deserialize;
@@ -99,7 +99,9 @@ async fn admitted(State(app): State<Arc<App>>, request: Request, next: Next) -> 
         path: uri.path().into(),
         status: status.as_u16(),
     };
-    app.config.audit.record(&decision, outcome, &AuditActor::default());
+    app.config
+        .audit
+        .record(&decision, outcome, &AuditActor::default());
     response
 }
 
@@ -166,7 +168,9 @@ async fn revoke(
         subject: revocation.subject.to_string().into(),
     };
     let who = AuditActor::default();
-    app.config.audit.record(&decision, DecisionOutcome::Done, &who);
+    app.config
+        .audit
+        .record(&decision, DecisionOutcome::Done, &who);
     app.mint.revoked.add(revocation);
     Ok(StatusCode::NO_CONTENT)
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use baton_session::audit::AuditLog;
 use baton_session::metrics::Registry;
 use baton_session::store::{self, INBOX_LIMIT, Store};
-use baton_session::token::{ConnectionToken, SessionGrant, SigningKeys, LoginToken};
+use baton_session::token::{ConnectionToken, LoginToken, SessionGrant, SigningKeys};
 use tokio_util::sync::CancellationToken;
 
 use crate::agents::of_sessions::SessionAgents;

@@ -6,7 +6,7 @@ use axum::extract::Request;
 use axum::http::{Method, StatusCode, Uri};
 use axum::response::Response;
 use baton_protocol::ErrorCode;
-use baton_session::audit::{Decision, DecisionOutcome, AuditActor};
+use baton_session::audit::{AuditActor, Decision, DecisionOutcome};
 use baton_session::id::ConnectionId;
 use baton_session::trace::TraceContext;
 

@@ -7,11 +7,13 @@ use baton_protocol::method::ObserverMay;
 use baton_protocol::{ErrorCode, Inbound, Method, compose};
 use baton_session::audit::Decision;
 use baton_session::clock::unix_millis;
-use baton_session::command::{Command, CommandId, IdempotencyKey, CommandKind};
+use baton_session::command::{Command, CommandId, CommandKind, IdempotencyKey};
 use baton_session::event::Event;
 use baton_session::id::SessionId;
 use baton_session::route::DeliveryPath;
-use baton_session::store::{Attachment, EnqueueRequest, EnqueueOutcome, PostOutcome, InboxAdmission};
+use baton_session::store::{
+    Attachment, EnqueueOutcome, EnqueueRequest, InboxAdmission, PostOutcome,
+};
 use baton_session::token::{ConnectionToken, TokenScope};
 use baton_session::trace::TraceContext;
 use bytes::Bytes;
@@ -198,7 +200,10 @@ async fn post_fresh(
 pub fn not_full(posted: PostOutcome) -> Result<(), Reject> {
     match posted {
         PostOutcome::Full => Err(UNREAD.into()),
-        PostOutcome::New { .. } | PostOutcome::Known(_) | PostOutcome::Delivered | PostOutcome::Conflict => Ok(()),
+        PostOutcome::New { .. }
+        | PostOutcome::Known(_)
+        | PostOutcome::Delivered
+        | PostOutcome::Conflict => Ok(()),
     }
 }
 
@@ -450,7 +455,8 @@ impl Call<'_> {
         loop {
             match self.app.store.enqueue(&enqueue).await? {
                 EnqueueOutcome::Joined {
-                    via: DeliveryPath::OneShot, ..
+                    via: DeliveryPath::OneShot,
+                    ..
                 } if !self.message.one_shot => {
                     return Err(Problem::Rpc(ErrorCode::IdReused, IN_A_BODY.into()));
                 }

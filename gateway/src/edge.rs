@@ -39,7 +39,11 @@ pub fn single<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Result<Option<&'
 }
 
 /// The connection a request belongs to, which must be its caller's.
-pub fn connection(headers: &HeaderMap, app: &App, caller: &Caller) -> Result<ConnectionToken, Reject> {
+pub fn connection(
+    headers: &HeaderMap,
+    app: &App,
+    caller: &Caller,
+) -> Result<ConnectionToken, Reject> {
     let token = single(headers, &CONNECTION_ID)?.ok_or(Reject::Header(
         "the Acp-Connection-Id header is missing: initialize answers with it",
     ))?;

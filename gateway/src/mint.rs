@@ -6,7 +6,7 @@ use std::time::{Duration, UNIX_EPOCH};
 use baton_protocol::meta;
 use baton_session::id::SessionId;
 use baton_session::secret::Secret;
-use baton_session::token::{SessionGrant, SigningKeys, SESSION_LIFETIME, TokenScope};
+use baton_session::token::{SESSION_LIFETIME, SessionGrant, SigningKeys, TokenScope};
 use serde_json::{Value, json};
 
 use crate::revoked::Revoked;
@@ -19,7 +19,8 @@ pub struct Mint {
 
 impl Mint {
     pub fn grant(&self, session: &SessionId, principal: &str, scope: TokenScope) -> SessionGrant {
-        let mut grant = SessionGrant::new(session.clone(), principal.into(), scope, SESSION_LIFETIME);
+        let mut grant =
+            SessionGrant::new(session.clone(), principal.into(), scope, SESSION_LIFETIME);
         let earliest = self.revoked.issue_time(principal, Some(session));
         grant.expires += earliest.saturating_sub(grant.issued);
         grant.issued = grant.issued.max(earliest);

@@ -4,9 +4,10 @@ use axum::http::{HeaderMap, HeaderName, HeaderValue, header};
 use baton_protocol::{PROTOCOL_VERSION, header as names};
 use baton_session::clock::unix_seconds;
 use baton_session::id::{ConnectionId, Partition, SessionId};
-use baton_session::revocation::{RevocationCause, Revocation, RevocationSubject};
+use baton_session::revocation::{Revocation, RevocationCause, RevocationSubject};
 use baton_session::token::{
-    ConnectionToken, SessionGrant, MAX_TOKEN_BYTES, TokenRefusal, SESSION_LIFETIME, TokenScope, carriers,
+    ConnectionToken, MAX_TOKEN_BYTES, SESSION_LIFETIME, SessionGrant, TokenRefusal, TokenScope,
+    carriers,
 };
 
 use crate::app::App;

@@ -6,7 +6,7 @@ use std::sync::{Arc, RwLock, RwLockReadGuard};
 
 use baton_session::clock::unix_millis;
 use baton_session::id::{ConnectionId, SessionId};
-use baton_session::revocation::{RevokeOutcome, RevocationRegister, Revocation, RevocationSubject};
+use baton_session::revocation::{Revocation, RevocationRegister, RevocationSubject, RevokeOutcome};
 use baton_session::store::{self, Store};
 
 use self::interest::Interests;

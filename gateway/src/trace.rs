@@ -255,7 +255,12 @@ pub fn failed(app: &App, code: ErrorCode) {
 }
 
 /// An answer goes out to its client, on whichever gateway holds the stream.
-pub fn deliver(trace: Option<&TraceContext>, session: &SessionId, connection: &ConnectionId, via: DeliveryPath) {
+pub fn deliver(
+    trace: Option<&TraceContext>,
+    session: &SessionId,
+    connection: &ConnectionId,
+    via: DeliveryPath,
+) {
     let Some(trace) = trace else { return };
     let span = tracing::info_span!(
         target: TARGET,

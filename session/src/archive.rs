@@ -251,7 +251,7 @@ fn to_line(value: &impl Serialize) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::event::{TurnBegin, ResponseRecipient};
+    use crate::event::{ResponseRecipient, TurnBegin};
     use crate::id::{ConnectionId, Partition};
     use crate::route::DeliveryPath;
 

@@ -7,7 +7,7 @@
 //! | `chain` | how lines hang together, and whether they do |
 //! | `writer` | the thread that writes, and what waits for it |
 //! | `file` | where it is written; restarts and rotation |
-//! | `refusals` | how many lines strangers may cause |
+//! | `refusal_budget` | how many lines strangers may cause |
 
 use std::path::Path;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use std::time::{Duration, Instant, SystemTime};
 use serde::Serialize;
 
 pub use self::chain::{ChainError, ChainHead, VerifiedChain, verify};
-pub use self::decision::{Decision, DecisionOutcome, TABLE, AuditActor};
+pub use self::decision::{AuditActor, Decision, DecisionOutcome, TABLE};
 pub use self::metrics::AuditMetrics;
 use self::refusal_budget::RefusalBudget;
 pub use self::text::AuditText;
@@ -45,7 +45,7 @@ struct AuditShared {
 
 impl std::fmt::Debug for AuditLog {
     fn fmt(&self, to: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        to.debug_tuple("Audit").field(&self.is_on()).finish()
+        to.debug_tuple("AuditLog").field(&self.is_on()).finish()
     }
 }
 
@@ -77,7 +77,11 @@ impl AuditLog {
     }
 
     /// As many as there may be; `decision` gets how many before it had no line.
-    pub fn refused(&self, decision: impl FnOnce(u64) -> Decision, who: impl FnOnce() -> AuditActor) {
+    pub fn refused(
+        &self,
+        decision: impl FnOnce(u64) -> Decision,
+        who: impl FnOnce() -> AuditActor,
+    ) {
         let Some(shared) = &self.0 else { return };
         if let Some(skipped) = shared.refusals.admit(Instant::now()) {
             self.record(&decision(skipped), DecisionOutcome::Refused, &who());

@@ -1,6 +1,6 @@
-//! Frames of a session that rests, many in one block. An update differs from the one before it in
-//! a few words: of each message only the middle is kept that is not the same as in the last one,
-//! with the lengths of what is. Every event comes out as it went in, byte by byte, so that any old
+//! Frames of an idle session, many in one block. An update differs from the one before it in a few
+//! words: of each message only the middle is kept that differs from the last one, with the lengths
+//! of the common start and end. Every event is decoded byte by byte as it was, so that any old
 //! cursor resumes exactly.
 //!
 //! Layout: runs of events that share a nonce; a nonce (4 bytes), a count, then per event its kind

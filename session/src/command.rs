@@ -335,8 +335,9 @@ mod tests {
         // As it was written before there were traces.
         let old = format!("prompt\n{connection}\nrt\n1700000000000\n\"a b\"");
         assert_eq!(untraced.head(), old);
-        let trace =
-            TraceContext::from_text("00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01 a=b c");
+        let trace = TraceContext::from_text(
+            "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01 a=b c",
+        );
         let traced = Command {
             trace: Some(trace),
             ..untraced.clone()

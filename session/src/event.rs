@@ -19,7 +19,8 @@ pub(crate) use self::frame::{take, take_u32};
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Event {
     /// A `session/update`, for everyone attached. `turn` tells the running turn's own updates from
-    /// those of a `session/set_mode` that came in between: only the former are its journal.
+    /// those of a `session/set_mode` that came in between: only the former are replayed by a
+    /// takeover.
     Update { turn: bool, message: Bytes },
     /// The user's words as an update: for everyone but the connection that said them, and for replay.
     Echo { by: ConnectionId, message: Bytes },
@@ -185,7 +186,11 @@ impl Event {
         }
     }
 
-    pub(crate) fn from_parts(kind: u8, head: &[u8], message: Bytes) -> Result<Self, MalformedFrame> {
+    pub(crate) fn from_parts(
+        kind: u8,
+        head: &[u8],
+        message: Bytes,
+    ) -> Result<Self, MalformedFrame> {
         let head = std::str::from_utf8(head).map_err(|_| MalformedFrame("head is not text"))?;
         let mut fields = head.splitn(3, '\n');
         let mut field = || fields.next().ok_or(MalformedFrame("head is too short"));
@@ -243,7 +248,8 @@ impl Event {
             },
             b'm' => Self::Message { message },
             b'w' => {
-                let session = SessionId::parse(field()?).ok_or(MalformedFrame("not a session id"))?;
+                let session =
+                    SessionId::parse(field()?).ok_or(MalformedFrame("not a session id"))?;
                 Self::Watch {
                     session,
                     after: number(field()?)?,

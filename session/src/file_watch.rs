@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
 
-use crate::audit::{AuditLog, Decision, DecisionOutcome, AuditActor};
+use crate::audit::{AuditActor, AuditLog, Decision, DecisionOutcome};
 
 const PERIOD: Duration = Duration::from_secs(1);
 

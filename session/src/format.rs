@@ -6,7 +6,7 @@
 //!
 //! No new format is needed for a kind of event, command, key or field that earlier builds never
 //! meet, or may lose without harm. Everything else is a new format: first its number here as
-//! [`Formats::newest`], with the code that reads it; a release later as [`Formats::writes`].
+//! [`FormatRange::newest`], with the code that reads it; a release later as [`FormatRange::writes`].
 //! `tests/golden` has a store of every format that is read.
 
 #[cfg(test)]

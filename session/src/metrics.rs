@@ -108,9 +108,11 @@ mod tests {
         let mut registry = Registry::with_prefix("baton");
         let latency = LatencyHistogram::default();
         latency.register(&mut registry, "wait", "How long it took");
-        let trace = TraceContext::from_text("00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01");
+        let trace =
+            TraceContext::from_text("00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01");
         latency.observe(Duration::from_millis(7), Some(&trace));
-        let unsampled = TraceContext::from_text("00-1af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-00");
+        let unsampled =
+            TraceContext::from_text("00-1af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-00");
         latency.observe(Duration::from_millis(70), Some(&unsampled));
         latency.observe(Duration::from_secs(70), None);
         let page = page(&registry);

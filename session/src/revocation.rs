@@ -8,7 +8,7 @@ use crate::clock::unix_millis;
 use crate::id::{ConnectionId, SessionId};
 use crate::token::{CONNECTION_LIFETIME, MAX_SKEW};
 
-pub use self::register::{RevokeOutcome, RevocationRegister};
+pub use self::register::{RevocationRegister, RevokeOutcome};
 
 mod register;
 
@@ -18,7 +18,7 @@ const MARGIN: u64 = 60;
 /// Tokens issued after the restore are dated that much ahead, and clocks that are that much behind
 /// still accept them.
 const AHEAD: u64 = MAX_SKEW / 2;
-/// How long a connection that was given up is refused.
+/// How long a connection that its client closed is refused.
 pub const ENDED_FOR: Duration = Duration::from_secs(600);
 
 const EVERYBODY: &str = "everybody";
@@ -47,8 +47,8 @@ pub enum RevocationCause {
     Logout,
     /// A session token was renewed. Beyond the budget none is.
     Renewal,
-    /// A connection was given up. Beyond the budget the principal's oldest are forgotten: only their own
-    /// client could come back with them.
+    /// A connection was closed. Beyond the budget the principal's oldest are removed: only their
+    /// own client could come back with them.
     Ended,
 }
 
@@ -91,7 +91,7 @@ pub struct Revocation {
     pub from: u64,
     /// Nothing of what it refuses is good any longer: it can be forgotten.
     pub until: u64,
-    /// `None`: an administrator. Such a one is never given up before it has ended.
+    /// `None`: an administrator. Such a revocation is never removed before it has ended.
     pub asker: Option<RevocationCaller>,
 }
 
@@ -137,8 +137,9 @@ impl Revocation {
         }
     }
 
-    /// Of a connection that its client has given up. There is one such for nearly every connection, and
-    /// only its own principal could come back with it: it is remembered for a while, not for a day.
+    /// Revokes a connection that its client has closed. There is one such for nearly every
+    /// connection, and only its own principal could come back with it: it is kept for a while, not
+    /// for a day.
     pub fn of_ended(connection: ConnectionId, principal: &str) -> Self {
         let now = unix_millis() / 1000;
         let until = now + ENDED_FOR.as_secs();
@@ -152,7 +153,7 @@ impl Revocation {
         .asked_by(RevocationCause::Ended, principal)
     }
 
-    /// Of a connection that its client has given up.
+    /// Whether it revokes a connection that its client has closed.
     pub fn is_of_ended(&self) -> bool {
         let lasts = self.until.saturating_sub(self.from);
         matches!(self.subject, RevocationSubject::Connection(_)) && lasts <= ENDED_FOR.as_secs()
@@ -274,8 +275,12 @@ mod tests {
                 until: u64::MAX,
                 asker: None,
             };
-            let asked = [RevocationCause::Logout, RevocationCause::Renewal, RevocationCause::Ended]
-                .map(|asked| own.clone().asked_by(asked, "some  one"));
+            let asked = [
+                RevocationCause::Logout,
+                RevocationCause::Renewal,
+                RevocationCause::Ended,
+            ]
+            .map(|asked| own.clone().asked_by(asked, "some  one"));
             for revocation in asked.into_iter().chain([own]) {
                 let text = revocation.text();
                 assert_eq!(text.lines().count(), 1);

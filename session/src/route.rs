@@ -73,7 +73,8 @@ impl Route {
             return;
         }
         // A one-shot turn only covers the point it begins at: that says what comes after the turn.
-        let covers = |from, way| via == DeliveryPath::OneShot && from == seq && way != DeliveryPath::OneShot;
+        let covers =
+            |from, way| via == DeliveryPath::OneShot && from == seq && way != DeliveryPath::OneShot;
         self.points
             .retain(|(from, way)| *from < seq || covers(*from, *way));
         self.points.push((seq, via));
@@ -201,7 +202,10 @@ mod tests {
             (route.points.len(), route.joined()),
             (MAX_POINTS, Some(137))
         );
-        assert_eq!((route.at(136), route.at(200)), (None, Some(DeliveryPath::Session)));
+        assert_eq!(
+            (route.at(136), route.at(200)),
+            (None, Some(DeliveryPath::Session))
+        );
     }
 
     #[test]

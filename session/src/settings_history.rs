@@ -138,15 +138,27 @@ mod tests {
         let line = extended(Some(""), "o3 m7 m9 ");
         assert_eq!(last(Some(&line), ShownSetting::Mode, 8), LastChange::At(7));
         assert_eq!(last(Some(&line), ShownSetting::Mode, 6), LastChange::None);
-        assert_eq!(last(Some(&line), ShownSetting::Options, 9), LastChange::At(3));
+        assert_eq!(
+            last(Some(&line), ShownSetting::Options, 9),
+            LastChange::At(3)
+        );
         assert_eq!(last(None, ShownSetting::Mode, 9), LastChange::Unknown);
         assert_eq!(upto(&line, 7), "o3 m7 ");
         let many: String = (10..500).map(|seq| format!("m{seq} ")).collect();
         let line = extended(Some(&line), &many);
         assert!(line.len() <= MAX_BYTES, "{}", line.len());
-        assert_eq!(last(Some(&line), ShownSetting::Mode, 9999), LastChange::At(499));
-        assert_eq!(last(Some(&line), ShownSetting::Options, 9999), LastChange::Unknown);
-        assert_eq!(last(Some(&upto(&line, 5)), ShownSetting::Mode, 5), LastChange::Unknown);
+        assert_eq!(
+            last(Some(&line), ShownSetting::Mode, 9999),
+            LastChange::At(499)
+        );
+        assert_eq!(
+            last(Some(&line), ShownSetting::Options, 9999),
+            LastChange::Unknown
+        );
+        assert_eq!(
+            last(Some(&upto(&line, 5)), ShownSetting::Mode, 5),
+            LastChange::Unknown
+        );
         assert_eq!(
             last(Some(&extended(None, "m4 ")), ShownSetting::Mode, 3),
             LastChange::Unknown

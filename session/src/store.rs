@@ -16,27 +16,31 @@ use crate::command::{Command, CommandId, IdempotencyKey, QueuedCommand};
 use crate::event::{Event, Frame};
 use crate::id::{ConnectionId, LogId, Nonce, Partition, SessionId, random_text};
 use crate::revocation::Revocation;
-use crate::route::{Route, DeliveryPath};
+use crate::route::{DeliveryPath, Route};
 use crate::token::CONNECTION_LIFETIME;
 
 mod agent;
 mod embedded;
 mod enqueue;
+mod lifecycle;
 mod page;
 pub mod redis;
-mod signals;
 mod signal_sink;
-mod lifecycle;
+mod signals;
 
 pub use agent::{AgentCard, MAX_AGENT_NAME};
 pub use embedded::{
-    FileStore, MemoryStore, RestoreError, DirectoryError, BackupSnapshot, admin_of, identity, restore,
+    BackupSnapshot, DirectoryError, FileStore, MemoryStore, RestoreError, admin_of, identity,
+    restore,
 };
 #[cfg(any(test, feature = "conformance"))]
 pub use embedded::{OutboxReplica, SessionReplica};
-pub use enqueue::{EnqueueRequest, EnqueueOutcome, InboxAdmission};
-pub use signals::{SignalListener, Signal, Topic};
-pub use lifecycle::{AdoptRequest, ForkPoint, ForkRequest, ForkOutcome, ListRequest, ListPosition, SessionRecord, SessionSetup, SessionSummary, PrincipalUsage};
+pub use enqueue::{EnqueueOutcome, EnqueueRequest, InboxAdmission};
+pub use lifecycle::{
+    AdoptRequest, ForkOutcome, ForkPoint, ForkRequest, ListPosition, ListRequest, PrincipalUsage,
+    SessionRecord, SessionSetup, SessionSummary,
+};
+pub use signals::{Signal, SignalListener, Topic};
 
 pub type Result<T> = std::result::Result<T, Error>;
 
@@ -77,7 +81,7 @@ pub trait Store: Send + Sync + 'static {
 
     /// All agents that are known, by name, with the number of workers alive. Where these differ in their
     /// cards, as during an upgrade, it is that of the one that came last of those alive. Housekeeping
-    /// forgets an agent when no worker has run it for [`Tidying::unused`].
+    /// forgets an agent when no worker has run it for [`TidyPolicy::unused`].
     async fn agents(&self) -> Result<Vec<(AgentCard, usize)>>;
 
     /// Names of agents that have no worker alive, although sessions may wait for one.
@@ -89,8 +93,13 @@ pub trait Store: Send + Sync + 'static {
     // ---- connections ----
 
     /// Appends to a connection's outbox, once per key. Delivered entries are removed in time, see
-    /// [`Delivered`].
-    async fn post(&self, to: &ConnectionId, event: Event, key: &IdempotencyKey) -> Result<PostOutcome>;
+    /// [`OutboxProgress`].
+    async fn post(
+        &self,
+        to: &ConnectionId,
+        event: Event,
+        key: &IdempotencyKey,
+    ) -> Result<PostOutcome>;
 
     /// Whether the connection's client reads what it is told: half of [`OUTBOX_BYTES`] is free. To be asked
     /// before work whose answer goes there.
@@ -126,7 +135,7 @@ pub trait Store: Send + Sync + 'static {
     ) -> Result<Option<Attachment>>;
 
     /// For the holder of a connection's stream that has delivered everything of a session that the connection has closed: from here on it
-    /// is told anew to watch it ([`Attached::Unwatched`]). False if the session is open, somebody else has closed it,
+    /// is told anew to watch it ([`AttachOutcome::Unwatched`]). False if the session is open, somebody else has closed it,
     /// there is more to come, or something may be on its way: then it goes on watching. To be called by who has heard of
     /// no entry of the outbox after `watch` that tells the same.
     async fn unwatch(
@@ -175,7 +184,8 @@ pub trait Store: Send + Sync + 'static {
     /// id is taken.
     async fn adopt(&self, adoption: &AdoptRequest, claimant: &Claimant) -> Result<bool>;
 
-    /// The session is complete: it appears, and is given up. False if it is not the caller's any more.
+    /// The session is complete: it becomes visible, and is released. False if it is not the
+    /// caller's any more.
     async fn publish(&self, session: &SessionId, token: &ClaimToken) -> Result<bool>;
 
     // ---- streams ----
@@ -243,7 +253,7 @@ pub trait Store: Send + Sync + 'static {
     // ---- revocations ----
 
     /// From here on it is listed and everybody who listens is told. For one subject the later `before`
-    /// wins. Callers have budgets for what they ask for, see [`Asked`](crate::revocation::Asked): too many
+    /// wins. Callers have budgets for what they ask for, see [`RevocationCause`](crate::revocation::RevocationCause): too many
     /// logouts become one for all logins of the principal. False if it was not taken for lack of budget.
     async fn revoke(&self, revocation: &Revocation) -> Result<bool>;
 
@@ -259,8 +269,7 @@ pub trait Store: Send + Sync + 'static {
 
     // ---- housekeeping ----
 
-    /// Makes what rests smaller and forgets what nobody uses. A few sessions at a time: to be
-    /// repeated.
+    /// Compacts idle sessions and removes expired ones. A few sessions at a time: to be repeated.
     async fn tidy(&self, partition: Partition, when: &TidyPolicy) -> Result<TidyOutcome>;
 
     // ---- signals ----
@@ -602,7 +611,7 @@ impl AnsweredRequest {
 
 #[derive(Debug, PartialEq, Eq)]
 pub enum AppendOutcome {
-    /// Written, now or by an earlier try. `released` tells whether the session was given up.
+    /// Written, now or by an earlier try. `released` tells whether the session was released.
     Done { head: u64, released: bool },
     /// The session belongs to somebody else now.
     Fenced,

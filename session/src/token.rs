@@ -19,7 +19,7 @@ pub use self::keys::SigningKeys;
 pub use self::login::{LOGIN_LIFETIME, LoginToken};
 pub use self::refusal::TokenRefusal;
 pub use self::ring::{KeyFaults, KeyRing};
-pub use self::session::{SessionGrant, SESSION_LIFETIME, TokenScope};
+pub use self::session::{SESSION_LIFETIME, SessionGrant, TokenScope};
 pub use self::ticket::{TICKET_LIFETIME, Ticket};
 use crate::clock::unix_seconds;
 use crate::secret::Secret;
@@ -29,8 +29,8 @@ pub mod carriers;
 mod connection;
 mod jwk;
 mod keys;
-mod login;
 mod list_position;
+mod login;
 mod refusal;
 mod ring;
 mod session;
@@ -140,7 +140,9 @@ impl KeyRing {
             session::TYPE => self.verify_session(token).map(|_| "session"),
             ticket::TYPE => self.verify_ticket(token).map(|_| "ticket"),
             login::TYPE => self.verify_login(token).map(|_| "login"),
-            list_position::TYPE => self.verify_any_list_position(token).map(|()| "place in a list"),
+            list_position::TYPE => self
+                .verify_any_list_position(token)
+                .map(|()| "place in a list"),
             archive::HEAD | archive::END => self
                 .check_any_seal(&kind, token)
                 .map(|()| "seal of an archive"),

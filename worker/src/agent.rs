@@ -44,7 +44,7 @@ pub struct SessionOpening {
     pub params: Bytes,
     /// Replaces values of the params; set by a later load, resume or fork.
     pub setup: SessionSetup,
-    /// [`Changes::state`] of the conversation before, empty at first.
+    /// [`ConversationChanges::state`] of the conversation before, empty at first.
     pub state: Bytes,
     /// Capabilities of the client that asked first.
     pub client: ClientCapabilities,
@@ -132,7 +132,9 @@ impl SessionOpening {
         }
         let read = match self.setup.mcp_servers.as_deref() {
             Some(given) => serde_json::from_slice(given),
-            None => serde_json::from_slice::<McpServersParams>(&self.params).map(|it| it.mcp_servers),
+            None => {
+                serde_json::from_slice::<McpServersParams>(&self.params).map(|it| it.mcp_servers)
+            }
         };
         read.map_err(|_| Failure::invalid_params("params.mcpServers must be an array, once"))
     }
@@ -167,7 +169,7 @@ pub trait Conversation: Send + Sync {
     /// Runs one turn; `prompt` is the `session/prompt`, the result is its answer. When a turn is
     /// taken over it is run again from its beginning, and what it says again up to where it was is
     /// skipped: it must say the same things in the same order, or say that it cannot
-    /// ([`Turn::start_over`]).
+    /// ([`Turn::discard_replay`]).
     async fn prompt(&self, turn: &Turn, prompt: &AgentMessage) -> Result<Box<RawValue>, Failure>;
 
     /// Any other call of a client, also while a turn runs.
@@ -224,7 +226,7 @@ pub struct CallResult {
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ConversationChanges {
-    /// For [`Opening::state`].
+    /// For [`SessionOpening::state`].
     pub state: Option<Bytes>,
     /// As [`Conversation::view`].
     pub view: Option<Bytes>,

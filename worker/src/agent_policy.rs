@@ -13,12 +13,12 @@ use serde::Serialize;
 use serde_json::value::{RawValue, to_raw_value};
 use serde_json::{Value, json};
 
-pub use self::pattern::NamePattern;
 use self::member_filter::MemberFilter;
+pub use self::pattern::NamePattern;
 use crate::rpc::Failure;
 
-mod pattern;
 mod member_filter;
+mod pattern;
 #[cfg(test)]
 mod tests;
 

@@ -8,7 +8,9 @@ use baton_session::audit::AuditLog;
 use baton_session::command::{CommandId, QueuedCommand};
 use baton_session::event::{Event, is_aside};
 use baton_session::id::{LogId, Nonce, SessionId};
-use baton_session::store::{self, AnsweredRequest, AppendRequest, AppendOutcome, Claim, ClaimToken, Store};
+use baton_session::store::{
+    self, AnsweredRequest, AppendOutcome, AppendRequest, Claim, ClaimToken, Store,
+};
 use baton_session::sync::MutexExt as _;
 use serde_json::{Map, Value};
 use tokio::sync::Notify;
@@ -17,10 +19,10 @@ use tracing::Instrument as _;
 
 use crate::agent::ConversationChanges;
 use crate::metrics::WorkerMetrics;
-use crate::session_metadata::{MetadataChanges, SessionMetadata};
 use crate::permission_audit::PermissionAudit;
-use crate::trace;
 use crate::rewrite_buffer::{self, RewriteBuffer};
+use crate::session_metadata::{MetadataChanges, SessionMetadata};
+use crate::trace;
 
 /// Invisible to people, and worth several times its cost to the store.
 const WINDOW: Duration = Duration::from_millis(25);
@@ -58,7 +60,7 @@ struct WriterState {
     /// Unanswered requests of the agent, by number.
     pending: Vec<u64>,
     pending_changed: bool,
-    notes: SessionMetadata,
+    metadata: SessionMetadata,
     flushed_at: Option<Instant>,
     /// It was said that the agent wants too much to be kept.
     warned: bool,
@@ -96,7 +98,12 @@ where
 }
 
 impl EventWriter {
-    pub fn new(store: Arc<dyn Store>, claim: &Claim, metrics: WorkerMetrics, audit: AuditLog) -> Self {
+    pub fn new(
+        store: Arc<dyn Store>,
+        claim: &Claim,
+        metrics: WorkerMetrics,
+        audit: AuditLog,
+    ) -> Self {
         let state = WriterState {
             events: Vec::new(),
             bytes: 0,
@@ -106,7 +113,7 @@ impl EventWriter {
             next: claim.head + 1,
             pending: Vec::new(),
             pending_changed: false,
-            notes: SessionMetadata::new(&claim.bound),
+            metadata: SessionMetadata::new(&claim.bound),
             flushed_at: None,
             warned: false,
         };
@@ -157,7 +164,7 @@ impl EventWriter {
                 state.pending.push(seq);
                 state.pending_changed = true;
             }
-            Event::Update { message, .. } => state.notes.read(message),
+            Event::Update { message, .. } => state.metadata.read(message),
             _ => {}
         }
         state.events.push(event);
@@ -205,19 +212,19 @@ impl EventWriter {
         state.pending.clear();
     }
 
-    /// As [`Self::settle_all`], for requests of an earlier holder that this one has not read.
+    /// As [`Self::clear_pending`], for requests of an earlier holder that this one has not read.
     pub fn reset_pending(&self) {
         self.state().pending_changed = true;
     }
 
     /// Identifiers that agents and tools have bound to the session.
     pub fn bound(&self) -> Map<String, Value> {
-        self.state().notes.bound().clone()
+        self.state().metadata.bound().clone()
     }
 
     /// Removes all bindings.
     pub fn unbind(&self) {
-        self.state().notes.unbind();
+        self.state().metadata.unbind();
     }
 
     /// Waits until there is room for more.
@@ -319,8 +326,10 @@ impl EventWriter {
         {
             tracing::warn!(session.id = %self.session, field, "the agent's state is too long: keeping the previous one");
         }
-        let noted = state.notes.take();
-        let nothing = state.events.is_empty() && state.acks.is_empty() && noted == MetadataChanges::default();
+        let metadata = state.metadata.take();
+        let nothing = state.events.is_empty()
+            && state.acks.is_empty()
+            && metadata == MetadataChanges::default();
         if nothing && changes == ConversationChanges::default() && !release {
             return None;
         }
@@ -340,9 +349,9 @@ impl EventWriter {
             requests: std::mem::take(&mut state.requests),
             state: changes.state,
             view: changes.view,
-            title: noted.title,
-            usage: noted.usage,
-            bound: noted.bound,
+            title: metadata.title,
+            usage: metadata.usage,
+            bound: metadata.bound,
             pending: std::mem::take(&mut state.pending_changed).then(|| state.pending.clone()),
             release,
             confirmed,
@@ -371,7 +380,8 @@ mod tests {
             }
         };
         assert_eq!(retry_while_unavailable(&step).await.unwrap(), "there");
-        let broken = retry_while_unavailable(async || Err::<(), _>(store::Error::Broken("for good".into())));
+        let broken =
+            retry_while_unavailable(async || Err::<(), _>(store::Error::Broken("for good".into())));
         assert!(broken.await.is_err());
     }
 }

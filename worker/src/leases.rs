@@ -28,7 +28,7 @@ pub(crate) struct HeldSession {
     pub token: ClaimToken,
     pub inbox: Arc<Notify>,
     pub lost: CancellationToken,
-    pub place: Arc<SessionSlot>,
+    pub slot: Arc<SessionSlot>,
     /// The store has granted the claim.
     granted: AtomicBool,
     /// The session was signalled as ready.
@@ -37,7 +37,7 @@ pub(crate) struct HeldSession {
 
 impl HeldSession {
     pub fn is_bound(&self) -> bool {
-        self.place.has_unmovable_turn.load(Ordering::Relaxed)
+        self.slot.has_unmovable_turn.load(Ordering::Relaxed)
     }
 
     pub fn grant(&self) {
@@ -54,9 +54,9 @@ impl HeldLeases {
         self.held.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A place for a session that is about to be claimed, so that nothing that concerns it is missed from then on;
-    /// `None` if it is held here already. Then its holder looks at its inbox, and when its place is
-    /// free it is claimed once more.
+    /// Reserves a session that is about to be claimed, so that no signal about it is missed from
+    /// then on; `None` if it is held here already. Then its holder reads its inbox, and it is
+    /// claimed once more when it is released.
     pub fn reserve(self: &Arc<Self>, session: &SessionId) -> Option<LeaseReservation> {
         let mut all = self.held();
         if let Some(held) = all.get(session) {
@@ -68,7 +68,7 @@ impl HeldLeases {
             token: ClaimToken::random(),
             inbox: Arc::default(),
             lost: CancellationToken::new(),
-            place: Arc::default(),
+            slot: Arc::default(),
             granted: AtomicBool::new(false),
             wake_requested: AtomicBool::new(false),
         });
@@ -150,8 +150,8 @@ impl HeldLeases {
     }
 }
 
-/// A session's place among those held; given up when dropped, also if an agent panics: a lease that nobody works
-/// under must not be renewed.
+/// Reserves a session among those held. Released when dropped, also if an agent panics: a lease
+/// that nobody works under must not be renewed.
 pub(crate) struct LeaseReservation {
     leases: Arc<HeldLeases>,
     session: SessionId,
@@ -163,8 +163,8 @@ impl LeaseReservation {
         &self.session
     }
 
-    /// True if somebody said meanwhile that the session wants a worker: it may have been given up before its place
-    /// here was free.
+    /// True if the session was signalled as ready meanwhile: it may have been released before its
+    /// reservation ended.
     pub fn release(self) -> bool {
         let held = self.held.clone();
         drop(self);
@@ -178,15 +178,15 @@ impl Drop for LeaseReservation {
     }
 }
 
-/// Of the sessions that only rest here, the one that does so for the longest time.
+/// The slot of the session that has been idle for the longest time.
 pub(crate) fn longest_idle(held: &[(SessionId, Arc<HeldSession>)]) -> Option<&Arc<SessionSlot>> {
     let resting = held.iter().filter_map(|(_, held)| {
-        let since: Option<Instant> = held.place.idle_since();
-        Some((since?, &held.place))
+        let since: Option<Instant> = held.slot.idle_since();
+        Some((since?, &held.slot))
     });
     resting
         .min_by_key(|(since, _)| *since)
-        .map(|(_, place)| place)
+        .map(|(_, slot)| slot)
 }
 
 #[cfg(test)]

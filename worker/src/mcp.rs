@@ -7,22 +7,22 @@ use std::collections::HashSet;
 use serde_json::value::RawValue;
 
 pub use self::command::CommandPattern;
+pub use self::refusal::McpRefusal;
+use self::refusal::RefusalReason;
 pub use self::server_entry::ServerEntry;
 use self::server_entry::ServerTransport;
-use self::refusal::RefusalReason;
-pub use self::refusal::McpRefusal;
 pub use self::transports::McpTransports;
 pub use self::url::UrlPattern;
 pub use self::variable::VariablePattern;
 
 mod command;
-mod server_entry;
 pub(crate) mod glob;
 mod headers;
 pub(crate) mod over_acp;
 mod package;
 mod reach;
 mod refusal;
+mod server_entry;
 mod transports;
 mod url;
 mod variable;
@@ -66,7 +66,10 @@ impl McpPolicy {
             admitted.push(entry);
         }
         admitted.extend(self.own(agent).cloned());
-        Ok(admitted.into_iter().map(ServerEntry::into_written).collect())
+        Ok(admitted
+            .into_iter()
+            .map(ServerEntry::into_written)
+            .collect())
     }
 
     async fn check(&self, entry: &ServerEntry, agent: McpTransports) -> Result<(), RefusalReason> {
@@ -84,7 +87,9 @@ impl McpPolicy {
                     None => Ok(()),
                 }
             }
-            ServerTransport::Http { url } | ServerTransport::Sse { url } => url::check(&self.urls, url).await,
+            ServerTransport::Http { url } | ServerTransport::Sse { url } => {
+                url::check(&self.urls, url).await
+            }
             ServerTransport::Acp => Ok(()),
         }
     }

@@ -199,7 +199,7 @@ impl Default for AgeGauge {
 
 impl fmt::Debug for AgeGauge {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Age")
+        f.write_str("AgeGauge")
     }
 }
 

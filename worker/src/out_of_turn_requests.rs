@@ -13,13 +13,13 @@ use serde::Serialize;
 use serde_json::value::RawValue;
 use tokio::sync::oneshot;
 
-use crate::mcp::over_acp;
 use crate::event_writer::EventWriter;
+use crate::mcp::over_acp;
 use crate::rpc::{self, ClientAnswer, Failure};
 
 pub(crate) struct OutOfTurnRequests {
     session: SessionId,
-    outlet: Arc<EventWriter>,
+    writer: Arc<EventWriter>,
     /// Sets this holder's questions apart from those of others.
     holder: String,
     open: Mutex<OpenRequests>,
@@ -37,10 +37,10 @@ struct OutOfTurnWaiter {
 }
 
 impl OutOfTurnRequests {
-    pub fn new(session: SessionId, outlet: Arc<EventWriter>) -> Self {
+    pub fn new(session: SessionId, writer: Arc<EventWriter>) -> Self {
         Self {
             session,
-            outlet,
+            writer,
             holder: random_text(8),
             open: Mutex::default(),
         }
@@ -67,12 +67,12 @@ impl OutOfTurnRequests {
         open.asked += 1;
         let id = aside_id(&self.session, &self.holder, open.asked);
         let message = compose::request(&id, method, params);
-        self.outlet.permissions.asked(&id, &message);
+        self.writer.permissions.asked(&id, &message);
         let request = Event::Request {
             id: id.clone(),
             message,
         };
-        let seq = self.outlet.push(request);
+        let seq = self.writer.push(request);
         open.waiting.insert(id, OutOfTurnWaiter { seq, reply });
         answer
     }
@@ -82,7 +82,7 @@ impl OutOfTurnRequests {
         let Some(waiting) = self.open().waiting.remove(answer.id.as_str()) else {
             return false;
         };
-        self.outlet.mark_answered(waiting.seq);
+        self.writer.mark_answered(waiting.seq);
         let _ = waiting.reply.send(answer);
         true
     }
@@ -92,15 +92,15 @@ impl OutOfTurnRequests {
         let open = self.open();
         let open: Vec<u64> = open.waiting.values().map(|waiting| waiting.seq).collect();
         if !open.is_empty() {
-            self.outlet.restore_pending(open);
+            self.writer.restore_pending(open);
         }
     }
 
     /// Withdraws all open requests, and tells their clients.
     pub fn withdraw_all(&self) {
         for (id, waiting) in self.open().waiting.drain() {
-            self.outlet.mark_answered(waiting.seq);
-            self.outlet.push(Event::Answer {
+            self.writer.mark_answered(waiting.seq);
+            self.writer.push(Event::Answer {
                 message: rpc::no_answer(&id, WITHDRAWN),
                 by: None,
                 id,

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 
 use baton_protocol::{Envelope, Method};
-use baton_session::audit::{AuditLog, Decision, DecisionOutcome, AuditText, AuditActor};
+use baton_session::audit::{AuditActor, AuditLog, AuditText, Decision, DecisionOutcome};
 use baton_session::command::Command;
 use baton_session::id::SessionId;
 use baton_session::sync::MutexExt as _;
@@ -40,7 +40,8 @@ impl PermissionAudit {
                 question: (&**id).into(),
                 title,
             };
-            self.audit.record(&decision, DecisionOutcome::Done, &AuditActor::default());
+            self.audit
+                .record(&decision, DecisionOutcome::Done, &AuditActor::default());
         }
     }
 

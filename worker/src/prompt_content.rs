@@ -170,7 +170,11 @@ mod tests {
         for (capability, block) in all() {
             let card =
                 json!({ "agentCapabilities": { "promptCapabilities": { capability: true } } });
-            assert_eq!(check(PromptCapabilities::of(&card), &json!([block])), Ok(1), "{block}");
+            assert_eq!(
+                check(PromptCapabilities::of(&card), &json!([block])),
+                Ok(1),
+                "{block}"
+            );
             let refused = check(PromptCapabilities::default(), &json!([block]));
             match capability {
                 "" => assert_eq!(refused, Ok(1), "{block}"),

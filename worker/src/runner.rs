@@ -21,15 +21,15 @@ use tokio_util::task::TaskTracker;
 use crate::admission::SessionAdmission;
 use crate::agent::Agent;
 use crate::agent_policy::AgentPolicy;
-use crate::prompt_content::PromptCapabilities;
-use crate::session_task::{self, SessionContext};
+use crate::event_writer::SessionLost;
 use crate::housekeeping;
 use crate::leases::{self, HeldLeases, LeaseReservation};
 use crate::mcp::{McpPolicy, McpTransports};
 use crate::metrics::WorkerMetrics;
-use crate::store_outages::StoreOutages;
-use crate::event_writer::SessionLost;
+use crate::prompt_content::PromptCapabilities;
 use crate::release_hook::ReleaseHook;
+use crate::session_task::{self, SessionContext};
+use crate::store_outages::StoreOutages;
 use crate::workspace::WorkspaceRoot;
 
 #[derive(Clone, Debug)]
@@ -286,10 +286,10 @@ impl Runner {
         }
     }
 
-    /// Of the sessions that only rest here, the one that does so for the longest time leaves.
+    /// Evicts the session that has been idle for the longest time.
     fn evict_longest_idle(&self) {
-        if let Some(place) = leases::longest_idle(&self.leases.granted()) {
-            place.evict.notify_one();
+        if let Some(slot) = leases::longest_idle(&self.leases.granted()) {
+            slot.evict.notify_one();
         }
     }
 
@@ -407,10 +407,10 @@ impl Runner {
         let metrics = &self.config.metrics;
         let _counted = metrics.count_session();
         let held = reserved.held.clone();
-        let reins = SessionContext {
+        let context = SessionContext {
             inbox: held.inbox.clone(),
             lost: held.lost.clone(),
-            place: held.place.clone(),
+            slot: held.slot.clone(),
             stop: self.stop.clone(),
             interrupt: self.cut.clone(),
             accepts: self.accepts,
@@ -419,7 +419,7 @@ impl Runner {
             metrics: metrics.clone(),
             audit: self.config.audit.clone(),
         };
-        let outcome = session_task::run(self.store.clone(), &*self.agent, claim, reins).await;
+        let outcome = session_task::run(self.store.clone(), &*self.agent, claim, context).await;
         let session = reserved.session().clone();
         let wanted = reserved.release();
         match outcome {

@@ -1,4 +1,4 @@
-//! One held session: its commands in order, until nothing waits and the session is given up.
+//! One held session: runs its commands in order until none waits, then releases the session.
 
 use std::collections::VecDeque;
 use std::future::pending;
@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use baton_protocol::{Method, compose};
 use baton_session::command::{CommandKind, QueuedCommand};
-use baton_session::event::{TurnBegin, Event};
+use baton_session::event::{Event, TurnBegin};
 use baton_session::id::LogId;
 use baton_session::store::{self, Claim, RunningTurn, Store, VanishedHolders};
 use futures_util::future::BoxFuture;
@@ -16,75 +16,78 @@ use serde_json::value::RawValue;
 use tokio::task::{JoinSet, yield_now};
 use tracing::Instrument as _;
 
+use self::command_history::{CommandHistory, ReadCommand};
 use self::commands::{FinishedCall, done, is_about};
 use self::slot::UnmovableTurnGuard;
-pub(crate) use self::slot::{SessionSlot, SessionContext};
-use self::command_history::{ReadCommand, CommandHistory};
-use crate::agent::{Agent, Conversation, SessionOpening, ListenContext, StopReason};
+pub(crate) use self::slot::{SessionContext, SessionSlot};
+use crate::agent::{Agent, Conversation, ListenContext, SessionOpening, StopReason};
+use crate::event_writer::{EventWriter, SessionLost};
 use crate::out_of_turn_requests::OutOfTurnRequests;
-use crate::turn_replay::{self, TurnReplay, UnansweredRequest};
-use crate::event_writer::{SessionLost, EventWriter};
 use crate::rpc::{self, Failure};
 use crate::trace;
 use crate::turn::Turn;
+use crate::turn_replay::{self, TurnReplay, UnansweredRequest};
 
-mod commands;
-mod slot;
-mod idle;
 mod command_history;
+mod commands;
+mod idle;
+mod slot;
 
 pub(crate) async fn run(
     store: Arc<dyn Store>,
     agent: &dyn Agent,
     claim: Claim,
-    reins: SessionContext,
+    context: SessionContext,
 ) -> Result<(), SessionLost> {
-    let mut opening = SessionOpening::of(&claim, store.clone(), reins.admission.policy.clone());
-    let outlet = Arc::new(EventWriter::new(
+    let mut opening = SessionOpening::of(&claim, store.clone(), context.admission.policy.clone());
+    let writer = Arc::new(EventWriter::new(
         store.clone(),
         &claim,
-        reins.metrics.clone(),
-        reins.audit.clone(),
+        context.metrics.clone(),
+        context.audit.clone(),
     ));
     if is_poisonous(claim.vanished) {
-        return answer_poisonous(&*store, &outlet, &claim, &reins).await;
+        return answer_poisonous(&*store, &writer, &claim, &context).await;
     }
     // The session was only idle at a worker that is gone: no agent has to be started for that.
     if claim.inbox.is_empty() && claim.running.is_none() {
-        if !outlet.flush(Default::default(), true).await? {
+        if !writer.flush(Default::default(), true).await? {
             store.release(&claim.session, &claim.token).await?;
         }
         return Ok(());
     }
     let claimed = trace::claimed(&claim);
     let admitted = async {
-        reins.admission.admit(&mut opening).await?;
+        context.admission.admit(&mut opening).await?;
         agent.open(&opening).await
     };
     let opened = tokio::select! {
         biased;
-        _ = reins.lost.cancelled() => return Err(SessionLost::Fenced),
-        _ = reins.stop.cancelled() => return Ok(store.release(&claim.session, &claim.token).await?),
+        _ = context.lost.cancelled() => return Err(SessionLost::Fenced),
+        _ = context.stop.cancelled() => return Ok(store.release(&claim.session, &claim.token).await?),
         opened = admitted => opened,
     };
     drop(claimed);
     match opened {
         Ok(conversation) => {
-            reins.metrics.opened.inc();
+            context.metrics.opened.inc();
             let queue: VecDeque<QueuedCommand> = claim.inbox.clone().into();
             let taken = CommandHistory::of(&claim.inbox);
             if conversation.idle_timeout().is_some() {
                 // An earlier holder may have vanished with open requests that only it could take
                 // answers to.
-                outlet.reset_pending();
+                writer.reset_pending();
             }
             SessionTask {
-                asides: Arc::new(OutOfTurnRequests::new(claim.session.clone(), outlet.clone())),
+                out_of_turn: Arc::new(OutOfTurnRequests::new(
+                    claim.session.clone(),
+                    writer.clone(),
+                )),
                 store,
                 claim,
-                reins,
+                context,
                 conversation,
-                outlet,
+                writer,
                 queue,
                 taken,
                 calls: JoinSet::new(),
@@ -95,8 +98,8 @@ pub(crate) async fn run(
             .await
         }
         Err(failure) => {
-            reins.metrics.unopened.inc();
-            answer_all(&*store, &outlet, &claim, &reins, failure).await
+            context.metrics.unopened.inc();
+            answer_all(&*store, &writer, &claim, &context, failure).await
         }
     }
 }
@@ -104,14 +107,14 @@ pub(crate) async fn run(
 /// The agent cannot open this session: all waiting requests get an error.
 async fn answer_all(
     store: &dyn Store,
-    outlet: &EventWriter,
+    writer: &EventWriter,
     claim: &Claim,
-    reins: &SessionContext,
+    context: &SessionContext,
     failure: Failure,
 ) -> Result<(), SessionLost> {
     for queued in &claim.inbox {
-        if !release_bindings(outlet, claim, reins, queued).await? {
-            outlet.flush(Default::default(), false).await?;
+        if !release_bindings(writer, claim, context, queued).await? {
+            writer.flush(Default::default(), false).await?;
             return Ok(store.release(&claim.session, &claim.token).await?);
         }
         let outcome = match queued.command.kind {
@@ -119,15 +122,15 @@ async fn answer_all(
             kind @ (CommandKind::Close | CommandKind::Delete) => Ok(done(kind)),
             _ => Err(failure.clone()),
         };
-        reins.metrics.refused(queued);
+        context.metrics.refused(queued);
         let turn = queued.command.kind == CommandKind::Prompt;
         if let Some(event) = rpc::response(queued, turn, outcome) {
-            outlet.push(event);
+            writer.push(event);
         }
-        outlet.ack(queued);
+        writer.ack(queued);
     }
     // Commands may have arrived since: the next holder handles them.
-    if !outlet.flush(Default::default(), true).await? {
+    if !writer.flush(Default::default(), true).await? {
         store.release(&claim.session, &claim.token).await?;
     }
     Ok(())
@@ -136,9 +139,9 @@ async fn answer_all(
 /// Releases the bindings of a session before it ends, and runs the operator's hook; other commands
 /// change nothing. False if the worker stops first: then the next holder handles the command.
 async fn release_bindings(
-    outlet: &EventWriter,
+    writer: &EventWriter,
     claim: &Claim,
-    reins: &SessionContext,
+    context: &SessionContext,
     queued: &QueuedCommand,
 ) -> Result<bool, SessionLost> {
     let reason = match queued.command.kind {
@@ -146,15 +149,15 @@ async fn release_bindings(
         CommandKind::Delete => "deleted",
         _ => return Ok(true),
     };
-    let bound = outlet.bound();
-    if let Some(hook) = reins.on_release.as_ref().filter(|_| !bound.is_empty()) {
+    let bound = writer.bound();
+    if let Some(hook) = context.on_release.as_ref().filter(|_| !bound.is_empty()) {
         tokio::select! {
             () = hook.run(&claim.session, reason, bound) => {}
-            _ = reins.lost.cancelled() => return Err(SessionLost::Fenced),
-            _ = reins.stop.cancelled() => return Ok(false),
+            _ = context.lost.cancelled() => return Err(SessionLost::Fenced),
+            _ = context.stop.cancelled() => return Ok(false),
         }
     }
-    outlet.unbind();
+    writer.unbind();
     Ok(true)
 }
 
@@ -173,26 +176,26 @@ fn is_poisonous(vanished: VanishedHolders) -> bool {
 /// instead of run, and the next holder goes on with the others.
 async fn answer_poisonous(
     store: &dyn Store,
-    outlet: &EventWriter,
+    writer: &EventWriter,
     claim: &Claim,
-    reins: &SessionContext,
+    context: &SessionContext,
 ) -> Result<(), SessionLost> {
     let running = claim.running.map(|running| running.command);
     let is_next = |queued: &&QueuedCommand| running.is_none_or(|running| queued.id == running);
     if let Some(queued) = claim.inbox.iter().find(is_next) {
         tracing::error!(session.id = %claim.session, command = queued.id.number, vanished = claim.vanished.working, "answering a command with an error: every worker that ran it stopped");
-        if !release_bindings(outlet, claim, reins, queued).await? {
+        if !release_bindings(writer, claim, context, queued).await? {
             return Ok(store.release(&claim.session, &claim.token).await?);
         }
-        reins.metrics.refused(queued);
+        context.metrics.refused(queued);
         let turn = queued.command.kind == CommandKind::Prompt;
         if let Some(event) = rpc::response(queued, turn, Err::<(), _>(Failure::poisonous())) {
-            outlet.push(event);
+            writer.push(event);
         }
-        outlet.ack(queued);
-        outlet.reset_pending();
+        writer.ack(queued);
+        writer.reset_pending();
     }
-    if !outlet.flush(Default::default(), true).await? {
+    if !writer.flush(Default::default(), true).await? {
         store.release(&claim.session, &claim.token).await?;
     }
     Ok(())
@@ -201,10 +204,10 @@ async fn answer_poisonous(
 struct SessionTask {
     store: Arc<dyn Store>,
     claim: Claim,
-    reins: SessionContext,
+    context: SessionContext,
     conversation: Arc<dyn Conversation>,
-    outlet: Arc<EventWriter>,
-    asides: Arc<OutOfTurnRequests>,
+    writer: Arc<EventWriter>,
+    out_of_turn: Arc<OutOfTurnRequests>,
     /// Commands that were read and are not handled yet.
     queue: VecDeque<QueuedCommand>,
     /// Commands that were read.
@@ -220,7 +223,7 @@ struct SessionTask {
 enum IdleOutcome {
     /// There is something to do.
     Awake,
-    /// The session was given up.
+    /// The session was released.
     Released,
 }
 
@@ -233,13 +236,13 @@ enum CommandOutcome {
 impl SessionTask {
     async fn run(mut self) -> Result<(), SessionLost> {
         loop {
-            if self.reins.stop.is_cancelled() {
+            if self.context.stop.is_cancelled() {
                 return self.hand_over().await;
             }
             if self.agent_gone {
-                self.asides.withdraw_all();
+                self.out_of_turn.withdraw_all();
                 // Buffered events are written first, or the next holder would say them again.
-                if !self.outlet.flush(self.conversation.changes(), true).await? {
+                if !self.writer.flush(self.conversation.changes(), true).await? {
                     self.store
                         .release(&self.claim.session, &self.claim.token)
                         .await?;
@@ -272,10 +275,10 @@ impl SessionTask {
     /// Everything before is through.
     async fn end(&mut self, queued: QueuedCommand) -> Result<CommandOutcome, SessionLost> {
         // Finished answers do not wait for the release hook.
-        self.outlet
+        self.writer
             .flush(self.conversation.changes(), false)
             .await?;
-        if !release_bindings(&self.outlet, &self.claim, &self.reins, &queued).await? {
+        if !release_bindings(&self.writer, &self.claim, &self.context, &queued).await? {
             self.hand_over().await?;
             return Ok(CommandOutcome::HandedOver);
         }
@@ -289,16 +292,16 @@ impl SessionTask {
     /// repeats them there. Acknowledgements are written first: the next worker would run those
     /// commands again.
     async fn hand_over(&self) -> Result<(), SessionLost> {
-        self.asides.withdraw_all();
+        self.out_of_turn.withdraw_all();
         let (session, token) = (&self.claim.session, &self.claim.token);
-        if self.outlet.has_acks() {
+        if self.writer.has_acks() {
             let changes = self.conversation.changes();
-            if !self.outlet.flush(changes, true).await? {
+            if !self.writer.flush(changes, true).await? {
                 self.store.release(session, token).await?;
             }
             return Ok(());
         }
-        let last_words = self.outlet.flush(self.conversation.changes(), false);
+        let last_words = self.writer.flush(self.conversation.changes(), false);
         let release = self.store.release(session, token);
         let (written, released) = tokio::join!(last_words, release);
         released?;
@@ -308,7 +311,8 @@ impl SessionTask {
         }
     }
 
-    /// A store that is away is no reason to give up: every renewal of the lease looks again.
+    /// An unavailable store is no error here: the inbox is read again after every renewal of the
+    /// lease.
     async fn read_inbox(&mut self) -> Result<(), SessionLost> {
         let known = self.taken.open();
         let waiting = match self.store.inbox(&self.claim.session, &known).await {
@@ -319,7 +323,7 @@ impl SessionTask {
             match self.taken.take(queued.id, &queued.command) {
                 ReadCommand::New => self.queue.push_back(queued),
                 ReadCommand::Repeated => {}
-                ReadCommand::Done => self.outlet.ack(&queued),
+                ReadCommand::Done => self.writer.ack(&queued),
             }
         }
         Ok(())
@@ -327,9 +331,9 @@ impl SessionTask {
 
     /// The command is done with.
     fn ack(&mut self, queued: &QueuedCommand) {
-        self.outlet.ack(queued);
+        self.writer.ack(queued);
         for name in self.taken.acknowledge(queued.id) {
-            self.outlet.ack_name(name);
+            self.writer.ack_name(name);
         }
     }
 
@@ -337,19 +341,19 @@ impl SessionTask {
     async fn prompt(&mut self, queued: QueuedCommand) -> Result<CommandOutcome, SessionLost> {
         let was_begun = self.claim.running.map(|running| running.command);
         if was_begun != Some(queued.id) {
-            self.reins.metrics.observe_wait(&queued);
+            self.context.metrics.observe_wait(&queued);
         }
         let asked = rpc::client_call(&queued.command.message);
         let checked = asked.and_then(|asked| {
             let PromptParams { prompt } = rpc::read(asked.params)?;
-            let blocks = self.reins.accepts.check(prompt)?;
-            let policy = &self.reins.admission.policy;
+            let blocks = self.context.accepts.check(prompt)?;
+            let policy = &self.context.admission.policy;
             Ok((policy.message(Method::Prompt.name(), asked.params)?, blocks))
         });
         let (message, blocks) = match checked {
             Ok(checked) => checked,
             Err(failure) => {
-                self.reins.metrics.answered("invalid");
+                self.context.metrics.answered("invalid");
                 return Ok(self.finish(&queued, Err(failure)));
             }
         };
@@ -359,31 +363,31 @@ impl SessionTask {
             .take()
             .filter(|running| running.command == queued.id);
         let was_interrupted = interrupted.is_some();
-        let (journal, unanswered) = match interrupted {
+        let (replay, unanswered) = match interrupted {
             Some(running) => {
-                self.reins.metrics.takeovers.inc();
+                self.context.metrics.takeovers.inc();
                 self.replay_turn(running).await?
             }
             None if self.is_cancelled(&queued) => {
                 let cancelled = StopReason::Cancelled;
-                self.reins.metrics.answered(cancelled.as_str());
+                self.context.metrics.answered(cancelled.as_str());
                 return Ok(self.finish(&queued, Ok(cancelled.answer())));
             }
             None => {
                 // A fork of a running session gets what the agent knew before the turn.
-                self.outlet
+                self.writer
                     .flush(self.conversation.changes(), false)
                     .await?;
                 self.begin(&queued, &blocks)
             }
         };
-        let timed = self.reins.metrics.start_turn();
+        let timed = self.context.metrics.start_turn();
         let turn = Turn::new(
             self.claim.session.clone(),
             queued.id,
             queued.command.client,
-            self.outlet.clone(),
-            journal,
+            self.writer.clone(),
+            replay,
             unanswered,
             was_interrupted,
         );
@@ -392,17 +396,20 @@ impl SessionTask {
         let work = conversation.prompt(&turn, &message);
         let mut work = pin!(work.instrument(trace::agent(&queued)));
         let mut heard = pin!(conversation.listen(ListenContext::Turn(&turn)));
-        let outlet = self.outlet.clone();
+        let writer = self.writer.clone();
         let mut flight: Option<BoxFuture<'_, Result<bool, SessionLost>>> = None;
         let (stop, bound) = if conversation.can_move() {
-            (self.reins.stop.clone(), None)
+            (self.context.stop.clone(), None)
         } else {
-            (self.reins.interrupt.clone(), Some(UnmovableTurnGuard::of(&self.reins.place)))
+            (
+                self.context.interrupt.clone(),
+                Some(UnmovableTurnGuard::of(&self.context.slot)),
+            )
         };
         let outcome = loop {
             tokio::select! {
                 biased;
-                _ = self.reins.lost.cancelled() => return Err(SessionLost::Fenced),
+                _ = self.context.lost.cancelled() => return Err(SessionLost::Fenced),
                 // Both before the work, or an agent that never pauses could be neither handed over nor
                 // cancelled.
                 _ = stop.cancelled() => {
@@ -412,7 +419,7 @@ impl SessionTask {
                     self.hand_over().await?;
                     return Ok(CommandOutcome::HandedOver);
                 }
-                _ = self.reins.inbox.notified() => {
+                _ = self.context.inbox.notified() => {
                     self.read_inbox().await?;
                     self.handle_during_turn(&queued, &turn);
                 }
@@ -426,8 +433,8 @@ impl SessionTask {
                     // A store in the same process never makes us wait, and others want their turn.
                     yield_now().await;
                 }
-                _ = outlet.wait_until_due(), if flight.is_none() => {
-                    flight = Some(Box::pin(outlet.flush(self.conversation.changes(), false)));
+                _ = writer.wait_until_due(), if flight.is_none() => {
+                    flight = Some(Box::pin(writer.flush(self.conversation.changes(), false)));
                 }
             }
         };
@@ -440,18 +447,22 @@ impl SessionTask {
     }
 
     /// The turn's first events: who reads it how, and the user's words for everyone else.
-    fn begin(&self, queued: &QueuedCommand, blocks: &[&RawValue]) -> (TurnReplay, Vec<UnansweredRequest>) {
+    fn begin(
+        &self,
+        queued: &QueuedCommand,
+        blocks: &[&RawValue],
+    ) -> (TurnReplay, Vec<UnansweredRequest>) {
         let connection = queued.command.connection.clone();
-        let began = self.outlet.push(Event::Begin(TurnBegin {
+        let began = self.writer.push(Event::Begin(TurnBegin {
             command: queued.id,
             connection: connection.clone(),
             via: queued.via,
         }));
-        let name = self.outlet.unique_name(format!("user-{began}"));
+        let name = self.writer.unique_name(format!("user-{began}"));
         for block in blocks {
             let update = user_message_chunk(&name, block);
             let message = compose::update(self.claim.session.as_str(), &*update);
-            self.outlet.push(Event::Echo {
+            self.writer.push(Event::Echo {
                 by: connection.clone(),
                 message,
             });
@@ -460,7 +471,10 @@ impl SessionTask {
     }
 
     /// Reads back the events that the interrupted turn has written.
-    async fn replay_turn(&self, running: RunningTurn) -> Result<(TurnReplay, Vec<UnansweredRequest>), SessionLost> {
+    async fn replay_turn(
+        &self,
+        running: RunningTurn,
+    ) -> Result<(TurnReplay, Vec<UnansweredRequest>), SessionLost> {
         tracing::info!(session.id = %self.claim.session, command = running.command.number, "resuming an interrupted turn");
         let log = LogId::Session(self.claim.session.clone());
         let mut reader = turn_replay::ReplayReader::default();
@@ -491,7 +505,10 @@ impl SessionTask {
                     }
                     self.queue.push_back(queued);
                 }
-                CommandKind::Cancel | CommandKind::CancelRequest | CommandKind::Close | CommandKind::Delete => {
+                CommandKind::Cancel
+                | CommandKind::CancelRequest
+                | CommandKind::Close
+                | CommandKind::Delete => {
                     self.queue.push_back(queued);
                 }
                 _ => self.handle(queued, Some(turn)),
@@ -514,12 +531,16 @@ impl SessionTask {
     }
 
     /// The answer and the end of the command go into the log together.
-    fn finish(&mut self, queued: &QueuedCommand, outcome: Result<Box<RawValue>, Failure>) -> CommandOutcome {
-        self.outlet.clear_pending();
-        self.asides.restore_pending();
+    fn finish(
+        &mut self,
+        queued: &QueuedCommand,
+        outcome: Result<Box<RawValue>, Failure>,
+    ) -> CommandOutcome {
+        self.writer.clear_pending();
+        self.out_of_turn.restore_pending();
         trace::ended(queued, &outcome);
         if let Some(event) = rpc::response(queued, true, outcome) {
-            self.outlet.push(event);
+            self.writer.push(event);
         }
         self.ack(queued);
         CommandOutcome::Answered

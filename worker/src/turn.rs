@@ -18,21 +18,24 @@ use serde_json::{Map, Value};
 use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 
-use crate::out_of_turn_requests::OutOfTurnRequests;
-use crate::turn_replay::{TurnReplay, UnansweredRequest};
-use crate::mcp::over_acp;
 use crate::event_writer::EventWriter;
+use crate::mcp::over_acp;
+use crate::out_of_turn_requests::OutOfTurnRequests;
 use crate::rpc::{self, ClientAnswer, Failure};
+use crate::turn_replay::{TurnReplay, UnansweredRequest};
 
 /// The agent's interface to its session between turns.
 pub struct BetweenTurns {
-    outlet: Arc<EventWriter>,
-    asides: Arc<OutOfTurnRequests>,
+    writer: Arc<EventWriter>,
+    out_of_turn: Arc<OutOfTurnRequests>,
 }
 
 impl BetweenTurns {
-    pub(crate) fn new(outlet: Arc<EventWriter>, asides: Arc<OutOfTurnRequests>) -> Self {
-        Self { outlet, asides }
+    pub(crate) fn new(writer: Arc<EventWriter>, out_of_turn: Arc<OutOfTurnRequests>) -> Self {
+        Self {
+            writer,
+            out_of_turn,
+        }
     }
 
     /// Asks the controlling client. It is asked at once; what is returned waits for the answer and may do
@@ -42,17 +45,17 @@ impl BetweenTurns {
         method: &str,
         params: impl Serialize,
     ) -> BoxFuture<'static, Result<Box<RawValue>, Failure>> {
-        self.asides.ask(method, params)
+        self.out_of_turn.ask(method, params)
     }
 
     /// Passes a whole `session/update` message on as the agent has written it. It is said at once; what
     /// is waited for is room for the next one.
     pub async fn forward(&self, message: Bytes) {
-        self.outlet.push(Event::Update {
+        self.writer.push(Event::Update {
             turn: false,
             message,
         });
-        self.outlet.wait_for_room().await;
+        self.writer.wait_for_room().await;
     }
 }
 
@@ -63,8 +66,8 @@ pub struct Turn {
     session: SessionId,
     command: CommandId,
     client: ClientCapabilities,
-    outlet: Arc<EventWriter>,
-    journal: Mutex<TurnReplay>,
+    writer: Arc<EventWriter>,
+    replay: Mutex<TurnReplay>,
     requests: AtomicU64,
     waiting: Mutex<HashMap<Arc<str>, TurnWaiter>>,
     cancel: CancellationToken,
@@ -85,14 +88,14 @@ impl Turn {
         session: SessionId,
         command: CommandId,
         client: ClientCapabilities,
-        outlet: Arc<EventWriter>,
-        journal: TurnReplay,
+        writer: Arc<EventWriter>,
+        replay: TurnReplay,
         unanswered: Vec<UnansweredRequest>,
         interrupted: bool,
     ) -> Self {
-        outlet.restore_pending(unanswered.iter().map(|request| request.seq).collect());
+        writer.restore_pending(unanswered.iter().map(|request| request.seq).collect());
         for request in &unanswered {
-            outlet.permissions.recall(&request.id, &request.message);
+            writer.permissions.recall(&request.id, &request.message);
         }
         let waiting = unanswered.into_iter().map(|request| {
             (
@@ -109,8 +112,8 @@ impl Turn {
             session,
             command,
             client,
-            outlet,
-            journal: Mutex::new(journal),
+            writer,
+            replay: Mutex::new(replay),
             requests: AtomicU64::new(0),
             waiting: Mutex::new(waiting.collect()),
             cancel: CancellationToken::new(),
@@ -130,13 +133,13 @@ impl Turn {
     /// Sends a `session/update`. `apply` makes the change it announces; it is skipped along with
     /// the update when an earlier run of this turn has made it.
     pub async fn update_with(&self, update: impl Serialize, apply: impl FnOnce()) {
-        if self.journal().check_off_update() {
+        if self.replay().check_off_update() {
             return;
         }
-        self.outlet.wait_for_room().await;
+        self.writer.wait_for_room().await;
         apply();
         let message = compose::update(self.session.as_str(), update);
-        self.outlet.push(Event::Update {
+        self.writer.push(Event::Update {
             turn: true,
             message,
         });
@@ -149,14 +152,14 @@ impl Turn {
     /// Passes a whole `session/update` message on as the agent has written it. It is said at once; what
     /// is waited for is room for the next one.
     pub async fn forward(&self, message: Bytes) {
-        if self.journal().check_off_update() {
+        if self.replay().check_off_update() {
             return;
         }
-        self.outlet.push(Event::Update {
+        self.writer.push(Event::Update {
             turn: true,
             message,
         });
-        self.outlet.wait_for_room().await;
+        self.writer.wait_for_room().await;
     }
 
     /// An earlier run of this turn ended with its worker.
@@ -167,19 +170,19 @@ impl Turn {
     /// The agent will not say the same things again: what was said stays, its open questions are
     /// withdrawn, and from here on everything is new.
     pub fn discard_replay(&self) {
-        let (mut journal, mut waiting) = (self.journal(), self.waiting());
-        journal.forget();
+        let (mut replay, mut waiting) = (self.replay(), self.waiting());
+        replay.forget();
         for (id, waiting) in waiting.drain() {
-            self.outlet.mark_answered(waiting.seq);
+            self.writer.mark_answered(waiting.seq);
             // Clients that were asked learn that the request is withdrawn.
-            self.outlet.push(Event::Answer {
+            self.writer.push(Event::Answer {
                 message: rpc::no_answer(&id, WITHDRAWN),
                 by: None,
                 id,
             });
         }
         // Ids that were used stay used.
-        self.requests.fetch_max(journal.asked(), Ordering::Relaxed);
+        self.requests.fetch_max(replay.asked(), Ordering::Relaxed);
     }
 
     /// Asks the controlling client. The request outlives this worker: the worker that resumes the
@@ -204,11 +207,11 @@ impl Turn {
     }
 
     fn ask(&self, name: String, method: &str, params: impl Serialize) -> AskOutcome {
-        let mut journal = self.journal();
-        let known = journal.check_off_request(&name);
+        let mut replay = self.replay();
+        let known = replay.check_off_request(&name);
         let asked_before = known.is_some();
-        let id = &known.unwrap_or_else(|| self.outlet.unique_name(name).into());
-        if let Some(seq) = journal.answer(id) {
+        let id = &known.unwrap_or_else(|| self.writer.unique_name(name).into());
+        if let Some(seq) = replay.answer(id) {
             return AskOutcome::Before(seq);
         }
         let mut waiting = self.waiting();
@@ -221,8 +224,8 @@ impl Turn {
             Some(known) if asked_before => known.reply = Some(reply),
             _ => {
                 let message = compose::request(id, method, params);
-                self.outlet.permissions.asked(id, &message);
-                let seq = self.outlet.push(Event::Request {
+                self.writer.permissions.asked(id, &message);
+                let seq = self.writer.push(Event::Request {
                     id: id.clone(),
                     message: message.clone(),
                 });
@@ -242,7 +245,7 @@ impl Turn {
 
     /// Reads the answer to an earlier run of this turn from the log.
     async fn answer_at(&self, seq: u64) -> Result<ClientAnswer, Failure> {
-        let event = self.outlet.read(seq).await;
+        let event = self.writer.read(seq).await;
         let event = event.map_err(|error| Failure::internal(error.to_string()))?;
         let answer = match event {
             Some(Event::Answer { message, .. }) => ClientAnswer::read(&message),
@@ -257,7 +260,7 @@ impl Turn {
         let Some(waiting) = all.get_mut(answer.id.as_str()) else {
             return false;
         };
-        self.outlet.mark_answered(waiting.seq);
+        self.writer.mark_answered(waiting.seq);
         match waiting.reply.take() {
             Some(reply) => {
                 let id = answer.id.clone();
@@ -273,10 +276,10 @@ impl Turn {
     /// The connection behind a waiting prompt has taken control: the open questions are now for it to
     /// answer.
     pub(crate) fn transfer_control(&self, prompt: &QueuedCommand) {
-        if !self.journal().note_control(prompt.id) {
+        if !self.replay().note_control(prompt.id) {
             return;
         }
-        self.outlet.push(Event::Control {
+        self.writer.push(Event::Control {
             by: prompt.command.connection.clone(),
             command: prompt.id,
             via: prompt.via,
@@ -286,8 +289,8 @@ impl Turn {
         let mut open: Vec<_> = waiting.iter_mut().filter(open).collect();
         open.sort_by_key(|(_, waiting)| waiting.seq);
         for (id, waiting) in open {
-            self.outlet.mark_answered(waiting.seq);
-            waiting.seq = self.outlet.push(Event::Request {
+            self.writer.mark_answered(waiting.seq);
+            waiting.seq = self.writer.push(Event::Request {
                 id: id.clone(),
                 message: waiting.message.clone(),
             });
@@ -296,12 +299,12 @@ impl Turn {
 
     /// Identifiers that agents and tools have bound to the session until now.
     pub fn bound(&self) -> Map<String, Value> {
-        self.outlet.bound()
+        self.writer.bound()
     }
 
     /// Pauses, except where an earlier run of this turn has paused already.
     pub async fn sleep(&self, duration: Duration) {
-        if self.journal().is_live() {
+        if self.replay().is_live() {
             tokio::time::sleep(duration).await;
         }
     }
@@ -315,8 +318,8 @@ impl Turn {
         self.cancel.cancel();
     }
 
-    fn journal(&self) -> MutexGuard<'_, TurnReplay> {
-        self.journal.locked()
+    fn replay(&self) -> MutexGuard<'_, TurnReplay> {
+        self.replay.locked()
     }
 
     fn waiting(&self) -> MutexGuard<'_, HashMap<Arc<str>, TurnWaiter>> {

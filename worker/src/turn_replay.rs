@@ -34,17 +34,17 @@ pub(crate) struct UnansweredRequest {
 /// Reads the events of an interrupted turn, one after the other, and keeps of each only what is needed.
 #[derive(Default)]
 pub(crate) struct ReplayReader {
-    journal: TurnReplay,
+    replay: TurnReplay,
     unanswered: Vec<UnansweredRequest>,
 }
 
 impl ReplayReader {
     pub fn read(&mut self, seq: u64, event: &Event) {
-        let journal = &mut self.journal;
+        let replay = &mut self.replay;
         match event {
-            Event::Update { turn: true, .. } => match journal.entries.back_mut() {
+            Event::Update { turn: true, .. } => match replay.entries.back_mut() {
                 Some(ReplayEntry::Updates(count)) => *count += 1,
-                _ => journal.entries.push_back(ReplayEntry::Updates(1)),
+                _ => replay.entries.push_back(ReplayEntry::Updates(1)),
             },
             // Asked beside the turn, by an agent that is gone.
             Event::Request { id, .. } if is_aside(id) => {}
@@ -54,8 +54,8 @@ impl ReplayReader {
                     // Sent again to another client: the agent asked once.
                     Some(request) => request.seq = seq,
                     None => {
-                        journal.entries.push_back(ReplayEntry::Request(id.clone()));
-                        journal.asked += 1;
+                        replay.entries.push_back(ReplayEntry::Request(id.clone()));
+                        replay.asked += 1;
                         self.unanswered.push(UnansweredRequest {
                             id: id.clone(),
                             seq,
@@ -66,10 +66,10 @@ impl ReplayReader {
                 }
             }
             Event::Control { command, .. } => {
-                journal.controls.insert(*command);
+                replay.controls.insert(*command);
             }
             Event::Answer { id, .. } => {
-                journal.answers.insert(id.clone(), seq);
+                replay.answers.insert(id.clone(), seq);
                 self.unanswered.retain(|request| request.id != *id);
             }
             _ => {}
@@ -77,7 +77,7 @@ impl ReplayReader {
     }
 
     pub fn finish(self) -> (TurnReplay, Vec<UnansweredRequest>) {
-        (self.journal, self.unanswered)
+        (self.replay, self.unanswered)
     }
 }
 

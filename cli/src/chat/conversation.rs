@@ -50,7 +50,12 @@ pub enum ChatProblem {
 }
 
 impl ChatConversation {
-    pub fn new(peer: ChatPeer, input: ChatInput, screen: ChatScreen, cwd: String) -> anyhow::Result<Self> {
+    pub fn new(
+        peer: ChatPeer,
+        input: ChatInput,
+        screen: ChatScreen,
+        cwd: String,
+    ) -> anyhow::Result<Self> {
         let mut ticks = interval(TICK);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         Ok(Self {
@@ -158,7 +163,11 @@ impl ChatConversation {
     }
 
     /// A request and its answer.
-    pub(super) async fn call(&mut self, method: Method, params: Value) -> Result<Value, ChatProblem> {
+    pub(super) async fn call(
+        &mut self,
+        method: Method,
+        params: Value,
+    ) -> Result<Value, ChatProblem> {
         let id = self.peer.request(method.name(), params).await?;
         let is_turn = method == Method::Prompt;
         match self.wait(Some((id, is_turn))).await? {

@@ -4,7 +4,7 @@ use baton_protocol::Method;
 use serde_json::{Map, Value, json};
 
 use self::field::FormField;
-use super::screen::{TextColour, ChatScreen};
+use super::screen::{ChatScreen, TextColour};
 use super::session::{list, text};
 
 mod field;
@@ -71,16 +71,25 @@ impl AgentQuestion {
     pub fn show(&self, screen: &mut ChatScreen) {
         match &self.asks {
             QuestionKind::Permission { what, options } => {
-                screen.line(&[(TextColour::Yellow, "Permission: "), (TextColour::Bold, what)]);
+                screen.line(&[
+                    (TextColour::Yellow, "Permission: "),
+                    (TextColour::Bold, what),
+                ]);
                 for (number, option) in (1..).zip(options) {
                     let keys = format!("  {number} or {}  ", option.key);
-                    screen.line(&[(TextColour::Yellow, &keys), (TextColour::None, &option.name)]);
+                    screen.line(&[
+                        (TextColour::Yellow, &keys),
+                        (TextColour::None, &option.name),
+                    ]);
                 }
             }
             QuestionKind::Form {
                 message, fields, ..
             } => {
-                screen.line(&[(TextColour::Yellow, "Question: "), (TextColour::Bold, message)]);
+                screen.line(&[
+                    (TextColour::Yellow, "Question: "),
+                    (TextColour::Bold, message),
+                ]);
                 if let Some(field) = self.open(fields) {
                     screen.line(&[(TextColour::None, &format!("  {}", field.asked()))]);
                 }
@@ -102,7 +111,9 @@ impl AgentQuestion {
                 fields, content, ..
             } => {
                 let Some(field) = fields.get(content.len()) else {
-                    return QuestionReply::Result(json!({ "action": "accept", "content": content }));
+                    return QuestionReply::Result(
+                        json!({ "action": "accept", "content": content }),
+                    );
                 };
                 match field.value(line.trim()) {
                     Ok(value) => content.insert(field.name.clone(), value),

@@ -3,7 +3,7 @@
 use baton_protocol::{UpdateKind, update};
 use serde_json::Value;
 
-use super::screen::{TextColour, ChatScreen, Speaker};
+use super::screen::{ChatScreen, Speaker, TextColour};
 use super::session::{ChatSession, list, text};
 
 pub fn update(screen: &mut ChatScreen, session: &mut ChatSession, update: &Value) {

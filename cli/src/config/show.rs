@@ -4,7 +4,7 @@ use clap::builder::{BoolishValueParser, TypedValueParser as _};
 use clap::parser::ValueSource;
 use clap::{Arg, ArgMatches};
 
-use super::apply::{FileSettings, ConfigProblem, matches, without_required};
+use super::apply::{ConfigProblem, FileSettings, matches, without_required};
 use super::keys::{self, ValueKind};
 use super::{ROLES, ShowArguments};
 use crate::command_line;
@@ -78,7 +78,9 @@ fn toml(kind: ValueKind, values: &[String]) -> String {
             format!("[{}]", items.join(", "))
         }
         ValueKind::Text => values.iter().map(quoted).collect(),
-        ValueKind::Boolean | ValueKind::Integer | ValueKind::Number => plain(kind, &values.concat()),
+        ValueKind::Boolean | ValueKind::Integer | ValueKind::Number => {
+            plain(kind, &values.concat())
+        }
     }
 }
 

@@ -13,7 +13,11 @@ pub struct ExportOptions {
     session: String,
 }
 
-pub async fn run(server: &SessionsServer, options: &ExportOptions, out: &mut TerminalOutput) -> anyhow::Result<()> {
+pub async fn run(
+    server: &SessionsServer,
+    options: &ExportOptions,
+    out: &mut TerminalOutput,
+) -> anyhow::Result<()> {
     let url = server.endpoint(&format!("/v1/sessions/{}/export", options.session))?;
     let response = server.http.get(url.clone()).send().await;
     let mut response = succeeded(&url, response).await?;

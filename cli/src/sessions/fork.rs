@@ -22,7 +22,11 @@ pub struct ForkOptions {
     json: bool,
 }
 
-pub async fn run(connection: &SessionsConnection, options: &ForkOptions, out: &mut TerminalOutput) -> anyhow::Result<()> {
+pub async fn run(
+    connection: &SessionsConnection,
+    options: &ForkOptions,
+    out: &mut TerminalOutput,
+) -> anyhow::Result<()> {
     let mut params = json!({ "sessionId": options.session });
     if let Some(message) = &options.at {
         params["_meta"] = json!({ "baton/fork": { "atMessageId": message } });

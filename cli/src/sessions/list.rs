@@ -19,7 +19,11 @@ pub struct ListOptions {
     json: bool,
 }
 
-pub async fn run(connection: &SessionsConnection, options: &ListOptions, out: &mut TerminalOutput) -> anyhow::Result<()> {
+pub async fn run(
+    connection: &SessionsConnection,
+    options: &ListOptions,
+    out: &mut TerminalOutput,
+) -> anyhow::Result<()> {
     let sessions = all(connection, options).await?;
     if options.json {
         return out.json(&json!({ "sessions": sessions }).to_string());

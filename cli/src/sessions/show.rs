@@ -19,7 +19,11 @@ pub struct ShowOptions {
     json: bool,
 }
 
-pub async fn run(connection: &SessionsConnection, options: &ShowOptions, out: &mut TerminalOutput) -> anyhow::Result<()> {
+pub async fn run(
+    connection: &SessionsConnection,
+    options: &ShowOptions,
+    out: &mut TerminalOutput,
+) -> anyhow::Result<()> {
     let params = observing(&options.session);
     match options.json {
         true => document(connection, &options.session, &params, out).await,

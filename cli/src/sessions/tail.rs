@@ -27,7 +27,11 @@ pub struct TailOptions {
 /// How long to wait before another try, unless the stream said so.
 const RETRY: Duration = Duration::from_secs(1);
 
-pub async fn run(server: &SessionsServer, options: &TailOptions, out: &mut TerminalOutput) -> anyhow::Result<()> {
+pub async fn run(
+    server: &SessionsServer,
+    options: &TailOptions,
+    out: &mut TerminalOutput,
+) -> anyhow::Result<()> {
     let stop = signals::stop()?.drain;
     let mut tail = LogTail {
         server,

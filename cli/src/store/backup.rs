@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, bail};
 use baton_gateway::admin::DIRECTORY;
-use baton_session::store::{DirectoryError, BackupSnapshot, admin_of, identity};
+use baton_session::store::{BackupSnapshot, DirectoryError, admin_of, identity};
 use clap::Args;
 use reqwest::{Method, Response};
 

@@ -15,7 +15,7 @@ use tracing_subscriber::Layer;
 use tracing_subscriber::filter::filter_fn;
 use tracing_subscriber::registry::LookupSpan;
 
-use super::collector::{OtlpCollector, CollectorEndpoint};
+use super::collector::{CollectorEndpoint, OtlpCollector};
 use super::exporter;
 use super::metrics::{self, MetricsExport};
 use super::signal::{OtlpSignal, variable};
@@ -69,7 +69,10 @@ impl TraceOptions {
         }
         let traces = self.collector(OtlpSignal::Traces).err().unwrap_or_default();
         // Mostly the same ones.
-        let mut metrics = self.collector(OtlpSignal::Metrics).err().unwrap_or_default();
+        let mut metrics = self
+            .collector(OtlpSignal::Metrics)
+            .err()
+            .unwrap_or_default();
         metrics.retain(|fault| !traces.contains(fault));
         faults.extend(traces);
         faults.extend(metrics);
@@ -127,9 +130,11 @@ impl TraceOptions {
         let Ok(Some(collector)) = self.collector(OtlpSignal::Metrics) else {
             return Ok(None);
         };
-        let opened =
-            metrics::interval().and_then(|interval| MetricsExport::open(&collector, interval, resource));
-        Ok(Some(opened.map_err(|fault| ConfigurationError(vec![fault]))?))
+        let opened = metrics::interval()
+            .and_then(|interval| MetricsExport::open(&collector, interval, resource));
+        Ok(Some(
+            opened.map_err(|fault| ConfigurationError(vec![fault]))?,
+        ))
     }
 
     /// Takes our own spans and no others: not those of the exporter's client, for one.

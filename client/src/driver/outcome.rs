@@ -27,52 +27,53 @@ impl ConnectionDriver {
     fn opened(&mut self, message: Bytes, outcome: Result<OpenedConnection, RequestFailure>) {
         let id = Envelope::read(&message).ok();
         let id = id.as_ref().and_then(Envelope::request_id);
-        let waiting = id.and_then(|id| self.book.take_unanswered(id));
+        let waiting = id.and_then(|id| self.in_flight.take_unanswered(id));
         match (outcome, waiting) {
             (Ok(opened), _) => {
                 if !is_error(&opened.answer) {
                     self.initialize = Some(message);
-                    self.link(opened.token);
+                    self.connection(opened.token);
                 }
-                self.told.push_back(one_line(opened.answer));
+                self.local_answers.push_back(one_line(opened.answer));
             }
             (Err(RequestFailure::Refused { code, text }), Some(waiting)) => {
-                self.told.push_back(error(&waiting.id, code, &text));
+                self.local_answers
+                    .push_back(error(&waiting.id, code, &text));
             }
             (Err(failure), Some(waiting)) => {
-                let away = self.contact.away();
-                let told = resume::unreachable(&waiting, away, &failure.to_string());
-                self.told.push_back(told);
+                let away = self.reachability.away();
+                let local_answers = resume::unreachable(&waiting, away, &failure.to_string());
+                self.local_answers.push_back(local_answers);
             }
             (Err(failure), None) => tracing::error!(why = %failure, "no connection"),
         }
     }
 
-    fn link(&mut self, token: HeaderValue) {
+    fn connection(&mut self, token: HeaderValue) {
         self.mark_reachable();
-        let (endpoint, contact) = (self.endpoint.clone(), self.contact.clone());
-        self.link = Some(OpenConnection {
-            stream: StreamHandle::start(endpoint, self.transport, token.clone(), contact),
+        let (endpoint, reachability) = (self.endpoint.clone(), self.reachability.clone());
+        self.connection = Some(OpenConnection {
+            stream: StreamHandle::start(endpoint, self.transport, token.clone(), reachability),
             since: SystemTime::now(),
             token,
         });
     }
 
     fn mark_reachable(&mut self) {
-        self.contact.mark_answered();
-        self.trouble = None;
+        self.reachability.mark_answered();
+        self.last_failure = None;
         self.backoff.reset();
     }
 
     fn reopened(&mut self, outcome: Result<OpenedConnection, RequestFailure>) {
         match outcome {
             Ok(opened) if !is_error(&opened.answer) => {
-                self.link(opened.token);
-                for message in resume::resumes(&self.book).into_iter().rev() {
+                self.connection(opened.token);
+                for message in resume::resumes(&self.in_flight).into_iter().rev() {
                     let outgoing = self.own(message);
                     self.first.push_front(outgoing);
                 }
-                let count = self.book.sessions().len();
+                let count = self.in_flight.sessions().len();
                 tracing::info!(sessions = count, "another connection was opened");
             }
             outcome => {
@@ -81,7 +82,7 @@ impl ConnectionDriver {
                     Err(failure) => failure.to_string(),
                 };
                 tracing::warn!(why, "could not open a new connection yet");
-                self.trouble = Some(why);
+                self.last_failure = Some(why);
                 if self.is_away() {
                     self.fail_waiting_requests();
                 }
@@ -92,7 +93,7 @@ impl ConnectionDriver {
     fn own(&mut self, message: Bytes) -> OutgoingMessage {
         let mut request = None;
         if let Ok(envelope) = Envelope::read(&message) {
-            self.book.record_outgoing(&message, &envelope, true);
+            self.in_flight.record_outgoing(&message, &envelope, true);
             request = envelope.request_id().map(str::to_owned);
         }
         OutgoingMessage {
@@ -105,10 +106,10 @@ impl ConnectionDriver {
     fn posted(&mut self, outgoing: OutgoingMessage, delivery: DeliveryResult) {
         let id = outgoing.request.as_deref();
         match delivery.outcome {
-            Ok(()) if self.link.is_some() => {
+            Ok(()) if self.connection.is_some() => {
                 self.mark_reachable();
                 if let Some(id) = id {
-                    self.book.accepted(id);
+                    self.in_flight.accepted(id);
                 }
             }
             // The connection was lost meanwhile, and the answer with it.
@@ -122,14 +123,16 @@ impl ConnectionDriver {
                 }
             }
             Err(RequestFailure::Refused { code, text }) => {
-                let waiting = id.and_then(|id| self.book.take_unanswered(id));
+                let waiting = id.and_then(|id| self.in_flight.take_unanswered(id));
                 match waiting {
-                    Some(waiting) => self.told.push_back(error(&waiting.id, code, &text)),
+                    Some(waiting) => self
+                        .local_answers
+                        .push_back(error(&waiting.id, code, &text)),
                     None => tracing::error!(code, text, "the server refused a message"),
                 }
             }
             Err(RequestFailure::Away { why, .. }) => {
-                self.trouble = Some(why);
+                self.last_failure = Some(why);
                 self.fail_or_keep(outgoing);
                 if self.is_away() {
                     self.fail_waiting_requests();

@@ -11,7 +11,7 @@ use serde::Deserialize;
 use tokio::time::{Duration, timeout};
 
 use super::events::{SseEvent, SseParser};
-use super::{StreamItem, MAX_MESSAGE, StreamEvent, FIRST_EVENT_TIMEOUT};
+use super::{FIRST_EVENT_TIMEOUT, MAX_MESSAGE, StreamEvent, StreamItem};
 use crate::endpoint::{CONNECTION_ID, Endpoint};
 use crate::error::RequestFailure;
 
@@ -58,7 +58,8 @@ impl SseStream {
         };
         // It begins with its cursor; if not even that comes, something keeps it back.
         let first = timeout(FIRST_EVENT_TIMEOUT, stream.next()).await;
-        let first = first.map_err(|_| RequestFailure::away("the stream was opened and stays silent"))?;
+        let first =
+            first.map_err(|_| RequestFailure::away("the stream was opened and stays silent"))?;
         stream.first = Some(first?);
         Ok(stream)
     }
@@ -83,7 +84,8 @@ impl SseStream {
     async fn piece(&mut self) -> Result<Bytes, RequestFailure> {
         let frame = self.body.frame().await;
         let frame = frame.ok_or_else(|| RequestFailure::away("the stream ended"))?;
-        let frame = frame.map_err(|error| RequestFailure::away(format!("the stream broke: {error}")))?;
+        let frame =
+            frame.map_err(|error| RequestFailure::away(format!("the stream broke: {error}")))?;
         Ok(frame.into_data().unwrap_or_default())
     }
 }
@@ -92,7 +94,9 @@ fn item(event: SseEvent) -> StreamItem {
     let news = event.data.map(|data| match event.name.as_str() {
         "reset" => {
             let reset = serde_json::from_slice::<ResetNotice>(&data);
-            StreamEvent::Reset(reset.map_or_else(|_| "no reason given".into(), |reset| reset.reason))
+            StreamEvent::Reset(
+                reset.map_or_else(|_| "no reason given".into(), |reset| reset.reason),
+            )
         }
         _ => StreamEvent::Message(one_line(data)),
     });

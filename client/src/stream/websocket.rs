@@ -20,7 +20,7 @@ use tokio_tungstenite::tungstenite::handshake::derive_accept_key;
 use tokio_tungstenite::tungstenite::protocol::{Role, WebSocketConfig};
 use tokio_tungstenite::tungstenite::{Message as Frame, Utf8Bytes};
 
-use super::{StreamItem, MAX_MESSAGE, StreamEvent, FIRST_EVENT_TIMEOUT};
+use super::{FIRST_EVENT_TIMEOUT, MAX_MESSAGE, StreamEvent, StreamItem};
 use crate::endpoint::Endpoint;
 use crate::error::RequestFailure;
 
@@ -82,8 +82,10 @@ impl SocketStream {
                 Err(_) if asked => return Err(RequestFailure::away("the WebSocket fell silent")),
                 Err(_) => {
                     asked = true;
-                    let ping = timeout(PING_AFTER, self.frames.send(Frame::Ping(Bytes::new()))).await;
-                    let ping = ping.map_err(|_| RequestFailure::away("the WebSocket takes nothing"))?;
+                    let ping =
+                        timeout(PING_AFTER, self.frames.send(Frame::Ping(Bytes::new()))).await;
+                    let ping =
+                        ping.map_err(|_| RequestFailure::away("the WebSocket takes nothing"))?;
                     ping.map_err(RequestFailure::away)?;
                 }
             }
@@ -124,7 +126,9 @@ fn item(text: Utf8Bytes) -> Result<StreamItem, RequestFailure> {
     })
 }
 
-async fn upgrade(endpoint: &Endpoint) -> Result<WebSocketStream<TokioIo<Upgraded>>, RequestFailure> {
+async fn upgrade(
+    endpoint: &Endpoint,
+) -> Result<WebSocketStream<TokioIo<Upgraded>>, RequestFailure> {
     let key = generate_key();
     let value = HeaderValue::from_str(&key).map_err(RequestFailure::away)?;
     let headers = HeaderMap::from_iter([
@@ -143,7 +147,9 @@ async fn upgrade(endpoint: &Endpoint) -> Result<WebSocketStream<TokioIo<Upgraded
             "no WebSocket: the answer was {status}"
         )));
     }
-    let upgraded = hyper::upgrade::on(response).await.map_err(RequestFailure::away)?;
+    let upgraded = hyper::upgrade::on(response)
+        .await
+        .map_err(RequestFailure::away)?;
     let limits = WebSocketConfig::default()
         .max_message_size(Some(MAX_MESSAGE))
         .max_frame_size(Some(MAX_MESSAGE));

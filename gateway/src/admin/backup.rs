@@ -9,7 +9,7 @@ use axum::body::{Body, Bytes};
 use axum::extract::{Extension, State};
 use axum::http::{HeaderMap, HeaderName, header};
 use axum::response::{IntoResponse, Response};
-use baton_session::store::{FileStore, BackupSnapshot};
+use baton_session::store::{BackupSnapshot, FileStore};
 use futures_util::stream;
 use tokio::runtime::Handle;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};

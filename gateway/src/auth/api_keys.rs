@@ -7,9 +7,9 @@ use std::sync::{Arc, RwLock};
 
 use baton_session::audit::AuditLog;
 use baton_session::clock::unix_seconds;
+use baton_session::file_watch;
 use baton_session::store::AgentCard;
 use baton_session::token::MAX_PRINCIPAL;
-use baton_session::file_watch;
 use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};

@@ -4,7 +4,7 @@
 
 use axum::http::HeaderMap;
 use axum::http::request::Parts;
-use baton_session::revocation::{RevocationCause, Revocation, RevocationSubject};
+use baton_session::revocation::{Revocation, RevocationCause, RevocationSubject};
 use baton_session::token::{LoginToken, MAX_SKEW, carriers};
 
 use super::{Caller, LoggedIn, Stranger};

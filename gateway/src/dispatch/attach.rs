@@ -3,7 +3,7 @@
 use baton_protocol::ErrorCode;
 use baton_protocol::limits::echo;
 use baton_session::route::DeliveryPath;
-use baton_session::store::{AttachParams, AttachOutcome};
+use baton_session::store::{AttachOutcome, AttachParams};
 use baton_session::token::TokenScope;
 
 use super::{Call, Outcome, Problem, invalid, params, unknown_session};

@@ -1,7 +1,7 @@
 //! `$/cancel_request`: it names a request and no session, so the session has to be found.
 
 use baton_protocol::ErrorCode;
-use baton_session::command::{IdempotencyKey, CommandKind};
+use baton_session::command::{CommandKind, IdempotencyKey};
 use baton_session::id::SessionId;
 
 use super::{Call, Outcome, Problem, params};

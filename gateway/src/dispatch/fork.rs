@@ -4,7 +4,7 @@ use baton_protocol::limits::echo;
 use baton_protocol::{ErrorCode, compose};
 use baton_session::audit::Decision;
 use baton_session::id::{LogId, SessionId};
-use baton_session::store::{ForkPoint, ForkRequest, ForkOutcome, MAX_FORK_DEPTH, SessionRecord};
+use baton_session::store::{ForkOutcome, ForkPoint, ForkRequest, MAX_FORK_DEPTH, SessionRecord};
 use baton_session::token::TokenScope;
 use serde_json::{Map, Value, json};
 

@@ -20,7 +20,12 @@ impl Call<'_> {
         let after = match page.cursor {
             None => None,
             Some(cursor) => {
-                let place = self.app.mint.keys.ring().verify_list_position(&cursor, &scope);
+                let place = self
+                    .app
+                    .mint
+                    .keys
+                    .ring()
+                    .verify_list_position(&cursor, &scope);
                 Some(place.map_err(|_| {
                     invalid(
                         "params.cursor is not the nextCursor of a page of this list: start again without it",
@@ -46,7 +51,13 @@ impl Call<'_> {
         }
         let mut result = json!({ "sessions": entries });
         if let Some(last) = found.last().filter(|_| more) {
-            result["nextCursor"] = json!(self.app.mint.keys.ring().sign_list_position(&last.place, &scope));
+            result["nextCursor"] = json!(
+                self.app
+                    .mint
+                    .keys
+                    .ring()
+                    .sign_list_position(&last.place, &scope)
+            );
         }
         Ok(self.answers(compose::result(self.id(), result.to_string().as_bytes())))
     }

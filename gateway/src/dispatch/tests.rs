@@ -257,6 +257,10 @@ async fn a_request_is_cancelled_where_it_went() {
     assert_eq!(desk.take(&call(7, None)).await, None);
     assert_eq!(
         waiting().await,
-        [CommandKind::New, CommandKind::Prompt, CommandKind::CancelRequest]
+        [
+            CommandKind::New,
+            CommandKind::Prompt,
+            CommandKind::CancelRequest
+        ]
     );
 }

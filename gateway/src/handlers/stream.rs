@@ -9,7 +9,7 @@ use axum::response::IntoResponse;
 use baton_session::audit::Decision;
 use baton_session::id::{LogId, SessionId};
 use baton_session::route::DeliveryPath;
-use baton_session::store::{AttachParams, AttachOutcome, StreamId};
+use baton_session::store::{AttachOutcome, AttachParams, StreamId};
 use baton_session::token::{ConnectionToken, TokenScope};
 use tokio::sync::Notify;
 

@@ -45,7 +45,9 @@ fn what_was_issued_before_is_refused_and_what_comes_after_is_not() {
     revoked.add(of_session);
     assert!(revoked.is_revoked("bob", None, Some((&session, 200))));
     assert!(!revoked.is_revoked("bob", None, Some((&session, 201))));
-    revoked.add(Revocation::at_once(RevocationSubject::Connection(id.clone())));
+    revoked.add(Revocation::at_once(RevocationSubject::Connection(
+        id.clone(),
+    )));
     let now = seconds();
     assert!(revoked.is_revoked("bob", Some((&id, now + 30)), None));
     assert!(!revoked.is_revoked("bob", Some((&connection(), now)), None));

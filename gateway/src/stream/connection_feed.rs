@@ -176,7 +176,10 @@ impl ConnectionFeed {
                 self.positions.posted(&draft, Entry { number, nonce });
             }
             // A long cursor is better than none.
-            PostOutcome::Full | PostOutcome::Known(_) | PostOutcome::Delivered | PostOutcome::Conflict => {
+            PostOutcome::Full
+            | PostOutcome::Known(_)
+            | PostOutcome::Delivered
+            | PostOutcome::Conflict => {
                 let id = &self.connection.id;
                 tracing::warn!(connection.id = %id, "the outbox does not take positions: cursors are long");
             }

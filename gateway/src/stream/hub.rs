@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use baton_session::event::Event;
 use baton_session::id::LogId;
-use baton_session::store::{self, SignalListener, Signal, Store, Topic as StoreTopic};
+use baton_session::store::{self, Signal, SignalListener, Store, Topic as StoreTopic};
 use baton_session::sync::MutexExt as _;
 use tokio::sync::{Mutex as AsyncMutex, mpsc};
 use tokio::time::{MissedTickBehavior, interval};

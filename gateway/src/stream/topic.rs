@@ -390,7 +390,9 @@ impl Reader {
             return true;
         }
         let addressed = |event: &Event| match event {
-            Event::Begin(begin) => begin.connection == *connection && begin.via == DeliveryPath::Connection,
+            Event::Begin(begin) => {
+                begin.connection == *connection && begin.via == DeliveryPath::Connection
+            }
             Event::Control { by, via, .. } => by == connection && *via == DeliveryPath::Connection,
             // It may be the answer to a close, after which there is nothing to watch.
             Event::Response { to, turn, .. } => {

@@ -7,9 +7,9 @@ use std::time::{Duration, Instant};
 
 use super::chain::ChainHead;
 use super::decision::Decision;
-use super::file::{FoundFile, FileMoved, AuditSink};
+use super::file::{AuditSink, FileMoved, FoundFile};
 use super::metrics::AuditMetrics;
-use super::{body, decision::DecisionOutcome, decision::AuditActor};
+use super::{body, decision::AuditActor, decision::DecisionOutcome};
 use crate::sync::MutexExt as _;
 
 /// So much may wait.
@@ -152,8 +152,8 @@ impl<'a> LineWriter<'a> {
         self.queue.closed();
     }
 
-    /// Tries for a while. The chain goes on from what is written, so nothing of what was given up is missed
-    /// there; a line says how many they were.
+    /// Retries for a while. The chain continues from the last written line, so dropped lines leave
+    /// no hole in it; a line says how many were dropped.
     fn write(&mut self, lines: Vec<String>, lost: u64) {
         let until = Instant::now() + PATIENCE;
         let mut said = false;

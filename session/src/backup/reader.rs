@@ -4,7 +4,7 @@ use std::io::{self, BufRead, Read as _};
 
 use sha2::{Digest as _, Sha256};
 
-use super::{END, ENTRY, HASH_BYTES, BackupHead, KEYSPACE, MAGIC, BackupError};
+use super::{BackupError, BackupHead, END, ENTRY, HASH_BYTES, KEYSPACE, MAGIC};
 use crate::format::{BACKUP, DIRECTORY};
 
 /// A line is not longer, nor is the name of a keyspace.

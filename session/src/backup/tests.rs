@@ -26,7 +26,10 @@ fn what_is_written_can_be_read() {
     let part = reader.part().unwrap();
     assert_eq!(part, Some(BackupPart::Keyspace("sessions".into())));
     let (key, value) = (vec![0], vec![]);
-    assert_eq!(reader.part().unwrap(), Some(BackupPart::Entry { key, value }));
+    assert_eq!(
+        reader.part().unwrap(),
+        Some(BackupPart::Entry { key, value })
+    );
     assert_eq!(reader.check().unwrap(), 100);
 }
 
@@ -68,7 +71,13 @@ fn one_of_a_newer_format_says_so() {
         directory: 99,
         ..BackupHead::of(0)
     };
-    let newer = BackupWriter::new(Vec::new(), &head).unwrap().finish().unwrap();
+    let newer = BackupWriter::new(Vec::new(), &head)
+        .unwrap()
+        .finish()
+        .unwrap();
     assert!(matches!(check(&newer), Err(BackupError::Format(_))));
-    assert!(matches!(check(b"something else\n"), Err(BackupError::Foreign)));
+    assert!(matches!(
+        check(b"something else\n"),
+        Err(BackupError::Foreign)
+    ));
 }

@@ -4,7 +4,7 @@ use std::io::{self, Write};
 
 use sha2::{Digest as _, Sha256};
 
-use super::{END, ENTRY, BackupHead, KEYSPACE, MAGIC};
+use super::{BackupHead, END, ENTRY, KEYSPACE, MAGIC};
 use crate::format::BACKUP;
 
 pub struct BackupWriter<W> {

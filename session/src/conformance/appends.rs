@@ -8,7 +8,10 @@ use super::scene::{OVER, Scene, begin, end, update, updates};
 use crate::command::{CommandId, IdempotencyKey, QueuedCommand};
 use crate::event::Event;
 use crate::route::DeliveryPath;
-use crate::store::{AnsweredRequest, AppendRequest, AppendOutcome, ClaimToken, EnqueueRequest, EnqueueOutcome, Store};
+use crate::store::{
+    AnsweredRequest, AppendOutcome, AppendRequest, ClaimToken, EnqueueOutcome, EnqueueRequest,
+    Store,
+};
 
 fn done(head: u64) -> AppendOutcome {
     AppendOutcome::Done {
@@ -171,7 +174,10 @@ pub async fn a_lost_request_that_was_answered_is_joined(store: &Arc<dyn Store>) 
         key: IdempotencyKey::of(&scene.creator, Some("1"), b"other words"),
         ..request
     };
-    assert_eq!(store.enqueue(&other).await.unwrap(), EnqueueOutcome::Conflict);
+    assert_eq!(
+        store.enqueue(&other).await.unwrap(),
+        EnqueueOutcome::Conflict
+    );
     // Where its turn began, if that was written before.
     let request = scene.prompt("2");
     let lost = QueuedCommand {

@@ -7,7 +7,9 @@ use bytes::Bytes;
 use super::scene::{CWD, OVER, Scene, updates};
 use crate::id::ConnectionId;
 use crate::route::DeliveryPath;
-use crate::store::{AppendRequest, AttachParams, AttachOutcome, Attachment, AttachRequest, SessionSetup, Store};
+use crate::store::{
+    AppendRequest, AttachOutcome, AttachParams, AttachRequest, Attachment, SessionSetup, Store,
+};
 
 async fn attach(scene: &Scene, request: &AttachParams) -> Attachment {
     match scene.store.attach(request).await.unwrap() {
@@ -192,7 +194,10 @@ pub async fn a_session_that_is_not_ones_own_cannot_be_attached(store: &Arc<dyn S
         cwd: "/elsewhere".into(),
         ..scene.attach(&newcomer, "1")
     };
-    assert_eq!(store.attach(&foreign).await.unwrap(), AttachOutcome::NotFound);
+    assert_eq!(
+        store.attach(&foreign).await.unwrap(),
+        AttachOutcome::NotFound
+    );
     assert_eq!(
         scene.attachment(&newcomer).await.controller,
         Some(scene.creator)

@@ -4,7 +4,10 @@ use std::sync::Arc;
 
 use super::scene::Scene;
 use crate::command::CommandKind;
-use crate::store::{AttachParams, AttachOutcome, EnqueueRequest, EnqueueOutcome, ForkRequest, ForkOutcome, SeenPosition, Store};
+use crate::store::{
+    AttachOutcome, AttachParams, EnqueueOutcome, EnqueueRequest, ForkOutcome, ForkRequest,
+    SeenPosition, Store,
+};
 
 fn close(scene: &Scene) -> EnqueueRequest {
     scene.request(scene.command(CommandKind::Close, Some("\"close\"")))
@@ -14,7 +17,10 @@ async fn closed(store: &Arc<dyn Store>) -> Scene {
     let scene = Scene::created(store).await;
     scene.talk("one").await;
     let outcome = store.enqueue(&close(&scene)).await.unwrap();
-    assert!(matches!(outcome, EnqueueOutcome::Accepted { .. }), "{outcome:?}");
+    assert!(
+        matches!(outcome, EnqueueOutcome::Accepted { .. }),
+        "{outcome:?}"
+    );
     scene
 }
 
@@ -24,12 +30,21 @@ pub async fn a_closed_session_takes_only_what_ends_things(store: &Arc<dyn Store>
         if done {
             scene.finish(&scene.claim().await.token).await;
         }
-        for kind in [CommandKind::Prompt, CommandKind::SetMode, CommandKind::Extension] {
+        for kind in [
+            CommandKind::Prompt,
+            CommandKind::SetMode,
+            CommandKind::Extension,
+        ] {
             let request = scene.request(scene.command(kind, Some("2")));
             let outcome = store.enqueue(&request).await.unwrap();
             assert_eq!(outcome, EnqueueOutcome::Closed, "{kind:?}");
         }
-        for kind in [CommandKind::Cancel, CommandKind::CancelRequest, CommandKind::Answer, CommandKind::Close] {
+        for kind in [
+            CommandKind::Cancel,
+            CommandKind::CancelRequest,
+            CommandKind::Answer,
+            CommandKind::Close,
+        ] {
             let request = scene.request(scene.command(kind, None));
             let outcome = store.enqueue(&request).await.unwrap();
             assert!(
@@ -66,11 +81,17 @@ pub async fn what_was_asked_before_it_closed_is_joined(store: &Arc<dyn Store>) {
     store.enqueue(&close(&scene)).await.unwrap();
     for request in [&prompt, &close(&scene)] {
         let outcome = store.enqueue(request).await.unwrap();
-        assert!(matches!(outcome, EnqueueOutcome::Joined { .. }), "{outcome:?}");
+        assert!(
+            matches!(outcome, EnqueueOutcome::Joined { .. }),
+            "{outcome:?}"
+        );
     }
     let mut other = scene.prompt("1");
     other.key.fingerprint = "another".into();
-    assert_eq!(store.enqueue(&other).await.unwrap(), EnqueueOutcome::Conflict);
+    assert_eq!(
+        store.enqueue(&other).await.unwrap(),
+        EnqueueOutcome::Conflict
+    );
 }
 
 pub async fn a_refused_close_closes_nothing(store: &Arc<dyn Store>) {
@@ -79,7 +100,10 @@ pub async fn a_refused_close_closes_nothing(store: &Arc<dyn Store>) {
         principal: "somebody else".into(),
         ..close(&scene)
     };
-    assert_eq!(store.enqueue(&foreign).await.unwrap(), EnqueueOutcome::NotFound);
+    assert_eq!(
+        store.enqueue(&foreign).await.unwrap(),
+        EnqueueOutcome::NotFound
+    );
     let mut unwatched = close(&scene);
     unwatched.command.connection = scene.another_connection();
     let outcome = store.enqueue(&unwatched).await.unwrap();

@@ -4,12 +4,17 @@ use std::sync::Arc;
 
 use super::scene::Scene;
 use crate::command::{Command, CommandKind};
-use crate::event::{TurnBegin, Event};
+use crate::event::{Event, TurnBegin};
 use crate::id::ConnectionId;
 use crate::route::DeliveryPath;
-use crate::store::{EnqueueRequest, EnqueueOutcome, Store};
+use crate::store::{EnqueueOutcome, EnqueueRequest, Store};
 
-async fn ask(scene: &Scene, connection: &ConnectionId, kind: CommandKind, request: &str) -> EnqueueOutcome {
+async fn ask(
+    scene: &Scene,
+    connection: &ConnectionId,
+    kind: CommandKind,
+    request: &str,
+) -> EnqueueOutcome {
     let connection = connection.clone();
     let asked = EnqueueRequest {
         watched: true,
@@ -37,7 +42,10 @@ pub async fn a_prompt_takes_control_as_soon_as_it_waits(store: &Arc<dyn Store>) 
         ("4", creator, true),
     ] {
         let outcome = ask(&scene, by, CommandKind::Prompt, request).await;
-        assert!(matches!(outcome, EnqueueOutcome::Accepted { .. }), "{outcome:?}");
+        assert!(
+            matches!(outcome, EnqueueOutcome::Accepted { .. }),
+            "{outcome:?}"
+        );
         assert_eq!(controller(&scene).await, *by);
         expected.push(takes);
     }
@@ -61,7 +69,12 @@ pub async fn a_repeated_prompt_takes_nothing_back(store: &Arc<dyn Store>) {
 pub async fn only_a_prompt_that_is_taken_takes_control(store: &Arc<dyn Store>) {
     let scene = Scene::created(store).await;
     let other = scene.another_connection();
-    for kind in [CommandKind::SetMode, CommandKind::Cancel, CommandKind::Answer, CommandKind::Extension] {
+    for kind in [
+        CommandKind::SetMode,
+        CommandKind::Cancel,
+        CommandKind::Answer,
+        CommandKind::Extension,
+    ] {
         ask(&scene, &other, kind, &format!("\"{}\"", kind.as_str())).await;
         assert_eq!(controller(&scene).await, scene.creator, "{kind:?}");
     }
@@ -94,7 +107,10 @@ pub async fn control_is_passed_on_by_the_log(store: &Arc<dyn Store>) {
     assert_eq!(controller(&scene).await, other);
     // It had not joined before.
     let route = scene.attachment(&other).await.route;
-    assert_eq!((route.joined(), route.at(2)), (Some(2), Some(DeliveryPath::Session)));
+    assert_eq!(
+        (route.joined(), route.at(2)),
+        (Some(2), Some(DeliveryPath::Session))
+    );
     // Where its answer will come it is asked, and a body is no way to be asked.
     let third = scene.another_connection();
     let again = |by: &ConnectionId, via| Event::Control {
@@ -102,7 +118,10 @@ pub async fn control_is_passed_on_by_the_log(store: &Arc<dyn Store>) {
         by: by.clone(),
         via,
     };
-    let events = vec![again(&other, DeliveryPath::Connection), again(&third, DeliveryPath::OneShot)];
+    let events = vec![
+        again(&other, DeliveryPath::Connection),
+        again(&third, DeliveryPath::OneShot),
+    ];
     scene.write(&scene.append(&token, 3, events)).await;
     let route = scene.attachment(&other).await.route;
     assert_eq!(

@@ -2,10 +2,12 @@
 
 use std::sync::Arc;
 
-use super::scene::{SignalProbe, LONG, Scene, begin, end, update, updates};
+use super::scene::{LONG, Scene, SignalProbe, begin, end, update, updates};
 use crate::command::CommandKind;
 use crate::route::DeliveryPath;
-use crate::store::{AppendRequest, AppendOutcome, AttachOutcome, EnqueueOutcome, ForkOutcome, Signal, Store, Topic};
+use crate::store::{
+    AppendOutcome, AppendRequest, AttachOutcome, EnqueueOutcome, ForkOutcome, Signal, Store, Topic,
+};
 
 /// With a turn behind it, and nobody who works on it.
 async fn idle(store: &Arc<dyn Store>) -> Scene {
@@ -40,7 +42,10 @@ async fn is_lost(scene: &Scene) {
     let (id, creator, principal) = (&scene.id, &scene.creator, &scene.principal);
     let known = scene.request(scene.first());
     for request in [known, scene.prompt("9")] {
-        assert_eq!(store.enqueue(&request).await.unwrap(), EnqueueOutcome::NotFound);
+        assert_eq!(
+            store.enqueue(&request).await.unwrap(),
+            EnqueueOutcome::NotFound
+        );
     }
     let load = scene.attach(creator, "9");
     assert_eq!(store.attach(&load).await.unwrap(), AttachOutcome::NotFound);
@@ -161,7 +166,10 @@ pub async fn a_deleted_session_that_waits_is_brought_to_an_end(store: &Arc<dyn S
     let scene = idle(store).await;
     store.enqueue(&scene.prompt("2")).await.unwrap();
     assert!(scene.delete().await);
-    assert_eq!(kinds(&scene).await, [CommandKind::Prompt, CommandKind::Delete]);
+    assert_eq!(
+        kinds(&scene).await,
+        [CommandKind::Prompt, CommandKind::Delete]
+    );
     scene.forget().await;
     let claimant = scene.claimant(LONG);
     let claimed = scene.try_claim_any(&claimant).await;

@@ -7,8 +7,8 @@ use bytes::Bytes;
 use super::scene::{CWD, EVERYTHING_THAT_RESTS, LONG, Scene, begin, end, enqueued, said, updates};
 use crate::route::DeliveryPath;
 use crate::store::{
-    AppendRequest, AttachParams, AttachOutcome, EnqueueRequest, EnqueueOutcome, ForkRequest, ForkOutcome, MAX_FORK_DEPTH, NewSession, SessionSetup,
-    Store,
+    AppendRequest, AttachOutcome, AttachParams, EnqueueOutcome, EnqueueRequest, ForkOutcome,
+    ForkRequest, MAX_FORK_DEPTH, NewSession, SessionSetup, Store,
 };
 
 /// A session that has talked twice: its log has six events.
@@ -140,7 +140,11 @@ pub async fn a_fork_leaves_out_the_turn_that_runs(store: &Arc<dyn Store>) {
     let field = |text: &'static str| Some(Bytes::from_static(text.as_bytes()));
     let begun = AppendRequest {
         view: field("begun"),
-        ..parent.append(&token, 7, vec![begin(3, &parent.creator, DeliveryPath::Connection)])
+        ..parent.append(
+            &token,
+            7,
+            vec![begin(3, &parent.creator, DeliveryPath::Connection)],
+        )
     };
     parent.write(&begun).await;
     for (first, knows) in [(8, "half"), (9, "more")] {
@@ -157,7 +161,11 @@ pub async fn a_fork_leaves_out_the_turn_that_runs(store: &Arc<dyn Store>) {
     assert_eq!(parent.attachment(&parent.creator).await.view, "more");
     let over = AppendRequest {
         acks: parent.named(&[3]).await,
-        ..parent.append(&token, 10, vec![end(&parent.creator, DeliveryPath::Connection)])
+        ..parent.append(
+            &token,
+            10,
+            vec![end(&parent.creator, DeliveryPath::Connection)],
+        )
     };
     parent.write(&over).await;
     let late = parent.heir();
@@ -175,7 +183,11 @@ pub async fn a_fork_of_a_first_turn_has_everything_before_it(store: &Arc<dyn Sto
     let token = parent.claim().await.token;
     let begun = AppendRequest {
         state: Some("begun".into()),
-        ..parent.append(&token, 1, vec![begin(1, &parent.creator, DeliveryPath::Connection)])
+        ..parent.append(
+            &token,
+            1,
+            vec![begin(1, &parent.creator, DeliveryPath::Connection)],
+        )
     };
     parent.write(&begun).await;
     let child = parent.heir();

@@ -5,11 +5,11 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use super::scene::{EVERYTHING_THAT_RESTS, Scene, enqueued, updates};
-use crate::command::{ClientCapabilities, Command, CommandId, IdempotencyKey, CommandKind};
+use crate::command::{ClientCapabilities, Command, CommandId, CommandKind, IdempotencyKey};
 use crate::route::DeliveryPath;
 use crate::store::{
-    AppendRequest, AppendOutcome, EnqueueRequest, EnqueueOutcome, INBOX_LIMIT, NewSession, REMEMBERED_KEYS,
-    REMEMBERED_KEYS_IN_ALL, Store,
+    AppendOutcome, AppendRequest, EnqueueOutcome, EnqueueRequest, INBOX_LIMIT, NewSession,
+    REMEMBERED_KEYS, REMEMBERED_KEYS_IN_ALL, Store,
 };
 
 async fn numbers(scene: &Scene) -> Vec<u64> {
@@ -82,7 +82,10 @@ pub async fn a_key_used_for_something_else_is_a_conflict(store: &Arc<dyn Store>)
     let mut other = prompt.clone();
     other.command.message = Bytes::from_static(b"other words");
     other.key = IdempotencyKey::of(&scene.creator, Some("1"), &other.command.message);
-    assert_eq!(store.enqueue(&other).await.unwrap(), EnqueueOutcome::Conflict);
+    assert_eq!(
+        store.enqueue(&other).await.unwrap(),
+        EnqueueOutcome::Conflict
+    );
     assert_eq!(numbers(&scene).await, [1, 2]);
 }
 
@@ -99,13 +102,19 @@ pub async fn an_unknown_or_foreign_session_is_not_found(store: &Arc<dyn Store>) 
         principal: unknown.principal,
         ..scene.prompt("1")
     };
-    assert_eq!(store.enqueue(&foreign).await.unwrap(), EnqueueOutcome::NotFound);
+    assert_eq!(
+        store.enqueue(&foreign).await.unwrap(),
+        EnqueueOutcome::NotFound
+    );
     // Not even for a key that is known.
     let known = EnqueueRequest {
         principal: foreign.principal,
         ..scene.request(scene.first())
     };
-    assert_eq!(store.enqueue(&known).await.unwrap(), EnqueueOutcome::NotFound);
+    assert_eq!(
+        store.enqueue(&known).await.unwrap(),
+        EnqueueOutcome::NotFound
+    );
     assert_eq!(numbers(&scene).await, [1]);
 }
 
@@ -157,7 +166,10 @@ pub async fn a_command_arrives_as_it_was_sent(store: &Arc<dyn Store>) {
             .enqueue(&scene.request(command.clone()))
             .await
             .unwrap();
-        assert!(matches!(outcome, EnqueueOutcome::Accepted { .. }), "{outcome:?}");
+        assert!(
+            matches!(outcome, EnqueueOutcome::Accepted { .. }),
+            "{outcome:?}"
+        );
         sent.push(command);
     }
     let waiting = store.inbox(&scene.id, &[]).await.unwrap();
@@ -187,8 +199,15 @@ pub async fn a_full_inbox_takes_only_what_ends_things(store: &Arc<dyn Store>) {
         .enqueue(&scene.prompt(&INBOX_LIMIT.to_string()))
         .await
         .unwrap();
-    assert!(matches!(joined, EnqueueOutcome::Joined { .. }), "{joined:?}");
-    for kind in [CommandKind::Cancel, CommandKind::Answer, CommandKind::CancelRequest] {
+    assert!(
+        matches!(joined, EnqueueOutcome::Joined { .. }),
+        "{joined:?}"
+    );
+    for kind in [
+        CommandKind::Cancel,
+        CommandKind::Answer,
+        CommandKind::CancelRequest,
+    ] {
         let outcome = store
             .enqueue(&scene.request(scene.command(kind, None)))
             .await
@@ -201,7 +220,10 @@ pub async fn a_full_inbox_takes_only_what_ends_things(store: &Arc<dyn Store>) {
     // A refused request is not remembered: once there is room, it is accepted.
     scene.finish(&scene.claim().await.token).await;
     let outcome = store.enqueue(&scene.prompt("more")).await.unwrap();
-    assert!(matches!(outcome, EnqueueOutcome::Accepted { .. }), "{outcome:?}");
+    assert!(
+        matches!(outcome, EnqueueOutcome::Accepted { .. }),
+        "{outcome:?}"
+    );
 }
 
 pub async fn old_keys_are_forgotten_one_by_one(store: &Arc<dyn Store>) {
@@ -318,11 +340,19 @@ pub async fn a_request_is_recognised_whatever_its_id(store: &Arc<dyn Store>) {
     ];
     for (number, id) in (2..).zip(ids) {
         let accepted = enqueued(store.enqueue(&scene.prompt(id)).await.unwrap());
-        assert_eq!(accepted, ("accepted", number, 0, DeliveryPath::Connection), "{id}");
+        assert_eq!(
+            accepted,
+            ("accepted", number, 0, DeliveryPath::Connection),
+            "{id}"
+        );
     }
     for (number, id) in (2..).zip(ids) {
         let joined = enqueued(store.enqueue(&scene.prompt(id)).await.unwrap());
-        assert_eq!(joined, ("joined", number, 0, DeliveryPath::Connection), "{id}");
+        assert_eq!(
+            joined,
+            ("joined", number, 0, DeliveryPath::Connection),
+            "{id}"
+        );
     }
 }
 
@@ -353,10 +383,16 @@ pub async fn what_is_about_an_unknown_request_is_not_found(store: &Arc<dyn Store
         ..scene.request(scene.command(CommandKind::CancelRequest, None))
     };
     let cancel = about(&prompt.key.key);
-    assert_eq!(store.enqueue(&cancel).await.unwrap(), EnqueueOutcome::NotFound);
+    assert_eq!(
+        store.enqueue(&cancel).await.unwrap(),
+        EnqueueOutcome::NotFound
+    );
     store.enqueue(&prompt).await.unwrap();
     let outcome = store.enqueue(&cancel).await.unwrap();
-    assert!(matches!(outcome, EnqueueOutcome::Accepted { .. }), "{outcome:?}");
+    assert!(
+        matches!(outcome, EnqueueOutcome::Accepted { .. }),
+        "{outcome:?}"
+    );
     let part = &prompt.key.key[1..];
     for other in ["", part] {
         let outcome = store.enqueue(&about(other)).await.unwrap();

@@ -5,10 +5,13 @@ use std::time::Duration;
 
 use tokio::time::{sleep, timeout};
 
-use super::scene::{SignalProbe, LONG, OVER, Scene, begin, end, updates};
+use super::scene::{LONG, OVER, Scene, SignalProbe, begin, end, updates};
 use crate::event::Event;
 use crate::route::DeliveryPath;
-use crate::store::{AppendRequest, AppendOutcome, Claim, Claimant, RunningTurn, Signal, Store, Topic, VanishedHolders};
+use crate::store::{
+    AppendOutcome, AppendRequest, Claim, Claimant, RunningTurn, Signal, Store, Topic,
+    VanishedHolders,
+};
 
 /// Tries until the lease of the last holder has run out.
 async fn take_over(scene: &Scene) -> Claim {
@@ -162,7 +165,11 @@ pub async fn a_finished_turn_is_not_handed_over(store: &Arc<dyn Store>) {
     let turn = vec![begin(1, &scene.creator, DeliveryPath::Connection)];
     scene.write(&scene.append(&old.token, 1, turn)).await;
     scene
-        .write(&scene.append(&old.token, 2, vec![end(&scene.creator, DeliveryPath::Connection)]))
+        .write(&scene.append(
+            &old.token,
+            2,
+            vec![end(&scene.creator, DeliveryPath::Connection)],
+        ))
         .await;
     assert_eq!(scene.claim().await.running, None);
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::scene::{Scene, begin, end, update};
 use crate::id::SessionId;
 use crate::route::DeliveryPath;
-use crate::store::{AppendRequest, ForkRequest, ListRequest, NewSession, ListPosition, Store};
+use crate::store::{AppendRequest, ForkRequest, ListPosition, ListRequest, NewSession, Store};
 
 /// So that the next change is a later one.
 async fn later() {
@@ -57,7 +57,10 @@ pub async fn only_the_end_of_a_turn_is_a_change(store: &Arc<dyn Store>) {
         ..scene.append(
             &token,
             1,
-            vec![begin(1, &scene.creator, DeliveryPath::Connection), update("x")],
+            vec![
+                begin(1, &scene.creator, DeliveryPath::Connection),
+                update("x"),
+            ],
         )
     };
     scene.write(&begun).await;

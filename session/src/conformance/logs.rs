@@ -4,12 +4,12 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use super::scene::{EVERYTHING_THAT_RESTS, SignalProbe, Scene, begin, end, update, updates};
+use super::scene::{EVERYTHING_THAT_RESTS, Scene, SignalProbe, begin, end, update, updates};
 use crate::command::IdempotencyKey;
 use crate::event::{Event, Frame, ResponseRecipient};
 use crate::id::{LogId, Nonce};
 use crate::route::DeliveryPath;
-use crate::store::{AppendRequest, AppendOutcome, PAGE_BYTES, PostOutcome, Signal, Store, Topic};
+use crate::store::{AppendOutcome, AppendRequest, PAGE_BYTES, PostOutcome, Signal, Store, Topic};
 
 async fn with_frames(store: &Arc<dyn Store>, sizes: &[usize]) -> Scene {
     let scene = Scene::created(store).await;

@@ -7,7 +7,8 @@ use bytes::Bytes;
 use super::scene::{CWD, LONG, OVER, Scene, begin, end, said, update, updates};
 use crate::route::DeliveryPath;
 use crate::store::{
-    AdoptRequest, AppendRequest, AppendOutcome, AttachOutcome, ClaimToken, Claimant, EnqueueOutcome, SessionRecord, SessionSetup, Store,
+    AdoptRequest, AppendOutcome, AppendRequest, AttachOutcome, ClaimToken, Claimant,
+    EnqueueOutcome, SessionRecord, SessionSetup, Store,
 };
 
 fn record(scene: &Scene) -> SessionRecord {

@@ -9,8 +9,8 @@ use crate::command::IdempotencyKey;
 use crate::event::Event;
 use crate::id::{ConnectionId, LogId, SessionId};
 use crate::store::{
-    OutboxProgress, OUTBOX_BYTES, OUTBOX_WINDOW_BYTES, OUTBOX_WINDOW_ENTRIES, OUTBOX_WINDOW_POSITIONS,
-    PostOutcome, REMEMBERED_KEYS, Store, StreamId, StreamTouch,
+    OUTBOX_BYTES, OUTBOX_WINDOW_BYTES, OUTBOX_WINDOW_ENTRIES, OUTBOX_WINDOW_POSITIONS,
+    OutboxProgress, PostOutcome, REMEMBERED_KEYS, Store, StreamId, StreamTouch,
 };
 
 fn message(text: &str) -> Event {

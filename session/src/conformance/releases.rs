@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use super::scene::{SignalProbe, LONG, Scene, updates};
-use crate::store::{AppendRequest, AppendOutcome, ClaimToken, Signal, Store};
+use super::scene::{LONG, Scene, SignalProbe, updates};
+use crate::store::{AppendOutcome, AppendRequest, ClaimToken, Signal, Store};
 
 pub async fn an_append_gives_up_only_what_has_no_work(store: &Arc<dyn Store>) {
     let scene = Scene::created(store).await;
@@ -38,7 +38,11 @@ pub async fn an_append_gives_up_only_what_has_no_work(store: &Arc<dyn Store>) {
         }
     );
     let more = scene.append(&token, 3, updates(1));
-    assert_eq!(scene.write(&more).await, AppendOutcome::Fenced, "it is given up");
+    assert_eq!(
+        scene.write(&more).await,
+        AppendOutcome::Fenced,
+        "it is given up"
+    );
 }
 
 pub async fn a_releasing_append_can_be_repeated(store: &Arc<dyn Store>) {

@@ -2,14 +2,17 @@
 
 use std::sync::Arc;
 
-use super::scene::{SignalProbe, Scene};
+use super::scene::{Scene, SignalProbe};
 use crate::clock::unix_millis;
 use crate::id::random_text;
-use crate::revocation::{RevocationCause, Revocation, RevocationSubject};
+use crate::revocation::{Revocation, RevocationCause, RevocationSubject};
 use crate::store::{Signal, Store, Topic};
 
 fn principal() -> Revocation {
-    Revocation::at_once(RevocationSubject::Principal(format!("some one {}", random_text(8))))
+    Revocation::at_once(RevocationSubject::Principal(format!(
+        "some one {}",
+        random_text(8)
+    )))
 }
 
 /// Of these subjects only, as other cases may use the same store.
@@ -141,7 +144,10 @@ pub async fn many_logouts_of_one_caller_become_one(store: &Arc<dyn Store>) {
     for _ in 1..RevocationCause::Logout.budget() {
         assert!(store.revoke(&logout(&bob)).await.unwrap());
     }
-    assert_eq!(own(store, &bob).await.len(), RevocationCause::Logout.budget());
+    assert_eq!(
+        own(store, &bob).await.len(),
+        RevocationCause::Logout.budget()
+    );
     let mut ear = SignalProbe::on(store, &[Topic::Revocations]).await;
     assert!(store.revoke(&logout(&bob)).await.unwrap());
     let all = own(store, &bob).await;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::scene::{Scene, begin, end, update, updates};
 use crate::event::Event;
 use crate::id::ConnectionId;
-use crate::route::{Route, DeliveryPath};
+use crate::route::{DeliveryPath, Route};
 use crate::store::{ClaimToken, Store};
 
 async fn route(scene: &Scene, connection: &ConnectionId) -> Route {
@@ -105,7 +105,12 @@ pub async fn one_shot_turns_in_a_row_give_the_route_back(store: &Arc<dyn Store>)
     let token = scene.claim().await.token;
     // Each begins with the very event after which the one before gave the route back.
     for command in 2..5 {
-        write(&scene, &token, vec![begin(command, creator, DeliveryPath::OneShot)]).await;
+        write(
+            &scene,
+            &token,
+            vec![begin(command, creator, DeliveryPath::OneShot)],
+        )
+        .await;
         write(
             &scene,
             &token,
@@ -139,7 +144,11 @@ pub async fn a_one_shot_turn_right_after_attaching_gives_the_route_back(store: &
     let after = route(&scene, &newcomer).await;
     assert_eq!(
         (after.joined(), after.at(4), after.at(5)),
-        (Some(4), Some(DeliveryPath::OneShot), Some(DeliveryPath::OneShot))
+        (
+            Some(4),
+            Some(DeliveryPath::OneShot),
+            Some(DeliveryPath::OneShot)
+        )
     );
     assert_eq!(after.at(6), Some(DeliveryPath::Session));
 }
@@ -177,5 +186,8 @@ pub async fn a_connection_that_was_only_answered_in_a_body_leaves_nothing(store:
     scene.open_stream(&passer_by, "a").await;
     store.attach(&scene.attach(&passer_by, "1")).await.unwrap();
     let back = route(&scene, &passer_by).await;
-    assert_eq!((back.at(3), back.at(4)), (None, Some(DeliveryPath::Session)));
+    assert_eq!(
+        (back.at(3), back.at(4)),
+        (None, Some(DeliveryPath::Session))
+    );
 }

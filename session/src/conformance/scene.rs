@@ -7,13 +7,14 @@ use bytes::Bytes;
 use tokio::sync::mpsc;
 use tokio::time::timeout;
 
-use crate::command::{ClientCapabilities, Command, CommandId, IdempotencyKey, CommandKind};
-use crate::event::{TurnBegin, Event, ResponseRecipient};
+use crate::command::{ClientCapabilities, Command, CommandId, CommandKind, IdempotencyKey};
+use crate::event::{Event, ResponseRecipient, TurnBegin};
 use crate::id::{ConnectionId, LogId, Nonce, Partition, SessionId, random_text};
 use crate::route::DeliveryPath;
 use crate::store::{
-    AppendRequest, AppendOutcome, AttachParams, Attachment, Claim, ClaimToken, Claimant, EnqueueRequest, EnqueueOutcome,
-    INBOX_LIMIT, SignalListener, NewSession, SessionSetup, Signal, Store, StreamId, Topic, StreamTouch, WorkerId,
+    AppendOutcome, AppendRequest, AttachParams, Attachment, Claim, ClaimToken, Claimant,
+    EnqueueOutcome, EnqueueRequest, INBOX_LIMIT, NewSession, SessionSetup, Signal, SignalListener,
+    Store, StreamId, StreamTouch, Topic, WorkerId,
 };
 use crate::trace::TraceContext;
 
@@ -202,7 +203,12 @@ impl Scene {
         }
     }
 
-    pub fn touch(&self, connection: &ConnectionId, holder: &str, written: Option<&str>) -> StreamTouch {
+    pub fn touch(
+        &self,
+        connection: &ConnectionId,
+        holder: &str,
+        written: Option<&str>,
+    ) -> StreamTouch {
         StreamTouch {
             stream: self.stream(connection),
             holder: holder.to_owned(),
@@ -380,7 +386,9 @@ pub fn begin(command: impl Into<CommandId>, connection: &ConnectionId, via: Deli
 
 /// One that some client has begun.
 fn trace() -> TraceContext {
-    TraceContext::from_text("00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01 vendor=some value")
+    TraceContext::from_text(
+        "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01 vendor=some value",
+    )
 }
 
 pub fn end(connection: &ConnectionId, via: DeliveryPath) -> Event {

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use super::scene::{SignalProbe, LONG, OVER, Scene, updates};
-use crate::command::{IdempotencyKey, CommandKind};
+use super::scene::{LONG, OVER, Scene, SignalProbe, updates};
+use crate::command::{CommandKind, IdempotencyKey};
 use crate::event::Event;
 use crate::id::LogId;
 use crate::store::{AppendRequest, Claimant, Signal, Store, StreamId, Topic};

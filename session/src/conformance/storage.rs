@@ -4,7 +4,9 @@ use std::sync::Arc;
 
 use super::scene::{CWD, EVERYTHING_THAT_RESTS, LONG, OVER, Scene, begin, said, update};
 use crate::route::DeliveryPath;
-use crate::store::{ALIVE, AdoptRequest, AgentCard, AppendRequest, AppendOutcome, ForkOutcome, SessionRecord, Store};
+use crate::store::{
+    ALIVE, AdoptRequest, AgentCard, AppendOutcome, AppendRequest, ForkOutcome, SessionRecord, Store,
+};
 
 const LARGE: usize = 10_000;
 
@@ -149,7 +151,11 @@ pub async fn what_waits_and_a_running_turn_count(store: &Arc<dyn Store>) {
         "{waits} bytes"
     );
     let claim = scene.claim().await;
-    let begun = vec![begin(claim.inbox[0].id, &scene.creator, DeliveryPath::Connection)];
+    let begun = vec![begin(
+        claim.inbox[0].id,
+        &scene.creator,
+        DeliveryPath::Connection,
+    )];
     scene.write(&scene.append(&claim.token, 1, begun)).await;
     for number in 2..=4 {
         let words = vec![update(&large())];

@@ -6,7 +6,7 @@ use super::scene::{Scene, enqueued};
 use crate::command::CommandKind;
 use crate::id::ConnectionId;
 use crate::route::DeliveryPath;
-use crate::store::{EnqueueRequest, EnqueueOutcome, Store, StreamId, StreamTouch};
+use crate::store::{EnqueueOutcome, EnqueueRequest, Store, StreamId, StreamTouch};
 
 /// The way a new prompt of the connection is answered.
 async fn way(scene: &Scene, connection: &ConnectionId, request: &str) -> DeliveryPath {
@@ -54,7 +54,12 @@ pub async fn commands_follow_the_open_stream(store: &Arc<dyn Store>) {
         .collect();
     assert_eq!(
         ways,
-        [DeliveryPath::Connection, DeliveryPath::Session, DeliveryPath::Session, DeliveryPath::Connection]
+        [
+            DeliveryPath::Connection,
+            DeliveryPath::Session,
+            DeliveryPath::Session,
+            DeliveryPath::Connection
+        ]
     );
 }
 
@@ -62,7 +67,10 @@ pub async fn a_stream_matters_only_to_its_own_connection(store: &Arc<dyn Store>)
     let scene = Scene::created(store).await;
     let other = scene.another_connection();
     scene.open_stream(&other, "a").await;
-    assert_eq!(way(&scene, &scene.creator, "1").await, DeliveryPath::Connection);
+    assert_eq!(
+        way(&scene, &scene.creator, "1").await,
+        DeliveryPath::Connection
+    );
     assert_eq!(way(&scene, &other, "1").await, DeliveryPath::Session);
 }
 

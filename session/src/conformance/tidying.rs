@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::scene::{EVERYTHING_THAT_RESTS, Scene, begin, end, updates};
 use crate::route::DeliveryPath;
-use crate::store::{AppendRequest, AppendOutcome, EnqueueOutcome, Store};
+use crate::store::{AppendOutcome, AppendRequest, EnqueueOutcome, Store};
 
 /// A session with a turn of many frames that is over, written by two claims.
 async fn rested(store: &Arc<dyn Store>) -> Scene {

@@ -6,7 +6,7 @@ use bytes::Bytes;
 
 use super::scene::{LONG, OVER, Scene, begin, end, enqueued, update};
 use crate::route::DeliveryPath;
-use crate::store::{AppendRequest, AppendOutcome, Store};
+use crate::store::{AppendOutcome, AppendRequest, Store};
 
 pub async fn a_prompt_goes_in_and_its_answer_comes_out_once(store: &Arc<dyn Store>) {
     let scene = Scene::created(store).await;

@@ -4,7 +4,9 @@ use std::sync::Arc;
 
 use super::scene::{OVER, Scene};
 use crate::command::CommandKind;
-use crate::store::{ALIVE, AgentCard, EnqueueRequest, EnqueueOutcome, Store, InboxAdmission, PrincipalUsage};
+use crate::store::{
+    ALIVE, AgentCard, EnqueueOutcome, EnqueueRequest, InboxAdmission, PrincipalUsage, Store,
+};
 
 /// More than any case makes.
 const MANY: u64 = 1000;
@@ -70,16 +72,28 @@ pub async fn a_caller_at_its_limit_adds_only_to_what_works(store: &Arc<dyn Store
         ..scene.prompt(request)
     };
     let accepted = |outcome: &EnqueueOutcome| matches!(outcome, EnqueueOutcome::Accepted { .. });
-    let waits = store.enqueue(&asks("1", InboxAdmission::MoreWork)).await.unwrap();
+    let waits = store
+        .enqueue(&asks("1", InboxAdmission::MoreWork))
+        .await
+        .unwrap();
     assert!(accepted(&waits), "{waits:?}");
     let token = scene.claim().await.token;
-    let held = store.enqueue(&asks("2", InboxAdmission::MoreWork)).await.unwrap();
+    let held = store
+        .enqueue(&asks("2", InboxAdmission::MoreWork))
+        .await
+        .unwrap();
     assert!(accepted(&held), "{held:?}");
     scene.finish(&token).await;
-    let rests = store.enqueue(&asks("3", InboxAdmission::MoreWork)).await.unwrap();
+    let rests = store
+        .enqueue(&asks("3", InboxAdmission::MoreWork))
+        .await
+        .unwrap();
     assert_eq!(rests, EnqueueOutcome::Barred);
     // Admitted work stays admitted.
-    let again = store.enqueue(&asks("2", InboxAdmission::MoreWork)).await.unwrap();
+    let again = store
+        .enqueue(&asks("2", InboxAdmission::MoreWork))
+        .await
+        .unwrap();
     assert!(matches!(again, EnqueueOutcome::Joined { .. }), "{again:?}");
     assert_eq!(counts(&scene).await, (1, 0));
 }
@@ -90,14 +104,20 @@ pub async fn only_repetitions_are_taken_of_a_caller_that_hurries(store: &Arc<dyn
         takes: InboxAdmission::Repetitions,
         ..scene.prompt(request)
     };
-    assert_eq!(store.enqueue(&asks("1")).await.unwrap(), EnqueueOutcome::Barred);
+    assert_eq!(
+        store.enqueue(&asks("1")).await.unwrap(),
+        EnqueueOutcome::Barred
+    );
     store.enqueue(&scene.prompt("1")).await.unwrap();
     let again = store.enqueue(&asks("1")).await.unwrap();
     assert!(matches!(again, EnqueueOutcome::Joined { .. }), "{again:?}");
     let mut other = asks("1");
     other.command = scene.command(CommandKind::Prompt, Some("other"));
     other.key.fingerprint = "0".into();
-    assert_eq!(store.enqueue(&other).await.unwrap(), EnqueueOutcome::Conflict);
+    assert_eq!(
+        store.enqueue(&other).await.unwrap(),
+        EnqueueOutcome::Conflict
+    );
     assert_eq!(store.inbox(&scene.id, &[]).await.unwrap().len(), 2);
 }
 

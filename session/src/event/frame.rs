@@ -126,7 +126,9 @@ fn decode_event(
         &[]
     } else {
         let shared = take_u32(data)? as usize;
-        before.get(..shared).ok_or(MalformedFrame("shares too much"))?
+        before
+            .get(..shared)
+            .ok_or(MalformedFrame("shares too much"))?
     };
     let rest_len = take_u32(data)? as usize;
     let rest = take(data, rest_len)?;
@@ -159,7 +161,7 @@ pub(crate) fn take_u32(data: &mut Bytes) -> Result<u32, MalformedFrame> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{TurnBegin, ResponseRecipient};
+    use super::super::{ResponseRecipient, TurnBegin};
     use super::*;
     use crate::id::{ConnectionId, Partition};
     use crate::route::DeliveryPath;

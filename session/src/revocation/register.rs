@@ -3,10 +3,10 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-use super::{RevocationCause, RevocationCaller, Revocation, RevocationSubject};
+use super::{Revocation, RevocationCaller, RevocationCause, RevocationSubject};
 use crate::id::{ConnectionId, SessionId};
 
-/// Connections that were given up, of all callers together.
+/// Closed connections, of all callers together.
 const MAX_ENDED: usize = 50_000;
 
 #[derive(Default)]
@@ -22,7 +22,7 @@ pub struct RevocationRegister {
     ends: BTreeSet<(u64, RevocationSubject)>,
     /// Those that callers have asked for, in the order in which they end.
     asked: HashMap<RevocationCaller, BTreeSet<(u64, RevocationSubject)>>,
-    /// All that were given up.
+    /// All revocations of closed connections.
     ended: BTreeSet<(u64, RevocationSubject)>,
     logouts: usize,
     /// Callers by how many logouts each has asked for.
@@ -158,8 +158,9 @@ impl RevocationRegister {
         };
         let all = self.asked.get(&asker).into_iter().flatten();
         let all = all.map(|(_, subject)| subject);
-        let is_over =
-            |subject: &&RevocationSubject| self.find(subject).is_some_and(|one| one.before <= before);
+        let is_over = |subject: &&RevocationSubject| {
+            self.find(subject).is_some_and(|one| one.before <= before)
+        };
         all.filter(is_over).cloned().collect()
     }
 

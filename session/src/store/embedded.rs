@@ -1,6 +1,6 @@
 //! The store inside the process, in memory or in files, and the readable form of what the Redis
 //! scripts do. One lock, no waiting inside it: a step changes the state and saves what it changed on
-//! the shelf; when that is written, it is announced, and only then does anybody know.
+//! the backend; when that is written, it is announced, and only then does anybody know.
 
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
@@ -8,10 +8,10 @@ use std::time::{Duration, Instant};
 use async_trait::async_trait;
 use tokio::sync::{mpsc, watch};
 
+use self::backend::{ExpiryKind, StorageBackend, StoreChange};
+use self::group_commit::CommitQueue;
 use self::memory::MemoryBackend;
 use self::session::StoredSession;
-use self::group_commit::CommitQueue;
-use self::backend::{StoreChange, ExpiryKind, StorageBackend};
 use self::signals::SignalHub;
 use self::state::StoreState;
 use crate::clock::unix_millis;
@@ -20,18 +20,22 @@ use crate::event::{Event, Frame};
 use crate::id::{ConnectionId, LogId, Nonce, Partition, SessionId};
 use crate::revocation::Revocation;
 use crate::store::{
-    AdoptRequest, AgentCard, AppendRequest, AppendOutcome, AttachParams, AttachOutcome, Attachment, Claim, ClaimToken,
-    Claimant, DueSessions, EnqueueRequest, EnqueueOutcome, Error, ForkRequest, ForkOutcome, SignalListener, ListRequest, NewSession, OpenedStream,
-    PostOutcome, SessionRecord, Result, STREAM_TTL, SeenPosition, Signal, Store, StreamId, SessionSummary, TidyOutcome, TidyPolicy,
-    Topic, StreamTouch, PrincipalUsage, WorkerId,
+    AdoptRequest, AgentCard, AppendOutcome, AppendRequest, AttachOutcome, AttachParams, Attachment,
+    Claim, ClaimToken, Claimant, DueSessions, EnqueueOutcome, EnqueueRequest, Error, ForkOutcome,
+    ForkRequest, ListRequest, NewSession, OpenedStream, PostOutcome, PrincipalUsage, Result,
+    STREAM_TTL, SeenPosition, SessionRecord, SessionSummary, Signal, SignalListener, Store,
+    StreamId, StreamTouch, TidyOutcome, TidyPolicy, Topic, WorkerId,
 };
 
 mod account;
 mod agents;
+mod backend;
 mod expiry;
 #[cfg(any(test, feature = "conformance"))]
 mod failover;
 mod file;
+mod group_commit;
+mod lifecycle;
 mod lineage;
 mod list;
 mod memory;
@@ -40,17 +44,14 @@ mod posting;
 mod requests;
 mod revocation;
 mod session;
-mod group_commit;
-mod backend;
 mod signals;
 mod single_use;
 mod state;
 mod stream_touch;
-mod lifecycle;
 
 #[cfg(any(test, feature = "conformance"))]
 pub use self::failover::{OutboxReplica, SessionReplica};
-pub use self::file::{RestoreError, DirectoryError, BackupSnapshot, admin_of, identity, restore};
+pub use self::file::{BackupSnapshot, DirectoryError, RestoreError, admin_of, identity, restore};
 
 /// Everything ends with the process: for tests and `--ephemeral`.
 pub type MemoryStore = EmbeddedStore<MemoryBackend>;
@@ -60,9 +61,9 @@ pub type FileStore = EmbeddedStore<file::FileBackend>;
 #[derive(Clone)]
 pub struct EmbeddedStore<S> {
     state: Arc<Mutex<StoreState>>,
-    switchboard: Arc<SignalHub>,
-    shelf: S,
-    desk: Arc<CommitQueue>,
+    signal_hub: Arc<SignalHub>,
+    backend: S,
+    commit_queue: Arc<CommitQueue>,
     /// Why nothing can be saved any more.
     failed: Arc<watch::Sender<Option<String>>>,
     /// See [`Store::restored`].
@@ -76,13 +77,13 @@ impl Default for MemoryStore {
 }
 
 impl<S: StorageBackend> EmbeddedStore<S> {
-    fn with_backend(shelf: S) -> Result<Self> {
+    fn with_backend(backend: S) -> Result<Self> {
         Ok(Self {
-            state: Arc::new(Mutex::new(StoreState::of(&shelf)?)),
-            switchboard: Arc::default(),
-            restored: shelf.restored()?,
-            shelf,
-            desk: Arc::default(),
+            state: Arc::new(Mutex::new(StoreState::of(&backend)?)),
+            signal_hub: Arc::default(),
+            restored: backend.restored()?,
+            backend,
+            commit_queue: Arc::default(),
             failed: Arc::new(watch::Sender::new(None)),
         })
     }
@@ -111,10 +112,10 @@ impl<S: StorageBackend> EmbeddedStore<S> {
         Ok(state.expect("no step panics while it holds the lock"))
     }
 
-    /// With an error, memory is ahead of the shelf: from then on no step is taken.
+    /// With an error, memory is ahead of the backend: from then on no step is taken.
     fn save(&self, changes: &[StoreChange<'_>]) -> Result<()> {
-        self.note_failure(self.shelf.save(changes))?;
-        self.desk.count_change();
+        self.note_failure(self.backend.save(changes))?;
+        self.commit_queue.count_change();
         Ok(())
     }
 
@@ -127,7 +128,7 @@ impl<S: StorageBackend> EmbeddedStore<S> {
 
     /// As soon as everything saved so far is safe.
     fn announce(&self, topic: Topic, signal: Signal) {
-        self.desk.queue_signal(topic, signal);
+        self.commit_queue.queue_signal(topic, signal);
     }
 
     fn announce_log(&self, log: LogId, signal: Signal) {
@@ -140,7 +141,7 @@ impl<S: StorageBackend> EmbeddedStore<S> {
 
     /// Tells the session's holder, or the workers that wait for work, about its inbox.
     fn wake(&self, state: &mut StoreState, id: &SessionId) -> Result<()> {
-        let Some(session) = state.session(&self.shelf, id)? else {
+        let Some(session) = state.session(&self.backend, id)? else {
             return Ok(());
         };
         match &session.lease {
@@ -150,7 +151,7 @@ impl<S: StorageBackend> EmbeddedStore<S> {
             }
             _ => {
                 let topic = Topic::Ready(id.partition(), session.agent.clone());
-                state.wait(&self.shelf, id)?;
+                state.wait(&self.backend, id)?;
                 self.announce(topic, Signal::Ready(id.clone()));
             }
         }
@@ -163,9 +164,9 @@ impl<S: StorageBackend> EmbeddedStore<S> {
         id: &SessionId,
         claimant: &Claimant,
     ) -> Result<Option<Claim>> {
-        let claim = state.claim(&self.shelf, id, claimant)?;
+        let claim = state.claim(&self.backend, id, claimant)?;
         if claim.is_some()
-            && let Some(session) = state.session(&self.shelf, id)?
+            && let Some(session) = state.session(&self.backend, id)?
         {
             self.save(&[StoreChange::Session(id, session)])?;
         }
@@ -204,7 +205,12 @@ impl<S: StorageBackend> Store for EmbeddedStore<S> {
         Ok(self.state()?.deserted())
     }
 
-    async fn post(&self, to: &ConnectionId, event: Event, key: &IdempotencyKey) -> Result<PostOutcome> {
+    async fn post(
+        &self,
+        to: &ConnectionId,
+        event: Event,
+        key: &IdempotencyKey,
+    ) -> Result<PostOutcome> {
         self.step(|state| self.post_event(state, to, event, key))
             .await
     }
@@ -214,13 +220,13 @@ impl<S: StorageBackend> Store for EmbeddedStore<S> {
     }
 
     async fn watches(&self, connection: &ConnectionId) -> Result<Vec<(u64, SessionId)>> {
-        self.step(|state| Ok(state.outbox(&self.shelf, connection)?.watches()))
+        self.step(|state| Ok(state.outbox(&self.backend, connection)?.watches()))
             .await
     }
 
     async fn create(&self, new: &NewSession, first: &Command, key: &IdempotencyKey) -> Result<()> {
         self.step(|state| {
-            if state.session(&self.shelf, &new.id)?.is_some() {
+            if state.session(&self.backend, &new.id)?.is_some() {
                 return Ok(());
             }
             let session = StoredSession::create(new, first, key);
@@ -242,13 +248,16 @@ impl<S: StorageBackend> Store for EmbeddedStore<S> {
     async fn enqueue(&self, request: &EnqueueRequest) -> Result<EnqueueOutcome> {
         self.step(|state| {
             let id = &request.session;
-            let Some(session) = state.session(&self.shelf, id)? else {
+            let Some(session) = state.session(&self.backend, id)? else {
                 return Ok(EnqueueOutcome::NotFound);
             };
             let outcome = session.enqueue(request);
             if matches!(outcome, EnqueueOutcome::Accepted { .. }) {
                 let queued = session.inbox.last().expect("just accepted");
-                self.save(&[StoreChange::Queued(id, queued), StoreChange::Session(id, session)])?;
+                self.save(&[
+                    StoreChange::Queued(id, queued),
+                    StoreChange::Session(id, session),
+                ])?;
                 if request.findable {
                     state.note_request(&request.key.key, id);
                 }
@@ -260,13 +269,14 @@ impl<S: StorageBackend> Store for EmbeddedStore<S> {
     }
 
     async fn session_of(&self, _: &ConnectionId, key: &str) -> Result<Option<SessionId>> {
-        self.step(|state| state.session_of(&self.shelf, key)).await
+        self.step(|state| state.session_of(&self.backend, key))
+            .await
     }
 
     async fn attach(&self, request: &AttachParams) -> Result<AttachOutcome> {
         self.step(|state| {
             let id = &request.session;
-            let Some(session) = state.session(&self.shelf, id)? else {
+            let Some(session) = state.session(&self.backend, id)? else {
                 return Ok(AttachOutcome::NotFound);
             };
             let outcome = session.attach(request);
@@ -291,7 +301,7 @@ impl<S: StorageBackend> Store for EmbeddedStore<S> {
         principal: &str,
     ) -> Result<Option<Attachment>> {
         self.step(|state| {
-            let session = state.session(&self.shelf, session)?;
+            let session = state.session(&self.backend, session)?;
             let session = session.filter(|session| session.was_for(principal));
             Ok(session.map(|session| session.attachment(connection)))
         })
@@ -306,7 +316,7 @@ impl<S: StorageBackend> Store for EmbeddedStore<S> {
         seen: SeenPosition,
     ) -> Result<bool> {
         self.step(|state| {
-            let Some(found) = state.session(&self.shelf, session)? else {
+            let Some(found) = state.session(&self.backend, session)? else {
                 return Ok(false);
             };
             let left = found.unwatch(connection, watch, seen);
@@ -325,7 +335,7 @@ impl<S: StorageBackend> Store for EmbeddedStore<S> {
         told: u64,
     ) -> Result<()> {
         self.step(|state| {
-            let outbox = state.outbox(&self.shelf, connection)?;
+            let outbox = state.outbox(&self.backend, connection)?;
             if outbox.forget_watch(session, told) {
                 self.save(&[StoreChange::Outbox(connection, outbox)])?;
             }
@@ -377,7 +387,7 @@ impl<S: StorageBackend> Store for EmbeddedStore<S> {
             let connection = &stream.connection;
             let opened = match &stream.session {
                 None => {
-                    let outbox = state.outbox(&self.shelf, connection)?;
+                    let outbox = state.outbox(&self.backend, connection)?;
                     outbox.holder = Some(holder.to_owned());
                     OpenedStream {
                         written: outbox.written.clone(),
@@ -385,7 +395,7 @@ impl<S: StorageBackend> Store for EmbeddedStore<S> {
                     }
                 }
                 Some(id) => {
-                    let session = state.session(&self.shelf, id)?;
+                    let session = state.session(&self.backend, id)?;
                     let Some(session) = session.filter(|session| session.is_for(principal)) else {
                         return Ok(None);
                     };
@@ -429,12 +439,12 @@ impl<S: StorageBackend> Store for EmbeddedStore<S> {
     }
 
     async fn read(&self, log: &LogId, from: u64, limit: usize) -> Result<Vec<Arc<Frame>>> {
-        lineage::read(&self.shelf, log, from, limit)
+        lineage::read(&self.backend, log, from, limit)
     }
 
     async fn heads(&self, logs: &[LogId]) -> Result<Vec<u64>> {
         self.step(|state| {
-            let head = |log| state.head(&self.shelf, log);
+            let head = |log| state.head(&self.backend, log);
             logs.iter().map(head).collect()
         })
         .await
@@ -479,7 +489,7 @@ impl<S: StorageBackend> Store for EmbeddedStore<S> {
 
     async fn inbox(&self, session: &SessionId, known: &[CommandId]) -> Result<Vec<QueuedCommand>> {
         self.step(|state| {
-            let session = state.session(&self.shelf, session)?;
+            let session = state.session(&self.backend, session)?;
             let inbox = session.into_iter().flat_map(|session| &session.inbox);
             let is_new = |queued: &&QueuedCommand| !known.contains(&queued.id);
             Ok(inbox.filter(is_new).cloned().collect())
@@ -489,7 +499,7 @@ impl<S: StorageBackend> Store for EmbeddedStore<S> {
 
     async fn waiting_commands(&self, session: &SessionId) -> Result<Vec<CommandId>> {
         self.step(|state| {
-            let session = state.session(&self.shelf, session)?;
+            let session = state.session(&self.backend, session)?;
             let inbox = session.into_iter().flat_map(|session| &session.inbox);
             Ok(inbox.map(|queued| queued.id).collect())
         })
@@ -499,7 +509,7 @@ impl<S: StorageBackend> Store for EmbeddedStore<S> {
     async fn append(&self, append: &AppendRequest) -> Result<AppendOutcome> {
         self.step(|state| {
             let id = &append.session;
-            let Some(session) = state.session(&self.shelf, id)? else {
+            let Some(session) = state.session(&self.backend, id)? else {
                 return Ok(AppendOutcome::Fenced);
             };
             let place = session.place(id);
@@ -514,7 +524,12 @@ impl<S: StorageBackend> Store for EmbeddedStore<S> {
             };
             let log = LogId::Session(id.clone());
             let mut changes: Vec<StoreChange<'_>> = Vec::with_capacity(4);
-            changes.extend(written.frame.iter().map(|frame| StoreChange::Frame(&log, frame)));
+            changes.extend(
+                written
+                    .frame
+                    .iter()
+                    .map(|frame| StoreChange::Frame(&log, frame)),
+            );
             changes.extend(done.iter().map(|number| StoreChange::Done(id, *number)));
             // Not if that was long ago, by one who repeats it.
             let released =
@@ -552,7 +567,7 @@ impl<S: StorageBackend> Store for EmbeddedStore<S> {
 
     async fn release(&self, session: &SessionId, token: &ClaimToken) -> Result<()> {
         self.step(|state| {
-            let Some(held) = state.session(&self.shelf, session)? else {
+            let Some(held) = state.session(&self.backend, session)? else {
                 return Ok(());
             };
             let lease = held.lease.as_ref();
@@ -592,6 +607,6 @@ impl<S: StorageBackend> Store for EmbeddedStore<S> {
     }
 
     async fn listen(&self, sink: mpsc::Sender<Signal>) -> Result<Arc<dyn SignalListener>> {
-        Ok(self.switchboard.clone().connect(sink))
+        Ok(self.signal_hub.clone().connect(sink))
     }
 }

@@ -64,7 +64,7 @@ pub enum EnqueueOutcome {
     /// It was closed, and nobody has loaded or resumed it since. Only cancels, answers and another
     /// close are taken.
     Closed,
-    /// It is not what [`Enqueue::takes`] lets in.
+    /// It is not what [`EnqueueRequest::takes`] lets in.
     Barred,
     Full,
     /// The answer would go to the connection stream, whose holder doesn't tail this session: post

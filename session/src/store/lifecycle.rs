@@ -92,7 +92,7 @@ pub struct SessionRecord {
     pub setup: SessionSetup,
     pub state: Bytes,
     pub view: Bytes,
-    /// Where modes and options have changed, see [`shown`](crate::shown). Counts for no adoption.
+    /// Where modes and options have changed, see [`settings_history`](crate::settings_history). Counts for no adoption.
     pub shown: Option<String>,
     pub title: String,
     pub usage: Bytes,

@@ -9,26 +9,27 @@ use async_trait::async_trait;
 use futures_util::future::{join, join_all};
 use tokio::sync::mpsc;
 
-use self::keys::RedisKeys;
 use self::client::RedisClient;
+use self::keys::RedisKeys;
 use self::reply::ScriptReply;
-use self::scripts::{Call, scripts};
+use self::scripts::{ScriptCall, scripts};
 use crate::command::{Command, CommandId, IdempotencyKey, QueuedCommand};
 use crate::event::{Event, Frame};
 use crate::id::{ConnectionId, LogId, Nonce, Partition, SessionId};
 use crate::revocation::Revocation;
 use crate::store::{
-    AdoptRequest, AgentCard, AppendRequest, AppendOutcome, AttachParams, AttachOutcome, Attachment, Claim, ClaimToken,
-    Claimant, DueSessions, EnqueueRequest, EnqueueOutcome, ForkRequest, ForkOutcome, INBOX_BYTES, KEPT_ATTACH_REQUESTS, SignalListener,
-    ListRequest, NewSession, OUTBOX_TTL, OpenedStream, PostOutcome, REMEMBERED_KEYS, REMEMBERED_KEYS_IN_ALL,
-    SessionRecord, Result, STREAM_TTL, SeenPosition, Signal, Store, StreamId, SessionSummary, TAKEOVER_WINDOW, TidyOutcome,
-    TidyPolicy, StreamTouch, PrincipalUsage, WorkerId,
+    AdoptRequest, AgentCard, AppendOutcome, AppendRequest, AttachOutcome, AttachParams, Attachment,
+    Claim, ClaimToken, Claimant, DueSessions, EnqueueOutcome, EnqueueRequest, ForkOutcome,
+    ForkRequest, INBOX_BYTES, KEPT_ATTACH_REQUESTS, ListRequest, NewSession, OUTBOX_TTL,
+    OpenedStream, PostOutcome, PrincipalUsage, REMEMBERED_KEYS, REMEMBERED_KEYS_IN_ALL, Result,
+    STREAM_TTL, SeenPosition, SessionRecord, SessionSummary, Signal, SignalListener, Store,
+    StreamId, StreamTouch, TAKEOVER_WINDOW, TidyOutcome, TidyPolicy, WorkerId,
 };
 
 mod agents;
 mod append;
 mod changes;
-mod startup_checks;
+mod client;
 mod cluster;
 mod connection;
 mod deletion;
@@ -38,29 +39,29 @@ mod fault;
 mod fork;
 mod format;
 mod keys;
-mod server_connection;
-mod client;
 mod list;
 mod login;
+mod memory_guard;
 mod moves;
 mod options;
 mod outbox;
 mod proof;
 mod pubsub;
+mod renewals;
 mod replicas;
 mod reply;
 mod requests;
 mod restored;
 mod revocation;
-mod memory_guard;
 mod scripts;
 mod sentinel;
+mod server_connection;
 mod servers;
+mod single_use;
 mod slot_map;
 mod slots;
-mod single_use;
+mod startup_checks;
 mod tidy;
-mod renewals;
 mod usage;
 
 pub use self::diagnosis::{ClockOffset, Diagnosis, ServerFacts};
@@ -87,7 +88,7 @@ fn may_take_over_until(claimant: &Claimant) -> u64 {
 }
 
 pub struct RedisStore {
-    link: RedisClient,
+    client: RedisClient,
     keys: RedisKeys,
     /// See [`Store::restored`].
     restored: Option<Nonce>,
@@ -102,31 +103,31 @@ impl RedisStore {
     /// Connects, or says what is wrong after a bounded number of tries. Warns if this Redis could
     /// lose what it is given.
     pub async fn connect_with(options: &RedisOptions) -> Result<Self> {
-        let link = RedisClient::connect(options).await?;
+        let client = RedisClient::connect(options).await?;
         let keys = RedisKeys::new(&options.namespace);
-        format::check(&link, keys.format()).await?;
-        let restored = restored::read(&link, keys.restored()).await?;
+        format::check(&client, keys.format()).await?;
+        let restored = restored::read(&client, keys.restored()).await?;
         Ok(Self {
-            link,
+            client,
             keys,
             restored,
         })
     }
 
-    async fn run(&self, call: Call<'_>) -> Result<ScriptReply> {
-        self.link.run(call).await
+    async fn run(&self, call: ScriptCall<'_>) -> Result<ScriptReply> {
+        self.client.run(call).await
     }
 
     /// For what must not vanish once it was answered.
-    async fn run_durably(&self, call: Call<'_>) -> Result<ScriptReply> {
-        self.link.run_durably(call).await
+    async fn run_durably(&self, call: ScriptCall<'_>) -> Result<ScriptReply> {
+        self.client.run_durably(call).await
     }
 }
 
 #[async_trait]
 impl Store for RedisStore {
     fn partitions(&self) -> u16 {
-        self.link.partitions()
+        self.client.partitions()
     }
 
     fn restored(&self) -> Option<Nonce> {
@@ -134,11 +135,11 @@ impl Store for RedisStore {
     }
 
     async fn ping(&self) -> Result<()> {
-        self.link.ping().await
+        self.client.ping().await
     }
 
     async fn has_room(&self) -> Result<bool> {
-        Ok(self.link.has_room().await)
+        Ok(self.client.has_room().await)
     }
 
     async fn register(&self, agent: &AgentCard, worker: &WorkerId, lasts: Duration) -> Result<()> {
@@ -159,7 +160,12 @@ impl Store for RedisStore {
         self.waiting_sessions(agent).await
     }
 
-    async fn post(&self, to: &ConnectionId, event: Event, key: &IdempotencyKey) -> Result<PostOutcome> {
+    async fn post(
+        &self,
+        to: &ConnectionId,
+        event: Event,
+        key: &IdempotencyKey,
+    ) -> Result<PostOutcome> {
         self.post_event(to, event, key).await
     }
 
@@ -179,7 +185,7 @@ impl Store for RedisStore {
             IdempotencyKey::key_bytes(&key.key).unwrap_or_default(),
             key.fingerprint_bytes(),
         );
-        let call = Call::new(&scripts().create)
+        let call = ScriptCall::new(&scripts().create)
             .key(k.session(id))
             .key(k.inbox(id))
             .key(k.parties(id))
@@ -210,7 +216,7 @@ impl Store for RedisStore {
             // An empty one is nobody's.
             IdempotencyKey::key_bytes(about).unwrap_or_default()
         });
-        let call = Call::new(&scripts().enqueue)
+        let call = ScriptCall::new(&scripts().enqueue)
             .key(k.session(id))
             .key(k.inbox(id))
             .key(k.parties(id))
@@ -278,7 +284,7 @@ impl Store for RedisStore {
 
     async fn attach(&self, request: &AttachParams) -> Result<AttachOutcome> {
         let id = &request.session;
-        let call = Call::new(&scripts().attach)
+        let call = ScriptCall::new(&scripts().attach)
             .key(self.keys.session(id))
             .key(self.keys.parties(id))
             .arg(id.as_str())
@@ -312,7 +318,7 @@ impl Store for RedisStore {
         connection: &ConnectionId,
         principal: &str,
     ) -> Result<Option<Attachment>> {
-        let call = Call::new(&scripts().attachment)
+        let call = ScriptCall::new(&scripts().attachment)
             .key(self.keys.session(session))
             .key(self.keys.parties(session))
             .arg(principal)
@@ -332,7 +338,7 @@ impl Store for RedisStore {
         watch: u64,
         seen: SeenPosition,
     ) -> Result<bool> {
-        let call = Call::new(&scripts().unwatch)
+        let call = ScriptCall::new(&scripts().unwatch)
             .key(self.keys.session(session))
             .key(self.keys.parties(session))
             .key(self.keys.inbox(session))
@@ -388,7 +394,7 @@ impl Store for RedisStore {
     ) -> Result<Option<OpenedStream>> {
         let (k, connection) = (&self.keys, &stream.connection);
         let call = match &stream.session {
-            Some(session) => Call::new(&scripts().open_session_stream)
+            Some(session) => ScriptCall::new(&scripts().open_session_stream)
                 .key(k.session(session))
                 .key(k.parties(session))
                 .arg(session.as_str())
@@ -396,7 +402,7 @@ impl Store for RedisStore {
                 .arg(connection.as_str())
                 .arg(holder)
                 .num(STREAM_TTL.as_millis() as u64),
-            None => Call::new(&scripts().open_connection_stream)
+            None => ScriptCall::new(&scripts().open_connection_stream)
                 .key(k.connection(connection))
                 .arg(connection.as_str())
                 .arg(holder)
@@ -464,7 +470,7 @@ impl Store for RedisStore {
 
     async fn claim(&self, session: &SessionId, claimant: &Claimant) -> Result<Option<Claim>> {
         let k = &self.keys;
-        let call = Call::new(&scripts().claim)
+        let call = ScriptCall::new(&scripts().claim)
             .key(k.session(session))
             .key(k.inbox(session))
             .key(k.due(session.partition(), &claimant.agent))
@@ -474,17 +480,17 @@ impl Store for RedisStore {
             .arg(&*claimant.worker.0)
             .num(claimant.lease.as_millis() as u64)
             .num(may_take_over_until(claimant))
-            .num(self.link.waits_for_replicas().into());
+            .num(self.client.waits_for_replicas().into());
         let mut items = self.run_durably(call).await?.items()?;
         if items.is_empty() {
             return Ok(None);
         }
-        if self.link.waits_for_replicas() {
-            let call = Call::new(&scripts().confirm_claim)
+        if self.client.waits_for_replicas() {
+            let call = ScriptCall::new(&scripts().confirm_claim)
                 .key(k.session(session))
                 .arg(&*claimant.token.0);
             // Without it, a holder that vanishes now does not count: a request that stops workers is found out later.
-            if let Err(error) = self.link.run_briefly(call).await {
+            if let Err(error) = self.client.run_briefly(call).await {
                 tracing::debug!(%error, session.id = %session, "could not confirm a claim");
             }
         }
@@ -492,10 +498,10 @@ impl Store for RedisStore {
     }
 
     async fn due(&self, partition: Partition, agent: &str, limit: usize) -> Result<DueSessions> {
-        let call = Call::new(&scripts().due)
+        let call = ScriptCall::new(&scripts().due)
             .key(self.keys.due(partition, agent))
             .num(limit as u64);
-        let mut items = self.link.run_briefly(call).await?.items()?;
+        let mut items = self.client.run_briefly(call).await?.items()?;
         Ok(DueSessions {
             at: items.number()?,
             sessions: reply::sessions(ScriptReply(items.next()?))?,
@@ -535,7 +541,7 @@ impl Store for RedisStore {
 
     async fn inbox(&self, session: &SessionId, known: &[CommandId]) -> Result<Vec<QueuedCommand>> {
         let known: Vec<String> = known.iter().map(CommandId::to_string).collect();
-        let mut call = Call::new(&scripts().inbox)
+        let mut call = ScriptCall::new(&scripts().inbox)
             .key(self.keys.session(session))
             .key(self.keys.inbox(session));
         for name in &known {
@@ -547,7 +553,7 @@ impl Store for RedisStore {
     }
 
     async fn waiting_commands(&self, session: &SessionId) -> Result<Vec<CommandId>> {
-        let call = Call::new(&scripts().commands)
+        let call = ScriptCall::new(&scripts().commands)
             .key(self.keys.session(session))
             .key(self.keys.inbox(session));
         let mut items = self.run(call).await?.items()?;
@@ -560,7 +566,7 @@ impl Store for RedisStore {
     }
 
     async fn release(&self, session: &SessionId, token: &ClaimToken) -> Result<()> {
-        let call = Call::new(&scripts().release)
+        let call = ScriptCall::new(&scripts().release)
             .key(self.keys.session(session))
             .key(self.keys.inbox(session))
             .arg(session.as_str())
@@ -584,13 +590,13 @@ impl Store for RedisStore {
         // They belong to no partition.
         if partition.0 == 0 {
             // Others may have started since, or Redis may have lost it.
-            format::check(&self.link, self.keys.format()).await?;
+            format::check(&self.client, self.keys.format()).await?;
             self.retire_agents(when.unused).await?;
         }
         self.tidy_partition(partition, when).await
     }
 
     async fn listen(&self, sink: mpsc::Sender<Signal>) -> Result<Arc<dyn SignalListener>> {
-        pubsub::listen(&self.link, self.keys.clone(), sink).await
+        pubsub::listen(&self.client, self.keys.clone(), sink).await
     }
 }

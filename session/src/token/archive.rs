@@ -85,7 +85,9 @@ impl KeyRing {
         principal: &str,
         digest: &str,
     ) -> Result<(), TokenRefusal> {
-        let sealed = self.verify::<ArchiveSeal>(END, seal, unix_seconds())?.claims;
+        let sealed = self
+            .verify::<ArchiveSeal>(END, seal, unix_seconds())?
+            .claims;
         sealed.whose.check(session, principal)?;
         if sealed.dig == digest {
             Ok(())

@@ -61,7 +61,11 @@ impl KeyRing {
     }
 
     /// As the clock stands at `now`.
-    pub fn verify_connection_at(&self, token: &str, now: u64) -> Result<ConnectionToken, TokenRefusal> {
+    pub fn verify_connection_at(
+        &self,
+        token: &str,
+        now: u64,
+    ) -> Result<ConnectionToken, TokenRefusal> {
         let timed = self.verify::<ConnectionClaims>(TYPE, token, now)?;
         Ok(ConnectionToken {
             id: timed.claims.cid,

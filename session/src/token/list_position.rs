@@ -28,8 +28,14 @@ impl KeyRing {
         self.sign(TYPE, claims, now, expires).expose().to_owned()
     }
 
-    pub fn verify_list_position(&self, cursor: &str, scope: &str) -> Result<ListPosition, TokenRefusal> {
-        let claims = self.verify::<ListPositionClaims>(TYPE, cursor, unix_seconds())?.claims;
+    pub fn verify_list_position(
+        &self,
+        cursor: &str,
+        scope: &str,
+    ) -> Result<ListPosition, TokenRefusal> {
+        let claims = self
+            .verify::<ListPositionClaims>(TYPE, cursor, unix_seconds())?
+            .claims;
         if claims.of == digest(scope) {
             Ok(claims.place)
         } else {

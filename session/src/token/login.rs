@@ -18,7 +18,7 @@ const FAMILY_CHARS: usize = 16;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LoginToken {
     pub principal: String,
-    /// By which it is taken back.
+    /// The family by which it is revoked.
     pub family: String,
     /// The credential that it was made of, as far as gateways need to know it again.
     pub source: Option<String>,

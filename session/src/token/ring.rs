@@ -1,6 +1,6 @@
 //! The key ring: one or more JWK sets. The first key signs, all verify.
 
-use super::jwk::{Jwk, RingKey, KeySet};
+use super::jwk::{Jwk, KeySet, RingKey};
 
 pub struct KeyRing {
     keys: Vec<RingKey>,

@@ -57,7 +57,12 @@ struct SessionClaims {
 }
 
 impl SessionGrant {
-    pub fn new(session: SessionId, principal: String, scope: TokenScope, lifetime: Duration) -> Self {
+    pub fn new(
+        session: SessionId,
+        principal: String,
+        scope: TokenScope,
+        lifetime: Duration,
+    ) -> Self {
         let issued = unix_seconds();
         Self {
             session,
@@ -204,7 +209,8 @@ mod tests {
             ..grant(scope)
         };
         assert_eq!(shared(TokenScope::Observe).owner(), "the owner");
-        let verified = |grant: &SessionGrant| ring.verify_session(ring.sign_session(grant).expose());
+        let verified =
+            |grant: &SessionGrant| ring.verify_session(ring.sign_session(grant).expose());
         let view = shared(TokenScope::Observe);
         assert_eq!(verified(&view).as_ref(), Ok(&view));
         assert!(verified(&shared(TokenScope::Control)).is_err());

@@ -11,7 +11,9 @@ use baton_session::conformance::scene::{LONG, Scene, begin, updates};
 use baton_session::id::{ConnectionId, Partition};
 use baton_session::revocation::{Revocation, RevocationSubject};
 use baton_session::route::DeliveryPath;
-use baton_session::store::{EnqueueOutcome, FileStore, RestoreError, DirectoryError, BackupSnapshot, Store, restore};
+use baton_session::store::{
+    BackupSnapshot, DirectoryError, EnqueueOutcome, FileStore, RestoreError, Store, restore,
+};
 use tempfile::TempDir;
 
 use crate::support::bounded;
@@ -337,7 +339,10 @@ async fn a_directory_that_nobody_uses_is_backed_up_in_its_own_format() -> anyhow
     let scene = Scene::created(&shared(&files)).await;
     scene.talk("words").await;
     let refused = BackupSnapshot::of_unused(&place.at("data")).err();
-    assert!(matches!(refused, Some(DirectoryError::InUse(_))), "{refused:?}");
+    assert!(
+        matches!(refused, Some(DirectoryError::InUse(_))),
+        "{refused:?}"
+    );
     let Scene {
         store,
         id,

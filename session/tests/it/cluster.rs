@@ -6,7 +6,7 @@ use std::time::Duration;
 use anyhow::ensure;
 use baton_session::command::IdempotencyKey;
 use baton_session::conformance::cases;
-use baton_session::conformance::scene::{SignalProbe, Scene, updates};
+use baton_session::conformance::scene::{Scene, SignalProbe, updates};
 use baton_session::event::Event;
 use baton_session::id::{LogId, Partition};
 use baton_session::store::redis::RedisStore;

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use baton_session::conformance::cases;
-use baton_session::conformance::scene::{SignalProbe, Scene, updates};
+use baton_session::conformance::scene::{Scene, SignalProbe, updates};
 use baton_session::store::{AppendOutcome, ClaimToken, Signal, Topic};
 use tokio::task::JoinHandle;
 

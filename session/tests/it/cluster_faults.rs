@@ -4,7 +4,7 @@
 use std::process::Command;
 use std::sync::Arc;
 
-use baton_session::conformance::scene::{SignalProbe, Scene, updates};
+use baton_session::conformance::scene::{Scene, SignalProbe, updates};
 use baton_session::store::{ClaimToken, Signal, Store, Topic};
 
 use crate::cluster::Cluster;

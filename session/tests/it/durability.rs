@@ -8,7 +8,9 @@ use baton_session::command::CommandId;
 use baton_session::conformance::cases;
 use baton_session::conformance::scene::{LONG, OVER, Scene};
 use baton_session::revocation::{Revocation, RevocationSubject};
-use baton_session::store::{AdoptRequest, EnqueueOutcome, Error, ForkOutcome, Store, VanishedHolders};
+use baton_session::store::{
+    AdoptRequest, EnqueueOutcome, Error, ForkOutcome, Store, VanishedHolders,
+};
 
 use crate::sentinel::Group;
 use crate::support::{RedisServer, again, bounded, replicated, until};

@@ -3,8 +3,8 @@
 use std::pin::pin;
 use std::time::Duration;
 
-use baton_session::conformance::scene::{SignalProbe, LONG, Scene, updates};
-use baton_session::store::{AppendRequest, AppendOutcome, EnqueueOutcome, Signal, Topic};
+use baton_session::conformance::scene::{LONG, Scene, SignalProbe, updates};
+use baton_session::store::{AppendOutcome, AppendRequest, EnqueueOutcome, Signal, Topic};
 use futures_util::future::join_all;
 
 use crate::support::{RedisServer, bounded};

@@ -11,7 +11,8 @@ use baton_session::id::LogId;
 use baton_session::revocation::{Revocation, RevocationSubject};
 use baton_session::route::DeliveryPath;
 use baton_session::store::{
-    AdoptRequest, AppendRequest, AppendOutcome, EnqueueRequest, EnqueueOutcome, FileStore, DirectoryError, Store,
+    AdoptRequest, AppendOutcome, AppendRequest, DirectoryError, EnqueueOutcome, EnqueueRequest,
+    FileStore, Store,
 };
 use tempfile::TempDir;
 
@@ -201,7 +202,10 @@ async fn a_directory_serves_one_process_at_a_time() -> anyhow::Result<()> {
     let directory = tempfile::tempdir()?;
     let _store = open(directory.path())?;
     let refused = FileStore::open(directory.path()).err();
-    assert!(matches!(refused, Some(DirectoryError::InUse(_))), "{refused:?}");
+    assert!(
+        matches!(refused, Some(DirectoryError::InUse(_))),
+        "{refused:?}"
+    );
     Ok(())
 }
 
@@ -212,7 +216,10 @@ async fn what_a_newer_version_wrote_is_left_alone() -> anyhow::Result<()> {
     fs::write(directory.path().join("future"), "data")?;
     let before = contents(directory.path())?;
     let refused = FileStore::open(directory.path()).err();
-    assert!(matches!(refused, Some(DirectoryError::Format(..))), "{refused:?}");
+    assert!(
+        matches!(refused, Some(DirectoryError::Format(..))),
+        "{refused:?}"
+    );
     assert_eq!(contents(directory.path())?, before);
     Ok(())
 }
@@ -223,7 +230,10 @@ async fn somebody_elses_directory_is_left_alone() -> anyhow::Result<()> {
     fs::write(directory.path().join("thesis.txt"), "the only copy")?;
     let before = contents(directory.path())?;
     let refused = FileStore::open(directory.path()).err();
-    assert!(matches!(refused, Some(DirectoryError::Foreign(_))), "{refused:?}");
+    assert!(
+        matches!(refused, Some(DirectoryError::Foreign(_))),
+        "{refused:?}"
+    );
     assert_eq!(contents(directory.path())?, before);
     Ok(())
 }

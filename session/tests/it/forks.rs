@@ -208,7 +208,11 @@ async fn nothing_is_left_of_a_family_that_was_deleted() -> anyhow::Result<()> {
             view: Some("half".into()),
             bound: Some("{\"a\":1}".into()),
             usage: Some("{}".into()),
-            ..two.append(&token, 13, vec![begin(1, &two.creator, DeliveryPath::Connection)])
+            ..two.append(
+                &token,
+                13,
+                vec![begin(1, &two.creator, DeliveryPath::Connection)],
+            )
         };
         two.write(&begun).await;
         four.tidy(&EVERYTHING_THAT_RESTS).await;
@@ -222,7 +226,11 @@ async fn nothing_is_left_of_a_family_that_was_deleted() -> anyhow::Result<()> {
         let last = AppendRequest {
             acks: waiting.iter().map(|queued| queued.id).collect(),
             release: true,
-            ..two.append(&token, 14, vec![end(&two.creator, DeliveryPath::Connection)])
+            ..two.append(
+                &token,
+                14,
+                vec![end(&two.creator, DeliveryPath::Connection)],
+            )
         };
         two.write(&last).await;
         parent.forget().await;

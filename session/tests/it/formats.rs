@@ -6,7 +6,7 @@ use baton_session::conformance::scene::{EVERYTHING_THAT_RESTS, Scene};
 use baton_session::format::{DIRECTORY, REDIS, VERSION};
 use baton_session::id::Partition;
 use baton_session::store::redis::RedisStore;
-use baton_session::store::{Error, FileStore, DirectoryError};
+use baton_session::store::{DirectoryError, Error, FileStore};
 
 use crate::support::{RedisServer, bounded};
 

@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::Context as _;
-use baton_session::store::{FileStore, DirectoryError, Store};
+use baton_session::store::{DirectoryError, FileStore, Store};
 
 use self::story::Story;
 use crate::support::{RedisServer, bounded, until};

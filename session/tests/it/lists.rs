@@ -5,13 +5,20 @@ use std::sync::Arc;
 
 use baton_session::conformance::scene::{EVERYTHING_THAT_RESTS, LONG, Scene};
 use baton_session::id::{Partition, SessionId};
-use baton_session::store::{AdoptRequest, ListRequest, ListPosition, SessionRecord, SessionSetup, Store, TidyOutcome};
+use baton_session::store::{
+    AdoptRequest, ListPosition, ListRequest, SessionRecord, SessionSetup, Store, TidyOutcome,
+};
 
 use crate::cluster::Cluster;
 use crate::support::{RedisServer, bounded};
 
 /// A session that comes from elsewhere, so that the test may say when it was last changed.
-async fn settle(store: &Arc<dyn Store>, like: &Scene, partition: Partition, updated: u64) -> ListPosition {
+async fn settle(
+    store: &Arc<dyn Store>,
+    like: &Scene,
+    partition: Partition,
+    updated: u64,
+) -> ListPosition {
     let id = SessionId::mint(partition);
     let record = SessionRecord {
         agent: like.agent.clone(),

@@ -9,7 +9,7 @@ use baton_session::event::Event;
 use baton_session::revocation::{Revocation, RevocationSubject};
 use baton_session::route::DeliveryPath;
 use baton_session::store::{
-    ALIVE, AdoptRequest, AgentCard, AppendRequest, AppendOutcome, Error, Result, StreamId, WorkerId,
+    ALIVE, AdoptRequest, AgentCard, AppendOutcome, AppendRequest, Error, Result, StreamId, WorkerId,
 };
 
 use crate::support::{RedisServer, again, bounded, until};

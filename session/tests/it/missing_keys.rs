@@ -5,7 +5,7 @@
 use std::sync::Arc;
 
 use anyhow::ensure;
-use baton_session::command::{IdempotencyKey, CommandKind};
+use baton_session::command::{CommandKind, IdempotencyKey};
 use baton_session::conformance::scene::{
     EVERYTHING_THAT_RESTS, EVERYTHING_UNUSED, LONG, OVER, Scene, begin, end, update, updates,
 };
@@ -211,7 +211,11 @@ async fn step(name: &str, case: &Case) -> Result<()> {
             let append = AppendRequest {
                 acks: scene.named(&[1]).await,
                 release: true,
-                ..scene.append(token, 5, vec![end(&scene.creator, DeliveryPath::Connection)])
+                ..scene.append(
+                    token,
+                    5,
+                    vec![end(&scene.creator, DeliveryPath::Connection)],
+                )
             };
             store.append(&append).await.map(drop)
         }

@@ -18,7 +18,9 @@ async fn is_marked(url: &str) -> anyhow::Result<()> {
         let store = RedisStore::connect(url, "restored").await?;
         drawn.push(store.restored().expect("it was drawn"));
         let all = store.revocations().await?;
-        let past = all.iter().find(|one| one.subject == RevocationSubject::Everybody);
+        let past = all
+            .iter()
+            .find(|one| one.subject == RevocationSubject::Everybody);
         floors.push(past.expect("all is refused").before);
         store.mark_restored().await?;
     }

@@ -2,7 +2,7 @@
 
 use baton_session::conformance::scene::{LONG, Scene, begin, updates};
 use baton_session::route::DeliveryPath;
-use baton_session::store::{AppendRequest, AppendOutcome};
+use baton_session::store::{AppendOutcome, AppendRequest};
 
 use crate::support::{RedisServer, bounded};
 
@@ -24,17 +24,26 @@ async fn a_log_that_lost_its_tail_tells_where_to_go_on() -> anyhow::Result<()> {
 
         let promoted = replica.store().await?;
         let next = scene.append(&token, 7, updates(1));
-        assert_eq!(promoted.append(&next).await?, AppendOutcome::Gap { head: 3 });
+        assert_eq!(
+            promoted.append(&next).await?,
+            AppendOutcome::Gap { head: 3 }
+        );
         // Also for a repetition of what had been acknowledged, if it begins behind the end.
         let last = scene.append(&token, 5, updates(2));
-        assert_eq!(promoted.append(&last).await?, AppendOutcome::Gap { head: 3 });
+        assert_eq!(
+            promoted.append(&last).await?,
+            AppendOutcome::Gap { head: 3 }
+        );
         // An append that only acknowledges is no exception.
         let acks = AppendRequest {
             acks: scene.named(&[1]).await,
             release: true,
             ..scene.append(&token, 8, Vec::new())
         };
-        assert_eq!(promoted.append(&acks).await?, AppendOutcome::Gap { head: 3 });
+        assert_eq!(
+            promoted.append(&acks).await?,
+            AppendOutcome::Gap { head: 3 }
+        );
         assert_eq!(promoted.inbox(&scene.id, &[]).await?.len(), 1);
 
         let (head, released) = (7, false);

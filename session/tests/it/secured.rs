@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use baton_session::conformance::cases;
-use baton_session::conformance::scene::{SignalProbe, Scene, updates};
+use baton_session::conformance::scene::{Scene, SignalProbe, updates};
 use baton_session::store::redis::{RedisOptions, RedisStore};
 use baton_session::store::{Error, Signal, Store, Topic};
 use tempfile::TempDir;

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use anyhow::Context as _;
-use baton_session::conformance::scene::{SignalProbe, Scene, updates};
+use baton_session::conformance::scene::{Scene, SignalProbe, updates};
 use baton_session::store::redis::RedisStore;
 use baton_session::store::{AppendOutcome, Signal, Store, Topic};
 

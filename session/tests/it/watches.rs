@@ -7,7 +7,7 @@ use baton_session::conformance::scene::Scene;
 use baton_session::event::Event;
 use baton_session::id::{LogId, Partition, SessionId};
 use baton_session::store::{
-    OutboxProgress, MemoryStore, OUTBOX_WATCHES, PostOutcome, Store, StreamId, StreamTouch,
+    MemoryStore, OUTBOX_WATCHES, OutboxProgress, PostOutcome, Store, StreamId, StreamTouch,
 };
 
 use crate::support::{RedisServer, bounded};

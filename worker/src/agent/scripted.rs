@@ -16,7 +16,8 @@ use serde_json::{Value, json, value::RawValue};
 use self::directive::{ScriptDirective, lines};
 use self::options::ScriptedOptions;
 use super::{
-    Agent, AgentMessage, CallResult, ConversationChanges, Conversation, Failure, SessionOpening, StopReason, Turn, raw,
+    Agent, AgentMessage, CallResult, Conversation, ConversationChanges, Failure, SessionOpening,
+    StopReason, Turn, raw,
 };
 use crate::rpc;
 

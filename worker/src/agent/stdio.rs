@@ -6,12 +6,12 @@
 //! | [`guard`] | a process between worker and agent: nothing of an agent outlives its worker |
 //! | [`sandbox`], [`mod@confine`] | what an agent may open, and the step that holds it there |
 //! | `process` | how an agent is started, and how it ended |
-//! | `message`, `peer` | JSON-RPC with one process |
-//! | `pool`, `crashes` | which process a session gets, and when none is started |
-//! | `seat`, `replay`, `transcript` | a session at a process: brought back by the agent, who may tell what was said, or is told |
-//! | `talk`, `question` | the conversation: prompts and questions |
-//! | `memory`, `view`, `choices` | what is kept of a session: modes and options as they are, and those that each new process gets set again |
-//! | `environment`, `fault` | what an agent sees of the worker; what clients are told when it fails |
+//! | `message`, `connection` | JSON-RPC with one process |
+//! | `pool`, `start_backoff` | which process a session gets, and when none is started |
+//! | `agent_session`, `replay`, `transcript` | a session at a process: restored by the agent, which may replay the conversation, or opened with it as text |
+//! | `conversation`, `agent_request` | the conversation: prompts and the agent's requests |
+//! | `memory`, `settings_view`, `chosen_settings` | the stored state of a session: modes and options as they are, and those that each new process gets set again |
+//! | `environment`, `failures` | the variables that an agent gets; the errors that clients get when it fails |
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,18 +21,22 @@ use baton_session::command::ClientCapabilities;
 use baton_session::store::{AgentCard, MAX_AGENT_NAME};
 use serde_json::Value;
 
+use self::agent_session::{AgentSession, SessionAbilities};
 use self::agent_session_names::AgentSessionNames;
-pub use self::pool::StartFailure;
+use self::conversation::StdioConversation;
 use self::pool::AgentPool;
+pub use self::pool::StartFailure;
 pub use self::process::LaunchConfig;
 use self::sandbox::ProcessPaths;
-use self::agent_session::{SessionAbilities, AgentSession};
-use self::conversation::StdioConversation;
 use super::{Agent, Conversation, Failure, SessionOpening};
 
+mod agent_request;
+mod agent_session;
+mod agent_session_names;
 mod chosen_settings;
 pub mod confine;
-mod start_backoff;
+mod connection;
+mod conversation;
 pub mod environment;
 mod failures;
 #[cfg(any(fuzzing, test))]
@@ -40,17 +44,13 @@ pub(crate) mod fuzzing;
 pub mod guard;
 mod memory;
 mod message;
-mod agent_session_names;
-mod connection;
 mod pool;
 mod process;
-mod agent_request;
 mod replay;
 pub mod sandbox;
-mod agent_session;
-mod conversation;
-mod transcript;
 mod settings_view;
+mod start_backoff;
+mod transcript;
 
 /// Which sessions share a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -103,9 +103,9 @@ struct StdioShared {
 
 impl StdioShared {
     /// One that does not listen. If others are with it, they go on.
-    fn stop(&self, seat: &AgentSession) {
+    fn stop(&self, agent_session: &AgentSession) {
         if self.scope != ProcessScope::Shared {
-            seat.peer.kill();
+            agent_session.connection.kill();
         }
     }
 }
@@ -123,9 +123,9 @@ impl StdioAgent {
             config.line_limit,
         ));
         let client = ClientCapabilities::default();
-        let (peer, initialize) = pool.start(client, &ProcessPaths::default()).await?;
+        let (connection, initialize) = pool.start(client, &ProcessPaths::default()).await?;
         if config.warm > 0 || config.scope == ProcessScope::Shared {
-            pool.put(client, peer);
+            pool.put(client, connection);
         }
         let inner = StdioShared {
             pool,

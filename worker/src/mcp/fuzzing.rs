@@ -12,7 +12,8 @@ pub fn fits_command(pattern: &CommandPattern, entry: &ServerEntry) -> bool {
 }
 
 pub fn fits_url(pattern: &UrlPattern, entry: &ServerEntry) -> Option<Url> {
-    let (ServerTransport::Http { url: written } | ServerTransport::Sse { url: written }) = &entry.transport
+    let (ServerTransport::Http { url: written } | ServerTransport::Sse { url: written }) =
+        &entry.transport
     else {
         return None;
     };

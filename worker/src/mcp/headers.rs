@@ -1,7 +1,7 @@
 //! Headers that a client wants sent to an MCP server.
 
-use super::server_entry::NameValue;
 use super::refusal::RefusalReason;
+use super::server_entry::NameValue;
 
 /// A request stays one request, and goes to the host that its URL names.
 pub(super) fn check(headers: &[NameValue]) -> Result<(), RefusalReason> {

@@ -9,7 +9,7 @@ use serde::de::{DeserializeOwned, IgnoredAny};
 use serde_json::value::RawValue;
 
 use super::headers;
-use super::refusal::{RefusalReason, McpRefusal};
+use super::refusal::{McpRefusal, RefusalReason};
 
 const MAX_BYTES: usize = 64 << 10;
 const MAX_NAME: usize = 128;
@@ -157,7 +157,8 @@ fn transport(fields: &EntryFields<'_>) -> Result<ServerTransport, RefusalReason>
         }),
         "acp" if !stdio && !web => {
             let id: Option<String> = fields.server_id.and_then(parsed);
-            id.map(|_| ServerTransport::Acp).ok_or(RefusalReason::Shape("serverId"))
+            id.map(|_| ServerTransport::Acp)
+                .ok_or(RefusalReason::Shape("serverId"))
         }
         "stdio" | "http" | "sse" | "acp" => Err(RefusalReason::Mixed),
         _ => Err(RefusalReason::Type),
@@ -182,9 +183,13 @@ fn started(fields: &EntryFields<'_>) -> Result<ServerTransport, RefusalReason> {
 }
 
 fn web_url(fields: &EntryFields<'_>) -> Result<String, RefusalReason> {
-    let headers: Vec<NameValue> = optional(fields.headers).ok_or(RefusalReason::Shape("headers"))?;
+    let headers: Vec<NameValue> =
+        optional(fields.headers).ok_or(RefusalReason::Shape("headers"))?;
     headers::check(&headers)?;
-    fields.url.and_then(parsed).ok_or(RefusalReason::Shape("url"))
+    fields
+        .url
+        .and_then(parsed)
+        .ok_or(RefusalReason::Shape("url"))
 }
 
 /// `None` if a field looks like one of ours and is not: some readers don't tell `Command` from `command`.

@@ -23,7 +23,9 @@ impl FromStr for VariablePattern {
 
     fn from_str(text: &str) -> Result<Self, InvalidVariablePattern> {
         let plain = !text.is_empty() && text.chars().all(|c| is_plain(c) || c == '*');
-        plain.then(|| Self(text.to_owned())).ok_or(InvalidVariablePattern)
+        plain
+            .then(|| Self(text.to_owned()))
+            .ok_or(InvalidVariablePattern)
     }
 }
 

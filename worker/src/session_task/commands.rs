@@ -30,14 +30,20 @@ impl SessionTask {
     /// Begins it, and mostly ends it, too.
     pub(super) fn handle(&mut self, mut queued: QueuedCommand, turn: Option<&Turn>) {
         // A turn was cancelled long before it came to its end, and to this.
-        if !matches!(queued.command.kind, CommandKind::Cancel | CommandKind::CancelRequest) {
-            self.reins.metrics.observe_wait(&queued);
+        if !matches!(
+            queued.command.kind,
+            CommandKind::Cancel | CommandKind::CancelRequest
+        ) {
+            self.context.metrics.observe_wait(&queued);
         }
         let span = trace::command(&self.claim.session, &mut queued);
         let outcome = match queued.command.kind {
             CommandKind::New => Ok(raw(&self.opened())),
-            CommandKind::SetMode | CommandKind::SetConfigOption | CommandKind::SetModel | CommandKind::Extension => {
-                let (conversation, policy) = (&self.conversation, &self.reins.admission.policy);
+            CommandKind::SetMode
+            | CommandKind::SetConfigOption
+            | CommandKind::SetModel
+            | CommandKind::Extension => {
+                let (conversation, policy) = (&self.conversation, &self.context.admission.policy);
                 let gate = PolicyGate {
                     session: self.claim.session.clone(),
                     policy: policy.clone(),
@@ -66,7 +72,7 @@ impl SessionTask {
         let outcome = outcome.map(|called| {
             if let Some(update) = called.announces {
                 let message = compose::update(self.claim.session.as_str(), update);
-                self.outlet.push(Event::Update {
+                self.writer.push(Event::Update {
                     turn: false,
                     message,
                 });
@@ -78,7 +84,7 @@ impl SessionTask {
 
     fn answer(&mut self, queued: &QueuedCommand, outcome: Result<Box<RawValue>, Failure>) {
         if let Some(event) = rpc::response(queued, false, outcome) {
-            self.outlet.push(event);
+            self.writer.push(event);
         }
         self.ack(queued);
     }
@@ -96,13 +102,13 @@ impl SessionTask {
         };
         let id: Arc<str> = answer.id.as_str().into();
         let counts = if is_aside(&id) {
-            self.asides.answer(answer)
+            self.out_of_turn.answer(answer)
         } else {
             turn.is_some_and(|turn| turn.answer(answer))
         };
         if counts {
-            self.outlet.permissions.answered(&id, command);
-            self.outlet.push(Event::Answer {
+            self.writer.permissions.answered(&id, command);
+            self.writer.push(Event::Answer {
                 id,
                 by: Some(command.connection.clone()),
                 message: command.message.clone(),

@@ -1,12 +1,12 @@
-//! A session with nothing to do: given up at once, or kept for a while because its agent lives here or
-//! still works on a call.
+//! An idle session: released at once, or kept for a while because its agent runs here or still
+//! works on a call.
 
 use std::pin::pin;
 use std::time::Duration;
 
 use tokio::time::{Instant, sleep};
 
-use super::{SessionTask, IdleOutcome};
+use super::{IdleOutcome, SessionTask};
 use crate::agent::{BetweenTurns, ListenContext};
 use crate::event_writer::SessionLost;
 use baton_session::sync::MutexExt as _;
@@ -24,8 +24,8 @@ impl SessionTask {
                 return Ok(IdleOutcome::Awake);
             }
         }
-        self.asides.withdraw_all();
-        if self.outlet.flush(self.conversation.changes(), true).await? {
+        self.out_of_turn.withdraw_all();
+        if self.writer.flush(self.conversation.changes(), true).await? {
             return Ok(IdleOutcome::Released);
         }
         self.read_inbox().await?;
@@ -40,34 +40,34 @@ impl SessionTask {
     async fn pause(&self) -> Result<(), SessionLost> {
         tokio::select! {
             biased;
-            _ = self.reins.lost.cancelled() => Err(SessionLost::Fenced),
-            _ = self.reins.stop.cancelled() => Ok(()),
-            _ = self.reins.inbox.notified() => Ok(()),
+            _ = self.context.lost.cancelled() => Err(SessionLost::Fenced),
+            _ = self.context.stop.cancelled() => Ok(()),
+            _ = self.context.inbox.notified() => Ok(()),
             () = sleep(PAUSE) => Ok(()),
         }
     }
 
     fn set_idle_since(&self, since: Option<Instant>) {
-        let place = &self.reins.place;
-        *place.idle_since.locked() = since;
+        let slot = &self.context.slot;
+        *slot.idle_since.locked() = since;
     }
 
     /// Waits until there is something to do, or no reason to stay. Output of the agent is passed on
     /// meanwhile, and open calls are answered first.
     async fn wait_while_idle(&mut self, patience: Duration) -> Result<bool, SessionLost> {
-        let (conversation, outlet) = (self.conversation.clone(), self.outlet.clone());
-        let rest = BetweenTurns::new(outlet.clone(), self.asides.clone());
+        let (conversation, writer) = (self.conversation.clone(), self.writer.clone());
+        let rest = BetweenTurns::new(writer.clone(), self.out_of_turn.clone());
         let mut heard = pin!(conversation.listen(ListenContext::Rest(&rest)));
         let (began, mut patience) = (Instant::now(), pin!(sleep(patience)));
-        outlet.flush(conversation.changes(), false).await?;
+        writer.flush(conversation.changes(), false).await?;
         loop {
             let idle = self.calls.is_empty();
             self.set_idle_since(idle.then_some(began));
             tokio::select! {
                 biased;
-                _ = self.reins.lost.cancelled() => return Err(SessionLost::Fenced),
-                _ = self.reins.stop.cancelled() => return Ok(true),
-                _ = self.reins.inbox.notified() => {
+                _ = self.context.lost.cancelled() => return Err(SessionLost::Fenced),
+                _ = self.context.stop.cancelled() => return Ok(true),
+                _ = self.context.inbox.notified() => {
                     self.read_inbox().await?;
                     if !self.queue.is_empty() {
                         return Ok(true);
@@ -78,10 +78,10 @@ impl SessionTask {
                     self.agent_gone = true;
                     return Ok(true);
                 }
-                _ = outlet.wait_until_due() => {
-                    outlet.flush(conversation.changes(), false).await?;
+                _ = writer.wait_until_due() => {
+                    writer.flush(conversation.changes(), false).await?;
                 }
-                _ = self.reins.place.evict.notified(), if idle => return Ok(false),
+                _ = self.context.slot.evict.notified(), if idle => return Ok(false),
                 () = &mut patience, if idle => return Ok(false),
             }
         }

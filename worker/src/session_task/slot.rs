@@ -1,4 +1,5 @@
-//! Where a session is held: what it has of its worker, and what its worker sees of it.
+//! The slot of a session at its worker: the context that the session gets, and the state that the
+//! worker sees.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
@@ -10,15 +11,15 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use crate::admission::SessionAdmission;
-use crate::prompt_content::PromptCapabilities;
 use crate::metrics::WorkerMetrics;
+use crate::prompt_content::PromptCapabilities;
 use crate::release_hook::ReleaseHook;
 
 /// The context that a session task gets from its worker.
 pub(crate) struct SessionContext {
     /// Something arrived in the inbox.
     pub inbox: Arc<Notify>,
-    pub place: Arc<SessionSlot>,
+    pub slot: Arc<SessionSlot>,
     /// The worker stops: hand the session over at the next step.
     pub stop: CancellationToken,
     /// The worker waits no longer for turns that cannot be moved.
@@ -34,12 +35,12 @@ pub(crate) struct SessionContext {
     pub audit: AuditLog,
 }
 
-/// A session's place at its worker.
+/// The state of a session that its worker sees.
 #[derive(Default)]
 pub(crate) struct SessionSlot {
-    /// Since when it only rests here.
+    /// Since when it is idle here.
     pub idle_since: Mutex<Option<Instant>>,
-    /// Somebody else needs the place.
+    /// Another session needs the slot.
     pub evict: Notify,
     /// A turn runs here that cannot be moved.
     pub has_unmovable_turn: AtomicBool,
@@ -51,13 +52,13 @@ impl SessionSlot {
     }
 }
 
-/// Says so as long as it is there.
+/// Marks the slot as having an unmovable turn while it exists.
 pub(super) struct UnmovableTurnGuard(Arc<SessionSlot>);
 
 impl UnmovableTurnGuard {
-    pub fn of(place: &Arc<SessionSlot>) -> Self {
-        place.has_unmovable_turn.store(true, Ordering::Relaxed);
-        Self(place.clone())
+    pub fn of(slot: &Arc<SessionSlot>) -> Self {
+        slot.has_unmovable_turn.store(true, Ordering::Relaxed);
+        Self(slot.clone())
     }
 }
 

@@ -9,7 +9,8 @@ use async_trait::async_trait;
 use baton_session::store::{AgentCard, MemoryStore, Store};
 use baton_worker::agent::scripted::ScriptedAgent;
 use baton_worker::agent::{
-    Agent, AgentMessage, CallResult, ConversationChanges, Conversation, Failure, SessionOpening, StopReason, Turn,
+    Agent, AgentMessage, CallResult, Conversation, ConversationChanges, Failure, SessionOpening,
+    StopReason, Turn,
 };
 use bytes::Bytes;
 use serde_json::value::RawValue;

@@ -9,7 +9,8 @@ use baton_session::conformance::scene::Scene;
 use baton_session::event::Event;
 use baton_session::store::{AgentCard, MemoryStore, Store, WorkerId};
 use baton_worker::agent::{
-    Agent, AgentMessage, CallResult, ConversationChanges, Conversation, Failure, SessionOpening, Turn,
+    Agent, AgentMessage, CallResult, Conversation, ConversationChanges, Failure, SessionOpening,
+    Turn,
 };
 use bytes::Bytes;
 use serde_json::{Value, json, value::RawValue};

@@ -10,7 +10,8 @@ use baton_session::conformance::scene::Scene;
 use baton_session::event::Event;
 use baton_session::store::{AgentCard, MemoryStore, Store};
 use baton_worker::agent::{
-    Agent, AgentMessage, CallResult, ConversationChanges, Conversation, Failure, SessionOpening, ListenContext, StopReason, Turn,
+    Agent, AgentMessage, CallResult, Conversation, ConversationChanges, Failure, ListenContext,
+    SessionOpening, StopReason, Turn,
 };
 use bytes::Bytes;
 use serde_json::value::{RawValue, to_raw_value};

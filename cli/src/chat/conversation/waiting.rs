@@ -32,7 +32,10 @@ enum ChatEvent {
 
 impl ChatConversation {
     /// For the answer to a request, and whether that is a turn; or for a line.
-    pub(super) async fn wait(&mut self, request: Option<(u64, bool)>) -> Result<WaitOutcome, ChatProblem> {
+    pub(super) async fn wait(
+        &mut self,
+        request: Option<(u64, bool)>,
+    ) -> Result<WaitOutcome, ChatProblem> {
         let is_turn = request.is_some_and(|(_, is_turn)| is_turn);
         let mut is_cancelled = false;
         loop {
@@ -81,7 +84,9 @@ impl ChatConversation {
                         false => self.answer(&line).await?,
                     }
                 }
-                ChatEvent::Typed(TypedInput::End) if request.is_none() => return Ok(WaitOutcome::End),
+                ChatEvent::Typed(TypedInput::End) if request.is_none() => {
+                    return Ok(WaitOutcome::End);
+                }
                 // At a terminal somebody wants to go; a pipe may end and the turn goes on.
                 ChatEvent::Typed(TypedInput::End) if self.input.is_terminal() => {
                     return Err(ChatProblem::Quit);
@@ -183,7 +188,10 @@ impl ChatConversation {
     }
 
     /// The question that is asked gets its answer.
-    async fn settle(&mut self, answer: impl FnOnce(&AgentQuestion) -> Value) -> Result<(), ChatProblem> {
+    async fn settle(
+        &mut self,
+        answer: impl FnOnce(&AgentQuestion) -> Value,
+    ) -> Result<(), ChatProblem> {
         if let Some(question) = self.questions.pop_front() {
             let answer = answer(&question);
             self.peer.answer(question.id, answer).await?;

@@ -69,7 +69,10 @@ fn a_form_is_filled_in_field_by_field() {
             _ => ("perhaps", "yes"),
         };
         if !wrong.is_empty() {
-            assert!(matches!(form.answer(wrong), QuestionReply::Unclear(_)), "{field}");
+            assert!(
+                matches!(form.answer(wrong), QuestionReply::Unclear(_)),
+                "{field}"
+            );
         }
         if let QuestionReply::Result(value) = form.answer(right) {
             result = Some(value);

@@ -23,7 +23,10 @@ pub struct MetricsPush {
 }
 
 enum PushTransport {
-    Http { https: Box<HttpsClient>, url: String },
+    Http {
+        https: Box<HttpsClient>,
+        url: String,
+    },
     Grpc(Box<Endpoint>),
 }
 

@@ -7,7 +7,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD as BASE64URL;
 use baton_session::clock::unix_seconds;
 use baton_session::id::SessionId;
-use baton_session::token::{SessionGrant, KeyRing, TokenScope, generate};
+use baton_session::token::{KeyRing, SessionGrant, TokenScope, generate};
 use jsonwebtoken::Algorithm;
 use reqwest::{Method, Response, StatusCode};
 use serde_json::{Value, json};

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use baton_client::options::endpoint;
-use baton_client::{Credential, ClientOptions, StreamTransport};
+use baton_client::{ClientOptions, Credential, StreamTransport};
 use serde_json::{Value, json};
 
 use super::editor::Editor;

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use baton_session::clock::unix_seconds;
 use baton_session::id::SessionId;
 use baton_session::revocation::{Revocation, RevocationSubject};
-use baton_session::token::{SessionGrant, KeyRing, SESSION_LIFETIME, TokenScope, unverified};
+use baton_session::token::{KeyRing, SESSION_LIFETIME, SessionGrant, TokenScope, unverified};
 
 use crate::browser::{PAGE, bearer, login, open, send};
 use crate::support::auth::{ALICE, BOB};

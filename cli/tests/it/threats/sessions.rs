@@ -6,7 +6,9 @@ use std::time::Duration;
 use baton_session::event::Event;
 use baton_session::id::{Nonce, SessionId};
 use baton_session::store::redis::RedisStore;
-use baton_session::store::{AppendRequest, AppendOutcome, Claim, ClaimToken, Claimant, Store, WorkerId};
+use baton_session::store::{
+    AppendOutcome, AppendRequest, Claim, ClaimToken, Claimant, Store, WorkerId,
+};
 use futures_util::future::join_all;
 use reqwest::{Method, StatusCode};
 use serde_json::{Value, json};

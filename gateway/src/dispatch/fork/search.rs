@@ -155,7 +155,11 @@ impl Search<'_> {
     }
 
     /// A session begins with what its agent showed.
-    async fn begin(&self, view: &mut Map<String, Value>, what: ShownSetting) -> Result<(), Missing> {
+    async fn begin(
+        &self,
+        view: &mut Map<String, Value>,
+        what: ShownSetting,
+    ) -> Result<(), Missing> {
         let field = match what {
             ShownSetting::Mode => "modes",
             ShownSetting::Options => "configOptions",

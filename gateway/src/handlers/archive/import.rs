@@ -6,7 +6,7 @@ use baton_protocol::address::readdress;
 use baton_session::event::Event;
 use baton_session::id::{Nonce, Partition, SessionId, random_text};
 use baton_session::store::{
-    self, AdoptRequest, AppendRequest, AppendOutcome, ClaimToken, Claimant, SessionRecord, WorkerId,
+    self, AdoptRequest, AppendOutcome, AppendRequest, ClaimToken, Claimant, SessionRecord, WorkerId,
 };
 use bytes::Bytes;
 use tokio::time::Instant;

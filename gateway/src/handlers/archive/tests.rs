@@ -1,6 +1,6 @@
 use axum::body::to_bytes;
 use axum::http::HeaderValue;
-use baton_session::event::{TurnBegin, Event};
+use baton_session::event::{Event, TurnBegin};
 use baton_session::id::{ConnectionId, Partition};
 use baton_session::route::DeliveryPath;
 use baton_session::store::{MemoryStore, Store};

@@ -1,7 +1,7 @@
 //! Sessions come to a connection's stream, and leave it.
 
 use baton_session::id::{LogId, SessionId};
-use baton_session::route::{Route, DeliveryPath};
+use baton_session::route::{DeliveryPath, Route};
 use baton_session::store;
 use baton_session::token::ConnectionToken;
 use futures_util::{StreamExt as _, TryStreamExt as _, stream};

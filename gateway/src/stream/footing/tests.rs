@@ -14,7 +14,9 @@ use baton_session::cursor::Cursor;
 use baton_session::event::Event;
 use baton_session::id::{LogId, Nonce};
 use baton_session::route::DeliveryPath;
-use baton_session::store::{AppendRequest, ClaimToken, MemoryStore, PostOutcome, SessionReplica, Store, StreamId};
+use baton_session::store::{
+    AppendRequest, ClaimToken, MemoryStore, PostOutcome, SessionReplica, Store, StreamId,
+};
 use baton_session::token::{ConnectionToken, KeyRing, SigningKeys, TokenScope, generate};
 use http_body_util::BodyExt as _;
 use jsonwebtoken::Algorithm;
@@ -245,7 +247,11 @@ const RESET: &str = "event: reset";
 
 #[tokio::test(start_paused = true)]
 async fn a_client_that_holds_events_which_are_gone_is_told() {
-    for via in [DeliveryPath::Session, DeliveryPath::Connection, DeliveryPath::OneShot] {
+    for via in [
+        DeliveryPath::Session,
+        DeliveryPath::Connection,
+        DeliveryPath::OneShot,
+    ] {
         let mut stage = stage(via).await;
         let mut told = match via {
             DeliveryPath::Session => stage.session_stream().await,

@@ -51,10 +51,14 @@ impl SessionFeed {
             Event::Response { to, turn, message } if to.connection == self.connection => {
                 // A turn's answer comes where its events came, also if that changed meanwhile.
                 let way = match (turn, to.via) {
-                    (true, DeliveryPath::Session | DeliveryPath::Connection) => self.attachment.route.at(seq),
+                    (true, DeliveryPath::Session | DeliveryPath::Connection) => {
+                        self.attachment.route.at(seq)
+                    }
                     _ => None,
                 };
-                let way = way.filter(|way| *way != DeliveryPath::OneShot).unwrap_or(to.via);
+                let way = way
+                    .filter(|way| *way != DeliveryPath::OneShot)
+                    .unwrap_or(to.via);
                 self.farewell |= !turn && ending::is_farewell(message);
                 if *turn && news {
                     self.attachment.route.one_shot_ended(seq);

@@ -193,7 +193,10 @@ async fn who_takes_over_before_it_has_read_a_question_is_asked_once() {
     // The feed has not come to that yet, and finds both at once.
     let takes_over = scene.attach(&connection, "2");
     let attached = app.store.attach(&takes_over).await;
-    assert!(matches!(attached, Ok(AttachOutcome::Done(_))), "{attached:?}");
+    assert!(
+        matches!(attached, Ok(AttachOutcome::Done(_))),
+        "{attached:?}"
+    );
     let mut said = Vec::new();
     while !said.iter().any(|text: &String| text.contains("\"id\":2")) {
         tokio::task::yield_now().await;

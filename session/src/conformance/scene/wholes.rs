@@ -8,7 +8,10 @@ use super::{CWD, LONG, Scene};
 use crate::command::{Command, CommandKind};
 use crate::event::Event;
 use crate::id::{Nonce, SessionId};
-use crate::store::{ForkPoint, ForkRequest, ForkOutcome, ListRequest, SessionSetup, SessionSummary, TidyOutcome, TidyPolicy};
+use crate::store::{
+    ForkOutcome, ForkPoint, ForkRequest, ListRequest, SessionSetup, SessionSummary, TidyOutcome,
+    TidyPolicy,
+};
 
 pub const EVERYTHING_THAT_RESTS: TidyPolicy = TidyPolicy {
     rested: Duration::ZERO,

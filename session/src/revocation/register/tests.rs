@@ -42,7 +42,10 @@ fn many_logouts_of_one_caller_become_one_and_leave_the_others_alone() {
     // Somebody who logs in later and out again is one of his own.
     let mut later = family("later", RevocationCause::Logout, "bob");
     later.before = NOW + 5;
-    assert!(matches!(register.apply(&later, NOW + 9), RevokeOutcome::Done(..)));
+    assert!(matches!(
+        register.apply(&later, NOW + 9),
+        RevokeOutcome::Done(..)
+    ));
     assert_eq!(register.len(), 3);
     assert_eq!(register.forget(NOW + 1000).len(), 3);
     assert!(register.is_empty() && register.asked.is_empty());
@@ -57,7 +60,10 @@ fn beyond_its_budget_nobody_renews_and_the_first_that_were_given_up_go() {
     }
     assert_eq!(last, RevokeOutcome::Full);
     let hers = family("hers", RevocationCause::Renewal, "alice");
-    assert!(matches!(register.apply(&hers, NOW), RevokeOutcome::Done(..)));
+    assert!(matches!(
+        register.apply(&hers, NOW),
+        RevokeOutcome::Done(..)
+    ));
     let ended = |principal: &str, until| {
         let id = ConnectionId::mint(Partition(0));
         let ended = Revocation::of_ended(id, principal);
@@ -93,7 +99,11 @@ fn those_of_the_caller_with_the_most_become_one() {
     let mut register = RevocationRegister::default();
     for (principal, count) in [("alice", 3), ("bob", 5), ("carol", 4)] {
         for number in 0..count {
-            let mut logout = family(&format!("{principal} {number}"), RevocationCause::Logout, principal);
+            let mut logout = family(
+                &format!("{principal} {number}"),
+                RevocationCause::Logout,
+                principal,
+            );
             // Bob's end one by one.
             logout.until += if principal == "bob" { number } else { 10 };
             register.apply(&logout, NOW);

@@ -1,4 +1,4 @@
-//! Where an embedded store keeps what its steps have settled: in memory, or in files.
+//! The storage of an embedded store: in memory, or in files.
 
 use std::sync::Arc;
 
@@ -29,7 +29,11 @@ pub enum StoreChange<'a> {
     /// When it was last used: first what was noted before, then what is noted now.
     Used(ExpiryKind, &'a LogId, Option<u64>, Option<u64>),
     /// The session's place in lists: first where it was, then where it is.
-    Listed(&'a StoredSession, Option<ListPosition>, Option<ListPosition>),
+    Listed(
+        &'a StoredSession,
+        Option<ListPosition>,
+        Option<ListPosition>,
+    ),
     /// The session is a fork, and this is the log it shares: from here on, that is kept for it.
     Shares(&'a SessionId, &'a [LineageSegment]),
     /// The session or outbox is gone, with all that belongs to it; but its log stays as far as forks
@@ -52,7 +56,7 @@ pub enum ExpiryKind {
     Outbox,
 }
 
-/// Clones share what they keep. Logs are read without the store's lock, the rest is asked for and
+/// Clones share their data. Logs are read without the store's lock; everything else is read and
 /// saved under it.
 pub trait StorageBackend: Clone + Send + Sync + 'static {
     /// Whether sessions and outboxes that nobody uses may leave the memory, to be found here again.
@@ -101,7 +105,12 @@ pub trait StorageBackend: Clone + Send + Sync + 'static {
     fn stored(&self, principal: &str) -> Result<Vec<(SessionId, u64)>>;
 
     /// The entries of a list after a position, at most `limit`.
-    fn listed(&self, under: &ListKey, after: Option<&ListPosition>, limit: usize) -> Result<Vec<ListPosition>>;
+    fn listed(
+        &self,
+        under: &ListKey,
+        after: Option<&ListPosition>,
+        limit: usize,
+    ) -> Result<Vec<ListPosition>>;
 
     /// Sessions that had commands waiting when the store was opened.
     fn waiting(&self) -> Result<Vec<SessionId>>;

@@ -1,8 +1,8 @@
 //! Housekeeping: what nobody uses is forgotten.
 
 use super::EmbeddedStore;
+use super::backend::{ExpiryKind, StorageBackend, StoreChange};
 use super::session::SessionStatus;
-use super::backend::{StoreChange, ExpiryKind, StorageBackend};
 use super::state::StoreState;
 use crate::clock::unix_millis;
 use crate::id::{ConnectionId, LogId, SessionId};
@@ -22,12 +22,14 @@ pub fn tidy<S: StorageBackend>(store: &EmbeddedStore<S>, when: &TidyPolicy) -> R
         (ExpiryKind::Outbox, OUTBOX_TTL),
     ] {
         let limit = unix_millis().saturating_sub(ttl.as_millis() as u64);
-        let unused = store.shelf.unused_since(kind, limit, EXPIRE_AT_ONCE)?;
+        let unused = store.backend.unused_since(kind, limit, EXPIRE_AT_ONCE)?;
         for (noted, log) in unused {
             // One at a time, so that nobody waits long.
             let mut state = store.state()?;
             let gone = match &log {
-                LogId::Session(id) if kind == ExpiryKind::Unseen => unseen(store, &mut state, id, noted)?,
+                LogId::Session(id) if kind == ExpiryKind::Unseen => {
+                    unseen(store, &mut state, id, noted)?
+                }
                 LogId::Session(id) => session(store, &mut state, id, noted)?,
                 LogId::Outbox(id) => outbox(store, &mut state, id, noted)?,
             };
@@ -45,7 +47,7 @@ fn session<S: StorageBackend>(
     noted: u64,
 ) -> Result<bool> {
     let log = LogId::Session(id.clone());
-    let Some(session) = state.session(&store.shelf, id)? else {
+    let Some(session) = state.session(&store.backend, id)? else {
         return forget(store, state, id, ExpiryKind::Session, noted);
     };
     if session.is_busy() {
@@ -69,7 +71,7 @@ fn unseen<S: StorageBackend>(
     noted: u64,
 ) -> Result<bool> {
     let log = LogId::Session(id.clone());
-    if let Some(session) = state.session(&store.shelf, id)?
+    if let Some(session) = state.session(&store.backend, id)?
         && session.is_held_up()
     {
         let now = unix_millis();
@@ -92,18 +94,18 @@ fn forget<S: StorageBackend>(
     noted: u64,
 ) -> Result<bool> {
     let log = LogId::Session(id.clone());
-    let lineage = store.shelf.lineage(id)?;
+    let lineage = store.backend.lineage(id)?;
     // Ancestors that are gone themselves, but for what this one has shared.
     let mut gone = vec![id];
     for segment in lineage.iter() {
-        if state.session(&store.shelf, &segment.session)?.is_none() {
+        if state.session(&store.backend, &segment.session)?.is_none() {
             gone.push(&segment.session);
         }
     }
     let left = gone.iter().map(|ancestor| store.left_of(ancestor, id));
     let left = left.collect::<Result<Vec<_>>>()?;
     let mut changes = Vec::with_capacity(4);
-    if let Some(session) = state.session(&store.shelf, id)? {
+    if let Some(session) = state.session(&store.backend, id)? {
         changes.push(StoreChange::Listed(session, session.place(id), None));
         for (gone, left) in gone.into_iter().zip(left) {
             changes.push(StoreChange::Stored(&session.principal, gone, left));
@@ -123,7 +125,7 @@ fn outbox<S: StorageBackend>(
     noted: u64,
 ) -> Result<bool> {
     let log = LogId::Outbox(id.clone());
-    let outbox = state.outbox(&store.shelf, id)?;
+    let outbox = state.outbox(&store.backend, id)?;
     if outbox.holder.is_some() {
         outbox.used = unix_millis();
         let used = StoreChange::Used(ExpiryKind::Outbox, &log, Some(noted), Some(outbox.used));

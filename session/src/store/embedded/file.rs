@@ -1,4 +1,4 @@
-//! The shelf in files: an LSM tree (fjall) in a directory of its own. Every step is part of one
+//! The backend in files: an LSM tree (fjall) in a directory of its own. Every step is part of one
 //! atomic batch that is handed to the operating system before the step is acknowledged, so a killed
 //! process loses nothing; once a second all of it is forced to the disk, so a power cut loses a second
 //! at most.
@@ -16,11 +16,11 @@ use self::directory::DataDirectory;
 use self::pending::PendingBatch;
 use self::values::{decode_command, encode_command, record, slice, spoiled, unrecord};
 use super::FileStore;
+use super::backend::{ExpiryKind, StorageBackend, StoreChange};
 use super::lineage::LineageSegment;
 use super::list::ListKey;
 use super::outbox::Outbox;
 use super::session::StoredSession;
-use super::backend::{StoreChange, ExpiryKind, StorageBackend};
 use crate::command::QueuedCommand;
 use crate::event::Frame;
 use crate::id::{ConnectionId, LogId, Nonce, SessionId};
@@ -78,7 +78,7 @@ struct DatabaseFiles {
     /// Saved changes that are not in the database yet.
     pending: Mutex<PendingBatch>,
     /// Held while pending changes are moved into the database.
-    pen: Mutex<()>,
+    write_lock: Mutex<()>,
     /// Why that cannot be done any more.
     failed: OnceLock<String>,
     /// Something was saved since then.
@@ -101,12 +101,12 @@ impl FileStore {
 
     /// Where the keys that sign tokens belong.
     pub fn key_file(&self) -> PathBuf {
-        self.shelf.0.directory.key_file()
+        self.backend.0.directory.key_file()
     }
 
     /// For `baton store backup`, which asks this process: where it is heard, if it is.
     pub fn note_admin(&self, address: Option<&str>) -> std::result::Result<(), DirectoryError> {
-        let directory = &self.shelf.0.directory;
+        let directory = &self.backend.0.directory;
         let noted = directory.note_admin(address);
         noted.map_err(|error| directory.io(error))
     }
@@ -183,7 +183,7 @@ impl DatabaseFiles {
             spent: keyspace("spent")?,
             meta: keyspace("meta")?,
             pending: Mutex::default(),
-            pen: Mutex::default(),
+            write_lock: Mutex::default(),
             failed: OnceLock::new(),
             dirty: AtomicBool::new(false),
             directory: directory.clone(),
@@ -212,7 +212,10 @@ impl DatabaseFiles {
 
     /// Everything saved so far is in the database. With an error, some of it never will be.
     fn write(&self) -> Result<()> {
-        let _pen = self.pen.lock().expect("nobody panics while they write");
+        let _pen = self
+            .write_lock
+            .lock()
+            .expect("nobody panics while they write");
         if let Some(reason) = self.failed.get() {
             return Err(Error::Unavailable(reason.clone()));
         }
@@ -403,7 +406,12 @@ impl StorageBackend for FileBackend {
         account.map(read).collect()
     }
 
-    fn listed(&self, under: &ListKey, after: Option<&ListPosition>, limit: usize) -> Result<Vec<ListPosition>> {
+    fn listed(
+        &self,
+        under: &ListKey,
+        after: Option<&ListPosition>,
+        limit: usize,
+    ) -> Result<Vec<ListPosition>> {
         self.0.write()?;
         let end = match after {
             Some(place) => Bound::Excluded(keys::listed(under, place)),

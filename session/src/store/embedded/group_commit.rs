@@ -15,12 +15,12 @@ use crate::sync::MutexExt as _;
 
 #[derive(Default)]
 pub(super) struct CommitQueue {
-    noted: Mutex<QueuedChanges>,
-    /// Up to which change or signal all is written and said.
+    queued: Mutex<QueuedChanges>,
+    /// Up to which change or signal all is written and sent.
     committed: AtomicU64,
     /// Held by the task that writes.
-    pen: Mutex<()>,
-    put_down: Notify,
+    write_lock: Mutex<()>,
+    lock_released: Notify,
 }
 
 #[derive(Default)]
@@ -31,35 +31,38 @@ struct QueuedChanges {
 }
 
 impl CommitQueue {
-    fn noted(&self) -> MutexGuard<'_, QueuedChanges> {
-        self.noted.locked()
+    fn queued(&self) -> MutexGuard<'_, QueuedChanges> {
+        self.queued.locked()
     }
 
     pub fn count_change(&self) {
-        self.noted().count += 1;
+        self.queued().count += 1;
     }
 
     pub fn queue_signal(&self, topic: Topic, signal: Signal) {
-        let mut noted = self.noted();
-        noted.count += 1;
-        noted.signals.push((topic, signal));
+        let mut queued = self.queued();
+        queued.count += 1;
+        queued.signals.push((topic, signal));
     }
 }
 
 impl<S: StorageBackend> EmbeddedStore<S> {
-    /// Takes a step, and returns when it and all before it are safe: what it has seen is, too.
-    pub(super) async fn step<T>(&self, step: impl FnOnce(&mut StoreState) -> Result<T>) -> Result<T> {
+    /// Takes a step, and returns when it and all steps before it are committed.
+    pub(super) async fn step<T>(
+        &self,
+        step: impl FnOnce(&mut StoreState) -> Result<T>,
+    ) -> Result<T> {
         let outcome = step(&mut *self.state()?);
         self.commit().await?;
         outcome
     }
 
     pub(super) async fn commit(&self) -> Result<()> {
-        let owed = PendingStep {
+        let pending = PendingStep {
             store: self,
-            upto: self.desk.noted().count,
+            upto: self.commit_queue.queued().count,
         };
-        if owed.is_committed() {
+        if pending.is_committed() {
             return Ok(());
         }
         if !S::WRITES {
@@ -68,23 +71,23 @@ impl<S: StorageBackend> EmbeddedStore<S> {
         // Others may be about to take a step as well: one write for all of them.
         tokio::task::yield_now().await;
         loop {
-            let mut put_down = std::pin::pin!(self.desk.put_down.notified());
-            put_down.as_mut().enable();
+            let mut lock_released = std::pin::pin!(self.commit_queue.lock_released.notified());
+            lock_released.as_mut().enable();
             self.is_writable()?;
-            if owed.is_committed() {
+            if pending.is_committed() {
                 return Ok(());
             }
             if let Some(written) = self.try_write() {
                 return written;
             }
-            put_down.await;
+            lock_released.await;
         }
     }
 
-    /// `None` if somebody else has the pen.
+    /// `None` if another task holds the write lock.
     fn try_write(&self) -> Option<Result<()>> {
-        match self.desk.pen.try_lock() {
-            Ok(pen) => Some(self.write_with(pen)),
+        match self.commit_queue.write_lock.try_lock() {
+            Ok(write_lock) => Some(self.write_with(write_lock)),
             Err(TryLockError::WouldBlock) => None,
             Err(TryLockError::Poisoned(_)) => panic!("nobody panics while they write"),
         }
@@ -92,32 +95,32 @@ impl<S: StorageBackend> EmbeddedStore<S> {
 
     fn write(&self) -> Result<()> {
         self.write_with(
-            self.desk
-                .pen
+            self.commit_queue
+                .write_lock
                 .lock()
                 .expect("nobody panics while they write"),
         )
     }
 
-    fn write_with(&self, pen: MutexGuard<'_, ()>) -> Result<()> {
+    fn write_with(&self, write_lock: MutexGuard<'_, ()>) -> Result<()> {
         let (upto, signals) = {
-            let mut noted = self.desk.noted();
-            (noted.count, std::mem::take(&mut noted.signals))
+            let mut queued = self.commit_queue.queued();
+            (queued.count, std::mem::take(&mut queued.signals))
         };
-        let written = self.note_failure(self.shelf.write());
+        let written = self.note_failure(self.backend.write());
         if written.is_ok() {
             for (topic, signal) in signals {
-                self.switchboard.send(&topic, signal);
+                self.signal_hub.send(&topic, signal);
             }
-            self.desk.committed.store(upto, Ordering::Release);
+            self.commit_queue.committed.store(upto, Ordering::Release);
         }
-        drop(pen);
-        self.desk.put_down.notify_waiters();
+        drop(write_lock);
+        self.commit_queue.lock_released.notify_waiters();
         written
     }
 }
 
-/// A step that was taken goes its way even if nobody waits for it any more.
+/// A step that was taken is committed even if its caller is gone.
 struct PendingStep<'a, S: StorageBackend> {
     store: &'a EmbeddedStore<S>,
     upto: u64,
@@ -125,7 +128,7 @@ struct PendingStep<'a, S: StorageBackend> {
 
 impl<S: StorageBackend> PendingStep<'_, S> {
     fn is_committed(&self) -> bool {
-        self.store.desk.committed.load(Ordering::Acquire) >= self.upto
+        self.store.commit_queue.committed.load(Ordering::Acquire) >= self.upto
     }
 }
 
@@ -146,7 +149,7 @@ impl<S: StorageBackend> Drop for PendingStep<'_, S> {
 mod tests {
     use std::task::{Context, Poll, Waker};
 
-    use crate::conformance::scene::{SignalProbe, Scene};
+    use crate::conformance::scene::{Scene, SignalProbe};
     use crate::store::Signal;
     use crate::store::embedded::file::open_when_free as open;
 

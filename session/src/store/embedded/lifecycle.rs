@@ -1,32 +1,37 @@
 //! Steps on sessions as wholes: they are forked, listed, deleted and moved.
 
 use super::EmbeddedStore;
+use super::backend::{ExpiryKind, StorageBackend, StoreChange};
 use super::lineage;
 use super::list::ListKey;
-use super::session::{StoredSession, SessionStatus};
-use super::backend::{StoreChange, ExpiryKind, StorageBackend};
+use super::session::{SessionStatus, StoredSession};
 use super::state::StoreState;
 use crate::clock::unix_millis;
 use crate::command::Command;
 use crate::id::{LogId, SessionId};
 use crate::store::{
-    AdoptRequest, ClaimToken, Claimant, ForkRequest, ForkOutcome, ListRequest, SessionRecord, Result, Signal, SessionSummary, PrincipalUsage,
+    AdoptRequest, ClaimToken, Claimant, ForkOutcome, ForkRequest, ListRequest, PrincipalUsage,
+    Result, SessionRecord, SessionSummary, Signal,
 };
 
 impl<S: StorageBackend> EmbeddedStore<S> {
-    pub(super) fn fork_session(&self, state: &mut StoreState, fork: &ForkRequest) -> Result<ForkOutcome> {
+    pub(super) fn fork_session(
+        &self,
+        state: &mut StoreState,
+        fork: &ForkRequest,
+    ) -> Result<ForkOutcome> {
         let id = &fork.child;
-        if let Some(child) = state.session(&self.shelf, id)? {
+        if let Some(child) = state.session(&self.backend, id)? {
             return Ok(child.forked_by(fork).unwrap_or(ForkOutcome::NotFound));
         }
-        let Some(parent) = state.session(&self.shelf, &fork.parent)? else {
+        let Some(parent) = state.session(&self.backend, &fork.parent)? else {
             return Ok(ForkOutcome::NotFound);
         };
         let child = match parent.fork(fork) {
             Ok(child) => child,
             Err(refused) => return Ok(refused),
         };
-        let shared = self.shelf.lineage(&fork.parent)?;
+        let shared = self.backend.lineage(&fork.parent)?;
         let lineage = lineage::continued(&shared, &fork.parent, child.head);
         let log = LogId::Session(id.clone());
         let mut changes = vec![
@@ -50,17 +55,22 @@ impl<S: StorageBackend> EmbeddedStore<S> {
         let heading = ListKey::new(&listing.principal, listing.cwd.as_deref());
         let after = listing.after.as_ref();
         let mut page = Vec::new();
-        for place in self.shelf.listed(&heading, after, listing.limit)? {
-            page.extend(state.summary(&self.shelf, place)?);
+        for place in self.backend.listed(&heading, after, listing.limit)? {
+            page.extend(state.summary(&self.backend, place)?);
         }
         Ok(page)
     }
 
-    pub(super) fn usage_of(&self, state: &mut StoreState, principal: &str, most: u64) -> Result<PrincipalUsage> {
+    pub(super) fn usage_of(
+        &self,
+        state: &mut StoreState,
+        principal: &str,
+        most: u64,
+    ) -> Result<PrincipalUsage> {
         let heading = ListKey::new(principal, None);
         let most = usize::try_from(most).unwrap_or(usize::MAX);
         Ok(PrincipalUsage {
-            sessions: self.shelf.listed(&heading, None, most)?.len() as u64,
+            sessions: self.backend.listed(&heading, None, most)?.len() as u64,
             turns: state.turns_of(principal),
             stored: self.stored_by(state, principal)?,
         })
@@ -73,7 +83,7 @@ impl<S: StorageBackend> EmbeddedStore<S> {
         principal: &str,
         end: &Command,
     ) -> Result<bool> {
-        let session = state.session(&self.shelf, id)?;
+        let session = state.session(&self.backend, id)?;
         if !session.is_some_and(|session| session.is_for(principal)) {
             return Ok(false);
         }
@@ -82,8 +92,13 @@ impl<S: StorageBackend> EmbeddedStore<S> {
     }
 
     /// The session is not seen any more; if there is something to do about it, a worker learns of it.
-    pub(super) fn deleted(&self, state: &mut StoreState, id: &SessionId, end: &Command) -> Result<()> {
-        let Some(session) = state.session(&self.shelf, id)? else {
+    pub(super) fn deleted(
+        &self,
+        state: &mut StoreState,
+        id: &SessionId,
+        end: &Command,
+    ) -> Result<()> {
+        let Some(session) = state.session(&self.backend, id)? else {
             return Ok(());
         };
         let log = LogId::Session(id.clone());
@@ -114,7 +129,7 @@ impl<S: StorageBackend> EmbeddedStore<S> {
         id: &SessionId,
         principal: &str,
     ) -> Result<Option<SessionRecord>> {
-        let session = state.session(&self.shelf, id)?;
+        let session = state.session(&self.backend, id)?;
         let session = session.filter(|session| session.is_for(principal));
         Ok(session.map(|session| session.record()))
     }
@@ -126,11 +141,11 @@ impl<S: StorageBackend> EmbeddedStore<S> {
         claimant: &Claimant,
     ) -> Result<bool> {
         let id = &adoption.id;
-        if let Some(known) = state.session(&self.shelf, id)? {
+        if let Some(known) = state.session(&self.backend, id)? {
             return Ok(known.is_adopted_by(&claimant.token));
         }
         let log = LogId::Session(id.clone());
-        if !self.shelf.read(&log, 1, 1)?.is_empty() {
+        if !self.backend.read(&log, 1, 1)?.is_empty() {
             // Forks still share the log of a session that had this id.
             return Ok(false);
         }
@@ -149,10 +164,11 @@ impl<S: StorageBackend> EmbeddedStore<S> {
         id: &SessionId,
         token: &ClaimToken,
     ) -> Result<bool> {
-        let Some(session) = state.session(&self.shelf, id)? else {
+        let Some(session) = state.session(&self.backend, id)? else {
             return Ok(false);
         };
-        let (true, SessionStatus::Arriving(since)) = (session.is_adopted_by(token), session.standing)
+        let (true, SessionStatus::Arriving(since)) =
+            (session.is_adopted_by(token), session.standing)
         else {
             return Ok(session.was_published_by(token));
         };

@@ -40,18 +40,24 @@ pub fn continued(shared: &[LineageSegment], parent: &SessionId, cut: u64) -> Vec
 
 /// Frames from the one that contains `from` on: at most `limit`, and of one log only, so there may be
 /// more.
-pub fn read<S: StorageBackend>(shelf: &S, log: &LogId, from: u64, limit: usize) -> Result<Vec<Arc<Frame>>> {
+pub fn read<S: StorageBackend>(
+    backend: &S,
+    log: &LogId,
+    from: u64,
+    limit: usize,
+) -> Result<Vec<Arc<Frame>>> {
     let LogId::Session(id) = log else {
-        return shelf.read(log, from, limit);
+        return backend.read(log, from, limit);
     };
-    let lineage = shelf.lineage(id)?;
-    let Some(LineageSegment { session, upto }) = lineage.iter().find(|segment| segment.upto >= from)
+    let lineage = backend.lineage(id)?;
+    let Some(LineageSegment { session, upto }) =
+        lineage.iter().find(|segment| segment.upto >= from)
     else {
-        return shelf.read(log, from, limit);
+        return backend.read(log, from, limit);
     };
     // No frame is without an event, so no more of them can be in the segment.
     let left = usize::try_from(upto + 1 - from).unwrap_or(usize::MAX);
-    let frames = shelf.read(&LogId::Session(session.clone()), from, limit.min(left))?;
+    let frames = backend.read(&LogId::Session(session.clone()), from, limit.min(left))?;
     let shared = frames.iter().filter_map(|frame| frame.inherited(*upto, id));
     Ok(shared.map(Arc::new).collect())
 }

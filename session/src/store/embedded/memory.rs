@@ -1,14 +1,14 @@
-//! The shelf in memory: frames and what finds them, as everything else stays in the store's own maps.
+//! The backend in memory: frames and what finds them, as everything else stays in the store's own maps.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::ops::Bound;
 use std::sync::{Arc, Mutex, MutexGuard};
 
+use super::backend::{ExpiryKind, StorageBackend, StoreChange};
 use super::lineage::LineageSegment;
 use super::list::ListKey;
 use super::outbox::Outbox;
 use super::session::StoredSession;
-use super::backend::{StoreChange, ExpiryKind, StorageBackend};
 use crate::event::Frame;
 use crate::id::{ConnectionId, LogId, SessionId};
 use crate::revocation::Revocation;
@@ -181,7 +181,12 @@ impl StorageBackend for MemoryBackend {
         Ok(account.map(|(id, bytes)| (id.clone(), *bytes)).collect())
     }
 
-    fn listed(&self, under: &ListKey, after: Option<&ListPosition>, limit: usize) -> Result<Vec<ListPosition>> {
+    fn listed(
+        &self,
+        under: &ListKey,
+        after: Option<&ListPosition>,
+        limit: usize,
+    ) -> Result<Vec<ListPosition>> {
         let kept = self.kept();
         let end = after.map_or(Bound::Unbounded, Bound::Excluded);
         let places = kept.listed.get(under);

@@ -13,7 +13,7 @@ use crate::store::{
     OUTBOX_WINDOW_POSITIONS, REMEMBERED_KEYS,
 };
 
-/// The frames themselves are on the shelf.
+/// The outbox without its frames, which the backend has.
 #[derive(Clone, Default, Serialize, Deserialize)]
 pub struct Outbox {
     pub head: u64,

@@ -1,8 +1,8 @@
 //! Adding entries to a connection's outbox, and removing them.
 
 use super::EmbeddedStore;
+use super::backend::{ExpiryKind, StorageBackend, StoreChange};
 use super::outbox::{Outbox, RecalledPost};
-use super::backend::{StoreChange, ExpiryKind, StorageBackend};
 use super::state::StoreState;
 use crate::command::IdempotencyKey;
 use crate::event::Event;
@@ -17,7 +17,7 @@ impl<S: StorageBackend> EmbeddedStore<S> {
         event: Event,
         key: &IdempotencyKey,
     ) -> Result<PostOutcome> {
-        let outbox = state.outbox(&self.shelf, to)?;
+        let outbox = state.outbox(&self.backend, to)?;
         let log = LogId::Outbox(to.clone());
         match outbox.recall(key) {
             None => {}
@@ -27,7 +27,7 @@ impl<S: StorageBackend> EmbeddedStore<S> {
                 return Ok(watch.map_or(PostOutcome::Delivered, PostOutcome::Known));
             }
             Some(RecalledPost::Entry(number)) => {
-                let frames = self.shelf.read(&log, number, 1)?;
+                let frames = self.backend.read(&log, number, 1)?;
                 let event = frames.first().and_then(|frame| frame.events.first());
                 let missing = || Error::Broken(format!("entry {number} of {to} is missing"));
                 return event.cloned().map(PostOutcome::Known).ok_or_else(missing);
@@ -44,7 +44,12 @@ impl<S: StorageBackend> EmbeddedStore<S> {
         self.save(&[
             StoreChange::Frame(&log, &frame),
             StoreChange::Outbox(to, outbox),
-            StoreChange::Used(ExpiryKind::Outbox, &log, before, before.and(Some(outbox.used))),
+            StoreChange::Used(
+                ExpiryKind::Outbox,
+                &log,
+                before,
+                before.and(Some(outbox.used)),
+            ),
         ])?;
         let (number, nonce) = (frame.first, frame.nonce);
         self.announce_frame(log, frame);
@@ -52,7 +57,7 @@ impl<S: StorageBackend> EmbeddedStore<S> {
     }
 
     pub(super) fn outbox_room(&self, state: &mut StoreState, of: &ConnectionId) -> Result<bool> {
-        let outbox = state.outbox(&self.shelf, of)?;
+        let outbox = state.outbox(&self.backend, of)?;
         if !outbox.has_room_for(0, OUTBOX_BYTES / 2) {
             self.trim(of, outbox, outbox.delivered)?;
         }
@@ -68,7 +73,7 @@ impl<S: StorageBackend> EmbeddedStore<S> {
         let first = outbox.trimmed + 1;
         let mut left = OUTBOX_TRIMMED_AT_ONCE;
         loop {
-            let page = self.shelf.read(&log, outbox.trimmed + 1, left)?;
+            let page = self.backend.read(&log, outbox.trimmed + 1, left)?;
             left -= page.len();
             // An entry that has to stay ends the loop; so does the end of the outbox.
             if page.is_empty() || !page.iter().all(|entry| outbox.trim(entry, upto)) {

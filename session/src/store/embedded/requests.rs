@@ -34,11 +34,15 @@ impl StoreState {
         }
     }
 
-    pub fn session_of<S: StorageBackend>(&mut self, shelf: &S, key: &str) -> Result<Option<SessionId>> {
+    pub fn session_of<S: StorageBackend>(
+        &mut self,
+        backend: &S,
+        key: &str,
+    ) -> Result<Option<SessionId>> {
         let Some(id) = self.requests.sessions.get(key).cloned() else {
             return Ok(None);
         };
-        let session = self.session(shelf, &id)?;
+        let session = self.session(backend, &id)?;
         Ok(session
             .is_some_and(|session| session.awaits(key))
             .then_some(id))

@@ -1,10 +1,10 @@
 //! Revocations in an embedded store.
 
 use super::EmbeddedStore;
-use super::backend::{StoreChange, StorageBackend};
+use super::backend::{StorageBackend, StoreChange};
 use super::state::StoreState;
 use crate::clock::unix_millis;
-use crate::revocation::{RevokeOutcome, Revocation};
+use crate::revocation::{Revocation, RevokeOutcome};
 use crate::store::{Result, Signal, Topic};
 
 impl<S: StorageBackend> EmbeddedStore<S> {

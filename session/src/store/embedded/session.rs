@@ -13,18 +13,19 @@ use crate::command::{Command, IdempotencyKey, QueuedCommand};
 use crate::id::{ConnectionId, SessionId};
 use crate::route::DeliveryPath;
 use crate::store::{
-    AttachParams, AttachOutcome, Attachment, Claim, ClaimToken, Claimant, AttachRequest, KEPT_ATTACH_REQUESTS,
-    NewSession, RunningTurn, SeenPosition, SessionSetup, VanishedHolders, WorkerId,
+    AttachOutcome, AttachParams, AttachRequest, Attachment, Claim, ClaimToken, Claimant,
+    KEPT_ATTACH_REQUESTS, NewSession, RunningTurn, SeenPosition, SessionSetup, VanishedHolders,
+    WorkerId,
 };
 
 mod append;
 mod inbox;
+mod lifecycle;
 mod parties;
 mod weight;
-mod lifecycle;
 
-/// The frames are on the shelf. Skipped fields end with this process, fields with a default are not
-/// in the records of the first version.
+/// The session without its frames, which the backend has. Skipped fields end with this process,
+/// fields with a default are not in the records of the first version.
 #[derive(Clone, Default, Serialize, Deserialize)]
 pub struct StoredSession {
     pub principal: String,
@@ -193,7 +194,8 @@ impl StoredSession {
     /// Somebody works on it, has asked something of it, or listens.
     pub fn is_busy(&self) -> bool {
         let now = Instant::now();
-        let listens = |party: &SessionParty| party.stream.as_ref().is_some_and(|(_, until)| *until > now);
+        let listens =
+            |party: &SessionParty| party.stream.as_ref().is_some_and(|(_, until)| *until > now);
         self.lease.is_some() || !self.inbox.is_empty() || self.parties.any(listens)
     }
 
@@ -237,7 +239,11 @@ impl StoredSession {
                     number: last + 1,
                     upto: head,
                     replay: request.replay,
-                    via: if request.one_shot { DeliveryPath::OneShot } else { via },
+                    via: if request.one_shot {
+                        DeliveryPath::OneShot
+                    } else {
+                        via
+                    },
                     request: request.request.clone(),
                 });
             }

@@ -8,7 +8,7 @@ use async_trait::async_trait;
 use tokio::sync::mpsc;
 
 use crate::store::signal_sink::SignalSink;
-use crate::store::{SignalListener, Result, Signal, Topic};
+use crate::store::{Result, Signal, SignalListener, Topic};
 use crate::sync::MutexExt as _;
 
 #[derive(Default)]
@@ -30,7 +30,7 @@ impl SignalHub {
             sink: SignalSink::new(sink),
         });
         Arc::new(LocalListener {
-            switchboard: self,
+            signal_hub: self,
             line,
         })
     }
@@ -55,14 +55,14 @@ impl SignalHub {
 }
 
 struct LocalListener {
-    switchboard: Arc<SignalHub>,
+    signal_hub: Arc<SignalHub>,
     line: Arc<SignalSubscriber>,
 }
 
 #[async_trait]
 impl SignalListener for LocalListener {
     async fn subscribe(&self, topic: &Topic) -> Result<()> {
-        let mut lines = self.switchboard.lines.locked();
+        let mut lines = self.signal_hub.lines.locked();
         let subscribed = lines.entry(topic.clone()).or_default();
         if subscribed
             .iter()
@@ -74,7 +74,7 @@ impl SignalListener for LocalListener {
     }
 
     async fn unsubscribe(&self, topic: &Topic) {
-        let mut lines = self.switchboard.lines.locked();
+        let mut lines = self.signal_hub.lines.locked();
         if let Some(subscribed) = lines.get_mut(topic) {
             subscribed.retain(|line| line.number != self.line.number);
             if subscribed.is_empty() {

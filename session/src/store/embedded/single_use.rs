@@ -1,12 +1,12 @@
-//! Single-use names. They are on the shelf as well: a restarted process still refuses those that
-//! were used before.
+//! Single-use names. They are stored in the backend as well: a restarted process still refuses
+//! those that were used before.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
 use super::EmbeddedStore;
-use super::backend::{StoreChange, StorageBackend};
+use super::backend::{StorageBackend, StoreChange};
 use super::state::StoreState;
 use crate::clock::unix_millis;
 use crate::store::{Error, Result};

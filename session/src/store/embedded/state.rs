@@ -5,14 +5,16 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::time::{Duration, Instant};
 
 use super::agents::AgentRegistry;
+use super::backend::StorageBackend;
 use super::outbox::Outbox;
 use super::requests::RequestIndex;
 use super::session::StoredSession;
-use super::backend::StorageBackend;
 use super::single_use::SpentNames;
 use crate::id::{ConnectionId, LogId, SessionId};
 use crate::revocation::RevocationRegister;
-use crate::store::{Claim, ClaimToken, Claimant, ListPosition, Result, SessionSummary, StreamTouch};
+use crate::store::{
+    Claim, ClaimToken, Claimant, ListPosition, Result, SessionSummary, StreamTouch,
+};
 
 /// More than these are kept in memory only while they are used.
 const ROOM: usize = 8192;
@@ -36,19 +38,19 @@ pub struct StoreState {
 
 impl StoreState {
     /// As the process before has left it.
-    pub fn of<S: StorageBackend>(shelf: &S) -> Result<Self> {
+    pub fn of<S: StorageBackend>(backend: &S) -> Result<Self> {
         let mut revoked = RevocationRegister::default();
-        for known in shelf.revoked()? {
+        for known in backend.revoked()? {
             revoked.apply(&known, 0);
         }
         let mut state = Self {
             revoked,
-            spent: SpentNames::of(shelf.spent()?),
+            spent: SpentNames::of(backend.spent()?),
             ..Self::default()
         };
-        for id in shelf.waiting()? {
-            state.wait(shelf, &id)?;
-            let session = state.session(shelf, &id)?;
+        for id in backend.waiting()? {
+            state.wait(backend, &id)?;
+            let session = state.session(backend, &id)?;
             let keys = session.map(|session| session.awaited()).unwrap_or_default();
             for key in keys {
                 state.note_request(&key, &id);
@@ -57,9 +59,13 @@ impl StoreState {
         Ok(state)
     }
 
-    pub fn session<S: StorageBackend>(&mut self, shelf: &S, id: &SessionId) -> Result<Option<&mut StoredSession>> {
+    pub fn session<S: StorageBackend>(
+        &mut self,
+        backend: &S,
+        id: &SessionId,
+    ) -> Result<Option<&mut StoredSession>> {
         if !self.sessions.contains_key(id) {
-            match shelf.session(id)? {
+            match backend.session(id)? {
                 Some(session) => self.make_room::<S>().sessions.insert(id.clone(), session),
                 None => return Ok(None),
             };
@@ -67,9 +73,13 @@ impl StoreState {
         Ok(self.sessions.get_mut(id))
     }
 
-    pub fn outbox<S: StorageBackend>(&mut self, shelf: &S, id: &ConnectionId) -> Result<&mut Outbox> {
+    pub fn outbox<S: StorageBackend>(
+        &mut self,
+        backend: &S,
+        id: &ConnectionId,
+    ) -> Result<&mut Outbox> {
         if !self.outboxes.contains_key(id) {
-            let outbox = shelf.outbox(id)?.unwrap_or_default();
+            let outbox = backend.outbox(id)?.unwrap_or_default();
             self.make_room::<S>().outboxes.insert(id.clone(), outbox);
         }
         Ok(self.outboxes.get_mut(id).expect("it is there by now"))
@@ -89,16 +99,20 @@ impl StoreState {
         self.outboxes.remove(id);
     }
 
-    /// Reads from the shelf without loading: listing a session is not a use of it.
-    pub fn summary<S: StorageBackend>(&self, shelf: &S, place: ListPosition) -> Result<Option<SessionSummary>> {
+    /// Reads from the backend without loading: listing a session is not a use of it.
+    pub fn summary<S: StorageBackend>(
+        &self,
+        backend: &S,
+        place: ListPosition,
+    ) -> Result<Option<SessionSummary>> {
         if let Some(session) = self.sessions.get(&place.session) {
             return Ok(Some(session.summary(place)));
         }
-        let session = shelf.session(&place.session)?;
+        let session = backend.session(&place.session)?;
         Ok(session.map(|session| session.summary(place)))
     }
 
-    /// Drops unused entries from memory; the shelf finds them again.
+    /// Drops unused entries from memory; the backend finds them again.
     fn make_room<S: StorageBackend>(&mut self) -> &mut Self {
         let count = self.sessions.len() + self.outboxes.len();
         if S::FINDS_AGAIN && count > ROOM.max(self.left * 2) {
@@ -109,12 +123,12 @@ impl StoreState {
         self
     }
 
-    pub fn head<S: StorageBackend>(&mut self, shelf: &S, log: &LogId) -> Result<u64> {
+    pub fn head<S: StorageBackend>(&mut self, backend: &S, log: &LogId) -> Result<u64> {
         Ok(match log {
-            LogId::Session(id) => self.session(shelf, id)?.map_or(0, |session| session.head),
+            LogId::Session(id) => self.session(backend, id)?.map_or(0, |session| session.head),
             LogId::Outbox(id) => match self.outboxes.get(id) {
                 Some(outbox) => outbox.head,
-                None => shelf.outbox(id)?.map_or(0, |outbox| outbox.head),
+                None => backend.outbox(id)?.map_or(0, |outbox| outbox.head),
             },
         })
     }
@@ -130,10 +144,10 @@ impl StoreState {
         alone.cloned().collect()
     }
 
-    pub fn wait<S: StorageBackend>(&mut self, shelf: &S, id: &SessionId) -> Result<()> {
+    pub fn wait<S: StorageBackend>(&mut self, backend: &S, id: &SessionId) -> Result<()> {
         let ticket = self.tickets + 1;
         let Some(session) = self
-            .session(shelf, id)?
+            .session(backend, id)?
             .filter(|session| session.waits.is_none())
         else {
             return Ok(());
@@ -211,11 +225,11 @@ impl StoreState {
 
     pub fn claim<S: StorageBackend>(
         &mut self,
-        shelf: &S,
+        backend: &S,
         id: &SessionId,
         claimant: &Claimant,
     ) -> Result<Option<Claim>> {
-        let session = self.session(shelf, id)?;
+        let session = self.session(backend, id)?;
         let Some(session) = session.filter(|session| session.agent == claimant.agent) else {
             return Ok(None);
         };
@@ -248,7 +262,7 @@ impl StoreState {
     /// `until` is the registration's new end; `None` ends it now. False if another holder has it.
     pub fn touch<S: StorageBackend>(
         &mut self,
-        shelf: &S,
+        backend: &S,
         touch: &StreamTouch,
         until: Option<Instant>,
     ) -> Result<bool> {
@@ -256,7 +270,7 @@ impl StoreState {
         let connection = &touch.stream.connection;
         match &touch.stream.session {
             None => {
-                let outbox = self.outbox(shelf, connection)?;
+                let outbox = self.outbox(backend, connection)?;
                 if outbox.holder.as_deref() != Some(&touch.holder) {
                     return Ok(outbox.holder.is_none());
                 }
@@ -264,7 +278,7 @@ impl StoreState {
                 outbox.holder = until.and(outbox.holder.take());
             }
             Some(id) => {
-                let session = self.session(shelf, id)?;
+                let session = self.session(backend, id)?;
                 let party = session.and_then(|session| session.parties.hear_of(connection));
                 let Some(party) = party else {
                     return Ok(true);

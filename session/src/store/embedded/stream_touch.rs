@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use super::EmbeddedStore;
-use super::backend::{StoreChange, ExpiryKind, StorageBackend};
+use super::backend::{ExpiryKind, StorageBackend, StoreChange};
 use super::state::StoreState;
 use crate::id::LogId;
 use crate::store::{Result, StreamTouch};
@@ -18,23 +18,23 @@ impl<S: StorageBackend> EmbeddedStore<S> {
     ) -> Result<bool> {
         if let (None, Some(delivered)) = (&touch.stream.session, touch.delivered) {
             let connection = &touch.stream.connection;
-            let outbox = state.outbox(&self.shelf, connection)?;
+            let outbox = state.outbox(&self.backend, connection)?;
             if outbox.holder.as_deref() == Some(&touch.holder) {
                 outbox.delivered = delivered.upto;
                 self.trim(connection, outbox, delivered.settled)?;
             }
         }
-        let held = state.touch(&self.shelf, touch, until)?;
+        let held = state.touch(&self.backend, touch, until)?;
         if held && touch.written.is_some() {
             let connection = &touch.stream.connection;
             match &touch.stream.session {
                 Some(id) => {
-                    if let Some(session) = state.session(&self.shelf, id)? {
+                    if let Some(session) = state.session(&self.backend, id)? {
                         self.save(&[StoreChange::Session(id, session)])?;
                     }
                 }
                 None => {
-                    let outbox = state.outbox(&self.shelf, connection)?;
+                    let outbox = state.outbox(&self.backend, connection)?;
                     let before = outbox.use_now();
                     let log = LogId::Outbox(connection.clone());
                     let now = before.and(Some(outbox.used));

@@ -3,11 +3,11 @@
 use super::RedisStore;
 use super::changes::{changes, must_last};
 use super::reply::{self, ScriptReply};
-use super::scripts::{Call, scripts};
+use super::scripts::{ScriptCall, scripts};
 use crate::command::CommandId;
 use crate::event::Frame;
 use crate::id::{LogId, SessionId};
-use crate::store::{AppendRequest, AppendOutcome, Result, Topic};
+use crate::store::{AppendOutcome, AppendRequest, Result, Topic};
 
 /// Larger frames are announced by number and read by those who want them.
 const PUBLISH_WHOLE: usize = 16 * 1024;
@@ -18,7 +18,7 @@ impl RedisStore {
     /// script itself.
     pub(super) async fn append_events(&self, append: &AppendRequest) -> Result<AppendOutcome> {
         let frame = Frame::encode(append.nonce, &append.events);
-        let waits = must_last(append) && self.link.waits_for_replicas();
+        let waits = must_last(append) && self.client.waits_for_replicas();
         let reply = self.run_append(append, &frame, waits).await?;
         let appended = read(reply)?;
         if waits && matches!(appended, AppendOutcome::Done { .. }) && !append.events.is_empty() {
@@ -36,10 +36,15 @@ impl RedisStore {
     async fn announce(&self, session: &SessionId, signal: &[u8]) {
         let topic = Topic::Log(LogId::Session(session.clone()));
         let channel = self.keys.channel(&topic);
-        self.link.announce(&channel, signal).await;
+        self.client.announce(&channel, signal).await;
     }
 
-    async fn run_append(&self, append: &AppendRequest, frame: &[u8], waits: bool) -> Result<ScriptReply> {
+    async fn run_append(
+        &self,
+        append: &AppendRequest,
+        frame: &[u8],
+        waits: bool,
+    ) -> Result<ScriptReply> {
         let (k, id) = (&self.keys, &append.session);
         let acks: Vec<String> = append.acks.iter().map(CommandId::to_string).collect();
         // An append that ends something frees memory, too.
@@ -48,7 +53,7 @@ impl RedisStore {
         } else {
             &scripts().append
         };
-        let call = Call::new(script)
+        let call = ScriptCall::new(script)
             .key(k.session(id))
             .key(k.events(id))
             .key(k.inbox(id))

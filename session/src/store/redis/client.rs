@@ -8,15 +8,15 @@ use redis::{Arg, Cmd, Pipeline, RedisError, Value};
 use tokio::time::{Instant, sleep, timeout, timeout_at};
 use tracing::Instrument as _;
 
-use super::startup_checks;
 use super::connection::RedisConnection;
 use super::durable::DurableLanes;
 use super::fault;
+use super::memory_guard::MemoryGuard;
 use super::options::{Durability, RedisOptions};
 use super::reply::ScriptReply;
-use super::memory_guard::MemoryGuard;
-use super::scripts::Call;
-use super::servers::{ServerKind, RedisServers};
+use super::scripts::ScriptCall;
+use super::servers::{RedisServers, ServerKind};
+use super::startup_checks;
 use crate::metrics::StoreMetrics;
 use crate::store::{Error, Result};
 use crate::trace::step;
@@ -36,7 +36,7 @@ pub(super) struct RedisClient {
     connection: RedisConnection,
     /// For steps that must be on a replica, if that is asked for.
     lanes: Option<DurableLanes>,
-    room: MemoryGuard,
+    memory_guard: MemoryGuard,
     metrics: StoreMetrics,
     #[cfg(feature = "conformance")]
     fails_halfway: bool,
@@ -44,7 +44,8 @@ pub(super) struct RedisClient {
 
 impl RedisClient {
     pub async fn connect(options: &RedisOptions) -> Result<Self> {
-        let servers = RedisServers::parse(&options.url, options.ca.as_deref()).map_err(Error::Broken)?;
+        let servers =
+            RedisServers::parse(&options.url, options.ca.as_deref()).map_err(Error::Broken)?;
         servers.follow();
         let deadline = Instant::now() + START_TIMEOUT;
         let opened = until(deadline, || RedisConnection::open(&servers)).await;
@@ -74,7 +75,7 @@ impl RedisClient {
             servers,
             connection,
             lanes,
-            room: MemoryGuard::default(),
+            memory_guard: MemoryGuard::default(),
             metrics: options.metrics.clone(),
             #[cfg(feature = "conformance")]
             fails_halfway: options.fails_halfway,
@@ -99,19 +100,19 @@ impl RedisClient {
     }
 
     pub async fn has_room(&self) -> bool {
-        self.room.is_left(&self.connection).await
+        self.memory_guard.is_left(&self.connection).await
     }
 
-    pub async fn run(&self, call: Call<'_>) -> Result<ScriptReply> {
+    pub async fn run(&self, call: ScriptCall<'_>) -> Result<ScriptReply> {
         self.run_within(STEP_TIMEOUT, call).await
     }
 
     /// For what is asked again soon: those who ask would rather look elsewhere meanwhile.
-    pub async fn run_briefly(&self, call: Call<'_>) -> Result<ScriptReply> {
+    pub async fn run_briefly(&self, call: ScriptCall<'_>) -> Result<ScriptReply> {
         self.run_within(BRIEF_TIMEOUT, call).await
     }
 
-    async fn run_within(&self, patience: Duration, call: Call<'_>) -> Result<ScriptReply> {
+    async fn run_within(&self, patience: Duration, call: ScriptCall<'_>) -> Result<ScriptReply> {
         #[cfg(feature = "conformance")]
         // Housekeeping takes on what it finds for a while; what a try has taken on is found again later.
         if self.fails_halfway && call.script().name != "tidy" {
@@ -126,7 +127,7 @@ impl RedisClient {
 
     /// Fails at the first command, then at the second, and so on, until no command is left to fail.
     #[cfg(feature = "conformance")]
-    async fn run_failing(&self, call: &Call<'_>) -> Result<ScriptReply> {
+    async fn run_failing(&self, call: &ScriptCall<'_>) -> Result<ScriptReply> {
         for at in 1.. {
             let key = call.first_key().as_bytes();
             match self.connection.send(&call.failing(at), key).await {
@@ -139,7 +140,7 @@ impl RedisClient {
     }
 
     /// As [`Self::run`]; what was answered is also on a replica, if that is asked for.
-    pub async fn run_durably(&self, call: Call<'_>) -> Result<ScriptReply> {
+    pub async fn run_durably(&self, call: ScriptCall<'_>) -> Result<ScriptReply> {
         match &self.lanes {
             Some(lanes) => {
                 let span = step(call.script().name);
@@ -206,7 +207,7 @@ impl RedisClient {
         patience: Duration,
         command: &Cmd,
         key: &[u8],
-        script: Option<&Call<'_>>,
+        script: Option<&ScriptCall<'_>>,
     ) -> Result<ScriptReply> {
         let deadline = Instant::now() + patience;
         let mut pause = Duration::from_millis(10);

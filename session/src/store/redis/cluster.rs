@@ -1,5 +1,5 @@
 //! The way to the nodes of a Cluster: each command goes to the node that has its key's slot, on that
-//! node's own line. A node that says that the slot is elsewhere is believed; one that says nothing delays
+//! node's own connection. A node that says that the slot is elsewhere is believed; one that says nothing delays
 //! nobody but those who need it.
 
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use futures_util::stream::FuturesUnordered;
 use redis::{Cmd, ErrorKind, Pipeline, RedisError, Value};
 
 use super::fault;
-use super::server_connection::{ServerConnection, NodeConnections};
+use super::server_connection::{NodeConnections, ServerConnection};
 use super::servers::ServerAddress;
 use super::slot_map::{redirected, slot_of};
 use super::slots::ClusterSlots;
@@ -20,7 +20,7 @@ const MAX_REDIRECTS: usize = 5;
 
 pub(super) struct ClusterConnection {
     slots: Arc<ClusterSlots>,
-    lines: NodeConnections,
+    connections: NodeConnections,
 }
 
 enum SlotRedirect {
@@ -48,14 +48,14 @@ impl ClusterConnection {
         }
         Ok(Self {
             slots: slots.clone(),
-            lines: NodeConnections::new(slots.login().clone()),
+            connections: NodeConnections::new(slots.login().clone()),
         })
     }
 
     pub async fn send(&self, command: &Cmd, key: &[u8]) -> Result<Value, Arc<RedisError>> {
         let slot = slot_of(key);
         let mut node = self.slots.owner(slot)?;
-        let mut answer = self.lines.to(&node).send(command).await;
+        let mut answer = self.connections.to(&node).send(command).await;
         for _ in 0..MAX_REDIRECTS {
             let Err(error) = &answer else {
                 return answer;
@@ -63,11 +63,11 @@ impl ClusterConnection {
             match self.follow_redirect(error, slot, &node) {
                 None => return answer,
                 Some(SlotRedirect::Moved(to)) => {
-                    answer = self.lines.to(&to).send(command).await;
+                    answer = self.connections.to(&to).send(command).await;
                     node = to;
                 }
                 Some(SlotRedirect::Ask(to)) => {
-                    answer = self.lines.to(&to).send_asking(command).await;
+                    answer = self.connections.to(&to).send_asking(command).await;
                     node = to;
                 }
             }
@@ -84,7 +84,7 @@ impl ClusterConnection {
     ) -> Result<Vec<Value>, Arc<RedisError>> {
         let slot = slot_of(key);
         let node = self.slots.owner(slot)?;
-        let answers = self.lines.to(&node).send_all(commands).await;
+        let answers = self.connections.to(&node).send_all(commands).await;
         match &answers {
             Err(error) => _ = self.follow_redirect(error, slot, &node),
             Ok(answers) => {
@@ -103,7 +103,7 @@ impl ClusterConnection {
         let primaries = self.primaries();
         let mut asked: FuturesUnordered<_> = primaries
             .iter()
-            .map(|(_, line)| line.send(command))
+            .map(|(_, connection)| connection.send(command))
             .collect();
         let mut failure = RedisError::from((ErrorKind::Io, "the Cluster has no primary")).into();
         while let Some(answer) = asked.next().await {
@@ -122,9 +122,11 @@ impl ClusterConnection {
         command: &Cmd,
     ) -> Result<Vec<(String, Value)>, Arc<RedisError>> {
         let primaries = self.primaries();
-        let asked = primaries.iter().map(|((host, port), line)| async move {
-            Ok((format!("{host}:{port}"), line.send(command).await?))
-        });
+        let asked = primaries
+            .iter()
+            .map(|((host, port), connection)| async move {
+                Ok((format!("{host}:{port}"), connection.send(command).await?))
+            });
         let answers: Result<_, Arc<RedisError>> = join_all(asked).await.into_iter().collect();
         if answers.is_err() {
             self.slots.request_refresh();
@@ -136,13 +138,18 @@ impl ClusterConnection {
         let map = self.slots.map();
         let primaries = map.primaries().into_iter();
         primaries
-            .map(|node| (node.clone(), self.lines.to(node)))
+            .map(|node| (node.clone(), self.connections.to(node)))
             .collect()
     }
 
     /// Where to go instead, if the error says so; if it means that slots may have moved, that is found
     /// out.
-    fn follow_redirect(&self, error: &RedisError, slot: u16, from: &ServerAddress) -> Option<SlotRedirect> {
+    fn follow_redirect(
+        &self,
+        error: &RedisError,
+        slot: u16,
+        from: &ServerAddress,
+    ) -> Option<SlotRedirect> {
         let redirect = SlotRedirect::of(error, from);
         match &redirect {
             Some(SlotRedirect::Moved(to)) => self.slots.learn(slot, to),

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::scripts::{Call, scripts};
+use super::scripts::{ScriptCall, scripts};
 use super::{RedisStore, command_nonce};
 use crate::command::Command;
 use crate::id::SessionId;
@@ -16,7 +16,7 @@ impl RedisStore {
         end: &Command,
     ) -> Result<bool> {
         let (head, nonce) = (end.head(), command_nonce());
-        let call = Call::new(&scripts().delete)
+        let call = ScriptCall::new(&scripts().delete)
             .key(self.keys.session(session))
             .key(self.keys.frozen(session))
             .arg(session.as_str())
@@ -29,7 +29,7 @@ impl RedisStore {
 
     pub(super) async fn expire(&self, session: &SessionId, when: &TidyPolicy) -> Result<bool> {
         let nonce = command_nonce();
-        let call = Call::new(&scripts().expire)
+        let call = ScriptCall::new(&scripts().expire)
             .key(self.keys.session(session))
             .key(self.keys.parties(session))
             .arg(session.as_str())
@@ -39,7 +39,7 @@ impl RedisStore {
     }
 
     pub(super) async fn purge(&self, session: &SessionId, when: &TidyPolicy) -> Result<bool> {
-        let call = Call::new(&scripts().purge)
+        let call = ScriptCall::new(&scripts().purge)
             .key(self.keys.session(session))
             .arg(session.as_str())
             .num(kept_for(when).as_millis() as u64);

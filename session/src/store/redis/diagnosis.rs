@@ -6,12 +6,12 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use redis::from_redis_value;
 use tokio::time::Instant;
 
-use super::startup_checks::ServerInfo;
-use super::connection::RedisConnection;
 use super::client::{unreachable, until};
+use super::connection::RedisConnection;
 use super::options::RedisOptions;
 use super::replicas;
 use super::servers::RedisServers;
+use super::startup_checks::ServerInfo;
 use crate::store::{Error, Result};
 
 const PATIENCE: Duration = Duration::from_secs(3);

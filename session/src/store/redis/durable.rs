@@ -15,15 +15,15 @@ use redis::{Arg, Cmd, Pipeline, RedisError, Value, from_redis_value};
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::{Instant, sleep, timeout, timeout_at};
 
+use super::client::STEP_TIMEOUT;
 use super::connection::RedisConnection;
 use super::fault;
-use super::client::STEP_TIMEOUT;
 use super::proof::DurabilityProof;
 use super::replicas::ReplicaTracker;
 use super::reply::ScriptReply;
-use super::scripts::{Call, LuaScript};
+use super::scripts::{LuaScript, ScriptCall};
 use super::sentinel::SentinelGroup;
-use super::servers::{ServerKind, RedisServers};
+use super::servers::{RedisServers, ServerKind};
 use crate::id::random_text;
 use crate::metrics::StoreMetrics;
 use crate::store::{Error, Result};
@@ -103,7 +103,7 @@ impl DurableLanes {
         })
     }
 
-    pub async fn run(&self, call: &Call<'_>) -> Result<ScriptReply> {
+    pub async fn run(&self, call: &ScriptCall<'_>) -> Result<ScriptReply> {
         let (answer, answered) = oneshot::channel();
         let job = DurableStep {
             command: call.by_hash(),
@@ -237,7 +237,10 @@ impl DurableLane {
     }
 
     /// One pipeline. Steps that are confirmed or cannot succeed leave the batch, answered.
-    async fn take_round(&mut self, batch: &mut Vec<DurableStep>) -> std::result::Result<(), String> {
+    async fn take_round(
+        &mut self,
+        batch: &mut Vec<DurableStep>,
+    ) -> std::result::Result<(), String> {
         self.round += 1;
         let mut commands = Pipeline::new();
         commands.add_command(redis::cmd("GET").arg(&self.key).clone());

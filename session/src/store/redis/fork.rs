@@ -3,8 +3,8 @@
 
 use super::RedisStore;
 use super::reply;
-use super::scripts::{Call, scripts};
-use crate::store::{ForkRequest, ForkOutcome, MAX_FORK_DEPTH, Result};
+use super::scripts::{ScriptCall, scripts};
+use crate::store::{ForkOutcome, ForkRequest, MAX_FORK_DEPTH, Result};
 
 impl RedisStore {
     pub(super) async fn fork_session(&self, fork: &ForkRequest) -> Result<ForkOutcome> {
@@ -12,7 +12,7 @@ impl RedisStore {
         let cut = fork.at.as_ref().map(|cut| cut.upto.to_string());
         let view = fork.at.as_ref().map(|cut| cut.view.clone());
         let (cut, view) = (cut.unwrap_or_default(), view.unwrap_or_default());
-        let call = Call::new(&scripts().fork)
+        let call = ScriptCall::new(&scripts().fork)
             .key(k.session(&fork.parent))
             .key(k.session(child))
             .key(k.parties(child))

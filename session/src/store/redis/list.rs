@@ -8,9 +8,9 @@ use futures_util::future::try_join_all;
 
 use super::RedisStore;
 use super::reply::{self, ScriptReply};
-use super::scripts::{Call, scripts};
+use super::scripts::{ScriptCall, scripts};
 use crate::id::Partition;
-use crate::store::{ListRequest, ListPosition, Result, SessionSummary};
+use crate::store::{ListPosition, ListRequest, Result, SessionSummary};
 
 /// Taken of each partition beside its share of the page, so that most need not be asked again.
 const SPARE: usize = 4;
@@ -28,7 +28,7 @@ struct PartitionPage {
 
 impl RedisStore {
     pub(super) async fn list_sessions(&self, listing: &ListRequest) -> Result<Vec<SessionSummary>> {
-        let count = self.link.partitions();
+        let count = self.client.partitions();
         let mut stocks: Vec<PartitionPage> = (0..count)
             .map(|number| PartitionPage {
                 partition: Partition(number),
@@ -74,7 +74,7 @@ impl RedisStore {
         let refills = empty.map(async |stock| {
             let after = stock.after.as_ref();
             let updated = after.map_or_else(String::new, |place| place.updated.to_string());
-            let call = Call::new(&scripts().listing)
+            let call = ScriptCall::new(&scripts().listing)
                 .key(
                     self.keys
                         .list(stock.partition, &listing.principal, listing.cwd.as_deref()),
@@ -91,14 +91,18 @@ impl RedisStore {
     }
 
     /// In the order of the places, without those that are not there any more.
-    async fn summaries(&self, listing: &ListRequest, places: Vec<ListPosition>) -> Result<Vec<SessionSummary>> {
+    async fn summaries(
+        &self,
+        listing: &ListRequest,
+        places: Vec<ListPosition>,
+    ) -> Result<Vec<SessionSummary>> {
         let mut partitions: HashMap<Partition, Vec<ListPosition>> = HashMap::new();
         for place in places {
             let of = partitions.entry(place.session.partition()).or_default();
             of.push(place);
         }
         let asked = partitions.into_values().map(async |places| {
-            let mut call = Call::new(&scripts().summaries)
+            let mut call = ScriptCall::new(&scripts().summaries)
                 .arg(&listing.principal)
                 .arg(listing.cwd.as_deref().unwrap_or_default());
             for place in &places {
@@ -121,7 +125,8 @@ impl RedisStore {
             }
             Ok(found)
         });
-        let mut found: Vec<SessionSummary> = try_join_all(asked).await?.into_iter().flatten().collect();
+        let mut found: Vec<SessionSummary> =
+            try_join_all(asked).await?.into_iter().flatten().collect();
         found.sort_by(|one, other| other.place.cmp(&one.place));
         Ok(found)
     }

@@ -5,8 +5,8 @@ use std::time::Duration;
 use tokio::sync::Mutex;
 use tokio::time::{Instant, timeout};
 
-use super::startup_checks::ServerInfo;
 use super::connection::RedisConnection;
+use super::startup_checks::ServerInfo;
 
 const KEEP: Duration = Duration::from_secs(1);
 /// New sessions are refused above this share of maxmemory, so that running ones can go on.
@@ -29,7 +29,9 @@ impl MemoryGuard {
         let asked = timeout(KEEP, connection.ask_primaries(&command)).await;
         // A Redis that does not say is not taken for a full one; one that is away is noticed elsewhere.
         let left = match asked {
-            Ok(Ok(nodes)) => nodes.iter().all(|(_, text)| has_room(&ServerInfo::read(text))),
+            Ok(Ok(nodes)) => nodes
+                .iter()
+                .all(|(_, text)| has_room(&ServerInfo::read(text))),
             _ => known.is_none_or(|(_, left)| left),
         };
         if known.is_some_and(|(_, before)| before) && !left {

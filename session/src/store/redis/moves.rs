@@ -1,9 +1,9 @@
 //! Sessions on their way from one store to another.
 
 use super::RedisStore;
-use super::scripts::{Call, scripts};
+use super::scripts::{ScriptCall, scripts};
 use crate::id::SessionId;
-use crate::store::{AdoptRequest, ClaimToken, Claimant, SessionRecord, Result, SessionSetup};
+use crate::store::{AdoptRequest, ClaimToken, Claimant, Result, SessionRecord, SessionSetup};
 
 impl RedisStore {
     pub(super) async fn record_of(
@@ -11,7 +11,7 @@ impl RedisStore {
         session: &SessionId,
         principal: &str,
     ) -> Result<Option<SessionRecord>> {
-        let call = Call::new(&scripts().record)
+        let call = ScriptCall::new(&scripts().record)
             .key(self.keys.session(session))
             .key(self.keys.frozen(session))
             .arg(session.as_str())
@@ -49,7 +49,7 @@ impl RedisStore {
         claimant: &Claimant,
     ) -> Result<bool> {
         let record = &adoption.record;
-        let call = Call::new(&scripts().adopt)
+        let call = ScriptCall::new(&scripts().adopt)
             .key(self.keys.session(&adoption.id))
             .arg(adoption.id.as_str())
             .arg(&adoption.principal)
@@ -76,7 +76,7 @@ impl RedisStore {
         session: &SessionId,
         token: &ClaimToken,
     ) -> Result<bool> {
-        let call = Call::new(&scripts().publish)
+        let call = ScriptCall::new(&scripts().publish)
             .key(self.keys.session(session))
             .arg(session.as_str())
             .arg(&*token.0);

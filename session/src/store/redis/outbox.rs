@@ -1,7 +1,7 @@
 //! A connection's outbox.
 
 use super::reply;
-use super::scripts::{Call, scripts};
+use super::scripts::{ScriptCall, scripts};
 use super::{CONNECTION_TTL, RedisStore};
 use crate::command::IdempotencyKey;
 use crate::event::{Event, Frame};
@@ -68,8 +68,8 @@ impl RedisStore {
         frame: &'a [u8],
         watch: &'a str,
         most: u64,
-    ) -> Call<'a> {
-        let call = Call::new(&scripts().post)
+    ) -> ScriptCall<'a> {
+        let call = ScriptCall::new(&scripts().post)
             .key(self.keys.connection(to))
             .key(self.keys.outbox(to))
             .arg(to.as_str())
@@ -86,7 +86,7 @@ impl RedisStore {
     pub(super) async fn watches_of(&self, of: &ConnectionId) -> Result<Vec<(u64, SessionId)>> {
         let mut command = redis::cmd("HGETALL");
         command.arg(self.keys.connection(of));
-        let mut items = self.link.query(&command).await?.items()?;
+        let mut items = self.client.query(&command).await?.items()?;
         let mut watches = Vec::new();
         while !items.is_empty() {
             let (field, value) = (items.bytes()?, items.bytes()?);
@@ -109,7 +109,7 @@ impl RedisStore {
         session: &SessionId,
         told: u64,
     ) -> Result<()> {
-        let call = Call::new(&scripts().forget_watch)
+        let call = ScriptCall::new(&scripts().forget_watch)
             .key(self.keys.connection(of))
             .arg(session.as_str())
             .num(told);
@@ -118,7 +118,7 @@ impl RedisStore {
 }
 
 /// Arguments for trimming an outbox: which entries stay, and how many are removed at once.
-pub(super) fn window(call: Call<'_>) -> Call<'_> {
+pub(super) fn window(call: ScriptCall<'_>) -> ScriptCall<'_> {
     call.num(OUTBOX_WINDOW_BYTES)
         .num(OUTBOX_WINDOW_ENTRIES)
         .num(OUTBOX_TRIMMED_AT_ONCE as u64)

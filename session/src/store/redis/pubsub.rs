@@ -13,37 +13,37 @@ use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep, timeout_at};
 
 use self::node_subscription::NodeSubscription;
+use super::client::RedisClient;
 use super::fault;
 use super::keys::RedisKeys;
-use super::client::RedisClient;
-use super::servers::{ServerAddress, ServerKind, RedisServers};
+use super::servers::{RedisServers, ServerAddress, ServerKind};
 use super::slot_map::{redirected, slot_of};
 use crate::store::signal_sink::SignalSink;
-use crate::store::{Error, SignalListener, Result, Signal, Topic};
+use crate::store::{Error, Result, Signal, SignalListener, Topic};
 use crate::sync::MutexExt as _;
 
-mod node_subscription;
-mod supervise;
 mod message;
+mod node_subscription;
 mod relay;
+mod supervise;
 
 const SUBSCRIBE_TIMEOUT: Duration = Duration::from_secs(5);
 
 pub(super) async fn listen(
-    link: &RedisClient,
+    client: &RedisClient,
     keys: RedisKeys,
     sink: mpsc::Sender<Signal>,
 ) -> Result<Arc<dyn SignalListener>> {
     let push = Arc::new(PubSub {
-        servers: link.servers.clone(),
+        servers: client.servers.clone(),
         sink: SignalSink::new(sink),
         wanted: Mutex::default(),
     });
     if !matches!(push.servers.kind, ServerKind::Cluster(_)) {
-        let branch = Arc::new(NodeSubscription::new(None));
-        let connected = branch.connected(&push).await;
+        let subscription = Arc::new(NodeSubscription::new(None));
+        let connected = subscription.connected(&push).await;
         connected.map_err(|error| Error::Unavailable(fault::explain(&error)))?;
-        push.add(&mut push.wanted(), branch);
+        push.add(&mut push.wanted(), subscription);
     }
     Ok(Arc::new(RedisListener { keys, push }))
 }
@@ -71,8 +71,8 @@ impl SignalListener for RedisListener {
 
     async fn unsubscribe(&self, topic: &Topic) {
         let channel = self.keys.channel(topic);
-        if let Some(branch) = self.push.forget(&channel) {
-            branch.unsubscribe(&channel).await;
+        if let Some(subscription) = self.push.forget(&channel) {
+            subscription.unsubscribe(&channel).await;
         }
     }
 }
@@ -90,7 +90,7 @@ struct PubSub {
 #[derive(Default)]
 struct WantedChannels {
     channels: HashSet<String>,
-    branches: HashMap<ChannelHome, Arc<NodeSubscription>>,
+    subscriptions: HashMap<ChannelHome, Arc<NodeSubscription>>,
 }
 
 impl PubSub {
@@ -110,8 +110,8 @@ impl PubSub {
         channel: &str,
     ) -> std::result::Result<(), Arc<RedisError>> {
         let home = self.home(channel)?;
-        let branch = self.branch(&mut self.wanted(), home);
-        branch.subscribe(self, channel).await
+        let subscription = self.subscription(&mut self.wanted(), home);
+        subscription.subscribe(self, channel).await
     }
 
     /// From now on it is subscribed again wherever it gets lost.
@@ -123,7 +123,7 @@ impl PubSub {
         let mut wanted = self.wanted();
         wanted.channels.remove(channel);
         let home = self.home(channel).ok()?;
-        wanted.branches.get(&home).cloned()
+        wanted.subscriptions.get(&home).cloned()
     }
 
     fn wanted_at(&self, home: &ChannelHome) -> HashSet<String> {
@@ -133,20 +133,33 @@ impl PubSub {
     }
 
     /// The one for this home; it is made if there is none.
-    fn branch(self: &Arc<Self>, wanted: &mut WantedChannels, home: ChannelHome) -> Arc<NodeSubscription> {
-        match wanted.branches.get(&home) {
-            Some(branch) => branch.clone(),
+    fn subscription(
+        self: &Arc<Self>,
+        wanted: &mut WantedChannels,
+        home: ChannelHome,
+    ) -> Arc<NodeSubscription> {
+        match wanted.subscriptions.get(&home) {
+            Some(subscription) => subscription.clone(),
             None => self.add(wanted, Arc::new(NodeSubscription::new(home))),
         }
     }
 
-    fn add(self: &Arc<Self>, wanted: &mut WantedChannels, branch: Arc<NodeSubscription>) -> Arc<NodeSubscription> {
-        wanted.branches.insert(branch.home.clone(), branch.clone());
-        tokio::spawn(supervise::supervise(Arc::downgrade(self), branch.clone()));
-        branch
+    fn add(
+        self: &Arc<Self>,
+        wanted: &mut WantedChannels,
+        subscription: Arc<NodeSubscription>,
+    ) -> Arc<NodeSubscription> {
+        wanted
+            .subscriptions
+            .insert(subscription.home.clone(), subscription.clone());
+        tokio::spawn(supervise::supervise(
+            Arc::downgrade(self),
+            subscription.clone(),
+        ));
+        subscription
     }
 
-    /// Every home of a channel has its branch.
+    /// Every home of a channel has its subscription.
     fn spread(self: &Arc<Self>) {
         let mut wanted = self.wanted();
         let homes = wanted
@@ -155,17 +168,17 @@ impl PubSub {
             .filter_map(|channel| self.home(channel).ok());
         let homes: HashSet<ChannelHome> = homes.collect();
         for home in homes {
-            self.branch(&mut wanted, home);
+            self.subscription(&mut wanted, home);
         }
     }
 
-    /// Removes a node's branch if nothing is wanted there; true if so.
+    /// Removes a node's subscription if nothing is wanted there; true if so.
     fn prune(&self, home: &ChannelHome) -> bool {
         let mut wanted = self.wanted();
         let here = |channel: &String| self.home(channel).is_ok_and(|at| at == *home);
         let unused = home.is_some() && !wanted.channels.iter().any(here);
         if unused {
-            wanted.branches.remove(home);
+            wanted.subscriptions.remove(home);
         }
         unused
     }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::outbox::window;
-use super::scripts::{Call, scripts};
+use super::scripts::{ScriptCall, scripts};
 use super::{CONNECTION_TTL, RedisStore};
 use crate::id::SessionId;
 use crate::store::{ClaimToken, Result, STREAM_TTL, StreamTouch};
@@ -14,7 +14,7 @@ impl RedisStore {
         claims: Vec<&(SessionId, ClaimToken)>,
         lease: Duration,
     ) -> Result<Vec<SessionId>> {
-        let mut call = Call::new(&scripts().renew).num(lease.as_millis() as u64);
+        let mut call = ScriptCall::new(&scripts().renew).num(lease.as_millis() as u64);
         for (session, token) in &claims {
             call = call
                 .key(self.keys.session(session))
@@ -43,7 +43,7 @@ impl RedisStore {
                 } else {
                     0
                 };
-                Call::new(&scripts().touch_session_stream)
+                ScriptCall::new(&scripts().touch_session_stream)
                     .key(k.parties(session))
                     .arg(connection.as_str())
                     .arg(&touch.holder)
@@ -51,7 +51,7 @@ impl RedisStore {
                     .num(ttl)
             }
             None => {
-                let call = Call::new(&scripts().touch_connection_stream)
+                let call = ScriptCall::new(&scripts().touch_connection_stream)
                     .key(k.connection(connection))
                     .key(k.outbox(connection))
                     .arg(&touch.holder)

@@ -22,7 +22,7 @@ pub(super) struct ReplicaTracker {
     history: String,
     /// By address: in the place of one that is being promoted another may have joined.
     in_step: BTreeSet<String>,
-    /// Those that have left, and when they are given up.
+    /// Replicas that have left, and until when they count.
     left: BTreeMap<String, Instant>,
     /// The primary does not say whom it had: it was started anew, or was not asked for a while. Until this time others
     /// have to say so.

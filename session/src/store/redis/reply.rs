@@ -9,10 +9,10 @@ use crate::block::{self, DecodeBudget};
 use crate::command::{Command, CommandId, QueuedCommand};
 use crate::event::Frame;
 use crate::id::{ConnectionId, SessionId};
-use crate::route::{Route, DeliveryPath};
+use crate::route::{DeliveryPath, Route};
 use crate::store::{
-    Attachment, Claim, Claimant, AttachRequest, Error, PAGE_BYTES, ListPosition, Result, RunningTurn, SessionSetup,
-    VanishedHolders, page,
+    AttachRequest, Attachment, Claim, Claimant, Error, ListPosition, PAGE_BYTES, Result,
+    RunningTurn, SessionSetup, VanishedHolders, page,
 };
 
 pub(super) struct ScriptReply(pub Value);

@@ -7,7 +7,7 @@
 use futures_util::future::join_all;
 use redis::Pipeline;
 
-use super::scripts::{Call, scripts};
+use super::scripts::{ScriptCall, scripts};
 use super::{CONNECTION_TTL, RedisStore, reply};
 use crate::clock::unix_millis;
 use crate::command::IdempotencyKey;
@@ -57,12 +57,16 @@ impl RedisStore {
         let mut commands = Pipeline::with_capacity(2);
         commands.hset(&key, &request.key.key, note);
         commands.cmd("EXPIRE").arg(&key).arg(CONNECTION_TTL);
-        self.link.write_once(&commands, &key).await
+        self.client.write_once(&commands, &key).await
     }
 
-    async fn noted(&self, request: &EnqueueRequest, done: &[RequestNote]) -> Result<Vec<RequestNote>> {
+    async fn noted(
+        &self,
+        request: &EnqueueRequest,
+        done: &[RequestNote],
+    ) -> Result<Vec<RequestNote>> {
         let connection = &request.command.connection;
-        let mut call = Call::new(&scripts().note_request)
+        let mut call = ScriptCall::new(&scripts().note_request)
             .key(self.keys.requests(connection))
             .arg(&request.key.key)
             .arg(request.session.as_str())
@@ -87,11 +91,11 @@ impl RedisStore {
 
     async fn waits(&self, note: &RequestNote) -> Result<bool> {
         let key = IdempotencyKey::key_bytes(&note.key).unwrap_or_default();
-        let call = Call::new(&scripts().request_waits)
+        let call = ScriptCall::new(&scripts().request_waits)
             .key(self.keys.session(&note.session))
             .key(self.keys.inbox(&note.session))
             .arg(&key);
-        Ok(self.link.run_briefly(call).await?.optional_number()? == 1)
+        Ok(self.client.run_briefly(call).await?.optional_number()? == 1)
     }
 
     pub(super) async fn noted_session(
@@ -101,7 +105,7 @@ impl RedisStore {
     ) -> Result<Option<SessionId>> {
         let mut command = redis::cmd("HGET");
         command.arg(self.keys.requests(connection)).arg(key);
-        let note = self.link.query(&command).await?.optional_text()?;
+        let note = self.client.query(&command).await?.optional_text()?;
         let note = note.as_deref().and_then(|note| note.split_once(' '));
         note.map(|(id, _)| session(id)).transpose()
     }

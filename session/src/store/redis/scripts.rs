@@ -62,12 +62,12 @@ impl LuaScript {
 
 macro_rules! scripts {
     ($($name:ident),* $(,)?) => {
-        pub(super) struct Scripts { $(pub $name: Script),* }
+        pub(super) struct Scripts { $(pub $name: LuaScript),* }
 
         pub(super) fn scripts() -> &'static Scripts {
             static SCRIPTS: OnceLock<Scripts> = OnceLock::new();
             SCRIPTS.get_or_init(|| Scripts {
-                $($name: Script::new(
+                $($name: LuaScript::new(
                     stringify!($name),
                     include_str!(concat!("../../../lua/", stringify!($name), ".lua")),
                 )),*
@@ -126,7 +126,7 @@ scripts!(
 );
 
 /// One call of a script.
-pub(super) struct Call<'a> {
+pub(super) struct ScriptCall<'a> {
     script: &'static LuaScript,
     keys: Vec<String>,
     arguments: Vec<ScriptArgument<'a>>,
@@ -149,7 +149,7 @@ impl ScriptArgument<'_> {
     }
 }
 
-impl<'a> Call<'a> {
+impl<'a> ScriptCall<'a> {
     pub fn new(script: &'static LuaScript) -> Self {
         Self {
             script,

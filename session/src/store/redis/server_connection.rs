@@ -1,6 +1,6 @@
-//! One connection to one server, shared by all who ask. It is made anew when it broke or has not
-//! answered, and when another server has become the primary; whoever was under way gets an error and asks
-//! again.
+//! One connection to one server, shared by all callers. It is replaced when it broke or has not
+//! answered, and when another server has become the primary; pending commands get an error and are
+//! repeated by their callers.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -14,17 +14,17 @@ use tokio::time::Instant;
 
 use super::fault;
 use super::login::ServerLogin;
-use super::servers::{ServerAddress, RedisServers, config};
+use super::servers::{RedisServers, ServerAddress, config};
 use crate::sync::MutexExt as _;
 
 /// A caller that gives up after this time proves that the connection does not answer.
 const UNANSWERED_TIMEOUT: Duration = Duration::from_millis(750);
-/// Lines to servers that are gone are forgotten when there are more.
+/// Above this number, connections to servers that are gone are dropped.
 const MAX_CONNECTIONS: usize = 256;
 
 pub(super) struct ServerConnection {
     target: ConnectionTarget,
-    place: Arc<Mutex<ConnectionState>>,
+    state: Arc<Mutex<ConnectionState>>,
 }
 
 #[derive(Clone)]
@@ -38,9 +38,9 @@ enum ConnectionTarget {
 #[derive(Default)]
 struct ConnectionState {
     made: u64,
-    wire: Option<LiveConnection>,
-    /// The next connection, which is being made for all who wait. A task of its own makes it: whoever was first may be
-    /// left alone for a while by those who poll it, and must not hold up the others.
+    live: Option<LiveConnection>,
+    /// The next connection, shared by all callers that wait for it. A task of its own makes it: a
+    /// caller that is not polled for a while must not hold up the others.
     dialing: Option<Shared<BoxFuture<'static, DialResult>>>,
 }
 
@@ -61,32 +61,32 @@ impl ServerConnection {
     fn new(target: ConnectionTarget) -> Self {
         Self {
             target,
-            place: Arc::default(),
+            state: Arc::default(),
         }
     }
 
     pub async fn send(&self, command: &Cmd) -> Result<Value, Arc<RedisError>> {
-        let mut wire = self.wire().await?;
-        let unanswered = UnansweredGuard::new(self, &wire);
-        let answer = wire.connection.req_packed_command(command).await;
+        let mut live = self.live().await?;
+        let unanswered = UnansweredGuard::new(self, &live);
+        let answer = live.connection.req_packed_command(command).await;
         unanswered.end();
-        self.drop_if_broken(&wire, answer.and_then(Value::extract_error))
+        self.drop_if_broken(&live, answer.and_then(Value::extract_error))
     }
 
     /// All on one connection, in order. Errors of single commands are among the values.
     pub async fn send_all(&self, commands: &Pipeline) -> Result<Vec<Value>, Arc<RedisError>> {
-        let mut wire = self.wire().await?;
+        let mut live = self.live().await?;
         let count = commands.len();
-        let unanswered = UnansweredGuard::new(self, &wire);
-        let answer = wire
+        let unanswered = UnansweredGuard::new(self, &live);
+        let answer = live
             .connection
             .req_packed_commands(commands, 0, count)
             .await;
         unanswered.end();
-        let answers = self.drop_if_broken(&wire, answer)?;
+        let answers = self.drop_if_broken(&live, answer)?;
         for answer in &answers {
             if let Value::ServerError(error) = answer {
-                let _ = self.drop_if_broken::<()>(&wire, Err(error.clone().into()));
+                let _ = self.drop_if_broken::<()>(&live, Err(error.clone().into()));
             }
         }
         Ok(answers)
@@ -101,60 +101,64 @@ impl ServerConnection {
         Ok(answer.extract_error()?)
     }
 
-    fn drop_if_broken<T>(&self, wire: &LiveConnection, answer: Result<T, RedisError>) -> Result<T, Arc<RedisError>> {
+    fn drop_if_broken<T>(
+        &self,
+        live: &LiveConnection,
+        answer: Result<T, RedisError>,
+    ) -> Result<T, Arc<RedisError>> {
         if let Err(error) = &answer
             && fault::breaks(error)
         {
-            self.forget(wire.number);
+            self.forget(live.number);
         }
         answer.map_err(Arc::new)
     }
 
     /// The connection is of no use any more.
     fn forget(&self, number: u64) {
-        let mut place = self.place();
-        place.wire.take_if(|wire| wire.number == number);
+        let mut state = self.state();
+        state.live.take_if(|live| live.number == number);
     }
 
-    fn place(&self) -> MutexGuard<'_, ConnectionState> {
-        lock(&self.place)
+    fn state(&self) -> MutexGuard<'_, ConnectionState> {
+        lock(&self.state)
     }
 
     fn usable(&self) -> Option<LiveConnection> {
-        let mut place = self.place();
-        let wire = place.wire.take();
-        place.wire = wire.filter(|wire| self.target.leads_to(wire.address.as_ref()));
-        place.wire.clone()
+        let mut state = self.state();
+        let live = state.live.take();
+        state.live = live.filter(|live| self.target.leads_to(live.address.as_ref()));
+        state.live.clone()
     }
 
-    async fn wire(&self) -> DialResult {
-        if let Some(wire) = self.usable() {
-            return Ok(wire);
+    async fn live(&self) -> DialResult {
+        if let Some(live) = self.usable() {
+            return Ok(live);
         }
         let dialing = {
-            let mut place = self.place();
+            let mut state = self.state();
             let start = || self.start_dialing().boxed().shared();
-            place.dialing.get_or_insert_with(start).clone()
+            state.dialing.get_or_insert_with(start).clone()
         };
         dialing.await
     }
 
     fn start_dialing(&self) -> impl Future<Output = DialResult> + use<> {
-        let (way, place) = (self.target.clone(), self.place.clone());
-        let unmade = place.clone();
+        let (way, state) = (self.target.clone(), self.state.clone());
+        let unmade = state.clone();
         let task = tokio::spawn(async move {
             let dialed = way.dial().await;
-            let mut place = lock(&place);
-            place.dialing = None;
+            let mut state = lock(&state);
+            state.dialing = None;
             let (connection, address) = dialed.map_err(Arc::new)?;
-            place.made += 1;
-            let wire = LiveConnection {
-                number: place.made,
+            state.made += 1;
+            let live = LiveConnection {
+                number: state.made,
                 connection,
                 address,
             };
-            place.wire = Some(wire.clone());
-            Ok(wire)
+            state.live = Some(live.clone());
+            Ok(live)
         });
         async move {
             let stopped = |error: JoinError| {
@@ -167,8 +171,8 @@ impl ServerConnection {
     }
 }
 
-fn lock(place: &Mutex<ConnectionState>) -> MutexGuard<'_, ConnectionState> {
-    place.locked()
+fn lock(state: &Mutex<ConnectionState>) -> MutexGuard<'_, ConnectionState> {
+    state.locked()
 }
 
 impl ConnectionTarget {
@@ -187,62 +191,64 @@ impl ConnectionTarget {
     }
 }
 
-/// Those who ask may leave before the connection's own patience ends, and nobody else may ask: their
-/// leaving has to count.
+/// Callers may give up before the connection's own timeout, and there may be no other caller: their
+/// giving up has to count.
 struct UnansweredGuard<'a> {
-    line: Option<&'a ServerConnection>,
+    connection: Option<&'a ServerConnection>,
     number: u64,
     since: Instant,
 }
 
 impl<'a> UnansweredGuard<'a> {
-    fn new(line: &'a ServerConnection, wire: &LiveConnection) -> Self {
+    fn new(connection: &'a ServerConnection, live: &LiveConnection) -> Self {
         Self {
-            line: Some(line),
-            number: wire.number,
+            connection: Some(connection),
+            number: live.number,
             since: Instant::now(),
         }
     }
 
     fn end(mut self) {
-        self.line = None;
+        self.connection = None;
     }
 }
 
 impl Drop for UnansweredGuard<'_> {
     fn drop(&mut self) {
-        if let Some(line) = self.line
+        if let Some(connection) = self.connection
             && self.since.elapsed() >= UNANSWERED_TIMEOUT
         {
-            line.forget(self.number);
+            connection.forget(self.number);
         }
     }
 }
 
-/// A line to each node of a Cluster: none of them waits for another.
+/// A connection to each node of a Cluster: none of them waits for another.
 pub(super) struct NodeConnections {
     login: ServerLogin,
-    lines: Mutex<HashMap<ServerAddress, Arc<ServerConnection>>>,
+    connections: Mutex<HashMap<ServerAddress, Arc<ServerConnection>>>,
 }
 
 impl NodeConnections {
     pub fn new(login: ServerLogin) -> Self {
         Self {
             login,
-            lines: Mutex::default(),
+            connections: Mutex::default(),
         }
     }
 
     pub fn to(&self, node: &ServerAddress) -> Arc<ServerConnection> {
-        let mut lines = self.lines.locked();
-        if let Some(line) = lines.get(node) {
-            return line.clone();
+        let mut connections = self.connections.locked();
+        if let Some(connection) = connections.get(node) {
+            return connection.clone();
         }
-        if lines.len() >= MAX_CONNECTIONS {
-            lines.retain(|_, line| line.place().wire.is_some());
+        if connections.len() >= MAX_CONNECTIONS {
+            connections.retain(|_, connection| connection.state().live.is_some());
         }
-        let line = Arc::new(ServerConnection::new(ConnectionTarget::Node(Box::new(self.login.at(node)))));
-        lines.insert(node.clone(), line.clone());
-        line
+        let connection = Arc::new(ServerConnection::new(ConnectionTarget::Node(Box::new(
+            self.login.at(node),
+        ))));
+        connections.insert(node.clone(), connection.clone());
+        connection
     }
 }

@@ -78,7 +78,9 @@ impl RedisServers {
         let kind = match parts.shape {
             "cluster" => {
                 let seeds = parts.infos(parts.user, REDIS_PORT, "")?;
-                ServerKind::Cluster(Arc::new(ClusterSlots::new(seeds.into_iter().map(login).collect())))
+                ServerKind::Cluster(Arc::new(ClusterSlots::new(
+                    seeds.into_iter().map(login).collect(),
+                )))
             }
             "sentinel" => {
                 let (name, database) = parts.path.split_once('/').unwrap_or((parts.path, ""));
@@ -91,7 +93,11 @@ impl RedisServers {
                 let primary = parts.infos(parts.user, SENTINEL_PORT, database)?.remove(0);
                 let sentinels = parts.infos(own.as_deref(), SENTINEL_PORT, "")?;
                 let sentinels = sentinels.into_iter().map(login).collect();
-                ServerKind::Sentinel(Arc::new(SentinelGroup::new(name, sentinels, login(primary))))
+                ServerKind::Sentinel(Arc::new(SentinelGroup::new(
+                    name,
+                    sentinels,
+                    login(primary),
+                )))
             }
             _ if parts.hosts.len() > 1 => return Err(FORM.into()),
             _ => {

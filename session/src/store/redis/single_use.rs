@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::RedisStore;
-use super::scripts::{Call, scripts};
+use super::scripts::{ScriptCall, scripts};
 use crate::id::random_text;
 use crate::store::Result;
 
@@ -11,8 +11,8 @@ impl RedisStore {
     pub(super) async fn spend_name(&self, name: &str, lasts: Duration) -> Result<bool> {
         // The link repeats what was cut off: the first caller is recognised, and nobody else is.
         let caller = random_text(12);
-        let call = Call::new(&scripts().spend)
-            .key(self.keys.spent(name, self.link.partitions()))
+        let call = ScriptCall::new(&scripts().spend)
+            .key(self.keys.spent(name, self.client.partitions()))
             .arg(&caller)
             .num((lasts.as_millis() as u64).max(1));
         Ok(self.run_durably(call).await?.optional_number()? == 1)

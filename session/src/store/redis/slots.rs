@@ -11,8 +11,8 @@ use redis::{Cmd, ErrorKind, RedisError};
 use tokio::sync::{Notify, watch};
 use tokio::time::{sleep, timeout};
 
-use super::server_connection::NodeConnections;
 use super::login::ServerLogin;
+use super::server_connection::NodeConnections;
 use super::servers::ServerAddress;
 use super::slot_map::SlotMap;
 
@@ -29,7 +29,7 @@ pub(super) struct ClusterSlots {
     /// As the URL names them.
     seeds: Vec<ServerLogin>,
     /// For these questions only: they must not wait behind anything.
-    lines: NodeConnections,
+    connections: NodeConnections,
     known: watch::Sender<Arc<SlotMap>>,
     rounds: AtomicUsize,
     doubt: Arc<Notify>,
@@ -39,7 +39,7 @@ impl ClusterSlots {
     /// There is at least one seed.
     pub fn new(seeds: Vec<ServerLogin>) -> Self {
         Self {
-            lines: NodeConnections::new(seeds[0].clone()),
+            connections: NodeConnections::new(seeds[0].clone()),
             seeds,
             known: watch::Sender::default(),
             rounds: AtomicUsize::default(),
@@ -164,7 +164,7 @@ impl ClusterSlots {
 
     async fn ask_node(&self, node: &ServerAddress) -> Result<SlotMap, Arc<RedisError>> {
         let question: Cmd = redis::cmd("CLUSTER").arg("SLOTS").clone();
-        let answer = self.lines.to(node).send(&question).await?;
+        let answer = self.connections.to(node).send(&question).await?;
         SlotMap::read(&answer, node).ok_or_else(|| {
             let what = "a node of the Cluster serves no slots";
             Arc::new(RedisError::from((ErrorKind::Io, what)))

@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::RedisStore;
 use super::deletion::kept_for;
 use super::reply::{self, ScriptReply};
-use super::scripts::{Call, scripts};
+use super::scripts::{ScriptCall, scripts};
 use crate::block;
 use crate::event::Frame;
 use crate::id::{LogId, Partition, SessionId};
@@ -29,7 +29,7 @@ impl RedisStore {
         upto: Option<u64>,
         limit: usize,
     ) -> Result<Vec<Arc<Frame>>> {
-        let call = Call::new(&scripts().read)
+        let call = ScriptCall::new(&scripts().read)
             .key(self.keys.session(session))
             .key(self.keys.events(session))
             .key(self.keys.history(session))
@@ -68,7 +68,7 @@ impl RedisStore {
             }
             let mut start = redis::cmd("GETRANGE");
             start.arg(self.keys.frozen(id)).arg(0).arg(31);
-            let start = reply::bytes(self.link.query(&start).await?.0)?;
+            let start = reply::bytes(self.client.query(&start).await?.0)?;
             let digits = start.split(|byte| *byte == b' ').next();
             let number = digits.and_then(|digits| std::str::from_utf8(digits).ok());
             if let Some(head) = number.and_then(|number| number.parse().ok()) {
@@ -81,7 +81,7 @@ impl RedisStore {
     async fn counted(&self, key: String) -> Result<u64> {
         let mut head = redis::cmd("HGET");
         head.arg(key).arg("seq");
-        self.link.query(&head).await?.optional_number()
+        self.client.query(&head).await?.optional_number()
     }
 
     pub(super) async fn read_stream(
@@ -90,7 +90,7 @@ impl RedisStore {
         from: u64,
         limit: usize,
     ) -> Result<Vec<Arc<Frame>>> {
-        let call = Call::new(&scripts().entries)
+        let call = ScriptCall::new(&scripts().entries)
             .key(self.keys.log(log))
             .num(from)
             .num(limit as u64)
@@ -103,7 +103,7 @@ impl RedisStore {
         partition: Partition,
         when: &TidyPolicy,
     ) -> Result<TidyOutcome> {
-        let call = Call::new(&scripts().tidy)
+        let call = ScriptCall::new(&scripts().tidy)
             .key(self.keys.rest(partition))
             .key(self.keys.idle(partition))
             .key(self.keys.gone(partition))
@@ -156,7 +156,7 @@ impl RedisStore {
     async fn snapped(&self, session: &SessionId) -> Result<u64> {
         let mut command = redis::cmd("HGET");
         command.arg(self.keys.session(session)).arg("snap");
-        self.link.query(&command).await?.optional_number()
+        self.client.query(&command).await?.optional_number()
     }
 
     async fn put_in_blocks(
@@ -178,7 +178,7 @@ impl RedisStore {
         // A single one may be large, and what is sent is made of it once more.
         drop(frames);
         let nonce = nonce.0.to_be_bytes();
-        let mut call = Call::new(&scripts().compact)
+        let mut call = ScriptCall::new(&scripts().compact)
             .key(self.keys.session(session))
             .key(self.keys.events(session))
             .key(self.keys.history(session))

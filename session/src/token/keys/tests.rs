@@ -9,7 +9,7 @@ use tempfile::TempDir;
 use super::*;
 use crate::id::{Partition, SessionId};
 use crate::secret::Secret;
-use crate::token::{SessionGrant, SESSION_LIFETIME, TokenScope, generate};
+use crate::token::{SESSION_LIFETIME, SessionGrant, TokenScope, generate};
 
 /// A key set of these keys, in this order.
 fn set(keys: &[&str]) -> String {
@@ -22,7 +22,12 @@ fn set(keys: &[&str]) -> String {
 
 fn mint(keys: &SigningKeys) -> Secret {
     let session = SessionId::mint(Partition(3));
-    let grant = SessionGrant::new(session, "somebody".into(), TokenScope::Control, SESSION_LIFETIME);
+    let grant = SessionGrant::new(
+        session,
+        "somebody".into(),
+        TokenScope::Control,
+        SESSION_LIFETIME,
+    );
     keys.ring().sign_session(&grant)
 }
 
@@ -136,7 +141,12 @@ fn a_directory_is_one_set_in_the_order_of_its_names() {
     file(".c.json", "hidden, and not a key set");
     file("README.md", "not one either");
     let opened = SigningKeys::open(dir.path()).unwrap();
-    let signs = |key: &String| good(&SigningKeys::fixed(KeyRing::parse(key).unwrap()), &mint(&opened));
+    let signs = |key: &String| {
+        good(
+            &SigningKeys::fixed(KeyRing::parse(key).unwrap()),
+            &mint(&opened),
+        )
+    };
     assert!(signs(&keys[1]));
     for key in &keys[..2] {
         assert!(good(
@@ -226,6 +236,9 @@ fn the_files_are_those_that_are_read() {
     fs::write(dir.join("b.jwk"), set(&[&rotation.new])).unwrap();
     fs::write(dir.join("notes.txt"), "no keys").unwrap();
     assert_eq!(SigningKeys::files(&rotation.path()), [rotation.path()]);
-    assert_eq!(SigningKeys::files(dir), [dir.join("b.jwk"), rotation.path()]);
+    assert_eq!(
+        SigningKeys::files(dir),
+        [dir.join("b.jwk"), rotation.path()]
+    );
     assert!(SigningKeys::files(&dir.join("missing")) == [dir.join("missing")]);
 }

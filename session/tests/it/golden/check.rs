@@ -9,7 +9,8 @@ use baton_session::event::Event;
 use baton_session::id::{Partition, SessionId};
 use baton_session::route::DeliveryPath;
 use baton_session::store::{
-    AppendRequest, AppendOutcome, AttachOutcome, ClaimToken, EnqueueOutcome, ForkOutcome, PostOutcome, Store, StreamId, TidyPolicy,
+    AppendOutcome, AppendRequest, AttachOutcome, ClaimToken, EnqueueOutcome, ForkOutcome,
+    PostOutcome, Store, StreamId, TidyPolicy,
 };
 
 use super::make::{SPENT, WRITTEN, post_key};
@@ -191,7 +192,10 @@ async fn what_is_closed_stays_closed(store: &Arc<dyn Store>, story: &Story) {
     let refused = store.enqueue(&scene.prompt("\"late\"")).await;
     assert_eq!(refused.expect("an answer"), EnqueueOutcome::Closed);
     let attached = store.attach(&scene.attach(&scene.creator, "\"l\"")).await;
-    assert!(matches!(attached, Ok(AttachOutcome::Done(_))), "{attached:?}");
+    assert!(
+        matches!(attached, Ok(AttachOutcome::Done(_))),
+        "{attached:?}"
+    );
     one_more_turn(&scene).await;
 }
 

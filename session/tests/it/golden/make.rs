@@ -4,17 +4,18 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use baton_session::command::{Command, IdempotencyKey, CommandKind};
+use baton_session::command::{Command, CommandKind, IdempotencyKey};
 use baton_session::conformance::scene::{
     CWD, EVERYTHING_THAT_RESTS, OVER, Scene, begin, end, said,
 };
 use baton_session::event::Event;
 use baton_session::id::{ConnectionId, Partition};
-use baton_session::revocation::{RevocationCause, Revocation, RevocationSubject};
+use baton_session::revocation::{Revocation, RevocationCause, RevocationSubject};
 use baton_session::route::DeliveryPath;
 use baton_session::store::{
-    AdoptRequest, AgentCard, AppendRequest, AttachParams, OutboxProgress, EnqueueRequest, EnqueueOutcome, OUTBOX_WINDOW_ENTRIES,
-    PostOutcome, SessionRecord, SessionSetup, Store, StreamId, TidyOutcome, StreamTouch, WorkerId,
+    AdoptRequest, AgentCard, AppendRequest, AttachParams, EnqueueOutcome, EnqueueRequest,
+    OUTBOX_WINDOW_ENTRIES, OutboxProgress, PostOutcome, SessionRecord, SessionSetup, Store,
+    StreamId, StreamTouch, TidyOutcome, WorkerId,
 };
 use bytes::Bytes;
 use serde_json::json;
@@ -164,7 +165,11 @@ async fn waiting(first: &Scene) -> Scene {
         let request = format!("\"{}\"", kind.as_str());
         ask(&scene, scene.command(kind, Some(&request))).await;
     }
-    for kind in [CommandKind::Cancel, CommandKind::CancelRequest, CommandKind::Answer] {
+    for kind in [
+        CommandKind::Cancel,
+        CommandKind::CancelRequest,
+        CommandKind::Answer,
+    ] {
         ask(&scene, scene.command(kind, None)).await;
     }
     scene
@@ -176,7 +181,10 @@ async fn ask(scene: &Scene, command: Command) {
         ..scene.request(command)
     };
     let outcome = scene.store.enqueue(&request).await.expect("an answer");
-    assert!(matches!(outcome, EnqueueOutcome::Accepted { .. }), "{outcome:?}");
+    assert!(
+        matches!(outcome, EnqueueOutcome::Accepted { .. }),
+        "{outcome:?}"
+    );
 }
 
 /// In the middle of a turn whose worker is gone: one question is open, one was answered, somebody else waits.
@@ -368,7 +376,10 @@ async fn posted(scene: &Scene) -> ConnectionId {
 
 async fn post(store: &Arc<dyn Store>, to: &ConnectionId, number: u64, event: Event) {
     let posted = store.post(to, event, &post_key(to, number)).await;
-    assert!(matches!(posted.expect("an answer"), PostOutcome::New { .. }));
+    assert!(matches!(
+        posted.expect("an answer"),
+        PostOutcome::New { .. }
+    ));
 }
 
 pub fn post_key(to: &ConnectionId, number: u64) -> IdempotencyKey {
@@ -390,9 +401,11 @@ async fn revoke(store: &Arc<dyn Store>, scene: &Scene) {
     let all = [
         never(RevocationSubject::Session(scene.id.clone())),
         never(RevocationSubject::Principal("somebody".into())),
-        never(RevocationSubject::Logins("somebody".into())).asked_by(RevocationCause::Logout, "somebody"),
+        never(RevocationSubject::Logins("somebody".into()))
+            .asked_by(RevocationCause::Logout, "somebody"),
         never(family).asked_by(RevocationCause::Renewal, "somebody"),
-        never(RevocationSubject::Connection(scene.creator.clone())).asked_by(RevocationCause::Ended, "somebody"),
+        never(RevocationSubject::Connection(scene.creator.clone()))
+            .asked_by(RevocationCause::Ended, "somebody"),
     ];
     for revocation in &all {
         assert!(store.revoke(revocation).await.expect("an answer"));

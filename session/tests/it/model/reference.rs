@@ -330,7 +330,9 @@ impl Reference {
                     .rev()
                     .find(|(_, via)| *via != DeliveryPath::OneShot);
                 match (party.way(seq), before) {
-                    (Some(DeliveryPath::OneShot), Some((_, before))) => party.ways.push((seq + 1, *before)),
+                    (Some(DeliveryPath::OneShot), Some((_, before))) => {
+                        party.ways.push((seq + 1, *before))
+                    }
                     (Some(DeliveryPath::OneShot), None) => party.ways.clear(),
                     _ => {}
                 }

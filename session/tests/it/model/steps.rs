@@ -3,13 +3,14 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use baton_session::command::{ClientCapabilities, Command, CommandId, IdempotencyKey, CommandKind};
-use baton_session::event::{TurnBegin, Event, ResponseRecipient};
+use baton_session::command::{ClientCapabilities, Command, CommandId, CommandKind, IdempotencyKey};
+use baton_session::event::{Event, ResponseRecipient, TurnBegin};
 use baton_session::id::{ConnectionId, LogId, Nonce, SessionId};
 use baton_session::route::DeliveryPath;
 use baton_session::store::{
-    AppendRequest, AppendOutcome, AttachParams, AttachOutcome, Attachment, ClaimToken, Claimant, EnqueueRequest, EnqueueOutcome,
-    INBOX_LIMIT, NewSession, RunningTurn, SessionSetup, Store, StreamId, StreamTouch, WorkerId,
+    AppendOutcome, AppendRequest, AttachOutcome, AttachParams, Attachment, ClaimToken, Claimant,
+    EnqueueOutcome, EnqueueRequest, INBOX_LIMIT, NewSession, RunningTurn, SessionSetup, Store,
+    StreamId, StreamTouch, WorkerId,
 };
 use bytes::Bytes;
 use proptest::collection::vec;
@@ -86,8 +87,14 @@ pub enum Step {
 #[derive(Clone, Debug)]
 pub enum Write {
     Update,
-    Begin { command: u64, by: usize, via: DeliveryPath },
-    End { by: usize },
+    Begin {
+        command: u64,
+        by: usize,
+        via: DeliveryPath,
+    },
+    End {
+        by: usize,
+    },
 }
 
 /// The outcome of a step, or the state after it.
@@ -270,7 +277,11 @@ impl Cast {
                 watched,
                 foreign,
             } => {
-                let kind = if urgent { CommandKind::Cancel } else { CommandKind::Prompt };
+                let kind = if urgent {
+                    CommandKind::Cancel
+                } else {
+                    CommandKind::Prompt
+                };
                 let request = EnqueueRequest {
                     session: self.session.clone(),
                     principal: if foreign { "stranger" } else { PRINCIPAL }.into(),

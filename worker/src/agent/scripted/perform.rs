@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json, value::RawValue};
 
 use super::directive::ScriptDirective;
-use super::{ScriptedServers, StopReason, ScriptedConversation};
+use super::{ScriptedConversation, ScriptedServers, StopReason};
 use crate::agent::{Failure, Turn};
 
 impl ScriptedConversation {
@@ -31,8 +31,12 @@ impl ScriptedConversation {
             }
             ScriptDirective::Think => {
                 let id = format!("thought-{ordinal}");
-                turn.update(TextChunk::new("agent_thought_chunk", &id, "thinking it over "))
-                    .await
+                turn.update(TextChunk::new(
+                    "agent_thought_chunk",
+                    &id,
+                    "thinking it over ",
+                ))
+                .await
             }
             ScriptDirective::Sleep(duration) => turn.sleep(*duration).await,
             ScriptDirective::Permission => return permission(turn, ordinal).await,
@@ -269,7 +273,12 @@ async fn elicit(turn: &Turn, ordinal: u64) -> Result<(), Failure> {
 }
 
 /// Lists the tools of an MCP server that lives in the client.
-async fn tools(turn: &Turn, ordinal: u64, name: &str, servers: &ScriptedServers) -> Result<(), Failure> {
+async fn tools(
+    turn: &Turn,
+    ordinal: u64,
+    name: &str,
+    servers: &ScriptedServers,
+) -> Result<(), Failure> {
     let Some(server) = servers.in_client.get(name) else {
         let text = format!("no MCP server {name:?} in the client ");
         say(turn, ordinal, &text).await;
@@ -340,8 +349,10 @@ mod tests {
     #[test]
     fn every_update_is_one_of_the_protocols() {
         let mut options = ScriptedOptions::default();
-        let chunk = serde_json::to_value(TextChunk::new("agent_message_chunk", "a", "hello ")).unwrap();
-        let thought = serde_json::to_value(TextChunk::new("agent_thought_chunk", "t", "hm ")).unwrap();
+        let chunk =
+            serde_json::to_value(TextChunk::new("agent_message_chunk", "a", "hello ")).unwrap();
+        let thought =
+            serde_json::to_value(TextChunk::new("agent_thought_chunk", "t", "hm ")).unwrap();
         let updates = [
             chunk,
             thought,

@@ -13,7 +13,7 @@ use crate::agent_policy::{AgentAnswer, AgentPolicy};
 use crate::rpc::Failure;
 
 pub struct AgentRequest {
-    peer: Arc<AgentConnection>,
+    connection: Arc<AgentConnection>,
     id: Box<RawValue>,
     /// Filters the answer that the agent gets.
     policy: Arc<AgentPolicy>,
@@ -21,9 +21,13 @@ pub struct AgentRequest {
 }
 
 impl AgentRequest {
-    pub fn new(peer: Arc<AgentConnection>, id: Box<RawValue>, policy: Arc<AgentPolicy>) -> Self {
+    pub fn new(
+        connection: Arc<AgentConnection>,
+        id: Box<RawValue>,
+        policy: Arc<AgentPolicy>,
+    ) -> Self {
         Self {
-            peer,
+            connection,
             id,
             policy,
             answered: false,
@@ -65,7 +69,7 @@ impl AgentRequest {
 
     fn answer(mut self, answer: &AgentAnswer) {
         self.answered = true;
-        self.peer.answer(&self.id, answer);
+        self.connection.answer(&self.id, answer);
     }
 }
 
@@ -73,7 +77,8 @@ impl Drop for AgentRequest {
     fn drop(&mut self) {
         if !self.answered {
             let gone = Failure::internal("the turn ended before there was an answer");
-            self.peer.answer(&self.id, &AgentAnswer::own(Err(gone)));
+            self.connection
+                .answer(&self.id, &AgentAnswer::own(Err(gone)));
         }
     }
 }

@@ -1,4 +1,4 @@
-//! One session at an agent's process: how it is opened there, and what is said to it.
+//! One session at an agent's process: how it is opened, and how messages are sent to it.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
@@ -12,19 +12,19 @@ use serde_json::{Value, json};
 use tokio::sync::{Mutex as AsyncMutex, mpsc};
 use tokio::time::timeout;
 
+use super::agent_session_names::{AgentSessionNames, HeldName};
 use super::chosen_settings::{ChosenSetting, ChosenSettings, SettingsRestore};
+use super::connection::{AgentConnection, AgentOutput, QueuedOutput, opened};
 use super::message::AgentReply;
-use super::agent_session_names::{HeldName, AgentSessionNames};
-use super::connection::{QueuedOutput, AgentConnection, AgentOutput, opened};
 use super::replay::{AgentReplay, LoggedConversation};
-use super::transcript::Transcript;
 use super::settings_view::SettingsView;
+use super::transcript::Transcript;
 use crate::agent::{SessionOpening, raw};
 use crate::agent_policy::{AgentAnswer, AgentMessage};
 use crate::rpc::Failure;
 
 pub struct AgentSession {
-    pub peer: Arc<AgentConnection>,
+    pub connection: Arc<AgentConnection>,
     number: u64,
     /// The agent's name for the session.
     pub session: String,
@@ -75,9 +75,9 @@ pub struct OpenRequest<'a> {
     pub patience: Duration,
 }
 
-/// A seat, and what the agent said about the session when it was opened.
+/// An open session, and its modes and options.
 pub struct OpenedSession {
-    pub seat: AgentSession,
+    pub agent_session: AgentSession,
     pub settled: RestoredSettings,
 }
 
@@ -88,49 +88,52 @@ pub struct RestoredSettings {
 }
 
 impl OpenRequest<'_> {
-    /// As the agent left it if it can bring it back, else anew, with what was said until now.
-    pub async fn open(&self, peer: Arc<AgentConnection>) -> Result<OpenedSession, Failure> {
-        peer.diary().belongs_to(&self.opening.session);
+    /// Restores the session if the agent can, else opens a new one with the conversation until now
+    /// as context.
+    pub async fn open(&self, connection: Arc<AgentConnection>) -> Result<OpenedSession, Failure> {
+        connection.log().belongs_to(&self.opening.session);
         let session = &self.opening.session;
-        let (number, heard) = peer.open_queue(session, self.alone);
-        let mut table = PendingSession {
-            order: self,
-            peer,
+        let (number, heard) = connection.open_queue(session, self.alone);
+        let mut pending = PendingSession {
+            request: self,
+            connection,
             number,
             heard,
             early: VecDeque::new(),
             replay: AgentReplay::none(),
         };
         if let Some(before) = self.before
-            && let Some(name) = table.claim(before)
-            && let Some(result) = table.restore(before).await?
+            && let Some(name) = pending.claim(before)
+            && let Some(result) = pending.restore(before).await?
         {
-            let settled = table.restore_settings(before, &result).await?;
-            return Ok(table.into_session(before.to_owned(), name, settled, None));
+            let settled = pending.restore_settings(before, &result).await?;
+            return Ok(pending.into_session(before.to_owned(), name, settled, None));
         }
         let mut past = Transcript::default();
-        self.opening.replay_log(|event| past.add_event(event)).await?;
+        self.opening
+            .replay_log(|event| past.add_event(event))
+            .await?;
         let new = self.opening.message(Method::NewSession, None)?;
-        let result = table.call(&new).await?;
+        let result = pending.call(&new).await?;
         let inner = opened(&result).ok_or_else(|| {
             Failure::internal("the agent's answer to session/new has no sessionId")
         })?;
-        if !table.peer.owns_name(number, &inner) {
+        if !pending.connection.owns_name(number, &inner) {
             let text =
                 "the agent gave the session a name that another session has: it is not opened";
             return Err(Failure::internal(text));
         }
         let name = self.names.note(&inner, session);
         let context = (!past.is_empty()).then(|| past.as_prompt_text());
-        let settled = table.restore_settings(&inner, &result).await?;
-        Ok(table.into_session(inner, name, settled, context))
+        let settled = pending.restore_settings(&inner, &result).await?;
+        Ok(pending.into_session(inner, name, settled, context))
     }
 }
 
-/// A seat that is being prepared: nobody else listens yet.
+/// A session that is being opened: nobody else reads its output yet.
 struct PendingSession<'a> {
-    order: &'a OpenRequest<'a>,
-    peer: Arc<AgentConnection>,
+    request: &'a OpenRequest<'a>,
+    connection: Arc<AgentConnection>,
     number: u64,
     heard: mpsc::Receiver<QueuedOutput>,
     early: VecDeque<AgentOutput>,
@@ -140,9 +143,9 @@ struct PendingSession<'a> {
 impl PendingSession<'_> {
     /// `None` if another session is at that name.
     fn claim(&self, before: &str) -> Option<HeldName> {
-        let session = &self.order.opening.session;
-        let held = self.order.names.claim(before, session);
-        let held = held.filter(|_| self.peer.name_queue(self.number, Some(before)));
+        let session = &self.request.opening.session;
+        let held = self.request.names.claim(before, session);
+        let held = held.filter(|_| self.connection.name_queue(self.number, Some(before)));
         if held.is_none() {
             tracing::warn!(session.id = %session, "another session uses the same agent session id: opening a new one");
         }
@@ -152,29 +155,29 @@ impl PendingSession<'_> {
     /// `None` if the agent cannot, or does not know the session any more.
     async fn restore(&mut self, before: &str) -> Result<Option<Box<RawValue>>, Failure> {
         let ways = [
-            (Method::ResumeSession, self.order.abilities.resume),
-            (Method::LoadSession, self.order.abilities.load),
+            (Method::ResumeSession, self.request.abilities.resume),
+            (Method::LoadSession, self.request.abilities.load),
         ];
         for (method, can) in ways {
             if !can {
                 continue;
             }
-            let message = self.order.opening.message(method, Some(before))?;
+            let message = self.request.opening.message(method, Some(before))?;
             self.replay = AgentReplay::default();
             let reply = self.call(&message).await;
-            match (reply, self.peer.end()) {
+            match (reply, self.connection.end()) {
                 (Ok(result), _) => {
                     self.compare(method).await?;
                     return Ok(Some(result));
                 }
                 (Err(failure), Some(_)) => return Err(failure),
                 (Err(failure), None) => {
-                    tracing::info!(session.id = %self.order.opening.session, method = method.name(), code = failure.code, "the agent does not bring the session back");
+                    tracing::info!(session.id = %self.request.opening.session, method = method.name(), code = failure.code, "the agent does not bring the session back");
                 }
             }
         }
         self.replay = AgentReplay::none();
-        self.peer.name_queue(self.number, None);
+        self.connection.name_queue(self.number, None);
         Ok(None)
     }
 
@@ -185,17 +188,21 @@ impl PendingSession<'_> {
         if method == Method::ResumeSession && !self.replay.has_told() {
             return Ok(());
         }
-        let past = logged_conversation(self.order.opening).await?;
+        let past = logged_conversation(self.request.opening).await?;
         if let Some((told, known)) = self.replay.compare(&past) {
-            tracing::warn!(session.id = %self.order.opening.session, method = method.name(), told, known, "the agent remembers the conversation otherwise than it was");
+            tracing::warn!(session.id = %self.request.opening.session, method = method.name(), told, known, "the agent remembers the conversation otherwise than it was");
         }
         Ok(())
     }
 
     /// Sets the chosen settings again before the agent gets a prompt. Clients get one update when
     /// all are set.
-    async fn restore_settings(&mut self, session: &str, result: &RawValue) -> Result<RestoredSettings, Failure> {
-        let (shown, chosen) = (self.order.shown, self.order.chosen);
+    async fn restore_settings(
+        &mut self,
+        session: &str,
+        result: &RawValue,
+    ) -> Result<RestoredSettings, Failure> {
+        let (shown, chosen) = (self.request.shown, self.request.chosen);
         let mut view = shown.blank();
         self.read_settings(&mut view);
         view.renew(SettingsView::of(result));
@@ -225,7 +232,7 @@ impl PendingSession<'_> {
     ) -> Result<bool, Failure> {
         let (method, params) = choice.request(view);
         let message = self
-            .order
+            .request
             .opening
             .policy()
             .message(method.name(), &raw(&params));
@@ -241,11 +248,11 @@ impl PendingSession<'_> {
                 view.set_options(&result["configOptions"]);
             }
             // Also if it was stopped because it did not answer.
-            Err(failure) if self.peer.is_gone() => return Err(failure),
+            Err(failure) if self.connection.is_gone() => return Err(failure),
             Err(failure) => {
                 knows = !failure.is(ErrorCode::MethodNotFound);
                 let (choice, why) = (choice.describe(), failure.message);
-                tracing::warn!(session.id = %self.order.opening.session, choice, why, "the agent refused a setting that was chosen earlier");
+                tracing::warn!(session.id = %self.request.opening.session, choice, why, "the agent refused a setting that was chosen earlier");
             }
         }
         self.read_settings(view);
@@ -255,7 +262,7 @@ impl PendingSession<'_> {
     /// Applies updates of modes and options that came while the session was opened. For a new
     /// session they are passed on unchanged.
     fn read_settings(&mut self, view: &mut SettingsView) {
-        if self.order.shown.is_empty() {
+        if self.request.shown.is_empty() {
             return;
         }
         self.early.retain(|said| match said {
@@ -271,8 +278,8 @@ impl PendingSession<'_> {
 
     /// Messages before the answer belong to the opening.
     async fn call(&mut self, message: &AgentMessage) -> AgentReply {
-        let mut answer = self.peer.call(Some(self.number), message);
-        let patience = self.order.patience;
+        let mut answer = self.connection.call(Some(self.number), message);
+        let patience = self.request.patience;
         let heard = async {
             loop {
                 tokio::select! {
@@ -284,7 +291,7 @@ impl PendingSession<'_> {
                         Some(notice @ AgentOutput::Notice { .. }) => self.early.push_back(notice),
                         Some(AgentOutput::Question { id, .. }) => {
                             let failure = Failure::internal("nobody is asked while a session is opened");
-                            self.peer.answer(&id, &AgentAnswer::own(Err(failure)));
+                            self.connection.answer(&id, &AgentAnswer::own(Err(failure)));
                         }
                         None => return Err(self.gone()),
                     }
@@ -294,18 +301,18 @@ impl PendingSession<'_> {
         match timeout(patience, heard).await {
             Ok(reply) => reply,
             Err(_) => {
-                self.peer.kill();
+                self.connection.kill();
                 let method = message.method();
                 Err(super::failures::gone(
                     &format!("did not answer {method} within {patience:?} and was stopped"),
-                    self.peer.diary().stderr_for_clients(),
+                    self.connection.log().stderr_for_clients(),
                 ))
             }
         }
     }
 
     fn gone(&self) -> Failure {
-        let end = self.peer.end();
+        let end = self.connection.end();
         end.unwrap_or_else(|| Failure::internal("the agent's answer was lost"))
     }
 
@@ -316,10 +323,10 @@ impl PendingSession<'_> {
         settled: RestoredSettings,
         context: Option<String>,
     ) -> OpenedSession {
-        let seat = AgentSession {
+        let agent_session = AgentSession {
             _name: name,
-            closes: !self.order.alone && self.order.abilities.close,
-            peer: self.peer,
+            closes: !self.request.alone && self.request.abilities.close,
+            connection: self.connection,
             number: self.number,
             session,
             output: AsyncMutex::new(self.heard),
@@ -327,7 +334,10 @@ impl PendingSession<'_> {
             early: Mutex::new(self.early),
             replay: Mutex::new(self.replay),
         };
-        OpenedSession { seat, settled }
+        OpenedSession {
+            agent_session,
+            settled,
+        }
     }
 }
 
@@ -342,9 +352,9 @@ impl AgentSession {
     /// A listener must run for the answer to come.
     pub async fn call(&self, message: &AgentMessage) -> AgentReply {
         let message = message.addressed_to(&self.session);
-        let answer = self.peer.call(Some(self.number), &message);
+        let answer = self.connection.call(Some(self.number), &message);
         let lost = || {
-            self.peer
+            self.connection
                 .end()
                 .unwrap_or_else(|| Failure::internal("the agent's answer was lost"))
         };
@@ -369,18 +379,18 @@ impl AgentSession {
     }
 
     pub fn notify(&self, message: &AgentMessage) {
-        self.peer.notify(&message.addressed_to(&self.session));
+        self.connection.notify(&message.addressed_to(&self.session));
     }
 }
 
 impl Drop for AgentSession {
     fn drop(&mut self) {
-        if self.closes && !self.peer.is_gone() {
+        if self.closes && !self.connection.is_gone() {
             let params = json!({ "sessionId": self.session });
             let close = AgentMessage::own(Method::CloseSession, &params);
             // Its answer is of no interest to anybody.
-            drop(self.peer.call(None, &close));
+            drop(self.connection.call(None, &close));
         }
-        self.peer.close_queue(self.number);
+        self.connection.close_queue(self.number);
     }
 }

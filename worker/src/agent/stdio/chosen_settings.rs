@@ -260,8 +260,9 @@ mod tests {
 
     #[test]
     fn what_nobody_knows_about_guards() {
-        let view =
-            SettingsView::from_value(json!({ "configOptions": [{ "id": "x", "currentValue": true }] }));
+        let view = SettingsView::from_value(
+            json!({ "configOptions": [{ "id": "x", "currentValue": true }] }),
+        );
         let choices = ChosenSettings::shown(&view);
         let missing = choices.missing_in(&SettingsView::default());
         assert_eq!(told(&missing), ["option \"x\" = \"true\""]);

@@ -20,8 +20,8 @@ use tokio_util::codec::{AnyDelimiterCodec, FramedRead};
 use tokio_util::sync::CancellationToken;
 
 use super::failures;
-use super::message::{self, IncomingMessage, AgentReply};
-use super::process::{ProcessLog, AgentProcess};
+use super::message::{self, AgentReply, IncomingMessage};
+use super::process::{AgentProcess, ProcessLog};
 use crate::agent_policy::{AgentAnswer, AgentMessage};
 use crate::rpc::Failure;
 
@@ -45,9 +45,9 @@ struct ConnectionInner {
     /// Bytes that the agent has not taken yet.
     unread: AtomicUsize,
     calls: AtomicU64,
-    seats: AtomicU64,
+    next_queue: AtomicU64,
     state: Mutex<ConnectionState>,
-    diary: Arc<ProcessLog>,
+    log: Arc<ProcessLog>,
     /// The agent's input is to be closed.
     leave: CancellationToken,
     /// The agent is gone.
@@ -57,7 +57,7 @@ struct ConnectionInner {
 #[derive(Default)]
 struct ConnectionState {
     pending: HashMap<u64, PendingCall>,
-    seats: HashMap<u64, SessionQueue>,
+    queues: HashMap<u64, SessionQueue>,
     /// How it ended, as clients are told.
     end: Option<Failure>,
     /// The same in a few words.
@@ -66,7 +66,7 @@ struct ConnectionState {
 
 struct PendingCall {
     /// The session queue that gets the answer.
-    seat: Option<u64>,
+    queue_id: Option<u64>,
     reply: oneshot::Sender<AgentReply>,
 }
 
@@ -115,9 +115,9 @@ impl AgentConnection {
             out,
             unread: AtomicUsize::new(0),
             calls: AtomicU64::new(0),
-            seats: AtomicU64::new(0),
+            next_queue: AtomicU64::new(0),
             state: Mutex::default(),
-            diary: process.diary.clone(),
+            log: process.log.clone(),
             leave: CancellationToken::new(),
             gone: CancellationToken::new(),
         });
@@ -126,8 +126,8 @@ impl AgentConnection {
         Self { inner }
     }
 
-    pub fn diary(&self) -> &ProcessLog {
-        &self.inner.diary
+    pub fn log(&self) -> &ProcessLog {
+        &self.inner.log
     }
 
     pub fn is_gone(&self) -> bool {
@@ -150,48 +150,56 @@ impl AgentConnection {
     }
 
     /// A queue of its own for a session. `alone`: everything the agent says is for it.
-    pub fn open_queue(&self, owner: &SessionId, alone: bool) -> (u64, mpsc::Receiver<QueuedOutput>) {
+    pub fn open_queue(
+        &self,
+        owner: &SessionId,
+        alone: bool,
+    ) -> (u64, mpsc::Receiver<QueuedOutput>) {
         let (queue, heard) = mpsc::channel(MAX_QUEUED_MESSAGES);
-        let number = self.inner.seats.fetch_add(1, Ordering::Relaxed);
+        let number = self.inner.next_queue.fetch_add(1, Ordering::Relaxed);
         let mut state = self.inner.state();
         if state.end.is_none() {
-            let place = SessionQueue {
+            let queue = SessionQueue {
                 owner: owner.clone(),
                 queue,
                 session: None,
                 alone,
             };
-            state.seats.insert(number, place);
+            state.queues.insert(number, queue);
         }
         (number, heard)
     }
 
-    /// From here on what names this session goes to this seat; false if that is another session's. With
-    /// `None`, what its next answer opens.
-    pub fn name_queue(&self, seat: u64, session: Option<&str>) -> bool {
-        self.inner.state().name(seat, session)
+    /// Routes messages that name this session to this queue; false if the name is another
+    /// session's. With `None`, the next answer that opens a session names it.
+    pub fn name_queue(&self, queue_id: u64, session: Option<&str>) -> bool {
+        self.inner.state().name(queue_id, session)
     }
 
-    /// Whether what names this session goes to this seat, as far as anybody is left to name it.
-    pub fn owns_name(&self, seat: u64, session: &str) -> bool {
+    /// Whether messages that name this session go to this queue, or the queue is gone.
+    pub fn owns_name(&self, queue_id: u64, session: &str) -> bool {
         let state = self.inner.state();
-        let place = state.seats.get(&seat);
-        place.is_none_or(|place| place.session.as_deref() == Some(session))
+        let queue = state.queues.get(&queue_id);
+        queue.is_none_or(|queue| queue.session.as_deref() == Some(session))
     }
 
-    pub fn close_queue(&self, seat: u64) {
-        self.inner.state().seats.remove(&seat);
+    pub fn close_queue(&self, queue_id: u64) {
+        self.inner.state().queues.remove(&queue_id);
     }
 
-    /// The answer comes by the seat's queue, if there is a seat; it must be listened to.
-    pub fn call(&self, seat: Option<u64>, message: &AgentMessage) -> oneshot::Receiver<AgentReply> {
+    /// The answer comes through the session's queue, if there is one; it must be read.
+    pub fn call(
+        &self,
+        queue_id: Option<u64>,
+        message: &AgentMessage,
+    ) -> oneshot::Receiver<AgentReply> {
         let (reply, answer) = oneshot::channel();
         let id = self.inner.calls.fetch_add(1, Ordering::Relaxed);
         let mut state = self.inner.state();
         match &state.end {
             Some(end) => drop(reply.send(Err(end.clone()))),
             None => {
-                state.pending.insert(id, PendingCall { seat, reply });
+                state.pending.insert(id, PendingCall { queue_id, reply });
                 self.inner.send(message::call(Some(id), message));
             }
         }
@@ -214,24 +222,25 @@ impl Drop for AgentConnection {
 }
 
 impl ConnectionState {
-    /// False if the name is that of another session. One that has left a seat behind takes it along.
-    fn name(&mut self, seat: u64, session: Option<&str>) -> bool {
-        let Some(owner) = self.seats.get(&seat).map(|place| place.owner.clone()) else {
+    /// False if the name is that of another session. An earlier queue of the same session loses the
+    /// name.
+    fn name(&mut self, queue_id: u64, session: Option<&str>) -> bool {
+        let Some(owner) = self.queues.get(&queue_id).map(|queue| queue.owner.clone()) else {
             return true;
         };
-        let has = |place: &SessionQueue| session.is_some() && place.session.as_deref() == session;
+        let has = |queue: &SessionQueue| session.is_some() && queue.session.as_deref() == session;
         if self
-            .seats
+            .queues
             .values()
-            .any(|place| has(place) && place.owner != owner)
+            .any(|queue| has(queue) && queue.owner != owner)
         {
             return false;
         }
-        for (number, place) in &mut self.seats {
-            if *number == seat {
-                place.session = session.map(str::to_owned);
-            } else if has(place) {
-                place.session = None;
+        for (number, queue) in &mut self.queues {
+            if *number == queue_id {
+                queue.session = session.map(str::to_owned);
+            } else if has(queue) {
+                queue.session = None;
             }
         }
         true
@@ -257,29 +266,29 @@ impl ConnectionInner {
     }
 
     /// Where something goes that names a session, or none.
-    fn place(&self, session: Option<&str>) -> Option<mpsc::Sender<QueuedOutput>> {
+    fn queue(&self, session: Option<&str>) -> Option<mpsc::Sender<QueuedOutput>> {
         let state = self.state();
-        let place = state.seats.values().find(|place| {
-            place.alone || (session.is_some() && place.session.as_deref() == session)
+        let queue = state.queues.values().find(|queue| {
+            queue.alone || (session.is_some() && queue.session.as_deref() == session)
         });
-        place.map(|place| place.queue.clone())
+        queue.map(|queue| queue.queue.clone())
     }
 
     /// Answers all pending calls with the reason, after the output before it.
     async fn close(&self, end: Failure, weights: &Arc<Semaphore>) {
-        let (pending, seats) = {
+        let (pending, queues) = {
             let mut state = self.state();
             state.end = Some(end.clone());
             (
                 std::mem::take(&mut state.pending),
-                std::mem::take(&mut state.seats),
+                std::mem::take(&mut state.queues),
             )
         };
         self.gone.cancel();
-        for PendingCall { seat, reply } in pending.into_values() {
-            let place = seat.and_then(|seat| seats.get(&seat));
+        for PendingCall { queue_id, reply } in pending.into_values() {
+            let queue = queue_id.and_then(|queue_id| queues.get(&queue_id));
             deliver(
-                place.map(|place| &place.queue),
+                queue.map(|queue| &queue.queue),
                 reply,
                 Err(end.clone()),
                 weights,
@@ -316,7 +325,11 @@ async fn with_permit(what: AgentOutput, size: usize, weights: &Arc<Semaphore>) -
 }
 
 /// Returns when the agent is to leave or does not take anything more; its input is closed then.
-async fn write(line: Arc<ConnectionInner>, mut input: ChildStdin, mut lines: mpsc::UnboundedReceiver<Bytes>) {
+async fn write(
+    line: Arc<ConnectionInner>,
+    mut input: ChildStdin,
+    mut lines: mpsc::UnboundedReceiver<Bytes>,
+) {
     loop {
         let next = tokio::select! {
             biased;
@@ -336,7 +349,12 @@ async fn write(line: Arc<ConnectionInner>, mut input: ChildStdin, mut lines: mps
 }
 
 /// Returns when the agent is gone.
-async fn read(line: Arc<ConnectionInner>, mut process: AgentProcess, output: ChildStdout, limit: usize) {
+async fn read(
+    line: Arc<ConnectionInner>,
+    mut process: AgentProcess,
+    output: ChildStdout,
+    limit: usize,
+) {
     let weights = Arc::new(Semaphore::new(MAX_QUEUED_BYTES));
     let why = tokio::select! {
         why = read_messages(&line, output, limit, &weights) => why,
@@ -346,7 +364,7 @@ async fn read(line: Arc<ConnectionInner>, mut process: AgentProcess, output: Chi
     line.leave.cancel();
     let ended = timeout(EXIT_TIMEOUT, process.ended()).await;
     let how = why.unwrap_or_else(|| ended.unwrap_or_else(|_| "closed its output".into()));
-    let end = failures::gone(&how, line.diary.stderr_for_clients());
+    let end = failures::gone(&how, line.log.stderr_for_clients());
     line.state().how = how;
     line.close(end, &weights).await;
 }
@@ -401,28 +419,37 @@ pub fn opened(result: &RawValue) -> Option<String> {
     opened.map(|opened| opened.session_id)
 }
 
-async fn dispatch(line: &ConnectionInner, text: Bytes, message: IncomingMessage, weights: &Arc<Semaphore>) {
+async fn dispatch(
+    line: &ConnectionInner,
+    text: Bytes,
+    message: IncomingMessage,
+    weights: &Arc<Semaphore>,
+) {
     let size = text.len();
     let (what, queue) = match message {
         IncomingMessage::Answer { call, reply } => {
             let pending = line.state().pending.remove(&call);
-            let Some(PendingCall { seat, reply: to }) = pending else {
+            let Some(PendingCall {
+                queue_id,
+                reply: to,
+            }) = pending
+            else {
                 return tracing::warn!(id = call, "the agent answered an unknown request");
             };
-            let queue = seat.and_then(|seat| {
+            let queue = queue_id.and_then(|queue_id| {
                 let mut state = line.state();
-                let unnamed = state.seats.get(&seat)?.session.is_none();
+                let unnamed = state.queues.get(&queue_id)?.session.is_none();
                 let name = reply.as_ref().ok().filter(|_| unnamed);
                 // At once: what it says next may be for that session.
                 if let Some(name) = name.and_then(|result| opened(result)) {
-                    state.name(seat, Some(&name));
+                    state.name(queue_id, Some(&name));
                 }
-                Some(state.seats.get(&seat)?.queue.clone())
+                Some(state.queues.get(&queue_id)?.queue.clone())
             });
             return deliver(queue.as_ref(), to, reply, weights).await;
         }
         IncomingMessage::Notice { method, session } => {
-            let queue = line.place(session.as_deref());
+            let queue = line.queue(session.as_deref());
             let what = AgentOutput::Notice {
                 line: text,
                 method,
@@ -436,7 +463,7 @@ async fn dispatch(line: &ConnectionInner, text: Bytes, message: IncomingMessage,
             params,
             session,
         } => {
-            let queue = line.place(session.as_deref());
+            let queue = line.queue(session.as_deref());
             if queue.is_none() {
                 let failure = Failure::invalid_params("there is no such session here");
                 line.send(message::answer(&id, &AgentAnswer::own(Err(failure))));

@@ -1,5 +1,5 @@
-//! A conversation with an agent in a process of its own. The process is started when it is needed, and
-//! anew when it has ended.
+//! A conversation with an agent in a process of its own. The process is started when it is needed,
+//! and again after it has ended.
 
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -16,15 +16,18 @@ use tokio::sync::{Mutex as AsyncMutex, watch};
 use tokio::task::yield_now;
 use tokio::time::{sleep, timeout};
 
-use super::memory::SessionMemory;
-use super::connection::AgentOutput;
 use super::agent_request::AgentRequest;
+use super::agent_session::{self, AgentSession, OpenRequest, OpenedSession};
+use super::connection::AgentOutput;
+use super::memory::SessionMemory;
 use super::replay::{ConversationPart, ReplayVerdict};
 use super::sandbox::ProcessPaths;
-use super::agent_session::{self, OpenedSession, OpenRequest, AgentSession};
 use super::settings_view::SettingsView;
-use super::{StdioShared, OnCrash, ProcessScope, failures};
-use crate::agent::{CallResult, ConversationChanges, Conversation, SessionOpening, ListenContext, StopReason, Turn, raw};
+use super::{OnCrash, ProcessScope, StdioShared, failures};
+use crate::agent::{
+    CallResult, Conversation, ConversationChanges, ListenContext, SessionOpening, StopReason, Turn,
+    raw,
+};
 use crate::agent_policy::AgentMessage;
 use crate::mcp::over_acp;
 use crate::rpc::{self, Failure};
@@ -43,9 +46,9 @@ pub struct StdioConversation {
     agent: Arc<StdioShared>,
     opening: SessionOpening,
     memory: Mutex<SessionMemory>,
-    /// The agent's process and the session's seat there, if it runs.
-    seat: watch::Sender<Option<Arc<AgentSession>>>,
-    /// Held while a seat is taken, so that it is done once.
+    /// The session at the agent's process, if that runs.
+    agent_session: watch::Sender<Option<Arc<AgentSession>>>,
+    /// Held while the session is opened, so that it is opened once.
     taking: AsyncMutex<()>,
 }
 
@@ -56,7 +59,7 @@ impl StdioConversation {
             agent,
             opening,
             memory: Mutex::new(memory),
-            seat: watch::channel(None).0,
+            agent_session: watch::channel(None).0,
             taking: AsyncMutex::default(),
         }
     }
@@ -65,24 +68,24 @@ impl StdioConversation {
         self.memory.locked()
     }
 
-    /// The seat that there is, if its agent is still there.
+    /// The open session, if its agent is still there.
     fn current_session(&self) -> Option<Arc<AgentSession>> {
-        let seat = self.seat.borrow().clone();
-        seat.filter(|seat| !seat.peer.is_gone())
+        let agent_session = self.agent_session.borrow().clone();
+        agent_session.filter(|agent_session| !agent_session.connection.is_gone())
     }
 
     /// Starts the agent if it does not run.
     pub async fn agent_session(&self) -> Result<Arc<AgentSession>, Failure> {
         let _one_at_a_time = self.taking.lock().await;
-        if let Some(seat) = self.current_session() {
-            return Ok(seat);
+        if let Some(agent_session) = self.current_session() {
+            return Ok(agent_session);
         }
         let client = self.opening.client;
-        let (peer, alone) = match self.agent.scope {
+        let (connection, alone) = match self.agent.scope {
             ProcessScope::Shared => (self.agent.pool.share(client).await?, false),
             ProcessScope::Session | ProcessScope::Turn => {
-                let place = self.process_paths()?;
-                (self.agent.pool.take(client, &place).await?, true)
+                let paths = self.process_paths()?;
+                (self.agent.pool.take(client, &paths).await?, true)
             }
         };
         let (before, shown, chosen) = {
@@ -93,7 +96,7 @@ impl StdioConversation {
                 memory.chosen(),
             )
         };
-        let order = OpenRequest {
+        let request = OpenRequest {
             opening: &self.opening,
             before: before.as_deref(),
             shown: &shown,
@@ -103,15 +106,20 @@ impl StdioConversation {
             alone,
             patience: self.agent.pool.patience,
         };
-        let OpenedSession { seat, settled } = order.open(peer).await?;
-        let updates = self.memory().opened(&seat.session, &shown, settled);
+        let OpenedSession {
+            agent_session,
+            settled,
+        } = request.open(connection).await?;
+        let updates = self
+            .memory()
+            .opened(&agent_session.session, &shown, settled);
         // Clients are shown something else: they hear of it before all that the agent says.
         for update in updates.into_iter().rev() {
-            seat.push_first(compose::update(&seat.session, update));
+            agent_session.push_first(compose::update(&agent_session.session, update));
         }
-        let seat = Arc::new(seat);
-        self.seat.send_replace(Some(seat.clone()));
-        Ok(seat)
+        let agent_session = Arc::new(agent_session);
+        self.agent_session.send_replace(Some(agent_session.clone()));
+        Ok(agent_session)
     }
 
     fn process_paths(&self) -> Result<ProcessPaths, Failure> {
@@ -138,44 +146,48 @@ impl StdioConversation {
 
     /// The process ends with its last user.
     fn drop_session(&self) {
-        self.seat.send_replace(None);
+        self.agent_session.send_replace(None);
     }
 
     /// One attempt. The listener passes on the output meanwhile.
-    async fn attempt(&self, turn: &Turn, prompt: &AgentMessage) -> Result<Box<RawValue>, AttemptError> {
-        let seat = tokio::select! {
+    async fn attempt(
+        &self,
+        turn: &Turn,
+        prompt: &AgentMessage,
+    ) -> Result<Box<RawValue>, AttemptError> {
+        let agent_session = tokio::select! {
             biased;
             () = turn.cancelled() => return Ok(StopReason::Cancelled.answer()),
-            seat = self.agent_session() => seat.map_err(AttemptError::Failed)?,
+            agent_session = self.agent_session() => agent_session.map_err(AttemptError::Failed)?,
         };
         let withheld = self.memory().withheld();
         if let Some(failure) = withheld {
             // Clients get the current modes and options before the error.
             let told = async {
-                while seat.has_early_output() && !seat.peer.is_gone() {
+                while agent_session.has_early_output() && !agent_session.connection.is_gone() {
                     sleep(POLL_INTERVAL).await;
                 }
             };
             let _ = timeout(UPDATES_TIMEOUT, told).await;
             return Err(AttemptError::Failed(failure));
         }
-        let context = seat.context.locked().clone();
+        let context = agent_session.context.locked().clone();
         let bound = turn.bound();
         let bound = (!bound.is_empty()).then_some(Value::Object(bound));
         let prompt = prompt.with_context(context, bound);
-        let mut reply = Box::pin(seat.call(&prompt));
+        let mut reply = Box::pin(agent_session.call(&prompt));
         let reply = tokio::select! {
             biased;
             reply = &mut reply => reply,
             () = turn.cancelled() => {
                 let nobody = json!({ "sessionId": "" });
-                seat.notify(&AgentMessage::own(Method::Cancel, &nobody));
+                agent_session.notify(&AgentMessage::own(Method::Cancel, &nobody));
                 match timeout(CANCEL_TIMEOUT, reply).await {
                     // Many abort with an error. They were asked to.
                     Ok(reply) => Ok(reply.unwrap_or_else(|_| StopReason::Cancelled.answer())),
                     Err(_) => {
                         tracing::warn!(session.id = %turn.session(), "the agent did not end a cancelled turn: stopping it");
-                        self.agent.stop(&seat);
+                        self.agent.stop(&agent_session);
                         Ok(StopReason::Cancelled.answer())
                     }
                 }
@@ -184,21 +196,21 @@ impl StdioConversation {
         match reply {
             Ok(result) => {
                 // From here on it knows, and has told what it had to tell.
-                seat.replay.locked().end();
-                seat.context.locked().take();
+                agent_session.replay.locked().end();
+                agent_session.context.locked().take();
                 Ok(result)
             }
-            Err(failure) if seat.peer.is_gone() => Err(AttemptError::Gone(failure)),
+            Err(failure) if agent_session.connection.is_gone() => Err(AttemptError::Gone(failure)),
             Err(failure) => Err(AttemptError::Failed(failure)),
         }
     }
 
     /// Passes on what one process says, until it has nothing more to say.
-    async fn pass_on_output(&self, seat: &AgentSession, stage: ListenContext<'_>) {
-        let mut heard = seat.output.lock().await;
+    async fn pass_on_output(&self, agent_session: &AgentSession, stage: ListenContext<'_>) {
+        let mut heard = agent_session.output.lock().await;
         let mut questions = FuturesUnordered::new();
         loop {
-            let early = seat.early.locked().pop_front();
+            let early = agent_session.early.locked().pop_front();
             let what = match early {
                 Some(what) => what,
                 None => tokio::select! {
@@ -211,7 +223,7 @@ impl StdioConversation {
                 },
             };
             match what {
-                // Nobody waits for it if the turn was given up.
+                // Nobody waits for it if the turn was abandoned.
                 AgentOutput::Answer { to, reply } => {
                     drop(to.send(reply));
                     // If it ends the turn, what the agent said after it comes after it.
@@ -222,8 +234,8 @@ impl StdioConversation {
                     method,
                     session,
                 } => {
-                    if self.is_about_us(seat, session.as_deref())
-                        && !self.is_replayed(seat, stage, &line).await
+                    if self.is_about_us(agent_session, session.as_deref())
+                        && !self.is_replayed(agent_session, stage, &line).await
                     {
                         self.pass_on(stage, &method, line).await;
                     }
@@ -234,9 +246,12 @@ impl StdioConversation {
                     params,
                     session,
                 } => {
-                    let question =
-                        AgentRequest::new(seat.peer.clone(), id, self.opening.policy().clone());
-                    if self.is_about_us(seat, session.as_deref()) {
+                    let question = AgentRequest::new(
+                        agent_session.connection.clone(),
+                        id,
+                        self.opening.policy().clone(),
+                    );
+                    if self.is_about_us(agent_session, session.as_deref()) {
                         let params = readdress_params(&params, self.opening.session.as_str());
                         questions.push(question.put(stage, method, params));
                     } else {
@@ -248,8 +263,13 @@ impl StdioConversation {
     }
 
     /// Whether the agent tells something of the past, which the log has.
-    async fn is_replayed(&self, seat: &AgentSession, stage: ListenContext<'_>, line: &[u8]) -> bool {
-        let replay = || seat.replay.locked();
+    async fn is_replayed(
+        &self,
+        agent_session: &AgentSession,
+        stage: ListenContext<'_>,
+        line: &[u8],
+    ) -> bool {
+        let replay = || agent_session.replay.locked();
         if replay().is_over() {
             return false;
         }
@@ -272,8 +292,8 @@ impl StdioConversation {
     }
 
     /// An agent has no say in sessions that are not its own.
-    fn is_about_us(&self, seat: &AgentSession, session: Option<&str>) -> bool {
-        let ours = session.is_none_or(|session| session == seat.session);
+    fn is_about_us(&self, agent_session: &AgentSession, session: Option<&str>) -> bool {
+        let ours = session.is_none_or(|session| session == agent_session.session);
         if !ours {
             tracing::warn!(session.id = %self.opening.session, "dropped an agent message that names another session");
         }
@@ -346,9 +366,9 @@ impl Conversation for StdioConversation {
     }
 
     async fn call(&self, message: &AgentMessage) -> Result<CallResult, Failure> {
-        let seat = self.agent_session().await?;
+        let agent_session = self.agent_session().await?;
         let asked: Value = rpc::read(message.params())?;
-        let result = seat.call(message).await?;
+        let result = agent_session.call(message).await?;
         let announces = match Method::of(message.method()) {
             // If the agent has told everybody, the view has changed by now.
             Method::SetMode => {
@@ -384,13 +404,13 @@ impl Conversation for StdioConversation {
     }
 
     async fn listen(&self, stage: ListenContext<'_>) {
-        let mut seats = self.seat.subscribe();
+        let mut agent_sessions = self.agent_session.subscribe();
         loop {
-            let seat = seats.borrow_and_update().clone();
-            if let Some(seat) = seat {
-                self.pass_on_output(&seat, stage).await;
+            let agent_session = agent_sessions.borrow_and_update().clone();
+            if let Some(agent_session) = agent_session {
+                self.pass_on_output(&agent_session, stage).await;
             }
-            if seats.changed().await.is_err() {
+            if agent_sessions.changed().await.is_err() {
                 return;
             }
         }

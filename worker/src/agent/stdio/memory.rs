@@ -6,9 +6,9 @@ use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use super::agent_session::RestoredSettings;
 use super::chosen_settings::{ChosenSetting, ChosenSettings, SettingName};
 use super::failures;
-use super::agent_session::RestoredSettings;
 use super::settings_view::SettingsView;
 use crate::agent::{ConversationChanges, SessionOpening};
 use crate::rpc::Failure;
@@ -62,7 +62,12 @@ impl SessionMemory {
     }
 
     /// Takes note of how the session was opened. Returns the updates that tell clients what is other than they were shown.
-    pub fn opened(&mut self, agent_session: &str, shown: &SettingsView, settled: RestoredSettings) -> Vec<Value> {
+    pub fn opened(
+        &mut self,
+        agent_session: &str,
+        shown: &SettingsView,
+        settled: RestoredSettings,
+    ) -> Vec<Value> {
         let RestoredSettings { view, refused } = settled;
         if self.agent_session.as_deref() != Some(agent_session) {
             self.agent_session = Some(agent_session.to_owned());
@@ -71,7 +76,8 @@ impl SessionMemory {
         let mut chosen = self.chosen();
         // Builds before this one kept what was shown: of that only the mode was surely wanted.
         let was_chosen = self.chosen.is_some();
-        let guards = |choice: &ChosenSetting| choice.restricts() && (was_chosen || choice.is_mode());
+        let guards =
+            |choice: &ChosenSetting| choice.restricts() && (was_chosen || choice.is_mode());
         let (refused, given_up): (Vec<_>, Vec<_>) = refused.into_iter().partition(guards);
         given_up.iter().for_each(|choice| chosen.forget(choice));
         if self.chosen.as_ref() != Some(&chosen) || self.refused != refused {

@@ -64,7 +64,9 @@ impl IncomingMessage {
         let method = method.into_owned();
         // A session that is named twice could be read in two ways: then it is no message.
         let session = if params.get().starts_with('{') {
-            serde_json::from_str::<SessionParam>(params.get()).ok()?.session_id
+            serde_json::from_str::<SessionParam>(params.get())
+                .ok()?
+                .session_id
         } else {
             None
         };
@@ -143,7 +145,8 @@ mod tests {
             read(r#"{"id":"q","method":"fs/read_text_file","params":{"path":"/x"}}"#),
             Some(IncomingMessage::Question { session: None, .. })
         ));
-        let Some(IncomingMessage::Answer { call: 7, reply }) = read(r#"{"id":7,"result":null}"#) else {
+        let Some(IncomingMessage::Answer { call: 7, reply }) = read(r#"{"id":7,"result":null}"#)
+        else {
             panic!("an answer")
         };
         assert_eq!(reply.unwrap().get(), "null");

@@ -10,11 +10,11 @@ use baton_session::sync::MutexExt as _;
 use serde_json::{Value, json};
 use tokio::time::timeout;
 
-use super::start_backoff::StartBackoff;
-use super::failures;
 use super::connection::AgentConnection;
-use super::process::{LaunchConfig, AgentProcess};
+use super::failures;
+use super::process::{AgentProcess, LaunchConfig};
 use super::sandbox::ProcessPaths;
+use super::start_backoff::StartBackoff;
 use crate::agent_policy::AgentMessage;
 use crate::rpc::Failure;
 
@@ -79,28 +79,31 @@ impl AgentPool {
     pub async fn take(
         self: &Arc<Self>,
         client: ClientCapabilities,
-        place: &ProcessPaths,
+        paths: &ProcessPaths,
     ) -> Result<Arc<AgentConnection>, Failure> {
         let ready = self.take_ready(client);
         self.refill(client);
         match ready {
-            Some(peer) => Ok(peer),
-            None => Ok(Arc::new(self.start(client, place).await?.0)),
+            Some(connection) => Ok(connection),
+            None => Ok(Arc::new(self.start(client, paths).await?.0)),
         }
     }
 
     /// The one that sessions of such clients share.
-    pub async fn share(self: &Arc<Self>, client: ClientCapabilities) -> Result<Arc<AgentConnection>, Failure> {
+    pub async fn share(
+        self: &Arc<Self>,
+        client: ClientCapabilities,
+    ) -> Result<Arc<AgentConnection>, Failure> {
         let alive = |state: &PoolState| {
-            let peer = state.shared.get(&client)?.upgrade()?;
-            (!peer.is_gone()).then_some(peer)
+            let connection = state.shared.get(&client)?.upgrade()?;
+            (!connection.is_gone()).then_some(connection)
         };
-        if let Some(peer) = alive(&self.state()) {
-            return Ok(peer);
+        if let Some(connection) = alive(&self.state()) {
+            return Ok(connection);
         }
         let ready = self.take_ready(client);
-        let peer = match ready {
-            Some(peer) => peer,
+        let connection = match ready {
+            Some(connection) => connection,
             None => Arc::new(self.start(client, &ProcessPaths::default()).await?.0),
         };
         let mut state = self.state();
@@ -108,13 +111,13 @@ impl AgentPool {
         if let Some(other) = alive(&state) {
             return Ok(other);
         }
-        state.shared.insert(client, Arc::downgrade(&peer));
-        Ok(peer)
+        state.shared.insert(client, Arc::downgrade(&connection));
+        Ok(connection)
     }
 
     /// Puts one that was started for another reason to those that are ready.
-    pub fn put(&self, client: ClientCapabilities, peer: AgentConnection) {
-        self.state().ready.push((client, Arc::new(peer)));
+    pub fn put(&self, client: ClientCapabilities, connection: AgentConnection) {
+        self.state().ready.push((client, Arc::new(connection)));
     }
 
     fn state(&self) -> std::sync::MutexGuard<'_, PoolState> {
@@ -126,8 +129,8 @@ impl AgentPool {
         // Others were made for clients that are not the usual ones any more.
         state
             .ready
-            .retain(|(made_for, peer)| *made_for == client && !peer.is_gone());
-        state.ready.pop().map(|(_, peer)| peer)
+            .retain(|(made_for, connection)| *made_for == client && !connection.is_gone());
+        state.ready.pop().map(|(_, connection)| connection)
     }
 
     /// For more clients like this one, beside everything else.
@@ -141,7 +144,7 @@ impl AgentPool {
         tokio::spawn(async move {
             while pool.state().ready.len() < pool.warm {
                 match pool.start(client, &ProcessPaths::default()).await {
-                    Ok((peer, _)) => pool.put(client, peer),
+                    Ok((connection, _)) => pool.put(client, connection),
                     Err(_) => break,
                 }
             }
@@ -153,10 +156,10 @@ impl AgentPool {
     pub async fn start(
         &self,
         client: ClientCapabilities,
-        place: &ProcessPaths,
+        paths: &ProcessPaths,
     ) -> Result<(AgentConnection, Value), StartFailure> {
         self.crashes.check()?;
-        let started = self.attempt(client, place).await;
+        let started = self.attempt(client, paths).await;
         match &started {
             Ok(_) => self.crashes.started(),
             Err(StartFailure { failure, .. }) => self.crashes.failed(&failure.message),
@@ -167,26 +170,26 @@ impl AgentPool {
     async fn attempt(
         &self,
         client: ClientCapabilities,
-        place: &ProcessPaths,
+        paths: &ProcessPaths,
     ) -> Result<(AgentConnection, Value), StartFailure> {
-        let process = AgentProcess::start(&self.launch, place);
+        let process = AgentProcess::start(&self.launch, paths);
         let (process, input, output) = process
             .map_err(|error| failures::not_started(&format!("cannot be run: {error}"), None))?;
-        let peer = AgentConnection::new(process, input, output, self.line_limit);
+        let connection = AgentConnection::new(process, input, output, self.line_limit);
         let introduction = AgentMessage::own(Method::Initialize, &introduction(client));
-        let answer = peer.call(None, &introduction);
+        let answer = connection.call(None, &introduction);
         let not_started = |why: &str| StartFailure {
-            failure: failures::not_started(why, peer.diary().stderr_for_clients()),
-            last_words: peer.diary().last_stderr(),
+            failure: failures::not_started(why, connection.log().stderr_for_clients()),
+            last_words: connection.log().last_stderr(),
         };
         match timeout(self.patience, answer).await {
             Ok(Ok(Ok(result))) => {
                 let told = serde_json::from_str(result.get());
                 let told = told.map_err(|_| not_started("said nothing sensible"))?;
-                Ok((peer, told))
+                Ok((connection, told))
             }
-            Ok(Ok(Err(failure))) => Err(match peer.end() {
-                Some(_) => not_started(&peer.end_reason()),
+            Ok(Ok(Err(failure))) => Err(match connection.end() {
+                Some(_) => not_started(&connection.end_reason()),
                 None => failure.into(),
             }),
             Ok(Err(_)) => Err(not_started("did not answer")),

@@ -44,7 +44,7 @@ pub struct LaunchConfig {
 pub struct AgentProcess {
     guard: Child,
     errors: JoinHandle<()>,
-    pub diary: Arc<ProcessLog>,
+    pub log: Arc<ProcessLog>,
 }
 
 /// Log of a process beside the protocol: its session and its last lines of stderr.
@@ -83,7 +83,10 @@ impl ProcessLog {
 }
 
 impl AgentProcess {
-    pub fn start(launch: &LaunchConfig, place: &ProcessPaths) -> io::Result<(Self, ChildStdin, ChildStdout)> {
+    pub fn start(
+        launch: &LaunchConfig,
+        paths: &ProcessPaths,
+    ) -> io::Result<(Self, ChildStdin, ChildStdout)> {
         let mut command = Command::new(&launch.guard);
         command.arg("guard");
         let ProcessLimits { memory, cpu, files } = launch.limits;
@@ -95,24 +98,24 @@ impl AgentProcess {
         if let Some((user, group)) = launch.user {
             command.args(["--user", &user.to_string(), "--group", &group.to_string()]);
         }
-        if launch.homes.is_some() && place.home.is_none() {
+        if launch.homes.is_some() && paths.home.is_none() {
             command.arg("--private-home");
         }
         if let Some(sandbox) = &launch.sandbox {
-            command.arg("--sandbox").args(sandbox.arguments(place));
+            command.arg("--sandbox").args(sandbox.arguments(paths));
         }
         command
             .arg("--")
             .args(&launch.command)
             .env_clear()
             .envs(launch.environment.iter().cloned())
-            .envs(place.home.iter().map(|home| ("HOME", home)))
+            .envs(paths.home.iter().map(|home| ("HOME", home)))
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
             // A signal from the terminal is for the worker, which ends its agents in order.
             .process_group(0);
-        if let Some(directory) = place.cwd.as_ref().filter(|directory| directory.is_dir()) {
+        if let Some(directory) = paths.cwd.as_ref().filter(|directory| directory.is_dir()) {
             command.current_dir(directory);
         }
         let mut guard = command.spawn()?;
@@ -121,14 +124,14 @@ impl AgentProcess {
         else {
             return Err(io::Error::other("there are no pipes"));
         };
-        let diary = Arc::new(ProcessLog {
+        let log = Arc::new(ProcessLog {
             for_clients: launch.stderr_to_client,
             ..ProcessLog::default()
         });
         let process = Self {
             guard,
-            errors: tokio::spawn(collect_stderr(errors, diary.clone())),
-            diary,
+            errors: tokio::spawn(collect_stderr(errors, log.clone())),
+            log,
         };
         Ok((process, input, output))
     }
@@ -146,7 +149,7 @@ impl AgentProcess {
 }
 
 /// Until the last of its processes has closed it.
-async fn collect_stderr(errors: ChildStderr, diary: Arc<ProcessLog>) {
+async fn collect_stderr(errors: ChildStderr, log: Arc<ProcessLog>) {
     let newline = b"\n".to_vec();
     let codec = AnyDelimiterCodec::new_with_max_length(newline.clone(), newline, STDERR_LINE);
     let mut lines = FramedRead::new(errors, codec);
@@ -155,7 +158,7 @@ async fn collect_stderr(errors: ChildStderr, diary: Arc<ProcessLog>) {
             Some(Ok(line)) => {
                 let text = String::from_utf8_lossy(&line);
                 // It ends up on people's terminals.
-                diary.note(
+                log.note(
                     text.trim_end()
                         .replace(|c: char| c.is_control() && c != '\t', "\u{fffd}"),
                 );

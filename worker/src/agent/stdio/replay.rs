@@ -51,7 +51,7 @@ impl ConversationPart {
     }
 }
 
-/// A conversation as somebody tells it. Spaces do not count, nor into which pieces it is cut.
+/// The text of a conversation. Spaces do not count, nor how it is cut into chunks.
 #[derive(Clone, Default)]
 struct ConversationText {
     /// Its beginning.
@@ -92,7 +92,7 @@ impl ConversationText {
     }
 }
 
-/// A place in a telling.
+/// A position in a conversation's text.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct TextMark {
     text: usize,

@@ -76,7 +76,11 @@ pub struct ProcessPaths {
 
 impl Sandbox {
     /// `command` is the agent's, `environment` what it gets.
-    pub fn new(wanted: SandboxConfig, command: &[String], environment: &[(OsString, OsString)]) -> Self {
+    pub fn new(
+        wanted: SandboxConfig,
+        command: &[String],
+        environment: &[(OsString, OsString)],
+    ) -> Self {
         let ours = system::real(&wanted.kept);
         let kept = [ours.clone(), system::never()].concat();
         let mut read = system::readable(environment);
@@ -124,14 +128,14 @@ impl Sandbox {
     }
 
     /// The same as arguments of `baton guard`, which hands them on to `baton confine`.
-    pub(super) fn arguments(&self, place: &ProcessPaths) -> Vec<OsString> {
+    pub(super) fn arguments(&self, paths: &ProcessPaths) -> Vec<OsString> {
         let mut arguments = Vec::new();
         let mut add = |flag: &str, paths: &[PathBuf]| {
             for path in paths {
                 arguments.extend([OsString::from(flag), path.into()]);
             }
         };
-        let home = place.home.clone().or_else(|| self.home.clone());
+        let home = paths.home.clone().or_else(|| self.home.clone());
         let home = without(home, &self.kept);
         for granted in [&self.write, &self.common, &home] {
             add("--write", &granted.whole);
@@ -139,8 +143,8 @@ impl Sandbox {
         }
         add("--read", &self.read.whole);
         add("--list", &self.read.listed);
-        add("--directory", &place.directories);
-        add("--beneath", place.beneath.as_slice());
+        add("--directory", &paths.directories);
+        add("--beneath", paths.beneath.as_slice());
         add("--kept", &self.kept);
         for port in self.connect.iter().flatten() {
             arguments.extend(["--connect".into(), port.to_string().into()]);

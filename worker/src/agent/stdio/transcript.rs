@@ -38,7 +38,9 @@ impl Transcript {
                 self.flush_waiting();
                 self.waiting = Some(Vec::new());
             }
-            Event::Update { turn: true, .. } | Event::Response { turn: true, .. } => self.flush_waiting(),
+            Event::Update { turn: true, .. } | Event::Response { turn: true, .. } => {
+                self.flush_waiting()
+            }
             _ => {}
         }
         if let Event::Echo { message, .. } | Event::Update { message, .. } = event {

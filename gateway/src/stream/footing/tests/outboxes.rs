@@ -2,7 +2,7 @@
 
 use baton_session::event::Event;
 use baton_session::route::DeliveryPath;
-use baton_session::store::{OutboxProgress, OUTBOX_WINDOW_BYTES, StreamTouch};
+use baton_session::store::{OUTBOX_WINDOW_BYTES, OutboxProgress, StreamTouch};
 
 use super::*;
 

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use fjall::{Keyspace, Readable as _};
 
 use super::directory::{DataDirectory, DirectoryError};
-use super::{FileStore, DatabaseFiles};
+use super::{DatabaseFiles, FileStore};
 use crate::backup::{BackupHead, BackupWriter};
 use crate::format::DIRECTORY;
 use crate::store::{Error, Result};
@@ -30,13 +30,13 @@ pub struct BackupSnapshot {
 impl FileStore {
     /// As of now. Steps wait for this no longer than for each other.
     pub fn snapshot(&self) -> Result<BackupSnapshot> {
-        let format = self.shelf.0.directory.format();
+        let format = self.backend.0.directory.format();
         // It was brought up to this when it was opened.
-        BackupSnapshot::take(&self.shelf.0, format.max(DIRECTORY.writes))
+        BackupSnapshot::take(&self.backend.0, format.max(DIRECTORY.writes))
     }
 
     pub fn path(&self) -> &Path {
-        self.shelf.0.directory.path()
+        self.backend.0.directory.path()
     }
 
     /// By which it is told from other directories.

@@ -310,7 +310,9 @@ fn hold(lock: &File, path: &Path) -> Result<(), DirectoryError> {
     match lock.try_lock() {
         Ok(()) => Ok(()),
         Err(TryLockError::WouldBlock) => Err(DirectoryError::InUse(path.display().to_string())),
-        Err(TryLockError::Error(error)) => Err(DirectoryError::Io(path.display().to_string(), error)),
+        Err(TryLockError::Error(error)) => {
+            Err(DirectoryError::Io(path.display().to_string(), error))
+        }
     }
 }
 

@@ -1,7 +1,7 @@
 //! Keys sort by what they are looked up by: a log's frames by number, uses by time.
 
-use super::super::list::ListKey;
 use super::super::backend::ExpiryKind;
+use super::super::list::ListKey;
 use crate::id::{ConnectionId, LogId, SessionId};
 use crate::store::ListPosition;
 

@@ -15,7 +15,7 @@ use fjall::{Keyspace, KeyspaceCreateOptions, OwnedWriteBatch};
 use super::backup::{FILES, KEY_FILE};
 use super::directory::{DataDirectory, DirectoryError};
 use super::{DatabaseFiles, RESTORED, unreadable, unwritable};
-use crate::backup::{BackupHead, BackupPart, BackupReader, BackupError};
+use crate::backup::{BackupError, BackupHead, BackupPart, BackupReader};
 use crate::id::Nonce;
 use crate::revocation::Revocation;
 use crate::store;
@@ -57,7 +57,10 @@ enum FillError {
     Io(#[from] io::Error),
 }
 
-fn fill(directory: Arc<DataDirectory>, reader: BackupReader<BufReader<File>>) -> Result<(), FillError> {
+fn fill(
+    directory: Arc<DataDirectory>,
+    reader: BackupReader<BufReader<File>>,
+) -> Result<(), FillError> {
     let files = DatabaseFiles::open_database(&directory).map_err(unwritable)?;
     RestoreWriter::of(&files).take_all(reader)?;
     files.refuse_the_past()?;

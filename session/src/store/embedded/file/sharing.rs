@@ -16,7 +16,12 @@ impl DatabaseFiles {
         Ok(lineage.transpose()?.unwrap_or_default().into())
     }
 
-    pub fn share(&self, batch: &mut PendingBatch, fork: &SessionId, lineage: &[LineageSegment]) -> Result<()> {
+    pub fn share(
+        &self,
+        batch: &mut PendingBatch,
+        fork: &SessionId,
+        lineage: &[LineageSegment],
+    ) -> Result<()> {
         for LineageSegment { session, upto } in lineage {
             let key = keys::sharer(session, fork);
             batch.insert(&self.sharers, key, upto.to_be_bytes());

@@ -73,7 +73,7 @@ mod tests {
     use super::super::open_when_free as open;
     use super::*;
     use crate::conformance::scene::Scene;
-    use crate::store::{ListRequest, ListPosition};
+    use crate::store::{ListPosition, ListRequest};
 
     /// A session as the first version wrote it, without keys and connections.
     #[derive(Serialize, Deserialize)]

@@ -8,14 +8,14 @@ use super::StoredSession;
 use crate::clock::unix_millis;
 use crate::event::{Event, Frame};
 use crate::settings_history;
-use crate::store::{AppendRequest, AppendOutcome, RunningTurn, VanishedHolders};
+use crate::store::{AppendOutcome, AppendRequest, RunningTurn, VanishedHolders};
 
 /// The changes of an append.
 pub struct AppendChanges {
     pub frame: Option<Arc<Frame>>,
     /// More than the log and the inbox.
     pub beside_the_log: bool,
-    /// A turn has ended or the session was given up: what it takes is known now.
+    /// A turn has ended or the session was released: its size is known now.
     pub settles: bool,
 }
 

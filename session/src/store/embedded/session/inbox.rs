@@ -2,12 +2,13 @@
 
 use serde::{Deserialize, Serialize, Serializer};
 
-use super::{StoredSession, SessionStatus};
-use crate::command::{Command, CommandId, IdempotencyKey, CommandKind, QueuedCommand};
+use super::{SessionStatus, StoredSession};
+use crate::command::{Command, CommandId, CommandKind, IdempotencyKey, QueuedCommand};
 use crate::id::ConnectionId;
 use crate::route::DeliveryPath;
 use crate::store::{
-    AnsweredRequest, EnqueueRequest, EnqueueOutcome, INBOX_BYTES, REMEMBERED_KEYS, REMEMBERED_KEYS_IN_ALL, InboxAdmission,
+    AnsweredRequest, EnqueueOutcome, EnqueueRequest, INBOX_BYTES, InboxAdmission, REMEMBERED_KEYS,
+    REMEMBERED_KEYS_IN_ALL,
 };
 
 #[derive(Clone, Deserialize)]
@@ -57,7 +58,9 @@ impl StoredSession {
         match request.takes {
             InboxAdmission::Anything => {}
             InboxAdmission::MoreWork if has_work => {}
-            InboxAdmission::MoreWork | InboxAdmission::Repetitions => return EnqueueOutcome::Barred,
+            InboxAdmission::MoreWork | InboxAdmission::Repetitions => {
+                return EnqueueOutcome::Barred;
+            }
         }
         // Cancels and answers must get through to a session whose inbox is full of prompts.
         let room = if command.kind.is_urgent() { 2 } else { 1 };
@@ -117,7 +120,12 @@ impl StoredSession {
     }
 
     /// From here on, whoever prompts is in control, and what is to be closed is closed.
-    pub(super) fn accept(&mut self, command: &Command, via: DeliveryPath, key: &IdempotencyKey) -> CommandId {
+    pub(super) fn accept(
+        &mut self,
+        command: &Command,
+        via: DeliveryPath,
+        key: &IdempotencyKey,
+    ) -> CommandId {
         self.last_command += 1;
         let id = CommandId {
             number: self.last_command,

@@ -4,14 +4,17 @@ use std::time::Instant;
 
 use bytes::Bytes;
 
-use super::{AgentState, Lease, ForkOrigin, SessionParties, SessionParty, StoredSession, SessionStatus};
+use super::{
+    AgentState, ForkOrigin, Lease, SessionParties, SessionParty, SessionStatus, StoredSession,
+};
 use crate::clock::unix_millis;
-use crate::command::{ClientCapabilities, Command, IdempotencyKey, CommandKind};
+use crate::command::{ClientCapabilities, Command, CommandKind, IdempotencyKey};
 use crate::id::{ConnectionId, SessionId};
 use crate::route::DeliveryPath;
 use crate::settings_history;
 use crate::store::{
-    AdoptRequest, ClaimToken, Claimant, ForkRequest, ForkOutcome, MAX_FORK_DEPTH, ListPosition, SessionRecord, SessionSetup, SessionSummary,
+    AdoptRequest, ClaimToken, Claimant, ForkOutcome, ForkRequest, ListPosition, MAX_FORK_DEPTH,
+    SessionRecord, SessionSetup, SessionSummary,
 };
 
 impl StoredSession {
@@ -138,7 +141,10 @@ impl StoredSession {
             usage: self.usage.clone(),
             bound: bound.unwrap_or_default(),
             head: cut,
-            shown: self.shown.as_ref().map(|line| settings_history::upto(line, cut)),
+            shown: self
+                .shown
+                .as_ref()
+                .map(|line| settings_history::upto(line, cut)),
             used: now,
             updated: now,
             controller: Some(connection.clone()),

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::clock::unix_millis;
 use crate::id::ConnectionId;
-use crate::route::{Route, DeliveryPath};
+use crate::route::{DeliveryPath, Route};
 use crate::store::{AttachRequest, KEPT_PARTIES, OUTBOX_TTL};
 
 /// A connection as the session sees it.

@@ -16,7 +16,7 @@ use crate::sync::MutexExt as _;
 
 pub(super) struct NodeSubscription {
     pub home: ChannelHome,
-    place: Mutex<SubscriptionState>,
+    state: Mutex<SubscriptionState>,
     /// Held by the one who makes the next connection.
     dialing: tokio::sync::Mutex<()>,
     /// The connection broke, or the server has dropped a channel.
@@ -25,7 +25,7 @@ pub(super) struct NodeSubscription {
 
 #[derive(Default)]
 struct SubscriptionState {
-    wire: Option<PushConnection>,
+    connection: Option<PushConnection>,
     /// The channels subscribed on the connection.
     channels: HashSet<String>,
 }
@@ -43,39 +43,42 @@ impl NodeSubscription {
     pub fn new(home: ChannelHome) -> Self {
         Self {
             home,
-            place: Mutex::default(),
+            state: Mutex::default(),
             dialing: tokio::sync::Mutex::default(),
             changed: Notify::new(),
         }
     }
 
-    fn place(&self) -> MutexGuard<'_, SubscriptionState> {
-        self.place.locked()
+    fn state(&self) -> MutexGuard<'_, SubscriptionState> {
+        self.state.locked()
     }
 
-    pub fn wire(&self) -> Option<PushConnection> {
-        self.place().wire.clone()
+    pub fn connection(&self) -> Option<PushConnection> {
+        self.state().connection.clone()
     }
 
     /// Makes the connection if there is none.
-    pub async fn connected(self: &Arc<Self>, push: &Arc<PubSub>) -> Result<PushConnection, Arc<RedisError>> {
+    pub async fn connected(
+        self: &Arc<Self>,
+        push: &Arc<PubSub>,
+    ) -> Result<PushConnection, Arc<RedisError>> {
         let _dialing = self.dialing.lock().await;
-        if let Some(wire) = self.wire() {
-            return Ok(wire);
+        if let Some(connection) = self.connection() {
+            return Ok(connection);
         }
-        let wire = self.dial(push).await?;
-        *self.place() = SubscriptionState {
-            wire: Some(wire.clone()),
+        let connection = self.dial(push).await?;
+        *self.state() = SubscriptionState {
+            connection: Some(connection.clone()),
             channels: HashSet::new(),
         };
-        Ok(wire)
+        Ok(connection)
     }
 
     async fn dial(self: &Arc<Self>, push: &Arc<PubSub>) -> Result<PushConnection, Arc<RedisError>> {
         let open = Arc::new(AtomicBool::new(true));
         let relay = PushRelay {
             sink: push.sink.clone(),
-            branch: Arc::downgrade(self),
+            subscription: Arc::downgrade(self),
             open: open.clone(),
         };
         let config = config().set_push_sender(move |info| relay.take(info));
@@ -98,10 +101,10 @@ impl NodeSubscription {
         push: &Arc<PubSub>,
         channel: &str,
     ) -> Result<(), Arc<RedisError>> {
-        let wire = self.connected(push).await?;
-        self.subscribe_on(&wire, push, channel).await?;
+        let connection = self.connected(push).await?;
+        self.subscribe_on(&connection, push, channel).await?;
         push.note(channel);
-        if self.place().channels.contains(channel) {
+        if self.state().channels.contains(channel) {
             return Ok(());
         }
         let what = "the push connection broke or the slot moved";
@@ -110,31 +113,37 @@ impl NodeSubscription {
 
     async fn subscribe_on(
         &self,
-        wire: &PushConnection,
+        connection: &PushConnection,
         push: &PubSub,
         channel: &str,
     ) -> Result<(), Arc<RedisError>> {
-        let answer = wire.send(redis::cmd("SSUBSCRIBE").arg(channel)).await;
+        let answer = connection.send(redis::cmd("SSUBSCRIBE").arg(channel)).await;
         if let Err(error) = &answer {
             push.misplaced(channel, error, &self.home);
         }
         answer?;
-        let mut place = self.place();
+        let mut state = self.state();
         // Else it broke meanwhile.
-        if place.wire.as_ref().is_some_and(|now| now.is(wire)) {
-            place.channels.insert(channel.to_owned());
+        if state
+            .connection
+            .as_ref()
+            .is_some_and(|now| now.is(connection))
+        {
+            state.channels.insert(channel.to_owned());
         }
         Ok(())
     }
 
     pub async fn unsubscribe(&self, channel: &str) {
-        let wire = {
-            let mut place = self.place();
-            place.channels.remove(channel);
-            place.wire.clone()
+        let connection = {
+            let mut state = self.state();
+            state.channels.remove(channel);
+            state.connection.clone()
         };
-        if let Some(wire) = wire {
-            let _ = wire.send(redis::cmd("SUNSUBSCRIBE").arg(channel)).await;
+        if let Some(connection) = connection {
+            let _ = connection
+                .send(redis::cmd("SUNSUBSCRIBE").arg(channel))
+                .await;
         }
     }
 
@@ -145,26 +154,26 @@ impl NodeSubscription {
         if wanted.is_empty() && self.home.is_some() {
             return Ok(());
         }
-        let was_there = self.wire().is_some();
-        let wire = self.connected(push).await?;
+        let was_there = self.connection().is_some();
+        let connection = self.connected(push).await?;
         let missing: Vec<String> = {
-            let mut place = self.place();
-            place.channels.retain(|channel| wanted.contains(channel));
-            wanted.difference(&place.channels).cloned().collect()
+            let mut state = self.state();
+            state.channels.retain(|channel| wanted.contains(channel));
+            wanted.difference(&state.channels).cloned().collect()
         };
         if missing.is_empty() && was_there {
             return Ok(());
         }
-        wire.open.store(false, Ordering::SeqCst);
+        connection.open.store(false, Ordering::SeqCst);
         let subscribed = missing
             .iter()
-            .map(|channel| self.subscribe_on(&wire, push, channel));
+            .map(|channel| self.subscribe_on(&connection, push, channel));
         let subscribed: Result<(), _> = join_all(subscribed).await.into_iter().collect();
         // Missed messages have to be looked up before a message comes that builds on them.
-        if wanted.is_empty() || !self.place().channels.is_empty() {
+        if wanted.is_empty() || !self.state().channels.is_empty() {
             push.sink.tell_lost();
         }
-        wire.open.store(true, Ordering::SeqCst);
+        connection.open.store(true, Ordering::SeqCst);
         subscribed?;
         let node = self.home.as_ref();
         let node = node.map(|(host, port)| format!("{host}:{port}"));
@@ -180,28 +189,30 @@ impl NodeSubscription {
         Ok(())
     }
 
-    /// From here on nothing comes by the old wire.
+    /// Drops the connection; its later messages are ignored.
     pub fn disconnect(&self) {
-        let mut place = self.place();
-        if let Some(wire) = place.wire.take() {
-            wire.open.store(false, Ordering::SeqCst);
+        let mut state = self.state();
+        if let Some(connection) = state.connection.take() {
+            connection.open.store(false, Ordering::SeqCst);
         }
-        place.channels.clear();
+        state.channels.clear();
     }
 
-    /// A wire that says it broke; another one may be in use by now.
+    /// A connection reports that it broke; another one may be in use by now.
     pub fn broke(&self, open: &Arc<AtomicBool>) {
-        let mut place = self.place();
-        let broke = place.wire.take_if(|wire| Arc::ptr_eq(&wire.open, open));
+        let mut state = self.state();
+        let broke = state
+            .connection
+            .take_if(|connection| Arc::ptr_eq(&connection.open, open));
         if broke.is_some() {
-            place.channels.clear();
+            state.channels.clear();
             self.changed.notify_one();
         }
     }
 
     /// Channels that we have unsubscribed ourselves are not in the set any more.
     pub fn dropped(&self, channel: &str) {
-        if self.place().channels.remove(channel) {
+        if self.state().channels.remove(channel) {
             self.changed.notify_one();
         }
     }

@@ -5,15 +5,15 @@ use std::sync::{Arc, Weak};
 
 use redis::{PushInfo, PushKind, Value};
 
-use super::node_subscription::NodeSubscription;
 use super::message::signal;
+use super::node_subscription::NodeSubscription;
 use crate::store::signal_sink::SignalSink;
 
 /// Turns pushes into signals, without ever making the connection wait.
 pub(super) struct PushRelay {
     pub sink: SignalSink,
     // Weak, as this belongs to a connection, which in turn is kept there.
-    pub branch: Weak<NodeSubscription>,
+    pub subscription: Weak<NodeSubscription>,
     pub open: Arc<AtomicBool>,
 }
 
@@ -28,8 +28,8 @@ impl PushRelay {
                 }
             }
             PushKind::Disconnection => {
-                if let Some(branch) = self.branch.upgrade() {
-                    branch.broke(&self.open);
+                if let Some(subscription) = self.subscription.upgrade() {
+                    subscription.broke(&self.open);
                 }
             }
             // Unless we asked for it, the slot has moved to another node.
@@ -43,8 +43,10 @@ impl PushRelay {
         let Some(Value::BulkString(channel)) = data.first() else {
             return;
         };
-        if let (Ok(channel), Some(branch)) = (std::str::from_utf8(channel), self.branch.upgrade()) {
-            branch.dropped(channel);
+        if let (Ok(channel), Some(subscription)) =
+            (std::str::from_utf8(channel), self.subscription.upgrade())
+        {
+            subscription.dropped(channel);
         }
     }
 }

@@ -8,15 +8,15 @@ use tokio::time::sleep;
 
 use super::PubSub;
 use super::node_subscription::{NodeSubscription, PushConnection};
-use crate::store::redis::servers::{ServerKind, RedisServers};
+use crate::store::redis::servers::{RedisServers, ServerKind};
 use crate::store::redis::slot_map::SlotMap;
 
 /// How often a silent connection is asked whether it still lives.
 const PROBE: Duration = Duration::from_secs(5);
 
-/// Brings the branch up again whenever it is not; ends with its listener, or when nothing is wanted of
+/// Brings the subscription up again whenever it is not; ends with its listener, or when nothing is wanted of
 /// its node any more.
-pub(super) async fn supervise(push: Weak<PubSub>, branch: Arc<NodeSubscription>) {
+pub(super) async fn supervise(push: Weak<PubSub>, subscription: Arc<NodeSubscription>) {
     let Some(servers) = push.upgrade().map(|push| push.servers.clone()) else {
         return;
     };
@@ -26,31 +26,31 @@ pub(super) async fn supervise(push: Weak<PubSub>, branch: Arc<NodeSubscription>)
     let mut at_rest = true;
     loop {
         if at_rest {
-            let wire = branch.wire();
+            let connection = subscription.connection();
             let moved = tokio::select! {
-                _ = branch.changed.notified() => false,
-                moved = changes.next(&servers, wire.as_ref()) => moved,
+                _ = subscription.changed.notified() => false,
+                moved = changes.next(&servers, connection.as_ref()) => moved,
                 _ = sleep(PROBE) => false,
             };
             // The old primary may live on and keep the connection: nobody publishes there any more.
             if moved {
-                branch.disconnect();
+                subscription.disconnect();
             }
         }
         let Some(push) = push.upgrade() else { return };
         // A connection can be dead without saying so.
-        if let Some(wire) = branch.wire()
+        if let Some(connection) = subscription.connection()
             && at_rest
-            && !wire.answers().await
+            && !connection.answers().await
         {
-            branch.disconnect();
+            subscription.disconnect();
         }
         push.spread();
-        if push.prune(&branch.home) {
-            branch.disconnect();
+        if push.prune(&subscription.home) {
+            subscription.disconnect();
             return;
         }
-        at_rest = branch.resubscribe(&push).await.is_ok();
+        at_rest = subscription.resubscribe(&push).await.is_ok();
         drop(push);
         if at_rest {
             pause = Duration::from_millis(20);
@@ -79,15 +79,15 @@ impl TopologyChanges {
     }
 
     /// True if the connection leads to the wrong server now.
-    async fn next(&mut self, servers: &RedisServers, wire: Option<&PushConnection>) -> bool {
-        match (self, wire) {
+    async fn next(&mut self, servers: &RedisServers, connection: Option<&PushConnection>) -> bool {
+        match (self, connection) {
             // Fails only without a sender, and the servers have that.
             (Self::Slots(changes), _) => {
                 let _ = changes.changed().await;
                 false
             }
-            (Self::Primary, Some(wire)) => {
-                servers.moved(wire.address.as_ref()).await;
+            (Self::Primary, Some(connection)) => {
+                servers.moved(connection.address.as_ref()).await;
                 true
             }
             (Self::Primary, None) => std::future::pending().await,

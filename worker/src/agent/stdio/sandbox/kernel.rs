@@ -195,7 +195,10 @@ mod tests {
         assert!(LandlockSupport(1).leaves_open().contains("signals"));
         assert!(!LandlockSupport(3).confines_tcp() && LandlockSupport(4).confines_tcp());
         assert!(LandlockSupport(7).confines().contains("signals"));
-        assert_eq!(LandlockSupport(7).leaves_open(), "Unix sockets by path, UDP");
+        assert_eq!(
+            LandlockSupport(7).leaves_open(),
+            "Unix sockets by path, UDP"
+        );
     }
 
     #[test]
