@@ -16,13 +16,13 @@ pub mod caller;
 pub mod place;
 
 #[derive(Clone, Debug)]
-pub enum Address {
+pub enum AdminAddress {
     Nowhere,
     Unix(PathBuf),
     Tcp(SocketAddr),
 }
 
-impl FromStr for Address {
+impl FromStr for AdminAddress {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
@@ -40,7 +40,7 @@ impl FromStr for Address {
     }
 }
 
-impl fmt::Display for Address {
+impl fmt::Display for AdminAddress {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Nowhere => write!(f, "none"),
@@ -63,7 +63,7 @@ pub struct AdminOptions {
         value_name = "unix:PATH|ADDR|none",
         help_heading = ADMINISTRATION
     )]
-    admin_listen: Option<Address>,
+    admin_listen: Option<AdminAddress>,
     /// File with the secret of administrators, 32 characters or more
     #[arg(long, env = "BATON_ADMIN_TOKEN_FILE", value_name = "FILE", help_heading = ADMINISTRATION)]
     admin_token_file: Option<PathBuf>,
@@ -75,7 +75,7 @@ impl AdminOptions {
         let Some(address) = &self.admin_listen else {
             return faults;
         };
-        if let Address::Tcp(tcp) = address {
+        if let AdminAddress::Tcp(tcp) = address {
             if self.admin_token_file.is_none() {
                 faults.push(format!(
                     "--admin-listen {address}: every process on this machine could revoke everything. Use \
@@ -102,9 +102,9 @@ impl AdminOptions {
     /// Before anything else is started, so that a place that is taken is known at once. `port` is where callers are heard.
     pub async fn bind(&self, port: u16) -> anyhow::Result<Option<Door>> {
         let socket = match &self.admin_listen {
-            Some(Address::Nowhere) => return Ok(None),
-            Some(address @ Address::Unix(path)) => self.bound(address, Socket::unix(path))?,
-            Some(address @ Address::Tcp(tcp)) => {
+            Some(AdminAddress::Nowhere) => return Ok(None),
+            Some(address @ AdminAddress::Unix(path)) => self.bound(address, Socket::unix(path))?,
+            Some(address @ AdminAddress::Tcp(tcp)) => {
                 self.bound(address, TcpListener::bind(tcp).await.map(Socket::Tcp))?
             }
             // The operator did not ask for a socket, so the gateway starts without one if it cannot be made.
@@ -127,7 +127,11 @@ impl AdminOptions {
         }))
     }
 
-    fn bound(&self, address: &Address, socket: std::io::Result<Socket>) -> anyhow::Result<Socket> {
+    fn bound(
+        &self,
+        address: &AdminAddress,
+        socket: std::io::Result<Socket>,
+    ) -> anyhow::Result<Socket> {
         socket.with_context(|| format!("cannot listen on {address}: choose with --admin-listen"))
     }
 

@@ -8,17 +8,19 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use baton_worker::agent::stdio::confine::confine;
-use baton_worker::agent::stdio::guard::{Confined, Identity, Limits, guard};
+use baton_worker::agent::stdio::guard::{AgentIdentity, ConfineStep, ProcessLimits, guard};
 use baton_worker::agent::stdio::sandbox::Sandbox;
-use baton_worker::agent::stdio::{Config, Launch, NotStarted, OnCrash, Scope, Stdio, environment};
-use baton_worker::agent::{Agent, scripted::Scripted};
+use baton_worker::agent::stdio::{
+    LaunchConfig, OnCrash, ProcessScope, StartFailure, StdioAgent, StdioConfig, environment,
+};
+use baton_worker::agent::{Agent, scripted::ScriptedAgent};
 use baton_worker::{PerPrincipal, WorkspaceRoot};
 use clap::{Args, ValueEnum};
 use nix::unistd::{Uid, User};
 
 use self::sandbox::{PlanArguments, SandboxOptions};
-use crate::agent_policy::Clients;
-use crate::exit::Misconfigured;
+use crate::agent_policy::ClientTrust;
+use crate::exit::ConfigurationError;
 use crate::headings::AGENT;
 
 mod sandbox;
@@ -125,11 +127,11 @@ pub struct AgentOptions {
 }
 
 /// Paths and services beside the agent, and which of them it may use.
-pub struct Surroundings<'a> {
+pub struct AgentSurroundings<'a> {
     /// Ours, and never an agent's.
     pub kept: &'a [PathBuf],
     pub root: Option<&'a WorkspaceRoot>,
-    pub clients: Clients,
+    pub clients: ClientTrust,
 }
 
 #[derive(Clone, Copy, PartialEq, ValueEnum)]
@@ -276,14 +278,16 @@ impl AgentOptions {
     }
 
     /// Starts it, if it is a program, to learn what it is.
-    pub async fn agent(&self, around: Surroundings<'_>) -> anyhow::Result<Arc<dyn Agent>> {
-        let command = self.command().map_err(|fault| Misconfigured(vec![fault]))?;
+    pub async fn agent(&self, around: AgentSurroundings<'_>) -> anyhow::Result<Arc<dyn Agent>> {
+        let command = self
+            .command()
+            .map_err(|fault| ConfigurationError(vec![fault]))?;
         let Some(command) = command else {
-            return Ok(Arc::new(Scripted));
+            return Ok(Arc::new(ScriptedAgent));
         };
-        let stdio = Stdio::start(self.config(command, around)).await;
+        let stdio = StdioAgent::start(self.config(command, around)).await;
         let stdio = stdio.map_err(
-            |NotStarted {
+            |StartFailure {
                  failure,
                  last_words,
              }| {
@@ -297,17 +301,17 @@ impl AgentOptions {
         Ok(Arc::new(stdio.context(self.agent.clone())?))
     }
 
-    fn config(&self, command: Vec<String>, around: Surroundings<'_>) -> Config {
+    fn config(&self, command: Vec<String>, around: AgentSurroundings<'_>) -> StdioConfig {
         let (environment, homes) = self.environment();
-        Config {
-            launch: Launch {
+        StdioConfig {
+            launch: LaunchConfig {
                 sandbox: self.confined(&command, &environment, around),
                 command,
                 guard: PathBuf::from(OURSELVES),
                 environment,
                 user: self.owner(),
                 homes,
-                limits: Limits {
+                limits: ProcessLimits {
                     memory: self.agent_memory.map(|mib| mib << 20),
                     cpu: self.agent_cpu,
                     files: self.agent_files,
@@ -315,9 +319,9 @@ impl AgentOptions {
                 stderr_to_client: self.agent_stderr == StderrOption::Client,
             },
             scope: match self.agent_scope {
-                ScopeOption::Session => Scope::Session,
-                ScopeOption::Turn => Scope::Turn,
-                ScopeOption::Shared => Scope::Shared,
+                ScopeOption::Session => ProcessScope::Session,
+                ScopeOption::Turn => ProcessScope::Turn,
+                ScopeOption::Shared => ProcessScope::Shared,
             },
             on_crash: match self.on_crash {
                 OnCrashOption::Fail => OnCrash::Fail,
@@ -337,7 +341,7 @@ impl AgentOptions {
         &self,
         command: &[String],
         environment: &[(OsString, OsString)],
-        around: Surroundings<'_>,
+        around: AgentSurroundings<'_>,
     ) -> Option<Sandbox> {
         let common = self
             .serves_several()
@@ -351,14 +355,14 @@ impl AgentOptions {
         // Some agents' programs end without `/proc`. On somebody's own machine there is nobody else whose processes it
         // could show.
         match around.clients {
-            Clients::Local => wanted.read.push("/proc".into()),
-            Clients::Anybody => {
+            ClientTrust::Local => wanted.read.push("/proc".into()),
+            ClientTrust::Anybody => {
                 let ourselves = Path::new(OURSELVES);
                 wanted.own_processes = self.sandbox.own_processes(ourselves, self.owner());
             }
         }
         let sandbox = Sandbox::new(wanted, command, environment);
-        sandbox.say();
+        sandbox.log_confinement();
         Some(sandbox)
     }
 }
@@ -399,8 +403,8 @@ pub struct GuardArguments {
 }
 
 impl GuardArguments {
-    fn limits(&self) -> Limits {
-        Limits {
+    fn limits(&self) -> ProcessLimits {
+        ProcessLimits {
             memory: self.memory,
             cpu: self.cpu,
             files: self.files,
@@ -409,12 +413,12 @@ impl GuardArguments {
 
     pub fn guard(&self) -> ExitCode {
         let own = std::env::args_os().skip(2);
-        let confined = self.plan.sandbox.then(|| Confined {
+        let confined = self.plan.sandbox.then(|| ConfineStep {
             program: PathBuf::from(OURSELVES),
             arguments: own.take_while(|argument| argument != "--").collect(),
             own_processes: self.plan.own_processes,
         });
-        let identity = Identity {
+        let identity = AgentIdentity {
             user: self.user.zip(self.group),
             private_home: self.private_home,
         };

@@ -36,7 +36,7 @@ pub struct AgentPolicyOptions {
 
 /// Who can be a client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Clients {
+pub enum ClientTrust {
     /// Only who sits at this machine, and could start the agent as well.
     Local,
     Anybody,
@@ -44,7 +44,7 @@ pub enum Clients {
 
 impl AgentPolicyOptions {
     pub fn faults(&self) -> Vec<String> {
-        let (policy, mut faults) = self.read(Clients::Anybody);
+        let (policy, mut faults) = self.read(ClientTrust::Anybody);
         for name in policy.meta.iter().map(NamePattern::as_str) {
             if name.starts_with(baton_protocol::meta::PREFIX) {
                 faults.push(format!(
@@ -62,22 +62,22 @@ impl AgentPolicyOptions {
         faults
     }
 
-    pub fn policy(&self, clients: Clients) -> AgentPolicy {
+    pub fn policy(&self, clients: ClientTrust) -> AgentPolicy {
         self.read(clients).0
     }
 
     /// An option that is not given stands for everything where all clients are at this machine.
-    fn read(&self, clients: Clients) -> (AgentPolicy, Vec<String>) {
+    fn read(&self, clients: ClientTrust) -> (AgentPolicy, Vec<String>) {
         let mut faults = Vec::new();
         let mut read = |option, given: &Option<Vec<String>>| match given {
             Some(given) => patterns(option, given, &mut faults),
-            None if clients == Clients::Local => vec![NamePattern::any()],
+            None if clients == ClientTrust::Local => vec![NamePattern::any()],
             None => Vec::new(),
         };
         let policy = AgentPolicy {
             meta: read("--allow-agent-meta", &self.allow_agent_meta),
             methods: read("--allow-agent-methods", &self.allow_agent_methods),
-            unknown_fields: clients == Clients::Local && self.allow_agent_meta.is_none(),
+            unknown_fields: clients == ClientTrust::Local && self.allow_agent_meta.is_none(),
             ..Default::default()
         };
         (policy, faults)

@@ -5,11 +5,11 @@ use std::io::BufReader;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, bail};
-use baton_session::audit::{Audit, verify};
+use baton_session::audit::{AuditLog, verify};
 use baton_session::metrics::Registry;
 use clap::{Args, Subcommand};
 
-use crate::exit::Misconfigured;
+use crate::exit::ConfigurationError;
 use crate::headings::OBSERVABILITY;
 
 #[derive(Args)]
@@ -23,12 +23,13 @@ pub struct AuditOptions {
 
 impl AuditOptions {
     /// After everything else was found to be right: it leaves a line in the file.
-    pub fn open(&self, registry: &mut Registry) -> anyhow::Result<Audit> {
+    pub fn open(&self, registry: &mut Registry) -> anyhow::Result<AuditLog> {
         let Some(path) = &self.audit_log else {
-            return Ok(Audit::default());
+            return Ok(AuditLog::default());
         };
-        let fault = |fault| Misconfigured(vec![format!("--audit-log {}: {fault}", path.display())]);
-        let audit = Audit::open(path).map_err(fault)?;
+        let fault =
+            |fault| ConfigurationError(vec![format!("--audit-log {}: {fault}", path.display())]);
+        let audit = AuditLog::open(path).map_err(fault)?;
         if let Some(metrics) = audit.metrics() {
             metrics.register(registry);
         }
@@ -46,7 +47,7 @@ impl AuditOptions {
 }
 
 #[derive(Subcommand)]
-pub enum Command {
+pub enum AuditCommand {
     /// Verify that audit logs are unchanged: exit code 0 or 1
     Verify {
         /// Files, oldest first; each must continue the one before it
@@ -58,8 +59,8 @@ pub enum Command {
     },
 }
 
-pub fn run(command: Command) -> anyhow::Result<()> {
-    let Command::Verify { files, mut head } = command;
+pub fn run(command: AuditCommand) -> anyhow::Result<()> {
+    let AuditCommand::Verify { files, mut head } = command;
     let mut before = None;
     for path in &files {
         let shown = path.display();

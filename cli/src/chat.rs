@@ -14,12 +14,12 @@ use std::path::PathBuf;
 use anyhow::Context as _;
 use clap::Args;
 
-use self::conversation::Conversation;
-pub use self::ending::Ending;
-use self::input::Input;
-use self::peer::Peer;
-use self::screen::Screen;
-use crate::exit::Misconfigured;
+use self::conversation::ChatConversation;
+pub use self::ending::ChatEnding;
+use self::input::ChatInput;
+use self::peer::ChatPeer;
+use self::screen::ChatScreen;
+use crate::exit::ConfigurationError;
 use crate::remote::RemoteOptions;
 
 mod command;
@@ -35,7 +35,7 @@ mod show;
 mod text;
 
 #[derive(Args)]
-pub struct Arguments {
+pub struct ChatArguments {
     #[command(flatten)]
     remote: RemoteOptions,
     /// Session to continue; without it a new one begins
@@ -53,16 +53,16 @@ pub struct Arguments {
     prompt: Option<String>,
 }
 
-pub async fn run(arguments: Arguments) -> anyhow::Result<()> {
+pub async fn run(arguments: ChatArguments) -> anyhow::Result<()> {
     let options = arguments.remote.client()?;
     let cwd = std::path::absolute(&arguments.cwd);
     let cwd = cwd.context("--cwd: there is no current directory")?;
     let connection = baton_client::connect(options);
-    let connection = connection.map_err(|fault| Misconfigured(vec![fault.to_string()]))?;
-    let input = Input::open()?;
-    let screen = Screen::new(arguments.prompt.is_some(), input.above.clone());
+    let connection = connection.map_err(|fault| ConfigurationError(vec![fault.to_string()]))?;
+    let input = ChatInput::open()?;
+    let screen = ChatScreen::new(arguments.prompt.is_some(), input.above.clone());
     let cwd = cwd.to_string_lossy().into_owned();
-    let mut conversation = Conversation::new(Peer::new(connection), input, screen, cwd)?;
+    let mut conversation = ChatConversation::new(ChatPeer::new(connection), input, screen, cwd)?;
     let outcome = conversation.hold(arguments.session, arguments.prompt).await;
     conversation.leave().await;
     outcome

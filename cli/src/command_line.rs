@@ -5,9 +5,9 @@ use std::process::ExitCode;
 
 use clap::{CommandFactory as _, FromArgMatches as _};
 
-use crate::config::{self, FileSettings, Problem, ROLES};
-use crate::exit::{self, Misconfigured};
-use crate::{Arguments, Command, secrets};
+use crate::config::{self, ConfigProblem, FileSettings, ROLES};
+use crate::exit::{self, ConfigurationError};
+use crate::{BatonCommand, CommandLine, secrets};
 
 /// Printed below the short help of a command that serves.
 const SHORT_FOOTER: &str = "\
@@ -15,11 +15,11 @@ Every option has an environment variable: --listen is BATON_LISTEN. `--help` pri
 
 /// All commands with all options.
 pub fn command() -> clap::Command {
-    with_choices(config::prepare(Arguments::command()))
+    with_choices(config::prepare(CommandLine::command()))
 }
 
 /// The arguments, and which of them the file has set. After `--help` or a fault the process ends with the code.
-pub fn parse() -> Result<(Arguments, FileSettings), ExitCode> {
+pub fn parse() -> Result<(CommandLine, FileSettings), ExitCode> {
     let words = secrets::arguments();
     let command = match words.iter().any(|word| word == "-h") {
         true => one_line_each(command()),
@@ -27,18 +27,18 @@ pub fn parse() -> Result<(Arguments, FileSettings), ExitCode> {
     };
     let parsed = config::matches(command, &words);
     let parsed = parsed.and_then(|(mut matches, file)| {
-        let arguments = Arguments::from_arg_matches_mut(&mut matches)?;
+        let arguments = CommandLine::from_arg_matches_mut(&mut matches)?;
         Ok((arguments, file))
     });
     parsed.map_err(|problem| match problem {
-        Problem::CommandLine(error) => {
+        ConfigProblem::CommandLine(error) => {
             let _ = error.print();
             match error.use_stderr() {
                 true => exit::USAGE.into(),
                 false => ExitCode::SUCCESS,
             }
         }
-        Problem::File(faults) => {
+        ConfigProblem::File(faults) => {
             eprintln!("baton: {faults}");
             exit::USAGE.into()
         }
@@ -46,14 +46,14 @@ pub fn parse() -> Result<(Arguments, FileSettings), ExitCode> {
 }
 
 /// Another command, as it would be started.
-pub fn read(words: &[OsString]) -> anyhow::Result<Command> {
+pub fn read(words: &[OsString]) -> anyhow::Result<BatonCommand> {
     Ok(read_with_file(words)?.0)
 }
 
-fn read_with_file(words: &[OsString]) -> anyhow::Result<(Command, FileSettings)> {
+fn read_with_file(words: &[OsString]) -> anyhow::Result<(BatonCommand, FileSettings)> {
     let parsed = config::matches(command(), words);
     let (mut matches, file) = parsed.map_err(failure)?;
-    let arguments = Arguments::from_arg_matches_mut(&mut matches);
+    let arguments = CommandLine::from_arg_matches_mut(&mut matches);
     let arguments = arguments.map_err(|error| failure(error.into()))?;
     Ok((arguments.command, file))
 }
@@ -66,17 +66,17 @@ pub fn check(words: &[OsString]) -> anyhow::Result<()> {
         return Ok(());
     }
     let faults = faults.iter().map(|fault| file.locate(fault));
-    Err(Misconfigured(faults.collect()).into())
+    Err(ConfigurationError(faults.collect()).into())
 }
 
-pub fn failure(problem: Problem) -> anyhow::Error {
+pub fn failure(problem: ConfigProblem) -> anyhow::Error {
     match problem {
-        Problem::CommandLine(error) => {
+        ConfigProblem::CommandLine(error) => {
             let text = error.to_string();
             let text = text.trim().trim_start_matches("error: ");
-            Misconfigured(vec![text.to_owned()]).into()
+            ConfigurationError(vec![text.to_owned()]).into()
         }
-        Problem::File(faults) => faults.into(),
+        ConfigProblem::File(faults) => faults.into(),
     }
 }
 

@@ -6,13 +6,13 @@ use clap_complete::{Shell, generate};
 use crate::command_line;
 
 #[derive(Args)]
-pub struct Arguments {
+pub struct CompletionArguments {
     /// Shell to write the script for
     #[arg(value_name = "SHELL")]
     shell: Shell,
 }
 
-pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
+pub fn run(arguments: &CompletionArguments) -> anyhow::Result<()> {
     let mut script = Vec::new();
     generate(
         arguments.shell,

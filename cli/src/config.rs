@@ -16,7 +16,7 @@ use std::path::PathBuf;
 use clap::builder::PossibleValuesParser;
 use clap::{Arg, ArgAction, Args, Command as Clap, Subcommand, value_parser};
 
-pub use self::apply::{FileSettings, Problem, matches};
+pub use self::apply::{ConfigProblem, FileSettings, matches};
 
 mod apply;
 mod check;
@@ -46,7 +46,7 @@ Passwords do not belong in the file: a URL that holds one is refused. Use --stor
 `baton config check FILE` checks a file; `baton config show ROLE --config FILE` prints the values in effect.";
 
 #[derive(Subcommand)]
-pub enum Command {
+pub enum ConfigCommand {
     /// Check a configuration file: exit code 0, or 64 with a list of all faults
     ///
     /// Checks syntax, names, types and permitted values. With --role it also checks the options as that role would at
@@ -82,10 +82,10 @@ pub struct ShowArguments {
     words: Vec<OsString>,
 }
 
-pub fn run(command: Command) -> anyhow::Result<()> {
+pub fn run(command: ConfigCommand) -> anyhow::Result<()> {
     match command {
-        Command::Check(arguments) => check::run(&arguments),
-        Command::Show(arguments) => show::run(&arguments),
+        ConfigCommand::Check(arguments) => check::run(&arguments),
+        ConfigCommand::Show(arguments) => show::run(&arguments),
     }
 }
 

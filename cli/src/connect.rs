@@ -7,19 +7,19 @@ use baton_gateway::Stop;
 use clap::Args;
 use tokio::io::{stdin, stdout};
 
-use crate::exit::Misconfigured;
+use crate::exit::ConfigurationError;
 use crate::remote::RemoteOptions;
 
 #[derive(Args)]
-pub struct Arguments {
+pub struct ConnectArguments {
     #[command(flatten)]
     remote: RemoteOptions,
 }
 
-pub async fn run(arguments: Arguments, stop: Stop) -> anyhow::Result<()> {
+pub async fn run(arguments: ConnectArguments, stop: Stop) -> anyhow::Result<()> {
     let options = arguments.remote.client()?;
     let connection = baton_client::connect(options);
-    let connection = connection.map_err(|fault| Misconfigured(vec![fault.to_string()]))?;
+    let connection = connection.map_err(|fault| ConfigurationError(vec![fault.to_string()]))?;
     let ended = tokio::select! {
         ended = bridge::run(connection, stdin(), stdout(), &stop.drain) => ended,
         _ = stop.now.cancelled() => Ok(()),

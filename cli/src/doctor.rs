@@ -15,9 +15,9 @@ use anyhow::bail;
 use clap::Args;
 
 use self::finding::{Finding, print};
-use crate::agent_policy::Clients;
-use crate::exit::Misconfigured;
-use crate::{Command, command_line, descriptors, gateway, serve, worker};
+use crate::agent_policy::ClientTrust;
+use crate::exit::ConfigurationError;
+use crate::{BatonCommand, command_line, descriptors, gateway, serve, worker};
 
 mod agent;
 mod directory;
@@ -40,12 +40,12 @@ pub struct Arguments {
 pub async fn run(arguments: Arguments) -> anyhow::Result<()> {
     descriptors::raise();
     let findings = match command_line::read(&arguments.role())? {
-        Command::Serve(arguments) => for_serve(&arguments).await,
-        Command::Gateway(arguments) => for_gateway(&arguments).await,
-        Command::Worker(arguments) => for_worker(&arguments).await,
+        BatonCommand::Serve(arguments) => for_serve(&arguments).await,
+        BatonCommand::Gateway(arguments) => for_gateway(&arguments).await,
+        BatonCommand::Worker(arguments) => for_worker(&arguments).await,
         _ => {
             let fault = "baton doctor checks serve, gateway or worker".to_owned();
-            return Err(Misconfigured(vec![fault]).into());
+            return Err(ConfigurationError(vec![fault]).into());
         }
     };
     print(&findings);
@@ -69,7 +69,7 @@ impl Arguments {
     }
 }
 
-async fn for_serve(arguments: &serve::Arguments) -> Vec<Finding> {
+async fn for_serve(arguments: &serve::ServeArguments) -> Vec<Finding> {
     let mut findings = options(arguments.faults());
     findings.push(machine::open_files());
     findings.push(machine::port("--listen", arguments.listen));
@@ -82,7 +82,7 @@ async fn for_serve(arguments: &serve::Arguments) -> Vec<Finding> {
     findings
 }
 
-async fn for_gateway(arguments: &gateway::Arguments) -> Vec<Finding> {
+async fn for_gateway(arguments: &gateway::GatewayArguments) -> Vec<Finding> {
     // Those of the keys have a line of their own.
     let mut faults = arguments.faults();
     faults.retain(|fault| !fault.starts_with("--keys "));
@@ -94,14 +94,14 @@ async fn for_gateway(arguments: &gateway::Arguments) -> Vec<Finding> {
     findings
 }
 
-async fn for_worker(arguments: &worker::Arguments) -> Vec<Finding> {
+async fn for_worker(arguments: &worker::WorkerArguments) -> Vec<Finding> {
     let mut findings = options(arguments.faults());
     findings.push(machine::open_files());
     let probes = arguments.probe_listen;
     findings.extend(probes.map(|address| machine::port("--probe-listen", address)));
     findings.extend(redis::check(&arguments.store).await);
     let kept = arguments.kept_from_agents();
-    findings.push(agent::check(&arguments.worker, &kept, Clients::Anybody).await);
+    findings.push(agent::check(&arguments.worker, &kept, ClientTrust::Anybody).await);
     findings
 }
 

@@ -13,10 +13,10 @@ use clap::{Args, ValueEnum};
 use jsonwebtoken::Algorithm;
 
 use crate::admin::AdminOptions;
-use crate::agent_policy::Clients;
+use crate::agent_policy::ClientTrust;
 use crate::headings::{AUTHENTICATION, LIMITS, NETWORK};
 use crate::limits::LimitOptions;
-use crate::transport::{Setting, TransportOptions};
+use crate::transport::{TransportContext, TransportOptions};
 
 #[derive(Args)]
 pub struct EdgeOptions {
@@ -56,7 +56,7 @@ pub struct EdgeOptions {
     allow_origin: Vec<String>,
     /// Authentication of clients
     #[arg(long, env = "BATON_AUTH", default_value = "none", help_heading = AUTHENTICATION)]
-    auth: Kind,
+    auth: AuthKind,
     /// Permit remote clients without authentication or without TLS
     ///
     /// Without it the process refuses to listen beyond this machine with --auth none, or with credentials that travel
@@ -121,7 +121,7 @@ pub struct EdgeOptions {
         default_value = "any",
         help_heading = AUTHENTICATION
     )]
-    auth_typ: Typ,
+    auth_typ: TokenTypeOption,
     /// Agents that only clients with a claim may use
     ///
     /// Several are separated by semicolons. For API keys the only claim is sub, the name of the principal.
@@ -140,7 +140,7 @@ pub struct EdgeOptions {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Kind {
+enum AuthKind {
     /// No authentication
     None,
     /// API keys, see --auth-keys
@@ -150,7 +150,7 @@ enum Kind {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Typ {
+enum TokenTypeOption {
     /// JWT, at+jwt, or none
     Any,
     /// Access tokens as in RFC 9068
@@ -167,21 +167,21 @@ impl EdgeOptions {
     }
 
     /// Whether anybody but who sits at this machine can be let in. A balancer on it listens for others.
-    pub fn clients(&self, listen: SocketAddr) -> Clients {
+    pub fn clients(&self, listen: SocketAddr) -> ClientTrust {
         let local = listen.ip().is_loopback()
-            && self.auth == Kind::None
+            && self.auth == AuthKind::None
             && self.allow_host.is_empty()
             && self.allow_origin.is_empty()
             && !self.transport.is_behind_proxies();
         match local {
-            true => Clients::Local,
-            false => Clients::Anybody,
+            true => ClientTrust::Local,
+            false => ClientTrust::Anybody,
         }
     }
 
     /// Callers have to say who they are.
     pub fn authenticates(&self) -> bool {
-        self.auth != Kind::None
+        self.auth != AuthKind::None
     }
 
     /// Files that hold keys, or hashes of them.
@@ -203,9 +203,9 @@ impl EdgeOptions {
 
     /// How requests come in, and every fault.
     pub fn transport(&self, listen: SocketAddr) -> (Transport, Vec<String>) {
-        self.transport.transport(&Setting {
+        self.transport.transport(&TransportContext {
             listen,
-            asks: self.auth != Kind::None,
+            asks: self.auth != AuthKind::None,
             insecure: self.insecure,
         })
     }
@@ -242,14 +242,14 @@ impl EdgeOptions {
             }
         }
         faults.extend(self.admin.faults(self.insecure));
-        if self.auth_require_dpop && self.auth != Kind::Jwt {
+        if self.auth_require_dpop && self.auth != AuthKind::Jwt {
             faults.push(
                 "--auth-require-dpop: only tokens can be bound, so it needs --auth jwt".into(),
             );
         }
         let policy = self.policy(&mut faults);
         let auth = match self.auth {
-            Kind::None => {
+            AuthKind::None => {
                 if !listen.ip().is_loopback() && !self.insecure {
                     faults.push(format!(
                         "--listen {listen} with --auth none: anybody who reaches it could use every session. \
@@ -258,11 +258,11 @@ impl EdgeOptions {
                 }
                 Ok(Auth::Open)
             }
-            Kind::Keys => match &self.auth_keys {
+            AuthKind::Keys => match &self.auth_keys {
                 Some(path) => ApiKeys::open(path, policy).map(Auth::Keys),
                 None => Err("--auth keys needs --auth-keys FILE".into()),
             },
-            Kind::Jwt => self.bearer(policy),
+            AuthKind::Jwt => self.bearer(policy),
         };
         match auth {
             Ok(auth) => (auth, faults),
@@ -281,10 +281,10 @@ impl EdgeOptions {
     fn policy(&self, faults: &mut Vec<String>) -> Policy {
         let (policy, wrong) = Policy::read(&self.auth_require, &self.allow_agent);
         faults.extend(wrong);
-        if self.auth != Kind::Jwt {
+        if self.auth != AuthKind::Jwt {
             let tokens_only = [
                 (policy.requires_claims(), "--auth-require"),
-                (self.auth_typ != Typ::Any, "--auth-typ"),
+                (self.auth_typ != TokenTypeOption::Any, "--auth-typ"),
             ];
             for (_, option) in tokens_only.iter().filter(|(given, _)| *given) {
                 faults.push(format!(
@@ -293,9 +293,9 @@ impl EdgeOptions {
             }
         }
         let unusable = |claim: &str| match self.auth {
-            Kind::None => true,
-            Kind::Keys => claim != "sub",
-            Kind::Jwt => false,
+            AuthKind::None => true,
+            AuthKind::Keys => claim != "sub",
+            AuthKind::Jwt => false,
         };
         if policy.agent_rules().any(|rule| unusable(rule.claim())) {
             faults.push(
@@ -319,8 +319,8 @@ impl EdgeOptions {
             algorithms: self.auth_algs.clone(),
             require_proof: self.auth_require_dpop,
             token_type: match self.auth_typ {
-                Typ::Any => TokenType::Any,
-                Typ::AccessToken => TokenType::AccessToken,
+                TokenTypeOption::Any => TokenType::Any,
+                TokenTypeOption::AccessToken => TokenType::AccessToken,
             },
             policy,
         })?;

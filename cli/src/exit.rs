@@ -2,7 +2,7 @@
 
 use baton_session::store;
 
-use crate::chat::Ending;
+use crate::chat::ChatEnding;
 use crate::config::FileSettings;
 
 /// The command line or configuration is wrong.
@@ -23,40 +23,40 @@ pub const OTHER: u8 = 1;
 #[error(
     "{0}. Nothing that was acknowledged is lost: make room or repair the disk, and start again"
 )]
-pub struct Unwritable(pub String);
+pub struct OutputClosed(pub String);
 
 /// A configuration that cannot work, with every fault named.
 #[derive(Debug)]
-pub struct Misconfigured(pub Vec<String>);
+pub struct ConfigurationError(pub Vec<String>);
 
-impl std::fmt::Display for Misconfigured {
+impl std::fmt::Display for ConfigurationError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "{}", self.0.join("\n       "))
     }
 }
 
-impl std::error::Error for Misconfigured {}
+impl std::error::Error for ConfigurationError {}
 
 /// The error, and of a configuration that cannot work the lines of the file that set it.
 pub fn message(error: &anyhow::Error, file: &FileSettings) -> String {
-    match error.downcast_ref::<Misconfigured>() {
-        Some(Misconfigured(faults)) => {
+    match error.downcast_ref::<ConfigurationError>() {
+        Some(ConfigurationError(faults)) => {
             let faults = faults.iter().map(|fault| file.locate(fault));
-            Misconfigured(faults.collect()).to_string()
+            ConfigurationError(faults.collect()).to_string()
         }
         None => format!("{error:#}"),
     }
 }
 
 pub fn code(error: &anyhow::Error) -> u8 {
-    if error.is::<Misconfigured>() {
+    if error.is::<ConfigurationError>() {
         return USAGE;
     }
-    let no_directory = error.is::<store::Refused>() || error.is::<store::NotRestored>();
-    if error.is::<Unwritable>() || no_directory {
+    let no_directory = error.is::<store::DirectoryError>() || error.is::<store::RestoreError>();
+    if error.is::<OutputClosed>() || no_directory {
         return IO;
     }
-    if let Some(ending) = error.downcast_ref::<Ending>() {
+    if let Some(ending) = error.downcast_ref::<ChatEnding>() {
         return ending.exit_code();
     }
     match error.downcast_ref::<store::Error>() {

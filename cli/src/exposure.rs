@@ -5,7 +5,7 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
-use baton_session::token::Keys;
+use baton_session::token::SigningKeys;
 
 const ANYBODY_READS: u32 = 0o004;
 const ANYBODY_WRITES: u32 = 0o002;
@@ -31,7 +31,7 @@ pub fn writable_by_anybody(path: &Path) -> Vec<String> {
     if path.is_dir() && mode(path) & (ANYBODY_WRITES | STICKY) == ANYBODY_WRITES {
         faults.push(writable(path));
     }
-    let files = Keys::files(path).into_iter();
+    let files = SigningKeys::files(path).into_iter();
     let open = files.filter(|file| mode(file) & ANYBODY_WRITES != 0);
     faults.extend(open.map(|file| writable(&file)));
     faults
@@ -39,7 +39,7 @@ pub fn writable_by_anybody(path: &Path) -> Vec<String> {
 
 /// Key files that can be read by everybody, and not written.
 pub fn readable_by_anybody(path: &Path) -> Vec<PathBuf> {
-    let files = Keys::files(path).into_iter();
+    let files = SigningKeys::files(path).into_iter();
     let readable = |file: &PathBuf| mode(file) & (ANYBODY_READS | ANYBODY_WRITES) == ANYBODY_READS;
     files.filter(readable).collect()
 }

@@ -9,12 +9,12 @@ use anyhow::Context as _;
 use baton_gateway::drain::Pace;
 use baton_gateway::{App, Metrics, Stop};
 use baton_session::metrics::StoreMetrics;
-use baton_session::token::Keys;
+use baton_session::token::SigningKeys;
 use clap::Args;
 
 use crate::audit::AuditOptions;
 use crate::edge::EdgeOptions;
-use crate::exit::Misconfigured;
+use crate::exit::ConfigurationError;
 use crate::exposure;
 use crate::headings::{AUTHENTICATION, LIMITS, NETWORK, SESSIONS};
 use crate::meters;
@@ -22,7 +22,7 @@ use crate::options::{StoreOptions, agent_name_fault, check};
 use crate::telemetry::{Telemetry, TraceOptions};
 
 #[derive(Args)]
-pub struct Arguments {
+pub struct GatewayArguments {
     #[command(flatten)]
     pub store: StoreOptions,
     /// Address and port to listen on
@@ -82,11 +82,11 @@ pub struct Arguments {
     pub traces: TraceOptions,
 }
 
-impl Arguments {
+impl GatewayArguments {
     pub fn faults(&self) -> Vec<String> {
         let (_, edge) = self.edge.auth(self.listen);
         let (_, transport) = self.edge.transport(self.listen);
-        let keys = Keys::open(&self.keys).err();
+        let keys = SigningKeys::open(&self.keys).err();
         let keys = keys.map(|fault| format!("--keys {fault}"));
         [edge, transport, Vec::from_iter(keys), self.other_faults()].concat()
     }
@@ -108,8 +108,12 @@ impl Arguments {
     }
 }
 
-pub async fn run(arguments: Arguments, stop: Stop, telemetry: &Telemetry) -> anyhow::Result<()> {
-    let (keys, key_faults) = match Keys::open(&arguments.keys) {
+pub async fn run(
+    arguments: GatewayArguments,
+    stop: Stop,
+    telemetry: &Telemetry,
+) -> anyhow::Result<()> {
+    let (keys, key_faults) = match SigningKeys::open(&arguments.keys) {
         Ok(keys) => (Some(keys), Vec::new()),
         Err(fault) => (None, vec![format!("--keys {fault}")]),
     };
@@ -121,7 +125,7 @@ pub async fn run(arguments: Arguments, stop: Stop, telemetry: &Telemetry) -> any
         transport_faults,
         key_faults,
     ])?;
-    let keys = keys.ok_or(Misconfigured(Vec::new()))?;
+    let keys = keys.ok_or(ConfigurationError(Vec::new()))?;
     let listener = baton_gateway::listen(arguments.listen)
         .with_context(|| format!("cannot listen on {}", arguments.listen))?;
     let admin = arguments

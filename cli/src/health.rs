@@ -10,7 +10,7 @@ use reqwest::{Client, Url};
 const PATIENCE: Duration = Duration::from_secs(6);
 
 #[derive(Args)]
-pub struct Arguments {
+pub struct HealthArguments {
     /// URL of /readyz or /healthz; https is not supported
     #[arg(
         env = "BATON_HEALTH_URL",
@@ -20,7 +20,7 @@ pub struct Arguments {
     url: Url,
 }
 
-pub async fn run(arguments: Arguments) -> anyhow::Result<()> {
+pub async fn run(arguments: HealthArguments) -> anyhow::Result<()> {
     let url = arguments.url;
     // Whoever is asked is near, whatever proxy the environment names for others.
     let client = Client::builder().no_proxy().timeout(PATIENCE).build()?;

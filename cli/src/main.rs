@@ -49,25 +49,25 @@ mod worker;
 /// Agent sessions over HTTP, on any replica.
 #[derive(Parser)]
 #[command(version, about, max_term_width = 100)]
-struct Arguments {
+struct CommandLine {
     #[command(subcommand)]
-    command: Command,
+    command: BatonCommand,
 }
 
 #[derive(Subcommand)]
-enum Command {
+enum BatonCommand {
     /// Run gateway, worker and store in one process; needs no configuration
-    Serve(Box<serve::Arguments>),
+    Serve(Box<serve::ServeArguments>),
     /// Run a gateway: takes requests of clients over HTTP
-    Gateway(gateway::Arguments),
+    Gateway(gateway::GatewayArguments),
     /// Run a worker: takes sessions and runs their agent
-    Worker(worker::Arguments),
+    Worker(worker::WorkerArguments),
     /// Connect an editor to a remote agent over standard input and output
-    Connect(connect::Arguments),
+    Connect(connect::ConnectArguments),
     /// Talk to a remote agent in the terminal or in a script
-    Chat(chat::Arguments),
+    Chat(chat::ChatArguments),
     /// List, show, follow, copy and delete sessions over HTTP
-    Sessions(sessions::Arguments),
+    Sessions(sessions::SessionsArguments),
     /// Check store, keys, clock, limits and agent before a start, and say what to do: exit code 0 or 1
     ///
     /// Takes a role and its options as they would be started: `baton doctor gateway --store redis://127.0.0.1:6379 --keys
@@ -75,23 +75,23 @@ enum Command {
     /// changed. Exit code 1 if a check fails.
     Doctor(doctor::Arguments),
     /// Check whether a process is ready: exit code 0 or 1
-    Health(health::Arguments),
+    Health(health::HealthArguments),
     /// Back up and restore data, create users of Redis
     #[command(subcommand)]
-    Store(store::Command),
+    Store(store::StoreCommand),
     /// Verify audit logs
     #[command(subcommand)]
-    Audit(audit::Command),
+    Audit(audit::AuditCommand),
     /// Create, inspect and revoke keys and tokens
     #[command(subcommand)]
-    Token(token::Command),
+    Token(token::TokenCommand),
     /// Check a configuration file, or print the options in effect
     #[command(subcommand)]
-    Config(config::Command),
+    Config(config::ConfigCommand),
     /// Print a script that completes commands and options in a shell
-    Completions(completions::Arguments),
+    Completions(completions::CompletionArguments),
     #[command(hide = true)]
-    Man(man::Arguments),
+    Man(man::ManArguments),
     #[command(hide = true)]
     Reference,
     #[command(hide = true)]
@@ -109,8 +109,8 @@ fn main() -> ExitCode {
         dumpable::forbid();
     }
     match &arguments.command {
-        Command::Guard(arguments) => return arguments.guard(),
-        Command::Confine(arguments) => return arguments.confine(),
+        BatonCommand::Guard(arguments) => return arguments.guard(),
+        BatonCommand::Confine(arguments) => return arguments.confine(),
         _ => {}
     }
     let runtime = tokio::runtime::Builder::new_multi_thread()
@@ -131,7 +131,7 @@ fn main() -> ExitCode {
     }
 }
 
-async fn run(command: Command) -> anyhow::Result<()> {
+async fn run(command: BatonCommand) -> anyhow::Result<()> {
     let telemetry = telemetry::start(command.traces(), command.logs())?;
     if command.traces().is_some() {
         descriptors::raise();
@@ -148,31 +148,31 @@ async fn run(command: Command) -> anyhow::Result<()> {
         ..stop
     };
     let outcome = match command {
-        Command::Serve(arguments) => serve::run(*arguments, stop, &telemetry).await,
-        Command::Gateway(arguments) => gateway::run(arguments, stop, &telemetry).await,
-        Command::Worker(arguments) => worker::run(arguments, stop, &telemetry).await,
-        Command::Connect(arguments) => connect::run(arguments, stop).await,
-        Command::Chat(arguments) => chat::run(arguments).await,
-        Command::Sessions(arguments) => sessions::run(arguments).await,
-        Command::Doctor(arguments) => doctor::run(arguments).await,
-        Command::Health(arguments) => health::run(arguments).await,
-        Command::Store(command) => store::run(command).await,
-        Command::Audit(command) => audit::run(command),
-        Command::Token(command) => token::run(command).await,
-        Command::Config(command) => config::run(command),
-        Command::Completions(arguments) => completions::run(&arguments),
-        Command::Man(arguments) => man::run(&arguments),
-        Command::Reference => {
+        BatonCommand::Serve(arguments) => serve::run(*arguments, stop, &telemetry).await,
+        BatonCommand::Gateway(arguments) => gateway::run(arguments, stop, &telemetry).await,
+        BatonCommand::Worker(arguments) => worker::run(arguments, stop, &telemetry).await,
+        BatonCommand::Connect(arguments) => connect::run(arguments, stop).await,
+        BatonCommand::Chat(arguments) => chat::run(arguments).await,
+        BatonCommand::Sessions(arguments) => sessions::run(arguments).await,
+        BatonCommand::Doctor(arguments) => doctor::run(arguments).await,
+        BatonCommand::Health(arguments) => health::run(arguments).await,
+        BatonCommand::Store(command) => store::run(command).await,
+        BatonCommand::Audit(command) => audit::run(command),
+        BatonCommand::Token(command) => token::run(command).await,
+        BatonCommand::Config(command) => config::run(command),
+        BatonCommand::Completions(arguments) => completions::run(&arguments),
+        BatonCommand::Man(arguments) => man::run(&arguments),
+        BatonCommand::Reference => {
             reference::run();
             Ok(())
         }
-        Command::Guard(_) | Command::Confine(_) => Ok(()),
+        BatonCommand::Guard(_) | BatonCommand::Confine(_) => Ok(()),
     };
     telemetry.finish(&hurry).await;
     outcome
 }
 
-impl Command {
+impl BatonCommand {
     /// Everything that keeps a process that serves from starting, as far as it can be known before it starts.
     fn faults(&self) -> Vec<String> {
         match self {

@@ -9,13 +9,13 @@ use clap_mangen::Man;
 use crate::command_line;
 
 #[derive(Args)]
-pub struct Arguments {
+pub struct ManArguments {
     /// Directory to write the pages into; created if it does not exist
     #[arg(value_name = "DIR")]
     directory: PathBuf,
 }
 
-pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
+pub fn run(arguments: &ManArguments) -> anyhow::Result<()> {
     let directory = &arguments.directory;
     let named = || directory.display().to_string();
     std::fs::create_dir_all(directory).with_context(named)?;

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 use baton_worker::WorkspaceRoot;
-use baton_worker::mcp::{Entry, McpPolicy};
+use baton_worker::mcp::{McpPolicy, ServerEntry};
 use clap::Args;
 
 use crate::headings::MCP;
@@ -89,7 +89,7 @@ impl McpOptions {
         }
     }
 
-    fn own(&self, faults: &mut Vec<String>) -> Vec<Entry> {
+    fn own(&self, faults: &mut Vec<String>) -> Vec<ServerEntry> {
         let (mut own, mut names) = (Vec::new(), HashSet::new());
         for path in &self.mcp_server {
             match read(path) {
@@ -107,9 +107,9 @@ impl McpOptions {
     }
 }
 
-fn read(path: &Path) -> Result<Vec<Entry>, String> {
+fn read(path: &Path) -> Result<Vec<ServerEntry>, String> {
     let text = std::fs::read_to_string(path).map_err(|error| error.to_string())?;
-    Entry::read_file(&text).map_err(|fault| fault.to_string())
+    ServerEntry::read_file(&text).map_err(|fault| fault.to_string())
 }
 
 /// An empty list is `none`, or nothing at all.

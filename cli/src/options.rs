@@ -9,12 +9,12 @@ use baton_session::metrics::StoreMetrics;
 use baton_session::store::redis::{self, RedisStore};
 use baton_session::store::{AgentCard, MAX_AGENT_NAME, Store, WorkerId};
 use baton_worker::agent::Agent;
-use baton_worker::{Metrics, ReleaseHook};
+use baton_worker::{ReleaseHook, WorkerMetrics};
 use clap::{Args, ValueEnum};
 
-use crate::agent::{AgentOptions, Surroundings};
-use crate::agent_policy::{AgentPolicyOptions, Clients};
-use crate::exit::Misconfigured;
+use crate::agent::{AgentOptions, AgentSurroundings};
+use crate::agent_policy::{AgentPolicyOptions, ClientTrust};
+use crate::exit::ConfigurationError;
 use crate::headings::{AGENT, SESSIONS, STORAGE};
 use crate::mcp::McpOptions;
 
@@ -95,18 +95,18 @@ impl StoreOptions {
         }
     }
 
-    fn redis(&self, metrics: StoreMetrics) -> Result<redis::Options, String> {
+    fn redis(&self, metrics: StoreMetrics) -> Result<redis::RedisOptions, String> {
         let read = |path: &PathBuf| {
             std::fs::read(path).map_err(|error| format!("--store-ca {}: {error}", path.display()))
         };
-        Ok(redis::Options {
+        Ok(redis::RedisOptions {
             ca: self.store_ca.as_ref().map(read).transpose()?,
             durability: match self.durability {
                 DurabilityOption::Fast => redis::Durability::Fast,
                 DurabilityOption::Replicated => redis::Durability::Replicated,
             },
             metrics,
-            ..redis::Options::new(&self.url()?, &self.namespace)
+            ..redis::RedisOptions::new(&self.url()?, &self.namespace)
         })
     }
 
@@ -122,7 +122,7 @@ impl StoreOptions {
     /// Facts about it, for `baton doctor`.
     pub async fn diagnose(&self) -> anyhow::Result<redis::Diagnosis> {
         let options = self.redis(StoreMetrics::default());
-        let options = options.map_err(|fault| Misconfigured(vec![fault]))?;
+        let options = options.map_err(|fault| ConfigurationError(vec![fault]))?;
         Ok(options.diagnose().await?)
     }
 
@@ -137,7 +137,7 @@ impl StoreOptions {
 
     async fn connected(&self, metrics: StoreMetrics) -> anyhow::Result<RedisStore> {
         let options = self.redis(metrics);
-        let options = options.map_err(|fault| Misconfigured(vec![fault]))?;
+        let options = options.map_err(|fault| ConfigurationError(vec![fault]))?;
         Ok(RedisStore::connect_with(&options).await?)
     }
 }
@@ -228,10 +228,10 @@ impl WorkerOptions {
     pub async fn agent(
         &self,
         kept: &[PathBuf],
-        clients: Clients,
+        clients: ClientTrust,
     ) -> anyhow::Result<Arc<dyn Agent>> {
         let root = self.mcp.root().0;
-        let around = Surroundings {
+        let around = AgentSurroundings {
             kept,
             root: root.as_ref(),
             clients,
@@ -243,10 +243,10 @@ impl WorkerOptions {
     pub fn config(
         &self,
         grace: Duration,
-        metrics: Metrics,
-        clients: Clients,
-    ) -> baton_worker::Config {
-        baton_worker::Config {
+        metrics: WorkerMetrics,
+        clients: ClientTrust,
+    ) -> baton_worker::RunnerConfig {
+        baton_worker::RunnerConfig {
             grace,
             id: WorkerId(random_text(12).into()),
             name: self.agent_name.clone(),
@@ -285,6 +285,6 @@ pub fn check(faults: impl IntoIterator<Item = Vec<String>>) -> anyhow::Result<()
     if faults.is_empty() {
         Ok(())
     } else {
-        Err(Misconfigured(faults).into())
+        Err(ConfigurationError(faults).into())
     }
 }

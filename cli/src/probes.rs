@@ -17,15 +17,15 @@ use tokio_util::sync::CancellationToken;
 
 /// What a worker waits for, one after the other.
 #[derive(Default)]
-pub struct Progress {
+pub struct WorkerProgress {
     pub agent_ready: OnceLock<()>,
     pub store: OnceLock<Arc<dyn Store>>,
     pub registered: Arc<OnceLock<()>>,
 }
 
 #[derive(Clone)]
-struct Probes {
-    progress: Arc<Progress>,
+struct ProbeState {
+    progress: Arc<WorkerProgress>,
     registry: Arc<Registry>,
     drain: CancellationToken,
 }
@@ -33,7 +33,7 @@ struct Probes {
 /// Serves in the background, until the process ends.
 pub async fn start(
     address: SocketAddr,
-    progress: Arc<Progress>,
+    progress: Arc<WorkerProgress>,
     registry: Arc<Registry>,
     drain: CancellationToken,
 ) -> anyhow::Result<()> {
@@ -44,7 +44,7 @@ pub async fn start(
         .route("/healthz", get(|| async { "ok\n" }))
         .route("/readyz", get(readyz))
         .route("/metrics", get(metrics))
-        .with_state(Probes {
+        .with_state(ProbeState {
             progress,
             registry,
             drain,
@@ -53,18 +53,18 @@ pub async fn start(
     Ok(())
 }
 
-async fn readyz(State(probes): State<Probes>) -> impl IntoResponse {
+async fn readyz(State(probes): State<ProbeState>) -> impl IntoResponse {
     match probes.waits_for().await {
         None => (StatusCode::OK, "ready\n".to_owned()),
         Some(what) => (StatusCode::SERVICE_UNAVAILABLE, format!("{what}\n")),
     }
 }
 
-async fn metrics(State(probes): State<Probes>) -> impl IntoResponse {
+async fn metrics(State(probes): State<ProbeState>) -> impl IntoResponse {
     ([(header::CONTENT_TYPE, PAGE)], page(&probes.registry))
 }
 
-impl Probes {
+impl ProbeState {
     async fn waits_for(&self) -> Option<String> {
         if self.drain.is_cancelled() {
             return Some("draining".into());

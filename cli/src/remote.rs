@@ -3,12 +3,12 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use baton_client::credential::Source;
+use baton_client::credential::CredentialSource;
 use baton_client::options::{RENEW_AFTER, endpoint};
-use baton_client::{Credential, Options, Transport};
+use baton_client::{ClientOptions, Credential, StreamTransport};
 use clap::{Args, ValueEnum};
 
-use crate::exit::Misconfigured;
+use crate::exit::ConfigurationError;
 
 #[derive(Args)]
 pub struct RemoteOptions {
@@ -68,7 +68,7 @@ pub struct CredentialOptions {
 
 impl RemoteOptions {
     /// What a client needs, or every fault.
-    pub fn client(self) -> anyhow::Result<Options> {
+    pub fn client(self) -> anyhow::Result<ClientOptions> {
         let mut faults = Vec::new();
         let url = endpoint(&self.url).unwrap_or_else(|fault| {
             faults.push(format!("URL {fault}"));
@@ -90,19 +90,19 @@ impl RemoteOptions {
             Credential::none()
         });
         if !faults.is_empty() {
-            return Err(Misconfigured(faults).into());
+            return Err(ConfigurationError(faults).into());
         }
         if !credential.is_none() && baton_client::options::is_readable_on_its_way(&url) {
             tracing::warn!(
                 "the credential goes to {url} without TLS: others may read it on its way"
             );
         }
-        Ok(Options {
+        Ok(ClientOptions {
             url,
             transport: match self.transport {
-                TransportOption::Auto => Transport::Auto,
-                TransportOption::Sse => Transport::Sse,
-                TransportOption::Websocket => Transport::WebSocket,
+                TransportOption::Auto => StreamTransport::Auto,
+                TransportOption::Sse => StreamTransport::Sse,
+                TransportOption::Websocket => StreamTransport::WebSocket,
             },
             credential,
             ca,
@@ -118,9 +118,9 @@ impl CredentialOptions {
         let text = std::env::var("BATON_CREDENTIAL").ok();
         let text = text.filter(|text| !text.is_empty());
         let sources = [
-            self.credential_file.map(Source::File),
-            self.credential_command.map(Source::Command),
-            text.map(Source::Text),
+            self.credential_file.map(CredentialSource::File),
+            self.credential_command.map(CredentialSource::Command),
+            text.map(CredentialSource::Text),
         ];
         let mut sources = sources.into_iter().flatten();
         match (sources.next(), sources.next()) {

@@ -8,16 +8,16 @@ use serde_json::{Value, json};
 use crate::admin::caller::{CallerOptions, checked};
 
 #[derive(Args)]
-pub struct Arguments {
+pub struct RevokeArguments {
     #[command(flatten)]
     caller: CallerOptions,
     #[command(flatten)]
-    subject: Subject,
+    subject: RevokeSubject,
 }
 
 #[derive(Args)]
 #[group(required = true, multiple = false)]
-struct Subject {
+struct RevokeSubject {
     /// Session to revoke; open connections cannot use it any more
     #[arg(long, value_name = "ID")]
     session: Option<String>,
@@ -29,7 +29,7 @@ struct Subject {
     principal: Option<String>,
 }
 
-impl Subject {
+impl RevokeSubject {
     fn body(&self) -> Value {
         match (&self.session, &self.connection, &self.principal) {
             (Some(id), ..) => json!({ "session": id }),
@@ -39,7 +39,7 @@ impl Subject {
     }
 }
 
-pub async fn run(arguments: Arguments) -> anyhow::Result<()> {
+pub async fn run(arguments: RevokeArguments) -> anyhow::Result<()> {
     let admin = &arguments.caller.gateway()?;
     let request = arguments
         .caller

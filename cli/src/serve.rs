@@ -12,17 +12,17 @@ use baton_gateway::admin::Door;
 use baton_gateway::drain::Pace;
 use baton_gateway::{App, Metrics, Stop};
 use baton_session::store::{ALIVE, FileStore, MemoryStore, Store};
-use baton_session::token::{KeyRing, Keys, generate};
+use baton_session::token::{KeyRing, SigningKeys, generate};
 use clap::Args;
 use jsonwebtoken::Algorithm;
 use tokio_util::sync::CancellationToken;
 
 use self::banner::Banner;
 use crate::admin;
-use crate::agent_policy::Clients;
+use crate::agent_policy::ClientTrust;
 use crate::audit::AuditOptions;
 use crate::edge::EdgeOptions;
-use crate::exit::Unwritable;
+use crate::exit::OutputClosed;
 use crate::headings::{NETWORK, STORAGE};
 use crate::key_file;
 use crate::meters;
@@ -32,7 +32,7 @@ use crate::telemetry::{Telemetry, TraceOptions};
 mod banner;
 
 #[derive(Args)]
-pub struct Arguments {
+pub struct ServeArguments {
     /// Directory for sessions and keys; created if it does not exist
     #[arg(
         long,
@@ -76,7 +76,7 @@ const PACE: Pace = Pace {
     linger: Duration::ZERO,
 };
 
-impl Arguments {
+impl ServeArguments {
     pub fn faults(&self) -> Vec<String> {
         let (_, edge) = self.edge.auth(self.listen);
         let (_, transport) = self.edge.transport(self.listen);
@@ -85,8 +85,8 @@ impl Arguments {
 
     /// What no session may be around. On somebody's own machine the data may lie in the directory that is worked in:
     /// there is nobody else whose sessions or keys could be read.
-    pub fn kept_from_agents(&self, clients: Clients, admin: Option<&Door>) -> Vec<PathBuf> {
-        if clients == Clients::Local {
+    pub fn kept_from_agents(&self, clients: ClientTrust, admin: Option<&Door>) -> Vec<PathBuf> {
+        if clients == ClientTrust::Local {
             return Vec::new();
         }
         let data = (!self.ephemeral).then(|| self.data_dir.clone());
@@ -96,7 +96,11 @@ impl Arguments {
     }
 }
 
-pub async fn run(arguments: Arguments, stop: Stop, telemetry: &Telemetry) -> anyhow::Result<()> {
+pub async fn run(
+    arguments: ServeArguments,
+    stop: Stop,
+    telemetry: &Telemetry,
+) -> anyhow::Result<()> {
     let (auth, edge_faults) = arguments.edge.auth(arguments.listen);
     let (transport, transport_faults) = arguments.edge.transport(arguments.listen);
     let tls = transport.tls.is_some();
@@ -114,7 +118,7 @@ pub async fn run(arguments: Arguments, stop: Stop, telemetry: &Telemetry) -> any
     })?;
     let address = listener.local_addr()?;
     let mut admin = arguments.edge.bind_admin(address.port()).await?;
-    let Embedded {
+    let EmbeddedServices {
         store,
         files,
         keys,
@@ -128,7 +132,7 @@ pub async fn run(arguments: Arguments, stop: Stop, telemetry: &Telemetry) -> any
         }
     }
     let clients = arguments.edge.clients(arguments.listen);
-    let worker_metrics = baton_worker::Metrics::default();
+    let worker_metrics = baton_worker::WorkerMetrics::default();
     let metrics = Arc::new(Metrics::default());
     let mut registry = meters::registry();
     worker_metrics.register(&mut registry);
@@ -140,7 +144,7 @@ pub async fn run(arguments: Arguments, stop: Stop, telemetry: &Telemetry) -> any
     let registry = Arc::new(registry);
     telemetry.report(registry.clone());
     // Turns have had their time when the worker stops.
-    let worker_config = baton_worker::Config {
+    let worker_config = baton_worker::RunnerConfig {
         audit: audit.clone(),
         ..arguments
             .worker
@@ -191,7 +195,7 @@ pub async fn run(arguments: Arguments, stop: Stop, telemetry: &Telemetry) -> any
     };
     let served = tokio::select! {
         served = baton_gateway::serve(listener, admin, app) => served,
-        reason = failed => return Err(Unwritable(reason).into()),
+        reason = failed => return Err(OutputClosed(reason).into()),
     };
     worker_stop.cancel();
     tokio::select! {
@@ -203,21 +207,21 @@ pub async fn run(arguments: Arguments, stop: Stop, telemetry: &Telemetry) -> any
     Ok(())
 }
 
-struct Embedded {
+struct EmbeddedServices {
     store: Arc<dyn Store>,
     /// The same, if it is in files.
     files: Option<FileStore>,
-    keys: Keys,
+    keys: SigningKeys,
     /// Returns when nothing can be saved any more.
     failed: Pin<Box<dyn Future<Output = String> + Send>>,
 }
 
-fn open(arguments: &Arguments) -> anyhow::Result<Embedded> {
+fn open(arguments: &ServeArguments) -> anyhow::Result<EmbeddedServices> {
     if arguments.ephemeral {
-        return Ok(Embedded {
+        return Ok(EmbeddedServices {
             store: Arc::new(MemoryStore::default()),
             files: None,
-            keys: Keys::fixed(KeyRing::parse(&generate(Algorithm::HS256))?),
+            keys: SigningKeys::fixed(KeyRing::parse(&generate(Algorithm::HS256))?),
             failed: Box::pin(std::future::pending()),
         });
     }
@@ -225,7 +229,7 @@ fn open(arguments: &Arguments) -> anyhow::Result<Embedded> {
     let keys = own_keys(&store.key_file())?;
     tracing::info!(directory = %arguments.data_dir.display(), "sessions are kept in files");
     let watched = store.clone();
-    Ok(Embedded {
+    Ok(EmbeddedServices {
         store: Arc::new(store.clone()),
         files: Some(store),
         keys,
@@ -234,7 +238,7 @@ fn open(arguments: &Arguments) -> anyhow::Result<Embedded> {
 }
 
 /// The keys stay the same from start to start, so that tokens stay good.
-fn own_keys(path: &Path) -> anyhow::Result<Keys> {
+fn own_keys(path: &Path) -> anyhow::Result<SigningKeys> {
     key_file::make_once(path, Algorithm::HS256)?;
-    Keys::open(path).map_err(|fault| anyhow!(fault))
+    SigningKeys::open(path).map_err(|fault| anyhow!(fault))
 }

@@ -5,9 +5,9 @@ use std::path::PathBuf;
 use clap::{Args, Subcommand};
 use reqwest::Url;
 
-use self::connection::Connection;
-use self::server::Server;
-use self::terminal::{Closed, Out};
+use self::connection::SessionsConnection;
+use self::server::SessionsServer;
+use self::terminal::{TerminalClosed, TerminalOutput};
 
 mod connection;
 mod delete;
@@ -23,7 +23,7 @@ mod terminal;
 mod transcript;
 
 #[derive(Args)]
-pub struct Arguments {
+pub struct SessionsArguments {
     /// URL of Baton
     #[arg(
         long,
@@ -42,36 +42,36 @@ pub struct Arguments {
     )]
     credential_file: Option<PathBuf>,
     #[command(subcommand)]
-    command: Command,
+    command: SessionsCommand,
 }
 
 #[derive(Subcommand)]
-enum Command {
+enum SessionsCommand {
     /// List sessions, the most recently used first
-    List(list::Options),
+    List(list::ListOptions),
     /// Print a conversation
-    Show(show::Options),
+    Show(show::ShowOptions),
     /// Follow a conversation until Ctrl-C
-    Tail(tail::Options),
+    Tail(tail::TailOptions),
     /// Create a session with the same history, and print its id
-    Fork(fork::Options),
+    Fork(fork::ForkOptions),
     /// Delete a session; succeeds if it does not exist
-    Delete(delete::Options),
+    Delete(delete::DeleteOptions),
     /// Write a session to standard output, one JSON object per line
-    Export(export::Options),
+    Export(export::ExportOptions),
     /// Read a session from standard input, and print its new id
     Import,
 }
 
-pub async fn run(arguments: Arguments) -> anyhow::Result<()> {
-    let server = Server::new(arguments.url, arguments.credential_file).await?;
-    let mut out = Out::default();
+pub async fn run(arguments: SessionsArguments) -> anyhow::Result<()> {
+    let server = SessionsServer::new(arguments.url, arguments.credential_file).await?;
+    let mut out = TerminalOutput::default();
     let outcome = match arguments.command {
-        Command::Export(options) => export::run(&server, &options, &mut out).await,
-        Command::Import => import::run(&server, &mut out).await,
-        Command::Tail(options) => tail::run(&server, &options, &mut out).await,
+        SessionsCommand::Export(options) => export::run(&server, &options, &mut out).await,
+        SessionsCommand::Import => import::run(&server, &mut out).await,
+        SessionsCommand::Tail(options) => tail::run(&server, &options, &mut out).await,
         on_a_connection => {
-            let connection = Connection::open(&server).await?;
+            let connection = SessionsConnection::open(&server).await?;
             let outcome = ask(&connection, on_a_connection, &mut out).await;
             connection.close().await;
             outcome
@@ -79,17 +79,21 @@ pub async fn run(arguments: Arguments) -> anyhow::Result<()> {
     };
     match outcome.and_then(|()| out.flush()) {
         // As `head` does when it has seen enough.
-        Err(error) if error.is::<Closed>() => Ok(()),
+        Err(error) if error.is::<TerminalClosed>() => Ok(()),
         outcome => outcome,
     }
 }
 
-async fn ask(connection: &Connection, command: Command, out: &mut Out) -> anyhow::Result<()> {
+async fn ask(
+    connection: &SessionsConnection,
+    command: SessionsCommand,
+    out: &mut TerminalOutput,
+) -> anyhow::Result<()> {
     match command {
-        Command::List(options) => list::run(connection, &options, out).await,
-        Command::Show(options) => show::run(connection, &options, out).await,
-        Command::Fork(options) => fork::run(connection, &options, out).await,
-        Command::Delete(options) => delete::run(connection, &options).await,
-        Command::Tail(_) | Command::Export(_) | Command::Import => Ok(()),
+        SessionsCommand::List(options) => list::run(connection, &options, out).await,
+        SessionsCommand::Show(options) => show::run(connection, &options, out).await,
+        SessionsCommand::Fork(options) => fork::run(connection, &options, out).await,
+        SessionsCommand::Delete(options) => delete::run(connection, &options).await,
+        SessionsCommand::Tail(_) | SessionsCommand::Export(_) | SessionsCommand::Import => Ok(()),
     }
 }

@@ -9,28 +9,28 @@ mod restore;
 mod users;
 
 #[derive(Subcommand)]
-pub enum Command {
+pub enum StoreCommand {
     /// Write a backup of a data directory to a file
     ///
     /// A process may use the directory at the same time.
-    Backup(backup::Arguments),
+    Backup(backup::BackupArguments),
     /// Restore a backup into an empty data directory
-    Restore(restore::Arguments),
+    Restore(restore::RestoreArguments),
     /// Mark Redis as restored from a backup
     ///
     /// Run it before gateways and workers start. Tokens and connections that were issued before become invalid.
-    MarkRestored(mark_restored::Arguments),
+    MarkRestored(mark_restored::MarkRestoredArguments),
     /// Create users of Redis for gateways, workers and administrators
     ///
     /// Writes an ACL file, and for each role a file with a URL and a password.
-    Users(users::Arguments),
+    Users(users::UsersArguments),
 }
 
-pub async fn run(command: Command) -> anyhow::Result<()> {
+pub async fn run(command: StoreCommand) -> anyhow::Result<()> {
     match command {
-        Command::Backup(arguments) => backup::run(arguments).await,
-        Command::Restore(arguments) => restore::run(arguments).await,
-        Command::MarkRestored(arguments) => mark_restored::run(arguments).await,
-        Command::Users(arguments) => users::run(&arguments),
+        StoreCommand::Backup(arguments) => backup::run(arguments).await,
+        StoreCommand::Restore(arguments) => restore::run(arguments).await,
+        StoreCommand::MarkRestored(arguments) => mark_restored::run(arguments).await,
+        StoreCommand::Users(arguments) => users::run(&arguments),
     }
 }

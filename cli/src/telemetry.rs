@@ -16,7 +16,7 @@ use tracing_subscriber::filter::{FilterExt as _, LevelFilter, filter_fn};
 use tracing_subscriber::registry::LookupSpan;
 use tracing_subscriber::{EnvFilter, Layer, prelude::*, registry};
 
-use self::metrics::Metrics;
+use self::metrics::MetricsExport;
 pub use self::traces::TraceOptions;
 
 mod collector;
@@ -37,7 +37,7 @@ const LAST: Duration = Duration::from_secs(2);
 /// What is on its way to the collector, if there is one.
 pub struct Telemetry {
     traces: Option<SdkTracerProvider>,
-    metrics: Option<Metrics>,
+    metrics: Option<MetricsExport>,
 }
 
 /// `BATON_LOG` sets the level, `BATON_LOG_FORMAT=json` the format. Options with faults send nothing:

@@ -8,12 +8,12 @@ use anyhow::Context as _;
 use baton_gateway::auth::ApiKeys;
 use baton_session::clock::unix_seconds;
 use baton_session::id::{SessionId, random_text};
-use baton_session::token::{self, Grant, Keys, MAX_TOKEN_BYTES, Scope};
+use baton_session::token::{self, MAX_TOKEN_BYTES, SessionGrant, SigningKeys, TokenScope};
 use clap::{Args, Subcommand, ValueEnum};
 use jsonwebtoken::Algorithm;
 use serde_json::{Value, json};
 
-use crate::exit::Misconfigured;
+use crate::exit::ConfigurationError;
 use crate::{key_file, revoke};
 
 const MAX_TTL: Duration = Duration::from_secs(24 * 3600);
@@ -23,14 +23,14 @@ const LAST_DATE: u64 = 253_402_300_799;
 const MAX_INPUT: u64 = 64 << 10;
 
 #[derive(Subcommand)]
-pub enum Command {
+pub enum TokenCommand {
     /// Print a new key set for --keys
     Keygen {
         /// Signature algorithm
         ///
         /// HS256 is small and fast. With EdDSA and ES256 others can verify tokens without a secret.
         #[arg(long, default_value = "hs256")]
-        alg: Kind,
+        alg: KeyKind,
         /// File to write instead of standard output; an existing file is kept
         ///
         /// Only its owner can read the file.
@@ -38,7 +38,7 @@ pub enum Command {
         file: Option<PathBuf>,
     },
     /// Print a session token
-    Mint(Mint),
+    Mint(MintArguments),
     /// Print the contents of a token without verifying it
     Inspect {
         /// Token; - or nothing reads it from standard input
@@ -67,11 +67,11 @@ pub enum Command {
         observe: bool,
     },
     /// Revoke a session, a connection or all connections of a principal, on all gateways
-    Revoke(revoke::Arguments),
+    Revoke(revoke::RevokeArguments),
 }
 
 #[derive(Clone, Copy, ValueEnum)]
-pub enum Kind {
+pub enum KeyKind {
     Hs256,
     Eddsa,
     Es256,
@@ -85,7 +85,7 @@ pub struct KeyOption {
 }
 
 #[derive(Args)]
-pub struct Mint {
+pub struct MintArguments {
     #[command(flatten)]
     keys: KeyOption,
     /// Session that the token opens
@@ -93,7 +93,7 @@ pub struct Mint {
     session: String,
     /// Permissions of the token
     #[arg(long, default_value = "control")]
-    scope: ScopeOption,
+    scope: TokenScopeOption,
     /// Lifetime, up to 24h
     #[arg(long, default_value = "1h", value_parser = humantime::parse_duration, value_name = "TIME")]
     ttl: Duration,
@@ -106,34 +106,34 @@ pub struct Mint {
 }
 
 #[derive(Clone, Copy, ValueEnum)]
-enum ScopeOption {
+enum TokenScopeOption {
     Control,
     Observe,
 }
 
-pub async fn run(command: Command) -> anyhow::Result<()> {
+pub async fn run(command: TokenCommand) -> anyhow::Result<()> {
     match command {
-        Command::Keygen { alg, file } => {
+        TokenCommand::Keygen { alg, file } => {
             let algorithm = match alg {
-                Kind::Hs256 => Algorithm::HS256,
-                Kind::Eddsa => Algorithm::EdDSA,
-                Kind::Es256 => Algorithm::ES256,
+                KeyKind::Hs256 => Algorithm::HS256,
+                KeyKind::Eddsa => Algorithm::EdDSA,
+                KeyKind::Es256 => Algorithm::ES256,
             };
             match file {
                 Some(path) => keep(&path, algorithm)?,
                 None => println!("{}", token::generate(algorithm)),
             }
         }
-        Command::Mint(mint) => println!("{}", mint.token()?),
-        Command::Inspect { token } => {
+        TokenCommand::Mint(mint) => println!("{}", mint.token()?),
+        TokenCommand::Inspect { token } => {
             println!("{:#}", inspect(&given(token)?)?);
             eprintln!("baton: nothing of this was verified: anybody could have written it");
         }
-        Command::Verify { keys, token } => {
+        TokenCommand::Verify { keys, token } => {
             let kind = keys.open()?.ring().verify_any(&given(token)?)?;
             println!("valid: a {kind} token");
         }
-        Command::ApiKey {
+        TokenCommand::ApiKey {
             principal,
             ttl,
             agents,
@@ -150,27 +150,28 @@ pub async fn run(command: Command) -> anyhow::Result<()> {
             if observe {
                 entry["observe"] = json!(true);
             }
-            ApiKeys::check(&entry).map_err(|fault| Misconfigured(vec![fault]))?;
+            ApiKeys::check(&entry).map_err(|fault| ConfigurationError(vec![fault]))?;
             println!("{:#}", json!({ "key": key, "entry": entry }));
         }
-        Command::Revoke(arguments) => revoke::run(arguments).await?,
+        TokenCommand::Revoke(arguments) => revoke::run(arguments).await?,
     }
     Ok(())
 }
 
 impl KeyOption {
-    fn open(&self) -> Result<Keys, Misconfigured> {
-        Keys::open(&self.keys).map_err(|fault| Misconfigured(vec![format!("--keys {fault}")]))
+    fn open(&self) -> Result<SigningKeys, ConfigurationError> {
+        SigningKeys::open(&self.keys)
+            .map_err(|fault| ConfigurationError(vec![format!("--keys {fault}")]))
     }
 }
 
-impl Mint {
+impl MintArguments {
     fn token(self) -> anyhow::Result<String> {
         let mut faults = Vec::new();
         if !(Duration::from_secs(1)..=MAX_TTL).contains(&self.ttl) {
             faults.push("--ttl: must be between 1s and 24h".into());
         }
-        if self.share_with.is_some() && matches!(self.scope, ScopeOption::Control) {
+        if self.share_with.is_some() && matches!(self.scope, TokenScopeOption::Control) {
             faults.push(
                 "--share-with: what is shared can only be watched, say --scope observe".into(),
             );
@@ -182,22 +183,22 @@ impl Mint {
         let keys = self
             .keys
             .open()
-            .map_err(|Misconfigured(more)| faults.extend(more));
+            .map_err(|ConfigurationError(more)| faults.extend(more));
         let (Some(session), Ok(keys), true) = (session, keys, faults.is_empty()) else {
-            return Err(Misconfigured(faults).into());
+            return Err(ConfigurationError(faults).into());
         };
         let scope = match self.scope {
-            ScopeOption::Control => Scope::Control,
-            ScopeOption::Observe => Scope::Observe,
+            TokenScopeOption::Control => TokenScope::Control,
+            TokenScopeOption::Observe => TokenScope::Observe,
         };
-        let mut grant = Grant::new(session, self.principal, scope, self.ttl);
+        let mut grant = SessionGrant::new(session, self.principal, scope, self.ttl);
         if let Some(viewer) = self.share_with {
             grant.owner = Some(std::mem::replace(&mut grant.principal, viewer));
         }
         let token = keys.ring().sign_session(&grant);
         if token.expose().len() > MAX_TOKEN_BYTES {
             let fault = "--principal: too long, no gateway would take the token";
-            return Err(Misconfigured(vec![fault.into()]).into());
+            return Err(ConfigurationError(vec![fault.into()]).into());
         }
         Ok(token.expose().to_owned())
     }
@@ -213,11 +214,11 @@ fn keep(path: &Path, algorithm: Algorithm) -> anyhow::Result<()> {
 }
 
 /// So long from now, as the file of API keys has it.
-fn end(ttl: Duration) -> Result<String, Misconfigured> {
+fn end(ttl: Duration) -> Result<String, ConfigurationError> {
     let seconds = unix_seconds().saturating_add(ttl.as_secs());
     if ttl < Duration::from_secs(1) || seconds > LAST_DATE {
         let fault = "--ttl: must be at least 1s, and end before the year 10000";
-        return Err(Misconfigured(vec![fault.into()]));
+        return Err(ConfigurationError(vec![fault.into()]));
     }
     let time = UNIX_EPOCH + Duration::from_secs(seconds);
     Ok(humantime::format_rfc3339_seconds(time).to_string())
@@ -248,7 +249,7 @@ fn given(token: Option<String>) -> anyhow::Result<String> {
     let read = std::io::stdin().take(MAX_INPUT).read_to_string(&mut text);
     read.context("cannot read the token from standard input")?;
     match text.trim() {
-        "" => Err(Misconfigured(vec!["no token: give one on standard input".into()]).into()),
+        "" => Err(ConfigurationError(vec!["no token: give one on standard input".into()]).into()),
         token => Ok(token.to_owned()),
     }
 }

@@ -58,7 +58,7 @@ pub struct TransportOptions {
 }
 
 /// What is known of the rest of the command line.
-pub struct Setting {
+pub struct TransportContext {
     pub listen: SocketAddr,
     /// Callers bring credentials.
     pub asks: bool,
@@ -71,7 +71,7 @@ impl TransportOptions {
     }
 
     /// How requests come in, and every fault.
-    pub fn transport(&self, setting: &Setting) -> (Transport, Vec<String>) {
+    pub fn transport(&self, setting: &TransportContext) -> (Transport, Vec<String>) {
         let mut faults = Vec::new();
         let tls = self.tls().unwrap_or_else(|fault| {
             faults.push(fault);
@@ -119,7 +119,11 @@ impl TransportOptions {
         (transport, faults)
     }
 
-    fn connections(&self, setting: &Setting, faults: &mut Vec<String>) -> ConnectionLimits {
+    fn connections(
+        &self,
+        setting: &TransportContext,
+        faults: &mut Vec<String>,
+    ) -> ConnectionLimits {
         let most = descriptors::for_connections();
         let total = self.max_connections.unwrap_or(most);
         if !(1..=most).contains(&total) {

@@ -7,19 +7,19 @@ use std::time::Duration;
 
 use baton_gateway::Stop;
 use baton_session::metrics::StoreMetrics;
-use baton_worker::Metrics;
+use baton_worker::WorkerMetrics;
 use clap::Args;
 
-use crate::agent_policy::Clients;
+use crate::agent_policy::ClientTrust;
 use crate::audit::AuditOptions;
 use crate::headings::{OBSERVABILITY, SESSIONS};
 use crate::meters;
 use crate::options::{StoreOptions, WorkerOptions, check};
-use crate::probes::{self, Progress};
+use crate::probes::{self, WorkerProgress};
 use crate::telemetry::{Telemetry, TraceOptions};
 
 #[derive(Args)]
-pub struct Arguments {
+pub struct WorkerArguments {
     #[command(flatten)]
     pub store: StoreOptions,
     #[command(flatten)]
@@ -46,7 +46,7 @@ pub struct Arguments {
     pub traces: TraceOptions,
 }
 
-impl Arguments {
+impl WorkerArguments {
     pub fn faults(&self) -> Vec<String> {
         let faults = [
             self.store.faults(),
@@ -63,31 +63,37 @@ impl Arguments {
     }
 }
 
-pub async fn run(arguments: Arguments, stop: Stop, telemetry: &Telemetry) -> anyhow::Result<()> {
+pub async fn run(
+    arguments: WorkerArguments,
+    stop: Stop,
+    telemetry: &Telemetry,
+) -> anyhow::Result<()> {
     check([arguments.faults()])?;
     let (mut registry, store_metrics) = (meters::registry(), StoreMetrics::default());
-    let metrics = Metrics::default();
+    let metrics = WorkerMetrics::default();
     store_metrics.register(&mut registry);
     metrics.register(&mut registry);
     let audit = arguments.audit.open(&mut registry)?;
-    let (registry, progress) = (Arc::new(registry), Arc::new(Progress::default()));
+    let (registry, progress) = (Arc::new(registry), Arc::new(WorkerProgress::default()));
     telemetry.report(registry.clone());
     if let Some(address) = arguments.probe_listen {
         probes::start(address, progress.clone(), registry, stop.drain.clone()).await?;
     }
     let kept = arguments.kept_from_agents();
     let agent = tokio::select! {
-        agent = arguments.worker.agent(&kept, Clients::Anybody) => agent?,
+        agent = arguments.worker.agent(&kept, ClientTrust::Anybody) => agent?,
         _ = stop.drain.cancelled() => return Ok(()),
     };
     let _ = progress.agent_ready.set(());
     let store = arguments.store.connect(store_metrics).await?;
     let _ = progress.store.set(store.clone());
     let grace = Duration::from_millis(arguments.grace_ms);
-    let config = baton_worker::Config {
+    let config = baton_worker::RunnerConfig {
         registered: progress.registered.clone(),
         audit: audit.clone(),
-        ..arguments.worker.config(grace, metrics, Clients::Anybody)
+        ..arguments
+            .worker
+            .config(grace, metrics, ClientTrust::Anybody)
     };
     let work = baton_worker::run(store, agent, config, stop.drain);
     let outcome = tokio::select! {

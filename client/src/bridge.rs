@@ -8,12 +8,12 @@ use tokio::io::{AsyncBufReadExt as _, AsyncRead, AsyncWrite, AsyncWriteExt as _,
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 
-use crate::connection::{Connection, Receiver, Sender};
+use crate::connection::{Connection, MessageReceiver, MessageSender};
 
 /// Larger than any accepted message. A message that is only too large is answered.
 const MAX_LINE: usize = 64 << 20;
 /// When the end has come, an editor that does not read is waited for this long.
-const PATIENCE: Duration = Duration::from_secs(2);
+const FLUSH_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Runs until the input ends, the output is closed, or `stop`. Messages read by then are delivered.
 pub async fn run(
@@ -50,7 +50,7 @@ pub async fn run(
     }
 }
 
-async fn read(sender: Sender, input: impl AsyncRead + Unpin) -> io::Result<()> {
+async fn read(sender: MessageSender, input: impl AsyncRead + Unpin) -> io::Result<()> {
     let mut input = BufReader::new(input);
     while let Some(line) = next_line(&mut input).await? {
         if !line.is_empty() && sender.send(line).await.is_err() {
@@ -85,7 +85,7 @@ async fn next_line(input: &mut BufReader<impl AsyncRead + Unpin>) -> io::Result<
 }
 
 async fn write(
-    receiver: &mut Receiver,
+    receiver: &mut MessageReceiver,
     mut output: impl AsyncWrite + Unpin,
     ended: &CancellationToken,
 ) -> io::Result<()> {
@@ -103,7 +103,7 @@ async fn write(
         };
         let too_late = async {
             ended.cancelled().await;
-            sleep(PATIENCE).await;
+            sleep(FLUSH_TIMEOUT).await;
         };
         tokio::select! {
             written = written => written?,

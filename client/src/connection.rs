@@ -7,58 +7,58 @@ use bytes::Bytes;
 use tokio::sync::mpsc;
 use tokio_util::task::AbortOnDropHandle;
 
-use crate::contact::Contact;
-use crate::driver::Driver;
-use crate::error::Unusable;
-use crate::options::Options;
+use crate::driver::ConnectionDriver;
+use crate::error::SetupError;
+use crate::options::ClientOptions;
+use crate::reachability::ServerReachability;
 
 /// Messages in each direction. More waits where it comes from: in a pipe, or at the server.
 const QUEUE: usize = 16;
 
 /// A conversation with Baton. Must be opened by `initialize`, as ACP has it.
 pub struct Connection {
-    sender: Sender,
-    receiver: Receiver,
+    sender: MessageSender,
+    receiver: MessageReceiver,
 }
 
 /// Sends messages to the server. When the last sender is dropped, pending messages are delivered
 /// and the connection is detached.
 #[derive(Clone)]
-pub struct Sender(mpsc::Sender<Bytes>);
+pub struct MessageSender(mpsc::Sender<Bytes>);
 
 /// Receives messages from the server.
-pub struct Receiver {
+pub struct MessageReceiver {
     messages: mpsc::Receiver<Bytes>,
-    contact: Arc<Contact>,
+    reachability: Arc<ServerReachability>,
     _driver: AbortOnDropHandle<()>,
 }
 
 /// Nothing can be sent any more.
 #[derive(Debug, thiserror::Error)]
 #[error("the connection is closed")]
-pub struct Closed;
+pub struct ConnectionClosed;
 
 /// Must be called on a runtime. Nothing is sent before there is a message to send.
-pub fn connect(options: Options) -> Result<Connection, Unusable> {
+pub fn connect(options: ClientOptions) -> Result<Connection, SetupError> {
     let (sender, outgoing) = mpsc::channel(QUEUE);
     let (incoming, messages) = mpsc::channel(QUEUE);
-    let driver = Driver::new(options, outgoing, incoming)?;
+    let driver = ConnectionDriver::new(options, outgoing, incoming)?;
     Ok(Connection {
-        sender: Sender(sender),
-        receiver: Receiver {
+        sender: MessageSender(sender),
+        receiver: MessageReceiver {
             messages,
-            contact: driver.contact(),
+            reachability: driver.reachability(),
             _driver: AbortOnDropHandle::new(tokio::spawn(driver.run())),
         },
     })
 }
 
 impl Connection {
-    pub fn split(self) -> (Sender, Receiver) {
+    pub fn split(self) -> (MessageSender, MessageReceiver) {
         (self.sender, self.receiver)
     }
 
-    pub async fn send(&self, message: impl Into<Bytes>) -> Result<(), Closed> {
+    pub async fn send(&self, message: impl Into<Bytes>) -> Result<(), ConnectionClosed> {
         self.sender.send(message).await
     }
 
@@ -67,14 +67,17 @@ impl Connection {
     }
 }
 
-impl Sender {
+impl MessageSender {
     /// One JSON-RPC message. Waits while the server is away and much has been sent already.
-    pub async fn send(&self, message: impl Into<Bytes>) -> Result<(), Closed> {
-        self.0.send(message.into()).await.map_err(|_| Closed)
+    pub async fn send(&self, message: impl Into<Bytes>) -> Result<(), ConnectionClosed> {
+        self.0
+            .send(message.into())
+            .await
+            .map_err(|_| ConnectionClosed)
     }
 }
 
-impl Receiver {
+impl MessageReceiver {
     /// One JSON-RPC message, on one line. `None` when all is over.
     pub async fn receive(&mut self) -> Option<Bytes> {
         self.messages.recv().await
@@ -82,7 +85,7 @@ impl Receiver {
 
     /// For how long nothing has been heard of the server; nothing at all while its stream is open.
     pub fn away(&self) -> Duration {
-        self.contact.away()
+        self.reachability.away()
     }
 
     /// One that is there already.

@@ -14,18 +14,18 @@ use tokio::sync::Mutex;
 use tokio::time::timeout;
 
 /// A token is renewed this long before its end.
-const MARGIN: Duration = Duration::from_secs(60);
+const RENEW_BEFORE: Duration = Duration::from_secs(60);
 /// A command may have to ask a person.
-const PATIENCE: Duration = Duration::from_secs(120);
+const COMMAND_TIMEOUT: Duration = Duration::from_secs(120);
 
 pub struct Credential {
-    source: Source,
+    source: CredentialSource,
     /// Locked while it is fetched, so that it is fetched once for all who need it.
     current: Mutex<Option<HeaderValue>>,
 }
 
 /// Where a credential comes from.
-pub enum Source {
+pub enum CredentialSource {
     None,
     /// Always the same.
     Text(String),
@@ -36,7 +36,7 @@ pub enum Source {
 }
 
 #[derive(Clone, Debug, thiserror::Error)]
-pub enum Error {
+pub enum CredentialError {
     #[error("the credential file {}: {fault}", path.display())]
     File { path: PathBuf, fault: String },
     #[error("the credential command {0}")]
@@ -46,7 +46,7 @@ pub enum Error {
 }
 
 impl Credential {
-    pub fn new(source: Source) -> Self {
+    pub fn new(source: CredentialSource) -> Self {
         Self {
             source,
             current: Mutex::new(None),
@@ -54,18 +54,18 @@ impl Credential {
     }
 
     pub fn none() -> Self {
-        Self::new(Source::None)
+        Self::new(CredentialSource::None)
     }
 
     pub fn is_none(&self) -> bool {
-        matches!(self.source, Source::None)
+        matches!(self.source, CredentialSource::None)
     }
 
     /// For the header `Authorization`. `refused` is one that is not good any more.
     pub async fn header(
         &self,
         refused: Option<&HeaderValue>,
-    ) -> Result<Option<HeaderValue>, Error> {
+    ) -> Result<Option<HeaderValue>, CredentialError> {
         let mut current = self.current.lock().await;
         let is_good = |header: &HeaderValue| refused != Some(header) && !expires_soon(header);
         if !current.as_ref().is_some_and(is_good) {
@@ -74,48 +74,48 @@ impl Credential {
         Ok(current.clone())
     }
 
-    async fn fetch(&self) -> Result<Option<HeaderValue>, Error> {
+    async fn fetch(&self) -> Result<Option<HeaderValue>, CredentialError> {
         let text = match &self.source {
-            Source::None => return Ok(None),
-            Source::Text(text) => text.clone(),
-            Source::File(path) => {
+            CredentialSource::None => return Ok(None),
+            CredentialSource::Text(text) => text.clone(),
+            CredentialSource::File(path) => {
                 let read = std::fs::read_to_string(path);
-                read.map_err(|fault| Error::File {
+                read.map_err(|fault| CredentialError::File {
                     path: path.clone(),
                     fault: fault.to_string(),
                 })?
             }
-            Source::Command(command) => run(command).await?,
+            CredentialSource::Command(command) => run(command).await?,
         };
         let text = text.trim();
         let header = HeaderValue::from_str(&format!("Bearer {text}"));
         let header = header.ok().filter(|_| !text.is_empty());
-        let mut header = header.ok_or(Error::Unsendable)?;
+        let mut header = header.ok_or(CredentialError::Unsendable)?;
         header.set_sensitive(true);
         Ok(Some(header))
     }
 }
 
-async fn run(command: &str) -> Result<String, Error> {
-    let failed = |why: String| Error::Command(why);
+async fn run(command: &str) -> Result<String, CredentialError> {
+    let failed = |why: String| CredentialError::Command(why);
     let mut shell = Command::new("sh");
     shell
         .args(["-c", command])
         .stdin(Stdio::null())
         .stderr(Stdio::inherit())
         .kill_on_drop(true);
-    let output = timeout(PATIENCE, shell.output()).await;
-    let output = output.map_err(|_| failed(format!("took longer than {PATIENCE:?}")))?;
+    let output = timeout(COMMAND_TIMEOUT, shell.output()).await;
+    let output = output.map_err(|_| failed(format!("took longer than {COMMAND_TIMEOUT:?}")))?;
     let output = output.map_err(|error| failed(format!("cannot be run: {error}")))?;
     if output.status.success() {
-        String::from_utf8(output.stdout).map_err(|_| Error::Unsendable)
+        String::from_utf8(output.stdout).map_err(|_| CredentialError::Unsendable)
     } else {
         Err(failed(format!("ended with {}", output.status)))
     }
 }
 
 #[derive(Deserialize)]
-struct Claims {
+struct TokenClaims {
     exp: u64,
 }
 
@@ -125,11 +125,11 @@ fn expires_soon(header: &HeaderValue) -> bool {
         let token = header.to_str().ok()?.strip_prefix("Bearer ")?;
         let payload = token.split('.').nth(1)?;
         let payload = URL_SAFE_NO_PAD.decode(payload).ok()?;
-        serde_json::from_slice::<Claims>(&payload).ok()
+        serde_json::from_slice::<TokenClaims>(&payload).ok()
     };
     let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
-    let soon = now.unwrap_or_default() + MARGIN;
-    claims().is_some_and(|Claims { exp }| exp <= soon.as_secs())
+    let soon = now.unwrap_or_default() + RENEW_BEFORE;
+    claims().is_some_and(|TokenClaims { exp }| exp <= soon.as_secs())
 }
 
 #[cfg(test)]
@@ -144,7 +144,7 @@ mod tests {
     async fn a_file_is_read_again_when_its_credential_was_refused() {
         let path = std::env::temp_dir().join(format!("baton-credential-{}", std::process::id()));
         std::fs::write(&path, "old\n").unwrap();
-        let credential = Credential::new(Source::File(path.clone()));
+        let credential = Credential::new(CredentialSource::File(path.clone()));
         let old = credential.header(None).await.unwrap();
         std::fs::write(&path, "new\n").unwrap();
         assert_eq!(shown(credential.header(None).await.unwrap()), "Bearer old");
@@ -170,7 +170,7 @@ mod tests {
             let count =
                 std::env::temp_dir().join(format!("baton-runs-{}-{exp}", std::process::id()));
             let command = format!("echo run >> {}; echo {}", count.display(), token(exp));
-            let credential = Credential::new(Source::Command(command));
+            let credential = Credential::new(CredentialSource::Command(command));
             credential.header(None).await.unwrap();
             credential.header(None).await.unwrap();
             let runs = std::fs::read_to_string(&count).unwrap().lines().count();
@@ -181,10 +181,10 @@ mod tests {
 
     #[tokio::test]
     async fn a_command_that_fails_says_so() {
-        let failing = Credential::new(Source::Command("exit 3".into()));
+        let failing = Credential::new(CredentialSource::Command("exit 3".into()));
         let error = failing.header(None).await.unwrap_err();
         assert!(error.to_string().contains("exit status: 3"), "{error}");
-        let silent = Credential::new(Source::Command("true".into()));
+        let silent = Credential::new(CredentialSource::Command("true".into()));
         assert!(silent.header(None).await.is_err());
     }
 }

@@ -8,13 +8,13 @@ use http::HeaderValue;
 use tokio::time::{Instant, sleep};
 
 use crate::backoff::Backoff;
-use crate::contact::Contact;
 use crate::endpoint::Endpoint;
-use crate::error::Failure;
+use crate::error::RequestFailure;
+use crate::reachability::ServerReachability;
 
 /// How handing over ended.
-pub struct Delivery {
-    pub outcome: Result<(), Failure>,
+pub struct DeliveryResult {
+    pub outcome: Result<(), RequestFailure>,
     /// It may have arrived, whatever the outcome says.
     pub doubtful: bool,
 }
@@ -24,29 +24,29 @@ pub async fn deliver(
     endpoint: &Endpoint,
     connection: &HeaderValue,
     message: Bytes,
-    contact: &Contact,
+    reachability: &ServerReachability,
     give_up: Duration,
-) -> Delivery {
+) -> DeliveryResult {
     let began = Instant::now();
     let mut backoff = Backoff::default();
     let mut doubtful = false;
     loop {
         let outcome = endpoint.post(connection, message.clone()).await;
         if outcome.is_ok() {
-            contact.made();
+            reachability.mark_answered();
         }
-        let Err(Failure::Away {
+        let Err(RequestFailure::Away {
             why,
             pause,
             unconnected,
         }) = &outcome
         else {
-            return Delivery { outcome, doubtful };
+            return DeliveryResult { outcome, doubtful };
         };
         doubtful |= !unconnected;
         // Streams may still hear of a server that takes nothing any more.
-        if began.elapsed().max(contact.away()) >= give_up {
-            return Delivery { outcome, doubtful };
+        if began.elapsed().max(reachability.away()) >= give_up {
+            return DeliveryResult { outcome, doubtful };
         }
         tracing::debug!(%why, "message not delivered; trying again");
         sleep(backoff.next(*pause)).await;

@@ -14,51 +14,51 @@ use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep_until};
 
 use crate::backoff::Backoff;
-use crate::book::{Book, Verdict};
-use crate::contact::Contact;
 use crate::endpoint::Endpoint;
-use crate::error::Unusable;
-use crate::job::{self, Done, Job, Outgoing};
-use crate::options::{Options, Transport};
-use crate::stream::{News, Reading};
+use crate::error::SetupError;
+use crate::in_flight::{InFlightState, InboundAction};
+use crate::job::{self, DriverJob, JobOutcome, OutgoingMessage};
+use crate::options::{ClientOptions, StreamTransport};
+use crate::reachability::ServerReachability;
+use crate::stream::{StreamEvent, StreamHandle};
 
 mod loss;
 mod outcome;
 
 /// After the end of input, pending messages have this long to be delivered.
-const FAREWELL: Duration = Duration::from_secs(5);
+const FLUSH_TIMEOUT: Duration = Duration::from_secs(5);
 
-pub struct Driver {
+pub struct ConnectionDriver {
     endpoint: Arc<Endpoint>,
-    transport: Transport,
+    transport: StreamTransport,
     give_up: Duration,
     renew_after: Duration,
-    contact: Arc<Contact>,
+    reachability: Arc<ServerReachability>,
     outgoing: mpsc::Receiver<Bytes>,
     incoming: mpsc::Sender<Bytes>,
-    book: Book,
+    in_flight: InFlightState,
     /// To be sent before anything else.
-    first: VecDeque<Outgoing>,
+    first: VecDeque<OutgoingMessage>,
     /// To be passed on before anything else: one error at most for each request.
-    told: VecDeque<Bytes>,
+    local_answers: VecDeque<Bytes>,
     /// The `initialize` message, sent again when the connection is replaced.
     initialize: Option<Bytes>,
-    link: Option<Link>,
+    connection: Option<OpenConnection>,
     /// A connection that was left and may still be there.
     old: Option<HeaderValue>,
     backoff: Backoff,
     /// The last failure, until a request succeeds again.
-    trouble: Option<String>,
+    last_failure: Option<String>,
 }
 
 /// A connection that is open.
-struct Link {
+struct OpenConnection {
     token: HeaderValue,
     since: SystemTime,
-    stream: Reading,
+    stream: StreamHandle,
 }
 
-enum Heard {
+enum InboundOutcome {
     /// The message was passed on or dropped.
     Message,
     /// It was a question, and this is the answer.
@@ -69,80 +69,81 @@ enum Heard {
     Nobody,
 }
 
-impl Driver {
+impl ConnectionDriver {
     pub fn new(
-        options: Options,
+        options: ClientOptions,
         outgoing: mpsc::Receiver<Bytes>,
         incoming: mpsc::Sender<Bytes>,
-    ) -> Result<Self, Unusable> {
+    ) -> Result<Self, SetupError> {
         Ok(Self {
             transport: options.transport,
             give_up: options.give_up,
             renew_after: options.renew_after,
             endpoint: Arc::new(Endpoint::new(options)?),
-            contact: Arc::new(Contact::new()),
+            reachability: Arc::new(ServerReachability::new()),
             outgoing,
             incoming,
-            book: Book::default(),
+            in_flight: InFlightState::default(),
             first: VecDeque::new(),
-            told: VecDeque::new(),
+            local_answers: VecDeque::new(),
             initialize: None,
-            link: None,
+            connection: None,
             old: None,
             backoff: Backoff::default(),
-            trouble: None,
+            last_failure: None,
         })
     }
 
-    pub fn contact(&self) -> Arc<Contact> {
-        self.contact.clone()
+    pub fn reachability(&self) -> Arc<ServerReachability> {
+        self.reachability.clone()
     }
 
     pub async fn run(mut self) {
-        let mut job: Option<Job> = None;
+        let mut job: Option<DriverJob> = None;
         let mut end: Option<Instant> = None;
         loop {
             job = job.or_else(|| self.next_job());
-            if end.is_some() && job.is_none() && self.told.is_empty() {
+            if end.is_some() && job.is_none() && self.local_answers.is_empty() {
                 break;
             }
-            let gives_up_at = Instant::now() + self.give_up.saturating_sub(self.contact.away());
+            let gives_up_at =
+                Instant::now() + self.give_up.saturating_sub(self.reachability.away());
             let takes = end.is_none() && (job.is_none() || self.is_away());
             tokio::select! {
-                done = under_way(&mut job), if job.is_some() => {
+                done = job_outcome(&mut job), if job.is_some() => {
                     job = None;
                     self.finish(done);
                 }
                 message = self.outgoing.recv(), if takes => match message {
                     Some(message) => job = self.take(message, job),
-                    None => end = Some(Instant::now() + FAREWELL),
+                    None => end = Some(Instant::now() + FLUSH_TIMEOUT),
                 },
-                heard = hear(&self.incoming, &mut self.told, &mut self.link, &mut self.book) => match heard {
-                    Heard::Message => {}
-                    Heard::Answered(answer) => self.first.push_back(Outgoing::answer(answer)),
-                    Heard::Loss(why) => self.lose(&why),
-                    Heard::Nobody => break,
+                heard = next_inbound(&self.incoming, &mut self.local_answers, &mut self.connection, &mut self.in_flight) => match heard {
+                    InboundOutcome::Message => {}
+                    InboundOutcome::Answered(answer) => self.first.push_back(OutgoingMessage::answer(answer)),
+                    InboundOutcome::Loss(why) => self.drop_connection(&why),
+                    InboundOutcome::Nobody => break,
                 },
-                _ = sleep_until(gives_up_at), if self.book.waits() => {
+                _ = sleep_until(gives_up_at), if self.in_flight.awaits_answer() => {
                     if self.is_away() {
-                        self.abandon();
+                        self.fail_waiting_requests();
                     }
                 }
                 _ = sleep_until(end.unwrap_or(gives_up_at)), if end.is_some() => break,
             }
         }
-        if let Some(link) = self.link {
-            job::detach(&self.endpoint, &link.token).await;
+        if let Some(connection) = self.connection {
+            job::detach(&self.endpoint, &connection.token).await;
         }
     }
 
     fn is_away(&self) -> bool {
-        self.contact.away() >= self.give_up
+        self.reachability.away() >= self.give_up
     }
 
     /// The next job that does not come from the user.
-    fn next_job(&mut self) -> Option<Job> {
-        match (&self.initialize, &self.link) {
+    fn next_job(&mut self) -> Option<DriverJob> {
+        match (&self.initialize, &self.connection) {
             (Some(_), None) => Some(self.reopen()),
             (_, Some(_)) => {
                 let outgoing = self.first.pop_front()?;
@@ -154,12 +155,13 @@ impl Driver {
 
     /// Handles a message of the user. If there is a job, the server has been unreachable for so
     /// long that requests fail at once.
-    fn take(&mut self, message: Bytes, job: Option<Job>) -> Option<Job> {
+    fn take(&mut self, message: Bytes, job: Option<DriverJob>) -> Option<DriverJob> {
         let envelope = match Envelope::read(&message) {
             Ok(envelope) => envelope,
             Err(error) => {
                 let (code, text) = unreadable(&error);
-                self.told.push_back(compose::error("null", code, &text));
+                self.local_answers
+                    .push_back(compose::error("null", code, &text));
                 return job;
             }
         };
@@ -181,22 +183,22 @@ impl Driver {
             return job;
         }
         let is_due = request.is_some() && self.is_due();
-        self.book.sends(&message, &envelope, false);
+        self.in_flight.record_outgoing(&message, &envelope, false);
         if begins {
             return Some(job::open(self.endpoint.clone(), message, self.give_up));
         }
-        let outgoing = Outgoing {
+        let outgoing = OutgoingMessage {
             message,
             request,
             own: false,
         };
         if job.is_some() {
-            self.give_up_on(outgoing);
+            self.fail_or_keep(outgoing);
             return job;
         }
         if is_due {
             self.first.push_back(outgoing);
-            self.old = self.link.take().map(|link| link.token);
+            self.old = self.connection.take().map(|connection| connection.token);
             return Some(self.reopen());
         }
         self.post(outgoing)
@@ -204,34 +206,37 @@ impl Driver {
 
     fn refuse(&mut self, request: Option<String>, why: &str) {
         let refusal = request.map(|id| compose::error(&id, ErrorCode::InvalidRequest, why));
-        self.told.extend(refusal);
+        self.local_answers.extend(refusal);
     }
 
     /// The connection is past half of its life, and nothing is under way that would miss it.
     fn is_due(&self) -> bool {
-        let age = self.link.as_ref().map(|link| link.since.elapsed());
+        let age = self
+            .connection
+            .as_ref()
+            .map(|connection| connection.since.elapsed());
         let age = age.and_then(Result::ok).unwrap_or_default();
-        age > self.renew_after && !self.book.is_open()
+        age > self.renew_after && !self.in_flight.has_open_requests()
     }
 
-    fn reopen(&mut self) -> Job {
+    fn reopen(&mut self) -> DriverJob {
         let message = self.initialize.clone().unwrap_or_default();
         let (old, pause) = (self.old.take(), self.pause());
         job::reopen(self.endpoint.clone(), message, old, pause)
     }
 
-    fn post(&mut self, outgoing: Outgoing) -> Option<Job> {
-        let Some(link) = &self.link else {
+    fn post(&mut self, outgoing: OutgoingMessage) -> Option<DriverJob> {
+        let Some(connection) = &self.connection else {
             self.first.push_front(outgoing);
             return None;
         };
-        let (token, contact) = (link.token.clone(), self.contact.clone());
+        let (token, reachability) = (connection.token.clone(), self.reachability.clone());
         let (endpoint, pause) = (self.endpoint.clone(), self.pause());
         Some(job::post(
             endpoint,
             token,
             outgoing,
-            contact,
+            reachability,
             self.give_up,
             pause,
         ))
@@ -239,7 +244,7 @@ impl Driver {
 
     /// Before the next attempt.
     fn pause(&mut self) -> Duration {
-        match self.trouble {
+        match self.last_failure {
             None => Duration::ZERO,
             Some(_) => self.backoff.next(None),
         }
@@ -257,7 +262,7 @@ fn unreadable(error: &EnvelopeError) -> (ErrorCode, String) {
     }
 }
 
-async fn under_way(job: &mut Option<Job>) -> Done {
+async fn job_outcome(job: &mut Option<DriverJob>) -> JobOutcome {
     match job {
         Some(job) => job.await,
         None => std::future::pending().await,
@@ -266,26 +271,28 @@ async fn under_way(job: &mut Option<Job>) -> Done {
 
 /// Passes on what is next, once there is room for it. May be dropped and called again: nothing is taken
 /// before there is a place for it.
-async fn hear(
+async fn next_inbound(
     incoming: &mpsc::Sender<Bytes>,
-    told: &mut VecDeque<Bytes>,
-    link: &mut Option<Link>,
-    book: &mut Book,
-) -> Heard {
+    local_answers: &mut VecDeque<Bytes>,
+    connection: &mut Option<OpenConnection>,
+    in_flight: &mut InFlightState,
+) -> InboundOutcome {
     let Ok(place) = incoming.reserve().await else {
-        return Heard::Nobody;
+        return InboundOutcome::Nobody;
     };
-    let message = match (told.pop_front(), link) {
+    let message = match (local_answers.pop_front(), connection) {
         (Some(message), _) => message,
         (None, None) => std::future::pending().await,
-        (None, Some(link)) => match link.stream.next().await {
-            News::Lost => return Heard::Loss("it has expired or was revoked".into()),
-            News::Reset(why) => return Heard::Loss(why),
-            News::Message(message) => match Envelope::read(&message) {
-                Ok(envelope) => match book.hears(&envelope) {
-                    Verdict::Pass => message,
-                    Verdict::Drop => return Heard::Message,
-                    Verdict::Answer(answer) => return Heard::Answered(answer),
+        (None, Some(connection)) => match connection.stream.next().await {
+            StreamEvent::Lost => {
+                return InboundOutcome::Loss("it has expired or was revoked".into());
+            }
+            StreamEvent::Reset(why) => return InboundOutcome::Loss(why),
+            StreamEvent::Message(message) => match Envelope::read(&message) {
+                Ok(envelope) => match in_flight.accept_incoming(&envelope) {
+                    InboundAction::Pass => message,
+                    InboundAction::Drop => return InboundOutcome::Message,
+                    InboundAction::Answer(answer) => return InboundOutcome::Answered(answer),
                 },
                 // An unreadable message is passed on unchanged.
                 Err(_) => message,
@@ -293,5 +300,5 @@ async fn hear(
         },
     };
     place.send(message);
-    Heard::Message
+    InboundOutcome::Message
 }

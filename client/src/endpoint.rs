@@ -14,47 +14,47 @@ use serde::Deserialize;
 use tokio::time::timeout;
 
 use crate::credential::Credential;
-use crate::error::{Failure, Unusable};
-use crate::line::Line;
-use crate::options::Options;
+use crate::error::{RequestFailure, SetupError};
+use crate::options::ClientOptions;
+use crate::transport::HttpTransport;
 
 pub const CONNECTION_ID: HeaderName = HeaderName::from_static(header::CONNECTION_ID);
 /// A gateway waits for its store for 5 seconds before it says that it is away.
-const PATIENCE: Duration = Duration::from_secs(20);
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(20);
 /// A slow network carries at least so many bytes a second.
 const BYTES_A_SECOND: u64 = 32 * 1024;
 
 pub struct Endpoint {
     url: Uri,
-    line: Line,
+    transport: HttpTransport,
     credential: Credential,
 }
 
 /// A connection that was opened.
-pub struct Opened {
+pub struct OpenedConnection {
     /// The connection token, sent with every later request.
     pub token: HeaderValue,
     pub answer: Bytes,
 }
 
 impl Endpoint {
-    pub fn new(options: Options) -> Result<Self, Unusable> {
+    pub fn new(options: ClientOptions) -> Result<Self, SetupError> {
         Ok(Self {
-            line: Line::new(&options)?,
+            transport: HttpTransport::new(&options)?,
             url: options.url,
             credential: options.credential,
         })
     }
 
-    pub async fn initialize(&self, message: Bytes) -> Result<Opened, Failure> {
+    pub async fn initialize(&self, message: Bytes) -> Result<OpenedConnection, RequestFailure> {
         let response = self.send(Method::POST, &json(None), message).await?;
         let (head, body) = response.into_parts();
         let token = head.headers.get(CONNECTION_ID).cloned();
-        let body = timeout(PATIENCE, read(body)).await;
-        let answer = body.map_err(|_| Failure::away("the answer broke off"))??;
+        let body = timeout(ANSWER_TIMEOUT, read(body)).await;
+        let answer = body.map_err(|_| RequestFailure::away("the answer broke off"))??;
         match token.filter(|_| head.status == StatusCode::OK) {
-            Some(token) => Ok(Opened { token, answer }),
-            None => Err(Failure::Refused {
+            Some(token) => Ok(OpenedConnection { token, answer }),
+            None => Err(RequestFailure::Refused {
                 code: ErrorCode::InternalError.value(),
                 text: format!(
                     "{} is not an endpoint of Baton: is its path right?",
@@ -65,23 +65,30 @@ impl Endpoint {
     }
 
     /// Returns when the message is stored.
-    pub async fn post(&self, connection: &HeaderValue, message: Bytes) -> Result<(), Failure> {
+    pub async fn post(
+        &self,
+        connection: &HeaderValue,
+        message: Bytes,
+    ) -> Result<(), RequestFailure> {
         let headers = json(Some(connection));
         let response = self.send(Method::POST, &headers, message).await?;
         match response.status() {
             StatusCode::ACCEPTED => Ok(()),
             // A page that some network shows to those who have not paid.
-            other => Err(Failure::away(format!("{} answered {other}", self.url))),
+            other => Err(RequestFailure::away(format!(
+                "{} answered {other}",
+                self.url
+            ))),
         }
     }
 
-    pub async fn detach(&self, connection: &HeaderValue) -> Result<(), Failure> {
+    pub async fn detach(&self, connection: &HeaderValue) -> Result<(), RequestFailure> {
         let headers = HeaderMap::from_iter([(CONNECTION_ID, connection.clone())]);
         self.send(Method::DELETE, &headers, Bytes::new()).await?;
         Ok(())
     }
 
-    pub async fn get(&self, headers: &HeaderMap) -> Result<Response<Incoming>, Failure> {
+    pub async fn get(&self, headers: &HeaderMap) -> Result<Response<Incoming>, RequestFailure> {
         self.send(Method::GET, headers, Bytes::new()).await
     }
 
@@ -91,7 +98,7 @@ impl Endpoint {
         method: Method,
         headers: &HeaderMap,
         body: Bytes,
-    ) -> Result<Response<Incoming>, Failure> {
+    ) -> Result<Response<Incoming>, RequestFailure> {
         let mut refused: Option<HeaderValue> = None;
         loop {
             let credential = self.credential.header(refused.as_ref()).await;
@@ -107,10 +114,10 @@ impl Endpoint {
                 let value = credential.clone();
                 request.headers_mut().insert(AUTHORIZATION, value);
             }
-            let patience = PATIENCE + Duration::from_secs(body.len() as u64 / BYTES_A_SECOND);
-            let answer = timeout(patience, self.line.request(request)).await;
-            let answer = answer.map_err(|_| Failure::away("no answer came in time"))?;
-            let answer = answer.map_err(|error| unanswered(&error))?;
+            let patience = ANSWER_TIMEOUT + Duration::from_secs(body.len() as u64 / BYTES_A_SECOND);
+            let answer = timeout(patience, self.transport.request(request)).await;
+            let answer = answer.map_err(|_| RequestFailure::away("no answer came in time"))?;
+            let answer = answer.map_err(|error| transport_failure(&error))?;
             if answer.status() == StatusCode::UNAUTHORIZED
                 && refused.is_none()
                 && credential.is_some()
@@ -118,7 +125,7 @@ impl Endpoint {
                 refused = credential;
                 continue;
             }
-            return understand(answer).await;
+            return check_status(answer).await;
         }
     }
 }
@@ -130,15 +137,15 @@ fn json(connection: Option<&HeaderValue>) -> HeaderMap {
     headers
 }
 
-fn unauthenticated(why: &str) -> Failure {
-    Failure::Refused {
+fn unauthenticated(why: &str) -> RequestFailure {
+    RequestFailure::Refused {
         code: ErrorCode::Unauthenticated.value(),
         text: format!("{why}. Check the credential that baton was given"),
     }
 }
 
 /// The last cause says most: "connection refused".
-fn unanswered(error: &hyper_util::client::legacy::Error) -> Failure {
+fn transport_failure(error: &hyper_util::client::legacy::Error) -> RequestFailure {
     let mut cause: &dyn std::error::Error = error;
     while let Some(deeper) = cause.source() {
         cause = deeper;
@@ -149,7 +156,7 @@ fn unanswered(error: &hyper_util::client::legacy::Error) -> Failure {
         }
         _ => cause.to_string(),
     };
-    Failure::Away {
+    RequestFailure::Away {
         why,
         pause: None,
         unconnected: error.is_connect(),
@@ -157,26 +164,26 @@ fn unanswered(error: &hyper_util::client::legacy::Error) -> Failure {
 }
 
 #[derive(Deserialize)]
-struct Problem {
-    error: Said,
+struct ErrorBody {
+    error: ErrorObject,
 }
 
 #[derive(Deserialize)]
-struct Said {
+struct ErrorObject {
     code: i64,
     message: String,
 }
 
 /// An answer that is a success, or why it is none.
-async fn understand(response: Response<Incoming>) -> Result<Response<Incoming>, Failure> {
+async fn check_status(response: Response<Incoming>) -> Result<Response<Incoming>, RequestFailure> {
     let status = response.status();
     if status.is_success() || status == StatusCode::SWITCHING_PROTOCOLS {
         return Ok(response);
     }
     let pause = retry_after(response.headers());
-    let body = timeout(PATIENCE, read(response.into_body())).await;
+    let body = timeout(ANSWER_TIMEOUT, read(response.into_body())).await;
     let body = body.ok().and_then(Result::ok).unwrap_or_default();
-    let said = serde_json::from_slice::<Problem>(&body).map(|problem| problem.error);
+    let said = serde_json::from_slice::<ErrorBody>(&body).map(|problem| problem.error);
     let said = said.ok();
     let text = match &said {
         Some(said) => format!("{} (HTTP {})", said.message, status.as_u16()),
@@ -186,18 +193,20 @@ async fn understand(response: Response<Incoming>) -> Result<Response<Incoming>, 
     let code = code.unwrap_or(ErrorCode::InternalError.value());
     let later = matches!(status.as_u16(), 408 | 425 | 429) || !status.is_client_error();
     match status {
-        StatusCode::NOT_FOUND if code == ErrorCode::UnknownConnection.value() => Err(Failure::Lost),
-        StatusCode::UNAUTHORIZED => Err(Failure::Refused {
+        StatusCode::NOT_FOUND if code == ErrorCode::UnknownConnection.value() => {
+            Err(RequestFailure::Lost)
+        }
+        StatusCode::UNAUTHORIZED => Err(RequestFailure::Refused {
             code: ErrorCode::Unauthenticated.value(),
             text: text
                 + ". Give a credential with --credential-file, BATON_CREDENTIAL or --credential-command",
         }),
-        _ if later => Err(Failure::Away {
+        _ if later => Err(RequestFailure::Away {
             why: text,
             pause,
             unconnected: false,
         }),
-        _ => Err(Failure::Refused { code, text }),
+        _ => Err(RequestFailure::Refused { code, text }),
     }
 }
 
@@ -206,8 +215,9 @@ fn retry_after(headers: &HeaderMap) -> Option<Duration> {
     Some(Duration::from_secs(seconds))
 }
 
-async fn read(body: Incoming) -> Result<Bytes, Failure> {
+async fn read(body: Incoming) -> Result<Bytes, RequestFailure> {
     let whole = Limited::new(body, MAX_MESSAGE).collect().await;
-    let whole = whole.map_err(|error| Failure::away(format!("the answer broke off: {error}")))?;
+    let whole =
+        whole.map_err(|error| RequestFailure::away(format!("the answer broke off: {error}")))?;
     Ok(whole.to_bytes())
 }

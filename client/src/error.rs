@@ -4,7 +4,7 @@ use std::time::Duration;
 
 /// Errors found before the first request.
 #[derive(Debug, thiserror::Error)]
-pub enum Unusable {
+pub enum SetupError {
     #[error("the certificates of --ca: {0}")]
     Ca(String),
     #[error("the system's certificates: {0}. Name a file with --ca")]
@@ -13,7 +13,7 @@ pub enum Unusable {
 
 /// How a request to the server failed.
 #[derive(Clone, Debug, thiserror::Error)]
-pub enum Failure {
+pub enum RequestFailure {
     /// May work later: the network, a server that restarts, a store that is away.
     #[error("{why}")]
     Away {
@@ -31,7 +31,7 @@ pub enum Failure {
     Refused { code: i64, text: String },
 }
 
-impl Failure {
+impl RequestFailure {
     pub fn away(why: impl ToString) -> Self {
         Self::Away {
             why: why.to_string(),

@@ -11,28 +11,28 @@ use http::HeaderValue;
 use tokio::time::{Instant, sleep, timeout};
 
 use crate::backoff::Backoff;
-use crate::contact::Contact;
-use crate::delivery::{Delivery, deliver};
-use crate::endpoint::{Endpoint, Opened};
-use crate::error::Failure;
+use crate::delivery::{DeliveryResult, deliver};
+use crate::endpoint::{Endpoint, OpenedConnection};
+use crate::error::RequestFailure;
+use crate::reachability::ServerReachability;
 
 /// A first connection that does not come about is told soon: the URL may be wrong.
-const FIRST_CONTACT: Duration = Duration::from_secs(30);
-const DETACHING: Duration = Duration::from_secs(2);
+const FIRST_CONNECT_TIMEOUT: Duration = Duration::from_secs(30);
+const DETACH_TIMEOUT: Duration = Duration::from_secs(2);
 
-pub type Job = BoxFuture<'static, Done>;
+pub type DriverJob = BoxFuture<'static, JobOutcome>;
 
-pub enum Done {
+pub enum JobOutcome {
     Opened {
         message: Bytes,
-        outcome: Result<Opened, Failure>,
+        outcome: Result<OpenedConnection, RequestFailure>,
     },
-    Reopened(Result<Opened, Failure>),
-    Posted(Outgoing, Delivery),
+    Reopened(Result<OpenedConnection, RequestFailure>),
+    Posted(OutgoingMessage, DeliveryResult),
 }
 
 /// A message on its way to the server.
-pub struct Outgoing {
+pub struct OutgoingMessage {
     pub message: Bytes,
     /// Its id, if it is a request.
     pub request: Option<String>,
@@ -40,7 +40,7 @@ pub struct Outgoing {
     pub own: bool,
 }
 
-impl Outgoing {
+impl OutgoingMessage {
     /// To a question that was asked again.
     pub fn answer(message: Bytes) -> Self {
         Self {
@@ -52,19 +52,19 @@ impl Outgoing {
 }
 
 /// The connection's first `initialize`.
-pub fn open(endpoint: Arc<Endpoint>, message: Bytes, give_up: Duration) -> Job {
+pub fn open(endpoint: Arc<Endpoint>, message: Bytes, give_up: Duration) -> DriverJob {
     let began = Instant::now();
     let mut backoff = Backoff::default();
     async move {
         loop {
             let outcome = endpoint.initialize(message.clone()).await;
             let (why, pause) = match &outcome {
-                Err(Failure::Away { why, pause, .. })
-                    if began.elapsed() < give_up.min(FIRST_CONTACT) =>
+                Err(RequestFailure::Away { why, pause, .. })
+                    if began.elapsed() < give_up.min(FIRST_CONNECT_TIMEOUT) =>
                 {
                     (why, *pause)
                 }
-                _ => return Done::Opened { message, outcome },
+                _ => return JobOutcome::Opened { message, outcome },
             };
             tracing::warn!(why, "Baton cannot be reached; trying again");
             sleep(backoff.next(pause)).await;
@@ -79,14 +79,14 @@ pub fn reopen(
     message: Bytes,
     old: Option<HeaderValue>,
     pause: Duration,
-) -> Job {
+) -> DriverJob {
     async move {
         sleep(pause).await;
         let outcome = endpoint.initialize(message).await;
         if let (Ok(_), Some(old)) = (&outcome, old) {
-            let _ = timeout(DETACHING, endpoint.detach(&old)).await;
+            let _ = timeout(DETACH_TIMEOUT, endpoint.detach(&old)).await;
         }
-        Done::Reopened(outcome)
+        JobOutcome::Reopened(outcome)
     }
     .boxed()
 }
@@ -94,21 +94,21 @@ pub fn reopen(
 pub fn post(
     endpoint: Arc<Endpoint>,
     connection: HeaderValue,
-    outgoing: Outgoing,
-    contact: Arc<Contact>,
+    outgoing: OutgoingMessage,
+    reachability: Arc<ServerReachability>,
     give_up: Duration,
     pause: Duration,
-) -> Job {
+) -> DriverJob {
     async move {
         sleep(pause).await;
         let message = outgoing.message.clone();
-        let delivery = deliver(&endpoint, &connection, message, &contact, give_up).await;
-        Done::Posted(outgoing, delivery)
+        let delivery = deliver(&endpoint, &connection, message, &reachability, give_up).await;
+        JobOutcome::Posted(outgoing, delivery)
     }
     .boxed()
 }
 
-/// Says goodbye, if anybody is there to hear it.
+/// Detaches the connection, if the server is reachable.
 pub async fn detach(endpoint: &Endpoint, connection: &HeaderValue) {
-    let _ = timeout(DETACHING, endpoint.detach(connection)).await;
+    let _ = timeout(DETACH_TIMEOUT, endpoint.detach(connection)).await;
 }

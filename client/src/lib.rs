@@ -1,17 +1,17 @@
 //! A client of Baton for programs that speak ACP and do not want to handle the network: messages go
 //! in, messages come out, each once and in order, however often the network breaks in between.
 //!
-//! | room | what |
+//! | module | what |
 //! |---|---|
-//! | [`options`] | what it needs to know: where, with which credential, over which transport |
+//! | [`options`] | options: URL, credential, transport |
 //! | [`connection`] | the handle |
-//! | `driver` | the one task behind it, which owns what is known; `job` is what it has under way |
-//! | `book`, `questions` | what the client waits for, what it was asked, and which sessions it has open |
-//! | `line` | bytes to the gateway: sockets, TLS, proxies |
+//! | `driver` | the one task behind it, which owns its state; `job` is its current request |
+//! | `in_flight`, `agent_requests` | pending requests, requests of the agent, and open sessions |
+//! | `transport` | HTTP to the gateway: sockets, TLS, proxies |
 //! | `endpoint` | requests to a gateway, and what their answers mean |
-//! | [`credential`] | what says who calls, and how it is renewed |
-//! | `delivery` | a message is handed over, as often as it takes; `contact` says whether anybody is there |
-//! | `stream` | what comes back, over SSE or WebSocket, from where it broke off |
+//! | [`credential`] | the caller's credential, and how it is renewed |
+//! | `delivery` | delivers a message, with retries; `reachability` tells whether the server answers |
+//! | `stream` | messages from the server, over SSE or WebSocket, resumed where it broke off |
 //! | `resume` | another connection in place of one that is over, with the same sessions |
 //! | [`bridge`] | all of it on stdin and stdout |
 //!
@@ -22,23 +22,23 @@
 //!
 //! Depends on none of the server's crates: what it knows of Baton is what docs/reference says.
 
+mod agent_requests;
 mod backoff;
-mod book;
 pub mod bridge;
 pub mod connection;
-mod contact;
 pub mod credential;
 mod delivery;
 mod driver;
 mod endpoint;
 pub mod error;
+mod in_flight;
 mod job;
-mod line;
 pub mod options;
-mod questions;
+mod reachability;
 mod resume;
 mod stream;
+mod transport;
 
-pub use connection::{Connection, Receiver, Sender, connect};
+pub use connection::{Connection, MessageReceiver, MessageSender, connect};
 pub use credential::Credential;
-pub use options::{Options, Transport};
+pub use options::{ClientOptions, StreamTransport};

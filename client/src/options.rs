@@ -7,10 +7,10 @@ use http::Uri;
 
 use crate::Credential;
 
-pub struct Options {
+pub struct ClientOptions {
     /// Where Baton's endpoint is, see [`endpoint`].
     pub url: Uri,
-    pub transport: Transport,
+    pub transport: StreamTransport,
     pub credential: Credential,
     /// Certificates to trust instead of the system's, in PEM.
     pub ca: Option<Vec<u8>>,
@@ -25,7 +25,7 @@ pub const RENEW_AFTER: Duration = Duration::from_secs(12 * 60 * 60);
 
 /// How messages come from the server.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Transport {
+pub enum StreamTransport {
     /// A WebSocket, or SSE where something in between lets no WebSocket through.
     #[default]
     Auto,

@@ -9,11 +9,11 @@ use baton_protocol::{ErrorCode, Method};
 use bytes::Bytes;
 use serde_json::json;
 
-use crate::book::{Book, Unanswered};
+use crate::in_flight::{InFlightState, UnansweredRequest};
 
 /// Messages that have all sessions followed on the new connection, without their histories.
-pub fn resumes(book: &Book) -> Vec<Bytes> {
-    let sessions = book.sessions().iter().zip(1..);
+pub fn resumes(in_flight: &InFlightState) -> Vec<Bytes> {
+    let sessions = in_flight.sessions().iter().zip(1..);
     let messages = sessions.map(|((session, cwd), number)| {
         json!({
             "jsonrpc": "2.0",
@@ -26,7 +26,7 @@ pub fn resumes(book: &Book) -> Vec<Bytes> {
 }
 
 /// For a request that was made on a connection that is over.
-pub fn interrupted(request: &Unanswered, why: &str) -> Bytes {
+pub fn interrupted(request: &UnansweredRequest, why: &str) -> Bytes {
     let state = if request.accepted {
         "The request was accepted before that and may still be carried out, but its answer cannot be had. \
             What the agent says from now on is shown; load the session to see all of it. Before you send it again, \
@@ -39,7 +39,7 @@ pub fn interrupted(request: &Unanswered, why: &str) -> Bytes {
 }
 
 /// For a request while the server is away for too long.
-pub fn unreachable(request: &Unanswered, away: Duration, why: &str) -> Bytes {
+pub fn unreachable(request: &UnansweredRequest, away: Duration, why: &str) -> Bytes {
     let state = if request.accepted {
         "The request was accepted before that and may still be carried out; what the agent says is shown \
             when Baton is back. Before you send it again, look whether it was done"

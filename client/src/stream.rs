@@ -10,32 +10,32 @@ use tokio::sync::mpsc;
 use tokio::time::{Duration, Instant, sleep};
 use tokio_util::task::AbortOnDropHandle;
 
-use self::sse::Sse;
-use self::websocket::Socket;
+use self::sse::SseStream;
+use self::websocket::SocketStream;
 use crate::backoff::Backoff;
-use crate::contact::Contact;
 use crate::endpoint::Endpoint;
-use crate::error::Failure;
-use crate::options::Transport;
+use crate::error::RequestFailure;
+use crate::options::StreamTransport;
+use crate::reachability::ServerReachability;
 
 mod events;
 mod sse;
 mod websocket;
 
 /// The beginning of a connection's stream.
-const BEGINNING: &str = "0";
+const START_CURSOR: &str = "0";
 /// Messages that were read and not yet passed on; the rest waits at the server.
 const QUEUE: usize = 16;
 /// A stream has to say something so soon after it was opened, or something in between swallows it.
-const OPENING: Duration = Duration::from_secs(10);
+const FIRST_EVENT_TIMEOUT: Duration = Duration::from_secs(10);
 /// One that lasted this long is no sign of trouble when it ends.
-const SOUND: Duration = Duration::from_secs(1);
+const STABLE_AFTER: Duration = Duration::from_secs(1);
 /// Between attempts without a good credential.
-const BOTHER: Duration = Duration::from_secs(60);
+const CREDENTIAL_PAUSE: Duration = Duration::from_secs(60);
 const MAX_MESSAGE: usize = 64 << 20;
 
 #[derive(Debug)]
-pub enum News {
+pub enum StreamEvent {
     Message(Bytes),
     /// Messages before this point are lost, and why.
     Reset(String),
@@ -44,31 +44,31 @@ pub enum News {
 }
 
 /// A stream event, and the cursor after it.
-struct Item {
+struct StreamItem {
     cursor: String,
-    news: Option<News>,
+    news: Option<StreamEvent>,
 }
 
 /// The stream of one connection. Ends with its owner.
-pub struct Reading {
-    news: mpsc::Receiver<News>,
+pub struct StreamHandle {
+    news: mpsc::Receiver<StreamEvent>,
     _reader: AbortOnDropHandle<()>,
 }
 
-impl Reading {
+impl StreamHandle {
     pub fn start(
         endpoint: Arc<Endpoint>,
-        transport: Transport,
+        transport: StreamTransport,
         connection: HeaderValue,
-        contact: Arc<Contact>,
+        reachability: Arc<ServerReachability>,
     ) -> Self {
         let (sender, news) = mpsc::channel(QUEUE);
-        let reader = Reader {
+        let reader = StreamReader {
             endpoint,
             transport,
             connection,
-            contact,
-            cursor: BEGINNING.into(),
+            reachability,
+            cursor: START_CURSOR.into(),
             news: sender,
         };
         Self {
@@ -78,18 +78,18 @@ impl Reading {
     }
 
     /// May be dropped and asked again without losing anything.
-    pub async fn next(&mut self) -> News {
-        self.news.recv().await.unwrap_or(News::Lost)
+    pub async fn next(&mut self) -> StreamEvent {
+        self.news.recv().await.unwrap_or(StreamEvent::Lost)
     }
 }
 
-enum Open {
-    Sse(Box<Sse>),
-    Socket(Box<Socket>),
+enum OpenStream {
+    Sse(Box<SseStream>),
+    Socket(Box<SocketStream>),
 }
 
-impl Open {
-    async fn next(&mut self) -> Result<Item, Failure> {
+impl OpenStream {
+    async fn next(&mut self) -> Result<StreamItem, RequestFailure> {
         match self {
             Self::Sse(stream) => stream.next().await,
             Self::Socket(socket) => socket.next().await,
@@ -97,19 +97,19 @@ impl Open {
     }
 }
 
-struct Reader {
+struct StreamReader {
     endpoint: Arc<Endpoint>,
-    transport: Transport,
+    transport: StreamTransport,
     connection: HeaderValue,
-    contact: Arc<Contact>,
+    reachability: Arc<ServerReachability>,
     cursor: String,
-    news: mpsc::Sender<News>,
+    news: mpsc::Sender<StreamEvent>,
 }
 
-impl Reader {
+impl StreamReader {
     async fn run(mut self) {
         let mut backoff = Backoff::default();
-        let mut socket = self.transport != Transport::Sse;
+        let mut socket = self.transport != StreamTransport::Sse;
         let mut down = false;
         loop {
             let failure = match self.open(socket).await {
@@ -122,25 +122,25 @@ impl Reader {
                 Err(failure) => {
                     let unconnected = matches!(
                         failure,
-                        Failure::Away {
+                        RequestFailure::Away {
                             unconnected: true,
                             ..
                         }
                     );
                     // Something in between may let only the other one through.
-                    socket ^= self.transport == Transport::Auto && !unconnected;
+                    socket ^= self.transport == StreamTransport::Auto && !unconnected;
                     failure
                 }
             };
             let pause = match &failure {
-                Failure::Lost => {
-                    let _ = self.news.send(News::Lost).await;
+                RequestFailure::Lost => {
+                    let _ = self.news.send(StreamEvent::Lost).await;
                     return;
                 }
-                Failure::Away { pause, .. } => *pause,
+                RequestFailure::Away { pause, .. } => *pause,
                 // Fetching a credential may involve a person.
-                Failure::Refused { code, .. } => {
-                    (*code == ErrorCode::Unauthenticated.value()).then_some(BOTHER)
+                RequestFailure::Refused { code, .. } => {
+                    (*code == ErrorCode::Unauthenticated.value()).then_some(CREDENTIAL_PAUSE)
                 }
             };
             if self.news.is_closed() {
@@ -153,40 +153,40 @@ impl Reader {
             }
             tokio::select! {
                 _ = sleep(backoff.next(pause)) => {}
-                _ = self.contact.wait() => {}
+                _ = self.reachability.answered() => {}
             }
         }
     }
 
-    async fn open(&self, socket: bool) -> Result<Open, Failure> {
+    async fn open(&self, socket: bool) -> Result<OpenStream, RequestFailure> {
         let (endpoint, connection, cursor) = (&self.endpoint, &self.connection, &self.cursor);
         Ok(if socket {
-            let opened = Socket::open(endpoint, connection, cursor).await?;
-            Open::Socket(Box::new(opened))
+            let opened = SocketStream::open(endpoint, connection, cursor).await?;
+            OpenStream::Socket(Box::new(opened))
         } else {
-            let opened = Sse::open(endpoint, connection, cursor).await?;
-            Open::Sse(Box::new(opened))
+            let opened = SseStream::open(endpoint, connection, cursor).await?;
+            OpenStream::Sse(Box::new(opened))
         })
     }
 
     /// Passes events on until the stream breaks. A slow reader slows the network down and loses
     /// nothing.
-    async fn follow(&mut self, mut stream: Open, backoff: &mut Backoff) -> Failure {
+    async fn follow(&mut self, mut stream: OpenStream, backoff: &mut Backoff) -> RequestFailure {
         let opened = Instant::now();
-        let _open = self.contact.open();
+        let _open = self.reachability.open();
         loop {
             let next = stream.next().await;
-            if opened.elapsed() > SOUND {
+            if opened.elapsed() > STABLE_AFTER {
                 backoff.reset();
             }
-            let Item { cursor, news } = match next {
+            let StreamItem { cursor, news } = match next {
                 Ok(item) => item,
                 Err(failure) => return failure,
             };
             if let Some(news) = news {
                 backoff.reset();
                 if self.news.send(news).await.is_err() {
-                    return Failure::away("nobody reads it any more");
+                    return RequestFailure::away("nobody reads it any more");
                 }
             }
             self.cursor = cursor;

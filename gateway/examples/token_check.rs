@@ -10,7 +10,7 @@ use baton_gateway::{App, Config, Stop, edge};
 use baton_session::id::{ConnectionId, Partition};
 use baton_session::store::MemoryStore;
 use baton_session::token::{
-    CONNECTION_LIFETIME, Connection, KeyRing, Keys, MAX_PRINCIPAL, generate,
+    CONNECTION_LIFETIME, ConnectionToken, KeyRing, MAX_PRINCIPAL, SigningKeys, generate,
 };
 use jsonwebtoken::Algorithm;
 
@@ -49,7 +49,7 @@ async fn measure(algorithm: Algorithm) -> (Duration, Duration) {
             ..Caller::anonymous()
         };
         let tokens: Vec<_> = (0..TOKENS).map(|_| token(&keys, &caller)).collect();
-        let app = app(Keys::fixed(keys)).await;
+        let app = app(SigningKeys::fixed(keys)).await;
         let check = |times: &mut Vec<Duration>| {
             let began = Instant::now();
             for token in &tokens {
@@ -65,7 +65,7 @@ async fn measure(algorithm: Algorithm) -> (Duration, Duration) {
 }
 
 fn token(keys: &KeyRing, caller: &Caller) -> String {
-    let connection = Connection {
+    let connection = ConnectionToken {
         id: ConnectionId::mint(Partition(3)),
         principal: caller.principal.to_string(),
         protocol_version: 1,
@@ -79,7 +79,7 @@ fn token(keys: &KeyRing, caller: &Caller) -> String {
     token.expose().to_owned()
 }
 
-async fn app(keys: Keys) -> Arc<App> {
+async fn app(keys: SigningKeys) -> Arc<App> {
     let store = Arc::new(MemoryStore::default());
     let app = App::new(Config::default(), store, keys, Auth::Open, Stop::default());
     app.await.expect("the store is in memory")

@@ -9,9 +9,9 @@ use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use axum::routing::{any, get};
 use axum::{Router, middleware};
-use baton_session::audit::{Decision, Outcome, Who};
+use baton_session::audit::{AuditActor, Decision, DecisionOutcome};
 use baton_session::id::{ConnectionId, SessionId};
-use baton_session::revocation::{Revocation, Subject};
+use baton_session::revocation::{Revocation, RevocationSubject};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -90,16 +90,18 @@ async fn admitted(State(app): State<Arc<App>>, request: Request, next: Next) -> 
     let response = admit(&app, request, async |request| next.run(request).await).await;
     let status = response.status();
     let outcome = if status.is_success() {
-        Outcome::Done
+        DecisionOutcome::Done
     } else {
-        Outcome::Refused
+        DecisionOutcome::Refused
     };
     let decision = Decision::AdminCall {
         method: trace::method(&method).into(),
         path: uri.path().into(),
         status: status.as_u16(),
     };
-    app.config.audit.record(&decision, outcome, &Who::default());
+    app.config
+        .audit
+        .record(&decision, outcome, &AuditActor::default());
     response
 }
 
@@ -117,10 +119,10 @@ enum Named {
 }
 
 impl Named {
-    fn subject(self, app: &App) -> Result<Subject, &'static str> {
+    fn subject(self, app: &App) -> Result<RevocationSubject, &'static str> {
         match self {
             Self::Session(id) => SessionId::parse(&id)
-                .map(Subject::Session)
+                .map(RevocationSubject::Session)
                 .ok_or("not a session id"),
             Self::Connection(name) => ConnectionId::parse(&name)
                 .or_else(|| {
@@ -131,13 +133,13 @@ impl Named {
                         .ok()
                         .map(|token| token.id)
                 })
-                .map(Subject::Connection)
+                .map(RevocationSubject::Connection)
                 .ok_or("neither a connection id nor a valid connection token"),
             Self::Principal(name) => {
                 let fits = !name.is_empty()
                     && name.len() <= MAX_PRINCIPAL
                     && !name.chars().any(char::is_control);
-                fits.then_some(Subject::Principal(name))
+                fits.then_some(RevocationSubject::Principal(name))
                     .ok_or("a principal has 1 to 256 bytes without control characters")
             }
         }
@@ -165,8 +167,10 @@ async fn revoke(
     let decision = Decision::Revoked {
         subject: revocation.subject.to_string().into(),
     };
-    let who = Who::default();
-    app.config.audit.record(&decision, Outcome::Done, &who);
+    let who = AuditActor::default();
+    app.config
+        .audit
+        .record(&decision, DecisionOutcome::Done, &who);
     app.mint.revoked.add(revocation);
     Ok(StatusCode::NO_CONTENT)
 }
@@ -180,12 +184,12 @@ async fn list(State(app): State<Arc<App>>) -> Result<impl IntoResponse, Reject> 
 
 fn shown(revocation: &Revocation) -> Value {
     let mut shown = match &revocation.subject {
-        Subject::Session(id) => json!({ "session": id }),
-        Subject::Connection(id) => json!({ "connection": id }),
-        Subject::Principal(name) => json!({ "principal": name }),
-        Subject::Family { family, below } => json!({ "family": family, "below": below }),
-        Subject::Logins(name) => json!({ "logins": name }),
-        Subject::Everybody => json!({ "everybody": true }),
+        RevocationSubject::Session(id) => json!({ "session": id }),
+        RevocationSubject::Connection(id) => json!({ "connection": id }),
+        RevocationSubject::Principal(name) => json!({ "principal": name }),
+        RevocationSubject::Family { family, below } => json!({ "family": family, "below": below }),
+        RevocationSubject::Logins(name) => json!({ "logins": name }),
+        RevocationSubject::Everybody => json!({ "everybody": true }),
     };
     shown["before"] = json!(revocation.before);
     shown["from"] = json!(revocation.from);

@@ -3,10 +3,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use baton_session::audit::Audit;
+use baton_session::audit::AuditLog;
 use baton_session::metrics::Registry;
 use baton_session::store::{self, INBOX_LIMIT, Store};
-use baton_session::token::{Connection, Grant, Keys, Login};
+use baton_session::token::{ConnectionToken, LoginToken, SessionGrant, SigningKeys};
 use tokio_util::sync::CancellationToken;
 
 use crate::agents::of_sessions::SessionAgents;
@@ -52,7 +52,7 @@ pub struct Config {
     /// All metrics of the process, as they are shown.
     pub registry: Arc<Registry>,
     /// Where decisions are noted that somebody may ask about later.
-    pub audit: Audit,
+    pub audit: AuditLog,
     /// Which spans are made. They go where the process sends them.
     pub traces: Traces,
 }
@@ -72,7 +72,7 @@ impl Default for Config {
             max_inflight_bytes: DEFAULT_INFLIGHT,
             metrics: Arc::default(),
             registry: Arc::default(),
-            audit: Audit::default(),
+            audit: AuditLog::default(),
             traces: Traces::default(),
         }
     }
@@ -84,11 +84,11 @@ pub struct App {
     /// The keys that sign and verify tokens, and what is refused although its signature is good.
     pub mint: Mint,
     /// Connection tokens that were verified before.
-    pub connections: Verified<Connection>,
+    pub connections: Verified<ConnectionToken>,
     /// Session tokens likewise.
-    pub grants: Verified<Grant>,
+    pub grants: Verified<SessionGrant>,
     /// Logins likewise.
-    pub logins: Verified<Login>,
+    pub logins: Verified<LoginToken>,
     /// Says who calls.
     pub auth: Auth,
     /// For callers who may not use all agents.
@@ -123,7 +123,7 @@ impl App {
     pub async fn new(
         config: Config,
         store: Arc<dyn Store>,
-        keys: Keys,
+        keys: SigningKeys,
         auth: Auth,
         stop: Stop,
     ) -> store::Result<Arc<Self>> {

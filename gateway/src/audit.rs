@@ -6,9 +6,9 @@ use axum::extract::Request;
 use axum::http::{Method, StatusCode, Uri};
 use axum::response::Response;
 use baton_protocol::ErrorCode;
-use baton_session::audit::{Decision, Outcome, Who};
+use baton_session::audit::{AuditActor, Decision, DecisionOutcome};
 use baton_session::id::ConnectionId;
-use baton_session::trace::Trace;
+use baton_session::trace::TraceContext;
 
 use crate::app::App;
 use crate::auth::Caller;
@@ -23,14 +23,14 @@ pub fn done(
     connection: Option<&ConnectionId>,
     decision: impl FnOnce() -> Decision,
 ) {
-    told(app, caller, connection, Outcome::Done, decision);
+    told(app, caller, connection, DecisionOutcome::Done, decision);
 }
 
 pub fn told(
     app: &App,
     caller: &Caller,
     connection: Option<&ConnectionId>,
-    outcome: Outcome,
+    outcome: DecisionOutcome,
     decision: impl FnOnce() -> Decision,
 ) {
     let audit = &app.config.audit;
@@ -39,10 +39,10 @@ pub fn told(
     }
 }
 
-fn who(app: &App, caller: Option<&Caller>, connection: Option<&ConnectionId>) -> Who {
-    let trace = Trace::of(&trace::current(app));
+fn who(app: &App, caller: Option<&Caller>, connection: Option<&ConnectionId>) -> AuditActor {
+    let trace = TraceContext::of(&trace::current(app));
     let credential = caller.map(|caller| caller.credential.name.as_str());
-    Who {
+    AuditActor {
         principal: caller.map(|caller| (&*caller.principal).into()),
         address: caller.and_then(|caller| caller.address),
         credential: credential.filter(|name| !name.is_empty()).map(Into::into),
@@ -95,7 +95,7 @@ impl Asking {
             path: trace::route(self.uri.path()).into(),
             skipped,
         };
-        let who = || Who {
+        let who = || AuditActor {
             address: self.address,
             ..who(app, response.extensions().get(), None)
         };

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::http::{HeaderMap, Method, header, request};
-use baton_session::audit::Audit;
+use baton_session::audit::AuditLog;
 use tokio_util::sync::CancellationToken;
 
 pub use self::api_keys::ApiKeys;
@@ -226,7 +226,7 @@ impl Auth {
     }
 
     /// Follows changes of its files and key sets until the process stops.
-    pub async fn watch(&self, stop: CancellationToken, audit: Audit) {
+    pub async fn watch(&self, stop: CancellationToken, audit: AuditLog) {
         match self {
             Self::Open => {}
             Self::Keys(keys) => keys.watch(stop, audit).await,

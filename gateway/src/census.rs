@@ -49,8 +49,8 @@ async fn count(app: &App, told: &mut BTreeSet<String>) -> store::Result<()> {
 mod tests {
     use baton_session::conformance::scene::Scene;
     use baton_session::metrics::{Registry, page};
-    use baton_session::store::{AgentCard, MemoryStore, Store, Tidying, WorkerId};
-    use baton_session::token::{KeyRing, Keys, generate};
+    use baton_session::store::{AgentCard, MemoryStore, Store, TidyPolicy, WorkerId};
+    use baton_session::token::{KeyRing, SigningKeys, generate};
     use jsonwebtoken::Algorithm;
     use serde_json::Value;
 
@@ -61,7 +61,7 @@ mod tests {
     #[tokio::test]
     async fn agents_are_told_about_as_long_as_they_are_known() {
         let store: Arc<dyn Store> = Arc::new(MemoryStore::default());
-        let keys = Keys::fixed(KeyRing::parse(&generate(Algorithm::HS256)).unwrap());
+        let keys = SigningKeys::fixed(KeyRing::parse(&generate(Algorithm::HS256)).unwrap());
         let config = Config::default();
         let mut registry = Registry::default();
         config.metrics.register(&mut registry);
@@ -90,7 +90,7 @@ mod tests {
         store.release(&scene.id, &claim.token).await.unwrap();
         // Until nobody has run it for long.
         let (rested, unused) = (Duration::from_secs(60), Duration::ZERO);
-        let when = Tidying { rested, unused };
+        let when = TidyPolicy { rested, unused };
         for _ in 0..10_000 {
             store.tidy(scene.id.partition(), &when).await.unwrap();
             count(&app, &mut told).await.unwrap();

@@ -7,13 +7,15 @@ use baton_protocol::method::ObserverMay;
 use baton_protocol::{ErrorCode, Inbound, Method, compose};
 use baton_session::audit::Decision;
 use baton_session::clock::unix_millis;
-use baton_session::command::{Command, CommandId, Idempotency, Kind};
+use baton_session::command::{Command, CommandId, CommandKind, IdempotencyKey};
 use baton_session::event::Event;
 use baton_session::id::SessionId;
-use baton_session::route::Via;
-use baton_session::store::{Attachment, Enqueue, Enqueued, Posted, Takes};
-use baton_session::token::{Connection, Scope};
-use baton_session::trace::Trace;
+use baton_session::route::DeliveryPath;
+use baton_session::store::{
+    Attachment, EnqueueOutcome, EnqueueRequest, InboxAdmission, PostOutcome,
+};
+use baton_session::token::{ConnectionToken, TokenScope};
+use baton_session::trace::TraceContext;
 use bytes::Bytes;
 
 use crate::agents::of_sessions;
@@ -58,7 +60,7 @@ pub struct Answer {
     opens: Option<SessionId>,
     message: Bytes,
     /// Whoever repeats the request gets the same answer.
-    key: Idempotency,
+    key: IdempotencyKey,
     refusal: Option<Refusal>,
 }
 
@@ -140,7 +142,7 @@ pub async fn dispatch(app: &App, pass: &Pass, message: Message<'_>) -> Result<Ou
 /// Puts an answer that belongs to no session on the connection's stream.
 pub async fn post_answer(
     app: &App,
-    connection: &Connection,
+    connection: &ConnectionToken,
     message: Message<'_>,
     answer: Answer,
 ) -> Result<(), Reject> {
@@ -163,7 +165,7 @@ pub async fn post_answer(
     {
         // An earlier try of `session/new` was let in. If it got as far as the session, the answer comes
         // from there.
-        Posted::Known(Event::Watch { session, .. }) => {
+        PostOutcome::Known(Event::Watch { session, .. }) => {
             let (id, principal) = (&connection.id, &connection.principal);
             let created = app.store.attachment(&session, id, principal).await?;
             match created {
@@ -171,9 +173,9 @@ pub async fn post_answer(
                 None => post_fresh(app, connection, message, answer).await,
             }
         }
-        Posted::New { .. } | Posted::Known(_) | Posted::Delivered => Ok(()),
-        Posted::Full => Err(UNREAD.into()),
-        Posted::Conflict => {
+        PostOutcome::New { .. } | PostOutcome::Known(_) | PostOutcome::Delivered => Ok(()),
+        PostOutcome::Full => Err(UNREAD.into()),
+        PostOutcome::Conflict => {
             let id = message.inbound.id().unwrap_or("null");
             let error = compose::error(id, ErrorCode::IdReused, ID_REUSED);
             post_fresh(app, connection, message, error).await
@@ -184,21 +186,24 @@ pub async fn post_answer(
 /// For an answer to a request whose key is taken.
 async fn post_fresh(
     app: &App,
-    connection: &Connection,
+    connection: &ConnectionToken,
     message: Message<'_>,
     answer: Bytes,
 ) -> Result<(), Reject> {
-    let key = Idempotency::of(&connection.id, None, message.inbound.bytes());
+    let key = IdempotencyKey::of(&connection.id, None, message.inbound.bytes());
     let event = Event::Message { message: answer };
     let posted = app.store.post(&connection.id, event, &key).await?;
     not_full(posted)
 }
 
 /// Whoever does not read gets an answer that needs no stream.
-pub fn not_full(posted: Posted) -> Result<(), Reject> {
+pub fn not_full(posted: PostOutcome) -> Result<(), Reject> {
     match posted {
-        Posted::Full => Err(UNREAD.into()),
-        Posted::New { .. } | Posted::Known(_) | Posted::Delivered | Posted::Conflict => Ok(()),
+        PostOutcome::Full => Err(UNREAD.into()),
+        PostOutcome::New { .. }
+        | PostOutcome::Known(_)
+        | PostOutcome::Delivered
+        | PostOutcome::Conflict => Ok(()),
     }
 }
 
@@ -245,7 +250,7 @@ fn invalid(text: impl Into<String>) -> Problem {
 
 struct Call<'a> {
     app: &'a App,
-    connection: &'a Connection,
+    connection: &'a ConnectionToken,
     pass: &'a Pass,
     message: Message<'a>,
     /// The caller asks faster than it may.
@@ -273,13 +278,13 @@ impl Call<'_> {
             Method::DeleteSession => self.delete().await,
             Method::Prompt => {
                 params::check_prompt(message)?;
-                self.enqueue(Kind::Prompt, self.session().await?).await
+                self.enqueue(CommandKind::Prompt, self.session().await?).await
             }
-            Method::SetMode => self.set(Kind::SetMode).await,
-            Method::SetConfigOption => self.set(Kind::SetConfigOption).await,
-            Method::SetModel => self.set(Kind::SetModel).await,
-            Method::CloseSession => self.enqueue(Kind::Close, self.session().await?).await,
-            Method::Cancel => self.enqueue(Kind::Cancel, self.session().await?).await,
+            Method::SetMode => self.set(CommandKind::SetMode).await,
+            Method::SetConfigOption => self.set(CommandKind::SetConfigOption).await,
+            Method::SetModel => self.set(CommandKind::SetModel).await,
+            Method::CloseSession => self.enqueue(CommandKind::Close, self.session().await?).await,
+            Method::Cancel => self.enqueue(CommandKind::Cancel, self.session().await?).await,
             Method::CancelRequest => self.cancel_request().await,
             Method::McpMessage => self.mcp_message().await,
             Method::Initialize => Err(Problem::Rpc(
@@ -287,7 +292,7 @@ impl Call<'_> {
                 "this connection is initialized already: POST initialize without Acp-Connection-Id for another".into(),
             )),
             Method::Extension if message.session_id().is_some() => {
-                self.enqueue(Kind::Extension, self.session().await?).await
+                self.enqueue(CommandKind::Extension, self.session().await?).await
             }
             Method::Extension
             | Method::Update
@@ -303,7 +308,7 @@ impl Call<'_> {
         }
     }
 
-    async fn set(&self, kind: Kind) -> Result<Outcome, Problem> {
+    async fn set(&self, kind: CommandKind) -> Result<Outcome, Problem> {
         params::check_setting(self.message.inbound)?;
         self.enqueue(kind, self.session().await?).await
     }
@@ -316,7 +321,7 @@ impl Call<'_> {
             ObserverMay::SendWithoutSessionToken => self.pass.grant == Brought::Nothing,
             ObserverMay::NotSend => false,
         };
-        if self.pass.scope() == Scope::Observe && !may_observe {
+        if self.pass.scope() == TokenScope::Observe && !may_observe {
             return Err(Problem::Rpc(ErrorCode::ObserveOnly, OBSERVE_ONLY.into()));
         }
         if self.pass.alone && rules.needs_connection {
@@ -331,7 +336,7 @@ impl Call<'_> {
     /// Who only watches has no say, and a token is good for its own session.
     fn may_answer(&self, session: &SessionId) -> bool {
         match &self.pass.grant {
-            _ if self.pass.scope() == Scope::Observe => false,
+            _ if self.pass.scope() == TokenScope::Observe => false,
             Brought::Nothing => true,
             Brought::Bad => false,
             Brought::Good(grant) => grant.session == *session,
@@ -382,7 +387,7 @@ impl Call<'_> {
 
     /// Whoever opened a connection before the session was revoked has to open another.
     fn is_revoked(&self, session: &SessionId) -> bool {
-        let Connection {
+        let ConnectionToken {
             id,
             principal,
             issued,
@@ -392,14 +397,14 @@ impl Call<'_> {
         revoked.is_revoked(principal, Some((id, *issued)), Some((session, *issued)))
     }
 
-    fn command(&self, kind: Kind) -> Command {
+    fn command(&self, kind: CommandKind) -> Command {
         Command {
             kind,
             connection: self.connection.id.clone(),
             request: self.request(),
             client: self.connection.client,
             taken_at: unix_millis(),
-            trace: Trace::of(&trace::current(self.app)),
+            trace: TraceContext::of(&trace::current(self.app)),
             message: self.message.inbound.bytes().clone(),
         }
     }
@@ -408,8 +413,8 @@ impl Call<'_> {
         self.message.inbound.request_id().map(Arc::from)
     }
 
-    fn key(&self) -> Idempotency {
-        Idempotency::of(
+    fn key(&self) -> IdempotencyKey {
+        IdempotencyKey::of(
             &self.connection.id,
             self.request().as_deref(),
             self.message.inbound.bytes(),
@@ -427,8 +432,8 @@ impl Call<'_> {
         })
     }
 
-    fn enqueued(&self, kind: Kind, session: SessionId) -> Enqueue {
-        Enqueue {
+    fn enqueued(&self, kind: CommandKind, session: SessionId) -> EnqueueRequest {
+        EnqueueRequest {
             session,
             principal: self.connection.principal.clone(),
             command: self.command(kind),
@@ -437,49 +442,50 @@ impl Call<'_> {
             watched: false,
             limit: self.app.config.queue_limit,
             about: None,
-            takes: Takes::Anything,
+            takes: InboxAdmission::Anything,
             // The token of one that is alone names the session.
-            findable: kind == Kind::Prompt && !self.pass.alone,
+            findable: kind == CommandKind::Prompt && !self.pass.alone,
         }
     }
 
-    async fn enqueue(&self, kind: Kind, session: SessionId) -> Result<Outcome, Problem> {
+    async fn enqueue(&self, kind: CommandKind, session: SessionId) -> Result<Outcome, Problem> {
         let mut enqueue = self.enqueued(kind, session);
         let entry = self.entry(kind).await?;
         enqueue.takes = entry.takes;
         loop {
             match self.app.store.enqueue(&enqueue).await? {
-                Enqueued::Joined {
-                    via: Via::OneShot, ..
+                EnqueueOutcome::Joined {
+                    via: DeliveryPath::OneShot,
+                    ..
                 } if !self.message.one_shot => {
                     return Err(Problem::Rpc(ErrorCode::IdReused, IN_A_BODY.into()));
                 }
-                Enqueued::Accepted { command, head, .. } => {
+                EnqueueOutcome::Accepted { command, head, .. } => {
                     self.enqueued_new(kind, &enqueue.session);
                     return Ok(self.follow(enqueue.session, Some(command), head));
                 }
-                Enqueued::Joined { command, head, .. } => {
+                EnqueueOutcome::Joined { command, head, .. } => {
                     return Ok(self.follow(enqueue.session, Some(command), head));
                 }
-                Enqueued::Conflict => {
+                EnqueueOutcome::Conflict => {
                     return Err(Problem::Rpc(ErrorCode::IdReused, ID_REUSED.into()));
                 }
-                Enqueued::NotFound => return Err(unknown_session(enqueue.session.as_str())),
-                Enqueued::Closed => {
+                EnqueueOutcome::NotFound => return Err(unknown_session(enqueue.session.as_str())),
+                EnqueueOutcome::Closed => {
                     return Err(Problem::Rpc(
                         ErrorCode::SessionClosed,
                         SESSION_CLOSED.into(),
                     ));
                 }
-                Enqueued::Barred => return Err(entry.barred()),
-                Enqueued::Full => {
+                EnqueueOutcome::Barred => return Err(entry.barred()),
+                EnqueueOutcome::Full => {
                     let text = format!(
                         "too many commands wait in this session (--queue-limit is {}): wait for answers, then try again",
                         enqueue.limit
                     );
                     return Err(Problem::Rpc(ErrorCode::QueueFull, text));
                 }
-                Enqueued::Unwatched { head } => {
+                EnqueueOutcome::Unwatched { head } => {
                     self.watch(&enqueue.session, head).await?;
                     enqueue.watched = true;
                 }
@@ -493,13 +499,13 @@ impl Call<'_> {
         audit::done(self.app, caller, Some(id), decision);
     }
 
-    fn enqueued_new(&self, kind: Kind, session: &SessionId) {
+    fn enqueued_new(&self, kind: CommandKind, session: &SessionId) {
         match kind {
-            Kind::Close => self.decided(|| Decision::SessionClosed {
+            CommandKind::Close => self.decided(|| Decision::SessionClosed {
                 session: session.clone(),
             }),
             // The worker tells which connection has answered, and nobody would know whose this is.
-            Kind::Answer if self.pass.alone => {
+            CommandKind::Answer if self.pass.alone => {
                 self.decided(|| Decision::ConnectionOpened { agent: None });
             }
             _ => {}
@@ -546,7 +552,7 @@ impl Call<'_> {
             session: session.clone(),
             after,
         };
-        let key = Idempotency::of(&self.connection.id, None, b"");
+        let key = IdempotencyKey::of(&self.connection.id, None, b"");
         let posted = self.app.store.post(&self.connection.id, watch, &key);
         Ok(not_full(posted.await?)?)
     }
@@ -565,7 +571,7 @@ impl Call<'_> {
         let id = self.message.inbound.id();
         let id = id.and_then(|id| serde_json::from_str(id).ok());
         match self.routed(id).await? {
-            Some(session) => self.enqueue(Kind::Answer, session).await,
+            Some(session) => self.enqueue(CommandKind::Answer, session).await,
             None => Ok(Outcome::Taken),
         }
     }

@@ -2,7 +2,7 @@
 
 use axum::http::{HeaderMap, HeaderName, header};
 use baton_protocol::header as names;
-use baton_session::token::{Connection, MAX_TOKEN_BYTES, Refused};
+use baton_session::token::{ConnectionToken, MAX_TOKEN_BYTES, TokenRefusal};
 use tower_http::timeout::TimeoutError;
 
 use crate::app::App;
@@ -39,7 +39,11 @@ pub fn single<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Result<Option<&'
 }
 
 /// The connection a request belongs to, which must be its caller's.
-pub fn connection(headers: &HeaderMap, app: &App, caller: &Caller) -> Result<Connection, Reject> {
+pub fn connection(
+    headers: &HeaderMap,
+    app: &App,
+    caller: &Caller,
+) -> Result<ConnectionToken, Reject> {
     let token = single(headers, &CONNECTION_ID)?.ok_or(Reject::Header(
         "the Acp-Connection-Id header is missing: initialize answers with it",
     ))?;
@@ -47,9 +51,9 @@ pub fn connection(headers: &HeaderMap, app: &App, caller: &Caller) -> Result<Con
 }
 
 /// One answer for a token that is forged, expired, revoked, or somebody else's.
-pub fn verify(token: &str, app: &App, caller: &Caller) -> Result<Connection, Reject> {
+pub fn verify(token: &str, app: &App, caller: &Caller) -> Result<ConnectionToken, Reject> {
     if token.len() > MAX_TOKEN_BYTES {
-        app.metrics.token_refused(Refused::TooLong.reason());
+        app.metrics.token_refused(TokenRefusal::TooLong.reason());
         return Err(Reject::Header("Acp-Connection-Id is longer than any token"));
     }
     // What was verified with other keys counts no more.
@@ -186,7 +190,7 @@ mod tests {
     use baton_session::command::ClientCapabilities;
     use baton_session::id::{ConnectionId, Partition};
     use baton_session::store::MemoryStore;
-    use baton_session::token::{KeyRing, Keys, generate};
+    use baton_session::token::{KeyRing, SigningKeys, generate};
     use futures_util::stream;
     use jsonwebtoken::Algorithm;
     use tower_http::timeout::TimeoutBody;
@@ -212,9 +216,9 @@ mod tests {
         let keys = KeyRing::parse(&generate(Algorithm::HS256)).unwrap();
         let store = Arc::new(MemoryStore::default());
         let (config, stop) = (Config::default(), Stop::default());
-        let app = App::new(config, store, Keys::fixed(keys), Auth::Open, stop).await;
+        let app = App::new(config, store, SigningKeys::fixed(keys), Auth::Open, stop).await;
         let app = app.unwrap();
-        let opened = Connection {
+        let opened = ConnectionToken {
             id: ConnectionId::mint(Partition(0)),
             principal: "alice".into(),
             protocol_version: 1,

@@ -3,8 +3,8 @@
 use axum::extract::Request;
 use axum::http::{Method, StatusCode};
 use axum::response::Response;
-use baton_session::metrics::{By, Latency, Registry};
-use baton_session::trace::Trace;
+use baton_session::metrics::{LabeledCounter, LatencyHistogram, Registry};
+use baton_session::trace::TraceContext;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
@@ -34,12 +34,12 @@ pub struct Metrics {
     pub streams: Gauge,
     pub connections: Gauge,
     crowded: Family<[(&'static str, &'static str); 2], Counter>,
-    pub delivery: Latency,
-    request: Family<[(&'static str, &'static str); 2], Latency>,
-    resumes: By,
-    stalled: By,
-    limited: By,
-    tokens_refused: By,
+    pub delivery: LatencyHistogram,
+    request: Family<[(&'static str, &'static str); 2], LatencyHistogram>,
+    resumes: LabeledCounter,
+    stalled: LabeledCounter,
+    limited: LabeledCounter,
+    tokens_refused: LabeledCounter,
     queue: ByAgent,
     workers: ByAgent,
 }
@@ -161,7 +161,7 @@ struct Pending<'a> {
     began: Instant,
     method: &'static str,
     status: &'static str,
-    trace: Option<Trace>,
+    trace: Option<TraceContext>,
 }
 
 impl<'a> Pending<'a> {
@@ -180,7 +180,7 @@ impl<'a> Pending<'a> {
         }
     }
 
-    fn is_answered(&mut self, status: StatusCode, trace: Option<Trace>) {
+    fn is_answered(&mut self, status: StatusCode, trace: Option<TraceContext>) {
         self.trace = trace;
         self.status = match status.as_u16() / 100 {
             1 => "1xx",
@@ -217,8 +217,8 @@ pub async fn measure(
         let peer = peer.map(|peer| tracing::field::display(peer.address));
         tracing::debug!(status = status.as_u16(), peer, "refused a request");
     }
-    let continued = response.extensions().get::<Trace>().cloned();
-    let trace = continued.or_else(|| Trace::of(&trace::current(app)));
+    let continued = response.extensions().get::<TraceContext>().cloned();
+    let trace = continued.or_else(|| TraceContext::of(&trace::current(app)));
     pending.is_answered(status, trace);
     app.metrics.count(status);
     response

@@ -6,34 +6,35 @@ use std::time::{Duration, UNIX_EPOCH};
 use baton_protocol::meta;
 use baton_session::id::SessionId;
 use baton_session::secret::Secret;
-use baton_session::token::{Grant, Keys, SESSION_LIFETIME, Scope};
+use baton_session::token::{SESSION_LIFETIME, SessionGrant, SigningKeys, TokenScope};
 use serde_json::{Value, json};
 
 use crate::revoked::Revoked;
 
 #[derive(Clone)]
 pub struct Mint {
-    pub keys: Keys,
+    pub keys: SigningKeys,
     pub revoked: Arc<Revoked>,
 }
 
 impl Mint {
-    pub fn grant(&self, session: &SessionId, principal: &str, scope: Scope) -> Grant {
-        let mut grant = Grant::new(session.clone(), principal.into(), scope, SESSION_LIFETIME);
+    pub fn grant(&self, session: &SessionId, principal: &str, scope: TokenScope) -> SessionGrant {
+        let mut grant =
+            SessionGrant::new(session.clone(), principal.into(), scope, SESSION_LIFETIME);
         let earliest = self.revoked.issue_time(principal, Some(session));
         grant.expires += earliest.saturating_sub(grant.issued);
         grant.issued = grant.issued.max(earliest);
         grant
     }
 
-    pub fn sign(&self, grant: &Grant) -> Secret {
+    pub fn sign(&self, grant: &SessionGrant) -> Secret {
         self.keys.ring().sign_session(grant)
     }
 
     /// `_meta` of the answer to a client that has opened a session, to come back with. Who may only
     /// watch gets nothing that would outlast what it came with.
-    pub fn meta(&self, session: &SessionId, principal: &str, scope: Scope) -> Option<Value> {
-        if scope == Scope::Observe {
+    pub fn meta(&self, session: &SessionId, principal: &str, scope: TokenScope) -> Option<Value> {
+        if scope == TokenScope::Observe {
             return None;
         }
         let grant = self.grant(session, principal, scope);

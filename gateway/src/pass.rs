@@ -4,9 +4,10 @@ use axum::http::{HeaderMap, HeaderName, HeaderValue, header};
 use baton_protocol::{PROTOCOL_VERSION, header as names};
 use baton_session::clock::unix_seconds;
 use baton_session::id::{ConnectionId, Partition, SessionId};
-use baton_session::revocation::{Asked, Revocation, Subject};
+use baton_session::revocation::{Revocation, RevocationCause, RevocationSubject};
 use baton_session::token::{
-    Connection, Grant, MAX_TOKEN_BYTES, Refused, SESSION_LIFETIME, Scope, carriers,
+    ConnectionToken, MAX_TOKEN_BYTES, SESSION_LIFETIME, SessionGrant, TokenRefusal, TokenScope,
+    carriers,
 };
 
 use crate::app::App;
@@ -22,7 +23,7 @@ const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static(names::IDEMPOTENCY_K
 
 #[derive(Clone, Debug)]
 pub struct Pass {
-    pub connection: Connection,
+    pub connection: ConnectionToken,
     pub grant: Brought,
     /// There is no connection but the one that was made up for this request.
     pub alone: bool,
@@ -35,24 +36,24 @@ pub enum Brought {
     Nothing,
     /// Forged, expired, revoked, or somebody else's.
     Bad,
-    Good(Box<Grant>),
+    Good(Box<SessionGrant>),
 }
 
 impl Pass {
-    pub fn scope(&self) -> Scope {
+    pub fn scope(&self) -> TokenScope {
         match self.caller.rights().scope() {
-            Scope::Observe => Scope::Observe,
-            Scope::Control => self.grant.scope(),
+            TokenScope::Observe => TokenScope::Observe,
+            TokenScope::Control => self.grant.scope(),
         }
     }
 }
 
 impl Brought {
     /// Without a token, a connection may do everything with what is its principal's.
-    pub fn scope(&self) -> Scope {
+    pub fn scope(&self) -> TokenScope {
         match self {
             Self::Good(grant) => grant.scope,
-            Self::Nothing | Self::Bad => Scope::Control,
+            Self::Nothing | Self::Bad => TokenScope::Control,
         }
     }
 }
@@ -107,7 +108,7 @@ pub fn of_upgrade(app: &App, caller: &Caller, headers: &HeaderMap) -> Result<Bro
 pub fn on_socket(
     app: &App,
     caller: &Caller,
-    connection: &Connection,
+    connection: &ConnectionToken,
     socket: &Brought,
     payload: Option<&str>,
 ) -> Pass {
@@ -117,8 +118,8 @@ pub fn on_socket(
         (Brought::Nothing, Some(brought)) => brought,
         (Brought::Good(whole), Some(Brought::Good(own))) if whole.session == own.session => {
             match whole.scope {
-                Scope::Observe => Brought::Good(whole.clone()),
-                Scope::Control => Brought::Good(own),
+                TokenScope::Observe => Brought::Good(whole.clone()),
+                TokenScope::Control => Brought::Good(own),
             }
         }
         _ => Brought::Bad,
@@ -157,9 +158,9 @@ fn bad(app: &App, why: &'static str) -> Brought {
 }
 
 /// Or why it is no good, for logs and metrics.
-fn examine(app: &App, caller: &Caller, token: &str) -> Result<Box<Grant>, &'static str> {
+fn examine(app: &App, caller: &Caller, token: &str) -> Result<Box<SessionGrant>, &'static str> {
     if token.len() > MAX_TOKEN_BYTES {
-        return Err(Refused::TooLong.reason());
+        return Err(TokenRefusal::TooLong.reason());
     }
     let version = app.mint.keys.version();
     let grant = match app.grants.get(token, version) {
@@ -192,8 +193,8 @@ fn made_up(
     app: &App,
     caller: &Caller,
     headers: &HeaderMap,
-    grant: &Grant,
-) -> Result<Connection, Reject> {
+    grant: &SessionGrant,
+) -> Result<ConnectionToken, Reject> {
     let partition = grant.session.partition();
     let id = match edge::single(headers, &IDEMPOTENCY_KEY)? {
         Some(key) => {
@@ -201,13 +202,13 @@ fn made_up(
             ConnectionId::derived(partition, seed.as_bytes())
         }
         // Whoever only looks leaves no more than one trace, however often; a stream is another one.
-        None if grant.scope == Scope::Observe || caller.rights().observe => {
+        None if grant.scope == TokenScope::Observe || caller.rights().observe => {
             let seed = format!("{}\n{}\nin bodies", grant.session, grant.family);
             ConnectionId::derived(partition, seed.as_bytes())
         }
         None => ConnectionId::mint(Partition::random(app.store.partitions())),
     };
-    Ok(Connection {
+    Ok(ConnectionToken {
         id,
         principal: grant.owner().to_owned(),
         protocol_version: PROTOCOL_VERSION,
@@ -220,16 +221,16 @@ fn made_up(
 }
 
 /// The connection on which a stream without a connection reads: the same after every cut.
-pub fn reader_of(grant: &Grant) -> ConnectionId {
+pub fn reader_of(grant: &SessionGrant) -> ConnectionId {
     let seed = format!("{}\n{}", grant.session, grant.family);
     ConnectionId::derived(grant.session.partition(), seed.as_bytes())
 }
 
 /// Puts a new token for `session` on the answer to the request that opened it.
 pub fn stamp(app: &App, session: &SessionId, pass: &Pass, browser: bool, answer: &mut HeaderMap) {
-    if pass.scope() == Scope::Control {
+    if pass.scope() == TokenScope::Control {
         let principal = &pass.connection.principal;
-        let grant = app.mint.grant(session, principal, Scope::Control);
+        let grant = app.mint.grant(session, principal, TokenScope::Control);
         put(app, &grant, browser, answer);
     }
 }
@@ -242,14 +243,14 @@ pub async fn renew(app: &App, pass: &Pass, browser: bool, answer: &mut HeaderMap
         return;
     };
     let now = unix_seconds();
-    let due = pass.scope() == Scope::Control && grant.wants_renewal(now);
+    let due = pass.scope() == TokenScope::Control && grant.wants_renewal(now);
     // It may be revoked by now.
     if !due || app.mint.revoked.may_have_missed_some() {
         return;
     }
     let renewed = grant.renewed(now, SESSION_LIFETIME);
     let revocation = Revocation {
-        subject: Subject::Family {
+        subject: RevocationSubject::Family {
             family: grant.family.clone(),
             below: renewed.generation,
         },
@@ -258,7 +259,7 @@ pub async fn renew(app: &App, pass: &Pass, browser: bool, answer: &mut HeaderMap
         until: grant.expires,
         asker: None,
     }
-    .asked_by(Asked::Renewal, &grant.principal);
+    .asked_by(RevocationCause::Renewal, &grant.principal);
     // What the request asked for is done by now: it must not fail over this. The next one renews.
     match app.store.revoke(&revocation).await {
         Ok(true) => put(app, &renewed, browser, answer),
@@ -274,7 +275,7 @@ pub fn clear(session: &SessionId, answer: &mut HeaderMap) {
     answer.append(header::SET_COOKIE, value);
 }
 
-fn put(app: &App, grant: &Grant, browser: bool, answer: &mut HeaderMap) {
+fn put(app: &App, grant: &SessionGrant, browser: bool, answer: &mut HeaderMap) {
     let token = app.mint.sign(grant);
     let mut value = HeaderValue::from_str(token.expose()).expect("a token is visible ASCII");
     value.set_sensitive(true);

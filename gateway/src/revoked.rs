@@ -6,7 +6,7 @@ use std::sync::{Arc, RwLock, RwLockReadGuard};
 
 use baton_session::clock::unix_millis;
 use baton_session::id::{ConnectionId, SessionId};
-use baton_session::revocation::{Applied, Register, Revocation, Subject};
+use baton_session::revocation::{Revocation, RevocationRegister, RevocationSubject, RevokeOutcome};
 use baton_session::store::{self, Store};
 
 use self::interest::Interests;
@@ -35,7 +35,7 @@ pub struct Revoked {
 
 #[derive(Default)]
 struct Known {
-    register: Register,
+    register: RevocationRegister,
     /// Logins of everybody that were issued then or earlier are refused, until then.
     floor: Option<(u64, u64)>,
     /// Up to when streams have looked at what takes effect later.
@@ -229,7 +229,7 @@ impl Revoked {
             if revocation.until <= now {
                 continue;
             }
-            if let Applied::Done(kept, _) = known.register.apply(&revocation, now) {
+            if let RevokeOutcome::Done(kept, _) = known.register.apply(&revocation, now) {
                 news.push(kept.subject.clone());
             }
         }
@@ -255,7 +255,7 @@ impl Known {
     }
 
     /// True if everybody has to look again.
-    fn make_room(&mut self, room: usize, now: u64, news: &mut Vec<Subject>) -> bool {
+    fn make_room(&mut self, room: usize, now: u64, news: &mut Vec<RevocationSubject>) -> bool {
         while self.register.logouts() > room {
             match self.register.collapse_largest(now) {
                 Some(all) => news.push(all.subject),
@@ -272,7 +272,7 @@ impl Known {
     }
 
     /// Whatever was announced and has taken effect since the last look.
-    fn take_effect(&mut self, now: u64) -> Vec<Subject> {
+    fn take_effect(&mut self, now: u64) -> Vec<RevocationSubject> {
         let since = std::mem::replace(&mut self.looked, now);
         let register = &self.register;
         // Streams know no renewals, and those are the many.

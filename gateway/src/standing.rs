@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use baton_session::clock::unix_millis;
 use baton_session::id::{ConnectionId, SessionId};
-use baton_session::token::Connection;
+use baton_session::token::ConnectionToken;
 use tokio::time::sleep;
 
 use crate::auth::Caller;
@@ -53,7 +53,7 @@ impl Standing {
         self
     }
 
-    pub fn on(mut self, connection: &Connection) -> Self {
+    pub fn on(mut self, connection: &ConnectionToken) -> Self {
         self = self.since(connection.id.clone(), connection.issued);
         let is_own = *connection.principal == *self.caller.principal;
         self.owner = (!is_own).then(|| connection.principal.clone());

@@ -5,8 +5,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use baton_session::audit::Audit;
-use baton_session::watched;
+use baton_session::audit::AuditLog;
+use baton_session::file_watch;
 use rustls::ServerConfig;
 use rustls::crypto::ring;
 use rustls::pki_types::pem::PemObject as _;
@@ -59,8 +59,8 @@ impl Tls {
     }
 
     /// Looks for changes until `stop`.
-    pub async fn watch(self, stop: CancellationToken, audit: Audit) {
-        watched::follow("the certificate", stop, audit, move || self.refresh()).await;
+    pub async fn watch(self, stop: CancellationToken, audit: AuditLog) {
+        file_watch::follow("the certificate", stop, audit, move || self.refresh()).await;
     }
 
     /// Looks for a change now, and says whether there was one. After an error the certificate is the

@@ -8,8 +8,8 @@ use axum::http::{HeaderMap, Method, Uri};
 use axum::response::Response;
 use baton_protocol::{ErrorCode, Inbound};
 use baton_session::id::{ConnectionId, SessionId};
-use baton_session::route::Via;
-use baton_session::trace::{TARGET, Trace};
+use baton_session::route::DeliveryPath;
+use baton_session::trace::{TARGET, TraceContext};
 use rand::RngExt as _;
 use tracing::field::Empty;
 use tracing::{Instrument as _, Span};
@@ -39,7 +39,7 @@ impl Traces {
     }
 
     /// Whether to make a span, with this parent if there is one.
-    fn want(self, parent: Option<&Trace>) -> bool {
+    fn want(self, parent: Option<&TraceContext>) -> bool {
         match (self, parent) {
             (Self::None, _) => false,
             (Self::All, _) => true,
@@ -78,7 +78,7 @@ pub async fn continued(
     let span = span(request.method(), request.uri());
     parent.adopt(&span);
     let mut response = within(span.clone(), request, next).await;
-    if let Some(place) = Trace::of(&span) {
+    if let Some(place) = TraceContext::of(&span) {
         response.extensions_mut().insert(place);
     }
     response
@@ -196,14 +196,14 @@ pub fn route(path: &str) -> &'static str {
     }
 }
 
-fn in_headers(headers: &HeaderMap) -> Option<Trace> {
+fn in_headers(headers: &HeaderMap) -> Option<TraceContext> {
     let text = |name| headers.get(name)?.to_str().ok();
-    Trace::read(text("traceparent")?, text("tracestate").unwrap_or_default())
+    TraceContext::read(text("traceparent")?, text("tracestate").unwrap_or_default())
 }
 
-fn in_message(message: &Inbound) -> Option<Trace> {
+fn in_message(message: &Inbound) -> Option<TraceContext> {
     let (parent, state) = message.trace_context()?;
-    Trace::read(&parent, &state.unwrap_or_default())
+    TraceContext::read(&parent, &state.unwrap_or_default())
 }
 
 /// The span of what is under way here; none, unless traces are made.
@@ -255,7 +255,12 @@ pub fn failed(app: &App, code: ErrorCode) {
 }
 
 /// An answer goes out to its client, on whichever gateway holds the stream.
-pub fn deliver(trace: Option<&Trace>, session: &SessionId, connection: &ConnectionId, via: Via) {
+pub fn deliver(
+    trace: Option<&TraceContext>,
+    session: &SessionId,
+    connection: &ConnectionId,
+    via: DeliveryPath,
+) {
     let Some(trace) = trace else { return };
     let span = tracing::info_span!(
         target: TARGET,
@@ -265,9 +270,9 @@ pub fn deliver(trace: Option<&Trace>, session: &SessionId, connection: &Connecti
         session.id = session.as_str(),
         connection.id = connection.as_str(),
         stream = match via {
-            Via::Session => "session",
-            Via::Connection => "connection",
-            Via::OneShot => "one_shot",
+            DeliveryPath::Session => "session",
+            DeliveryPath::Connection => "connection",
+            DeliveryPath::OneShot => "one_shot",
         },
     );
     trace.adopt(&span);

@@ -8,11 +8,11 @@ use std::time::Duration;
 
 use baton_protocol::{ErrorCode, compose};
 use baton_session::clock::unix_millis;
-use baton_session::command::{Kind, Queued};
-use baton_session::event::{Event, Recipient};
+use baton_session::command::{CommandKind, QueuedCommand};
+use baton_session::event::{Event, ResponseRecipient};
 use baton_session::id::{Nonce, Partition, random_text};
 use baton_session::store::{
-    self, AnsweredRequest, Append, Claim, ClaimToken, Claimant, HEARTBEAT, WorkerId,
+    self, AnsweredRequest, AppendRequest, Claim, ClaimToken, Claimant, HEARTBEAT, WorkerId,
 };
 use tokio::time::{Instant, MissedTickBehavior, interval};
 
@@ -83,17 +83,17 @@ async fn withdraw(app: &App, partition: Partition, agent: &str) -> store::Result
 
 async fn answer(app: &App, claim: &Claim) -> store::Result<()> {
     let limit = unix_millis().saturating_sub(app.config.withdraw_after.as_millis() as u64);
-    let stale: Vec<&Queued> = claim
+    let stale: Vec<&QueuedCommand> = claim
         .inbox
         .iter()
         .filter(|queued| queued.command.taken_at <= limit)
         // Nobody waits for it, and only a worker can release what is bound to the session.
-        .filter(|queued| queued.command.kind != Kind::Delete)
+        .filter(|queued| queued.command.kind != CommandKind::Delete)
         .collect();
     if stale.is_empty() {
         return Ok(());
     }
-    let append = Append {
+    let append = AppendRequest {
         session: claim.session.clone(),
         token: claim.token.clone(),
         nonce: Nonce::random(),
@@ -119,10 +119,10 @@ async fn answer(app: &App, claim: &Claim) -> store::Result<()> {
 }
 
 /// `None` for what expects no answer.
-fn refusal(queued: &Queued) -> Option<Event> {
+fn refusal(queued: &QueuedCommand) -> Option<Event> {
     let request = queued.command.request.clone()?;
     let message = compose::error(&request, ErrorCode::NoWorker, REASON);
-    let to = Recipient {
+    let to = ResponseRecipient {
         connection: queued.command.connection.clone(),
         request,
         via: queued.via,
@@ -139,7 +139,7 @@ fn refusal(queued: &Queued) -> Option<Event> {
 mod tests {
     use baton_session::conformance::scene::Scene;
     use baton_session::store::{MemoryStore, Store};
-    use baton_session::token::{KeyRing, Keys, generate};
+    use baton_session::token::{KeyRing, SigningKeys, generate};
     use jsonwebtoken::Algorithm;
 
     use super::*;
@@ -150,12 +150,12 @@ mod tests {
     async fn what_is_bound_to_a_deleted_session_is_left_for_a_worker() {
         let store: Arc<dyn Store> = Arc::new(MemoryStore::default());
         let keys = KeyRing::parse(&generate(Algorithm::HS256)).unwrap();
-        let (config, keys) = (Config::default(), Keys::fixed(keys));
+        let (config, keys) = (Config::default(), SigningKeys::fixed(keys));
         let app = App::new(config, store.clone(), keys, Auth::Open, Stop::default()).await;
         let app = app.unwrap();
         let scene = Scene::created(&store).await;
         let token = scene.claim().await.token;
-        let bound = Append {
+        let bound = AppendRequest {
             bound: Some("{\"sandbox\":\"vm-1\"}".into()),
             acks: scene.named(&[1]).await,
             ..scene.append(&token, 1, Vec::new())
@@ -169,12 +169,12 @@ mod tests {
             let kinds = inbox.iter().map(|queued| queued.command.kind);
             kinds.collect::<Vec<_>>()
         };
-        assert_eq!(waiting().await, [Kind::Prompt, Kind::Delete]);
+        assert_eq!(waiting().await, [CommandKind::Prompt, CommandKind::Delete]);
         for _ in 0..2 {
             withdraw(&app, scene.id.partition(), &scene.agent)
                 .await
                 .unwrap();
-            assert_eq!(waiting().await, [Kind::Delete]);
+            assert_eq!(waiting().await, [CommandKind::Delete]);
         }
         assert_eq!(scene.head().await, 1, "the prompt is answered, once");
         assert!(!scene.claim().await.bound.is_empty());

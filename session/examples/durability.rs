@@ -9,9 +9,9 @@ use std::time::{Duration, Instant};
 
 use baton_session::conformance::scene::{Scene, begin};
 use baton_session::id::random_text;
-use baton_session::route::Via;
+use baton_session::route::DeliveryPath;
 use baton_session::store::Store;
-use baton_session::store::redis::{Durability, Options, RedisStore};
+use baton_session::store::redis::{Durability, RedisOptions, RedisStore};
 
 const APPENDS: u64 = 2_000;
 
@@ -24,9 +24,9 @@ async fn main() -> anyhow::Result<()> {
         for writers in [1, 64] {
             for durability in [Durability::Fast, Durability::Replicated] {
                 let namespace = format!("measure-{}", random_text(6));
-                let options = Options {
+                let options = RedisOptions {
                     durability,
-                    ..Options::new(&url, &namespace)
+                    ..RedisOptions::new(&url, &namespace)
                 };
                 let store: Arc<dyn Store> = Arc::new(RedisStore::connect_with(&options).await?);
                 let took = measure(&store, writers).await?;
@@ -59,7 +59,7 @@ async fn write(store: Arc<dyn Store>, count: u64) -> Vec<Duration> {
     let token = scene.claim().await.token;
     let mut took = Vec::new();
     for first in 1..=count {
-        let events = vec![begin(1, &scene.creator, Via::Connection)];
+        let events = vec![begin(1, &scene.creator, DeliveryPath::Connection)];
         let append = scene.append(&token, first, events);
         let began = Instant::now();
         scene.write(&append).await;

@@ -13,17 +13,17 @@ use sha2::{Digest as _, Sha256};
 
 use crate::event::Event;
 use crate::id::SessionId;
-use crate::store::{Record, Setup};
+use crate::store::{SessionRecord, SessionSetup};
 
 const VERSION: u32 = 1;
 
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
-pub struct Unreadable(String);
+pub struct ArchiveError(String);
 
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Header {
+struct HeaderLine {
     /// The version of this format.
     baton_session: u32,
     session_id: SessionId,
@@ -53,15 +53,15 @@ struct Header {
 
 /// The content of the first line. `record.head` is the number of events to follow.
 #[derive(Debug)]
-pub struct Head {
+pub struct ArchiveHead {
     pub session: SessionId,
-    pub record: Record,
+    pub record: SessionRecord,
     pub seal: Option<String>,
 }
 
 /// The first line.
-pub fn header(session: &SessionId, record: &Record, seal: String) -> String {
-    let header = Header {
+pub fn header(session: &SessionId, record: &SessionRecord, seal: String) -> String {
+    let header = HeaderLine {
         baton_session: VERSION,
         session_id: session.clone(),
         agent: record.agent.clone(),
@@ -79,24 +79,24 @@ pub fn header(session: &SessionId, record: &Record, seal: String) -> String {
     to_line(&header)
 }
 
-pub fn read_header(line: &[u8]) -> Result<Head, Unreadable> {
-    let header: Header = serde_json::from_slice(line)
-        .map_err(|error| Unreadable(format!("line 1 is not the head of a session: {error}")))?;
+pub fn read_header(line: &[u8]) -> Result<ArchiveHead, ArchiveError> {
+    let header: HeaderLine = serde_json::from_slice(line)
+        .map_err(|error| ArchiveError(format!("line 1 is not the head of a session: {error}")))?;
     if header.baton_session != VERSION {
-        return Err(Unreadable(format!(
+        return Err(ArchiveError(format!(
             "line 1: version {} of the format is not known here; this is version {VERSION}",
             header.baton_session
         )));
     }
     let state = STANDARD.decode(&header.state);
-    let state = state.map_err(|error| Unreadable(format!("line 1, state: {error}")))?;
+    let state = state.map_err(|error| ArchiveError(format!("line 1, state: {error}")))?;
     let object = |name, raw| shaped::<Map<String, Value>>(name, raw).map(Option::unwrap_or_default);
     let params = serde_json::json!({ "cwd": header.cwd, "mcpServers": [] });
-    let record = Record {
+    let record = SessionRecord {
         agent: header.agent,
         cwd: header.cwd,
         params: params.to_string().into(),
-        setup: Setup {
+        setup: SessionSetup {
             mcp_servers: None,
             directories: shaped::<Vec<String>>(
                 "additionalDirectories",
@@ -113,7 +113,7 @@ pub fn read_header(line: &[u8]) -> Result<Head, Unreadable> {
         updated: header.updated,
         began: None,
     };
-    Ok(Head {
+    Ok(ArchiveHead {
         session: header.session_id,
         record,
         seal: header.seal,
@@ -123,20 +123,20 @@ pub fn read_header(line: &[u8]) -> Result<Head, Unreadable> {
 /// The last line.
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct End {
+struct SealLine {
     seal: String,
 }
 
 pub fn end(seal: String) -> String {
-    to_line(&End { seal })
+    to_line(&SealLine { seal })
 }
 
 /// `events`: how many lines came between it and the first.
-pub fn read_end(events: u64, line: &[u8]) -> Result<String, Unreadable> {
-    let end: serde_json::Result<End> = serde_json::from_slice(line);
+pub fn read_end(events: u64, line: &[u8]) -> Result<String, ArchiveError> {
+    let end: serde_json::Result<SealLine> = serde_json::from_slice(line);
     let end = end.map_err(|error| {
         let number = events.saturating_add(2);
-        Unreadable(format!(
+        ArchiveError(format!(
             "line {number} is not the seal of a session: {error}"
         ))
     })?;
@@ -145,9 +145,9 @@ pub fn read_end(events: u64, line: &[u8]) -> Result<String, Unreadable> {
 
 /// Of lines, one after the other.
 #[derive(Clone, Default)]
-pub struct Digest(Sha256);
+pub struct LineDigest(Sha256);
 
-impl Digest {
+impl LineDigest {
     pub fn add(&mut self, lines: &[u8]) {
         self.0.update(lines);
     }
@@ -161,16 +161,16 @@ impl Digest {
 fn shaped<T: DeserializeOwned>(
     name: &str,
     raw: Option<Box<RawValue>>,
-) -> Result<Option<Bytes>, Unreadable> {
+) -> Result<Option<Bytes>, ArchiveError> {
     let Some(raw) = raw else { return Ok(None) };
     match serde_json::from_str::<T>(raw.get()) {
         Ok(_) => Ok(Some(raw.get().to_owned().into())),
-        Err(error) => Err(Unreadable(format!("line 1, {name}: {error}"))),
+        Err(error) => Err(ArchiveError(format!("line 1, {name}: {error}"))),
     }
 }
 
 #[derive(Serialize, Deserialize)]
-struct Line {
+struct EventLine {
     seq: u64,
     kind: String,
     #[serde(default, skip_serializing_if = "String::is_empty")]
@@ -202,7 +202,7 @@ pub fn line(seq: u64, event: &Event) -> Option<String> {
     let (_, kind) = KINDS.iter().find(|(letter, _)| *letter == kind)?;
     let broken = message.iter().any(|byte| matches!(byte, b'\n' | b'\r'));
     let text = || Some(String::from_utf8_lossy(message).into_owned());
-    Some(to_line(&Line {
+    Some(to_line(&EventLine {
         seq,
         kind: (*kind).to_owned(),
         head,
@@ -212,9 +212,9 @@ pub fn line(seq: u64, event: &Event) -> Option<String> {
 }
 
 /// The event of a line, which must be the one with this number.
-pub fn read_line(seq: u64, line: &[u8]) -> Result<Event, Unreadable> {
-    let fault = |what: String| Unreadable(format!("line {}: {what}", seq + 1));
-    let line: Line = serde_json::from_slice(line).map_err(|error| fault(error.to_string()))?;
+pub fn read_line(seq: u64, line: &[u8]) -> Result<Event, ArchiveError> {
+    let fault = |what: String| ArchiveError(format!("line {}: {what}", seq + 1));
+    let line: EventLine = serde_json::from_slice(line).map_err(|error| fault(error.to_string()))?;
     if line.seq != seq {
         return Err(fault(format!("expected event {seq}, found {}", line.seq)));
     }
@@ -251,9 +251,9 @@ fn to_line(value: &impl Serialize) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::event::{Begin, Recipient};
+    use crate::event::{ResponseRecipient, TurnBegin};
     use crate::id::{ConnectionId, Partition};
-    use crate::route::Via;
+    use crate::route::DeliveryPath;
 
     #[test]
     fn a_message_that_is_no_json_is_refused_however_it_comes() {
@@ -275,10 +275,10 @@ mod tests {
         let message = Bytes::from_static(b"{ \"a\" : 1.50, \"b\":\"\\u00e9\" }");
         let broken = Bytes::from_static(b"{\n\"a\":\r\n1}");
         let events = [
-            Event::Begin(Begin {
+            Event::Begin(TurnBegin {
                 command: 7.into(),
                 connection: by.clone(),
-                via: Via::Session,
+                via: DeliveryPath::Session,
             }),
             Event::Echo {
                 by: by.clone(),
@@ -304,13 +304,13 @@ mod tests {
             Event::Control {
                 by: by.clone(),
                 command: 9.into(),
-                via: Via::Session,
+                via: DeliveryPath::Session,
             },
             Event::Response {
-                to: Recipient {
+                to: ResponseRecipient {
                     connection: by,
                     request: "\"a\"".into(),
-                    via: Via::Connection,
+                    via: DeliveryPath::Connection,
                     trace: None,
                 },
                 turn: true,
@@ -339,11 +339,11 @@ mod tests {
 
     #[test]
     fn a_head_comes_back_without_what_may_be_secret() {
-        let record = Record {
+        let record = SessionRecord {
             agent: "scripted".into(),
             cwd: "/a".into(),
             params: Bytes::from_static(b"{\"mcpServers\":[{\"name\":\"x\",\"env\":\"secret\"}]}"),
-            setup: Setup {
+            setup: SessionSetup {
                 mcp_servers: Some(Bytes::from_static(b"[\"secret\"]")),
                 directories: Some(Bytes::from_static(b"[\"/b\"]")),
             },
@@ -362,9 +362,9 @@ mod tests {
         assert!(!text.contains("secret"), "{text}");
         let head = read_header(text.as_bytes()).unwrap();
         assert_eq!((head.session, head.seal), (id, Some("a seal".into())));
-        let expected = Record {
+        let expected = SessionRecord {
             params: Bytes::from_static(b"{\"cwd\":\"/a\",\"mcpServers\":[]}"),
-            setup: Setup {
+            setup: SessionSetup {
                 mcp_servers: None,
                 ..record.setup.clone()
             },

@@ -7,7 +7,7 @@
 //! | `chain` | how lines hang together, and whether they do |
 //! | `writer` | the thread that writes, and what waits for it |
 //! | `file` | where it is written; restarts and rotation |
-//! | `refusals` | how many lines strangers may cause |
+//! | `refusal_budget` | how many lines strangers may cause |
 
 use std::path::Path;
 use std::sync::Arc;
@@ -15,18 +15,18 @@ use std::time::{Duration, Instant, SystemTime};
 
 use serde::Serialize;
 
-pub use self::chain::{Broken, Head, Whole, verify};
-pub use self::decision::{Decision, Outcome, TABLE, Who};
+pub use self::chain::{ChainError, ChainHead, VerifiedChain, verify};
+pub use self::decision::{AuditActor, Decision, DecisionOutcome, TABLE};
 pub use self::metrics::AuditMetrics;
-use self::refusals::Refusals;
-pub use self::text::Text;
-use self::writer::{Queue, Writer};
+use self::refusal_budget::RefusalBudget;
+pub use self::text::AuditText;
+use self::writer::{LineQueue, LineWriter};
 
 mod chain;
 mod decision;
 mod file;
 mod metrics;
-mod refusals;
+mod refusal_budget;
 mod text;
 mod writer;
 
@@ -35,28 +35,28 @@ const LAST_LINES: Duration = Duration::from_secs(2);
 
 /// Where decisions go; nowhere by default.
 #[derive(Clone, Default)]
-pub struct Audit(Option<Arc<Shared>>);
+pub struct AuditLog(Option<Arc<AuditShared>>);
 
 #[derive(Default)]
-struct Shared {
-    queue: Queue,
-    refusals: Refusals,
+struct AuditShared {
+    queue: LineQueue,
+    refusals: RefusalBudget,
 }
 
-impl std::fmt::Debug for Audit {
+impl std::fmt::Debug for AuditLog {
     fn fmt(&self, to: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        to.debug_tuple("Audit").field(&self.is_on()).finish()
+        to.debug_tuple("AuditLog").field(&self.is_on()).finish()
     }
 }
 
-impl Audit {
+impl AuditLog {
     /// To this file, after what is in it, or to standard output for `-`.
     pub fn open(path: &Path) -> Result<Self, String> {
-        let (sink, head, found) = file::Sink::open(path)?;
-        let shared = Arc::new(Shared::default());
+        let (sink, head, found) = file::AuditSink::open(path)?;
+        let shared = Arc::new(AuditShared::default());
         let writing = shared.clone();
         let thread = std::thread::Builder::new().name("audit".into());
-        let run = move || Writer::new(&writing.queue, sink, head).run(found);
+        let run = move || LineWriter::new(&writing.queue, sink, head).run(found);
         thread.spawn(run).map_err(|error| error.to_string())?;
         Ok(Self(Some(shared)))
     }
@@ -70,17 +70,21 @@ impl Audit {
     }
 
     /// Never waits.
-    pub fn record(&self, decision: &Decision, outcome: Outcome, who: &Who) {
+    pub fn record(&self, decision: &Decision, outcome: DecisionOutcome, who: &AuditActor) {
         if let Some(shared) = &self.0 {
             shared.queue.push(body(decision, outcome, who));
         }
     }
 
     /// As many as there may be; `decision` gets how many before it had no line.
-    pub fn refused(&self, decision: impl FnOnce(u64) -> Decision, who: impl FnOnce() -> Who) {
+    pub fn refused(
+        &self,
+        decision: impl FnOnce(u64) -> Decision,
+        who: impl FnOnce() -> AuditActor,
+    ) {
         let Some(shared) = &self.0 else { return };
         if let Some(skipped) = shared.refusals.admit(Instant::now()) {
-            self.record(&decision(skipped), Outcome::Refused, &who());
+            self.record(&decision(skipped), DecisionOutcome::Refused, &who());
         }
     }
 
@@ -93,18 +97,18 @@ impl Audit {
 }
 
 /// All of a line but what the chain adds.
-fn body(decision: &Decision, outcome: Outcome, who: &Who) -> String {
+fn body(decision: &Decision, outcome: DecisionOutcome, who: &AuditActor) -> String {
     #[derive(Serialize)]
-    struct Body<'a> {
+    struct LineBody<'a> {
         time: String,
         #[serde(flatten)]
         decision: &'a Decision,
-        outcome: Outcome,
+        outcome: DecisionOutcome,
         #[serde(flatten)]
-        who: &'a Who,
+        who: &'a AuditActor,
     }
     let time = humantime::format_rfc3339_millis(SystemTime::now()).to_string();
-    let body = Body {
+    let body = LineBody {
         time,
         decision,
         outcome,

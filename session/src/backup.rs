@@ -14,8 +14,8 @@ use std::io;
 
 use serde::{Deserialize, Serialize};
 
-pub use self::reader::{Part, Reader};
-pub use self::writer::Writer;
+pub use self::reader::{BackupPart, BackupReader};
+pub use self::writer::BackupWriter;
 use crate::clock::unix_seconds;
 use crate::format::{UnknownFormat, VERSION};
 
@@ -32,7 +32,7 @@ const HASH_BYTES: usize = 32;
 
 /// Describes the data directory that a file is a backup of.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Head {
+pub struct BackupHead {
     /// The format of the data directory.
     pub directory: u32,
     /// The build that has written it.
@@ -41,7 +41,7 @@ pub struct Head {
     pub taken: u64,
 }
 
-impl Head {
+impl BackupHead {
     /// Of a directory of this format, now.
     pub fn of(directory: u32) -> Self {
         Self {
@@ -54,7 +54,7 @@ impl Head {
 
 /// Why a file is not good for a restore.
 #[derive(Debug, thiserror::Error)]
-pub enum Unusable {
+pub enum BackupError {
     #[error("this is no backup that `baton store backup` has made")]
     Foreign,
     #[error("this backup cannot be read by this version: {0}")]
@@ -67,7 +67,7 @@ pub enum Unusable {
     Io(io::Error),
 }
 
-impl From<io::Error> for Unusable {
+impl From<io::Error> for BackupError {
     fn from(error: io::Error) -> Self {
         match error.kind() {
             io::ErrorKind::UnexpectedEof => Self::CutOff,

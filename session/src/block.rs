@@ -1,6 +1,6 @@
-//! Frames of a session that rests, many in one block. An update differs from the one before it in
-//! a few words: of each message only the middle is kept that is not the same as in the last one,
-//! with the lengths of what is. Every event comes out as it went in, byte by byte, so that any old
+//! Frames of an idle session, many in one block. An update differs from the one before it in a few
+//! words: of each message only the middle is kept that differs from the last one, with the lengths
+//! of the common start and end. Every event is decoded byte by byte as it was, so that any old
 //! cursor resumes exactly.
 //!
 //! Layout: runs of events that share a nonce; a nonce (4 bytes), a count, then per event its kind
@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use bytes::{BufMut, Bytes, BytesMut};
 
-use crate::event::{Event, Frame, Malformed, take, take_u32};
+use crate::event::{Event, Frame, MalformedFrame, take, take_u32};
 use crate::id::Nonce;
 use crate::store::PAGE_BYTES;
 
@@ -25,7 +25,7 @@ const MAX_WEIGHT: u64 = PAGE_BYTES;
 /// Blocks for these frames, each with the number of its last event.
 pub(crate) fn encode(frames: &[Arc<Frame>]) -> Vec<(u64, Bytes)> {
     let mut blocks = Vec::new();
-    let mut block = Writer::default();
+    let mut block = BlockWriter::default();
     for frame in frames {
         for (seq, event) in frame.numbered() {
             block.add(frame.nonce, event);
@@ -41,27 +41,27 @@ pub(crate) fn encode(frames: &[Arc<Frame>]) -> Vec<(u64, Bytes)> {
 }
 
 #[derive(Default)]
-struct Writer<'a> {
+struct BlockWriter<'a> {
     out: BytesMut,
     events: usize,
     /// The decoded size.
     weight: u64,
-    run: Option<Run>,
+    run: Option<NonceRun>,
     last: &'a [u8],
 }
 
-struct Run {
+struct NonceRun {
     nonce: Nonce,
     count: u64,
     events: BytesMut,
 }
 
-impl<'a> Writer<'a> {
+impl<'a> BlockWriter<'a> {
     fn add(&mut self, nonce: Nonce, event: &'a Event) {
         if self.run.as_ref().is_none_or(|run| run.nonce != nonce) {
             self.end_run();
         }
-        let run = self.run.get_or_insert_with(|| Run {
+        let run = self.run.get_or_insert_with(|| NonceRun {
             nonce,
             count: 0,
             events: BytesMut::new(),
@@ -110,13 +110,13 @@ fn shared(one: &[u8], two: &[u8]) -> (usize, usize) {
 }
 
 /// How much of blocks may be put together.
-pub(crate) struct Room {
+pub(crate) struct DecodeBudget {
     most: u64,
     taken: u64,
     full: bool,
 }
 
-impl Room {
+impl DecodeBudget {
     pub fn of(most: u64) -> Self {
         Self {
             most,
@@ -141,8 +141,8 @@ impl Room {
 
 /// The frames of a block whose last event has this number; a frame per run.
 #[cfg(any(fuzzing, test))]
-pub(crate) fn decode(last: u64, data: Bytes) -> Result<Vec<Frame>, Malformed> {
-    decode_from(0, last, data, &mut Room::of(u64::MAX))
+pub(crate) fn decode(last: u64, data: Bytes) -> Result<Vec<Frame>, MalformedFrame> {
+    decode_from(0, last, data, &mut DecodeBudget::of(u64::MAX))
 }
 
 /// The same, without what comes before an event and what finds no room.
@@ -150,13 +150,13 @@ pub(crate) fn decode_from(
     from: u64,
     last: u64,
     mut data: Bytes,
-    room: &mut Room,
-) -> Result<Vec<Frame>, Malformed> {
+    room: &mut DecodeBudget,
+) -> Result<Vec<Frame>, MalformedFrame> {
     let total = count(data.clone())?;
     let end = last.checked_add(1);
     let first = end.and_then(|end| end.checked_sub(total));
     let first = first.filter(|first| *first > 0 || total == 0);
-    let mut seq = first.ok_or(Malformed("more events than numbers"))?;
+    let mut seq = first.ok_or(MalformedFrame("more events than numbers"))?;
     let mut frames = Vec::new();
     let mut before = Bytes::new();
     while !data.is_empty() {
@@ -167,7 +167,7 @@ pub(crate) fn decode_from(
             events: Vec::new(),
         };
         for _ in 0..count {
-            let piece = Piece::take(&mut data)?;
+            let piece = EncodedEvent::take(&mut data)?;
             let message = join(&before, piece.start, piece.middle, piece.end)?;
             before = message.clone();
             if seq >= from {
@@ -190,12 +190,12 @@ pub(crate) fn decode_from(
 }
 
 /// How many events there are, none of which is put together for it.
-fn count(mut data: Bytes) -> Result<u64, Malformed> {
+fn count(mut data: Bytes) -> Result<u64, MalformedFrame> {
     let mut total = 0;
     while !data.is_empty() {
         let (_, count) = run(&mut data)?;
         for _ in 0..count {
-            Piece::take(&mut data)?;
+            EncodedEvent::take(&mut data)?;
             total += 1;
         }
     }
@@ -203,16 +203,16 @@ fn count(mut data: Bytes) -> Result<u64, Malformed> {
 }
 
 /// How a run begins.
-fn run(data: &mut Bytes) -> Result<(Nonce, usize), Malformed> {
+fn run(data: &mut Bytes) -> Result<(Nonce, usize), MalformedFrame> {
     let nonce = Nonce(take_u32(data)?);
     match get(data)? {
-        0 => Err(Malformed("a run without events")),
+        0 => Err(MalformedFrame("a run without events")),
         count => Ok((nonce, count)),
     }
 }
 
 /// An event as it is written down.
-struct Piece {
+struct EncodedEvent {
     kind: u8,
     head: Bytes,
     start: usize,
@@ -220,8 +220,8 @@ struct Piece {
     middle: Bytes,
 }
 
-impl Piece {
-    fn take(data: &mut Bytes) -> Result<Self, Malformed> {
+impl EncodedEvent {
+    fn take(data: &mut Bytes) -> Result<Self, MalformedFrame> {
         let kind = take(data, 1)?[0];
         let head = get(data)?;
         let head = take(data, head)?;
@@ -238,7 +238,7 @@ impl Piece {
     }
 }
 
-fn join(before: &Bytes, start: usize, middle: Bytes, end: usize) -> Result<Bytes, Malformed> {
+fn join(before: &Bytes, start: usize, middle: Bytes, end: usize) -> Result<Bytes, MalformedFrame> {
     // Nearly all of its block: not worth a copy.
     if (start, end) == (0, 0) && middle.len() >= MAX_BYTES {
         return Ok(middle);
@@ -247,7 +247,7 @@ fn join(before: &Bytes, start: usize, middle: Bytes, end: usize) -> Result<Bytes
     let rest = before.len().checked_sub(start);
     let from = rest.and_then(|rest| rest.checked_sub(end));
     let parts = from.map(|from| (&before[..start], &before[start + from..]));
-    let (start, end) = parts.ok_or(Malformed("refers to more than there is"))?;
+    let (start, end) = parts.ok_or(MalformedFrame("refers to more than there is"))?;
     let mut message = BytesMut::with_capacity(start.len() + middle.len() + end.len());
     message.put_slice(start);
     message.put_slice(&middle);
@@ -263,7 +263,7 @@ fn put(out: &mut BytesMut, mut number: usize) {
     out.put_u8(number as u8);
 }
 
-fn get(data: &mut Bytes) -> Result<usize, Malformed> {
+fn get(data: &mut Bytes) -> Result<usize, MalformedFrame> {
     let mut number = 0usize;
     for shift in (0..usize::BITS).step_by(7) {
         let byte = take(data, 1)?[0];
@@ -272,7 +272,7 @@ fn get(data: &mut Bytes) -> Result<usize, Malformed> {
             return Ok(number);
         }
     }
-    Err(Malformed("a number without end"))
+    Err(MalformedFrame("a number without end"))
 }
 
 #[cfg(test)]

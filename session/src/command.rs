@@ -10,11 +10,11 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use sha2::{Digest, Sha256};
 
 use crate::id::ConnectionId;
-use crate::route::Via;
-use crate::trace::Trace;
+use crate::route::DeliveryPath;
+use crate::trace::TraceContext;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Kind {
+pub enum CommandKind {
     New,
     Prompt,
     Cancel,
@@ -33,7 +33,7 @@ pub enum Kind {
     Extension,
 }
 
-impl Kind {
+impl CommandKind {
     const ALL: [(Self, &'static str); 11] = [
         (Self::New, "new"),
         (Self::Prompt, "prompt"),
@@ -114,7 +114,7 @@ impl ClientCapabilities {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Command {
-    pub kind: Kind,
+    pub kind: CommandKind,
     pub connection: ConnectionId,
     /// The JSON-RPC id exactly as written; `None` for notifications and answers.
     pub request: Option<Arc<str>>,
@@ -123,7 +123,7 @@ pub struct Command {
     /// When a gateway took it, in milliseconds since 1970.
     pub taken_at: u64,
     /// The request that brought it, if that is traced.
-    pub trace: Option<Trace>,
+    pub trace: Option<TraceContext>,
     /// The whole JSON-RPC message as it arrived.
     pub message: Bytes,
 }
@@ -157,21 +157,21 @@ impl fmt::Display for CommandId {
 }
 
 impl FromStr for CommandId {
-    type Err = Unnamed;
+    type Err = InvalidCommandId;
 
     /// Earlier versions wrote the number alone.
-    fn from_str(text: &str) -> Result<Self, Unnamed> {
+    fn from_str(text: &str) -> Result<Self, InvalidCommandId> {
         let (number, nonce) = text.split_once('-').unwrap_or((text, "0"));
         Ok(Self {
-            number: number.parse().map_err(|_| Unnamed)?,
-            nonce: u32::from_str_radix(nonce, 16).map_err(|_| Unnamed)?,
+            number: number.parse().map_err(|_| InvalidCommandId)?,
+            nonce: u32::from_str_radix(nonce, 16).map_err(|_| InvalidCommandId)?,
         })
     }
 }
 
 #[derive(Debug, thiserror::Error)]
 #[error("not the name of a command")]
-pub struct Unnamed;
+pub struct InvalidCommandId;
 
 impl Serialize for CommandId {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
@@ -183,23 +183,23 @@ impl<'de> Deserialize<'de> for CommandId {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         #[derive(Deserialize)]
         #[serde(untagged)]
-        enum Written {
+        enum WrittenId {
             /// By earlier versions.
             Number(u64),
             Text(String),
         }
-        match Written::deserialize(deserializer)? {
-            Written::Number(number) => Ok(Self { number, nonce: 0 }),
-            Written::Text(text) => text.parse().map_err(D::Error::custom),
+        match WrittenId::deserialize(deserializer)? {
+            WrittenId::Number(number) => Ok(Self { number, nonce: 0 }),
+            WrittenId::Text(text) => text.parse().map_err(D::Error::custom),
         }
     }
 }
 
 /// A command in the inbox, with what the store decided about it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Queued {
+pub struct QueuedCommand {
     pub id: CommandId,
-    pub via: Via,
+    pub via: DeliveryPath,
     /// A prompt of a connection that did not control the session until now.
     pub takes_control: bool,
     pub command: Command,
@@ -208,12 +208,12 @@ pub struct Queued {
 /// Recognises a repeated POST: the same key with the same fingerprint is the same request, with
 /// another fingerprint it is a mistake. An empty key is never recognised.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Idempotency {
+pub struct IdempotencyKey {
     pub key: String,
     pub fingerprint: String,
 }
 
-impl Idempotency {
+impl IdempotencyKey {
     /// Only what has an id can be recognised when its client sends it again. If it is the store's own step that is
     /// repeated, any command is.
     pub fn of(connection: &ConnectionId, request: Option<&str>, message: &[u8]) -> Self {
@@ -225,7 +225,7 @@ impl Idempotency {
     }
 }
 
-impl Idempotency {
+impl IdempotencyKey {
     /// The bytes of the key, or `None` if it is empty.
     pub(crate) fn key_bytes(key: &str) -> Option<[u8; 12]> {
         (!key.is_empty()).then(|| bytes_of(key))
@@ -275,12 +275,12 @@ impl Command {
 
     pub(crate) fn from_parts(head: &str, message: Bytes) -> Option<Self> {
         let mut fields = head.splitn(5, '\n');
-        let kind = Kind::parse(fields.next()?)?;
+        let kind = CommandKind::parse(fields.next()?)?;
         let connection = ConnectionId::parse(fields.next()?)?;
         let client = ClientCapabilities::from_letters(fields.next()?);
         let taken = fields.next()?;
         let (taken_at, trace) = match taken.split_once(' ') {
-            Some((taken_at, trace)) => (taken_at, Some(Trace::from_text(trace))),
+            Some((taken_at, trace)) => (taken_at, Some(TraceContext::from_text(trace))),
             None => (taken, None),
         };
         let taken_at = taken_at.parse().ok()?;
@@ -324,7 +324,7 @@ mod tests {
     fn a_head_is_read_with_and_without_a_trace() {
         let connection = ConnectionId::mint(Partition(1));
         let untraced = Command {
-            kind: Kind::Prompt,
+            kind: CommandKind::Prompt,
             connection: connection.clone(),
             request: Some("\"a b\"".into()),
             client: ClientCapabilities::from_letters("rt"),
@@ -335,8 +335,9 @@ mod tests {
         // As it was written before there were traces.
         let old = format!("prompt\n{connection}\nrt\n1700000000000\n\"a b\"");
         assert_eq!(untraced.head(), old);
-        let trace =
-            Trace::from_text("00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01 a=b c");
+        let trace = TraceContext::from_text(
+            "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01 a=b c",
+        );
         let traced = Command {
             trace: Some(trace),
             ..untraced.clone()

@@ -37,7 +37,7 @@ pub mod tidying;
 pub mod turns;
 pub mod usage;
 
-pub type Case = fn(&Arc<dyn Store>) -> Pin<Box<dyn Future<Output = ()> + Send + '_>>;
+pub type ConformanceCase = fn(&Arc<dyn Store>) -> Pin<Box<dyn Future<Output = ()> + Send + '_>>;
 
 /// Hands the names of all cases to the macro `$with`, as `room: case case …;`.
 #[macro_export]
@@ -291,7 +291,7 @@ macro_rules! for_each_case {
 }
 
 /// Every case with its name.
-pub fn cases() -> Vec<(&'static str, Case)> {
+pub fn cases() -> Vec<(&'static str, ConformanceCase)> {
     macro_rules! list {
         ($($room:ident: $($case:ident)*;)*) => {
             vec![$($((concat!(stringify!($room), "::", stringify!($case)), |store| Box::pin($room::$case(store)))),*),*]

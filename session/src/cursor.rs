@@ -11,12 +11,12 @@ use crate::id::Nonce;
 pub struct Cursor {
     pub seq: u64,
     pub nonce: Nonce,
-    pub phase: Phase,
+    pub phase: CursorPhase,
 }
 
 /// Where a cursor stands towards the directive with this number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
-pub enum Phase {
+pub enum CursorPhase {
     #[default]
     Live,
     Replaying(u64),
@@ -30,7 +30,7 @@ impl Cursor {
         Self {
             seq,
             nonce,
-            phase: Phase::Live,
+            phase: CursorPhase::Live,
         }
     }
 }
@@ -39,10 +39,10 @@ impl fmt::Display for Cursor {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}.{}", self.seq, self.nonce)?;
         match self.phase {
-            Phase::Live => Ok(()),
-            Phase::Replaying(number) => write!(f, ".l{number}"),
-            Phase::Answered(number) => write!(f, ".d{number}"),
-            Phase::Asked(number, question) => write!(f, ".q{number}-{question}"),
+            CursorPhase::Live => Ok(()),
+            CursorPhase::Replaying(number) => write!(f, ".l{number}"),
+            CursorPhase::Answered(number) => write!(f, ".d{number}"),
+            CursorPhase::Asked(number, question) => write!(f, ".q{number}-{question}"),
         }
     }
 }
@@ -58,13 +58,13 @@ impl FromStr for Cursor {
             .and_then(|nonce| u32::from_str_radix(nonce, 16).ok())
             .ok_or(())?;
         let phase = match parts.next().map(|phase| phase.split_at_checked(1)) {
-            None => Phase::Live,
-            Some(Some(("l", number))) => Phase::Replaying(number.parse().map_err(|_| ())?),
-            Some(Some(("d", number))) => Phase::Answered(number.parse().map_err(|_| ())?),
+            None => CursorPhase::Live,
+            Some(Some(("l", number))) => CursorPhase::Replaying(number.parse().map_err(|_| ())?),
+            Some(Some(("d", number))) => CursorPhase::Answered(number.parse().map_err(|_| ())?),
             Some(Some(("q", asked))) => {
                 let (number, question) = asked.split_once('-').ok_or(())?;
                 let number = number.parse().map_err(|_| ())?;
-                Phase::Asked(number, question.parse().map_err(|_| ())?)
+                CursorPhase::Asked(number, question.parse().map_err(|_| ())?)
             }
             Some(_) => return Err(()),
         };
@@ -83,10 +83,10 @@ mod tests {
     #[test]
     fn a_cursor_reads_back() {
         for phase in [
-            Phase::Live,
-            Phase::Replaying(3),
-            Phase::Answered(12),
-            Phase::Asked(4, 40),
+            CursorPhase::Live,
+            CursorPhase::Replaying(3),
+            CursorPhase::Answered(12),
+            CursorPhase::Asked(4, 40),
         ] {
             let cursor = Cursor {
                 seq: 42,

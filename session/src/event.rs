@@ -7,8 +7,8 @@ use bytes::Bytes;
 
 use crate::command::CommandId;
 use crate::id::{ConnectionId, SessionId};
-use crate::route::Via;
-use crate::trace::Trace;
+use crate::route::DeliveryPath;
+use crate::trace::TraceContext;
 
 mod frame;
 
@@ -19,20 +19,21 @@ pub(crate) use self::frame::{take, take_u32};
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Event {
     /// A `session/update`, for everyone attached. `turn` tells the running turn's own updates from
-    /// those of a `session/set_mode` that came in between: only the former are its journal.
+    /// those of a `session/set_mode` that came in between: only the former are replayed by a
+    /// takeover.
     Update { turn: bool, message: Bytes },
     /// The user's words as an update: for everyone but the connection that said them, and for replay.
     Echo { by: ConnectionId, message: Bytes },
     /// The answer to a command, for the connection that asked. `turn` marks the end of a turn.
     Response {
-        to: Recipient,
+        to: ResponseRecipient,
         turn: bool,
         message: Bytes,
     },
     /// A request of the agent to the controlling client.
     Request { id: Arc<str>, message: Bytes },
     /// Internal: a prompt became the running turn, and from here on its connection reads by `via`.
-    Begin(Begin),
+    Begin(TurnBegin),
     /// Internal: the client's answer to a request, kept so that a resumed turn finds it again. For
     /// everybody else who was asked, the question is off.
     Answer {
@@ -46,7 +47,7 @@ pub enum Event {
     Control {
         by: ConnectionId,
         command: CommandId,
-        via: Via,
+        via: DeliveryPath,
     },
     /// Outbox: a message that belongs to no session.
     Message { message: Bytes },
@@ -60,25 +61,25 @@ pub enum Event {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Recipient {
+pub struct ResponseRecipient {
     pub connection: ConnectionId,
     /// The JSON-RPC id exactly as the client wrote it.
     pub request: Arc<str>,
-    pub via: Via,
+    pub via: DeliveryPath,
     /// The trace of the work for the answer, if there is one.
-    pub trace: Option<Trace>,
+    pub trace: Option<TraceContext>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Begin {
+pub struct TurnBegin {
     pub command: CommandId,
     pub connection: ConnectionId,
-    pub via: Via,
+    pub via: DeliveryPath,
 }
 
 #[derive(Debug, thiserror::Error)]
 #[error("a stored frame cannot be read: {0}")]
-pub struct Malformed(pub &'static str);
+pub struct MalformedFrame(pub &'static str);
 
 impl Event {
     /// The size of the message, where there is one.
@@ -185,10 +186,14 @@ impl Event {
         }
     }
 
-    pub(crate) fn from_parts(kind: u8, head: &[u8], message: Bytes) -> Result<Self, Malformed> {
-        let head = std::str::from_utf8(head).map_err(|_| Malformed("head is not text"))?;
+    pub(crate) fn from_parts(
+        kind: u8,
+        head: &[u8],
+        message: Bytes,
+    ) -> Result<Self, MalformedFrame> {
+        let head = std::str::from_utf8(head).map_err(|_| MalformedFrame("head is not text"))?;
         let mut fields = head.splitn(3, '\n');
-        let mut field = || fields.next().ok_or(Malformed("head is too short"));
+        let mut field = || fields.next().ok_or(MalformedFrame("head is too short"));
         Ok(match kind {
             b'v' if head == POSITIONS => Self::Positions { text: message },
             b'u' | b'v' => Self::Update {
@@ -202,10 +207,10 @@ impl Event {
             b't' | b'r' => {
                 let (connection, way) = (connection(field()?)?, field()?);
                 let (way, trace) = match way.split_once(' ') {
-                    Some((way, trace)) => (way, Some(Trace::from_text(trace))),
+                    Some((way, trace)) => (way, Some(TraceContext::from_text(trace))),
                     None => (way, None),
                 };
-                let to = Recipient {
+                let to = ResponseRecipient {
                     connection,
                     via: via(way)?,
                     trace,
@@ -221,7 +226,7 @@ impl Event {
                 id: field()?.into(),
                 message,
             },
-            b'b' => Self::Begin(Begin {
+            b'b' => Self::Begin(TurnBegin {
                 command: command(field()?)?,
                 connection: connection(field()?)?,
                 via: via(field()?)?,
@@ -243,7 +248,8 @@ impl Event {
             },
             b'm' => Self::Message { message },
             b'w' => {
-                let session = SessionId::parse(field()?).ok_or(Malformed("not a session id"))?;
+                let session =
+                    SessionId::parse(field()?).ok_or(MalformedFrame("not a session id"))?;
                 Self::Watch {
                     session,
                     after: number(field()?)?,
@@ -251,7 +257,7 @@ impl Event {
             }
             b'c' => Self::Closed,
             _ => {
-                return Err(Malformed(
+                return Err(MalformedFrame(
                     "unknown kind of event, written by a newer version?",
                 ));
             }
@@ -262,18 +268,18 @@ impl Event {
 /// The head of [`Event::Positions`]. Updates have none, and nobody has ever looked at it.
 const POSITIONS: &str = "positions";
 
-fn connection(text: &str) -> Result<ConnectionId, Malformed> {
-    ConnectionId::parse(text).ok_or(Malformed("not a connection id"))
+fn connection(text: &str) -> Result<ConnectionId, MalformedFrame> {
+    ConnectionId::parse(text).ok_or(MalformedFrame("not a connection id"))
 }
 
-fn via(text: &str) -> Result<Via, Malformed> {
-    Via::from_letter(text).ok_or(Malformed("not a way to deliver"))
+fn via(text: &str) -> Result<DeliveryPath, MalformedFrame> {
+    DeliveryPath::from_letter(text).ok_or(MalformedFrame("not a way to deliver"))
 }
 
-fn command(text: &str) -> Result<CommandId, Malformed> {
-    text.parse().map_err(|_| Malformed("not a command"))
+fn command(text: &str) -> Result<CommandId, MalformedFrame> {
+    text.parse().map_err(|_| MalformedFrame("not a command"))
 }
 
-fn number(text: &str) -> Result<u64, Malformed> {
-    text.parse().map_err(|_| Malformed("not a number"))
+fn number(text: &str) -> Result<u64, MalformedFrame> {
+    text.parse().map_err(|_| MalformedFrame("not a number"))
 }

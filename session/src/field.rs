@@ -5,10 +5,10 @@ use baton_protocol::limits::{
     TooLong, check,
 };
 
-use crate::store::Record;
+use crate::store::SessionRecord;
 
 /// Everything that comes from an archive.
-pub fn check_record(record: &Record) -> Result<(), TooLong> {
+pub fn check_record(record: &SessionRecord) -> Result<(), TooLong> {
     check("agent", record.agent.len(), MAX_NAME)?;
     check("cwd", record.cwd.len(), MAX_PATH)?;
     check("title", record.title.len(), MAX_TITLE)?;

@@ -6,7 +6,7 @@
 //!
 //! No new format is needed for a kind of event, command, key or field that earlier builds never
 //! meet, or may lose without harm. Everything else is a new format: first its number here as
-//! [`Formats::newest`], with the code that reads it; a release later as [`Formats::writes`].
+//! [`FormatRange::newest`], with the code that reads it; a release later as [`FormatRange::writes`].
 //! `tests/golden` has a store of every format that is read.
 
 #[cfg(test)]
@@ -14,7 +14,7 @@ mod page;
 
 /// Of one kind of store, as one release knows it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Formats {
+pub struct FormatRange {
     /// The first that is read.
     pub oldest: u32,
     /// The last that is read.
@@ -23,44 +23,44 @@ pub struct Formats {
     pub writes: u32,
 }
 
-struct Release {
+struct ReleaseFormats {
     version: &'static str,
-    redis: Formats,
-    directory: Formats,
-    backup: Formats,
+    redis: FormatRange,
+    directory: FormatRange,
+    backup: FormatRange,
 }
 
 /// One for each release, oldest first. The last is this build.
-const RELEASES: [Release; 1] = [Release {
+const RELEASES: [ReleaseFormats; 1] = [ReleaseFormats {
     version: "0.1.0",
     // Data without a number was written before there were numbers, and is of the first format.
-    redis: Formats {
+    redis: FormatRange {
         oldest: 1,
         newest: 1,
         writes: 1,
     },
     // The second has lists, forks and deleted sessions, of which the first knows nothing: builds that knew only
     // that would show again what was deleted. In the third, frames have parts in common.
-    directory: Formats {
+    directory: FormatRange {
         oldest: 1,
         newest: 3,
         writes: 3,
     },
-    backup: Formats {
+    backup: FormatRange {
         oldest: 1,
         newest: 1,
         writes: 1,
     },
 }];
 
-const LAST: &Release = &RELEASES[RELEASES.len() - 1];
+const LAST: &ReleaseFormats = &RELEASES[RELEASES.len() - 1];
 
 /// Keys and values in Redis, and what is said on its channels.
-pub const REDIS: Formats = LAST.redis;
+pub const REDIS: FormatRange = LAST.redis;
 /// Data directories.
-pub const DIRECTORY: Formats = LAST.directory;
+pub const DIRECTORY: FormatRange = LAST.directory;
 /// Backup files of data directories. Their content has the format of the directory.
-pub const BACKUP: Formats = LAST.backup;
+pub const BACKUP: FormatRange = LAST.backup;
 /// This build.
 pub const VERSION: &str = LAST.version;
 
@@ -81,7 +81,7 @@ const _: () = {
     }
 };
 
-impl Formats {
+impl FormatRange {
     pub const fn has(self, format: u32) -> bool {
         self.oldest <= format && format <= self.newest
     }
@@ -114,13 +114,13 @@ impl Formats {
 )]
 pub struct UnknownFormat {
     format: u32,
-    reads: Formats,
+    reads: FormatRange,
     reader: String,
 }
 
 impl UnknownFormat {
     fn known(&self) -> String {
-        let Formats { oldest, newest, .. } = self.reads;
+        let FormatRange { oldest, newest, .. } = self.reads;
         if oldest == newest {
             format!("format {oldest}")
         } else {
@@ -141,7 +141,7 @@ impl UnknownFormat {
 mod tests {
     use super::*;
 
-    const KNOWN: Formats = Formats {
+    const KNOWN: FormatRange = FormatRange {
         oldest: 2,
         newest: 3,
         writes: 2,
@@ -168,7 +168,7 @@ mod tests {
 
     #[test]
     fn a_format_that_is_written_before_it_was_read_does_not_pass() {
-        let of = |oldest, newest, writes| Formats {
+        let of = |oldest, newest, writes| FormatRange {
             oldest,
             newest,
             writes,

@@ -10,12 +10,12 @@
 //! | connection and session tokens, the keys that sign them | [`token`] |
 //! | the formats of what is kept, by number | [`format`] |
 //! | what must not be printed | [`secret`] |
-//! | what was taken back before its time | [`revocation`] |
+//! | revoked tokens | [`revocation`] |
 //! | a session as lines, to be moved elsewhere | [`archive`] |
 //! | a data directory as one file | [`backup`] |
 //! | where in a trace a command or an answer belongs | [`trace`] |
 //! | what metrics are made of | [`metrics`] |
-//! | where in a log modes and options have changed | [`shown`] |
+//! | where in a log modes and options have changed | [`settings_history`] |
 //! | the store, what each of its steps promises | [`store`] |
 //! | locking a mutex for a short section | [`sync`] |
 //!
@@ -43,6 +43,7 @@ pub mod conformance;
 pub mod cursor;
 pub mod event;
 pub mod field;
+pub mod file_watch;
 pub mod format;
 #[cfg(any(fuzzing, test))]
 pub mod fuzzing;
@@ -52,9 +53,8 @@ pub mod metrics;
 pub mod revocation;
 pub mod route;
 pub mod secret;
-pub mod shown;
+pub mod settings_history;
 pub mod store;
 pub mod sync;
 pub mod token;
 pub mod trace;
-pub mod watched;

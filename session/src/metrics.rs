@@ -13,7 +13,7 @@ use prometheus_client::metrics::{MetricType, TypedMetric};
 pub use prometheus_client::registry::Registry;
 use prometheus_client::registry::Unit;
 
-use crate::trace::Trace;
+use crate::trace::TraceContext;
 
 /// The media type of a [`page`].
 pub const PAGE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
@@ -26,7 +26,7 @@ pub fn page(registry: &Registry) -> String {
 }
 
 /// A counter for each value of one label.
-pub type By = Family<[(&'static str, &'static str); 1], Counter>;
+pub type LabeledCounter = Family<[(&'static str, &'static str); 1], Counter>;
 
 /// In seconds, from what is in memory to what nobody waits for any longer.
 const BUCKETS: [f64; 14] = [
@@ -35,15 +35,15 @@ const BUCKETS: [f64; 14] = [
 
 /// How long something took. Each bucket names the trace of the last one in it, if that was traced.
 #[derive(Clone, Debug)]
-pub struct Latency(HistogramWithExemplars<[(&'static str, String); 2]>);
+pub struct LatencyHistogram(HistogramWithExemplars<[(&'static str, String); 2]>);
 
-impl Latency {
+impl LatencyHistogram {
     pub fn with_buckets(buckets: impl IntoIterator<Item = f64>) -> Self {
         Self(HistogramWithExemplars::new(buckets.into_iter()))
     }
 
-    pub fn observe(&self, took: Duration, trace: Option<&Trace>) {
-        let place = trace.and_then(Trace::place);
+    pub fn observe(&self, took: Duration, trace: Option<&TraceContext>) {
+        let place = trace.and_then(TraceContext::place);
         let place = place
             .map(|(trace, span)| [("trace_id", trace.to_owned()), ("span_id", span.to_owned())]);
         let now = place.is_some().then(SystemTime::now);
@@ -55,13 +55,13 @@ impl Latency {
     }
 }
 
-impl Default for Latency {
+impl Default for LatencyHistogram {
     fn default() -> Self {
         Self::with_buckets(BUCKETS)
     }
 }
 
-impl EncodeMetric for Latency {
+impl EncodeMetric for LatencyHistogram {
     fn encode(&self, encoder: MetricEncoder) -> Result<(), std::fmt::Error> {
         self.0.encode(encoder)
     }
@@ -71,16 +71,16 @@ impl EncodeMetric for Latency {
     }
 }
 
-impl TypedMetric for Latency {
+impl TypedMetric for LatencyHistogram {
     const TYPE: MetricType = MetricType::Histogram;
 }
 
 /// How the store on Redis fares, as this process sees it.
 #[derive(Clone, Debug, Default)]
 pub struct StoreMetrics {
-    pub steps: Latency,
+    pub steps: LatencyHistogram,
     pub given_up: Counter,
-    errors: By,
+    errors: LabeledCounter,
 }
 
 impl StoreMetrics {
@@ -106,11 +106,13 @@ mod tests {
     #[test]
     fn a_bucket_names_the_last_trace_in_it() {
         let mut registry = Registry::with_prefix("baton");
-        let latency = Latency::default();
+        let latency = LatencyHistogram::default();
         latency.register(&mut registry, "wait", "How long it took");
-        let trace = Trace::from_text("00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01");
+        let trace =
+            TraceContext::from_text("00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01");
         latency.observe(Duration::from_millis(7), Some(&trace));
-        let unsampled = Trace::from_text("00-1af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-00");
+        let unsampled =
+            TraceContext::from_text("00-1af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-00");
         latency.observe(Duration::from_millis(70), Some(&unsampled));
         latency.observe(Duration::from_secs(70), None);
         let page = page(&registry);

@@ -8,7 +8,7 @@ use crate::clock::unix_millis;
 use crate::id::{ConnectionId, SessionId};
 use crate::token::{CONNECTION_LIFETIME, MAX_SKEW};
 
-pub use self::register::{Applied, Register};
+pub use self::register::{RevocationRegister, RevokeOutcome};
 
 mod register;
 
@@ -18,13 +18,13 @@ const MARGIN: u64 = 60;
 /// Tokens issued after the restore are dated that much ahead, and clocks that are that much behind
 /// still accept them.
 const AHEAD: u64 = MAX_SKEW / 2;
-/// How long a connection that was given up is refused.
+/// How long a connection that its client closed is refused.
 pub const ENDED_FOR: Duration = Duration::from_secs(600);
 
 const EVERYBODY: &str = "everybody";
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Subject {
+pub enum RevocationSubject {
     Session(SessionId),
     Connection(ConnectionId),
     Principal(String),
@@ -42,17 +42,17 @@ pub enum Subject {
 /// Callers take back what is their own, as often as they like. So each has a budget for each of these, and
 /// what it does about it harms nobody else.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Asked {
+pub enum RevocationCause {
     /// Too many become one for all logins of the principal.
     Logout,
     /// A session token was renewed. Beyond the budget none is.
     Renewal,
-    /// A connection was given up. Beyond the budget the principal's oldest are forgotten: only their own
-    /// client could come back with them.
+    /// A connection was closed. Beyond the budget the principal's oldest are removed: only their
+    /// own client could come back with them.
     Ended,
 }
 
-impl Asked {
+impl RevocationCause {
     pub const fn budget(self) -> usize {
         match self {
             Self::Logout => 256,
@@ -76,28 +76,28 @@ impl Asked {
 
 /// The caller who has asked for a revocation.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Asker {
-    pub asked: Asked,
+pub struct RevocationCaller {
+    pub asked: RevocationCause,
     pub principal: String,
 }
 
 /// All times in seconds since 1970.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Revocation {
-    pub subject: Subject,
+    pub subject: RevocationSubject,
     /// Tokens issued at this time or earlier are refused.
     pub before: u64,
     /// It takes effect then.
     pub from: u64,
     /// Nothing of what it refuses is good any longer: it can be forgotten.
     pub until: u64,
-    /// `None`: an administrator. Such a one is never given up before it has ended.
-    pub asker: Option<Asker>,
+    /// `None`: an administrator. Such a revocation is never removed before it has ended.
+    pub asker: Option<RevocationCaller>,
 }
 
 impl Revocation {
-    pub fn asked_by(mut self, asked: Asked, principal: &str) -> Self {
-        self.asker = Some(Asker {
+    pub fn asked_by(mut self, asked: RevocationCause, principal: &str) -> Self {
+        self.asker = Some(RevocationCaller {
             asked,
             principal: principal.to_owned(),
         });
@@ -106,11 +106,11 @@ impl Revocation {
 
     /// Revokes all tokens of the subject at once. Tokens issued later are valid again, except for a
     /// connection: that is opened only once, and the clocks of gateways may differ.
-    pub fn at_once(subject: Subject) -> Self {
+    pub fn at_once(subject: RevocationSubject) -> Self {
         let now = unix_millis() / 1000;
         let until = now + CONNECTION_LIFETIME.as_secs() + MARGIN;
         let before = match subject {
-            Subject::Connection(_) => until,
+            RevocationSubject::Connection(_) => until,
             _ => now,
         };
         Self {
@@ -129,7 +129,7 @@ impl Revocation {
         let now = unix_millis() / 1000;
         let before = now + AHEAD;
         Self {
-            subject: Subject::Everybody,
+            subject: RevocationSubject::Everybody,
             before,
             from: now,
             until: before + CONNECTION_LIFETIME.as_secs() + MARGIN,
@@ -137,25 +137,26 @@ impl Revocation {
         }
     }
 
-    /// Of a connection that its client has given up. There is one such for nearly every connection, and
-    /// only its own principal could come back with it: it is remembered for a while, not for a day.
+    /// Revokes a connection that its client has closed. There is one such for nearly every
+    /// connection, and only its own principal could come back with it: it is kept for a while, not
+    /// for a day.
     pub fn of_ended(connection: ConnectionId, principal: &str) -> Self {
         let now = unix_millis() / 1000;
         let until = now + ENDED_FOR.as_secs();
         Self {
-            subject: Subject::Connection(connection),
+            subject: RevocationSubject::Connection(connection),
             before: until,
             from: now,
             until,
             asker: None,
         }
-        .asked_by(Asked::Ended, principal)
+        .asked_by(RevocationCause::Ended, principal)
     }
 
-    /// Of a connection that its client has given up.
+    /// Whether it revokes a connection that its client has closed.
     pub fn is_of_ended(&self) -> bool {
         let lasts = self.until.saturating_sub(self.from);
-        matches!(self.subject, Subject::Connection(_)) && lasts <= ENDED_FOR.as_secs()
+        matches!(self.subject, RevocationSubject::Connection(_)) && lasts <= ENDED_FOR.as_secs()
     }
 
     /// For one subject the later `before` wins; of equal ones the last.
@@ -174,7 +175,7 @@ impl Revocation {
         } = self;
         match asker {
             None => format!("1 {before} {from} {until} {subject}"),
-            Some(Asker { asked, principal }) => {
+            Some(RevocationCaller { asked, principal }) => {
                 let letter = asked.letter();
                 format!("2 {before} {from} {until} {subject}\t{letter}{principal}")
             }
@@ -187,14 +188,14 @@ impl Revocation {
             Some(text) => (text, None),
             None => {
                 let (text, asker) = text.strip_prefix("2 ")?.rsplit_once('\t')?;
-                (text, Some(Asker::from_text(asker)?))
+                (text, Some(RevocationCaller::from_text(asker)?))
             }
         };
         let mut parts = text.splitn(4, ' ');
         let mut number = || parts.next()?.parse().ok();
         let (before, from, until) = (number()?, number()?, number()?);
         Some(Self {
-            subject: Subject::from_text(parts.next()?)?,
+            subject: RevocationSubject::from_text(parts.next()?)?,
             before,
             from,
             until,
@@ -203,17 +204,17 @@ impl Revocation {
     }
 }
 
-impl Asker {
+impl RevocationCaller {
     fn from_text(text: &str) -> Option<Self> {
         let mut letters = text.chars();
         Some(Self {
-            asked: Asked::of_letter(letters.next()?)?,
+            asked: RevocationCause::of_letter(letters.next()?)?,
             principal: letters.as_str().to_owned(),
         })
     }
 }
 
-impl Subject {
+impl RevocationSubject {
     fn from_text(text: &str) -> Option<Self> {
         let (kind, name) = text.split_once(' ')?;
         match kind {
@@ -235,7 +236,7 @@ impl Subject {
 }
 
 /// As stores know it by.
-impl fmt::Display for Subject {
+impl fmt::Display for RevocationSubject {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Session(id) => write!(f, "s {id}"),
@@ -256,15 +257,15 @@ mod tests {
     #[test]
     fn what_is_written_can_be_read() {
         let subjects = [
-            Subject::Session(SessionId::mint(Partition(3))),
-            Subject::Connection(ConnectionId::mint(Partition(4))),
-            Subject::Principal("https://issuer.example  some one".into()),
-            Subject::Family {
+            RevocationSubject::Session(SessionId::mint(Partition(3))),
+            RevocationSubject::Connection(ConnectionId::mint(Partition(4))),
+            RevocationSubject::Principal("https://issuer.example  some one".into()),
+            RevocationSubject::Family {
                 family: "abc".into(),
                 below: 7,
             },
-            Subject::Logins("some one".into()),
-            Subject::Everybody,
+            RevocationSubject::Logins("some one".into()),
+            RevocationSubject::Everybody,
         ];
         for subject in subjects {
             let own = Revocation {
@@ -274,8 +275,12 @@ mod tests {
                 until: u64::MAX,
                 asker: None,
             };
-            let asked = [Asked::Logout, Asked::Renewal, Asked::Ended]
-                .map(|asked| own.clone().asked_by(asked, "some  one"));
+            let asked = [
+                RevocationCause::Logout,
+                RevocationCause::Renewal,
+                RevocationCause::Ended,
+            ]
+            .map(|asked| own.clone().asked_by(asked, "some  one"));
             for revocation in asked.into_iter().chain([own]) {
                 let text = revocation.text();
                 assert_eq!(text.lines().count(), 1);
@@ -305,9 +310,9 @@ mod tests {
     #[test]
     fn a_connection_is_refused_whatever_the_date_of_its_token() {
         let id = ConnectionId::mint(Partition(0));
-        let revocation = Revocation::at_once(Subject::Connection(id));
+        let revocation = Revocation::at_once(RevocationSubject::Connection(id));
         assert_eq!(revocation.before, revocation.until);
-        let revocation = Revocation::at_once(Subject::Principal("a".into()));
+        let revocation = Revocation::at_once(RevocationSubject::Principal("a".into()));
         assert_eq!(revocation.before, revocation.from);
     }
 }

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 /// The stream that carries a session's events to one connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub enum Via {
+pub enum DeliveryPath {
     /// The session's own stream.
     Session,
     /// The connection's stream (or WebSocket), which carries whatever has no stream of its own.
@@ -15,7 +15,7 @@ pub enum Via {
     OneShot,
 }
 
-impl Via {
+impl DeliveryPath {
     pub fn letter(self) -> &'static str {
         match self {
             Self::Session => "s",
@@ -37,7 +37,7 @@ impl Via {
 /// The positions at which a connection's way of delivery changed, oldest first.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Route {
-    points: Vec<(u64, Via)>,
+    points: Vec<(u64, DeliveryPath)>,
 }
 
 /// Enough for every cursor a client plausibly comes back with.
@@ -45,7 +45,7 @@ const MAX_POINTS: usize = 64;
 
 impl Route {
     /// How event `seq` reaches the connection; `None` before it joined.
-    pub fn at(&self, seq: u64) -> Option<Via> {
+    pub fn at(&self, seq: u64) -> Option<DeliveryPath> {
         let point = self.points.iter().rev().find(|(from, _)| *from <= seq);
         point.map(|(_, via)| *via)
     }
@@ -57,14 +57,14 @@ impl Route {
 
     /// For a connection that takes control with a prompt: it is asked where the answer to that will
     /// come. A body is no way to be asked.
-    pub fn control(&mut self, seq: u64, via: Via) {
-        if via != Via::OneShot {
+    pub fn control(&mut self, seq: u64, via: DeliveryPath) {
+        if via != DeliveryPath::OneShot {
             self.attach(seq, via);
         }
     }
 
     /// From event `seq` on, delivery is by `via`.
-    pub fn switch(&mut self, seq: u64, via: Via) {
+    pub fn switch(&mut self, seq: u64, via: DeliveryPath) {
         if self
             .points
             .last()
@@ -73,7 +73,8 @@ impl Route {
             return;
         }
         // A one-shot turn only covers the point it begins at: that says what comes after the turn.
-        let covers = |from, way| via == Via::OneShot && from == seq && way != Via::OneShot;
+        let covers =
+            |from, way| via == DeliveryPath::OneShot && from == seq && way != DeliveryPath::OneShot;
         self.points
             .retain(|(from, way)| *from < seq || covers(*from, *way));
         self.points.push((seq, via));
@@ -86,11 +87,11 @@ impl Route {
 
     /// Attached while event `seq` was still to come. A one-shot turn that runs keeps its events; what
     /// comes after it is by `via`.
-    pub fn attach(&mut self, seq: u64, via: Via) {
+    pub fn attach(&mut self, seq: u64, via: DeliveryPath) {
         match self.points.pop() {
-            Some((began, Via::OneShot)) => {
+            Some((began, DeliveryPath::OneShot)) => {
                 self.switch(began, via);
-                self.points.push((began, Via::OneShot));
+                self.points.push((began, DeliveryPath::OneShot));
             }
             last => {
                 self.points.extend(last);
@@ -102,9 +103,9 @@ impl Route {
     /// The turn that was delivered in a POST body ended with event `seq`: back to what was before.
     pub fn one_shot_ended(&mut self, seq: u64) {
         match self.points[..] {
-            [.., (_, before), (_, Via::OneShot)] => self.switch(seq + 1, before),
+            [.., (_, before), (_, DeliveryPath::OneShot)] => self.switch(seq + 1, before),
             // It never read in any other way, and there may be one such for every request.
-            [(_, Via::OneShot)] => self.points.clear(),
+            [(_, DeliveryPath::OneShot)] => self.points.clear(),
             _ => {}
         }
     }
@@ -122,7 +123,7 @@ impl Route {
         let mut points = Vec::new();
         for point in text.split(',').filter(|point| !point.is_empty()) {
             let (from, via) = point.split_at_checked(point.len() - 1)?;
-            points.push((from.parse().ok()?, Via::from_letter(via)?));
+            points.push((from.parse().ok()?, DeliveryPath::from_letter(via)?));
         }
         Some(Self { points })
     }
@@ -136,16 +137,16 @@ mod tests {
     fn an_event_has_exactly_one_way() {
         let mut route = Route::default();
         assert_eq!((route.at(1), route.joined()), (None, None));
-        route.switch(1, Via::Connection);
-        route.switch(5, Via::Session);
-        route.switch(9, Via::Session);
+        route.switch(1, DeliveryPath::Connection);
+        route.switch(5, DeliveryPath::Session);
+        route.switch(9, DeliveryPath::Session);
         assert_eq!(route.to_text(), "1c,5s");
         assert_eq!(
             (route.at(4), route.at(5), route.at(100)),
             (
-                Some(Via::Connection),
-                Some(Via::Session),
-                Some(Via::Session)
+                Some(DeliveryPath::Connection),
+                Some(DeliveryPath::Session),
+                Some(DeliveryPath::Session)
             )
         );
         assert_eq!(Route::from_text("1c,5s"), Some(route));
@@ -154,15 +155,15 @@ mod tests {
     #[test]
     fn a_one_shot_turn_gives_the_stream_back() {
         let mut route = Route::from_text("1s").unwrap();
-        route.switch(10, Via::OneShot);
+        route.switch(10, DeliveryPath::OneShot);
         route.one_shot_ended(14);
         assert_eq!(
             (route.at(9), route.at(10), route.at(14), route.at(15)),
             (
-                Some(Via::Session),
-                Some(Via::OneShot),
-                Some(Via::OneShot),
-                Some(Via::Session)
+                Some(DeliveryPath::Session),
+                Some(DeliveryPath::OneShot),
+                Some(DeliveryPath::OneShot),
+                Some(DeliveryPath::Session)
             )
         );
     }
@@ -171,18 +172,18 @@ mod tests {
     fn a_one_shot_turn_covers_the_point_it_begins_at() {
         let mut route = Route::from_text("4s").unwrap();
         for begin in [4, 6, 8] {
-            route.switch(begin, Via::OneShot);
-            assert_eq!(route.at(begin), Some(Via::OneShot));
+            route.switch(begin, DeliveryPath::OneShot);
+            assert_eq!(route.at(begin), Some(DeliveryPath::OneShot));
             route.one_shot_ended(begin + 1);
-            assert_eq!(route.at(begin + 2), Some(Via::Session));
+            assert_eq!(route.at(begin + 2), Some(DeliveryPath::Session));
         }
         assert_eq!((route.joined(), route.at(1)), (Some(4), None));
         // Followed again from an earlier event on, as a reader of the log does.
-        route.switch(6, Via::OneShot);
+        route.switch(6, DeliveryPath::OneShot);
         route.one_shot_ended(7);
         assert_eq!(
             (route.at(6), route.at(8)),
-            (Some(Via::OneShot), Some(Via::Session))
+            (Some(DeliveryPath::OneShot), Some(DeliveryPath::Session))
         );
     }
 
@@ -191,9 +192,9 @@ mod tests {
         let mut route = Route::default();
         for turn in 0..200 {
             let via = if turn % 2 == 0 {
-                Via::Connection
+                DeliveryPath::Connection
             } else {
-                Via::Session
+                DeliveryPath::Session
             };
             route.switch(1 + turn, via);
         }
@@ -201,21 +202,24 @@ mod tests {
             (route.points.len(), route.joined()),
             (MAX_POINTS, Some(137))
         );
-        assert_eq!((route.at(136), route.at(200)), (None, Some(Via::Session)));
+        assert_eq!(
+            (route.at(136), route.at(200)),
+            (None, Some(DeliveryPath::Session))
+        );
     }
 
     #[test]
     fn attaching_during_a_one_shot_turn_leaves_it_its_events() {
         let mut route = Route::from_text("1c,5o").unwrap();
-        route.attach(9, Via::Session);
+        route.attach(9, DeliveryPath::Session);
         assert_eq!(
             (route.at(4), route.at(9)),
-            (Some(Via::Connection), Some(Via::OneShot))
+            (Some(DeliveryPath::Connection), Some(DeliveryPath::OneShot))
         );
         route.one_shot_ended(12);
         assert_eq!(
             (route.at(12), route.at(13)),
-            (Some(Via::OneShot), Some(Via::Session))
+            (Some(DeliveryPath::OneShot), Some(DeliveryPath::Session))
         );
     }
 }

@@ -12,31 +12,35 @@ use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 use tokio::sync::mpsc;
 
-use crate::command::{Command, CommandId, Idempotency, Queued};
+use crate::command::{Command, CommandId, IdempotencyKey, QueuedCommand};
 use crate::event::{Event, Frame};
 use crate::id::{ConnectionId, LogId, Nonce, Partition, SessionId, random_text};
 use crate::revocation::Revocation;
-use crate::route::{Route, Via};
+use crate::route::{DeliveryPath, Route};
 use crate::token::CONNECTION_LIFETIME;
 
 mod agent;
 mod embedded;
 mod enqueue;
+mod lifecycle;
 mod page;
 pub mod redis;
+mod signal_sink;
 mod signals;
-mod sink;
-mod whole;
 
 pub use agent::{AgentCard, MAX_AGENT_NAME};
 pub use embedded::{
-    FileStore, MemoryStore, NotRestored, Refused, Snapshot, admin_of, identity, restore,
+    BackupSnapshot, DirectoryError, FileStore, MemoryStore, RestoreError, admin_of, identity,
+    restore,
 };
 #[cfg(any(test, feature = "conformance"))]
-pub use embedded::{OutboxReplica, Replica};
-pub use enqueue::{Enqueue, Enqueued, Takes};
-pub use signals::{Listener, Signal, Topic};
-pub use whole::{Adoption, Cut, Fork, Forked, Listing, Place, Record, Setup, Summary, Usage};
+pub use embedded::{OutboxReplica, SessionReplica};
+pub use enqueue::{EnqueueOutcome, EnqueueRequest, InboxAdmission};
+pub use lifecycle::{
+    AdoptRequest, ForkOutcome, ForkPoint, ForkRequest, ListPosition, ListRequest, PrincipalUsage,
+    SessionRecord, SessionSetup, SessionSummary,
+};
+pub use signals::{Signal, SignalListener, Topic};
 
 pub type Result<T> = std::result::Result<T, Error>;
 
@@ -77,7 +81,7 @@ pub trait Store: Send + Sync + 'static {
 
     /// All agents that are known, by name, with the number of workers alive. Where these differ in their
     /// cards, as during an upgrade, it is that of the one that came last of those alive. Housekeeping
-    /// forgets an agent when no worker has run it for [`Tidying::unused`].
+    /// forgets an agent when no worker has run it for [`TidyPolicy::unused`].
     async fn agents(&self) -> Result<Vec<(AgentCard, usize)>>;
 
     /// Names of agents that have no worker alive, although sessions may wait for one.
@@ -89,8 +93,13 @@ pub trait Store: Send + Sync + 'static {
     // ---- connections ----
 
     /// Appends to a connection's outbox, once per key. Delivered entries are removed in time, see
-    /// [`Delivered`].
-    async fn post(&self, to: &ConnectionId, event: Event, key: &Idempotency) -> Result<Posted>;
+    /// [`OutboxProgress`].
+    async fn post(
+        &self,
+        to: &ConnectionId,
+        event: Event,
+        key: &IdempotencyKey,
+    ) -> Result<PostOutcome>;
 
     /// Whether the connection's client reads what it is told: half of [`OUTBOX_BYTES`] is free. To be asked
     /// before work whose answer goes there.
@@ -104,17 +113,17 @@ pub trait Store: Send + Sync + 'static {
 
     /// Creates the session with its first command in the inbox and its creator attached. Creating
     /// the same id again changes nothing.
-    async fn create(&self, new: &NewSession, first: &Command, key: &Idempotency) -> Result<()>;
+    async fn create(&self, new: &NewSession, first: &Command, key: &IdempotencyKey) -> Result<()>;
 
     /// Puts a command into the inbox, once per key, and wakes a worker.
-    async fn enqueue(&self, request: &Enqueue) -> Result<Enqueued>;
+    async fn enqueue(&self, request: &EnqueueRequest) -> Result<EnqueueOutcome>;
 
     /// The session that a request of a connection went to, by its idempotency key, for each that waits or
     /// runs and is [`findable`](Enqueue::findable). It may be told of one that is done, too.
     async fn session_of(&self, connection: &ConnectionId, key: &str) -> Result<Option<SessionId>>;
 
     /// Attaches a connection (`session/load`, `session/resume`) and makes it the controller.
-    async fn attach(&self, request: &Attach) -> Result<Attached>;
+    async fn attach(&self, request: &AttachParams) -> Result<AttachOutcome>;
 
     /// Returns the session's view of a connection; `None` if there is no such session for the
     /// principal. A deleted session is there for streams until it is removed.
@@ -126,7 +135,7 @@ pub trait Store: Send + Sync + 'static {
     ) -> Result<Option<Attachment>>;
 
     /// For the holder of a connection's stream that has delivered everything of a session that the connection has closed: from here on it
-    /// is told anew to watch it ([`Attached::Unwatched`]). False if the session is open, somebody else has closed it,
+    /// is told anew to watch it ([`AttachOutcome::Unwatched`]). False if the session is open, somebody else has closed it,
     /// there is more to come, or something may be on its way: then it goes on watching. To be called by who has heard of
     /// no entry of the outbox after `watch` that tells the same.
     async fn unwatch(
@@ -134,7 +143,7 @@ pub trait Store: Send + Sync + 'static {
         session: &SessionId,
         connection: &ConnectionId,
         watch: u64,
-        seen: Seen,
+        seen: SeenPosition,
     ) -> Result<bool>;
 
     /// For the holder of a connection's stream that reads a session there no more: entries of the outbox up to `told`, the
@@ -152,13 +161,13 @@ pub trait Store: Send + Sync + 'static {
     /// Makes a child that shares the parent's log up to a point and then goes its own way: nothing is
     /// copied, and nothing that happens to the parent reaches it. Its log reads as its own, with its
     /// own id in every message. Forking to the same child again changes nothing.
-    async fn fork(&self, fork: &Fork) -> Result<Forked>;
+    async fn fork(&self, fork: &ForkRequest) -> Result<ForkOutcome>;
 
     /// Sessions of a principal by when they were last changed, newest first.
-    async fn list(&self, listing: &Listing) -> Result<Vec<Summary>>;
+    async fn list(&self, listing: &ListRequest) -> Result<Vec<SessionSummary>>;
 
     /// How much a principal has now. Of more than `most` sessions it may say that there are as many.
-    async fn usage(&self, principal: &str, most: u64) -> Result<Usage>;
+    async fn usage(&self, principal: &str, most: u64) -> Result<PrincipalUsage>;
 
     /// From here on there is no such session for anybody; false if there was none before. If somebody
     /// works on it, has asked something of it, or something is bound to it, `end` goes into its inbox
@@ -168,14 +177,15 @@ pub trait Store: Send + Sync + 'static {
 
     /// The session between two turns: if one runs, as it was before. `None` if the principal has none
     /// such.
-    async fn record(&self, session: &SessionId, principal: &str) -> Result<Option<Record>>;
+    async fn record(&self, session: &SessionId, principal: &str) -> Result<Option<SessionRecord>>;
 
     /// Begins to take in a session from elsewhere: the caller holds it and appends its log. Nobody
     /// else sees it before it is published, and if it never is, housekeeping forgets it. False if the
     /// id is taken.
-    async fn adopt(&self, adoption: &Adoption, claimant: &Claimant) -> Result<bool>;
+    async fn adopt(&self, adoption: &AdoptRequest, claimant: &Claimant) -> Result<bool>;
 
-    /// The session is complete: it appears, and is given up. False if it is not the caller's any more.
+    /// The session is complete: it becomes visible, and is released. False if it is not the
+    /// caller's any more.
     async fn publish(&self, session: &SessionId, token: &ClaimToken) -> Result<bool>;
 
     // ---- streams ----
@@ -187,14 +197,14 @@ pub trait Store: Send + Sync + 'static {
         stream: &StreamId,
         principal: &str,
         holder: &str,
-    ) -> Result<Option<Opened>>;
+    ) -> Result<Option<OpenedStream>>;
 
     /// Keeps registrations alive and records what was written. Returns the holders that are no longer
     /// the ones, because a newer one took their stream.
-    async fn touch_streams(&self, touches: &[Touch]) -> Result<Vec<String>>;
+    async fn touch_streams(&self, touches: &[StreamTouch]) -> Result<Vec<String>>;
 
     /// Ends the registration, unless another holder has taken the stream over.
-    async fn close_stream(&self, touch: &Touch) -> Result<()>;
+    async fn close_stream(&self, touch: &StreamTouch) -> Result<()>;
 
     // ---- logs ----
 
@@ -219,7 +229,7 @@ pub trait Store: Send + Sync + 'static {
 
     /// Sessions of the partition that wait for a worker of this agent or whose lease ran out, oldest first as
     /// far as the store can tell, at most `limit`. To be claimed one by one: others may be faster.
-    async fn due(&self, partition: Partition, agent: &str, limit: usize) -> Result<Due>;
+    async fn due(&self, partition: Partition, agent: &str, limit: usize) -> Result<DueSessions>;
 
     /// Extends leases; returns the sessions that are no longer the caller's.
     async fn renew(
@@ -229,13 +239,13 @@ pub trait Store: Send + Sync + 'static {
     ) -> Result<Vec<SessionId>>;
 
     /// Commands that wait, in order, but for those that the caller knows.
-    async fn inbox(&self, session: &SessionId, known: &[CommandId]) -> Result<Vec<Queued>>;
+    async fn inbox(&self, session: &SessionId, known: &[CommandId]) -> Result<Vec<QueuedCommand>>;
 
     /// The names of all commands that wait, in order.
     async fn waiting_commands(&self, session: &SessionId) -> Result<Vec<CommandId>>;
 
     /// The one way to write a session's log.
-    async fn append(&self, append: &Append) -> Result<Appended>;
+    async fn append(&self, append: &AppendRequest) -> Result<AppendOutcome>;
 
     /// Gives the session up, so that another worker can go on at once.
     async fn release(&self, session: &SessionId, token: &ClaimToken) -> Result<()>;
@@ -243,7 +253,7 @@ pub trait Store: Send + Sync + 'static {
     // ---- revocations ----
 
     /// From here on it is listed and everybody who listens is told. For one subject the later `before`
-    /// wins. Callers have budgets for what they ask for, see [`Asked`](crate::revocation::Asked): too many
+    /// wins. Callers have budgets for what they ask for, see [`RevocationCause`](crate::revocation::RevocationCause): too many
     /// logouts become one for all logins of the principal. False if it was not taken for lack of budget.
     async fn revoke(&self, revocation: &Revocation) -> Result<bool>;
 
@@ -259,15 +269,14 @@ pub trait Store: Send + Sync + 'static {
 
     // ---- housekeeping ----
 
-    /// Makes what rests smaller and forgets what nobody uses. A few sessions at a time: to be
-    /// repeated.
-    async fn tidy(&self, partition: Partition, when: &Tidying) -> Result<Tidied>;
+    /// Compacts idle sessions and removes expired ones. A few sessions at a time: to be repeated.
+    async fn tidy(&self, partition: Partition, when: &TidyPolicy) -> Result<TidyOutcome>;
 
     // ---- signals ----
 
     /// Opens the caller's one push connection. Signals go to `sink`; when it is full they are
     /// dropped and a [`Signal::Lost`] follows.
-    async fn listen(&self, sink: mpsc::Sender<Signal>) -> Result<Arc<dyn Listener>>;
+    async fn listen(&self, sink: mpsc::Sender<Signal>) -> Result<Arc<dyn SignalListener>>;
 }
 
 /// The maximum size of the frames of one [`Store::read`], unless it is a single one.
@@ -307,7 +316,7 @@ pub const MAX_FORK_DEPTH: usize = 64;
 /// The maximum size of the commands in one inbox, unless it is a single one.
 pub const INBOX_BYTES: u64 = 32 << 20;
 /// Loads and resumes of one connection that are remembered until they are answered.
-pub const KEPT_DIRECTIVES: usize = 16;
+pub const KEPT_ATTACH_REQUESTS: usize = 16;
 /// Connections that a session knows before those that have ended long ago are forgotten.
 pub const KEPT_PARTIES: usize = 32;
 /// How many idempotency keys of one connection a session remembers, and the connection itself. Those of commands that
@@ -343,7 +352,7 @@ pub struct NewSession {
 }
 
 #[derive(Debug, PartialEq, Eq)]
-pub enum Posted {
+pub enum PostOutcome {
     /// It is this entry of the outbox.
     New { number: u64, nonce: Nonce },
     /// The key was used before, for this event.
@@ -357,7 +366,7 @@ pub enum Posted {
 }
 
 #[derive(Clone, Debug)]
-pub struct Attach {
+pub struct AttachParams {
     pub session: SessionId,
     pub principal: String,
     pub connection: ConnectionId,
@@ -368,7 +377,7 @@ pub struct Attach {
     pub one_shot: bool,
     pub watched: bool,
     /// Settings of the session from now on.
-    pub setup: Setup,
+    pub setup: SessionSetup,
     /// Only to read along: who controls it, its setup and whether it is closed stay as they are. An
     /// empty `cwd` is not compared, and after an empty `request` nobody is answered.
     pub observe: bool,
@@ -377,7 +386,7 @@ pub struct Attach {
 }
 
 #[derive(Debug, PartialEq, Eq)]
-pub enum Attached {
+pub enum AttachOutcome {
     Done(Box<Attachment>),
     NotFound,
     /// It is closed, and was to be open.
@@ -396,7 +405,7 @@ pub struct Attachment {
     pub route: Route,
     pub controller: Option<ConnectionId>,
     /// The last loads and resumes, oldest first. Each is answered by the holder of its stream.
-    pub directives: Vec<Directive>,
+    pub directives: Vec<AttachRequest>,
     /// The result of a load or resume: modes and config options as they are now.
     pub view: Bytes,
     /// Numbers of the agent's requests that nobody has answered yet.
@@ -411,14 +420,14 @@ pub struct Attachment {
 
 impl Attachment {
     /// The last load or resume.
-    pub fn latest(&self) -> Option<Directive> {
+    pub fn latest(&self) -> Option<AttachRequest> {
         self.directives.last().cloned()
     }
 }
 
 /// How far a connection has read a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Seen {
+pub struct SeenPosition {
     pub upto: u64,
     /// The last load or resume that was answered, 0 for none.
     pub directive: u64,
@@ -427,11 +436,11 @@ pub struct Seen {
 /// Tells the holder of a stream how to answer a load or resume: history 1…`upto` if `replay`, then
 /// the answer to `request`, then live from `upto` + 1.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Directive {
+pub struct AttachRequest {
     pub number: u64,
     pub upto: u64,
     pub replay: bool,
-    pub via: Via,
+    pub via: DeliveryPath,
     pub request: Arc<str>,
 }
 
@@ -452,7 +461,7 @@ impl StreamId {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Opened {
+pub struct OpenedStream {
     /// The cursor that was last recorded as written on this stream.
     pub written: Option<String>,
     /// For a session stream.
@@ -460,20 +469,20 @@ pub struct Opened {
 }
 
 #[derive(Clone, Debug)]
-pub struct Touch {
+pub struct StreamTouch {
     pub stream: StreamId,
     pub holder: String,
     /// The cursor last written, if it has changed.
     pub written: Option<String>,
     /// Of a connection's stream: how far its outbox is done with.
-    pub delivered: Option<Delivered>,
+    pub delivered: Option<OutboxProgress>,
 }
 
 /// Entries of an outbox by number: the first that cursors need, be it the last entry that was delivered or one that holds
 /// positions. Those before it leave the outbox, but for a window ([`OUTBOX_WINDOW_BYTES`]); the entry itself stays, so
 /// that a cursor that names it can be checked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Delivered {
+pub struct OutboxProgress {
     /// Entries written to the client. Entries before it are removed only when the outbox would be
     /// full otherwise.
     pub upto: u64,
@@ -501,7 +510,7 @@ pub const TAKEOVER_WINDOW: Duration = Duration::from_secs(1);
 
 /// The sessions that [`Store::due`] found, and when.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Due {
+pub struct DueSessions {
     pub at: StoreTime,
     pub sessions: Vec<SessionId>,
 }
@@ -517,21 +526,21 @@ pub struct Claim {
     pub cwd: String,
     pub params: Bytes,
     /// Replaces values of the params; set by a later load, resume or fork.
-    pub setup: Setup,
+    pub setup: SessionSetup,
     /// The agent's state between turns. Empty although there is a log: the session is a fork from
     /// the middle of another, and the agent has to read back its conversation.
     pub state: Bytes,
     /// Identifiers that agents and tools have bound to the session, a JSON object or empty.
     pub bound: Bytes,
     /// The turn that was running when the last holder vanished.
-    pub running: Option<Running>,
-    pub vanished: Vanished,
-    pub inbox: Vec<Queued>,
+    pub running: Option<RunningTurn>,
+    pub vanished: VanishedHolders,
+    pub inbox: Vec<QueuedCommand>,
 }
 
 /// Holders in a row that vanished at the same event: neither released the session nor wrote anything.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Vanished {
+pub struct VanishedHolders {
     /// Of these, the last ones that had no question open and did not live long enough to renew their lease.
     pub at_once: u32,
     /// All but those that had lived longer and waited for somebody's answer.
@@ -539,14 +548,14 @@ pub struct Vanished {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Running {
+pub struct RunningTurn {
     pub command: CommandId,
     /// The number of the turn's [`Event::Begin`].
     pub began: u64,
 }
 
 #[derive(Clone, Debug)]
-pub struct Append {
+pub struct AppendRequest {
     pub session: SessionId,
     pub token: ClaimToken,
     pub nonce: Nonce,
@@ -578,13 +587,13 @@ pub struct Append {
 pub struct AnsweredRequest {
     pub command: CommandId,
     pub connection: ConnectionId,
-    pub key: Idempotency,
-    pub via: Via,
+    pub key: IdempotencyKey,
+    pub via: DeliveryPath,
 }
 
 impl AnsweredRequest {
     /// `None` if nobody waited for an answer.
-    pub fn of(queued: &Queued) -> Option<Self> {
+    pub fn of(queued: &QueuedCommand) -> Option<Self> {
         let Command {
             connection,
             request,
@@ -594,15 +603,15 @@ impl AnsweredRequest {
         Some(Self {
             command: queued.id,
             connection: connection.clone(),
-            key: Idempotency::of(connection, Some(request.as_deref()?), message),
+            key: IdempotencyKey::of(connection, Some(request.as_deref()?), message),
             via: queued.via,
         })
     }
 }
 
 #[derive(Debug, PartialEq, Eq)]
-pub enum Appended {
-    /// Written, now or by an earlier try. `released` tells whether the session was given up.
+pub enum AppendOutcome {
+    /// Written, now or by an earlier try. `released` tells whether the session was released.
     Done { head: u64, released: bool },
     /// The session belongs to somebody else now.
     Fenced,
@@ -612,7 +621,7 @@ pub enum Appended {
 
 /// When housekeeping is due.
 #[derive(Clone, Copy, Debug)]
-pub struct Tidying {
+pub struct TidyPolicy {
     /// Sessions that nobody has used for so long are made smaller.
     pub rested: Duration,
     /// Those that nobody has used for so long are forgotten, and so are agents that nobody has run.
@@ -621,7 +630,7 @@ pub struct Tidying {
 
 /// The result of a round of housekeeping.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Tidied {
+pub struct TidyOutcome {
     pub compacted: usize,
     pub expired: usize,
 }

@@ -13,13 +13,13 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-pub use self::connection::{CONNECTION_LIFETIME, Connection};
+pub use self::connection::{CONNECTION_LIFETIME, ConnectionToken};
 pub use self::jwk::generate;
-pub use self::keys::Keys;
-pub use self::login::{LOGIN_LIFETIME, Login};
-pub use self::refused::Refused;
+pub use self::keys::SigningKeys;
+pub use self::login::{LOGIN_LIFETIME, LoginToken};
+pub use self::refusal::TokenRefusal;
 pub use self::ring::{KeyFaults, KeyRing};
-pub use self::session::{Grant, SESSION_LIFETIME, Scope};
+pub use self::session::{SESSION_LIFETIME, SessionGrant, TokenScope};
 pub use self::ticket::{TICKET_LIFETIME, Ticket};
 use crate::clock::unix_seconds;
 use crate::secret::Secret;
@@ -29,9 +29,9 @@ pub mod carriers;
 mod connection;
 mod jwk;
 mod keys;
+mod list_position;
 mod login;
-mod place;
-mod refused;
+mod refusal;
 mod ring;
 mod session;
 #[cfg(test)]
@@ -53,7 +53,7 @@ const AUDIENCE: &str = "baton";
 /// there is nothing to follow.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Head {
+struct TokenHeader {
     typ: String,
     alg: Algorithm,
     kid: String,
@@ -62,7 +62,7 @@ struct Head {
 /// The claims of every token. A time is a whole number of seconds since 1970, and nothing else is
 /// taken for one.
 #[derive(Serialize, Deserialize)]
-struct Timed<T> {
+struct TimedClaims<T> {
     aud: String,
     #[serde(flatten)]
     claims: T,
@@ -79,7 +79,7 @@ impl KeyRing {
         let mut header = Header::new(key.algorithm);
         header.typ = Some(kind.into());
         header.kid = Some(key.id.clone());
-        let claims = Timed {
+        let claims = TimedClaims {
             aud: AUDIENCE.into(),
             claims,
             iat: issued,
@@ -102,55 +102,57 @@ impl KeyRing {
         kind: &str,
         token: &str,
         now: u64,
-    ) -> Result<Timed<T>, Refused> {
+    ) -> Result<TimedClaims<T>, TokenRefusal> {
         let [head, claims, signature] = parts(token)?;
         let message = &token[..head.len() + 1 + claims.len()];
-        let head: Head = decode(head)?;
+        let head: TokenHeader = decode(head)?;
         if head.typ != kind {
-            return Err(Refused::Kind);
+            return Err(TokenRefusal::Kind);
         }
-        let key = self.find(&head.kid).ok_or(Refused::Key)?;
+        let key = self.find(&head.kid).ok_or(TokenRefusal::Key)?;
         if head.alg != key.algorithm {
-            return Err(Refused::Algorithm);
+            return Err(TokenRefusal::Algorithm);
         }
         let signed = verify(signature, message.as_bytes(), &key.decoding, key.algorithm);
         if !signed.unwrap_or(false) {
-            return Err(Refused::Signature);
+            return Err(TokenRefusal::Signature);
         }
-        let timed: Timed<T> = decode(claims)?;
+        let timed: TimedClaims<T> = decode(claims)?;
         if timed.aud != AUDIENCE {
-            return Err(Refused::Audience);
+            return Err(TokenRefusal::Audience);
         }
         let nbf = timed.nbf.unwrap_or(0);
         if timed.exp <= now {
-            return Err(Refused::Expired);
+            return Err(TokenRefusal::Expired);
         }
         if timed.iat.max(nbf) > now.saturating_add(MAX_SKEW) {
-            return Err(Refused::Early);
+            return Err(TokenRefusal::Early);
         }
         Ok(timed)
     }
 
     /// Returns the kind of a valid token.
-    pub fn verify_any(&self, token: &str) -> Result<&'static str, Refused> {
+    pub fn verify_any(&self, token: &str) -> Result<&'static str, TokenRefusal> {
         let [head, ..] = parts(token)?;
-        let kind = decode::<Head>(head)?.typ;
+        let kind = decode::<TokenHeader>(head)?.typ;
         match kind.as_str() {
             connection::TYPE => self.verify_connection(token).map(|_| "connection"),
             session::TYPE => self.verify_session(token).map(|_| "session"),
             ticket::TYPE => self.verify_ticket(token).map(|_| "ticket"),
             login::TYPE => self.verify_login(token).map(|_| "login"),
-            place::TYPE => self.verify_any_place(token).map(|()| "place in a list"),
+            list_position::TYPE => self
+                .verify_any_list_position(token)
+                .map(|()| "place in a list"),
             archive::HEAD | archive::END => self
                 .check_any_seal(&kind, token)
                 .map(|()| "seal of an archive"),
-            _ => Err(Refused::Kind),
+            _ => Err(TokenRefusal::Kind),
         }
     }
 }
 
 /// Header and claims as they are written, for people to read. Says nothing about who wrote them.
-pub fn unverified(token: &str) -> Result<[Value; 2], Refused> {
+pub fn unverified(token: &str) -> Result<[Value; 2], TokenRefusal> {
     let part = |text: Option<&str>| {
         let json = BASE64URL.decode(text?).ok()?;
         serde_json::from_slice::<Value>(&json).ok()
@@ -158,23 +160,23 @@ pub fn unverified(token: &str) -> Result<[Value; 2], Refused> {
     let mut parts = token.split('.');
     match (part(parts.next()), part(parts.next()), parts.count()) {
         (Some(header), Some(claims), 1) => Ok([header, claims]),
-        _ => Err(Refused::Malformed),
+        _ => Err(TokenRefusal::Malformed),
     }
 }
 
-fn parts(token: &str) -> Result<[&str; 3], Refused> {
+fn parts(token: &str) -> Result<[&str; 3], TokenRefusal> {
     if token.len() > MAX_TOKEN_BYTES {
-        return Err(Refused::TooLong);
+        return Err(TokenRefusal::TooLong);
     }
     let mut parts = token.split('.');
     match (parts.next(), parts.next(), parts.next(), parts.next()) {
         (Some(head), Some(claims), Some(signature), None) => Ok([head, claims, signature]),
-        _ => Err(Refused::Malformed),
+        _ => Err(TokenRefusal::Malformed),
     }
 }
 
-fn decode<T: DeserializeOwned>(part: &str) -> Result<T, Refused> {
+fn decode<T: DeserializeOwned>(part: &str) -> Result<T, TokenRefusal> {
     let json = BASE64URL.decode(part).ok();
     let read = json.and_then(|json| serde_json::from_slice(&json).ok());
-    read.ok_or(Refused::Malformed)
+    read.ok_or(TokenRefusal::Malformed)
 }

@@ -21,9 +21,9 @@ const MAX_STATE: usize = 512;
 
 /// W3C's `traceparent` and, if there is one, a space and `tracestate`.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Trace(Arc<str>);
+pub struct TraceContext(Arc<str>);
 
-impl Trace {
+impl TraceContext {
     /// As a client or a balancer says it. `None` if it means nothing, or no traces are made here.
     pub fn read(parent: &str, state: &str) -> Option<Self> {
         let plain = |text: &str| text.bytes().all(|byte| (b' '..=b'~').contains(&byte));
@@ -32,7 +32,7 @@ impl Trace {
         } else {
             ""
         };
-        let carrier = Carrier {
+        let carrier = TraceCarrier {
             parent: parent.into(),
             state: state.into(),
         };
@@ -90,17 +90,17 @@ impl Trace {
     }
 
     fn write(place: &SpanContext) -> Option<Self> {
-        let mut carrier = Carrier::default();
+        let mut carrier = TraceCarrier::default();
         let context = Context::new().with_remote_span_context(place.clone());
         get_text_map_propagator(|format| format.inject_context(&context, &mut carrier));
-        let Carrier { parent, state } = carrier;
+        let TraceCarrier { parent, state } = carrier;
         let text = format!("{parent} {state}");
         (!parent.is_empty()).then(|| Self(text.trim_end().into()))
     }
 
     fn context(&self) -> Context {
         let (parent, state) = self.0.split_once(' ').unwrap_or((&self.0, ""));
-        let carrier = Carrier {
+        let carrier = TraceCarrier {
             parent: parent.into(),
             state: state.into(),
         };
@@ -108,7 +108,7 @@ impl Trace {
     }
 }
 
-impl fmt::Display for Trace {
+impl fmt::Display for TraceContext {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0)
     }
@@ -130,7 +130,7 @@ pub(crate) fn step(name: &'static str) -> Span {
 }
 
 #[derive(Default)]
-struct Carrier<'a> {
+struct TraceCarrier<'a> {
     parent: Cow<'a, str>,
     state: Cow<'a, str>,
 }
@@ -138,13 +138,13 @@ struct Carrier<'a> {
 const PARENT: &str = "traceparent";
 const STATE: &str = "tracestate";
 
-impl Carrier<'_> {
+impl TraceCarrier<'_> {
     fn context(&self) -> Context {
         get_text_map_propagator(|format| format.extract_with_context(&Context::new(), self))
     }
 }
 
-impl Extractor for Carrier<'_> {
+impl Extractor for TraceCarrier<'_> {
     fn get(&self, key: &str) -> Option<&str> {
         match key {
             PARENT => Some(&self.parent),
@@ -160,7 +160,7 @@ impl Extractor for Carrier<'_> {
     }
 }
 
-impl Injector for Carrier<'_> {
+impl Injector for TraceCarrier<'_> {
     fn set(&mut self, key: &str, value: String) {
         match key {
             PARENT => self.parent = value.into(),
@@ -176,12 +176,12 @@ mod tests {
 
     #[test]
     fn without_an_exporter_there_are_no_traces() {
-        let read = Trace::read(
+        let read = TraceContext::read(
             "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01",
             "",
         );
         assert_eq!(read, None);
-        assert_eq!(Trace::of(&Span::current()), None);
+        assert_eq!(TraceContext::of(&Span::current()), None);
         assert!(step("append").is_none());
     }
 }

@@ -5,23 +5,23 @@ use std::sync::Arc;
 
 use serde_json::value::RawValue;
 
-use crate::agent::Opening;
+use crate::agent::SessionOpening;
 use crate::agent_policy::AgentPolicy;
-use crate::mcp::{McpPolicy, Transports};
+use crate::mcp::{McpPolicy, McpTransports};
 use crate::rpc::Failure;
 use crate::workspace::WorkspaceRoot;
 
-pub(crate) struct Admission {
+pub(crate) struct SessionAdmission {
     pub servers: McpPolicy,
     /// The MCP servers that the agent takes.
-    pub agent: Transports,
+    pub agent: McpTransports,
     pub root: Option<WorkspaceRoot>,
     /// Filters what agents get from clients.
     pub policy: Arc<AgentPolicy>,
 }
 
-impl Admission {
-    pub async fn admit(&self, opening: &mut Opening) -> Result<(), Failure> {
+impl SessionAdmission {
+    pub async fn admit(&self, opening: &mut SessionOpening) -> Result<(), Failure> {
         // A deleted session has no owner: it only ends, and starts nothing.
         let ends = opening.principal.is_empty();
         let root = self.root.as_ref();

@@ -11,17 +11,17 @@ use baton_protocol::limits::{MAX_STATE, MAX_VIEW};
 use baton_session::command::ClientCapabilities;
 use baton_session::event::Event;
 use baton_session::id::{LogId, SessionId};
-use baton_session::store::{AgentCard, Claim, Setup, Store};
+use baton_session::store::{AgentCard, Claim, SessionSetup, Store};
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 use serde_json::value::{RawValue, to_raw_value};
 use serde_json::{Value, json};
 
 pub use crate::agent_policy::AgentMessage;
-use crate::agent_policy::{AgentPolicy, Opened};
-use crate::outlet::sit_out;
+use crate::agent_policy::{AgentPolicy, OpeningFields};
+use crate::event_writer::retry_while_unavailable;
 pub use crate::rpc::Failure;
-pub use crate::turn::{Rest, Turn};
+pub use crate::turn::{BetweenTurns, Turn};
 
 pub mod scripted;
 pub mod stdio;
@@ -31,11 +31,11 @@ pub trait Agent: Send + Sync + 'static {
     fn card(&self) -> AgentCard;
 
     /// Opens a session anew, or as an earlier conversation left it.
-    async fn open(&self, session: &Opening) -> Result<Arc<dyn Conversation>, Failure>;
+    async fn open(&self, session: &SessionOpening) -> Result<Arc<dyn Conversation>, Failure>;
 }
 
 #[derive(Clone)]
-pub struct Opening {
+pub struct SessionOpening {
     pub session: SessionId,
     /// The owner of the session.
     pub principal: String,
@@ -43,8 +43,8 @@ pub struct Opening {
     /// The params of `session/new`.
     pub params: Bytes,
     /// Replaces values of the params; set by a later load, resume or fork.
-    pub setup: Setup,
-    /// [`Changes::state`] of the conversation before, empty at first.
+    pub setup: SessionSetup,
+    /// [`ConversationChanges::state`] of the conversation before, empty at first.
     pub state: Bytes,
     /// Capabilities of the client that asked first.
     pub client: ClientCapabilities,
@@ -56,7 +56,7 @@ pub struct Opening {
     store: Arc<dyn Store>,
 }
 
-impl Opening {
+impl SessionOpening {
     pub(crate) fn of(claim: &Claim, store: Arc<dyn Store>, policy: Arc<AgentPolicy>) -> Self {
         Self {
             session: claim.session.clone(),
@@ -75,12 +75,12 @@ impl Opening {
 
     /// Goes through all that was ever said, for an agent without a state: the session is new, was forked from
     /// the middle of another, or its agent cannot bring it back. It may be more than memory holds.
-    pub async fn past(&self, mut hear: impl FnMut(&Event)) -> Result<(), Failure> {
+    pub async fn replay_log(&self, mut hear: impl FnMut(&Event)) -> Result<(), Failure> {
         let log = LogId::Session(self.session.clone());
         let mut next = 1;
         loop {
             // A Redis restart must not fail the waiting request.
-            let page = sit_out(|| self.store.read(&log, next, PAGE)).await;
+            let page = retry_while_unavailable(|| self.store.read(&log, next, PAGE)).await;
             let page = page.map_err(|error| Failure::internal(error.to_string()))?;
             let Some(last) = page.last() else {
                 return Ok(());
@@ -108,7 +108,7 @@ impl Opening {
         method: Method,
         session: Option<&str>,
     ) -> Result<AgentMessage, Failure> {
-        let opened = Opened {
+        let opened = OpeningFields {
             stored: &self.params,
             cwd: &self.cwd,
             servers: &self.servers,
@@ -126,13 +126,15 @@ impl Opening {
     pub(crate) fn asked_servers(&self) -> Result<Vec<&RawValue>, Failure> {
         #[derive(Deserialize)]
         #[serde(rename_all = "camelCase")]
-        struct Params<'a> {
+        struct McpServersParams<'a> {
             #[serde(borrow, default)]
             mcp_servers: Vec<&'a RawValue>,
         }
         let read = match self.setup.mcp_servers.as_deref() {
             Some(given) => serde_json::from_slice(given),
-            None => serde_json::from_slice::<Params>(&self.params).map(|it| it.mcp_servers),
+            None => {
+                serde_json::from_slice::<McpServersParams>(&self.params).map(|it| it.mcp_servers)
+            }
         };
         read.map_err(|_| Failure::invalid_params("params.mcpServers must be an array, once"))
     }
@@ -167,34 +169,34 @@ pub trait Conversation: Send + Sync {
     /// Runs one turn; `prompt` is the `session/prompt`, the result is its answer. When a turn is
     /// taken over it is run again from its beginning, and what it says again up to where it was is
     /// skipped: it must say the same things in the same order, or say that it cannot
-    /// ([`Turn::start_over`]).
+    /// ([`Turn::discard_replay`]).
     async fn prompt(&self, turn: &Turn, prompt: &AgentMessage) -> Result<Box<RawValue>, Failure>;
 
     /// Any other call of a client, also while a turn runs.
-    async fn call(&self, message: &AgentMessage) -> Result<Called, Failure>;
+    async fn call(&self, message: &AgentMessage) -> Result<CallResult, Failure>;
 
     /// The same for a notification.
-    async fn notify(&self, message: &AgentMessage) -> Result<Called, Failure> {
+    async fn notify(&self, message: &AgentMessage) -> Result<CallResult, Failure> {
         self.call(message).await
     }
 
     /// Passes on what the agent says of its own accord. Runs beside everything else as long as the
     /// session is held; returns if the agent is gone. It may be dropped wherever it waits, and is called
     /// again. A prompt is answered only when all that came before its answer was passed on.
-    async fn listen(&self, stage: Stage<'_>) {
+    async fn listen(&self, stage: ListenContext<'_>) {
         let _ = stage;
         std::future::pending().await
     }
 
     /// How long the session stays at this worker when it is idle, because another worker would have
     /// to start its agent again. `None`: it is released at once.
-    fn stays(&self) -> Option<Duration> {
+    fn idle_timeout(&self) -> Option<Duration> {
         None
     }
 
     /// Whether another worker can resume a turn at any moment. One that cannot be moved has until
     /// the end of the grace period when its worker stops.
-    fn moves(&self) -> bool {
+    fn can_move(&self) -> bool {
         true
     }
 
@@ -203,34 +205,34 @@ pub trait Conversation: Send + Sync {
 
     /// Returns the state that changed since the last call. It is written together with the events
     /// up to now.
-    fn changes(&self) -> Changes;
+    fn changes(&self) -> ConversationChanges;
 }
 
 /// Where an agent's output goes.
 #[derive(Clone, Copy)]
-pub enum Stage<'a> {
+pub enum ListenContext<'a> {
     Turn(&'a Turn),
     /// Between turns.
-    Rest(&'a Rest),
+    Rest(&'a BetweenTurns),
 }
 
 /// The answer to a [`Conversation::call`].
 #[derive(Debug)]
-pub struct Called {
+pub struct CallResult {
     pub result: Box<RawValue>,
     /// An update for the other clients, if the agent has not sent one itself.
     pub announces: Option<Value>,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Changes {
-    /// For [`Opening::state`].
+pub struct ConversationChanges {
+    /// For [`SessionOpening::state`].
     pub state: Option<Bytes>,
     /// As [`Conversation::view`].
     pub view: Option<Bytes>,
 }
 
-impl Changes {
+impl ConversationChanges {
     /// Those that may be kept, and the name of one that may not.
     pub(crate) fn bounded(mut self) -> (Self, Option<&'static str>) {
         let mut too_long = None;
@@ -264,11 +266,11 @@ impl StopReason {
     pub(crate) fn of(answer: &RawValue) -> Option<Self> {
         #[derive(Deserialize)]
         #[serde(rename_all = "camelCase")]
-        struct Answer {
+        struct PromptAnswer {
             stop_reason: StopReason,
         }
         let answer = serde_json::from_str(answer.get());
-        answer.map(|answer: Answer| answer.stop_reason).ok()
+        answer.map(|answer: PromptAnswer| answer.stop_reason).ok()
     }
 
     /// As ACP has it.
@@ -298,7 +300,7 @@ mod tests {
 
     #[test]
     fn what_an_agent_wants_kept_has_a_length() {
-        let changes = |state: usize, view: usize| Changes {
+        let changes = |state: usize, view: usize| ConversationChanges {
             state: Some(vec![b'x'; state].into()),
             view: Some(vec![b'x'; view].into()),
         };

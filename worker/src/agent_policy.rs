@@ -8,17 +8,17 @@ use std::borrow::Cow;
 
 use baton_protocol::address::readdress_params;
 use baton_protocol::{ErrorCode, Method, meta};
-use baton_session::metrics::By;
+use baton_session::metrics::LabeledCounter;
 use serde::Serialize;
 use serde_json::value::{RawValue, to_raw_value};
 use serde_json::{Value, json};
 
+use self::member_filter::MemberFilter;
 pub use self::pattern::NamePattern;
-use self::sieve::Sieve;
 use crate::rpc::Failure;
 
+mod member_filter;
 mod pattern;
-mod sieve;
 #[cfg(test)]
 mod tests;
 
@@ -38,7 +38,7 @@ pub struct AgentPolicy {
     /// Fields of params that the protocol does not name pass, too.
     pub unknown_fields: bool,
     /// Counts what did not pass.
-    pub withheld: By,
+    pub withheld: LabeledCounter,
 }
 
 /// A call or a notification that an agent may get.
@@ -53,7 +53,7 @@ pub struct AgentMessage {
 pub struct AgentAnswer(Result<Box<RawValue>, Failure>);
 
 /// The fields with which a session is opened at its agent.
-pub(crate) struct Opened<'a> {
+pub(crate) struct OpeningFields<'a> {
     /// The params of the client's `session/new`, as they were stored.
     pub stored: &'a [u8],
     pub cwd: &'a str,
@@ -72,7 +72,7 @@ impl AgentPolicy {
             meta: all(),
             methods: all(),
             unknown_fields: true,
-            withheld: By::default(),
+            withheld: LabeledCounter::default(),
         }
     }
 
@@ -86,7 +86,7 @@ impl AgentPolicy {
         if fields.is_some() && !params.get().starts_with('{') {
             return Err(Failure::invalid_params("params must be an object"));
         }
-        let sieve = Sieve {
+        let sieve = MemberFilter {
             policy: self,
             fields: fields.filter(|_| !self.unknown_fields),
             shallow: Method::of(method) == Method::McpMessage,
@@ -105,12 +105,12 @@ impl AgentPolicy {
     pub(crate) fn opening(
         &self,
         method: Method,
-        opened: Opened<'_>,
+        opened: OpeningFields<'_>,
     ) -> Result<AgentMessage, Failure> {
         let unreadable =
             |error| Failure::internal(format!("the session's params cannot be read: {error}"));
         let stored: &RawValue = serde_json::from_slice(opened.stored).unwrap_or(RawValue::NULL);
-        let sieve = Sieve {
+        let sieve = MemberFilter {
             policy: self,
             fields: (!self.unknown_fields).then_some(OPENING),
             shallow: false,
@@ -146,7 +146,7 @@ impl AgentPolicy {
 
     /// An MCP server as a client has written it.
     pub(crate) fn server(&self, entry: &RawValue) -> Result<Box<RawValue>, Failure> {
-        let sieve = Sieve {
+        let sieve = MemberFilter {
             policy: self,
             fields: None,
             shallow: false,
@@ -161,7 +161,7 @@ impl AgentPolicy {
         method: &str,
         reply: Result<Box<RawValue>, Failure>,
     ) -> AgentAnswer {
-        let sieve = Sieve {
+        let sieve = MemberFilter {
             policy: self,
             fields: None,
             shallow: Method::of(method) == Method::McpMessage,

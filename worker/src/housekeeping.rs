@@ -5,20 +5,20 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use baton_session::id::Partition;
-use baton_session::store::{Store, Tidying};
+use baton_session::store::{Store, TidyPolicy};
 use tokio::time::{MissedTickBehavior, interval};
 use tokio_util::sync::CancellationToken;
 
-const LOOK: Duration = Duration::from_secs(5);
+const INTERVAL: Duration = Duration::from_secs(5);
 /// A conversation that goes on is left alone: what it wrote last is read again soon.
-const RESTED: Duration = Duration::from_secs(10);
+const IDLE_FOR: Duration = Duration::from_secs(10);
 
 pub(crate) async fn run(store: Arc<dyn Store>, session_ttl: Duration, stop: CancellationToken) {
-    let when = Tidying {
-        rested: RESTED,
+    let when = TidyPolicy {
+        rested: IDLE_FOR,
         unused: session_ttl,
     };
-    let mut ticker = interval(LOOK);
+    let mut ticker = interval(INTERVAL);
     ticker.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let look = async {
         loop {

@@ -11,33 +11,33 @@ use tokio::sync::Notify;
 use tokio::time::{Instant, sleep};
 use tokio_util::sync::CancellationToken;
 
-use crate::hold::Place;
+use crate::session_task::SessionSlot;
 
 /// Between two tries to renew.
 const RETRY: Duration = Duration::from_millis(200);
 
 /// Every session that is held, or about to be claimed: there is never a second one of the same.
 #[derive(Default)]
-pub(crate) struct Leases {
-    held: Mutex<HashMap<SessionId, Arc<Held>>>,
+pub(crate) struct HeldLeases {
+    held: Mutex<HashMap<SessionId, Arc<HeldSession>>>,
     /// Renew now, not only when it is time.
-    pub hurry: Notify,
+    pub renew_now: Notify,
 }
 
-pub(crate) struct Held {
+pub(crate) struct HeldSession {
     pub token: ClaimToken,
     pub inbox: Arc<Notify>,
     pub lost: CancellationToken,
-    pub place: Arc<Place>,
+    pub slot: Arc<SessionSlot>,
     /// The store has granted the claim.
     granted: AtomicBool,
     /// The session was signalled as ready.
-    wanted: AtomicBool,
+    wake_requested: AtomicBool,
 }
 
-impl Held {
+impl HeldSession {
     pub fn is_bound(&self) -> bool {
-        self.place.bound.load(Ordering::Relaxed)
+        self.slot.has_unmovable_turn.load(Ordering::Relaxed)
     }
 
     pub fn grant(&self) {
@@ -49,43 +49,43 @@ impl Held {
     }
 }
 
-impl Leases {
-    fn held(&self) -> MutexGuard<'_, HashMap<SessionId, Arc<Held>>> {
+impl HeldLeases {
+    fn held(&self) -> MutexGuard<'_, HashMap<SessionId, Arc<HeldSession>>> {
         self.held.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A place for a session that is about to be claimed, so that nothing that concerns it is missed from then on;
-    /// `None` if it is held here already. Then its holder looks at its inbox, and when its place is
-    /// free it is claimed once more.
-    pub fn reserve(self: &Arc<Self>, session: &SessionId) -> Option<Reservation> {
+    /// Reserves a session that is about to be claimed, so that no signal about it is missed from
+    /// then on; `None` if it is held here already. Then its holder reads its inbox, and it is
+    /// claimed once more when it is released.
+    pub fn reserve(self: &Arc<Self>, session: &SessionId) -> Option<LeaseReservation> {
         let mut all = self.held();
         if let Some(held) = all.get(session) {
-            held.wanted.store(true, Ordering::Relaxed);
+            held.wake_requested.store(true, Ordering::Relaxed);
             held.inbox.notify_one();
             return None;
         }
-        let held = Arc::new(Held {
+        let held = Arc::new(HeldSession {
             token: ClaimToken::random(),
             inbox: Arc::default(),
             lost: CancellationToken::new(),
-            place: Arc::default(),
+            slot: Arc::default(),
             granted: AtomicBool::new(false),
-            wanted: AtomicBool::new(false),
+            wake_requested: AtomicBool::new(false),
         });
         all.insert(session.clone(), held.clone());
-        Some(Reservation {
+        Some(LeaseReservation {
             leases: self.clone(),
             session: session.clone(),
             held,
         })
     }
 
-    pub fn get(&self, session: &SessionId) -> Option<Arc<Held>> {
+    pub fn get(&self, session: &SessionId) -> Option<Arc<HeldSession>> {
         self.held().get(session).cloned()
     }
 
     /// Those that the store has granted.
-    pub fn granted(&self) -> Vec<(SessionId, Arc<Held>)> {
+    pub fn granted(&self) -> Vec<(SessionId, Arc<HeldSession>)> {
         let all = self.held();
         let granted = all.iter().filter(|(_, held)| held.is_granted());
         granted
@@ -150,43 +150,43 @@ impl Leases {
     }
 }
 
-/// A session's place among those held; given up when dropped, also if an agent panics: a lease that nobody works
-/// under must not be renewed.
-pub(crate) struct Reservation {
-    leases: Arc<Leases>,
+/// Reserves a session among those held. Released when dropped, also if an agent panics: a lease
+/// that nobody works under must not be renewed.
+pub(crate) struct LeaseReservation {
+    leases: Arc<HeldLeases>,
     session: SessionId,
-    pub held: Arc<Held>,
+    pub held: Arc<HeldSession>,
 }
 
-impl Reservation {
+impl LeaseReservation {
     pub fn session(&self) -> &SessionId {
         &self.session
     }
 
-    /// True if somebody said meanwhile that the session wants a worker: it may have been given up before its place
-    /// here was free.
-    pub fn give_back(self) -> bool {
+    /// True if the session was signalled as ready meanwhile: it may have been released before its
+    /// reservation ended.
+    pub fn release(self) -> bool {
         let held = self.held.clone();
         drop(self);
-        held.wanted.load(Ordering::Relaxed)
+        held.wake_requested.load(Ordering::Relaxed)
     }
 }
 
-impl Drop for Reservation {
+impl Drop for LeaseReservation {
     fn drop(&mut self) {
         self.leases.held().remove(&self.session);
     }
 }
 
-/// Of the sessions that only rest here, the one that does so for the longest time.
-pub(crate) fn longest_resting(held: &[(SessionId, Arc<Held>)]) -> Option<&Arc<Place>> {
+/// The slot of the session that has been idle for the longest time.
+pub(crate) fn longest_idle(held: &[(SessionId, Arc<HeldSession>)]) -> Option<&Arc<SessionSlot>> {
     let resting = held.iter().filter_map(|(_, held)| {
-        let since: Option<Instant> = held.place.resting_since();
-        Some((since?, &held.place))
+        let since: Option<Instant> = held.slot.idle_since();
+        Some((since?, &held.slot))
     });
     resting
         .min_by_key(|(since, _)| *since)
-        .map(|(_, place)| place)
+        .map(|(_, slot)| slot)
 }
 
 #[cfg(test)]
@@ -197,20 +197,20 @@ mod tests {
 
     #[test]
     fn a_session_is_reserved_once_and_whoever_comes_meanwhile_is_not_forgotten() {
-        let leases = Arc::new(Leases::default());
+        let leases = Arc::new(HeldLeases::default());
         let session = SessionId::mint(Partition(0));
         let first = leases.reserve(&session).expect("nobody has it");
         assert!(leases.reserve(&session).is_none());
         // The hint that found it reserved counts when the place is free.
-        assert!(first.give_back());
+        assert!(first.release());
         let second = leases.reserve(&session).expect("it is free again");
-        assert!(!second.give_back());
+        assert!(!second.release());
         assert!(leases.is_empty());
     }
 
     #[test]
     fn only_what_the_store_has_granted_is_renewed() {
-        let leases = Arc::new(Leases::default());
+        let leases = Arc::new(HeldLeases::default());
         let reserved = leases.reserve(&SessionId::mint(Partition(0)));
         let reserved = reserved.expect("nobody has it");
         assert_eq!((leases.len(), leases.granted().len()), (1, 0));

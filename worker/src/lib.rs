@@ -6,52 +6,52 @@
 //! |---|---|
 //! | [`runner`] | takes sessions while it has room; wake-ups are hints, sweeping is the truth |
 //! | [`leases`] | which sessions are held, and the renewal of their leases |
-//! | [`outages`] | when the store was away, and leases that ran out say nothing |
-//! | [`hold`] | one held session: its inbox in order, until nothing waits |
+//! | [`store_outages`] | when the store was unavailable, so that expired leases prove nothing |
+//! | [`session_task`] | one held session: runs its inbox in order, until nothing waits |
 //! | [`admission`] | what a session may work with: its MCP servers ([`mcp`]) and its directories ([`workspace`], [`per_principal`]) |
-//! | [`agent_policy`] | what an agent is told of what clients say |
+//! | [`agent_policy`] | which parts of client messages reach an agent |
 //! | [`turn`] | one prompt from begin to answer |
-//! | [`journal`] | what a turn has already said, so that a taken-over turn says it only once |
-//! | [`asides`] | what an agent asks beside its turns |
-//! | [`content`] | what a prompt may consist of |
-//! | [`notes`] | what updates say about the session itself: title, usage, bindings |
-//! | [`release`] | tells the outside that what was bound to a session is free again |
-//! | [`outlet`] | collects events and appends them in frames |
-//! | [`written`] | what was written lately, in case the store loses it |
+//! | [`turn_replay`] | the events that an interrupted turn has written, so that they are written once |
+//! | [`out_of_turn_requests`] | requests of an agent outside of turns |
+//! | [`prompt_content`] | the content types of a prompt |
+//! | [`session_metadata`] | title, usage and bindings in updates |
+//! | [`release_hook`] | runs the operator's command when bindings are released |
+//! | [`event_writer`] | collects events and appends them in frames |
+//! | [`rewrite_buffer`] | the last appends, in case the store loses them |
 //! | [`metrics`] | what is counted and timed |
 //! | [`trace`] | spans, if somebody wants them |
-//! | [`housekeeping`] | what rests becomes smaller, what nobody uses goes |
+//! | [`housekeeping`] | compacts idle sessions, removes expired ones |
 //! | [`agent`] | the seam behind which agents live |
 
 mod admission;
 pub mod agent;
 mod agent_policy;
-mod asides;
-mod content;
+mod event_writer;
 #[cfg(any(fuzzing, test))]
 pub mod fuzzing;
-mod hold;
 mod housekeeping;
-mod journal;
 mod leases;
 pub mod mcp;
 mod metrics;
-mod notes;
-mod outages;
-mod outlet;
+mod out_of_turn_requests;
 mod per_principal;
-mod permissions;
-mod release;
+mod permission_audit;
+mod prompt_content;
+mod release_hook;
+mod rewrite_buffer;
 mod rpc;
 pub mod runner;
+mod session_metadata;
+mod session_task;
+mod store_outages;
 mod trace;
 mod turn;
+mod turn_replay;
 mod workspace;
-mod written;
 
 pub use agent_policy::{AgentPolicy, NamePattern};
-pub use metrics::Metrics;
+pub use metrics::WorkerMetrics;
 pub use per_principal::PerPrincipal;
-pub use release::ReleaseHook;
-pub use runner::{Config, run};
+pub use release_hook::ReleaseHook;
+pub use runner::{RunnerConfig, run};
 pub use workspace::WorkspaceRoot;

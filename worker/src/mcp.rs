@@ -7,22 +7,22 @@ use std::collections::HashSet;
 use serde_json::value::RawValue;
 
 pub use self::command::CommandPattern;
-pub use self::entry::Entry;
-use self::entry::Transport;
-use self::refusal::Reason;
-pub use self::refusal::Refusal;
-pub use self::transports::Transports;
+pub use self::refusal::McpRefusal;
+use self::refusal::RefusalReason;
+pub use self::server_entry::ServerEntry;
+use self::server_entry::ServerTransport;
+pub use self::transports::McpTransports;
 pub use self::url::UrlPattern;
 pub use self::variable::VariablePattern;
 
 mod command;
-mod entry;
 pub(crate) mod glob;
 mod headers;
 pub(crate) mod over_acp;
 mod package;
 mod reach;
 mod refusal;
+mod server_entry;
 mod transports;
 mod url;
 mod variable;
@@ -39,7 +39,7 @@ pub struct McpPolicy {
     /// Where clients may have the agent connect to.
     pub urls: Vec<UrlPattern>,
     /// The operator's own, for every session. They are not held against the rest.
-    pub own: Vec<Entry>,
+    pub own: Vec<ServerEntry>,
 }
 
 impl McpPolicy {
@@ -47,18 +47,18 @@ impl McpPolicy {
     pub async fn admit(
         &self,
         asked: &[&RawValue],
-        agent: Transports,
-    ) -> Result<Vec<Box<RawValue>>, Refusal> {
+        agent: McpTransports,
+    ) -> Result<Vec<Box<RawValue>>, McpRefusal> {
         if asked.len() > MAX_SERVERS {
-            return Err(Refusal::of_all(Reason::TooMany));
+            return Err(McpRefusal::of_all(RefusalReason::TooMany));
         }
         let own = self.own.iter().map(|entry| entry.name.as_str());
         let mut names: HashSet<String> = own.map(str::to_owned).collect();
         let mut admitted = Vec::new();
         for entry in asked {
-            let entry = Entry::read(entry)?;
+            let entry = ServerEntry::read(entry)?;
             if !names.insert(entry.name.clone()) {
-                return Err(entry.refused(Reason::NameTaken));
+                return Err(entry.refused(RefusalReason::NameTaken));
             }
             if let Err(reason) = self.check(&entry, agent).await {
                 return Err(entry.refused(reason));
@@ -66,30 +66,35 @@ impl McpPolicy {
             admitted.push(entry);
         }
         admitted.extend(self.own(agent).cloned());
-        Ok(admitted.into_iter().map(Entry::into_written).collect())
+        Ok(admitted
+            .into_iter()
+            .map(ServerEntry::into_written)
+            .collect())
     }
 
-    async fn check(&self, entry: &Entry, agent: Transports) -> Result<(), Reason> {
+    async fn check(&self, entry: &ServerEntry, agent: McpTransports) -> Result<(), RefusalReason> {
         if !agent.take(&entry.transport) {
-            return Err(Reason::NotTaken(entry.transport.kind()));
+            return Err(RefusalReason::NotTaken(entry.transport.kind()));
         }
         match &entry.transport {
-            Transport::Stdio { command, args, env } => {
+            ServerTransport::Stdio { command, args, env } => {
                 if !self.commands.iter().any(|it| it.fits(command, args)) {
-                    return Err(Reason::Command(command.clone()));
+                    return Err(RefusalReason::Command(command.clone()));
                 }
                 let forbidden = |name: &&String| !self.variables.iter().any(|it| it.fits(name));
                 match env.iter().find(forbidden) {
-                    Some(name) => Err(Reason::Variable(name.clone())),
+                    Some(name) => Err(RefusalReason::Variable(name.clone())),
                     None => Ok(()),
                 }
             }
-            Transport::Http { url } | Transport::Sse { url } => url::check(&self.urls, url).await,
-            Transport::Acp => Ok(()),
+            ServerTransport::Http { url } | ServerTransport::Sse { url } => {
+                url::check(&self.urls, url).await
+            }
+            ServerTransport::Acp => Ok(()),
         }
     }
 
-    fn own(&self, agent: Transports) -> impl Iterator<Item = &Entry> {
+    fn own(&self, agent: McpTransports) -> impl Iterator<Item = &ServerEntry> {
         self.own.iter().filter(move |entry| {
             let takes = agent.take(&entry.transport);
             if !takes {

@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use baton_session::clock::unix_millis;
-use baton_session::command::{Kind, Queued};
-use baton_session::metrics::{By, Latency, Registry};
+use baton_session::command::{CommandKind, QueuedCommand};
+use baton_session::metrics::{LabeledCounter, LatencyHistogram, Registry};
 use prometheus_client::encoding::{EncodeMetric, MetricEncoder};
 use prometheus_client::metrics::MetricType;
 use prometheus_client::metrics::counter::Counter;
@@ -29,47 +29,47 @@ const WAIT_BUCKETS: [f64; 13] = [
 ];
 
 #[derive(Clone, Debug)]
-pub struct Metrics {
+pub struct WorkerMetrics {
     pub(crate) slots: Gauge,
     pub(crate) sessions: Gauge,
     pub(crate) turns: Gauge,
-    pub(crate) ended: By,
-    pub(crate) turn: Latency,
-    pub(crate) wait: Latency,
-    pub(crate) append: Latency,
+    pub(crate) ended: LabeledCounter,
+    pub(crate) turn: LatencyHistogram,
+    pub(crate) wait: LatencyHistogram,
+    pub(crate) append: LatencyHistogram,
     pub(crate) events: Counter,
     pub(crate) opened: Counter,
     pub(crate) unopened: Counter,
     pub(crate) takeovers: Counter,
     pub(crate) fenced: Counter,
     pub(crate) rewritten: Counter,
-    pub(crate) withheld: By,
-    pub(crate) lease_age: Age,
+    pub(crate) withheld: LabeledCounter,
+    pub(crate) lease_age: AgeGauge,
 }
 
-impl Default for Metrics {
+impl Default for WorkerMetrics {
     fn default() -> Self {
         Self {
             slots: Gauge::default(),
             sessions: Gauge::default(),
             turns: Gauge::default(),
-            ended: By::default(),
-            turn: Latency::with_buckets(TURN_BUCKETS),
-            wait: Latency::with_buckets(WAIT_BUCKETS),
-            append: Latency::default(),
+            ended: LabeledCounter::default(),
+            turn: LatencyHistogram::with_buckets(TURN_BUCKETS),
+            wait: LatencyHistogram::with_buckets(WAIT_BUCKETS),
+            append: LatencyHistogram::default(),
             events: Counter::default(),
             opened: Counter::default(),
             unopened: Counter::default(),
             takeovers: Counter::default(),
             fenced: Counter::default(),
             rewritten: Counter::default(),
-            withheld: By::default(),
-            lease_age: Age::default(),
+            withheld: LabeledCounter::default(),
+            lease_age: AgeGauge::default(),
         }
     }
 }
 
-impl Metrics {
+impl WorkerMetrics {
     pub fn register(&self, registry: &mut Registry) {
         let registry = registry.sub_registry_with_prefix("worker");
         let help = "Sessions that may be held here at once";
@@ -105,7 +105,7 @@ impl Metrics {
     }
 
     /// A command's time in the inbox is over.
-    pub(crate) fn taken_up(&self, queued: &Queued) {
+    pub(crate) fn observe_wait(&self, queued: &QueuedCommand) {
         let waited = unix_millis().saturating_sub(queued.command.taken_at);
         let trace = queued.command.trace.as_ref();
         self.wait.observe(Duration::from_millis(waited), trace);
@@ -117,36 +117,36 @@ impl Metrics {
     }
 
     /// Counts a prompt that was refused without a turn.
-    pub(crate) fn refused(&self, queued: &Queued) {
-        if queued.command.kind == Kind::Prompt {
-            self.taken_up(queued);
+    pub(crate) fn refused(&self, queued: &QueuedCommand) {
+        if queued.command.kind == CommandKind::Prompt {
+            self.observe_wait(queued);
             self.answered("error");
         }
     }
 
-    pub(crate) fn turn_begins(&self) -> Timed {
-        Timed {
+    pub(crate) fn start_turn(&self) -> TurnTimer {
+        TurnTimer {
             began: Instant::now(),
             metrics: self.clone(),
-            _running: Counted::one_more(&self.turns),
+            _running: GaugeGuard::one_more(&self.turns),
         }
     }
 
     /// Counts the session for as long as the guard lives.
-    pub(crate) fn session_comes(&self) -> Counted {
-        Counted::one_more(&self.sessions)
+    pub(crate) fn count_session(&self) -> GaugeGuard {
+        GaugeGuard::one_more(&self.sessions)
     }
 }
 
 /// A turn under way.
-pub(crate) struct Timed {
+pub(crate) struct TurnTimer {
     began: Instant,
-    metrics: Metrics,
-    _running: Counted,
+    metrics: WorkerMetrics,
+    _running: GaugeGuard,
 }
 
-impl Timed {
-    pub fn ends(self, queued: &Queued, outcome: &Result<Box<RawValue>, Failure>) {
+impl TurnTimer {
+    pub fn ends(self, queued: &QueuedCommand, outcome: &Result<Box<RawValue>, Failure>) {
         let how = match outcome {
             Ok(answer) => StopReason::of(answer).map_or("other", StopReason::as_str),
             Err(_) => "error",
@@ -158,16 +158,16 @@ impl Timed {
 }
 
 /// One of those that a gauge counts.
-pub(crate) struct Counted(Gauge);
+pub(crate) struct GaugeGuard(Gauge);
 
-impl Counted {
+impl GaugeGuard {
     fn one_more(gauge: &Gauge) -> Self {
         gauge.inc();
         Self(gauge.clone())
     }
 }
 
-impl Drop for Counted {
+impl Drop for GaugeGuard {
     fn drop(&mut self) {
         self.0.dec();
     }
@@ -175,20 +175,20 @@ impl Drop for Counted {
 
 /// A gauge of the time since an event, computed when it is read.
 #[derive(Clone)]
-pub(crate) struct Age {
+pub(crate) struct AgeGauge {
     start: Instant,
     /// Milliseconds after the start.
     last: Arc<AtomicU64>,
 }
 
-impl Age {
+impl AgeGauge {
     pub fn now(&self) {
         let after = self.start.elapsed().as_millis() as u64;
         self.last.store(after, Ordering::Relaxed);
     }
 }
 
-impl Default for Age {
+impl Default for AgeGauge {
     fn default() -> Self {
         Self {
             start: Instant::now(),
@@ -197,13 +197,13 @@ impl Default for Age {
     }
 }
 
-impl fmt::Debug for Age {
+impl fmt::Debug for AgeGauge {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Age")
+        f.write_str("AgeGauge")
     }
 }
 
-impl EncodeMetric for Age {
+impl EncodeMetric for AgeGauge {
     fn encode(&self, mut encoder: MetricEncoder) -> fmt::Result {
         let last = Duration::from_millis(self.last.load(Ordering::Relaxed));
         let age = self.start.elapsed().saturating_sub(last);

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use baton_protocol::envelope::EnvelopeError;
 use baton_protocol::{Envelope, ErrorCode};
-use baton_session::command::Queued;
-use baton_session::event::{Event, Recipient};
+use baton_session::command::QueuedCommand;
+use baton_session::event::{Event, ResponseRecipient};
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
@@ -59,12 +59,12 @@ impl Failure {
 /// In the place of a client's answer that did not come.
 pub fn no_answer(id: &str, why: &str) -> Bytes {
     #[derive(Serialize)]
-    struct Refused<'a> {
+    struct ErrorResponse<'a> {
         jsonrpc: &'static str,
         id: &'a str,
         error: Failure,
     }
-    let refused = Refused {
+    let refused = ErrorResponse {
         jsonrpc: "2.0",
         id,
         error: Failure::internal(why),
@@ -74,7 +74,7 @@ pub fn no_answer(id: &str, why: &str) -> Bytes {
 
 /// The answer to a command, for the client that sent it; `None` for a notification.
 pub fn response(
-    asked: &Queued,
+    asked: &QueuedCommand,
     turn: bool,
     outcome: Result<impl Serialize, Failure>,
 ) -> Option<Event> {
@@ -84,7 +84,7 @@ pub fn response(
         Err(failure) => format!("\"error\":{}", to_text(&failure)),
     };
     let message = format!("{{\"jsonrpc\":\"2.0\",\"id\":{request},{body}}}").into();
-    let to = Recipient {
+    let to = ResponseRecipient {
         connection: asked.command.connection.clone(),
         request,
         via: asked.via,
@@ -94,18 +94,18 @@ pub fn response(
 }
 
 /// The method that a client calls, and its params.
-pub struct Asked<'a> {
+pub struct ClientCall<'a> {
     pub method: Cow<'a, str>,
     pub params: &'a RawValue,
 }
 
 /// A client's message, borrowed from its bytes.
-pub fn asked(message: &[u8]) -> Result<Asked<'_>, Failure> {
+pub fn client_call(message: &[u8]) -> Result<ClientCall<'_>, Failure> {
     let envelope = Envelope::read(message).map_err(unreadable)?;
     let params = envelope.params();
     let method = envelope.method;
     let method = method.ok_or_else(|| Failure::invalid_params("missing field `method`"))?;
-    Ok(Asked { method, params })
+    Ok(ClientCall { method, params })
 }
 
 fn unreadable(error: EnvelopeError) -> Failure {
@@ -113,7 +113,7 @@ fn unreadable(error: EnvelopeError) -> Failure {
 }
 
 pub fn params<'a, T: Deserialize<'a>>(message: &'a [u8]) -> Result<T, Failure> {
-    read(asked(message)?.params)
+    read(client_call(message)?.params)
 }
 
 pub fn read<'a, T: Deserialize<'a>>(params: &'a RawValue) -> Result<T, Failure> {
@@ -121,12 +121,12 @@ pub fn read<'a, T: Deserialize<'a>>(params: &'a RawValue) -> Result<T, Failure> 
 }
 
 /// A client's answer to a request of the agent.
-pub struct Answer {
+pub struct ClientAnswer {
     pub id: String,
     pub outcome: Result<Box<RawValue>, Failure>,
 }
 
-impl Answer {
+impl ClientAnswer {
     /// `None` if it does not even say what it answers. An answer that cannot be understood is a
     /// failure, not nothing: somebody waits for it.
     pub fn read(message: &[u8]) -> Option<Self> {
@@ -159,7 +159,7 @@ mod tests {
 
     #[test]
     fn whatever_a_client_answers_is_an_outcome() {
-        let read = |text: &str| Answer::read(text.as_bytes()).unwrap().outcome;
+        let read = |text: &str| ClientAnswer::read(text.as_bytes()).unwrap().outcome;
         assert_eq!(read(r#"{"id":"a","result":null}"#).unwrap().get(), "null");
         assert_eq!(
             read(r#"{"id":"a","result":{"x":1}}"#).unwrap().get(),
@@ -178,6 +178,6 @@ mod tests {
         ] {
             assert_eq!(read(broken).unwrap_err().code, -32603, "{broken}");
         }
-        assert!(Answer::read(b"{}").is_none());
+        assert!(ClientAnswer::read(b"{}").is_none());
     }
 }

@@ -6,7 +6,7 @@ use std::pin::pin;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 use std::time::Duration;
 
-use baton_session::audit::Audit;
+use baton_session::audit::AuditLog;
 use baton_session::id::{Partition, SessionId};
 use baton_session::store::{
     self, ALIVE, AgentCard, Claim, Claimant, HEARTBEAT, Signal, Store, StoreTime, Topic, WorkerId,
@@ -18,22 +18,22 @@ use tokio::time::{Instant, MissedTickBehavior, interval, sleep, timeout, timeout
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::admission::Admission;
+use crate::admission::SessionAdmission;
 use crate::agent::Agent;
 use crate::agent_policy::AgentPolicy;
-use crate::content::Accepts;
-use crate::hold::{self, Reins};
+use crate::event_writer::SessionLost;
 use crate::housekeeping;
-use crate::leases::{self, Leases, Reservation};
-use crate::mcp::{McpPolicy, Transports};
-use crate::metrics::Metrics;
-use crate::outages::Outages;
-use crate::outlet::Lost;
-use crate::release::ReleaseHook;
+use crate::leases::{self, HeldLeases, LeaseReservation};
+use crate::mcp::{McpPolicy, McpTransports};
+use crate::metrics::WorkerMetrics;
+use crate::prompt_content::PromptCapabilities;
+use crate::release_hook::ReleaseHook;
+use crate::session_task::{self, SessionContext};
+use crate::store_outages::StoreOutages;
 use crate::workspace::WorkspaceRoot;
 
 #[derive(Clone, Debug)]
-pub struct Config {
+pub struct RunnerConfig {
     pub id: WorkerId,
     /// Register the agent by another name than its own.
     pub name: Option<String>,
@@ -54,14 +54,14 @@ pub struct Config {
     /// Sessions live beneath it.
     pub workspace_root: Option<WorkspaceRoot>,
     /// Counts what happens here.
-    pub metrics: Metrics,
+    pub metrics: WorkerMetrics,
     /// Where the agents' questions are noted.
-    pub audit: Audit,
+    pub audit: AuditLog,
     /// Set once gateways know of the worker, and it takes sessions.
     pub registered: Arc<OnceLock<()>>,
 }
 
-impl Config {
+impl RunnerConfig {
     /// How gateways and sessions know the agent.
     pub fn card(&self, agent: &dyn Agent) -> AgentCard {
         let card = agent.card();
@@ -84,13 +84,13 @@ const DUE_AT_ONCE: usize = 64;
 /// And with them.
 const MOST_DUE: usize = 4096;
 /// More than these are found by the sweep.
-const MAX_TURNED_AWAY: usize = 4096;
+const MAX_WAITING_FOR_SLOT: usize = 4096;
 
 /// Runs until `stop`, then hands every session over and returns.
 pub async fn run(
     store: Arc<dyn Store>,
     agent: Arc<dyn Agent>,
-    config: Config,
+    config: RunnerConfig,
     stop: CancellationToken,
 ) -> store::Result<()> {
     let (sink, mut signals) = mpsc::channel(SIGNAL_QUEUE);
@@ -113,10 +113,10 @@ pub async fn run(
         store,
         agent,
         agent_name: card.name.clone(),
-        accepts: Accepts::of(&card.initialize),
-        admission: Arc::new(Admission {
+        accepts: PromptCapabilities::of(&card.initialize),
+        admission: Arc::new(SessionAdmission {
             servers: config.mcp.clone(),
-            agent: Transports::of(&card.initialize),
+            agent: McpTransports::of(&card.initialize),
             root: config.workspace_root.clone(),
             policy: Arc::new(AgentPolicy {
                 withheld: config.metrics.withheld.clone(),
@@ -124,10 +124,10 @@ pub async fn run(
             }),
         }),
         leases: Arc::default(),
-        outages: Outages::new(config.lease),
+        outages: StoreOutages::new(config.lease),
         config,
         swept: Mutex::default(),
-        turned_away: Mutex::default(),
+        waiting_for_slot: Mutex::default(),
         tasks: TaskTracker::new(),
         stop: stop.clone(),
         cut: CancellationToken::new(),
@@ -155,7 +155,7 @@ pub async fn run(
         "stopping: handing sessions over"
     );
     runner.tasks.close();
-    let mut leaving = pin!(runner.leave_all());
+    let mut leaving = pin!(runner.hand_over_all());
     loop {
         tokio::select! {
             () = &mut leaving => return Ok(()),
@@ -172,16 +172,16 @@ struct Runner {
     store: Arc<dyn Store>,
     agent: Arc<dyn Agent>,
     agent_name: String,
-    accepts: Accepts,
-    admission: Arc<Admission>,
-    config: Config,
+    accepts: PromptCapabilities,
+    admission: Arc<SessionAdmission>,
+    config: RunnerConfig,
     slots: Arc<Semaphore>,
-    leases: Arc<Leases>,
-    outages: Outages,
+    leases: Arc<HeldLeases>,
+    outages: StoreOutages,
     /// Partitions that are being looked at.
     swept: Mutex<HashSet<Partition>>,
     /// Sessions that wanted a worker when there was no room.
-    turned_away: Mutex<VecDeque<SessionId>>,
+    waiting_for_slot: Mutex<VecDeque<SessionId>>,
     tasks: TaskTracker,
     stop: CancellationToken,
     cut: CancellationToken,
@@ -190,7 +190,7 @@ struct Runner {
 impl Runner {
     fn on_signal(self: Arc<Self>, signal: Signal) {
         match signal {
-            Signal::Ready(session) => self.take(session),
+            Signal::Ready(session) => self.claim_if_room(session),
             Signal::Inbox(session) => {
                 if let Some(held) = self.leases.get(&session) {
                     held.inbox.notify_one();
@@ -199,20 +199,20 @@ impl Runner {
             // Leases first: the sweep comes after.
             Signal::Lost => {
                 self.outages.note_everywhere();
-                self.leases.hurry.notify_one();
+                self.leases.renew_now.notify_one();
             }
             _ => {}
         }
     }
 
     /// Claims the session if there is room, else remembers it until there is. A worker that stops takes nothing.
-    fn take(self: Arc<Self>, session: SessionId) {
+    fn claim_if_room(self: Arc<Self>, session: SessionId) {
         if self.stop.is_cancelled() {
             return;
         }
         let Ok(slot) = self.slots.clone().try_acquire_owned() else {
-            let mut waiting = self.turned_away();
-            if waiting.len() < MAX_TURNED_AWAY {
+            let mut waiting = self.waiting_for_slot();
+            if waiting.len() < MAX_WAITING_FOR_SLOT {
                 waiting.push_back(session);
             }
             return;
@@ -233,7 +233,7 @@ impl Runner {
         takes_over: Option<StoreTime>,
     ) -> store::Result<bool> {
         let Some(reserved) = self.leases.reserve(session) else {
-            self.leave(slot);
+            self.release_slot(slot);
             return Ok(false);
         };
         let claimant = Claimant {
@@ -264,10 +264,10 @@ impl Runner {
                 Ok(true)
             }
             Ok(None) => {
-                let wanted = reserved.give_back();
-                self.clone().leave(slot);
+                let wanted = reserved.release();
+                self.clone().release_slot(slot);
                 if wanted {
-                    self.take(session.clone());
+                    self.claim_if_room(session.clone());
                 }
                 Ok(false)
             }
@@ -280,44 +280,44 @@ impl Runner {
             // claimed.
             Err(error) => {
                 tracing::error!(session.id = %session, %error, "could not claim a session");
-                self.leave(slot);
+                self.release_slot(slot);
                 Ok(false)
             }
         }
     }
 
-    /// Of the sessions that only rest here, the one that does so for the longest time leaves.
-    fn ask_for_room(&self) {
-        if let Some(place) = leases::longest_resting(&self.leases.granted()) {
-            place.leave.notify_one();
+    /// Evicts the session that has been idle for the longest time.
+    fn evict_longest_idle(&self) {
+        if let Some(slot) = leases::longest_idle(&self.leases.granted()) {
+            slot.evict.notify_one();
         }
     }
 
     /// Gives a slot back, to the next that was turned away.
-    fn leave(self: Arc<Self>, slot: OwnedSemaphorePermit) {
+    fn release_slot(self: Arc<Self>, slot: OwnedSemaphorePermit) {
         drop(slot);
-        let next = self.turned_away().pop_front();
+        let next = self.waiting_for_slot().pop_front();
         if let Some(session) = next {
-            self.take(session);
+            self.claim_if_room(session);
         }
     }
 
-    fn turned_away(&self) -> MutexGuard<'_, VecDeque<SessionId>> {
-        self.turned_away.locked()
+    fn waiting_for_slot(&self) -> MutexGuard<'_, VecDeque<SessionId>> {
+        self.waiting_for_slot.locked()
     }
 
     fn spawn_sweep(self: Arc<Self>) {
         // Other workers may have free slots, so a hint evicts nothing. But a session that no worker
         // takes needs a free slot to be found.
         if self.slots.available_permits() == 0 {
-            self.ask_for_room();
+            self.evict_longest_idle();
         }
         let tasks = self.tasks.clone();
         tasks.spawn(async move {
             // One partition that cannot be read must neither hide the others nor hold them up.
             let partitions = stream::iter((0..self.store.partitions()).map(Partition));
             let look = async |partition: Partition| {
-                let Some(_alone) = Sweeping::begin(&self.swept, partition) else {
+                let Some(_alone) = SweepGuard::begin(&self.swept, partition) else {
                     return;
                 };
                 if let Err(error) = self.clone().sweep(partition).await {
@@ -353,10 +353,10 @@ impl Runner {
     }
 
     /// Everything that can be moved moves at once; the rest has until the end of the grace.
-    async fn leave_all(&self) {
+    async fn hand_over_all(&self) {
         let ends = Instant::now() + self.config.grace.max(STEP);
         if timeout(STEP, self.tasks.wait()).await.is_err() {
-            if timeout(HAND_OVER, self.give_up_stuck()).await.is_err() {
+            if timeout(HAND_OVER, self.release_stuck()).await.is_err() {
                 tracing::warn!(
                     sessions = self.leases.len(),
                     "could not hand all sessions over; their leases will run out"
@@ -381,7 +381,7 @@ impl Runner {
 
     /// For agents that do not finish their step: other workers resume from the log, and later
     /// output is refused.
-    async fn give_up_stuck(&self) {
+    async fn release_stuck(&self) {
         let held: Vec<_> = self
             .leases
             .granted()
@@ -401,30 +401,30 @@ impl Runner {
     async fn run_session(
         self: Arc<Self>,
         claim: Claim,
-        reserved: Reservation,
+        reserved: LeaseReservation,
         slot: OwnedSemaphorePermit,
     ) {
         let metrics = &self.config.metrics;
-        let _counted = metrics.session_comes();
+        let _counted = metrics.count_session();
         let held = reserved.held.clone();
-        let reins = Reins {
+        let context = SessionContext {
             inbox: held.inbox.clone(),
             lost: held.lost.clone(),
-            place: held.place.clone(),
+            slot: held.slot.clone(),
             stop: self.stop.clone(),
-            cut: self.cut.clone(),
+            interrupt: self.cut.clone(),
             accepts: self.accepts,
             admission: self.admission.clone(),
             on_release: self.config.on_release.clone(),
             metrics: metrics.clone(),
             audit: self.config.audit.clone(),
         };
-        let outcome = hold::run(self.store.clone(), &*self.agent, claim, reins).await;
+        let outcome = session_task::run(self.store.clone(), &*self.agent, claim, context).await;
         let session = reserved.session().clone();
-        let wanted = reserved.give_back();
+        let wanted = reserved.release();
         match outcome {
             Ok(()) => {}
-            Err(Lost::Fenced) => {
+            Err(SessionLost::Fenced) => {
                 // Some are given away on purpose when the worker stops.
                 if !self.stop.is_cancelled() {
                     metrics.fenced.inc();
@@ -434,7 +434,7 @@ impl Runner {
             Err(error) => {
                 // The next holder continues from the log.
                 match error {
-                    Lost::Gap { head } => {
+                    SessionLost::Gap { head } => {
                         tracing::warn!(session.id = %session, head, "the store lost more of the log than is buffered here: the turn continues from the rest")
                     }
                     error => {
@@ -444,9 +444,9 @@ impl Runner {
                 let _ = self.store.release(&session, &held.token).await;
             }
         }
-        self.clone().leave(slot);
+        self.clone().release_slot(slot);
         if wanted {
-            self.take(session);
+            self.claim_if_room(session);
         }
     }
 }
@@ -470,7 +470,7 @@ async fn keep_leases(runner: Arc<Runner>) {
     loop {
         tokio::select! {
             _ = time.tick() => {}
-            () = runner.leases.hurry.notified() => sweeps = true,
+            () = runner.leases.renew_now.notified() => sweeps = true,
             Some(partition) = renewals.next() => {
                 under_way.remove(&partition);
                 if !under_way.is_empty() {
@@ -501,19 +501,19 @@ async fn keep_leases(runner: Arc<Runner>) {
 }
 
 /// A partition is looked at once at a time: one that does not answer must not be asked by more and more.
-struct Sweeping<'a> {
+struct SweepGuard<'a> {
     swept: &'a Mutex<HashSet<Partition>>,
     partition: Partition,
 }
 
-impl<'a> Sweeping<'a> {
+impl<'a> SweepGuard<'a> {
     fn begin(swept: &'a Mutex<HashSet<Partition>>, partition: Partition) -> Option<Self> {
         let new = swept.locked().insert(partition);
         new.then_some(Self { swept, partition })
     }
 }
 
-impl Drop for Sweeping<'_> {
+impl Drop for SweepGuard<'_> {
     fn drop(&mut self) {
         let mut swept = self.swept.locked();
         swept.remove(&self.partition);

@@ -2,11 +2,11 @@
 //! about travels on with its answer. A command without a trace makes no spans.
 
 use baton_session::clock::unix_millis;
-use baton_session::command::Queued;
+use baton_session::command::QueuedCommand;
 use baton_session::event::Event;
 use baton_session::id::SessionId;
 use baton_session::store::Claim;
-use baton_session::trace::{TARGET, Trace};
+use baton_session::trace::{TARGET, TraceContext};
 use serde_json::value::RawValue;
 use tracing::Span;
 use tracing::field::Empty;
@@ -16,7 +16,7 @@ use crate::rpc::Failure;
 
 /// A session was taken up; lasts until its agent is open.
 pub fn claimed(claim: &Claim) -> Span {
-    let traced = |queued: &Queued| Some((queued.command.trace.clone()?, waited(queued)));
+    let traced = |queued: &QueuedCommand| Some((queued.command.trace.clone()?, waited(queued)));
     let Some((trace, waited_ms)) = claim.inbox.iter().find_map(traced) else {
         return Span::none();
     };
@@ -34,7 +34,7 @@ pub fn claimed(claim: &Claim) -> Span {
 }
 
 /// A prompt from begin to answer.
-pub fn turn(session: &SessionId, queued: &mut Queued) -> Span {
+pub fn turn(session: &SessionId, queued: &mut QueuedCommand) -> Span {
     if queued.command.trace.is_none() {
         return Span::none();
     }
@@ -54,7 +54,7 @@ pub fn turn(session: &SessionId, queued: &mut Queued) -> Span {
 }
 
 /// Any other command.
-pub fn command(session: &SessionId, queued: &mut Queued) -> Span {
+pub fn command(session: &SessionId, queued: &mut QueuedCommand) -> Span {
     if queued.command.trace.is_none() {
         return Span::none();
     }
@@ -72,11 +72,11 @@ pub fn command(session: &SessionId, queued: &mut Queued) -> Span {
 }
 
 /// The results of the command become part of this span.
-fn go_on(queued: &mut Queued, span: Span) -> Span {
+fn go_on(queued: &mut QueuedCommand, span: Span) -> Span {
     if let Some(trace) = &mut queued.command.trace {
         trace.adopt(&span);
         // Other processes may trace although this one does not.
-        if let Some(here) = Trace::of(&span) {
+        if let Some(here) = TraceContext::of(&span) {
             *trace = here;
         }
     }
@@ -84,7 +84,7 @@ fn go_on(queued: &mut Queued, span: Span) -> Span {
 }
 
 /// The agent at work, in the turn that is current.
-pub fn agent(queued: &Queued) -> Span {
+pub fn agent(queued: &QueuedCommand) -> Span {
     match queued.command.trace {
         Some(_) => tracing::info_span!(target: TARGET, "agent.prompt", otel.kind = "client"),
         None => Span::none(),
@@ -92,7 +92,7 @@ pub fn agent(queued: &Queued) -> Span {
 }
 
 /// How the current turn ended.
-pub fn ended(queued: &Queued, outcome: &Result<Box<RawValue>, Failure>) {
+pub fn ended(queued: &QueuedCommand, outcome: &Result<Box<RawValue>, Failure>) {
     if queued.command.trace.is_none() {
         return;
     }
@@ -128,13 +128,13 @@ pub fn append(events: &[Event]) -> Span {
 }
 
 /// The trace of the answer that these events end with.
-pub fn answered(events: &[Event]) -> Option<&Trace> {
+pub fn answered(events: &[Event]) -> Option<&TraceContext> {
     match events.last()? {
         Event::Response { to, .. } => to.trace.as_ref(),
         _ => None,
     }
 }
 
-fn waited(queued: &Queued) -> i64 {
+fn waited(queued: &QueuedCommand) -> i64 {
     unix_millis().saturating_sub(queued.command.taken_at) as i64
 }

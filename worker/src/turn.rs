@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use baton_protocol::compose;
-use baton_session::command::{ClientCapabilities, CommandId, Queued};
+use baton_session::command::{ClientCapabilities, CommandId, QueuedCommand};
 use baton_session::event::Event;
 use baton_session::id::SessionId;
 use baton_session::sync::MutexExt as _;
@@ -18,21 +18,24 @@ use serde_json::{Map, Value};
 use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 
-use crate::asides::Asides;
-use crate::journal::{Journal, Unanswered};
+use crate::event_writer::EventWriter;
 use crate::mcp::over_acp;
-use crate::outlet::Outlet;
-use crate::rpc::{self, Answer, Failure};
+use crate::out_of_turn_requests::OutOfTurnRequests;
+use crate::rpc::{self, ClientAnswer, Failure};
+use crate::turn_replay::{TurnReplay, UnansweredRequest};
 
 /// The agent's interface to its session between turns.
-pub struct Rest {
-    outlet: Arc<Outlet>,
-    asides: Arc<Asides>,
+pub struct BetweenTurns {
+    writer: Arc<EventWriter>,
+    out_of_turn: Arc<OutOfTurnRequests>,
 }
 
-impl Rest {
-    pub(crate) fn new(outlet: Arc<Outlet>, asides: Arc<Asides>) -> Self {
-        Self { outlet, asides }
+impl BetweenTurns {
+    pub(crate) fn new(writer: Arc<EventWriter>, out_of_turn: Arc<OutOfTurnRequests>) -> Self {
+        Self {
+            writer,
+            out_of_turn,
+        }
     }
 
     /// Asks the controlling client. It is asked at once; what is returned waits for the answer and may do
@@ -42,17 +45,17 @@ impl Rest {
         method: &str,
         params: impl Serialize,
     ) -> BoxFuture<'static, Result<Box<RawValue>, Failure>> {
-        self.asides.ask(method, params)
+        self.out_of_turn.ask(method, params)
     }
 
     /// Passes a whole `session/update` message on as the agent has written it. It is said at once; what
     /// is waited for is room for the next one.
     pub async fn forward(&self, message: Bytes) {
-        self.outlet.push(Event::Update {
+        self.writer.push(Event::Update {
             turn: false,
             message,
         });
-        self.outlet.room().await;
+        self.writer.wait_for_room().await;
     }
 }
 
@@ -63,21 +66,21 @@ pub struct Turn {
     session: SessionId,
     command: CommandId,
     client: ClientCapabilities,
-    outlet: Arc<Outlet>,
-    journal: Mutex<Journal>,
+    writer: Arc<EventWriter>,
+    replay: Mutex<TurnReplay>,
     requests: AtomicU64,
-    waiting: Mutex<HashMap<Arc<str>, Waiting>>,
+    waiting: Mutex<HashMap<Arc<str>, TurnWaiter>>,
     cancel: CancellationToken,
     interrupted: bool,
 }
 
-struct Waiting {
+struct TurnWaiter {
     seq: u64,
     message: Bytes,
     /// `None` until the resumed turn asks again.
-    reply: Option<oneshot::Sender<Answer>>,
+    reply: Option<oneshot::Sender<ClientAnswer>>,
     /// An answer that came before the resumed turn asked again.
-    early: Option<Answer>,
+    early: Option<ClientAnswer>,
 }
 
 impl Turn {
@@ -85,19 +88,19 @@ impl Turn {
         session: SessionId,
         command: CommandId,
         client: ClientCapabilities,
-        outlet: Arc<Outlet>,
-        journal: Journal,
-        unanswered: Vec<Unanswered>,
+        writer: Arc<EventWriter>,
+        replay: TurnReplay,
+        unanswered: Vec<UnansweredRequest>,
         interrupted: bool,
     ) -> Self {
-        outlet.restore_pending(unanswered.iter().map(|request| request.seq).collect());
+        writer.restore_pending(unanswered.iter().map(|request| request.seq).collect());
         for request in &unanswered {
-            outlet.permissions.recall(&request.id, &request.message);
+            writer.permissions.recall(&request.id, &request.message);
         }
         let waiting = unanswered.into_iter().map(|request| {
             (
                 request.id,
-                Waiting {
+                TurnWaiter {
                     seq: request.seq,
                     message: request.message,
                     reply: None,
@@ -109,8 +112,8 @@ impl Turn {
             session,
             command,
             client,
-            outlet,
-            journal: Mutex::new(journal),
+            writer,
+            replay: Mutex::new(replay),
             requests: AtomicU64::new(0),
             waiting: Mutex::new(waiting.collect()),
             cancel: CancellationToken::new(),
@@ -130,13 +133,13 @@ impl Turn {
     /// Sends a `session/update`. `apply` makes the change it announces; it is skipped along with
     /// the update when an earlier run of this turn has made it.
     pub async fn update_with(&self, update: impl Serialize, apply: impl FnOnce()) {
-        if self.journal().check_off_update() {
+        if self.replay().check_off_update() {
             return;
         }
-        self.outlet.room().await;
+        self.writer.wait_for_room().await;
         apply();
         let message = compose::update(self.session.as_str(), update);
-        self.outlet.push(Event::Update {
+        self.writer.push(Event::Update {
             turn: true,
             message,
         });
@@ -149,14 +152,14 @@ impl Turn {
     /// Passes a whole `session/update` message on as the agent has written it. It is said at once; what
     /// is waited for is room for the next one.
     pub async fn forward(&self, message: Bytes) {
-        if self.journal().check_off_update() {
+        if self.replay().check_off_update() {
             return;
         }
-        self.outlet.push(Event::Update {
+        self.writer.push(Event::Update {
             turn: true,
             message,
         });
-        self.outlet.room().await;
+        self.writer.wait_for_room().await;
     }
 
     /// An earlier run of this turn ended with its worker.
@@ -166,20 +169,20 @@ impl Turn {
 
     /// The agent will not say the same things again: what was said stays, its open questions are
     /// withdrawn, and from here on everything is new.
-    pub fn start_over(&self) {
-        let (mut journal, mut waiting) = (self.journal(), self.waiting());
-        journal.forget();
+    pub fn discard_replay(&self) {
+        let (mut replay, mut waiting) = (self.replay(), self.waiting());
+        replay.forget();
         for (id, waiting) in waiting.drain() {
-            self.outlet.settle(waiting.seq);
+            self.writer.mark_answered(waiting.seq);
             // Clients that were asked learn that the request is withdrawn.
-            self.outlet.push(Event::Answer {
+            self.writer.push(Event::Answer {
                 message: rpc::no_answer(&id, WITHDRAWN),
                 by: None,
                 id,
             });
         }
         // Ids that were used stay used.
-        self.requests.fetch_max(journal.asked(), Ordering::Relaxed);
+        self.requests.fetch_max(replay.asked(), Ordering::Relaxed);
     }
 
     /// Asks the controlling client. The request outlives this worker: the worker that resumes the
@@ -194,41 +197,41 @@ impl Turn {
         let name = format!("{}:{}.{ordinal}", self.session, self.command);
         let params = over_acp::outbound(&self.session, method, params)?;
         let answer = match self.ask(name, method, params) {
-            Asked::Answered(answer) => answer,
-            Asked::Before(seq) => self.answer_at(seq).await?,
-            Asked::Waiting(reply) => reply
+            AskOutcome::Answered(answer) => answer,
+            AskOutcome::Before(seq) => self.answer_at(seq).await?,
+            AskOutcome::Waiting(reply) => reply
                 .await
                 .map_err(|_| Failure::internal("the turn ended before the answer came"))?,
         };
         answer.outcome
     }
 
-    fn ask(&self, name: String, method: &str, params: impl Serialize) -> Asked {
-        let mut journal = self.journal();
-        let known = journal.check_off_request(&name);
+    fn ask(&self, name: String, method: &str, params: impl Serialize) -> AskOutcome {
+        let mut replay = self.replay();
+        let known = replay.check_off_request(&name);
         let asked_before = known.is_some();
-        let id = &known.unwrap_or_else(|| self.outlet.unique(name).into());
-        if let Some(seq) = journal.answer(id) {
-            return Asked::Before(seq);
+        let id = &known.unwrap_or_else(|| self.writer.unique_name(name).into());
+        if let Some(seq) = replay.answer(id) {
+            return AskOutcome::Before(seq);
         }
         let mut waiting = self.waiting();
         if let Some(early) = waiting.get_mut(id).and_then(|waiting| waiting.early.take()) {
             waiting.remove(id);
-            return Asked::Answered(early);
+            return AskOutcome::Answered(early);
         }
         let (reply, answer) = oneshot::channel();
         match waiting.get_mut(id) {
             Some(known) if asked_before => known.reply = Some(reply),
             _ => {
                 let message = compose::request(id, method, params);
-                self.outlet.permissions.asked(id, &message);
-                let seq = self.outlet.push(Event::Request {
+                self.writer.permissions.asked(id, &message);
+                let seq = self.writer.push(Event::Request {
                     id: id.clone(),
                     message: message.clone(),
                 });
                 waiting.insert(
                     id.clone(),
-                    Waiting {
+                    TurnWaiter {
                         seq,
                         message,
                         reply: Some(reply),
@@ -237,27 +240,27 @@ impl Turn {
                 );
             }
         }
-        Asked::Waiting(answer)
+        AskOutcome::Waiting(answer)
     }
 
     /// Reads the answer to an earlier run of this turn from the log.
-    async fn answer_at(&self, seq: u64) -> Result<Answer, Failure> {
-        let event = self.outlet.read(seq).await;
+    async fn answer_at(&self, seq: u64) -> Result<ClientAnswer, Failure> {
+        let event = self.writer.read(seq).await;
         let event = event.map_err(|error| Failure::internal(error.to_string()))?;
         let answer = match event {
-            Some(Event::Answer { message, .. }) => Answer::read(&message),
+            Some(Event::Answer { message, .. }) => ClientAnswer::read(&message),
             _ => None,
         };
         answer.ok_or_else(|| Failure::internal("an answer is not in the log any more"))
     }
 
     /// Handles a client's answer. False if there is no such request, or it was answered before.
-    pub(crate) fn answer(&self, answer: Answer) -> bool {
+    pub(crate) fn answer(&self, answer: ClientAnswer) -> bool {
         let mut all = self.waiting();
         let Some(waiting) = all.get_mut(answer.id.as_str()) else {
             return false;
         };
-        self.outlet.settle(waiting.seq);
+        self.writer.mark_answered(waiting.seq);
         match waiting.reply.take() {
             Some(reply) => {
                 let id = answer.id.clone();
@@ -272,22 +275,22 @@ impl Turn {
 
     /// The connection behind a waiting prompt has taken control: the open questions are now for it to
     /// answer.
-    pub(crate) fn pass_control(&self, prompt: &Queued) {
-        if !self.journal().note_control(prompt.id) {
+    pub(crate) fn transfer_control(&self, prompt: &QueuedCommand) {
+        if !self.replay().note_control(prompt.id) {
             return;
         }
-        self.outlet.push(Event::Control {
+        self.writer.push(Event::Control {
             by: prompt.command.connection.clone(),
             command: prompt.id,
             via: prompt.via,
         });
         let mut waiting = self.waiting();
-        let open = |(_, waiting): &(&Arc<str>, &mut Waiting)| waiting.early.is_none();
+        let open = |(_, waiting): &(&Arc<str>, &mut TurnWaiter)| waiting.early.is_none();
         let mut open: Vec<_> = waiting.iter_mut().filter(open).collect();
         open.sort_by_key(|(_, waiting)| waiting.seq);
         for (id, waiting) in open {
-            self.outlet.settle(waiting.seq);
-            waiting.seq = self.outlet.push(Event::Request {
+            self.writer.mark_answered(waiting.seq);
+            waiting.seq = self.writer.push(Event::Request {
                 id: id.clone(),
                 message: waiting.message.clone(),
             });
@@ -296,12 +299,12 @@ impl Turn {
 
     /// Identifiers that agents and tools have bound to the session until now.
     pub fn bound(&self) -> Map<String, Value> {
-        self.outlet.bound()
+        self.writer.bound()
     }
 
     /// Pauses, except where an earlier run of this turn has paused already.
     pub async fn sleep(&self, duration: Duration) {
-        if self.journal().is_live() {
+        if self.replay().is_live() {
             tokio::time::sleep(duration).await;
         }
     }
@@ -315,18 +318,18 @@ impl Turn {
         self.cancel.cancel();
     }
 
-    fn journal(&self) -> MutexGuard<'_, Journal> {
-        self.journal.locked()
+    fn replay(&self) -> MutexGuard<'_, TurnReplay> {
+        self.replay.locked()
     }
 
-    fn waiting(&self) -> MutexGuard<'_, HashMap<Arc<str>, Waiting>> {
+    fn waiting(&self) -> MutexGuard<'_, HashMap<Arc<str>, TurnWaiter>> {
         self.waiting.locked()
     }
 }
 
-enum Asked {
-    Answered(Answer),
+enum AskOutcome {
+    Answered(ClientAnswer),
     /// By an earlier run of the turn; the answer is this event.
     Before(u64),
-    Waiting(oneshot::Receiver<Answer>),
+    Waiting(oneshot::Receiver<ClientAnswer>),
 }

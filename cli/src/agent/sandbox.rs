@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use baton_worker::agent::stdio::sandbox::{Plan, Wanted, processes, support};
+use baton_worker::agent::stdio::sandbox::{ConfinePlan, SandboxConfig, processes, support};
 use clap::{Args, ValueEnum};
 
 use crate::headings::SANDBOX;
@@ -19,7 +19,7 @@ pub struct SandboxOptions {
     ///
     /// Applies to all processes that an agent starts. Landlock is a feature of the Linux kernel.
     #[arg(long, env = "BATON_AGENT_SANDBOX", default_value = DEFAULT, help_heading = SANDBOX)]
-    agent_sandbox: Kind,
+    agent_sandbox: SandboxKind,
     /// Further paths that confined agents may read
     ///
     /// Files and directories, separated by commas.
@@ -55,11 +55,11 @@ pub struct SandboxOptions {
     agent_connect: Option<Vec<String>>,
     /// Processes that confined agents see in /proc
     #[arg(long, env = "BATON_AGENT_PROCESSES", default_value = "own", help_heading = SANDBOX)]
-    agent_processes: Processes,
+    agent_processes: ProcessesOption,
 }
 
 #[derive(Clone, Copy, PartialEq, ValueEnum)]
-enum Processes {
+enum ProcessesOption {
     /// The processes that they started, where the system permits it
     Own,
     /// All processes of the system, without their contents
@@ -67,7 +67,7 @@ enum Processes {
 }
 
 #[derive(Clone, Copy, PartialEq, ValueEnum)]
-enum Kind {
+enum SandboxKind {
     /// Only the session's directory and the paths of --agent-sandbox-read and --agent-sandbox-write
     Landlock,
     /// All files that the user can open
@@ -82,7 +82,7 @@ impl SandboxOptions {
             ("--agent-sandbox-write", &self.agent_sandbox_write),
         ];
         for (flag, paths) in paths {
-            if self.agent_sandbox == Kind::None && !paths.is_empty() {
+            if self.agent_sandbox == SandboxKind::None && !paths.is_empty() {
                 faults.push(format!(
                     "{flag}: agents are not confined with --agent-sandbox none"
                 ));
@@ -101,17 +101,17 @@ impl SandboxOptions {
         }
         if self.agent_connect.is_some() {
             faults.extend(match self.agent_sandbox {
-                Kind::None => Some(
+                SandboxKind::None => Some(
                     "--agent-connect: agents are not confined with --agent-sandbox none".into(),
                 ),
-                Kind::Landlock if !support().confines_tcp() => Some(
+                SandboxKind::Landlock if !support().confines_tcp() => Some(
                     "--agent-connect: this kernel cannot confine TCP; that takes Linux 6.7 with Landlock"
                         .into(),
                 ),
-                Kind::Landlock => None,
+                SandboxKind::Landlock => None,
             });
         }
-        if self.agent_sandbox == Kind::Landlock && !cfg!(target_os = "linux") {
+        if self.agent_sandbox == SandboxKind::Landlock && !cfg!(target_os = "linux") {
             faults.push("--agent-sandbox landlock: there is no such thing on this system".into());
         }
         faults
@@ -132,8 +132,8 @@ impl SandboxOptions {
     }
 
     /// `None` if agents are not confined. `common` is for processes that serve several sessions.
-    pub fn wanted(&self, kept: &[PathBuf], common: Option<Option<&Path>>) -> Option<Wanted> {
-        (self.agent_sandbox == Kind::Landlock).then(|| Wanted {
+    pub fn wanted(&self, kept: &[PathBuf], common: Option<Option<&Path>>) -> Option<SandboxConfig> {
+        (self.agent_sandbox == SandboxKind::Landlock).then(|| SandboxConfig {
             read: self.agent_sandbox_read.clone(),
             write: self.agent_sandbox_write.clone(),
             connect: self.ports().ok().flatten(),
@@ -147,10 +147,10 @@ impl SandboxOptions {
 impl SandboxOptions {
     /// Whether agents get processes of their own. Says why not, if they were to.
     pub fn own_processes(&self, ourselves: &Path, user: Option<(u32, u32)>) -> bool {
-        if self.agent_processes == Processes::System {
+        if self.agent_processes == ProcessesOption::System {
             return false;
         }
-        let tried = processes::tried(ourselves, user);
+        let tried = processes::check_support(ourselves, user);
         if let Err(reason) = &tried {
             tracing::warn!(
                 reason,
@@ -192,8 +192,8 @@ pub struct PlanArguments {
 }
 
 impl PlanArguments {
-    pub fn plan(&self) -> Plan {
-        Plan {
+    pub fn plan(&self) -> ConfinePlan {
+        ConfinePlan {
             read: self.read.clone(),
             write: self.write.clone(),
             list: self.list.clone(),

@@ -1,6 +1,6 @@
 //! What a line means. What is no command of ours is for the agent, slash or not; two slashes are a literal one.
 
-pub struct Command {
+pub struct ChatCommand {
     pub name: &'static str,
     pub arguments: &'static str,
     pub does: &'static str,
@@ -8,7 +8,7 @@ pub struct Command {
 
 /// A line that was typed.
 #[derive(Debug, PartialEq, Eq)]
-pub enum Entry<'a> {
+pub enum TypedLine<'a> {
     Nothing,
     Command {
         name: &'static str,
@@ -18,15 +18,15 @@ pub enum Entry<'a> {
     Words(&'a str),
 }
 
-const fn command(name: &'static str, arguments: &'static str, does: &'static str) -> Command {
-    Command {
+const fn command(name: &'static str, arguments: &'static str, does: &'static str) -> ChatCommand {
+    ChatCommand {
         name,
         arguments,
         does,
     }
 }
 
-pub const COMMANDS: [Command; 11] = [
+pub const COMMANDS: [ChatCommand; 11] = [
     command("help", "", "this list"),
     command("mode", "[ID]", "the agent's modes, or change to one"),
     command("model", "[ID]", "the agent's models, or change to one"),
@@ -48,24 +48,24 @@ pub const COMMANDS: [Command; 11] = [
     command("quit", "", "or Ctrl-D; the session stays"),
 ];
 
-pub fn read(line: &str) -> Entry<'_> {
+pub fn read(line: &str) -> TypedLine<'_> {
     let trimmed = line.trim();
     if trimmed.is_empty() {
-        return Entry::Nothing;
+        return TypedLine::Nothing;
     }
     let Some(after) = trimmed.strip_prefix('/') else {
-        return Entry::Words(trimmed);
+        return TypedLine::Words(trimmed);
     };
     if after.starts_with('/') {
-        return Entry::Words(after);
+        return TypedLine::Words(after);
     }
     let (word, rest) = after.split_once(char::is_whitespace).unwrap_or((after, ""));
     match COMMANDS.iter().find(|command| command.name == word) {
-        Some(command) => Entry::Command {
+        Some(command) => TypedLine::Command {
             name: command.name,
             rest: rest.trim(),
         },
-        None => Entry::Words(trimmed),
+        None => TypedLine::Words(trimmed),
     }
 }
 
@@ -75,15 +75,15 @@ mod tests {
 
     #[test]
     fn what_is_no_command_of_ours_is_for_the_agent() {
-        let mode = Entry::Command {
+        let mode = TypedLine::Command {
             name: "mode",
             rest: "ask",
         };
         assert_eq!(read("/mode  ask "), mode);
-        assert_eq!(read("//mode ask"), Entry::Words("/mode ask"));
-        assert_eq!(read("/count 5"), Entry::Words("/count 5"));
-        assert_eq!(read("/modes"), Entry::Words("/modes"));
-        assert_eq!(read("hello\nyou"), Entry::Words("hello\nyou"));
-        assert_eq!(read(" \n"), Entry::Nothing);
+        assert_eq!(read("//mode ask"), TypedLine::Words("/mode ask"));
+        assert_eq!(read("/count 5"), TypedLine::Words("/count 5"));
+        assert_eq!(read("/modes"), TypedLine::Words("/modes"));
+        assert_eq!(read("hello\nyou"), TypedLine::Words("hello\nyou"));
+        assert_eq!(read(" \n"), TypedLine::Nothing);
     }
 }

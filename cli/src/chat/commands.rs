@@ -4,17 +4,17 @@ use baton_protocol::{ErrorCode, Method};
 use serde_json::{Value, json};
 
 use super::command::COMMANDS;
-use super::conversation::{Conversation, Problem};
-use super::ending::Ending;
-use super::screen::Colour;
-use super::session::{Choice, Session, list, text};
+use super::conversation::{ChatConversation, ChatProblem};
+use super::ending::ChatEnding;
+use super::screen::TextColour;
+use super::session::{AgentOption, ChatSession, list, text};
 use super::show;
 
 /// Pages of the list that are looked through for one session.
 const PAGES: usize = 20;
 
-impl Conversation {
-    pub(super) async fn command(&mut self, name: &str, rest: &str) -> Result<(), Problem> {
+impl ChatConversation {
+    pub(super) async fn command(&mut self, name: &str, rest: &str) -> Result<(), ChatProblem> {
         match name {
             "help" => self.help(),
             "mode" if rest.is_empty() => self.list_modes(),
@@ -60,8 +60,8 @@ impl Conversation {
 
     fn entry(&mut self, what: &str, does: &str) {
         self.screen.line(&[
-            (Colour::Bold, &format!("  {what:<20}")),
-            (Colour::None, does),
+            (TextColour::Bold, &format!("  {what:<20}")),
+            (TextColour::None, does),
         ]);
     }
 
@@ -69,9 +69,9 @@ impl Conversation {
     fn option(&mut self, id: &str, name: &str, is_current: bool) {
         let mark = if is_current { "  * " } else { "    " };
         self.screen.line(&[
-            (Colour::Green, mark),
-            (Colour::None, id),
-            (Colour::Dim, name),
+            (TextColour::Green, mark),
+            (TextColour::None, id),
+            (TextColour::Dim, name),
         ]);
     }
 
@@ -85,7 +85,7 @@ impl Conversation {
         }
     }
 
-    async fn set_mode(&mut self, mode: &str) -> Result<(), Problem> {
+    async fn set_mode(&mut self, mode: &str) -> Result<(), ChatProblem> {
         let params = json!({ "sessionId": self.session.id, "modeId": mode });
         self.call(Method::SetMode, params).await?;
         show::mode(&mut self.screen, &mut self.session, mode);
@@ -102,14 +102,14 @@ impl Conversation {
             self.hint("the agent has no such option");
         }
         for option in options {
-            self.screen.line(&[(Colour::Bold, &option.id)]);
+            self.screen.line(&[(TextColour::Bold, &option.id)]);
             for value in &option.values {
                 self.option(value, "", *value == option.value);
             }
         }
     }
 
-    async fn model(&mut self, rest: &str) -> Result<(), Problem> {
+    async fn model(&mut self, rest: &str) -> Result<(), ChatProblem> {
         let model = self.session.model().map(|option| option.id.clone());
         match model {
             None => self.hint("the agent has no choice of models"),
@@ -119,8 +119,8 @@ impl Conversation {
         Ok(())
     }
 
-    async fn set_option(&mut self, id: &str, value: &str) -> Result<(), Problem> {
-        let is_boolean = |option: &Choice| option.id == id && option.is_boolean;
+    async fn set_option(&mut self, id: &str, value: &str) -> Result<(), ChatProblem> {
+        let is_boolean = |option: &AgentOption| option.id == id && option.is_boolean;
         let mut params = json!({ "sessionId": self.session.id, "configId": id, "value": value });
         if let (true, Ok(value)) = (
             self.session.options.iter().any(is_boolean),
@@ -138,7 +138,7 @@ impl Conversation {
         Ok(())
     }
 
-    async fn sessions(&mut self) -> Result<(), Problem> {
+    async fn sessions(&mut self) -> Result<(), ChatProblem> {
         let answer = self.call(Method::ListSessions, json!({})).await?;
         self.listed.clear();
         for (number, session) in (1..).zip(list(&answer["sessions"])) {
@@ -149,11 +149,11 @@ impl Conversation {
                 title => title,
             };
             self.screen.line(&[
-                (Colour::Green, mark),
-                (Colour::Bold, &format!("{number:>3}  ")),
-                (Colour::None, &title),
+                (TextColour::Green, mark),
+                (TextColour::Bold, &format!("{number:>3}  ")),
+                (TextColour::None, &title),
                 (
-                    Colour::Dim,
+                    TextColour::Dim,
                     &format!(
                         "  {}  {id}  {}",
                         text(&session["updatedAt"]),
@@ -171,14 +171,14 @@ impl Conversation {
         Ok(())
     }
 
-    async fn change(&mut self, wanted: &str) -> Result<(), Problem> {
+    async fn change(&mut self, wanted: &str) -> Result<(), ChatProblem> {
         let number = wanted.parse::<usize>().ok();
         let listed = number.and_then(|number| self.listed.get(number.checked_sub(1)?));
         let id = listed.cloned().unwrap_or_else(|| wanted.to_owned());
         self.load(&id).await
     }
 
-    pub(super) async fn begin(&mut self) -> Result<(), Problem> {
+    pub(super) async fn begin(&mut self) -> Result<(), ChatProblem> {
         let params = json!({ "cwd": self.cwd, "mcpServers": [] });
         let answer = self.call(Method::NewSession, params).await?;
         let cwd = self.cwd.clone();
@@ -186,7 +186,7 @@ impl Conversation {
         Ok(())
     }
 
-    async fn fork(&mut self) -> Result<(), Problem> {
+    async fn fork(&mut self) -> Result<(), ChatProblem> {
         let (id, cwd) = (self.session.id.clone(), self.session.cwd.clone());
         let params = json!({ "sessionId": id, "cwd": cwd, "mcpServers": [] });
         let answer = self.call(Method::ForkSession, params).await?;
@@ -197,22 +197,22 @@ impl Conversation {
     }
 
     fn enter(&mut self, what: &str, id: String, cwd: String, opened: &Value) {
-        self.session = Session::new(id, cwd, opened);
+        self.session = ChatSession::new(id, cwd, opened);
         self.screen.note(&format!("{what}: {}", self.session.id));
     }
 
     /// Its history comes before the answer, and is shown as it comes.
-    pub(super) async fn load(&mut self, id: &str) -> Result<(), Problem> {
+    pub(super) async fn load(&mut self, id: &str) -> Result<(), ChatProblem> {
         let before = std::mem::take(&mut self.session);
         let cwd = self.cwd.clone();
         let loaded = match self.try_load(id, cwd).await {
             // A session is loaded with the directory that it has.
-            Err(Problem::Ending(Ending::Failed(fault)))
+            Err(ChatProblem::Ending(ChatEnding::Failed(fault)))
                 if fault.code == ErrorCode::InvalidParams.value() =>
             {
                 match self.directory_of(id).await {
                     Ok(Some(cwd)) => self.try_load(id, cwd).await,
-                    _ => Err(Ending::Failed(fault).into()),
+                    _ => Err(ChatEnding::Failed(fault).into()),
                 }
             }
             other => other,
@@ -223,8 +223,8 @@ impl Conversation {
         loaded
     }
 
-    async fn try_load(&mut self, id: &str, cwd: String) -> Result<(), Problem> {
-        self.session = Session::new(id.to_owned(), cwd.clone(), &Value::Null);
+    async fn try_load(&mut self, id: &str, cwd: String) -> Result<(), ChatProblem> {
+        self.session = ChatSession::new(id.to_owned(), cwd.clone(), &Value::Null);
         let params = json!({ "sessionId": id, "cwd": cwd, "mcpServers": [] });
         // A script asked for an answer, not for all answers before it.
         let method = match self.screen.is_for_words_alone() {
@@ -238,7 +238,7 @@ impl Conversation {
         Ok(())
     }
 
-    async fn directory_of(&mut self, id: &str) -> Result<Option<String>, Problem> {
+    async fn directory_of(&mut self, id: &str) -> Result<Option<String>, ChatProblem> {
         let mut params = json!({});
         for _ in 0..PAGES {
             let answer = self.call(Method::ListSessions, params).await?;

@@ -7,30 +7,30 @@ use serde_json::{Value, json};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::time::{Interval, MissedTickBehavior, interval};
 
-use self::waiting::{TICK, Waited};
-use super::command::{self, Entry};
-use super::ending::Ending;
-use super::input::Input;
-use super::peer::Peer;
-use super::question::Question;
-use super::screen::Screen;
-use super::session::{Session, text};
+use self::waiting::{TICK, WaitOutcome};
+use super::command::{self, TypedLine};
+use super::ending::ChatEnding;
+use super::input::ChatInput;
+use super::peer::ChatPeer;
+use super::question::AgentQuestion;
+use super::screen::ChatScreen;
+use super::session::{ChatSession, text};
 
 mod waiting;
 
-pub struct Conversation {
-    pub(super) peer: Peer,
-    pub(super) screen: Screen,
-    pub(super) session: Session,
+pub struct ChatConversation {
+    pub(super) peer: ChatPeer,
+    pub(super) screen: ChatScreen,
+    pub(super) session: ChatSession,
     /// For sessions that begin here.
     pub(super) cwd: String,
     /// The sessions that were listed last, for choosing by number.
     pub(super) listed: Vec<String>,
-    input: Input,
+    input: ChatInput,
     interrupts: Signal,
     terminates: Signal,
     ticks: Interval,
-    questions: VecDeque<Question>,
+    questions: VecDeque<AgentQuestion>,
     /// Ctrl-C was the last thing that was typed.
     is_leaving: bool,
     /// It was mentioned that the other side is away.
@@ -39,9 +39,9 @@ pub struct Conversation {
 
 /// Why something was not done.
 #[derive(Debug, thiserror::Error)]
-pub enum Problem {
+pub enum ChatProblem {
     #[error(transparent)]
-    Ending(#[from] Ending),
+    Ending(#[from] ChatEnding),
     /// The user has had enough.
     #[error("interrupted")]
     Quit,
@@ -49,14 +49,19 @@ pub enum Problem {
     Gone(#[from] anyhow::Error),
 }
 
-impl Conversation {
-    pub fn new(peer: Peer, input: Input, screen: Screen, cwd: String) -> anyhow::Result<Self> {
+impl ChatConversation {
+    pub fn new(
+        peer: ChatPeer,
+        input: ChatInput,
+        screen: ChatScreen,
+        cwd: String,
+    ) -> anyhow::Result<Self> {
         let mut ticks = interval(TICK);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         Ok(Self {
             peer,
             screen,
-            session: Session::default(),
+            session: ChatSession::default(),
             cwd,
             listed: Vec::new(),
             input,
@@ -84,10 +89,10 @@ impl Conversation {
         self.screen.end();
         match held {
             Ok(()) => Ok(()),
-            Err(Problem::Quit) if is_script => Err(Ending::Cancelled.into()),
-            Err(Problem::Quit) => Ok(()),
-            Err(Problem::Ending(ending)) => Err(ending.into()),
-            Err(Problem::Gone(error)) => Err(error),
+            Err(ChatProblem::Quit) if is_script => Err(ChatEnding::Cancelled.into()),
+            Err(ChatProblem::Quit) => Ok(()),
+            Err(ChatProblem::Ending(ending)) => Err(ending.into()),
+            Err(ChatProblem::Gone(error)) => Err(error),
         }
     }
 
@@ -95,7 +100,7 @@ impl Conversation {
         self.peer.close().await;
     }
 
-    async fn open(&mut self, session: Option<String>, greets: bool) -> Result<(), Problem> {
+    async fn open(&mut self, session: Option<String>, greets: bool) -> Result<(), ChatProblem> {
         let capabilities = json!({
             "elicitation": { "form": {} },
             "session": { "configOptions": { "boolean": {} }, "notices": {}, "compaction": {} },
@@ -118,52 +123,56 @@ impl Conversation {
         }
     }
 
-    async fn talk(&mut self) -> Result<(), Problem> {
+    async fn talk(&mut self) -> Result<(), ChatProblem> {
         loop {
             let line = match self.wait(None).await {
-                Ok(Waited::Line(line)) => line,
-                Ok(_) | Err(Problem::Quit) => return Ok(()),
+                Ok(WaitOutcome::Line(line)) => line,
+                Ok(_) | Err(ChatProblem::Quit) => return Ok(()),
                 Err(problem) => return Err(problem),
             };
             let done = match command::read(&line) {
-                Entry::Nothing => Ok(()),
-                Entry::Command { name: "quit", .. } => return Ok(()),
-                Entry::Command { name, rest } => self.command(name, rest).await,
-                Entry::Words(words) => self.turn(words).await,
+                TypedLine::Nothing => Ok(()),
+                TypedLine::Command { name: "quit", .. } => return Ok(()),
+                TypedLine::Command { name, rest } => self.command(name, rest).await,
+                TypedLine::Words(words) => self.turn(words).await,
             };
             match done {
                 // A script must not go on in the wrong place; people see what happened.
-                Err(Problem::Ending(ending)) if self.input.is_terminal() => self.tell(&ending),
+                Err(ChatProblem::Ending(ending)) if self.input.is_terminal() => self.tell(&ending),
                 done => done?,
             }
         }
     }
 
-    fn tell(&mut self, ending: &Ending) {
+    fn tell(&mut self, ending: &ChatEnding) {
         match ending {
-            Ending::Failed(fault) => self.screen.fault(&fault.to_string()),
+            ChatEnding::Failed(fault) => self.screen.fault(&fault.to_string()),
             other => self.screen.note(&other.to_string()),
         }
     }
 
-    async fn turn(&mut self, words: &str) -> Result<(), Problem> {
+    async fn turn(&mut self, words: &str) -> Result<(), ChatProblem> {
         let prompt = [json!({ "type": "text", "text": words })];
         let params = json!({ "sessionId": self.session.id, "prompt": prompt });
         let answer = self.call(Method::Prompt, params).await?;
         self.screen.end();
-        match Ending::read(&text(&answer["stopReason"])) {
+        match ChatEnding::read(&text(&answer["stopReason"])) {
             Some(ending) => Err(ending.into()),
             None => Ok(()),
         }
     }
 
     /// A request and its answer.
-    pub(super) async fn call(&mut self, method: Method, params: Value) -> Result<Value, Problem> {
+    pub(super) async fn call(
+        &mut self,
+        method: Method,
+        params: Value,
+    ) -> Result<Value, ChatProblem> {
         let id = self.peer.request(method.name(), params).await?;
         let is_turn = method == Method::Prompt;
         match self.wait(Some((id, is_turn))).await? {
-            Waited::Answer(answer) => Ok(answer.map_err(Ending::Failed)?),
-            Waited::Line(_) | Waited::End => Err(Problem::Quit),
+            WaitOutcome::Answer(answer) => Ok(answer.map_err(ChatEnding::Failed)?),
+            WaitOutcome::Line(_) | WaitOutcome::End => Err(ChatProblem::Quit),
         }
     }
 }

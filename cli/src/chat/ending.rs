@@ -1,10 +1,10 @@
 //! How a turn ended that did not end well.
 
-use super::peer::Fault;
+use super::peer::PeerError;
 use crate::exit;
 
 #[derive(Debug, thiserror::Error)]
-pub enum Ending {
+pub enum ChatEnding {
     #[error("the agent refused")]
     Refused,
     /// For the reason that the protocol gives it.
@@ -13,10 +13,10 @@ pub enum Ending {
     #[error("cancelled")]
     Cancelled,
     #[error(transparent)]
-    Failed(#[from] Fault),
+    Failed(#[from] PeerError),
 }
 
-impl Ending {
+impl ChatEnding {
     /// `None` if it ended well.
     pub fn read(reason: &str) -> Option<Self> {
         match reason {

@@ -10,15 +10,15 @@ use rustyline::history::DefaultHistory;
 use rustyline::{Config, Editor, ExternalPrinter as _};
 use tokio::sync::mpsc;
 
-use self::helper::Helper;
+use self::helper::CompletionHelper;
 use self::tty::Tty;
 
 mod helper;
 mod tty;
 
-pub struct Input {
+pub struct ChatInput {
     wanted: blocking::Sender<String>,
-    typed: mpsc::UnboundedReceiver<Typed>,
+    typed: mpsc::UnboundedReceiver<TypedInput>,
     is_wanted: bool,
     has_ended: bool,
     /// Prints above the line that is being typed. Only at a terminal.
@@ -26,7 +26,7 @@ pub struct Input {
     _tty: Option<Tty>,
 }
 
-pub enum Typed {
+pub enum TypedInput {
     Line(String),
     /// Ctrl-C.
     Interrupt,
@@ -36,9 +36,9 @@ pub enum Typed {
     End,
 }
 
-type Terminal = Editor<Helper, DefaultHistory>;
+type LineEditor = Editor<CompletionHelper, DefaultHistory>;
 
-impl Input {
+impl ChatInput {
     /// Edited lines if this is a conversation at a terminal, else lines as they come.
     pub fn open() -> anyhow::Result<Self> {
         let terminal = match stdin().is_terminal() && stdout().is_terminal() {
@@ -97,18 +97,18 @@ impl Input {
     }
 
     /// Never comes unless it is wanted. May be dropped and called again.
-    pub async fn typed(&mut self) -> Typed {
-        let typed = self.typed.recv().await.unwrap_or(Typed::End);
+    pub async fn typed(&mut self) -> TypedInput {
+        let typed = self.typed.recv().await.unwrap_or(TypedInput::End);
         self.is_wanted = false;
-        self.has_ended |= matches!(typed, Typed::End);
+        self.has_ended |= matches!(typed, TypedInput::End);
         typed
     }
 }
 
-fn terminal() -> anyhow::Result<(Terminal, blocking::Sender<String>)> {
+fn terminal() -> anyhow::Result<(LineEditor, blocking::Sender<String>)> {
     let config = Config::builder().auto_add_history(true).build();
     let mut editor = Editor::with_config(config)?;
-    editor.set_helper(Some(Helper::default()));
+    editor.set_helper(Some(CompletionHelper::default()));
     let mut printer = editor.create_external_printer()?;
     let (above, lines) = blocking::channel::<String>();
     // Printing waits while the editor is busy, and nobody else should.
@@ -120,14 +120,14 @@ fn terminal() -> anyhow::Result<(Terminal, blocking::Sender<String>)> {
     Ok((editor, above))
 }
 
-fn edited(editor: &mut Terminal, prompt: &str) -> Typed {
+fn edited(editor: &mut LineEditor, prompt: &str) -> TypedInput {
     let typed = editor.readline(prompt);
     let had_text = editor.helper().is_some_and(|helper| helper.has_text.take());
     match typed {
-        Ok(line) => Typed::Line(joined(&line)),
-        Err(ReadlineError::Interrupted) if had_text => Typed::Discarded,
-        Err(ReadlineError::Interrupted) => Typed::Interrupt,
-        Err(_) => Typed::End,
+        Ok(line) => TypedInput::Line(joined(&line)),
+        Err(ReadlineError::Interrupted) if had_text => TypedInput::Discarded,
+        Err(ReadlineError::Interrupted) => TypedInput::Interrupt,
+        Err(_) => TypedInput::End,
     }
 }
 
@@ -136,13 +136,13 @@ fn joined(text: &str) -> String {
     text.replace("\\\n", "\n")
 }
 
-fn line() -> Typed {
+fn line() -> TypedInput {
     let mut text = String::new();
     loop {
         match stdin().read_line(&mut text) {
-            Ok(0) | Err(_) if text.is_empty() => return Typed::End,
+            Ok(0) | Err(_) if text.is_empty() => return TypedInput::End,
             Ok(read) if read > 0 && text.ends_with("\\\n") => {}
-            _ => return Typed::Line(joined(&text).trim_end_matches('\n').to_owned()),
+            _ => return TypedInput::Line(joined(&text).trim_end_matches('\n').to_owned()),
         }
     }
 }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use anyhow::anyhow;
-use baton_client::{Connection, Receiver, Sender};
+use baton_client::{Connection, MessageReceiver, MessageSender};
 use baton_protocol::ErrorCode;
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -12,15 +12,15 @@ use tokio::time::timeout;
 /// For what is still to be handed over when the end has come.
 const FAREWELL: Duration = Duration::from_secs(5);
 
-pub struct Peer {
-    sender: Sender,
-    receiver: Receiver,
+pub struct ChatPeer {
+    sender: MessageSender,
+    receiver: MessageReceiver,
     requests: u64,
 }
 
 /// What comes from the other side.
-pub enum Message {
-    Answer(u64, Result<Value, Fault>),
+pub enum PeerMessage {
+    Answer(u64, Result<Value, PeerError>),
     Request {
         id: Value,
         method: String,
@@ -35,12 +35,12 @@ pub enum Message {
 /// An answer that is an error.
 #[derive(Clone, Debug, Deserialize, thiserror::Error)]
 #[error("{message} ({code})")]
-pub struct Fault {
+pub struct PeerError {
     pub code: i64,
     pub message: String,
 }
 
-impl Fault {
+impl PeerError {
     /// Said by our own side when the other one was away for too long.
     pub fn is_unreachable(&self) -> bool {
         self.code == ErrorCode::Unreachable.value()
@@ -48,17 +48,17 @@ impl Fault {
 }
 
 #[derive(Deserialize)]
-struct Raw {
+struct RawMessage {
     id: Option<Value>,
     method: Option<String>,
     #[serde(default)]
     params: Value,
     #[serde(default)]
     result: Value,
-    error: Option<Fault>,
+    error: Option<PeerError>,
 }
 
-impl Peer {
+impl ChatPeer {
     pub fn new(connection: Connection) -> Self {
         let (sender, receiver) = connection.split();
         Self {
@@ -98,11 +98,11 @@ impl Peer {
     }
 
     /// May be dropped and called again: nothing is lost by that.
-    pub async fn next(&mut self) -> anyhow::Result<Message> {
+    pub async fn next(&mut self) -> anyhow::Result<PeerMessage> {
         loop {
             let bytes = self.receiver.receive().await;
             let bytes = bytes.ok_or_else(|| anyhow!("the connection has ended"))?;
-            match serde_json::from_slice(&bytes).map(Raw::sorted) {
+            match serde_json::from_slice(&bytes).map(RawMessage::sorted) {
                 Ok(Some(message)) => return Ok(message),
                 _ => tracing::debug!("a message that cannot be understood"),
             }
@@ -127,19 +127,19 @@ impl Peer {
     }
 }
 
-impl Raw {
+impl RawMessage {
     /// `None` for answers to nothing we asked.
-    fn sorted(self) -> Option<Message> {
+    fn sorted(self) -> Option<PeerMessage> {
         let (id, params) = (self.id, self.params);
         match (self.method, id) {
-            (Some(method), Some(id)) => Some(Message::Request { id, method, params }),
-            (Some(method), None) => Some(Message::Notification { method, params }),
+            (Some(method), Some(id)) => Some(PeerMessage::Request { id, method, params }),
+            (Some(method), None) => Some(PeerMessage::Notification { method, params }),
             (None, id) => {
                 let outcome = match self.error {
                     Some(fault) => Err(fault),
                     None => Ok(self.result),
                 };
-                Some(Message::Answer(id?.as_u64()?, outcome))
+                Some(PeerMessage::Answer(id?.as_u64()?, outcome))
             }
         }
     }

@@ -3,32 +3,32 @@
 use baton_protocol::Method;
 use serde_json::{Map, Value, json};
 
-use self::field::Field;
-use super::screen::{Colour, Screen};
+use self::field::FormField;
+use super::screen::{ChatScreen, TextColour};
 use super::session::{list, text};
 
 mod field;
 
-pub struct Question {
+pub struct AgentQuestion {
     /// Of the request, for its answer.
     pub id: Value,
-    asks: Asks,
+    asks: QuestionKind,
 }
 
-enum Asks {
+enum QuestionKind {
     Permission {
         what: String,
-        options: Vec<Choice>,
+        options: Vec<QuestionChoice>,
     },
     Form {
         message: String,
-        fields: Vec<Field>,
+        fields: Vec<FormField>,
         /// As far as it is filled in.
         content: Map<String, Value>,
     },
 }
 
-struct Choice {
+struct QuestionChoice {
     id: String,
     name: String,
     rejects: bool,
@@ -37,7 +37,7 @@ struct Choice {
 }
 
 /// What an answer comes to.
-pub enum Reply {
+pub enum QuestionReply {
     Result(Value),
     /// There is more to answer.
     More,
@@ -45,19 +45,19 @@ pub enum Reply {
     Unclear(String),
 }
 
-impl Question {
+impl AgentQuestion {
     /// `None` if it is none that we can ask; then the answer is what it gets.
     pub fn read(id: Value, method: &str, params: &Value) -> Option<Result<Self, Value>> {
         let asks = match Method::of(method) {
-            Method::RequestPermission => Asks::Permission {
+            Method::RequestPermission => QuestionKind::Permission {
                 what: text(&params["toolCall"]["title"]),
                 options: choices(&params["options"]),
             },
             Method::CreateElicitation => {
-                let Some(fields) = Field::all(&params["requestedSchema"]) else {
+                let Some(fields) = FormField::all(&params["requestedSchema"]) else {
                     return Some(Err(json!({ "action": "decline" })));
                 };
-                Asks::Form {
+                QuestionKind::Form {
                     message: text(&params["message"]),
                     fields,
                     content: Map::new(),
@@ -68,52 +68,63 @@ impl Question {
         Some(Ok(Self { id, asks }))
     }
 
-    pub fn show(&self, screen: &mut Screen) {
+    pub fn show(&self, screen: &mut ChatScreen) {
         match &self.asks {
-            Asks::Permission { what, options } => {
-                screen.line(&[(Colour::Yellow, "Permission: "), (Colour::Bold, what)]);
+            QuestionKind::Permission { what, options } => {
+                screen.line(&[
+                    (TextColour::Yellow, "Permission: "),
+                    (TextColour::Bold, what),
+                ]);
                 for (number, option) in (1..).zip(options) {
                     let keys = format!("  {number} or {}  ", option.key);
-                    screen.line(&[(Colour::Yellow, &keys), (Colour::None, &option.name)]);
+                    screen.line(&[
+                        (TextColour::Yellow, &keys),
+                        (TextColour::None, &option.name),
+                    ]);
                 }
             }
-            Asks::Form {
+            QuestionKind::Form {
                 message, fields, ..
             } => {
-                screen.line(&[(Colour::Yellow, "Question: "), (Colour::Bold, message)]);
+                screen.line(&[
+                    (TextColour::Yellow, "Question: "),
+                    (TextColour::Bold, message),
+                ]);
                 if let Some(field) = self.open(fields) {
-                    screen.line(&[(Colour::None, &format!("  {}", field.asked()))]);
+                    screen.line(&[(TextColour::None, &format!("  {}", field.asked()))]);
                 }
             }
         }
     }
 
-    fn open<'a>(&self, fields: &'a [Field]) -> Option<&'a Field> {
+    fn open<'a>(&self, fields: &'a [FormField]) -> Option<&'a FormField> {
         match &self.asks {
-            Asks::Form { content, .. } => fields.get(content.len()),
-            Asks::Permission { .. } => None,
+            QuestionKind::Form { content, .. } => fields.get(content.len()),
+            QuestionKind::Permission { .. } => None,
         }
     }
 
-    pub fn answer(&mut self, line: &str) -> Reply {
+    pub fn answer(&mut self, line: &str) -> QuestionReply {
         match &mut self.asks {
-            Asks::Permission { options, .. } => chosen(options, line.trim()),
-            Asks::Form {
+            QuestionKind::Permission { options, .. } => chosen(options, line.trim()),
+            QuestionKind::Form {
                 fields, content, ..
             } => {
                 let Some(field) = fields.get(content.len()) else {
-                    return Reply::Result(json!({ "action": "accept", "content": content }));
+                    return QuestionReply::Result(
+                        json!({ "action": "accept", "content": content }),
+                    );
                 };
                 match field.value(line.trim()) {
                     Ok(value) => content.insert(field.name.clone(), value),
-                    Err(hint) => return Reply::Unclear(hint),
+                    Err(hint) => return QuestionReply::Unclear(hint),
                 };
                 match content.len() == fields.len() {
                     true => {
                         content.retain(|_, value| !value.is_null());
-                        Reply::Result(json!({ "action": "accept", "content": content }))
+                        QuestionReply::Result(json!({ "action": "accept", "content": content }))
                     }
-                    false => Reply::More,
+                    false => QuestionReply::More,
                 }
             }
         }
@@ -122,28 +133,28 @@ impl Question {
     /// For Ctrl-C.
     pub fn cancelled(&self) -> Value {
         match self.asks {
-            Asks::Permission { .. } => json!({ "outcome": { "outcome": "cancelled" } }),
-            Asks::Form { .. } => json!({ "action": "cancel" }),
+            QuestionKind::Permission { .. } => json!({ "outcome": { "outcome": "cancelled" } }),
+            QuestionKind::Form { .. } => json!({ "action": "cancel" }),
         }
     }
 
     /// For when there is nobody to answer.
     pub fn declined(&self) -> Value {
         match &self.asks {
-            Asks::Permission { options, .. } => {
+            QuestionKind::Permission { options, .. } => {
                 let rejecting = options.iter().find(|option| option.rejects);
                 rejecting.map_or_else(|| self.cancelled(), selected)
             }
-            Asks::Form { .. } => json!({ "action": "decline" }),
+            QuestionKind::Form { .. } => json!({ "action": "decline" }),
         }
     }
 }
 
-fn selected(choice: &Choice) -> Value {
+fn selected(choice: &QuestionChoice) -> Value {
     json!({ "outcome": { "outcome": "selected", "optionId": choice.id } })
 }
 
-fn choices(options: &Value) -> Vec<Choice> {
+fn choices(options: &Value) -> Vec<QuestionChoice> {
     let mut taken = String::new();
     let mut choices = Vec::new();
     for option in list(options) {
@@ -153,7 +164,7 @@ fn choices(options: &Value) -> Vec<Choice> {
         let key = letters.find(|letter| !taken.contains(*letter));
         let key = key.unwrap_or('-');
         taken.push(key);
-        choices.push(Choice {
+        choices.push(QuestionChoice {
             // As it came: it goes back.
             id: option["optionId"].as_str().unwrap_or_default().to_owned(),
             rejects: option["kind"] == "reject_once",
@@ -164,19 +175,19 @@ fn choices(options: &Value) -> Vec<Choice> {
     choices
 }
 
-fn chosen(options: &[Choice], line: &str) -> Reply {
+fn chosen(options: &[QuestionChoice], line: &str) -> QuestionReply {
     let number = line.parse::<usize>().ok();
     let by_number = number.and_then(|number| options.get(number.checked_sub(1)?));
-    let is_meant = |option: &&Choice| {
+    let is_meant = |option: &&QuestionChoice| {
         let mut letters = line.chars().flat_map(char::to_lowercase);
         letters.next() == Some(option.key) && letters.next().is_none()
             || line.eq_ignore_ascii_case(&option.name)
     };
     match by_number.or_else(|| options.iter().find(is_meant)) {
-        Some(option) => Reply::Result(selected(option)),
+        Some(option) => QuestionReply::Result(selected(option)),
         None => {
             let count = options.len();
-            Reply::Unclear(format!(
+            QuestionReply::Unclear(format!(
                 "answer with a number from 1 to {count}, or with the letter beside it; Ctrl-C cancels"
             ))
         }

@@ -6,7 +6,7 @@ use std::sync::mpsc;
 
 use super::text::{harmless, one_line};
 
-pub struct Screen {
+pub struct ChatScreen {
     /// Everything but the agent's words goes to standard error, so that these can be piped on.
     words_alone: bool,
     colours: bool,
@@ -32,7 +32,7 @@ pub enum Speaker {
 }
 
 #[derive(Clone, Copy)]
-pub enum Colour {
+pub enum TextColour {
     None,
     Dim,
     Bold,
@@ -41,7 +41,7 @@ pub enum Colour {
     Red,
 }
 
-impl Screen {
+impl ChatScreen {
     pub fn new(words_alone: bool, above: Option<mpsc::Sender<String>>) -> Self {
         let wanted = std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
         let terminal = match words_alone {
@@ -86,9 +86,9 @@ impl Screen {
             }
         }
         let colour = match speaker {
-            Speaker::Agent => Colour::None,
-            Speaker::Thoughts => Colour::Dim,
-            Speaker::User => Colour::Bold,
+            Speaker::Agent => TextColour::None,
+            Speaker::Thoughts => TextColour::Dim,
+            Speaker::User => TextColour::Bold,
         };
         let is_open = !text.ends_with('\n');
         self.put(speaker == Speaker::Agent, &self.painted(colour, &text));
@@ -114,7 +114,7 @@ impl Screen {
             self.held.push_back(text.to_owned());
             return;
         }
-        self.line(&[(Colour::Dim, &format!("· {}", one_line(text)))]);
+        self.line(&[(TextColour::Dim, &format!("· {}", one_line(text)))]);
     }
 
     /// The same about the network, which has no place in the middle of what is piped on.
@@ -126,10 +126,10 @@ impl Screen {
 
     /// Something that went wrong.
     pub fn fault(&mut self, text: &str) {
-        self.line(&[(Colour::Red, &one_line(text))]);
+        self.line(&[(TextColour::Red, &one_line(text))]);
     }
 
-    pub fn line(&mut self, parts: &[(Colour, &str)]) {
+    pub fn line(&mut self, parts: &[(TextColour, &str)]) {
         self.end();
         let parts = parts
             .iter()
@@ -145,15 +145,15 @@ impl Screen {
         }
     }
 
-    fn painted(&self, colour: Colour, text: &str) -> String {
+    fn painted(&self, colour: TextColour, text: &str) -> String {
         let code = match colour {
             _ if !self.colours => return text.to_owned(),
-            Colour::None => return text.to_owned(),
-            Colour::Bold => 1,
-            Colour::Dim => 2,
-            Colour::Red => 31,
-            Colour::Green => 32,
-            Colour::Yellow => 33,
+            TextColour::None => return text.to_owned(),
+            TextColour::Bold => 1,
+            TextColour::Dim => 2,
+            TextColour::Red => 31,
+            TextColour::Green => 32,
+            TextColour::Yellow => 33,
         };
         format!("\u{1b}[{code}m{text}\u{1b}[0m")
     }

@@ -7,14 +7,14 @@ use serde_json::Value;
 use super::text::one_line;
 
 #[derive(Default)]
-pub struct Session {
+pub struct ChatSession {
     pub id: String,
     pub cwd: String,
     pub title: Option<String>,
     pub mode: String,
     /// Ids and names.
     pub modes: Vec<(String, String)>,
-    pub options: Vec<Choice>,
+    pub options: Vec<AgentOption>,
     /// Commands of the agent, and what they do.
     pub commands: Vec<(String, String)>,
     /// Titles of tool calls, and how far they are, by their ids.
@@ -23,7 +23,7 @@ pub struct Session {
 
 /// An option of the agent.
 #[derive(Clone)]
-pub struct Choice {
+pub struct AgentOption {
     pub id: String,
     pub is_model: bool,
     pub is_boolean: bool,
@@ -40,7 +40,7 @@ pub fn list(value: &Value) -> impl Iterator<Item = &Value> {
     value.as_array().into_iter().flatten()
 }
 
-impl Session {
+impl ChatSession {
     /// From the answer that opened it.
     pub fn new(id: String, cwd: String, opened: &Value) -> Self {
         let modes = list(&opened["modes"]["availableModes"]);
@@ -57,10 +57,10 @@ impl Session {
     }
 
     /// What is different now, as far as it was known before.
-    pub fn set_options(&mut self, options: &Value) -> Vec<Choice> {
+    pub fn set_options(&mut self, options: &Value) -> Vec<AgentOption> {
         let options = choices(options);
         let old = std::mem::replace(&mut self.options, options.clone());
-        let has_changed = |option: &Choice| {
+        let has_changed = |option: &AgentOption| {
             let known = old.iter().find(|known| known.id == option.id);
             known.is_some_and(|known| known.value != option.value)
         };
@@ -74,23 +74,23 @@ impl Session {
         self.tools = past.tools;
     }
 
-    pub fn model(&self) -> Option<&Choice> {
+    pub fn model(&self) -> Option<&AgentOption> {
         self.options.iter().find(|option| option.is_model)
     }
 }
 
-fn choices(options: &Value) -> Vec<Choice> {
+fn choices(options: &Value) -> Vec<AgentOption> {
     list(options).map(choice).collect()
 }
 
-fn choice(option: &Value) -> Choice {
+fn choice(option: &Value) -> AgentOption {
     // Values come in groups, or not.
     let values = list(&option["options"]).flat_map(|value| match value["options"].as_array() {
         Some(group) => group.iter().collect(),
         None => vec![value],
     });
     let is_boolean = option["type"] == "boolean";
-    Choice {
+    AgentOption {
         id: text(&option["id"]),
         is_model: option["category"] == "model" || option["id"] == "model",
         is_boolean,

@@ -3,10 +3,10 @@
 use baton_protocol::{UpdateKind, update};
 use serde_json::Value;
 
-use super::screen::{Colour, Screen, Speaker};
-use super::session::{Session, list, text};
+use super::screen::{ChatScreen, Speaker, TextColour};
+use super::session::{ChatSession, list, text};
 
-pub fn update(screen: &mut Screen, session: &mut Session, update: &Value) {
+pub fn update(screen: &mut ChatScreen, session: &mut ChatSession, update: &Value) {
     match update::kind_of(update) {
         UpdateKind::AgentMessageChunk => screen.say(Speaker::Agent, &content(&update["content"])),
         UpdateKind::AgentThoughtChunk => {
@@ -49,7 +49,7 @@ fn status(value: &Value) -> String {
 }
 
 /// A line whenever it gets further.
-fn tool(screen: &mut Screen, session: &mut Session, update: &Value) {
+fn tool(screen: &mut ChatScreen, session: &mut ChatSession, update: &Value) {
     let id = text(&update["toolCallId"]);
     let known = session.tools.get(&id).cloned();
     let (mut title, mut state) = known.clone().unwrap_or(("a tool".into(), "pending".into()));
@@ -64,44 +64,44 @@ fn tool(screen: &mut Screen, session: &mut Session, update: &Value) {
         return;
     }
     let colour = match now.1.as_str() {
-        "completed" => Colour::Green,
-        "failed" => Colour::Red,
-        _ => Colour::Yellow,
+        "completed" => TextColour::Green,
+        "failed" => TextColour::Red,
+        _ => TextColour::Yellow,
     };
     screen.line(&[
         (colour, &format!("[{}]", now.1)),
-        (Colour::None, " "),
-        (Colour::None, &now.0),
+        (TextColour::None, " "),
+        (TextColour::None, &now.0),
     ]);
     session.tools.insert(id, now);
 }
 
-fn plan(screen: &mut Screen, update: &Value) {
-    screen.line(&[(Colour::Bold, "Plan")]);
+fn plan(screen: &mut ChatScreen, update: &Value) {
+    screen.line(&[(TextColour::Bold, "Plan")]);
     for entry in list(&update["entries"]) {
         let (mark, colour) = match entry["status"].as_str() {
-            Some("completed") => ("  [x] ", Colour::Green),
-            Some("in_progress") => ("  [>] ", Colour::Yellow),
-            _ => ("  [ ] ", Colour::None),
+            Some("completed") => ("  [x] ", TextColour::Green),
+            Some("in_progress") => ("  [>] ", TextColour::Yellow),
+            _ => ("  [ ] ", TextColour::None),
         };
-        screen.line(&[(colour, mark), (Colour::None, &text(&entry["content"]))]);
+        screen.line(&[(colour, mark), (TextColour::None, &text(&entry["content"]))]);
     }
 }
 
-pub fn mode(screen: &mut Screen, session: &mut Session, mode: &str) {
+pub fn mode(screen: &mut ChatScreen, session: &mut ChatSession, mode: &str) {
     if session.mode != mode {
         session.mode = mode.to_owned();
         screen.note(&format!("mode: {mode}"));
     }
 }
 
-pub fn options(screen: &mut Screen, session: &mut Session, options: &Value) {
+pub fn options(screen: &mut ChatScreen, session: &mut ChatSession, options: &Value) {
     for option in session.set_options(options) {
         screen.note(&format!("{}: {}", option.id, option.value));
     }
 }
 
-fn commands(screen: &mut Screen, session: &mut Session, update: &Value) {
+fn commands(screen: &mut ChatScreen, session: &mut ChatSession, update: &Value) {
     let commands = list(&update["availableCommands"]);
     let commands = commands.map(|command| (text(&command["name"]), text(&command["description"])));
     session.commands = commands.collect();
@@ -113,7 +113,7 @@ fn commands(screen: &mut Screen, session: &mut Session, update: &Value) {
     screen.note(&format!("the agent's commands: {}", names.join(" ")));
 }
 
-fn title(screen: &mut Screen, session: &mut Session, update: &Value) {
+fn title(screen: &mut ChatScreen, session: &mut ChatSession, update: &Value) {
     let title = text(&update["title"]);
     if !title.is_empty() && session.title.as_ref() != Some(&title) {
         screen.note(&format!("title: {title}"));

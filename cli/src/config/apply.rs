@@ -7,17 +7,17 @@ use std::path::PathBuf;
 use clap::parser::ValueSource;
 use clap::{ArgMatches, Command, Error};
 
-use super::file::{ConfigFile, Setting};
+use super::file::{ConfigFile, FileSetting};
 use super::{ROLES, keys};
-use crate::exit::Misconfigured;
+use crate::exit::ConfigurationError;
 
 /// Why there are no arguments.
-pub enum Problem {
+pub enum ConfigProblem {
     CommandLine(Box<Error>),
-    File(Misconfigured),
+    File(ConfigurationError),
 }
 
-impl From<Error> for Problem {
+impl From<Error> for ConfigProblem {
     fn from(error: Error) -> Self {
         Self::CommandLine(Box::new(error))
     }
@@ -51,7 +51,7 @@ impl FileSettings {
 pub fn matches(
     command: Command,
     words: &[OsString],
-) -> Result<(ArgMatches, FileSettings), Problem> {
+) -> Result<(ArgMatches, FileSettings), ConfigProblem> {
     let without_file = |command: Command| {
         let matches = command.try_get_matches_from(words)?;
         Ok((matches, FileSettings::default()))
@@ -66,7 +66,7 @@ pub fn matches(
     let Some(path) = given.get_one::<PathBuf>("config") else {
         return without_file(command);
     };
-    let file = ConfigFile::read(path, &command).map_err(Problem::File)?;
+    let file = ConfigFile::read(path, &command).map_err(ConfigProblem::File)?;
     let mut settings = match command.find_subcommand(role) {
         Some(role) => file.of_role(role),
         None => BTreeMap::new(),
@@ -88,7 +88,7 @@ pub fn without_required(command: Command) -> Command {
     })
 }
 
-fn with_defaults(command: Command, settings: &BTreeMap<String, Setting>) -> Command {
+fn with_defaults(command: Command, settings: &BTreeMap<String, FileSetting>) -> Command {
     settings.iter().fold(command, |command, (name, setting)| {
         let Some(arg) = keys::option(&command, name) else {
             return command;

@@ -8,16 +8,16 @@ use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 use super::{ROLES, keys, suggest, value};
-use crate::exit::Misconfigured;
+use crate::exit::ConfigurationError;
 
 pub struct ConfigFile {
     pub path: PathBuf,
-    settings: Vec<Setting>,
+    settings: Vec<FileSetting>,
 }
 
 /// One key with its value.
 #[derive(Clone, Debug)]
-pub struct Setting {
+pub struct FileSetting {
     /// `None` at the top of the file.
     section: Option<&'static str>,
     pub name: String,
@@ -25,20 +25,20 @@ pub struct Setting {
     pub line: usize,
 }
 
-struct Fault {
+struct FileFault {
     line: usize,
     text: String,
 }
 
 impl ConfigFile {
     /// `command` has the roles as subcommands.
-    pub fn read(path: &Path, command: &Command) -> Result<Self, Misconfigured> {
+    pub fn read(path: &Path, command: &Command) -> Result<Self, ConfigurationError> {
         let shown = path.display();
         let text = std::fs::read_to_string(path)
-            .map_err(|error| Misconfigured(vec![format!("--config {shown}: {error}")]))?;
-        let mut reader = Reader::new(&text, command);
+            .map_err(|error| ConfigurationError(vec![format!("--config {shown}: {error}")]))?;
+        let mut reader = FileReader::new(&text, command);
         reader.document();
-        let Reader {
+        let FileReader {
             settings,
             mut faults,
             ..
@@ -52,11 +52,11 @@ impl ConfigFile {
         faults.sort_by_key(|fault| fault.line);
         let faults = faults.iter();
         let faults = faults.map(|fault| format!("{shown}:{}: {}", fault.line, fault.text));
-        Err(Misconfigured(faults.collect()))
+        Err(ConfigurationError(faults.collect()))
     }
 
     /// The settings of a role, by name: those of its section, and those at the top that it has an option for.
-    pub fn of_role(&self, role: &Command) -> BTreeMap<String, Setting> {
+    pub fn of_role(&self, role: &Command) -> BTreeMap<String, FileSetting> {
         let section = Some(role.get_name());
         let top = self.settings.iter().filter(|one| one.section.is_none());
         let top = top.filter(|one| keys::option(role, &one.name).is_some());
@@ -71,14 +71,14 @@ impl ConfigFile {
     }
 }
 
-struct Reader<'a> {
+struct FileReader<'a> {
     text: &'a str,
     roles: Vec<(&'static str, &'a Command)>,
-    settings: Vec<Setting>,
-    faults: Vec<Fault>,
+    settings: Vec<FileSetting>,
+    faults: Vec<FileFault>,
 }
 
-impl<'a> Reader<'a> {
+impl<'a> FileReader<'a> {
     fn new(text: &'a str, command: &'a Command) -> Self {
         let roles = ROLES.iter().filter_map(|role| {
             let command = command.find_subcommand(role)?;
@@ -94,11 +94,11 @@ impl<'a> Reader<'a> {
 
     fn document(&mut self) {
         let (document, errors) = DeTable::parse_recoverable(self.text);
-        let syntax = errors.iter().map(|error| Fault {
+        let syntax = errors.iter().map(|error| FileFault {
             line: self.line(error.span().map_or(0, |span| span.start)),
             text: error.message().to_owned(),
         });
-        let syntax: Vec<Fault> = syntax.collect();
+        let syntax: Vec<FileFault> = syntax.collect();
         for (key, value) in document.get_ref().iter() {
             let role = ROLES.iter().find(|role| *role == key.get_ref());
             match (role, value.get_ref()) {
@@ -110,7 +110,7 @@ impl<'a> Reader<'a> {
                 (Some(role), _) => {
                     let line = self.line(key.span().start);
                     let text = format!("{role} is a section: write [{role}]");
-                    self.faults.push(Fault { line, text });
+                    self.faults.push(FileFault { line, text });
                 }
                 (None, _) => self.setting(None, key, value),
             }
@@ -134,7 +134,7 @@ impl<'a> Reader<'a> {
             None => Err(self.unknown(section, name, value.get_ref().is_table())),
         };
         match read {
-            Ok(values) => self.settings.push(Setting {
+            Ok(values) => self.settings.push(FileSetting {
                 section,
                 name: name.to_owned(),
                 values,
@@ -145,7 +145,7 @@ impl<'a> Reader<'a> {
                     Some(section) => format!("[{section}] {name}: {text}"),
                     None => format!("{name}: {text}"),
                 };
-                self.faults.push(Fault { line, text });
+                self.faults.push(FileFault { line, text });
             }
         }
     }

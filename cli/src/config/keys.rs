@@ -6,7 +6,7 @@ use clap::{Arg, Command};
 
 /// Kind of value that an option takes, as TOML has them.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Kind {
+pub enum ValueKind {
     Boolean,
     Integer,
     Number,
@@ -15,7 +15,7 @@ pub enum Kind {
     List(char),
 }
 
-impl Kind {
+impl ValueKind {
     pub fn of(arg: &Arg) -> Self {
         if let Some(delimiter) = arg.get_value_delimiter() {
             return Self::List(delimiter);

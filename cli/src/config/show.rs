@@ -4,11 +4,11 @@ use clap::builder::{BoolishValueParser, TypedValueParser as _};
 use clap::parser::ValueSource;
 use clap::{Arg, ArgMatches};
 
-use super::apply::{FileSettings, Problem, matches, without_required};
-use super::keys::{self, Kind};
+use super::apply::{ConfigProblem, FileSettings, matches, without_required};
+use super::keys::{self, ValueKind};
 use super::{ROLES, ShowArguments};
 use crate::command_line;
-use crate::exit::Misconfigured;
+use crate::exit::ConfigurationError;
 
 /// Where the comments begin, unless a value is longer.
 const COLUMN: usize = 48;
@@ -18,7 +18,7 @@ pub fn run(arguments: &ShowArguments) -> anyhow::Result<()> {
     let role = role.and_then(|word| ROLES.iter().find(|role| word == *role));
     let Some(role) = role else {
         let fault = format!("config show: name a role first: {}", ROLES.join(", "));
-        return Err(Misconfigured(vec![fault]).into());
+        return Err(ConfigurationError(vec![fault]).into());
     };
     // A required option that is missing is shown as such.
     let command = without_required(command_line::command());
@@ -27,7 +27,7 @@ pub fn run(arguments: &ShowArguments) -> anyhow::Result<()> {
     let (matches, file) = match matches(command.clone(), &words) {
         Ok(parsed) => parsed,
         // Somebody asks for the help of the role.
-        Err(Problem::CommandLine(text)) if !text.use_stderr() => return Ok(text.print()?),
+        Err(ConfigProblem::CommandLine(text)) if !text.use_stderr() => return Ok(text.print()?),
         Err(problem) => return Err(command_line::failure(problem)),
     };
     if let (Some(command), Some(given)) = (
@@ -66,30 +66,32 @@ fn assignment(arg: &Arg, given: &ArgMatches) -> String {
     if values.iter().any(|value| keys::hides(arg, value)) {
         return format!("# {name} = (hidden)");
     }
-    format!("{name} = {}", toml(Kind::of(arg), &values))
+    format!("{name} = {}", toml(ValueKind::of(arg), &values))
 }
 
-fn toml(kind: Kind, values: &[String]) -> String {
+fn toml(kind: ValueKind, values: &[String]) -> String {
     // A JSON string is a TOML string.
     let quoted = |value: &String| serde_json::Value::from(value.as_str()).to_string();
     match kind {
-        Kind::List(_) => {
+        ValueKind::List(_) => {
             let items: Vec<String> = values.iter().map(quoted).collect();
             format!("[{}]", items.join(", "))
         }
-        Kind::Text => values.iter().map(quoted).collect(),
-        Kind::Boolean | Kind::Integer | Kind::Number => plain(kind, &values.concat()),
+        ValueKind::Text => values.iter().map(quoted).collect(),
+        ValueKind::Boolean | ValueKind::Integer | ValueKind::Number => {
+            plain(kind, &values.concat())
+        }
     }
 }
 
 /// A variable may say `yes`, `007` or `.5`, TOML must not.
-fn plain(kind: Kind, value: &str) -> String {
+fn plain(kind: ValueKind, value: &str) -> String {
     let read = match kind {
-        Kind::Boolean => BoolishValueParser::new()
+        ValueKind::Boolean => BoolishValueParser::new()
             .parse_ref(&clap::Command::new(""), None, value.as_ref())
             .map(|value| value.to_string())
             .ok(),
-        Kind::Integer => value.parse::<u64>().map(|value| value.to_string()).ok(),
+        ValueKind::Integer => value.parse::<u64>().map(|value| value.to_string()).ok(),
         _ => value.parse::<f64>().map(|value| format!("{value:?}")).ok(),
     };
     read.unwrap_or_else(|| value.to_owned())

@@ -4,7 +4,7 @@ use std::ffi::OsString;
 
 use clap::{Arg, Command};
 
-use super::keys::{self, Kind};
+use super::keys::{self, ValueKind};
 use super::{ROLES, matches};
 use crate::command_line;
 
@@ -21,12 +21,12 @@ fn sample(arg: &Arg) -> (String, String) {
         Some("TIME") => "7m".to_owned(),
         _ => choice.or(default).unwrap_or_else(|| "text".to_owned()),
     };
-    match Kind::of(arg) {
-        Kind::Boolean => ("true".into(), "true".into()),
-        Kind::Integer => ("77".into(), "77".into()),
-        Kind::Number => ("0.5".into(), "0.5".into()),
-        Kind::Text => (format!("{text:?}"), text),
-        Kind::List(delimiter) => {
+    match ValueKind::of(arg) {
+        ValueKind::Boolean => ("true".into(), "true".into()),
+        ValueKind::Integer => ("77".into(), "77".into()),
+        ValueKind::Number => ("0.5".into(), "0.5".into()),
+        ValueKind::Text => (format!("{text:?}"), text),
+        ValueKind::List(delimiter) => {
             let first = text.split(delimiter).next().unwrap_or_default();
             (
                 format!("[{first:?}, {first:?}]"),

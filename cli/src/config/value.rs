@@ -4,11 +4,11 @@ use clap::error::{ContextKind, ContextValue};
 use clap::{Arg, Command, Error};
 use toml::de::{DeInteger, DeValue};
 
-use super::keys::{self, Kind};
+use super::keys::{self, ValueKind};
 
 /// The values for the option, or why it cannot have them.
 pub fn read(arg: &Arg, value: &DeValue<'_>) -> Result<Vec<String>, String> {
-    let values = texts(Kind::of(arg), value)?;
+    let values = texts(ValueKind::of(arg), value)?;
     if values.iter().any(|value| keys::holds_secret(arg, value)) {
         return Err(secret(arg));
     }
@@ -16,16 +16,16 @@ pub fn read(arg: &Arg, value: &DeValue<'_>) -> Result<Vec<String>, String> {
     Ok(values)
 }
 
-fn texts(kind: Kind, value: &DeValue<'_>) -> Result<Vec<String>, String> {
+fn texts(kind: ValueKind, value: &DeValue<'_>) -> Result<Vec<String>, String> {
     let one = match (kind, value) {
-        (Kind::Boolean, DeValue::Boolean(value)) => value.to_string(),
-        (Kind::Integer, DeValue::Integer(integer)) if integer.as_str().starts_with('-') => {
+        (ValueKind::Boolean, DeValue::Boolean(value)) => value.to_string(),
+        (ValueKind::Integer, DeValue::Integer(integer)) if integer.as_str().starts_with('-') => {
             return Err(format!("expected {}", kind.expected()));
         }
-        (Kind::Integer | Kind::Number, DeValue::Integer(integer)) => decimal(integer)?,
-        (Kind::Number, DeValue::Float(float)) => float.as_str().to_owned(),
-        (Kind::Text | Kind::List(_), DeValue::String(text)) => text.to_string(),
-        (Kind::List(delimiter), DeValue::Array(items)) => {
+        (ValueKind::Integer | ValueKind::Number, DeValue::Integer(integer)) => decimal(integer)?,
+        (ValueKind::Number, DeValue::Float(float)) => float.as_str().to_owned(),
+        (ValueKind::Text | ValueKind::List(_), DeValue::String(text)) => text.to_string(),
+        (ValueKind::List(delimiter), DeValue::Array(items)) => {
             let items = items.iter().map(|item| item.get_ref());
             return list(delimiter, items);
         }
@@ -49,12 +49,12 @@ fn list<'a>(
             "{text:?} contains {delimiter:?}, which separates items; make them items of their own"
         )),
         DeValue::String(text) => Ok(text.to_string()),
-        other => Err(wrong_type(Kind::Text, other)),
+        other => Err(wrong_type(ValueKind::Text, other)),
     });
     items.collect()
 }
 
-fn wrong_type(kind: Kind, value: &DeValue<'_>) -> String {
+fn wrong_type(kind: ValueKind, value: &DeValue<'_>) -> String {
     let found = match value {
         DeValue::String(_) => "a string",
         DeValue::Integer(_) => "an integer",
@@ -65,8 +65,8 @@ fn wrong_type(kind: Kind, value: &DeValue<'_>) -> String {
         DeValue::Table(_) => "a table",
     };
     let quoted = match (kind, value) {
-        (Kind::Text, DeValue::Integer(number)) => format!("; write \"{}\"", number.as_str()),
-        (Kind::Text, DeValue::Float(number)) => format!("; write \"{}\"", number.as_str()),
+        (ValueKind::Text, DeValue::Integer(number)) => format!("; write \"{}\"", number.as_str()),
+        (ValueKind::Text, DeValue::Float(number)) => format!("; write \"{}\"", number.as_str()),
         _ => String::new(),
     };
     format!("expected {}, found {found}{quoted}", kind.expected())

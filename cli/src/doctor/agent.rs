@@ -6,7 +6,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
 use super::Finding;
-use crate::agent_policy::Clients;
+use crate::agent_policy::ClientTrust;
 use crate::options::WorkerOptions;
 
 const SUBJECT: &str = "agent";
@@ -23,7 +23,7 @@ const PACKAGES: [(&str, &str); 6] = [
     ("copilot", "@github/copilot"),
 ];
 
-pub async fn check(options: &WorkerOptions, kept: &[PathBuf], clients: Clients) -> Finding {
+pub async fn check(options: &WorkerOptions, kept: &[PathBuf], clients: ClientTrust) -> Finding {
     let command = match options.agent.command() {
         Ok(Some(command)) => command,
         Ok(None) => return Finding::ok(SUBJECT, "scripted, which is built in"),

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use baton_session::token::Keys;
+use baton_session::token::SigningKeys;
 
 use super::Finding;
 use crate::exposure;
@@ -11,7 +11,7 @@ const SUBJECT: &str = "keys";
 
 /// A weak key cannot be used: `Keys::open` refuses it and says why.
 pub fn check(path: &Path) -> Finding {
-    if let Err(fault) = Keys::open(path) {
+    if let Err(fault) = SigningKeys::open(path) {
         return Finding::fail(
             SUBJECT,
             format!("{fault}. `baton token keygen` makes a key set that can be used"),

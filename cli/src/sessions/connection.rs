@@ -12,8 +12,8 @@ use serde_json::value::RawValue;
 use serde_json::{Value, json};
 use tokio::time::timeout;
 
-use super::server::{Server, succeeded};
-use super::sse::Events;
+use super::server::{SessionsServer, succeeded};
+use super::sse::SseParser;
 use super::terminal::on_a_line;
 
 const TOKEN: &str = "acp-connection-id";
@@ -21,7 +21,7 @@ const STREAM: &str = "text/event-stream";
 /// Nobody waits longer for an end.
 const FAREWELL: Duration = Duration::from_secs(2);
 
-pub struct Connection {
+pub struct SessionsConnection {
     http: Client,
     url: Url,
     token: String,
@@ -31,28 +31,28 @@ pub struct Connection {
 
 /// What is read of a message.
 #[derive(Deserialize)]
-struct Message<'a> {
+struct SessionMessage<'a> {
     id: Option<Value>,
     method: Option<String>,
     result: Option<Value>,
-    error: Option<Fault>,
+    error: Option<SessionError>,
     #[serde(borrow)]
-    params: Option<Params<'a>>,
+    params: Option<MessageParams<'a>>,
 }
 
 #[derive(Deserialize)]
-struct Fault {
+struct SessionError {
     message: String,
 }
 
 #[derive(Deserialize)]
-struct Params<'a> {
+struct MessageParams<'a> {
     #[serde(borrow)]
     update: Option<&'a RawValue>,
 }
 
-impl Connection {
-    pub async fn open(server: &Server) -> anyhow::Result<Self> {
+impl SessionsConnection {
+    pub async fn open(server: &SessionsServer) -> anyhow::Result<Self> {
         let (http, url) = (server.http.clone(), server.endpoint("/acp")?);
         let params = json!({ "protocolVersion": 1 });
         let request = http
@@ -89,9 +89,9 @@ impl Connection {
             .header(ACCEPT, STREAM)
             .body(request(id, method, params));
         let response = succeeded(&self.url, request.send().await).await?;
-        let mut events = Events::of(response);
+        let mut events = SseParser::of(response);
         while let Some(event) = events.next().await? {
-            let message: Message<'_> = match event.is_message() {
+            let message: SessionMessage<'_> = match event.is_message() {
                 true => serde_json::from_str(&event.data).context("the answer is not JSON-RPC")?,
                 false => continue,
             };
@@ -135,7 +135,7 @@ impl Connection {
 
 /// The update that a message on a stream brings, if it does.
 pub fn update_of(message: &str) -> Option<&RawValue> {
-    let message: Message<'_> = serde_json::from_str(message).ok()?;
+    let message: SessionMessage<'_> = serde_json::from_str(message).ok()?;
     message.params?.update
 }
 

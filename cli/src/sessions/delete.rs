@@ -3,16 +3,16 @@
 use clap::Args;
 use serde_json::json;
 
-use super::connection::Connection;
+use super::connection::SessionsConnection;
 
 #[derive(Args)]
-pub struct Options {
+pub struct DeleteOptions {
     /// Session id, as `list` prints it
     #[arg(value_name = "ID")]
     session: String,
 }
 
-pub async fn run(connection: &Connection, options: &Options) -> anyhow::Result<()> {
+pub async fn run(connection: &SessionsConnection, options: &DeleteOptions) -> anyhow::Result<()> {
     let params = json!({ "sessionId": options.session });
     let deleted = connection.call("session/delete", &params, |_| Ok(()));
     deleted.await.map(drop)

@@ -3,17 +3,21 @@
 use anyhow::Context as _;
 use clap::Args;
 
-use super::server::{Server, succeeded};
-use super::terminal::Out;
+use super::server::{SessionsServer, succeeded};
+use super::terminal::TerminalOutput;
 
 #[derive(Args)]
-pub struct Options {
+pub struct ExportOptions {
     /// Session id, as `list` prints it
     #[arg(value_name = "ID")]
     session: String,
 }
 
-pub async fn run(server: &Server, options: &Options, out: &mut Out) -> anyhow::Result<()> {
+pub async fn run(
+    server: &SessionsServer,
+    options: &ExportOptions,
+    out: &mut TerminalOutput,
+) -> anyhow::Result<()> {
     let url = server.endpoint(&format!("/v1/sessions/{}/export", options.session))?;
     let response = server.http.get(url.clone()).send().await;
     let mut response = succeeded(&url, response).await?;

@@ -4,11 +4,11 @@ use anyhow::anyhow;
 use clap::Args;
 use serde_json::json;
 
-use super::connection::Connection;
-use super::terminal::Out;
+use super::connection::SessionsConnection;
+use super::terminal::TerminalOutput;
 
 #[derive(Args)]
-pub struct Options {
+pub struct ForkOptions {
     /// Session id, as `list` prints it
     #[arg(value_name = "ID")]
     session: String,
@@ -22,7 +22,11 @@ pub struct Options {
     json: bool,
 }
 
-pub async fn run(connection: &Connection, options: &Options, out: &mut Out) -> anyhow::Result<()> {
+pub async fn run(
+    connection: &SessionsConnection,
+    options: &ForkOptions,
+    out: &mut TerminalOutput,
+) -> anyhow::Result<()> {
     let mut params = json!({ "sessionId": options.session });
     if let Some(message) = &options.at {
         params["_meta"] = json!({ "baton/fork": { "atMessageId": message } });

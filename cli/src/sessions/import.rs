@@ -7,10 +7,10 @@ use serde_json::Value;
 use tokio::io::stdin;
 use tokio_util::io::ReaderStream;
 
-use super::server::{Server, succeeded};
-use super::terminal::Out;
+use super::server::{SessionsServer, succeeded};
+use super::terminal::TerminalOutput;
 
-pub async fn run(server: &Server, out: &mut Out) -> anyhow::Result<()> {
+pub async fn run(server: &SessionsServer, out: &mut TerminalOutput) -> anyhow::Result<()> {
     let url = server.endpoint("/v1/sessions/import")?;
     let body = Body::wrap_stream(ReaderStream::new(stdin()));
     let request = server.http.post(url.clone());

@@ -3,11 +3,11 @@
 use clap::Args;
 use serde_json::{Value, json};
 
-use super::connection::Connection;
-use super::terminal::{Out, on_a_line};
+use super::connection::SessionsConnection;
+use super::terminal::{TerminalOutput, on_a_line};
 
 #[derive(Args)]
-pub struct Options {
+pub struct ListOptions {
     /// List only sessions of this working directory
     #[arg(long, env = "BATON_SESSIONS_CWD", value_name = "DIR")]
     cwd: Option<String>,
@@ -19,7 +19,11 @@ pub struct Options {
     json: bool,
 }
 
-pub async fn run(connection: &Connection, options: &Options, out: &mut Out) -> anyhow::Result<()> {
+pub async fn run(
+    connection: &SessionsConnection,
+    options: &ListOptions,
+    out: &mut TerminalOutput,
+) -> anyhow::Result<()> {
     let sessions = all(connection, options).await?;
     if options.json {
         return out.json(&json!({ "sessions": sessions }).to_string());
@@ -33,7 +37,7 @@ pub async fn run(connection: &Connection, options: &Options, out: &mut Out) -> a
 }
 
 /// Page after page.
-async fn all(connection: &Connection, options: &Options) -> anyhow::Result<Vec<Value>> {
+async fn all(connection: &SessionsConnection, options: &ListOptions) -> anyhow::Result<Vec<Value>> {
     let limit = options.limit.unwrap_or(usize::MAX);
     let mut sessions = Vec::new();
     let mut params = match &options.cwd {

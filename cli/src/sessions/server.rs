@@ -4,21 +4,21 @@ use std::path::PathBuf;
 
 use anyhow::{Context as _, bail};
 use baton_client::Credential;
-use baton_client::credential::Source;
+use baton_client::credential::CredentialSource;
 use reqwest::header::{AUTHORIZATION, HeaderMap};
 use reqwest::{Client, Response, Url};
 use serde_json::Value;
 
 use super::terminal::on_a_line;
 
-pub struct Server {
+pub struct SessionsServer {
     pub http: Client,
     url: Url,
 }
 
-impl Server {
+impl SessionsServer {
     pub async fn new(url: Url, credential: Option<PathBuf>) -> anyhow::Result<Self> {
-        let source = credential.map_or(Source::None, Source::File);
+        let source = credential.map_or(CredentialSource::None, CredentialSource::File);
         let header = Credential::new(source).header(None).await?;
         let headers = HeaderMap::from_iter(header.map(|header| (AUTHORIZATION, header)));
         let http = Client::builder().default_headers(headers).build()?;

@@ -5,12 +5,12 @@ use serde::Serialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-use super::connection::{Connection, observing};
-use super::terminal::{Out, on_a_line};
+use super::connection::{SessionsConnection, observing};
+use super::terminal::{TerminalOutput, on_a_line};
 use super::transcript::Transcript;
 
 #[derive(Args)]
-pub struct Options {
+pub struct ShowOptions {
     /// Session id, as `list` prints it
     #[arg(value_name = "ID")]
     session: String,
@@ -19,7 +19,11 @@ pub struct Options {
     json: bool,
 }
 
-pub async fn run(connection: &Connection, options: &Options, out: &mut Out) -> anyhow::Result<()> {
+pub async fn run(
+    connection: &SessionsConnection,
+    options: &ShowOptions,
+    out: &mut TerminalOutput,
+) -> anyhow::Result<()> {
     let params = observing(&options.session);
     match options.json {
         true => document(connection, &options.session, &params, out).await,
@@ -39,10 +43,10 @@ pub async fn run(connection: &Connection, options: &Options, out: &mut Out) -> a
 
 /// Updates are copied as they are, with whatever else an agent has put into them.
 async fn document(
-    connection: &Connection,
+    connection: &SessionsConnection,
     session: &str,
     params: &Value,
-    out: &mut Out,
+    out: &mut TerminalOutput,
 ) -> anyhow::Result<()> {
     let mut updates: Vec<Box<RawValue>> = Vec::new();
     let see = |update: &RawValue| {
@@ -51,7 +55,7 @@ async fn document(
     };
     let mut result = connection.call("session/load", params, see).await?;
     // Not all of it: there is a token in it.
-    let document = Document {
+    let document = SessionDocument {
         session_id: session,
         modes: result["modes"].take(),
         config_options: result["configOptions"].take(),
@@ -62,7 +66,7 @@ async fn document(
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Document<'a> {
+struct SessionDocument<'a> {
     session_id: &'a str,
     #[serde(skip_serializing_if = "Value::is_null")]
     modes: Value,

@@ -7,28 +7,28 @@ use anyhow::Context as _;
 use reqwest::Response;
 
 #[derive(Debug, Default, PartialEq, Eq)]
-pub struct Event {
+pub struct SseEvent {
     pub id: String,
     pub name: String,
     pub data: String,
 }
 
-impl Event {
+impl SseEvent {
     /// Neither a comment, nor only a cursor, nor something about the stream itself.
     pub fn is_message(&self) -> bool {
         self.name.is_empty() && !self.data.is_empty()
     }
 }
 
-pub struct Events {
+pub struct SseParser {
     response: Response,
     read: Vec<u8>,
-    ready: VecDeque<Event>,
+    ready: VecDeque<SseEvent>,
     /// How long to wait before coming back, as the server last said.
     pub retry: Option<Duration>,
 }
 
-impl Events {
+impl SseParser {
     pub fn of(response: Response) -> Self {
         Self {
             response,
@@ -39,7 +39,7 @@ impl Events {
     }
 
     /// `None` at the end.
-    pub async fn next(&mut self) -> anyhow::Result<Option<Event>> {
+    pub async fn next(&mut self) -> anyhow::Result<Option<SseEvent>> {
         loop {
             if let Some(event) = self.ready.pop_front() {
                 return Ok(Some(event));
@@ -75,8 +75,8 @@ fn find(bytes: &[u8], from: usize) -> Option<usize> {
     Some(from + at)
 }
 
-fn parse(block: &str) -> (Event, Option<Duration>) {
-    let (mut event, mut retry) = (Event::default(), None);
+fn parse(block: &str) -> (SseEvent, Option<Duration>) {
+    let (mut event, mut retry) = (SseEvent::default(), None);
     for line in block.lines() {
         let (field, value) = line.split_once(':').unwrap_or((line, ""));
         let value = value.strip_prefix(' ').unwrap_or(value);

@@ -7,15 +7,15 @@ use clap::Args;
 use reqwest::StatusCode;
 use tokio::time::sleep;
 
-use super::connection::{Connection, observing, update_of};
-use super::server::{Server, succeeded};
-use super::sse::{Event, Events};
-use super::terminal::{Out, on_a_line};
+use super::connection::{SessionsConnection, observing, update_of};
+use super::server::{SessionsServer, succeeded};
+use super::sse::{SseEvent, SseParser};
+use super::terminal::{TerminalOutput, on_a_line};
 use super::transcript::Transcript;
 use crate::signals;
 
 #[derive(Args)]
-pub struct Options {
+pub struct TailOptions {
     /// Session id, as `list` prints it
     #[arg(value_name = "ID")]
     session: String,
@@ -27,13 +27,17 @@ pub struct Options {
 /// How long to wait before another try, unless the stream said so.
 const RETRY: Duration = Duration::from_secs(1);
 
-pub async fn run(server: &Server, options: &Options, out: &mut Out) -> anyhow::Result<()> {
+pub async fn run(
+    server: &SessionsServer,
+    options: &TailOptions,
+    out: &mut TerminalOutput,
+) -> anyhow::Result<()> {
     let stop = signals::stop()?.drain;
-    let mut tail = Tail {
+    let mut tail = LogTail {
         server,
         session: &options.session,
         json: options.json,
-        connection: Connection::open(server).await?,
+        connection: SessionsConnection::open(server).await?,
         cursor: None,
         transcript: Transcript::default(),
     };
@@ -46,19 +50,19 @@ pub async fn run(server: &Server, options: &Options, out: &mut Out) -> anyhow::R
     outcome.and(end)
 }
 
-struct Tail<'a> {
-    server: &'a Server,
+struct LogTail<'a> {
+    server: &'a SessionsServer,
     session: &'a str,
     json: bool,
-    connection: Connection,
+    connection: SessionsConnection,
     /// The last event that was seen.
     cursor: Option<String>,
     transcript: Transcript,
 }
 
-impl Tail<'_> {
+impl LogTail<'_> {
     /// Until nobody reads any more, or the server says that it will not do.
-    async fn follow(&mut self, out: &mut Out) -> anyhow::Result<()> {
+    async fn follow(&mut self, out: &mut TerminalOutput) -> anyhow::Result<()> {
         let mut stream = self.join().await?;
         loop {
             while let Ok(Some(event)) = stream.next().await {
@@ -73,17 +77,17 @@ impl Tail<'_> {
 
     /// First the stream, then the request that makes the session's events take it: there is no moment
     /// between the two that anything could be lost in.
-    async fn join(&mut self) -> anyhow::Result<Events> {
+    async fn join(&mut self) -> anyhow::Result<SseParser> {
         let opened = self.connection.stream(self.session, None).await;
         let stream = succeeded(self.connection.url(), opened).await?;
         let params = observing(self.session);
         let joined = self.connection.call("session/resume", &params, |_| Ok(()));
         joined.await?;
-        Ok(Events::of(stream))
+        Ok(SseParser::of(stream))
     }
 
     /// After the last event seen, at whichever gateway answers.
-    async fn come_back(&mut self) -> anyhow::Result<Events> {
+    async fn come_back(&mut self) -> anyhow::Result<SseParser> {
         loop {
             // Before any event it is where the connection joined.
             let cursor = self.cursor.as_deref().unwrap_or("0");
@@ -96,24 +100,24 @@ impl Tail<'_> {
                 Ok(StatusCode::NOT_FOUND) => return self.join_anew().await,
                 Ok(_) => {
                     let response = succeeded(self.connection.url(), opened).await?;
-                    return Ok(Events::of(response));
+                    return Ok(SseParser::of(response));
                 }
             }
             sleep(RETRY).await;
         }
     }
 
-    async fn join_anew(&mut self) -> anyhow::Result<Events> {
+    async fn join_anew(&mut self) -> anyhow::Result<SseParser> {
         eprintln!(
             "baton: the connection is over: going on from now, `show` has what was said meanwhile"
         );
-        let opened = Connection::open(self.server).await;
+        let opened = SessionsConnection::open(self.server).await;
         self.connection = opened.context("cannot open another connection")?;
         self.cursor = None;
         self.join().await
     }
 
-    fn see(&mut self, event: Event, out: &mut Out) -> anyhow::Result<()> {
+    fn see(&mut self, event: SseEvent, out: &mut TerminalOutput) -> anyhow::Result<()> {
         let is_message = event.is_message();
         if event.name == "reset" {
             eprintln!("baton: {}", on_a_line(&event.data));

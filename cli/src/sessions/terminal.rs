@@ -7,17 +7,17 @@ use std::io::{self, BufWriter, ErrorKind, Stdout, Write as _, stdout};
 /// Nobody reads any more.
 #[derive(Debug, thiserror::Error)]
 #[error("standard output is closed")]
-pub struct Closed;
+pub struct TerminalClosed;
 
-pub struct Out(BufWriter<Stdout>);
+pub struct TerminalOutput(BufWriter<Stdout>);
 
-impl Default for Out {
+impl Default for TerminalOutput {
     fn default() -> Self {
         Self(BufWriter::new(stdout()))
     }
 }
 
-impl Out {
+impl TerminalOutput {
     pub fn write(&mut self, bytes: impl AsRef<[u8]>) -> anyhow::Result<()> {
         checked(self.0.write_all(bytes.as_ref()))
     }
@@ -39,7 +39,7 @@ impl Out {
 
 fn checked(outcome: io::Result<()>) -> anyhow::Result<()> {
     match outcome {
-        Err(error) if error.kind() == ErrorKind::BrokenPipe => Err(Closed.into()),
+        Err(error) if error.kind() == ErrorKind::BrokenPipe => Err(TerminalClosed.into()),
         outcome => Ok(outcome?),
     }
 }

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, bail};
 use baton_gateway::admin::DIRECTORY;
-use baton_session::store::{Refused, Snapshot, admin_of, identity};
+use baton_session::store::{BackupSnapshot, DirectoryError, admin_of, identity};
 use clap::Args;
 use reqwest::{Method, Response};
 
@@ -14,7 +14,7 @@ use super::file::BackupFile;
 use crate::admin::caller::{CallerOptions, checked};
 
 #[derive(Args)]
-pub struct Arguments {
+pub struct BackupArguments {
     /// File to write; it must not exist
     #[arg(value_name = "FILE")]
     file: PathBuf,
@@ -27,8 +27,8 @@ pub struct Arguments {
     caller: CallerOptions,
 }
 
-pub async fn run(arguments: Arguments) -> anyhow::Result<()> {
-    let Arguments {
+pub async fn run(arguments: BackupArguments) -> anyhow::Result<()> {
+    let BackupArguments {
         file,
         data_dir,
         caller,
@@ -50,17 +50,17 @@ pub async fn run(arguments: Arguments) -> anyhow::Result<()> {
 }
 
 /// `None` if a process uses the directory.
-async fn snapshot(directory: &Path) -> anyhow::Result<Option<Snapshot>> {
+async fn snapshot(directory: &Path) -> anyhow::Result<Option<BackupSnapshot>> {
     let directory = directory.to_owned();
-    let taken = tokio::task::spawn_blocking(move || Snapshot::of_unused(&directory));
+    let taken = tokio::task::spawn_blocking(move || BackupSnapshot::of_unused(&directory));
     match taken.await? {
         Ok(snapshot) => Ok(Some(snapshot)),
-        Err(Refused::InUse(_)) => Ok(None),
+        Err(DirectoryError::InUse(_)) => Ok(None),
         Err(refused) => Err(refused.into()),
     }
 }
 
-async fn write(snapshot: Snapshot, file: BackupFile) -> anyhow::Result<BackupFile> {
+async fn write(snapshot: BackupSnapshot, file: BackupFile) -> anyhow::Result<BackupFile> {
     tokio::task::spawn_blocking(move || {
         snapshot.write(BufWriter::with_capacity(1 << 20, &file.file))?;
         Ok(file)

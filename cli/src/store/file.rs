@@ -8,9 +8,9 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, UNIX_EPOCH};
 
 use anyhow::{Context as _, bail};
-use baton_session::backup::{Head, Reader};
+use baton_session::backup::{BackupHead, BackupReader};
 
-use crate::exit::Misconfigured;
+use crate::exit::ConfigurationError;
 
 pub struct BackupFile {
     path: PathBuf,
@@ -77,14 +77,14 @@ impl Drop for BackupFile {
     }
 }
 
-fn check(path: &Path) -> anyhow::Result<(Head, u64)> {
-    let (reader, head) = Reader::open(BufReader::with_capacity(1 << 20, File::open(path)?))?;
+fn check(path: &Path) -> anyhow::Result<(BackupHead, u64)> {
+    let (reader, head) = BackupReader::open(BufReader::with_capacity(1 << 20, File::open(path)?))?;
     Ok((head, reader.check()?))
 }
 
-fn occupied(path: &Path) -> Misconfigured {
+fn occupied(path: &Path) -> ConfigurationError {
     let path = path.display();
-    Misconfigured(vec![format!(
+    ConfigurationError(vec![format!(
         "{path}: there is a file already, and no backup takes another's place; choose another name"
     )])
 }

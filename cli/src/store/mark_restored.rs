@@ -5,12 +5,12 @@ use clap::Args;
 use crate::options::{StoreOptions, check};
 
 #[derive(Args)]
-pub struct Arguments {
+pub struct MarkRestoredArguments {
     #[command(flatten)]
     store: StoreOptions,
 }
 
-pub async fn run(arguments: Arguments) -> anyhow::Result<()> {
+pub async fn run(arguments: MarkRestoredArguments) -> anyhow::Result<()> {
     check([arguments.store.faults()])?;
     arguments.store.redis_store().await?.mark_restored().await?;
     eprintln!(

@@ -8,7 +8,7 @@ use clap::Args;
 use super::file::date;
 
 #[derive(Args)]
-pub struct Arguments {
+pub struct RestoreArguments {
     /// File that `baton store backup` has written
     #[arg(value_name = "FILE")]
     file: PathBuf,
@@ -22,8 +22,8 @@ pub struct Arguments {
     data_dir: PathBuf,
 }
 
-pub async fn run(arguments: Arguments) -> anyhow::Result<()> {
-    let Arguments { file, data_dir } = arguments;
+pub async fn run(arguments: RestoreArguments) -> anyhow::Result<()> {
+    let RestoreArguments { file, data_dir } = arguments;
     let into = data_dir.clone();
     let head = tokio::task::spawn_blocking(move || store::restore(&file, &into)).await??;
     eprintln!(

@@ -7,11 +7,11 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 use baton_session::id::random_text;
-use baton_session::store::redis::Options;
+use baton_session::store::redis::RedisOptions;
 use clap::Args;
 use sha2::{Digest as _, Sha256};
 
-use crate::exit::Misconfigured;
+use crate::exit::ConfigurationError;
 use crate::options::namespace_fault;
 
 /// Read by people and by the chart as well.
@@ -20,7 +20,7 @@ const ROLES: [&str; 3] = ["gateway", "worker", "admin"];
 const PASSWORD_CHARS: usize = 40;
 
 #[derive(Args)]
-pub struct Arguments {
+pub struct UsersArguments {
     /// Directory to write to
     ///
     /// Contains redis/users.acl for Redis, and gateway/url, worker/url and admin/url. Existing passwords are kept.
@@ -39,15 +39,15 @@ pub struct Arguments {
     namespace: String,
 }
 
-pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
+pub fn run(arguments: &UsersArguments) -> anyhow::Result<()> {
     arguments.check()?;
     arguments.write()
 }
 
-impl Arguments {
-    fn check(&self) -> Result<(), Misconfigured> {
+impl UsersArguments {
+    fn check(&self) -> Result<(), ConfigurationError> {
         let mut faults = Vec::new();
-        let fault = Options::new(&self.at, &self.namespace).check().err();
+        let fault = RedisOptions::new(&self.at, &self.namespace).check().err();
         faults.extend(fault.map(|fault| format!("--at: {fault}")));
         if self.at.contains('@') {
             faults.push("--at: leave user and password out, they are made here".into());
@@ -56,7 +56,7 @@ impl Arguments {
         if faults.is_empty() {
             Ok(())
         } else {
-            Err(Misconfigured(faults))
+            Err(ConfigurationError(faults))
         }
     }
 

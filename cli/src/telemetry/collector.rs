@@ -5,33 +5,33 @@ use std::time::Duration;
 use percent_encoding::percent_decode_str;
 use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
 
-use super::signal::Signal;
+use super::signal::OtlpSignal;
 
 const DEFAULT_TIMEOUT: Duration = Duration::from_secs(10);
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub enum Protocol {
+pub enum OtlpProtocol {
     Grpc,
     Http,
 }
 
-pub struct Collector {
+pub struct OtlpCollector {
     pub url: String,
-    pub protocol: Protocol,
+    pub protocol: OtlpProtocol,
     pub timeout: Duration,
     /// What it wants to see, such as a key. The exporter of spans reads them itself.
     pub headers: HeaderMap,
 }
 
 /// As it was given, and the name by which.
-pub struct Endpoint {
+pub struct CollectorEndpoint {
     pub name: String,
     pub url: String,
 }
 
-impl Endpoint {
+impl CollectorEndpoint {
     /// The option counts more than the variables.
-    pub fn of(signal: Signal, option: Option<&str>) -> Option<Self> {
+    pub fn of(signal: OtlpSignal, option: Option<&str>) -> Option<Self> {
         let option = option.filter(|url| !url.is_empty());
         let given = option.map(|url| ("--otlp-endpoint".to_owned(), url.to_owned()));
         let (name, url) = given.or_else(|| signal.variable("ENDPOINT"))?;
@@ -44,12 +44,12 @@ impl Endpoint {
     }
 }
 
-impl Collector {
-    pub fn of(signal: Signal, endpoint: Endpoint) -> Result<Self, Vec<String>> {
+impl OtlpCollector {
+    pub fn of(signal: OtlpSignal, endpoint: CollectorEndpoint) -> Result<Self, Vec<String>> {
         let mut faults = Vec::new();
         let protocol = protocol(signal).unwrap_or_else(|fault| {
             faults.push(fault);
-            Protocol::Http
+            OtlpProtocol::Http
         });
         if let Some((name, value)) = signal.variable("COMPRESSION")
             && value != "none"
@@ -71,7 +71,7 @@ impl Collector {
             return Err(faults);
         }
         // The standard has one base for all signals, or an address for this one.
-        let whole = signal.owns(&endpoint.name) || protocol == Protocol::Grpc;
+        let whole = signal.owns(&endpoint.name) || protocol == OtlpProtocol::Grpc;
         Ok(Self {
             url: match whole {
                 true => endpoint.url,
@@ -88,24 +88,24 @@ impl Collector {
     }
 }
 
-fn protocol(signal: Signal) -> Result<Protocol, String> {
+fn protocol(signal: OtlpSignal) -> Result<OtlpProtocol, String> {
     let Some((name, given)) = signal.variable("PROTOCOL") else {
-        return Ok(Protocol::Http);
+        return Ok(OtlpProtocol::Http);
     };
     match given.as_str() {
-        "http/protobuf" => Ok(Protocol::Http),
-        "grpc" => Ok(Protocol::Grpc),
+        "http/protobuf" => Ok(OtlpProtocol::Http),
+        "grpc" => Ok(OtlpProtocol::Grpc),
         other => Err(format!("{name} {other:?}: must be grpc or http/protobuf")),
     }
 }
 
-fn timeout(signal: Signal) -> Duration {
+fn timeout(signal: OtlpSignal) -> Duration {
     let given = signal.variable("TIMEOUT");
     let given = given.and_then(|(_, given)| given.parse().ok());
     given.map_or(DEFAULT_TIMEOUT, Duration::from_millis)
 }
 
-fn headers(signal: Signal) -> Result<HeaderMap, String> {
+fn headers(signal: OtlpSignal) -> Result<HeaderMap, String> {
     let Some((name, given)) = signal.variable("HEADERS") else {
         return Ok(HeaderMap::new());
     };

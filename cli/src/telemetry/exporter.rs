@@ -16,14 +16,14 @@ use opentelemetry_sdk::error::OTelSdkResult;
 use opentelemetry_sdk::trace::{SpanData, SpanExporter};
 use tokio::runtime::Handle;
 
-use super::collector::{Collector, Protocol};
-use super::failures::Failures;
-use super::https::{self, Https};
+use super::collector::{OtlpCollector, OtlpProtocol};
+use super::failures::ExportFailures;
+use super::https::{self, HttpsClient};
 
 /// Headers and the rest of the standard's variables are read by the exporter itself.
-pub fn open(collector: &Collector) -> Result<Reported, String> {
+pub fn open(collector: &OtlpCollector) -> Result<ReportedExporter, String> {
     let built = match collector.protocol {
-        Protocol::Grpc => {
+        OtlpProtocol::Grpc => {
             let mut builder = Otlp::builder()
                 .with_tonic()
                 .with_endpoint(&collector.url)
@@ -33,16 +33,16 @@ pub fn open(collector: &Collector) -> Result<Reported, String> {
             }
             builder.build()
         }
-        Protocol::Http => Otlp::builder()
+        OtlpProtocol::Http => Otlp::builder()
             .with_http()
             .with_protocol(opentelemetry_otlp::Protocol::HttpBinary)
             .with_endpoint(&collector.url)
             .with_timeout(collector.timeout)
-            .with_http_client(Client::new(collector.timeout)?)
+            .with_http_client(ExportClient::new(collector.timeout)?)
             .build(),
     };
     let exporter = built.map_err(|error| format!("traces: {error}"))?;
-    Ok(Reported {
+    Ok(ReportedExporter {
         exporter,
         failures: Mutex::default(),
     })
@@ -50,12 +50,12 @@ pub fn open(collector: &Collector) -> Result<Reported, String> {
 
 /// The thread that exports has no runtime; connections live on ours.
 #[derive(Clone)]
-struct Client {
-    https: Arc<Https>,
+struct ExportClient {
+    https: Arc<HttpsClient>,
     runtime: Handle,
 }
 
-impl Client {
+impl ExportClient {
     fn new(timeout: Duration) -> Result<Self, String> {
         Ok(Self {
             https: Arc::new(https::open(timeout)?),
@@ -64,14 +64,14 @@ impl Client {
     }
 }
 
-impl fmt::Debug for Client {
+impl fmt::Debug for ExportClient {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Client")
     }
 }
 
 #[async_trait]
-impl HttpClient for Client {
+impl HttpClient for ExportClient {
     async fn send_bytes(&self, request: Request<Bytes>) -> Result<Response<Bytes>, HttpError> {
         let https = self.https.clone();
         let sent = self
@@ -83,12 +83,12 @@ impl HttpClient for Client {
 
 /// Says that spans are lost, but not over and over.
 #[derive(Debug)]
-pub struct Reported {
+pub struct ReportedExporter {
     exporter: Otlp,
-    failures: Mutex<Failures>,
+    failures: Mutex<ExportFailures>,
 }
 
-impl SpanExporter for Reported {
+impl SpanExporter for ReportedExporter {
     async fn export(&self, batch: Vec<SpanData>) -> OTelSdkResult {
         let spans = batch.len();
         let outcome = self.exporter.export(batch).await;

@@ -5,13 +5,13 @@ use std::time::{Duration, Instant};
 const PAUSE: Duration = Duration::from_secs(60);
 
 #[derive(Debug, Default)]
-pub struct Failures {
+pub struct ExportFailures {
     told: Option<Instant>,
     /// Since then.
     lost: usize,
 }
 
-impl Failures {
+impl ExportFailures {
     /// How much was lost, if it is time to say so.
     pub fn add(&mut self, lost: usize, now: Instant) -> Option<usize> {
         self.lost += lost;
@@ -29,7 +29,7 @@ mod tests {
 
     #[test]
     fn failures_are_told_once_a_minute() {
-        let (start, mut failures) = (Instant::now(), Failures::default());
+        let (start, mut failures) = (Instant::now(), ExportFailures::default());
         let at = |seconds| start + Duration::from_secs(seconds);
         assert_eq!(failures.add(3, at(0)), Some(3));
         assert_eq!(failures.add(4, at(1)), None);

@@ -6,9 +6,9 @@ use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
 use hyper_util::client::legacy::connect::HttpConnector;
 use opentelemetry_http::hyper::HyperClient;
 
-pub type Https = HyperClient<HttpsConnector<HttpConnector>>;
+pub type HttpsClient = HyperClient<HttpsConnector<HttpConnector>>;
 
-pub fn open(timeout: Duration) -> Result<Https, String> {
+pub fn open(timeout: Duration) -> Result<HttpsClient, String> {
     let connector = HttpsConnectorBuilder::new()
         .with_provider_and_native_roots(rustls::crypto::ring::default_provider())
         .map_err(|error| format!("the system's certificates: {error}"))?

@@ -13,10 +13,10 @@ use tokio::time::{MissedTickBehavior, interval_at};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use self::push::Push;
+use self::push::MetricsPush;
 use self::snapshot::snapshot;
-use super::collector::Collector;
-use super::failures::Failures;
+use super::collector::OtlpCollector;
+use super::failures::ExportFailures;
 use super::signal::variable;
 
 mod push;
@@ -40,8 +40,8 @@ pub fn interval() -> Result<Duration, String> {
 
 /// Sends what registries hold until it is told to finish.
 #[derive(Clone)]
-pub struct Metrics {
-    push: Arc<Push>,
+pub struct MetricsExport {
+    push: Arc<MetricsPush>,
     interval: Duration,
     resource: Resource,
     /// Of the process: from then on counters count.
@@ -50,14 +50,14 @@ pub struct Metrics {
     tasks: TaskTracker,
 }
 
-impl Metrics {
+impl MetricsExport {
     pub fn open(
-        collector: &Collector,
+        collector: &OtlpCollector,
         interval: Duration,
         resource: &Resource,
     ) -> Result<Self, String> {
         Ok(Self {
-            push: Arc::new(Push::open(collector)?),
+            push: Arc::new(MetricsPush::open(collector)?),
             interval,
             resource: resource.clone(),
             start: SystemTime::now(),
@@ -79,7 +79,7 @@ impl Metrics {
     }
 
     async fn run(self, registry: Arc<Registry>) {
-        let mut failures = Failures::default();
+        let mut failures = ExportFailures::default();
         let first = tokio::time::Instant::now() + self.interval;
         let mut ticks = interval_at(first, self.interval);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -99,7 +99,7 @@ impl Metrics {
         self.send(&registry, &mut failures).await;
     }
 
-    async fn send(&self, registry: &Registry, failures: &mut Failures) {
+    async fn send(&self, registry: &Registry, failures: &mut ExportFailures) {
         let outcome = match self.request(registry) {
             Ok(request) => self.push.send(request).await,
             Err(error) => Err(error),

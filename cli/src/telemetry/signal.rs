@@ -4,12 +4,12 @@
 use std::env;
 
 #[derive(Clone, Copy)]
-pub enum Signal {
+pub enum OtlpSignal {
     Traces,
     Metrics,
 }
 
-impl Signal {
+impl OtlpSignal {
     /// In paths and messages.
     pub fn name(self) -> &'static str {
         match self {

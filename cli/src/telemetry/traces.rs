@@ -15,11 +15,11 @@ use tracing_subscriber::Layer;
 use tracing_subscriber::filter::filter_fn;
 use tracing_subscriber::registry::LookupSpan;
 
-use super::collector::{Collector, Endpoint};
+use super::collector::{CollectorEndpoint, OtlpCollector};
 use super::exporter;
-use super::metrics::{self, Metrics};
-use super::signal::{Signal, variable};
-use crate::exit::Misconfigured;
+use super::metrics::{self, MetricsExport};
+use super::signal::{OtlpSignal, variable};
+use crate::exit::ConfigurationError;
 use crate::headings::OBSERVABILITY;
 
 #[derive(Args)]
@@ -53,7 +53,7 @@ pub struct TraceOptions {
 impl TraceOptions {
     /// Which spans a gateway makes.
     pub fn made(&self) -> Traces {
-        match (self.endpoint(Signal::Traces), self.trace_sample) {
+        match (self.endpoint(OtlpSignal::Traces), self.trace_sample) {
             (None, _) => Traces::None,
             (Some(_), None) => Traces::All,
             (Some(_), Some(ratio)) => Traces::Recorded(ratio),
@@ -67,30 +67,33 @@ impl TraceOptions {
         {
             faults.push(format!("--trace-sample {ratio}: must be between 0 and 1"));
         }
-        let traces = self.collector(Signal::Traces).err().unwrap_or_default();
+        let traces = self.collector(OtlpSignal::Traces).err().unwrap_or_default();
         // Mostly the same ones.
-        let mut metrics = self.collector(Signal::Metrics).err().unwrap_or_default();
+        let mut metrics = self
+            .collector(OtlpSignal::Metrics)
+            .err()
+            .unwrap_or_default();
         metrics.retain(|fault| !traces.contains(fault));
         faults.extend(traces);
         faults.extend(metrics);
-        if self.endpoint(Signal::Metrics).is_some() {
+        if self.endpoint(OtlpSignal::Metrics).is_some() {
             faults.extend(metrics::interval().err());
         }
         faults
     }
 
     /// `None` if nobody wants the signal.
-    fn endpoint(&self, signal: Signal) -> Option<Endpoint> {
+    fn endpoint(&self, signal: OtlpSignal) -> Option<CollectorEndpoint> {
         let disabled = variable("OTEL_SDK_DISABLED");
         let disabled = disabled.is_some_and(|value| value.eq_ignore_ascii_case("true"));
         let is_wanted = !disabled && signal.is_wanted();
-        Endpoint::of(signal, self.otlp_endpoint.as_deref()).filter(|_| is_wanted)
+        CollectorEndpoint::of(signal, self.otlp_endpoint.as_deref()).filter(|_| is_wanted)
     }
 
-    fn collector(&self, signal: Signal) -> Result<Option<Collector>, Vec<String>> {
+    fn collector(&self, signal: OtlpSignal) -> Result<Option<OtlpCollector>, Vec<String>> {
         let endpoint = self.endpoint(signal);
         endpoint
-            .map(|endpoint| Collector::of(signal, endpoint))
+            .map(|endpoint| OtlpCollector::of(signal, endpoint))
             .transpose()
     }
 
@@ -102,11 +105,11 @@ impl TraceOptions {
         if !self.faults().is_empty() {
             return Ok(None);
         }
-        let Ok(Some(collector)) = self.collector(Signal::Traces) else {
+        let Ok(Some(collector)) = self.collector(OtlpSignal::Traces) else {
             return Ok(None);
         };
         let exporter = exporter::open(&collector);
-        let exporter = exporter.map_err(|fault| Misconfigured(vec![fault]))?;
+        let exporter = exporter.map_err(|fault| ConfigurationError(vec![fault]))?;
         let mut provider = SdkTracerProvider::builder()
             .with_batch_exporter(exporter)
             .with_resource(resource.clone());
@@ -120,16 +123,18 @@ impl TraceOptions {
     }
 
     /// The same for metrics.
-    pub(super) fn metrics(&self, resource: &Resource) -> anyhow::Result<Option<Metrics>> {
+    pub(super) fn metrics(&self, resource: &Resource) -> anyhow::Result<Option<MetricsExport>> {
         if !self.faults().is_empty() {
             return Ok(None);
         }
-        let Ok(Some(collector)) = self.collector(Signal::Metrics) else {
+        let Ok(Some(collector)) = self.collector(OtlpSignal::Metrics) else {
             return Ok(None);
         };
-        let opened =
-            metrics::interval().and_then(|interval| Metrics::open(&collector, interval, resource));
-        Ok(Some(opened.map_err(|fault| Misconfigured(vec![fault]))?))
+        let opened = metrics::interval()
+            .and_then(|interval| MetricsExport::open(&collector, interval, resource));
+        Ok(Some(
+            opened.map_err(|fault| ConfigurationError(vec![fault]))?,
+        ))
     }
 
     /// Takes our own spans and no others: not those of the exporter's client, for one.

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Output, Stdio};
 
 use baton_session::id::{Partition, SessionId};
-use baton_session::token::{KeyRing, Keys, Scope};
+use baton_session::token::{KeyRing, SigningKeys, TokenScope};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -86,7 +86,7 @@ fn keys_in_a_file_are_made_once_and_for_their_owner() {
         .permissions()
         .mode();
     assert_eq!(mode & 0o777, 0o600);
-    Keys::open(&path).expect("good keys");
+    SigningKeys::open(&path).expect("good keys");
     make("hs256");
     assert_eq!(fs::read_to_string(&path).expect("it is there"), first);
     assert_eq!(fs::read_dir(desk.dir.path()).expect("readable").count(), 1);
@@ -106,13 +106,13 @@ fn a_minted_token_says_what_was_asked_for_with_every_algorithm() {
     let desk = Desk::new();
     for algorithm in ["hs256", "eddsa", "es256"] {
         let path = desk.keys(algorithm);
-        let keys = Keys::open(&path).expect("keys");
+        let keys = SigningKeys::open(&path).expect("keys");
         let plain = printed(desk.mint(&path, &[]));
         let grant = keys.ring().verify_session(&plain).expect("a good token");
         assert_eq!(grant.session.as_str(), desk.session);
         assert_eq!(
             (grant.scope, grant.principal.as_str()),
-            (Scope::Control, "anonymous")
+            (TokenScope::Control, "anonymous")
         );
         assert_eq!(grant.expires - grant.issued, 3600);
         assert!(plain.len() <= 400, "{}", plain.len());
@@ -121,7 +121,7 @@ fn a_minted_token_says_what_was_asked_for_with_every_algorithm() {
         let grant = keys.ring().verify_session(&other).expect("a good token");
         assert_eq!(
             (grant.scope, grant.principal.as_str()),
-            (Scope::Observe, "ada")
+            (TokenScope::Observe, "ada")
         );
         assert_eq!(grant.expires - grant.issued, 24 * 3600);
     }

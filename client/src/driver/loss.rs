@@ -2,69 +2,70 @@
 
 use bytes::Bytes;
 
-use super::Driver;
-use crate::book::Unanswered;
-use crate::job::Outgoing;
+use super::ConnectionDriver;
+use crate::in_flight::UnansweredRequest;
+use crate::job::OutgoingMessage;
 use crate::resume;
 
 /// Cancels and answers that are kept for a server that is away; requests are not.
-const KEPT: usize = 64;
+const MAX_KEPT_MESSAGES: usize = 64;
 
-impl Driver {
+impl ConnectionDriver {
     /// The connection is over, or its stream has lost its place: those who wait are told.
-    pub(super) fn lose(&mut self, why: &str) {
-        if let Some(link) = self.link.take() {
+    pub(super) fn drop_connection(&mut self, why: &str) {
+        if let Some(connection) = self.connection.take() {
             tracing::warn!(why, "the connection is over; opening another");
-            self.old = Some(link.token);
+            self.old = Some(connection.token);
         }
         // The next connection has its own.
         self.first.retain(|outgoing| !outgoing.own);
-        for request in self.book.strike_accepted() {
-            self.told.push_back(resume::interrupted(&request, why));
+        for request in self.in_flight.take_accepted() {
+            self.local_answers
+                .push_back(resume::interrupted(&request, why));
         }
     }
 
-    pub(super) fn interrupt(&mut self, outgoing: Outgoing, why: &str) {
+    pub(super) fn interrupt(&mut self, outgoing: OutgoingMessage, why: &str) {
         let id = outgoing.request.as_deref();
-        let waiting = id.and_then(|id| self.book.strike(id));
-        self.told
+        let waiting = id.and_then(|id| self.in_flight.take_unanswered(id));
+        self.local_answers
             .extend(waiting.map(|waiting| resume::interrupted(&waiting, why)));
     }
 
     /// The server has been unreachable for too long: all waiting requests get an error.
-    pub(super) fn abandon(&mut self) {
-        let mut unanswered = self.book.strike_accepted();
+    pub(super) fn fail_waiting_requests(&mut self) {
+        let mut unanswered = self.in_flight.take_accepted();
         self.first.retain(|outgoing| match &outgoing.request {
             Some(id) if !outgoing.own => {
-                unanswered.extend(self.book.strike(id));
+                unanswered.extend(self.in_flight.take_unanswered(id));
                 false
             }
             _ => true,
         });
         for request in unanswered {
-            self.told.push_back(self.unreachable(&request));
+            self.local_answers.push_back(self.unreachable(&request));
         }
     }
 
-    fn unreachable(&self, request: &Unanswered) -> Bytes {
+    fn unreachable(&self, request: &UnansweredRequest) -> Bytes {
         let why = self
-            .trouble
+            .last_failure
             .as_deref()
             .unwrap_or("its streams cannot be opened");
-        resume::unreachable(request, self.contact.away().max(self.give_up), why)
+        resume::unreachable(request, self.reachability.away().max(self.give_up), why)
     }
 
     /// A request is answered with an error. Other messages are kept until the server is back, since
     /// an agent may wait for them.
-    pub(super) fn give_up_on(&mut self, outgoing: Outgoing) {
+    pub(super) fn fail_or_keep(&mut self, outgoing: OutgoingMessage) {
         match outgoing.request.as_deref() {
             _ if outgoing.own => self.first.push_front(outgoing),
             Some(id) => {
-                let waiting = self.book.strike(id);
-                let told = waiting.map(|waiting| self.unreachable(&waiting));
-                self.told.extend(told);
+                let waiting = self.in_flight.take_unanswered(id);
+                let local_answers = waiting.map(|waiting| self.unreachable(&waiting));
+                self.local_answers.extend(local_answers);
             }
-            None if self.first.len() < KEPT => self.first.push_back(outgoing),
+            None if self.first.len() < MAX_KEPT_MESSAGES => self.first.push_back(outgoing),
             None => tracing::error!(
                 "message dropped: the server is unreachable and too many messages are queued"
             ),

@@ -7,72 +7,73 @@ use baton_protocol::compose::{error, one_line};
 use bytes::Bytes;
 use http::HeaderValue;
 
-use super::{Driver, Link};
-use crate::delivery::Delivery;
-use crate::endpoint::Opened;
-use crate::error::Failure;
-use crate::job::{Done, Outgoing};
+use super::{ConnectionDriver, OpenConnection};
+use crate::delivery::DeliveryResult;
+use crate::endpoint::OpenedConnection;
+use crate::error::RequestFailure;
+use crate::job::{JobOutcome, OutgoingMessage};
 use crate::resume;
-use crate::stream::Reading;
+use crate::stream::StreamHandle;
 
-impl Driver {
-    pub(super) fn finish(&mut self, done: Done) {
+impl ConnectionDriver {
+    pub(super) fn finish(&mut self, done: JobOutcome) {
         match done {
-            Done::Opened { message, outcome } => self.opened(message, outcome),
-            Done::Reopened(outcome) => self.reopened(outcome),
-            Done::Posted(outgoing, delivery) => self.posted(outgoing, delivery),
+            JobOutcome::Opened { message, outcome } => self.opened(message, outcome),
+            JobOutcome::Reopened(outcome) => self.reopened(outcome),
+            JobOutcome::Posted(outgoing, delivery) => self.posted(outgoing, delivery),
         }
     }
 
-    fn opened(&mut self, message: Bytes, outcome: Result<Opened, Failure>) {
+    fn opened(&mut self, message: Bytes, outcome: Result<OpenedConnection, RequestFailure>) {
         let id = Envelope::read(&message).ok();
         let id = id.as_ref().and_then(Envelope::request_id);
-        let waiting = id.and_then(|id| self.book.strike(id));
+        let waiting = id.and_then(|id| self.in_flight.take_unanswered(id));
         match (outcome, waiting) {
             (Ok(opened), _) => {
                 if !is_error(&opened.answer) {
                     self.initialize = Some(message);
-                    self.link(opened.token);
+                    self.connection(opened.token);
                 }
-                self.told.push_back(one_line(opened.answer));
+                self.local_answers.push_back(one_line(opened.answer));
             }
-            (Err(Failure::Refused { code, text }), Some(waiting)) => {
-                self.told.push_back(error(&waiting.id, code, &text));
+            (Err(RequestFailure::Refused { code, text }), Some(waiting)) => {
+                self.local_answers
+                    .push_back(error(&waiting.id, code, &text));
             }
             (Err(failure), Some(waiting)) => {
-                let away = self.contact.away();
-                let told = resume::unreachable(&waiting, away, &failure.to_string());
-                self.told.push_back(told);
+                let away = self.reachability.away();
+                let local_answers = resume::unreachable(&waiting, away, &failure.to_string());
+                self.local_answers.push_back(local_answers);
             }
             (Err(failure), None) => tracing::error!(why = %failure, "no connection"),
         }
     }
 
-    fn link(&mut self, token: HeaderValue) {
-        self.works();
-        let (endpoint, contact) = (self.endpoint.clone(), self.contact.clone());
-        self.link = Some(Link {
-            stream: Reading::start(endpoint, self.transport, token.clone(), contact),
+    fn connection(&mut self, token: HeaderValue) {
+        self.mark_reachable();
+        let (endpoint, reachability) = (self.endpoint.clone(), self.reachability.clone());
+        self.connection = Some(OpenConnection {
+            stream: StreamHandle::start(endpoint, self.transport, token.clone(), reachability),
             since: SystemTime::now(),
             token,
         });
     }
 
-    fn works(&mut self) {
-        self.contact.made();
-        self.trouble = None;
+    fn mark_reachable(&mut self) {
+        self.reachability.mark_answered();
+        self.last_failure = None;
         self.backoff.reset();
     }
 
-    fn reopened(&mut self, outcome: Result<Opened, Failure>) {
+    fn reopened(&mut self, outcome: Result<OpenedConnection, RequestFailure>) {
         match outcome {
             Ok(opened) if !is_error(&opened.answer) => {
-                self.link(opened.token);
-                for message in resume::resumes(&self.book).into_iter().rev() {
+                self.connection(opened.token);
+                for message in resume::resumes(&self.in_flight).into_iter().rev() {
                     let outgoing = self.own(message);
                     self.first.push_front(outgoing);
                 }
-                let count = self.book.sessions().len();
+                let count = self.in_flight.sessions().len();
                 tracing::info!(sessions = count, "another connection was opened");
             }
             outcome => {
@@ -81,58 +82,60 @@ impl Driver {
                     Err(failure) => failure.to_string(),
                 };
                 tracing::warn!(why, "could not open a new connection yet");
-                self.trouble = Some(why);
+                self.last_failure = Some(why);
                 if self.is_away() {
-                    self.abandon();
+                    self.fail_waiting_requests();
                 }
             }
         }
     }
 
-    fn own(&mut self, message: Bytes) -> Outgoing {
+    fn own(&mut self, message: Bytes) -> OutgoingMessage {
         let mut request = None;
         if let Ok(envelope) = Envelope::read(&message) {
-            self.book.sends(&message, &envelope, true);
+            self.in_flight.record_outgoing(&message, &envelope, true);
             request = envelope.request_id().map(str::to_owned);
         }
-        Outgoing {
+        OutgoingMessage {
             message,
             request,
             own: true,
         }
     }
 
-    fn posted(&mut self, outgoing: Outgoing, delivery: Delivery) {
+    fn posted(&mut self, outgoing: OutgoingMessage, delivery: DeliveryResult) {
         let id = outgoing.request.as_deref();
         match delivery.outcome {
-            Ok(()) if self.link.is_some() => {
-                self.works();
+            Ok(()) if self.connection.is_some() => {
+                self.mark_reachable();
                 if let Some(id) = id {
-                    self.book.accepted(id);
+                    self.in_flight.accepted(id);
                 }
             }
             // The connection was lost meanwhile, and the answer with it.
             Ok(()) => self.interrupt(outgoing, "it was lost"),
-            Err(Failure::Lost) => {
-                self.lose("it has expired or was revoked");
+            Err(RequestFailure::Lost) => {
+                self.drop_connection("it has expired or was revoked");
                 if delivery.doubtful && id.is_some() {
                     self.interrupt(outgoing, "it was lost")
                 } else {
                     self.first.push_front(outgoing)
                 }
             }
-            Err(Failure::Refused { code, text }) => {
-                let waiting = id.and_then(|id| self.book.strike(id));
+            Err(RequestFailure::Refused { code, text }) => {
+                let waiting = id.and_then(|id| self.in_flight.take_unanswered(id));
                 match waiting {
-                    Some(waiting) => self.told.push_back(error(&waiting.id, code, &text)),
+                    Some(waiting) => self
+                        .local_answers
+                        .push_back(error(&waiting.id, code, &text)),
                     None => tracing::error!(code, text, "the server refused a message"),
                 }
             }
-            Err(Failure::Away { why, .. }) => {
-                self.trouble = Some(why);
-                self.give_up_on(outgoing);
+            Err(RequestFailure::Away { why, .. }) => {
+                self.last_failure = Some(why);
+                self.fail_or_keep(outgoing);
                 if self.is_away() {
-                    self.abandon();
+                    self.fail_waiting_requests();
                 }
             }
         }

@@ -3,7 +3,7 @@
 use bytes::{Bytes, BytesMut};
 
 #[derive(Debug, Default, PartialEq, Eq)]
-pub struct Event {
+pub struct SseEvent {
     /// The last id that was sent, with this event or before.
     pub id: String,
     pub name: String,
@@ -11,16 +11,16 @@ pub struct Event {
 }
 
 #[derive(Default)]
-pub struct Events {
+pub struct SseParser {
     bytes: BytesMut,
     /// Up to here there is no line break.
     searched: usize,
-    event: Event,
+    event: SseEvent,
     /// Something came for the event.
     begun: bool,
 }
 
-impl Events {
+impl SseParser {
     pub fn push(&mut self, bytes: &[u8]) {
         self.bytes.extend_from_slice(bytes);
     }
@@ -32,15 +32,15 @@ impl Events {
     }
 
     /// The next event that is complete.
-    pub fn next(&mut self) -> Option<Event> {
+    pub fn next(&mut self) -> Option<SseEvent> {
         while let Some(line) = self.line() {
             if !line.is_empty() {
                 self.field(&line);
             } else if std::mem::take(&mut self.begun) {
                 let id = self.event.id.clone();
-                let next = Event {
+                let next = SseEvent {
                     id,
-                    ..Event::default()
+                    ..SseEvent::default()
                 };
                 return Some(std::mem::replace(&mut self.event, next));
             }
@@ -92,8 +92,8 @@ impl Events {
 mod tests {
     use super::*;
 
-    fn all(pieces: &[&[u8]]) -> Vec<Event> {
-        let mut events = Events::default();
+    fn all(pieces: &[&[u8]]) -> Vec<SseEvent> {
+        let mut events = SseParser::default();
         let mut read = Vec::new();
         for piece in pieces {
             events.push(piece);
@@ -104,8 +104,8 @@ mod tests {
         read
     }
 
-    fn event(id: &str, name: &str, data: Option<&'static str>) -> Event {
-        Event {
+    fn event(id: &str, name: &str, data: Option<&'static str>) -> SseEvent {
+        SseEvent {
             id: id.into(),
             name: name.into(),
             data: data.map(Bytes::from),

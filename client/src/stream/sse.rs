@@ -10,34 +10,34 @@ use hyper::body::Incoming;
 use serde::Deserialize;
 use tokio::time::{Duration, timeout};
 
-use super::events::{Event, Events};
-use super::{Item, MAX_MESSAGE, News, OPENING};
+use super::events::{SseEvent, SseParser};
+use super::{FIRST_EVENT_TIMEOUT, MAX_MESSAGE, StreamEvent, StreamItem};
 use crate::endpoint::{CONNECTION_ID, Endpoint};
-use crate::error::Failure;
+use crate::error::RequestFailure;
 
 const LAST_EVENT_ID: HeaderName = HeaderName::from_static(header::LAST_EVENT_ID);
 const EVENT_STREAM: &str = "text/event-stream";
 /// A silent stream has a comment every 15 seconds.
-const SILENCE: Duration = Duration::from_secs(40);
+const SILENCE_TIMEOUT: Duration = Duration::from_secs(40);
 
-pub struct Sse {
+pub struct SseStream {
     body: Incoming,
-    events: Events,
-    first: Option<Item>,
+    events: SseParser,
+    first: Option<StreamItem>,
 }
 
 #[derive(Deserialize)]
-struct Reset {
+struct ResetNotice {
     reason: String,
 }
 
-impl Sse {
+impl SseStream {
     pub async fn open(
         endpoint: &Endpoint,
         connection: &HeaderValue,
         cursor: &str,
-    ) -> Result<Self, Failure> {
-        let cursor = HeaderValue::from_str(cursor).map_err(Failure::away)?;
+    ) -> Result<Self, RequestFailure> {
+        let cursor = HeaderValue::from_str(cursor).map_err(RequestFailure::away)?;
         let headers = HeaderMap::from_iter([
             (ACCEPT, HeaderValue::from_static(EVENT_STREAM)),
             (CONNECTION_ID, connection.clone()),
@@ -47,23 +47,24 @@ impl Sse {
         let kind = response.headers().get(CONTENT_TYPE);
         let kind = kind.and_then(|kind| kind.to_str().ok()).unwrap_or_default();
         if !kind.starts_with(EVENT_STREAM) {
-            return Err(Failure::away(format!(
+            return Err(RequestFailure::away(format!(
                 "a stream was asked for, {kind:?} came"
             )));
         }
         let mut stream = Self {
             body: response.into_body(),
-            events: Events::default(),
+            events: SseParser::default(),
             first: None,
         };
         // It begins with its cursor; if not even that comes, something keeps it back.
-        let first = timeout(OPENING, stream.next()).await;
-        let first = first.map_err(|_| Failure::away("the stream was opened and stays silent"))?;
+        let first = timeout(FIRST_EVENT_TIMEOUT, stream.next()).await;
+        let first =
+            first.map_err(|_| RequestFailure::away("the stream was opened and stays silent"))?;
         stream.first = Some(first?);
         Ok(stream)
     }
 
-    pub async fn next(&mut self) -> Result<Item, Failure> {
+    pub async fn next(&mut self) -> Result<StreamItem, RequestFailure> {
         if let Some(first) = self.first.take() {
             return Ok(first);
         }
@@ -72,31 +73,34 @@ impl Sse {
                 return Ok(item(event));
             }
             if self.events.unfinished() > MAX_MESSAGE {
-                return Err(Failure::away("a message was too large"));
+                return Err(RequestFailure::away("a message was too large"));
             }
-            let bytes = timeout(SILENCE, self.piece()).await;
-            let bytes = bytes.map_err(|_| Failure::away("the stream fell silent"))??;
+            let bytes = timeout(SILENCE_TIMEOUT, self.piece()).await;
+            let bytes = bytes.map_err(|_| RequestFailure::away("the stream fell silent"))??;
             self.events.push(&bytes);
         }
     }
 
-    async fn piece(&mut self) -> Result<Bytes, Failure> {
+    async fn piece(&mut self) -> Result<Bytes, RequestFailure> {
         let frame = self.body.frame().await;
-        let frame = frame.ok_or_else(|| Failure::away("the stream ended"))?;
-        let frame = frame.map_err(|error| Failure::away(format!("the stream broke: {error}")))?;
+        let frame = frame.ok_or_else(|| RequestFailure::away("the stream ended"))?;
+        let frame =
+            frame.map_err(|error| RequestFailure::away(format!("the stream broke: {error}")))?;
         Ok(frame.into_data().unwrap_or_default())
     }
 }
 
-fn item(event: Event) -> Item {
+fn item(event: SseEvent) -> StreamItem {
     let news = event.data.map(|data| match event.name.as_str() {
         "reset" => {
-            let reset = serde_json::from_slice::<Reset>(&data);
-            News::Reset(reset.map_or_else(|_| "no reason given".into(), |reset| reset.reason))
+            let reset = serde_json::from_slice::<ResetNotice>(&data);
+            StreamEvent::Reset(
+                reset.map_or_else(|_| "no reason given".into(), |reset| reset.reason),
+            )
         }
-        _ => News::Message(one_line(data)),
+        _ => StreamEvent::Message(one_line(data)),
     });
-    Item {
+    StreamItem {
         cursor: event.id,
         news,
     }

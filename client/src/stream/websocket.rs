@@ -20,22 +20,22 @@ use tokio_tungstenite::tungstenite::handshake::derive_accept_key;
 use tokio_tungstenite::tungstenite::protocol::{Role, WebSocketConfig};
 use tokio_tungstenite::tungstenite::{Message as Frame, Utf8Bytes};
 
-use super::{Item, MAX_MESSAGE, News, OPENING};
+use super::{FIRST_EVENT_TIMEOUT, MAX_MESSAGE, StreamEvent, StreamItem};
 use crate::endpoint::Endpoint;
-use crate::error::Failure;
+use crate::error::RequestFailure;
 
 const RESUME: HeaderName = HeaderName::from_static(header::RESUME);
 /// After so much silence it is asked whether it is still there, and gets as long again to answer.
-const SILENCE: Duration = Duration::from_secs(10);
+const PING_AFTER: Duration = Duration::from_secs(10);
 
-pub struct Socket {
+pub struct SocketStream {
     frames: WebSocketStream<TokioIo<Upgraded>>,
-    first: Option<Item>,
+    first: Option<StreamItem>,
 }
 
 /// A frame on a socket that was opened with `Acp-Resume`.
 #[derive(Deserialize)]
-struct Framed<'a> {
+struct ResumeFrame<'a> {
     cursor: String,
     #[serde(borrow, default)]
     message: Option<&'a RawValue>,
@@ -43,90 +43,94 @@ struct Framed<'a> {
     reset: Option<String>,
 }
 
-impl Socket {
+impl SocketStream {
     pub async fn open(
         endpoint: &Endpoint,
         connection: &HeaderValue,
         cursor: &str,
-    ) -> Result<Self, Failure> {
+    ) -> Result<Self, RequestFailure> {
         let mut frames = upgrade(endpoint).await?;
-        let connection = connection.to_str().map_err(Failure::away)?;
+        let connection = connection.to_str().map_err(RequestFailure::away)?;
         let resume = json!({ "resume": { "connection": connection, "cursor": cursor } });
         let sent = async {
             frames.feed(Frame::text(resume.to_string())).await?;
             frames.send(Frame::Ping(Bytes::new())).await
         };
-        sent.await.map_err(Failure::away)?;
+        sent.await.map_err(RequestFailure::away)?;
         let mut socket = Self {
             frames,
             first: None,
         };
         // The first frame, even a pong, shows that frames get through.
-        let first = timeout(OPENING, socket.frame()).await;
+        let first = timeout(FIRST_EVENT_TIMEOUT, socket.frame()).await;
         let first =
-            first.map_err(|_| Failure::away("the WebSocket was opened and stays silent"))?;
+            first.map_err(|_| RequestFailure::away("the WebSocket was opened and stays silent"))?;
         socket.first = first?;
         Ok(socket)
     }
 
-    pub async fn next(&mut self) -> Result<Item, Failure> {
+    pub async fn next(&mut self) -> Result<StreamItem, RequestFailure> {
         if let Some(first) = self.first.take() {
             return Ok(first);
         }
         let mut asked = false;
         loop {
-            match timeout(SILENCE, self.frame()).await {
+            match timeout(PING_AFTER, self.frame()).await {
                 Ok(Ok(Some(item))) => return Ok(item),
                 Ok(Ok(None)) => asked = false,
                 Ok(Err(failure)) => return Err(failure),
-                Err(_) if asked => return Err(Failure::away("the WebSocket fell silent")),
+                Err(_) if asked => return Err(RequestFailure::away("the WebSocket fell silent")),
                 Err(_) => {
                     asked = true;
-                    let ping = timeout(SILENCE, self.frames.send(Frame::Ping(Bytes::new()))).await;
-                    let ping = ping.map_err(|_| Failure::away("the WebSocket takes nothing"))?;
-                    ping.map_err(Failure::away)?;
+                    let ping =
+                        timeout(PING_AFTER, self.frames.send(Frame::Ping(Bytes::new()))).await;
+                    let ping =
+                        ping.map_err(|_| RequestFailure::away("the WebSocket takes nothing"))?;
+                    ping.map_err(RequestFailure::away)?;
                 }
             }
         }
     }
 
     /// `None` for a frame without content, such as a pong.
-    async fn frame(&mut self) -> Result<Option<Item>, Failure> {
+    async fn frame(&mut self) -> Result<Option<StreamItem>, RequestFailure> {
         let frame = self.frames.next().await;
-        let frame = frame.ok_or_else(|| Failure::away("the WebSocket ended"))?;
+        let frame = frame.ok_or_else(|| RequestFailure::away("the WebSocket ended"))?;
         let frame =
-            frame.map_err(|error| Failure::away(format!("the WebSocket broke: {error}")))?;
+            frame.map_err(|error| RequestFailure::away(format!("the WebSocket broke: {error}")))?;
         match frame {
             Frame::Text(text) => item(text).map(Some),
             Frame::Close(Some(close))
                 if u16::from(close.code) == CloseCode::UnknownConnection.value() =>
             {
-                Err(Failure::Lost)
+                Err(RequestFailure::Lost)
             }
-            Frame::Close(Some(close)) => Err(Failure::away(close.reason)),
-            Frame::Close(None) => Err(Failure::away("the WebSocket was closed")),
+            Frame::Close(Some(close)) => Err(RequestFailure::away(close.reason)),
+            Frame::Close(None) => Err(RequestFailure::away("the WebSocket was closed")),
             _ => Ok(None),
         }
     }
 }
 
-fn item(text: Utf8Bytes) -> Result<Item, Failure> {
-    let framed = serde_json::from_str::<Framed>(&text);
+fn item(text: Utf8Bytes) -> Result<StreamItem, RequestFailure> {
+    let framed = serde_json::from_str::<ResumeFrame>(&text);
     let framed =
-        framed.map_err(|error| Failure::away(format!("an unknown frame came: {error}")))?;
+        framed.map_err(|error| RequestFailure::away(format!("an unknown frame came: {error}")))?;
     let message = framed.message.map(|message| {
         let bytes = Bytes::copy_from_slice(message.get().as_bytes());
-        News::Message(one_line(bytes))
+        StreamEvent::Message(one_line(bytes))
     });
-    Ok(Item {
-        news: framed.reset.map(News::Reset).or(message),
+    Ok(StreamItem {
+        news: framed.reset.map(StreamEvent::Reset).or(message),
         cursor: framed.cursor,
     })
 }
 
-async fn upgrade(endpoint: &Endpoint) -> Result<WebSocketStream<TokioIo<Upgraded>>, Failure> {
+async fn upgrade(
+    endpoint: &Endpoint,
+) -> Result<WebSocketStream<TokioIo<Upgraded>>, RequestFailure> {
     let key = generate_key();
-    let value = HeaderValue::from_str(&key).map_err(Failure::away)?;
+    let value = HeaderValue::from_str(&key).map_err(RequestFailure::away)?;
     let headers = HeaderMap::from_iter([
         (CONNECTION, HeaderValue::from_static("Upgrade")),
         (UPGRADE, HeaderValue::from_static("websocket")),
@@ -139,11 +143,13 @@ async fn upgrade(endpoint: &Endpoint) -> Result<WebSocketStream<TokioIo<Upgraded
     let accepted = accept.is_some_and(|accept| *accept == derive_accept_key(key.as_bytes()));
     if response.status() != StatusCode::SWITCHING_PROTOCOLS || !accepted {
         let status = response.status();
-        return Err(Failure::away(format!(
+        return Err(RequestFailure::away(format!(
             "no WebSocket: the answer was {status}"
         )));
     }
-    let upgraded = hyper::upgrade::on(response).await.map_err(Failure::away)?;
+    let upgraded = hyper::upgrade::on(response)
+        .await
+        .map_err(RequestFailure::away)?;
     let limits = WebSocketConfig::default()
         .max_message_size(Some(MAX_MESSAGE))
         .max_frame_size(Some(MAX_MESSAGE));

@@ -9,7 +9,7 @@ use axum::body::{Body, Bytes};
 use axum::extract::{Extension, State};
 use axum::http::{HeaderMap, HeaderName, header};
 use axum::response::{IntoResponse, Response};
-use baton_session::store::{FileStore, Snapshot};
+use baton_session::store::{BackupSnapshot, FileStore};
 use futures_util::stream;
 use tokio::runtime::Handle;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
@@ -98,7 +98,7 @@ struct Pipe {
 }
 
 impl Pipe {
-    fn carry(mut self, snapshot: &Snapshot, turn: OwnedSemaphorePermit) {
+    fn carry(mut self, snapshot: &BackupSnapshot, turn: OwnedSemaphorePermit) {
         let written = snapshot.write(BufWriter::with_capacity(CHUNK, &mut self));
         match written.map(drop) {
             Ok(()) => tracing::info!("the backup was taken"),

@@ -5,11 +5,11 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, RwLock};
 
-use baton_session::audit::Audit;
+use baton_session::audit::AuditLog;
 use baton_session::clock::unix_seconds;
+use baton_session::file_watch;
 use baton_session::store::AgentCard;
 use baton_session::token::MAX_PRINCIPAL;
-use baton_session::watched;
 use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
@@ -131,7 +131,7 @@ impl ApiKeys {
     }
 
     /// Reads the file again when it has changed; one that cannot be read changes nothing.
-    pub(super) async fn watch(&self, stop: CancellationToken, audit: Audit) {
+    pub(super) async fn watch(&self, stop: CancellationToken, audit: AuditLog) {
         let (path, shared) = (self.path.clone(), self.known.clone());
         let policy = self.policy.clone();
         let refresh = move || {
@@ -144,7 +144,7 @@ impl ApiKeys {
             }
             Ok(changed)
         };
-        watched::follow("the API keys", stop, audit, refresh).await;
+        file_watch::follow("the API keys", stop, audit, refresh).await;
     }
 }
 

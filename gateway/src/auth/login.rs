@@ -4,8 +4,8 @@
 
 use axum::http::HeaderMap;
 use axum::http::request::Parts;
-use baton_session::revocation::{Asked, Revocation, Subject};
-use baton_session::token::{Login, MAX_SKEW, carriers};
+use baton_session::revocation::{Revocation, RevocationCause, RevocationSubject};
+use baton_session::token::{LoginToken, MAX_SKEW, carriers};
 
 use super::{Caller, LoggedIn, Stranger};
 use crate::app::App;
@@ -14,11 +14,11 @@ use crate::edge;
 /// Those of one login never have another generation than 0.
 const BELOW: u32 = 1;
 
-pub fn open(app: &App, caller: &Caller) -> Login {
+pub fn open(app: &App, caller: &Caller) -> LoginToken {
     let issued = app.mint.revoked.login_time(&caller.principal);
-    Login {
+    LoginToken {
         source: Some(caller.credential.source.clone()),
-        ..Login::new(caller.principal.to_string(), issued, caller.expires)
+        ..LoginToken::new(caller.principal.to_string(), issued, caller.expires)
     }
 }
 
@@ -50,13 +50,13 @@ pub fn check(app: &App, token: &str) -> Result<Caller, Stranger> {
 }
 
 /// The login that a request brings, whether it counts or not, if it is the caller's own.
-pub fn of(app: &App, caller: &Caller, headers: &HeaderMap) -> Option<Login> {
+pub fn of(app: &App, caller: &Caller, headers: &HeaderMap) -> Option<LoginToken> {
     let token = carriers::login_value(edge::cookies(headers))?;
     let login = verify(app, token).ok()?;
     (*login.principal == *caller.principal).then_some(login)
 }
 
-fn verify(app: &App, token: &str) -> Result<Login, Stranger> {
+fn verify(app: &App, token: &str) -> Result<LoginToken, Stranger> {
     let version = app.mint.keys.version();
     if let Some(login) = app.logins.get(token, version) {
         return Ok(login);
@@ -68,9 +68,9 @@ fn verify(app: &App, token: &str) -> Result<Login, Stranger> {
 }
 
 /// Takes it back. In effect at once, also where the clock is behind.
-pub fn end(login: &Login) -> Revocation {
+pub fn end(login: &LoginToken) -> Revocation {
     let ended = Revocation {
-        subject: Subject::Family {
+        subject: RevocationSubject::Family {
             family: login.family.clone(),
             below: BELOW,
         },
@@ -79,5 +79,5 @@ pub fn end(login: &Login) -> Revocation {
         until: login.expires.saturating_add(MAX_SKEW),
         asker: None,
     };
-    ended.asked_by(Asked::Logout, &login.principal)
+    ended.asked_by(RevocationCause::Logout, &login.principal)
 }

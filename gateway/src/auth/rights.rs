@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use baton_session::token::Scope;
+use baton_session::token::TokenScope;
 
 use super::bearer::digest;
 
@@ -17,11 +17,11 @@ pub struct Rights {
 }
 
 impl Rights {
-    pub fn scope(&self) -> Scope {
+    pub fn scope(&self) -> TokenScope {
         if self.observe {
-            Scope::Observe
+            TokenScope::Observe
         } else {
-            Scope::Control
+            TokenScope::Control
         }
     }
 

@@ -2,9 +2,9 @@
 
 use baton_protocol::ErrorCode;
 use baton_protocol::limits::echo;
-use baton_session::route::Via;
-use baton_session::store::{Attach, Attached};
-use baton_session::token::Scope;
+use baton_session::route::DeliveryPath;
+use baton_session::store::{AttachOutcome, AttachParams};
+use baton_session::token::TokenScope;
 
 use super::{Call, Outcome, Problem, invalid, params, unknown_session};
 
@@ -15,13 +15,13 @@ impl Call<'_> {
     pub(super) async fn attach(&self, replay: bool) -> Result<Outcome, Problem> {
         let session = self.session().await?;
         let message = self.message.inbound;
-        let observe = self.pass.scope() == Scope::Observe || params::observes(message)?;
+        let observe = self.pass.scope() == TokenScope::Observe || params::observes(message)?;
         let place = match (observe, replay) {
             (true, _) => params::watched_place(message)?,
             (false, true) => params::whole_place(message)?,
             (false, false) => params::changed_place(message)?,
         };
-        let mut attach = Attach {
+        let mut attach = AttachParams {
             session,
             principal: self.connection.principal.clone(),
             connection: self.connection.id.clone(),
@@ -37,29 +37,29 @@ impl Call<'_> {
         };
         loop {
             match self.app.store.attach(&attach).await? {
-                Attached::Done(attachment) => {
+                AttachOutcome::Done(attachment) => {
                     self.joined(&attach.session, observe);
                     // So that the connection's outbox names every session it has opened.
-                    if attachment.latest().map(|latest| latest.via) == Some(Via::Session) {
+                    if attachment.latest().map(|latest| latest.via) == Some(DeliveryPath::Session) {
                         self.watch(&attach.session, attachment.head).await?;
                     }
                     return Ok(Outcome::Attached(attach.session, attachment));
                 }
-                Attached::NotFound => return Err(unknown_session(attach.session.as_str())),
-                Attached::Closed => {
+                AttachOutcome::NotFound => return Err(unknown_session(attach.session.as_str())),
+                AttachOutcome::Closed => {
                     return Err(Problem::Rpc(
                         ErrorCode::SessionClosed,
                         TOKEN_OF_CLOSED.into(),
                     ));
                 }
-                Attached::WrongCwd(cwd) => {
+                AttachOutcome::WrongCwd(cwd) => {
                     return Err(invalid(format!(
                         "params.cwd is {}, but the session lives in {}",
                         echo(&attach.cwd),
                         echo(&cwd)
                     )));
                 }
-                Attached::Unwatched { head } => {
+                AttachOutcome::Unwatched { head } => {
                     self.watch(&attach.session, head).await?;
                     attach.watched = true;
                 }

@@ -1,7 +1,7 @@
 //! `$/cancel_request`: it names a request and no session, so the session has to be found.
 
 use baton_protocol::ErrorCode;
-use baton_session::command::{Idempotency, Kind};
+use baton_session::command::{CommandKind, IdempotencyKey};
 use baton_session::id::SessionId;
 
 use super::{Call, Outcome, Problem, params};
@@ -16,9 +16,9 @@ impl Call<'_> {
         let Some(request) = params::request_id(self.message.inbound) else {
             return Ok(Outcome::Taken);
         };
-        let about = Idempotency::of(&self.connection.id, Some(request), b"").key;
+        let about = IdempotencyKey::of(&self.connection.id, Some(request), b"").key;
         if let Some(session) = self.session_of(&about).await? {
-            let mut enqueue = self.enqueued(Kind::CancelRequest, session);
+            let mut enqueue = self.enqueued(CommandKind::CancelRequest, session);
             enqueue.about = Some(about);
             self.app.store.enqueue(&enqueue).await?;
         }

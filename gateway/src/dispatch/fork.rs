@@ -4,8 +4,8 @@ use baton_protocol::limits::echo;
 use baton_protocol::{ErrorCode, compose};
 use baton_session::audit::Decision;
 use baton_session::id::{LogId, SessionId};
-use baton_session::store::{Cut, Fork, Forked, MAX_FORK_DEPTH, Record};
-use baton_session::token::Scope;
+use baton_session::store::{ForkOutcome, ForkPoint, ForkRequest, MAX_FORK_DEPTH, SessionRecord};
+use baton_session::token::TokenScope;
 use serde_json::{Map, Value, json};
 
 use self::search::{Missing, Search};
@@ -40,7 +40,7 @@ impl Call<'_> {
             Some(cwd) => cwd,
             None => self.record(&parent).await?.cwd,
         };
-        let fork = Fork {
+        let fork = ForkRequest {
             child,
             parent,
             principal: self.connection.principal.clone(),
@@ -53,7 +53,7 @@ impl Call<'_> {
             only_open: matches!(self.pass.grant, Brought::Good(_)),
         };
         match self.app.store.fork(&fork).await? {
-            Forked::Done { head, view } => {
+            ForkOutcome::Done { head, view } => {
                 if is_new {
                     self.decided(|| Decision::SessionForked {
                         session: fork.child.clone(),
@@ -63,7 +63,7 @@ impl Call<'_> {
                 self.watch(&fork.child, head).await?;
                 let mut result = with_session(&view, &fork.child);
                 let mint = &self.app.mint;
-                let meta = mint.meta(&fork.child, &fork.principal, Scope::Control);
+                let meta = mint.meta(&fork.child, &fork.principal, TokenScope::Control);
                 result["_meta"] = json!(meta);
                 Ok(Outcome::Answer(Answer {
                     opens: Some(fork.child),
@@ -72,15 +72,15 @@ impl Call<'_> {
                     refusal: None,
                 }))
             }
-            Forked::NotFound => Err(unknown_session(fork.parent.as_str())),
-            Forked::Closed => Err(Problem::Rpc(
+            ForkOutcome::NotFound => Err(unknown_session(fork.parent.as_str())),
+            ForkOutcome::Closed => Err(Problem::Rpc(
                 ErrorCode::SessionClosed,
                 SESSION_CLOSED.into(),
             )),
-            Forked::NoSuchCut => Err(invalid(
+            ForkOutcome::NoSuchCut => Err(invalid(
                 "_meta[\"baton/fork\"].atMessageId names a message of the turn that runs: wait for its end",
             )),
-            Forked::TooDeep => Err(Problem::Rpc(
+            ForkOutcome::TooDeep => Err(Problem::Rpc(
                 ErrorCode::LimitReached,
                 format!("a session may have {MAX_FORK_DEPTH} ancestors at most"),
             )),
@@ -94,14 +94,14 @@ impl Call<'_> {
         SessionId::derived(parent.partition(), seed.as_bytes())
     }
 
-    async fn record(&self, session: &SessionId) -> Result<Record, Problem> {
+    async fn record(&self, session: &SessionId) -> Result<SessionRecord, Problem> {
         let principal = &self.connection.principal;
         let record = self.app.store.record(session, principal).await?;
         record.ok_or_else(|| unknown_session(session.as_str()))
     }
 
     /// The end of a message, and what the session showed then.
-    async fn cut_after(&self, parent: &SessionId, message: &str) -> Result<Cut, Problem> {
+    async fn cut_after(&self, parent: &SessionId, message: &str) -> Result<ForkPoint, Problem> {
         let record = self.record(parent).await?;
         let search = Search {
             store: &*self.app.store,

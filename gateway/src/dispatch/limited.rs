@@ -4,8 +4,8 @@
 //! on. Notifications and answers to the agent are let in, and so is a cancel: they end things.
 
 use baton_protocol::{ErrorCode, Method};
-use baton_session::command::Kind;
-use baton_session::store::Takes;
+use baton_session::command::CommandKind;
+use baton_session::store::InboxAdmission;
 
 use super::{Answer, Call, Message, Outcome, Problem};
 use crate::limits::{Admitted, Refusal};
@@ -23,7 +23,7 @@ pub(super) fn hurry(pass: &Pass, message: &Message<'_>) -> Option<Refusal> {
 
 /// On what terms a command gets into an inbox.
 pub(super) struct Entry {
-    pub takes: Takes,
+    pub takes: InboxAdmission,
     refusal: Option<Refusal>,
     _admitted: Option<Admitted>,
 }
@@ -47,19 +47,19 @@ impl Call<'_> {
         }
     }
 
-    pub(super) async fn entry(&self, kind: Kind) -> Result<Entry, Problem> {
+    pub(super) async fn entry(&self, kind: CommandKind) -> Result<Entry, Problem> {
         let (takes, refusal, admitted) = match (self.hurry, &self.pass.caller.allowance) {
-            (Some(refusal), _) => (Takes::Repetitions, Some(refusal), None),
-            (None, Some(allowance)) if kind == Kind::Prompt => {
+            (Some(refusal), _) => (InboxAdmission::Repetitions, Some(refusal), None),
+            (None, Some(allowance)) if kind == CommandKind::Prompt => {
                 let stored = allowance.storage(&*self.app.store).await?;
                 match (stored, allowance.turn(&*self.app.store).await?) {
-                    (Err(refusal), _) => (Takes::Repetitions, Some(refusal), None),
-                    (Ok(_), Ok(admitted)) => (Takes::Anything, None, admitted),
+                    (Err(refusal), _) => (InboxAdmission::Repetitions, Some(refusal), None),
+                    (Ok(_), Ok(admitted)) => (InboxAdmission::Anything, None, admitted),
                     // More for a session that works is not one more that does.
-                    (Ok(_), Err(refusal)) => (Takes::MoreWork, Some(refusal), None),
+                    (Ok(_), Err(refusal)) => (InboxAdmission::MoreWork, Some(refusal), None),
                 }
             }
-            _ => (Takes::Anything, None, None),
+            _ => (InboxAdmission::Anything, None, None),
         };
         Ok(Entry {
             takes,

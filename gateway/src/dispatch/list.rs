@@ -3,7 +3,7 @@
 use std::time::{Duration, UNIX_EPOCH};
 
 use baton_protocol::{compose, meta};
-use baton_session::store::{Listing, Summary};
+use baton_session::store::{ListRequest, SessionSummary};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
 
@@ -20,7 +20,12 @@ impl Call<'_> {
         let after = match page.cursor {
             None => None,
             Some(cursor) => {
-                let place = self.app.mint.keys.ring().verify_place(&cursor, &scope);
+                let place = self
+                    .app
+                    .mint
+                    .keys
+                    .ring()
+                    .verify_list_position(&cursor, &scope);
                 Some(place.map_err(|_| {
                     invalid(
                         "params.cursor is not the nextCursor of a page of this list: start again without it",
@@ -28,7 +33,7 @@ impl Call<'_> {
                 })?)
             }
         };
-        let listing = Listing {
+        let listing = ListRequest {
             principal: principal.clone(),
             cwd: page.cwd,
             after,
@@ -46,7 +51,13 @@ impl Call<'_> {
         }
         let mut result = json!({ "sessions": entries });
         if let Some(last) = found.last().filter(|_| more) {
-            result["nextCursor"] = json!(self.app.mint.keys.ring().sign_place(&last.place, &scope));
+            result["nextCursor"] = json!(
+                self.app
+                    .mint
+                    .keys
+                    .ring()
+                    .sign_list_position(&last.place, &scope)
+            );
         }
         Ok(self.answers(compose::result(self.id(), result.to_string().as_bytes())))
     }
@@ -60,7 +71,7 @@ fn scope(principal: &str, cwd: Option<&str>) -> String {
 /// 9999-12-31T23:59:59.999Z: no later moment can be written.
 const LAST_MOMENT: u64 = 253_402_300_799_999;
 
-fn entry(summary: &Summary) -> Value {
+fn entry(summary: &SessionSummary) -> Value {
     let updated = summary.place.updated.min(LAST_MOMENT);
     let updated = UNIX_EPOCH + Duration::from_millis(updated);
     let mut entry = json!({
@@ -88,7 +99,7 @@ fn given(json: &[u8]) -> Option<Value> {
 #[cfg(test)]
 mod tests {
     use baton_session::id::{Partition, SessionId};
-    use baton_session::store::Place;
+    use baton_session::store::ListPosition;
 
     use super::*;
 
@@ -101,8 +112,8 @@ mod tests {
             (u64::MAX, "9999-12-31T23:59:59.999Z"),
         ] {
             let session = SessionId::mint(Partition(0));
-            let entry = entry(&Summary {
-                place: Place { updated, session },
+            let entry = entry(&SessionSummary {
+                place: ListPosition { updated, session },
                 cwd: "/tmp".into(),
                 title: String::new(),
                 directories: Default::default(),

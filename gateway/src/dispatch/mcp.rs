@@ -1,7 +1,7 @@
 //! `mcp/message`: what an MCP server that lives in the client says while a request of the agent runs. It
 //! names that request and no session. The worker has put the session's id before the request's.
 
-use baton_session::command::Kind;
+use baton_session::command::CommandKind;
 
 use super::{Call, Outcome, Problem, params};
 
@@ -10,7 +10,7 @@ impl Call<'_> {
         let request = params::request_id(self.message.inbound);
         let request: Option<String> = request.and_then(|id| serde_json::from_str(id).ok());
         match self.routed(request).await? {
-            Some(session) => self.enqueue(Kind::Extension, session).await,
+            Some(session) => self.enqueue(CommandKind::Extension, session).await,
             // Nobody waits for the answer to a notification.
             None => Ok(Outcome::Taken),
         }

@@ -9,7 +9,7 @@ use baton_protocol::limits::{
     echo, length,
 };
 use baton_protocol::{Inbound, meta};
-use baton_session::store::Setup;
+use baton_session::store::SessionSetup;
 use bytes::Bytes;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
@@ -23,7 +23,7 @@ const NUL_IN_CWD: &str = "params.cwd has a NUL character, which no path can have
 /// Where a session lives and what it works with.
 pub struct Place {
     pub cwd: String,
-    pub setup: Setup,
+    pub setup: SessionSetup,
 }
 
 /// For `session/new` and `session/load`, which must name the MCP servers.
@@ -44,7 +44,7 @@ pub fn changed_place(message: &Inbound) -> Result<Place, Problem> {
 }
 
 /// For `session/fork`, where all may be as it is with the parent: `None` if it lives in the same directory.
-pub fn inherited_place(message: &Inbound) -> Result<(Option<String>, Setup), Problem> {
+pub fn inherited_place(message: &Inbound) -> Result<(Option<String>, SessionSetup), Problem> {
     let fields = fields(message)?;
     let cwd = fields.cwd().map(|given| cwd(Some(given))).transpose()?;
     Ok((cwd, setup(&fields)?))
@@ -55,7 +55,7 @@ pub fn watched_place(message: &Inbound) -> Result<Place, Problem> {
     let (cwd, _) = inherited_place(message)?;
     Ok(Place {
         cwd: cwd.unwrap_or_default(),
-        setup: Setup::default(),
+        setup: SessionSetup::default(),
     })
 }
 
@@ -66,8 +66,8 @@ fn place(fields: &Fields<'_>) -> Result<Place, Problem> {
     })
 }
 
-fn setup(fields: &Fields<'_>) -> Result<Setup, Problem> {
-    Ok(Setup {
+fn setup(fields: &Fields<'_>) -> Result<SessionSetup, Problem> {
+    Ok(SessionSetup {
         mcp_servers: fields.mcp_servers().map(mcp_servers).transpose()?,
         directories: fields.directories().map(directories).transpose()?,
     })

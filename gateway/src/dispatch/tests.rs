@@ -2,13 +2,13 @@
 
 use baton_protocol::ErrorCode;
 use baton_session::clock::unix_seconds;
-use baton_session::command::{ClientCapabilities, Kind};
+use baton_session::command::{ClientCapabilities, CommandKind};
 use baton_session::conformance::scene::{CWD, Scene, end, update};
 use baton_session::event::Event;
 use baton_session::id::LogId;
-use baton_session::route::Via;
-use baton_session::store::{Append, MemoryStore, Store};
-use baton_session::token::{KeyRing, Keys, generate};
+use baton_session::route::DeliveryPath;
+use baton_session::store::{AppendRequest, MemoryStore, Store};
+use baton_session::token::{KeyRing, SigningKeys, generate};
 use jsonwebtoken::Algorithm;
 use serde_json::{Value, json};
 
@@ -18,7 +18,7 @@ use crate::auth::{Auth, Caller};
 
 struct Desk {
     app: Arc<App>,
-    connection: Connection,
+    connection: ConnectionToken,
     scene: Scene,
 }
 
@@ -26,12 +26,12 @@ struct Desk {
 async fn desk() -> Desk {
     let store: Arc<dyn Store> = Arc::new(MemoryStore::default());
     let keys = KeyRing::parse(&generate(Algorithm::HS256)).unwrap();
-    let (config, keys) = (Config::default(), Keys::fixed(keys));
+    let (config, keys) = (Config::default(), SigningKeys::fixed(keys));
     let app = App::new(config, store.clone(), keys, Auth::Open, Stop::default()).await;
     let scene = Scene::planned(&store);
     Desk {
         app: app.unwrap(),
-        connection: Connection {
+        connection: ConnectionToken {
             id: scene.creator.clone(),
             principal: scene.principal.clone(),
             protocol_version: 1,
@@ -100,9 +100,9 @@ impl Desk {
         let events = vec![
             said(json!({ "sessionUpdate": "current_mode_update", "currentModeId": "ask" })),
             said(json!({ "sessionUpdate": "agent_message_chunk", "messageId": "m" })),
-            end(&self.scene.creator, Via::Connection),
+            end(&self.scene.creator, DeliveryPath::Connection),
         ];
-        let turn = Append {
+        let turn = AppendRequest {
             acks: self.scene.named(&[1]).await,
             view: Some(view.to_owned().into()),
             release: true,
@@ -199,7 +199,7 @@ async fn a_message_is_searched_for_up_to_a_limit_and_one_of_the_user_anywhere() 
     ];
     events.extend((0..100).map(|_| said("agent_message_chunk", "long", &long)));
     events.push(said("agent_message_chunk", "new", ""));
-    events.push(end(&desk.scene.creator, Via::Connection));
+    events.push(end(&desk.scene.creator, DeliveryPath::Connection));
     let mut first = 1;
     for events in events.chunks(3) {
         let append = desk.scene.append(&token, first, events.to_vec());
@@ -253,10 +253,14 @@ async fn a_request_is_cancelled_where_it_went() {
     let answer = desk.take(&call(7, Some(8))).await.unwrap();
     assert_eq!(answer["error"]["code"], ErrorCode::InvalidRequest.value());
     assert_eq!(desk.take(&call(8, None)).await, None);
-    assert_eq!(waiting().await, [Kind::New, Kind::Prompt]);
+    assert_eq!(waiting().await, [CommandKind::New, CommandKind::Prompt]);
     assert_eq!(desk.take(&call(7, None)).await, None);
     assert_eq!(
         waiting().await,
-        [Kind::New, Kind::Prompt, Kind::CancelRequest]
+        [
+            CommandKind::New,
+            CommandKind::Prompt,
+            CommandKind::CancelRequest
+        ]
     );
 }

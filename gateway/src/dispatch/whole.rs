@@ -2,10 +2,10 @@
 
 use baton_protocol::{ErrorCode, compose, meta};
 use baton_session::audit::Decision;
-use baton_session::command::{Command, Kind};
+use baton_session::command::{Command, CommandKind};
 use baton_session::event::Event;
 use baton_session::id::{Partition, SessionId};
-use baton_session::store::{NewSession, Posted};
+use baton_session::store::{NewSession, PostOutcome};
 use bytes::Bytes;
 use serde_json::json;
 
@@ -33,15 +33,15 @@ impl Call<'_> {
             .post(&self.connection.id, watch, &key)
             .await?
         {
-            Posted::New { .. } => {
+            PostOutcome::New { .. } => {
                 is_new = true;
                 minted
             }
-            Posted::Known(Event::Watch { session, .. }) => session,
-            Posted::Known(_) | Posted::Delivered | Posted::Conflict => {
+            PostOutcome::Known(Event::Watch { session, .. }) => session,
+            PostOutcome::Known(_) | PostOutcome::Delivered | PostOutcome::Conflict => {
                 return Err(Problem::Rpc(ErrorCode::IdReused, ID_REUSED.into()));
             }
-            Posted::Full => return Err(Problem::Reject(UNREAD.into())),
+            PostOutcome::Full => return Err(Problem::Reject(UNREAD.into())),
         };
         let new = NewSession {
             id: id.clone(),
@@ -54,7 +54,7 @@ impl Call<'_> {
         };
         self.app
             .store
-            .create(&new, &self.command(Kind::New), &key)
+            .create(&new, &self.command(CommandKind::New), &key)
             .await?;
         if is_new {
             self.decided(|| Decision::SessionCreated {
@@ -106,7 +106,7 @@ impl Call<'_> {
             // Whoever works on it stops, and answers those who still wait.
             let end = Command {
                 request: None,
-                ..self.command(Kind::Delete)
+                ..self.command(CommandKind::Delete)
             };
             let principal = &self.connection.principal;
             if self.app.store.delete(&session, principal, &end).await? {

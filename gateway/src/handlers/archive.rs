@@ -11,7 +11,7 @@ use axum::extract::{Extension, Path, State};
 use axum::http::{HeaderMap, Response, StatusCode, header};
 use axum::response::IntoResponse;
 use baton_protocol::limits;
-use baton_session::archive::{self, Digest};
+use baton_session::archive::{self, LineDigest};
 use baton_session::audit::Decision;
 use baton_session::clock::unix_millis;
 use baton_session::field;
@@ -45,7 +45,7 @@ struct Export {
     principal: Arc<str>,
     head: u64,
     next: u64,
-    digest: Digest,
+    digest: LineDigest,
     sealed: bool,
 }
 
@@ -78,7 +78,7 @@ pub async fn export(
         principal: caller.principal.clone(),
         head: record.head,
         next: 1,
-        digest: Digest::default(),
+        digest: LineDigest::default(),
         sealed: false,
     };
     export.digest.add(&first);
@@ -220,6 +220,6 @@ fn changed() -> Reject {
     Reject::Archive(text.into())
 }
 
-fn unreadable(error: archive::Unreadable) -> Reject {
+fn unreadable(error: archive::ArchiveError) -> Reject {
     Reject::Archive(limits::shorten(error.to_string()))
 }

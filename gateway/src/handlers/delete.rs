@@ -8,7 +8,7 @@ use axum::extract::{Extension, State};
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::IntoResponse;
 use baton_session::audit::Decision;
-use baton_session::command::Idempotency;
+use baton_session::command::IdempotencyKey;
 use baton_session::event::Event;
 use baton_session::revocation::Revocation;
 
@@ -26,7 +26,7 @@ pub async fn delete(
 ) -> Result<impl IntoResponse, Reject> {
     let connection = edge::connection(&headers, &app, &caller)?;
     trace::about(&app, None, &connection.id);
-    let key = Idempotency::of(&connection.id, None, b"");
+    let key = IdempotencyKey::of(&connection.id, None, b"");
     app.store.post(&connection.id, Event::Closed, &key).await?;
     let closed = connection.id.clone();
     let over = Revocation::of_ended(connection.id, &caller.principal);

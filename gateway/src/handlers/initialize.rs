@@ -2,12 +2,12 @@
 
 use agent_client_protocol_schema::v1;
 use baton_protocol::{ErrorCode, Inbound, PROTOCOL_VERSION, compose, meta};
-use baton_session::audit::{Decision, Outcome};
+use baton_session::audit::{Decision, DecisionOutcome};
 use baton_session::command::ClientCapabilities;
 use baton_session::id::{ConnectionId, Partition};
 use baton_session::secret::Secret;
 use baton_session::store;
-use baton_session::token::{CONNECTION_LIFETIME, Connection};
+use baton_session::token::{CONNECTION_LIFETIME, ConnectionToken};
 use bytes::Bytes;
 use serde::Deserialize;
 use serde_json::json;
@@ -19,7 +19,7 @@ use crate::auth::Caller;
 use crate::limits::Refusal;
 
 pub struct Initialized {
-    pub connection: Connection,
+    pub connection: ConnectionToken,
     pub token: Secret,
     /// The JSON-RPC answer, which may be an error; the connection exists all the same.
     pub answer: Bytes,
@@ -63,7 +63,7 @@ pub async fn initialize(
         let chosen = known.choose(agent);
         chosen.map_err(|Missing(text)| compose::error(request, ErrorCode::NoAgent, &text))
     };
-    let connection = Connection {
+    let connection = ConnectionToken {
         id: socket.id,
         principal: caller.principal.to_string(),
         protocol_version: PROTOCOL_VERSION,
@@ -74,8 +74,8 @@ pub async fn initialize(
         expires: 0,
     };
     let outcome = match &connection.agent {
-        Some(_) => Outcome::Done,
-        None => Outcome::Refused,
+        Some(_) => DecisionOutcome::Done,
+        None => DecisionOutcome::Refused,
     };
     audit::told(app, caller, Some(&connection.id), outcome, || {
         let agent = connection.agent.as_ref().map(Into::into);

@@ -11,7 +11,7 @@ use axum::response::IntoResponse;
 use baton_protocol::method::SessionEffect;
 use baton_protocol::{Inbound, Method};
 use baton_session::id::{LogId, SessionId};
-use baton_session::route::Via;
+use baton_session::route::DeliveryPath;
 use baton_session::store::Attachment;
 use tokio::sync::Notify;
 use tokio::time::timeout;
@@ -212,7 +212,7 @@ async fn history(
         connection: pass.connection.id.clone(),
         principal: pass.connection.principal.clone(),
         scope: pass.scope(),
-        via: Via::OneShot,
+        via: DeliveryPath::OneShot,
         holder: None,
     };
     Ok(SessionFeed::open(app, reader, subscription, wake, attachment, From::Directive).await?)

@@ -8,9 +8,9 @@ use axum::http::{HeaderMap, Request, Response, header};
 use axum::response::IntoResponse;
 use baton_session::audit::Decision;
 use baton_session::id::{LogId, SessionId};
-use baton_session::route::Via;
-use baton_session::store::{Attach, Attached, StreamId};
-use baton_session::token::{Connection, Scope};
+use baton_session::route::DeliveryPath;
+use baton_session::store::{AttachOutcome, AttachParams, StreamId};
+use baton_session::token::{ConnectionToken, TokenScope};
 use tokio::sync::Notify;
 
 use crate::agents::{self, of_sessions};
@@ -113,7 +113,7 @@ async fn open(
     };
     let mut standing = Standing::of(caller).on(&connection).with(permit);
     // What may only be watched was given for a time.
-    if alone && scope == Scope::Observe {
+    if alone && scope == TokenScope::Observe {
         standing = standing.until(connection.expires);
     }
     let mut response = match session {
@@ -136,8 +136,8 @@ async fn open(
 async fn connection_stream(
     app: &Arc<App>,
     standing: Standing,
-    connection: Connection,
-    scope: Scope,
+    connection: ConnectionToken,
+    scope: TokenScope,
     cursor: Option<&str>,
 ) -> Result<Response<Body>, Reject> {
     let wake = Arc::new(Notify::new());
@@ -182,8 +182,8 @@ async fn connection_stream(
 async fn session_stream(
     app: &Arc<App>,
     standing: Standing,
-    connection: Connection,
-    scope: Scope,
+    connection: ConnectionToken,
+    scope: TokenScope,
     watches: bool,
     session: &str,
     cursor: Option<&str>,
@@ -221,7 +221,7 @@ async fn session_stream(
     };
     // Who comes with a session token alone joins by reading.
     if watches && attachment.route.joined().is_none() {
-        let watch = Attach {
+        let watch = AttachParams {
             session: session.clone(),
             principal: connection.principal.clone(),
             connection: connection.id.clone(),
@@ -234,7 +234,7 @@ async fn session_stream(
             observe: true,
             only_open: false,
         };
-        if let Attached::Done(joined) = app.store.attach(&watch).await? {
+        if let AttachOutcome::Done(joined) = app.store.attach(&watch).await? {
             attachment = *joined;
             told(app, &standing.caller, &connection, &session);
         }
@@ -259,7 +259,7 @@ async fn session_stream(
         connection: connection.id,
         principal: connection.principal,
         scope,
-        via: Via::Session,
+        via: DeliveryPath::Session,
         holder: Some(holder.name.clone()),
     };
     let feed = SessionFeed::open(app, reader, subscription, wake, attachment, from).await?;
@@ -273,7 +273,7 @@ async fn session_stream(
 }
 
 /// Who joined by reading, for the audit log.
-fn told(app: &App, caller: &Caller, connection: &Connection, session: &SessionId) {
+fn told(app: &App, caller: &Caller, connection: &ConnectionToken, session: &SessionId) {
     let id = Some(&connection.id);
     audit::done(app, caller, id, || Decision::SessionLoaded {
         session: session.clone(),
@@ -291,7 +291,7 @@ fn told(app: &App, caller: &Caller, connection: &Connection, session: &SessionId
 const UNREADABLE: baton_session::cursor::Cursor = baton_session::cursor::Cursor {
     seq: u64::MAX,
     nonce: baton_session::id::Nonce(0),
-    phase: baton_session::cursor::Phase::Live,
+    phase: baton_session::cursor::CursorPhase::Live,
 };
 
 /// No such session, revoked, or not this principal's: the stream is open and stays silent, so that a client
@@ -299,7 +299,7 @@ const UNREADABLE: baton_session::cursor::Cursor = baton_session::cursor::Cursor 
 fn unopened(
     app: &Arc<App>,
     standing: Standing,
-    connection: &Connection,
+    connection: &ConnectionToken,
 ) -> Result<Response<Body>, Reject> {
     let unopened = app
         .ledger

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use baton_session::store::{self, Usage};
+use baton_session::store::{self, PrincipalUsage};
 use tokio::sync::Mutex;
 use tokio::time::{Instant, sleep_until};
 
@@ -36,7 +36,7 @@ struct Known {
     /// When the store was asked and did not answer, and why.
     failed: Option<(Instant, String)>,
     /// As the store said, and what was let in since.
-    usage: Usage,
+    usage: PrincipalUsage,
 }
 
 /// Counts until the store does.
@@ -44,7 +44,7 @@ pub struct Admitted(Arc<AtomicU64>);
 
 impl Holdings {
     /// `None` if there are as many as there may be. `ask` asks the store.
-    pub async fn admit<A: Future<Output = store::Result<Usage>>>(
+    pub async fn admit<A: Future<Output = store::Result<PrincipalUsage>>>(
         &self,
         holding: Holding,
         most: NonZeroU64,
@@ -71,7 +71,7 @@ impl Holdings {
     }
 
     /// The bytes that are kept: as the store said lately, if that is below `most`, else as it says now.
-    pub async fn stored<A: Future<Output = store::Result<Usage>>>(
+    pub async fn stored<A: Future<Output = store::Result<PrincipalUsage>>>(
         &self,
         most: NonZeroU64,
         ask: impl Fn() -> A,
@@ -89,7 +89,7 @@ impl Holdings {
     }
 
     /// Asks the store, not too often.
-    async fn look<A: Future<Output = store::Result<Usage>>>(
+    async fn look<A: Future<Output = store::Result<PrincipalUsage>>>(
         &self,
         known: &mut Known,
         came: Instant,
@@ -114,7 +114,7 @@ impl Holdings {
         *known = Known {
             asked: Some(now),
             failed: None,
-            usage: Usage {
+            usage: PrincipalUsage {
                 sessions: usage.sessions + sessions,
                 turns: usage.turns + turns,
                 stored: usage.stored,
@@ -168,9 +168,9 @@ mod tests {
             let most = NonZeroU64::new(most).unwrap();
             let ask = || async {
                 self.asked.fetch_add(1, Ordering::Relaxed);
-                Ok(Usage {
+                Ok(PrincipalUsage {
                     turns: load(&self.turns),
-                    ..Usage::default()
+                    ..PrincipalUsage::default()
                 })
             };
             let admitted = holdings.admit(Holding::Turn, most, ask).await;

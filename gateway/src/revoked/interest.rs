@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use baton_session::id::{ConnectionId, SessionId};
-use baton_session::revocation::Subject;
+use baton_session::revocation::RevocationSubject;
 use baton_session::sync::MutexExt as _;
 use tokio::sync::Notify;
 use tokio::sync::futures::Notified;
@@ -23,15 +23,15 @@ pub enum Concern {
 
 impl Concern {
     /// `None` for what no stream stands on.
-    fn of(subject: &Subject) -> Option<Self> {
+    fn of(subject: &RevocationSubject) -> Option<Self> {
         Some(match subject {
-            Subject::Session(id) => Self::Session(id.clone()),
-            Subject::Connection(id) => Self::Connection(id.clone()),
-            Subject::Principal(name) | Subject::Logins(name) => {
+            RevocationSubject::Session(id) => Self::Session(id.clone()),
+            RevocationSubject::Connection(id) => Self::Connection(id.clone()),
+            RevocationSubject::Principal(name) | RevocationSubject::Logins(name) => {
                 Self::Principal(name.as_str().into())
             }
-            Subject::Family { family, below: 1 } => Self::Login(family.as_str().into()),
-            Subject::Family { .. } | Subject::Everybody => return None,
+            RevocationSubject::Family { family, below: 1 } => Self::Login(family.as_str().into()),
+            RevocationSubject::Family { .. } | RevocationSubject::Everybody => return None,
         })
     }
 }
@@ -73,8 +73,8 @@ impl Interests {
         }
     }
 
-    pub fn wake(&self, subject: &Subject) {
-        if *subject == Subject::Everybody {
+    pub fn wake(&self, subject: &RevocationSubject) {
+        if *subject == RevocationSubject::Everybody {
             return self.wake_all();
         }
         let concern = Concern::of(subject);
@@ -132,12 +132,12 @@ mod tests {
         let (alice, bob) = (of("alice", "a"), of("bob", "b"));
         let (mut hers, mut his) = (pin!(alice.woken()), pin!(bob.woken()));
         assert!(!hers.as_mut().enable() && !his.as_mut().enable());
-        let family = |family: &str, below| Subject::Family {
+        let family = |family: &str, below| RevocationSubject::Family {
             family: family.into(),
             below,
         };
         all.wake(&family("b", 2));
-        all.wake(&Subject::Logins("carol".into()));
+        all.wake(&RevocationSubject::Logins("carol".into()));
         assert!(his.as_mut().now_or_never().is_none());
         all.wake(&family("b", 1));
         assert!(his.as_mut().now_or_never().is_some());

@@ -2,9 +2,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use baton_session::id::Partition;
-use baton_session::revocation::Asked;
+use baton_session::revocation::RevocationCause;
 use baton_session::store::MemoryStore;
-use baton_session::token::{Connection, KeyRing, Keys, generate};
+use baton_session::token::{ConnectionToken, KeyRing, SigningKeys, generate};
 use http_body_util::BodyExt as _;
 use jsonwebtoken::Algorithm;
 use tokio::sync::Notify;
@@ -19,7 +19,7 @@ use crate::stream::{Feed, Gathered, Outgoing, Start, sse};
 fn principal(name: &str, before: u64) -> Revocation {
     Revocation {
         before,
-        ..Revocation::at_once(Subject::Principal(name.into()))
+        ..Revocation::at_once(RevocationSubject::Principal(name.into()))
     }
 }
 
@@ -40,12 +40,14 @@ fn what_was_issued_before_is_refused_and_what_comes_after_is_not() {
     assert!(by("alice", 99) && by("alice", 100));
     assert!(!by("alice", 101) && !by("bob", 99));
     assert!(revoked.is_revoked("alice", Some((&id, 101)), Some((&session, 100))));
-    let mut of_session = Revocation::at_once(Subject::Session(session.clone()));
+    let mut of_session = Revocation::at_once(RevocationSubject::Session(session.clone()));
     of_session.before = 200;
     revoked.add(of_session);
     assert!(revoked.is_revoked("bob", None, Some((&session, 200))));
     assert!(!revoked.is_revoked("bob", None, Some((&session, 201))));
-    revoked.add(Revocation::at_once(Subject::Connection(id.clone())));
+    revoked.add(Revocation::at_once(RevocationSubject::Connection(
+        id.clone(),
+    )));
     let now = seconds();
     assert!(revoked.is_revoked("bob", Some((&id, now + 30)), None));
     assert!(!revoked.is_revoked("bob", Some((&connection(), now)), None));
@@ -116,7 +118,7 @@ fn a_renewed_token_is_good_until_its_time_is_over() {
     let revoked = Revoked::default();
     let below = |below, from| Revocation {
         from,
-        ..Revocation::at_once(Subject::Family {
+        ..Revocation::at_once(RevocationSubject::Family {
             family: "f".into(),
             below,
         })
@@ -130,7 +132,7 @@ fn a_renewed_token_is_good_until_its_time_is_over() {
 }
 
 fn logout(family: &str, principal: &str, issued: u64) -> Revocation {
-    let subject = Subject::Family {
+    let subject = RevocationSubject::Family {
         family: family.into(),
         below: 1,
     };
@@ -138,7 +140,7 @@ fn logout(family: &str, principal: &str, issued: u64) -> Revocation {
         before: issued,
         ..Revocation::at_once(subject)
     };
-    revocation.asked_by(Asked::Logout, principal)
+    revocation.asked_by(RevocationCause::Logout, principal)
 }
 
 #[test]
@@ -232,7 +234,7 @@ async fn app(memory: &MemoryStore) -> Arc<App> {
     let keys = KeyRing::parse(&generate(Algorithm::HS256)).expect("a key");
     let store: Arc<dyn Store> = Arc::new(memory.clone());
     let (config, stop) = (Config::default(), Stop::default());
-    let app = App::new(config, store, Keys::fixed(keys), Auth::Open, stop).await;
+    let app = App::new(config, store, SigningKeys::fixed(keys), Auth::Open, stop).await;
     app.expect("the store works")
 }
 
@@ -298,7 +300,7 @@ impl Feed for Endless {
 #[tokio::test]
 async fn a_stream_that_never_pauses_ends_too() {
     let app = app(&MemoryStore::default()).await;
-    let opened = Connection {
+    let opened = ConnectionToken {
         id: connection(),
         principal: ANONYMOUS.into(),
         protocol_version: 1,

@@ -9,12 +9,12 @@ mod watching;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
-use baton_session::command::{CommandId, Idempotency};
+use baton_session::command::{CommandId, IdempotencyKey};
 use baton_session::cursor::Cursor;
 use baton_session::event::Event;
 use baton_session::id::{LogId, Nonce, SessionId};
-use baton_session::store::{self, Delivered, Posted, StreamId, Touch};
-use baton_session::token::{Connection, Scope};
+use baton_session::store::{self, OutboxProgress, PostOutcome, StreamId, StreamTouch};
+use baton_session::token::{ConnectionToken, TokenScope};
 use bytes::Bytes;
 use tokio::sync::Notify;
 
@@ -33,9 +33,9 @@ const PAGE: usize = 64;
 
 pub struct ConnectionFeed {
     app: Arc<App>,
-    connection: Connection,
+    connection: ConnectionToken,
     /// Of the tokens that it gets with its answers.
-    scope: Scope,
+    scope: TokenScope,
     holder: String,
     outbox: Subscription,
     wake: Arc<Notify>,
@@ -95,8 +95,8 @@ impl ConnectionFeed {
     /// `cursor` is what the client or the ledger remembers; `None` is the beginning.
     pub async fn open(
         app: Arc<App>,
-        connection: Connection,
-        scope: Scope,
+        connection: ConnectionToken,
+        scope: TokenScope,
         holder: String,
         outbox: Subscription,
         wake: Arc<Notify>,
@@ -166,17 +166,20 @@ impl ConnectionFeed {
         }
         let text = Bytes::from(draft.text.clone());
         let mut posted = self.post_positions(text.clone()).await?;
-        if posted == Posted::Full && !self.has_let_go {
+        if posted == PostOutcome::Full && !self.has_let_go {
             self.has_let_go = true;
             self.let_go().await?;
             posted = self.post_positions(text).await?;
         }
         match posted {
-            Posted::New { number, nonce } => {
+            PostOutcome::New { number, nonce } => {
                 self.positions.posted(&draft, Entry { number, nonce });
             }
             // A long cursor is better than none.
-            Posted::Full | Posted::Known(_) | Posted::Delivered | Posted::Conflict => {
+            PostOutcome::Full
+            | PostOutcome::Known(_)
+            | PostOutcome::Delivered
+            | PostOutcome::Conflict => {
                 let id = &self.connection.id;
                 tracing::warn!(connection.id = %id, "the outbox does not take positions: cursors are long");
             }
@@ -184,9 +187,9 @@ impl ConnectionFeed {
         Ok(())
     }
 
-    async fn post_positions(&self, text: Bytes) -> store::Result<Posted> {
+    async fn post_positions(&self, text: Bytes) -> store::Result<PostOutcome> {
         let id = &self.connection.id;
-        let key = Idempotency::of(id, None, b"");
+        let key = IdempotencyKey::of(id, None, b"");
         let positions = Event::Positions { text };
         self.app.store.post(id, positions, &key).await
     }
@@ -196,14 +199,14 @@ impl ConnectionFeed {
     async fn let_go(&self) -> store::Result<()> {
         let upto = Position::first_needed(&self.start.cursor).unwrap_or(0);
         let settled = 0;
-        let touch = Touch {
+        let touch = StreamTouch {
             stream: StreamId {
                 connection: self.connection.id.clone(),
                 session: None,
             },
             holder: self.holder.clone(),
             written: None,
-            delivered: Some(Delivered { upto, settled }),
+            delivered: Some(OutboxProgress { upto, settled }),
         };
         self.app.store.touch_streams(&[touch]).await?;
         Ok(())

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use baton_session::event::Event;
 use baton_session::id::LogId;
-use baton_session::store::{self, Listener, Signal, Store, Topic as StoreTopic};
+use baton_session::store::{self, Signal, SignalListener, Store, Topic as StoreTopic};
 use baton_session::sync::MutexExt as _;
 use tokio::sync::{Mutex as AsyncMutex, mpsc};
 use tokio::time::{MissedTickBehavior, interval};
@@ -29,7 +29,7 @@ pub struct Hub {
     store: Arc<dyn Store>,
     revoked: Arc<Revoked>,
     metrics: Arc<Metrics>,
-    listener: Arc<dyn Listener>,
+    listener: Arc<dyn SignalListener>,
     topics: Mutex<HashMap<LogId, Arc<Topic>>>,
     /// A subscription must not overtake the end of an earlier one to the same log.
     gates: [AsyncMutex<()>; GATES],

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use baton_session::id::{ConnectionId, random_text};
-use baton_session::store::{Delivered, STREAM_TTL, Store, StreamId, Touch};
+use baton_session::store::{OutboxProgress, STREAM_TTL, Store, StreamId, StreamTouch};
 use baton_session::sync::MutexExt as _;
 use tokio::time::{Instant, MissedTickBehavior, interval};
 use tokio_util::sync::CancellationToken;
@@ -57,14 +57,14 @@ impl Settling {
         }
     }
 
-    fn delivered(&mut self) -> Delivered {
+    fn delivered(&mut self) -> OutboxProgress {
         if self.since.elapsed() >= SETTLED_AFTER {
             self.settled = self.mark;
             self.mark = self.upto;
             self.since = Instant::now();
         }
         // Less than before, after a reset.
-        Delivered {
+        OutboxProgress {
             upto: self.upto,
             settled: self.settled.min(self.upto),
         }
@@ -159,14 +159,14 @@ impl Ledger {
         }
     }
 
-    fn due(&self) -> Vec<Touch> {
+    fn due(&self) -> Vec<StreamTouch> {
         let now = Instant::now();
         let mut due = Vec::new();
         for (name, entry) in self.entries().iter_mut() {
             if entry.written.is_some() || now - entry.touched > STREAM_TTL / 3 {
                 entry.touched = now;
                 let (stream, written) = (entry.stream.clone(), entry.written.take());
-                due.push(Touch {
+                due.push(StreamTouch {
                     stream,
                     holder: name.clone(),
                     written,
@@ -178,7 +178,7 @@ impl Ledger {
     }
 
     /// What could not be recorded is due again, unless there is something newer.
-    fn put_back(&self, touches: &[Touch]) {
+    fn put_back(&self, touches: &[StreamTouch]) {
         let mut entries = self.entries();
         for touch in touches {
             if let Some(entry) = entries.get_mut(&touch.holder) {
@@ -200,7 +200,7 @@ impl Ledger {
 
     fn close(&self, holder: String, mut entry: Entry) {
         let delivered = entry.outbox.as_mut().map(Settling::delivered);
-        let touch = Touch {
+        let touch = StreamTouch {
             delivered,
             stream: entry.stream,
             holder,

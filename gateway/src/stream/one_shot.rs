@@ -5,11 +5,11 @@ use std::sync::Arc;
 use baton_protocol::compose;
 use baton_session::command::CommandId;
 use baton_session::cursor::Cursor;
-use baton_session::event::{Event, Frame, Recipient};
+use baton_session::event::{Event, Frame, ResponseRecipient};
 use baton_session::id::{ConnectionId, LogId, SessionId};
-use baton_session::route::Via;
+use baton_session::route::DeliveryPath;
 use baton_session::store;
-use baton_session::token::Scope;
+use baton_session::token::TokenScope;
 use bytes::Bytes;
 use tokio::sync::Notify;
 
@@ -67,7 +67,7 @@ pub struct Follow {
     pub head: u64,
     pub principal: String,
     /// The request creates the session, and its answer brings a token of this scope.
-    pub created: Option<Scope>,
+    pub created: Option<TokenScope>,
 }
 
 impl OneShotFeed {
@@ -153,7 +153,7 @@ impl OneShotFeed {
         self.follow.command.is_some() && self.is_ours(to)
     }
 
-    fn is_ours(&self, to: &Recipient) -> bool {
+    fn is_ours(&self, to: &ResponseRecipient) -> bool {
         to.connection == self.follow.connection && to.request == self.follow.request
     }
 
@@ -189,7 +189,7 @@ impl OneShotFeed {
     }
 
     /// With a token for the session that the request has created.
-    fn opened(&self, answer: &Bytes, scope: Scope) -> Option<Bytes> {
+    fn opened(&self, answer: &Bytes, scope: TokenScope) -> Option<Bytes> {
         let follow = &self.follow;
         let meta = || self.mint.meta(&follow.session, &follow.principal, scope);
         opening::add(answer, meta)
@@ -221,7 +221,7 @@ impl OneShotFeed {
                 self.ended = ours;
                 if ours {
                     let (session, by) = (&self.follow.session, &self.follow.connection);
-                    trace::deliver(to.trace.as_ref(), session, by, Via::OneShot);
+                    trace::deliver(to.trace.as_ref(), session, by, DeliveryPath::OneShot);
                 }
                 let created = self.follow.created.as_ref().filter(|_| ours);
                 let opened = created.and_then(|scope| self.opened(message, *scope));

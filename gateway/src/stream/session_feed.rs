@@ -3,12 +3,12 @@
 
 use std::sync::Arc;
 
-use baton_session::cursor::{Cursor, Phase};
+use baton_session::cursor::{Cursor, CursorPhase};
 use baton_session::event::{Event, Frame};
 use baton_session::id::{ConnectionId, LogId, Nonce, SessionId};
-use baton_session::route::Via;
+use baton_session::route::DeliveryPath;
 use baton_session::store::{self, Attachment, Store};
-use baton_session::token::Scope;
+use baton_session::token::TokenScope;
 use bytes::Bytes;
 use tokio::sync::Notify;
 
@@ -54,10 +54,10 @@ pub struct SessionFeed {
     session: SessionId,
     connection: ConnectionId,
     principal: String,
-    scope: Scope,
+    scope: TokenScope,
     mint: Mint,
     /// The stream this feed writes to.
-    via: Via,
+    via: DeliveryPath,
     /// The name under which a session stream is held.
     holder: Option<String>,
     /// Our own registration was announced; from then on another one means that we lost the stream.
@@ -107,8 +107,8 @@ pub struct Reader {
     pub connection: ConnectionId,
     pub principal: String,
     /// Of the tokens that it gets with its answers.
-    pub scope: Scope,
-    pub via: Via,
+    pub scope: TokenScope,
+    pub via: DeliveryPath,
     pub holder: Option<String>,
 }
 
@@ -199,7 +199,7 @@ impl SessionFeed {
         };
         // A store that has failed over may lack the end of the log, and its writer may still bring it.
         let beyond = found.is_none()
-            && cursor.phase == Phase::Live
+            && cursor.phase == CursorPhase::Live
             && cursor.seq.saturating_sub(head) <= MAY_COME_BACK;
         let known = found == Some(cursor.nonce) || beyond;
         if found != Some(cursor.nonce) {
@@ -207,7 +207,7 @@ impl SessionFeed {
             self.subscription.topic.notify(Notice::Resync);
         }
         let replaying = match cursor.phase {
-            Phase::Replaying(number) => directives
+            CursorPhase::Replaying(number) => directives
                 .iter()
                 .find(|directive| directive.number == number),
             _ => None,
@@ -218,9 +218,9 @@ impl SessionFeed {
             .joined()
             .is_some_and(|joined| joined <= cursor.seq.saturating_add(1));
         let ours = match cursor.phase {
-            Phase::Replaying(_) => replaying.is_some(),
+            CursorPhase::Replaying(_) => replaying.is_some(),
             // A connection stream's cursor was made here, before the connection joined perhaps.
-            _ => joined || self.via == Via::Connection || cursor.seq == 0,
+            _ => joined || self.via == DeliveryPath::Connection || cursor.seq == 0,
         };
         if !known || !ours {
             self.answered = directives.last().map_or(0, |directive| directive.number);
@@ -242,21 +242,21 @@ impl SessionFeed {
         }
         self.recall_questions().await?;
         match cursor.phase {
-            Phase::Replaying(number) => {
+            CursorPhase::Replaying(number) => {
                 self.answered = number - 1;
                 self.replayed = Some(cursor.seq);
                 self.next = replaying.map_or(self.next, |directive| directive.upto + 1);
                 self.footing.set(self.next - 1, None);
             }
-            Phase::Answered(number) => {
+            CursorPhase::Answered(number) => {
                 self.answered = number;
                 self.ask_after = Some(0);
             }
-            Phase::Asked(number, question) => {
+            CursorPhase::Asked(number, question) => {
                 self.answered = number;
                 self.ask_after = Some(question);
             }
-            Phase::Live => {
+            CursorPhase::Live => {
                 self.told = cursor.seq;
                 let before = directives
                     .iter()
@@ -276,7 +276,7 @@ impl SessionFeed {
         let mut from = upto.saturating_sub(LOOKED_BACK).max(1);
         let (mut last, mut begun) = (None, [head + 1; 2]);
         let is_near = seen.seq.saturating_sub(head) <= MAY_COME_BACK;
-        while is_near && seen.phase == Phase::Live && from <= upto {
+        while is_near && seen.phase == CursorPhase::Live && from <= upto {
             let frames = self.store.read(&self.log(), from, PAGE).await?;
             let Some(end) = frames.last().map(|frame| frame.last()) else {
                 break;

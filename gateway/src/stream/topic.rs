@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 use baton_session::event::{Event, Frame};
 use baton_session::id::{ConnectionId, LogId, Nonce};
-use baton_session::route::Via;
+use baton_session::route::DeliveryPath;
 use baton_session::sync::MutexExt as _;
 use tokio::sync::OnceCell;
 use tokio::time::Instant;
@@ -390,11 +390,13 @@ impl Reader {
             return true;
         }
         let addressed = |event: &Event| match event {
-            Event::Begin(begin) => begin.connection == *connection && begin.via == Via::Connection,
-            Event::Control { by, via, .. } => by == connection && *via == Via::Connection,
+            Event::Begin(begin) => {
+                begin.connection == *connection && begin.via == DeliveryPath::Connection
+            }
+            Event::Control { by, via, .. } => by == connection && *via == DeliveryPath::Connection,
             // It may be the answer to a close, after which there is nothing to watch.
             Event::Response { to, turn, .. } => {
-                to.connection == *connection && (to.via == Via::Connection || !turn)
+                to.connection == *connection && (to.via == DeliveryPath::Connection || !turn)
             }
             _ => false,
         };

@@ -12,7 +12,7 @@ use baton_protocol::limits::MAX_MESSAGE;
 use baton_protocol::{CloseCode, ErrorCode, Inbound, Method, PROTOCOL_VERSION, compose};
 use baton_session::id::{ConnectionId, LogId, Partition};
 use baton_session::store::StreamId;
-use baton_session::token::{CONNECTION_LIFETIME, Connection, Scope};
+use baton_session::token::{CONNECTION_LIFETIME, ConnectionToken, TokenScope};
 use bytes::Bytes;
 use futures_util::stream::{SplitSink, SplitStream};
 use futures_util::{SinkExt as _, StreamExt as _};
@@ -78,7 +78,7 @@ pub fn accept(
     let id = ConnectionId::mint(Partition::random(app.store.partitions()));
     // What it is opened with is looked at now, and not when its first message comes.
     let issued = app.mint.revoked.issue_time(&party.caller.principal, None);
-    let connection = Connection {
+    let connection = ConnectionToken {
         id: id.clone(),
         principal: party.caller.principal.to_string(),
         protocol_version: PROTOCOL_VERSION,
@@ -137,8 +137,8 @@ async fn talk(
     let ended = CancellationToken::new();
     let standing = Standing::of(&party.caller).on(&opened.connection);
     let scope = match party.caller.rights().scope() {
-        Scope::Observe => Scope::Observe,
-        Scope::Control => party.grant.scope(),
+        TokenScope::Observe => TokenScope::Observe,
+        TokenScope::Control => party.grant.scope(),
     };
     let reader = tokio::spawn(read(
         app.clone(),
@@ -173,7 +173,7 @@ async fn talk(
 type Refusal = (CloseCode, &'static str);
 
 struct Opened {
-    connection: Connection,
+    connection: ConnectionToken,
     cursor: Option<String>,
     /// The answer to `initialize`.
     answer: Option<Bytes>,
@@ -276,7 +276,7 @@ async fn write(
     app: &Arc<App>,
     sink: &mut SplitSink<WebSocket, Frame>,
     standing: Standing,
-    scope: Scope,
+    scope: TokenScope,
     opened: Opened,
     resumable: bool,
     ended: CancellationToken,
@@ -422,7 +422,7 @@ async fn read(
     app: Arc<App>,
     mut stream: SplitStream<WebSocket>,
     party: Party,
-    connection: Connection,
+    connection: ConnectionToken,
     standing: Standing,
     ended: CancellationToken,
 ) {
@@ -474,7 +474,7 @@ fn count_refusal(app: &App, party: &Party) {
 async fn receive(
     app: &App,
     party: &Party,
-    connection: &Connection,
+    connection: &ConnectionToken,
     bytes: Bytes,
 ) -> Result<(), Reject> {
     let allowance = party.caller.allowance.as_ref();
@@ -509,7 +509,7 @@ fn read_message(bytes: Bytes) -> Result<(Option<String>, Inbound), Reject> {
 
 async fn refuse(
     app: &App,
-    connection: &Connection,
+    connection: &ConnectionToken,
     bytes: &Bytes,
     reject: Reject,
 ) -> Result<(), Reject> {
@@ -521,7 +521,7 @@ async fn refuse(
     let event = baton_session::event::Event::Message {
         message: compose::error("null", code, &text),
     };
-    let key = baton_session::command::Idempotency::of(&connection.id, None, bytes);
+    let key = baton_session::command::IdempotencyKey::of(&connection.id, None, bytes);
     let posted = app.store.post(&connection.id, event, &key).await?;
     dispatch::not_full(posted)
 }

@@ -10,14 +10,14 @@ pub const MAX_LINE: usize = 16 << 10;
 
 /// The end of a chain: what the next line continues.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Head {
+pub struct ChainHead {
     /// The number of the next line.
     pub next: u64,
     /// Of the last line.
     pub hash: String,
 }
 
-impl Default for Head {
+impl Default for ChainHead {
     fn default() -> Self {
         Self {
             next: 0,
@@ -26,7 +26,7 @@ impl Default for Head {
     }
 }
 
-impl Head {
+impl ChainHead {
     /// Adds a line to `to`, with its end. `body` is an object without these two fields.
     pub fn append(&mut self, body: &str, to: &mut Vec<u8>) {
         let start = to.len();
@@ -48,7 +48,7 @@ pub fn hash(line: &[u8]) -> String {
 
 /// The fields of a line that form the chain.
 #[derive(Deserialize)]
-pub struct Link {
+pub struct ChainLink {
     pub seq: u64,
     prev: String,
     decision: String,
@@ -58,7 +58,7 @@ pub struct Link {
     count: u64,
 }
 
-impl Link {
+impl ChainLink {
     pub fn read(line: &[u8]) -> Option<Self> {
         serde_json::from_slice(line).ok()
     }
@@ -66,9 +66,9 @@ impl Link {
 
 /// A chain without a flaw.
 #[derive(Debug, PartialEq, Eq)]
-pub struct Whole {
+pub struct VerifiedChain {
     pub lines: u64,
-    pub head: Head,
+    pub head: ChainHead,
     /// It does not begin with a first line: what was before it is in another file, whose last hash this is.
     pub continues: Option<String>,
     /// Lines of which it says that they could not be written.
@@ -77,7 +77,7 @@ pub struct Whole {
 
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 #[error("line {line}: {why}")]
-pub struct Broken {
+pub struct ChainError {
     pub line: u64,
     pub why: String,
 }
@@ -86,11 +86,11 @@ pub struct Broken {
 /// are hashes that must occur, and are taken out as they do.
 pub fn verify(
     mut file: impl BufRead,
-    before: Option<&Head>,
+    before: Option<&ChainHead>,
     heads: &mut Vec<String>,
-) -> io::Result<Result<Whole, Broken>> {
-    let mut check = Check {
-        whole: Whole {
+) -> io::Result<Result<VerifiedChain, ChainError>> {
+    let mut check = ChainCheck {
+        whole: VerifiedChain {
             lines: 0,
             head: before.cloned().unwrap_or_default(),
             continues: None,
@@ -125,25 +125,25 @@ pub fn verify(
     Ok(Ok(check.whole))
 }
 
-struct Check {
-    whole: Whole,
+struct ChainCheck {
+    whole: VerifiedChain,
     /// Whether the line before this file is known.
     known: bool,
     /// The length of a line that cannot be read: the next one must know of it.
     torn: Option<u64>,
 }
 
-impl Check {
-    fn broken(&self, why: impl Into<String>) -> Broken {
-        Broken {
+impl ChainCheck {
+    fn broken(&self, why: impl Into<String>) -> ChainError {
+        ChainError {
             line: self.whole.lines,
             why: why.into(),
         }
     }
 
-    fn see(&mut self, line: &[u8]) -> Result<(), Broken> {
+    fn see(&mut self, line: &[u8]) -> Result<(), ChainError> {
         let is_first = self.whole.lines == 1;
-        let Some(link) = Link::read(line) else {
+        let Some(link) = ChainLink::read(line) else {
             if self.torn.is_some() {
                 return Err(self.broken("it is no line of an audit log"));
             }
@@ -158,7 +158,7 @@ impl Check {
         }
         if is_first && !self.known && link.decision == "log_continued" {
             self.whole.continues = Some(link.prev.clone());
-            self.whole.head = Head {
+            self.whole.head = ChainHead {
                 next: link.seq,
                 hash: link.prev.clone(),
             };
@@ -185,7 +185,7 @@ impl Check {
         if link.decision == "lines_lost" {
             self.whole.lost += link.count;
         }
-        self.whole.head = Head {
+        self.whole.head = ChainHead {
             next: link.seq + 1,
             hash: hash(line),
         };

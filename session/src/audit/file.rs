@@ -4,14 +4,14 @@ use std::fs::{File, OpenOptions};
 use std::io::{self, Read as _, Seek as _, SeekFrom, Write as _};
 use std::path::{Path, PathBuf};
 
-use super::chain::{Head, Link, MAX_LINE, hash};
+use super::chain::{ChainHead, ChainLink, MAX_LINE, hash};
 
-pub(super) enum Sink {
+pub(super) enum AuditSink {
     Stdout,
-    File(Kept),
+    File(AuditFile),
 }
 
-pub(super) struct Kept {
+pub(super) struct AuditFile {
     path: PathBuf,
     file: File,
     /// So much of it is whole lines of ours and those before us.
@@ -20,7 +20,7 @@ pub(super) struct Kept {
 
 /// How a file was found.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Found {
+pub(super) enum FoundFile {
     /// It has nothing in it.
     New,
     /// With so many bytes of a line that was never finished.
@@ -28,16 +28,16 @@ pub(super) enum Found {
 }
 
 /// The file that was at the path is not there any more.
-pub(super) struct Moved;
+pub(super) struct FileMoved;
 
-impl Sink {
-    pub fn open(path: &Path) -> Result<(Self, Head, Found), String> {
+impl AuditSink {
+    pub fn open(path: &Path) -> Result<(Self, ChainHead, FoundFile), String> {
         if path == Path::new("-") {
-            return Ok((Self::Stdout, Head::default(), Found::New));
+            return Ok((Self::Stdout, ChainHead::default(), FoundFile::New));
         }
         let (file, head, found) = open(path)?;
         let length = length(&file).map_err(|error| error.to_string())?;
-        let kept = Kept {
+        let kept = AuditFile {
             path: path.to_owned(),
             file,
             length,
@@ -65,7 +65,7 @@ impl Sink {
 
     /// Checks whether the file was moved away or emptied, and opens the one that takes its place.
     /// Content that is already in that one is not ours, and `verify` reports it.
-    pub fn follow(&mut self) -> io::Result<Option<Moved>> {
+    pub fn follow(&mut self) -> io::Result<Option<FileMoved>> {
         let Self::File(kept) = self else {
             return Ok(None);
         };
@@ -76,11 +76,11 @@ impl Sink {
         let _ = file.try_lock();
         kept.length = length(&file)?;
         kept.file = file;
-        Ok(Some(Moved))
+        Ok(Some(FileMoved))
     }
 }
 
-impl Kept {
+impl AuditFile {
     fn write(&mut self, lines: &[u8]) -> io::Result<()> {
         match self.file.write_all(lines) {
             Ok(()) => {
@@ -127,11 +127,11 @@ fn length(file: &File) -> io::Result<u64> {
 
 /// Finds where the chain in the file ends. A line that was never finished gets an end, so that the next
 /// one stands for itself and says so.
-fn open(path: &Path) -> Result<(File, Head, Found), String> {
+fn open(path: &Path) -> Result<(File, ChainHead, FoundFile), String> {
     let said = |error: io::Error| error.to_string();
     let mut file = append(path).map_err(said)?;
     if !file.metadata().map_err(said)?.is_file() {
-        return Ok((file, Head::default(), Found::New));
+        return Ok((file, ChainHead::default(), FoundFile::New));
     }
     if file.try_lock().is_err() {
         return Err("another process writes it: each needs a file of its own".into());
@@ -142,32 +142,32 @@ fn open(path: &Path) -> Result<(File, Head, Found), String> {
     let mut tail = Vec::new();
     file.read_to_end(&mut tail).map_err(said)?;
     if tail.is_empty() {
-        return Ok((file, Head::default(), Found::New));
+        return Ok((file, ChainHead::default(), FoundFile::New));
     }
     let ends = tail.last() == Some(&b'\n');
     let (whole, fragment) = match tail.iter().rposition(|byte| *byte == b'\n') {
         Some(end) => (&tail[..end], &tail[end + 1..]),
         None => (&[][..], &tail[..]),
     };
-    if let Some(link) = Link::read(fragment) {
+    if let Some(link) = ChainLink::read(fragment) {
         // Only its end is missing.
         file.write_all(b"\n").map_err(said)?;
-        let head = Head {
+        let head = ChainHead {
             next: link.seq + 1,
             hash: hash(fragment),
         };
-        return Ok((file, head, Found::Old { torn: 0 }));
+        return Ok((file, head, FoundFile::Old { torn: 0 }));
     }
     let last = whole
         .rsplit(|byte| *byte == b'\n')
         .next()
         .unwrap_or_default();
-    let mut head = match Link::read(last) {
-        Some(link) => Head {
+    let mut head = match ChainLink::read(last) {
+        Some(link) => ChainHead {
             next: link.seq + 1,
             hash: hash(last),
         },
-        None if last.is_empty() && from == 0 && !ends => Head::default(),
+        None if last.is_empty() && from == 0 && !ends => ChainHead::default(),
         None => {
             return Err(
                 "its last line is not one of an audit log: choose another file, and look at \
@@ -181,5 +181,5 @@ fn open(path: &Path) -> Result<(File, Head, Found), String> {
         head.hash = hash(fragment);
     }
     let torn = fragment.len() as u64;
-    Ok((file, head, Found::Old { torn }))
+    Ok((file, head, FoundFile::Old { torn }))
 }

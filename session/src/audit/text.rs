@@ -6,9 +6,9 @@ use serde::Serialize;
 const MAX_CHARS: usize = 100;
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct Text(String);
+pub struct AuditText(String);
 
-impl<T: AsRef<str>> From<T> for Text {
+impl<T: AsRef<str>> From<T> for AuditText {
     fn from(text: T) -> Self {
         let shown = |c: char| if is_plain(c) { c } else { '\u{fffd}' };
         Self(text.as_ref().chars().take(MAX_CHARS).map(shown).collect())
@@ -27,12 +27,12 @@ mod tests {
 
     #[test]
     fn it_is_short_and_plain() {
-        assert_eq!(Text::from("rm -rf build").0, "rm -rf build");
-        assert_eq!(Text::from("ä".repeat(300)).0, "ä".repeat(100));
-        let nasty = Text::from("a\n\x1b[2J\u{202e}b\u{7f}\"");
+        assert_eq!(AuditText::from("rm -rf build").0, "rm -rf build");
+        assert_eq!(AuditText::from("ä".repeat(300)).0, "ä".repeat(100));
+        let nasty = AuditText::from("a\n\x1b[2J\u{202e}b\u{7f}\"");
         assert_eq!(nasty.0, "a\u{fffd}\u{fffd}[2J\u{fffd}b\u{fffd}\"");
         assert_eq!(
-            serde_json::to_string(&Text::from("\"\\")).unwrap(),
+            serde_json::to_string(&AuditText::from("\"\\")).unwrap(),
             r#""\"\\""#
         );
     }

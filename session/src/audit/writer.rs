@@ -5,11 +5,11 @@ use std::collections::VecDeque;
 use std::sync::{Condvar, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
-use super::chain::Head;
+use super::chain::ChainHead;
 use super::decision::Decision;
-use super::file::{Found, Moved, Sink};
+use super::file::{AuditSink, FileMoved, FoundFile};
 use super::metrics::AuditMetrics;
-use super::{body, decision::Outcome, decision::Who};
+use super::{body, decision::AuditActor, decision::DecisionOutcome};
 use crate::sync::MutexExt as _;
 
 /// So much may wait.
@@ -22,14 +22,14 @@ const PATIENCE: Duration = Duration::from_secs(5);
 const CHECKPOINT: Duration = Duration::from_secs(60);
 
 #[derive(Default)]
-pub(super) struct Queue {
-    state: Mutex<State>,
+pub(super) struct LineQueue {
+    state: Mutex<QueueState>,
     changed: Condvar,
     pub metrics: AuditMetrics,
 }
 
 #[derive(Default)]
-struct State {
+struct QueueState {
     lines: VecDeque<String>,
     bytes: usize,
     /// Not written, and not said yet.
@@ -38,8 +38,8 @@ struct State {
     closed: bool,
 }
 
-impl Queue {
-    fn state(&self) -> MutexGuard<'_, State> {
+impl LineQueue {
+    fn state(&self) -> MutexGuard<'_, QueueState> {
         self.state.locked()
     }
 
@@ -55,7 +55,7 @@ impl Queue {
         self.changed.notify_all();
     }
 
-    fn lose(&self, state: &mut State, lines: u64) {
+    fn lose(&self, state: &mut QueueState, lines: u64) {
         if state.lost == 0 {
             tracing::warn!(
                 "audit log: lines are lost, as they cannot be written fast enough or at all"
@@ -68,7 +68,7 @@ impl Queue {
     /// The waiting lines, or nothing after a second; `None` when the queue is closed and empty.
     fn take(&self) -> Option<(Vec<String>, u64)> {
         let state = self.state();
-        let is_idle = |state: &mut State| state.lines.is_empty() && !state.closing;
+        let is_idle = |state: &mut QueueState| state.lines.is_empty() && !state.closing;
         let waited = self
             .changed
             .wait_timeout_while(state, Duration::from_secs(1), is_idle);
@@ -94,7 +94,7 @@ impl Queue {
         let mut state = self.state();
         state.closing = true;
         self.changed.notify_all();
-        let open = |state: &mut State| !state.closed;
+        let open = |state: &mut QueueState| !state.closed;
         let _ = self.changed.wait_timeout_while(state, patience, open);
     }
 
@@ -104,16 +104,16 @@ impl Queue {
     }
 }
 
-pub(super) struct Writer<'a> {
-    pub queue: &'a Queue,
-    pub sink: Sink,
-    pub head: Head,
-    told: (Instant, Head),
+pub(super) struct LineWriter<'a> {
+    pub queue: &'a LineQueue,
+    pub sink: AuditSink,
+    pub head: ChainHead,
+    told: (Instant, ChainHead),
 }
 
-impl<'a> Writer<'a> {
-    pub fn new(queue: &'a Queue, sink: Sink, head: Head) -> Self {
-        let told = (Instant::now(), Head::default());
+impl<'a> LineWriter<'a> {
+    pub fn new(queue: &'a LineQueue, sink: AuditSink, head: ChainHead) -> Self {
+        let told = (Instant::now(), ChainHead::default());
         Self {
             queue,
             sink,
@@ -122,10 +122,10 @@ impl<'a> Writer<'a> {
         }
     }
 
-    pub fn run(mut self, found: Found) {
+    pub fn run(mut self, found: FoundFile) {
         let first = match found {
-            Found::New => Decision::LogStarted {},
-            Found::Old { torn } => {
+            FoundFile::New => Decision::LogStarted {},
+            FoundFile::Old { torn } => {
                 if torn > 0 {
                     tracing::warn!(
                         bytes = torn,
@@ -152,8 +152,8 @@ impl<'a> Writer<'a> {
         self.queue.closed();
     }
 
-    /// Tries for a while. The chain goes on from what is written, so nothing of what was given up is missed
-    /// there; a line says how many they were.
+    /// Retries for a while. The chain continues from the last written line, so dropped lines leave
+    /// no hole in it; a line says how many were dropped.
     fn write(&mut self, lines: Vec<String>, lost: u64) {
         let until = Instant::now() + PATIENCE;
         let mut said = false;
@@ -183,7 +183,7 @@ impl<'a> Writer<'a> {
     fn attempt(&mut self, lines: &[String], lost: u64) -> std::io::Result<()> {
         let moved = self.sink.follow()?;
         let (mut head, mut bytes) = (self.head.clone(), Vec::new());
-        if let Some(Moved) = moved {
+        if let Some(FileMoved) = moved {
             tracing::info!("audit log: the file was moved away or emptied, and goes on in another");
             // Written by itself: should the rest fail, the file has its first line.
             let mut first = Vec::new();
@@ -217,5 +217,5 @@ impl<'a> Writer<'a> {
 }
 
 fn own(decision: &Decision) -> String {
-    body(decision, Outcome::Done, &Who::default())
+    body(decision, DecisionOutcome::Done, &AuditActor::default())
 }

@@ -1,7 +1,7 @@
 use super::*;
 
 fn written() -> Vec<u8> {
-    let mut writer = Writer::new(Vec::new(), &Head::of(3)).unwrap();
+    let mut writer = BackupWriter::new(Vec::new(), &BackupHead::of(3)).unwrap();
     for keyspace in ["sessions", "frames", "none"] {
         writer.keyspace(keyspace).unwrap();
         for number in 0..if keyspace == "none" { 0 } else { 50_u8 } {
@@ -13,20 +13,23 @@ fn written() -> Vec<u8> {
     writer.finish().unwrap()
 }
 
-fn check(bytes: &[u8]) -> Result<u64, Unusable> {
-    let (reader, _) = Reader::open(bytes)?;
+fn check(bytes: &[u8]) -> Result<u64, BackupError> {
+    let (reader, _) = BackupReader::open(bytes)?;
     reader.check()
 }
 
 #[test]
 fn what_is_written_can_be_read() {
     let bytes = written();
-    let (mut reader, head) = Reader::open(&bytes[..]).unwrap();
+    let (mut reader, head) = BackupReader::open(&bytes[..]).unwrap();
     assert_eq!((head.directory, head.version.as_str()), (3, VERSION));
     let part = reader.part().unwrap();
-    assert_eq!(part, Some(Part::Keyspace("sessions".into())));
+    assert_eq!(part, Some(BackupPart::Keyspace("sessions".into())));
     let (key, value) = (vec![0], vec![]);
-    assert_eq!(reader.part().unwrap(), Some(Part::Entry { key, value }));
+    assert_eq!(
+        reader.part().unwrap(),
+        Some(BackupPart::Entry { key, value })
+    );
     assert_eq!(reader.check().unwrap(), 100);
 }
 
@@ -36,9 +39,9 @@ fn one_that_ends_early_is_refused_wherever_that_is() {
     for length in 0..bytes.len() {
         let refused = check(&bytes[..length]).expect_err("cut off");
         let expected = if length < MAGIC.len() + 2 {
-            matches!(refused, Unusable::Foreign)
+            matches!(refused, BackupError::Foreign)
         } else {
-            matches!(refused, Unusable::CutOff)
+            matches!(refused, BackupError::CutOff)
         };
         assert!(expected, "{length}: {refused}");
     }
@@ -53,7 +56,7 @@ fn one_with_another_byte_is_refused_wherever_that_is() {
         assert!(check(&spoiled).is_err(), "byte {at}");
     }
     let more = [&bytes[..], b"z"].concat();
-    assert!(matches!(check(&more), Err(Unusable::Damaged(_))));
+    assert!(matches!(check(&more), Err(BackupError::Damaged(_))));
 }
 
 #[test]
@@ -61,14 +64,20 @@ fn one_of_a_newer_format_says_so() {
     let later = b"baton-backup 9\n{}\n";
     let refused = check(later).expect_err("a newer one");
     assert!(
-        matches!(refused, Unusable::Format(_)) && refused.to_string().contains("format 9"),
+        matches!(refused, BackupError::Format(_)) && refused.to_string().contains("format 9"),
         "{refused}"
     );
-    let head = Head {
+    let head = BackupHead {
         directory: 99,
-        ..Head::of(0)
+        ..BackupHead::of(0)
     };
-    let newer = Writer::new(Vec::new(), &head).unwrap().finish().unwrap();
-    assert!(matches!(check(&newer), Err(Unusable::Format(_))));
-    assert!(matches!(check(b"something else\n"), Err(Unusable::Foreign)));
+    let newer = BackupWriter::new(Vec::new(), &head)
+        .unwrap()
+        .finish()
+        .unwrap();
+    assert!(matches!(check(&newer), Err(BackupError::Format(_))));
+    assert!(matches!(
+        check(b"something else\n"),
+        Err(BackupError::Foreign)
+    ));
 }

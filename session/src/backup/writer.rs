@@ -4,17 +4,17 @@ use std::io::{self, Write};
 
 use sha2::{Digest as _, Sha256};
 
-use super::{END, ENTRY, Head, KEYSPACE, MAGIC};
+use super::{BackupHead, END, ENTRY, KEYSPACE, MAGIC};
 use crate::format::BACKUP;
 
-pub struct Writer<W> {
+pub struct BackupWriter<W> {
     to: W,
     hash: Sha256,
     entries: u64,
 }
 
-impl<W: Write> Writer<W> {
-    pub fn new(to: W, head: &Head) -> io::Result<Self> {
+impl<W: Write> BackupWriter<W> {
+    pub fn new(to: W, head: &BackupHead) -> io::Result<Self> {
         let mut writer = Self {
             to,
             hash: Sha256::new(),

@@ -7,7 +7,7 @@ use serde_json::json;
 
 use super::scene::{EVERYTHING_UNUSED, LONG, OVER, Scene};
 use crate::id::Partition;
-use crate::store::{Adoption, AgentCard, Store, Tidying, WorkerId};
+use crate::store::{AdoptRequest, AgentCard, Store, TidyPolicy, WorkerId};
 
 async fn listed(scene: &Scene) -> Option<(AgentCard, usize)> {
     let agents = scene.store.agents().await.unwrap();
@@ -40,7 +40,7 @@ fn workers<const N: usize>(scene: &Scene) -> [WorkerId; N] {
     [(); N].map(|()| scene.claimant(LONG).worker)
 }
 
-async fn tidy(scene: &Scene, when: &Tidying) {
+async fn tidy(scene: &Scene, when: &TidyPolicy) {
     for partition in (0..scene.store.partitions()).map(Partition) {
         scene.store.tidy(partition, when).await.unwrap();
     }
@@ -127,7 +127,7 @@ pub async fn an_agent_that_sessions_came_of_is_deserted(store: &Arc<dyn Store>) 
     let mut record = store.record(&moved.id, &moved.principal).await.unwrap();
     let record = record.as_mut().expect("it is there");
     record.agent = here.agent.clone();
-    let adoption = Adoption {
+    let adoption = AdoptRequest {
         id: here.id.clone(),
         principal: here.principal.clone(),
         record: record.clone(),
@@ -148,7 +148,7 @@ pub async fn an_agent_that_nobody_runs_is_forgotten_after_a_while(store: &Arc<dy
     let [one, two] = workers(&alive);
     register(&alive, "1", &one, LONG).await;
     register(&gone, "1", &two, OVER).await;
-    let later = Tidying {
+    let later = TidyPolicy {
         unused: LONG,
         ..EVERYTHING_UNUSED
     };

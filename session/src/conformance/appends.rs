@@ -5,13 +5,16 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use super::scene::{OVER, Scene, begin, end, update, updates};
-use crate::command::{CommandId, Idempotency, Queued};
+use crate::command::{CommandId, IdempotencyKey, QueuedCommand};
 use crate::event::Event;
-use crate::route::Via;
-use crate::store::{AnsweredRequest, Append, Appended, ClaimToken, Enqueue, Enqueued, Store};
+use crate::route::DeliveryPath;
+use crate::store::{
+    AnsweredRequest, AppendOutcome, AppendRequest, ClaimToken, EnqueueOutcome, EnqueueRequest,
+    Store,
+};
 
-fn done(head: u64) -> Appended {
-    Appended::Done {
+fn done(head: u64) -> AppendOutcome {
+    AppendOutcome::Done {
         head,
         released: false,
     }
@@ -54,7 +57,7 @@ pub async fn a_repeated_append_is_done_but_writes_nothing(store: &Arc<dyn Store>
 pub async fn a_gap_is_refused_from_both_sides(store: &Arc<dyn Store>) {
     let scene = Scene::created(store).await;
     let token = scene.claim().await.token;
-    let gap = |head| Appended::Gap { head };
+    let gap = |head| AppendOutcome::Gap { head };
     assert_eq!(
         scene.write(&scene.append(&token, 2, updates(1))).await,
         gap(0)
@@ -65,7 +68,7 @@ pub async fn a_gap_is_refused_from_both_sides(store: &Arc<dyn Store>) {
         gap(2)
     );
     // Half of it is there already: no answer but "look again" would be true.
-    let overlap = Append {
+    let overlap = AppendRequest {
         acks: scene.named(&[1]).await,
         ..scene.append(&token, 2, updates(2))
     };
@@ -79,21 +82,21 @@ pub async fn only_the_holder_writes(store: &Arc<dyn Store>) {
     let nobody = ClaimToken::random();
     assert_eq!(
         unknown.write(&unknown.append(&nobody, 1, updates(1))).await,
-        Appended::Fenced
+        AppendOutcome::Fenced
     );
     let scene = Scene::created(store).await;
     assert_eq!(
         scene.write(&scene.append(&nobody, 1, updates(1))).await,
-        Appended::Fenced
+        AppendOutcome::Fenced
     );
     scene.claim().await;
-    let trespass = Append {
+    let trespass = AppendRequest {
         acks: scene.named(&[1]).await,
         view: Some(Bytes::from_static(b"mine")),
         release: true,
         ..scene.append(&nobody, 1, updates(1))
     };
-    assert_eq!(scene.write(&trespass).await, Appended::Fenced);
+    assert_eq!(scene.write(&trespass).await, AppendOutcome::Fenced);
     assert_eq!(scene.head().await, 0);
     assert_eq!(store.inbox(&scene.id, &[]).await.unwrap().len(), 1);
     assert!(scene.attachment(&scene.creator).await.view.is_empty());
@@ -107,7 +110,7 @@ pub async fn acknowledged_commands_leave_and_others_stay(store: &Arc<dyn Store>)
     let token = scene.claim().await.token;
     let acks = scene.named(&[1, 3, 99]).await;
     scene
-        .write(&Append {
+        .write(&AppendRequest {
             acks,
             ..scene.append(&token, 1, updates(1))
         })
@@ -122,7 +125,7 @@ pub async fn acknowledged_commands_leave_and_others_stay(store: &Arc<dyn Store>)
     );
     // Numbers are never used again.
     scene
-        .write(&Append {
+        .write(&AppendRequest {
             acks: scene.named(&[4]).await,
             ..scene.append(&token, 2, updates(1))
         })
@@ -143,38 +146,41 @@ pub async fn a_lost_request_that_was_answered_is_joined(store: &Arc<dyn Store>) 
     let scene = Scene::created(store).await;
     let token = scene.claim().await.token;
     let request = scene.prompt("1");
-    let lost = Queued {
+    let lost = QueuedCommand {
         id: CommandId {
             number: 7,
             nonce: 0xabcd,
         },
-        via: Via::OneShot,
+        via: DeliveryPath::OneShot,
         takes_control: false,
         command: request.command.clone(),
     };
     let begun = scene.append(&token, 1, updates(2));
     scene.write(&begun).await;
-    let answered = Append {
+    let answered = AppendRequest {
         acks: vec![lost.id],
         requests: AnsweredRequest::of(&lost).into_iter().collect(),
         ..scene.append(&token, 3, updates(1))
     };
     assert_eq!(scene.write(&answered).await, done(3));
     assert_eq!(scene.write(&answered).await, done(3));
-    let joined = Enqueued::Joined {
+    let joined = EnqueueOutcome::Joined {
         command: lost.id,
         head: 2,
-        via: Via::OneShot,
+        via: DeliveryPath::OneShot,
     };
     assert_eq!(store.enqueue(&request).await.unwrap(), joined);
-    let other = Enqueue {
-        key: Idempotency::of(&scene.creator, Some("1"), b"other words"),
+    let other = EnqueueRequest {
+        key: IdempotencyKey::of(&scene.creator, Some("1"), b"other words"),
         ..request
     };
-    assert_eq!(store.enqueue(&other).await.unwrap(), Enqueued::Conflict);
+    assert_eq!(
+        store.enqueue(&other).await.unwrap(),
+        EnqueueOutcome::Conflict
+    );
     // Where its turn began, if that was written before.
     let request = scene.prompt("2");
-    let lost = Queued {
+    let lost = QueuedCommand {
         id: CommandId {
             number: 8,
             nonce: 0xabcd,
@@ -185,16 +191,16 @@ pub async fn a_lost_request_that_was_answered_is_joined(store: &Arc<dyn Store>) 
     let begins = begin(lost.id, &scene.creator, lost.via);
     let begun = scene.append(&token, 4, vec![begins, update("words")]);
     scene.write(&begun).await;
-    let answered = Append {
+    let answered = AppendRequest {
         acks: vec![lost.id],
         requests: AnsweredRequest::of(&lost).into_iter().collect(),
         ..scene.append(&token, 6, vec![end(&scene.creator, lost.via)])
     };
     assert_eq!(scene.write(&answered).await, done(6));
-    let joined = Enqueued::Joined {
+    let joined = EnqueueOutcome::Joined {
         command: lost.id,
         head: 3,
-        via: Via::OneShot,
+        via: DeliveryPath::OneShot,
     };
     assert_eq!(store.enqueue(&request).await.unwrap(), joined);
 }
@@ -203,7 +209,7 @@ pub async fn an_append_without_events_only_acknowledges(store: &Arc<dyn Store>) 
     let scene = Scene::created(store).await;
     let token = scene.claim().await.token;
     scene.write(&scene.append(&token, 1, updates(2))).await;
-    let acks = Append {
+    let acks = AppendRequest {
         acks: scene.named(&[1]).await,
         ..scene.append(&token, 3, Vec::new())
     };
@@ -211,11 +217,11 @@ pub async fn an_append_without_events_only_acknowledges(store: &Arc<dyn Store>) 
     assert_eq!(scene.write(&acks).await, done(2));
     assert!(store.inbox(&scene.id, &[]).await.unwrap().is_empty());
     assert_eq!(store.read(&scene.log(), 1, 100).await.unwrap().len(), 1);
-    let ahead = Append {
+    let ahead = AppendRequest {
         acks: scene.named(&[1]).await,
         ..scene.append(&token, 4, Vec::new())
     };
-    assert_eq!(scene.write(&ahead).await, Appended::Gap { head: 2 });
+    assert_eq!(scene.write(&ahead).await, AppendOutcome::Gap { head: 2 });
     assert_eq!(
         scene.write(&scene.append(&token, 3, updates(1))).await,
         done(3)
@@ -230,7 +236,7 @@ pub async fn fields_stay_until_they_are_changed(store: &Arc<dyn Store>) {
         Bytes::from_static(b"state\0\xff\n"),
         Bytes::from_static(b"{\"modes\":1}"),
     );
-    let first = Append {
+    let first = AppendRequest {
         state: Some(state.clone()),
         view: Some(view.clone()),
         pending: Some(vec![1, 12]),
@@ -248,7 +254,7 @@ pub async fn fields_stay_until_they_are_changed(store: &Arc<dyn Store>) {
     );
     let claim = scene.claim().await;
     assert_eq!((claim.state, claim.head), (state, 2));
-    let cleared = Append {
+    let cleared = AppendRequest {
         state: Some(Bytes::new()),
         pending: Some(Vec::new()),
         ..scene.append(&claim.token, 3, Vec::new())
@@ -265,13 +271,13 @@ pub async fn a_repeated_append_changes_no_fields(store: &Arc<dyn Store>) {
     let scene = Scene::created(store).await;
     let token = scene.claim().await.token;
     let view = |text: &'static str| Some(Bytes::from_static(text.as_bytes()));
-    let old = Append {
+    let old = AppendRequest {
         view: view("old"),
         ..scene.append(&token, 1, updates(1))
     };
     scene.write(&old).await;
     scene
-        .write(&Append {
+        .write(&AppendRequest {
             view: view("new"),
             ..scene.append(&token, 2, updates(1))
         })
@@ -284,7 +290,7 @@ pub async fn usage_and_bindings_stay_until_they_are_changed(store: &Arc<dyn Stor
     let scene = Scene::created(store).await;
     let claimant = scene.claimant(OVER);
     scene.try_claim(&claimant).await.unwrap();
-    let told = Append {
+    let told = AppendRequest {
         usage: Some("{\"used\":1}".into()),
         bound: Some("{\"a\":\"b\"}".into()),
         ..scene.append(&claimant.token, 1, updates(1))
@@ -295,7 +301,7 @@ pub async fn usage_and_bindings_stay_until_they_are_changed(store: &Arc<dyn Stor
     assert_eq!(scene.summary().await.usage, "{\"used\":1}");
     let claim = scene.claim().await;
     assert_eq!(claim.bound, "{\"a\":\"b\"}");
-    let cleared = Append {
+    let cleared = AppendRequest {
         bound: Some(Bytes::new()),
         ..scene.append(&claim.token, 3, Vec::new())
     };
@@ -309,7 +315,7 @@ pub async fn usage_and_bindings_stay_until_they_are_changed(store: &Arc<dyn Stor
 pub async fn any_number_of_turns_fits_one_append(store: &Arc<dyn Store>) {
     let scene = Scene::created(store).await;
     let token = scene.claim().await.token;
-    let via = Via::Connection;
+    let via = DeliveryPath::Connection;
     let turns = (1..=5000).flat_map(|turn| {
         let creator = &scene.creator;
         [begin(turn, creator, via), end(creator, via)]

@@ -6,12 +6,14 @@ use bytes::Bytes;
 
 use super::scene::{CWD, OVER, Scene, updates};
 use crate::id::ConnectionId;
-use crate::route::Via;
-use crate::store::{Append, Attach, Attached, Attachment, Directive, Setup, Store};
+use crate::route::DeliveryPath;
+use crate::store::{
+    AppendRequest, AttachOutcome, AttachParams, AttachRequest, Attachment, SessionSetup, Store,
+};
 
-async fn attach(scene: &Scene, request: &Attach) -> Attachment {
+async fn attach(scene: &Scene, request: &AttachParams) -> Attachment {
     match scene.store.attach(request).await.unwrap() {
-        Attached::Done(attachment) => *attachment,
+        AttachOutcome::Done(attachment) => *attachment,
         other => panic!("not attached: {other:?}"),
     }
 }
@@ -21,7 +23,7 @@ async fn with_history(store: &Arc<dyn Store>) -> (Scene, ConnectionId) {
     let scene = Scene::created(store).await;
     let holder = scene.claimant(OVER);
     let token = scene.try_claim(&holder).await.expect("it waits").token;
-    let history = Append {
+    let history = AppendRequest {
         view: Some(Bytes::from_static(b"{\"modes\":[]}")),
         pending: Some(vec![2]),
         ..scene.append(&token, 1, updates(3))
@@ -34,11 +36,11 @@ async fn with_history(store: &Arc<dyn Store>) -> (Scene, ConnectionId) {
 pub async fn attaching_directs_what_to_send(store: &Arc<dyn Store>) {
     let (scene, newcomer) = with_history(store).await;
     let done = attach(&scene, &scene.attach(&newcomer, "\"load 1\"")).await;
-    let directive = Directive {
+    let directive = AttachRequest {
         number: 1,
         upto: 3,
         replay: true,
-        via: Via::Connection,
+        via: DeliveryPath::Connection,
         request: "\"load 1\"".into(),
     };
     assert_eq!(done.latest(), Some(directive));
@@ -49,14 +51,14 @@ pub async fn attaching_directs_what_to_send(store: &Arc<dyn Store>) {
     assert_eq!(done.controller, Some(newcomer.clone()));
     assert_eq!(
         (done.route.at(3), done.route.at(4)),
-        (None, Some(Via::Connection))
+        (None, Some(DeliveryPath::Connection))
     );
     assert_eq!(done, scene.attachment(&newcomer).await);
     // The creator stays where it was, but no longer steers.
     let creator = scene.attachment(&scene.creator).await;
     assert_eq!(
         (creator.route.at(4), creator.latest()),
-        (Some(Via::Connection), None)
+        (Some(DeliveryPath::Connection), None)
     );
     assert_eq!(creator.controller, Some(newcomer));
 }
@@ -79,7 +81,7 @@ pub async fn attaching_again_for_the_same_request_is_once(store: &Arc<dyn Store>
     );
     let next = attach(
         &scene,
-        &Attach {
+        &AttachParams {
             replay: false,
             ..scene.attach(&newcomer, "2")
         },
@@ -88,7 +90,7 @@ pub async fn attaching_again_for_the_same_request_is_once(store: &Arc<dyn Store>
     let directive = next.latest().unwrap();
     assert_eq!(
         (directive.number, directive.replay, directive.via),
-        (2, false, Via::Session)
+        (2, false, DeliveryPath::Session)
     );
     assert_eq!(next.controller, Some(newcomer));
 }
@@ -96,15 +98,15 @@ pub async fn attaching_again_for_the_same_request_is_once(store: &Arc<dyn Store>
 pub async fn attaching_follows_the_open_stream(store: &Arc<dyn Store>) {
     let (scene, newcomer) = with_history(store).await;
     scene.open_stream(&newcomer, "a").await;
-    let load = Attach {
+    let load = AttachParams {
         watched: false,
         ..scene.attach(&newcomer, "1")
     };
     let done = attach(&scene, &load).await;
-    assert_eq!(done.latest().unwrap().via, Via::Session);
+    assert_eq!(done.latest().unwrap().via, DeliveryPath::Session);
     assert_eq!(
         (done.route.joined(), done.route.at(4)),
-        (Some(4), Some(Via::Session))
+        (Some(4), Some(DeliveryPath::Session))
     );
 }
 
@@ -115,20 +117,20 @@ pub async fn the_route_switches_after_the_head(store: &Arc<dyn Store>) {
     let done = attach(&scene, &scene.attach(creator, "1")).await;
     assert_eq!(
         (done.route.joined(), done.route.at(3)),
-        (Some(1), Some(Via::Connection))
+        (Some(1), Some(DeliveryPath::Connection))
     );
-    assert_eq!(done.route.at(4), Some(Via::Session));
+    assert_eq!(done.route.at(4), Some(DeliveryPath::Session));
 }
 
 pub async fn a_connection_stream_must_watch_before_it_is_attached(store: &Arc<dyn Store>) {
     let (scene, newcomer) = with_history(store).await;
-    let load = Attach {
+    let load = AttachParams {
         watched: false,
         ..scene.attach(&newcomer, "1")
     };
     assert_eq!(
         store.attach(&load).await.unwrap(),
-        Attached::Unwatched { head: 3 }
+        AttachOutcome::Unwatched { head: 3 }
     );
     let nothing = scene.attachment(&newcomer).await;
     assert_eq!((nothing.latest(), nothing.route.joined()), (None, None));
@@ -137,7 +139,7 @@ pub async fn a_connection_stream_must_watch_before_it_is_attached(store: &Arc<dy
     // Once is enough, for loads and for prompts.
     attach(
         &scene,
-        &Attach {
+        &AttachParams {
             watched: false,
             ..scene.attach(&newcomer, "2")
         },
@@ -148,35 +150,35 @@ pub async fn a_connection_stream_must_watch_before_it_is_attached(store: &Arc<dy
         .await
         .unwrap();
     assert!(
-        matches!(prompt, crate::store::Enqueued::Accepted { .. }),
+        matches!(prompt, crate::store::EnqueueOutcome::Accepted { .. }),
         "{prompt:?}"
     );
 }
 
 pub async fn a_one_shot_load_is_answered_in_its_own_body(store: &Arc<dyn Store>) {
     let (scene, newcomer) = with_history(store).await;
-    let load = Attach {
+    let load = AttachParams {
         one_shot: true,
         ..scene.attach(&newcomer, "1")
     };
     let done = attach(&scene, &load).await;
-    assert_eq!(done.latest().unwrap().via, Via::OneShot);
+    assert_eq!(done.latest().unwrap().via, DeliveryPath::OneShot);
     assert_eq!(
         done.route.at(4),
-        Some(Via::Connection),
+        Some(DeliveryPath::Connection),
         "what comes later takes the stream"
     );
 }
 
 pub async fn the_directory_must_be_the_sessions_own(store: &Arc<dyn Store>) {
     let (scene, newcomer) = with_history(store).await;
-    let wrong = Attach {
+    let wrong = AttachParams {
         cwd: "/elsewhere".into(),
         ..scene.attach(&newcomer, "1")
     };
     assert_eq!(
         store.attach(&wrong).await.unwrap(),
-        Attached::WrongCwd(CWD.to_owned())
+        AttachOutcome::WrongCwd(CWD.to_owned())
     );
     assert_eq!(scene.attachment(&newcomer).await.latest(), None);
 }
@@ -185,14 +187,17 @@ pub async fn a_session_that_is_not_ones_own_cannot_be_attached(store: &Arc<dyn S
     let (scene, newcomer) = with_history(store).await;
     let unknown = Scene::planned(store);
     let load = unknown.attach(&newcomer, "1");
-    assert_eq!(store.attach(&load).await.unwrap(), Attached::NotFound);
+    assert_eq!(store.attach(&load).await.unwrap(), AttachOutcome::NotFound);
     // A caller that may not see the session doesn't learn its directory either.
-    let foreign = Attach {
+    let foreign = AttachParams {
         principal: unknown.principal,
         cwd: "/elsewhere".into(),
         ..scene.attach(&newcomer, "1")
     };
-    assert_eq!(store.attach(&foreign).await.unwrap(), Attached::NotFound);
+    assert_eq!(
+        store.attach(&foreign).await.unwrap(),
+        AttachOutcome::NotFound
+    );
     assert_eq!(
         scene.attachment(&newcomer).await.controller,
         Some(scene.creator)
@@ -201,7 +206,7 @@ pub async fn a_session_that_is_not_ones_own_cannot_be_attached(store: &Arc<dyn S
 
 pub async fn what_a_load_brings_is_used_from_then_on(store: &Arc<dyn Store>) {
     let (scene, newcomer) = with_history(store).await;
-    let setup = |servers: Option<&'static str>, directories: Option<&'static str>| Setup {
+    let setup = |servers: Option<&'static str>, directories: Option<&'static str>| SessionSetup {
         mcp_servers: servers.map(Bytes::from),
         directories: directories.map(Bytes::from),
     };
@@ -210,7 +215,7 @@ pub async fn what_a_load_brings_is_used_from_then_on(store: &Arc<dyn Store>) {
         let claim = scene.try_claim(&scene.claimant(OVER)).await;
         claim.expect("nobody holds it for long").setup
     };
-    let load = |request, setup| Attach {
+    let load = |request, setup| AttachParams {
         setup,
         ..scene.attach(&newcomer, request)
     };
@@ -222,7 +227,7 @@ pub async fn what_a_load_brings_is_used_from_then_on(store: &Arc<dyn Store>) {
     attach(&scene, &load("3", setup(None, None))).await;
     // A repetition takes nothing back, and what is refused brings nothing.
     attach(&scene, &first).await;
-    let elsewhere = Attach {
+    let elsewhere = AttachParams {
         cwd: "/elsewhere".into(),
         ..load("4", setup(Some("[4]"), None))
     };
@@ -233,10 +238,10 @@ pub async fn what_a_load_brings_is_used_from_then_on(store: &Arc<dyn Store>) {
 pub async fn who_reads_along_changes_nothing(store: &Arc<dyn Store>) {
     let (scene, newcomer) = with_history(store).await;
     let before = scene.attachment(&scene.creator).await;
-    let watch = Attach {
+    let watch = AttachParams {
         observe: true,
         cwd: String::new(),
-        setup: crate::store::Setup {
+        setup: crate::store::SessionSetup {
             mcp_servers: Some(Bytes::from_static(b"[1]")),
             directories: None,
         },
@@ -246,19 +251,19 @@ pub async fn who_reads_along_changes_nothing(store: &Arc<dyn Store>) {
     assert_eq!(watching.route.joined(), Some(before.head + 1));
     assert_eq!(watching.directives, [], "nobody waits for an answer");
     assert_eq!(watching.controller, before.controller);
-    let load = Attach {
+    let load = AttachParams {
         observe: true,
         ..scene.attach(&newcomer, "1")
     };
     let loading = attach(&scene, &load).await;
     assert_eq!(loading.directives.len(), 1);
     assert_eq!(loading.controller, before.controller);
-    let elsewhere = Attach {
+    let elsewhere = AttachParams {
         cwd: String::new(),
         ..scene.attach(&newcomer, "2")
     };
     let refused = scene.store.attach(&elsewhere).await.unwrap();
-    assert!(matches!(refused, Attached::WrongCwd(_)), "{refused:?}");
+    assert!(matches!(refused, AttachOutcome::WrongCwd(_)), "{refused:?}");
     store.enqueue(&scene.prompt("9")).await.unwrap();
     assert_eq!(scene.claim().await.setup.mcp_servers, None);
 }

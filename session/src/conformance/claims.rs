@@ -5,7 +5,7 @@ use std::sync::Arc;
 use futures_util::future::join_all;
 
 use super::scene::{CWD, LONG, Scene};
-use crate::store::{Append, Claimant, Enqueued, Store};
+use crate::store::{AppendRequest, Claimant, EnqueueOutcome, Store};
 
 pub async fn a_claim_brings_all_that_a_worker_needs(store: &Arc<dyn Store>) {
     let scene = Scene::created(store).await;
@@ -42,7 +42,7 @@ pub async fn a_repeated_claim_succeeds_again(store: &Arc<dyn Store>) {
         .expect("the reply was lost, not the claim");
     assert_eq!((again.token, again.inbox), (first.token, first.inbox));
     // Even when everything has been acknowledged in between.
-    let acks = Append {
+    let acks = AppendRequest {
         acks: scene.named(&[1]).await,
         ..scene.append(&claimant.token, 1, Vec::new())
     };
@@ -87,7 +87,7 @@ pub async fn any_takes_the_longest_waiting(store: &Arc<dyn Store>) {
     let second = first.sibling().await;
     // Another command doesn't send the first to the end of the queue.
     let outcome = store.enqueue(&first.prompt("1")).await.unwrap();
-    assert!(matches!(outcome, Enqueued::Accepted { .. }));
+    assert!(matches!(outcome, EnqueueOutcome::Accepted { .. }));
     assert_eq!(
         first.try_claim_any(&first.claimant(LONG)).await,
         Some(first.id.clone())

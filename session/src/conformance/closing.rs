@@ -3,18 +3,24 @@
 use std::sync::Arc;
 
 use super::scene::Scene;
-use crate::command::Kind;
-use crate::store::{Attach, Attached, Enqueue, Enqueued, Fork, Forked, Seen, Store};
+use crate::command::CommandKind;
+use crate::store::{
+    AttachOutcome, AttachParams, EnqueueOutcome, EnqueueRequest, ForkOutcome, ForkRequest,
+    SeenPosition, Store,
+};
 
-fn close(scene: &Scene) -> Enqueue {
-    scene.request(scene.command(Kind::Close, Some("\"close\"")))
+fn close(scene: &Scene) -> EnqueueRequest {
+    scene.request(scene.command(CommandKind::Close, Some("\"close\"")))
 }
 
 async fn closed(store: &Arc<dyn Store>) -> Scene {
     let scene = Scene::created(store).await;
     scene.talk("one").await;
     let outcome = store.enqueue(&close(&scene)).await.unwrap();
-    assert!(matches!(outcome, Enqueued::Accepted { .. }), "{outcome:?}");
+    assert!(
+        matches!(outcome, EnqueueOutcome::Accepted { .. }),
+        "{outcome:?}"
+    );
     scene
 }
 
@@ -24,16 +30,25 @@ pub async fn a_closed_session_takes_only_what_ends_things(store: &Arc<dyn Store>
         if done {
             scene.finish(&scene.claim().await.token).await;
         }
-        for kind in [Kind::Prompt, Kind::SetMode, Kind::Extension] {
+        for kind in [
+            CommandKind::Prompt,
+            CommandKind::SetMode,
+            CommandKind::Extension,
+        ] {
             let request = scene.request(scene.command(kind, Some("2")));
             let outcome = store.enqueue(&request).await.unwrap();
-            assert_eq!(outcome, Enqueued::Closed, "{kind:?}");
+            assert_eq!(outcome, EnqueueOutcome::Closed, "{kind:?}");
         }
-        for kind in [Kind::Cancel, Kind::CancelRequest, Kind::Answer, Kind::Close] {
+        for kind in [
+            CommandKind::Cancel,
+            CommandKind::CancelRequest,
+            CommandKind::Answer,
+            CommandKind::Close,
+        ] {
             let request = scene.request(scene.command(kind, None));
             let outcome = store.enqueue(&request).await.unwrap();
             assert!(
-                matches!(outcome, Enqueued::Accepted { .. }),
+                matches!(outcome, EnqueueOutcome::Accepted { .. }),
                 "{kind:?}: {outcome:?}"
             );
         }
@@ -43,20 +58,20 @@ pub async fn a_closed_session_takes_only_what_ends_things(store: &Arc<dyn Store>
 
 pub async fn a_closed_session_is_forked_unless_it_is_to_be_open(store: &Arc<dyn Store>) {
     let scene = closed(store).await;
-    let asked = |only_open| Fork {
+    let asked = |only_open| ForkRequest {
         only_open,
         ..scene.fork(&scene.heir())
     };
     let refused = asked(true);
-    assert_eq!(scene.try_fork(&refused).await, Forked::Closed);
+    assert_eq!(scene.try_fork(&refused).await, ForkOutcome::Closed);
     let done = asked(false);
     for fork in [&done, &done] {
         let outcome = scene.try_fork(fork).await;
-        assert!(matches!(outcome, Forked::Done { .. }), "{outcome:?}");
+        assert!(matches!(outcome, ForkOutcome::Done { .. }), "{outcome:?}");
     }
     // Once more when it rests.
     scene.finish(&scene.claim().await.token).await;
-    assert_eq!(scene.try_fork(&refused).await, Forked::Closed);
+    assert_eq!(scene.try_fork(&refused).await, ForkOutcome::Closed);
 }
 
 pub async fn what_was_asked_before_it_closed_is_joined(store: &Arc<dyn Store>) {
@@ -66,38 +81,47 @@ pub async fn what_was_asked_before_it_closed_is_joined(store: &Arc<dyn Store>) {
     store.enqueue(&close(&scene)).await.unwrap();
     for request in [&prompt, &close(&scene)] {
         let outcome = store.enqueue(request).await.unwrap();
-        assert!(matches!(outcome, Enqueued::Joined { .. }), "{outcome:?}");
+        assert!(
+            matches!(outcome, EnqueueOutcome::Joined { .. }),
+            "{outcome:?}"
+        );
     }
     let mut other = scene.prompt("1");
     other.key.fingerprint = "another".into();
-    assert_eq!(store.enqueue(&other).await.unwrap(), Enqueued::Conflict);
+    assert_eq!(
+        store.enqueue(&other).await.unwrap(),
+        EnqueueOutcome::Conflict
+    );
 }
 
 pub async fn a_refused_close_closes_nothing(store: &Arc<dyn Store>) {
     let scene = Scene::created(store).await;
-    let foreign = Enqueue {
+    let foreign = EnqueueRequest {
         principal: "somebody else".into(),
         ..close(&scene)
     };
-    assert_eq!(store.enqueue(&foreign).await.unwrap(), Enqueued::NotFound);
+    assert_eq!(
+        store.enqueue(&foreign).await.unwrap(),
+        EnqueueOutcome::NotFound
+    );
     let mut unwatched = close(&scene);
     unwatched.command.connection = scene.another_connection();
     let outcome = store.enqueue(&unwatched).await.unwrap();
-    assert_eq!(outcome, Enqueued::Unwatched { head: 0 });
+    assert_eq!(outcome, EnqueueOutcome::Unwatched { head: 0 });
     scene.talk("still open").await;
 }
 
 pub async fn loading_opens_a_closed_session(store: &Arc<dyn Store>) {
     let scene = closed(store).await;
-    let elsewhere = Attach {
+    let elsewhere = AttachParams {
         cwd: "/elsewhere".into(),
         ..scene.attach(&scene.creator, "2")
     };
     store.attach(&elsewhere).await.unwrap();
     let outcome = store.enqueue(&scene.prompt("3")).await.unwrap();
-    assert_eq!(outcome, Enqueued::Closed);
+    assert_eq!(outcome, EnqueueOutcome::Closed);
     let outcome = store.attach(&scene.attach(&scene.creator, "2")).await;
-    assert!(matches!(outcome.unwrap(), Attached::Done(_)));
+    assert!(matches!(outcome.unwrap(), AttachOutcome::Done(_)));
     scene.talk("two").await;
     assert_eq!(scene.words().await, ["one", "two"]);
 }
@@ -108,42 +132,42 @@ pub async fn a_fork_of_a_closed_session_is_open(store: &Arc<dyn Store>) {
     child.talk("two").await;
     assert_eq!(child.words().await, ["one", "two"]);
     let outcome = store.enqueue(&scene.prompt("3")).await.unwrap();
-    assert_eq!(outcome, Enqueued::Closed);
+    assert_eq!(outcome, EnqueueOutcome::Closed);
 }
 
 pub async fn a_closed_session_is_not_opened_by_who_needs_an_open_one(store: &Arc<dyn Store>) {
     let scene = Scene::created(store).await;
-    let attach = Attach {
+    let attach = AttachParams {
         only_open: true,
         ..scene.attach(&scene.creator, "1")
     };
     let attached = store.attach(&attach).await.unwrap();
-    assert!(matches!(attached, Attached::Done(_)), "{attached:?}");
-    let close = scene.request(scene.command(Kind::Close, None));
+    assert!(matches!(attached, AttachOutcome::Done(_)), "{attached:?}");
+    let close = scene.request(scene.command(CommandKind::Close, None));
     store.enqueue(&close).await.unwrap();
-    let again = Attach {
+    let again = AttachParams {
         request: "2".into(),
         ..attach
     };
-    assert_eq!(store.attach(&again).await.unwrap(), Attached::Closed);
+    assert_eq!(store.attach(&again).await.unwrap(), AttachOutcome::Closed);
     assert_eq!(
         store.enqueue(&scene.prompt("3")).await.unwrap(),
-        Enqueued::Closed
+        EnqueueOutcome::Closed
     );
     // An observer opens nothing.
-    let reads = Attach {
+    let reads = AttachParams {
         observe: true,
         ..again
     };
     let attached = store.attach(&reads).await.unwrap();
-    assert!(matches!(attached, Attached::Done(_)), "{attached:?}");
+    assert!(matches!(attached, AttachOutcome::Done(_)), "{attached:?}");
 }
 
 pub async fn a_closed_session_is_watched_until_everything_was_heard(store: &Arc<dyn Store>) {
     let scene = closed(store).await;
     let (creator, upto) = (&scene.creator, scene.head().await);
     let unwatch_as = async |watch, upto, directive| {
-        let seen = Seen { upto, directive };
+        let seen = SeenPosition { upto, directive };
         let left = store.unwatch(&scene.id, creator, watch, seen).await;
         left.unwrap()
     };
@@ -152,12 +176,12 @@ pub async fn a_closed_session_is_watched_until_everything_was_heard(store: &Arc<
     assert!(!unwatch(upto, 0).await);
     scene.finish(&scene.claim().await.token).await;
     let stranger = scene.another_connection();
-    let seen = Seen { upto, directive: 2 };
+    let seen = SeenPosition { upto, directive: 2 };
     assert!(!store.unwatch(&scene.id, &stranger, 3, seen).await.unwrap());
     assert!(!scene.attachment(&stranger).await.closed);
     assert!(!unwatch(upto - 1, 0).await, "there is more");
     // The observer has yet to be answered.
-    let reads = Attach {
+    let reads = AttachParams {
         observe: true,
         ..scene.attach(creator, "1")
     };
@@ -171,14 +195,14 @@ pub async fn a_closed_session_is_watched_until_everything_was_heard(store: &Arc<
     // Another one may have been told for something that has not come yet.
     assert!(!unwatch_as(4, upto, 1).await);
     // A client that wants it again has to load or resume it.
-    let again = Attach {
+    let again = AttachParams {
         watched: false,
         ..scene.attach(creator, "2")
     };
     let attached = store.attach(&again).await.unwrap();
-    assert_eq!(attached, Attached::Unwatched { head: upto });
+    assert_eq!(attached, AttachOutcome::Unwatched { head: upto });
     let attached = store.attach(&scene.attach(creator, "2")).await.unwrap();
-    assert!(matches!(attached, Attached::Done(_)), "{attached:?}");
+    assert!(matches!(attached, AttachOutcome::Done(_)), "{attached:?}");
     assert!(!unwatch(upto, 2).await, "it is open");
     assert!(!scene.attachment(creator).await.closed);
 }

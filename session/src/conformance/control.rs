@@ -3,15 +3,20 @@
 use std::sync::Arc;
 
 use super::scene::Scene;
-use crate::command::{Command, Kind};
-use crate::event::{Begin, Event};
+use crate::command::{Command, CommandKind};
+use crate::event::{Event, TurnBegin};
 use crate::id::ConnectionId;
-use crate::route::Via;
-use crate::store::{Enqueue, Enqueued, Store};
+use crate::route::DeliveryPath;
+use crate::store::{EnqueueOutcome, EnqueueRequest, Store};
 
-async fn ask(scene: &Scene, connection: &ConnectionId, kind: Kind, request: &str) -> Enqueued {
+async fn ask(
+    scene: &Scene,
+    connection: &ConnectionId,
+    kind: CommandKind,
+    request: &str,
+) -> EnqueueOutcome {
     let connection = connection.clone();
-    let asked = Enqueue {
+    let asked = EnqueueRequest {
         watched: true,
         ..scene.request(Command {
             connection,
@@ -36,12 +41,15 @@ pub async fn a_prompt_takes_control_as_soon_as_it_waits(store: &Arc<dyn Store>) 
         ("3", other, false),
         ("4", creator, true),
     ] {
-        let outcome = ask(&scene, by, Kind::Prompt, request).await;
-        assert!(matches!(outcome, Enqueued::Accepted { .. }), "{outcome:?}");
+        let outcome = ask(&scene, by, CommandKind::Prompt, request).await;
+        assert!(
+            matches!(outcome, EnqueueOutcome::Accepted { .. }),
+            "{outcome:?}"
+        );
         assert_eq!(controller(&scene).await, *by);
         expected.push(takes);
     }
-    let took = |queued: &crate::command::Queued| queued.takes_control;
+    let took = |queued: &crate::command::QueuedCommand| queued.takes_control;
     let waiting = store.inbox(&scene.id, &[]).await.unwrap();
     assert_eq!(waiting.iter().map(took).collect::<Vec<_>>(), expected);
     let claim = scene.claim().await;
@@ -51,23 +59,28 @@ pub async fn a_prompt_takes_control_as_soon_as_it_waits(store: &Arc<dyn Store>) 
 pub async fn a_repeated_prompt_takes_nothing_back(store: &Arc<dyn Store>) {
     let scene = Scene::created(store).await;
     let other = scene.another_connection();
-    ask(&scene, &scene.creator, Kind::Prompt, "1").await;
-    ask(&scene, &other, Kind::Prompt, "1").await;
-    let again = ask(&scene, &scene.creator, Kind::Prompt, "1").await;
-    assert!(matches!(again, Enqueued::Joined { .. }), "{again:?}");
+    ask(&scene, &scene.creator, CommandKind::Prompt, "1").await;
+    ask(&scene, &other, CommandKind::Prompt, "1").await;
+    let again = ask(&scene, &scene.creator, CommandKind::Prompt, "1").await;
+    assert!(matches!(again, EnqueueOutcome::Joined { .. }), "{again:?}");
     assert_eq!(controller(&scene).await, other);
 }
 
 pub async fn only_a_prompt_that_is_taken_takes_control(store: &Arc<dyn Store>) {
     let scene = Scene::created(store).await;
     let other = scene.another_connection();
-    for kind in [Kind::SetMode, Kind::Cancel, Kind::Answer, Kind::Extension] {
+    for kind in [
+        CommandKind::SetMode,
+        CommandKind::Cancel,
+        CommandKind::Answer,
+        CommandKind::Extension,
+    ] {
         ask(&scene, &other, kind, &format!("\"{}\"", kind.as_str())).await;
         assert_eq!(controller(&scene).await, scene.creator, "{kind:?}");
     }
     let unwatched = scene.prompt_by(&scene.another_connection(), "1");
     let outcome = store.enqueue(&unwatched).await.unwrap();
-    assert_eq!(outcome, Enqueued::Unwatched { head: 0 });
+    assert_eq!(outcome, EnqueueOutcome::Unwatched { head: 0 });
     assert_eq!(controller(&scene).await, scene.creator);
     let waiting = store.inbox(&scene.id, &[]).await.unwrap();
     assert!(waiting.iter().all(|queued| !queued.takes_control));
@@ -79,22 +92,25 @@ pub async fn control_is_passed_on_by_the_log(store: &Arc<dyn Store>) {
     let other = scene.another_connection();
     // A turn begins whose client is not the last that prompted.
     let events = vec![
-        Event::Begin(Begin {
+        Event::Begin(TurnBegin {
             command: 1.into(),
             connection: scene.creator.clone(),
-            via: Via::Connection,
+            via: DeliveryPath::Connection,
         }),
         Event::Control {
             command: 2.into(),
             by: other.clone(),
-            via: Via::Session,
+            via: DeliveryPath::Session,
         },
     ];
     scene.write(&scene.append(&token, 1, events)).await;
     assert_eq!(controller(&scene).await, other);
     // It had not joined before.
     let route = scene.attachment(&other).await.route;
-    assert_eq!((route.joined(), route.at(2)), (Some(2), Some(Via::Session)));
+    assert_eq!(
+        (route.joined(), route.at(2)),
+        (Some(2), Some(DeliveryPath::Session))
+    );
     // Where its answer will come it is asked, and a body is no way to be asked.
     let third = scene.another_connection();
     let again = |by: &ConnectionId, via| Event::Control {
@@ -102,12 +118,15 @@ pub async fn control_is_passed_on_by_the_log(store: &Arc<dyn Store>) {
         by: by.clone(),
         via,
     };
-    let events = vec![again(&other, Via::Connection), again(&third, Via::OneShot)];
+    let events = vec![
+        again(&other, DeliveryPath::Connection),
+        again(&third, DeliveryPath::OneShot),
+    ];
     scene.write(&scene.append(&token, 3, events)).await;
     let route = scene.attachment(&other).await.route;
     assert_eq!(
         (route.joined(), route.at(3)),
-        (Some(2), Some(Via::Connection))
+        (Some(2), Some(DeliveryPath::Connection))
     );
     assert_eq!(scene.attachment(&third).await.route.joined(), None);
     assert_eq!(controller(&scene).await, third);

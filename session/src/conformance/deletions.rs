@@ -2,10 +2,12 @@
 
 use std::sync::Arc;
 
-use super::scene::{Ear, LONG, Scene, begin, end, update, updates};
-use crate::command::Kind;
-use crate::route::Via;
-use crate::store::{Append, Appended, Attached, Enqueued, Forked, Signal, Store, Topic};
+use super::scene::{LONG, Scene, SignalProbe, begin, end, update, updates};
+use crate::command::CommandKind;
+use crate::route::DeliveryPath;
+use crate::store::{
+    AppendOutcome, AppendRequest, AttachOutcome, EnqueueOutcome, ForkOutcome, Signal, Store, Topic,
+};
 
 /// With a turn behind it, and nobody who works on it.
 async fn idle(store: &Arc<dyn Store>) -> Scene {
@@ -19,7 +21,7 @@ async fn bound(store: &Arc<dyn Store>, identifiers: &'static str) -> Scene {
     let scene = idle(store).await;
     store.enqueue(&scene.prompt("bind")).await.unwrap();
     let claim = scene.claim().await;
-    let binding = Append {
+    let binding = AppendRequest {
         acks: vec![claim.inbox[0].id],
         bound: Some(identifiers.into()),
         release: true,
@@ -29,7 +31,7 @@ async fn bound(store: &Arc<dyn Store>, identifiers: &'static str) -> Scene {
     scene
 }
 
-async fn kinds(scene: &Scene) -> Vec<Kind> {
+async fn kinds(scene: &Scene) -> Vec<CommandKind> {
     let waiting = scene.store.inbox(&scene.id, &[]).await.unwrap();
     waiting.iter().map(|queued| queued.command.kind).collect()
 }
@@ -40,10 +42,13 @@ async fn is_lost(scene: &Scene) {
     let (id, creator, principal) = (&scene.id, &scene.creator, &scene.principal);
     let known = scene.request(scene.first());
     for request in [known, scene.prompt("9")] {
-        assert_eq!(store.enqueue(&request).await.unwrap(), Enqueued::NotFound);
+        assert_eq!(
+            store.enqueue(&request).await.unwrap(),
+            EnqueueOutcome::NotFound
+        );
     }
     let load = scene.attach(creator, "9");
-    assert_eq!(store.attach(&load).await.unwrap(), Attached::NotFound);
+    assert_eq!(store.attach(&load).await.unwrap(), AttachOutcome::NotFound);
     let found = store.attachment(id, creator, principal).await.unwrap();
     assert!(found.is_none_or(|found| found.deleted), "for streams only");
     let stream = scene.stream(creator);
@@ -51,7 +56,7 @@ async fn is_lost(scene: &Scene) {
     assert_eq!(opened, None);
     let child = scene.heir();
     let fork = scene.try_fork(&scene.fork(&child)).await;
-    assert_eq!(fork, Forked::NotFound);
+    assert_eq!(fork, ForkOutcome::NotFound);
     assert_eq!(store.record(id, principal).await.unwrap(), None);
     assert_eq!(scene.listed().await, []);
     assert!(!scene.delete().await, "it was there");
@@ -70,7 +75,7 @@ pub async fn streams_of_a_deleted_session_learn_of_it(store: &Arc<dyn Store>) {
     let scene = idle(store).await;
     let before = scene.attachment(&scene.creator).await;
     assert!(!before.deleted);
-    let mut ear = Ear::on(store, &[Topic::Log(scene.log())]).await;
+    let mut ear = SignalProbe::on(store, &[Topic::Log(scene.log())]).await;
     assert!(scene.delete().await);
     let signal = ear.next().await;
     assert!(
@@ -99,7 +104,7 @@ pub async fn what_is_not_ones_own_cannot_be_deleted(store: &Arc<dyn Store>) {
 
 pub async fn a_deleted_session_without_work_wakes_nobody(store: &Arc<dyn Store>) {
     for scene in [idle(store).await, bound(store, "{}").await] {
-        let mut ear = Ear::on(store, &[scene.ready()]).await;
+        let mut ear = SignalProbe::on(store, &[scene.ready()]).await;
         assert!(scene.delete().await);
         assert_eq!(kinds(&scene).await, []);
         assert!(scene.try_claim(&scene.claimant(LONG)).await.is_none());
@@ -118,10 +123,10 @@ pub async fn the_holder_of_a_deleted_session_has_the_last_word(store: &Arc<dyn S
     let claimant = scene.claimant(LONG);
     let claim = scene.try_claim(&claimant).await.unwrap();
     let number = claim.inbox[0].id;
-    let begun = vec![begin(number, &scene.creator, Via::Connection)];
+    let begun = vec![begin(number, &scene.creator, DeliveryPath::Connection)];
     scene.write(&scene.append(&claim.token, 4, begun)).await;
     let inbox = Topic::Inbox(scene.id.partition(), claimant.worker.clone());
-    let mut ear = Ear::on(store, &[inbox, Topic::Log(scene.log())]).await;
+    let mut ear = SignalProbe::on(store, &[inbox, Topic::Log(scene.log())]).await;
     assert!(scene.delete().await);
     ear.until(|signal| matches!(signal, Signal::Inbox(id) if *id == scene.id))
         .await;
@@ -137,13 +142,13 @@ pub async fn the_holder_of_a_deleted_session_has_the_last_word(store: &Arc<dyn S
     );
     // Housekeeping waits for the last word.
     scene.forget().await;
-    let words = vec![update("bye"), end(&scene.creator, Via::Connection)];
-    let last = Append {
+    let words = vec![update("bye"), end(&scene.creator, DeliveryPath::Connection)];
+    let last = AppendRequest {
         acks: vec![number, waiting[0].id],
         release: true,
         ..scene.append(&claim.token, 5, words)
     };
-    let done = Appended::Done {
+    let done = AppendOutcome::Done {
         head: 6,
         released: true,
     };
@@ -161,7 +166,10 @@ pub async fn a_deleted_session_that_waits_is_brought_to_an_end(store: &Arc<dyn S
     let scene = idle(store).await;
     store.enqueue(&scene.prompt("2")).await.unwrap();
     assert!(scene.delete().await);
-    assert_eq!(kinds(&scene).await, [Kind::Prompt, Kind::Delete]);
+    assert_eq!(
+        kinds(&scene).await,
+        [CommandKind::Prompt, CommandKind::Delete]
+    );
     scene.forget().await;
     let claimant = scene.claimant(LONG);
     let claimed = scene.try_claim_any(&claimant).await;
@@ -173,7 +181,7 @@ pub async fn a_deleted_session_that_waits_is_brought_to_an_end(store: &Arc<dyn S
 
 pub async fn what_is_bound_to_a_deleted_session_can_be_released(store: &Arc<dyn Store>) {
     let scene = bound(store, "{\"sandbox\":\"7\"}").await;
-    let mut ear = Ear::on(store, &[scene.ready()]).await;
+    let mut ear = SignalProbe::on(store, &[scene.ready()]).await;
     assert!(scene.delete().await);
     let signal = ear.next().await;
     assert!(
@@ -191,7 +199,7 @@ pub async fn what_is_bound_to_a_deleted_session_can_be_released(store: &Arc<dyn 
 
 pub async fn what_is_bound_to_an_expired_session_can_be_released(store: &Arc<dyn Store>) {
     let scene = bound(store, "{\"sandbox\":\"7\"}").await;
-    let mut ear = Ear::on(store, &[scene.ready()]).await;
+    let mut ear = SignalProbe::on(store, &[scene.ready()]).await;
     scene.forget().await;
     ear.until(|signal| matches!(signal, Signal::Ready(id) if *id == scene.id))
         .await;
@@ -199,7 +207,7 @@ pub async fn what_is_bound_to_an_expired_session_can_be_released(store: &Arc<dyn
     let claim = scene.claim().await;
     assert_eq!((claim.head, claim.inbox.len()), (4, 1));
     let end = &claim.inbox[0].command;
-    assert_eq!((end.kind, &end.request), (Kind::Delete, &None));
+    assert_eq!((end.kind, &end.request), (CommandKind::Delete, &None));
     assert_eq!(end.connection, scene.creator);
     scene.finish(&claim.token).await;
     scene.forget().await;

@@ -5,10 +5,10 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use super::scene::{CWD, EVERYTHING_THAT_RESTS, LONG, Scene, begin, end, enqueued, said, updates};
-use crate::route::Via;
+use crate::route::DeliveryPath;
 use crate::store::{
-    Append, Attach, Attached, Enqueue, Enqueued, Fork, Forked, MAX_FORK_DEPTH, NewSession, Setup,
-    Store,
+    AppendRequest, AttachOutcome, AttachParams, EnqueueOutcome, EnqueueRequest, ForkOutcome,
+    ForkRequest, MAX_FORK_DEPTH, NewSession, SessionSetup, Store,
 };
 
 /// A session that has talked twice: its log has six events.
@@ -19,9 +19,9 @@ async fn talked(store: &Arc<dyn Store>) -> Scene {
     scene
 }
 
-fn done(head: u64, view: &'static str) -> Forked {
+fn done(head: u64, view: &'static str) -> ForkOutcome {
     let view = Bytes::from_static(view.as_bytes());
-    Forked::Done { head, view }
+    ForkOutcome::Done { head, view }
 }
 
 pub async fn a_fork_reads_as_its_parent_did(store: &Arc<dyn Store>) {
@@ -60,14 +60,14 @@ pub async fn a_fork_knows_what_its_parent_knew(store: &Arc<dyn Store>) {
     let parent = talked(store).await;
     store.enqueue(&parent.prompt("3")).await.unwrap();
     let token = parent.claim().await.token;
-    let named = Append {
+    let named = AppendRequest {
         title: Some("A title".into()),
         usage: Some("{\"used\":1}".into()),
         ..parent.append(&token, 7, Vec::new())
     };
     parent.write(&named).await;
     let child = parent.heir();
-    let fork = Fork {
+    let fork = ForkRequest {
         cwd: "/elsewhere".into(),
         ..parent.fork(&child)
     };
@@ -94,7 +94,7 @@ pub async fn a_fork_takes_over_nothing_that_waits(store: &Arc<dyn Store>) {
     let mut same = child.prompt("3");
     same.key = prompt.key;
     let accepted = enqueued(store.enqueue(&same).await.unwrap());
-    assert_eq!(accepted, ("accepted", 1, 6, Via::Connection));
+    assert_eq!(accepted, ("accepted", 1, 6, DeliveryPath::Connection));
     assert_eq!(child.claim().await.inbox.len(), 1);
 }
 
@@ -108,7 +108,7 @@ pub async fn a_fork_is_its_makers(store: &Arc<dyn Store>) {
     );
     assert_eq!(
         (maker.route.at(6), maker.route.at(7)),
-        (None, Some(Via::Connection))
+        (None, Some(DeliveryPath::Connection))
     );
     assert!(maker.directives.is_empty() && maker.pending.is_empty());
     let other = child.attachment(&parent.creator).await;
@@ -117,20 +117,20 @@ pub async fn a_fork_is_its_makers(store: &Arc<dyn Store>) {
     assert_eq!(of_parent.route.joined(), None);
     assert_eq!(of_parent.controller, Some(parent.creator.clone()));
     // Nobody has told the holder of its connection stream yet.
-    let unwatched = Enqueue {
+    let unwatched = EnqueueRequest {
         watched: false,
         ..child.prompt("1")
     };
     let outcome = store.enqueue(&unwatched).await.unwrap();
-    assert_eq!(outcome, Enqueued::Unwatched { head: 6 });
-    let load = Attach {
+    assert_eq!(outcome, EnqueueOutcome::Unwatched { head: 6 });
+    let load = AttachParams {
         watched: false,
         ..child.attach(&child.creator, "2")
     };
     let outcome = store.attach(&load).await.unwrap();
-    assert_eq!(outcome, Attached::Unwatched { head: 6 });
+    assert_eq!(outcome, AttachOutcome::Unwatched { head: 6 });
     let accepted = enqueued(store.enqueue(&child.prompt("1")).await.unwrap());
-    assert_eq!(accepted, ("accepted", 1, 6, Via::Connection));
+    assert_eq!(accepted, ("accepted", 1, 6, DeliveryPath::Connection));
 }
 
 pub async fn a_fork_leaves_out_the_turn_that_runs(store: &Arc<dyn Store>) {
@@ -138,13 +138,17 @@ pub async fn a_fork_leaves_out_the_turn_that_runs(store: &Arc<dyn Store>) {
     store.enqueue(&parent.prompt("3")).await.unwrap();
     let token = parent.claim().await.token;
     let field = |text: &'static str| Some(Bytes::from_static(text.as_bytes()));
-    let begun = Append {
+    let begun = AppendRequest {
         view: field("begun"),
-        ..parent.append(&token, 7, vec![begin(3, &parent.creator, Via::Connection)])
+        ..parent.append(
+            &token,
+            7,
+            vec![begin(3, &parent.creator, DeliveryPath::Connection)],
+        )
     };
     parent.write(&begun).await;
     for (first, knows) in [(8, "half"), (9, "more")] {
-        let half = Append {
+        let half = AppendRequest {
             state: field(knows),
             view: field(knows),
             ..parent.append(&token, first, vec![said(&parent.id, knows)])
@@ -155,9 +159,13 @@ pub async fn a_fork_leaves_out_the_turn_that_runs(store: &Arc<dyn Store>) {
     let outcome = parent.try_fork(&parent.fork(&early)).await;
     assert_eq!(outcome, done(6, "two"));
     assert_eq!(parent.attachment(&parent.creator).await.view, "more");
-    let over = Append {
+    let over = AppendRequest {
         acks: parent.named(&[3]).await,
-        ..parent.append(&token, 10, vec![end(&parent.creator, Via::Connection)])
+        ..parent.append(
+            &token,
+            10,
+            vec![end(&parent.creator, DeliveryPath::Connection)],
+        )
     };
     parent.write(&over).await;
     let late = parent.heir();
@@ -173,9 +181,13 @@ pub async fn a_fork_leaves_out_the_turn_that_runs(store: &Arc<dyn Store>) {
 pub async fn a_fork_of_a_first_turn_has_everything_before_it(store: &Arc<dyn Store>) {
     let parent = Scene::created(store).await;
     let token = parent.claim().await.token;
-    let begun = Append {
+    let begun = AppendRequest {
         state: Some("begun".into()),
-        ..parent.append(&token, 1, vec![begin(1, &parent.creator, Via::Connection)])
+        ..parent.append(
+            &token,
+            1,
+            vec![begin(1, &parent.creator, DeliveryPath::Connection)],
+        )
     };
     parent.write(&begun).await;
     let child = parent.heir();
@@ -214,10 +226,10 @@ pub async fn a_cut_is_in_the_log_and_not_in_the_turn_that_runs(store: &Arc<dyn S
     let child = parent.heir();
     let refused = async |upto| {
         let outcome = parent.try_fork(&parent.cut(&child, upto, "")).await;
-        assert_eq!(outcome, Forked::NoSuchCut, "up to {upto}");
+        assert_eq!(outcome, ForkOutcome::NoSuchCut, "up to {upto}");
     };
     refused(7).await;
-    let mut events = vec![begin(3, &parent.creator, Via::Connection)];
+    let mut events = vec![begin(3, &parent.creator, DeliveryPath::Connection)];
     events.extend(updates(2));
     parent.write(&parent.append(&token, 7, events)).await;
     for upto in [7, 8, 9, 10] {
@@ -242,7 +254,7 @@ pub async fn forking_again_changes_nothing(store: &Arc<dyn Store>) {
     store.enqueue(&child.prompt("1")).await.unwrap();
     let events = vec![said(&child.id, "mine")];
     let token = child.claim().await.token;
-    let changed = Append {
+    let changed = AppendRequest {
         view: Some("mine".into()),
         ..child.append(&token, 7, events)
     };
@@ -256,13 +268,13 @@ pub async fn what_is_not_ones_own_cannot_be_forked(store: &Arc<dyn Store>) {
     let (parent, stranger) = (talked(store).await, Scene::planned(store));
     let child = stranger.heir();
     let unknown = stranger.try_fork(&stranger.fork(&child)).await;
-    assert_eq!(unknown, Forked::NotFound);
+    assert_eq!(unknown, ForkOutcome::NotFound);
     let child = parent.heir();
-    let foreign = Fork {
+    let foreign = ForkRequest {
         principal: stranger.principal.clone(),
         ..parent.fork(&child)
     };
-    assert_eq!(parent.try_fork(&foreign).await, Forked::NotFound);
+    assert_eq!(parent.try_fork(&foreign).await, ForkOutcome::NotFound);
     assert_eq!((child.head().await, stranger.listed().await.len()), (0, 0));
 }
 
@@ -306,21 +318,21 @@ pub async fn a_family_has_only_so_many_generations(store: &Arc<dyn Store>) {
     assert_eq!(youngest.words().await, ["one", "two"]);
     let child = youngest.heir();
     let outcome = youngest.try_fork(&youngest.fork(&child)).await;
-    assert_eq!(outcome, Forked::TooDeep);
+    assert_eq!(outcome, ForkOutcome::TooDeep);
     assert_eq!(youngest.listed().await.len(), MAX_FORK_DEPTH + 1);
 }
 
 pub async fn bindings_are_inherited_only_when_asked_for(store: &Arc<dyn Store>) {
     let parent = Scene::created(store).await;
     let token = parent.claim().await.token;
-    let bound = Append {
+    let bound = AppendRequest {
         bound: Some("{\"a\":\"b\"}".into()),
         ..parent.append(&token, 1, Vec::new())
     };
     parent.write(&bound).await;
     for (inherit_bindings, expected) in [(false, ""), (true, "{\"a\":\"b\"}")] {
         let child = parent.heir();
-        let fork = Fork {
+        let fork = ForkRequest {
             inherit_bindings,
             ..parent.fork(&child)
         };
@@ -340,8 +352,8 @@ pub async fn a_setup_is_inherited_or_replaced(store: &Arc<dyn Store>) {
     store.create(&new, &parent.first(), &key).await.unwrap();
     let servers = Some(Bytes::from_static(b"[1]"));
     let child = parent.heir();
-    let fork = Fork {
-        setup: Setup {
+    let fork = ForkRequest {
+        setup: SessionSetup {
             mcp_servers: servers.clone(),
             directories: None,
         },
@@ -349,8 +361,8 @@ pub async fn a_setup_is_inherited_or_replaced(store: &Arc<dyn Store>) {
     };
     parent.try_fork(&fork).await;
     let grandchild = child.heir();
-    let fork = Fork {
-        setup: Setup {
+    let fork = ForkRequest {
+        setup: SessionSetup {
             mcp_servers: None,
             directories: Some("[]".into()),
         },
@@ -420,5 +432,5 @@ pub async fn a_fork_outlives_its_deleted_parent(store: &Arc<dyn Store>) {
     // Gone is gone, whatever is left of its log.
     let again = parent.heir();
     let outcome = parent.try_fork(&parent.fork(&again)).await;
-    assert_eq!(outcome, Forked::NotFound);
+    assert_eq!(outcome, ForkOutcome::NotFound);
 }

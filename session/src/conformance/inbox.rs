@@ -5,11 +5,11 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use super::scene::{EVERYTHING_THAT_RESTS, Scene, enqueued, updates};
-use crate::command::{ClientCapabilities, Command, CommandId, Idempotency, Kind};
-use crate::route::Via;
+use crate::command::{ClientCapabilities, Command, CommandId, CommandKind, IdempotencyKey};
+use crate::route::DeliveryPath;
 use crate::store::{
-    Append, Appended, Enqueue, Enqueued, INBOX_LIMIT, NewSession, REMEMBERED_KEYS,
-    REMEMBERED_KEYS_IN_ALL, Store,
+    AppendOutcome, AppendRequest, EnqueueOutcome, EnqueueRequest, INBOX_LIMIT, NewSession,
+    REMEMBERED_KEYS, REMEMBERED_KEYS_IN_ALL, Store,
 };
 
 async fn numbers(scene: &Scene) -> Vec<u64> {
@@ -28,7 +28,7 @@ pub async fn creating_a_session_twice_changes_nothing(store: &Arc<dyn Store>) {
         cwd: "/elsewhere".into(),
         ..scene.new_session()
     };
-    let key = Idempotency {
+    let key = IdempotencyKey {
         key: "other".into(),
         fingerprint: "ab".into(),
     };
@@ -45,7 +45,7 @@ pub async fn the_creating_command_can_be_joined(store: &Arc<dyn Store>) {
     let scene = Scene::created(store).await;
     let again = scene.request(scene.first());
     let joined = enqueued(store.enqueue(&again).await.unwrap());
-    assert_eq!(joined, ("joined", 1, 0, Via::Connection));
+    assert_eq!(joined, ("joined", 1, 0, DeliveryPath::Connection));
 }
 
 pub async fn a_command_is_accepted_with_number_head_and_way(store: &Arc<dyn Store>) {
@@ -55,7 +55,7 @@ pub async fn a_command_is_accepted_with_number_head_and_way(store: &Arc<dyn Stor
         .write(&scene.append(&claim.token, 1, updates(3)))
         .await;
     let accepted = enqueued(store.enqueue(&scene.prompt("1")).await.unwrap());
-    assert_eq!(accepted, ("accepted", 2, 3, Via::Connection));
+    assert_eq!(accepted, ("accepted", 2, 3, DeliveryPath::Connection));
 }
 
 pub async fn the_same_request_joins_the_first(store: &Arc<dyn Store>) {
@@ -68,7 +68,7 @@ pub async fn the_same_request_joins_the_first(store: &Arc<dyn Store>) {
         .write(&scene.append(&claim.token, 1, updates(2)))
         .await;
     scene.open_stream(&scene.creator, "holder").await;
-    let joined = ("joined", 2, 0, Via::Connection);
+    let joined = ("joined", 2, 0, DeliveryPath::Connection);
     assert_eq!(enqueued(store.enqueue(&prompt).await.unwrap()), joined);
     scene.finish(&claim.token).await;
     assert_eq!(enqueued(store.enqueue(&prompt).await.unwrap()), joined);
@@ -81,8 +81,11 @@ pub async fn a_key_used_for_something_else_is_a_conflict(store: &Arc<dyn Store>)
     store.enqueue(&prompt).await.unwrap();
     let mut other = prompt.clone();
     other.command.message = Bytes::from_static(b"other words");
-    other.key = Idempotency::of(&scene.creator, Some("1"), &other.command.message);
-    assert_eq!(store.enqueue(&other).await.unwrap(), Enqueued::Conflict);
+    other.key = IdempotencyKey::of(&scene.creator, Some("1"), &other.command.message);
+    assert_eq!(
+        store.enqueue(&other).await.unwrap(),
+        EnqueueOutcome::Conflict
+    );
     assert_eq!(numbers(&scene).await, [1, 2]);
 }
 
@@ -90,22 +93,28 @@ pub async fn an_unknown_or_foreign_session_is_not_found(store: &Arc<dyn Store>) 
     let unknown = Scene::planned(store);
     assert_eq!(
         store.enqueue(&unknown.prompt("1")).await.unwrap(),
-        Enqueued::NotFound
+        EnqueueOutcome::NotFound
     );
     assert!(store.inbox(&unknown.id, &[]).await.unwrap().is_empty());
 
     let scene = Scene::created(store).await;
-    let foreign = Enqueue {
+    let foreign = EnqueueRequest {
         principal: unknown.principal,
         ..scene.prompt("1")
     };
-    assert_eq!(store.enqueue(&foreign).await.unwrap(), Enqueued::NotFound);
+    assert_eq!(
+        store.enqueue(&foreign).await.unwrap(),
+        EnqueueOutcome::NotFound
+    );
     // Not even for a key that is known.
-    let known = Enqueue {
+    let known = EnqueueRequest {
         principal: foreign.principal,
         ..scene.request(scene.first())
     };
-    assert_eq!(store.enqueue(&known).await.unwrap(), Enqueued::NotFound);
+    assert_eq!(
+        store.enqueue(&known).await.unwrap(),
+        EnqueueOutcome::NotFound
+    );
     assert_eq!(numbers(&scene).await, [1]);
 }
 
@@ -128,17 +137,17 @@ pub async fn commands_wait_in_order(store: &Arc<dyn Store>) {
 pub async fn a_command_arrives_as_it_was_sent(store: &Arc<dyn Store>) {
     let scene = Scene::created(store).await;
     let kinds = [
-        Kind::Prompt,
-        Kind::Cancel,
-        Kind::SetMode,
-        Kind::SetConfigOption,
-        Kind::SetModel,
+        CommandKind::Prompt,
+        CommandKind::Cancel,
+        CommandKind::SetMode,
+        CommandKind::SetConfigOption,
+        CommandKind::SetModel,
     ];
     let kinds = kinds.into_iter().chain([
-        Kind::Answer,
-        Kind::Extension,
-        Kind::CancelRequest,
-        Kind::Close,
+        CommandKind::Answer,
+        CommandKind::Extension,
+        CommandKind::CancelRequest,
+        CommandKind::Close,
     ]);
     let mut sent = vec![scene.first()];
     for (at, kind) in kinds.enumerate() {
@@ -157,7 +166,10 @@ pub async fn a_command_arrives_as_it_was_sent(store: &Arc<dyn Store>) {
             .enqueue(&scene.request(command.clone()))
             .await
             .unwrap();
-        assert!(matches!(outcome, Enqueued::Accepted { .. }), "{outcome:?}");
+        assert!(
+            matches!(outcome, EnqueueOutcome::Accepted { .. }),
+            "{outcome:?}"
+        );
         sent.push(command);
     }
     let waiting = store.inbox(&scene.id, &[]).await.unwrap();
@@ -173,35 +185,45 @@ pub async fn a_full_inbox_takes_only_what_ends_things(store: &Arc<dyn Store>) {
             .await
             .unwrap();
         assert!(
-            matches!(outcome, Enqueued::Accepted { .. }),
+            matches!(outcome, EnqueueOutcome::Accepted { .. }),
             "{number}: {outcome:?}"
         );
     }
     assert_eq!(
         store.enqueue(&scene.prompt("more")).await.unwrap(),
-        Enqueued::Full
+        EnqueueOutcome::Full
     );
-    let mode = scene.request(scene.command(Kind::SetMode, Some("mode")));
-    assert_eq!(store.enqueue(&mode).await.unwrap(), Enqueued::Full);
+    let mode = scene.request(scene.command(CommandKind::SetMode, Some("mode")));
+    assert_eq!(store.enqueue(&mode).await.unwrap(), EnqueueOutcome::Full);
     let joined = store
         .enqueue(&scene.prompt(&INBOX_LIMIT.to_string()))
         .await
         .unwrap();
-    assert!(matches!(joined, Enqueued::Joined { .. }), "{joined:?}");
-    for kind in [Kind::Cancel, Kind::Answer, Kind::CancelRequest] {
+    assert!(
+        matches!(joined, EnqueueOutcome::Joined { .. }),
+        "{joined:?}"
+    );
+    for kind in [
+        CommandKind::Cancel,
+        CommandKind::Answer,
+        CommandKind::CancelRequest,
+    ] {
         let outcome = store
             .enqueue(&scene.request(scene.command(kind, None)))
             .await
             .unwrap();
         assert!(
-            matches!(outcome, Enqueued::Accepted { .. }),
+            matches!(outcome, EnqueueOutcome::Accepted { .. }),
             "{kind:?}: {outcome:?}"
         );
     }
     // A refused request is not remembered: once there is room, it is accepted.
     scene.finish(&scene.claim().await.token).await;
     let outcome = store.enqueue(&scene.prompt("more")).await.unwrap();
-    assert!(matches!(outcome, Enqueued::Accepted { .. }), "{outcome:?}");
+    assert!(
+        matches!(outcome, EnqueueOutcome::Accepted { .. }),
+        "{outcome:?}"
+    );
 }
 
 pub async fn old_keys_are_forgotten_one_by_one(store: &Arc<dyn Store>) {
@@ -212,9 +234,9 @@ pub async fn old_keys_are_forgotten_one_by_one(store: &Arc<dyn Store>) {
         store.enqueue(&prompt).await.unwrap();
     }
     scene.finish(&scene.claim().await.token).await;
-    let joins = async |request: &Enqueue| {
+    let joins = async |request: &EnqueueRequest| {
         let outcome = store.enqueue(request).await.unwrap();
-        matches!(outcome, Enqueued::Joined { .. })
+        matches!(outcome, EnqueueOutcome::Joined { .. })
     };
     assert!(joins(&scene.request(scene.first())).await);
     store.enqueue(&scene.prompt("one too many")).await.unwrap();
@@ -228,7 +250,7 @@ pub async fn nobody_pushes_out_the_keys_of_others(store: &Arc<dyn Store>) {
     store.enqueue(&mine).await.unwrap();
     scene.finish(&scene.claim().await.token).await;
     for number in 0..2 * REMEMBERED_KEYS {
-        let other = Enqueue {
+        let other = EnqueueRequest {
             watched: true,
             ..scene.prompt_by(&busy, &number.to_string())
         };
@@ -236,10 +258,10 @@ pub async fn nobody_pushes_out_the_keys_of_others(store: &Arc<dyn Store>) {
         scene.finish(&scene.claim().await.token).await;
     }
     let again = enqueued(store.enqueue(&mine).await.unwrap());
-    assert_eq!(again, ("joined", 2, 0, Via::Connection));
+    assert_eq!(again, ("joined", 2, 0, DeliveryPath::Connection));
     // However many there are, there is an end.
     for number in 0..REMEMBERED_KEYS_IN_ALL {
-        let other = Enqueue {
+        let other = EnqueueRequest {
             watched: true,
             ..scene.prompt_by(&scene.another_connection(), &number.to_string())
         };
@@ -251,7 +273,7 @@ pub async fn nobody_pushes_out_the_keys_of_others(store: &Arc<dyn Store>) {
 
 pub async fn keys_outlive_a_rest(store: &Arc<dyn Store>) {
     let scene = Scene::created(store).await;
-    let prompts: Vec<Enqueue> = (1..REMEMBERED_KEYS)
+    let prompts: Vec<EnqueueRequest> = (1..REMEMBERED_KEYS)
         .map(|number| scene.prompt(&number.to_string()))
         .collect();
     for prompt in &prompts {
@@ -275,12 +297,12 @@ pub async fn an_acknowledgement_names_its_command(store: &Arc<dyn Store>) {
         number: 1,
         nonce: 1,
     };
-    let done = Append {
+    let done = AppendRequest {
         acks: vec![before],
         release: true,
         ..scene.append(&token, 1, updates(1))
     };
-    let kept = Appended::Done {
+    let kept = AppendOutcome::Done {
         head: 1,
         released: false,
     };
@@ -296,7 +318,7 @@ pub async fn a_command_that_waits_is_recognised_however_old(store: &Arc<dyn Stor
     }
     let outcome = store.enqueue(&scene.request(scene.first())).await.unwrap();
     assert!(
-        matches!(outcome, Enqueued::Joined { command, .. } if command.number == 1),
+        matches!(outcome, EnqueueOutcome::Joined { command, .. } if command.number == 1),
         "{outcome:?}"
     );
 }
@@ -318,56 +340,70 @@ pub async fn a_request_is_recognised_whatever_its_id(store: &Arc<dyn Store>) {
     ];
     for (number, id) in (2..).zip(ids) {
         let accepted = enqueued(store.enqueue(&scene.prompt(id)).await.unwrap());
-        assert_eq!(accepted, ("accepted", number, 0, Via::Connection), "{id}");
+        assert_eq!(
+            accepted,
+            ("accepted", number, 0, DeliveryPath::Connection),
+            "{id}"
+        );
     }
     for (number, id) in (2..).zip(ids) {
         let joined = enqueued(store.enqueue(&scene.prompt(id)).await.unwrap());
-        assert_eq!(joined, ("joined", number, 0, Via::Connection), "{id}");
+        assert_eq!(
+            joined,
+            ("joined", number, 0, DeliveryPath::Connection),
+            "{id}"
+        );
     }
 }
 
 pub async fn an_inbox_is_as_long_as_the_asker_says(store: &Arc<dyn Store>) {
     let scene = Scene::created(store).await;
     let ask = async |kind, request: Option<&str>| {
-        let asked = Enqueue {
+        let asked = EnqueueRequest {
             limit: 2,
             ..scene.request(scene.command(kind, request))
         };
         matches!(
             store.enqueue(&asked).await.unwrap(),
-            Enqueued::Accepted { .. }
+            EnqueueOutcome::Accepted { .. }
         )
     };
-    assert!(ask(Kind::Prompt, Some("1")).await);
-    assert!(!ask(Kind::Prompt, Some("2")).await);
-    assert!(ask(Kind::Cancel, None).await && ask(Kind::Answer, None).await);
-    assert!(!ask(Kind::Cancel, None).await);
+    assert!(ask(CommandKind::Prompt, Some("1")).await);
+    assert!(!ask(CommandKind::Prompt, Some("2")).await);
+    assert!(ask(CommandKind::Cancel, None).await && ask(CommandKind::Answer, None).await);
+    assert!(!ask(CommandKind::Cancel, None).await);
     assert_eq!(numbers(&scene).await, [1, 2, 3, 4]);
 }
 
 pub async fn what_is_about_an_unknown_request_is_not_found(store: &Arc<dyn Store>) {
     let scene = Scene::created(store).await;
     let prompt = scene.prompt("1");
-    let about = |key: &str| Enqueue {
+    let about = |key: &str| EnqueueRequest {
         about: Some(key.to_owned()),
-        ..scene.request(scene.command(Kind::CancelRequest, None))
+        ..scene.request(scene.command(CommandKind::CancelRequest, None))
     };
     let cancel = about(&prompt.key.key);
-    assert_eq!(store.enqueue(&cancel).await.unwrap(), Enqueued::NotFound);
+    assert_eq!(
+        store.enqueue(&cancel).await.unwrap(),
+        EnqueueOutcome::NotFound
+    );
     store.enqueue(&prompt).await.unwrap();
     let outcome = store.enqueue(&cancel).await.unwrap();
-    assert!(matches!(outcome, Enqueued::Accepted { .. }), "{outcome:?}");
+    assert!(
+        matches!(outcome, EnqueueOutcome::Accepted { .. }),
+        "{outcome:?}"
+    );
     let part = &prompt.key.key[1..];
     for other in ["", part] {
         let outcome = store.enqueue(&about(other)).await.unwrap();
-        assert_eq!(outcome, Enqueued::NotFound, "{other}");
+        assert_eq!(outcome, EnqueueOutcome::NotFound, "{other}");
     }
     assert_eq!(numbers(&scene).await, [1, 2, 3]);
 }
 
 pub async fn a_request_is_found_by_its_connection(store: &Arc<dyn Store>) {
     let (one, other) = (Scene::created(store).await, Scene::created(store).await);
-    let found = async |request: &Enqueue| {
+    let found = async |request: &EnqueueRequest| {
         let connection = &request.command.connection;
         store
             .session_of(connection, &request.key.key)

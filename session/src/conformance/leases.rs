@@ -5,10 +5,13 @@ use std::time::Duration;
 
 use tokio::time::{sleep, timeout};
 
-use super::scene::{Ear, LONG, OVER, Scene, begin, end, updates};
+use super::scene::{LONG, OVER, Scene, SignalProbe, begin, end, updates};
 use crate::event::Event;
-use crate::route::Via;
-use crate::store::{Append, Appended, Claim, Claimant, Running, Signal, Store, Topic, Vanished};
+use crate::route::DeliveryPath;
+use crate::store::{
+    AppendOutcome, AppendRequest, Claim, Claimant, RunningTurn, Signal, Store, Topic,
+    VanishedHolders,
+};
 
 /// Tries until the lease of the last holder has run out.
 async fn take_over(scene: &Scene) -> Claim {
@@ -35,14 +38,14 @@ pub async fn a_lease_that_ran_out_is_taken_over(store: &Arc<dyn Store>) {
     assert_eq!((new.head, new.inbox.len()), (2, 1));
     assert_eq!(
         scene.write(&scene.append(&old.token, 3, updates(1))).await,
-        Appended::Fenced
+        AppendOutcome::Fenced
     );
     // The old holder's frame is there, but its repeated append is refused.
     assert_eq!(
         scene.write(&scene.append(&old.token, 1, updates(2))).await,
-        Appended::Fenced
+        AppendOutcome::Fenced
     );
-    let done = Appended::Done {
+    let done = AppendOutcome::Done {
         head: 3,
         released: false,
     };
@@ -58,16 +61,16 @@ pub async fn a_running_turn_is_handed_over(store: &Arc<dyn Store>) {
     let old = scene.claimant(OVER);
     scene.try_claim(&old).await.unwrap();
     let mut events = updates(1);
-    events.push(begin(2, &scene.creator, Via::Connection));
+    events.push(begin(2, &scene.creator, DeliveryPath::Connection));
     events.extend(updates(1));
     scene
-        .write(&Append {
+        .write(&AppendRequest {
             acks: scene.named(&[1]).await,
             ..scene.append(&old.token, 1, events)
         })
         .await;
     let next = scene.claimant(OVER);
-    let running = Some(Running {
+    let running = Some(RunningTurn {
         command: 2.into(),
         began: 2,
     });
@@ -95,7 +98,7 @@ pub async fn only_holders_that_vanished_in_a_row_are_counted(store: &Arc<dyn Sto
     assert_eq!(scene.try_claim(&fourth).await.unwrap().vanished.at_once, 1);
     // Nor is what was handed over.
     store.release(&scene.id, &fourth.token).await.unwrap();
-    assert_eq!(scene.claim().await.vanished, Vanished::default());
+    assert_eq!(scene.claim().await.vanished, VanishedHolders::default());
 }
 
 pub async fn a_renewal_proves_that_a_holder_lived(store: &Arc<dyn Store>) {
@@ -120,7 +123,7 @@ pub async fn waiting_for_an_answer_is_not_working(store: &Arc<dyn Store>) {
         id: "question".into(),
         message: "{}".into(),
     };
-    let asks = Append {
+    let asks = AppendRequest {
         pending: Some(vec![1]),
         ..scene.append(&first.token, 1, vec![question])
     };
@@ -128,7 +131,7 @@ pub async fn waiting_for_an_answer_is_not_working(store: &Arc<dyn Store>) {
     for (lives, working) in [(true, 1), (true, 1), (false, 1), (false, 2), (false, 3)] {
         let claimant = scene.claimant(OVER);
         let claim = scene.try_claim(&claimant).await.unwrap();
-        let expected = Vanished {
+        let expected = VanishedHolders {
             at_once: 0,
             working,
         };
@@ -159,10 +162,14 @@ pub async fn a_finished_turn_is_not_handed_over(store: &Arc<dyn Store>) {
     let scene = Scene::created(store).await;
     let old = scene.claimant(OVER);
     scene.try_claim(&old).await.unwrap();
-    let turn = vec![begin(1, &scene.creator, Via::Connection)];
+    let turn = vec![begin(1, &scene.creator, DeliveryPath::Connection)];
     scene.write(&scene.append(&old.token, 1, turn)).await;
     scene
-        .write(&scene.append(&old.token, 2, vec![end(&scene.creator, Via::Connection)]))
+        .write(&scene.append(
+            &old.token,
+            2,
+            vec![end(&scene.creator, DeliveryPath::Connection)],
+        ))
         .await;
     assert_eq!(scene.claim().await.running, None);
 }
@@ -187,7 +194,7 @@ pub async fn a_lease_that_ran_out_is_found_without_any_command(store: &Arc<dyn S
     let old = scene.claimant(OVER);
     scene.try_claim(&old).await.unwrap();
     scene
-        .write(&Append {
+        .write(&AppendRequest {
             acks: scene.named(&[1]).await,
             ..scene.append(&old.token, 1, Vec::new())
         })
@@ -202,7 +209,7 @@ pub async fn nobody_else_came_so_the_holder_goes_on(store: &Arc<dyn Store>) {
     let scene = Scene::created(store).await;
     let late = scene.claimant(OVER);
     scene.try_claim(&late).await.unwrap();
-    let done = Appended::Done {
+    let done = AppendOutcome::Done {
         head: 1,
         released: false,
     };
@@ -269,7 +276,7 @@ pub async fn a_late_renewal_tells_the_holder_what_it_missed(store: &Arc<dyn Stor
     let late = scene.claimant(OVER);
     scene.try_claim(&late).await.unwrap();
     store.enqueue(&scene.prompt("1")).await.unwrap();
-    let mut ear = Ear::on(
+    let mut ear = SignalProbe::on(
         store,
         &[Topic::Inbox(scene.id.partition(), late.worker.clone())],
     )

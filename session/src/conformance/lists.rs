@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use super::scene::{Scene, begin, end, update};
 use crate::id::SessionId;
-use crate::route::Via;
-use crate::store::{Append, Fork, Listing, NewSession, Place, Store};
+use crate::route::DeliveryPath;
+use crate::store::{AppendRequest, ForkRequest, ListPosition, ListRequest, NewSession, Store};
 
 /// So that the next change is a later one.
 async fn later() {
@@ -14,9 +14,9 @@ async fn later() {
 }
 
 /// All of a list, a few at a time.
-async fn pages(scene: &Scene, listing: Listing) -> Vec<SessionId> {
+async fn pages(scene: &Scene, listing: ListRequest) -> Vec<SessionId> {
     let mut found = Vec::new();
-    let mut listing = Listing {
+    let mut listing = ListRequest {
         limit: 3,
         ..listing
     };
@@ -52,12 +52,15 @@ pub async fn only_the_end_of_a_turn_is_a_change(store: &Arc<dyn Store>) {
     let created = scene.summary().await.place;
     later().await;
     let token = scene.claim().await.token;
-    let begun = Append {
+    let begun = AppendRequest {
         title: Some("A title".into()),
         ..scene.append(
             &token,
             1,
-            vec![begin(1, &scene.creator, Via::Connection), update("x")],
+            vec![
+                begin(1, &scene.creator, DeliveryPath::Connection),
+                update("x"),
+            ],
         )
     };
     scene.write(&begun).await;
@@ -67,7 +70,7 @@ pub async fn only_the_end_of_a_turn_is_a_change(store: &Arc<dyn Store>) {
         .unwrap();
     let during = scene.summary().await;
     assert_eq!((&during.place, &*during.title), (&created, "A title"));
-    let over = vec![end(&scene.creator, Via::Connection)];
+    let over = vec![end(&scene.creator, DeliveryPath::Connection)];
     scene.write(&scene.append(&token, 3, over)).await;
     let after = scene.summary().await;
     assert!(after.place.updated > created.updated);
@@ -85,11 +88,11 @@ pub async fn a_list_goes_on_where_it_ended(store: &Arc<dyn Store>) {
     assert!(all.windows(2).all(|two| two[0].place > two[1].place));
     assert_eq!(pages(&scene, scene.listing()).await, scene.listed().await);
     // The place is one even if nobody is there.
-    let after = |place: &Place| Listing {
+    let after = |place: &ListPosition| ListRequest {
         after: Some(place.clone()),
         ..scene.listing()
     };
-    let nowhere = Place {
+    let nowhere = ListPosition {
         updated: 0,
         session: scene.id.clone(),
     };
@@ -99,7 +102,7 @@ pub async fn a_list_goes_on_where_it_ended(store: &Arc<dyn Store>) {
     let deleted = store.delete(&fourth.session, &scene.principal, &end).await;
     assert!(deleted.unwrap());
     assert_eq!(scene.list(&after(&fourth)).await, all[4..]);
-    let none = Listing {
+    let none = ListRequest {
         limit: 0,
         ..scene.listing()
     };
@@ -113,7 +116,7 @@ pub async fn a_list_may_be_of_one_directory(store: &Arc<dyn Store>) {
     for _ in 0..5 {
         later().await;
         let heir = scene.heir();
-        let fork = Fork {
+        let fork = ForkRequest {
             cwd: "/home/someone".into(),
             ..scene.fork(&heir)
         };
@@ -121,7 +124,7 @@ pub async fn a_list_may_be_of_one_directory(store: &Arc<dyn Store>) {
         there.insert(0, heir.id);
         scene.another().await;
     }
-    let of = |cwd: &str| Listing {
+    let of = |cwd: &str| ListRequest {
         cwd: Some(cwd.into()),
         ..scene.listing()
     };
@@ -136,11 +139,11 @@ pub async fn nobody_sees_what_others_have(store: &Arc<dyn Store>) {
     one.lists_only(&one).await;
     other.lists_only(&other).await;
     // Not even if one name begins with the other.
-    let longer = Listing {
+    let longer = ListRequest {
         principal: format!("{}x", one.principal),
         ..one.listing()
     };
-    let shorter = Listing {
+    let shorter = ListRequest {
         principal: one.principal[..one.principal.len() - 1].to_owned(),
         ..one.listing()
     };
@@ -164,7 +167,7 @@ pub async fn a_list_tells_what_a_session_is_about(store: &Arc<dyn Store>) {
         (&b"[\"/a\"]"[..], &b""[..])
     );
     let token = scene.claim().await.token;
-    let told = Append {
+    let told = AppendRequest {
         title: Some("A title".into()),
         usage: Some("{\"used\":7}".into()),
         ..scene.append(&token, 1, Vec::new())
@@ -193,7 +196,7 @@ pub async fn what_is_gone_is_not_listed(store: &Arc<dyn Store>) {
     unused.forget().await;
     deleted.forget().await;
     kept.lists_only(&kept).await;
-    let here = Listing {
+    let here = ListRequest {
         cwd: Some(super::scene::CWD.into()),
         ..kept.listing()
     };

@@ -4,12 +4,12 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use super::scene::{EVERYTHING_THAT_RESTS, Ear, Scene, begin, end, update, updates};
-use crate::command::Idempotency;
-use crate::event::{Event, Frame, Recipient};
+use super::scene::{EVERYTHING_THAT_RESTS, Scene, SignalProbe, begin, end, update, updates};
+use crate::command::IdempotencyKey;
+use crate::event::{Event, Frame, ResponseRecipient};
 use crate::id::{LogId, Nonce};
-use crate::route::Via;
-use crate::store::{Append, Appended, PAGE_BYTES, Posted, Signal, Store, Topic};
+use crate::route::DeliveryPath;
+use crate::store::{AppendOutcome, AppendRequest, PAGE_BYTES, PostOutcome, Signal, Store, Topic};
 
 async fn with_frames(store: &Arc<dyn Store>, sizes: &[usize]) -> Scene {
     let scene = Scene::created(store).await;
@@ -50,14 +50,14 @@ pub async fn events_are_read_as_they_were_written(store: &Arc<dyn Store>) {
     let token = scene.claim().await.token;
     let creator = &scene.creator;
     let message = Bytes::from_static(b"\0\xff\r\n{\"text\":\"\xc3\xa4\"}");
-    let to = Recipient {
+    let to = ResponseRecipient {
         connection: creator.clone(),
         request: "\"a\nb\"".into(),
-        via: Via::Session,
+        via: DeliveryPath::Session,
         trace: None,
     };
     let events = vec![
-        begin(1, creator, Via::Connection),
+        begin(1, creator, DeliveryPath::Connection),
         Event::Echo {
             by: creator.clone(),
             message: message.clone(),
@@ -81,11 +81,11 @@ pub async fn events_are_read_as_they_were_written(store: &Arc<dyn Store>) {
             message: message.clone(),
         },
         update(""),
-        end(creator, Via::Connection),
+        end(creator, DeliveryPath::Connection),
     ];
     let nonce = Nonce(0xfeed_beef);
     scene
-        .write(&Append {
+        .write(&AppendRequest {
             nonce,
             ..scene.append(&token, 1, events.clone())
         })
@@ -123,7 +123,7 @@ pub async fn an_unknown_log_is_empty(store: &Arc<dyn Store>) {
 pub async fn large_frames_are_signalled_and_read(store: &Arc<dyn Store>) {
     let scene = Scene::created(store).await;
     let token = scene.claim().await.token;
-    let mut ear = Ear::on(store, &[Topic::Log(scene.log())]).await;
+    let mut ear = SignalProbe::on(store, &[Topic::Log(scene.log())]).await;
     for (first, size) in [(1, 17 * 1024), (2, 1024 * 1024), (3, 10)] {
         let events = vec![update(&"x".repeat(size))];
         let outcome = scene
@@ -131,7 +131,7 @@ pub async fn large_frames_are_signalled_and_read(store: &Arc<dyn Store>) {
             .await;
         assert_eq!(
             outcome,
-            Appended::Done {
+            AppendOutcome::Done {
                 head: first,
                 released: false
             }
@@ -264,9 +264,9 @@ pub async fn a_page_of_an_outbox_is_bounded_in_bytes(store: &Arc<dyn Store>) {
     for at in 0..7 {
         let message = Bytes::from(text(at));
         let event = Event::Message { message };
-        let key = Idempotency::of(&connection, None, b"");
+        let key = IdempotencyKey::of(&connection, None, b"");
         let posted = store.post(&connection, event, &key).await.unwrap();
-        assert!(matches!(posted, Posted::New { .. }));
+        assert!(matches!(posted, PostOutcome::New { .. }));
     }
     let (pages, events) = in_pages(store, &LogId::Outbox(connection), 7).await;
     assert!(pages >= 3, "{pages} pages");

@@ -5,17 +5,18 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use super::scene::{CWD, LONG, OVER, Scene, begin, end, said, update, updates};
-use crate::route::Via;
+use crate::route::DeliveryPath;
 use crate::store::{
-    Adoption, Append, Appended, Attached, ClaimToken, Claimant, Enqueued, Record, Setup, Store,
+    AdoptRequest, AppendOutcome, AppendRequest, AttachOutcome, ClaimToken, Claimant,
+    EnqueueOutcome, SessionRecord, SessionSetup, Store,
 };
 
-fn record(scene: &Scene) -> Record {
-    Record {
+fn record(scene: &Scene) -> SessionRecord {
+    SessionRecord {
         agent: scene.agent.clone(),
         cwd: CWD.into(),
         params: "{\"mcpServers\":[]}".into(),
-        setup: Setup {
+        setup: SessionSetup {
             mcp_servers: Some("[1]".into()),
             directories: Some("[\"/a\"]".into()),
         },
@@ -32,7 +33,7 @@ fn record(scene: &Scene) -> Record {
 }
 
 async fn adopt(scene: &Scene, claimant: &Claimant) -> bool {
-    let adoption = Adoption {
+    let adoption = AdoptRequest {
         id: scene.id.clone(),
         principal: scene.principal.clone(),
         record: record(scene),
@@ -55,7 +56,7 @@ async fn adopted(
     for first in 1..=3 {
         let events = vec![said(&scene.id, &format!("word {first}"))];
         let append = scene.append(&claimant.token, first, events);
-        let done = Appended::Done {
+        let done = AppendOutcome::Done {
             head: first,
             released: false,
         };
@@ -68,9 +69,9 @@ async fn is_hidden(scene: &Scene) {
     let Scene { store, .. } = scene;
     let (id, creator, principal) = (&scene.id, &scene.creator, &scene.principal);
     let outcome = store.enqueue(&scene.prompt("1")).await.unwrap();
-    assert_eq!(outcome, Enqueued::NotFound);
+    assert_eq!(outcome, EnqueueOutcome::NotFound);
     let load = scene.attach(creator, "1");
-    assert_eq!(store.attach(&load).await.unwrap(), Attached::NotFound);
+    assert_eq!(store.attach(&load).await.unwrap(), AttachOutcome::NotFound);
     let found = store.attachment(id, creator, principal).await.unwrap();
     assert_eq!(found, None);
     assert_eq!(store.record(id, principal).await.unwrap(), None);
@@ -82,7 +83,7 @@ pub async fn a_record_holds_all_but_the_log(store: &Arc<dyn Store>) {
     let scene = Scene::created(store).await;
     let token = scene.claim().await.token;
     let expected = record(&scene);
-    let told = Append {
+    let told = AppendRequest {
         acks: scene.named(&[1]).await,
         state: Some(expected.state.clone()),
         view: Some(expected.view.clone()),
@@ -97,7 +98,7 @@ pub async fn a_record_holds_all_but_the_log(store: &Arc<dyn Store>) {
     load.setup = expected.setup.clone();
     store.attach(&load).await.unwrap();
     let found = store.record(&scene.id, &scene.principal).await.unwrap();
-    let expected = Record {
+    let expected = SessionRecord {
         head: 2,
         updated: scene.summary().await.place.updated,
         ..expected
@@ -115,9 +116,9 @@ pub async fn a_record_is_between_two_turns(store: &Arc<dyn Store>) {
     scene.talk("one").await;
     store.enqueue(&scene.prompt("2")).await.unwrap();
     let token = scene.claim().await.token;
-    let begun = vec![begin(3, &scene.creator, Via::Connection)];
+    let begun = vec![begin(3, &scene.creator, DeliveryPath::Connection)];
     scene.write(&scene.append(&token, 4, begun)).await;
-    let half = Append {
+    let half = AppendRequest {
         state: Some("half".into()),
         view: Some("half".into()),
         ..scene.append(&token, 5, updates(2))
@@ -153,15 +154,15 @@ pub async fn an_adopted_session_appears_when_it_is_complete(store: &Arc<dyn Stor
     );
     assert_eq!(scene.words().await, ["word 1", "word 2", "word 3"]);
     let found = store.record(&scene.id, &scene.principal).await.unwrap();
-    let record = Record {
+    let record = SessionRecord {
         head: 3,
         ..expected.clone()
     };
     assert_eq!(found, Some(record));
     let late = scene.append(&claimant.token, 4, updates(1));
-    assert_eq!(scene.write(&late).await, Appended::Fenced);
+    assert_eq!(scene.write(&late).await, AppendOutcome::Fenced);
     assert!(scene.try_claim(&scene.claimant(LONG)).await.is_none());
-    let Attached::Done(attachment) = store
+    let AttachOutcome::Done(attachment) = store
         .attach(&scene.attach(&scene.creator, "1"))
         .await
         .unwrap()
@@ -180,17 +181,17 @@ pub async fn a_log_from_elsewhere_is_history(store: &Arc<dyn Store>) {
     let (scene, claimant) = adopted(store, |scene| scene.claimant(LONG)).await;
     let stranger = scene.another_connection();
     let turn = vec![
-        begin(7, &stranger, Via::Connection),
-        end(&stranger, Via::Connection),
+        begin(7, &stranger, DeliveryPath::Connection),
+        end(&stranger, DeliveryPath::Connection),
     ];
-    let asked = vec![begin(8, &stranger, Via::Connection)];
+    let asked = vec![begin(8, &stranger, DeliveryPath::Connection)];
     for (first, events) in [(4, turn), (6, asked)] {
         let append = scene.append(&claimant.token, first, events);
         scene.write(&append).await;
     }
     assert!(publish(&scene, &claimant.token).await);
     let found = store.record(&scene.id, &scene.principal).await.unwrap();
-    let expected = Record {
+    let expected = SessionRecord {
         head: 6,
         ..record(&scene)
     };
@@ -205,7 +206,7 @@ pub async fn a_log_from_elsewhere_is_history(store: &Arc<dyn Store>) {
     store.enqueue(&scene.prompt("1")).await.unwrap();
     let claim = scene.claim().await;
     assert_eq!((claim.head, claim.running), (6, None));
-    let begun = vec![begin(1, &scene.creator, Via::Connection)];
+    let begun = vec![begin(1, &scene.creator, DeliveryPath::Connection)];
     scene.write(&scene.append(&claim.token, 7, begun)).await;
     let found = store.record(&scene.id, &scene.principal).await.unwrap();
     let found = found.expect("a record");
@@ -252,7 +253,7 @@ pub async fn an_adoption_that_is_given_up_is_forgotten(store: &Arc<dyn Store>) {
     assert_eq!((scene.head().await, scene.events(1).await.len()), (0, 0));
     assert!(!publish(&scene, &claimant.token).await);
     let late = scene.append(&claimant.token, 4, updates(1));
-    assert_eq!(scene.write(&late).await, Appended::Fenced);
+    assert_eq!(scene.write(&late).await, AppendOutcome::Fenced);
     let again = scene.claimant(LONG);
     assert!(adopt(&scene, &again).await);
     assert!(publish(&scene, &again.token).await);

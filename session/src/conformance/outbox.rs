@@ -5,12 +5,12 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use super::scene::Scene;
-use crate::command::Idempotency;
+use crate::command::IdempotencyKey;
 use crate::event::Event;
 use crate::id::{ConnectionId, LogId, SessionId};
 use crate::store::{
-    Delivered, OUTBOX_BYTES, OUTBOX_WINDOW_BYTES, OUTBOX_WINDOW_ENTRIES, OUTBOX_WINDOW_POSITIONS,
-    Posted, REMEMBERED_KEYS, Store, StreamId, Touch,
+    OUTBOX_BYTES, OUTBOX_WINDOW_BYTES, OUTBOX_WINDOW_ENTRIES, OUTBOX_WINDOW_POSITIONS,
+    OutboxProgress, PostOutcome, REMEMBERED_KEYS, Store, StreamId, StreamTouch,
 };
 
 fn message(text: &str) -> Event {
@@ -19,8 +19,8 @@ fn message(text: &str) -> Event {
     }
 }
 
-fn key(connection: &ConnectionId, request: u64, text: &str) -> Idempotency {
-    Idempotency::of(connection, Some(&request.to_string()), text.as_bytes())
+fn key(connection: &ConnectionId, request: u64, text: &str) -> IdempotencyKey {
+    IdempotencyKey::of(connection, Some(&request.to_string()), text.as_bytes())
 }
 
 pub async fn posts_are_numbered_from_one(store: &Arc<dyn Store>) {
@@ -39,7 +39,7 @@ pub async fn posts_are_numbered_from_one(store: &Arc<dyn Store>) {
             .post(to, event.clone(), &key(to, request, "x"))
             .await
             .unwrap();
-        assert!(matches!(posted, Posted::New { .. }));
+        assert!(matches!(posted, PostOutcome::New { .. }));
     }
     let log = LogId::Outbox(to.clone());
     let frames = store.read(&log, 1, 10).await.unwrap();
@@ -65,7 +65,7 @@ pub async fn a_repeated_post_returns_the_first(store: &Arc<dyn Store>) {
         .post(to, message("made anew"), &key(to, 1, "same"))
         .await
         .unwrap();
-    assert_eq!(again, Posted::Known(first));
+    assert_eq!(again, PostOutcome::Known(first));
     assert_eq!(
         store.heads(&[LogId::Outbox(to.clone())]).await.unwrap(),
         [2]
@@ -83,7 +83,7 @@ pub async fn a_post_key_used_for_something_else_is_a_conflict(store: &Arc<dyn St
         .post(to, message("second"), &key(to, 1, "that"))
         .await
         .unwrap();
-    assert_eq!(other, Posted::Conflict);
+    assert_eq!(other, PostOutcome::Conflict);
     assert_eq!(
         store.heads(&[LogId::Outbox(to.clone())]).await.unwrap(),
         [1]
@@ -92,13 +92,13 @@ pub async fn a_post_key_used_for_something_else_is_a_conflict(store: &Arc<dyn St
 
 pub async fn outboxes_do_not_mix(store: &Arc<dyn Store>) {
     let (one, two) = (Scene::planned(store).creator, Scene::planned(store).creator);
-    let shared = Idempotency {
+    let shared = IdempotencyKey {
         key: "k".into(),
         fingerprint: "ab".into(),
     };
     for to in [&one, &two] {
         let posted = store.post(to, message(to.as_str()), &shared).await.unwrap();
-        assert!(matches!(posted, Posted::New { .. }));
+        assert!(matches!(posted, PostOutcome::New { .. }));
     }
     let read = store
         .read(&LogId::Outbox(two.clone()), 1, 10)
@@ -120,12 +120,12 @@ pub async fn old_post_keys_are_forgotten(store: &Arc<dyn Store>) {
         .post(to, message("y"), &key(to, 2, "x"))
         .await
         .unwrap();
-    assert_eq!(known, Posted::Known(message("x")));
+    assert_eq!(known, PostOutcome::Known(message("x")));
     let anew = store
         .post(to, message("y"), &key(to, 1, "x"))
         .await
         .unwrap();
-    assert!(matches!(anew, Posted::New { .. }));
+    assert!(matches!(anew, PostOutcome::New { .. }));
 }
 
 pub async fn no_two_posts_look_the_same(store: &Arc<dyn Store>) {
@@ -256,11 +256,11 @@ pub async fn a_post_that_has_left_the_outbox_is_still_known(store: &Arc<dyn Stor
     fill(store, to, 20, OUTBOX_WINDOW_BYTES / 8).await;
     delivered(store, to, 22, 22).await;
     let posted = post(store, to, message("x"), &key(to, 1, "new")).await;
-    assert_eq!(posted, Posted::Known(watch(&scene.id)));
+    assert_eq!(posted, PostOutcome::Known(watch(&scene.id)));
     let posted = post(store, to, message("x"), &key(to, 2, "list")).await;
-    assert_eq!(posted, Posted::Delivered);
+    assert_eq!(posted, PostOutcome::Delivered);
     let posted = post(store, to, message("x"), &key(to, 2, "other")).await;
-    assert_eq!(posted, Posted::Conflict);
+    assert_eq!(posted, PostOutcome::Conflict);
     assert_eq!(store.heads(&[outbox(to)]).await.unwrap(), [22]);
 }
 
@@ -273,7 +273,7 @@ pub async fn an_outbox_that_nobody_reads_takes_no_more(store: &Arc<dyn Store>) {
     let large = message(&"x".repeat(size as usize));
     for _ in 0..2 {
         let posted = post(store, to, large.clone(), &key(to, 1, "x")).await;
-        assert_eq!(posted, Posted::Full);
+        assert_eq!(posted, PostOutcome::Full);
     }
     assert_eq!(store.heads(&[outbox(to)]).await.unwrap(), [fits]);
     // Delivered entries make room, even if that was a moment ago.
@@ -281,7 +281,7 @@ pub async fn an_outbox_that_nobody_reads_takes_no_more(store: &Arc<dyn Store>) {
     delivered(store, to, fits, 0).await;
     assert!(store.has_outbox_room(to).await.unwrap());
     let posted = post(store, to, large.clone(), &key(to, 1, "x")).await;
-    assert!(matches!(posted, Posted::New { .. }));
+    assert!(matches!(posted, PostOutcome::New { .. }));
     // A client that reads never notices that there is a limit.
     for number in fits + 1..fits + 30 {
         delivered(store, to, number, 0).await;
@@ -297,7 +297,7 @@ pub async fn a_post_says_which_entry_it_is(store: &Arc<dyn Store>) {
     fill(store, to, 2, 1).await;
     for key in [unnamed(to), key(to, 1, "x")] {
         let posted = post(store, to, positions(10), &key).await;
-        let Posted::New { number, nonce } = posted else {
+        let PostOutcome::New { number, nonce } = posted else {
             panic!("{posted:?}");
         };
         let frames = store.read(&outbox(to), number, 10).await.unwrap();
@@ -311,19 +311,19 @@ pub async fn positions_are_counted_for_themselves(store: &Arc<dyn Store>) {
     let size = OUTBOX_BYTES / 10;
     for _ in 0..9 {
         let posted = post(store, to, positions(size), &unnamed(to)).await;
-        assert!(matches!(posted, Posted::New { .. }));
+        assert!(matches!(posted, PostOutcome::New { .. }));
     }
     // Nobody is refused because of them.
     assert!(store.has_outbox_room(to).await.unwrap());
     fill(store, to, 9, size).await;
     assert!(!store.has_outbox_room(to).await.unwrap());
     let posted = post(store, to, positions(size), &unnamed(to)).await;
-    assert_eq!(posted, Posted::Full);
+    assert_eq!(posted, PostOutcome::Full);
     // Delivered entries make room for both.
     reads(store, to).await;
     delivered(store, to, 18, 0).await;
     let posted = post(store, to, positions(size), &unnamed(to)).await;
-    assert!(matches!(posted, Posted::New { number: 19, .. }));
+    assert!(matches!(posted, PostOutcome::New { number: 19, .. }));
     assert!(store.has_outbox_room(to).await.unwrap());
 }
 
@@ -373,16 +373,16 @@ fn watch(session: &SessionId) -> Event {
     }
 }
 
-fn unnamed(of: &ConnectionId) -> Idempotency {
-    Idempotency::of(of, None, b"")
+fn unnamed(of: &ConnectionId) -> IdempotencyKey {
+    IdempotencyKey::of(of, None, b"")
 }
 
 async fn post(
     store: &Arc<dyn Store>,
     to: &ConnectionId,
     event: Event,
-    key: &Idempotency,
-) -> Posted {
+    key: &IdempotencyKey,
+) -> PostOutcome {
     store.post(to, event, key).await.unwrap()
 }
 
@@ -390,7 +390,7 @@ async fn fill(store: &Arc<dyn Store>, to: &ConnectionId, entries: u64, size: u64
     let event = message(&"x".repeat(size as usize));
     for _ in 0..entries {
         let posted = post(store, to, event.clone(), &unnamed(to)).await;
-        assert!(matches!(posted, Posted::New { .. }));
+        assert!(matches!(posted, PostOutcome::New { .. }));
     }
 }
 
@@ -408,11 +408,11 @@ async fn reads(store: &Arc<dyn Store>, connection: &ConnectionId) {
 }
 
 async fn delivered(store: &Arc<dyn Store>, to: &ConnectionId, upto: u64, settled: u64) {
-    let touch = Touch {
+    let touch = StreamTouch {
         stream: stream(to),
         holder: "holder".into(),
         written: Some(upto.to_string()),
-        delivered: Some(Delivered { upto, settled }),
+        delivered: Some(OutboxProgress { upto, settled }),
     };
     store.touch_streams(&[touch]).await.unwrap();
 }

@@ -2,21 +2,21 @@
 
 use std::sync::Arc;
 
-use super::scene::{Ear, LONG, Scene, updates};
-use crate::store::{Append, Appended, ClaimToken, Signal, Store};
+use super::scene::{LONG, Scene, SignalProbe, updates};
+use crate::store::{AppendOutcome, AppendRequest, ClaimToken, Signal, Store};
 
 pub async fn an_append_gives_up_only_what_has_no_work(store: &Arc<dyn Store>) {
     let scene = Scene::created(store).await;
     store.enqueue(&scene.prompt("1")).await.unwrap();
     let token = scene.claim().await.token;
-    let first = Append {
+    let first = AppendRequest {
         acks: scene.named(&[1]).await,
         release: true,
         ..scene.append(&token, 1, updates(1))
     };
     assert_eq!(
         scene.write(&first).await,
-        Appended::Done {
+        AppendOutcome::Done {
             head: 1,
             released: false
         }
@@ -25,31 +25,35 @@ pub async fn an_append_gives_up_only_what_has_no_work(store: &Arc<dyn Store>) {
         scene.try_claim(&scene.claimant(LONG)).await.is_none(),
         "it is still held"
     );
-    let last = Append {
+    let last = AppendRequest {
         acks: scene.named(&[2]).await,
         release: true,
         ..scene.append(&token, 2, updates(1))
     };
     assert_eq!(
         scene.write(&last).await,
-        Appended::Done {
+        AppendOutcome::Done {
             head: 2,
             released: true
         }
     );
     let more = scene.append(&token, 3, updates(1));
-    assert_eq!(scene.write(&more).await, Appended::Fenced, "it is given up");
+    assert_eq!(
+        scene.write(&more).await,
+        AppendOutcome::Fenced,
+        "it is given up"
+    );
 }
 
 pub async fn a_releasing_append_can_be_repeated(store: &Arc<dyn Store>) {
     let scene = Scene::created(store).await;
     let token = scene.claim().await.token;
-    let last = Append {
+    let last = AppendRequest {
         acks: scene.named(&[1]).await,
         release: true,
         ..scene.append(&token, 1, updates(2))
     };
-    let released = |head| Appended::Done {
+    let released = |head| AppendOutcome::Done {
         head,
         released: true,
     };
@@ -61,7 +65,7 @@ pub async fn a_releasing_append_can_be_repeated(store: &Arc<dyn Store>) {
     scene.write(&scene.append(&next.token, 3, updates(1))).await;
     assert_eq!(scene.write(&last).await, released(3));
     assert_eq!(scene.head().await, 3);
-    let done = Appended::Done {
+    let done = AppendOutcome::Done {
         head: 4,
         released: false,
     };
@@ -74,12 +78,12 @@ pub async fn a_releasing_append_can_be_repeated(store: &Arc<dyn Store>) {
 pub async fn a_releasing_append_without_events_can_be_repeated(store: &Arc<dyn Store>) {
     let scene = Scene::created(store).await;
     let token = scene.claim().await.token;
-    let last = Append {
+    let last = AppendRequest {
         acks: scene.named(&[1]).await,
         release: true,
         ..scene.append(&token, 1, Vec::new())
     };
-    let released = Appended::Done {
+    let released = AppendOutcome::Done {
         head: 0,
         released: true,
     };
@@ -92,7 +96,7 @@ pub async fn a_released_session_goes_on_elsewhere_at_once(store: &Arc<dyn Store>
     let token = scene.claim().await.token;
     let written = scene.append(&token, 1, updates(1));
     scene.write(&written).await;
-    let mut ear = Ear::on(store, &[scene.ready()]).await;
+    let mut ear = SignalProbe::on(store, &[scene.ready()]).await;
     store.release(&scene.id, &token).await.unwrap();
     let signal = ear.next().await;
     assert!(
@@ -102,14 +106,14 @@ pub async fn a_released_session_goes_on_elsewhere_at_once(store: &Arc<dyn Store>
     // The last append's reply may still be on its way, but nothing new is written.
     assert_eq!(
         scene.write(&written).await,
-        Appended::Done {
+        AppendOutcome::Done {
             head: 1,
             released: true
         }
     );
     assert_eq!(
         scene.write(&scene.append(&token, 2, updates(1))).await,
-        Appended::Fenced
+        AppendOutcome::Fenced
     );
     assert_eq!(
         scene.try_claim_any(&scene.claimant(LONG)).await,
@@ -140,12 +144,12 @@ pub async fn releasing_without_work_wakes_nobody(store: &Arc<dyn Store>) {
     let scene = Scene::created(store).await;
     let token = scene.claim().await.token;
     scene
-        .write(&Append {
+        .write(&AppendRequest {
             acks: scene.named(&[1]).await,
             ..scene.append(&token, 1, Vec::new())
         })
         .await;
-    let mut ear = Ear::on(store, &[scene.ready()]).await;
+    let mut ear = SignalProbe::on(store, &[scene.ready()]).await;
     store.release(&scene.id, &token).await.unwrap();
     let next = scene.sibling().await;
     let signal = ear.next().await;

@@ -2,14 +2,17 @@
 
 use std::sync::Arc;
 
-use super::scene::{Ear, Scene};
+use super::scene::{Scene, SignalProbe};
 use crate::clock::unix_millis;
 use crate::id::random_text;
-use crate::revocation::{Asked, Revocation, Subject};
+use crate::revocation::{Revocation, RevocationCause, RevocationSubject};
 use crate::store::{Signal, Store, Topic};
 
 fn principal() -> Revocation {
-    Revocation::at_once(Subject::Principal(format!("some one {}", random_text(8))))
+    Revocation::at_once(RevocationSubject::Principal(format!(
+        "some one {}",
+        random_text(8)
+    )))
 }
 
 /// Of these subjects only, as other cases may use the same store.
@@ -22,13 +25,13 @@ async fn listed(store: &Arc<dyn Store>, of: &[&Revocation]) -> Vec<Revocation> {
 
 pub async fn what_is_revoked_is_listed(store: &Arc<dyn Store>) {
     let scene = Scene::planned(store);
-    let family = Subject::Family {
+    let family = RevocationSubject::Family {
         family: random_text(8),
         below: 3,
     };
     let all = [
-        Revocation::at_once(Subject::Session(scene.id.clone())),
-        Revocation::at_once(Subject::Connection(scene.creator.clone())),
+        Revocation::at_once(RevocationSubject::Session(scene.id.clone())),
+        Revocation::at_once(RevocationSubject::Connection(scene.creator.clone())),
         principal(),
         Revocation {
             from: unix_millis() / 1000 + 120,
@@ -43,8 +46,8 @@ pub async fn what_is_revoked_is_listed(store: &Arc<dyn Store>) {
 
 pub async fn every_listener_hears_of_it(store: &Arc<dyn Store>) {
     let mut ears = [
-        Ear::on(store, &[Topic::Revocations]).await,
-        Ear::on(store, &[Topic::Revocations]).await,
+        SignalProbe::on(store, &[Topic::Revocations]).await,
+        SignalProbe::on(store, &[Topic::Revocations]).await,
     ];
     let revocation = principal();
     store.revoke(&revocation).await.unwrap();
@@ -79,7 +82,7 @@ pub async fn generations_of_a_family_are_revoked_one_by_one(store: &Arc<dyn Stor
     let family = random_text(8);
     let below = |below| {
         let family = family.clone();
-        Revocation::at_once(Subject::Family { family, below })
+        Revocation::at_once(RevocationSubject::Family { family, below })
     };
     let (one, two) = (below(1), below(2));
     store.revoke(&one).await.unwrap();
@@ -116,11 +119,11 @@ pub async fn many_are_listed_as_well(store: &Arc<dyn Store>) {
 }
 
 fn logout(principal: &str) -> Revocation {
-    let family = Subject::Family {
+    let family = RevocationSubject::Family {
         family: random_text(16),
         below: 1,
     };
-    Revocation::at_once(family).asked_by(Asked::Logout, principal)
+    Revocation::at_once(family).asked_by(RevocationCause::Logout, principal)
 }
 
 /// All that is listed of a caller's own.
@@ -138,17 +141,20 @@ pub async fn many_logouts_of_one_caller_become_one(store: &Arc<dyn Store>) {
     let (hers, his) = (logout(&alice), logout(&bob));
     assert!(store.revoke(&hers).await.unwrap());
     assert!(store.revoke(&his).await.unwrap());
-    for _ in 1..Asked::Logout.budget() {
+    for _ in 1..RevocationCause::Logout.budget() {
         assert!(store.revoke(&logout(&bob)).await.unwrap());
     }
-    assert_eq!(own(store, &bob).await.len(), Asked::Logout.budget());
-    let mut ear = Ear::on(store, &[Topic::Revocations]).await;
+    assert_eq!(
+        own(store, &bob).await.len(),
+        RevocationCause::Logout.budget()
+    );
+    let mut ear = SignalProbe::on(store, &[Topic::Revocations]).await;
     assert!(store.revoke(&logout(&bob)).await.unwrap());
     let all = own(store, &bob).await;
     let [one] = &all[..] else {
         panic!("{} are left", all.len());
     };
-    assert_eq!(one.subject, Subject::Logins(bob.clone()));
+    assert_eq!(one.subject, RevocationSubject::Logins(bob.clone()));
     assert!(one.before >= his.before && one.until >= his.until);
     ear.until(|signal| matches!(signal, Signal::Revoked(heard) if heard == one))
         .await;
@@ -172,13 +178,13 @@ pub async fn many_logouts_of_one_caller_become_one(store: &Arc<dyn Store>) {
 pub async fn beyond_its_budget_no_token_is_renewed(store: &Arc<dyn Store>) {
     let [alice, bob] = [(); 2].map(|()| format!("caller {}", random_text(8)));
     let renewal = |principal: &str| {
-        let subject = Subject::Family {
+        let subject = RevocationSubject::Family {
             family: random_text(8),
             below: 1,
         };
-        Revocation::at_once(subject).asked_by(Asked::Renewal, principal)
+        Revocation::at_once(subject).asked_by(RevocationCause::Renewal, principal)
     };
-    let many: Vec<_> = (0..Asked::Renewal.budget())
+    let many: Vec<_> = (0..RevocationCause::Renewal.budget())
         .map(|_| renewal(&bob))
         .collect();
     for chunk in many.chunks(100) {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::scene::{Scene, begin, end, update, updates};
 use crate::event::Event;
 use crate::id::ConnectionId;
-use crate::route::{Route, Via};
+use crate::route::{DeliveryPath, Route};
 use crate::store::{ClaimToken, Store};
 
 async fn route(scene: &Scene, connection: &ConnectionId) -> Route {
@@ -37,7 +37,7 @@ pub async fn a_turn_switches_route_and_controller(store: &Arc<dyn Store>) {
     write(
         &scene,
         &token,
-        vec![update("x"), begin(2, &scene.creator, Via::Session)],
+        vec![update("x"), begin(2, &scene.creator, DeliveryPath::Session)],
     )
     .await;
     assert_eq!(route(&scene, &scene.creator).await.to_text(), "1c,4s");
@@ -45,8 +45,8 @@ pub async fn a_turn_switches_route_and_controller(store: &Arc<dyn Store>) {
         &scene,
         &token,
         vec![
-            end(&scene.creator, Via::Session),
-            begin(3, &other, Via::Connection),
+            end(&scene.creator, DeliveryPath::Session),
+            begin(3, &other, DeliveryPath::Connection),
         ],
     )
     .await;
@@ -63,8 +63,8 @@ pub async fn a_turn_on_the_same_stream_switches_nothing(store: &Arc<dyn Store>) 
     let token = scene.claim().await.token;
     for command in 2..5 {
         let turn = vec![
-            begin(command, &scene.creator, Via::Connection),
-            end(&scene.creator, Via::Connection),
+            begin(command, &scene.creator, DeliveryPath::Connection),
+            end(&scene.creator, DeliveryPath::Connection),
         ];
         write(&scene, &token, turn).await;
     }
@@ -79,23 +79,23 @@ pub async fn a_one_shot_turn_gives_the_route_back(store: &Arc<dyn Store>) {
     write(
         &scene,
         &token,
-        vec![begin(2, creator, Via::OneShot), update("x")],
+        vec![begin(2, creator, DeliveryPath::OneShot), update("x")],
     )
     .await;
     let during = route(&scene, creator).await;
     assert_eq!(
         (during.at(1), during.at(2), during.at(9)),
         (
-            Some(Via::Connection),
-            Some(Via::OneShot),
-            Some(Via::OneShot)
+            Some(DeliveryPath::Connection),
+            Some(DeliveryPath::OneShot),
+            Some(DeliveryPath::OneShot)
         )
     );
-    write(&scene, &token, vec![end(creator, Via::OneShot)]).await;
+    write(&scene, &token, vec![end(creator, DeliveryPath::OneShot)]).await;
     let after = route(&scene, creator).await;
     assert_eq!(
         (after.at(4), after.at(5)),
-        (Some(Via::OneShot), Some(Via::Connection))
+        (Some(DeliveryPath::OneShot), Some(DeliveryPath::Connection))
     );
 }
 
@@ -105,18 +105,23 @@ pub async fn one_shot_turns_in_a_row_give_the_route_back(store: &Arc<dyn Store>)
     let token = scene.claim().await.token;
     // Each begins with the very event after which the one before gave the route back.
     for command in 2..5 {
-        write(&scene, &token, vec![begin(command, creator, Via::OneShot)]).await;
         write(
             &scene,
             &token,
-            vec![update("x"), end(creator, Via::OneShot)],
+            vec![begin(command, creator, DeliveryPath::OneShot)],
+        )
+        .await;
+        write(
+            &scene,
+            &token,
+            vec![update("x"), end(creator, DeliveryPath::OneShot)],
         )
         .await;
     }
     let after = route(&scene, creator).await;
-    let ways: Vec<Option<Via>> = (1..=10).map(|seq| after.at(seq)).collect();
-    let mut expected = vec![Some(Via::OneShot); 9];
-    expected.push(Some(Via::Connection));
+    let ways: Vec<Option<DeliveryPath>> = (1..=10).map(|seq| after.at(seq)).collect();
+    let mut expected = vec![Some(DeliveryPath::OneShot); 9];
+    expected.push(Some(DeliveryPath::Connection));
     assert_eq!(ways, expected);
 }
 
@@ -131,17 +136,21 @@ pub async fn a_one_shot_turn_right_after_attaching_gives_the_route_back(store: &
         &scene,
         &token,
         vec![
-            begin(2, &newcomer, Via::OneShot),
-            end(&newcomer, Via::OneShot),
+            begin(2, &newcomer, DeliveryPath::OneShot),
+            end(&newcomer, DeliveryPath::OneShot),
         ],
     )
     .await;
     let after = route(&scene, &newcomer).await;
     assert_eq!(
         (after.joined(), after.at(4), after.at(5)),
-        (Some(4), Some(Via::OneShot), Some(Via::OneShot))
+        (
+            Some(4),
+            Some(DeliveryPath::OneShot),
+            Some(DeliveryPath::OneShot)
+        )
     );
-    assert_eq!(after.at(6), Some(Via::Session));
+    assert_eq!(after.at(6), Some(DeliveryPath::Session));
 }
 
 pub async fn many_switches_leave_the_latest(store: &Arc<dyn Store>) {
@@ -151,9 +160,9 @@ pub async fn many_switches_leave_the_latest(store: &Arc<dyn Store>) {
     let mut expected = Route::from_text("1c").unwrap();
     for seq in 1..=150 {
         let via = if seq % 2 == 0 {
-            Via::Session
+            DeliveryPath::Session
         } else {
-            Via::Connection
+            DeliveryPath::Connection
         };
         expected.switch(seq, via);
         scene
@@ -168,8 +177,8 @@ pub async fn a_connection_that_was_only_answered_in_a_body_leaves_nothing(store:
     let passer_by = scene.another_connection();
     let token = scene.claim().await.token;
     let turn = vec![
-        begin(2, &passer_by, Via::OneShot),
-        end(&passer_by, Via::OneShot),
+        begin(2, &passer_by, DeliveryPath::OneShot),
+        end(&passer_by, DeliveryPath::OneShot),
     ];
     write(&scene, &token, turn).await;
     assert_eq!(route(&scene, &passer_by).await, Route::default());
@@ -177,5 +186,8 @@ pub async fn a_connection_that_was_only_answered_in_a_body_leaves_nothing(store:
     scene.open_stream(&passer_by, "a").await;
     store.attach(&scene.attach(&passer_by, "1")).await.unwrap();
     let back = route(&scene, &passer_by).await;
-    assert_eq!((back.at(3), back.at(4)), (None, Some(Via::Session)));
+    assert_eq!(
+        (back.at(3), back.at(4)),
+        (None, Some(DeliveryPath::Session))
+    );
 }

@@ -7,15 +7,16 @@ use bytes::Bytes;
 use tokio::sync::mpsc;
 use tokio::time::timeout;
 
-use crate::command::{ClientCapabilities, Command, CommandId, Idempotency, Kind};
-use crate::event::{Begin, Event, Recipient};
+use crate::command::{ClientCapabilities, Command, CommandId, CommandKind, IdempotencyKey};
+use crate::event::{Event, ResponseRecipient, TurnBegin};
 use crate::id::{ConnectionId, LogId, Nonce, Partition, SessionId, random_text};
-use crate::route::Via;
+use crate::route::DeliveryPath;
 use crate::store::{
-    Append, Appended, Attach, Attachment, Claim, ClaimToken, Claimant, Enqueue, Enqueued,
-    INBOX_LIMIT, Listener, NewSession, Setup, Signal, Store, StreamId, Topic, Touch, WorkerId,
+    AppendOutcome, AppendRequest, AttachParams, Attachment, Claim, ClaimToken, Claimant,
+    EnqueueOutcome, EnqueueRequest, INBOX_LIMIT, NewSession, SessionSetup, Signal, SignalListener,
+    Store, StreamId, StreamTouch, Topic, WorkerId,
 };
-use crate::trace::Trace;
+use crate::trace::TraceContext;
 
 mod wholes;
 
@@ -85,7 +86,7 @@ impl Scene {
 
     pub async fn create(&self) {
         let first = self.first();
-        let key = Idempotency::of(&self.creator, Some("0"), &first.message);
+        let key = IdempotencyKey::of(&self.creator, Some("0"), &first.message);
         let created = self.store.create(&self.new_session(), &first, &key).await;
         created.expect("the session is created");
     }
@@ -103,7 +104,7 @@ impl Scene {
     }
 
     pub fn first(&self) -> Command {
-        self.command(Kind::New, Some("0"))
+        self.command(CommandKind::New, Some("0"))
     }
 
     // ---- as a client ----
@@ -112,7 +113,7 @@ impl Scene {
         ConnectionId::mint(Partition::random(self.store.partitions()))
     }
 
-    pub fn command(&self, kind: Kind, request: Option<&str>) -> Command {
+    pub fn command(&self, kind: CommandKind, request: Option<&str>) -> Command {
         let message = format!("{{\"kind\":\"{}\",\"id\":{request:?}}}", kind.as_str());
         Command {
             kind,
@@ -128,11 +129,11 @@ impl Scene {
         }
     }
 
-    pub fn request(&self, command: Command) -> Enqueue {
-        Enqueue {
+    pub fn request(&self, command: Command) -> EnqueueRequest {
+        EnqueueRequest {
             session: self.id.clone(),
             principal: self.principal.clone(),
-            key: Idempotency::of(
+            key: IdempotencyKey::of(
                 &command.connection,
                 command.request.as_deref(),
                 &command.message,
@@ -148,31 +149,31 @@ impl Scene {
     }
 
     /// A prompt of the creator, whose connection stream is known to watch the session.
-    pub fn prompt(&self, request: &str) -> Enqueue {
-        Enqueue {
+    pub fn prompt(&self, request: &str) -> EnqueueRequest {
+        EnqueueRequest {
             watched: true,
-            ..self.request(self.command(Kind::Prompt, Some(request)))
+            ..self.request(self.command(CommandKind::Prompt, Some(request)))
         }
     }
 
     /// The same, to be cancelled by its id.
-    pub fn findable(&self, request: &str) -> Enqueue {
-        Enqueue {
+    pub fn findable(&self, request: &str) -> EnqueueRequest {
+        EnqueueRequest {
             findable: true,
             ..self.prompt(request)
         }
     }
 
-    pub fn prompt_by(&self, connection: &ConnectionId, request: &str) -> Enqueue {
+    pub fn prompt_by(&self, connection: &ConnectionId, request: &str) -> EnqueueRequest {
         let connection = connection.clone();
         self.request(Command {
             connection,
-            ..self.command(Kind::Prompt, Some(request))
+            ..self.command(CommandKind::Prompt, Some(request))
         })
     }
 
-    pub fn attach(&self, connection: &ConnectionId, request: &str) -> Attach {
-        Attach {
+    pub fn attach(&self, connection: &ConnectionId, request: &str) -> AttachParams {
+        AttachParams {
             session: self.id.clone(),
             principal: self.principal.clone(),
             connection: connection.clone(),
@@ -181,7 +182,7 @@ impl Scene {
             replay: true,
             one_shot: false,
             watched: true,
-            setup: Setup::default(),
+            setup: SessionSetup::default(),
             observe: false,
             only_open: false,
         }
@@ -202,8 +203,13 @@ impl Scene {
         }
     }
 
-    pub fn touch(&self, connection: &ConnectionId, holder: &str, written: Option<&str>) -> Touch {
-        Touch {
+    pub fn touch(
+        &self,
+        connection: &ConnectionId,
+        holder: &str,
+        written: Option<&str>,
+    ) -> StreamTouch {
+        StreamTouch {
             stream: self.stream(connection),
             holder: holder.to_owned(),
             written: written.map(str::to_owned),
@@ -267,8 +273,8 @@ impl Scene {
             .expect("the session waits for a worker")
     }
 
-    pub fn append(&self, token: &ClaimToken, first: u64, events: Vec<Event>) -> Append {
-        Append {
+    pub fn append(&self, token: &ClaimToken, first: u64, events: Vec<Event>) -> AppendRequest {
+        AppendRequest {
             session: self.id.clone(),
             token: token.clone(),
             nonce: Nonce(7),
@@ -287,7 +293,7 @@ impl Scene {
         }
     }
 
-    pub async fn write(&self, append: &Append) -> Appended {
+    pub async fn write(&self, append: &AppendRequest) -> AppendOutcome {
         self.store.append(append).await.expect("the store answers")
     }
 
@@ -298,14 +304,14 @@ impl Scene {
     /// Acknowledges everything that waits and gives the session up.
     pub async fn finish(&self, token: &ClaimToken) {
         let waiting = self.store.inbox(&self.id, &[]).await.unwrap();
-        let done = Append {
+        let done = AppendRequest {
             acks: waiting.iter().map(|queued| queued.id).collect(),
             release: true,
             ..self.append(token, self.head().await + 1, Vec::new())
         };
         let outcome = self.write(&done).await;
         assert!(
-            matches!(outcome, Appended::Done { released: true, .. }),
+            matches!(outcome, AppendOutcome::Done { released: true, .. }),
             "{outcome:?}"
         );
     }
@@ -314,7 +320,7 @@ impl Scene {
     pub async fn talk(&self, words: &str) {
         let request = format!("\"{}\"", random_text(8));
         let accepted = self.store.enqueue(&self.prompt(&request)).await.unwrap();
-        let Enqueued::Accepted { command, via, .. } = accepted else {
+        let EnqueueOutcome::Accepted { command, via, .. } = accepted else {
             panic!("{accepted:?}");
         };
         let claim = self.claim().await;
@@ -322,7 +328,7 @@ impl Scene {
         let first = claim.head + 1;
         self.write(&self.append(&claim.token, first, begun)).await;
         let events = vec![said(&self.id, words), end(&self.creator, via)];
-        let over = Append {
+        let over = AppendRequest {
             acks: claim.inbox.iter().map(|queued| queued.id).collect(),
             state: Some(words.to_owned().into()),
             view: Some(words.to_owned().into()),
@@ -330,7 +336,7 @@ impl Scene {
             ..self.append(&claim.token, first + 1, events)
         };
         let head = first + 2;
-        let done = Appended::Done {
+        let done = AppendOutcome::Done {
             head,
             released: true,
         };
@@ -349,10 +355,10 @@ impl Scene {
 }
 
 /// The outcome of an accepted command, with its id.
-pub fn enqueued(of: Enqueued) -> (&'static str, u64, u64, Via) {
+pub fn enqueued(of: EnqueueOutcome) -> (&'static str, u64, u64, DeliveryPath) {
     match of {
-        Enqueued::Accepted { command, head, via } => ("accepted", command.number, head, via),
-        Enqueued::Joined { command, head, via } => ("joined", command.number, head, via),
+        EnqueueOutcome::Accepted { command, head, via } => ("accepted", command.number, head, via),
+        EnqueueOutcome::Joined { command, head, via } => ("joined", command.number, head, via),
         other => panic!("{other:?}"),
     }
 }
@@ -370,8 +376,8 @@ pub fn updates(count: usize) -> Vec<Event> {
         .collect()
 }
 
-pub fn begin(command: impl Into<CommandId>, connection: &ConnectionId, via: Via) -> Event {
-    Event::Begin(Begin {
+pub fn begin(command: impl Into<CommandId>, connection: &ConnectionId, via: DeliveryPath) -> Event {
+    Event::Begin(TurnBegin {
         command: command.into(),
         connection: connection.clone(),
         via,
@@ -379,12 +385,14 @@ pub fn begin(command: impl Into<CommandId>, connection: &ConnectionId, via: Via)
 }
 
 /// One that some client has begun.
-fn trace() -> Trace {
-    Trace::from_text("00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01 vendor=some value")
+fn trace() -> TraceContext {
+    TraceContext::from_text(
+        "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01 vendor=some value",
+    )
 }
 
-pub fn end(connection: &ConnectionId, via: Via) -> Event {
-    let to = Recipient {
+pub fn end(connection: &ConnectionId, via: DeliveryPath) -> Event {
+    let to = ResponseRecipient {
         connection: connection.clone(),
         request: "1".into(),
         via,
@@ -398,12 +406,12 @@ pub fn end(connection: &ConnectionId, via: Via) -> Event {
 }
 
 /// Hears what a store signals, and gives up on silence.
-pub struct Ear {
-    pub listener: Arc<dyn Listener>,
+pub struct SignalProbe {
+    pub listener: Arc<dyn SignalListener>,
     pub signals: mpsc::Receiver<Signal>,
 }
 
-impl Ear {
+impl SignalProbe {
     pub async fn on(store: &Arc<dyn Store>, topics: &[Topic]) -> Self {
         Self::with_room(store, topics, 64).await
     }

@@ -4,17 +4,17 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use super::scene::{Ear, LONG, OVER, Scene, updates};
-use crate::command::{Idempotency, Kind};
+use super::scene::{LONG, OVER, Scene, SignalProbe, updates};
+use crate::command::{CommandKind, IdempotencyKey};
 use crate::event::Event;
 use crate::id::LogId;
-use crate::store::{Append, Claimant, Signal, Store, StreamId, Topic};
+use crate::store::{AppendRequest, Claimant, Signal, Store, StreamId, Topic};
 
 pub async fn frames_are_signalled_whole_and_in_order(store: &Arc<dyn Store>) {
     let scene = Scene::created(store).await;
     let token = scene.claim().await.token;
     scene.write(&scene.append(&token, 1, updates(1))).await;
-    let mut ear = Ear::on(store, &[Topic::Log(scene.log())]).await;
+    let mut ear = SignalProbe::on(store, &[Topic::Log(scene.log())]).await;
     for first in 2..12 {
         scene.write(&scene.append(&token, first, updates(1))).await;
     }
@@ -31,13 +31,13 @@ pub async fn frames_are_signalled_whole_and_in_order(store: &Arc<dyn Store>) {
 pub async fn only_what_was_written_is_signalled(store: &Arc<dyn Store>) {
     let scene = Scene::created(store).await;
     let token = scene.claim().await.token;
-    let mut ear = Ear::on(store, &[Topic::Log(scene.log())]).await;
+    let mut ear = SignalProbe::on(store, &[Topic::Log(scene.log())]).await;
     let append = scene.append(&token, 1, updates(1));
     for _ in 0..3 {
         scene.write(&append).await;
     }
     scene
-        .write(&Append {
+        .write(&AppendRequest {
             acks: scene.named(&[1]).await,
             ..scene.append(&token, 2, Vec::new())
         })
@@ -56,7 +56,7 @@ pub async fn only_what_was_written_is_signalled(store: &Arc<dyn Store>) {
 pub async fn an_attached_connection_is_signalled(store: &Arc<dyn Store>) {
     let scene = Scene::created(store).await;
     let connection = scene.another_connection();
-    let mut ear = Ear::on(store, &[Topic::Log(scene.log())]).await;
+    let mut ear = SignalProbe::on(store, &[Topic::Log(scene.log())]).await;
     store.attach(&scene.attach(&connection, "1")).await.unwrap();
     let signal = ear.next().await;
     let Signal::Attached(session, attached) = &signal else {
@@ -67,7 +67,7 @@ pub async fn an_attached_connection_is_signalled(store: &Arc<dyn Store>) {
 
 pub async fn a_taken_session_stream_is_signalled(store: &Arc<dyn Store>) {
     let scene = Scene::created(store).await;
-    let mut ear = Ear::on(store, &[Topic::Log(scene.log())]).await;
+    let mut ear = SignalProbe::on(store, &[Topic::Log(scene.log())]).await;
     scene.open_stream(&scene.creator, "replica-2/7").await;
     expect_taken(&mut ear, &scene.stream(&scene.creator), "replica-2/7").await;
 }
@@ -78,7 +78,7 @@ pub async fn a_taken_connection_stream_is_signalled(store: &Arc<dyn Store>) {
         connection: scene.creator.clone(),
         session: None,
     };
-    let mut ear = Ear::on(store, &[Topic::Log(stream.log())]).await;
+    let mut ear = SignalProbe::on(store, &[Topic::Log(stream.log())]).await;
     store
         .open_stream(&stream, &scene.principal, "replica-1/3")
         .await
@@ -87,7 +87,7 @@ pub async fn a_taken_connection_stream_is_signalled(store: &Arc<dyn Store>) {
     expect_taken(&mut ear, &stream, "replica-1/3").await;
 }
 
-async fn expect_taken(ear: &mut Ear, stream: &StreamId, by: &str) {
+async fn expect_taken(ear: &mut SignalProbe, stream: &StreamId, by: &str) {
     let signal = ear.next().await;
     let Signal::Taken {
         log,
@@ -104,11 +104,11 @@ async fn expect_taken(ear: &mut Ear, stream: &StreamId, by: &str) {
 pub async fn a_post_is_signalled(store: &Arc<dyn Store>) {
     let scene = Scene::planned(store);
     let log = LogId::Outbox(scene.creator.clone());
-    let mut ear = Ear::on(store, &[Topic::Log(log.clone())]).await;
+    let mut ear = SignalProbe::on(store, &[Topic::Log(log.clone())]).await;
     let event = Event::Message {
         message: Bytes::from_static(b"{}"),
     };
-    let key = Idempotency::of(&scene.creator, Some("1"), b"{}");
+    let key = IdempotencyKey::of(&scene.creator, Some("1"), b"{}");
     store
         .post(&scene.creator, event.clone(), &key)
         .await
@@ -122,7 +122,7 @@ pub async fn a_post_is_signalled(store: &Arc<dyn Store>) {
 
 pub async fn work_wakes_those_who_wait_for_it(store: &Arc<dyn Store>) {
     let scene = Scene::planned(store);
-    let mut ear = Ear::on(store, &[scene.ready()]).await;
+    let mut ear = SignalProbe::on(store, &[scene.ready()]).await;
     let mut expect_ready = async || {
         let signal = ear.next().await;
         assert!(
@@ -146,9 +146,9 @@ pub async fn a_command_wakes_the_holder_and_nobody_else(store: &Arc<dyn Store>) 
     let Claimant { worker, token, .. } = &claimant;
     scene.try_claim(&claimant).await.unwrap();
     let inbox = Topic::Inbox(scene.id.partition(), worker.clone());
-    let mut ear = Ear::on(store, &[inbox, scene.ready()]).await;
+    let mut ear = SignalProbe::on(store, &[inbox, scene.ready()]).await;
     store
-        .enqueue(&scene.request(scene.command(Kind::Cancel, None)))
+        .enqueue(&scene.request(scene.command(CommandKind::Cancel, None)))
         .await
         .unwrap();
     let signal = ear.next().await;
@@ -167,7 +167,7 @@ pub async fn a_command_wakes_the_holder_and_nobody_else(store: &Arc<dyn Store>) 
 
 pub async fn a_joined_request_wakes_nobody(store: &Arc<dyn Store>) {
     let scene = Scene::created(store).await;
-    let mut ear = Ear::on(store, &[scene.ready()]).await;
+    let mut ear = SignalProbe::on(store, &[scene.ready()]).await;
     scene.create().await;
     store.enqueue(&scene.request(scene.first())).await.unwrap();
     let next = scene.sibling().await;
@@ -181,7 +181,7 @@ pub async fn a_joined_request_wakes_nobody(store: &Arc<dyn Store>) {
 pub async fn nothing_is_heard_after_unsubscribing(store: &Arc<dyn Store>) {
     let quiet = Scene::created(store).await;
     let loud = quiet.sibling().await;
-    let mut ear = Ear::on(store, &[Topic::Log(quiet.log()), Topic::Log(loud.log())]).await;
+    let mut ear = SignalProbe::on(store, &[Topic::Log(quiet.log()), Topic::Log(loud.log())]).await;
     let (hushed, heard) = (quiet.claim().await.token, loud.claim().await.token);
     quiet.write(&quiet.append(&hushed, 1, updates(1))).await;
     let signal = ear.next().await;
@@ -203,7 +203,7 @@ pub async fn a_topic_can_be_taken_up_again(store: &Arc<dyn Store>) {
     let scene = Scene::created(store).await;
     let token = scene.claim().await.token;
     let topic = Topic::Log(scene.log());
-    let mut ear = Ear::on(store, &[topic.clone(), topic.clone()]).await;
+    let mut ear = SignalProbe::on(store, &[topic.clone(), topic.clone()]).await;
     ear.listener.unsubscribe(&topic).await;
     scene.write(&scene.append(&token, 1, updates(1))).await;
     ear.listener.subscribe(&topic).await.unwrap();
@@ -222,8 +222,8 @@ pub async fn every_listener_hears(store: &Arc<dyn Store>) {
     let scene = Scene::created(store).await;
     let token = scene.claim().await.token;
     let mut ears = [
-        Ear::on(store, &[Topic::Log(scene.log())]).await,
-        Ear::on(store, &[Topic::Log(scene.log())]).await,
+        SignalProbe::on(store, &[Topic::Log(scene.log())]).await,
+        SignalProbe::on(store, &[Topic::Log(scene.log())]).await,
     ];
     scene.write(&scene.append(&token, 1, updates(1))).await;
     for ear in &mut ears {
@@ -238,7 +238,7 @@ pub async fn every_listener_hears(store: &Arc<dyn Store>) {
 pub async fn a_full_sink_is_told_that_it_missed_something(store: &Arc<dyn Store>) {
     let scene = Scene::created(store).await;
     let token = scene.claim().await.token;
-    let mut ear = Ear::with_room(store, &[Topic::Log(scene.log())], 2).await;
+    let mut ear = SignalProbe::with_room(store, &[Topic::Log(scene.log())], 2).await;
     for first in 1..=6 {
         scene.write(&scene.append(&token, first, updates(1))).await;
     }

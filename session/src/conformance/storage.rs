@@ -3,8 +3,10 @@
 use std::sync::Arc;
 
 use super::scene::{CWD, EVERYTHING_THAT_RESTS, LONG, OVER, Scene, begin, said, update};
-use crate::route::Via;
-use crate::store::{ALIVE, Adoption, AgentCard, Append, Appended, Forked, Record, Store};
+use crate::route::DeliveryPath;
+use crate::store::{
+    ALIVE, AdoptRequest, AgentCard, AppendOutcome, AppendRequest, ForkOutcome, SessionRecord, Store,
+};
 
 const LARGE: usize = 10_000;
 
@@ -88,7 +90,7 @@ pub async fn a_step_that_is_repeated_counts_once(store: &Arc<dyn Store>) {
     store.enqueue(&scene.prompt("1")).await.unwrap();
     let claim = scene.claim().await;
     let words = scene.append(&claim.token, 1, vec![update(&large())]);
-    let over = Append {
+    let over = AppendRequest {
         acks: claim.inbox.iter().map(|queued| queued.id).collect(),
         title: Some("t".repeat(1000)),
         release: true,
@@ -98,7 +100,7 @@ pub async fn a_step_that_is_repeated_counts_once(store: &Arc<dyn Store>) {
     for _ in 0..3 {
         scene.write(&words).await;
         let outcome = scene.write(&over).await;
-        assert!(matches!(outcome, Appended::Done { .. }), "{outcome:?}");
+        assert!(matches!(outcome, AppendOutcome::Done { .. }), "{outcome:?}");
         store.release(&scene.id, &claim.token).await.unwrap();
         counted.push(stored(&scene).await);
     }
@@ -149,7 +151,11 @@ pub async fn what_waits_and_a_running_turn_count(store: &Arc<dyn Store>) {
         "{waits} bytes"
     );
     let claim = scene.claim().await;
-    let begun = vec![begin(claim.inbox[0].id, &scene.creator, Via::Connection)];
+    let begun = vec![begin(
+        claim.inbox[0].id,
+        &scene.creator,
+        DeliveryPath::Connection,
+    )];
     scene.write(&scene.append(&claim.token, 1, begun)).await;
     for number in 2..=4 {
         let words = vec![update(&large())];
@@ -174,7 +180,7 @@ pub async fn a_fork_counts_without_what_it_shares(store: &Arc<dyn Store>) {
     let heir = parent.heir();
     for _ in 0..2 {
         let forked = parent.try_fork(&parent.fork(&heir)).await;
-        assert!(matches!(forked, Forked::Done { .. }), "{forked:?}");
+        assert!(matches!(forked, ForkOutcome::Done { .. }), "{forked:?}");
     }
     let both = stored(&parent).await;
     assert!((alone + 1..alone + LARGE).contains(&both), "{both} bytes");
@@ -210,16 +216,16 @@ pub async fn what_forks_share_counts_until_nobody_needs_it(store: &Arc<dyn Store
 
 pub async fn a_session_from_elsewhere_counts_once_it_is_there(store: &Arc<dyn Store>) {
     let scene = Scene::planned(store);
-    let adoption = Adoption {
+    let adoption = AdoptRequest {
         id: scene.id.clone(),
         principal: scene.principal.clone(),
-        record: Record {
+        record: SessionRecord {
             agent: scene.agent.clone(),
             cwd: CWD.into(),
             state: large().into(),
             view: large().into(),
             updated: 1_700_000_000_000,
-            ..Record::default()
+            ..SessionRecord::default()
         },
     };
     let claimant = scene.claimant(LONG);

@@ -3,19 +3,19 @@
 use std::sync::Arc;
 
 use super::scene::{Scene, enqueued};
-use crate::command::Kind;
+use crate::command::CommandKind;
 use crate::id::ConnectionId;
-use crate::route::Via;
-use crate::store::{Enqueue, Enqueued, Store, StreamId, Touch};
+use crate::route::DeliveryPath;
+use crate::store::{EnqueueOutcome, EnqueueRequest, Store, StreamId, StreamTouch};
 
 /// The way a new prompt of the connection is answered.
-async fn way(scene: &Scene, connection: &ConnectionId, request: &str) -> Via {
-    let prompt = Enqueue {
+async fn way(scene: &Scene, connection: &ConnectionId, request: &str) -> DeliveryPath {
+    let prompt = EnqueueRequest {
         watched: true,
         ..scene.prompt_by(connection, request)
     };
     match scene.store.enqueue(&prompt).await.unwrap() {
-        Enqueued::Accepted { via, .. } => via,
+        EnqueueOutcome::Accepted { via, .. } => via,
         other => panic!("not accepted: {other:?}"),
     }
 }
@@ -32,20 +32,20 @@ async fn written(scene: &Scene, stream: &StreamId, holder: &str) -> Option<Strin
 pub async fn commands_follow_the_open_stream(store: &Arc<dyn Store>) {
     let scene = Scene::created(store).await;
     let creator = &scene.creator;
-    assert_eq!(way(&scene, creator, "1").await, Via::Connection);
+    assert_eq!(way(&scene, creator, "1").await, DeliveryPath::Connection);
     scene.open_stream(creator, "a").await;
-    assert_eq!(way(&scene, creator, "2").await, Via::Session);
+    assert_eq!(way(&scene, creator, "2").await, DeliveryPath::Session);
     store
         .touch_streams(&[scene.touch(creator, "a", None)])
         .await
         .unwrap();
-    assert_eq!(way(&scene, creator, "3").await, Via::Session);
+    assert_eq!(way(&scene, creator, "3").await, DeliveryPath::Session);
     store
         .close_stream(&scene.touch(creator, "a", None))
         .await
         .unwrap();
-    assert_eq!(way(&scene, creator, "4").await, Via::Connection);
-    let ways: Vec<Via> = store
+    assert_eq!(way(&scene, creator, "4").await, DeliveryPath::Connection);
+    let ways: Vec<DeliveryPath> = store
         .inbox(&scene.id, &scene.named(&[1]).await)
         .await
         .unwrap()
@@ -54,7 +54,12 @@ pub async fn commands_follow_the_open_stream(store: &Arc<dyn Store>) {
         .collect();
     assert_eq!(
         ways,
-        [Via::Connection, Via::Session, Via::Session, Via::Connection]
+        [
+            DeliveryPath::Connection,
+            DeliveryPath::Session,
+            DeliveryPath::Session,
+            DeliveryPath::Connection
+        ]
     );
 }
 
@@ -62,8 +67,11 @@ pub async fn a_stream_matters_only_to_its_own_connection(store: &Arc<dyn Store>)
     let scene = Scene::created(store).await;
     let other = scene.another_connection();
     scene.open_stream(&other, "a").await;
-    assert_eq!(way(&scene, &scene.creator, "1").await, Via::Connection);
-    assert_eq!(way(&scene, &other, "1").await, Via::Session);
+    assert_eq!(
+        way(&scene, &scene.creator, "1").await,
+        DeliveryPath::Connection
+    );
+    assert_eq!(way(&scene, &other, "1").await, DeliveryPath::Session);
 }
 
 pub async fn an_old_holder_changes_nothing(store: &Arc<dyn Store>) {
@@ -75,7 +83,7 @@ pub async fn an_old_holder_changes_nothing(store: &Arc<dyn Store>) {
         session: None,
     };
     for stream in [&session, &connection] {
-        let touch = |holder: &str, written: &str| Touch {
+        let touch = |holder: &str, written: &str| StreamTouch {
             stream: stream.clone(),
             holder: holder.to_owned(),
             written: Some(written.to_owned()),
@@ -94,7 +102,7 @@ pub async fn an_old_holder_changes_nothing(store: &Arc<dyn Store>) {
             Some("6.0")
         );
     }
-    assert_eq!(way(&scene, creator, "1").await, Via::Session);
+    assert_eq!(way(&scene, creator, "1").await, DeliveryPath::Session);
 }
 
 pub async fn what_was_written_is_known_to_the_next_holder(store: &Arc<dyn Store>) {
@@ -106,7 +114,7 @@ pub async fn what_was_written_is_known_to_the_next_holder(store: &Arc<dyn Store>
         session: None,
     };
     for stream in [session, connection] {
-        let touch = |written: Option<&str>| Touch {
+        let touch = |written: Option<&str>| StreamTouch {
             stream: stream.clone(),
             holder: "a".into(),
             written: written.map(str::to_owned),
@@ -171,7 +179,7 @@ pub async fn an_unknown_or_foreign_session_has_no_stream(store: &Arc<dyn Store>)
     };
     assert_eq!(open(&unknown, &unknown.principal).await, None);
     assert_eq!(open(&scene, &unknown.principal).await, None);
-    assert_eq!(way(&scene, creator, "1").await, Via::Connection);
+    assert_eq!(way(&scene, creator, "1").await, DeliveryPath::Connection);
     let foreign = store
         .attachment(&scene.id, creator, &unknown.principal)
         .await
@@ -198,25 +206,25 @@ pub async fn a_connection_stream_must_watch_before_it_is_answered(store: &Arc<dy
     let prompt = scene.prompt_by(&other, "1");
     assert_eq!(
         store.enqueue(&prompt).await.unwrap(),
-        Enqueued::Unwatched { head: 0 }
+        EnqueueOutcome::Unwatched { head: 0 }
     );
     assert_eq!(
         store.enqueue(&prompt).await.unwrap(),
-        Enqueued::Unwatched { head: 0 }
+        EnqueueOutcome::Unwatched { head: 0 }
     );
-    let watched = Enqueue {
+    let watched = EnqueueRequest {
         watched: true,
         ..prompt
     };
     let accepted = enqueued(store.enqueue(&watched).await.unwrap());
-    assert_eq!(accepted, ("accepted", 2, 0, Via::Connection));
+    assert_eq!(accepted, ("accepted", 2, 0, DeliveryPath::Connection));
     // Once is enough.
     let next = store.enqueue(&scene.prompt_by(&other, "2")).await.unwrap();
     assert!(
         matches!(
             next,
-            Enqueued::Accepted {
-                via: Via::Connection,
+            EnqueueOutcome::Accepted {
+                via: DeliveryPath::Connection,
                 ..
             }
         ),
@@ -232,8 +240,8 @@ pub async fn a_session_stream_needs_no_watching(store: &Arc<dyn Store>) {
     assert!(
         matches!(
             outcome,
-            Enqueued::Accepted {
-                via: Via::Session,
+            EnqueueOutcome::Accepted {
+                via: DeliveryPath::Session,
                 ..
             }
         ),
@@ -244,21 +252,21 @@ pub async fn a_session_stream_needs_no_watching(store: &Arc<dyn Store>) {
         .await
         .unwrap();
     let outcome = store.enqueue(&scene.prompt_by(&other, "2")).await.unwrap();
-    assert_eq!(outcome, Enqueued::Unwatched { head: 0 });
+    assert_eq!(outcome, EnqueueOutcome::Unwatched { head: 0 });
 }
 
 pub async fn what_expects_no_answer_needs_no_stream(store: &Arc<dyn Store>) {
     let scene = Scene::created(store).await;
     let other = scene.another_connection();
-    for kind in [Kind::Cancel, Kind::Answer] {
+    for kind in [CommandKind::Cancel, CommandKind::Answer] {
         let mut command = scene.command(kind, None);
         command.connection = other.clone();
         let outcome = store.enqueue(&scene.request(command)).await.unwrap();
         assert!(
             matches!(
                 outcome,
-                Enqueued::Accepted {
-                    via: Via::Connection,
+                EnqueueOutcome::Accepted {
+                    via: DeliveryPath::Connection,
                     ..
                 }
             ),
@@ -266,14 +274,14 @@ pub async fn what_expects_no_answer_needs_no_stream(store: &Arc<dyn Store>) {
         );
     }
     let outcome = store.enqueue(&scene.prompt_by(&other, "1")).await.unwrap();
-    assert_eq!(outcome, Enqueued::Unwatched { head: 0 });
+    assert_eq!(outcome, EnqueueOutcome::Unwatched { head: 0 });
 }
 
 pub async fn a_one_shot_changes_nothing_about_its_connection(store: &Arc<dyn Store>) {
     let scene = Scene::created(store).await;
     let other = scene.another_connection();
     let before = scene.attachment(&other).await;
-    let one_shot = Enqueue {
+    let one_shot = EnqueueRequest {
         one_shot: true,
         watched: true,
         ..scene.prompt_by(&other, "1")
@@ -282,8 +290,8 @@ pub async fn a_one_shot_changes_nothing_about_its_connection(store: &Arc<dyn Sto
     assert!(
         matches!(
             outcome,
-            Enqueued::Accepted {
-                via: Via::OneShot,
+            EnqueueOutcome::Accepted {
+                via: DeliveryPath::OneShot,
                 ..
             }
         ),
@@ -295,10 +303,10 @@ pub async fn a_one_shot_changes_nothing_about_its_connection(store: &Arc<dyn Sto
         (before.route, before.directives)
     );
     let outcome = store.enqueue(&scene.prompt_by(&other, "2")).await.unwrap();
-    assert_eq!(outcome, Enqueued::Unwatched { head: 0 });
+    assert_eq!(outcome, EnqueueOutcome::Unwatched { head: 0 });
     // Nor does an open stream change where a one-shot is answered.
     scene.open_stream(&other, "a").await;
-    let next = Enqueue {
+    let next = EnqueueRequest {
         one_shot: true,
         ..scene.prompt_by(&other, "3")
     };
@@ -306,8 +314,8 @@ pub async fn a_one_shot_changes_nothing_about_its_connection(store: &Arc<dyn Sto
     assert!(
         matches!(
             outcome,
-            Enqueued::Accepted {
-                via: Via::OneShot,
+            EnqueueOutcome::Accepted {
+                via: DeliveryPath::OneShot,
                 ..
             }
         ),

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use super::scene::{EVERYTHING_THAT_RESTS, Scene, begin, end, updates};
-use crate::route::Via;
-use crate::store::{Append, Appended, Enqueued, Store};
+use crate::route::DeliveryPath;
+use crate::store::{AppendOutcome, AppendRequest, EnqueueOutcome, Store};
 
 /// A session with a turn of many frames that is over, written by two claims.
 async fn rested(store: &Arc<dyn Store>) -> Scene {
@@ -20,14 +20,14 @@ async fn rested(store: &Arc<dyn Store>) -> Scene {
         .await
         .expect("it is released");
     let second = scene.claim().await.token;
-    let last = Append {
+    let last = AppendRequest {
         acks: scene.named(&[1]).await,
         view: Some("{\"modes\":1}".into()),
         release: true,
         ..scene.append(&second, 61, updates(2))
     };
     let head = 62;
-    let done = Appended::Done {
+    let done = AppendOutcome::Done {
         head,
         released: true,
     };
@@ -60,7 +60,7 @@ pub async fn a_long_log_reads_the_same_afterwards(store: &Arc<dyn Store>) {
     for frame in 1..=700 {
         scene.write(&scene.append(&token, frame, updates(1))).await;
     }
-    let last = Append {
+    let last = AppendRequest {
         acks: scene.named(&[1]).await,
         release: true,
         ..scene.append(&token, 701, updates(1))
@@ -87,7 +87,7 @@ pub async fn a_tidied_session_goes_on(store: &Arc<dyn Store>) {
         let command = round + 2;
         let accepted = store.enqueue(&scene.prompt(&command.to_string())).await;
         assert!(
-            matches!(accepted, Ok(Enqueued::Accepted { .. })),
+            matches!(accepted, Ok(EnqueueOutcome::Accepted { .. })),
             "{accepted:?}"
         );
         let claim = scene.claim().await;
@@ -95,10 +95,10 @@ pub async fn a_tidied_session_goes_on(store: &Arc<dyn Store>) {
             (claim.head, claim.running, claim.inbox.len()),
             (head, None, 1)
         );
-        let mut turn = vec![begin(command, &scene.creator, Via::Connection)];
+        let mut turn = vec![begin(command, &scene.creator, DeliveryPath::Connection)];
         turn.extend(updates(2));
-        turn.push(end(&scene.creator, Via::Connection));
-        let append = Append {
+        turn.push(end(&scene.creator, DeliveryPath::Connection));
+        let append = AppendRequest {
             acks: scene.named(&[command]).await,
             release: true,
             ..scene.append(&claim.token, head + 1, turn)
@@ -115,7 +115,7 @@ pub async fn a_held_session_keeps_all_it_needs(store: &Arc<dyn Store>) {
     let scene = rested(store).await;
     store.enqueue(&scene.prompt("2")).await.expect("accepted");
     let token = scene.claim().await.token;
-    let begun = vec![begin(2, &scene.creator, Via::Connection)];
+    let begun = vec![begin(2, &scene.creator, DeliveryPath::Connection)];
     scene.write(&scene.append(&token, 63, begun)).await;
     let all = scene.events(1).await;
     scene.tidy(&EVERYTHING_THAT_RESTS).await;
@@ -123,7 +123,7 @@ pub async fn a_held_session_keeps_all_it_needs(store: &Arc<dyn Store>) {
     assert_eq!(scene.events(1).await, all);
     let append = scene.append(&token, 64, updates(1));
     let head = 64;
-    let done = Appended::Done {
+    let done = AppendOutcome::Done {
         head,
         released: false,
     };
@@ -148,11 +148,11 @@ pub async fn a_request_is_still_recognised_afterwards(store: &Arc<dyn Store>) {
     let scene = rested(store).await;
     let prompt = scene.prompt("7");
     let accepted = store.enqueue(&prompt).await.expect("an answer");
-    let Enqueued::Accepted { command, head, via } = accepted else {
+    let EnqueueOutcome::Accepted { command, head, via } = accepted else {
         panic!("{accepted:?}");
     };
     let token = scene.claim().await.token;
-    let append = Append {
+    let append = AppendRequest {
         acks: vec![command],
         release: true,
         ..scene.append(&token, 63, updates(1))
@@ -160,7 +160,7 @@ pub async fn a_request_is_still_recognised_afterwards(store: &Arc<dyn Store>) {
     scene.write(&append).await;
     scene.tidy(&EVERYTHING_THAT_RESTS).await;
     let again = store.enqueue(&prompt).await.expect("an answer");
-    assert_eq!(again, Enqueued::Joined { command, head, via });
+    assert_eq!(again, EnqueueOutcome::Joined { command, head, via });
 }
 
 pub async fn what_nobody_uses_is_forgotten(store: &Arc<dyn Store>) {
@@ -172,7 +172,7 @@ pub async fn what_nobody_uses_is_forgotten(store: &Arc<dyn Store>) {
         .await;
     assert_eq!(found.expect("an answer"), None);
     let refused = store.enqueue(&scene.prompt("9")).await.expect("an answer");
-    assert_eq!(refused, Enqueued::NotFound);
+    assert_eq!(refused, EnqueueOutcome::NotFound);
 }
 
 pub async fn what_somebody_uses_is_kept(store: &Arc<dyn Store>) {

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use super::scene::{LONG, OVER, Scene, begin, end, enqueued, update};
-use crate::route::Via;
-use crate::store::{Append, Appended, Store};
+use crate::route::DeliveryPath;
+use crate::store::{AppendOutcome, AppendRequest, Store};
 
 pub async fn a_prompt_goes_in_and_its_answer_comes_out_once(store: &Arc<dyn Store>) {
     let scene = Scene::created(store).await;
@@ -14,7 +14,7 @@ pub async fn a_prompt_goes_in_and_its_answer_comes_out_once(store: &Arc<dyn Stor
     scene.finish(&scene.claim().await.token).await;
     let prompt = scene.prompt("1");
     let accepted = enqueued(store.enqueue(&prompt).await.unwrap());
-    assert_eq!(accepted, ("accepted", 2, 0, Via::Connection));
+    assert_eq!(accepted, ("accepted", 2, 0, DeliveryPath::Connection));
 
     let claim = scene.claim().await;
     let queued = &claim.inbox[0];
@@ -22,13 +22,13 @@ pub async fn a_prompt_goes_in_and_its_answer_comes_out_once(store: &Arc<dyn Stor
     scene
         .write(&scene.append(&claim.token, claim.head + 1, start))
         .await;
-    let last = Append {
+    let last = AppendRequest {
         acks: vec![queued.id],
         state: Some(Bytes::from_static(b"remember")),
         release: true,
         ..scene.append(&claim.token, 3, vec![end(creator, queued.via)])
     };
-    let done = Appended::Done {
+    let done = AppendOutcome::Done {
         head: 3,
         released: true,
     };
@@ -36,7 +36,7 @@ pub async fn a_prompt_goes_in_and_its_answer_comes_out_once(store: &Arc<dyn Stor
     assert_eq!(scene.write(&last).await, done);
 
     let joined = enqueued(store.enqueue(&prompt).await.unwrap());
-    assert_eq!(joined, ("joined", 2, 0, Via::Connection));
+    assert_eq!(joined, ("joined", 2, 0, DeliveryPath::Connection));
     assert!(
         scene.try_claim(&scene.claimant(LONG)).await.is_none(),
         "a repetition is no new work"
@@ -56,7 +56,7 @@ pub async fn a_turn_survives_the_worker_that_ran_it(store: &Arc<dyn Store>) {
     let creator = &scene.creator;
     let vanished = scene.claimant(OVER);
     scene.try_claim(&vanished).await.unwrap();
-    let start = vec![begin(1, creator, Via::Connection), update("half")];
+    let start = vec![begin(1, creator, DeliveryPath::Connection), update("half")];
     scene.write(&scene.append(&vanished.token, 1, start)).await;
 
     let claim = scene.claim().await;
@@ -66,21 +66,21 @@ pub async fn a_turn_survives_the_worker_that_ran_it(store: &Arc<dyn Store>) {
         (1.into(), 1, 2)
     );
     // The vanished one comes back with its last words, too late.
-    let words = vec![update("other half"), end(creator, Via::Connection)];
-    let late = Append {
+    let words = vec![update("other half"), end(creator, DeliveryPath::Connection)];
+    let late = AppendRequest {
         acks: scene.named(&[1]).await,
         release: true,
         ..scene.append(&vanished.token, 3, words.clone())
     };
-    assert_eq!(scene.write(&late).await, Appended::Fenced);
-    let last = Append {
+    assert_eq!(scene.write(&late).await, AppendOutcome::Fenced);
+    let last = AppendRequest {
         acks: scene.named(&[1]).await,
         release: true,
         ..scene.append(&claim.token, 3, words)
     };
     assert_eq!(
         scene.write(&last).await,
-        Appended::Done {
+        AppendOutcome::Done {
             head: 4,
             released: true
         }

@@ -3,8 +3,10 @@
 use std::sync::Arc;
 
 use super::scene::{OVER, Scene};
-use crate::command::Kind;
-use crate::store::{ALIVE, AgentCard, Enqueue, Enqueued, Store, Takes, Usage};
+use crate::command::CommandKind;
+use crate::store::{
+    ALIVE, AgentCard, EnqueueOutcome, EnqueueRequest, InboxAdmission, PrincipalUsage, Store,
+};
 
 /// More than any case makes.
 const MANY: u64 = 1000;
@@ -35,7 +37,7 @@ pub async fn sessions_count_as_long_as_they_are_there(store: &Arc<dyn Store>) {
     assert!(others[0].delete().await);
     assert_eq!(counts(&one).await.0, 2);
     let stranger = store.usage("nobody", MANY).await.unwrap();
-    assert_eq!(stranger, Usage::default());
+    assert_eq!(stranger, PrincipalUsage::default());
     let most = store.usage(&one.principal, 1).await.unwrap().sessions;
     assert!((1..=2).contains(&most));
 }
@@ -65,39 +67,57 @@ pub async fn a_turn_counts_from_its_prompt_to_its_end(store: &Arc<dyn Store>) {
 
 pub async fn a_caller_at_its_limit_adds_only_to_what_works(store: &Arc<dyn Store>) {
     let scene = created(store).await;
-    let asks = |request: &str, takes| Enqueue {
+    let asks = |request: &str, takes| EnqueueRequest {
         takes,
         ..scene.prompt(request)
     };
-    let accepted = |outcome: &Enqueued| matches!(outcome, Enqueued::Accepted { .. });
-    let waits = store.enqueue(&asks("1", Takes::MoreWork)).await.unwrap();
+    let accepted = |outcome: &EnqueueOutcome| matches!(outcome, EnqueueOutcome::Accepted { .. });
+    let waits = store
+        .enqueue(&asks("1", InboxAdmission::MoreWork))
+        .await
+        .unwrap();
     assert!(accepted(&waits), "{waits:?}");
     let token = scene.claim().await.token;
-    let held = store.enqueue(&asks("2", Takes::MoreWork)).await.unwrap();
+    let held = store
+        .enqueue(&asks("2", InboxAdmission::MoreWork))
+        .await
+        .unwrap();
     assert!(accepted(&held), "{held:?}");
     scene.finish(&token).await;
-    let rests = store.enqueue(&asks("3", Takes::MoreWork)).await.unwrap();
-    assert_eq!(rests, Enqueued::Barred);
+    let rests = store
+        .enqueue(&asks("3", InboxAdmission::MoreWork))
+        .await
+        .unwrap();
+    assert_eq!(rests, EnqueueOutcome::Barred);
     // Admitted work stays admitted.
-    let again = store.enqueue(&asks("2", Takes::MoreWork)).await.unwrap();
-    assert!(matches!(again, Enqueued::Joined { .. }), "{again:?}");
+    let again = store
+        .enqueue(&asks("2", InboxAdmission::MoreWork))
+        .await
+        .unwrap();
+    assert!(matches!(again, EnqueueOutcome::Joined { .. }), "{again:?}");
     assert_eq!(counts(&scene).await, (1, 0));
 }
 
 pub async fn only_repetitions_are_taken_of_a_caller_that_hurries(store: &Arc<dyn Store>) {
     let scene = created(store).await;
-    let asks = |request: &str| Enqueue {
-        takes: Takes::Repetitions,
+    let asks = |request: &str| EnqueueRequest {
+        takes: InboxAdmission::Repetitions,
         ..scene.prompt(request)
     };
-    assert_eq!(store.enqueue(&asks("1")).await.unwrap(), Enqueued::Barred);
+    assert_eq!(
+        store.enqueue(&asks("1")).await.unwrap(),
+        EnqueueOutcome::Barred
+    );
     store.enqueue(&scene.prompt("1")).await.unwrap();
     let again = store.enqueue(&asks("1")).await.unwrap();
-    assert!(matches!(again, Enqueued::Joined { .. }), "{again:?}");
+    assert!(matches!(again, EnqueueOutcome::Joined { .. }), "{again:?}");
     let mut other = asks("1");
-    other.command = scene.command(Kind::Prompt, Some("other"));
+    other.command = scene.command(CommandKind::Prompt, Some("other"));
     other.key.fingerprint = "0".into();
-    assert_eq!(store.enqueue(&other).await.unwrap(), Enqueued::Conflict);
+    assert_eq!(
+        store.enqueue(&other).await.unwrap(),
+        EnqueueOutcome::Conflict
+    );
     assert_eq!(store.inbox(&scene.id, &[]).await.unwrap().len(), 2);
 }
 

@@ -2,7 +2,7 @@
 
 use bytes::{Buf as _, BufMut as _, Bytes, BytesMut};
 
-use super::{Event, Malformed};
+use super::{Event, MalformedFrame};
 use crate::id::{Nonce, SessionId};
 
 /// Events that were written together, numbered from `first`.
@@ -59,7 +59,7 @@ impl Frame {
         out.freeze()
     }
 
-    pub fn decode(last: u64, mut data: Bytes) -> Result<Self, Malformed> {
+    pub fn decode(last: u64, mut data: Bytes) -> Result<Self, MalformedFrame> {
         let nonce = Nonce(take_u32(&mut data)?);
         let mut events = Vec::new();
         let mut before = Bytes::new();
@@ -75,7 +75,7 @@ impl Frame {
                 nonce,
                 events,
             }),
-            _ => Err(Malformed("more events than numbers")),
+            _ => Err(MalformedFrame("more events than numbers")),
         }
     }
 }
@@ -118,15 +118,17 @@ fn decode_event(
     data: &mut Bytes,
     before: &mut Bytes,
     room: &mut BytesMut,
-) -> Result<Event, Malformed> {
-    let kind = data.try_get_u8().map_err(|_| Malformed("cut short"))?;
+) -> Result<Event, MalformedFrame> {
+    let kind = data.try_get_u8().map_err(|_| MalformedFrame("cut short"))?;
     let head_len = take_u32(data)? as usize;
     let head = take(data, head_len)?;
     let shared = if kind & SHARES == 0 {
         &[]
     } else {
         let shared = take_u32(data)? as usize;
-        before.get(..shared).ok_or(Malformed("shares too much"))?
+        before
+            .get(..shared)
+            .ok_or(MalformedFrame("shares too much"))?
     };
     let rest_len = take_u32(data)? as usize;
     let rest = take(data, rest_len)?;
@@ -146,44 +148,44 @@ fn decode_event(
     Event::from_parts(kind & !SHARES, &head, message)
 }
 
-pub(crate) fn take(data: &mut Bytes, len: usize) -> Result<Bytes, Malformed> {
+pub(crate) fn take(data: &mut Bytes, len: usize) -> Result<Bytes, MalformedFrame> {
     if data.len() < len {
-        return Err(Malformed("cut short"));
+        return Err(MalformedFrame("cut short"));
     }
     Ok(data.split_to(len))
 }
 
-pub(crate) fn take_u32(data: &mut Bytes) -> Result<u32, Malformed> {
-    data.try_get_u32().map_err(|_| Malformed("cut short"))
+pub(crate) fn take_u32(data: &mut Bytes) -> Result<u32, MalformedFrame> {
+    data.try_get_u32().map_err(|_| MalformedFrame("cut short"))
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Begin, Recipient};
+    use super::super::{ResponseRecipient, TurnBegin};
     use super::*;
     use crate::id::{ConnectionId, Partition};
-    use crate::route::Via;
-    use crate::trace::Trace;
+    use crate::route::DeliveryPath;
+    use crate::trace::TraceContext;
 
     #[test]
     fn a_frame_survives_its_encoding() {
         let connection = ConnectionId::mint(Partition(1));
         let message = Bytes::from_static(b"{\"jsonrpc\":\"2.0\"}");
-        let to = Recipient {
+        let to = ResponseRecipient {
             connection: connection.clone(),
             request: "\"a\\nb\"".into(),
-            via: Via::Session,
+            via: DeliveryPath::Session,
             trace: None,
         };
-        let traced = Recipient {
-            trace: Some(Trace::from_text("00-ab-cd-01 a=b")),
+        let traced = ResponseRecipient {
+            trace: Some(TraceContext::from_text("00-ab-cd-01 a=b")),
             ..to.clone()
         };
         let events = vec![
-            Event::Begin(Begin {
+            Event::Begin(TurnBegin {
                 command: 7.into(),
                 connection: connection.clone(),
-                via: Via::OneShot,
+                via: DeliveryPath::OneShot,
             }),
             Event::Echo {
                 by: connection,
@@ -205,7 +207,7 @@ mod tests {
             Event::Control {
                 by: ConnectionId::mint(Partition(1)),
                 command: 8.into(),
-                via: Via::Connection,
+                via: DeliveryPath::Connection,
             },
             Event::Response {
                 to,

@@ -3,12 +3,12 @@
 use std::fs;
 use std::path::Path;
 
-use super::{Formats, RELEASES, Release};
+use super::{FormatRange, RELEASES, ReleaseFormats};
 
-type Kind = (&'static str, fn(&Release) -> Formats);
+type FormatKind = (&'static str, fn(&ReleaseFormats) -> FormatRange);
 
 /// By the names that operators know them by.
-const KINDS: [Kind; 2] = [
+const KINDS: [FormatKind; 2] = [
     ("Redis", |release| release.redis),
     ("data directory", |release| release.directory),
 ];
@@ -41,7 +41,7 @@ fn table() -> String {
     for release in RELEASES.iter().rev() {
         table += &format!("| {} |", release.version);
         for (_, formats) in KINDS {
-            let Formats {
+            let FormatRange {
                 oldest,
                 newest,
                 writes,

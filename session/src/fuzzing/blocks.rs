@@ -1,5 +1,5 @@
-//! Blocks of sessions that rest: their frames follow each other without a hole, are written the same way again,
-//! and take no more memory than so many messages of that length can have.
+//! Blocks of idle sessions: their frames follow each other without a hole, are encoded the same way
+//! again, and take no more memory than so many messages of that length can have.
 
 use std::sync::Arc;
 

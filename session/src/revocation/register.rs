@@ -3,14 +3,14 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-use super::{Asked, Asker, Revocation, Subject};
+use super::{Revocation, RevocationCaller, RevocationCause, RevocationSubject};
 use crate::id::{ConnectionId, SessionId};
 
-/// Connections that were given up, of all callers together.
+/// Closed connections, of all callers together.
 const MAX_ENDED: usize = 50_000;
 
 #[derive(Default)]
-pub struct Register {
+pub struct RevocationRegister {
     pub sessions: HashMap<SessionId, Revocation>,
     pub connections: HashMap<ConnectionId, Revocation>,
     pub principals: HashMap<String, Revocation>,
@@ -19,11 +19,11 @@ pub struct Register {
     /// By generation.
     pub families: HashMap<String, BTreeMap<u32, Revocation>>,
     /// All of them, by when they end.
-    ends: BTreeSet<(u64, Subject)>,
+    ends: BTreeSet<(u64, RevocationSubject)>,
     /// Those that callers have asked for, in the order in which they end.
-    asked: HashMap<Asker, BTreeSet<(u64, Subject)>>,
-    /// All that were given up.
-    ended: BTreeSet<(u64, Subject)>,
+    asked: HashMap<RevocationCaller, BTreeSet<(u64, RevocationSubject)>>,
+    /// All revocations of closed connections.
+    ended: BTreeSet<(u64, RevocationSubject)>,
     logouts: usize,
     /// Callers by how many logouts each has asked for.
     by_logouts: BTreeSet<(usize, String)>,
@@ -31,7 +31,7 @@ pub struct Register {
 
 /// The outcome of a revocation.
 #[derive(Debug, PartialEq, Eq)]
-pub enum Applied {
+pub enum RevokeOutcome {
     /// It was there, word for word.
     Known,
     /// There is one that says more.
@@ -39,10 +39,10 @@ pub enum Applied {
     /// Its caller has used up its budget.
     Full,
     /// This one is there now, and those are not any more.
-    Done(Box<Revocation>, Vec<Subject>),
+    Done(Box<Revocation>, Vec<RevocationSubject>),
 }
 
-impl Register {
+impl RevocationRegister {
     pub fn len(&self) -> usize {
         self.ends.len()
     }
@@ -57,26 +57,26 @@ impl Register {
             .filter_map(|(_, subject)| self.find(subject))
     }
 
-    pub fn find(&self, subject: &Subject) -> Option<&Revocation> {
+    pub fn find(&self, subject: &RevocationSubject) -> Option<&Revocation> {
         match subject {
-            Subject::Session(id) => self.sessions.get(id),
-            Subject::Connection(id) => self.connections.get(id),
-            Subject::Principal(name) => self.principals.get(name),
-            Subject::Logins(name) => self.logins.get(name),
-            Subject::Everybody => self.everybody.as_ref(),
-            Subject::Family { family, below } => self.families.get(family)?.get(below),
+            RevocationSubject::Session(id) => self.sessions.get(id),
+            RevocationSubject::Connection(id) => self.connections.get(id),
+            RevocationSubject::Principal(name) => self.principals.get(name),
+            RevocationSubject::Logins(name) => self.logins.get(name),
+            RevocationSubject::Everybody => self.everybody.as_ref(),
+            RevocationSubject::Family { family, below } => self.families.get(family)?.get(below),
         }
     }
 
-    pub fn apply(&mut self, new: &Revocation, now: u64) -> Applied {
+    pub fn apply(&mut self, new: &Revocation, now: u64) -> RevokeOutcome {
         match self.find(&new.subject) {
-            Some(known) if known == new => return Applied::Known,
-            Some(known) if !known.gives_way_to(new) => return Applied::Covered,
+            Some(known) if known == new => return RevokeOutcome::Known,
+            Some(known) if !known.gives_way_to(new) => return RevokeOutcome::Covered,
             _ => {}
         }
         let (mut kept, mut gone) = (new.clone(), Vec::new());
         match (&new.subject, &new.asker) {
-            (Subject::Logins(name), _) => gone = self.logouts_until(name, new.before),
+            (RevocationSubject::Logins(name), _) => gone = self.logouts_until(name, new.before),
             (_, None) => {}
             (subject, Some(asker)) => {
                 let there = self.asked.get(asker);
@@ -84,15 +84,15 @@ impl Register {
                 let count = there.map_or(0, BTreeSet::len) + usize::from(is_new);
                 let is_full = count > asker.asked.budget();
                 match asker.asked {
-                    Asked::Logout if self.is_covered(new, &asker.principal) => {
-                        return Applied::Covered;
+                    RevocationCause::Logout if self.is_covered(new, &asker.principal) => {
+                        return RevokeOutcome::Covered;
                     }
-                    Asked::Logout if is_full => {
+                    RevocationCause::Logout if is_full => {
                         kept = self.all_logins(&asker.principal, new, now);
                         gone = self.logouts_until(&asker.principal, kept.before);
                     }
-                    Asked::Renewal if is_full => return Applied::Full,
-                    Asked::Ended if is_full => {
+                    RevocationCause::Renewal if is_full => return RevokeOutcome::Full,
+                    RevocationCause::Ended if is_full => {
                         let first = there.and_then(|all| all.first());
                         gone.extend(first.map(|(_, subject)| subject.clone()));
                     }
@@ -108,11 +108,11 @@ impl Register {
             self.remove(&subject);
             gone.push(subject);
         }
-        Applied::Done(Box::new(kept), gone)
+        RevokeOutcome::Done(Box::new(kept), gone)
     }
 
     /// Removes revocations that have ended.
-    pub fn forget(&mut self, now: u64) -> Vec<Subject> {
+    pub fn forget(&mut self, now: u64) -> Vec<RevocationSubject> {
         let mut over = Vec::new();
         while let Some((end, subject)) = self.ends.first()
             && *end <= now
@@ -131,8 +131,8 @@ impl Register {
 
     /// One for all that the principal has, this one included.
     fn all_logins(&self, principal: &str, new: &Revocation, now: u64) -> Revocation {
-        let asker = Asker {
-            asked: Asked::Logout,
+        let asker = RevocationCaller {
+            asked: RevocationCause::Logout,
             principal: principal.to_owned(),
         };
         let one_by_one = self.asked.get(&asker).into_iter().flatten();
@@ -143,7 +143,7 @@ impl Register {
                 (before.max(one.before), until.max(one.until))
             });
         Revocation {
-            subject: Subject::Logins(principal.to_owned()),
+            subject: RevocationSubject::Logins(principal.to_owned()),
             before,
             from: new.from,
             until,
@@ -151,15 +151,16 @@ impl Register {
         }
     }
 
-    fn logouts_until(&self, principal: &str, before: u64) -> Vec<Subject> {
-        let asker = Asker {
-            asked: Asked::Logout,
+    fn logouts_until(&self, principal: &str, before: u64) -> Vec<RevocationSubject> {
+        let asker = RevocationCaller {
+            asked: RevocationCause::Logout,
             principal: principal.to_owned(),
         };
         let all = self.asked.get(&asker).into_iter().flatten();
         let all = all.map(|(_, subject)| subject);
-        let is_over =
-            |subject: &&Subject| self.find(subject).is_some_and(|one| one.before <= before);
+        let is_over = |subject: &&RevocationSubject| {
+            self.find(subject).is_some_and(|one| one.before <= before)
+        };
         all.filter(is_over).cloned().collect()
     }
 
@@ -168,40 +169,40 @@ impl Register {
         let end = (new.until, new.subject.clone());
         match (&new.asker, &new.subject) {
             // One at most, and not one of those that it stands for.
-            (None, _) | (_, Subject::Logins(_)) => {}
+            (None, _) | (_, RevocationSubject::Logins(_)) => {}
             (Some(asker), _) => {
-                if asker.asked == Asked::Ended {
+                if asker.asked == RevocationCause::Ended {
                     self.ended.insert(end.clone());
                 }
                 let all = self.asked.entry(asker.clone()).or_default();
                 all.insert(end.clone());
                 let count = all.len();
-                if asker.asked == Asked::Logout {
+                if asker.asked == RevocationCause::Logout {
                     self.count_logouts(&asker.principal, count - 1, count);
                 }
             }
         }
         self.ends.insert(end);
         match new.subject.clone() {
-            Subject::Session(id) => _ = self.sessions.insert(id, new),
-            Subject::Connection(id) => _ = self.connections.insert(id, new),
-            Subject::Principal(name) => _ = self.principals.insert(name, new),
-            Subject::Logins(name) => _ = self.logins.insert(name, new),
-            Subject::Everybody => self.everybody = Some(new),
-            Subject::Family { family, below } => {
+            RevocationSubject::Session(id) => _ = self.sessions.insert(id, new),
+            RevocationSubject::Connection(id) => _ = self.connections.insert(id, new),
+            RevocationSubject::Principal(name) => _ = self.principals.insert(name, new),
+            RevocationSubject::Logins(name) => _ = self.logins.insert(name, new),
+            RevocationSubject::Everybody => self.everybody = Some(new),
+            RevocationSubject::Family { family, below } => {
                 self.families.entry(family).or_default().insert(below, new);
             }
         }
     }
 
-    fn remove(&mut self, subject: &Subject) {
+    fn remove(&mut self, subject: &RevocationSubject) {
         let removed = match subject {
-            Subject::Session(id) => self.sessions.remove(id),
-            Subject::Connection(id) => self.connections.remove(id),
-            Subject::Principal(name) => self.principals.remove(name),
-            Subject::Logins(name) => self.logins.remove(name),
-            Subject::Everybody => self.everybody.take(),
-            Subject::Family { family, below } => {
+            RevocationSubject::Session(id) => self.sessions.remove(id),
+            RevocationSubject::Connection(id) => self.connections.remove(id),
+            RevocationSubject::Principal(name) => self.principals.remove(name),
+            RevocationSubject::Logins(name) => self.logins.remove(name),
+            RevocationSubject::Everybody => self.everybody.take(),
+            RevocationSubject::Family { family, below } => {
                 let removed = self
                     .families
                     .get_mut(family)
@@ -226,7 +227,7 @@ impl Register {
             if count == 0 {
                 self.asked.remove(&asker);
             }
-            if was_there && asker.asked == Asked::Logout {
+            if was_there && asker.asked == RevocationCause::Logout {
                 self.count_logouts(&asker.principal, count + 1, count);
             }
         }
@@ -245,8 +246,8 @@ impl Register {
     /// `None` if nobody has any.
     pub fn collapse_largest(&mut self, now: u64) -> Option<Revocation> {
         let (_, principal) = self.by_logouts.last()?.clone();
-        let asker = Asker {
-            asked: Asked::Logout,
+        let asker = RevocationCaller {
+            asked: RevocationCause::Logout,
             principal: principal.clone(),
         };
         let first = self.asked.get(&asker)?.first()?.1.clone();

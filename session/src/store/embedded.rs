@@ -1,6 +1,6 @@
 //! The store inside the process, in memory or in files, and the readable form of what the Redis
 //! scripts do. One lock, no waiting inside it: a step changes the state and saves what it changed on
-//! the shelf; when that is written, it is announced, and only then does anybody know.
+//! the backend; when that is written, it is announced, and only then does anybody know.
 
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
@@ -8,30 +8,34 @@ use std::time::{Duration, Instant};
 use async_trait::async_trait;
 use tokio::sync::{mpsc, watch};
 
-use self::memory::Memory;
-use self::session::Session;
-use self::settle::Desk;
-use self::shelf::{Change, Kind, Shelf};
-use self::signals::Switchboard;
-use self::state::State;
+use self::backend::{ExpiryKind, StorageBackend, StoreChange};
+use self::group_commit::CommitQueue;
+use self::memory::MemoryBackend;
+use self::session::StoredSession;
+use self::signals::SignalHub;
+use self::state::StoreState;
 use crate::clock::unix_millis;
-use crate::command::{Command, CommandId, Idempotency, Queued};
+use crate::command::{Command, CommandId, IdempotencyKey, QueuedCommand};
 use crate::event::{Event, Frame};
 use crate::id::{ConnectionId, LogId, Nonce, Partition, SessionId};
 use crate::revocation::Revocation;
 use crate::store::{
-    Adoption, AgentCard, Append, Appended, Attach, Attached, Attachment, Claim, ClaimToken,
-    Claimant, Due, Enqueue, Enqueued, Error, Fork, Forked, Listener, Listing, NewSession, Opened,
-    Posted, Record, Result, STREAM_TTL, Seen, Signal, Store, StreamId, Summary, Tidied, Tidying,
-    Topic, Touch, Usage, WorkerId,
+    AdoptRequest, AgentCard, AppendOutcome, AppendRequest, AttachOutcome, AttachParams, Attachment,
+    Claim, ClaimToken, Claimant, DueSessions, EnqueueOutcome, EnqueueRequest, Error, ForkOutcome,
+    ForkRequest, ListRequest, NewSession, OpenedStream, PostOutcome, PrincipalUsage, Result,
+    STREAM_TTL, SeenPosition, SessionRecord, SessionSummary, Signal, SignalListener, Store,
+    StreamId, StreamTouch, TidyOutcome, TidyPolicy, Topic, WorkerId,
 };
 
 mod account;
 mod agents;
+mod backend;
 mod expiry;
 #[cfg(any(test, feature = "conformance"))]
 mod failover;
 mod file;
+mod group_commit;
+mod lifecycle;
 mod lineage;
 mod list;
 mod memory;
@@ -40,29 +44,26 @@ mod posting;
 mod requests;
 mod revocation;
 mod session;
-mod settle;
-mod shelf;
 mod signals;
-mod spending;
+mod single_use;
 mod state;
-mod upkeep;
-mod whole;
+mod stream_touch;
 
 #[cfg(any(test, feature = "conformance"))]
-pub use self::failover::{OutboxReplica, Replica};
-pub use self::file::{NotRestored, Refused, Snapshot, admin_of, identity, restore};
+pub use self::failover::{OutboxReplica, SessionReplica};
+pub use self::file::{BackupSnapshot, DirectoryError, RestoreError, admin_of, identity, restore};
 
 /// Everything ends with the process: for tests and `--ephemeral`.
-pub type MemoryStore = Embedded<Memory>;
+pub type MemoryStore = EmbeddedStore<MemoryBackend>;
 /// Everything is in a directory.
-pub type FileStore = Embedded<file::Disk>;
+pub type FileStore = EmbeddedStore<file::FileBackend>;
 
 #[derive(Clone)]
-pub struct Embedded<S> {
-    state: Arc<Mutex<State>>,
-    switchboard: Arc<Switchboard>,
-    shelf: S,
-    desk: Arc<Desk>,
+pub struct EmbeddedStore<S> {
+    state: Arc<Mutex<StoreState>>,
+    signal_hub: Arc<SignalHub>,
+    backend: S,
+    commit_queue: Arc<CommitQueue>,
     /// Why nothing can be saved any more.
     failed: Arc<watch::Sender<Option<String>>>,
     /// See [`Store::restored`].
@@ -71,18 +72,18 @@ pub struct Embedded<S> {
 
 impl Default for MemoryStore {
     fn default() -> Self {
-        Self::on(Memory::default()).expect("an empty shelf can be read")
+        Self::with_backend(MemoryBackend::default()).expect("an empty shelf can be read")
     }
 }
 
-impl<S: Shelf> Embedded<S> {
-    fn on(shelf: S) -> Result<Self> {
+impl<S: StorageBackend> EmbeddedStore<S> {
+    fn with_backend(backend: S) -> Result<Self> {
         Ok(Self {
-            state: Arc::new(Mutex::new(State::of(&shelf)?)),
-            switchboard: Arc::default(),
-            restored: shelf.restored()?,
-            shelf,
-            desk: Arc::default(),
+            state: Arc::new(Mutex::new(StoreState::of(&backend)?)),
+            signal_hub: Arc::default(),
+            restored: backend.restored()?,
+            backend,
+            commit_queue: Arc::default(),
             failed: Arc::new(watch::Sender::new(None)),
         })
     }
@@ -105,20 +106,20 @@ impl<S: Shelf> Embedded<S> {
         }
     }
 
-    fn state(&self) -> Result<MutexGuard<'_, State>> {
+    fn state(&self) -> Result<MutexGuard<'_, StoreState>> {
         self.is_writable()?;
         let state = self.state.lock();
         Ok(state.expect("no step panics while it holds the lock"))
     }
 
-    /// With an error, memory is ahead of the shelf: from then on no step is taken.
-    fn save(&self, changes: &[Change<'_>]) -> Result<()> {
-        self.watched(self.shelf.save(changes))?;
-        self.desk.saved();
+    /// With an error, memory is ahead of the backend: from then on no step is taken.
+    fn save(&self, changes: &[StoreChange<'_>]) -> Result<()> {
+        self.note_failure(self.backend.save(changes))?;
+        self.commit_queue.count_change();
         Ok(())
     }
 
-    fn watched(&self, outcome: Result<()>) -> Result<()> {
+    fn note_failure(&self, outcome: Result<()>) -> Result<()> {
         outcome.inspect_err(|error| {
             tracing::error!(%error, "nothing can be saved any more");
             self.failed.send_replace(Some(error.to_string()));
@@ -127,7 +128,7 @@ impl<S: Shelf> Embedded<S> {
 
     /// As soon as everything saved so far is safe.
     fn announce(&self, topic: Topic, signal: Signal) {
-        self.desk.say(topic, signal);
+        self.commit_queue.queue_signal(topic, signal);
     }
 
     fn announce_log(&self, log: LogId, signal: Signal) {
@@ -139,8 +140,8 @@ impl<S: Shelf> Embedded<S> {
     }
 
     /// Tells the session's holder, or the workers that wait for work, about its inbox.
-    fn wake(&self, state: &mut State, id: &SessionId) -> Result<()> {
-        let Some(session) = state.session(&self.shelf, id)? else {
+    fn wake(&self, state: &mut StoreState, id: &SessionId) -> Result<()> {
+        let Some(session) = state.session(&self.backend, id)? else {
             return Ok(());
         };
         match &session.lease {
@@ -150,7 +151,7 @@ impl<S: Shelf> Embedded<S> {
             }
             _ => {
                 let topic = Topic::Ready(id.partition(), session.agent.clone());
-                state.wait(&self.shelf, id)?;
+                state.wait(&self.backend, id)?;
                 self.announce(topic, Signal::Ready(id.clone()));
             }
         }
@@ -159,22 +160,22 @@ impl<S: Shelf> Embedded<S> {
 
     fn claimed(
         &self,
-        state: &mut State,
+        state: &mut StoreState,
         id: &SessionId,
         claimant: &Claimant,
     ) -> Result<Option<Claim>> {
-        let claim = state.claim(&self.shelf, id, claimant)?;
+        let claim = state.claim(&self.backend, id, claimant)?;
         if claim.is_some()
-            && let Some(session) = state.session(&self.shelf, id)?
+            && let Some(session) = state.session(&self.backend, id)?
         {
-            self.save(&[Change::Session(id, session)])?;
+            self.save(&[StoreChange::Session(id, session)])?;
         }
         Ok(claim)
     }
 }
 
 #[async_trait]
-impl<S: Shelf> Store for Embedded<S> {
+impl<S: StorageBackend> Store for EmbeddedStore<S> {
     fn partitions(&self) -> u16 {
         1
     }
@@ -204,7 +205,12 @@ impl<S: Shelf> Store for Embedded<S> {
         Ok(self.state()?.deserted())
     }
 
-    async fn post(&self, to: &ConnectionId, event: Event, key: &Idempotency) -> Result<Posted> {
+    async fn post(
+        &self,
+        to: &ConnectionId,
+        event: Event,
+        key: &IdempotencyKey,
+    ) -> Result<PostOutcome> {
         self.step(|state| self.post_event(state, to, event, key))
             .await
     }
@@ -214,22 +220,22 @@ impl<S: Shelf> Store for Embedded<S> {
     }
 
     async fn watches(&self, connection: &ConnectionId) -> Result<Vec<(u64, SessionId)>> {
-        self.step(|state| Ok(state.outbox(&self.shelf, connection)?.watches()))
+        self.step(|state| Ok(state.outbox(&self.backend, connection)?.watches()))
             .await
     }
 
-    async fn create(&self, new: &NewSession, first: &Command, key: &Idempotency) -> Result<()> {
+    async fn create(&self, new: &NewSession, first: &Command, key: &IdempotencyKey) -> Result<()> {
         self.step(|state| {
-            if state.session(&self.shelf, &new.id)?.is_some() {
+            if state.session(&self.backend, &new.id)?.is_some() {
                 return Ok(());
             }
-            let session = Session::create(new, first, key);
+            let session = StoredSession::create(new, first, key);
             let log = LogId::Session(new.id.clone());
             let mut changes = vec![
-                Change::Queued(&new.id, &session.inbox[0]),
-                Change::Session(&new.id, &session),
-                Change::Used(Kind::Session, &log, None, Some(session.used)),
-                Change::Listed(&session, None, session.place(&new.id)),
+                StoreChange::Queued(&new.id, &session.inbox[0]),
+                StoreChange::Session(&new.id, &session),
+                StoreChange::Used(ExpiryKind::Session, &log, None, Some(session.used)),
+                StoreChange::Listed(&session, None, session.place(&new.id)),
             ];
             changes.extend(session.stored(&new.id));
             self.save(&changes)?;
@@ -239,16 +245,19 @@ impl<S: Shelf> Store for Embedded<S> {
         .await
     }
 
-    async fn enqueue(&self, request: &Enqueue) -> Result<Enqueued> {
+    async fn enqueue(&self, request: &EnqueueRequest) -> Result<EnqueueOutcome> {
         self.step(|state| {
             let id = &request.session;
-            let Some(session) = state.session(&self.shelf, id)? else {
-                return Ok(Enqueued::NotFound);
+            let Some(session) = state.session(&self.backend, id)? else {
+                return Ok(EnqueueOutcome::NotFound);
             };
             let outcome = session.enqueue(request);
-            if matches!(outcome, Enqueued::Accepted { .. }) {
+            if matches!(outcome, EnqueueOutcome::Accepted { .. }) {
                 let queued = session.inbox.last().expect("just accepted");
-                self.save(&[Change::Queued(id, queued), Change::Session(id, session)])?;
+                self.save(&[
+                    StoreChange::Queued(id, queued),
+                    StoreChange::Session(id, session),
+                ])?;
                 if request.findable {
                     state.note_request(&request.key.key, id);
                 }
@@ -260,22 +269,23 @@ impl<S: Shelf> Store for Embedded<S> {
     }
 
     async fn session_of(&self, _: &ConnectionId, key: &str) -> Result<Option<SessionId>> {
-        self.step(|state| state.session_of(&self.shelf, key)).await
+        self.step(|state| state.session_of(&self.backend, key))
+            .await
     }
 
-    async fn attach(&self, request: &Attach) -> Result<Attached> {
+    async fn attach(&self, request: &AttachParams) -> Result<AttachOutcome> {
         self.step(|state| {
             let id = &request.session;
-            let Some(session) = state.session(&self.shelf, id)? else {
-                return Ok(Attached::NotFound);
+            let Some(session) = state.session(&self.backend, id)? else {
+                return Ok(AttachOutcome::NotFound);
             };
             let outcome = session.attach(request);
-            if matches!(outcome, Attached::Done(_)) {
+            if matches!(outcome, AttachOutcome::Done(_)) {
                 let log = LogId::Session(id.clone());
                 let before = session.use_now();
                 let now = before.and(Some(session.used));
-                let used = Change::Used(Kind::Session, &log, before, now);
-                self.save(&[Change::Session(id, session), used])?;
+                let used = StoreChange::Used(ExpiryKind::Session, &log, before, now);
+                self.save(&[StoreChange::Session(id, session), used])?;
                 let signal = Signal::Attached(id.clone(), request.connection.clone());
                 self.announce_log(log, signal);
             }
@@ -291,7 +301,7 @@ impl<S: Shelf> Store for Embedded<S> {
         principal: &str,
     ) -> Result<Option<Attachment>> {
         self.step(|state| {
-            let session = state.session(&self.shelf, session)?;
+            let session = state.session(&self.backend, session)?;
             let session = session.filter(|session| session.was_for(principal));
             Ok(session.map(|session| session.attachment(connection)))
         })
@@ -303,15 +313,15 @@ impl<S: Shelf> Store for Embedded<S> {
         session: &SessionId,
         connection: &ConnectionId,
         watch: u64,
-        seen: Seen,
+        seen: SeenPosition,
     ) -> Result<bool> {
         self.step(|state| {
-            let Some(found) = state.session(&self.shelf, session)? else {
+            let Some(found) = state.session(&self.backend, session)? else {
                 return Ok(false);
             };
             let left = found.unwatch(connection, watch, seen);
             if left {
-                self.save(&[Change::Session(session, found)])?;
+                self.save(&[StoreChange::Session(session, found)])?;
             }
             Ok(left)
         })
@@ -325,24 +335,24 @@ impl<S: Shelf> Store for Embedded<S> {
         told: u64,
     ) -> Result<()> {
         self.step(|state| {
-            let outbox = state.outbox(&self.shelf, connection)?;
+            let outbox = state.outbox(&self.backend, connection)?;
             if outbox.forget_watch(session, told) {
-                self.save(&[Change::Outbox(connection, outbox)])?;
+                self.save(&[StoreChange::Outbox(connection, outbox)])?;
             }
             Ok(())
         })
         .await
     }
 
-    async fn fork(&self, fork: &Fork) -> Result<Forked> {
+    async fn fork(&self, fork: &ForkRequest) -> Result<ForkOutcome> {
         self.step(|state| self.fork_session(state, fork)).await
     }
 
-    async fn list(&self, listing: &Listing) -> Result<Vec<Summary>> {
+    async fn list(&self, listing: &ListRequest) -> Result<Vec<SessionSummary>> {
         self.step(|state| self.list_sessions(state, listing)).await
     }
 
-    async fn usage(&self, principal: &str, most: u64) -> Result<Usage> {
+    async fn usage(&self, principal: &str, most: u64) -> Result<PrincipalUsage> {
         self.step(|state| self.usage_of(state, principal, most))
             .await
     }
@@ -352,12 +362,12 @@ impl<S: Shelf> Store for Embedded<S> {
             .await
     }
 
-    async fn record(&self, session: &SessionId, principal: &str) -> Result<Option<Record>> {
+    async fn record(&self, session: &SessionId, principal: &str) -> Result<Option<SessionRecord>> {
         self.step(|state| self.record_of(state, session, principal))
             .await
     }
 
-    async fn adopt(&self, adoption: &Adoption, claimant: &Claimant) -> Result<bool> {
+    async fn adopt(&self, adoption: &AdoptRequest, claimant: &Claimant) -> Result<bool> {
         self.step(|state| self.adopt_session(state, adoption, claimant))
             .await
     }
@@ -372,26 +382,26 @@ impl<S: Shelf> Store for Embedded<S> {
         stream: &StreamId,
         principal: &str,
         holder: &str,
-    ) -> Result<Option<Opened>> {
+    ) -> Result<Option<OpenedStream>> {
         self.step(|state| {
             let connection = &stream.connection;
             let opened = match &stream.session {
                 None => {
-                    let outbox = state.outbox(&self.shelf, connection)?;
+                    let outbox = state.outbox(&self.backend, connection)?;
                     outbox.holder = Some(holder.to_owned());
-                    Opened {
+                    OpenedStream {
                         written: outbox.written.clone(),
                         attachment: None,
                     }
                 }
                 Some(id) => {
-                    let session = state.session(&self.shelf, id)?;
+                    let session = state.session(&self.backend, id)?;
                     let Some(session) = session.filter(|session| session.is_for(principal)) else {
                         return Ok(None);
                     };
                     let party = session.parties.join(connection);
                     party.stream = Some((holder.to_owned(), Instant::now() + STREAM_TTL));
-                    Opened {
+                    OpenedStream {
                         written: party.written.clone(),
                         attachment: Some(session.attachment(connection)),
                     }
@@ -409,7 +419,7 @@ impl<S: Shelf> Store for Embedded<S> {
         .await
     }
 
-    async fn touch_streams(&self, touches: &[Touch]) -> Result<Vec<String>> {
+    async fn touch_streams(&self, touches: &[StreamTouch]) -> Result<Vec<String>> {
         self.step(|state| {
             let until = Some(Instant::now() + STREAM_TTL);
             let mut lost = Vec::new();
@@ -423,18 +433,18 @@ impl<S: Shelf> Store for Embedded<S> {
         .await
     }
 
-    async fn close_stream(&self, touch: &Touch) -> Result<()> {
+    async fn close_stream(&self, touch: &StreamTouch) -> Result<()> {
         self.step(|state| self.touch(state, touch, None).map(drop))
             .await
     }
 
     async fn read(&self, log: &LogId, from: u64, limit: usize) -> Result<Vec<Arc<Frame>>> {
-        lineage::read(&self.shelf, log, from, limit)
+        lineage::read(&self.backend, log, from, limit)
     }
 
     async fn heads(&self, logs: &[LogId]) -> Result<Vec<u64>> {
         self.step(|state| {
-            let head = |log| state.head(&self.shelf, log);
+            let head = |log| state.head(&self.backend, log);
             logs.iter().map(head).collect()
         })
         .await
@@ -445,8 +455,8 @@ impl<S: Shelf> Store for Embedded<S> {
             .await
     }
 
-    async fn due(&self, _partition: Partition, agent: &str, limit: usize) -> Result<Due> {
-        Ok(Due {
+    async fn due(&self, _partition: Partition, agent: &str, limit: usize) -> Result<DueSessions> {
+        Ok(DueSessions {
             at: unix_millis(),
             sessions: self.state()?.due(agent, limit),
         })
@@ -465,7 +475,7 @@ impl<S: Shelf> Store for Embedded<S> {
                     continue;
                 };
                 if changed {
-                    self.save(&[Change::Session(id, session)])?;
+                    self.save(&[StoreChange::Session(id, session)])?;
                 }
                 if state.no_longer_waits(id) {
                     // A command came while the lease was over: others were told, the holder was not.
@@ -477,11 +487,11 @@ impl<S: Shelf> Store for Embedded<S> {
         .await
     }
 
-    async fn inbox(&self, session: &SessionId, known: &[CommandId]) -> Result<Vec<Queued>> {
+    async fn inbox(&self, session: &SessionId, known: &[CommandId]) -> Result<Vec<QueuedCommand>> {
         self.step(|state| {
-            let session = state.session(&self.shelf, session)?;
+            let session = state.session(&self.backend, session)?;
             let inbox = session.into_iter().flat_map(|session| &session.inbox);
-            let is_new = |queued: &&Queued| !known.contains(&queued.id);
+            let is_new = |queued: &&QueuedCommand| !known.contains(&queued.id);
             Ok(inbox.filter(is_new).cloned().collect())
         })
         .await
@@ -489,18 +499,18 @@ impl<S: Shelf> Store for Embedded<S> {
 
     async fn waiting_commands(&self, session: &SessionId) -> Result<Vec<CommandId>> {
         self.step(|state| {
-            let session = state.session(&self.shelf, session)?;
+            let session = state.session(&self.backend, session)?;
             let inbox = session.into_iter().flat_map(|session| &session.inbox);
             Ok(inbox.map(|queued| queued.id).collect())
         })
         .await
     }
 
-    async fn append(&self, append: &Append) -> Result<Appended> {
+    async fn append(&self, append: &AppendRequest) -> Result<AppendOutcome> {
         self.step(|state| {
             let id = &append.session;
-            let Some(session) = state.session(&self.shelf, id)? else {
-                return Ok(Appended::Fenced);
+            let Some(session) = state.session(&self.backend, id)? else {
+                return Ok(AppendOutcome::Fenced);
             };
             let place = session.place(id);
             let done = session.inbox.iter().map(|queued| queued.id);
@@ -513,34 +523,39 @@ impl<S: Shelf> Store for Embedded<S> {
                 return Ok(outcome);
             };
             let log = LogId::Session(id.clone());
-            let mut changes: Vec<Change<'_>> = Vec::with_capacity(4);
-            changes.extend(written.frame.iter().map(|frame| Change::Frame(&log, frame)));
-            changes.extend(done.iter().map(|number| Change::Done(id, *number)));
+            let mut changes: Vec<StoreChange<'_>> = Vec::with_capacity(4);
+            changes.extend(
+                written
+                    .frame
+                    .iter()
+                    .map(|frame| StoreChange::Frame(&log, frame)),
+            );
+            changes.extend(done.iter().map(|number| StoreChange::Done(id, *number)));
             // Not if that was long ago, by one who repeats it.
             let released =
-                written.settles && matches!(outcome, Appended::Done { released: true, .. });
+                written.settles && matches!(outcome, AppendOutcome::Done { released: true, .. });
             // When nobody sees it any more, it doesn't matter when it was last used.
             let before = match &place {
                 Some(_) if released => session.use_now(),
                 _ => None,
             };
             if before.is_some() {
-                let used = Change::Used(Kind::Session, &log, before, Some(session.used));
+                let used = StoreChange::Used(ExpiryKind::Session, &log, before, Some(session.used));
                 changes.push(used);
             }
             let moved = session.place(id);
             if moved != place {
-                changes.push(Change::Listed(session, place, moved));
+                changes.push(StoreChange::Listed(session, place, moved));
             }
             if written.beside_the_log || before.is_some() {
-                changes.push(Change::Session(id, session));
+                changes.push(StoreChange::Session(id, session));
             }
             if written.settles {
                 changes.extend(session.stored(id));
             }
             self.save(&changes)?;
             if released {
-                state.let_go(id);
+                state.remove_lease(id);
             }
             if let Some(frame) = written.frame {
                 self.announce_frame(log, frame);
@@ -552,17 +567,17 @@ impl<S: Shelf> Store for Embedded<S> {
 
     async fn release(&self, session: &SessionId, token: &ClaimToken) -> Result<()> {
         self.step(|state| {
-            let Some(held) = state.session(&self.shelf, session)? else {
+            let Some(held) = state.session(&self.backend, session)? else {
                 return Ok(());
             };
             let lease = held.lease.as_ref();
             if lease.is_some_and(|lease| lease.token == *token) {
                 held.give_up();
                 let waits = !held.inbox.is_empty();
-                let mut changes = vec![Change::Session(session, held)];
+                let mut changes = vec![StoreChange::Session(session, held)];
                 changes.extend(held.stored(session));
                 self.save(&changes)?;
-                state.let_go(session);
+                state.remove_lease(session);
                 if waits {
                     self.wake(state, session)?;
                 }
@@ -585,13 +600,13 @@ impl<S: Shelf> Store for Embedded<S> {
         self.step(|state| self.spend_name(state, name, lasts)).await
     }
 
-    async fn tidy(&self, _partition: Partition, when: &Tidying) -> Result<Tidied> {
+    async fn tidy(&self, _partition: Partition, when: &TidyPolicy) -> Result<TidyOutcome> {
         let tidied = expiry::tidy(self, when);
-        self.settle().await?;
+        self.commit().await?;
         tidied
     }
 
-    async fn listen(&self, sink: mpsc::Sender<Signal>) -> Result<Arc<dyn Listener>> {
-        Ok(self.switchboard.clone().connect(sink))
+    async fn listen(&self, sink: mpsc::Sender<Signal>) -> Result<Arc<dyn SignalListener>> {
+        Ok(self.signal_hub.clone().connect(sink))
     }
 }

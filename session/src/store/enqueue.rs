@@ -1,15 +1,15 @@
 //! A command on its way into an inbox, and what became of it.
 
-use crate::command::{Command, CommandId, Idempotency};
+use crate::command::{Command, CommandId, IdempotencyKey};
 use crate::id::SessionId;
-use crate::route::Via;
+use crate::route::DeliveryPath;
 
 #[derive(Clone, Debug)]
-pub struct Enqueue {
+pub struct EnqueueRequest {
     pub session: SessionId,
     pub principal: String,
     pub command: Command,
-    pub key: Idempotency,
+    pub key: IdempotencyKey,
     /// The answer travels in the body of this POST.
     pub one_shot: bool,
     /// The caller has posted an [`Event::Watch`](crate::event::Event) for this session just now.
@@ -18,14 +18,14 @@ pub struct Enqueue {
     pub limit: u64,
     /// Only if the session knows the request with this idempotency key; else it is not found.
     pub about: Option<String>,
-    pub takes: Takes,
+    pub takes: InboxAdmission,
     /// [`Store::session_of`](crate::store::Store::session_of) has to find it.
     pub findable: bool,
 }
 
 /// Which commands an inbox accepts from a caller that is at a limit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Takes {
+pub enum InboxAdmission {
     #[default]
     Anything,
     /// Only a session that has work gets more.
@@ -34,7 +34,7 @@ pub enum Takes {
     Repetitions,
 }
 
-impl Takes {
+impl InboxAdmission {
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Anything => "a",
@@ -45,18 +45,18 @@ impl Takes {
 }
 
 #[derive(Debug, PartialEq, Eq)]
-pub enum Enqueued {
+pub enum EnqueueOutcome {
     /// `head` is the log's end when the command was accepted: its events come after.
     Accepted {
         command: CommandId,
         head: u64,
-        via: Via,
+        via: DeliveryPath,
     },
     /// The same request again: it is already waiting, running or answered.
     Joined {
         command: CommandId,
         head: u64,
-        via: Via,
+        via: DeliveryPath,
     },
     Conflict,
     /// No such session for this principal.
@@ -64,7 +64,7 @@ pub enum Enqueued {
     /// It was closed, and nobody has loaded or resumed it since. Only cancels, answers and another
     /// close are taken.
     Closed,
-    /// It is not what [`Enqueue::takes`] lets in.
+    /// It is not what [`EnqueueRequest::takes`] lets in.
     Barred,
     Full,
     /// The answer would go to the connection stream, whose holder doesn't tail this session: post

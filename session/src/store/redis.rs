@@ -9,26 +9,27 @@ use async_trait::async_trait;
 use futures_util::future::{join, join_all};
 use tokio::sync::mpsc;
 
-use self::keys::Keys;
-use self::link::Link;
-use self::reply::Reply;
-use self::scripts::{Call, scripts};
-use crate::command::{Command, CommandId, Idempotency, Queued};
+use self::client::RedisClient;
+use self::keys::RedisKeys;
+use self::reply::ScriptReply;
+use self::scripts::{ScriptCall, scripts};
+use crate::command::{Command, CommandId, IdempotencyKey, QueuedCommand};
 use crate::event::{Event, Frame};
 use crate::id::{ConnectionId, LogId, Nonce, Partition, SessionId};
 use crate::revocation::Revocation;
 use crate::store::{
-    Adoption, AgentCard, Append, Appended, Attach, Attached, Attachment, Claim, ClaimToken,
-    Claimant, Due, Enqueue, Enqueued, Fork, Forked, INBOX_BYTES, KEPT_DIRECTIVES, Listener,
-    Listing, NewSession, OUTBOX_TTL, Opened, Posted, REMEMBERED_KEYS, REMEMBERED_KEYS_IN_ALL,
-    Record, Result, STREAM_TTL, Seen, Signal, Store, StreamId, Summary, TAKEOVER_WINDOW, Tidied,
-    Tidying, Touch, Usage, WorkerId,
+    AdoptRequest, AgentCard, AppendOutcome, AppendRequest, AttachOutcome, AttachParams, Attachment,
+    Claim, ClaimToken, Claimant, DueSessions, EnqueueOutcome, EnqueueRequest, ForkOutcome,
+    ForkRequest, INBOX_BYTES, KEPT_ATTACH_REQUESTS, ListRequest, NewSession, OUTBOX_TTL,
+    OpenedStream, PostOutcome, PrincipalUsage, REMEMBERED_KEYS, REMEMBERED_KEYS_IN_ALL, Result,
+    STREAM_TTL, SeenPosition, SessionRecord, SessionSummary, Signal, SignalListener, Store,
+    StreamId, StreamTouch, TAKEOVER_WINDOW, TidyOutcome, TidyPolicy, WorkerId,
 };
 
 mod agents;
 mod append;
 mod changes;
-mod checks;
+mod client;
 mod cluster;
 mod connection;
 mod deletion;
@@ -38,33 +39,33 @@ mod fault;
 mod fork;
 mod format;
 mod keys;
-mod line;
-mod link;
 mod list;
 mod login;
+mod memory_guard;
 mod moves;
 mod options;
 mod outbox;
 mod proof;
-mod push;
+mod pubsub;
+mod renewals;
 mod replicas;
 mod reply;
 mod requests;
 mod restored;
 mod revocation;
-mod room;
 mod scripts;
 mod sentinel;
+mod server_connection;
 mod servers;
+mod single_use;
 mod slot_map;
 mod slots;
-mod spending;
+mod startup_checks;
 mod tidy;
-mod upkeep;
 mod usage;
 
 pub use self::diagnosis::{ClockOffset, Diagnosis, ServerFacts};
-pub use self::options::{Durability, Options};
+pub use self::options::{Durability, RedisOptions};
 
 const CONNECTION_TTL: u64 = OUTBOX_TTL.as_secs();
 /// Names of commands without a key that are remembered, in case their step is repeated: a cancel that was taken must
@@ -87,8 +88,8 @@ fn may_take_over_until(claimant: &Claimant) -> u64 {
 }
 
 pub struct RedisStore {
-    link: Link,
-    keys: Keys,
+    client: RedisClient,
+    keys: RedisKeys,
     /// See [`Store::restored`].
     restored: Option<Nonce>,
 }
@@ -96,37 +97,37 @@ pub struct RedisStore {
 impl RedisStore {
     /// As [`Self::connect_with`], with nothing special.
     pub async fn connect(url: &str, namespace: &str) -> Result<Self> {
-        Self::connect_with(&Options::new(url, namespace)).await
+        Self::connect_with(&RedisOptions::new(url, namespace)).await
     }
 
     /// Connects, or says what is wrong after a bounded number of tries. Warns if this Redis could
     /// lose what it is given.
-    pub async fn connect_with(options: &Options) -> Result<Self> {
-        let link = Link::connect(options).await?;
-        let keys = Keys::new(&options.namespace);
-        format::check(&link, keys.format()).await?;
-        let restored = restored::read(&link, keys.restored()).await?;
+    pub async fn connect_with(options: &RedisOptions) -> Result<Self> {
+        let client = RedisClient::connect(options).await?;
+        let keys = RedisKeys::new(&options.namespace);
+        format::check(&client, keys.format()).await?;
+        let restored = restored::read(&client, keys.restored()).await?;
         Ok(Self {
-            link,
+            client,
             keys,
             restored,
         })
     }
 
-    async fn run(&self, call: Call<'_>) -> Result<Reply> {
-        self.link.run(call).await
+    async fn run(&self, call: ScriptCall<'_>) -> Result<ScriptReply> {
+        self.client.run(call).await
     }
 
     /// For what must not vanish once it was answered.
-    async fn run_durably(&self, call: Call<'_>) -> Result<Reply> {
-        self.link.run_durably(call).await
+    async fn run_durably(&self, call: ScriptCall<'_>) -> Result<ScriptReply> {
+        self.client.run_durably(call).await
     }
 }
 
 #[async_trait]
 impl Store for RedisStore {
     fn partitions(&self) -> u16 {
-        self.link.partitions()
+        self.client.partitions()
     }
 
     fn restored(&self) -> Option<Nonce> {
@@ -134,11 +135,11 @@ impl Store for RedisStore {
     }
 
     async fn ping(&self) -> Result<()> {
-        self.link.ping().await
+        self.client.ping().await
     }
 
     async fn has_room(&self) -> Result<bool> {
-        Ok(self.link.has_room().await)
+        Ok(self.client.has_room().await)
     }
 
     async fn register(&self, agent: &AgentCard, worker: &WorkerId, lasts: Duration) -> Result<()> {
@@ -159,7 +160,12 @@ impl Store for RedisStore {
         self.waiting_sessions(agent).await
     }
 
-    async fn post(&self, to: &ConnectionId, event: Event, key: &Idempotency) -> Result<Posted> {
+    async fn post(
+        &self,
+        to: &ConnectionId,
+        event: Event,
+        key: &IdempotencyKey,
+    ) -> Result<PostOutcome> {
         self.post_event(to, event, key).await
     }
 
@@ -171,15 +177,15 @@ impl Store for RedisStore {
         self.watches_of(connection).await
     }
 
-    async fn create(&self, new: &NewSession, first: &Command, key: &Idempotency) -> Result<()> {
+    async fn create(&self, new: &NewSession, first: &Command, key: &IdempotencyKey) -> Result<()> {
         let (k, id) = (&self.keys, &new.id);
         let (head, nonce) = (first.head(), CommandId::random_nonce().to_be_bytes());
         let owner = first.connection.key_owner().to_be_bytes();
         let (key_bytes, fingerprint) = (
-            Idempotency::key_bytes(&key.key).unwrap_or_default(),
+            IdempotencyKey::key_bytes(&key.key).unwrap_or_default(),
             key.fingerprint_bytes(),
         );
-        let call = Call::new(&scripts().create)
+        let call = ScriptCall::new(&scripts().create)
             .key(k.session(id))
             .key(k.inbox(id))
             .key(k.parties(id))
@@ -200,17 +206,17 @@ impl Store for RedisStore {
         self.run_durably(call).await.map(drop)
     }
 
-    async fn enqueue(&self, request: &Enqueue) -> Result<Enqueued> {
+    async fn enqueue(&self, request: &EnqueueRequest) -> Result<EnqueueOutcome> {
         let (k, id, command) = (&self.keys, &request.session, &request.command);
         let (head, nonce) = (command.head(), CommandId::random_nonce().to_be_bytes());
         let owner = command.connection.key_owner().to_be_bytes();
-        let key = Idempotency::key_bytes(&request.key.key);
+        let key = IdempotencyKey::key_bytes(&request.key.key);
         let fingerprint = request.key.fingerprint_bytes();
         let about = request.about.as_deref().map(|about| {
             // An empty one is nobody's.
-            Idempotency::key_bytes(about).unwrap_or_default()
+            IdempotencyKey::key_bytes(about).unwrap_or_default()
         });
-        let call = Call::new(&scripts().enqueue)
+        let call = ScriptCall::new(&scripts().enqueue)
             .key(k.session(id))
             .key(k.inbox(id))
             .key(k.parties(id))
@@ -250,22 +256,22 @@ impl Store for RedisStore {
         };
         let mut items = taken.items()?;
         match items.text()?.as_str() {
-            "accepted" => Ok(Enqueued::Accepted {
+            "accepted" => Ok(EnqueueOutcome::Accepted {
                 command: items.command()?,
                 head: items.number()?,
                 via: items.via()?,
             }),
-            "joined" => Ok(Enqueued::Joined {
+            "joined" => Ok(EnqueueOutcome::Joined {
                 command: items.command()?,
                 head: items.number()?,
                 via: items.via()?,
             }),
-            "conflict" => Ok(Enqueued::Conflict),
-            "notfound" => Ok(Enqueued::NotFound),
-            "closed" => Ok(Enqueued::Closed),
-            "barred" => Ok(Enqueued::Barred),
-            "full" => Ok(Enqueued::Full),
-            "unwatched" => Ok(Enqueued::Unwatched {
+            "conflict" => Ok(EnqueueOutcome::Conflict),
+            "notfound" => Ok(EnqueueOutcome::NotFound),
+            "closed" => Ok(EnqueueOutcome::Closed),
+            "barred" => Ok(EnqueueOutcome::Barred),
+            "full" => Ok(EnqueueOutcome::Full),
+            "unwatched" => Ok(EnqueueOutcome::Unwatched {
                 head: items.number()?,
             }),
             other => Err(reply::unexpected(other)),
@@ -276,9 +282,9 @@ impl Store for RedisStore {
         self.noted_session(connection, key).await
     }
 
-    async fn attach(&self, request: &Attach) -> Result<Attached> {
+    async fn attach(&self, request: &AttachParams) -> Result<AttachOutcome> {
         let id = &request.session;
-        let call = Call::new(&scripts().attach)
+        let call = ScriptCall::new(&scripts().attach)
             .key(self.keys.session(id))
             .key(self.keys.parties(id))
             .arg(id.as_str())
@@ -289,17 +295,17 @@ impl Store for RedisStore {
             .num(request.replay.into())
             .num(request.one_shot.into())
             .num(request.watched.into())
-            .num(KEPT_DIRECTIVES as u64)
+            .num(KEPT_ATTACH_REQUESTS as u64)
             .setup(&request.setup)
             .num(request.observe.into())
             .num(request.only_open.into());
         let mut items = self.run_durably(call).await?.items()?;
         match items.text()?.as_str() {
-            "done" => Ok(Attached::Done(Box::new(items.attachment()?))),
-            "notfound" => Ok(Attached::NotFound),
-            "closed" => Ok(Attached::Closed),
-            "cwd" => Ok(Attached::WrongCwd(items.text()?)),
-            "unwatched" => Ok(Attached::Unwatched {
+            "done" => Ok(AttachOutcome::Done(Box::new(items.attachment()?))),
+            "notfound" => Ok(AttachOutcome::NotFound),
+            "closed" => Ok(AttachOutcome::Closed),
+            "cwd" => Ok(AttachOutcome::WrongCwd(items.text()?)),
+            "unwatched" => Ok(AttachOutcome::Unwatched {
                 head: items.number()?,
             }),
             other => Err(reply::unexpected(other)),
@@ -312,7 +318,7 @@ impl Store for RedisStore {
         connection: &ConnectionId,
         principal: &str,
     ) -> Result<Option<Attachment>> {
-        let call = Call::new(&scripts().attachment)
+        let call = ScriptCall::new(&scripts().attachment)
             .key(self.keys.session(session))
             .key(self.keys.parties(session))
             .arg(principal)
@@ -330,9 +336,9 @@ impl Store for RedisStore {
         session: &SessionId,
         connection: &ConnectionId,
         watch: u64,
-        seen: Seen,
+        seen: SeenPosition,
     ) -> Result<bool> {
-        let call = Call::new(&scripts().unwatch)
+        let call = ScriptCall::new(&scripts().unwatch)
             .key(self.keys.session(session))
             .key(self.keys.parties(session))
             .key(self.keys.inbox(session))
@@ -352,15 +358,15 @@ impl Store for RedisStore {
         self.forget_watch_of(connection, session, told).await
     }
 
-    async fn fork(&self, fork: &Fork) -> Result<Forked> {
+    async fn fork(&self, fork: &ForkRequest) -> Result<ForkOutcome> {
         self.fork_session(fork).await
     }
 
-    async fn list(&self, listing: &Listing) -> Result<Vec<Summary>> {
+    async fn list(&self, listing: &ListRequest) -> Result<Vec<SessionSummary>> {
         self.list_sessions(listing).await
     }
 
-    async fn usage(&self, principal: &str, _most: u64) -> Result<Usage> {
+    async fn usage(&self, principal: &str, _most: u64) -> Result<PrincipalUsage> {
         self.usage_of(principal).await
     }
 
@@ -368,11 +374,11 @@ impl Store for RedisStore {
         self.delete_session(session, principal, end).await
     }
 
-    async fn record(&self, session: &SessionId, principal: &str) -> Result<Option<Record>> {
+    async fn record(&self, session: &SessionId, principal: &str) -> Result<Option<SessionRecord>> {
         self.record_of(session, principal).await
     }
 
-    async fn adopt(&self, adoption: &Adoption, claimant: &Claimant) -> Result<bool> {
+    async fn adopt(&self, adoption: &AdoptRequest, claimant: &Claimant) -> Result<bool> {
         self.adopt_session(adoption, claimant).await
     }
 
@@ -385,10 +391,10 @@ impl Store for RedisStore {
         stream: &StreamId,
         principal: &str,
         holder: &str,
-    ) -> Result<Option<Opened>> {
+    ) -> Result<Option<OpenedStream>> {
         let (k, connection) = (&self.keys, &stream.connection);
         let call = match &stream.session {
-            Some(session) => Call::new(&scripts().open_session_stream)
+            Some(session) => ScriptCall::new(&scripts().open_session_stream)
                 .key(k.session(session))
                 .key(k.parties(session))
                 .arg(session.as_str())
@@ -396,7 +402,7 @@ impl Store for RedisStore {
                 .arg(connection.as_str())
                 .arg(holder)
                 .num(STREAM_TTL.as_millis() as u64),
-            None => Call::new(&scripts().open_connection_stream)
+            None => ScriptCall::new(&scripts().open_connection_stream)
                 .key(k.connection(connection))
                 .arg(connection.as_str())
                 .arg(holder)
@@ -412,13 +418,13 @@ impl Store for RedisStore {
             .as_ref()
             .map(|_| items.attachment())
             .transpose()?;
-        Ok(Some(Opened {
+        Ok(Some(OpenedStream {
             written,
             attachment,
         }))
     }
 
-    async fn touch_streams(&self, touches: &[Touch]) -> Result<Vec<String>> {
+    async fn touch_streams(&self, touches: &[StreamTouch]) -> Result<Vec<String>> {
         // One multiplexed connection: these travel together.
         let touched = join_all(touches.iter().map(|touch| self.touch(touch, true))).await;
         let (mut lost, mut failed) = (Vec::new(), Ok(()));
@@ -437,7 +443,7 @@ impl Store for RedisStore {
         }
     }
 
-    async fn close_stream(&self, touch: &Touch) -> Result<()> {
+    async fn close_stream(&self, touch: &StreamTouch) -> Result<()> {
         self.touch(touch, false).await.map(drop)
     }
 
@@ -464,7 +470,7 @@ impl Store for RedisStore {
 
     async fn claim(&self, session: &SessionId, claimant: &Claimant) -> Result<Option<Claim>> {
         let k = &self.keys;
-        let call = Call::new(&scripts().claim)
+        let call = ScriptCall::new(&scripts().claim)
             .key(k.session(session))
             .key(k.inbox(session))
             .key(k.due(session.partition(), &claimant.agent))
@@ -474,31 +480,31 @@ impl Store for RedisStore {
             .arg(&*claimant.worker.0)
             .num(claimant.lease.as_millis() as u64)
             .num(may_take_over_until(claimant))
-            .num(self.link.waits_for_replicas().into());
+            .num(self.client.waits_for_replicas().into());
         let mut items = self.run_durably(call).await?.items()?;
         if items.is_empty() {
             return Ok(None);
         }
-        if self.link.waits_for_replicas() {
-            let call = Call::new(&scripts().confirm_claim)
+        if self.client.waits_for_replicas() {
+            let call = ScriptCall::new(&scripts().confirm_claim)
                 .key(k.session(session))
                 .arg(&*claimant.token.0);
             // Without it, a holder that vanishes now does not count: a request that stops workers is found out later.
-            if let Err(error) = self.link.run_briefly(call).await {
+            if let Err(error) = self.client.run_briefly(call).await {
                 tracing::debug!(%error, session.id = %session, "could not confirm a claim");
             }
         }
         items.claim(session, claimant).map(Some)
     }
 
-    async fn due(&self, partition: Partition, agent: &str, limit: usize) -> Result<Due> {
-        let call = Call::new(&scripts().due)
+    async fn due(&self, partition: Partition, agent: &str, limit: usize) -> Result<DueSessions> {
+        let call = ScriptCall::new(&scripts().due)
             .key(self.keys.due(partition, agent))
             .num(limit as u64);
-        let mut items = self.link.run_briefly(call).await?.items()?;
-        Ok(Due {
+        let mut items = self.client.run_briefly(call).await?.items()?;
+        Ok(DueSessions {
             at: items.number()?,
-            sessions: reply::sessions(Reply(items.next()?))?,
+            sessions: reply::sessions(ScriptReply(items.next()?))?,
         })
     }
 
@@ -533,9 +539,9 @@ impl Store for RedisStore {
         }
     }
 
-    async fn inbox(&self, session: &SessionId, known: &[CommandId]) -> Result<Vec<Queued>> {
+    async fn inbox(&self, session: &SessionId, known: &[CommandId]) -> Result<Vec<QueuedCommand>> {
         let known: Vec<String> = known.iter().map(CommandId::to_string).collect();
-        let mut call = Call::new(&scripts().inbox)
+        let mut call = ScriptCall::new(&scripts().inbox)
             .key(self.keys.session(session))
             .key(self.keys.inbox(session));
         for name in &known {
@@ -547,20 +553,20 @@ impl Store for RedisStore {
     }
 
     async fn waiting_commands(&self, session: &SessionId) -> Result<Vec<CommandId>> {
-        let call = Call::new(&scripts().commands)
+        let call = ScriptCall::new(&scripts().commands)
             .key(self.keys.session(session))
             .key(self.keys.inbox(session));
         let mut items = self.run(call).await?.items()?;
         let counts = items.counting()?;
-        Reply(items.next()?).items()?.commands(&counts)
+        ScriptReply(items.next()?).items()?.commands(&counts)
     }
 
-    async fn append(&self, append: &Append) -> Result<Appended> {
+    async fn append(&self, append: &AppendRequest) -> Result<AppendOutcome> {
         self.append_events(append).await
     }
 
     async fn release(&self, session: &SessionId, token: &ClaimToken) -> Result<()> {
-        let call = Call::new(&scripts().release)
+        let call = ScriptCall::new(&scripts().release)
             .key(self.keys.session(session))
             .key(self.keys.inbox(session))
             .arg(session.as_str())
@@ -580,17 +586,17 @@ impl Store for RedisStore {
         self.spend_name(name, lasts).await
     }
 
-    async fn tidy(&self, partition: Partition, when: &Tidying) -> Result<Tidied> {
+    async fn tidy(&self, partition: Partition, when: &TidyPolicy) -> Result<TidyOutcome> {
         // They belong to no partition.
         if partition.0 == 0 {
             // Others may have started since, or Redis may have lost it.
-            format::check(&self.link, self.keys.format()).await?;
+            format::check(&self.client, self.keys.format()).await?;
             self.retire_agents(when.unused).await?;
         }
         self.tidy_partition(partition, when).await
     }
 
-    async fn listen(&self, sink: mpsc::Sender<Signal>) -> Result<Arc<dyn Listener>> {
-        push::listen(&self.link, self.keys.clone(), sink).await
+    async fn listen(&self, sink: mpsc::Sender<Signal>) -> Result<Arc<dyn SignalListener>> {
+        pubsub::listen(&self.client, self.keys.clone(), sink).await
     }
 }

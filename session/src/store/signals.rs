@@ -10,7 +10,7 @@ use crate::id::{ConnectionId, LogId, Partition, SessionId};
 use crate::revocation::Revocation;
 
 #[async_trait]
-pub trait Listener: Send + Sync {
+pub trait SignalListener: Send + Sync {
     /// Returns once the store has confirmed: what is written from now on is signalled.
     async fn subscribe(&self, topic: &Topic) -> Result<()>;
     async fn unsubscribe(&self, topic: &Topic);

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::{KeyRing, Refused, unix_seconds};
+use super::{KeyRing, TokenRefusal, unix_seconds};
 use crate::id::SessionId;
 
 pub(super) const HEAD: &str = "baton-archive+jwt";
@@ -15,20 +15,20 @@ pub(super) const END: &str = "baton-archive-end+jwt";
 const LIFETIME: Duration = Duration::from_secs(10 * 365 * 24 * 3600);
 
 #[derive(Serialize, Deserialize)]
-struct Whose {
+struct ArchiveOwner {
     sid: SessionId,
     prn: String,
 }
 
 #[derive(Serialize, Deserialize)]
-struct What {
+struct ArchiveSeal {
     #[serde(flatten)]
-    whose: Whose,
+    whose: ArchiveOwner,
     /// Of all lines before.
     dig: String,
 }
 
-impl Whose {
+impl ArchiveOwner {
     fn new(session: &SessionId, principal: &str) -> Self {
         Self {
             sid: session.clone(),
@@ -36,11 +36,11 @@ impl Whose {
         }
     }
 
-    fn check(&self, session: &SessionId, principal: &str) -> Result<(), Refused> {
+    fn check(&self, session: &SessionId, principal: &str) -> Result<(), TokenRefusal> {
         if self.sid == *session && self.prn == principal {
             Ok(())
         } else {
-            Err(Refused::Archive)
+            Err(TokenRefusal::Archive)
         }
     }
 }
@@ -48,13 +48,13 @@ impl Whose {
 /// No secrets: they open nothing.
 impl KeyRing {
     pub fn seal_head(&self, session: &SessionId, principal: &str) -> String {
-        self.seal(HEAD, Whose::new(session, principal))
+        self.seal(HEAD, ArchiveOwner::new(session, principal))
     }
 
     /// `digest`: of all lines, the head's with its seal included.
     pub fn seal_end(&self, session: &SessionId, principal: &str, digest: &str) -> String {
-        let what = What {
-            whose: Whose::new(session, principal),
+        let what = ArchiveSeal {
+            whose: ArchiveOwner::new(session, principal),
             dig: digest.to_owned(),
         };
         self.seal(END, what)
@@ -72,8 +72,8 @@ impl KeyRing {
         seal: &str,
         session: &SessionId,
         principal: &str,
-    ) -> Result<(), Refused> {
-        let sealed = self.verify::<Whose>(HEAD, seal, unix_seconds())?;
+    ) -> Result<(), TokenRefusal> {
+        let sealed = self.verify::<ArchiveOwner>(HEAD, seal, unix_seconds())?;
         sealed.claims.check(session, principal)
     }
 
@@ -84,22 +84,24 @@ impl KeyRing {
         session: &SessionId,
         principal: &str,
         digest: &str,
-    ) -> Result<(), Refused> {
-        let sealed = self.verify::<What>(END, seal, unix_seconds())?.claims;
+    ) -> Result<(), TokenRefusal> {
+        let sealed = self
+            .verify::<ArchiveSeal>(END, seal, unix_seconds())?
+            .claims;
         sealed.whose.check(session, principal)?;
         if sealed.dig == digest {
             Ok(())
         } else {
-            Err(Refused::Archive)
+            Err(TokenRefusal::Archive)
         }
     }
 
     /// Of whichever archive.
-    pub(super) fn check_any_seal(&self, kind: &str, seal: &str) -> Result<(), Refused> {
+    pub(super) fn check_any_seal(&self, kind: &str, seal: &str) -> Result<(), TokenRefusal> {
         let now = unix_seconds();
         match kind {
-            HEAD => self.verify::<Whose>(kind, seal, now).map(drop),
-            _ => self.verify::<What>(kind, seal, now).map(drop),
+            HEAD => self.verify::<ArchiveOwner>(kind, seal, now).map(drop),
+            _ => self.verify::<ArchiveSeal>(kind, seal, now).map(drop),
         }
     }
 }

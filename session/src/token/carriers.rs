@@ -69,20 +69,20 @@ fn find<'a>(headers: impl IntoIterator<Item = &'a str>, name: &str) -> Option<&'
 /// Two carriers of one request bring different tokens. No guess is made which one is meant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the request carries different session tokens")]
-pub struct Disagreement;
+pub struct ConflictingTokens;
 
 /// The one token that all carriers bring which bring any.
 pub fn agree<'a>(
     header: Option<&'a str>,
     meta: Option<&'a str>,
     cookie: Option<&'a str>,
-) -> Result<Option<&'a str>, Disagreement> {
+) -> Result<Option<&'a str>, ConflictingTokens> {
     let mut brought = [header, meta, cookie].into_iter().flatten();
     let first = brought.next();
     if brought.all(|token| Some(token) == first) {
         Ok(first)
     } else {
-        Err(Disagreement)
+        Err(ConflictingTokens)
     }
 }
 
@@ -172,7 +172,7 @@ mod tests {
             assert_eq!(agree(header, meta, cookie), Ok(a));
         }
         for (header, meta, cookie) in [(a, b, None), (a, None, b), (None, a, b), (a, a, b)] {
-            assert_eq!(agree(header, meta, cookie), Err(Disagreement));
+            assert_eq!(agree(header, meta, cookie), Err(ConflictingTokens));
         }
     }
 }

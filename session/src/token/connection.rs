@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::{KeyRing, Refused, unix_seconds};
+use super::{KeyRing, TokenRefusal, unix_seconds};
 use crate::command::ClientCapabilities;
 use crate::id::ConnectionId;
 use crate::secret::Secret;
@@ -15,7 +15,7 @@ pub(super) const TYPE: &str = "baton-connection+jwt";
 
 /// The content of a verified connection token.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Connection {
+pub struct ConnectionToken {
     pub id: ConnectionId,
     pub principal: String,
     pub protocol_version: u16,
@@ -31,7 +31,7 @@ pub struct Connection {
 }
 
 #[derive(Serialize, Deserialize)]
-struct Claims {
+struct ConnectionClaims {
     cid: ConnectionId,
     prn: String,
     ver: u16,
@@ -43,8 +43,8 @@ struct Claims {
 }
 
 impl KeyRing {
-    pub fn sign_connection(&self, connection: &Connection, lifetime: Duration) -> Secret {
-        let claims = Claims {
+    pub fn sign_connection(&self, connection: &ConnectionToken, lifetime: Duration) -> Secret {
+        let claims = ConnectionClaims {
             cid: connection.id.clone(),
             prn: connection.principal.clone(),
             ver: connection.protocol_version,
@@ -56,14 +56,18 @@ impl KeyRing {
         self.sign(TYPE, claims, connection.issued, expires)
     }
 
-    pub fn verify_connection(&self, token: &str) -> Result<Connection, Refused> {
+    pub fn verify_connection(&self, token: &str) -> Result<ConnectionToken, TokenRefusal> {
         self.verify_connection_at(token, unix_seconds())
     }
 
     /// As the clock stands at `now`.
-    pub fn verify_connection_at(&self, token: &str, now: u64) -> Result<Connection, Refused> {
-        let timed = self.verify::<Claims>(TYPE, token, now)?;
-        Ok(Connection {
+    pub fn verify_connection_at(
+        &self,
+        token: &str,
+        now: u64,
+    ) -> Result<ConnectionToken, TokenRefusal> {
+        let timed = self.verify::<ConnectionClaims>(TYPE, token, now)?;
+        Ok(ConnectionToken {
             id: timed.claims.cid,
             principal: timed.claims.prn,
             protocol_version: timed.claims.ver,

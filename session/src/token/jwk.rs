@@ -43,7 +43,7 @@ pub(super) struct Jwk {
 }
 
 /// Ready to sign and to verify.
-pub(super) struct Key {
+pub(super) struct RingKey {
     pub id: String,
     pub algorithm: Algorithm,
     pub encoding: EncodingKey,
@@ -120,7 +120,7 @@ fn p256(kid: &str, private: &SecretKey) -> Jwk {
     }
 }
 
-impl Key {
+impl RingKey {
     pub fn from_jwk(jwk: &Jwk) -> Result<Self, &'static str> {
         let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"._-".contains(&byte);
         if !(1..=MAX_KID_CHARS).contains(&jwk.kid.len()) || !jwk.kid.bytes().all(plain) {

@@ -8,29 +8,29 @@ use std::sync::{Arc, Mutex, PoisonError};
 use tokio_util::sync::CancellationToken;
 
 use super::KeyRing;
-use crate::audit::Audit;
-use crate::watched;
+use crate::audit::AuditLog;
+use crate::file_watch;
 
 /// A handle; clones see the same keys.
 #[derive(Clone)]
-pub struct Keys(Arc<Shared>);
+pub struct SigningKeys(Arc<SharedKeys>);
 
-struct Shared {
+struct SharedKeys {
     path: Option<PathBuf>,
     /// Locked briefly, never while something is read or signed.
-    current: Mutex<Current>,
+    current: Mutex<CurrentKeys>,
 }
 
-struct Current {
+struct CurrentKeys {
     ring: Arc<KeyRing>,
-    sets: Sets,
+    sets: KeyFiles,
     version: u64,
 }
 
 /// The files by name, in order, with what is in them.
-type Sets = Vec<(String, String)>;
+type KeyFiles = Vec<(String, String)>;
 
-impl Keys {
+impl SigningKeys {
     /// Reads a JWK set, or a directory of them: all `*.json` and `*.jwk` in the order of their
     /// names as one set. Reports all invalid entries together.
     pub fn open(path: &Path) -> Result<Self, String> {
@@ -54,16 +54,16 @@ impl Keys {
 
     /// Keys that stay as they are.
     pub fn fixed(ring: KeyRing) -> Self {
-        Self::with(ring, None, Sets::new())
+        Self::with(ring, None, KeyFiles::new())
     }
 
-    fn with(ring: KeyRing, path: Option<PathBuf>, sets: Sets) -> Self {
-        let current = Mutex::new(Current {
+    fn with(ring: KeyRing, path: Option<PathBuf>, sets: KeyFiles) -> Self {
+        let current = Mutex::new(CurrentKeys {
             ring: Arc::new(ring),
             sets,
             version: 0,
         });
-        Self(Arc::new(Shared { path, current }))
+        Self(Arc::new(SharedKeys { path, current }))
     }
 
     pub fn ring(&self) -> Arc<KeyRing> {
@@ -77,11 +77,11 @@ impl Keys {
     }
 
     /// Looks for changes until `stop`.
-    pub async fn watch(self, stop: CancellationToken, audit: Audit) {
+    pub async fn watch(self, stop: CancellationToken, audit: AuditLog) {
         if self.0.path.is_none() {
             return;
         }
-        watched::follow("the keys", stop, audit, move || self.refresh()).await;
+        file_watch::follow("the keys", stop, audit, move || self.refresh()).await;
     }
 
     /// Looks for a change now, and says whether there was one. After an error the keys are the old
@@ -103,7 +103,7 @@ impl Keys {
         Ok(true)
     }
 
-    fn with_current<T>(&self, f: impl FnOnce(&mut Current) -> T) -> T {
+    fn with_current<T>(&self, f: impl FnOnce(&mut CurrentKeys) -> T) -> T {
         // Nothing that is done under the lock can panic half way.
         f(&mut self
             .0
@@ -113,11 +113,11 @@ impl Keys {
     }
 }
 
-fn parse(path: &Path, sets: &Sets) -> Result<KeyRing, String> {
+fn parse(path: &Path, sets: &KeyFiles) -> Result<KeyRing, String> {
     KeyRing::merge(sets).map_err(|faults| format!("{}: {faults}", path.display()))
 }
 
-fn read(path: &Path) -> Result<Sets, String> {
+fn read(path: &Path) -> Result<KeyFiles, String> {
     let fault = |path: &Path, error| format!("{}: {error}", path.display());
     if !path.is_dir() {
         let hint = "Make a key set with `baton token keygen`";

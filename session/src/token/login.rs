@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::{KeyRing, Refused, unix_seconds};
+use super::{KeyRing, TokenRefusal, unix_seconds};
 use crate::id::random_text;
 use crate::secret::Secret;
 
@@ -16,9 +16,9 @@ const FAMILY_CHARS: usize = 16;
 
 /// The content of a verified login. Times are in seconds since 1970.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Login {
+pub struct LoginToken {
     pub principal: String,
-    /// By which it is taken back.
+    /// The family by which it is revoked.
     pub family: String,
     /// The credential that it was made of, as far as gateways need to know it again.
     pub source: Option<String>,
@@ -27,14 +27,14 @@ pub struct Login {
 }
 
 #[derive(Serialize, Deserialize)]
-struct Claims {
+struct LoginClaims {
     prn: String,
     fam: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     src: Option<String>,
 }
 
-impl Login {
+impl LoginToken {
     /// `credential`: when that is over which it stands for.
     pub fn new(principal: String, issued: u64, credential: Option<u64>) -> Self {
         let expires = issued.saturating_add(LOGIN_LIFETIME.as_secs());
@@ -49,8 +49,8 @@ impl Login {
 }
 
 impl KeyRing {
-    pub fn sign_login(&self, login: &Login) -> Secret {
-        let claims = Claims {
+    pub fn sign_login(&self, login: &LoginToken) -> Secret {
+        let claims = LoginClaims {
             prn: login.principal.clone(),
             fam: login.family.clone(),
             src: login.source.clone(),
@@ -58,9 +58,9 @@ impl KeyRing {
         self.sign(TYPE, claims, login.issued, login.expires)
     }
 
-    pub fn verify_login(&self, token: &str) -> Result<Login, Refused> {
-        let timed = self.verify::<Claims>(TYPE, token, unix_seconds())?;
-        Ok(Login {
+    pub fn verify_login(&self, token: &str) -> Result<LoginToken, TokenRefusal> {
+        let timed = self.verify::<LoginClaims>(TYPE, token, unix_seconds())?;
+        Ok(LoginToken {
             principal: timed.claims.prn,
             family: timed.claims.fam,
             source: timed.claims.src,
@@ -85,7 +85,7 @@ mod tests {
             let day = 24 * 3600;
             for (credential, life) in [(None, day / 2), (Some(day), day / 2), (Some(60), 60)] {
                 let credential = credential.map(|left| now + left);
-                let login = Login::new("somebody".into(), now, credential);
+                let login = LoginToken::new("somebody".into(), now, credential);
                 assert_eq!(login.expires, now + life);
                 let token = ring.sign_login(&login);
                 assert_eq!(ring.verify_login(token.expose()).unwrap(), login);

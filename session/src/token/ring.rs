@@ -1,9 +1,9 @@
 //! The key ring: one or more JWK sets. The first key signs, all verify.
 
-use super::jwk::{Jwk, Key, KeySet};
+use super::jwk::{Jwk, KeySet, RingKey};
 
 pub struct KeyRing {
-    keys: Vec<Key>,
+    keys: Vec<RingKey>,
 }
 
 /// Everything that is wrong with a key set. Never quotes the file, it may hold secrets.
@@ -18,7 +18,7 @@ impl KeyRing {
 
     /// Several sets as one, each with a name for what is wrong with it.
     pub(super) fn merge(sets: &[(String, String)]) -> Result<Self, KeyFaults> {
-        let mut keys: Vec<Key> = Vec::new();
+        let mut keys: Vec<RingKey> = Vec::new();
         let mut faults = Vec::new();
         for (name, text) in sets {
             let named = |fault: String| {
@@ -36,7 +36,7 @@ impl KeyRing {
                 }
             };
             for (at, jwk) in set.iter().enumerate() {
-                let fault = match Key::from_jwk(jwk) {
+                let fault = match RingKey::from_jwk(jwk) {
                     Ok(key) if keys.iter().any(|other| other.id == key.id) => {
                         "another key has the same kid"
                     }
@@ -67,12 +67,12 @@ impl KeyRing {
         serde_json::to_string(&KeySet { keys }).expect("plain strings encode")
     }
 
-    pub(super) fn signing(&self) -> &Key {
+    pub(super) fn signing(&self) -> &RingKey {
         &self.keys[0]
     }
 
     /// A kid is compared, and never used for anything else.
-    pub(super) fn find(&self, id: &str) -> Option<&Key> {
+    pub(super) fn find(&self, id: &str) -> Option<&RingKey> {
         self.keys.iter().find(|key| key.id == id)
     }
 }

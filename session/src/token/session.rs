@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::{KeyRing, Refused, unix_seconds};
+use super::{KeyRing, TokenRefusal, unix_seconds};
 use crate::id::{SessionId, random_text};
 use crate::secret::Secret;
 
@@ -18,7 +18,7 @@ const FAMILY_CHARS: usize = 8;
 
 /// The holder's rights. One letter in the token, which keeps it short.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub enum Scope {
+pub enum TokenScope {
     /// Everything: prompt, cancel, answer, close.
     #[serde(rename = "c")]
     Control,
@@ -29,13 +29,13 @@ pub enum Scope {
 
 /// The content of a verified session token. Times are in seconds since 1970.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Grant {
+pub struct SessionGrant {
     pub session: SessionId,
     /// The principal that may use it.
     pub principal: String,
     /// The owner of the session, if that is another principal.
     pub owner: Option<String>,
-    pub scope: Scope,
+    pub scope: TokenScope,
     /// The same for all renewals of one token, so that they can be revoked together.
     pub family: String,
     /// How often it was renewed.
@@ -46,18 +46,23 @@ pub struct Grant {
 }
 
 #[derive(Serialize, Deserialize)]
-struct Claims {
+struct SessionClaims {
     sid: SessionId,
     prn: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     own: Option<String>,
-    scp: Scope,
+    scp: TokenScope,
     fam: String,
     r#gen: u32,
 }
 
-impl Grant {
-    pub fn new(session: SessionId, principal: String, scope: Scope, lifetime: Duration) -> Self {
+impl SessionGrant {
+    pub fn new(
+        session: SessionId,
+        principal: String,
+        scope: TokenScope,
+        lifetime: Duration,
+    ) -> Self {
         let issued = unix_seconds();
         Self {
             session,
@@ -99,8 +104,8 @@ impl Grant {
 }
 
 impl KeyRing {
-    pub fn sign_session(&self, grant: &Grant) -> Secret {
-        let claims = Claims {
+    pub fn sign_session(&self, grant: &SessionGrant) -> Secret {
+        let claims = SessionClaims {
             sid: grant.session.clone(),
             prn: grant.principal.clone(),
             own: grant.owner.clone(),
@@ -111,18 +116,18 @@ impl KeyRing {
         self.sign(TYPE, claims, grant.issued, grant.expires)
     }
 
-    pub fn verify_session(&self, token: &str) -> Result<Grant, Refused> {
+    pub fn verify_session(&self, token: &str) -> Result<SessionGrant, TokenRefusal> {
         self.verify_session_at(token, unix_seconds())
     }
 
     /// As the clock stands at `now`.
-    pub fn verify_session_at(&self, token: &str, now: u64) -> Result<Grant, Refused> {
-        let timed = self.verify::<Claims>(TYPE, token, now)?;
+    pub fn verify_session_at(&self, token: &str, now: u64) -> Result<SessionGrant, TokenRefusal> {
+        let timed = self.verify::<SessionClaims>(TYPE, token, now)?;
         let claims = timed.claims;
-        if claims.own.is_some() && claims.scp == Scope::Control {
-            return Err(Refused::Control);
+        if claims.own.is_some() && claims.scp == TokenScope::Control {
+            return Err(TokenRefusal::Control);
         }
-        Ok(Grant {
+        Ok(SessionGrant {
             session: claims.sid,
             principal: claims.prn,
             owner: claims.own,
@@ -143,16 +148,16 @@ mod tests {
     use crate::id::Partition;
     use crate::token::generate;
 
-    fn grant(scope: Scope) -> Grant {
+    fn grant(scope: TokenScope) -> SessionGrant {
         let session = SessionId::mint(Partition(3));
-        Grant::new(session, "somebody".into(), scope, SESSION_LIFETIME)
+        SessionGrant::new(session, "somebody".into(), scope, SESSION_LIFETIME)
     }
 
     #[test]
     fn a_token_says_what_was_granted() {
         for algorithm in [Algorithm::HS256, Algorithm::EdDSA, Algorithm::ES256] {
             let ring = KeyRing::parse(&generate(algorithm)).unwrap();
-            for scope in [Scope::Control, Scope::Observe] {
+            for scope in [TokenScope::Control, TokenScope::Observe] {
                 let grant = grant(scope);
                 let token = ring.sign_session(&grant);
                 assert_eq!(ring.verify_session(token.expose()).unwrap(), grant);
@@ -163,13 +168,13 @@ mod tests {
 
     #[test]
     fn it_is_renewed_past_half_of_its_life_and_stays_in_its_family() {
-        let first = grant(Scope::Observe);
+        let first = grant(TokenScope::Observe);
         let half = first.issued + 1800;
         assert!(!first.wants_renewal(half - 1) && first.wants_renewal(half));
         let second = first.renewed(half, SESSION_LIFETIME);
         assert_eq!((second.issued, second.expires), (first.issued, half + 3600));
         assert_eq!(second.generation, 1);
-        let same = Grant {
+        let same = SessionGrant {
             generation: 0,
             expires: first.expires,
             ..second.clone()
@@ -177,12 +182,12 @@ mod tests {
         assert_eq!(same, first);
         assert!(!second.wants_renewal(half));
         assert_eq!(first.family.len(), 8);
-        assert_ne!(first.family, grant(Scope::Observe).family);
+        assert_ne!(first.family, grant(TokenScope::Observe).family);
     }
 
     #[test]
     fn renewals_end_a_day_after_the_first() {
-        let first = grant(Scope::Control);
+        let first = grant(TokenScope::Control);
         let mut token = first.clone();
         let end = first.issued + 24 * 3600;
         while token.expires < end {
@@ -197,16 +202,17 @@ mod tests {
     #[test]
     fn a_session_is_its_owners_and_control_is_not_shared() {
         let ring = KeyRing::parse(&generate(Algorithm::HS256)).unwrap();
-        let own = grant(Scope::Control);
+        let own = grant(TokenScope::Control);
         assert_eq!(own.owner(), "somebody");
-        let shared = |scope: Scope| Grant {
+        let shared = |scope: TokenScope| SessionGrant {
             owner: Some("the owner".into()),
             ..grant(scope)
         };
-        assert_eq!(shared(Scope::Observe).owner(), "the owner");
-        let verified = |grant: &Grant| ring.verify_session(ring.sign_session(grant).expose());
-        let view = shared(Scope::Observe);
+        assert_eq!(shared(TokenScope::Observe).owner(), "the owner");
+        let verified =
+            |grant: &SessionGrant| ring.verify_session(ring.sign_session(grant).expose());
+        let view = shared(TokenScope::Observe);
         assert_eq!(verified(&view).as_ref(), Ok(&view));
-        assert!(verified(&shared(Scope::Control)).is_err());
+        assert!(verified(&shared(TokenScope::Control)).is_err());
     }
 }

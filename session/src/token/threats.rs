@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::*;
 use crate::command::ClientCapabilities;
 use crate::id::{ConnectionId, Partition, SessionId};
-use crate::store::Place;
+use crate::store::ListPosition;
 
 mod claims;
 mod forgery;
@@ -23,12 +23,12 @@ fn ring(algorithm: Algorithm) -> KeyRing {
     KeyRing::parse(&generate(algorithm)).unwrap()
 }
 
-fn grant(principal: &str) -> Grant {
-    Grant {
+fn grant(principal: &str) -> SessionGrant {
+    SessionGrant {
         session: SessionId::mint(Partition(3)),
         principal: principal.into(),
         owner: None,
-        scope: Scope::Control,
+        scope: TokenScope::Control,
         family: "abcdefgh".into(),
         generation: 0,
         issued: NOW,
@@ -36,8 +36,8 @@ fn grant(principal: &str) -> Grant {
     }
 }
 
-fn connection(principal: &str, issued: u64) -> Connection {
-    Connection {
+fn connection(principal: &str, issued: u64) -> ConnectionToken {
+    ConnectionToken {
         id: ConnectionId::mint(Partition(3)),
         principal: principal.into(),
         protocol_version: 1,
@@ -49,8 +49,8 @@ fn connection(principal: &str, issued: u64) -> Connection {
     }
 }
 
-fn place() -> Place {
-    Place {
+fn place() -> ListPosition {
+    ListPosition {
         updated: 1_800_000_000_123,
         session: SessionId::mint(Partition(3)),
     }
@@ -59,7 +59,7 @@ fn place() -> Place {
 /// One token of each kind, valid now.
 fn kinds(ring: &KeyRing) -> [String; 5] {
     let now = unix_seconds();
-    let session = Grant {
+    let session = SessionGrant {
         issued: now,
         ..grant("somebody")
     };
@@ -70,11 +70,11 @@ fn kinds(ring: &KeyRing) -> [String; 5] {
         ring.sign_connection(&connection, CONNECTION_LIFETIME)
             .expose()
             .to_owned(),
-        ring.sign_place(&place(), "my list"),
+        ring.sign_list_position(&place(), "my list"),
         ring.sign_ticket(&Ticket::new("somebody".into(), now, None))
             .expose()
             .to_owned(),
-        ring.sign_login(&Login::new("somebody".into(), now, None))
+        ring.sign_login(&LoginToken::new("somebody".into(), now, None))
             .expose()
             .to_owned(),
     ]
@@ -83,7 +83,7 @@ fn kinds(ring: &KeyRing) -> [String; 5] {
 fn any_kind_takes(ring: &KeyRing, token: &str) -> bool {
     ring.verify_session(token).is_ok()
         || ring.verify_connection(token).is_ok()
-        || ring.verify_place(token, "my list").is_ok()
+        || ring.verify_list_position(token, "my list").is_ok()
         || ring.verify_ticket(token).is_ok()
         || ring.verify_login(token).is_ok()
         || ring.verify_any(token).is_ok()
@@ -113,7 +113,7 @@ fn signed(ring: &KeyRing, header: &str, claims: &str) -> String {
     format!("{message}.{signature}")
 }
 
-fn verdict(ring: &KeyRing, token: &str) -> Result<Grant, Refused> {
+fn verdict(ring: &KeyRing, token: &str) -> Result<SessionGrant, TokenRefusal> {
     ring.verify_session_at(token, NOW)
 }
 

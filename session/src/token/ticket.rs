@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::{KeyRing, Refused, unix_seconds};
+use super::{KeyRing, TokenRefusal, unix_seconds};
 use crate::id::random_text;
 use crate::secret::Secret;
 
@@ -30,7 +30,7 @@ pub struct Ticket {
 }
 
 #[derive(Serialize, Deserialize)]
-struct Claims {
+struct TicketClaims {
     prn: String,
     jti: String,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -59,7 +59,7 @@ impl Ticket {
 
 impl KeyRing {
     pub fn sign_ticket(&self, ticket: &Ticket) -> Secret {
-        let claims = Claims {
+        let claims = TicketClaims {
             prn: ticket.principal.clone(),
             jti: ticket.id.clone(),
             cre: ticket.credential,
@@ -70,8 +70,8 @@ impl KeyRing {
     }
 
     /// Whether it was used is for the store to say.
-    pub fn verify_ticket(&self, token: &str) -> Result<Ticket, Refused> {
-        let timed = self.verify::<Claims>(TYPE, token, unix_seconds())?;
+    pub fn verify_ticket(&self, token: &str) -> Result<Ticket, TokenRefusal> {
+        let timed = self.verify::<TicketClaims>(TYPE, token, unix_seconds())?;
         Ok(Ticket {
             principal: timed.claims.prn,
             id: timed.claims.jti,

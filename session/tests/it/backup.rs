@@ -9,9 +9,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use baton_session::conformance::scene::{LONG, Scene, begin, updates};
 use baton_session::id::{ConnectionId, Partition};
-use baton_session::revocation::{Revocation, Subject};
-use baton_session::route::Via;
-use baton_session::store::{Enqueued, FileStore, NotRestored, Refused, Snapshot, Store, restore};
+use baton_session::revocation::{Revocation, RevocationSubject};
+use baton_session::route::DeliveryPath;
+use baton_session::store::{
+    BackupSnapshot, DirectoryError, EnqueueOutcome, FileStore, RestoreError, Store, restore,
+};
 use tempfile::TempDir;
 
 use crate::support::bounded;
@@ -34,7 +36,7 @@ impl Place {
         loop {
             // The thread that syncs may still be at it.
             match FileStore::open(&self.at(name)) {
-                Err(Refused::InUse(_)) => std::thread::yield_now(),
+                Err(DirectoryError::InUse(_)) => std::thread::yield_now(),
                 opened => return opened.expect("it opens"),
             }
         }
@@ -54,7 +56,7 @@ impl Place {
     }
 }
 
-fn written(snapshot: &Snapshot, file: &Path) {
+fn written(snapshot: &BackupSnapshot, file: &Path) {
     let file = fs::File::create(file).expect("a file");
     snapshot.write(file).expect("it is written");
 }
@@ -85,10 +87,10 @@ async fn a_restored_store_has_what_was_there_and_nothing_that_came_after() -> an
     let other = scene.another().await;
     let token = other.claim().await.token;
     let mut events = updates(2);
-    events.push(begin(1, &other.creator, Via::Connection));
+    events.push(begin(1, &other.creator, DeliveryPath::Connection));
     other.write(&other.append(&token, 1, events)).await;
     assert!(files.spend("a ticket", LONG).await?);
-    let taken_back = Revocation::at_once(Subject::Principal("somebody".into()));
+    let taken_back = Revocation::at_once(RevocationSubject::Principal("somebody".into()));
     files.revoke(&taken_back).await?;
     fs::write(files.key_file(), "keys")?;
 
@@ -134,7 +136,7 @@ async fn what_is_restored_refuses_the_past_and_names_things_anew() -> anyhow::Re
         let all = store.revocations().await.expect("readable");
         let past = all
             .into_iter()
-            .find(|one| one.subject == Subject::Everybody);
+            .find(|one| one.subject == RevocationSubject::Everybody);
         (past.expect("all is refused"), store.restored())
     };
     let began = baton_session::clock::unix_seconds();
@@ -165,7 +167,7 @@ async fn a_request_that_is_repeated_after_a_restore_is_recognised_or_runs_once()
     let [known, lost] = ["1", "2"].map(|request| scene.prompt(request));
     files.enqueue(&known).await?;
     let snapshot = files.snapshot()?;
-    let Enqueued::Accepted { command, .. } = files.enqueue(&lost).await? else {
+    let EnqueueOutcome::Accepted { command, .. } = files.enqueue(&lost).await? else {
         panic!("it was new");
     };
     let file = place.at("backup");
@@ -173,16 +175,16 @@ async fn a_request_that_is_repeated_after_a_restore_is_recognised_or_runs_once()
     let restored = place.restored(&file, "restored");
     assert!(matches!(
         restored.enqueue(&known).await?,
-        Enqueued::Joined { .. }
+        EnqueueOutcome::Joined { .. }
     ));
-    let Enqueued::Accepted { command: anew, .. } = restored.enqueue(&lost).await? else {
+    let EnqueueOutcome::Accepted { command: anew, .. } = restored.enqueue(&lost).await? else {
         panic!("it is new here");
     };
     // The same number, and yet no name was given twice.
     assert_eq!(anew.number, command.number);
     assert_ne!(anew, command);
     let again = restored.enqueue(&lost).await?;
-    assert!(matches!(again, Enqueued::Joined { command, .. } if command == anew));
+    assert!(matches!(again, EnqueueOutcome::Joined { command, .. } if command == anew));
     assert_eq!(restored.inbox(&scene.id, &[]).await?.len(), 3);
     Ok(())
 }
@@ -277,7 +279,7 @@ async fn a_backup_that_is_not_whole_is_refused_and_leaves_nothing() -> anyhow::R
         "{said}"
     );
     let missing = restore(&place.at("none"), &place.at("restored"));
-    assert!(matches!(missing, Err(NotRestored::Unusable(..))));
+    assert!(matches!(missing, Err(RestoreError::Unusable(..))));
     place.restored(&file, "restored");
     Ok(())
 }
@@ -303,7 +305,7 @@ async fn nothing_that_is_there_is_overwritten() -> anyhow::Result<()> {
     let in_use = restore(&file, &place.at("data"));
     assert!(matches!(
         in_use,
-        Err(NotRestored::Refused(Refused::Occupied(_)))
+        Err(RestoreError::Refused(DirectoryError::Occupied(_)))
     ));
     fs::create_dir(place.at("empty"))?;
     place.restored(&file, "empty");
@@ -336,8 +338,11 @@ async fn a_directory_that_nobody_uses_is_backed_up_in_its_own_format() -> anyhow
     let files = place.open("data");
     let scene = Scene::created(&shared(&files)).await;
     scene.talk("words").await;
-    let refused = Snapshot::of_unused(&place.at("data")).err();
-    assert!(matches!(refused, Some(Refused::InUse(_))), "{refused:?}");
+    let refused = BackupSnapshot::of_unused(&place.at("data")).err();
+    assert!(
+        matches!(refused, Some(DirectoryError::InUse(_))),
+        "{refused:?}"
+    );
     let Scene {
         store,
         id,
@@ -349,8 +354,8 @@ async fn a_directory_that_nobody_uses_is_backed_up_in_its_own_format() -> anyhow
     let format = place.at("data/FORMAT");
     fs::write(&format, "2\n")?;
     let snapshot = loop {
-        match Snapshot::of_unused(&place.at("data")) {
-            Err(Refused::InUse(_)) => std::thread::yield_now(),
+        match BackupSnapshot::of_unused(&place.at("data")) {
+            Err(DirectoryError::InUse(_)) => std::thread::yield_now(),
             taken => break taken?,
         }
     };
@@ -370,15 +375,15 @@ async fn a_directory_that_nobody_uses_is_backed_up_in_its_own_format() -> anyhow
     };
     assert_eq!(scene.words().await, ["words"]);
     assert_eq!(fs::read_to_string(place.at("restored/FORMAT"))?, "3\n");
-    let missing = Snapshot::of_unused(&place.at("none")).err();
-    assert!(matches!(missing, Some(Refused::Missing(_))));
+    let missing = BackupSnapshot::of_unused(&place.at("none")).err();
+    assert!(matches!(missing, Some(DirectoryError::Missing(_))));
     assert!(!place.at("none").exists());
     Ok(())
 }
 
 #[tokio::test]
 async fn entries_of_an_outbox_are_told_from_those_that_were_lost() -> anyhow::Result<()> {
-    use baton_session::command::Idempotency;
+    use baton_session::command::IdempotencyKey;
     use baton_session::event::Event;
     use baton_session::id::LogId;
 
@@ -390,7 +395,7 @@ async fn entries_of_an_outbox_are_told_from_those_that_were_lost() -> anyhow::Re
         let message = Event::Message {
             message: words.into(),
         };
-        let key = Idempotency::of(&connection, Some(words), words.as_bytes());
+        let key = IdempotencyKey::of(&connection, Some(words), words.as_bytes());
         store.post(&connection, message, &key).await
     };
     post(&files, "kept").await?;

@@ -4,9 +4,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::ensure;
-use baton_session::command::Idempotency;
+use baton_session::command::IdempotencyKey;
 use baton_session::conformance::cases;
-use baton_session::conformance::scene::{Ear, Scene, updates};
+use baton_session::conformance::scene::{Scene, SignalProbe, updates};
 use baton_session::event::Event;
 use baton_session::id::{LogId, Partition};
 use baton_session::store::redis::RedisStore;
@@ -150,7 +150,7 @@ async fn listeners_outlive_their_connections_and_the_move_of_a_slot() -> anyhow:
         let outbox = LogId::Outbox(homeless.clone());
         let mut topics: Vec<Topic> = scenes.iter().map(|scene| Topic::Log(scene.log())).collect();
         topics.push(Topic::Log(outbox.clone()));
-        let mut ear = Ear::on(&store, &topics).await;
+        let mut ear = SignalProbe::on(&store, &topics).await;
         for node in &cluster.nodes {
             let killed: i64 = node.command(&["CLIENT", "KILL", "TYPE", "pubsub"]).await?;
             // A node without a subscription has no such client.
@@ -168,7 +168,7 @@ async fn listeners_outlive_their_connections_and_the_move_of_a_slot() -> anyhow:
         cluster.move_slot(homeless.partition()).await?;
         ear.until(|signal| matches!(signal, Signal::Lost)).await;
         let post = async |request: u64| {
-            let key = Idempotency::of(&homeless, Some(&request.to_string()), b"");
+            let key = IdempotencyKey::of(&homeless, Some(&request.to_string()), b"");
             store
                 .post(&homeless, Event::Closed, &key)
                 .await
@@ -181,7 +181,7 @@ async fn listeners_outlive_their_connections_and_the_move_of_a_slot() -> anyhow:
 }
 
 /// Writes until a frame of the log is signalled.
-pub async fn heard_again(ear: &mut Ear, log: &LogId, write: impl AsyncFn(u64)) {
+pub async fn heard_again(ear: &mut SignalProbe, log: &LogId, write: impl AsyncFn(u64)) {
     for number in 1.. {
         write(number).await;
         let heard = ear.until(|signal| matches!(signal, Signal::Frame(of, _) if of == log));

@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use baton_session::conformance::cases;
-use baton_session::conformance::scene::{Ear, Scene, updates};
-use baton_session::store::{Appended, ClaimToken, Signal, Topic};
+use baton_session::conformance::scene::{Scene, SignalProbe, updates};
+use baton_session::store::{AppendOutcome, ClaimToken, Signal, Topic};
 use tokio::task::JoinHandle;
 
 use crate::cluster::{Cluster, heard_again};
@@ -59,9 +59,9 @@ async fn append_on(
     while !stop.load(Ordering::SeqCst) {
         let append = scene.append(&token, head + 1, updates(1));
         match again(|| scene.store.append(&append)).await {
-            Appended::Done { head: now, .. } => head = now,
-            Appended::Gap { head: now } => (head, lost) = (now, lost + head - now),
-            Appended::Fenced => panic!("the claim is lost"),
+            AppendOutcome::Done { head: now, .. } => head = now,
+            AppendOutcome::Gap { head: now } => (head, lost) = (now, lost + head - now),
+            AppendOutcome::Fenced => panic!("the claim is lost"),
         }
         written.store(head + lost, Ordering::SeqCst);
     }
@@ -88,7 +88,7 @@ async fn a_slot_moves_while_its_session_is_written() -> anyhow::Result<()> {
     bounded(async {
         let scene = Arc::new(Scene::created(&store).await);
         let token = scene.claim().await.token;
-        let mut ear = Ear::on(&store, &[Topic::Log(scene.log())]).await;
+        let mut ear = SignalProbe::on(&store, &[Topic::Log(scene.log())]).await;
         let writer = Writer::start(scene.clone(), token.clone());
         writer.goes_on().await?;
 
@@ -143,7 +143,7 @@ async fn a_replica_takes_over_while_a_session_is_written() -> anyhow::Result<()>
         let token = scene.claim().await.token;
         let (_, node) = cluster.slot(scene.id.partition()).await?;
         let replica = start_replica(&cluster, node).await?;
-        let mut ear = Ear::on(&store, &[Topic::Log(scene.log())]).await;
+        let mut ear = SignalProbe::on(&store, &[Topic::Log(scene.log())]).await;
         let writer = Writer::start(scene.clone(), token.clone());
         writer.goes_on().await?;
         let asked = AtomicU64::new(0);
@@ -207,7 +207,7 @@ async fn a_replicated_cluster_passes_every_case_and_waits_only_where_it_must() -
     .await
 }
 
-pub async fn hears(ear: &mut Ear, scene: &Scene, token: &ClaimToken, head: u64) {
+pub async fn hears(ear: &mut SignalProbe, scene: &Scene, token: &ClaimToken, head: u64) {
     let write = async |number: u64| {
         let append = scene.append(token, head + number, updates(1));
         again(|| scene.store.append(&append)).await;

@@ -4,7 +4,7 @@
 use std::process::Command;
 use std::sync::Arc;
 
-use baton_session::conformance::scene::{Ear, Scene, updates};
+use baton_session::conformance::scene::{Scene, SignalProbe, updates};
 use baton_session::store::{ClaimToken, Signal, Store, Topic};
 
 use crate::cluster::Cluster;
@@ -18,7 +18,7 @@ struct Load {
     store: Arc<dyn Store>,
     sessions: Vec<(Arc<Scene>, ClaimToken)>,
     writers: Vec<Writer>,
-    ear: Ear,
+    ear: SignalProbe,
 }
 
 impl Load {
@@ -34,7 +34,7 @@ impl Load {
             .iter()
             .map(|(scene, _)| Topic::Log(scene.log()))
             .collect();
-        let ear = Ear::on(&store, &topics).await;
+        let ear = SignalProbe::on(&store, &topics).await;
         let start =
             |(scene, token): &(Arc<Scene>, ClaimToken)| Writer::start(scene.clone(), token.clone());
         let load = Self {
@@ -132,7 +132,7 @@ async fn a_node_that_stands_still_holds_up_only_its_own_sessions() -> anyhow::Re
         };
         let (own, other) = (here.claim().await.token, there.claim().await.token);
         let topics = [Topic::Log(here.log()), Topic::Log(there.log())];
-        let mut ear = Ear::on(&store, &topics).await;
+        let mut ear = SignalProbe::on(&store, &topics).await;
         cluster.nodes[still].freeze()?;
         let pending = tokio::spawn({
             let append = here.append(&own, 1, updates(1));

@@ -7,8 +7,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use baton_session::command::CommandId;
 use baton_session::conformance::cases;
 use baton_session::conformance::scene::{LONG, OVER, Scene};
-use baton_session::revocation::{Revocation, Subject};
-use baton_session::store::{Adoption, Enqueued, Error, Forked, Store, Vanished};
+use baton_session::revocation::{Revocation, RevocationSubject};
+use baton_session::store::{
+    AdoptRequest, EnqueueOutcome, Error, ForkOutcome, Store, VanishedHolders,
+};
 
 use crate::sentinel::Group;
 use crate::support::{RedisServer, again, bounded, replicated, until};
@@ -63,7 +65,7 @@ async fn nothing_is_acknowledged_while_the_replica_stands_still() -> anyhow::Res
         assert!(
             matches!(
                 outcome,
-                Enqueued::Accepted { command, .. } | Enqueued::Joined { command, .. } if command.number == 3
+                EnqueueOutcome::Accepted { command, .. } | EnqueueOutcome::Joined { command, .. } if command.number == 3
             ),
             "{outcome:?}"
         );
@@ -114,7 +116,7 @@ async fn a_holder_whose_claim_was_not_confirmed_has_not_vanished() -> anyhow::Re
         let claim = again(|| async { store.claim(&scene.id, &claimant).await }).await;
         assert_eq!(
             claim.expect("its lease is over").vanished,
-            Vanished::default()
+            VanishedHolders::default()
         );
         // This one began.
         let claim = scene.try_claim(&scene.claimant(LONG)).await;
@@ -134,7 +136,7 @@ async fn what_becomes_of_whole_sessions_is_confirmed_too() -> anyhow::Result<()>
         let (scene, deleted) = (Scene::created(&store).await, Scene::created(&store).await);
         let (child, stranger) = (scene.heir(), Scene::planned(&store));
         let record = store.record(&scene.id, &scene.principal).await?;
-        let adoption = Adoption {
+        let adoption = AdoptRequest {
             id: stranger.id.clone(),
             principal: stranger.principal.clone(),
             record: record.expect("it is there"),
@@ -143,7 +145,7 @@ async fn what_becomes_of_whole_sessions_is_confirmed_too() -> anyhow::Result<()>
         assert!(store.adopt(&adoption, &claimant).await?);
         replica.freeze()?;
         let (fork, end) = (scene.fork(&child), deleted.last_command());
-        let revocation = Revocation::at_once(Subject::Session(deleted.id.clone()));
+        let revocation = Revocation::at_once(RevocationSubject::Session(deleted.id.clone()));
         let (forked, published, gone, revoked) = tokio::join!(
             store.fork(&fork),
             store.publish(&stranger.id, &claimant.token),
@@ -159,7 +161,7 @@ async fn what_becomes_of_whole_sessions_is_confirmed_too() -> anyhow::Result<()>
             );
         }
         let forked = again(|| store.fork(&fork)).await;
-        assert!(matches!(forked, Forked::Done { head: 0, .. }), "{forked:?}");
+        assert!(matches!(forked, ForkOutcome::Done { head: 0, .. }), "{forked:?}");
         assert!(again(|| store.publish(&stranger.id, &claimant.token)).await);
         stranger.lists_only(&stranger).await;
         Ok(())
@@ -193,7 +195,7 @@ async fn a_step_that_was_lost_before_it_was_confirmed_is_not_taken_for_done() ->
         // As a replica that never got anything would: no session, no command.
         server.start_empty_at().await?;
         let _other = server.start_replica().await?;
-        assert_eq!(pending.await?, Enqueued::NotFound);
+        assert_eq!(pending.await?, EnqueueOutcome::NotFound);
         Ok(())
     })
     .await
@@ -264,7 +266,7 @@ async fn prompt_on(store: Arc<dyn Store>, stop: Arc<AtomicBool>) -> (Scene, BTre
             break;
         }
         match store.enqueue(&scene.prompt(&request.to_string())).await {
-            Ok(Enqueued::Accepted { command, .. }) => _ = acknowledged.insert(command),
+            Ok(EnqueueOutcome::Accepted { command, .. }) => _ = acknowledged.insert(command),
             Ok(other) => panic!("{other:?}"),
             Err(Error::Unavailable(_)) => break,
             Err(error) => panic!("{error}"),

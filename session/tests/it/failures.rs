@@ -3,8 +3,8 @@
 use std::pin::pin;
 use std::time::Duration;
 
-use baton_session::conformance::scene::{Ear, LONG, Scene, updates};
-use baton_session::store::{Append, Appended, Enqueued, Signal, Topic};
+use baton_session::conformance::scene::{LONG, Scene, SignalProbe, updates};
+use baton_session::store::{AppendOutcome, AppendRequest, EnqueueOutcome, Signal, Topic};
 use futures_util::future::join_all;
 
 use crate::support::{RedisServer, bounded};
@@ -21,7 +21,7 @@ async fn forgotten_scripts_are_sent_again() -> anyhow::Result<()> {
         flush().await?;
         let accepted = store.enqueue(&scene.prompt("1")).await?;
         assert!(
-            matches!(accepted, Enqueued::Accepted { command, .. } if command.number == 2),
+            matches!(accepted, EnqueueOutcome::Accepted { command, .. } if command.number == 2),
             "{accepted:?}"
         );
         flush().await?;
@@ -41,21 +41,21 @@ async fn forgotten_scripts_are_sent_again() -> anyhow::Result<()> {
             let append = scene.append(&claim.token, first, updates(1));
             assert_eq!(
                 scene.write(&append).await,
-                Appended::Done {
+                AppendOutcome::Done {
                     head: first,
                     released: false
                 }
             );
         }
         flush().await?;
-        let last = Append {
+        let last = AppendRequest {
             acks: scene.named(&[1, 2]).await,
             release: true,
             ..scene.append(&claim.token, 4, updates(1))
         };
         assert_eq!(
             scene.write(&last).await,
-            Appended::Done {
+            AppendOutcome::Done {
                 head: 4,
                 released: true
             }
@@ -74,7 +74,7 @@ async fn a_killed_push_connection_comes_back_and_says_so() -> anyhow::Result<()>
     bounded(async {
         let scene = Scene::created(&store).await;
         let token = scene.claim().await.token;
-        let mut ear = Ear::on(&store, &[Topic::Log(scene.log()), scene.ready()]).await;
+        let mut ear = SignalProbe::on(&store, &[Topic::Log(scene.log()), scene.ready()]).await;
         for round in 0..3 {
             let first = round * 2 + 1;
             scene.write(&scene.append(&token, first, updates(1))).await;
@@ -116,7 +116,7 @@ async fn killed_command_connections_are_replaced() -> anyhow::Result<()> {
             let append = scene.append(&token, first, updates(1));
             assert_eq!(
                 scene.write(&append).await,
-                Appended::Done {
+                AppendOutcome::Done {
                     head: first,
                     released: false
                 }

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use baton_session::conformance::scene::{EVERYTHING_THAT_RESTS, Scene};
-use baton_session::store::{Forked, Store};
+use baton_session::store::{ForkOutcome, Store};
 use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::test_runner::{TestCaseResult, TestRunner};
@@ -83,7 +83,7 @@ async fn take(family: &mut Vec<Member>, at: usize, step: &Step) {
                 _ => (scene.fork(&child), log.len()),
             };
             let forked = scene.try_fork(&fork).await;
-            assert!(matches!(forked, Forked::Done { head, .. } if head == upto as u64));
+            assert!(matches!(forked, ForkOutcome::Done { head, .. } if head == upto as u64));
             let log = log[..upto].to_vec();
             family.push(Member { scene: child, log });
         }

@@ -5,13 +5,14 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use baton_session::command::Kind;
+use baton_session::command::CommandKind;
 use baton_session::conformance::scene::{LONG, Scene, begin, update, updates};
 use baton_session::id::LogId;
-use baton_session::revocation::{Revocation, Subject};
-use baton_session::route::Via;
+use baton_session::revocation::{Revocation, RevocationSubject};
+use baton_session::route::DeliveryPath;
 use baton_session::store::{
-    Adoption, Append, Appended, Enqueue, Enqueued, FileStore, Refused, Store,
+    AdoptRequest, AppendOutcome, AppendRequest, DirectoryError, EnqueueOutcome, EnqueueRequest,
+    FileStore, Store,
 };
 use tempfile::TempDir;
 
@@ -45,7 +46,7 @@ fn reopened(scene: Scene, path: &Path) -> anyhow::Result<Scene> {
     loop {
         // The thread that syncs may still be at it.
         match FileStore::open(path) {
-            Err(Refused::InUse(_)) => std::thread::yield_now(),
+            Err(DirectoryError::InUse(_)) => std::thread::yield_now(),
             opened => {
                 let store: Arc<dyn Store> = Arc::new(opened?);
                 return Ok(Scene { store, ..scene });
@@ -62,8 +63,8 @@ async fn left_behind() -> anyhow::Result<(TempDir, Scene)> {
     store.enqueue(&scene.findable("1")).await?;
     let token = scene.claim().await.token;
     let mut events = updates(2);
-    events.push(begin(2, &scene.creator, Via::Connection));
-    let append = Append {
+    events.push(begin(2, &scene.creator, DeliveryPath::Connection));
+    let append = AppendRequest {
         acks: scene.named(&[1]).await,
         view: Some("{}".into()),
         ..scene.append(&token, 1, events)
@@ -128,7 +129,7 @@ async fn everything_is_there_after_a_restart() -> anyhow::Result<()> {
     let head = 7;
     assert_eq!(
         goes_on,
-        Appended::Done {
+        AppendOutcome::Done {
             head,
             released: false
         }
@@ -143,7 +144,7 @@ async fn a_turn_that_was_handed_over_has_not_lost_its_holder() -> anyhow::Result
     let scene = Scene::created(&store).await;
     drop(store);
     let token = scene.claim().await.token;
-    let begun = vec![begin(1, &scene.creator, Via::Connection)];
+    let begun = vec![begin(1, &scene.creator, DeliveryPath::Connection)];
     scene.write(&scene.append(&token, 1, begun)).await;
     scene.store.release(&scene.id, &token).await?;
     let scene = reopened(scene, directory.path())?;
@@ -159,10 +160,10 @@ async fn what_was_revoked_stays_so_until_it_has_ended() -> anyhow::Result<()> {
     let store = open(directory.path())?;
     let scene = Scene::created(&store).await;
     drop(store);
-    let lasting = Revocation::at_once(Subject::Session(scene.id.clone()));
+    let lasting = Revocation::at_once(RevocationSubject::Session(scene.id.clone()));
     let ended = Revocation {
         until: 1_700_000_000,
-        ..Revocation::at_once(Subject::Principal(scene.principal.clone()))
+        ..Revocation::at_once(RevocationSubject::Principal(scene.principal.clone()))
     };
     scene.store.revoke(&lasting).await?;
     scene.store.revoke(&ended).await?;
@@ -201,7 +202,10 @@ async fn a_directory_serves_one_process_at_a_time() -> anyhow::Result<()> {
     let directory = tempfile::tempdir()?;
     let _store = open(directory.path())?;
     let refused = FileStore::open(directory.path()).err();
-    assert!(matches!(refused, Some(Refused::InUse(_))), "{refused:?}");
+    assert!(
+        matches!(refused, Some(DirectoryError::InUse(_))),
+        "{refused:?}"
+    );
     Ok(())
 }
 
@@ -212,7 +216,10 @@ async fn what_a_newer_version_wrote_is_left_alone() -> anyhow::Result<()> {
     fs::write(directory.path().join("future"), "data")?;
     let before = contents(directory.path())?;
     let refused = FileStore::open(directory.path()).err();
-    assert!(matches!(refused, Some(Refused::Format(..))), "{refused:?}");
+    assert!(
+        matches!(refused, Some(DirectoryError::Format(..))),
+        "{refused:?}"
+    );
     assert_eq!(contents(directory.path())?, before);
     Ok(())
 }
@@ -223,7 +230,10 @@ async fn somebody_elses_directory_is_left_alone() -> anyhow::Result<()> {
     fs::write(directory.path().join("thesis.txt"), "the only copy")?;
     let before = contents(directory.path())?;
     let refused = FileStore::open(directory.path()).err();
-    assert!(matches!(refused, Some(Refused::Foreign(_))), "{refused:?}");
+    assert!(
+        matches!(refused, Some(DirectoryError::Foreign(_))),
+        "{refused:?}"
+    );
     assert_eq!(contents(directory.path())?, before);
     Ok(())
 }
@@ -277,7 +287,7 @@ async fn what_a_session_is_outlives_the_process() -> anyhow::Result<()> {
     let scene = Scene::created(&store).await;
     scene.talk("one").await;
     let other = scene.another_connection();
-    let prompt = Enqueue {
+    let prompt = EnqueueRequest {
         watched: true,
         ..scene.prompt_by(&other, "1")
     };
@@ -287,19 +297,19 @@ async fn what_a_session_is_outlives_the_process() -> anyhow::Result<()> {
     store.attach(&load).await?;
     let claim = scene.claim().await;
     let number = claim.inbox[0].id;
-    let begun = Append {
+    let begun = AppendRequest {
         view: Some("half".into()),
         usage: Some("{}".into()),
         bound: Some("{\"a\":1}".into()),
         ..scene.append(
             &claim.token,
             4,
-            vec![begin(number, &other, Via::Connection)],
+            vec![begin(number, &other, DeliveryPath::Connection)],
         )
     };
     scene.write(&begun).await;
     store
-        .enqueue(&scene.request(scene.command(Kind::Close, None)))
+        .enqueue(&scene.request(scene.command(CommandKind::Close, None)))
         .await?;
     let record = store.record(&scene.id, &scene.principal).await?;
     assert_eq!(
@@ -311,7 +321,7 @@ async fn what_a_session_is_outlives_the_process() -> anyhow::Result<()> {
     let store = scene.store.clone();
     assert_eq!(store.record(&scene.id, &scene.principal).await?, record);
     let refused = store.enqueue(&scene.prompt("9")).await?;
-    assert_eq!(refused, Enqueued::Closed);
+    assert_eq!(refused, EnqueueOutcome::Closed);
     let claim = scene.claim().await;
     assert_eq!(claim.setup.mcp_servers, Some("[1]".into()));
     assert_eq!(claim.bound, "{\"a\":1}");
@@ -325,7 +335,7 @@ async fn what_a_session_is_outlives_the_process() -> anyhow::Result<()> {
     let kinds = claim.inbox.iter().map(|queued| queued.command.kind);
     assert_eq!(
         kinds.collect::<Vec<_>>(),
-        [Kind::Prompt, Kind::Close, Kind::Delete]
+        [CommandKind::Prompt, CommandKind::Close, CommandKind::Delete]
     );
     scene.finish(&claim.token).await;
     scene.forget().await;
@@ -340,7 +350,7 @@ async fn an_adoption_ends_with_its_process() -> anyhow::Result<()> {
     let store = open(path)?;
     let scene = Scene::created(&store).await;
     let record = store.record(&scene.id, &scene.principal).await?;
-    let adoption = Adoption {
+    let adoption = AdoptRequest {
         id: scene.heir().id,
         principal: scene.principal.clone(),
         record: record.expect("a record"),
@@ -361,7 +371,7 @@ async fn an_adoption_ends_with_its_process() -> anyhow::Result<()> {
 
 /// Waits until the last process, so to say, is gone.
 fn settle(path: &Path) {
-    while matches!(FileStore::open(path), Err(Refused::InUse(_))) {
+    while matches!(FileStore::open(path), Err(DirectoryError::InUse(_))) {
         std::thread::yield_now();
     }
 }
@@ -406,7 +416,7 @@ async fn a_damaged_journal_is_refused_and_kept() -> anyhow::Result<()> {
             }
         };
         assert!(
-            matches!(refused, Refused::Damaged(..)),
+            matches!(refused, DirectoryError::Damaged(..)),
             "byte {at} of {end}: {refused:?}"
         );
         refusals += 1;
@@ -420,7 +430,7 @@ async fn a_damaged_journal_is_refused_and_kept() -> anyhow::Result<()> {
     fs::write(&journal, &whole[..end / 2])?;
     let refused = FileStore::open(directory.path()).err();
     assert!(
-        matches!(refused, Some(Refused::Damaged(..))),
+        matches!(refused, Some(DirectoryError::Damaged(..))),
         "cut short: {refused:?}"
     );
     let _ = fs::remove_dir_all(directory.path().join("rescue"));

@@ -8,8 +8,8 @@ use baton_session::conformance::scene::{
 };
 use baton_session::event::Event;
 use baton_session::id::Nonce;
-use baton_session::route::Via;
-use baton_session::store::{Append, Forked, Store};
+use baton_session::route::DeliveryPath;
+use baton_session::store::{AppendRequest, ForkOutcome, Store};
 
 use crate::support::{RedisServer, bounded};
 
@@ -70,7 +70,7 @@ async fn a_fork_reads_the_same_whatever_becomes_of_its_parent() -> anyhow::Resul
         // In the middle of a frame.
         let early = parent.heir();
         let outcome = parent.try_fork(&parent.cut(&early, 800, "")).await;
-        assert!(matches!(outcome, Forked::Done { head: 800, .. }));
+        assert!(matches!(outcome, ForkOutcome::Done { head: 800, .. }));
         let read = async |child: &Scene, upto: usize| {
             let expected = renamed(&all[..upto].to_vec(), &parent, child);
             for from in [1, 2, 3, 254, 255, 256, 257, 767, 768, 769, 770, 799, 800] {
@@ -203,12 +203,16 @@ async fn nothing_is_left_of_a_family_that_was_deleted() -> anyhow::Result<()> {
         // Work that waits, a turn that runs, a rest, a stream, a setup.
         store.enqueue(&two.prompt("1")).await?;
         let token = two.claim().await.token;
-        let begun = Append {
+        let begun = AppendRequest {
             state: Some("half".into()),
             view: Some("half".into()),
             bound: Some("{\"a\":1}".into()),
             usage: Some("{}".into()),
-            ..two.append(&token, 13, vec![begin(1, &two.creator, Via::Connection)])
+            ..two.append(
+                &token,
+                13,
+                vec![begin(1, &two.creator, DeliveryPath::Connection)],
+            )
         };
         two.write(&begun).await;
         four.tidy(&EVERYTHING_THAT_RESTS).await;
@@ -219,10 +223,14 @@ async fn nothing_is_left_of_a_family_that_was_deleted() -> anyhow::Result<()> {
         parent.forget().await;
         assert!(!keys(&server, "*").await?.is_empty(), "somebody works");
         let waiting = store.inbox(&two.id, &[]).await?;
-        let last = Append {
+        let last = AppendRequest {
             acks: waiting.iter().map(|queued| queued.id).collect(),
             release: true,
-            ..two.append(&token, 14, vec![end(&two.creator, Via::Connection)])
+            ..two.append(
+                &token,
+                14,
+                vec![end(&two.creator, DeliveryPath::Connection)],
+            )
         };
         two.write(&last).await;
         parent.forget().await;

@@ -6,7 +6,7 @@ use baton_session::conformance::scene::{EVERYTHING_THAT_RESTS, Scene};
 use baton_session::format::{DIRECTORY, REDIS, VERSION};
 use baton_session::id::Partition;
 use baton_session::store::redis::RedisStore;
-use baton_session::store::{Error, FileStore, Refused};
+use baton_session::store::{DirectoryError, Error, FileStore};
 
 use crate::support::{RedisServer, bounded};
 
@@ -121,7 +121,7 @@ async fn a_directory_of_a_newer_format_is_refused_and_left_alone() -> anyhow::Re
     ] {
         fs::write(&format, &text)?;
         let refused = FileStore::open(directory.path()).err().expect("not known");
-        assert!(matches!(refused, Refused::Format(..)), "{refused}");
+        assert!(matches!(refused, DirectoryError::Format(..)), "{refused}");
         let said = refused.to_string();
         let reads = format!("reads formats {} to {}", DIRECTORY.oldest, DIRECTORY.newest);
         assert!(said.contains(advice) && said.contains(&reads), "{said}");

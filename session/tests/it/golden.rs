@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::Context as _;
-use baton_session::store::{FileStore, Refused, Store};
+use baton_session::store::{DirectoryError, FileStore, Store};
 
 use self::story::Story;
 use crate::support::{RedisServer, bounded, until};
@@ -207,7 +207,7 @@ fn open(path: &Path) -> anyhow::Result<Arc<dyn Store>> {
     loop {
         // The thread that syncs may still be at it.
         match FileStore::open(path) {
-            Err(Refused::InUse(_)) => std::thread::yield_now(),
+            Err(DirectoryError::InUse(_)) => std::thread::yield_now(),
             opened => return Ok(Arc::new(opened?)),
         }
     }

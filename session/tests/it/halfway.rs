@@ -4,14 +4,14 @@
 use std::sync::Arc;
 
 use baton_session::store::Store;
-use baton_session::store::redis::{Options, RedisStore};
+use baton_session::store::redis::{RedisOptions, RedisStore};
 
 use crate::support::RedisServer;
 
 async fn failing(server: &RedisServer) -> anyhow::Result<Arc<dyn Store>> {
-    let options = Options {
+    let options = RedisOptions {
         fails_halfway: true,
-        ..Options::new(&server.url(), "halfway")
+        ..RedisOptions::new(&server.url(), "halfway")
     };
     Ok(Arc::new(RedisStore::connect_with(&options).await?))
 }

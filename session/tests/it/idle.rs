@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use baton_session::conformance::scene::{LONG, Scene, updates};
 use baton_session::id::{ConnectionId, Partition};
-use baton_session::store::{Append, Store, Tidied, Tidying};
+use baton_session::store::{AppendRequest, Store, TidyOutcome, TidyPolicy};
 
 use crate::support::{RedisServer, bounded};
 
@@ -43,7 +43,7 @@ async fn a_session_that_knows_many_connections_comes_back_from_its_rest() -> any
     bounded(async {
         let scene = Scene::created(&store).await;
         let token = scene.claim().await.token;
-        let turn = Append {
+        let turn = AppendRequest {
             acks: scene.named(&[1]).await,
             release: true,
             ..scene.append(&token, 1, updates(3))
@@ -73,7 +73,7 @@ async fn leave_idle(store: &Arc<dyn Store>, sessions: u64) -> anyhow::Result<()>
                 store.enqueue(&scene.prompt(&number.to_string())).await?;
             }
             let token = scene.claim().await.token;
-            let turn = Append {
+            let turn = AppendRequest {
                 acks: scene.named(&[number]).await,
                 view: Some(VIEW.into()),
                 state: Some(vec![b'x'; 100].into()),
@@ -89,12 +89,12 @@ async fn leave_idle(store: &Arc<dyn Store>, sessions: u64) -> anyhow::Result<()>
 
 /// Everything that can rest does.
 async fn tidy(store: &Arc<dyn Store>) -> anyhow::Result<()> {
-    let when = Tidying {
+    let when = TidyPolicy {
         rested: Duration::ZERO,
         unused: LONG,
     };
     for partition in (0..store.partitions()).map(Partition) {
-        while store.tidy(partition, &when).await? != Tidied::default() {}
+        while store.tidy(partition, &when).await? != TidyOutcome::default() {}
     }
     Ok(())
 }

@@ -5,19 +5,26 @@ use std::sync::Arc;
 
 use baton_session::conformance::scene::{EVERYTHING_THAT_RESTS, LONG, Scene};
 use baton_session::id::{Partition, SessionId};
-use baton_session::store::{Adoption, Listing, Place, Record, Setup, Store, Tidied};
+use baton_session::store::{
+    AdoptRequest, ListPosition, ListRequest, SessionRecord, SessionSetup, Store, TidyOutcome,
+};
 
 use crate::cluster::Cluster;
 use crate::support::{RedisServer, bounded};
 
 /// A session that comes from elsewhere, so that the test may say when it was last changed.
-async fn settle(store: &Arc<dyn Store>, like: &Scene, partition: Partition, updated: u64) -> Place {
+async fn settle(
+    store: &Arc<dyn Store>,
+    like: &Scene,
+    partition: Partition,
+    updated: u64,
+) -> ListPosition {
     let id = SessionId::mint(partition);
-    let record = Record {
+    let record = SessionRecord {
         agent: like.agent.clone(),
         cwd: "/somewhere".into(),
         params: "{}".into(),
-        setup: Setup::default(),
+        setup: SessionSetup::default(),
         state: vec![b'x'; 100].into(),
         view: Default::default(),
         shown: None,
@@ -28,7 +35,7 @@ async fn settle(store: &Arc<dyn Store>, like: &Scene, partition: Partition, upda
         updated,
         began: None,
     };
-    let adoption = Adoption {
+    let adoption = AdoptRequest {
         id: id.clone(),
         principal: like.principal.clone(),
         record,
@@ -37,15 +44,15 @@ async fn settle(store: &Arc<dyn Store>, like: &Scene, partition: Partition, upda
     assert!(store.adopt(&adoption, &claimant).await.expect("an answer"));
     let published = store.publish(&id, &claimant.token).await;
     assert!(published.expect("an answer"));
-    Place {
+    ListPosition {
         updated,
         session: id,
     }
 }
 
 /// All of a list in pages of this size.
-async fn pages(store: &Arc<dyn Store>, listing: &Listing, limit: usize) -> Vec<Place> {
-    let mut listing = Listing {
+async fn pages(store: &Arc<dyn Store>, listing: &ListRequest, limit: usize) -> Vec<ListPosition> {
+    let mut listing = ListRequest {
         limit,
         ..listing.clone()
     };
@@ -110,7 +117,7 @@ async fn a_list_wakes_nobody_from_its_rest() -> anyhow::Result<()> {
         }
         for id in &all {
             let claim = store.claim(id, &scene.claimant(LONG)).await?.expect("work");
-            let named = baton_session::store::Append {
+            let named = baton_session::store::AppendRequest {
                 session: id.clone(),
                 title: Some(format!("title of {id}")),
                 usage: Some("{\"used\":1}".into()),
@@ -122,7 +129,7 @@ async fn a_list_wakes_nobody_from_its_rest() -> anyhow::Result<()> {
         }
         let before = scene.list(&scene.listing()).await;
         for partition in (0..store.partitions()).map(Partition) {
-            while store.tidy(partition, &EVERYTHING_THAT_RESTS).await? != Tidied::default() {}
+            while store.tidy(partition, &EVERYTHING_THAT_RESTS).await? != TidyOutcome::default() {}
         }
         let resting: Vec<String> = server.command(&["KEYS", "*:z:*"]).await?;
         assert_eq!(resting.len(), all.len());
@@ -157,7 +164,7 @@ async fn a_list_misses_nothing_while_sessions_are_created() -> anyhow::Result<()
             }
         });
         while !creator.is_finished() {
-            let mut listing = Listing {
+            let mut listing = ListRequest {
                 limit: 9,
                 ..scene.listing()
             };

@@ -3,13 +3,13 @@
 
 use std::sync::Arc;
 
-use baton_session::command::Idempotency;
+use baton_session::command::IdempotencyKey;
 use baton_session::conformance::scene::{EVERYTHING_THAT_RESTS, LONG, Scene, end, updates};
 use baton_session::event::Event;
-use baton_session::revocation::{Revocation, Subject};
-use baton_session::route::Via;
+use baton_session::revocation::{Revocation, RevocationSubject};
+use baton_session::route::DeliveryPath;
 use baton_session::store::{
-    ALIVE, Adoption, AgentCard, Append, Appended, Error, Result, StreamId, WorkerId,
+    ALIVE, AdoptRequest, AgentCard, AppendOutcome, AppendRequest, Error, Result, StreamId, WorkerId,
 };
 
 use crate::support::{RedisServer, again, bounded, until};
@@ -54,7 +54,7 @@ async fn a_full_redis_refuses_whole_steps_and_goes_on_later() -> anyhow::Result<
         limit(&server, 1).await?;
 
         let other = Scene::planned(&store);
-        let key = Idempotency::of(&other.creator, Some("0"), b"");
+        let key = IdempotencyKey::of(&other.creator, Some("0"), b"");
         let (new, first) = (other.new_session(), other.first());
         let (prompt, attach) = (scene.prompt("1"), scene.attach(&scene.creator, "2"));
         let append = scene.append(&token, 2, updates(1));
@@ -114,7 +114,7 @@ async fn a_full_redis_refuses_whole_steps_and_goes_on_later() -> anyhow::Result<
         limit(&server, 0).await?;
         assert_eq!(
             waiting.await?,
-            Appended::Done {
+            AppendOutcome::Done {
                 head: 2,
                 released: false
             }
@@ -135,12 +135,12 @@ async fn a_full_redis_lets_a_turn_end_and_a_session_be_released() -> anyhow::Res
         let (one, two) = (Scene::created(&store).await, Scene::created(&store).await);
         let (first, second) = (one.claim().await.token, two.claim().await.token);
         limit(&server, 1).await?;
-        let answer = Append {
+        let answer = AppendRequest {
             acks: one.named(&[1]).await,
             release: true,
-            ..one.append(&first, 1, vec![end(&one.creator, Via::Connection)])
+            ..one.append(&first, 1, vec![end(&one.creator, DeliveryPath::Connection)])
         };
-        let done = Appended::Done {
+        let done = AppendOutcome::Done {
             head: 1,
             released: true,
         };
@@ -165,7 +165,7 @@ async fn a_full_redis_forks_nothing_and_lets_sessions_be_deleted() -> anyhow::Re
         let token = held.claim().await.token;
         let record = store.record(&parent.id, &parent.principal).await?;
         let stranger = Scene::planned(&store);
-        let adoption = Adoption {
+        let adoption = AdoptRequest {
             id: stranger.id.clone(),
             principal: stranger.principal.clone(),
             record: record.expect("it is there"),
@@ -198,7 +198,7 @@ async fn a_full_redis_takes_revocations_and_forgets_those_that_ended() -> anyhow
     let server = RedisServer::start().await?;
     let store = server.store().await?;
     bounded(async {
-        let named = |name: &str| Revocation::at_once(Subject::Principal(name.into()));
+        let named = |name: &str| Revocation::at_once(RevocationSubject::Principal(name.into()));
         let ended = Revocation {
             until: 1_700_000_000,
             ..named("ended")

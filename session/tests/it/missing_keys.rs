@@ -5,15 +5,15 @@
 use std::sync::Arc;
 
 use anyhow::ensure;
-use baton_session::command::{Idempotency, Kind};
+use baton_session::command::{CommandKind, IdempotencyKey};
 use baton_session::conformance::scene::{
     EVERYTHING_THAT_RESTS, EVERYTHING_UNUSED, LONG, OVER, Scene, begin, end, update, updates,
 };
 use baton_session::event::Event;
 use baton_session::id::LogId;
-use baton_session::route::Via;
+use baton_session::route::DeliveryPath;
 use baton_session::store::{
-    Append, ClaimToken, Claimant, Error, Result, Seen, Store, StreamId, Touch,
+    AppendRequest, ClaimToken, Claimant, Error, Result, SeenPosition, Store, StreamId, StreamTouch,
 };
 
 use crate::support::{RedisServer, bounded};
@@ -41,7 +41,7 @@ async fn cases(store: &Arc<dyn Store>) -> anyhow::Result<Vec<Case>> {
 
     let running = Scene::created(store).await;
     let token = running.claim().await.token;
-    let mut turn = vec![begin(1, &running.creator, Via::Connection)];
+    let mut turn = vec![begin(1, &running.creator, DeliveryPath::Connection)];
     turn.extend(updates(3));
     running.write(&running.append(&token, 1, turn)).await;
     store.enqueue(&running.findable("2")).await?;
@@ -50,7 +50,7 @@ async fn cases(store: &Arc<dyn Store>) -> anyhow::Result<Vec<Case>> {
         session: running.id.clone(),
         after: 0,
     };
-    let key = Idempotency::of(&running.creator, None, b"watch");
+    let key = IdempotencyKey::of(&running.creator, None, b"watch");
     store.post(&running.creator, watch, &key).await?;
 
     let resting = Scene::created(store).await;
@@ -127,7 +127,7 @@ async fn step(name: &str, case: &Case) -> Result<()> {
     };
     let touches = [
         scene.touch(creator, "holder", Some("1.00000000")),
-        Touch {
+        StreamTouch {
             stream: connection.clone(),
             ..scene.touch(creator, "holder", Some("1"))
         },
@@ -135,7 +135,7 @@ async fn step(name: &str, case: &Case) -> Result<()> {
     match name {
         "enqueue" => store.enqueue(&scene.findable("9")).await.map(drop),
         "cancel" => {
-            let cancel = scene.request(scene.command(Kind::Cancel, None));
+            let cancel = scene.request(scene.command(CommandKind::Cancel, None));
             store.enqueue(&cancel).await.map(drop)
         }
         "session_of" => store.session_of(creator, "2").await.map(drop),
@@ -145,7 +145,7 @@ async fn step(name: &str, case: &Case) -> Result<()> {
             .await
             .map(drop),
         "unwatch" => {
-            let seen = Seen {
+            let seen = SeenPosition {
                 upto: 4,
                 directive: 0,
             };
@@ -208,10 +208,14 @@ async fn step(name: &str, case: &Case) -> Result<()> {
             store.append(&append).await.map(drop)
         }
         "finish" => {
-            let append = Append {
+            let append = AppendRequest {
                 acks: scene.named(&[1]).await,
                 release: true,
-                ..scene.append(token, 5, vec![end(&scene.creator, Via::Connection)])
+                ..scene.append(
+                    token,
+                    5,
+                    vec![end(&scene.creator, DeliveryPath::Connection)],
+                )
             };
             store.append(&append).await.map(drop)
         }
@@ -225,7 +229,7 @@ async fn step(name: &str, case: &Case) -> Result<()> {
             .await
             .map(drop),
         "post" => {
-            let key = Idempotency::of(creator, Some("7"), b"post");
+            let key = IdempotencyKey::of(creator, Some("7"), b"post");
             let message = Event::Message {
                 message: "{}".into(),
             };

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use baton_session::conformance::scene::Scene;
-use baton_session::store::{Enqueued, Store};
+use baton_session::store::{EnqueueOutcome, Store};
 
 use crate::durability::rounds;
 use crate::sentinel::Group;
@@ -58,10 +58,10 @@ async fn prompt_through(store: Arc<dyn Store>, stop: Arc<AtomicBool>) -> (Scene,
         let request = request.to_string();
         let prompt = scene.prompt(&request);
         match again(|| store.enqueue(&prompt)).await {
-            Enqueued::Accepted { .. } | Enqueued::Joined { .. } => {
+            EnqueueOutcome::Accepted { .. } | EnqueueOutcome::Joined { .. } => {
                 acknowledged.insert(request);
             }
-            Enqueued::Full => break,
+            EnqueueOutcome::Full => break,
             other => panic!("{other:?}"),
         }
         if stop.load(Ordering::SeqCst) {

@@ -1,6 +1,6 @@
 //! A Redis that was restored from a backup is marked so, alone or as a Cluster.
 
-use baton_session::revocation::Subject;
+use baton_session::revocation::RevocationSubject;
 use baton_session::store::Store as _;
 use baton_session::store::redis::RedisStore;
 
@@ -18,7 +18,9 @@ async fn is_marked(url: &str) -> anyhow::Result<()> {
         let store = RedisStore::connect(url, "restored").await?;
         drawn.push(store.restored().expect("it was drawn"));
         let all = store.revocations().await?;
-        let past = all.iter().find(|one| one.subject == Subject::Everybody);
+        let past = all
+            .iter()
+            .find(|one| one.subject == RevocationSubject::Everybody);
         floors.push(past.expect("all is refused").before);
         store.mark_restored().await?;
     }

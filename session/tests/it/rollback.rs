@@ -1,8 +1,8 @@
 //! A failover to a replica that lacked the end: the store tells a worker what is gone.
 
 use baton_session::conformance::scene::{LONG, Scene, begin, updates};
-use baton_session::route::Via;
-use baton_session::store::{Append, Appended};
+use baton_session::route::DeliveryPath;
+use baton_session::store::{AppendOutcome, AppendRequest};
 
 use crate::support::{RedisServer, bounded};
 
@@ -14,7 +14,7 @@ async fn a_log_that_lost_its_tail_tells_where_to_go_on() -> anyhow::Result<()> {
     bounded(async {
         let scene = Scene::created(&store).await;
         let token = scene.claim().await.token;
-        let turn = vec![begin(1, &scene.creator, Via::Connection)];
+        let turn = vec![begin(1, &scene.creator, DeliveryPath::Connection)];
         scene.write(&scene.append(&token, 1, turn)).await;
         scene.write(&scene.append(&token, 2, updates(2))).await;
         primary.copied_to(&replica).await?;
@@ -24,24 +24,33 @@ async fn a_log_that_lost_its_tail_tells_where_to_go_on() -> anyhow::Result<()> {
 
         let promoted = replica.store().await?;
         let next = scene.append(&token, 7, updates(1));
-        assert_eq!(promoted.append(&next).await?, Appended::Gap { head: 3 });
+        assert_eq!(
+            promoted.append(&next).await?,
+            AppendOutcome::Gap { head: 3 }
+        );
         // Also for a repetition of what had been acknowledged, if it begins behind the end.
         let last = scene.append(&token, 5, updates(2));
-        assert_eq!(promoted.append(&last).await?, Appended::Gap { head: 3 });
+        assert_eq!(
+            promoted.append(&last).await?,
+            AppendOutcome::Gap { head: 3 }
+        );
         // An append that only acknowledges is no exception.
-        let acks = Append {
+        let acks = AppendRequest {
             acks: scene.named(&[1]).await,
             release: true,
             ..scene.append(&token, 8, Vec::new())
         };
-        assert_eq!(promoted.append(&acks).await?, Appended::Gap { head: 3 });
+        assert_eq!(
+            promoted.append(&acks).await?,
+            AppendOutcome::Gap { head: 3 }
+        );
         assert_eq!(promoted.inbox(&scene.id, &[]).await?.len(), 1);
 
         let (head, released) = (7, false);
         let rest = scene.append(&token, 4, updates(4));
         assert_eq!(
             promoted.append(&rest).await?,
-            Appended::Done { head, released }
+            AppendOutcome::Done { head, released }
         );
         let frames = promoted.read(&scene.log(), 1, 10).await?;
         assert!(frames.iter().map(|frame| frame.last()).eq([1, 3, 7]));
@@ -64,10 +73,10 @@ async fn a_claim_that_was_lost_counts_as_somebody_elses() -> anyhow::Result<()> 
 
         let promoted = replica.store().await?;
         let next = scene.append(&token, 2, updates(1));
-        assert_eq!(promoted.append(&next).await?, Appended::Fenced);
+        assert_eq!(promoted.append(&next).await?, AppendOutcome::Fenced);
         // Its frame is not there, so even its first events are not its own any more.
         let first = scene.append(&token, 1, updates(1));
-        assert_eq!(promoted.append(&first).await?, Appended::Fenced);
+        assert_eq!(promoted.append(&first).await?, AppendOutcome::Fenced);
         let held = [(scene.id.clone(), token)];
         assert_eq!(promoted.renew(&held, LONG).await?.len(), 1);
         // It waits for a worker, as before.

@@ -4,8 +4,8 @@ use std::path::Path;
 use std::sync::Arc;
 
 use baton_session::conformance::cases;
-use baton_session::conformance::scene::{Ear, Scene, updates};
-use baton_session::store::redis::{Options, RedisStore};
+use baton_session::conformance::scene::{Scene, SignalProbe, updates};
+use baton_session::store::redis::{RedisOptions, RedisStore};
 use baton_session::store::{Error, Signal, Store, Topic};
 use tempfile::TempDir;
 
@@ -81,9 +81,9 @@ async fn start(
 }
 
 async fn connect(url: &str, certificate: &Certificate) -> Result<Arc<dyn Store>, Error> {
-    let options = Options {
+    let options = RedisOptions {
         ca: Some(certificate.pem.clone()),
-        ..Options::new(url, "test")
+        ..RedisOptions::new(url, "test")
     };
     Ok(Arc::new(RedisStore::connect_with(&options).await?))
 }
@@ -92,7 +92,7 @@ async fn connect(url: &str, certificate: &Certificate) -> Result<Arc<dyn Store>,
 async fn works(store: &Arc<dyn Store>) {
     let scene = Scene::created(store).await;
     let token = scene.claim().await.token;
-    let mut ear = Ear::on(store, &[Topic::Log(scene.log())]).await;
+    let mut ear = SignalProbe::on(store, &[Topic::Log(scene.log())]).await;
     scene.write(&scene.append(&token, 1, updates(1))).await;
     ear.until(|signal| matches!(signal, Signal::Frame(_, frame) if frame.first == 1))
         .await;

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use anyhow::Context as _;
-use baton_session::conformance::scene::{Ear, Scene, updates};
+use baton_session::conformance::scene::{Scene, SignalProbe, updates};
 use baton_session::store::redis::RedisStore;
-use baton_session::store::{Appended, Signal, Store, Topic};
+use baton_session::store::{AppendOutcome, Signal, Store, Topic};
 
 use crate::support::{RedisServer, again, bounded, until};
 
@@ -107,7 +107,7 @@ async fn a_session_and_its_listeners_go_on_at_the_new_primary() -> anyhow::Resul
         let token = scene.claim().await.token;
         // Room for all: the only signals that are lost are those of the failover.
         let topics = [Topic::Log(scene.log()), scene.ready()];
-        let mut ear = Ear::with_room(&store, &topics, 1024).await;
+        let mut ear = SignalProbe::with_room(&store, &topics, 1024).await;
         // Data that is on the replica now will be there later.
         group.primary.copied_to(&group.replica).await?;
         let (mut head, mut alive) = (0, true);
@@ -117,10 +117,10 @@ async fn a_session_and_its_listeners_go_on_at_the_new_primary() -> anyhow::Resul
             }
             let append = scene.append(&token, head + 1, updates(1));
             head = match again(|| async { store.append(&append).await }).await {
-                Appended::Done { head, .. } => head,
+                AppendOutcome::Done { head, .. } => head,
                 // Not everything was on the replica yet: write again from there.
-                Appended::Gap { head } => head,
-                Appended::Fenced => panic!("the claim was on the replica"),
+                AppendOutcome::Gap { head } => head,
+                AppendOutcome::Fenced => panic!("the claim was on the replica"),
             };
         }
         assert_eq!(group.replica.info("role").await?, "master");
@@ -149,7 +149,7 @@ async fn a_failover_without_a_crash_is_followed() -> anyhow::Result<()> {
     bounded(async {
         let scene = Scene::created(&store).await;
         let token = scene.claim().await.token;
-        let mut ear = Ear::on(&store, &[Topic::Log(scene.log())]).await;
+        let mut ear = SignalProbe::on(&store, &[Topic::Log(scene.log())]).await;
         group.primary.copied_to(&group.replica).await?;
         group.fail_over().await?;
         group.has_failed_over().await?;
@@ -157,7 +157,7 @@ async fn a_failover_without_a_crash_is_followed() -> anyhow::Result<()> {
         let append = scene.append(&token, 1, updates(1));
         let written = again(|| async { store.append(&append).await }).await;
         assert!(
-            matches!(written, Appended::Done { head: 1, .. }),
+            matches!(written, AppendOutcome::Done { head: 1, .. }),
             "{written:?}"
         );
         ear.until(|signal| matches!(signal, Signal::Frame(_, frame) if frame.last() == 1))

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context as _, bail};
-use baton_session::store::redis::{Durability, Options, RedisStore};
+use baton_session::store::redis::{Durability, RedisOptions, RedisStore};
 use baton_session::store::{Error, Store};
 use redis::{Client, FromRedisValue};
 use tempfile::TempDir;
@@ -267,9 +267,9 @@ impl Drop for RedisServer {
 
 /// A store that answers when a replica has it, too.
 pub async fn replicated(url: &str) -> anyhow::Result<Arc<dyn Store>> {
-    let options = Options {
+    let options = RedisOptions {
         durability: Durability::Replicated,
-        ..Options::new(url, "test")
+        ..RedisOptions::new(url, "test")
     };
     Ok(Arc::new(RedisStore::connect_with(&options).await?))
 }

@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
-use baton_session::command::Idempotency;
+use baton_session::command::IdempotencyKey;
 use baton_session::conformance::scene::Scene;
 use baton_session::event::Event;
 use baton_session::id::{LogId, Partition, SessionId};
 use baton_session::store::{
-    Delivered, MemoryStore, OUTBOX_WATCHES, Posted, Store, StreamId, Touch,
+    MemoryStore, OUTBOX_WATCHES, OutboxProgress, PostOutcome, Store, StreamId, StreamTouch,
 };
 
 use crate::support::{RedisServer, bounded};
@@ -21,7 +21,7 @@ async fn opens_more_sessions_than_can_be_watched(store: &Arc<dyn Store>) -> anyh
         session: None,
     };
     store.open_stream(&stream, "", "holder").await?;
-    let key = Idempotency::of(&to, None, b"");
+    let key = IdempotencyKey::of(&to, None, b"");
     let mut told = 0;
     while told < OUTBOX_WATCHES + 2 * AT_ONCE {
         for _ in 0..AT_ONCE {
@@ -32,7 +32,7 @@ async fn opens_more_sessions_than_can_be_watched(store: &Arc<dyn Store>) -> anyh
                 after: 0,
             };
             let posted = store.post(&to, watch, &key).await?;
-            assert!(matches!(posted, Posted::New { .. }), "{posted:?}");
+            assert!(matches!(posted, PostOutcome::New { .. }), "{posted:?}");
             // Some are left before their entry leaves the outbox, the others after that.
             if told % 2 == 0 {
                 store.forget_watch(&to, &session, told).await?;
@@ -40,11 +40,11 @@ async fn opens_more_sessions_than_can_be_watched(store: &Arc<dyn Store>) -> anyh
         }
         // An entry leaves when what comes after it was delivered.
         for _ in 0..4 {
-            let delivered = Delivered {
+            let delivered = OutboxProgress {
                 upto: told,
                 settled: told,
             };
-            let touch = Touch {
+            let touch = StreamTouch {
                 stream: stream.clone(),
                 holder: "holder".into(),
                 written: None,

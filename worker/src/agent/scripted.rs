@@ -13,10 +13,11 @@ use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json, value::RawValue};
 
-use self::directive::{Directive, lines};
-use self::options::Options;
+use self::directive::{ScriptDirective, lines};
+use self::options::ScriptedOptions;
 use super::{
-    Agent, AgentMessage, Called, Changes, Conversation, Failure, Opening, StopReason, Turn, raw,
+    Agent, AgentMessage, CallResult, Conversation, ConversationChanges, Failure, SessionOpening,
+    StopReason, Turn, raw,
 };
 use crate::rpc;
 
@@ -24,10 +25,10 @@ mod directive;
 mod options;
 mod perform;
 
-pub struct Scripted;
+pub struct ScriptedAgent;
 
 #[async_trait]
-impl Agent for Scripted {
+impl Agent for ScriptedAgent {
     fn card(&self) -> AgentCard {
         let version = env!("CARGO_PKG_VERSION");
         AgentCard {
@@ -45,36 +46,36 @@ impl Agent for Scripted {
         }
     }
 
-    async fn open(&self, session: &Opening) -> Result<Arc<dyn Conversation>, Failure> {
+    async fn open(&self, session: &SessionOpening) -> Result<Arc<dyn Conversation>, Failure> {
         let is_new = session.state.is_empty();
-        let mut memory = Memory::default();
+        let mut memory = ScriptedState::default();
         if is_new {
-            session.past(|event| memory.recall(event)).await?;
+            session.replay_log(|event| memory.recall(event)).await?;
         } else {
             memory = serde_json::from_slice(&session.state).map_err(|e| {
                 Failure::internal(format!("the session's state cannot be read: {e}"))
             })?;
         }
-        memory.unsaved = Unsaved {
+        memory.unsaved = UnsavedFlags {
             state: is_new,
             view: is_new,
         };
-        Ok(Arc::new(Talk {
+        Ok(Arc::new(ScriptedConversation {
             memory: Mutex::new(memory),
-            servers: Servers::of(session),
+            servers: ScriptedServers::of(session),
         }))
     }
 }
 
-struct Servers {
+struct ScriptedServers {
     /// The text that `/servers` prints.
     said: String,
     /// Those that live in the client: their ids by their names.
     in_client: HashMap<String, String>,
 }
 
-impl Servers {
-    fn of(session: &Opening) -> Self {
+impl ScriptedServers {
+    fn of(session: &SessionOpening) -> Self {
         let text = |value: &Value| value.as_str().map(str::to_owned);
         let list = |all: &[Value], read: fn(&Value) -> &Value| {
             let all: Vec<String> = all.iter().filter_map(|it| text(read(it))).collect();
@@ -97,15 +98,15 @@ impl Servers {
 
 /// The agent's state between turns.
 #[derive(Clone, Default, Serialize, Deserialize)]
-struct Memory {
+struct ScriptedState {
     /// Prompts answered so far.
     prompts: u64,
-    options: Options,
+    options: ScriptedOptions,
     #[serde(skip)]
-    unsaved: Unsaved,
+    unsaved: UnsavedFlags,
 }
 
-impl Memory {
+impl ScriptedState {
     /// Out of what was said, for a session that is new or was forked from the middle of another.
     fn recall(&mut self, event: &Event) {
         match event {
@@ -122,7 +123,7 @@ impl Memory {
 
 /// The parts that the store does not have yet.
 #[derive(Clone, Copy, Default)]
-struct Unsaved {
+struct UnsavedFlags {
     state: bool,
     view: bool,
 }
@@ -140,25 +141,25 @@ struct SetOption {
     value: Value,
 }
 
-struct Talk {
-    memory: Mutex<Memory>,
-    servers: Servers,
+struct ScriptedConversation {
+    memory: Mutex<ScriptedState>,
+    servers: ScriptedServers,
 }
 
-impl Talk {
-    fn memory(&self) -> MutexGuard<'_, Memory> {
+impl ScriptedConversation {
+    fn memory(&self) -> MutexGuard<'_, ScriptedState> {
         self.memory.locked()
     }
 
     /// Makes a change that is known to be possible.
-    fn change_again(&self, change: impl FnOnce(&mut Options) -> Result<Value, Failure>) {
+    fn change_again(&self, change: impl FnOnce(&mut ScriptedOptions) -> Result<Value, Failure>) {
         let _ = self.change_options(change);
     }
 
     /// Makes a change of the options and returns the update that announces it.
     fn change_options(
         &self,
-        change: impl FnOnce(&mut Options) -> Result<Value, Failure>,
+        change: impl FnOnce(&mut ScriptedOptions) -> Result<Value, Failure>,
     ) -> Result<Value, Failure> {
         let mut memory = self.memory();
         let update = change(&mut memory.options)?;
@@ -169,14 +170,14 @@ impl Talk {
 }
 
 #[async_trait]
-impl Conversation for Talk {
+impl Conversation for ScriptedConversation {
     async fn prompt(&self, turn: &Turn, prompt: &AgentMessage) -> Result<Box<RawValue>, Failure> {
         #[derive(Deserialize)]
-        struct Prompt<'a> {
+        struct ScriptParams<'a> {
             #[serde(borrow)]
             prompt: &'a RawValue,
         }
-        let Prompt { prompt } = rpc::read(prompt.params())?;
+        let ScriptParams { prompt } = rpc::read(prompt.params())?;
         // Counted when the turn ends, so that a turn run again has the same number.
         let ordinal = self.memory().prompts + 1;
         let script = lines(prompt)?;
@@ -191,13 +192,13 @@ impl Conversation for Talk {
         outcome.map(StopReason::answer)
     }
 
-    async fn call(&self, message: &AgentMessage) -> Result<Called, Failure> {
+    async fn call(&self, message: &AgentMessage) -> Result<CallResult, Failure> {
         let (method, params) = (message.method(), message.params());
         match Method::of(method) {
             Method::SetMode => {
                 let SetMode { mode_id } = rpc::read(params)?;
                 let update = self.change_options(|options| options.set_mode(&mode_id))?;
-                Ok(Called {
+                Ok(CallResult {
                     result: raw(&json!({})),
                     announces: Some(update),
                 })
@@ -205,12 +206,12 @@ impl Conversation for Talk {
             Method::SetConfigOption => {
                 let SetOption { config_id, value } = rpc::read(params)?;
                 let update = self.change_options(|options| options.set(&config_id, &value))?;
-                Ok(Called {
+                Ok(CallResult {
                     result: raw(&json!({ "configOptions": update["configOptions"] })),
                     announces: Some(update),
                 })
             }
-            Method::McpMessage => Ok(Called {
+            Method::McpMessage => Ok(CallResult {
                 result: raw(&json!({})),
                 announces: Some(perform::overheard(params)?),
             }),
@@ -222,7 +223,7 @@ impl Conversation for Talk {
         self.memory().options.view().to_string().into()
     }
 
-    fn changes(&self) -> Changes {
+    fn changes(&self) -> ConversationChanges {
         let mut memory = self.memory();
         let unsaved = std::mem::take(&mut memory.unsaved);
         let state = || {
@@ -230,7 +231,7 @@ impl Conversation for Talk {
                 .expect("plain data encodes")
                 .into()
         };
-        Changes {
+        ConversationChanges {
             state: unsaved.state.then(state),
             view: unsaved
                 .view
@@ -239,12 +240,12 @@ impl Conversation for Talk {
     }
 }
 
-impl Talk {
+impl ScriptedConversation {
     async fn play(
         &self,
         turn: &Turn,
         ordinal: u64,
-        script: &[Directive],
+        script: &[ScriptDirective],
     ) -> Result<StopReason, Failure> {
         for directive in script {
             if let Some(reason) = self.perform(turn, ordinal, directive).await? {

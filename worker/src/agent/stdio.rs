@@ -6,12 +6,12 @@
 //! | [`guard`] | a process between worker and agent: nothing of an agent outlives its worker |
 //! | [`sandbox`], [`mod@confine`] | what an agent may open, and the step that holds it there |
 //! | `process` | how an agent is started, and how it ended |
-//! | `message`, `peer` | JSON-RPC with one process |
-//! | `pool`, `crashes` | which process a session gets, and when none is started |
-//! | `seat`, `replay`, `transcript` | a session at a process: brought back by the agent, who may tell what was said, or is told |
-//! | `talk`, `question` | the conversation: prompts and questions |
-//! | `memory`, `view`, `choices` | what is kept of a session: modes and options as they are, and those that each new process gets set again |
-//! | `environment`, `fault` | what an agent sees of the worker; what clients are told when it fails |
+//! | `message`, `connection` | JSON-RPC with one process |
+//! | `pool`, `start_backoff` | which process a session gets, and when none is started |
+//! | `agent_session`, `replay`, `transcript` | a session at a process: restored by the agent, which may replay the conversation, or opened with it as text |
+//! | `conversation`, `agent_request` | the conversation: prompts and the agent's requests |
+//! | `memory`, `settings_view`, `chosen_settings` | the stored state of a session: modes and options as they are, and those that each new process gets set again |
+//! | `environment`, `failures` | the variables that an agent gets; the errors that clients get when it fails |
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,40 +21,40 @@ use baton_session::command::ClientCapabilities;
 use baton_session::store::{AgentCard, MAX_AGENT_NAME};
 use serde_json::Value;
 
-use self::names::Names;
-pub use self::pool::NotStarted;
-use self::pool::Pool;
-pub use self::process::Launch;
-use self::sandbox::Place;
-use self::seat::{Abilities, Seat};
-use self::talk::Talk;
-use super::{Agent, Conversation, Failure, Opening};
+use self::agent_session::{AgentSession, SessionAbilities};
+use self::agent_session_names::AgentSessionNames;
+use self::conversation::StdioConversation;
+use self::pool::AgentPool;
+pub use self::pool::StartFailure;
+pub use self::process::LaunchConfig;
+use self::sandbox::ProcessPaths;
+use super::{Agent, Conversation, Failure, SessionOpening};
 
-mod choices;
+mod agent_request;
+mod agent_session;
+mod agent_session_names;
+mod chosen_settings;
 pub mod confine;
-mod crashes;
+mod connection;
+mod conversation;
 pub mod environment;
-mod fault;
+mod failures;
 #[cfg(any(fuzzing, test))]
 pub(crate) mod fuzzing;
 pub mod guard;
 mod memory;
 mod message;
-mod names;
-mod peer;
 mod pool;
 mod process;
-mod question;
 mod replay;
 pub mod sandbox;
-mod seat;
-mod talk;
+mod settings_view;
+mod start_backoff;
 mod transcript;
-mod view;
 
 /// Which sessions share a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Scope {
+pub enum ProcessScope {
     /// Each session has its own, for as long as it is in use.
     Session,
     /// Each turn has its own.
@@ -73,9 +73,9 @@ pub enum OnCrash {
 }
 
 #[derive(Clone, Debug)]
-pub struct Config {
-    pub launch: Launch,
-    pub scope: Scope,
+pub struct StdioConfig {
+    pub launch: LaunchConfig,
+    pub scope: ProcessScope,
     pub on_crash: OnCrash,
     /// How long an agent may rest before it is stopped.
     pub idle: Duration,
@@ -87,53 +87,53 @@ pub struct Config {
     pub line_limit: usize,
 }
 
-pub struct Stdio {
-    inner: Arc<Inner>,
+pub struct StdioAgent {
+    inner: Arc<StdioShared>,
     card: AgentCard,
 }
 
-struct Inner {
-    pool: Arc<Pool>,
-    names: Arc<Names>,
-    scope: Scope,
+struct StdioShared {
+    pool: Arc<AgentPool>,
+    names: Arc<AgentSessionNames>,
+    scope: ProcessScope,
     on_crash: OnCrash,
     idle: Duration,
-    abilities: Abilities,
+    abilities: SessionAbilities,
 }
 
-impl Inner {
+impl StdioShared {
     /// One that does not listen. If others are with it, they go on.
-    fn stop(&self, seat: &Seat) {
-        if self.scope != Scope::Shared {
-            seat.peer.kill();
+    fn stop(&self, agent_session: &AgentSession) {
+        if self.scope != ProcessScope::Shared {
+            agent_session.connection.kill();
         }
     }
 }
 
-impl Stdio {
+impl StdioAgent {
     /// Starts the agent once, to learn what it is.
-    pub async fn start(mut config: Config) -> Result<Self, NotStarted> {
+    pub async fn start(mut config: StdioConfig) -> Result<Self, StartFailure> {
         // The stderr of a shared process may be about any caller's session.
-        config.launch.stderr_to_client &= config.scope != Scope::Shared;
+        config.launch.stderr_to_client &= config.scope != ProcessScope::Shared;
         let command = config.launch.command.first().cloned().unwrap_or_default();
-        let pool = Arc::new(Pool::new(
+        let pool = Arc::new(AgentPool::new(
             config.launch,
             config.warm,
             config.start_timeout,
             config.line_limit,
         ));
         let client = ClientCapabilities::default();
-        let (peer, initialize) = pool.start(client, &Place::default()).await?;
-        if config.warm > 0 || config.scope == Scope::Shared {
-            pool.put(client, peer);
+        let (connection, initialize) = pool.start(client, &ProcessPaths::default()).await?;
+        if config.warm > 0 || config.scope == ProcessScope::Shared {
+            pool.put(client, connection);
         }
-        let inner = Inner {
+        let inner = StdioShared {
             pool,
             names: Arc::default(),
             scope: config.scope,
             on_crash: config.on_crash,
             idle: config.idle,
-            abilities: Abilities::of(&initialize),
+            abilities: SessionAbilities::of(&initialize),
         };
         Ok(Self {
             inner: Arc::new(inner),
@@ -172,14 +172,14 @@ fn plain(name: &str) -> String {
 }
 
 #[async_trait]
-impl Agent for Stdio {
+impl Agent for StdioAgent {
     fn card(&self) -> AgentCard {
         self.card.clone()
     }
 
     /// A session that is new hears from its agent at once what it offers, or why it cannot be. Any other
     /// has been told, and starts its agent when something is asked of it.
-    async fn open(&self, session: &Opening) -> Result<Arc<dyn Conversation>, Failure> {
+    async fn open(&self, session: &SessionOpening) -> Result<Arc<dyn Conversation>, Failure> {
         if let Some(sandbox) = &self.inner.pool.launch.sandbox {
             sandbox.check("cwd", &session.cwd)?;
             for directory in session.directories().as_array().into_iter().flatten() {
@@ -187,9 +187,9 @@ impl Agent for Stdio {
                 sandbox.check("additionalDirectories", directory)?;
             }
         }
-        let talk = Talk::new(self.inner.clone(), session.clone());
+        let talk = StdioConversation::new(self.inner.clone(), session.clone());
         if session.state.is_empty() {
-            talk.seat().await?;
+            talk.agent_session().await?;
         }
         Ok(Arc::new(talk))
     }

@@ -9,7 +9,7 @@ pub struct NamePattern(String);
 
 #[derive(Debug, thiserror::Error)]
 #[error("a name, in which * stands for anything, without blanks")]
-pub struct NoName;
+pub struct InvalidNamePattern;
 
 impl NamePattern {
     pub fn any() -> Self {
@@ -26,12 +26,12 @@ impl NamePattern {
 }
 
 impl FromStr for NamePattern {
-    type Err = NoName;
+    type Err = InvalidNamePattern;
 
-    fn from_str(text: &str) -> Result<Self, NoName> {
+    fn from_str(text: &str) -> Result<Self, InvalidNamePattern> {
         let odd = |c: char| c.is_whitespace() || c.is_control();
         if text.is_empty() || text.contains(odd) {
-            Err(NoName)
+            Err(InvalidNamePattern)
         } else {
             Ok(Self(text.to_owned()))
         }

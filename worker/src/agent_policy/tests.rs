@@ -279,7 +279,7 @@ fn other_methods_are_refused_by_the_name_of_the_option() {
 
 fn opened(policy: &AgentPolicy, stored: &str, session: Option<&str>) -> Value {
     let servers = [value(r#"{"name":"own","_meta":{"the":"operator's"}}"#)];
-    let opened = Opened {
+    let opened = OpeningFields {
         stored: stored.as_bytes(),
         cwd: "/w",
         servers: &servers,

@@ -4,18 +4,18 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 
 use crate::mcp::fuzzing::{fits_command, fits_url};
-use crate::mcp::{CommandPattern, Entry, UrlPattern};
+use crate::mcp::{CommandPattern, ServerEntry, UrlPattern};
 
 pub fn mcp_entry(data: &[u8]) {
     let Ok(text) = std::str::from_utf8(data) else {
         return;
     };
     let (pattern, entry) = text.split_once('\n').unwrap_or(("**", text));
-    let _ = Entry::read_file(entry);
+    let _ = ServerEntry::read_file(entry);
     let Ok(entry) = serde_json::from_str::<&RawValue>(entry) else {
         return;
     };
-    let Ok(read) = Entry::read(entry) else {
+    let Ok(read) = ServerEntry::read(entry) else {
         return;
     };
     let value: Value = serde_json::from_str(entry.get()).expect("what is read is JSON");

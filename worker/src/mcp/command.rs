@@ -16,7 +16,7 @@ pub struct CommandPattern {
 }
 
 #[derive(Debug, thiserror::Error)]
-pub enum NoCommand {
+pub enum InvalidCommandPattern {
     #[error("a command and its arguments, such as \"npx -y @example/files@1.2.3\"")]
     Empty,
     #[error(
@@ -37,7 +37,7 @@ impl CommandPattern {
         let Some((first, others)) = self.words.split_first() else {
             return self.open;
         };
-        let mut packages = package::Words::of(command);
+        let mut packages = package::PackageWords::of(command);
         enough
             && word(first, command, is_plain)
             && others.iter().zip(args).all(|(pattern, arg)| {
@@ -70,18 +70,18 @@ fn is_path(c: char) -> bool {
 }
 
 impl FromStr for CommandPattern {
-    type Err = NoCommand;
+    type Err = InvalidCommandPattern;
 
-    fn from_str(text: &str) -> Result<Self, NoCommand> {
+    fn from_str(text: &str) -> Result<Self, InvalidCommandPattern> {
         let mut words: Vec<String> = text.split_whitespace().map(str::to_owned).collect();
         let open = words.pop_if(|last| last == "**").is_some();
         if words.iter().any(|word| word.contains("**")) {
-            return Err(NoCommand::Inside);
+            return Err(InvalidCommandPattern::Inside);
         }
         match words.first() {
-            None if !open => Err(NoCommand::Empty),
+            None if !open => Err(InvalidCommandPattern::Empty),
             Some(first) if first.contains('/') && !first.starts_with('/') => {
-                Err(NoCommand::Relative)
+                Err(InvalidCommandPattern::Relative)
             }
             _ => Ok(Self { words, open }),
         }

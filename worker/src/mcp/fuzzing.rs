@@ -2,17 +2,18 @@
 
 use ::url::Url;
 
-use super::{CommandPattern, Entry, Transport, UrlPattern, url};
+use super::{CommandPattern, ServerEntry, ServerTransport, UrlPattern, url};
 
-pub fn fits_command(pattern: &CommandPattern, entry: &Entry) -> bool {
+pub fn fits_command(pattern: &CommandPattern, entry: &ServerEntry) -> bool {
     match &entry.transport {
-        Transport::Stdio { command, args, .. } => pattern.fits(command, args),
+        ServerTransport::Stdio { command, args, .. } => pattern.fits(command, args),
         _ => false,
     }
 }
 
-pub fn fits_url(pattern: &UrlPattern, entry: &Entry) -> Option<Url> {
-    let (Transport::Http { url: written } | Transport::Sse { url: written }) = &entry.transport
+pub fn fits_url(pattern: &UrlPattern, entry: &ServerEntry) -> Option<Url> {
+    let (ServerTransport::Http { url: written } | ServerTransport::Sse { url: written }) =
+        &entry.transport
     else {
         return None;
     };

@@ -36,13 +36,13 @@ fn renamed(
 ) -> Result<Box<RawValue>, Failure> {
     #[derive(Deserialize)]
     #[serde(rename_all = "camelCase")]
-    struct Params<'a> {
+    struct RequestIdParams<'a> {
         #[serde(borrow)]
         request_id: &'a RawValue,
     }
     let whole = params.get();
     let replaced = || {
-        let Params { request_id } = serde_json::from_str(whole).ok()?;
+        let RequestIdParams { request_id } = serde_json::from_str(whole).ok()?;
         let written = request_id.get();
         let id: String = serde_json::from_str(written).ok()?;
         let id = serde_json::to_string(&rename(&id)?).ok()?;

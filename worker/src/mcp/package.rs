@@ -38,14 +38,14 @@ const FILES: [&str; 11] = [
 ];
 
 /// Which words of a runner's command line name packages.
-pub(super) struct Words {
+pub(super) struct PackageWords {
     /// The package was named; what follows is for the program in it.
     past: bool,
     /// The next word may be an option's.
     value: bool,
 }
 
-impl Words {
+impl PackageWords {
     /// `None` if the command runs no packages.
     pub fn of(command: &str) -> Option<Self> {
         let name = command.rsplit('/').next().unwrap_or(command);
@@ -331,13 +331,13 @@ mod tests {
                 &[false, false, true, true],
             ),
         ] {
-            let mut all = Words::of(command).unwrap();
+            let mut all = PackageWords::of(command).unwrap();
             let found: Vec<bool> = words
                 .iter()
                 .map(|word| all.package(word).is_some())
                 .collect();
             assert_eq!(found, packages, "{command} {words:?}");
         }
-        assert!(Words::of("mcp-files").is_none());
+        assert!(PackageWords::of("mcp-files").is_none());
     }
 }

@@ -6,7 +6,7 @@ use std::sync::LazyLock;
 use ipnet::IpNet;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Reach {
+pub(super) enum AddressReach {
     /// Anybody on the internet may connect to it.
     Public,
     /// This machine and its neighbours.
@@ -16,11 +16,11 @@ pub(super) enum Reach {
     Special,
 }
 
-use Reach::{Private, Public, Special};
+use AddressReach::{Private, Public, Special};
 
 /// The first that contains an address decides. Clouds tell machines their credentials at addresses in
 /// the midst of others.
-const NETS: &[(&str, Reach)] = &[
+const NETS: &[(&str, AddressReach)] = &[
     ("168.63.129.16/32", Special),
     ("100.100.100.200/32", Special),
     ("0.0.0.0/8", Special),
@@ -51,14 +51,14 @@ const NETS: &[(&str, Reach)] = &[
     ("::/0", Special),
 ];
 
-static TABLE: LazyLock<Vec<(IpNet, Reach)>> = LazyLock::new(|| {
+static TABLE: LazyLock<Vec<(IpNet, AddressReach)>> = LazyLock::new(|| {
     let nets = NETS.iter();
     nets.map(|(net, reach)| (net.parse().expect("a network"), *reach))
         .collect()
 });
 
 /// An IPv6 address that carries an IPv4 one reaches as far as that.
-pub(super) fn reach(address: IpAddr) -> Reach {
+pub(super) fn reach(address: IpAddr) -> AddressReach {
     let carried = match address {
         IpAddr::V4(_) => return listed(address),
         IpAddr::V6(address) => carried(address),
@@ -72,7 +72,7 @@ pub(super) fn reach(address: IpAddr) -> Reach {
     }
 }
 
-fn listed(address: IpAddr) -> Reach {
+fn listed(address: IpAddr) -> AddressReach {
     let found = TABLE.iter().find(|(net, _)| net.contains(&address));
     found.map_or(Special, |(_, reach)| *reach)
 }

@@ -8,9 +8,9 @@ use crate::rpc::Failure;
 
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[error("{}{reason}", prefix(server.as_deref()))]
-pub struct Refusal {
+pub struct McpRefusal {
     server: Option<String>,
-    reason: Reason,
+    reason: RefusalReason,
 }
 
 fn prefix(server: Option<&str>) -> String {
@@ -21,7 +21,7 @@ fn prefix(server: Option<&str>) -> String {
 }
 
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
-pub(super) enum Reason {
+pub(super) enum RefusalReason {
     #[error("at most {MAX_SERVERS} are taken")]
     TooMany,
     #[error("every entry is an object whose fields come once")]
@@ -72,7 +72,7 @@ pub(super) enum Reason {
     Unresolved(String),
 }
 
-impl Reason {
+impl RefusalReason {
     /// The option that decides.
     fn rule(&self) -> Option<&'static str> {
         match self {
@@ -84,15 +84,15 @@ impl Reason {
     }
 }
 
-impl Refusal {
-    pub(super) fn of(server: &str, reason: Reason) -> Self {
+impl McpRefusal {
+    pub(super) fn of(server: &str, reason: RefusalReason) -> Self {
         Self {
             server: Some(server.to_owned()),
             reason,
         }
     }
 
-    pub(super) fn of_all(reason: Reason) -> Self {
+    pub(super) fn of_all(reason: RefusalReason) -> Self {
         Self {
             server: None,
             reason,
@@ -100,8 +100,8 @@ impl Refusal {
     }
 }
 
-impl From<Refusal> for Failure {
-    fn from(refusal: Refusal) -> Self {
+impl From<McpRefusal> for Failure {
+    fn from(refusal: McpRefusal) -> Self {
         let data = json!({ "mcpServer": refusal.server, "rule": refusal.reason.rule() });
         Self {
             data: Some(data),

@@ -5,7 +5,7 @@ use serde_json::json;
 use super::*;
 use crate::rpc::Failure;
 
-const ALL: Transports = Transports {
+const ALL: McpTransports = McpTransports {
     http: true,
     sse: true,
     acp: true,
@@ -17,14 +17,14 @@ fn policy() -> McpPolicy {
         commands: vec!["npx -y @example/*".parse().unwrap()],
         variables: vec!["*_TOKEN".parse().unwrap()],
         urls: vec!["https://*".parse().unwrap()],
-        own: Entry::read_file(own).unwrap(),
+        own: ServerEntry::read_file(own).unwrap(),
     }
 }
 
 async fn admitted(
     policy: &McpPolicy,
     asked: &[String],
-    agent: Transports,
+    agent: McpTransports,
 ) -> Result<Vec<String>, Failure> {
     let asked: Vec<&RawValue> = asked
         .iter()
@@ -226,7 +226,7 @@ async fn names_are_unique_and_there_is_an_end_to_them() {
 
 #[tokio::test]
 async fn an_agent_gets_only_what_it_takes() {
-    let none = Transports::default();
+    let none = McpTransports::default();
     for (entry, kind) in [
         (
             r#"{"name":"it","type":"http","url":"https://1.1.1.1/","headers":[]}"#,
@@ -247,7 +247,7 @@ async fn an_agent_gets_only_what_it_takes() {
             "{message}"
         );
         // The operator's are left out instead.
-        let own = Entry::read_file(entry).unwrap();
+        let own = ServerEntry::read_file(entry).unwrap();
         let policy = McpPolicy { own, ..policy() };
         assert_eq!(
             admitted(&policy, &[], none).await.unwrap(),

@@ -2,17 +2,17 @@
 
 use serde_json::Value;
 
-use super::entry::Transport;
+use super::server_entry::ServerTransport;
 
 /// Every agent takes those that it starts itself.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Transports {
+pub struct McpTransports {
     pub http: bool,
     pub sse: bool,
     pub acp: bool,
 }
 
-impl Transports {
+impl McpTransports {
     /// As the agent says in its answer to `initialize`.
     pub fn of(initialize: &Value) -> Self {
         let says = &initialize["agentCapabilities"]["mcpCapabilities"];
@@ -24,12 +24,12 @@ impl Transports {
         }
     }
 
-    pub(super) fn take(self, transport: &Transport) -> bool {
+    pub(super) fn take(self, transport: &ServerTransport) -> bool {
         match transport {
-            Transport::Stdio { .. } => true,
-            Transport::Http { .. } => self.http,
-            Transport::Sse { .. } => self.sse,
-            Transport::Acp => self.acp,
+            ServerTransport::Stdio { .. } => true,
+            ServerTransport::Http { .. } => self.http,
+            ServerTransport::Sse { .. } => self.sse,
+            ServerTransport::Acp => self.acp,
         }
     }
 }

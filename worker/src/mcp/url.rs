@@ -8,7 +8,7 @@ use tokio::time::timeout;
 use url::Url;
 
 pub use self::pattern::UrlPattern;
-use super::refusal::Reason;
+use super::refusal::RefusalReason;
 
 mod pattern;
 
@@ -17,30 +17,30 @@ const LOOKUP: Duration = Duration::from_secs(5);
 
 /// A pattern must admit the URL, and every address that its name has here and now must lie within what
 /// the pattern speaks of. The agent resolves the name again by itself: see docs/reference/mcp.md.
-pub(super) async fn check(patterns: &[UrlPattern], written: &str) -> Result<(), Reason> {
+pub(super) async fn check(patterns: &[UrlPattern], written: &str) -> Result<(), RefusalReason> {
     let url = plain(written)?;
     let name = url.host_str().unwrap_or_default().to_owned();
     let fitting: Vec<&UrlPattern> = patterns.iter().filter(|it| it.fits(&url)).collect();
     if fitting.is_empty() {
-        return Err(Reason::Unlisted(address(&url)));
+        return Err(RefusalReason::Unlisted(address(&url)));
     }
     let addresses = addresses(&url).await;
-    let addresses = addresses.ok_or_else(|| Reason::Unresolved(name.clone()))?;
+    let addresses = addresses.ok_or_else(|| RefusalReason::Unresolved(name.clone()))?;
     let admitted = |it: &&IpAddr| fitting.iter().any(|pattern| pattern.admits(**it));
     if addresses.iter().all(|it| admitted(&it)) {
         Ok(())
     } else if fitting.iter().all(|it| it.is_network()) {
-        Err(Reason::Unlisted(address(&url)))
+        Err(RefusalReason::Unlisted(address(&url)))
     } else {
-        Err(Reason::Reach(name))
+        Err(RefusalReason::Reach(name))
     }
 }
 
 /// The URL, if others cannot read it as another. Libraries disagree about backslashes, about what stands
 /// before an @, about white space and about 0x7f.1.
-pub(in crate::mcp) fn plain(written: &str) -> Result<Url, Reason> {
-    let refused = |why| Err(Reason::Url(why));
-    let url = Url::parse(written).map_err(|_| Reason::Url("it cannot be read"))?;
+pub(in crate::mcp) fn plain(written: &str) -> Result<Url, RefusalReason> {
+    let refused = |why| Err(RefusalReason::Url(why));
+    let url = Url::parse(written).map_err(|_| RefusalReason::Url("it cannot be read"))?;
     let prefix = match url.scheme() {
         "http" => "http://",
         "https" => "https://",
@@ -88,7 +88,7 @@ async fn addresses(url: &Url) -> Option<Vec<IpAddr>> {
 mod tests {
     use super::*;
 
-    async fn outcome(patterns: &[&str], url: &str) -> Result<(), Reason> {
+    async fn outcome(patterns: &[&str], url: &str) -> Result<(), RefusalReason> {
         let patterns: Vec<UrlPattern> = patterns.iter().map(|it| it.parse().unwrap()).collect();
         check(&patterns, url).await
     }

@@ -10,7 +10,7 @@ pub struct VariablePattern(String);
 
 #[derive(Debug, thiserror::Error)]
 #[error("the name of a variable, such as GITHUB_TOKEN or *_TOKEN")]
-pub struct NoVariable;
+pub struct InvalidVariablePattern;
 
 impl VariablePattern {
     pub(super) fn fits(&self, name: &str) -> bool {
@@ -19,11 +19,13 @@ impl VariablePattern {
 }
 
 impl FromStr for VariablePattern {
-    type Err = NoVariable;
+    type Err = InvalidVariablePattern;
 
-    fn from_str(text: &str) -> Result<Self, NoVariable> {
+    fn from_str(text: &str) -> Result<Self, InvalidVariablePattern> {
         let plain = !text.is_empty() && text.chars().all(|c| is_plain(c) || c == '*');
-        plain.then(|| Self(text.to_owned())).ok_or(NoVariable)
+        plain
+            .then(|| Self(text.to_owned()))
+            .ok_or(InvalidVariablePattern)
     }
 }
 

@@ -7,9 +7,10 @@ use std::time::Instant;
 
 use async_trait::async_trait;
 use baton_session::store::{AgentCard, MemoryStore, Store};
-use baton_worker::agent::scripted::Scripted;
+use baton_worker::agent::scripted::ScriptedAgent;
 use baton_worker::agent::{
-    Agent, AgentMessage, Called, Changes, Conversation, Failure, Opening, StopReason, Turn,
+    Agent, AgentMessage, CallResult, Conversation, ConversationChanges, Failure, SessionOpening,
+    StopReason, Turn,
 };
 use bytes::Bytes;
 use serde_json::value::RawValue;
@@ -20,12 +21,12 @@ use crate::support::{Worker, chunks, counted, frames, is_answered, prompted, unt
 async fn a_turn_goes_on_elsewhere_at_once() {
     let memory = MemoryStore::default();
     let store: Arc<dyn Store> = Arc::new(memory.clone());
-    let scene = prompted(&memory, &Scripted, "/count 100 delay=5").await;
-    let mut worker = Worker::start(&store, Arc::new(Scripted));
+    let scene = prompted(&memory, &ScriptedAgent, "/count 100 delay=5").await;
+    let mut worker = Worker::start(&store, Arc::new(ScriptedAgent));
     // Leases last for an hour here: only what is handed over goes on.
     for head in [10, 30, 50, 70] {
         until("the turn goes on", async || scene.head().await >= head).await;
-        let next = Worker::start(&store, Arc::new(Scripted));
+        let next = Worker::start(&store, Arc::new(ScriptedAgent));
         let began = Instant::now();
         worker.stop.cancel();
         until("the worker leaves", async || worker.task.is_finished()).await;
@@ -44,14 +45,14 @@ async fn a_turn_goes_on_elsewhere_at_once() {
 async fn an_agent_that_does_not_yield_is_left_behind() {
     let memory = MemoryStore::default();
     let store: Arc<dyn Store> = Arc::new(memory.clone());
-    let scene = prompted(&memory, &Scripted, "/count 3").await;
+    let scene = prompted(&memory, &ScriptedAgent, "/count 3").await;
     let (stuck, entered, let_go) = Stuck::new();
     let worker = Worker::start(&store, Arc::new(stuck));
     let entered = tokio::task::spawn_blocking(move || entered.recv());
     entered.await.expect("a thread").expect("the turn begins");
     worker.stop.cancel();
     until("the worker leaves", async || worker.task.is_finished()).await;
-    let _next = Worker::start(&store, Arc::new(Scripted));
+    let _next = Worker::start(&store, Arc::new(ScriptedAgent));
     until("the answer", async || is_answered(&frames(&scene).await)).await;
     let before = frames(&scene).await;
     assert_eq!(chunks(&before), counted(3));
@@ -81,10 +82,10 @@ impl Stuck {
 #[async_trait]
 impl Agent for Stuck {
     fn card(&self) -> AgentCard {
-        Scripted.card()
+        ScriptedAgent.card()
     }
 
-    async fn open(&self, _: &Opening) -> Result<Arc<dyn Conversation>, Failure> {
+    async fn open(&self, _: &SessionOpening) -> Result<Arc<dyn Conversation>, Failure> {
         Ok(Arc::new(Self {
             entered: self.entered.clone(),
             let_go: self.let_go.clone(),
@@ -102,7 +103,7 @@ impl Conversation for Stuck {
         Ok(StopReason::EndTurn.answer())
     }
 
-    async fn call(&self, message: &AgentMessage) -> Result<Called, Failure> {
+    async fn call(&self, message: &AgentMessage) -> Result<CallResult, Failure> {
         Err(Failure::method_not_found(message.method()))
     }
 
@@ -110,7 +111,7 @@ impl Conversation for Stuck {
         Bytes::from_static(b"{}")
     }
 
-    fn changes(&self) -> Changes {
-        Changes::default()
+    fn changes(&self) -> ConversationChanges {
+        ConversationChanges::default()
     }
 }

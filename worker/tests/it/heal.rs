@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use baton_session::event::Event;
-use baton_session::store::{Enqueued, MemoryStore, Store};
-use baton_worker::agent::scripted::Scripted;
+use baton_session::store::{EnqueueOutcome, MemoryStore, Store};
+use baton_worker::agent::scripted::ScriptedAgent;
 
 use crate::support::{
     Worker, chunks, counted, frames, is_answered, prompt, prompted, replica, until,
@@ -16,8 +16,8 @@ async fn a_turn_survives_a_log_that_lost_its_tail() {
     let memory = MemoryStore::default();
     let store: Arc<dyn Store> = Arc::new(memory.clone());
     let text = "/mode ask\n/count 100 delay=2\n/title found again\n/count 100 delay=2";
-    let scene = prompted(&memory, &Scripted, text).await;
-    let _worker = Worker::start(&store, Arc::new(Scripted));
+    let scene = prompted(&memory, &ScriptedAgent, text).await;
+    let _worker = Worker::start(&store, Arc::new(ScriptedAgent));
     // Before the turn said anything that it remembers, and again and again.
     for head in [4, 40, 120, 150] {
         until("the turn goes on", async || scene.head().await >= head).await;
@@ -53,8 +53,8 @@ async fn what_was_not_kept_is_said_again_from_what_the_log_has() {
     let memory = MemoryStore::default();
     let store: Arc<dyn Store> = Arc::new(memory.clone());
     // Heavier than what is kept.
-    let scene = prompted(&memory, &Scripted, "/count 60 delay=2 size=60000").await;
-    let _worker = Worker::start(&store, Arc::new(Scripted));
+    let scene = prompted(&memory, &ScriptedAgent, "/count 60 delay=2 size=60000").await;
+    let _worker = Worker::start(&store, Arc::new(ScriptedAgent));
     until("the turn goes on", async || scene.head().await >= 10).await;
     let replica = replica(&memory, &scene);
     until("more is written", async || scene.head().await >= 40).await;
@@ -73,8 +73,8 @@ async fn what_was_not_kept_is_said_again_from_what_the_log_has() {
 async fn a_prompt_that_was_lost_and_is_repeated_is_answered_once() {
     let memory = MemoryStore::default();
     let store: Arc<dyn Store> = Arc::new(memory.clone());
-    let scene = prompted(&memory, &Scripted, "/count 100 delay=5").await;
-    let _worker = Worker::start(&store, Arc::new(Scripted));
+    let scene = prompted(&memory, &ScriptedAgent, "/count 100 delay=5").await;
+    let _worker = Worker::start(&store, Arc::new(ScriptedAgent));
     until("the turn goes on", async || scene.head().await > 5).await;
     let before = replica(&memory, &scene);
     prompt(&scene, 2, "/count 2").await;
@@ -98,8 +98,8 @@ async fn a_prompt_that_was_lost_and_is_repeated_is_answered_once() {
 async fn a_prompt_that_was_lost_and_is_repeated_after_its_answer_is_not_run_again() {
     let memory = MemoryStore::default();
     let store: Arc<dyn Store> = Arc::new(memory.clone());
-    let scene = prompted(&memory, &Scripted, "/count 100 delay=5").await;
-    let worker = Worker::start(&store, Arc::new(Scripted));
+    let scene = prompted(&memory, &ScriptedAgent, "/count 100 delay=5").await;
+    let worker = Worker::start(&store, Arc::new(ScriptedAgent));
     until("the turn goes on", async || scene.head().await > 5).await;
     let before = replica(&memory, &scene);
     prompt(&scene, 2, "/count 2").await;
@@ -115,5 +115,5 @@ async fn a_prompt_that_was_lost_and_is_repeated_after_its_answer_is_not_run_agai
     // The next holder does not know which commands this one has read.
     drop(worker);
     let again = prompt(&scene, 2, "/count 2").await;
-    assert!(matches!(again, Enqueued::Joined { .. }), "{again:?}");
+    assert!(matches!(again, EnqueueOutcome::Joined { .. }), "{again:?}");
 }

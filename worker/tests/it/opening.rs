@@ -4,12 +4,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use async_trait::async_trait;
-use baton_session::command::Kind;
+use baton_session::command::CommandKind;
 use baton_session::conformance::scene::{OVER, Scene};
 use baton_session::event::Event;
-use baton_session::store::{AgentCard, Append, MemoryStore, Store};
+use baton_session::store::{AgentCard, AppendRequest, MemoryStore, Store};
 use baton_worker::ReleaseHook;
-use baton_worker::agent::{Agent, Conversation, Failure, Opening};
+use baton_worker::agent::{Agent, Conversation, Failure, SessionOpening};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -44,7 +44,7 @@ impl Agent for Troubled {
         }
     }
 
-    async fn open(&self, _: &Opening) -> Result<Arc<dyn Conversation>, Failure> {
+    async fn open(&self, _: &SessionOpening) -> Result<Arc<dyn Conversation>, Failure> {
         match &self.1 {
             Trouble::Refuses => Err(Failure::internal("not today")),
             Trouble::TakesForever(stage) => {
@@ -60,7 +60,7 @@ impl Agent for Troubled {
 async fn deleted(store: &Arc<dyn Store>, stalls: u32) -> Scene {
     let scene = Scene::created(store).await;
     let claim = scene.claim().await;
-    let bound = Append {
+    let bound = AppendRequest {
         bound: Some("{\"sandbox\":\"vm-1\"}".into()),
         acks: scene.named(&[1]).await,
         release: true,
@@ -108,7 +108,7 @@ async fn what_is_bound_is_released_also_if_workers_died_over_it() {
 async fn a_session_that_cannot_be_opened_can_be_closed() {
     let store: Arc<dyn Store> = Arc::new(MemoryStore::default());
     let scene = Scene::created(&store).await;
-    for (kind, id) in [(Kind::Prompt, "7"), (Kind::Close, "8")] {
+    for (kind, id) in [(CommandKind::Prompt, "7"), (CommandKind::Close, "8")] {
         let asked = scene.request(scene.command(kind, Some(id)));
         store.enqueue(&asked).await.expect("the store works");
     }

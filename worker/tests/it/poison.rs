@@ -9,7 +9,8 @@ use baton_session::conformance::scene::Scene;
 use baton_session::event::Event;
 use baton_session::store::{AgentCard, MemoryStore, Store, WorkerId};
 use baton_worker::agent::{
-    Agent, AgentMessage, Called, Changes, Conversation, Failure, Opening, Turn,
+    Agent, AgentMessage, CallResult, Conversation, ConversationChanges, Failure, SessionOpening,
+    Turn,
 };
 use bytes::Bytes;
 use serde_json::{Value, json, value::RawValue};
@@ -38,7 +39,7 @@ impl Conversation for Deathbed {
         panic!("on purpose, try {tries}");
     }
 
-    async fn call(&self, message: &AgentMessage) -> Result<Called, Failure> {
+    async fn call(&self, message: &AgentMessage) -> Result<CallResult, Failure> {
         Err(Failure::method_not_found(message.method()))
     }
 
@@ -46,8 +47,8 @@ impl Conversation for Deathbed {
         Bytes::from_static(b"{}")
     }
 
-    fn changes(&self) -> Changes {
-        Changes::default()
+    fn changes(&self) -> ConversationChanges {
+        ConversationChanges::default()
     }
 }
 
@@ -63,7 +64,7 @@ impl Agent for Shared {
         }
     }
 
-    async fn open(&self, _: &Opening) -> Result<Arc<dyn Conversation>, Failure> {
+    async fn open(&self, _: &SessionOpening) -> Result<Arc<dyn Conversation>, Failure> {
         Ok(Arc::new(Deathbed(self.0.clone())))
     }
 }
@@ -82,7 +83,7 @@ async fn run(says: u32) -> (Value, u32, Scene) {
     prompt.command.message = message.to_string().into();
     store.enqueue(&prompt).await.expect("it is accepted");
     let stop = CancellationToken::new();
-    let config = baton_worker::Config {
+    let config = baton_worker::RunnerConfig {
         id: WorkerId("worker".into()),
         slots: 4,
         lease: Duration::from_secs(1),

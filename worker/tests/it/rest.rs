@@ -5,12 +5,13 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use baton_session::command::{Command, Kind};
+use baton_session::command::{Command, CommandKind};
 use baton_session::conformance::scene::Scene;
 use baton_session::event::Event;
 use baton_session::store::{AgentCard, MemoryStore, Store};
 use baton_worker::agent::{
-    Agent, AgentMessage, Called, Changes, Conversation, Failure, Opening, Stage, StopReason, Turn,
+    Agent, AgentMessage, CallResult, Conversation, ConversationChanges, Failure, ListenContext,
+    SessionOpening, StopReason, Turn,
 };
 use bytes::Bytes;
 use serde_json::value::{RawValue, to_raw_value};
@@ -81,23 +82,23 @@ impl Conversation for Lodger {
         Ok(StopReason::EndTurn.answer())
     }
 
-    async fn call(&self, _: &AgentMessage) -> Result<Called, Failure> {
+    async fn call(&self, _: &AgentMessage) -> Result<CallResult, Failure> {
         self.house.let_go.notified().await;
-        Ok(Called {
+        Ok(CallResult {
             result: to_raw_value(&json!({ "slow": true })).unwrap(),
             announces: None,
         })
     }
 
-    async fn listen(&self, stage: Stage<'_>) {
+    async fn listen(&self, stage: ListenContext<'_>) {
         let mut heard = self.heard.lock().await;
         while let Some(message) = heard.recv().await {
             match stage {
-                Stage::Turn(turn) => turn.forward(message).await,
-                Stage::Rest(rest) if message.starts_with(b"{\"jsonrpc") => {
+                ListenContext::Turn(turn) => turn.forward(message).await,
+                ListenContext::Rest(rest) if message.starts_with(b"{\"jsonrpc") => {
                     rest.forward(message).await
                 }
-                Stage::Rest(rest) => {
+                ListenContext::Rest(rest) => {
                     let params: &RawValue = serde_json::from_slice(&message).unwrap();
                     let (answer, house) = (rest.request("mcp/message", params), self.house.clone());
                     tokio::spawn(async move {
@@ -115,7 +116,7 @@ impl Conversation for Lodger {
         }
     }
 
-    fn stays(&self) -> Option<Duration> {
+    fn idle_timeout(&self) -> Option<Duration> {
         Some(Duration::from_secs(3600))
     }
 
@@ -123,8 +124,8 @@ impl Conversation for Lodger {
         Bytes::from_static(b"{}")
     }
 
-    fn changes(&self) -> Changes {
-        Changes::default()
+    fn changes(&self) -> ConversationChanges {
+        ConversationChanges::default()
     }
 }
 
@@ -143,7 +144,7 @@ impl Agent for Landlord {
         }
     }
 
-    async fn open(&self, _: &Opening) -> Result<Arc<dyn Conversation>, Failure> {
+    async fn open(&self, _: &SessionOpening) -> Result<Arc<dyn Conversation>, Failure> {
         self.house.opened.fetch_add(1, Ordering::SeqCst);
         let (voice, heard) = mpsc::channel(8);
         *self.house.voice.lock().unwrap() = Some(voice);
@@ -167,7 +168,7 @@ async fn settled(slots: usize) -> (Arc<dyn Store>, Scene, Arc<House>, Worker) {
     (store, scene, house, worker)
 }
 
-fn asking(scene: &Scene, kind: Kind, id: &str, method: &str) -> Command {
+fn asking(scene: &Scene, kind: CommandKind, id: &str, method: &str) -> Command {
     let params = json!({ "prompt": [{ "type": "text", "text": "x" }] });
     let message = json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": params });
     Command {
@@ -176,14 +177,14 @@ fn asking(scene: &Scene, kind: Kind, id: &str, method: &str) -> Command {
     }
 }
 
-async fn ask(scene: &Scene, kind: Kind, id: &str, method: &str) {
+async fn ask(scene: &Scene, kind: CommandKind, id: &str, method: &str) {
     let asked = scene.request(asking(scene, kind, id, method));
     scene.store.enqueue(&asked).await.expect("the store works");
 }
 
 /// Asks, and waits for the answer.
 async fn prompt(scene: &Scene, id: &str) {
-    ask(scene, Kind::Prompt, id, "session/prompt").await;
+    ask(scene, CommandKind::Prompt, id, "session/prompt").await;
     answered(scene, id).await;
 }
 
@@ -221,7 +222,7 @@ async fn it_is_heard_between_turns_and_asked_again_at_home() {
 #[tokio::test]
 async fn a_slow_call_holds_nothing_up() {
     let (_store, scene, house, _worker) = settled(8).await;
-    ask(&scene, Kind::Extension, "slow", "_slow").await;
+    ask(&scene, CommandKind::Extension, "slow", "_slow").await;
     prompt(&scene, "2").await;
     house.say("meanwhile").await;
     heard(&scene, "meanwhile").await;
@@ -233,7 +234,7 @@ async fn a_slow_call_holds_nothing_up() {
 #[tokio::test]
 async fn it_moves_out_when_the_session_is_closed() {
     let (_store, scene, house, _worker) = settled(8).await;
-    ask(&scene, Kind::Close, "2", "session/close").await;
+    ask(&scene, CommandKind::Close, "2", "session/close").await;
     answered(&scene, "2").await;
     until("it is gone", async || house.count() == (1, 1)).await;
 }
@@ -294,7 +295,7 @@ async fn it_asks_its_client_between_turns_and_hears_the_answer_whenever_it_comes
     let answer = json!({ "jsonrpc": "2.0", "id": id, "result": { "result": { "tools": [] } } });
     let answer = Command {
         message: answer.to_string().into(),
-        ..scene.command(Kind::Answer, None)
+        ..scene.command(CommandKind::Answer, None)
     };
     scene.store.enqueue(&scene.request(answer)).await.unwrap();
     heard(&scene, "heard {\\\"result\\\"").await;

@@ -3,11 +3,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use baton_session::command::{Command, Kind};
+use baton_session::command::{Command, CommandKind};
 use baton_session::conformance::scene::Scene;
 use baton_session::event::{Event, Frame};
 use baton_session::id::random_text;
-use baton_session::store::{Enqueued, MemoryStore, Replica, Store, WorkerId};
+use baton_session::store::{EnqueueOutcome, MemoryStore, SessionReplica, Store, WorkerId};
 use baton_worker::ReleaseHook;
 use baton_worker::agent::Agent;
 use tokio::task::JoinHandle;
@@ -39,7 +39,7 @@ impl Worker {
         on_release: Option<ReleaseHook>,
         slots: usize,
     ) -> Self {
-        let config = baton_worker::Config {
+        let config = baton_worker::RunnerConfig {
             id: WorkerId(random_text(12).into()),
             slots,
             lease: Duration::from_secs(3600),
@@ -80,18 +80,18 @@ pub async fn prompted(memory: &MemoryStore, agent: &dyn Agent, text: &str) -> Sc
 }
 
 /// One more prompt, or the same once more.
-pub async fn prompt(scene: &Scene, id: u64, text: &str) -> Enqueued {
+pub async fn prompt(scene: &Scene, id: u64, text: &str) -> EnqueueOutcome {
     let params = serde_json::json!({ "prompt": [{ "type": "text", "text": text }] });
     let message = serde_json::json!({ "jsonrpc": "2.0", "id": id, "method": "session/prompt", "params": params });
     let prompt = scene.request(Command {
         message: message.to_string().into(),
-        ..scene.command(Kind::Prompt, Some(&id.to_string()))
+        ..scene.command(CommandKind::Prompt, Some(&id.to_string()))
     });
     let enqueued = scene.store.enqueue(&prompt).await;
     enqueued.expect("the store works")
 }
 
-pub fn replica(memory: &MemoryStore, scene: &Scene) -> Replica {
+pub fn replica(memory: &MemoryStore, scene: &Scene) -> SessionReplica {
     let replica = memory.replica(&scene.id).expect("the store works");
     replica.expect("the session exists")
 }

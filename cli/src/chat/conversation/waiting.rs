@@ -6,10 +6,10 @@ use std::time::Duration;
 use baton_protocol::Method;
 use serde_json::{Value, json};
 
-use super::{Conversation, Problem};
-use crate::chat::input::Typed;
-use crate::chat::peer::{Fault, Message};
-use crate::chat::question::{Question, Reply};
+use super::{ChatConversation, ChatProblem};
+use crate::chat::input::TypedInput;
+use crate::chat::peer::{PeerError, PeerMessage};
+use crate::chat::question::{AgentQuestion, QuestionReply};
 use crate::chat::show;
 
 /// How long the other side may be away before that is mentioned.
@@ -17,51 +17,54 @@ const NOTICEABLE: Duration = Duration::from_secs(2);
 pub const TICK: Duration = Duration::from_millis(300);
 
 /// What was waited for.
-pub enum Waited {
-    Answer(Result<Value, Fault>),
+pub enum WaitOutcome {
+    Answer(Result<Value, PeerError>),
     Line(String),
     /// Nobody types any more.
     End,
 }
 
-enum Happened {
-    Came(Message),
-    Typed(Typed),
+enum ChatEvent {
+    Came(PeerMessage),
+    Typed(TypedInput),
     Tick,
 }
 
-impl Conversation {
+impl ChatConversation {
     /// For the answer to a request, and whether that is a turn; or for a line.
-    pub(super) async fn wait(&mut self, request: Option<(u64, bool)>) -> Result<Waited, Problem> {
+    pub(super) async fn wait(
+        &mut self,
+        request: Option<(u64, bool)>,
+    ) -> Result<WaitOutcome, ChatProblem> {
         let is_turn = request.is_some_and(|(_, is_turn)| is_turn);
         let mut is_cancelled = false;
         loop {
             self.want(request.is_none()).await?;
             let happened = tokio::select! {
-                message = self.peer.next() => Happened::Came(message?),
-                typed = self.input.typed(), if self.input.is_wanted() => Happened::Typed(typed),
-                _ = self.interrupts.recv() => Happened::Typed(Typed::Interrupt),
-                _ = self.terminates.recv() => return Err(Problem::Quit),
-                _ = self.ticks.tick() => Happened::Tick,
+                message = self.peer.next() => ChatEvent::Came(message?),
+                typed = self.input.typed(), if self.input.is_wanted() => ChatEvent::Typed(typed),
+                _ = self.interrupts.recv() => ChatEvent::Typed(TypedInput::Interrupt),
+                _ = self.terminates.recv() => return Err(ChatProblem::Quit),
+                _ = self.ticks.tick() => ChatEvent::Tick,
             };
             self.screen.typing(self.input.is_wanted());
             match happened {
-                Happened::Tick => self.tick(),
-                Happened::Came(Message::Answer(id, answer)) => {
+                ChatEvent::Tick => self.tick(),
+                ChatEvent::Came(PeerMessage::Answer(id, answer)) => {
                     if request.is_some_and(|(request, _)| request == id) {
                         // What was asked in a turn is over with it.
                         if is_turn {
                             self.questions.clear();
                         }
-                        return Ok(Waited::Answer(answer));
+                        return Ok(WaitOutcome::Answer(answer));
                     }
                 }
-                Happened::Came(message) => {
+                ChatEvent::Came(message) => {
                     // Whoever speaks is there; nobody has to be told.
                     self.is_away = false;
                     self.hear(message).await?;
                 }
-                Happened::Typed(Typed::Interrupt) => match request {
+                ChatEvent::Typed(TypedInput::Interrupt) => match request {
                     _ if !is_turn && !self.questions.is_empty() => self.cancel_question().await?,
                     Some(_) if is_turn && !is_cancelled => {
                         is_cancelled = true;
@@ -71,28 +74,30 @@ impl Conversation {
                         self.is_leaving = true;
                         self.screen.note("Ctrl-C again or Ctrl-D ends");
                     }
-                    _ => return Err(Problem::Quit),
+                    _ => return Err(ChatProblem::Quit),
                 },
-                Happened::Typed(Typed::Discarded) => self.is_leaving = false,
-                Happened::Typed(Typed::Line(line)) => {
+                ChatEvent::Typed(TypedInput::Discarded) => self.is_leaving = false,
+                ChatEvent::Typed(TypedInput::Line(line)) => {
                     self.is_leaving = false;
                     match self.questions.is_empty() {
-                        true => return Ok(Waited::Line(line)),
+                        true => return Ok(WaitOutcome::Line(line)),
                         false => self.answer(&line).await?,
                     }
                 }
-                Happened::Typed(Typed::End) if request.is_none() => return Ok(Waited::End),
-                // At a terminal somebody wants to go; a pipe may end and the turn goes on.
-                Happened::Typed(Typed::End) if self.input.is_terminal() => {
-                    return Err(Problem::Quit);
+                ChatEvent::Typed(TypedInput::End) if request.is_none() => {
+                    return Ok(WaitOutcome::End);
                 }
-                Happened::Typed(Typed::End) => {}
+                // At a terminal somebody wants to go; a pipe may end and the turn goes on.
+                ChatEvent::Typed(TypedInput::End) if self.input.is_terminal() => {
+                    return Err(ChatProblem::Quit);
+                }
+                ChatEvent::Typed(TypedInput::End) => {}
             }
         }
     }
 
     /// Has a line typed if there is something to type it for.
-    async fn want(&mut self, is_idle: bool) -> Result<(), Problem> {
+    async fn want(&mut self, is_idle: bool) -> Result<(), ChatProblem> {
         while self.input.has_ended() && !self.questions.is_empty() {
             self.decline().await?;
         }
@@ -119,10 +124,10 @@ impl Conversation {
         }
     }
 
-    async fn hear(&mut self, message: Message) -> Result<(), Problem> {
+    async fn hear(&mut self, message: PeerMessage) -> Result<(), ChatProblem> {
         match message {
-            Message::Request { id, method, params } => {
-                match Question::read(id.clone(), &method, &params) {
+            PeerMessage::Request { id, method, params } => {
+                match AgentQuestion::read(id.clone(), &method, &params) {
                     Some(Ok(question)) => {
                         if self.questions.is_empty() {
                             question.show(&mut self.screen);
@@ -137,14 +142,14 @@ impl Conversation {
                     None => self.peer.has_no(&method, id).await?,
                 }
             }
-            Message::Notification { method, params } => match Method::of(&method) {
+            PeerMessage::Notification { method, params } => match Method::of(&method) {
                 Method::Update if params["sessionId"] == self.session.id.as_str() => {
                     show::update(&mut self.screen, &mut self.session, &params["update"]);
                 }
                 Method::CancelRequest => self.withdraw(&params["requestId"]),
                 _ => {}
             },
-            Message::Answer(..) => {}
+            PeerMessage::Answer(..) => {}
         }
         Ok(())
     }
@@ -165,17 +170,17 @@ impl Conversation {
         }
     }
 
-    async fn answer(&mut self, line: &str) -> Result<(), Problem> {
+    async fn answer(&mut self, line: &str) -> Result<(), ChatProblem> {
         let Some(question) = self.questions.front_mut() else {
             return Ok(());
         };
         match question.answer(line) {
-            Reply::Result(result) => self.settle(|_| result).await,
-            Reply::More => {
+            QuestionReply::Result(result) => self.settle(|_| result).await,
+            QuestionReply::More => {
                 self.show_next();
                 Ok(())
             }
-            Reply::Unclear(hint) => {
+            QuestionReply::Unclear(hint) => {
                 self.screen.note(&hint);
                 Ok(())
             }
@@ -183,7 +188,10 @@ impl Conversation {
     }
 
     /// The question that is asked gets its answer.
-    async fn settle(&mut self, answer: impl FnOnce(&Question) -> Value) -> Result<(), Problem> {
+    async fn settle(
+        &mut self,
+        answer: impl FnOnce(&AgentQuestion) -> Value,
+    ) -> Result<(), ChatProblem> {
         if let Some(question) = self.questions.pop_front() {
             let answer = answer(&question);
             self.peer.answer(question.id, answer).await?;
@@ -192,17 +200,17 @@ impl Conversation {
         Ok(())
     }
 
-    async fn decline(&mut self) -> Result<(), Problem> {
+    async fn decline(&mut self) -> Result<(), ChatProblem> {
         self.screen.note("nobody can answer, so that is declined");
-        self.settle(Question::declined).await
+        self.settle(AgentQuestion::declined).await
     }
 
-    async fn cancel_question(&mut self) -> Result<(), Problem> {
-        self.settle(Question::cancelled).await
+    async fn cancel_question(&mut self) -> Result<(), ChatProblem> {
+        self.settle(AgentQuestion::cancelled).await
     }
 
     /// The protocol wants open questions answered as well.
-    pub(in crate::chat) async fn cancel_turn(&mut self) -> Result<(), Problem> {
+    pub(in crate::chat) async fn cancel_turn(&mut self) -> Result<(), ChatProblem> {
         self.screen.note("cancelling; Ctrl-C again leaves");
         let params = json!({ "sessionId": self.session.id });
         self.peer.notify(Method::Cancel.name(), params).await?;

@@ -11,12 +11,12 @@ use rustyline::{Context, Result};
 use crate::chat::command::COMMANDS;
 
 #[derive(Default)]
-pub struct Helper {
+pub struct CompletionHelper {
     /// Something is on the line. Hints are asked for whenever that changes.
     pub has_text: Cell<bool>,
 }
 
-impl Validator for Helper {
+impl Validator for CompletionHelper {
     fn validate(&self, context: &mut ValidationContext<'_>) -> Result<ValidationResult> {
         Ok(match context.input().ends_with('\\') {
             true => ValidationResult::Incomplete,
@@ -25,7 +25,7 @@ impl Validator for Helper {
     }
 }
 
-impl Completer for Helper {
+impl Completer for CompletionHelper {
     type Candidate = String;
 
     fn complete(&self, line: &str, at: usize, _: &Context<'_>) -> Result<(usize, Vec<String>)> {
@@ -39,7 +39,7 @@ impl Completer for Helper {
     }
 }
 
-impl Hinter for Helper {
+impl Hinter for CompletionHelper {
     type Hint = String;
 
     fn hint(&self, line: &str, _: usize, _: &Context<'_>) -> Option<String> {
@@ -48,6 +48,6 @@ impl Hinter for Helper {
     }
 }
 
-impl Highlighter for Helper {}
+impl Highlighter for CompletionHelper {}
 
-impl rustyline::Helper for Helper {}
+impl rustyline::Helper for CompletionHelper {}

@@ -4,21 +4,21 @@ use serde_json::Value;
 
 use crate::chat::session::{list, text};
 
-pub struct Field {
+pub struct FormField {
     pub name: String,
     title: String,
     is_required: bool,
-    takes: Takes,
+    takes: FieldType,
 }
 
-enum Takes {
+enum FieldType {
     Text,
     Number,
     Boolean,
     OneOf(Vec<String>),
 }
 
-impl Field {
+impl FormField {
     /// `None` if there is one that cannot be asked for on a line.
     pub fn all(schema: &Value) -> Option<Vec<Self>> {
         let properties = schema["properties"].as_object()?;
@@ -32,7 +32,7 @@ impl Field {
                 name: name.clone(),
                 title,
                 is_required: required.iter().any(|required| *required == name),
-                takes: Takes::read(schema)?,
+                takes: FieldType::read(schema)?,
             })
         };
         let fields: Option<Vec<_>> = properties.iter().map(field).collect();
@@ -41,10 +41,10 @@ impl Field {
 
     pub fn asked(&self) -> String {
         let takes = match &self.takes {
-            Takes::Text => String::new(),
-            Takes::Number => " (a number)".into(),
-            Takes::Boolean => " (yes or no)".into(),
-            Takes::OneOf(values) => format!(" ({})", values.join(", ")),
+            FieldType::Text => String::new(),
+            FieldType::Number => " (a number)".into(),
+            FieldType::Boolean => " (yes or no)".into(),
+            FieldType::OneOf(values) => format!(" ({})", values.join(", ")),
         };
         let optional = match self.is_required {
             true => "",
@@ -59,14 +59,14 @@ impl Field {
             return Ok(Value::Null);
         }
         let value = match &self.takes {
-            Takes::Text => (!line.is_empty()).then(|| line.into()),
-            Takes::Number => line.parse::<serde_json::Number>().ok().map(Value::Number),
-            Takes::Boolean => match line.to_ascii_lowercase().as_str() {
+            FieldType::Text => (!line.is_empty()).then(|| line.into()),
+            FieldType::Number => line.parse::<serde_json::Number>().ok().map(Value::Number),
+            FieldType::Boolean => match line.to_ascii_lowercase().as_str() {
                 "y" | "yes" | "true" => Some(true.into()),
                 "n" | "no" | "false" => Some(false.into()),
                 _ => None,
             },
-            Takes::OneOf(values) => values
+            FieldType::OneOf(values) => values
                 .iter()
                 .find(|value| value.eq_ignore_ascii_case(line))
                 .map(|value| value.as_str().into()),
@@ -75,7 +75,7 @@ impl Field {
     }
 }
 
-impl Takes {
+impl FieldType {
     fn read(schema: &Value) -> Option<Self> {
         if let Some(values) = schema["enum"].as_array() {
             let values = values.iter().map(|value| Some(value.as_str()?.to_owned()));

@@ -1,6 +1,6 @@
 use super::*;
 
-fn permission() -> Question {
+fn permission() -> AgentQuestion {
     let option = |id: &str, name: &str| json!({ "optionId": id, "name": name, "kind": id });
     let options = [
         option("allow_once", "Allow"),
@@ -8,7 +8,7 @@ fn permission() -> Question {
         option("reject_once", "Reject"),
     ];
     let params = json!({ "toolCall": { "title": "a tool" }, "options": options });
-    let read = Question::read(json!(1), "session/request_permission", &params);
+    let read = AgentQuestion::read(json!(1), "session/request_permission", &params);
     read.unwrap().unwrap()
 }
 
@@ -27,13 +27,13 @@ fn an_option_is_chosen_by_its_number_or_letter() {
         ("always allow", "allow_always"),
     ] {
         match permission().answer(line) {
-            Reply::Result(result) => assert_eq!(option_of(&result), option, "{line}"),
+            QuestionReply::Result(result) => assert_eq!(option_of(&result), option, "{line}"),
             _ => panic!("{line} is clear"),
         }
     }
     for line in ["", "0", "4", "x", "al"] {
         assert!(
-            matches!(permission().answer(line), Reply::Unclear(_)),
+            matches!(permission().answer(line), QuestionReply::Unclear(_)),
             "{line}"
         );
     }
@@ -56,7 +56,7 @@ fn a_form_is_filled_in_field_by_field() {
         "required": ["colour", "really"],
     });
     let params = json!({ "message": "Who?", "requestedSchema": schema });
-    let mut form = Question::read(json!(1), "elicitation/create", &params)
+    let mut form = AgentQuestion::read(json!(1), "elicitation/create", &params)
         .unwrap()
         .unwrap();
     let fields: Vec<_> = schema["properties"].as_object().unwrap().keys().collect();
@@ -69,9 +69,12 @@ fn a_form_is_filled_in_field_by_field() {
             _ => ("perhaps", "yes"),
         };
         if !wrong.is_empty() {
-            assert!(matches!(form.answer(wrong), Reply::Unclear(_)), "{field}");
+            assert!(
+                matches!(form.answer(wrong), QuestionReply::Unclear(_)),
+                "{field}"
+            );
         }
-        if let Reply::Result(value) = form.answer(right) {
+        if let QuestionReply::Result(value) = form.answer(right) {
             result = Some(value);
         }
     }
@@ -85,7 +88,7 @@ fn a_form_is_filled_in_field_by_field() {
 #[test]
 fn a_form_that_needs_more_than_lines_is_declined() {
     let schema = json!({ "properties": { "many": { "type": "array" } } });
-    let read = Question::read(
+    let read = AgentQuestion::read(
         json!(1),
         "elicitation/create",
         &json!({ "requestedSchema": schema }),

@@ -13,32 +13,35 @@ use reqwest::header::{CONTENT_TYPE, HeaderMap, HeaderValue};
 use tonic::metadata::MetadataMap;
 use tonic::transport::{ClientTlsConfig, Endpoint};
 
-use crate::telemetry::collector::{Collector, Protocol};
-use crate::telemetry::https::{self, Https};
+use crate::telemetry::collector::{OtlpCollector, OtlpProtocol};
+use crate::telemetry::https::{self, HttpsClient};
 
-pub struct Push {
-    way: Way,
+pub struct MetricsPush {
+    way: PushTransport,
     headers: HeaderMap,
     timeout: Duration,
 }
 
-enum Way {
-    Http { https: Box<Https>, url: String },
+enum PushTransport {
+    Http {
+        https: Box<HttpsClient>,
+        url: String,
+    },
     Grpc(Box<Endpoint>),
 }
 
-impl Push {
+impl MetricsPush {
     /// Connects when there is something to send.
-    pub fn open(collector: &Collector) -> Result<Self, String> {
+    pub fn open(collector: &OtlpCollector) -> Result<Self, String> {
         let way = match collector.protocol {
-            Protocol::Http => Way::Http {
+            OtlpProtocol::Http => PushTransport::Http {
                 https: Box::new(https::open(collector.timeout)?),
                 url: collector.url.clone(),
             },
-            Protocol::Grpc => {
+            OtlpProtocol::Grpc => {
                 let endpoint = endpoint(&collector.url);
                 let endpoint = endpoint.map_err(|error| format!("metrics: {error}"))?;
-                Way::Grpc(Box::new(endpoint))
+                PushTransport::Grpc(Box::new(endpoint))
             }
         };
         Ok(Self {
@@ -51,8 +54,8 @@ impl Push {
     pub async fn send(&self, metrics: ExportMetricsServiceRequest) -> anyhow::Result<()> {
         let sent = tokio::time::timeout(self.timeout, async {
             match &self.way {
-                Way::Http { https, url } => self.over_http(https, url, metrics).await,
-                Way::Grpc(endpoint) => self.over_grpc(endpoint, metrics).await,
+                PushTransport::Http { https, url } => self.over_http(https, url, metrics).await,
+                PushTransport::Grpc(endpoint) => self.over_grpc(endpoint, metrics).await,
             }
         });
         taken(sent.await.context("no answer in time")??)
@@ -61,7 +64,7 @@ impl Push {
     /// Of an answer that says no only the status is told: the rest is the collector's own words.
     async fn over_http(
         &self,
-        https: &Https,
+        https: &HttpsClient,
         url: &str,
         metrics: ExportMetricsServiceRequest,
     ) -> anyhow::Result<ExportMetricsServiceResponse> {

@@ -23,7 +23,7 @@ pub fn snapshot(
     start: SystemTime,
     now: SystemTime,
 ) -> Result<Vec<Metric>, std::fmt::Error> {
-    let moment = Moment {
+    let moment = SnapshotTime {
         start: nanos(start),
         now: nanos(now),
     };
@@ -31,12 +31,12 @@ pub fn snapshot(
     Ok(families.map(|family| moment.family(family)).collect())
 }
 
-struct Moment {
+struct SnapshotTime {
     start: u64,
     now: u64,
 }
 
-impl Moment {
+impl SnapshotTime {
     fn family(&self, family: page::MetricFamily) -> Metric {
         let kind = family.r#type();
         let points = family.metric.into_iter();

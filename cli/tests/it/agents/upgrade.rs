@@ -5,7 +5,7 @@ use std::io::Write as _;
 use std::process::Stdio;
 use std::sync::Mutex;
 
-use baton_session::store::redis::{Options, RedisStore};
+use baton_session::store::redis::{RedisOptions, RedisStore};
 use baton_session::store::{ALIVE, AgentCard, Store, WorkerId};
 use serde_json::{Value, json};
 
@@ -16,7 +16,7 @@ use crate::support::process::baton;
 use crate::support::{Client, Cluster, Redis, Served, until};
 
 async fn store(redis: &Redis) -> RedisStore {
-    let options = Options::new(&redis.store(), "baton");
+    let options = RedisOptions::new(&redis.store(), "baton");
     let connected = RedisStore::connect_with(&options).await;
     connected.expect("Redis answers")
 }

@@ -7,7 +7,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD as BASE64URL;
 use baton_session::clock::unix_seconds;
 use baton_session::id::SessionId;
-use baton_session::token::{Grant, KeyRing, Scope, generate};
+use baton_session::token::{KeyRing, SessionGrant, TokenScope, generate};
 use jsonwebtoken::Algorithm;
 use reqwest::{Method, Response, StatusCode};
 use serde_json::{Value, json};
@@ -17,13 +17,13 @@ use crate::support::balancer::Kind;
 use crate::support::http::{JSON, ONE_SHOT, prompt};
 use crate::support::{Client, Cluster, Stream, within};
 
-fn grant(session: &str) -> Grant {
+fn grant(session: &str) -> SessionGrant {
     let session = SessionId::parse(session).expect("an id");
     let hour = Duration::from_secs(3600);
-    Grant::new(session, "anonymous".into(), Scope::Control, hour)
+    SessionGrant::new(session, "anonymous".into(), TokenScope::Control, hour)
 }
 
-fn signed(keys: &str, grant: &Grant) -> String {
+fn signed(keys: &str, grant: &SessionGrant) -> String {
     let ring = KeyRing::parse(keys).expect("a key set");
     ring.sign_session(grant).expose().to_owned()
 }
@@ -134,7 +134,7 @@ async fn envoy_refuses_bad_tokens_before_any_gateway_hears_of_them() {
     let session = client.new_session().await;
     let other = client.new_session().await;
     let good = signed(&cluster.keys(), &grant(&session));
-    let expired = Grant {
+    let expired = SessionGrant {
         issued: unix_seconds() - 7200,
         expires: unix_seconds() - 3600,
         ..grant(&session)

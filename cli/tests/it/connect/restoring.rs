@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use baton_client::options::endpoint;
-use baton_client::{Credential, Options, Transport};
+use baton_client::{ClientOptions, Credential, StreamTransport};
 use serde_json::{Value, json};
 
 use super::editor::Editor;
@@ -87,9 +87,9 @@ async fn a_turn_whose_stream_was_reset_is_told() {
 async fn an_old_connection_is_replaced_before_the_next_request() {
     let baton = Served::start().await;
     let between = Middlebox::start(&baton.url()).await;
-    let mut connection = baton_client::connect(Options {
+    let mut connection = baton_client::connect(ClientOptions {
         url: endpoint(&between.url).expect("a URL"),
-        transport: Transport::Sse,
+        transport: StreamTransport::Sse,
         credential: Credential::none(),
         ca: None,
         give_up: PATIENCE,

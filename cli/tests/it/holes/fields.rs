@@ -168,7 +168,12 @@ async fn f6_a_title_that_an_agent_makes_too_long_is_cut_and_the_session_goes_on(
     let listed = stream.response(&json!("session/list")).await;
     let title = listed["result"]["sessions"][0]["title"].as_str();
     assert_eq!(title, Some("ä".repeat(512).as_str()));
-    assert!(baton.process.output().contains("truncated the session's title"));
+    assert!(
+        baton
+            .process
+            .output()
+            .contains("truncated the session's title")
+    );
 }
 
 #[tokio::test]

@@ -7,9 +7,9 @@ use std::process::Output;
 use std::time::Duration;
 
 use baton_session::id::Partition;
-use baton_session::revocation::{Revocation, Subject};
+use baton_session::revocation::{Revocation, RevocationSubject};
 use baton_session::store::redis::RedisStore;
-use baton_session::store::{Store as _, Tidying};
+use baton_session::store::{Store as _, TidyPolicy};
 use reqwest::StatusCode;
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -105,7 +105,7 @@ async fn m5_a_gateway_and_a_worker_do_all_their_work_as_users_of_their_own() {
 
 /// How many sessions were made smaller, and forgotten.
 async fn tidy(store: &RedisStore, rested: u64, unused: u64) -> (usize, usize) {
-    let when = Tidying {
+    let when = TidyPolicy {
         rested: Duration::from_secs(rested),
         unused: Duration::from_secs(unused),
     };
@@ -326,7 +326,7 @@ fn m5_what_is_wrong_with_the_options_is_said_at_once() {
 async fn m5_a_redis_that_starts_again_has_everything_that_was_written() {
     let mut redis = Redis::start_with(&[STRICT]).await;
     let url = redis.store_of("gateway");
-    let taken_back = Revocation::at_once(Subject::Principal("somebody".into()));
+    let taken_back = Revocation::at_once(RevocationSubject::Principal("somebody".into()));
     let store = RedisStore::connect(&url, "baton").await.expect("a store");
     assert!(store.revoke(&taken_back).await.expect("it is written"));
     redis.restart().await;

@@ -5,8 +5,8 @@ use serde_json::{Value, json};
 
 use baton_session::clock::unix_seconds;
 use baton_session::id::SessionId;
-use baton_session::revocation::{Revocation, Subject};
-use baton_session::token::{Grant, KeyRing, SESSION_LIFETIME, Scope, unverified};
+use baton_session::revocation::{Revocation, RevocationSubject};
+use baton_session::token::{KeyRing, SESSION_LIFETIME, SessionGrant, TokenScope, unverified};
 
 use crate::browser::{PAGE, bearer, login, open, send};
 use crate::support::auth::{ALICE, BOB};
@@ -152,8 +152,8 @@ async fn f4_one_callers_logouts_bring_no_other_login_back() {
 fn renewed(cluster: &Cluster, session: &str, issued: u64, expires: u64) -> String {
     let session = SessionId::parse(session).expect("an id");
     let principal = "key:alice".to_owned();
-    let grant = Grant::new(session, principal, Scope::Control, SESSION_LIFETIME);
-    let grant = Grant {
+    let grant = SessionGrant::new(session, principal, TokenScope::Control, SESSION_LIFETIME);
+    let grant = SessionGrant {
         issued,
         expires,
         generation: 1,
@@ -210,7 +210,7 @@ async fn l_what_was_revoked_is_not_good_again_by_renewal() {
     let answer = asked(&cluster.url(), &session, &unaware).await;
     assert_eq!(answer.status(), StatusCode::OK);
     let id = SessionId::parse(&session).expect("an id");
-    let line = Revocation::at_once(Subject::Session(id)).text();
+    let line = Revocation::at_once(RevocationSubject::Session(id)).text();
     let (key, subject) = ("baton:{revoked}:all", format!("s {session}"));
     // The gateways are not told: they find it by themselves.
     redis_cli(cluster.redis.port, &["hset", key, &subject, &line]);

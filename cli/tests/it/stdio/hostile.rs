@@ -62,7 +62,10 @@ async fn one_that_answers_what_it_was_not_asked() {
     let mut visit = Visit::begin(&baton.url()).await;
     assert_eq!(visit.says("unknown\nsay well").await, "well");
     let log = baton.process.output();
-    assert!(log.contains("the agent answered an unknown request"), "{log}");
+    assert!(
+        log.contains("the agent answered an unknown request"),
+        "{log}"
+    );
 }
 
 #[tokio::test]

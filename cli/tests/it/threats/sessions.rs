@@ -6,7 +6,9 @@ use std::time::Duration;
 use baton_session::event::Event;
 use baton_session::id::{Nonce, SessionId};
 use baton_session::store::redis::RedisStore;
-use baton_session::store::{Append, Appended, Claim, ClaimToken, Claimant, Store, WorkerId};
+use baton_session::store::{
+    AppendOutcome, AppendRequest, Claim, ClaimToken, Claimant, Store, WorkerId,
+};
 use futures_util::future::join_all;
 use reqwest::{Method, StatusCode};
 use serde_json::{Value, json};
@@ -337,7 +339,7 @@ async fn says(
     claim: &Claim,
     first: u64,
     text: &str,
-) -> Appended {
+) -> AppendOutcome {
     let content = json!({ "type": "text", "text": text });
     let update =
         json!({ "sessionUpdate": "agent_message_chunk", "content": content, "messageId": "m" });
@@ -347,7 +349,7 @@ async fn says(
         turn: false,
         message: message.to_string().into(),
     };
-    let append = Append {
+    let append = AppendRequest {
         session: session.clone(),
         token: claim.token.clone(),
         nonce: Nonce::random(),
@@ -383,7 +385,7 @@ async fn row_34_a_worker_under_the_name_of_another_is_another() {
     // The first falls silent in the middle of its work, and the second has its name.
     let first = claimed(&store, &session, &namesake()).await;
     let head = first.head;
-    let done = |head| Appended::Done {
+    let done = |head| AppendOutcome::Done {
         head,
         released: false,
     };
@@ -396,7 +398,7 @@ async fn row_34_a_worker_under_the_name_of_another_is_another() {
     // It lives after all: nothing it writes gets in, be the numbers right.
     assert_eq!(
         says(&store, &session, &first, head + 2, "ghost ").await,
-        Appended::Fenced
+        AppendOutcome::Fenced
     );
     assert_eq!(
         says(&store, &session, &second, head + 2, "two ").await,
@@ -404,7 +406,7 @@ async fn row_34_a_worker_under_the_name_of_another_is_another() {
     );
     assert_eq!(
         says(&store, &session, &first, head + 3, "ghost ").await,
-        Appended::Fenced
+        AppendOutcome::Fenced
     );
     let claims = [(session.clone(), first.token.clone())];
     let lost = store.renew(&claims, Duration::from_secs(9));

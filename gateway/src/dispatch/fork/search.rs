@@ -6,8 +6,8 @@ use std::sync::Arc;
 use baton_protocol::{Envelope, update};
 use baton_session::event::{Event, Frame};
 use baton_session::id::LogId;
-use baton_session::shown::{self, Change, Shown};
-use baton_session::store::{self, Cut, Record, Store};
+use baton_session::settings_history::{self, LastChange, ShownSetting};
+use baton_session::store::{self, ForkPoint, SessionRecord, Store};
 use bytes::Bytes;
 use memchr::memmem::Finder;
 use serde_json::{Map, Value, json};
@@ -39,7 +39,7 @@ impl From<store::Error> for Missing {
 pub struct Search<'a> {
     pub store: &'a dyn Store,
     pub log: LogId,
-    pub record: &'a Record,
+    pub record: &'a SessionRecord,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -52,14 +52,14 @@ enum Sight {
 
 impl Search<'_> {
     /// The last event of the message, with what came after it and nobody saw; and the view there.
-    pub async fn cut_after(&self, message: &str) -> Result<Cut, Missing> {
+    pub async fn cut_after(&self, message: &str) -> Result<ForkPoint, Missing> {
         let wanted = Wanted::message(message);
         let upto = match self.of_the_user(message, &wanted).await? {
             Some(upto) => upto,
             None => self.backwards(&wanted).await?,
         };
         let view = self.view_at(upto).await?;
-        Ok(Cut { upto, view })
+        Ok(ForkPoint { upto, view })
     }
 
     /// `user-N` comes right after the event N, with which its turn begins. In a store that was restored it has more
@@ -113,18 +113,18 @@ impl Search<'_> {
         let mut view: Map<String, Value> =
             serde_json::from_slice(&self.record.view).unwrap_or_default();
         let line = self.record.shown.as_deref();
-        for what in Shown::ALL {
-            let then = shown::last(line, what, upto);
+        for what in ShownSetting::ALL {
+            let then = settings_history::last(line, what, upto);
             let update = match then {
                 // It is what the session shows now.
-                Change::At(_) | Change::None
-                    if then == shown::last(line, what, self.record.head) =>
+                LastChange::At(_) | LastChange::None
+                    if then == settings_history::last(line, what, self.record.head) =>
                 {
                     continue;
                 }
-                Change::At(seq) => self.update(seq).await?,
-                Change::None => None,
-                Change::Unknown => self.change_before(what, upto).await?,
+                LastChange::At(seq) => self.update(seq).await?,
+                LastChange::None => None,
+                LastChange::Unknown => self.change_before(what, upto).await?,
             };
             match update {
                 Some(update) => note(&mut view, what, &update),
@@ -141,7 +141,7 @@ impl Search<'_> {
     }
 
     /// For a session that does not know any more where it was.
-    async fn change_before(&self, what: Shown, upto: u64) -> Result<Option<Value>, Missing> {
+    async fn change_before(&self, what: ShownSetting, upto: u64) -> Result<Option<Value>, Missing> {
         let wanted = Wanted::kind(what.kind());
         let mut pages = Pages::before(upto + 1);
         while let Some(events) = pages.next(self).await? {
@@ -155,10 +155,14 @@ impl Search<'_> {
     }
 
     /// A session begins with what its agent showed.
-    async fn begin(&self, view: &mut Map<String, Value>, what: Shown) -> Result<(), Missing> {
+    async fn begin(
+        &self,
+        view: &mut Map<String, Value>,
+        what: ShownSetting,
+    ) -> Result<(), Missing> {
         let field = match what {
-            Shown::Mode => "modes",
-            Shown::Options => "configOptions",
+            ShownSetting::Mode => "modes",
+            ShownSetting::Options => "configOptions",
         };
         let frames = self.store.read(&self.log, 1, 1).await?;
         if let Some((_, Event::Response { message, .. })) = within(&frames, 1, 1).next()
@@ -280,14 +284,14 @@ fn result_of(answer: &[u8]) -> Option<Value> {
     serde_json::from_str(answer.result?.get()).ok()
 }
 
-fn note(view: &mut Map<String, Value>, what: Shown, update: &Value) {
+fn note(view: &mut Map<String, Value>, what: ShownSetting, update: &Value) {
     match what {
-        Shown::Mode => {
+        ShownSetting::Mode => {
             if let Some(Value::Object(modes)) = view.get_mut("modes") {
                 modes.insert("currentModeId".into(), update["currentModeId"].clone());
             }
         }
-        Shown::Options => {
+        ShownSetting::Options => {
             view.insert("configOptions".into(), update["configOptions"].clone());
         }
     }

@@ -6,7 +6,7 @@ use baton_protocol::address::readdress;
 use baton_session::event::Event;
 use baton_session::id::{Nonce, Partition, SessionId, random_text};
 use baton_session::store::{
-    self, Adoption, Append, Appended, ClaimToken, Claimant, Record, WorkerId,
+    self, AdoptRequest, AppendOutcome, AppendRequest, ClaimToken, Claimant, SessionRecord, WorkerId,
 };
 use bytes::Bytes;
 use tokio::time::Instant;
@@ -30,7 +30,7 @@ pub struct Kept {
 
 impl Kept {
     /// Takes them out.
-    pub fn take(record: &mut Record) -> Self {
+    pub fn take(record: &mut SessionRecord) -> Self {
         Self {
             state: std::mem::take(&mut record.state),
             bound: std::mem::take(&mut record.bound),
@@ -71,7 +71,7 @@ impl<'a> Import<'a> {
         caller: &Caller,
         named: &SessionId,
         keeps: Option<&SessionId>,
-        record: Record,
+        record: SessionRecord,
     ) -> Result<Import<'a>, Reject> {
         let claimant = Claimant {
             worker: WorkerId(random_text(12).into()),
@@ -82,7 +82,7 @@ impl<'a> Import<'a> {
         };
         let fits = |id: &&SessionId| id.partition().0 < app.store.partitions();
         let other = || SessionId::mint(Partition::random(app.store.partitions()));
-        let mut adoption = Adoption {
+        let mut adoption = AdoptRequest {
             id: keeps.filter(fits).cloned().unwrap_or_else(other),
             principal: caller.principal.to_string(),
             record,
@@ -133,7 +133,7 @@ impl<'a> Import<'a> {
         let events = std::mem::take(&mut self.waiting);
         self.bytes = 0;
         let (state, bound) = kept.map(|kept| (kept.state, kept.bound)).unzip();
-        let append = Append {
+        let append = AppendRequest {
             session: self.session.clone(),
             token: self.claimant.token.clone(),
             nonce: self.nonce,
@@ -152,8 +152,8 @@ impl<'a> Import<'a> {
         };
         self.written += append.events.len() as u64;
         match self.app.store.append(&append).await? {
-            Appended::Done { .. } => Ok(()),
-            Appended::Fenced | Appended::Gap { .. } => Err(lost()),
+            AppendOutcome::Done { .. } => Ok(()),
+            AppendOutcome::Fenced | AppendOutcome::Gap { .. } => Err(lost()),
         }
     }
 

@@ -2,7 +2,7 @@
 
 use axum::body::{Body, BodyDataStream};
 use baton_protocol::limits::MAX_MESSAGE;
-use baton_session::archive::Digest;
+use baton_session::archive::LineDigest;
 use bytes::{Bytes, BytesMut};
 use futures_util::StreamExt as _;
 
@@ -23,7 +23,7 @@ pub struct Lines {
     searched: usize,
     ended: bool,
     /// Of all lines that were handed out.
-    digest: Digest,
+    digest: LineDigest,
 }
 
 impl Lines {
@@ -35,12 +35,12 @@ impl Lines {
             buffer: BytesMut::new(),
             searched: 0,
             ended: false,
-            digest: Digest::default(),
+            digest: LineDigest::default(),
         }
     }
 
     /// Of all lines so far.
-    pub fn digest(&self) -> Digest {
+    pub fn digest(&self) -> LineDigest {
         self.digest.clone()
     }
 

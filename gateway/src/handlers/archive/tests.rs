@@ -1,10 +1,10 @@
 use axum::body::to_bytes;
 use axum::http::HeaderValue;
-use baton_session::event::{Begin, Event};
+use baton_session::event::{Event, TurnBegin};
 use baton_session::id::{ConnectionId, Partition};
-use baton_session::route::Via;
+use baton_session::route::DeliveryPath;
 use baton_session::store::{MemoryStore, Store};
-use baton_session::token::{KeyRing, Keys, generate};
+use baton_session::token::{KeyRing, SigningKeys, generate};
 use jsonwebtoken::Algorithm;
 
 use super::*;
@@ -15,7 +15,7 @@ use crate::auth::{ANONYMOUS, Auth};
 async fn what_comes_in_is_written_in_portions_and_not_from_the_future() {
     let store: Arc<dyn Store> = Arc::new(MemoryStore::default());
     let keys = KeyRing::parse(&generate(Algorithm::HS256)).unwrap();
-    let (config, keys) = (Config::default(), Keys::fixed(keys));
+    let (config, keys) = (Config::default(), SigningKeys::fixed(keys));
     let app = App::new(config, store.clone(), keys, Auth::Open, Stop::default()).await;
     let (id, events) = (SessionId::mint(Partition(0)), 5000);
     let header = json!({
@@ -25,10 +25,10 @@ async fn what_comes_in_is_written_in_portions_and_not_from_the_future() {
     let mut body = format!("{header}\n");
     // Without a message they are small, and yet something.
     for seq in 1..=events {
-        let event = Event::Begin(Begin {
+        let event = Event::Begin(TurnBegin {
             command: seq.into(),
             connection: ConnectionId::mint(Partition(0)),
-            via: Via::Connection,
+            via: DeliveryPath::Connection,
         });
         body.extend(archive::line(seq, &event));
     }

@@ -308,7 +308,7 @@ mod tests {
         for watch in 0..500 {
             shorten(&mut positions, &mut outbox, u64::MAX);
             let longest = Cursor {
-                phase: baton_session::cursor::Phase::Asked(u64::MAX, u64::MAX),
+                phase: baton_session::cursor::CursorPhase::Asked(u64::MAX, u64::MAX),
                 ..Cursor::live(u64::MAX, Nonce(u32::MAX))
             };
             positions.set(u64::MAX - watch, longest);

@@ -1,9 +1,9 @@
 //! Sessions come to a connection's stream, and leave it.
 
 use baton_session::id::{LogId, SessionId};
-use baton_session::route::{Route, Via};
+use baton_session::route::{DeliveryPath, Route};
 use baton_session::store;
-use baton_session::token::Connection;
+use baton_session::token::ConnectionToken;
 use futures_util::{StreamExt as _, TryStreamExt as _, stream};
 
 use super::super::Feed as _;
@@ -119,7 +119,7 @@ impl ConnectionFeed {
             connection: self.connection.id.clone(),
             principal: self.connection.principal.clone(),
             scope: self.scope,
-            via: Via::Connection,
+            via: DeliveryPath::Connection,
             holder: None,
         };
         let feed = SessionFeed::open(&self.app, reader, subscription, wake, attachment, from);
@@ -142,7 +142,7 @@ impl ConnectionFeed {
     }
 
     async fn attachment(&self, session: &SessionId) -> store::Result<Option<store::Attachment>> {
-        let Connection { id, principal, .. } = &self.connection;
+        let ConnectionToken { id, principal, .. } = &self.connection;
         self.app.store.attachment(session, id, principal).await
     }
 }
@@ -150,7 +150,7 @@ impl ConnectionFeed {
 /// A session as it is before it exists.
 fn unborn() -> store::Attachment {
     let mut route = Route::default();
-    route.switch(1, Via::Connection);
+    route.switch(1, DeliveryPath::Connection);
     store::Attachment {
         head: 0,
         route,

@@ -8,14 +8,16 @@ use std::time::Duration;
 
 use axum::body::Body;
 use axum::http::Response;
-use baton_session::command::Idempotency;
+use baton_session::command::IdempotencyKey;
 use baton_session::conformance::scene::{LONG, Scene, begin, end, update};
 use baton_session::cursor::Cursor;
 use baton_session::event::Event;
 use baton_session::id::{LogId, Nonce};
-use baton_session::route::Via;
-use baton_session::store::{Append, ClaimToken, MemoryStore, Posted, Replica, Store, StreamId};
-use baton_session::token::{Connection, KeyRing, Keys, Scope, generate};
+use baton_session::route::DeliveryPath;
+use baton_session::store::{
+    AppendRequest, ClaimToken, MemoryStore, PostOutcome, SessionReplica, Store, StreamId,
+};
+use baton_session::token::{ConnectionToken, KeyRing, SigningKeys, TokenScope, generate};
 use http_body_util::BodyExt as _;
 use jsonwebtoken::Algorithm;
 use tokio::sync::Notify;
@@ -41,11 +43,11 @@ struct Stage {
 }
 
 /// A turn of the session's creator, read by `via`, that has begun as event 1.
-async fn stage(via: Via) -> Stage {
+async fn stage(via: DeliveryPath) -> Stage {
     let memory = MemoryStore::default();
     let store: Arc<dyn Store> = Arc::new(memory.clone());
     let keys = KeyRing::parse(&generate(Algorithm::HS256)).expect("a key");
-    let keys = Keys::fixed(keys);
+    let keys = SigningKeys::fixed(keys);
     let app = App::new(
         Config::default(),
         store.clone(),
@@ -69,8 +71,8 @@ async fn stage(via: Via) -> Stage {
 }
 
 impl Stage {
-    fn append(&self, first: u64, events: Vec<Event>) -> Append {
-        Append {
+    fn append(&self, first: u64, events: Vec<Event>) -> AppendRequest {
+        AppendRequest {
             nonce: self.nonce,
             ..self.scene.append(&self.token, first, events)
         }
@@ -85,7 +87,7 @@ impl Stage {
         self.write(first, events).await;
     }
 
-    fn replica(&self) -> Replica {
+    fn replica(&self) -> SessionReplica {
         let replica = self.memory.replica(&self.scene.id);
         replica.expect("the store works").expect("a session")
     }
@@ -121,8 +123,8 @@ impl Stage {
             session: self.scene.id.clone(),
             connection,
             principal: self.scene.principal.clone(),
-            scope: Scope::Control,
-            via: Via::Session,
+            scope: TokenScope::Control,
+            via: DeliveryPath::Session,
             holder: Some(holder.name.clone()),
         };
         let subscription = subscription.expect("the store works");
@@ -145,11 +147,11 @@ impl Stage {
 
     async fn post(&self, event: Event) {
         let to = &self.scene.creator;
-        let key = Idempotency::of(to, None, b"");
+        let key = IdempotencyKey::of(to, None, b"");
         let posted = self.scene.store.post(to, event, &key);
         assert!(matches!(
             posted.await.expect("the store works"),
-            Posted::New { .. }
+            PostOutcome::New { .. }
         ));
     }
 
@@ -159,7 +161,7 @@ impl Stage {
         let outbox = LogId::Outbox(id.clone());
         let outbox = self.app.hub.subscribe(&outbox, wake.clone()).await;
         let outbox = outbox.expect("the store works");
-        let connection = Connection {
+        let connection = ConnectionToken {
             id,
             principal: self.scene.principal.clone(),
             protocol_version: 1,
@@ -172,7 +174,7 @@ impl Stage {
         let feed = ConnectionFeed::open(
             self.app.clone(),
             connection,
-            Scope::Control,
+            TokenScope::Control,
             "holder".into(),
             outbox,
             wake,
@@ -245,12 +247,16 @@ const RESET: &str = "event: reset";
 
 #[tokio::test(start_paused = true)]
 async fn a_client_that_holds_events_which_are_gone_is_told() {
-    for via in [Via::Session, Via::Connection, Via::OneShot] {
+    for via in [
+        DeliveryPath::Session,
+        DeliveryPath::Connection,
+        DeliveryPath::OneShot,
+    ] {
         let mut stage = stage(via).await;
         let mut told = match via {
-            Via::Session => stage.session_stream().await,
-            Via::Connection => stage.connection_stream().await,
-            Via::OneShot => stage.one_shot().await,
+            DeliveryPath::Session => stage.session_stream().await,
+            DeliveryPath::Connection => stage.connection_stream().await,
+            DeliveryPath::OneShot => stage.one_shot().await,
         };
         stage.say(2, &["one"]).await;
         told.until("one", RESET).await;
@@ -260,7 +266,7 @@ async fn a_client_that_holds_events_which_are_gone_is_told() {
         stage.memory.promote(&replica).expect("the store works");
         told.until(RESET, "never").await;
         // From there on it is a stream like any other, except for a request that may be lost itself.
-        if via == Via::OneShot {
+        if via == DeliveryPath::OneShot {
             told.ends().await;
             continue;
         }
@@ -274,7 +280,7 @@ async fn a_client_that_holds_events_which_are_gone_is_told() {
 #[tokio::test(start_paused = true)]
 async fn frames_that_come_back_as_they_were_need_no_reset() {
     for interrupted in [false, true] {
-        let stage = stage(Via::Session).await;
+        let stage = stage(DeliveryPath::Session).await;
         let mut told = stage.session_stream().await;
         stage.say(2, &["one"]).await;
         let replica = stage.replica();
@@ -302,7 +308,7 @@ async fn frames_that_come_back_as_they_were_need_no_reset() {
 #[tokio::test(start_paused = true)]
 async fn who_resumes_beyond_the_end_waits_for_what_may_come_back() {
     for comes_back in [true, false] {
-        let mut stage = stage(Via::Session).await;
+        let mut stage = stage(DeliveryPath::Session).await;
         stage.say(2, &["one"]).await;
         let replica = stage.replica();
         stage.say(3, &["two"]).await;
@@ -329,7 +335,7 @@ async fn who_resumes_beyond_the_end_waits_for_what_may_come_back() {
 /// The same for a stream that carries all sessions of a connection.
 #[tokio::test(start_paused = true)]
 async fn a_connection_that_resumes_at_what_is_lost_misses_no_answer() {
-    let mut stage = stage(Via::Connection).await;
+    let mut stage = stage(DeliveryPath::Connection).await;
     let mut told = stage.connection_stream().await;
     stage.say(2, &["one"]).await;
     told.until("one", RESET).await;
@@ -343,7 +349,7 @@ async fn a_connection_that_resumes_at_what_is_lost_misses_no_answer() {
     stage.memory.promote(&replica).expect("the store works");
     stage.successor().await;
     stage.say(3, &["two"]).await;
-    let end = end(&stage.scene.creator, Via::Connection);
+    let end = end(&stage.scene.creator, DeliveryPath::Connection);
     stage.write(4, vec![end]).await;
     let mut told = stage.resumed(cursor).await;
     told.in_order(&[RESET, "data: two", "result"]).await;
@@ -352,7 +358,7 @@ async fn a_connection_that_resumes_at_what_is_lost_misses_no_answer() {
 /// The log has nothing of the claim whose words the client saw last.
 #[tokio::test(start_paused = true)]
 async fn who_saw_a_claim_that_is_gone_is_told_its_turn_again() {
-    let mut stage = stage(Via::Session).await;
+    let mut stage = stage(DeliveryPath::Session).await;
     let mut told = stage.session_stream().await;
     stage.say(2, &["one"]).await;
     told.until("one", RESET).await;
@@ -363,7 +369,7 @@ async fn who_saw_a_claim_that_is_gone_is_told_its_turn_again() {
     stage.memory.promote(&replica).expect("the store works");
     stage.token = first;
     stage.successor().await;
-    let end = end(&stage.scene.creator, Via::Session);
+    let end = end(&stage.scene.creator, DeliveryPath::Session);
     stage.write(3, vec![end]).await;
     told.in_order(&[RESET, "data: one", "result"]).await;
 }
@@ -372,7 +378,7 @@ async fn who_saw_a_claim_that_is_gone_is_told_its_turn_again() {
 #[tokio::test(start_paused = true)]
 async fn after_a_reset_nothing_is_passed_over() {
     for stays in [true, false] {
-        let mut stage = stage(Via::Session).await;
+        let mut stage = stage(DeliveryPath::Session).await;
         let mut told = stage.session_stream().await;
         stage.say(2, &["one"]).await;
         let replica = stage.replica();
@@ -403,7 +409,7 @@ async fn after_a_reset_nothing_is_passed_over() {
 #[tokio::test(start_paused = true)]
 async fn what_was_written_instead_is_never_mixed_in() {
     for interrupted in [false, true] {
-        let mut stage = stage(Via::Session).await;
+        let mut stage = stage(DeliveryPath::Session).await;
         let mut told = stage.session_stream().await;
         stage.say(2, &["one"]).await;
         let replica = stage.replica();
@@ -418,7 +424,7 @@ async fn what_was_written_instead_is_never_mixed_in() {
         stage.successor().await;
         stage.say(3, &["other"]).await;
         stage.say(4, &["than", "before"]).await;
-        let end = end(&stage.scene.creator, Via::Session);
+        let end = end(&stage.scene.creator, DeliveryPath::Session);
         stage.write(6, vec![end]).await;
         told.in_order(&[RESET, "data: other", "data: before", "result"])
             .await;

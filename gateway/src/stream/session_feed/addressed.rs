@@ -2,7 +2,7 @@
 
 use baton_protocol::compose;
 use baton_session::event::Event;
-use baton_session::route::Via;
+use baton_session::route::DeliveryPath;
 use bytes::Bytes;
 
 use super::{SessionFeed, ending, opening};
@@ -51,10 +51,14 @@ impl SessionFeed {
             Event::Response { to, turn, message } if to.connection == self.connection => {
                 // A turn's answer comes where its events came, also if that changed meanwhile.
                 let way = match (turn, to.via) {
-                    (true, Via::Session | Via::Connection) => self.attachment.route.at(seq),
+                    (true, DeliveryPath::Session | DeliveryPath::Connection) => {
+                        self.attachment.route.at(seq)
+                    }
                     _ => None,
                 };
-                let way = way.filter(|way| *way != Via::OneShot).unwrap_or(to.via);
+                let way = way
+                    .filter(|way| *way != DeliveryPath::OneShot)
+                    .unwrap_or(to.via);
                 self.farewell |= !turn && ending::is_farewell(message);
                 if *turn && news {
                     self.attachment.route.one_shot_ended(seq);

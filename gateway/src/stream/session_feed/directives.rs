@@ -2,17 +2,17 @@
 //! the answer, and the agent's open questions once more.
 
 use baton_protocol::compose;
-use baton_session::cursor::{Cursor, Phase};
+use baton_session::cursor::{Cursor, CursorPhase};
 use baton_session::event::Event;
-use baton_session::store::{self, Directive};
+use baton_session::store::{self, AttachRequest};
 use bytes::Bytes;
 
 use super::{PAGE, SessionFeed, is_enough};
 
 impl SessionFeed {
     /// The directive that this stream has to carry out next.
-    pub(super) fn directive(&self) -> Option<&Directive> {
-        let ours = |directive: &&Directive| match self.only {
+    pub(super) fn directive(&self) -> Option<&AttachRequest> {
+        let ours = |directive: &&AttachRequest| match self.only {
             Some(number) => directive.number == number,
             None => directive.via == self.via,
         };
@@ -46,7 +46,7 @@ impl SessionFeed {
 
     /// Who reads a session without being attached passes over its events. If a failover took some of them back before the
     /// connection was attached, those that have their numbers now are for it.
-    fn take_back_what_was_passed_over(&mut self, directive: &Directive) {
+    fn take_back_what_was_passed_over(&mut self, directive: &AttachRequest) {
         if self.next > directive.upto + 1 && self.told <= directive.upto {
             self.next = directive.upto + 1;
             self.footing.set(directive.upto, None);
@@ -55,7 +55,7 @@ impl SessionFeed {
 
     async fn replay(
         &mut self,
-        directive: &Directive,
+        directive: &AttachRequest,
         from: u64,
         out: &mut Vec<(Cursor, Bytes)>,
     ) -> store::Result<()> {
@@ -63,7 +63,7 @@ impl SessionFeed {
         if frames.is_empty() {
             self.replayed = Some(directive.upto);
         }
-        let phase = Phase::Replaying(directive.number);
+        let phase = CursorPhase::Replaying(directive.number);
         for frame in &frames {
             for (seq, event) in frame
                 .numbered()
@@ -92,14 +92,14 @@ impl SessionFeed {
 
     async fn answer(
         &mut self,
-        directive: &Directive,
+        directive: &AttachRequest,
         out: &mut Vec<(Cursor, Bytes)>,
     ) -> store::Result<()> {
         let nonce = match directive.upto {
             0 => None,
             upto => self.nonce_of(upto).await?,
         };
-        let phase = Phase::Answered(directive.number);
+        let phase = CursorPhase::Answered(directive.number);
         self.position = Cursor {
             seq: directive.upto,
             nonce: nonce.unwrap_or_default(),
@@ -138,7 +138,7 @@ impl SessionFeed {
             }
             if let Some((id, message)) = self.question(seq).await? {
                 self.asked.note(&id);
-                self.position.phase = Phase::Asked(self.answered, seq);
+                self.position.phase = CursorPhase::Asked(self.answered, seq);
                 out.push((self.position, message));
             }
             self.ask_after = Some(seq);

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use baton_session::store::{self, Seen};
+use baton_session::store::{self, SeenPosition};
 use tokio::time::sleep;
 
 use super::SessionFeed;
@@ -42,7 +42,7 @@ impl SessionFeed {
         if !self.farewell {
             return Ok(false);
         }
-        let seen = Seen {
+        let seen = SeenPosition {
             upto: self.next - 1,
             directive: self.answered,
         };

@@ -1,7 +1,7 @@
 //! For a connection stream, which reads many sessions and hears little of most.
 
 use baton_session::cursor::Cursor;
-use baton_session::route::Via;
+use baton_session::route::DeliveryPath;
 
 use super::SessionFeed;
 use crate::stream::topic::Muted;
@@ -9,7 +9,7 @@ use crate::stream::topic::Muted;
 impl SessionFeed {
     /// Stops listening if the session's own stream carries it from here on.
     pub fn rest(&mut self) -> bool {
-        let elsewhere = self.attachment.route.at(self.next) == Some(Via::Session);
+        let elsewhere = self.attachment.route.at(self.next) == Some(DeliveryPath::Session);
         let settled = !self.stale && self.stands();
         let idle = self.directive().is_none() && self.ask_after.is_none() && settled;
         elsewhere

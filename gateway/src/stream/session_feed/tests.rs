@@ -6,9 +6,9 @@ use std::time::Duration;
 use baton_session::conformance::scene::{Scene, begin, update, updates};
 use baton_session::event::Event;
 use baton_session::id::{ConnectionId, LogId};
-use baton_session::route::Via;
-use baton_session::store::{Attached, MemoryStore, Store};
-use baton_session::token::{KeyRing, Keys, Scope, generate};
+use baton_session::route::DeliveryPath;
+use baton_session::store::{AttachOutcome, MemoryStore, Store};
+use baton_session::token::{KeyRing, SigningKeys, TokenScope, generate};
 use jsonwebtoken::Algorithm;
 use tokio::sync::Notify;
 
@@ -29,7 +29,7 @@ type Outsider = (MemoryStore, Arc<App>, Scene, ConnectionId, SessionFeed);
 async fn outsider_of(memory: MemoryStore) -> Outsider {
     let store: Arc<dyn Store> = Arc::new(memory.clone());
     let keys = KeyRing::parse(&generate(Algorithm::HS256)).expect("a key");
-    let keys = Keys::fixed(keys);
+    let keys = SigningKeys::fixed(keys);
     let app = App::new(
         Config::default(),
         store.clone(),
@@ -51,8 +51,8 @@ async fn outsider_of(memory: MemoryStore) -> Outsider {
         session: scene.id.clone(),
         connection: connection.clone(),
         principal: scene.principal.clone(),
-        scope: Scope::Control,
-        via: Via::Connection,
+        scope: TokenScope::Control,
+        via: DeliveryPath::Connection,
         holder: None,
     };
     let attachment = attachment.expect("a session");
@@ -80,7 +80,7 @@ async fn what_is_written_right_after_the_attachment_is_not_passed_over() {
     assert!(!feed.has_slipped().await.expect("the store works"));
     let attach = scene.attach(&connection, "7");
     let attached = scene.store.attach(&attach).await.expect("the store works");
-    assert!(matches!(attached, Attached::Done(_)), "{attached:?}");
+    assert!(matches!(attached, AttachOutcome::Done(_)), "{attached:?}");
     scene
         .write(&scene.append(&token, 3, words(&["three"])))
         .await;
@@ -155,7 +155,7 @@ async fn a_turn_stays_on_its_stream_when_its_begin_was_lost_and_came_again() {
     };
     until(&mut feed, 2).await;
     let replica = memory.replica(&scene.id).expect("the store works");
-    let turn = begin(claim.inbox[0].id, &connection, Via::Session);
+    let turn = begin(claim.inbox[0].id, &connection, DeliveryPath::Session);
     let begun = append(2, vec![turn, update("one")]);
     scene.write(&begun).await;
     assert_eq!(until(&mut feed, 4).await, Vec::<String>::new());
@@ -193,7 +193,10 @@ async fn who_takes_over_before_it_has_read_a_question_is_asked_once() {
     // The feed has not come to that yet, and finds both at once.
     let takes_over = scene.attach(&connection, "2");
     let attached = app.store.attach(&takes_over).await;
-    assert!(matches!(attached, Ok(Attached::Done(_))), "{attached:?}");
+    assert!(
+        matches!(attached, Ok(AttachOutcome::Done(_))),
+        "{attached:?}"
+    );
     let mut said = Vec::new();
     while !said.iter().any(|text: &String| text.contains("\"id\":2")) {
         tokio::task::yield_now().await;

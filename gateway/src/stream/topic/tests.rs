@@ -24,24 +24,24 @@ fn is_kept(topic: &Topic, seq: u64) -> bool {
 #[test]
 fn what_is_kept_goes_when_the_conversation_rests() {
     let (topic, connection) = topic();
-    topic.insert(frame(1, vec![begin(1, &connection, Via::Session)]));
+    topic.insert(frame(1, vec![begin(1, &connection, DeliveryPath::Session)]));
     topic.insert(frame(
         2,
-        vec![update("hello"), end(&connection, Via::Session)],
+        vec![update("hello"), end(&connection, DeliveryPath::Session)],
     ));
     topic.rest();
     assert!(is_kept(&topic, 1), "something came since the last look");
     topic.rest();
     assert!(matches!(topic.look(1), Look::InStore));
     assert!(matches!(topic.look(4), Look::UpToDate));
-    topic.insert(frame(4, vec![begin(2, &connection, Via::Session)]));
+    topic.insert(frame(4, vec![begin(2, &connection, DeliveryPath::Session)]));
     assert!(is_kept(&topic, 4));
 }
 
 #[test]
 fn a_turn_that_is_silent_does_not_rest() {
     let (topic, connection) = topic();
-    topic.insert(frame(1, vec![begin(1, &connection, Via::Session)]));
+    topic.insert(frame(1, vec![begin(1, &connection, DeliveryPath::Session)]));
     topic.rest();
     topic.rest();
     assert!(is_kept(&topic, 1));
@@ -53,7 +53,7 @@ fn a_muted_reader_still_learns_how_far_it_may_go() {
     let (topic, connection) = topic();
     let reader = topic.add_reader(Arc::<tokio::sync::Notify>::default().into());
     assert!(topic.mute(reader, &connection, 1));
-    topic.insert(frame(1, vec![end(&connection, Via::Session)]));
+    topic.insert(frame(1, vec![end(&connection, DeliveryPath::Session)]));
     topic.rest();
     topic.rest();
     assert!(matches!(

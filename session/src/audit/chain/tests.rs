@@ -1,7 +1,7 @@
 use super::*;
 
 fn log(lines: u64) -> Vec<u8> {
-    let (mut head, mut log) = (Head::default(), Vec::new());
+    let (mut head, mut log) = (ChainHead::default(), Vec::new());
     head.append(r#"{"decision":"log_started"}"#, &mut log);
     for number in 1..lines {
         let body = format!(r#"{{"decision":"login","principal":"key:{number}"}}"#);
@@ -10,7 +10,7 @@ fn log(lines: u64) -> Vec<u8> {
     log
 }
 
-fn checked(log: &[u8]) -> Result<Whole, Broken> {
+fn checked(log: &[u8]) -> Result<VerifiedChain, ChainError> {
     verify(log, None, &mut Vec::new()).unwrap()
 }
 
@@ -96,7 +96,7 @@ fn a_torn_line_is_fine_only_if_the_next_one_knows_of_it() {
     assert_eq!(checked(&log).unwrap().lines, 4);
     assert!(checked(&before).is_err());
     let mut other = before.clone();
-    let mut head = Head {
+    let mut head = ChainHead {
         next: 2,
         hash: hash(fragment),
     };
@@ -114,9 +114,9 @@ fn a_file_continues_the_one_before_it() {
     let alone = checked(&new).unwrap();
     assert_eq!(alone.continues, Some(head.hash.clone()));
     assert_eq!((alone.lines, alone.lost), (2, 7));
-    let after = |before: &Head| verify(&new[..], Some(before), &mut Vec::new()).unwrap();
+    let after = |before: &ChainHead| verify(&new[..], Some(before), &mut Vec::new()).unwrap();
     assert!(after(&head).is_ok());
-    assert_eq!(after(&Head::default()).unwrap_err().line, 1);
+    assert_eq!(after(&ChainHead::default()).unwrap_err().line, 1);
     // A new log does not continue another, and in the middle of one nothing begins.
     let started = verify(&log(1)[..], Some(&head), &mut Vec::new()).unwrap();
     assert!(started.is_err());

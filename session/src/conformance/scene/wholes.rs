@@ -5,16 +5,19 @@ use std::time::Duration;
 use bytes::Bytes;
 
 use super::{CWD, LONG, Scene};
-use crate::command::{Command, Kind};
+use crate::command::{Command, CommandKind};
 use crate::event::Event;
 use crate::id::{Nonce, SessionId};
-use crate::store::{Cut, Fork, Forked, Listing, Setup, Summary, Tidied, Tidying};
+use crate::store::{
+    ForkOutcome, ForkPoint, ForkRequest, ListRequest, SessionSetup, SessionSummary, TidyOutcome,
+    TidyPolicy,
+};
 
-pub const EVERYTHING_THAT_RESTS: Tidying = Tidying {
+pub const EVERYTHING_THAT_RESTS: TidyPolicy = TidyPolicy {
     rested: Duration::ZERO,
     unused: LONG,
 };
-pub const EVERYTHING_UNUSED: Tidying = Tidying {
+pub const EVERYTHING_UNUSED: TidyPolicy = TidyPolicy {
     rested: Duration::ZERO,
     unused: Duration::ZERO,
 };
@@ -29,29 +32,29 @@ impl Scene {
         }
     }
 
-    pub fn fork(&self, heir: &Self) -> Fork {
-        Fork {
+    pub fn fork(&self, heir: &Self) -> ForkRequest {
+        ForkRequest {
             parent: self.id.clone(),
             child: heir.id.clone(),
             principal: self.principal.clone(),
             connection: heir.creator.clone(),
             cwd: CWD.to_owned(),
-            setup: Setup::default(),
+            setup: SessionSetup::default(),
             at: None,
             inherit_bindings: false,
             only_open: false,
         }
     }
 
-    pub fn cut(&self, heir: &Self, upto: u64, view: &'static str) -> Fork {
+    pub fn cut(&self, heir: &Self, upto: u64, view: &'static str) -> ForkRequest {
         let view = Bytes::from_static(view.as_bytes());
-        Fork {
-            at: Some(Cut { upto, view }),
+        ForkRequest {
+            at: Some(ForkPoint { upto, view }),
             ..self.fork(heir)
         }
     }
 
-    pub async fn try_fork(&self, fork: &Fork) -> Forked {
+    pub async fn try_fork(&self, fork: &ForkRequest) -> ForkOutcome {
         self.store.fork(fork).await.expect("the store answers")
     }
 
@@ -59,13 +62,13 @@ impl Scene {
     pub async fn forked(&self) -> Self {
         let heir = self.heir();
         let outcome = self.try_fork(&self.fork(&heir)).await;
-        assert!(matches!(outcome, Forked::Done { .. }), "{outcome:?}");
+        assert!(matches!(outcome, ForkOutcome::Done { .. }), "{outcome:?}");
         heir
     }
 
     /// The principal's, from the top.
-    pub fn listing(&self) -> Listing {
-        Listing {
+    pub fn listing(&self) -> ListRequest {
+        ListRequest {
             principal: self.principal.clone(),
             cwd: None,
             after: None,
@@ -73,7 +76,7 @@ impl Scene {
         }
     }
 
-    pub async fn list(&self, listing: &Listing) -> Vec<Summary> {
+    pub async fn list(&self, listing: &ListRequest) -> Vec<SessionSummary> {
         self.store.list(listing).await.expect("the store answers")
     }
 
@@ -89,7 +92,7 @@ impl Scene {
     }
 
     /// The list entry of this session.
-    pub async fn summary(&self) -> Summary {
+    pub async fn summary(&self) -> SessionSummary {
         let all = self.list(&self.listing()).await;
         let mut all = all.into_iter();
         all.find(|summary| summary.place.session == self.id)
@@ -98,7 +101,7 @@ impl Scene {
 
     /// The command that ends a deleted session.
     pub fn last_command(&self) -> Command {
-        self.command(Kind::Delete, None)
+        self.command(CommandKind::Delete, None)
     }
 
     pub async fn delete(&self) -> bool {
@@ -109,7 +112,7 @@ impl Scene {
 
     // ---- housekeeping ----
 
-    pub async fn tidy(&self, when: &Tidying) -> Tidied {
+    pub async fn tidy(&self, when: &TidyPolicy) -> TidyOutcome {
         let tidied = self.store.tidy(self.id.partition(), when).await;
         tidied.expect("it is tidied")
     }
@@ -119,7 +122,7 @@ impl Scene {
         loop {
             // A session that was used just now does not count as unused yet.
             tokio::time::sleep(Duration::from_millis(5)).await;
-            if self.tidy(&EVERYTHING_UNUSED).await == Tidied::default() {
+            if self.tidy(&EVERYTHING_UNUSED).await == TidyOutcome::default() {
                 return;
             }
         }

@@ -3,8 +3,8 @@ use crate::id::Partition;
 
 const NOW: u64 = 1_800_000_000;
 
-fn family(name: &str, asked: Asked, principal: &str) -> Revocation {
-    let subject = Subject::Family {
+fn family(name: &str, asked: RevocationCause, principal: &str) -> Revocation {
+    let subject = RevocationSubject::Family {
         family: name.to_owned(),
         below: 1,
     };
@@ -18,31 +18,34 @@ fn family(name: &str, asked: Asked, principal: &str) -> Revocation {
     revocation.asked_by(asked, principal)
 }
 
-fn names(asked: Asked) -> impl Iterator<Item = String> {
+fn names(asked: RevocationCause) -> impl Iterator<Item = String> {
     (0..=asked.budget()).map(|number| format!("f{number}"))
 }
 
 #[test]
 fn many_logouts_of_one_caller_become_one_and_leave_the_others_alone() {
-    let mut register = Register::default();
-    let hers = family("hers", Asked::Logout, "alice");
+    let mut register = RevocationRegister::default();
+    let hers = family("hers", RevocationCause::Logout, "alice");
     register.apply(&hers, NOW);
-    let mut last = Applied::Known;
+    let mut last = RevokeOutcome::Known;
     for _ in 0..5 {
-        for name in names(Asked::Logout) {
-            last = register.apply(&family(&name, Asked::Logout, "bob"), NOW);
+        for name in names(RevocationCause::Logout) {
+            last = register.apply(&family(&name, RevocationCause::Logout, "bob"), NOW);
         }
-        assert!(register.len() <= Asked::Logout.budget() + 2);
+        assert!(register.len() <= RevocationCause::Logout.budget() + 2);
     }
-    assert_eq!(last, Applied::Covered);
+    assert_eq!(last, RevokeOutcome::Covered);
     assert_eq!(register.find(&hers.subject), Some(&hers));
     let his = register.logins.get("bob").expect("one for all");
     assert_eq!((his.before, his.until), (NOW, NOW + 1000));
     assert_eq!((register.len(), register.logouts()), (2, 1));
     // Somebody who logs in later and out again is one of his own.
-    let mut later = family("later", Asked::Logout, "bob");
+    let mut later = family("later", RevocationCause::Logout, "bob");
     later.before = NOW + 5;
-    assert!(matches!(register.apply(&later, NOW + 9), Applied::Done(..)));
+    assert!(matches!(
+        register.apply(&later, NOW + 9),
+        RevokeOutcome::Done(..)
+    ));
     assert_eq!(register.len(), 3);
     assert_eq!(register.forget(NOW + 1000).len(), 3);
     assert!(register.is_empty() && register.asked.is_empty());
@@ -50,14 +53,17 @@ fn many_logouts_of_one_caller_become_one_and_leave_the_others_alone() {
 
 #[test]
 fn beyond_its_budget_nobody_renews_and_the_first_that_were_given_up_go() {
-    let mut register = Register::default();
-    let mut last = Applied::Known;
-    for name in names(Asked::Renewal) {
-        last = register.apply(&family(&name, Asked::Renewal, "bob"), NOW);
+    let mut register = RevocationRegister::default();
+    let mut last = RevokeOutcome::Known;
+    for name in names(RevocationCause::Renewal) {
+        last = register.apply(&family(&name, RevocationCause::Renewal, "bob"), NOW);
     }
-    assert_eq!(last, Applied::Full);
-    let hers = family("hers", Asked::Renewal, "alice");
-    assert!(matches!(register.apply(&hers, NOW), Applied::Done(..)));
+    assert_eq!(last, RevokeOutcome::Full);
+    let hers = family("hers", RevocationCause::Renewal, "alice");
+    assert!(matches!(
+        register.apply(&hers, NOW),
+        RevokeOutcome::Done(..)
+    ));
     let ended = |principal: &str, until| {
         let id = ConnectionId::mint(Partition(0));
         let ended = Revocation::of_ended(id, principal);
@@ -66,7 +72,7 @@ fn beyond_its_budget_nobody_renews_and_the_first_that_were_given_up_go() {
     let (first, hers) = (ended("bob", NOW + 1), ended("alice", NOW + 1));
     register.apply(&first, NOW);
     register.apply(&hers, NOW);
-    for number in 0..Asked::Ended.budget() as u64 {
+    for number in 0..RevocationCause::Ended.budget() as u64 {
         register.apply(&ended("bob", NOW + 2 + number), NOW);
     }
     assert_eq!(register.find(&first.subject), None);
@@ -75,13 +81,13 @@ fn beyond_its_budget_nobody_renews_and_the_first_that_were_given_up_go() {
 
 #[test]
 fn an_administrator_has_no_budget() {
-    let mut register = Register::default();
+    let mut register = RevocationRegister::default();
     for number in 0..30_000 {
-        let subject = Subject::Principal(number.to_string());
+        let subject = RevocationSubject::Principal(number.to_string());
         let revocation = Revocation {
             subject,
             asker: None,
-            ..family("", Asked::Logout, "")
+            ..family("", RevocationCause::Logout, "")
         };
         register.apply(&revocation, NOW);
     }
@@ -90,10 +96,14 @@ fn an_administrator_has_no_budget() {
 
 #[test]
 fn those_of_the_caller_with_the_most_become_one() {
-    let mut register = Register::default();
+    let mut register = RevocationRegister::default();
     for (principal, count) in [("alice", 3), ("bob", 5), ("carol", 4)] {
         for number in 0..count {
-            let mut logout = family(&format!("{principal} {number}"), Asked::Logout, principal);
+            let mut logout = family(
+                &format!("{principal} {number}"),
+                RevocationCause::Logout,
+                principal,
+            );
             // Bob's end one by one.
             logout.until += if principal == "bob" { number } else { 10 };
             register.apply(&logout, NOW);
@@ -111,7 +121,7 @@ fn those_of_the_caller_with_the_most_become_one() {
         collapsed.push((one.subject, register.logouts()));
     }
     let expected = [("carol", 6), ("bob", 3), ("alice", 0)];
-    let expected = expected.map(|(name, left)| (Subject::Logins(name.into()), left));
+    let expected = expected.map(|(name, left)| (RevocationSubject::Logins(name.into()), left));
     assert_eq!(collapsed, expected);
     assert!(register.by_logouts.is_empty() && register.asked.is_empty());
 }

@@ -2,16 +2,17 @@
 
 use std::collections::HashMap;
 
-use super::Embedded;
-use super::shelf::Shelf;
-use super::state::State;
+use super::EmbeddedStore;
+use super::backend::StorageBackend;
+use super::state::StoreState;
 use crate::id::{LogId, SessionId};
 use crate::store::Result;
 
-impl<S: Shelf> Embedded<S> {
+impl<S: StorageBackend> EmbeddedStore<S> {
     /// The bytes on its account, with its inboxes and the events of running turns.
-    pub(super) fn stored_by(&self, state: &State, principal: &str) -> Result<u64> {
-        let account: HashMap<SessionId, u64> = self.shelf.stored(principal)?.into_iter().collect();
+    pub(super) fn stored_by(&self, state: &StoreState, principal: &str) -> Result<u64> {
+        let account: HashMap<SessionId, u64> =
+            self.backend.stored(principal)?.into_iter().collect();
         let news = state.at_work(principal).map(|(id, session)| {
             let counted = account.get(id).copied().unwrap_or(0);
             session.inbox_bytes() + session.weight().saturating_sub(counted)
@@ -22,12 +23,12 @@ impl<S: Shelf> Embedded<S> {
     /// The bytes that remain of a session once it and its fork are removed: the log that other
     /// forks share.
     pub(super) fn left_of(&self, id: &SessionId, but_not: &SessionId) -> Result<Option<u64>> {
-        let upto = self.shelf.shared_upto(id, but_not)?;
+        let upto = self.backend.shared_upto(id, but_not)?;
         if upto == 0 {
             return Ok(None);
         }
         let mut left = 0;
-        self.shelf
+        self.backend
             .each_page(&LogId::Session(id.clone()), 1, |page| {
                 let shared = page.iter().filter(|frame| frame.first <= upto);
                 left += shared.map(|frame| frame.weight()).sum::<u64>();

@@ -7,29 +7,29 @@ use std::time::{Duration, Instant};
 use crate::store::{AgentCard, PLACE_KEPT, WorkerId};
 
 #[derive(Default)]
-pub struct Agents {
-    by_name: BTreeMap<String, Agent>,
+pub struct AgentRegistry {
+    by_name: BTreeMap<String, RegisteredAgent>,
     /// How many workers ever came.
     came: u64,
 }
 
-struct Agent {
+struct RegisteredAgent {
     /// Of the worker that came last of those alive.
     card: AgentCard,
-    workers: HashMap<WorkerId, Worker>,
+    workers: HashMap<WorkerId, RegisteredWorker>,
 }
 
-struct Worker {
+struct RegisteredWorker {
     /// Which of all workers it was.
     came: u64,
     until: Instant,
 }
 
-impl Agents {
+impl AgentRegistry {
     pub fn register(&mut self, card: &AgentCard, worker: &WorkerId, lasts: Duration) {
         let now = Instant::now();
         let agent = self.by_name.entry(card.name.clone());
-        let agent = agent.or_insert_with(|| Agent {
+        let agent = agent.or_insert_with(|| RegisteredAgent {
             card: card.clone(),
             workers: HashMap::new(),
         });
@@ -37,14 +37,14 @@ impl Agents {
         workers.retain(|_, other| other.until + PLACE_KEPT > now);
         let own = workers.entry(worker.clone()).or_insert_with(|| {
             self.came += 1;
-            Worker {
+            RegisteredWorker {
                 came: self.came,
                 until: now,
             }
         });
         own.until = now + lasts;
         let own = own.came;
-        let later = |other: &Worker| other.came > own && other.until > now;
+        let later = |other: &RegisteredWorker| other.came > own && other.until > now;
         if !workers.values().any(later) {
             agent.card = card.clone();
         }
@@ -53,7 +53,7 @@ impl Agents {
     /// With the number of workers alive.
     pub fn cards(&self) -> Vec<(AgentCard, usize)> {
         let now = Instant::now();
-        let counted = |agent: &Agent| {
+        let counted = |agent: &RegisteredAgent| {
             let alive = agent.workers.values().filter(|worker| worker.until > now);
             (agent.card.clone(), alive.count())
         };
@@ -73,7 +73,7 @@ impl Agents {
     /// Forgets those that no worker has run for so long.
     pub fn retire(&mut self, unused: Duration) {
         let now = Instant::now();
-        let is_used = |agent: &Agent| {
+        let is_used = |agent: &RegisteredAgent| {
             let mut workers = agent.workers.values();
             workers.any(|worker| worker.until + unused > now)
         };

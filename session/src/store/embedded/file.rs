@@ -1,4 +1,4 @@
-//! The shelf in files: an LSM tree (fjall) in a directory of its own. Every step is part of one
+//! The backend in files: an LSM tree (fjall) in a directory of its own. Every step is part of one
 //! atomic batch that is handed to the operating system before the step is acknowledged, so a killed
 //! process loses nothing; once a second all of it is forced to the disk, so a power cut loses a second
 //! at most.
@@ -12,20 +12,20 @@ use std::time::Duration;
 
 use fjall::{Database, Keyspace, KeyspaceCreateOptions, PersistMode};
 
-use self::directory::Directory;
-use self::pending::Pending;
+use self::directory::DataDirectory;
+use self::pending::PendingBatch;
 use self::values::{decode_command, encode_command, record, slice, spoiled, unrecord};
 use super::FileStore;
-use super::lineage::Segment;
-use super::list::Heading;
+use super::backend::{ExpiryKind, StorageBackend, StoreChange};
+use super::lineage::LineageSegment;
+use super::list::ListKey;
 use super::outbox::Outbox;
-use super::session::Session;
-use super::shelf::{Change, Kind, Shelf};
-use crate::command::Queued;
+use super::session::StoredSession;
+use crate::command::QueuedCommand;
 use crate::event::Frame;
 use crate::id::{ConnectionId, LogId, Nonce, SessionId};
 use crate::revocation::Revocation;
-use crate::store::{Error, Place, Result, page};
+use crate::store::{Error, ListPosition, Result, page};
 use crate::sync::MutexExt as _;
 
 mod backup;
@@ -37,9 +37,9 @@ mod sharing;
 mod upgrade;
 mod values;
 
-pub use self::backup::{Snapshot, identity};
-pub use self::directory::{Refused, admin_of};
-pub use self::restore::{NotRestored, restore};
+pub use self::backup::{BackupSnapshot, identity};
+pub use self::directory::{DirectoryError, admin_of};
+pub use self::restore::{RestoreError, restore};
 
 const SYNC_EVERY: Duration = Duration::from_secs(1);
 /// Recently written frames are mostly read from the gateway's own memory.
@@ -51,9 +51,9 @@ const COMMITS: &str = "commits";
 const RESTORED: &str = "restored";
 
 #[derive(Clone)]
-pub struct Disk(Arc<Files>);
+pub struct FileBackend(Arc<DatabaseFiles>);
 
-struct Files {
+struct DatabaseFiles {
     sessions: Keyspace,
     outboxes: Keyspace,
     frames: Keyspace,
@@ -76,23 +76,23 @@ struct Files {
     meta: Keyspace,
     database: Database,
     /// Saved changes that are not in the database yet.
-    pending: Mutex<Pending>,
+    pending: Mutex<PendingBatch>,
     /// Held while pending changes are moved into the database.
-    pen: Mutex<()>,
+    write_lock: Mutex<()>,
     /// Why that cannot be done any more.
     failed: OnceLock<String>,
     /// Something was saved since then.
     dirty: AtomicBool,
-    directory: Arc<Directory>,
+    directory: Arc<DataDirectory>,
 }
 
 impl FileStore {
     /// Opens the directory, or makes it if it is not there. One process at a time; a directory that
     /// is damaged, of a newer format, or not ours is refused and left as it is.
-    pub fn open(path: &Path) -> std::result::Result<Self, Refused> {
-        let files = Arc::new(Files::open(Directory::enter(path)?)?);
+    pub fn open(path: &Path) -> std::result::Result<Self, DirectoryError> {
+        let files = Arc::new(DatabaseFiles::open(DataDirectory::enter(path)?)?);
         files.upgrade()?;
-        let store = Self::on(Disk(files.clone()));
+        let store = Self::with_backend(FileBackend(files.clone()));
         let store = store.map_err(|error| files.directory.damaged(error))?;
         let files = Arc::downgrade(&files);
         std::thread::spawn(move || keep_synced(&files));
@@ -101,12 +101,12 @@ impl FileStore {
 
     /// Where the keys that sign tokens belong.
     pub fn key_file(&self) -> PathBuf {
-        self.shelf.0.directory.key_file()
+        self.backend.0.directory.key_file()
     }
 
     /// For `baton store backup`, which asks this process: where it is heard, if it is.
-    pub fn note_admin(&self, address: Option<&str>) -> std::result::Result<(), Refused> {
-        let directory = &self.shelf.0.directory;
+    pub fn note_admin(&self, address: Option<&str>) -> std::result::Result<(), DirectoryError> {
+        let directory = &self.backend.0.directory;
         let noted = directory.note_admin(address);
         noted.map_err(|error| directory.io(error))
     }
@@ -117,13 +117,13 @@ impl FileStore {
 pub(super) fn open_when_free(path: &Path) -> Arc<dyn crate::store::Store> {
     loop {
         match FileStore::open(path) {
-            Err(Refused::InUse(_)) => std::thread::yield_now(),
+            Err(DirectoryError::InUse(_)) => std::thread::yield_now(),
             opened => return Arc::new(opened.expect("it opens")),
         }
     }
 }
 
-fn keep_synced(files: &Weak<Files>) {
+fn keep_synced(files: &Weak<DatabaseFiles>) {
     loop {
         std::thread::sleep(SYNC_EVERY);
         let Some(files) = files.upgrade() else { return };
@@ -133,8 +133,8 @@ fn keep_synced(files: &Weak<Files>) {
     }
 }
 
-impl Files {
-    fn open(directory: Directory) -> std::result::Result<Self, Refused> {
+impl DatabaseFiles {
+    fn open(directory: DataDirectory) -> std::result::Result<Self, DirectoryError> {
         directory.save_journals()?;
         let directory = Arc::new(directory);
         match Self::open_checked(&directory) {
@@ -149,7 +149,7 @@ impl Files {
         }
     }
 
-    fn open_checked(directory: &Arc<Directory>) -> std::result::Result<Self, String> {
+    fn open_checked(directory: &Arc<DataDirectory>) -> std::result::Result<Self, String> {
         let synced = directory.synced()?;
         // Some damage makes the database panic instead.
         let opened = catch_unwind(AssertUnwindSafe(|| Self::open_database(directory)));
@@ -162,7 +162,7 @@ impl Files {
         Ok(files)
     }
 
-    fn open_database(directory: &Arc<Directory>) -> fjall::Result<Self> {
+    fn open_database(directory: &Arc<DataDirectory>) -> fjall::Result<Self> {
         let database = Database::builder(directory.store())
             .cache_size(CACHE_BYTES)
             .worker_threads(1)
@@ -183,7 +183,7 @@ impl Files {
             spent: keyspace("spent")?,
             meta: keyspace("meta")?,
             pending: Mutex::default(),
-            pen: Mutex::default(),
+            write_lock: Mutex::default(),
             failed: OnceLock::new(),
             dirty: AtomicBool::new(false),
             directory: directory.clone(),
@@ -212,7 +212,10 @@ impl Files {
 
     /// Everything saved so far is in the database. With an error, some of it never will be.
     fn write(&self) -> Result<()> {
-        let _pen = self.pen.lock().expect("nobody panics while they write");
+        let _pen = self
+            .write_lock
+            .lock()
+            .expect("nobody panics while they write");
         if let Some(reason) = self.failed.get() {
             return Err(Error::Unavailable(reason.clone()));
         }
@@ -226,7 +229,7 @@ impl Files {
         })
     }
 
-    fn pending(&self) -> MutexGuard<'_, Pending> {
+    fn pending(&self) -> MutexGuard<'_, PendingBatch> {
         self.pending.locked()
     }
 
@@ -237,7 +240,7 @@ impl Files {
         Ok(key.and_then(|key| keys::number(&key)).unwrap_or(0))
     }
 
-    fn commands(&self, session: &SessionId) -> Result<Vec<Queued>> {
+    fn commands(&self, session: &SessionId) -> Result<Vec<QueuedCommand>> {
         let all = self.commands.prefix(session.as_str());
         all.map(|entry| {
             let (key, value) = entry.into_inner().map_err(unreadable)?;
@@ -248,51 +251,51 @@ impl Files {
     }
 }
 
-impl Drop for Files {
+impl Drop for DatabaseFiles {
     fn drop(&mut self) {
         let _ = self.sync();
     }
 }
 
-impl Shelf for Disk {
+impl StorageBackend for FileBackend {
     const FINDS_AGAIN: bool = true;
     const WRITES: bool = true;
 
-    fn save(&self, changes: &[Change<'_>]) -> Result<()> {
+    fn save(&self, changes: &[StoreChange<'_>]) -> Result<()> {
         let files = &*self.0;
-        let mut batch = Pending::default();
+        let mut batch = PendingBatch::default();
         for change in changes {
             match change {
-                Change::Frame(log, frame) => {
+                StoreChange::Frame(log, frame) => {
                     let value = Frame::encode(frame.nonce, &frame.events);
                     batch.insert(&files.frames, keys::frame(log, frame.last()), slice(value));
                 }
-                Change::Session(id, session) => {
+                StoreChange::Session(id, session) => {
                     batch.insert(&files.sessions, id.as_str(), record(session)?);
                 }
-                Change::Queued(id, queued) => {
+                StoreChange::Queued(id, queued) => {
                     let key = keys::command(id, queued.id.number);
                     batch.insert(&files.commands, key, slice(encode_command(queued)));
                 }
-                Change::Done(id, number) => {
+                StoreChange::Done(id, number) => {
                     batch.remove(&files.commands, keys::command(id, *number));
                 }
-                Change::Outbox(id, outbox) => {
+                StoreChange::Outbox(id, outbox) => {
                     batch.insert(&files.outboxes, id.as_str(), record(outbox)?);
                 }
-                Change::Stored(principal, id, bytes) => {
+                StoreChange::Stored(principal, id, bytes) => {
                     let key = keys::stored(principal, id);
                     match bytes {
                         Some(bytes) => batch.insert(&files.stored, key, bytes.to_be_bytes()),
                         None => batch.remove(&files.stored, key),
                     }
                 }
-                Change::Trimmed(log, first, last) => {
+                StoreChange::Trimmed(log, first, last) => {
                     for number in *first..=*last {
                         batch.remove(&files.frames, keys::frame(log, number));
                     }
                 }
-                Change::Used(kind, log, before, now) => {
+                StoreChange::Used(kind, log, before, now) => {
                     if let Some(before) = before {
                         batch.remove(&files.used, keys::used(*kind, log, *before));
                     }
@@ -300,8 +303,8 @@ impl Shelf for Disk {
                         batch.insert(&files.used, keys::used(*kind, log, *now), []);
                     }
                 }
-                Change::Listed(session, before, now) => {
-                    for under in Heading::all_of(session) {
+                StoreChange::Listed(session, before, now) => {
+                    for under in ListKey::all_of(session) {
                         if let Some(before) = before {
                             batch.remove(&files.listed, keys::listed(&under, before));
                         }
@@ -310,27 +313,27 @@ impl Shelf for Disk {
                         }
                     }
                 }
-                Change::Shares(id, lineage) => files.share(&mut batch, id, lineage)?,
-                Change::Forget(LogId::Session(id)) => {
+                StoreChange::Shares(id, lineage) => files.share(&mut batch, id, lineage)?,
+                StoreChange::Forget(LogId::Session(id)) => {
                     files.write()?;
                     files.forget(&mut batch, id)?;
                 }
-                Change::Forget(LogId::Outbox(id)) => {
+                StoreChange::Forget(LogId::Outbox(id)) => {
                     files.write()?;
                     files.cut_off(&mut batch, &LogId::Outbox(id.clone()), 0)?;
                     batch.remove(&files.outboxes, id.as_str());
                 }
-                Change::Revoked(revocation) => {
+                StoreChange::Revoked(revocation) => {
                     let subject = revocation.subject.to_string();
                     batch.insert(&files.revoked, subject, revocation.text());
                 }
-                Change::Unrevoked(subject) => {
+                StoreChange::Unrevoked(subject) => {
                     batch.remove(&files.revoked, subject.to_string());
                 }
-                Change::Spent(name, until) => {
+                StoreChange::Spent(name, until) => {
                     batch.insert(&files.spent, *name, until.to_be_bytes());
                 }
-                Change::Unspent(name) => batch.remove(&files.spent, *name),
+                StoreChange::Unspent(name) => batch.remove(&files.spent, *name),
             }
         }
         files.pending().add(batch);
@@ -342,12 +345,12 @@ impl Shelf for Disk {
         self.0.write()
     }
 
-    fn session(&self, id: &SessionId) -> Result<Option<Session>> {
+    fn session(&self, id: &SessionId) -> Result<Option<StoredSession>> {
         self.0.write()?;
         let Some(value) = self.0.sessions.get(id.as_str()).map_err(unreadable)? else {
             return Ok(None);
         };
-        let mut session: Session = unrecord(&value)?;
+        let mut session: StoredSession = unrecord(&value)?;
         // The log may be ahead of the record.
         let shared = session.origin.as_ref().map_or(0, |origin| origin.cut);
         let log = LogId::Session(id.clone());
@@ -382,7 +385,7 @@ impl Shelf for Disk {
         page::fill(frames.take(limit).map(decode))
     }
 
-    fn lineage(&self, id: &SessionId) -> Result<Arc<[Segment]>> {
+    fn lineage(&self, id: &SessionId) -> Result<Arc<[LineageSegment]>> {
         self.0.write()?;
         self.0.lineage(id)
     }
@@ -403,7 +406,12 @@ impl Shelf for Disk {
         account.map(read).collect()
     }
 
-    fn listed(&self, under: &Heading, after: Option<&Place>, limit: usize) -> Result<Vec<Place>> {
+    fn listed(
+        &self,
+        under: &ListKey,
+        after: Option<&ListPosition>,
+        limit: usize,
+    ) -> Result<Vec<ListPosition>> {
         self.0.write()?;
         let end = match after {
             Some(place) => Bound::Excluded(keys::listed(under, place)),
@@ -459,7 +467,7 @@ impl Shelf for Disk {
         self.0.spent.iter().map(read).collect()
     }
 
-    fn unused_since(&self, kind: Kind, time: u64, limit: usize) -> Result<Vec<(u64, LogId)>> {
+    fn unused_since(&self, kind: ExpiryKind, time: u64, limit: usize) -> Result<Vec<(u64, LogId)>> {
         self.0.write()?;
         let old = self
             .0

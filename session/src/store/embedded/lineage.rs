@@ -4,24 +4,24 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use super::shelf::Shelf;
+use super::backend::StorageBackend;
 use crate::event::Frame;
 use crate::id::{LogId, SessionId};
 use crate::store::Result;
 
 /// A part of an ancestor's own log: from where the segment before it ends, up to here.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Segment {
+pub struct LineageSegment {
     pub session: SessionId,
     pub upto: u64,
 }
 
 /// The lineage of a fork of `parent` up to `cut`, where `shared` is the parent's own. Ancestors
 /// without own events in it are left out, so a read looks at one log however long the lineage is.
-pub fn continued(shared: &[Segment], parent: &SessionId, cut: u64) -> Vec<Segment> {
+pub fn continued(shared: &[LineageSegment], parent: &SessionId, cut: u64) -> Vec<LineageSegment> {
     let mut lineage = Vec::new();
     let mut covered = 0;
-    let own = Segment {
+    let own = LineageSegment {
         session: parent.clone(),
         upto: u64::MAX,
     };
@@ -30,7 +30,7 @@ pub fn continued(shared: &[Segment], parent: &SessionId, cut: u64) -> Vec<Segmen
             break;
         }
         covered = segment.upto.min(cut);
-        lineage.push(Segment {
+        lineage.push(LineageSegment {
             session: segment.session.clone(),
             upto: covered,
         });
@@ -40,18 +40,24 @@ pub fn continued(shared: &[Segment], parent: &SessionId, cut: u64) -> Vec<Segmen
 
 /// Frames from the one that contains `from` on: at most `limit`, and of one log only, so there may be
 /// more.
-pub fn read<S: Shelf>(shelf: &S, log: &LogId, from: u64, limit: usize) -> Result<Vec<Arc<Frame>>> {
+pub fn read<S: StorageBackend>(
+    backend: &S,
+    log: &LogId,
+    from: u64,
+    limit: usize,
+) -> Result<Vec<Arc<Frame>>> {
     let LogId::Session(id) = log else {
-        return shelf.read(log, from, limit);
+        return backend.read(log, from, limit);
     };
-    let lineage = shelf.lineage(id)?;
-    let Some(Segment { session, upto }) = lineage.iter().find(|segment| segment.upto >= from)
+    let lineage = backend.lineage(id)?;
+    let Some(LineageSegment { session, upto }) =
+        lineage.iter().find(|segment| segment.upto >= from)
     else {
-        return shelf.read(log, from, limit);
+        return backend.read(log, from, limit);
     };
     // No frame is without an event, so no more of them can be in the segment.
     let left = usize::try_from(upto + 1 - from).unwrap_or(usize::MAX);
-    let frames = shelf.read(&LogId::Session(session.clone()), from, limit.min(left))?;
+    let frames = backend.read(&LogId::Session(session.clone()), from, limit.min(left))?;
     let shared = frames.iter().filter_map(|frame| frame.inherited(*upto, id));
     Ok(shared.map(Arc::new).collect())
 }
@@ -94,7 +100,7 @@ mod tests {
     #[test]
     fn a_lineage_names_only_those_whose_events_it_needs() {
         let ids: [SessionId; 3] = std::array::from_fn(|_| SessionId::mint(Partition(0)));
-        let segment = |at: usize, upto| Segment {
+        let segment = |at: usize, upto| LineageSegment {
             session: ids[at].clone(),
             upto,
         };

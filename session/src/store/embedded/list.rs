@@ -2,13 +2,13 @@
 
 use sha2::{Digest as _, Sha256};
 
-use super::session::Session;
+use super::session::StoredSession;
 
 /// A principal's sessions, or those of them in one directory. Names of any length become keys of one.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
-pub struct Heading(pub [u8; 32]);
+pub struct ListKey(pub [u8; 32]);
 
-impl Heading {
+impl ListKey {
     pub fn new(principal: &str, cwd: Option<&str>) -> Self {
         let mut name = Sha256::new();
         name.update((principal.len() as u64).to_be_bytes());
@@ -21,7 +21,7 @@ impl Heading {
         Self(name.finalize().into())
     }
 
-    pub fn all_of(session: &Session) -> [Self; 2] {
+    pub fn all_of(session: &StoredSession) -> [Self; 2] {
         let (principal, cwd) = (&session.principal, session.cwd());
         [Self::new(principal, None), Self::new(principal, Some(cwd))]
     }

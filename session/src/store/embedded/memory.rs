@@ -1,37 +1,37 @@
-//! The shelf in memory: frames and what finds them, as everything else stays in the store's own maps.
+//! The backend in memory: frames and what finds them, as everything else stays in the store's own maps.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::ops::Bound;
 use std::sync::{Arc, Mutex, MutexGuard};
 
-use super::lineage::Segment;
-use super::list::Heading;
+use super::backend::{ExpiryKind, StorageBackend, StoreChange};
+use super::lineage::LineageSegment;
+use super::list::ListKey;
 use super::outbox::Outbox;
-use super::session::Session;
-use super::shelf::{Change, Kind, Shelf};
+use super::session::StoredSession;
 use crate::event::Frame;
 use crate::id::{ConnectionId, LogId, SessionId};
 use crate::revocation::Revocation;
-use crate::store::{Place, Result, page};
+use crate::store::{ListPosition, Result, page};
 use crate::sync::MutexExt as _;
 
 #[derive(Clone, Default)]
-pub struct Memory(Arc<Mutex<Kept>>);
+pub struct MemoryBackend(Arc<Mutex<MemoryData>>);
 
 #[derive(Default)]
-struct Kept {
+struct MemoryData {
     logs: HashMap<LogId, Vec<Arc<Frame>>>,
-    used: BTreeMap<(Kind, u64), Vec<LogId>>,
-    listed: HashMap<Heading, BTreeSet<Place>>,
+    used: BTreeMap<(ExpiryKind, u64), Vec<LogId>>,
+    listed: HashMap<ListKey, BTreeSet<ListPosition>>,
     stored: HashMap<String, HashMap<SessionId, u64>>,
-    lineages: HashMap<SessionId, Arc<[Segment]>>,
+    lineages: HashMap<SessionId, Arc<[LineageSegment]>>,
     /// Which forks share a session's log, and up to where.
     sharers: HashMap<SessionId, HashMap<SessionId, u64>>,
     /// Forgotten but for what is shared.
     gone: HashSet<SessionId>,
 }
 
-impl Kept {
+impl MemoryData {
     fn forget(&mut self, id: &SessionId) {
         self.gone.insert(id.clone());
         self.trim(id);
@@ -65,8 +65,8 @@ impl Kept {
     }
 }
 
-impl Memory {
-    fn kept(&self) -> MutexGuard<'_, Kept> {
+impl MemoryBackend {
+    fn kept(&self) -> MutexGuard<'_, MemoryData> {
         self.0.locked()
     }
 
@@ -77,19 +77,19 @@ impl Memory {
     }
 }
 
-impl Shelf for Memory {
+impl StorageBackend for MemoryBackend {
     const FINDS_AGAIN: bool = false;
     const WRITES: bool = false;
 
-    fn save(&self, changes: &[Change<'_>]) -> Result<()> {
+    fn save(&self, changes: &[StoreChange<'_>]) -> Result<()> {
         let mut kept = self.kept();
         for change in changes {
             match change {
-                Change::Frame(log, frame) => {
+                StoreChange::Frame(log, frame) => {
                     let frames = kept.logs.entry((*log).clone()).or_default();
                     frames.push((*frame).clone());
                 }
-                Change::Stored(principal, id, bytes) => {
+                StoreChange::Stored(principal, id, bytes) => {
                     let account = kept.stored.entry((*principal).to_owned()).or_default();
                     match bytes {
                         Some(bytes) => account.insert((*id).clone(), *bytes),
@@ -99,13 +99,13 @@ impl Shelf for Memory {
                         kept.stored.remove(*principal);
                     }
                 }
-                Change::Trimmed(log, _, last) => {
+                StoreChange::Trimmed(log, _, last) => {
                     if let Some(frames) = kept.logs.get_mut(*log) {
                         let gone = frames.partition_point(|frame| frame.last() <= *last);
                         frames.drain(..gone);
                     }
                 }
-                Change::Used(kind, log, before, now) => {
+                StoreChange::Used(kind, log, before, now) => {
                     if let Some(noted) = before.and_then(|at| kept.used.get_mut(&(*kind, at))) {
                         noted.retain(|noted| noted != *log);
                     }
@@ -114,8 +114,8 @@ impl Shelf for Memory {
                         noted.push((*log).clone());
                     }
                 }
-                Change::Listed(session, before, now) => {
-                    for under in Heading::all_of(session) {
+                StoreChange::Listed(session, before, now) => {
+                    for under in ListKey::all_of(session) {
                         let places = kept.listed.entry(under).or_default();
                         if let Some(before) = before {
                             places.remove(before);
@@ -126,15 +126,15 @@ impl Shelf for Memory {
                         }
                     }
                 }
-                Change::Shares(id, lineage) => {
-                    for Segment { session, upto } in *lineage {
+                StoreChange::Shares(id, lineage) => {
+                    for LineageSegment { session, upto } in *lineage {
                         let sharers = kept.sharers.entry(session.clone()).or_default();
                         sharers.insert((*id).clone(), *upto);
                     }
                     kept.lineages.insert((*id).clone(), (*lineage).into());
                 }
-                Change::Forget(LogId::Session(id)) => kept.forget(id),
-                Change::Forget(log) => {
+                StoreChange::Forget(LogId::Session(id)) => kept.forget(id),
+                StoreChange::Forget(log) => {
                     kept.logs.remove(*log);
                 }
                 _ => {}
@@ -147,7 +147,7 @@ impl Shelf for Memory {
         Ok(())
     }
 
-    fn session(&self, _: &SessionId) -> Result<Option<Session>> {
+    fn session(&self, _: &SessionId) -> Result<Option<StoredSession>> {
         Ok(None)
     }
 
@@ -164,7 +164,7 @@ impl Shelf for Memory {
         page::fill(frames[start..].iter().take(limit).cloned().map(Ok))
     }
 
-    fn lineage(&self, id: &SessionId) -> Result<Arc<[Segment]>> {
+    fn lineage(&self, id: &SessionId) -> Result<Arc<[LineageSegment]>> {
         Ok(self.kept().lineages.get(id).cloned().unwrap_or_default())
     }
 
@@ -181,7 +181,12 @@ impl Shelf for Memory {
         Ok(account.map(|(id, bytes)| (id.clone(), *bytes)).collect())
     }
 
-    fn listed(&self, under: &Heading, after: Option<&Place>, limit: usize) -> Result<Vec<Place>> {
+    fn listed(
+        &self,
+        under: &ListKey,
+        after: Option<&ListPosition>,
+        limit: usize,
+    ) -> Result<Vec<ListPosition>> {
         let kept = self.kept();
         let end = after.map_or(Bound::Unbounded, Bound::Excluded);
         let places = kept.listed.get(under);
@@ -203,7 +208,7 @@ impl Shelf for Memory {
         Ok(Vec::new())
     }
 
-    fn unused_since(&self, kind: Kind, time: u64, limit: usize) -> Result<Vec<(u64, LogId)>> {
+    fn unused_since(&self, kind: ExpiryKind, time: u64, limit: usize) -> Result<Vec<(u64, LogId)>> {
         let mut kept = self.kept();
         kept.used.retain(|_, noted| !noted.is_empty());
         let old = kept.used.range((kind, 0)..(kind, time));

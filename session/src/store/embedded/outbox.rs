@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use super::shelf::note_use;
-use crate::command::Idempotency;
+use super::backend::note_use;
+use crate::command::IdempotencyKey;
 use crate::event::{Event, Frame};
 use crate::id::{Nonce, SessionId};
 use crate::store::{
@@ -13,11 +13,11 @@ use crate::store::{
     OUTBOX_WINDOW_POSITIONS, REMEMBERED_KEYS,
 };
 
-/// The frames themselves are on the shelf.
+/// The outbox without its frames, which the backend has.
 #[derive(Clone, Default, Serialize, Deserialize)]
 pub struct Outbox {
     pub head: u64,
-    known: Vec<Known>,
+    known: Vec<PostedKey>,
     pub written: Option<String>,
     /// When it was last written to or read from, in milliseconds since 1970.
     pub used: u64,
@@ -46,8 +46,8 @@ pub struct Outbox {
 
 /// A key that was used, and the entry it led to.
 #[derive(Clone, Serialize, Deserialize)]
-struct Known {
-    key: Idempotency,
+struct PostedKey {
+    key: IdempotencyKey,
     number: u64,
     /// The session that the entry told to watch.
     #[serde(default)]
@@ -55,7 +55,7 @@ struct Known {
 }
 
 /// The earlier use of a key.
-pub enum Recalled {
+pub enum RecalledPost {
     Entry(u64),
     /// It has left the outbox.
     Trimmed(Option<SessionId>),
@@ -63,17 +63,17 @@ pub enum Recalled {
 }
 
 impl Outbox {
-    pub fn recall(&self, key: &Idempotency) -> Option<Recalled> {
+    pub fn recall(&self, key: &IdempotencyKey) -> Option<RecalledPost> {
         if key.key.is_empty() {
             return None;
         }
         let known = self.known.iter().find(|known| known.key.key == key.key)?;
         Some(if known.key.fingerprint != key.fingerprint {
-            Recalled::SomethingElse
+            RecalledPost::SomethingElse
         } else if known.number <= self.trimmed {
-            Recalled::Trimmed(known.watch.clone())
+            RecalledPost::Trimmed(known.watch.clone())
         } else {
-            Recalled::Entry(known.number)
+            RecalledPost::Entry(known.number)
         })
     }
 
@@ -171,7 +171,7 @@ impl Outbox {
         note_use(&mut self.used)
     }
 
-    pub fn add(&mut self, event: Event, key: &Idempotency) -> Arc<Frame> {
+    pub fn add(&mut self, event: Event, key: &IdempotencyKey) -> Arc<Frame> {
         self.head += 1;
         self.bytes += weight(&event);
         if let Event::Positions { .. } = event {
@@ -181,7 +181,7 @@ impl Outbox {
             if self.known.len() as u64 >= REMEMBERED_KEYS {
                 self.known.remove(0);
             }
-            self.known.push(Known {
+            self.known.push(PostedKey {
                 key: key.clone(),
                 number: self.head,
                 watch: match &event {

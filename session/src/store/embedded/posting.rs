@@ -1,58 +1,63 @@
 //! Adding entries to a connection's outbox, and removing them.
 
-use super::Embedded;
-use super::outbox::{Outbox, Recalled};
-use super::shelf::{Change, Kind, Shelf};
-use super::state::State;
-use crate::command::Idempotency;
+use super::EmbeddedStore;
+use super::backend::{ExpiryKind, StorageBackend, StoreChange};
+use super::outbox::{Outbox, RecalledPost};
+use super::state::StoreState;
+use crate::command::IdempotencyKey;
 use crate::event::Event;
 use crate::id::{ConnectionId, LogId};
-use crate::store::{Error, OUTBOX_BYTES, OUTBOX_TRIMMED_AT_ONCE, Posted, Result};
+use crate::store::{Error, OUTBOX_BYTES, OUTBOX_TRIMMED_AT_ONCE, PostOutcome, Result};
 
-impl<S: Shelf> Embedded<S> {
+impl<S: StorageBackend> EmbeddedStore<S> {
     pub(super) fn post_event(
         &self,
-        state: &mut State,
+        state: &mut StoreState,
         to: &ConnectionId,
         event: Event,
-        key: &Idempotency,
-    ) -> Result<Posted> {
-        let outbox = state.outbox(&self.shelf, to)?;
+        key: &IdempotencyKey,
+    ) -> Result<PostOutcome> {
+        let outbox = state.outbox(&self.backend, to)?;
         let log = LogId::Outbox(to.clone());
         match outbox.recall(key) {
             None => {}
-            Some(Recalled::SomethingElse) => return Ok(Posted::Conflict),
-            Some(Recalled::Trimmed(watch)) => {
+            Some(RecalledPost::SomethingElse) => return Ok(PostOutcome::Conflict),
+            Some(RecalledPost::Trimmed(watch)) => {
                 let watch = watch.map(|session| Event::Watch { session, after: 0 });
-                return Ok(watch.map_or(Posted::Delivered, Posted::Known));
+                return Ok(watch.map_or(PostOutcome::Delivered, PostOutcome::Known));
             }
-            Some(Recalled::Entry(number)) => {
-                let frames = self.shelf.read(&log, number, 1)?;
+            Some(RecalledPost::Entry(number)) => {
+                let frames = self.backend.read(&log, number, 1)?;
                 let event = frames.first().and_then(|frame| frame.events.first());
                 let missing = || Error::Broken(format!("entry {number} of {to} is missing"));
-                return event.cloned().map(Posted::Known).ok_or_else(missing);
+                return event.cloned().map(PostOutcome::Known).ok_or_else(missing);
             }
         }
         if !outbox.has_room(&event) {
             self.trim(to, outbox, outbox.delivered)?;
             if !outbox.has_room(&event) {
-                return Ok(Posted::Full);
+                return Ok(PostOutcome::Full);
             }
         }
         let frame = outbox.add(event, key);
         let before = outbox.use_now();
         self.save(&[
-            Change::Frame(&log, &frame),
-            Change::Outbox(to, outbox),
-            Change::Used(Kind::Outbox, &log, before, before.and(Some(outbox.used))),
+            StoreChange::Frame(&log, &frame),
+            StoreChange::Outbox(to, outbox),
+            StoreChange::Used(
+                ExpiryKind::Outbox,
+                &log,
+                before,
+                before.and(Some(outbox.used)),
+            ),
         ])?;
         let (number, nonce) = (frame.first, frame.nonce);
         self.announce_frame(log, frame);
-        Ok(Posted::New { number, nonce })
+        Ok(PostOutcome::New { number, nonce })
     }
 
-    pub(super) fn outbox_room(&self, state: &mut State, of: &ConnectionId) -> Result<bool> {
-        let outbox = state.outbox(&self.shelf, of)?;
+    pub(super) fn outbox_room(&self, state: &mut StoreState, of: &ConnectionId) -> Result<bool> {
+        let outbox = state.outbox(&self.backend, of)?;
         if !outbox.has_room_for(0, OUTBOX_BYTES / 2) {
             self.trim(of, outbox, outbox.delivered)?;
         }
@@ -68,7 +73,7 @@ impl<S: Shelf> Embedded<S> {
         let first = outbox.trimmed + 1;
         let mut left = OUTBOX_TRIMMED_AT_ONCE;
         loop {
-            let page = self.shelf.read(&log, outbox.trimmed + 1, left)?;
+            let page = self.backend.read(&log, outbox.trimmed + 1, left)?;
             left -= page.len();
             // An entry that has to stay ends the loop; so does the end of the outbox.
             if page.is_empty() || !page.iter().all(|entry| outbox.trim(entry, upto)) {
@@ -79,8 +84,8 @@ impl<S: Shelf> Embedded<S> {
             return Ok(());
         }
         self.save(&[
-            Change::Trimmed(&log, first, outbox.trimmed),
-            Change::Outbox(id, outbox),
+            StoreChange::Trimmed(&log, first, outbox.trimmed),
+            StoreChange::Outbox(id, outbox),
         ])
     }
 }

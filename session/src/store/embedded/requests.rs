@@ -2,8 +2,8 @@
 
 use std::collections::HashMap;
 
-use super::shelf::Shelf;
-use super::state::State;
+use super::backend::StorageBackend;
+use super::state::StoreState;
 use crate::id::SessionId;
 use crate::store::Result;
 
@@ -11,14 +11,14 @@ use crate::store::Result;
 const ROOM: usize = 1024;
 
 #[derive(Default)]
-pub struct Requests {
+pub struct RequestIndex {
     /// By idempotency key, which no two connections share.
     sessions: HashMap<String, SessionId>,
     /// How many of them waited or ran when that was last looked at.
     left: usize,
 }
 
-impl State {
+impl StoreState {
     pub fn note_request(&mut self, key: &str, session: &SessionId) {
         if key.is_empty() {
             return;
@@ -34,11 +34,15 @@ impl State {
         }
     }
 
-    pub fn session_of<S: Shelf>(&mut self, shelf: &S, key: &str) -> Result<Option<SessionId>> {
+    pub fn session_of<S: StorageBackend>(
+        &mut self,
+        backend: &S,
+        key: &str,
+    ) -> Result<Option<SessionId>> {
         let Some(id) = self.requests.sessions.get(key).cloned() else {
             return Ok(None);
         };
-        let session = self.session(shelf, &id)?;
+        let session = self.session(backend, &id)?;
         Ok(session
             .is_some_and(|session| session.awaits(key))
             .then_some(id))

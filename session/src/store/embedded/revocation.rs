@@ -1,27 +1,27 @@
 //! Revocations in an embedded store.
 
-use super::Embedded;
-use super::shelf::{Change, Shelf};
-use super::state::State;
+use super::EmbeddedStore;
+use super::backend::{StorageBackend, StoreChange};
+use super::state::StoreState;
 use crate::clock::unix_millis;
-use crate::revocation::{Applied, Revocation};
+use crate::revocation::{Revocation, RevokeOutcome};
 use crate::store::{Result, Signal, Topic};
 
-impl<S: Shelf> Embedded<S> {
+impl<S: StorageBackend> EmbeddedStore<S> {
     pub(super) fn revoke_subject(
         &self,
-        state: &mut State,
+        state: &mut StoreState,
         revocation: &Revocation,
     ) -> Result<bool> {
         self.forget_ended(state)?;
         let kept = match state.revoked.apply(revocation, unix_millis() / 1000) {
-            Applied::Full => return Ok(false),
-            Applied::Covered => return Ok(true),
+            RevokeOutcome::Full => return Ok(false),
+            RevokeOutcome::Covered => return Ok(true),
             // Again if it is repeated: the first time may have reached nobody.
-            Applied::Known => revocation.clone(),
-            Applied::Done(kept, gone) => {
-                let gone = gone.iter().map(Change::Unrevoked);
-                let changes: Vec<_> = gone.chain([Change::Revoked(&kept)]).collect();
+            RevokeOutcome::Known => revocation.clone(),
+            RevokeOutcome::Done(kept, gone) => {
+                let gone = gone.iter().map(StoreChange::Unrevoked);
+                let changes: Vec<_> = gone.chain([StoreChange::Revoked(&kept)]).collect();
                 self.save(&changes)?;
                 *kept
             }
@@ -30,15 +30,15 @@ impl<S: Shelf> Embedded<S> {
         Ok(true)
     }
 
-    pub(super) fn all_revocations(&self, state: &mut State) -> Result<Vec<Revocation>> {
+    pub(super) fn all_revocations(&self, state: &mut StoreState) -> Result<Vec<Revocation>> {
         self.forget_ended(state)?;
         Ok(state.revoked.all().cloned().collect())
     }
 
-    fn forget_ended(&self, state: &mut State) -> Result<()> {
+    fn forget_ended(&self, state: &mut StoreState) -> Result<()> {
         let over = state.revoked.forget(unix_millis() / 1000);
         if !over.is_empty() {
-            let changes: Vec<_> = over.iter().map(Change::Unrevoked).collect();
+            let changes: Vec<_> = over.iter().map(StoreChange::Unrevoked).collect();
             self.save(&changes)?;
         }
         Ok(())

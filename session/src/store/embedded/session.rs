@@ -5,28 +5,29 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 
-use self::inbox::Known;
-pub use self::parties::{Parties, Party};
-use super::shelf::note_use;
+use self::inbox::KnownCommand;
+pub use self::parties::{SessionParties, SessionParty};
+use super::backend::note_use;
 use crate::clock::unix_millis;
-use crate::command::{Command, Idempotency, Queued};
+use crate::command::{Command, IdempotencyKey, QueuedCommand};
 use crate::id::{ConnectionId, SessionId};
-use crate::route::Via;
+use crate::route::DeliveryPath;
 use crate::store::{
-    Attach, Attached, Attachment, Claim, ClaimToken, Claimant, Directive, KEPT_DIRECTIVES,
-    NewSession, Running, Seen, Setup, Vanished, WorkerId,
+    AttachOutcome, AttachParams, AttachRequest, Attachment, Claim, ClaimToken, Claimant,
+    KEPT_ATTACH_REQUESTS, NewSession, RunningTurn, SeenPosition, SessionSetup, VanishedHolders,
+    WorkerId,
 };
 
 mod append;
 mod inbox;
+mod lifecycle;
 mod parties;
 mod weight;
-mod whole;
 
-/// The frames are on the shelf. Skipped fields end with this process, fields with a default are not
-/// in the records of the first version.
+/// The session without its frames, which the backend has. Skipped fields end with this process,
+/// fields with a default are not in the records of the first version.
 #[derive(Clone, Default, Serialize, Deserialize)]
-pub struct Session {
+pub struct StoredSession {
     pub principal: String,
     pub agent: String,
     cwd: String,
@@ -37,13 +38,13 @@ pub struct Session {
     pub head: u64,
     /// Kept apart from the rest: a command may be large.
     #[serde(skip)]
-    pub inbox: Vec<Queued>,
+    pub inbox: Vec<QueuedCommand>,
     /// Bytes put into the inbox since it was last empty.
     #[serde(skip)]
     inbox_bytes: u64,
     last_command: u64,
     /// The last idempotency keys, and those of commands that still wait.
-    known: Vec<Known>,
+    known: Vec<KnownCommand>,
     #[serde(skip)]
     pub lease: Option<Lease>,
     /// Its place in the queue for a worker.
@@ -52,7 +53,7 @@ pub struct Session {
     /// The claim that gave the session up last: its repeated append is a duplicate, not a trespass.
     #[serde(skip)]
     released_by: Option<ClaimToken>,
-    running: Option<Running>,
+    running: Option<RunningTurn>,
     /// Somebody has it who has not given it up.
     held: bool,
     /// Since it was claimed, its holder has renewed its lease.
@@ -60,34 +61,34 @@ pub struct Session {
     renewed: bool,
     /// Holders in a row that vanished, and the end of the log then.
     #[serde(default)]
-    vanished: Vanished,
+    vanished: VanishedHolders,
     #[serde(default)]
     vanished_at: u64,
     /// When a turn last ended or a client came, in milliseconds since 1970.
     pub used: u64,
     pending: Vec<u64>,
     controller: Option<ConnectionId>,
-    pub parties: Parties,
+    pub parties: SessionParties,
     #[serde(default)]
-    pub standing: Standing,
+    pub standing: SessionStatus,
     /// Earlier versions did not write it down.
     #[serde(default)]
     closed_by: Option<ConnectionId>,
     /// Replaces values of the params; set by loads, resumes and forks.
     #[serde(default)]
-    setup: Setup,
+    setup: SessionSetup,
     #[serde(default)]
     usage: Bytes,
     #[serde(default)]
     bound: Bytes,
     /// The agent's state before the running turn, if it has changed since.
     #[serde(default)]
-    before: Option<Knowledge>,
+    before: Option<AgentState>,
     /// When it was created or its last turn ended, in milliseconds since 1970.
     #[serde(default)]
     pub updated: u64,
     #[serde(default)]
-    pub origin: Option<Origin>,
+    pub origin: Option<ForkOrigin>,
     /// Of its own log: what it shares with its parent is not counted. Nor is what earlier versions have written.
     #[serde(default)]
     log_bytes: u64,
@@ -98,7 +99,7 @@ pub struct Session {
 
 /// The lifecycle state of a session.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Standing {
+pub enum SessionStatus {
     #[default]
     Open,
     /// Until somebody loads or resumes it.
@@ -111,14 +112,14 @@ pub enum Standing {
 
 /// The agent's state, and the modes and options that it shows.
 #[derive(Clone, Serialize, Deserialize)]
-pub struct Knowledge {
+pub struct AgentState {
     state: Bytes,
     view: Bytes,
 }
 
 /// Where a fork comes from.
 #[derive(Clone, Serialize, Deserialize)]
-pub struct Origin {
+pub struct ForkOrigin {
     parent: SessionId,
     /// The last event that it shares.
     pub cut: u64,
@@ -146,13 +147,13 @@ impl Lease {
     }
 }
 
-impl Session {
-    pub fn create(new: &NewSession, first: &Command, key: &Idempotency) -> Self {
+impl StoredSession {
+    pub fn create(new: &NewSession, first: &Command, key: &IdempotencyKey) -> Self {
         let creator = &first.connection;
         let via = if new.one_shot {
-            Via::OneShot
+            DeliveryPath::OneShot
         } else {
-            Via::Connection
+            DeliveryPath::Connection
         };
         let now = unix_millis();
         let mut session = Self {
@@ -160,7 +161,7 @@ impl Session {
             agent: new.agent.clone(),
             cwd: new.cwd.clone(),
             params: new.params.clone(),
-            setup: Setup {
+            setup: SessionSetup {
                 mcp_servers: None,
                 directories: Some(new.directories.clone()).filter(|given| !given.is_empty()),
             },
@@ -168,7 +169,7 @@ impl Session {
             updated: now,
             shown: Some(String::new()),
             controller: Some(creator.clone()),
-            parties: Parties::of(creator.clone(), Party::reading_from(1, true)),
+            parties: SessionParties::of(creator.clone(), SessionParty::reading_from(1, true)),
             ..Self::default()
         };
         session.accept(first, via, key);
@@ -176,7 +177,7 @@ impl Session {
     }
 
     /// Puts a session together that an earlier process has left.
-    pub fn revive(mut self, inbox: Vec<Queued>) -> Self {
+    pub fn revive(mut self, inbox: Vec<QueuedCommand>) -> Self {
         self.inbox_bytes = inbox
             .iter()
             .map(|queued| queued.command.message.len() as u64)
@@ -193,7 +194,8 @@ impl Session {
     /// Somebody works on it, has asked something of it, or listens.
     pub fn is_busy(&self) -> bool {
         let now = Instant::now();
-        let listens = |party: &Party| party.stream.as_ref().is_some_and(|(_, until)| *until > now);
+        let listens =
+            |party: &SessionParty| party.stream.as_ref().is_some_and(|(_, until)| *until > now);
         self.lease.is_some() || !self.inbox.is_empty() || self.parties.any(listens)
     }
 
@@ -202,17 +204,17 @@ impl Session {
         self.running.is_some() || !self.inbox.is_empty()
     }
 
-    pub fn attach(&mut self, request: &Attach) -> Attached {
+    pub fn attach(&mut self, request: &AttachParams) -> AttachOutcome {
         if !self.is_for(&request.principal) {
-            return Attached::NotFound;
+            return AttachOutcome::NotFound;
         }
-        let opens = self.standing == Standing::Closed && !request.observe;
+        let opens = self.standing == SessionStatus::Closed && !request.observe;
         if opens && request.only_open {
-            return Attached::Closed;
+            return AttachOutcome::Closed;
         }
         let anywhere = request.observe && request.cwd.is_empty();
         if self.cwd != request.cwd && !anywhere {
-            return Attached::WrongCwd(self.cwd.clone());
+            return AttachOutcome::WrongCwd(self.cwd.clone());
         }
         let head = self.head;
         let party = self.parties.join(&request.connection);
@@ -221,41 +223,45 @@ impl Session {
         let anew = request.observe && request.one_shot;
         let mut directives = party.directives.iter();
         if anew || !directives.any(|directive| directive.request == request.request) {
-            let Some(via) = party.settle(request.watched) else {
-                return Attached::Unwatched { head };
+            let Some(via) = party.choose_stream(request.watched) else {
+                return AttachOutcome::Unwatched { head };
             };
             party.route.attach(head + 1, via);
             let last = party
                 .directives
                 .last()
                 .map_or(0, |directive| directive.number);
-            if party.directives.len() >= KEPT_DIRECTIVES {
+            if party.directives.len() >= KEPT_ATTACH_REQUESTS {
                 party.directives.remove(0);
             }
             if !request.request.is_empty() {
-                party.directives.push(Directive {
+                party.directives.push(AttachRequest {
                     number: last + 1,
                     upto: head,
                     replay: request.replay,
-                    via: if request.one_shot { Via::OneShot } else { via },
+                    via: if request.one_shot {
+                        DeliveryPath::OneShot
+                    } else {
+                        via
+                    },
                     request: request.request.clone(),
                 });
             }
             if !request.observe {
                 self.control(&request.connection);
                 self.change_setup(&request.setup);
-                self.standing = Standing::Open;
+                self.standing = SessionStatus::Open;
             }
         }
-        Attached::Done(Box::new(self.attachment(&request.connection)))
+        AttachOutcome::Done(Box::new(self.attachment(&request.connection)))
     }
 
     fn is_closed_by(&self, connection: &ConnectionId) -> bool {
-        self.standing == Standing::Closed && self.closed_by.as_ref() == Some(connection)
+        self.standing == SessionStatus::Closed && self.closed_by.as_ref() == Some(connection)
     }
 
     /// False if it is open, somebody else has closed it, there is more to come, or something may be on its way.
-    pub fn unwatch(&mut self, connection: &ConnectionId, watch: u64, seen: Seen) -> bool {
+    pub fn unwatch(&mut self, connection: &ConnectionId, watch: u64, seen: SeenPosition) -> bool {
         let rests = self.is_closed_by(connection) && self.inbox.is_empty();
         let heard = rests && self.head == seen.upto;
         let Some(party) = self.parties.hear_of(connection).filter(|_| heard) else {
@@ -280,7 +286,7 @@ impl Session {
                 .unwrap_or_default(),
             view: self.view.clone(),
             pending: self.pending.clone(),
-            deleted: matches!(self.standing, Standing::Deleted(_)),
+            deleted: matches!(self.standing, SessionStatus::Deleted(_)),
             closed: self.is_closed_by(connection),
             left: party.map_or(0, |party| party.left),
         }
@@ -325,7 +331,7 @@ impl Session {
 
     fn count_vanished(&mut self) {
         if self.vanished_at != self.head {
-            self.vanished = Vanished::default();
+            self.vanished = VanishedHolders::default();
             self.vanished_at = self.head;
         }
         if self.held {

@@ -7,30 +7,30 @@ use std::sync::{Arc, Mutex};
 use async_trait::async_trait;
 use tokio::sync::mpsc;
 
-use crate::store::sink::Sink;
-use crate::store::{Listener, Result, Signal, Topic};
+use crate::store::signal_sink::SignalSink;
+use crate::store::{Result, Signal, SignalListener, Topic};
 use crate::sync::MutexExt as _;
 
 #[derive(Default)]
-pub(super) struct Switchboard {
-    lines: Mutex<HashMap<Topic, Vec<Arc<Line>>>>,
+pub(super) struct SignalHub {
+    lines: Mutex<HashMap<Topic, Vec<Arc<SignalSubscriber>>>>,
     next_line: AtomicU64,
 }
 
-struct Line {
+struct SignalSubscriber {
     number: u64,
-    sink: Sink,
+    sink: SignalSink,
 }
 
-impl Switchboard {
-    pub fn connect(self: Arc<Self>, sink: mpsc::Sender<Signal>) -> Arc<dyn Listener> {
+impl SignalHub {
+    pub fn connect(self: Arc<Self>, sink: mpsc::Sender<Signal>) -> Arc<dyn SignalListener> {
         let number = self.next_line.fetch_add(1, Ordering::Relaxed);
-        let line = Arc::new(Line {
+        let line = Arc::new(SignalSubscriber {
             number,
-            sink: Sink::new(sink),
+            sink: SignalSink::new(sink),
         });
-        Arc::new(Connected {
-            switchboard: self,
+        Arc::new(LocalListener {
+            signal_hub: self,
             line,
         })
     }
@@ -54,15 +54,15 @@ impl Switchboard {
     }
 }
 
-struct Connected {
-    switchboard: Arc<Switchboard>,
-    line: Arc<Line>,
+struct LocalListener {
+    signal_hub: Arc<SignalHub>,
+    line: Arc<SignalSubscriber>,
 }
 
 #[async_trait]
-impl Listener for Connected {
+impl SignalListener for LocalListener {
     async fn subscribe(&self, topic: &Topic) -> Result<()> {
-        let mut lines = self.switchboard.lines.locked();
+        let mut lines = self.signal_hub.lines.locked();
         let subscribed = lines.entry(topic.clone()).or_default();
         if subscribed
             .iter()
@@ -74,7 +74,7 @@ impl Listener for Connected {
     }
 
     async fn unsubscribe(&self, topic: &Topic) {
-        let mut lines = self.switchboard.lines.locked();
+        let mut lines = self.signal_hub.lines.locked();
         if let Some(subscribed) = lines.get_mut(topic) {
             subscribed.retain(|line| line.number != self.line.number);
             if subscribed.is_empty() {

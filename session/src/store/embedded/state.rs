@@ -4,51 +4,53 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::time::{Duration, Instant};
 
-use super::agents::Agents;
+use super::agents::AgentRegistry;
+use super::backend::StorageBackend;
 use super::outbox::Outbox;
-use super::requests::Requests;
-use super::session::Session;
-use super::shelf::Shelf;
-use super::spending::Spent;
+use super::requests::RequestIndex;
+use super::session::StoredSession;
+use super::single_use::SpentNames;
 use crate::id::{ConnectionId, LogId, SessionId};
-use crate::revocation::Register;
-use crate::store::{Claim, ClaimToken, Claimant, Place, Result, Summary, Touch};
+use crate::revocation::RevocationRegister;
+use crate::store::{
+    Claim, ClaimToken, Claimant, ListPosition, Result, SessionSummary, StreamTouch,
+};
 
 /// More than these are kept in memory only while they are used.
 const ROOM: usize = 8192;
 
 #[derive(Default)]
-pub struct State {
-    pub(super) sessions: HashMap<SessionId, Session>,
+pub struct StoreState {
+    pub(super) sessions: HashMap<SessionId, StoredSession>,
     outboxes: HashMap<ConnectionId, Outbox>,
     /// Sessions with a lease, run out or not.
     leased: HashSet<SessionId>,
     /// Sessions with work and no holder by agent, longest waiting first.
     ready: HashMap<String, BTreeMap<u64, SessionId>>,
     tickets: u64,
-    pub(super) requests: Requests,
-    pub revoked: Register,
-    pub spent: Spent,
-    pub agents: Agents,
+    pub(super) requests: RequestIndex,
+    pub revoked: RevocationRegister,
+    pub spent: SpentNames,
+    pub agents: AgentRegistry,
     /// How many there were when room was last made.
     left: usize,
 }
 
-impl State {
+impl StoreState {
     /// As the process before has left it.
-    pub fn of<S: Shelf>(shelf: &S) -> Result<Self> {
-        let mut revoked = Register::default();
-        for known in shelf.revoked()? {
+    pub fn of<S: StorageBackend>(backend: &S) -> Result<Self> {
+        let mut revoked = RevocationRegister::default();
+        for known in backend.revoked()? {
             revoked.apply(&known, 0);
         }
         let mut state = Self {
             revoked,
-            spent: Spent::of(shelf.spent()?),
+            spent: SpentNames::of(backend.spent()?),
             ..Self::default()
         };
-        for id in shelf.waiting()? {
-            state.wait(shelf, &id)?;
-            let session = state.session(shelf, &id)?;
+        for id in backend.waiting()? {
+            state.wait(backend, &id)?;
+            let session = state.session(backend, &id)?;
             let keys = session.map(|session| session.awaited()).unwrap_or_default();
             for key in keys {
                 state.note_request(&key, &id);
@@ -57,9 +59,13 @@ impl State {
         Ok(state)
     }
 
-    pub fn session<S: Shelf>(&mut self, shelf: &S, id: &SessionId) -> Result<Option<&mut Session>> {
+    pub fn session<S: StorageBackend>(
+        &mut self,
+        backend: &S,
+        id: &SessionId,
+    ) -> Result<Option<&mut StoredSession>> {
         if !self.sessions.contains_key(id) {
-            match shelf.session(id)? {
+            match backend.session(id)? {
                 Some(session) => self.make_room::<S>().sessions.insert(id.clone(), session),
                 None => return Ok(None),
             };
@@ -67,15 +73,19 @@ impl State {
         Ok(self.sessions.get_mut(id))
     }
 
-    pub fn outbox<S: Shelf>(&mut self, shelf: &S, id: &ConnectionId) -> Result<&mut Outbox> {
+    pub fn outbox<S: StorageBackend>(
+        &mut self,
+        backend: &S,
+        id: &ConnectionId,
+    ) -> Result<&mut Outbox> {
         if !self.outboxes.contains_key(id) {
-            let outbox = shelf.outbox(id)?.unwrap_or_default();
+            let outbox = backend.outbox(id)?.unwrap_or_default();
             self.make_room::<S>().outboxes.insert(id.clone(), outbox);
         }
         Ok(self.outboxes.get_mut(id).expect("it is there by now"))
     }
 
-    pub fn insert(&mut self, id: SessionId, session: Session) {
+    pub fn insert(&mut self, id: SessionId, session: StoredSession) {
         self.sessions.insert(id, session);
     }
 
@@ -89,17 +99,21 @@ impl State {
         self.outboxes.remove(id);
     }
 
-    /// Reads from the shelf without loading: listing a session is not a use of it.
-    pub fn summary<S: Shelf>(&self, shelf: &S, place: Place) -> Result<Option<Summary>> {
+    /// Reads from the backend without loading: listing a session is not a use of it.
+    pub fn summary<S: StorageBackend>(
+        &self,
+        backend: &S,
+        place: ListPosition,
+    ) -> Result<Option<SessionSummary>> {
         if let Some(session) = self.sessions.get(&place.session) {
             return Ok(Some(session.summary(place)));
         }
-        let session = shelf.session(&place.session)?;
+        let session = backend.session(&place.session)?;
         Ok(session.map(|session| session.summary(place)))
     }
 
-    /// Drops unused entries from memory; the shelf finds them again.
-    fn make_room<S: Shelf>(&mut self) -> &mut Self {
+    /// Drops unused entries from memory; the backend finds them again.
+    fn make_room<S: StorageBackend>(&mut self) -> &mut Self {
         let count = self.sessions.len() + self.outboxes.len();
         if S::FINDS_AGAIN && count > ROOM.max(self.left * 2) {
             self.sessions.retain(|_, session| session.is_busy());
@@ -109,12 +123,12 @@ impl State {
         self
     }
 
-    pub fn head<S: Shelf>(&mut self, shelf: &S, log: &LogId) -> Result<u64> {
+    pub fn head<S: StorageBackend>(&mut self, backend: &S, log: &LogId) -> Result<u64> {
         Ok(match log {
-            LogId::Session(id) => self.session(shelf, id)?.map_or(0, |session| session.head),
+            LogId::Session(id) => self.session(backend, id)?.map_or(0, |session| session.head),
             LogId::Outbox(id) => match self.outboxes.get(id) {
                 Some(outbox) => outbox.head,
-                None => shelf.outbox(id)?.map_or(0, |outbox| outbox.head),
+                None => backend.outbox(id)?.map_or(0, |outbox| outbox.head),
             },
         })
     }
@@ -130,10 +144,10 @@ impl State {
         alone.cloned().collect()
     }
 
-    pub fn wait<S: Shelf>(&mut self, shelf: &S, id: &SessionId) -> Result<()> {
+    pub fn wait<S: StorageBackend>(&mut self, backend: &S, id: &SessionId) -> Result<()> {
         let ticket = self.tickets + 1;
         let Some(session) = self
-            .session(shelf, id)?
+            .session(backend, id)?
             .filter(|session| session.waits.is_none())
         else {
             return Ok(());
@@ -164,7 +178,7 @@ impl State {
     }
 
     /// These sessions.
-    pub fn at_work(&self, principal: &str) -> impl Iterator<Item = (&SessionId, &Session)> {
+    pub fn at_work(&self, principal: &str) -> impl Iterator<Item = (&SessionId, &StoredSession)> {
         let waiting = self.ready.values().flat_map(BTreeMap::values);
         // One whose lease ran out while a command came does both.
         let waiting = waiting.filter(|id| !self.leased.contains(*id));
@@ -209,13 +223,13 @@ impl State {
         })
     }
 
-    pub fn claim<S: Shelf>(
+    pub fn claim<S: StorageBackend>(
         &mut self,
-        shelf: &S,
+        backend: &S,
         id: &SessionId,
         claimant: &Claimant,
     ) -> Result<Option<Claim>> {
-        let session = self.session(shelf, id)?;
+        let session = self.session(backend, id)?;
         let Some(session) = session.filter(|session| session.agent == claimant.agent) else {
             return Ok(None);
         };
@@ -233,30 +247,30 @@ impl State {
         id: &SessionId,
         token: &ClaimToken,
         lease: Duration,
-    ) -> Option<(&Session, bool)> {
+    ) -> Option<(&StoredSession, bool)> {
         let session = self.sessions.get_mut(id)?;
         let changed = session.renew(token, lease)?;
         Some((session, changed))
     }
 
-    pub fn let_go(&mut self, id: &SessionId) {
+    pub fn remove_lease(&mut self, id: &SessionId) {
         self.leased.remove(id);
     }
 
     // ---- streams ----
 
     /// `until` is the registration's new end; `None` ends it now. False if another holder has it.
-    pub fn touch<S: Shelf>(
+    pub fn touch<S: StorageBackend>(
         &mut self,
-        shelf: &S,
-        touch: &Touch,
+        backend: &S,
+        touch: &StreamTouch,
         until: Option<Instant>,
     ) -> Result<bool> {
         let written = touch.written.clone();
         let connection = &touch.stream.connection;
         match &touch.stream.session {
             None => {
-                let outbox = self.outbox(shelf, connection)?;
+                let outbox = self.outbox(backend, connection)?;
                 if outbox.holder.as_deref() != Some(&touch.holder) {
                     return Ok(outbox.holder.is_none());
                 }
@@ -264,7 +278,7 @@ impl State {
                 outbox.holder = until.and(outbox.holder.take());
             }
             Some(id) => {
-                let session = self.session(shelf, id)?;
+                let session = self.session(backend, id)?;
                 let party = session.and_then(|session| session.parties.hear_of(connection));
                 let Some(party) = party else {
                     return Ok(true);

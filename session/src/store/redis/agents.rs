@@ -5,12 +5,12 @@ use std::time::Duration;
 use futures_util::future::join_all;
 
 use super::RedisStore;
-use super::scripts::{Call, scripts};
+use super::scripts::{ScriptCall, scripts};
 use crate::id::Partition;
 use crate::store::{AgentCard, Error, PLACE_KEPT, Result, Store as _, WorkerId};
 
 /// An agent by its name.
-pub(super) struct Known {
+pub(super) struct KnownAgent {
     pub name: String,
     /// `None` if only sessions of it have come, from elsewhere.
     pub card: Option<AgentCard>,
@@ -26,7 +26,7 @@ impl RedisStore {
         lasts: Duration,
     ) -> Result<()> {
         let card = serde_json::to_string(agent).map_err(|e| Error::Broken(e.to_string()))?;
-        let call = Call::new(&scripts().register)
+        let call = ScriptCall::new(&scripts().register)
             .key(self.keys.agents())
             .key(self.keys.alive(&agent.name))
             .key(self.keys.came(&agent.name))
@@ -38,9 +38,9 @@ impl RedisStore {
         self.run(call).await.map(drop)
     }
 
-    pub(super) async fn known_agents(&self) -> Result<Vec<Known>> {
+    pub(super) async fn known_agents(&self) -> Result<Vec<KnownAgent>> {
         let reply = self
-            .run(Call::new(&scripts().agents).key(self.keys.agents()))
+            .run(ScriptCall::new(&scripts().agents).key(self.keys.agents()))
             .await?;
         let mut items = reply.items()?;
         let mut agents = Vec::new();
@@ -52,7 +52,7 @@ impl RedisStore {
                 Some(serde_json::from_str(&card).map_err(|e| Error::Broken(e.to_string()))?)
             };
             let workers = items.number()? as usize;
-            agents.push(Known {
+            agents.push(KnownAgent {
                 name,
                 card,
                 workers,
@@ -71,7 +71,7 @@ impl RedisStore {
     pub(super) async fn waiting_sessions(&self, agent: &str) -> Result<u64> {
         let partitions = (0..self.partitions()).map(Partition);
         let counts = partitions.map(|partition| {
-            let call = Call::new(&scripts().waiting).key(self.keys.due(partition, agent));
+            let call = ScriptCall::new(&scripts().waiting).key(self.keys.due(partition, agent));
             self.run(call)
         });
         let counts = join_all(counts).await.into_iter();
@@ -79,7 +79,7 @@ impl RedisStore {
     }
 
     pub(super) async fn mention_agent(&self, agent: &str) -> Result<()> {
-        let call = Call::new(&scripts().mention)
+        let call = ScriptCall::new(&scripts().mention)
             .key(self.keys.agents())
             .key(self.keys.alive(agent))
             .arg(agent);
@@ -87,7 +87,7 @@ impl RedisStore {
     }
 
     pub(super) async fn retire_agents(&self, unused: Duration) -> Result<()> {
-        let call = Call::new(&scripts().retire)
+        let call = ScriptCall::new(&scripts().retire)
             .key(self.keys.agents())
             .num(unused.as_millis() as u64);
         self.run(call).await.map(drop)

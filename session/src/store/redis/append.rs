@@ -2,12 +2,12 @@
 
 use super::RedisStore;
 use super::changes::{changes, must_last};
-use super::reply::{self, Reply};
-use super::scripts::{Call, scripts};
+use super::reply::{self, ScriptReply};
+use super::scripts::{ScriptCall, scripts};
 use crate::command::CommandId;
 use crate::event::Frame;
 use crate::id::{LogId, SessionId};
-use crate::store::{Append, Appended, Result, Topic};
+use crate::store::{AppendOutcome, AppendRequest, Result, Topic};
 
 /// Larger frames are announced by number and read by those who want them.
 const PUBLISH_WHOLE: usize = 16 * 1024;
@@ -16,12 +16,12 @@ impl RedisStore {
     /// Events that others act on are announced once replicas have them, where that is asked for: a
     /// gateway that has shown an answer cannot take it back. Other events are announced by the
     /// script itself.
-    pub(super) async fn append_events(&self, append: &Append) -> Result<Appended> {
+    pub(super) async fn append_events(&self, append: &AppendRequest) -> Result<AppendOutcome> {
         let frame = Frame::encode(append.nonce, &append.events);
-        let waits = must_last(append) && self.link.waits_for_replicas();
+        let waits = must_last(append) && self.client.waits_for_replicas();
         let reply = self.run_append(append, &frame, waits).await?;
         let appended = read(reply)?;
-        if waits && matches!(appended, Appended::Done { .. }) && !append.events.is_empty() {
+        if waits && matches!(appended, AppendOutcome::Done { .. }) && !append.events.is_empty() {
             let last = append.first + append.events.len() as u64 - 1;
             let mut signal = format!("G{last}").into_bytes();
             if frame.len() <= PUBLISH_WHOLE {
@@ -36,10 +36,15 @@ impl RedisStore {
     async fn announce(&self, session: &SessionId, signal: &[u8]) {
         let topic = Topic::Log(LogId::Session(session.clone()));
         let channel = self.keys.channel(&topic);
-        self.link.announce(&channel, signal).await;
+        self.client.announce(&channel, signal).await;
     }
 
-    async fn run_append(&self, append: &Append, frame: &[u8], waits: bool) -> Result<Reply> {
+    async fn run_append(
+        &self,
+        append: &AppendRequest,
+        frame: &[u8],
+        waits: bool,
+    ) -> Result<ScriptReply> {
         let (k, id) = (&self.keys, &append.session);
         let acks: Vec<String> = append.acks.iter().map(CommandId::to_string).collect();
         // An append that ends something frees memory, too.
@@ -48,7 +53,7 @@ impl RedisStore {
         } else {
             &scripts().append
         };
-        let call = Call::new(script)
+        let call = ScriptCall::new(script)
             .key(k.session(id))
             .key(k.events(id))
             .key(k.inbox(id))
@@ -80,15 +85,15 @@ impl RedisStore {
     }
 }
 
-fn read(reply: Reply) -> Result<Appended> {
+fn read(reply: ScriptReply) -> Result<AppendOutcome> {
     let mut items = reply.items()?;
     match items.text()?.as_str() {
-        "done" => Ok(Appended::Done {
+        "done" => Ok(AppendOutcome::Done {
             head: items.number()?,
             released: items.number()? == 1,
         }),
-        "fenced" => Ok(Appended::Fenced),
-        "gap" => Ok(Appended::Gap {
+        "fenced" => Ok(AppendOutcome::Fenced),
+        "gap" => Ok(AppendOutcome::Gap {
             head: items.number()?,
         }),
         other => Err(reply::unexpected(other)),

@@ -3,12 +3,12 @@
 
 use bytes::Bytes;
 
-use crate::command::Idempotency;
+use crate::command::IdempotencyKey;
 use crate::event::Event;
-use crate::shown;
-use crate::store::{AnsweredRequest, Append, REMEMBERED_KEYS_IN_ALL};
+use crate::settings_history;
+use crate::store::{AnsweredRequest, AppendRequest, REMEMBERED_KEYS_IN_ALL};
 
-pub(super) fn changes(append: &Append) -> Vec<(&'static str, Bytes)> {
+pub(super) fn changes(append: &AppendRequest) -> Vec<(&'static str, Bytes)> {
     let mut changes = Vec::new();
     for (seq, event) in (append.first..).zip(&append.events) {
         match event {
@@ -32,7 +32,7 @@ pub(super) fn changes(append: &Append) -> Vec<(&'static str, Bytes)> {
     }
     let requests = append.requests.iter();
     changes.extend(requests.map(|request| ("request", packed(request))));
-    let shown = shown::added((append.first..).zip(&append.events));
+    let shown = settings_history::added((append.first..).zip(&append.events));
     if !shown.is_empty() {
         changes.push(("shown", shown.into()));
     }
@@ -50,7 +50,7 @@ pub(super) fn changes(append: &Append) -> Vec<(&'static str, Bytes)> {
 
 /// As `append.lua` unpacks it.
 fn packed(request: &AnsweredRequest) -> Bytes {
-    let key = Idempotency::key_bytes(&request.key.key).unwrap_or_default();
+    let key = IdempotencyKey::key_bytes(&request.key.key).unwrap_or_default();
     let mut packed = Vec::with_capacity(35);
     packed.extend(key);
     packed.extend(request.key.fingerprint_bytes());
@@ -64,7 +64,7 @@ fn packed(request: &AnsweredRequest) -> Bytes {
 
 /// Whether others act on it: what a turn answered or asks, that it began, that a command is done, what
 /// has to be released in the end. The words in between are written again by whoever takes the turn over.
-pub(super) fn must_last(append: &Append) -> bool {
+pub(super) fn must_last(append: &AppendRequest) -> bool {
     let lasting = |event: &Event| {
         matches!(
             event,

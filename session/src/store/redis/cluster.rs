@@ -1,5 +1,5 @@
 //! The way to the nodes of a Cluster: each command goes to the node that has its key's slot, on that
-//! node's own line. A node that says that the slot is elsewhere is believed; one that says nothing delays
+//! node's own connection. A node that says that the slot is elsewhere is believed; one that says nothing delays
 //! nobody but those who need it.
 
 use std::sync::Arc;
@@ -10,28 +10,28 @@ use futures_util::stream::FuturesUnordered;
 use redis::{Cmd, ErrorKind, Pipeline, RedisError, Value};
 
 use super::fault;
-use super::line::{Line, Lines};
-use super::servers::Address;
+use super::server_connection::{NodeConnections, ServerConnection};
+use super::servers::ServerAddress;
 use super::slot_map::{redirected, slot_of};
-use super::slots::Slots;
+use super::slots::ClusterSlots;
 
 /// More than that on one way means that nodes do not agree: later they will.
 const MAX_REDIRECTS: usize = 5;
 
-pub(super) struct Cluster {
-    slots: Arc<Slots>,
-    lines: Lines,
+pub(super) struct ClusterConnection {
+    slots: Arc<ClusterSlots>,
+    connections: NodeConnections,
 }
 
-enum Redirect {
+enum SlotRedirect {
     /// For good.
-    Moved(Address),
+    Moved(ServerAddress),
     /// Only this time: the slot is on its way there.
-    Ask(Address),
+    Ask(ServerAddress),
 }
 
-impl Redirect {
-    fn of(error: &RedisError, from: &Address) -> Option<Self> {
+impl SlotRedirect {
+    fn of(error: &RedisError, from: &ServerAddress) -> Option<Self> {
         let (to, _) = error.redirect_node()?;
         let to = redirected(to, from)?;
         match error.code() {
@@ -41,33 +41,33 @@ impl Redirect {
     }
 }
 
-impl Cluster {
-    pub async fn open(slots: &Arc<Slots>) -> Result<Self, Arc<RedisError>> {
+impl ClusterConnection {
+    pub async fn open(slots: &Arc<ClusterSlots>) -> Result<Self, Arc<RedisError>> {
         if !slots.map().is_known() {
             slots.ask().await?;
         }
         Ok(Self {
             slots: slots.clone(),
-            lines: Lines::new(slots.login().clone()),
+            connections: NodeConnections::new(slots.login().clone()),
         })
     }
 
     pub async fn send(&self, command: &Cmd, key: &[u8]) -> Result<Value, Arc<RedisError>> {
         let slot = slot_of(key);
         let mut node = self.slots.owner(slot)?;
-        let mut answer = self.lines.to(&node).send(command).await;
+        let mut answer = self.connections.to(&node).send(command).await;
         for _ in 0..MAX_REDIRECTS {
             let Err(error) = &answer else {
                 return answer;
             };
-            match self.judge(error, slot, &node) {
+            match self.follow_redirect(error, slot, &node) {
                 None => return answer,
-                Some(Redirect::Moved(to)) => {
-                    answer = self.lines.to(&to).send(command).await;
+                Some(SlotRedirect::Moved(to)) => {
+                    answer = self.connections.to(&to).send(command).await;
                     node = to;
                 }
-                Some(Redirect::Ask(to)) => {
-                    answer = self.lines.to(&to).send_asking(command).await;
+                Some(SlotRedirect::Ask(to)) => {
+                    answer = self.connections.to(&to).send_asking(command).await;
                     node = to;
                 }
             }
@@ -84,13 +84,13 @@ impl Cluster {
     ) -> Result<Vec<Value>, Arc<RedisError>> {
         let slot = slot_of(key);
         let node = self.slots.owner(slot)?;
-        let answers = self.lines.to(&node).send_all(commands).await;
+        let answers = self.connections.to(&node).send_all(commands).await;
         match &answers {
-            Err(error) => _ = self.judge(error, slot, &node),
+            Err(error) => _ = self.follow_redirect(error, slot, &node),
             Ok(answers) => {
                 for answer in answers {
                     if let Value::ServerError(error) = answer {
-                        self.judge(&error.clone().into(), slot, &node);
+                        self.follow_redirect(&error.clone().into(), slot, &node);
                     }
                 }
             }
@@ -103,7 +103,7 @@ impl Cluster {
         let primaries = self.primaries();
         let mut asked: FuturesUnordered<_> = primaries
             .iter()
-            .map(|(_, line)| line.send(command))
+            .map(|(_, connection)| connection.send(command))
             .collect();
         let mut failure = RedisError::from((ErrorKind::Io, "the Cluster has no primary")).into();
         while let Some(answer) = asked.next().await {
@@ -112,7 +112,7 @@ impl Cluster {
                 Err(error) => failure = error,
             }
         }
-        self.slots.doubt();
+        self.slots.request_refresh();
         Err(failure)
     }
 
@@ -122,33 +122,40 @@ impl Cluster {
         command: &Cmd,
     ) -> Result<Vec<(String, Value)>, Arc<RedisError>> {
         let primaries = self.primaries();
-        let asked = primaries.iter().map(|((host, port), line)| async move {
-            Ok((format!("{host}:{port}"), line.send(command).await?))
-        });
+        let asked = primaries
+            .iter()
+            .map(|((host, port), connection)| async move {
+                Ok((format!("{host}:{port}"), connection.send(command).await?))
+            });
         let answers: Result<_, Arc<RedisError>> = join_all(asked).await.into_iter().collect();
         if answers.is_err() {
-            self.slots.doubt();
+            self.slots.request_refresh();
         }
         answers
     }
 
-    fn primaries(&self) -> Vec<(Address, Arc<Line>)> {
+    fn primaries(&self) -> Vec<(ServerAddress, Arc<ServerConnection>)> {
         let map = self.slots.map();
         let primaries = map.primaries().into_iter();
         primaries
-            .map(|node| (node.clone(), self.lines.to(node)))
+            .map(|node| (node.clone(), self.connections.to(node)))
             .collect()
     }
 
     /// Where to go instead, if the error says so; if it means that slots may have moved, that is found
     /// out.
-    fn judge(&self, error: &RedisError, slot: u16, from: &Address) -> Option<Redirect> {
-        let redirect = Redirect::of(error, from);
+    fn follow_redirect(
+        &self,
+        error: &RedisError,
+        slot: u16,
+        from: &ServerAddress,
+    ) -> Option<SlotRedirect> {
+        let redirect = SlotRedirect::of(error, from);
         match &redirect {
-            Some(Redirect::Moved(to)) => self.slots.learn(slot, to),
-            Some(Redirect::Ask(_)) => {}
+            Some(SlotRedirect::Moved(to)) => self.slots.learn(slot, to),
+            Some(SlotRedirect::Ask(_)) => {}
             None if fault::breaks(error) || error.code() == Some("CLUSTERDOWN") => {
-                self.slots.doubt();
+                self.slots.request_refresh();
             }
             None => {}
         }

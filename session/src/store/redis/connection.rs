@@ -4,21 +4,23 @@ use std::sync::Arc;
 
 use redis::{Cmd, Pipeline, RedisError, Value, from_redis_value};
 
-use super::cluster::Cluster;
-use super::line::Line;
-use super::servers::{Kind, Servers};
+use super::cluster::ClusterConnection;
+use super::server_connection::ServerConnection;
+use super::servers::{RedisServers, ServerKind};
 
 #[derive(Clone)]
-pub(super) enum Connection {
-    One(Arc<Line>),
-    Cluster(Arc<Cluster>),
+pub(super) enum RedisConnection {
+    One(Arc<ServerConnection>),
+    Cluster(Arc<ClusterConnection>),
 }
 
-impl Connection {
-    pub async fn open(servers: &Servers) -> Result<Self, Arc<RedisError>> {
+impl RedisConnection {
+    pub async fn open(servers: &RedisServers) -> Result<Self, Arc<RedisError>> {
         let connection = match &servers.kind {
-            Kind::Cluster(slots) => Self::Cluster(Arc::new(Cluster::open(slots).await?)),
-            _ => Self::One(Arc::new(Line::to_primary(servers.clone()))),
+            ServerKind::Cluster(slots) => {
+                Self::Cluster(Arc::new(ClusterConnection::open(slots).await?))
+            }
+            _ => Self::One(Arc::new(ServerConnection::to_primary(servers.clone()))),
         };
         connection.ask(&redis::cmd("PING")).await?;
         Ok(connection)
@@ -27,7 +29,7 @@ impl Connection {
     /// To the server that has the key.
     pub async fn send(&self, command: &Cmd, key: &[u8]) -> Result<Value, Arc<RedisError>> {
         match self {
-            Self::One(line) => line.send(command).await,
+            Self::One(connection) => connection.send(command).await,
             Self::Cluster(cluster) => cluster.send(command, key).await,
         }
     }
@@ -40,7 +42,7 @@ impl Connection {
         key: &[u8],
     ) -> Result<Vec<Value>, Arc<RedisError>> {
         match self {
-            Self::One(line) => line.send_all(commands).await,
+            Self::One(connection) => connection.send_all(commands).await,
             Self::Cluster(cluster) => cluster.send_all(commands, key).await,
         }
     }
@@ -48,7 +50,7 @@ impl Connection {
     /// For commands that any primary can answer.
     pub async fn ask(&self, command: &Cmd) -> Result<Value, Arc<RedisError>> {
         match self {
-            Self::One(line) => line.send(command).await,
+            Self::One(connection) => connection.send(command).await,
             Self::Cluster(cluster) => cluster.ask(command).await,
         }
     }
@@ -59,7 +61,7 @@ impl Connection {
         command: &Cmd,
     ) -> Result<Vec<(String, String)>, Arc<RedisError>> {
         let answers = match self {
-            Self::One(line) => vec![(String::new(), line.send(command).await?)],
+            Self::One(connection) => vec![(String::new(), connection.send(command).await?)],
             Self::Cluster(cluster) => cluster.ask_primaries(command).await?,
         };
         let text = |(at, answer)| {

@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use super::scripts::{Call, scripts};
+use super::scripts::{ScriptCall, scripts};
 use super::{RedisStore, command_nonce};
 use crate::command::Command;
 use crate::id::SessionId;
-use crate::store::{DELETED_FOR, Result, Tidying};
+use crate::store::{DELETED_FOR, Result, TidyPolicy};
 
 impl RedisStore {
     pub(super) async fn delete_session(
@@ -16,7 +16,7 @@ impl RedisStore {
         end: &Command,
     ) -> Result<bool> {
         let (head, nonce) = (end.head(), command_nonce());
-        let call = Call::new(&scripts().delete)
+        let call = ScriptCall::new(&scripts().delete)
             .key(self.keys.session(session))
             .key(self.keys.frozen(session))
             .arg(session.as_str())
@@ -27,9 +27,9 @@ impl RedisStore {
         Ok(self.run_durably(call).await?.optional_number()? == 1)
     }
 
-    pub(super) async fn expire(&self, session: &SessionId, when: &Tidying) -> Result<bool> {
+    pub(super) async fn expire(&self, session: &SessionId, when: &TidyPolicy) -> Result<bool> {
         let nonce = command_nonce();
-        let call = Call::new(&scripts().expire)
+        let call = ScriptCall::new(&scripts().expire)
             .key(self.keys.session(session))
             .key(self.keys.parties(session))
             .arg(session.as_str())
@@ -38,8 +38,8 @@ impl RedisStore {
         Ok(self.run(call).await?.optional_number()? == 1)
     }
 
-    pub(super) async fn purge(&self, session: &SessionId, when: &Tidying) -> Result<bool> {
-        let call = Call::new(&scripts().purge)
+    pub(super) async fn purge(&self, session: &SessionId, when: &TidyPolicy) -> Result<bool> {
+        let call = ScriptCall::new(&scripts().purge)
             .key(self.keys.session(session))
             .arg(session.as_str())
             .num(kept_for(when).as_millis() as u64);
@@ -48,6 +48,6 @@ impl RedisStore {
 }
 
 /// Nothing is kept longer for having been deleted.
-pub(super) fn kept_for(when: &Tidying) -> Duration {
+pub(super) fn kept_for(when: &TidyPolicy) -> Duration {
     DELETED_FOR.min(when.unused)
 }

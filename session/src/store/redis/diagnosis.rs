@@ -6,12 +6,12 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use redis::from_redis_value;
 use tokio::time::Instant;
 
-use super::checks::Info;
-use super::connection::Connection;
-use super::link::{unreachable, until};
-use super::options::Options;
+use super::client::{unreachable, until};
+use super::connection::RedisConnection;
+use super::options::RedisOptions;
 use super::replicas;
-use super::servers::Servers;
+use super::servers::RedisServers;
+use super::startup_checks::ServerInfo;
 use crate::store::{Error, Result};
 
 const PATIENCE: Duration = Duration::from_secs(3);
@@ -49,13 +49,13 @@ pub struct ServerFacts {
     pub replicas_in_step: usize,
 }
 
-impl Options {
+impl RedisOptions {
     /// Asks Redis once, for a few seconds at most.
     pub async fn diagnose(&self) -> Result<Diagnosis> {
-        let servers = Servers::parse(&self.url, self.ca.as_deref()).map_err(Error::Broken)?;
+        let servers = RedisServers::parse(&self.url, self.ca.as_deref()).map_err(Error::Broken)?;
         servers.follow();
         let deadline = Instant::now() + PATIENCE;
-        let opened = until(deadline, || Connection::open(&servers)).await;
+        let opened = until(deadline, || RedisConnection::open(&servers)).await;
         let connection = opened.map_err(|error| unreachable(&servers, &error))?;
         Ok(Diagnosis {
             servers: facts(&connection, &servers).await?,
@@ -65,7 +65,7 @@ impl Options {
     }
 }
 
-async fn facts(connection: &Connection, servers: &Servers) -> Result<Vec<ServerFacts>> {
+async fn facts(connection: &RedisConnection, servers: &RedisServers) -> Result<Vec<ServerFacts>> {
     match connection.ask_primaries(&redis::cmd("INFO")).await {
         Ok(nodes) => {
             let facts = nodes.into_iter().map(|(at, text)| {
@@ -83,7 +83,7 @@ async fn facts(connection: &Connection, servers: &Servers) -> Result<Vec<ServerF
     }
 }
 
-async fn latency(connection: &Connection, servers: &Servers) -> Result<Duration> {
+async fn latency(connection: &RedisConnection, servers: &RedisServers) -> Result<Duration> {
     let mut taken = Vec::with_capacity(ROUND_TRIPS);
     for _ in 0..ROUND_TRIPS {
         let began = Instant::now();
@@ -95,7 +95,7 @@ async fn latency(connection: &Connection, servers: &Servers) -> Result<Duration>
     Ok(taken[ROUND_TRIPS / 2])
 }
 
-async fn clock(connection: &Connection) -> Option<ClockOffset> {
+async fn clock(connection: &RedisConnection) -> Option<ClockOffset> {
     let before = SystemTime::now();
     let answer = connection.ask(&redis::cmd("TIME")).await.ok()?;
     let after = SystemTime::now();
@@ -118,7 +118,7 @@ impl ClockOffset {
 
 impl ServerFacts {
     fn read(address: String, text: &str) -> Self {
-        let info = Info::read(text);
+        let info = ServerInfo::read(text);
         let policy = info.text("maxmemory_policy");
         let evicts = info.number("maxmemory") > 0 && !["", "noeviction"].contains(&policy);
         let primary = || format!("{}:{}", info.text("master_host"), info.text("master_port"));

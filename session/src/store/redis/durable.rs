@@ -15,15 +15,15 @@ use redis::{Arg, Cmd, Pipeline, RedisError, Value, from_redis_value};
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::{Instant, sleep, timeout, timeout_at};
 
-use super::connection::Connection;
+use super::client::STEP_TIMEOUT;
+use super::connection::RedisConnection;
 use super::fault;
-use super::link::PATIENCE;
-use super::proof::Proof;
-use super::replicas::Replicas;
-use super::reply::Reply;
-use super::scripts::{Call, Script};
-use super::sentinel::Sentinels;
-use super::servers::{Kind, Servers};
+use super::proof::DurabilityProof;
+use super::replicas::ReplicaTracker;
+use super::reply::ScriptReply;
+use super::scripts::{LuaScript, ScriptCall};
+use super::sentinel::SentinelGroup;
+use super::servers::{RedisServers, ServerKind};
 use crate::id::random_text;
 use crate::metrics::StoreMetrics;
 use crate::store::{Error, Result};
@@ -40,57 +40,57 @@ const LOOK_EVERY: Duration = Duration::from_millis(500);
 const MARK: &str =
     "#!lua flags=allow-oom\nreturn redis.call('SET', KEYS[1], ARGV[1], 'PX', '60000')";
 
-pub(super) struct Lanes {
-    connections: Vec<Connection>,
+pub(super) struct DurableLanes {
+    connections: Vec<RedisConnection>,
     /// As far as they were known at the start.
-    replicas: Replicas,
-    sentinels: Option<Arc<Sentinels>>,
-    proof: Proof,
+    replicas: ReplicaTracker,
+    sentinels: Option<Arc<SentinelGroup>>,
+    proof: DurabilityProof,
     /// By what has to travel together: the partition in a cluster, else everything.
-    lanes: Mutex<HashMap<String, mpsc::Sender<Job>>>,
+    lanes: Mutex<HashMap<String, mpsc::Sender<DurableStep>>>,
     by_partition: bool,
     metrics: StoreMetrics,
 }
 
-struct Job {
+struct DurableStep {
     command: Cmd,
-    script: &'static Script,
+    script: &'static LuaScript,
     deadline: Instant,
     /// The result of the step while it is not confirmed yet, and the round whose marker covers it.
     returned: Option<(u64, Value)>,
-    answer: oneshot::Sender<Result<Reply>>,
+    answer: oneshot::Sender<Result<ScriptReply>>,
 }
 
-impl Lanes {
+impl DurableLanes {
     pub async fn open(
-        servers: &Servers,
-        proof: Proof,
+        servers: &RedisServers,
+        proof: DurabilityProof,
         metrics: StoreMetrics,
     ) -> std::result::Result<Self, Arc<RedisError>> {
-        let by_partition = matches!(servers.kind, Kind::Cluster(_));
+        let by_partition = matches!(servers.kind, ServerKind::Cluster(_));
         let mut connections = Vec::new();
         for _ in 0..if by_partition { CLUSTER_CONNECTIONS } else { 1 } {
-            connections.push(Connection::open(servers).await?);
+            connections.push(RedisConnection::open(servers).await?);
         }
-        let mut replicas = Replicas::default();
+        let mut replicas = ReplicaTracker::default();
         if !by_partition {
             // Reads the replicas before the first step is taken: one may leave until then.
             let mut question = redis::cmd("INFO");
             question.arg("replication");
             for (_, told) in connections[0].ask_primaries(&question).await? {
-                replicas.told(&told, Instant::now());
+                replicas.update(&told, Instant::now());
             }
-            if let Kind::Sentinel(sentinels) = &servers.kind {
+            if let ServerKind::Sentinel(sentinels) = &servers.kind {
                 // One that is being promoted just now has left already.
                 match sentinels.replicas().await {
-                    Some(known) => replicas.expect(known, Instant::now()),
+                    Some(known) => replicas.add_known(known, Instant::now()),
                     None => replicas.become_unsure(Instant::now()),
                 }
             }
         }
         let sentinels = match &servers.kind {
-            Kind::Sentinel(sentinels) => Some(sentinels.clone()),
-            Kind::One(_) | Kind::Cluster(_) => None,
+            ServerKind::Sentinel(sentinels) => Some(sentinels.clone()),
+            ServerKind::One(_) | ServerKind::Cluster(_) => None,
         };
         Ok(Self {
             connections,
@@ -103,12 +103,12 @@ impl Lanes {
         })
     }
 
-    pub async fn run(&self, call: &Call<'_>) -> Result<Reply> {
+    pub async fn run(&self, call: &ScriptCall<'_>) -> Result<ScriptReply> {
         let (answer, answered) = oneshot::channel();
-        let job = Job {
+        let job = DurableStep {
             command: call.by_hash(),
             script: call.script(),
-            deadline: Instant::now() + PATIENCE,
+            deadline: Instant::now() + STEP_TIMEOUT,
             returned: None,
             answer,
         };
@@ -123,14 +123,14 @@ impl Lanes {
         answered.await.unwrap_or_else(gone)
     }
 
-    fn lane(&self, prefix: &str) -> mpsc::Sender<Job> {
+    fn lane(&self, prefix: &str) -> mpsc::Sender<DurableStep> {
         let name = if self.by_partition { prefix } else { "" };
         let mut lanes = self.lanes.locked();
         if let Some(lane) = lanes.get(name) {
             return lane.clone();
         }
         let (lane, jobs) = mpsc::channel(MAX_ROUND);
-        let carrier = Lane {
+        let carrier = DurableLane {
             connection: self.connections[lanes.len() % self.connections.len()].clone(),
             proof: self.proof,
             key: format!("{prefix}sync:{}", random_text(12)),
@@ -146,22 +146,22 @@ impl Lanes {
     }
 }
 
-struct Lane {
-    connection: Connection,
-    proof: Proof,
+struct DurableLane {
+    connection: RedisConnection,
+    proof: DurabilityProof,
     /// The marker's.
     key: String,
     round: u64,
-    replicas: Replicas,
-    sentinels: Option<Arc<Sentinels>>,
+    replicas: ReplicaTracker,
+    sentinels: Option<Arc<SentinelGroup>>,
     /// Also when it has nothing to do. In a cluster the one to be promoted makes the primary wait, so nobody has to.
     looks: bool,
     metrics: StoreMetrics,
 }
 
-impl Lane {
+impl DurableLane {
     /// Ends with the store.
-    async fn carry(mut self, mut jobs: mpsc::Receiver<Job>) {
+    async fn carry(mut self, mut jobs: mpsc::Receiver<DurableStep>) {
         let mut batch = Vec::new();
         let mut pause = Duration::ZERO;
         loop {
@@ -219,7 +219,7 @@ impl Lane {
         };
         for told in answers {
             let told = from_redis_value::<String>(told).unwrap_or_default();
-            self.replicas.told(&told, Instant::now());
+            self.replicas.update(&told, Instant::now());
         }
     }
 
@@ -232,12 +232,15 @@ impl Lane {
             return self.replicas.is_sure();
         };
         if let Some(known) = sentinels.replicas().await {
-            self.replicas.expect(known, Instant::now());
+            self.replicas.add_known(known, Instant::now());
         }
     }
 
     /// One pipeline. Steps that are confirmed or cannot succeed leave the batch, answered.
-    async fn take_round(&mut self, batch: &mut Vec<Job>) -> std::result::Result<(), String> {
+    async fn take_round(
+        &mut self,
+        batch: &mut Vec<DurableStep>,
+    ) -> std::result::Result<(), String> {
         self.round += 1;
         let mut commands = Pipeline::new();
         commands.add_command(redis::cmd("GET").arg(&self.key).clone());
@@ -294,13 +297,13 @@ impl Lane {
         let told = answer().and_then(|told| Ok(from_redis_value::<String>(told)?));
         // After the wait: whoever has left meanwhile had to confirm, too.
         let now = Instant::now();
-        let needed = self.replicas.told(&told.unwrap_or_default(), now);
+        let needed = self.replicas.update(&told.unwrap_or_default(), now);
         let is_sure = self.sentinels.is_none() || !self.replicas.is_unsure(now);
         let confirmed = confirmed.map(|count| is_sure && count >= needed);
         let is_confirmed = marked.is_ok() && matches!(confirmed, Ok(true));
         for (mut job, done) in unanswered {
             match job.returned.take_if(|_| done && is_confirmed) {
-                Some((_, value)) => _ = job.answer.send(Ok(Reply(value))),
+                Some((_, value)) => _ = job.answer.send(Ok(ScriptReply(value))),
                 None => batch.push(job),
             }
         }
@@ -320,7 +323,7 @@ impl Lane {
 }
 
 /// The same call for a server that doesn't know the script yet.
-fn by_text(command: &Cmd, script: &Script) -> Cmd {
+fn by_text(command: &Cmd, script: &LuaScript) -> Cmd {
     let mut text = redis::cmd("EVAL");
     text.arg(&script.body);
     for argument in command.args_iter().skip(2) {

@@ -3,16 +3,16 @@
 
 use super::RedisStore;
 use super::reply;
-use super::scripts::{Call, scripts};
-use crate::store::{Fork, Forked, MAX_FORK_DEPTH, Result};
+use super::scripts::{ScriptCall, scripts};
+use crate::store::{ForkOutcome, ForkRequest, MAX_FORK_DEPTH, Result};
 
 impl RedisStore {
-    pub(super) async fn fork_session(&self, fork: &Fork) -> Result<Forked> {
+    pub(super) async fn fork_session(&self, fork: &ForkRequest) -> Result<ForkOutcome> {
         let (k, child) = (&self.keys, &fork.child);
         let cut = fork.at.as_ref().map(|cut| cut.upto.to_string());
         let view = fork.at.as_ref().map(|cut| cut.view.clone());
         let (cut, view) = (cut.unwrap_or_default(), view.unwrap_or_default());
-        let call = Call::new(&scripts().fork)
+        let call = ScriptCall::new(&scripts().fork)
             .key(k.session(&fork.parent))
             .key(k.session(child))
             .key(k.parties(child))
@@ -31,14 +31,14 @@ impl RedisStore {
             .num(fork.only_open.into());
         let mut items = self.run_durably(call).await?.items()?;
         match items.text()?.as_str() {
-            "done" => Ok(Forked::Done {
+            "done" => Ok(ForkOutcome::Done {
                 head: items.number()?,
                 view: items.bytes()?,
             }),
-            "notfound" => Ok(Forked::NotFound),
-            "closed" => Ok(Forked::Closed),
-            "nosuchcut" => Ok(Forked::NoSuchCut),
-            "toodeep" => Ok(Forked::TooDeep),
+            "notfound" => Ok(ForkOutcome::NotFound),
+            "closed" => Ok(ForkOutcome::Closed),
+            "nosuchcut" => Ok(ForkOutcome::NoSuchCut),
+            "toodeep" => Ok(ForkOutcome::TooDeep),
             other => Err(reply::unexpected(other)),
         }
     }

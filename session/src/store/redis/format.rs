@@ -1,17 +1,17 @@
 //! The format of what is in this Redis: a number in a key of its own, with the first version that reads it.
 
+use super::client::RedisClient;
 use super::fault;
-use super::link::Link;
-use super::reply::Reply;
-use super::scripts::{Call, scripts};
+use super::reply::ScriptReply;
+use super::scripts::{ScriptCall, scripts};
 use crate::format::{REDIS, VERSION};
 use crate::store::{Error, Result};
 
 /// Fails if what is there is of a format that this build does not read; notes the one that it writes.
-pub(super) async fn check(link: &Link, key: String) -> Result<()> {
+pub(super) async fn check(client: &RedisClient, key: String) -> Result<()> {
     let mut get = redis::cmd("GET");
     get.arg(&key);
-    let noted = match link.query(&get).await {
+    let noted = match client.query(&get).await {
         Ok(found) => read(found)?,
         Err(Error::Broken(text)) if text.starts_with(fault::LACKS_PERMISSION) => {
             tracing::warn!(
@@ -33,30 +33,30 @@ pub(super) async fn check(link: &Link, key: String) -> Result<()> {
         return Ok(());
     }
     let note = format!("{} {VERSION}", REDIS.writes);
-    let call = Call::new(&scripts().format)
+    let call = ScriptCall::new(&scripts().format)
         .key(key)
         .num(REDIS.writes.into())
         .arg(&note);
-    match link.run(call).await {
+    match client.run(call).await {
         // It takes no writes now. This number says what no number says, too.
         Err(Error::Unavailable(_)) if found == REDIS.writes => Ok(()),
         done => done.map(drop),
     }
 }
 
-struct Noted {
+struct NotedFormat {
     format: u32,
     /// Reads it, as all after it do.
     reader: String,
 }
 
-fn read(reply: Reply) -> Result<Option<Noted>> {
+fn read(reply: ScriptReply) -> Result<Option<NotedFormat>> {
     let Some(text) = reply.optional_text()? else {
         return Ok(None);
     };
     let (format, reader) = text.split_once(' ').unwrap_or((&text, ""));
     match format.parse() {
-        Ok(format) => Ok(Some(Noted {
+        Ok(format) => Ok(Some(NotedFormat {
             format,
             reader: reader.to_owned(),
         })),

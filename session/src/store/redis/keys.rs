@@ -52,11 +52,11 @@ fn start(text: &str) -> String {
 }
 
 #[derive(Clone, Debug)]
-pub(super) struct Keys {
+pub(super) struct RedisKeys {
     namespace: String,
 }
 
-impl Keys {
+impl RedisKeys {
     pub fn new(namespace: &str) -> Self {
         Self {
             namespace: namespace.to_owned(),

@@ -7,10 +7,10 @@ use std::collections::{HashMap, VecDeque};
 use futures_util::future::try_join_all;
 
 use super::RedisStore;
-use super::reply::{self, Reply};
-use super::scripts::{Call, scripts};
+use super::reply::{self, ScriptReply};
+use super::scripts::{ScriptCall, scripts};
 use crate::id::Partition;
-use crate::store::{Listing, Place, Result, Summary};
+use crate::store::{ListPosition, ListRequest, Result, SessionSummary};
 
 /// Taken of each partition beside its share of the page, so that most need not be asked again.
 const SPARE: usize = 4;
@@ -18,19 +18,19 @@ const SPARE: usize = 4;
 const MOST: usize = 1000;
 
 /// Unused positions of one partition's list.
-struct Stock {
+struct PartitionPage {
     partition: Partition,
-    places: VecDeque<Place>,
-    after: Option<Place>,
+    places: VecDeque<ListPosition>,
+    after: Option<ListPosition>,
     /// There is nothing more to ask for.
     complete: bool,
 }
 
 impl RedisStore {
-    pub(super) async fn list_sessions(&self, listing: &Listing) -> Result<Vec<Summary>> {
-        let count = self.link.partitions();
-        let mut stocks: Vec<Stock> = (0..count)
-            .map(|number| Stock {
+    pub(super) async fn list_sessions(&self, listing: &ListRequest) -> Result<Vec<SessionSummary>> {
+        let count = self.client.partitions();
+        let mut stocks: Vec<PartitionPage> = (0..count)
+            .map(|number| PartitionPage {
                 partition: Partition(number),
                 places: VecDeque::new(),
                 after: listing.after.clone(),
@@ -47,7 +47,7 @@ impl RedisStore {
                 // Those that have much may have all of it.
                 portion = wanted;
                 take_first(&mut stocks, wanted, &mut places);
-                if stocks.iter().all(Stock::is_over) {
+                if stocks.iter().all(PartitionPage::is_over) {
                     break;
                 }
             }
@@ -63,8 +63,8 @@ impl RedisStore {
     /// Until each has something to offer, or nothing at all.
     async fn stock_up(
         &self,
-        stocks: &mut [Stock],
-        listing: &Listing,
+        stocks: &mut [PartitionPage],
+        listing: &ListRequest,
         portion: usize,
     ) -> Result<()> {
         let empty = stocks
@@ -74,7 +74,7 @@ impl RedisStore {
         let refills = empty.map(async |stock| {
             let after = stock.after.as_ref();
             let updated = after.map_or_else(String::new, |place| place.updated.to_string());
-            let call = Call::new(&scripts().listing)
+            let call = ScriptCall::new(&scripts().listing)
                 .key(
                     self.keys
                         .list(stock.partition, &listing.principal, listing.cwd.as_deref()),
@@ -91,14 +91,18 @@ impl RedisStore {
     }
 
     /// In the order of the places, without those that are not there any more.
-    async fn summaries(&self, listing: &Listing, places: Vec<Place>) -> Result<Vec<Summary>> {
-        let mut partitions: HashMap<Partition, Vec<Place>> = HashMap::new();
+    async fn summaries(
+        &self,
+        listing: &ListRequest,
+        places: Vec<ListPosition>,
+    ) -> Result<Vec<SessionSummary>> {
+        let mut partitions: HashMap<Partition, Vec<ListPosition>> = HashMap::new();
         for place in places {
             let of = partitions.entry(place.session.partition()).or_default();
             of.push(place);
         }
         let asked = partitions.into_values().map(async |places| {
-            let mut call = Call::new(&scripts().summaries)
+            let mut call = ScriptCall::new(&scripts().summaries)
                 .arg(&listing.principal)
                 .arg(listing.cwd.as_deref().unwrap_or_default());
             for place in &places {
@@ -108,9 +112,9 @@ impl RedisStore {
             let mut items = self.run(call).await?.items()?;
             let mut found = Vec::with_capacity(places.len());
             for place in &places {
-                let mut fields = Reply(items.next()?).items()?;
+                let mut fields = ScriptReply(items.next()?).items()?;
                 if !fields.is_empty() {
-                    found.push(Summary {
+                    found.push(SessionSummary {
                         place: place.clone(),
                         cwd: fields.text()?,
                         title: fields.text()?,
@@ -121,20 +125,21 @@ impl RedisStore {
             }
             Ok(found)
         });
-        let mut found: Vec<Summary> = try_join_all(asked).await?.into_iter().flatten().collect();
+        let mut found: Vec<SessionSummary> =
+            try_join_all(asked).await?.into_iter().flatten().collect();
         found.sort_by(|one, other| other.place.cmp(&one.place));
         Ok(found)
     }
 }
 
-impl Stock {
+impl PartitionPage {
     fn is_over(&self) -> bool {
         self.places.is_empty() && self.complete
     }
 }
 
 /// Merges until there are as many as wanted, or a stock has run out and may have more.
-fn take_first(stocks: &mut [Stock], wanted: usize, places: &mut Vec<Place>) {
+fn take_first(stocks: &mut [PartitionPage], wanted: usize, places: &mut Vec<ListPosition>) {
     while places.len() < wanted
         && stocks
             .iter()

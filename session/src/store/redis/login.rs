@@ -5,20 +5,20 @@ use redis::{
     AsyncConnectionConfig, Client, ConnectionAddr, ConnectionInfo, RedisError, TlsCertificates,
 };
 
-use super::servers::Address;
+use super::servers::ServerAddress;
 
 #[derive(Clone)]
-pub(super) struct Login {
+pub(super) struct ServerLogin {
     info: ConnectionInfo,
     certificates: Option<TlsCertificates>,
 }
 
-impl Login {
+impl ServerLogin {
     pub fn new(info: ConnectionInfo, certificates: Option<TlsCertificates>) -> Self {
         Self { info, certificates }
     }
 
-    pub fn address(&self) -> Address {
+    pub fn address(&self) -> ServerAddress {
         match self.info.addr() {
             ConnectionAddr::Tcp(host, port) | ConnectionAddr::TcpTls { host, port, .. } => {
                 (host.clone(), *port)
@@ -28,7 +28,7 @@ impl Login {
     }
 
     /// The same at another address.
-    pub fn at(&self, (host, port): &Address) -> Self {
+    pub fn at(&self, (host, port): &ServerAddress) -> Self {
         let addr = match self.info.addr() {
             ConnectionAddr::TcpTls {
                 insecure,

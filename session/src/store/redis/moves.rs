@@ -1,17 +1,17 @@
 //! Sessions on their way from one store to another.
 
 use super::RedisStore;
-use super::scripts::{Call, scripts};
+use super::scripts::{ScriptCall, scripts};
 use crate::id::SessionId;
-use crate::store::{Adoption, ClaimToken, Claimant, Record, Result, Setup};
+use crate::store::{AdoptRequest, ClaimToken, Claimant, Result, SessionRecord, SessionSetup};
 
 impl RedisStore {
     pub(super) async fn record_of(
         &self,
         session: &SessionId,
         principal: &str,
-    ) -> Result<Option<Record>> {
-        let call = Call::new(&scripts().record)
+    ) -> Result<Option<SessionRecord>> {
+        let call = ScriptCall::new(&scripts().record)
             .key(self.keys.session(session))
             .key(self.keys.frozen(session))
             .arg(session.as_str())
@@ -20,11 +20,11 @@ impl RedisStore {
         if items.is_empty() {
             return Ok(None);
         }
-        Ok(Some(Record {
+        Ok(Some(SessionRecord {
             agent: items.text()?,
             cwd: items.text()?,
             params: items.bytes()?,
-            setup: Setup {
+            setup: SessionSetup {
                 mcp_servers: items.optional_bytes()?,
                 directories: items.optional_bytes()?,
             },
@@ -45,11 +45,11 @@ impl RedisStore {
     /// Nobody builds on it before it is published, and that lasts.
     pub(super) async fn adopt_session(
         &self,
-        adoption: &Adoption,
+        adoption: &AdoptRequest,
         claimant: &Claimant,
     ) -> Result<bool> {
         let record = &adoption.record;
-        let call = Call::new(&scripts().adopt)
+        let call = ScriptCall::new(&scripts().adopt)
             .key(self.keys.session(&adoption.id))
             .arg(adoption.id.as_str())
             .arg(&adoption.principal)
@@ -76,7 +76,7 @@ impl RedisStore {
         session: &SessionId,
         token: &ClaimToken,
     ) -> Result<bool> {
-        let call = Call::new(&scripts().publish)
+        let call = ScriptCall::new(&scripts().publish)
             .key(self.keys.session(session))
             .arg(session.as_str())
             .arg(&*token.0);

@@ -1,11 +1,11 @@
 //! Options of the store on Redis.
 
-use super::servers::Servers;
+use super::servers::RedisServers;
 use crate::metrics::StoreMetrics;
 
 /// Where Redis is, and how it is used.
 #[derive(Clone)]
-pub struct Options {
+pub struct RedisOptions {
     /// `redis://`, `redis+cluster://` or `redis+sentinel://`, or the same with `rediss` for TLS.
     pub url: String,
     /// First part of every key.
@@ -31,7 +31,7 @@ pub enum Durability {
     Replicated,
 }
 
-impl Options {
+impl RedisOptions {
     pub fn new(url: &str, namespace: &str) -> Self {
         Self {
             url: url.to_owned(),
@@ -46,6 +46,6 @@ impl Options {
 
     /// Checks the URL and the certificates. The error names no password.
     pub fn check(&self) -> Result<(), String> {
-        Servers::parse(&self.url, self.ca.as_deref()).map(drop)
+        RedisServers::parse(&self.url, self.ca.as_deref()).map(drop)
     }
 }

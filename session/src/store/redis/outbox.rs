@@ -1,14 +1,14 @@
 //! A connection's outbox.
 
 use super::reply;
-use super::scripts::{Call, scripts};
+use super::scripts::{ScriptCall, scripts};
 use super::{CONNECTION_TTL, RedisStore};
-use crate::command::Idempotency;
+use crate::command::IdempotencyKey;
 use crate::event::{Event, Frame};
 use crate::id::{ConnectionId, Nonce, SessionId};
 use crate::store::{
     OUTBOX_BYTES, OUTBOX_TRIMMED_AT_ONCE, OUTBOX_WATCHES, OUTBOX_WINDOW_BYTES,
-    OUTBOX_WINDOW_ENTRIES, OUTBOX_WINDOW_POSITIONS, Posted, REMEMBERED_KEYS, Result,
+    OUTBOX_WINDOW_ENTRIES, OUTBOX_WINDOW_POSITIONS, PostOutcome, REMEMBERED_KEYS, Result,
 };
 
 impl RedisStore {
@@ -16,8 +16,8 @@ impl RedisStore {
         &self,
         to: &ConnectionId,
         event: Event,
-        key: &Idempotency,
-    ) -> Result<Posted> {
+        key: &IdempotencyKey,
+    ) -> Result<PostOutcome> {
         let watch = match &event {
             Event::Watch { session, .. } => session.to_string(),
             _ => String::new(),
@@ -29,26 +29,26 @@ impl RedisStore {
         match items.text()?.as_str() {
             "new" => {
                 let number = items.number()?;
-                Ok(Posted::New { number, nonce })
+                Ok(PostOutcome::New { number, nonce })
             }
-            "conflict" => Ok(Posted::Conflict),
-            "full" => Ok(Posted::Full),
+            "conflict" => Ok(PostOutcome::Conflict),
+            "full" => Ok(PostOutcome::Full),
             "known" => {
                 let number = items.number()?;
                 let frame = reply::frame(number, items.bytes()?)?;
-                Ok(Posted::Known(frame.events[0].clone()))
+                Ok(PostOutcome::Known(frame.events[0].clone()))
             }
             "delivered" => {
                 let watch = SessionId::parse(&items.text()?);
                 let watch = watch.map(|session| Event::Watch { session, after: 0 });
-                Ok(watch.map_or(Posted::Delivered, Posted::Known))
+                Ok(watch.map_or(PostOutcome::Delivered, PostOutcome::Known))
             }
             other => Err(reply::unexpected(other)),
         }
     }
 
     pub(super) async fn outbox_room(&self, of: &ConnectionId) -> Result<bool> {
-        let nothing = Idempotency {
+        let nothing = IdempotencyKey {
             key: String::new(),
             fingerprint: String::new(),
         };
@@ -64,12 +64,12 @@ impl RedisStore {
     fn posting<'a>(
         &self,
         to: &'a ConnectionId,
-        key: &'a Idempotency,
+        key: &'a IdempotencyKey,
         frame: &'a [u8],
         watch: &'a str,
         most: u64,
-    ) -> Call<'a> {
-        let call = Call::new(&scripts().post)
+    ) -> ScriptCall<'a> {
+        let call = ScriptCall::new(&scripts().post)
             .key(self.keys.connection(to))
             .key(self.keys.outbox(to))
             .arg(to.as_str())
@@ -86,7 +86,7 @@ impl RedisStore {
     pub(super) async fn watches_of(&self, of: &ConnectionId) -> Result<Vec<(u64, SessionId)>> {
         let mut command = redis::cmd("HGETALL");
         command.arg(self.keys.connection(of));
-        let mut items = self.link.query(&command).await?.items()?;
+        let mut items = self.client.query(&command).await?.items()?;
         let mut watches = Vec::new();
         while !items.is_empty() {
             let (field, value) = (items.bytes()?, items.bytes()?);
@@ -109,7 +109,7 @@ impl RedisStore {
         session: &SessionId,
         told: u64,
     ) -> Result<()> {
-        let call = Call::new(&scripts().forget_watch)
+        let call = ScriptCall::new(&scripts().forget_watch)
             .key(self.keys.connection(of))
             .arg(session.as_str())
             .num(told);
@@ -118,7 +118,7 @@ impl RedisStore {
 }
 
 /// Arguments for trimming an outbox: which entries stay, and how many are removed at once.
-pub(super) fn window(call: Call<'_>) -> Call<'_> {
+pub(super) fn window(call: ScriptCall<'_>) -> ScriptCall<'_> {
     call.num(OUTBOX_WINDOW_BYTES)
         .num(OUTBOX_WINDOW_ENTRIES)
         .num(OUTBOX_TRIMMED_AT_ONCE as u64)

@@ -7,14 +7,14 @@ const WAIT_MS: u64 = 500;
 
 /// Which confirmation makes a step durable.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Proof {
+pub(super) enum DurabilityProof {
     /// The replicas have it in memory.
     Replicas,
     /// It is on the disks of the primary and of the replicas.
     Disks,
 }
 
-impl Proof {
+impl DurabilityProof {
     pub fn wait(self, replicas: i64) -> Cmd {
         let mut wait = match self {
             Self::Replicas => redis::cmd("WAIT"),

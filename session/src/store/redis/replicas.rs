@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::checks::Info;
+use super::startup_checks::ServerInfo;
 
 /// A replica that has been away for this long, or silent, is not about to be promoted: whoever promotes
 /// knows it for a dead one, or has told the old primary.
@@ -17,12 +17,12 @@ pub(super) const GONE: Duration = Duration::from_secs(10);
 const STALE: Duration = Duration::from_secs(1);
 
 #[derive(Clone, Default)]
-pub(super) struct Replicas {
+pub(super) struct ReplicaTracker {
     /// Which history this is about; a new primary begins another.
     history: String,
     /// By address: in the place of one that is being promoted another may have joined.
     in_step: BTreeSet<String>,
-    /// Those that have left, and when they are given up.
+    /// Replicas that have left, and until when they count.
     left: BTreeMap<String, Instant>,
     /// The primary does not say whom it had: it was started anew, or was not asked for a while. Until this time others
     /// have to say so.
@@ -31,7 +31,7 @@ pub(super) struct Replicas {
     told_at: Option<Instant>,
 }
 
-impl Replicas {
+impl ReplicaTracker {
     /// There is always one that has to confirm.
     pub fn needed(&self) -> i64 {
         (self.in_step.len() + self.left.len()).max(1) as i64
@@ -54,7 +54,7 @@ impl Replicas {
     }
 
     /// Takes note of replicas that others know. If the primary does not have them any more, they have just left.
-    pub fn expect(&mut self, known: impl IntoIterator<Item = String>, now: Instant) {
+    pub fn add_known(&mut self, known: impl IntoIterator<Item = String>, now: Instant) {
         let known: Vec<String> = known.into_iter().collect();
         // They may be known by other names there.
         let most = known.len().saturating_sub(self.in_step.len());
@@ -68,8 +68,8 @@ impl Replicas {
 
     /// Reads the primary's `INFO replication`; returns how many have to confirm. Missing fields
     /// change nothing.
-    pub fn told(&mut self, info: &str, now: Instant) -> i64 {
-        let info = Info::read(info);
+    pub fn update(&mut self, info: &str, now: Instant) -> i64 {
+        let info = ServerInfo::read(info);
         let history = info.text("master_replid");
         if history.is_empty() {
             return self.needed();
@@ -111,7 +111,7 @@ impl Replicas {
 }
 
 /// The replicas that a primary names in `INFO replication`, as far as they are in step.
-pub(super) fn all_in_step(info: &Info) -> BTreeSet<String> {
+pub(super) fn all_in_step(info: &ServerInfo) -> BTreeSet<String> {
     let mut names = BTreeSet::new();
     for number in 0..info.number("connected_slaves") {
         if let Some(mut name) = in_step(info.text(&format!("slave{number}"))) {
@@ -166,100 +166,100 @@ mod tests {
 
     #[test]
     fn all_that_are_in_step_have_to_confirm_and_at_least_one() {
-        let (mut replicas, now) = (Replicas::default(), Instant::now());
+        let (mut replicas, now) = (ReplicaTracker::default(), Instant::now());
         assert_eq!(replicas.needed(), 1);
-        assert_eq!(replicas.told(&info("a", &[]), now), 1);
-        assert_eq!(replicas.told(&info("a", &[A, B]), now), 2);
+        assert_eq!(replicas.update(&info("a", &[]), now), 1);
+        assert_eq!(replicas.update(&info("a", &[A, B]), now), 2);
         let joining = [A, B, (3, "wait_bgsave", 0), (4, "online", 11)];
-        assert_eq!(replicas.told(&info("a", &joining), now), 2);
-        assert_eq!(replicas.told("", now), 2);
+        assert_eq!(replicas.update(&info("a", &joining), now), 2);
+        assert_eq!(replicas.update("", now), 2);
     }
 
     #[test]
     fn one_that_has_left_is_waited_for_until_it_is_back_or_given_up() {
-        let (mut replicas, now) = (Replicas::default(), Instant::now());
-        replicas.told(&info("a", &[A, B, C]), now);
-        assert_eq!(replicas.told(&info("a", &[A, B]), now), 3);
+        let (mut replicas, now) = (ReplicaTracker::default(), Instant::now());
+        replicas.update(&info("a", &[A, B, C]), now);
+        assert_eq!(replicas.update(&info("a", &[A, B]), now), 3);
         // Another one leaves, and is waited for as long.
         let later = now + GONE / 2;
-        assert_eq!(replicas.told(&info("a", &[A]), later), 3);
-        assert_eq!(replicas.told(&info("a", &[A]), now + GONE), 2);
-        assert_eq!(replicas.told(&info("a", &[A]), later + GONE), 1);
-        assert_eq!(replicas.told(&info("a", &[A, B]), later + GONE), 2);
-        assert_eq!(replicas.told(&info("a", &[A]), later + GONE), 2);
-        assert_eq!(replicas.told(&info("a", &[A, B]), later + GONE), 2);
+        assert_eq!(replicas.update(&info("a", &[A]), later), 3);
+        assert_eq!(replicas.update(&info("a", &[A]), now + GONE), 2);
+        assert_eq!(replicas.update(&info("a", &[A]), later + GONE), 1);
+        assert_eq!(replicas.update(&info("a", &[A, B]), later + GONE), 2);
+        assert_eq!(replicas.update(&info("a", &[A]), later + GONE), 2);
+        assert_eq!(replicas.update(&info("a", &[A, B]), later + GONE), 2);
         assert!(replicas.left.is_empty());
     }
 
     #[test]
     fn another_one_in_its_place_is_not_the_same() {
-        let (mut replicas, now) = (Replicas::default(), Instant::now());
-        replicas.told(&info("a", &[A]), now);
+        let (mut replicas, now) = (ReplicaTracker::default(), Instant::now());
+        replicas.update(&info("a", &[A]), now);
         // Between two looks B came into step, and A was promoted.
-        assert_eq!(replicas.told(&info("a", &[B]), now), 2);
-        assert_eq!(replicas.told(&info("a", &[B]), now + GONE), 1);
+        assert_eq!(replicas.update(&info("a", &[B]), now), 2);
+        assert_eq!(replicas.update(&info("a", &[B]), now + GONE), 1);
     }
 
     #[test]
     fn what_sentinels_know_has_to_confirm_although_it_has_left_before_the_first_look() {
-        let (mut replicas, now) = (Replicas::default(), Instant::now());
-        replicas.told(&info("a", &[B]), now);
-        replicas.expect(["::1:1".to_owned(), "::1:2".to_owned()], now);
+        let (mut replicas, now) = (ReplicaTracker::default(), Instant::now());
+        replicas.update(&info("a", &[B]), now);
+        replicas.add_known(["::1:1".to_owned(), "::1:2".to_owned()], now);
         assert_eq!(replicas.needed(), 2);
-        assert_eq!(replicas.told(&info("a", &[B]), now), 2);
-        assert_eq!(replicas.told(&info("a", &[B]), now + GONE), 1);
+        assert_eq!(replicas.update(&info("a", &[B]), now), 2);
+        assert_eq!(replicas.update(&info("a", &[B]), now + GONE), 1);
     }
 
     #[test]
     fn a_new_primary_is_judged_by_the_replicas_that_it_has() {
-        let (mut replicas, now) = (Replicas::default(), Instant::now());
-        replicas.told(&info("a", &[A, B]), now);
+        let (mut replicas, now) = (ReplicaTracker::default(), Instant::now());
+        replicas.update(&info("a", &[A, B]), now);
         let promoted = format!("{}master_replid2:a\r\n", info("b", &[B]));
-        assert_eq!(replicas.told(&promoted, now), 1);
+        assert_eq!(replicas.update(&promoted, now), 1);
         assert!(!replicas.is_unsure(now));
     }
 
     #[test]
     fn of_a_primary_that_was_started_anew_others_have_to_tell() {
-        let (mut replicas, now) = (Replicas::default(), Instant::now());
-        replicas.told(&info("a", &[A, B]), now);
+        let (mut replicas, now) = (ReplicaTracker::default(), Instant::now());
+        replicas.update(&info("a", &[A, B]), now);
         assert!(!replicas.is_unsure(now));
         let restarted = format!("{}master_replid2:0000\r\n", info("b", &[B]));
-        assert_eq!(replicas.told(&restarted, now), 1);
+        assert_eq!(replicas.update(&restarted, now), 1);
         assert!(replicas.is_unsure(now) && !replicas.is_unsure(now + GONE));
         // It had another one, which is being promoted.
-        replicas.expect(["::1:1".to_owned(), "::1:2".to_owned()], now);
+        replicas.add_known(["::1:1".to_owned(), "::1:2".to_owned()], now);
         assert!(!replicas.is_unsure(now));
-        assert_eq!(replicas.told(&restarted, now), 2);
+        assert_eq!(replicas.update(&restarted, now), 2);
     }
 
     /// A process stood still while one replica came into step and was promoted.
     #[test]
     fn after_a_while_without_a_look_others_have_to_tell() {
-        let (mut replicas, now) = (Replicas::default(), Instant::now());
-        replicas.told(&info("a", &[B]), now);
-        replicas.told(&info("a", &[B]), now + STALE);
+        let (mut replicas, now) = (ReplicaTracker::default(), Instant::now());
+        replicas.update(&info("a", &[B]), now);
+        replicas.update(&info("a", &[B]), now + STALE);
         assert!(!replicas.is_unsure(now + STALE));
         let later = now + STALE * 4;
-        assert_eq!(replicas.told(&info("a", &[B]), later), 1);
+        assert_eq!(replicas.update(&info("a", &[B]), later), 1);
         assert!(replicas.is_unsure(later) && !replicas.is_unsure(later + GONE));
-        replicas.expect(["::1:1".to_owned(), "::1:2".to_owned()], later);
+        replicas.add_known(["::1:1".to_owned(), "::1:2".to_owned()], later);
         assert!(!replicas.is_unsure(later));
-        assert_eq!(replicas.told(&info("a", &[B]), later), 2);
+        assert_eq!(replicas.update(&info("a", &[B]), later), 2);
         // The same of one that was promoted meanwhile.
         let promoted = format!("{}master_replid2:a\r\n", info("b", &[B]));
         let much_later = later + STALE * 2;
-        replicas.told(&promoted, much_later);
+        replicas.update(&promoted, much_later);
         assert!(replicas.is_unsure(much_later));
     }
 
     #[test]
     fn names_need_not_be_the_same_everywhere() {
-        let (mut replicas, now) = (Replicas::default(), Instant::now());
-        replicas.told(&info("a", &[A, B]), now);
-        replicas.expect(["one:1".to_owned(), "two:1".to_owned()], now);
+        let (mut replicas, now) = (ReplicaTracker::default(), Instant::now());
+        replicas.update(&info("a", &[A, B]), now);
+        replicas.add_known(["one:1".to_owned(), "two:1".to_owned()], now);
         assert_eq!(replicas.needed(), 2);
         // Nor different.
-        assert_eq!(replicas.told(&info("a", &[A, A]), now), 3);
+        assert_eq!(replicas.update(&info("a", &[A, A]), now), 3);
     }
 }

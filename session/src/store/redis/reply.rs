@@ -5,32 +5,32 @@ use std::sync::Arc;
 use bytes::Bytes;
 use redis::Value;
 
-use crate::block::{self, Room};
-use crate::command::{Command, CommandId, Queued};
+use crate::block::{self, DecodeBudget};
+use crate::command::{Command, CommandId, QueuedCommand};
 use crate::event::Frame;
 use crate::id::{ConnectionId, SessionId};
-use crate::route::{Route, Via};
+use crate::route::{DeliveryPath, Route};
 use crate::store::{
-    Attachment, Claim, Claimant, Directive, Error, PAGE_BYTES, Place, Result, Running, Setup,
-    Vanished, page,
+    AttachRequest, Attachment, Claim, Claimant, Error, ListPosition, PAGE_BYTES, Result,
+    RunningTurn, SessionSetup, VanishedHolders, page,
 };
 
-pub(super) struct Reply(pub Value);
+pub(super) struct ScriptReply(pub Value);
 
-pub(super) struct Items(std::vec::IntoIter<Value>);
+pub(super) struct ReplyItems(std::vec::IntoIter<Value>);
 
 pub(super) fn unexpected(what: &str) -> Error {
     Error::Broken(format!("unexpected reply {what:?}"))
 }
 
-impl Reply {
-    pub fn items(self) -> Result<Items> {
+impl ScriptReply {
+    pub fn items(self) -> Result<ReplyItems> {
         match self.0 {
-            Value::Array(items) => Ok(Items(items.into_iter())),
-            Value::Nil => Ok(Items(Vec::new().into_iter())),
+            Value::Array(items) => Ok(ReplyItems(items.into_iter())),
+            Value::Nil => Ok(ReplyItems(Vec::new().into_iter())),
             Value::Map(pairs) => {
                 let both = pairs.into_iter().flat_map(|(field, value)| [field, value]);
-                Ok(Items(both.collect::<Vec<_>>().into_iter()))
+                Ok(ReplyItems(both.collect::<Vec<_>>().into_iter()))
             }
             other => Err(unexpected(&format!("{other:?}"))),
         }
@@ -44,11 +44,11 @@ impl Reply {
     }
 
     /// The fields of a hash, as name and value in turn.
-    pub fn pairs(self) -> Result<Items> {
+    pub fn pairs(self) -> Result<ReplyItems> {
         match self.0 {
             Value::Map(pairs) => {
                 let flat = pairs.into_iter().flat_map(|(name, value)| [name, value]);
-                Ok(Items(flat.collect::<Vec<_>>().into_iter()))
+                Ok(ReplyItems(flat.collect::<Vec<_>>().into_iter()))
             }
             other => Self(other).items(),
         }
@@ -62,7 +62,7 @@ impl Reply {
     }
 }
 
-impl Items {
+impl ReplyItems {
     pub fn is_empty(&self) -> bool {
         self.0.as_slice().is_empty()
     }
@@ -95,9 +95,9 @@ impl Items {
         number(self.next()?)
     }
 
-    pub fn via(&mut self) -> Result<Via> {
+    pub fn via(&mut self) -> Result<DeliveryPath> {
         let letter = self.text()?;
-        Via::from_letter(&letter).ok_or_else(|| unexpected(&letter))
+        DeliveryPath::from_letter(&letter).ok_or_else(|| unexpected(&letter))
     }
 
     pub fn attachment(&mut self) -> Result<Attachment> {
@@ -133,22 +133,22 @@ impl Items {
         let (head, cwd) = (self.number()?, self.text()?);
         let (params, state) = (self.bytes()?, self.bytes()?);
         let (command, began) = (self.text()?, self.text()?);
-        let vanished = Vanished {
+        let vanished = VanishedHolders {
             at_once: self.number()? as u32,
             working: self.number()? as u32,
         };
         let running = match (command.parse(), began.parse()) {
-            (Ok(command), Ok(began)) => Some(Running { command, began }),
+            (Ok(command), Ok(began)) => Some(RunningTurn { command, began }),
             _ => None,
         };
-        let setup = Setup {
+        let setup = SessionSetup {
             mcp_servers: self.optional_bytes()?,
             directories: self.optional_bytes()?,
         };
         let bound = self.bytes()?;
         let principal = self.text()?;
         let counts = self.counting()?;
-        let inbox = Reply(self.next()?).pairs()?.queued(&counts)?;
+        let inbox = ScriptReply(self.next()?).pairs()?.queued(&counts)?;
         let (session, token) = (session.clone(), claimant.token.clone());
         Ok(Claim {
             session,
@@ -167,14 +167,14 @@ impl Items {
     }
 }
 
-fn directive(line: &str) -> Result<Directive> {
+fn directive(line: &str) -> Result<AttachRequest> {
     let read = || {
         let mut fields = line.splitn(5, ' ');
-        Some(Directive {
+        Some(AttachRequest {
             number: fields.next()?.parse().ok()?,
             upto: fields.next()?.parse().ok()?,
             replay: fields.next()? == "1",
-            via: Via::from_letter(fields.next()?)?,
+            via: DeliveryPath::from_letter(fields.next()?)?,
             request: fields.next()?.into(),
         })
     };
@@ -182,7 +182,7 @@ fn directive(line: &str) -> Result<Directive> {
 }
 
 /// The entries of a stream: number and fields by name.
-fn entries(reply: Reply) -> Result<Vec<(u64, Vec<Value>)>> {
+fn entries(reply: ScriptReply) -> Result<Vec<(u64, Vec<Value>)>> {
     let entries = match reply.0 {
         Value::Array(entries) => entries,
         // None were asked for.
@@ -190,7 +190,7 @@ fn entries(reply: Reply) -> Result<Vec<(u64, Vec<Value>)>> {
         _ => return Err(unexpected("not a stream")),
     };
     let read = |entry: Value| -> Result<(u64, Vec<Value>)> {
-        let mut items = Reply(entry).items()?;
+        let mut items = ScriptReply(entry).items()?;
         let id = items.text()?;
         let number = id.split('-').next().and_then(|number| number.parse().ok());
         let Value::Array(fields) = items.next()? else {
@@ -213,7 +213,7 @@ pub(super) fn frame(last: u64, data: Bytes) -> Result<Frame> {
 }
 
 /// A page of frames.
-pub(super) fn frames(reply: Reply) -> Result<Vec<Arc<Frame>>> {
+pub(super) fn frames(reply: ScriptReply) -> Result<Vec<Arc<Frame>>> {
     let read = |(last, mut fields): (u64, Vec<Value>)| {
         frame(last, bytes(field(&mut fields, b"d")?)?).map(Arc::new)
     };
@@ -221,10 +221,10 @@ pub(super) fn frames(reply: Reply) -> Result<Vec<Arc<Frame>>> {
 }
 
 /// A page of what is in these blocks from an event on. Each has its last number and a space before it.
-pub(super) fn blocks(reply: Reply, from: u64) -> Result<Vec<Arc<Frame>>> {
+pub(super) fn blocks(reply: ScriptReply, from: u64) -> Result<Vec<Arc<Frame>>> {
     let broken = || unexpected("a block that cannot be read");
     let mut frames = Vec::new();
-    let mut room = Room::of(PAGE_BYTES);
+    let mut room = DecodeBudget::of(PAGE_BYTES);
     let mut items = reply.items()?;
     while !items.is_empty() {
         let mut entry = items.bytes()?;
@@ -244,46 +244,46 @@ pub(super) fn blocks(reply: Reply, from: u64) -> Result<Vec<Arc<Frame>>> {
     Ok(frames)
 }
 
-pub(super) fn sessions(reply: Reply) -> Result<Vec<SessionId>> {
+pub(super) fn sessions(reply: ScriptReply) -> Result<Vec<SessionId>> {
     reply.items()?.sessions()
 }
 
 /// Sessions and their times in turn.
-pub(super) fn places(reply: Reply) -> Result<Vec<Place>> {
+pub(super) fn places(reply: ScriptReply) -> Result<Vec<ListPosition>> {
     let mut items = reply.items()?;
     let mut places = Vec::new();
     while let Some(id) = items.next_text()? {
         let session = SessionId::parse(&id).ok_or_else(|| unexpected(&id))?;
         let updated = items.number()?;
-        places.push(Place { updated, session });
+        places.push(ListPosition { updated, session });
     }
     Ok(places)
 }
 
 /// Which entries of an inbox count: a step that failed halfway may have left one that was not accepted yet, or one
 /// that is done with.
-pub(super) struct Counting {
+pub(super) struct InboxFilter {
     last: u64,
     done: Vec<CommandId>,
 }
 
-impl Counting {
+impl InboxFilter {
     fn has(&self, id: CommandId) -> bool {
         id.number <= self.last && !self.done.contains(&id)
     }
 }
 
-impl Items {
+impl ReplyItems {
     pub fn command(&mut self) -> Result<CommandId> {
         command_id(&self.text()?)
     }
 
-    pub fn counting(&mut self) -> Result<Counting> {
+    pub fn counting(&mut self) -> Result<InboxFilter> {
         let last = self.number()?;
         let done = self.text()?;
         let done = done.split(' ').filter(|name| !name.is_empty());
         let done = done.map(command_id).collect::<Result<_>>()?;
-        Ok(Counting { last, done })
+        Ok(InboxFilter { last, done })
     }
 
     pub fn sessions(&mut self) -> Result<Vec<SessionId>> {
@@ -295,7 +295,7 @@ impl Items {
     }
 
     /// The names in an inbox, which has no order.
-    pub fn commands(&mut self, counts: &Counting) -> Result<Vec<CommandId>> {
+    pub fn commands(&mut self, counts: &InboxFilter) -> Result<Vec<CommandId>> {
         let mut waiting = Vec::new();
         while let Some(name) = self.next_text()? {
             waiting.push(command_id(&name)?);
@@ -306,7 +306,7 @@ impl Items {
     }
 
     /// An inbox: name and entry in turn, in no order.
-    pub fn queued(&mut self, counts: &Counting) -> Result<Vec<Queued>> {
+    pub fn queued(&mut self, counts: &InboxFilter) -> Result<Vec<QueuedCommand>> {
         let mut waiting = Vec::new();
         while let Some(name) = self.next_text()? {
             let id = command_id(&name)?;
@@ -327,7 +327,7 @@ fn command_id(name: &str) -> Result<CommandId> {
 /// The line of the idempotency key ends with the way of delivery, before which a `k` tells that the command
 /// takes control; the version before wrote none. Then come the five lines of the
 /// command's head and its message.
-fn entry_of(id: CommandId, mut entry: Bytes) -> Result<Queued> {
+fn entry_of(id: CommandId, mut entry: Bytes) -> Result<QueuedCommand> {
     let broken = || unexpected("an inbox entry that cannot be read");
     let mut line_feeds = entry
         .iter()
@@ -340,10 +340,10 @@ fn entry_of(id: CommandId, mut entry: Bytes) -> Result<Queued> {
     let text = std::str::from_utf8(&entry[..head]).map_err(|_| broken())?;
     let via = text
         .get(line - 1..line)
-        .and_then(Via::from_letter)
+        .and_then(DeliveryPath::from_letter)
         .ok_or_else(broken)?;
     let command = Command::from_parts(&text[line + 1..], message).ok_or_else(broken)?;
-    Ok(Queued {
+    Ok(QueuedCommand {
         id,
         via,
         takes_control: text[..line - 1].ends_with(" k "),

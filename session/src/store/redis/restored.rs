@@ -3,9 +3,9 @@
 //! named by numbers alone gets a nonce from here on.
 
 use super::RedisStore;
+use super::client::RedisClient;
 use super::fault;
-use super::link::Link;
-use super::scripts::{Call, scripts};
+use super::scripts::{ScriptCall, scripts};
 use crate::id::Nonce;
 use crate::revocation::Revocation;
 use crate::store::{Error, Result};
@@ -15,7 +15,7 @@ impl RedisStore {
     /// meanwhile is refused as well.
     pub async fn mark_restored(&self) -> Result<()> {
         let drawn = Nonce::random().to_string();
-        let call = Call::new(&scripts().restored)
+        let call = ScriptCall::new(&scripts().restored)
             .key(self.keys.restored())
             .arg(&drawn);
         self.run_durably(call).await?;
@@ -26,10 +26,10 @@ impl RedisStore {
 
 /// Reads the nonce of the last restore. It is the same as long as this process runs: a restore is
 /// made while none does.
-pub(super) async fn read(link: &Link, key: String) -> Result<Option<Nonce>> {
+pub(super) async fn read(client: &RedisClient, key: String) -> Result<Option<Nonce>> {
     let mut get = redis::cmd("GET");
     get.arg(&key);
-    let drawn = match link.query(&get).await {
+    let drawn = match client.query(&get).await {
         Ok(found) => found.optional_text()?,
         // As of a user with the rules of an earlier version, of which the check of the format has told.
         Err(Error::Broken(text)) if text.starts_with(fault::LACKS_PERMISSION) => None,

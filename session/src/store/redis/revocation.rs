@@ -1,7 +1,7 @@
 //! Revocations on Redis, in a slot of their own.
 
 use super::RedisStore;
-use super::scripts::{Call, scripts};
+use super::scripts::{ScriptCall, scripts};
 use crate::clock::unix_millis;
 use crate::revocation::Revocation;
 use crate::store::Result;
@@ -17,7 +17,7 @@ impl RedisStore {
         let asked = asked.unwrap_or_default();
         let principal = asker.map_or("", |asker| &asker.principal);
         let budget = asker.map_or(0, |asker| asker.asked.budget());
-        let call = Call::new(&scripts().revoke)
+        let call = ScriptCall::new(&scripts().revoke)
             .key(self.keys.revoked())
             .key(self.keys.revoked_until())
             .key(self.keys.revoked_by(&asked, principal))
@@ -38,7 +38,7 @@ impl RedisStore {
         let mut found = Vec::new();
         let mut cursor = "0".to_owned();
         loop {
-            let call = Call::new(&scripts().revocations)
+            let call = ScriptCall::new(&scripts().revocations)
                 .key(self.keys.revoked())
                 .key(self.keys.revoked_until())
                 .arg(&cursor)

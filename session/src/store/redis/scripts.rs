@@ -5,19 +5,19 @@ use std::sync::OnceLock;
 use redis::Cmd;
 use sha1_smol::Sha1;
 
-use crate::store::Setup;
+use crate::store::SessionSetup;
 
 /// The error of a command that is made to fail.
 #[cfg(feature = "conformance")]
 pub(super) const INJECTED: &str = "this command was made to fail";
 
-pub(super) struct Script {
+pub(super) struct LuaScript {
     pub name: &'static str,
     pub body: String,
     pub hash: String,
 }
 
-impl Script {
+impl LuaScript {
     fn new(name: &'static str, body: &str) -> Self {
         let body = body
             // One that includes others comes before them.
@@ -62,12 +62,12 @@ impl Script {
 
 macro_rules! scripts {
     ($($name:ident),* $(,)?) => {
-        pub(super) struct Scripts { $(pub $name: Script),* }
+        pub(super) struct Scripts { $(pub $name: LuaScript),* }
 
         pub(super) fn scripts() -> &'static Scripts {
             static SCRIPTS: OnceLock<Scripts> = OnceLock::new();
             SCRIPTS.get_or_init(|| Scripts {
-                $($name: Script::new(
+                $($name: LuaScript::new(
                     stringify!($name),
                     include_str!(concat!("../../../lua/", stringify!($name), ".lua")),
                 )),*
@@ -126,13 +126,13 @@ scripts!(
 );
 
 /// One call of a script.
-pub(super) struct Call<'a> {
-    script: &'static Script,
+pub(super) struct ScriptCall<'a> {
+    script: &'static LuaScript,
     keys: Vec<String>,
-    arguments: Vec<Argument<'a>>,
+    arguments: Vec<ScriptArgument<'a>>,
 }
 
-enum Argument<'a> {
+enum ScriptArgument<'a> {
     Bytes(&'a [u8]),
     Number(u64),
 }
@@ -140,7 +140,7 @@ enum Argument<'a> {
 /// As text it is no longer.
 const NUMBER: usize = 20;
 
-impl Argument<'_> {
+impl ScriptArgument<'_> {
     fn size(&self) -> usize {
         match self {
             Self::Bytes(bytes) => bytes.len(),
@@ -149,8 +149,8 @@ impl Argument<'_> {
     }
 }
 
-impl<'a> Call<'a> {
-    pub fn new(script: &'static Script) -> Self {
+impl<'a> ScriptCall<'a> {
+    pub fn new(script: &'static LuaScript) -> Self {
         Self {
             script,
             keys: Vec::with_capacity(4),
@@ -164,17 +164,17 @@ impl<'a> Call<'a> {
     }
 
     pub fn arg(mut self, value: &'a (impl AsRef<[u8]> + ?Sized)) -> Self {
-        self.arguments.push(Argument::Bytes(value.as_ref()));
+        self.arguments.push(ScriptArgument::Bytes(value.as_ref()));
         self
     }
 
     pub fn num(mut self, value: u64) -> Self {
-        self.arguments.push(Argument::Number(value));
+        self.arguments.push(ScriptArgument::Number(value));
         self
     }
 
     /// Each of its values as two arguments: whether it is given, and what it is.
-    pub fn setup(self, setup: &'a Setup) -> Self {
+    pub fn setup(self, setup: &'a SessionSetup) -> Self {
         let values = [&setup.mcp_servers, &setup.directories];
         values.into_iter().fold(self, |call, value| {
             let given = call.num(value.is_some().into());
@@ -182,7 +182,7 @@ impl<'a> Call<'a> {
         })
     }
 
-    pub fn script(&self) -> &'static Script {
+    pub fn script(&self) -> &'static LuaScript {
         self.script
     }
 
@@ -214,7 +214,7 @@ impl<'a> Call<'a> {
     }
 
     fn command(&self, name: &str, script: &str) -> Cmd {
-        let values = self.arguments.iter().map(Argument::size);
+        let values = self.arguments.iter().map(ScriptArgument::size);
         let keys = self.keys.iter().map(String::len);
         let size = name.len() + script.len() + NUMBER + keys.chain(values).sum::<usize>();
         let mut command = Cmd::with_capacity(3 + self.keys.len() + self.arguments.len(), size);
@@ -224,8 +224,8 @@ impl<'a> Call<'a> {
         }
         for argument in &self.arguments {
             match argument {
-                Argument::Bytes(bytes) => command.arg(*bytes),
-                Argument::Number(number) => command.arg(*number),
+                ScriptArgument::Bytes(bytes) => command.arg(*bytes),
+                ScriptArgument::Number(number) => command.arg(*number),
             };
         }
         command

@@ -12,32 +12,32 @@ use redis::{AsyncConnectionConfig, ErrorKind, RedisError, Value, from_redis_valu
 use tokio::sync::{Mutex, watch};
 use tokio::time::{sleep, timeout};
 
-use super::login::Login;
+use super::login::ServerLogin;
 use super::replicas;
-use super::servers::{Address, config};
+use super::servers::{ServerAddress, config};
 
 /// How often the sentinels are asked without an occasion.
 const ASK_EVERY: Duration = Duration::from_secs(2);
 /// A sentinel that takes longer to name the replicas is not waited for.
 const ANSWERS_WITHIN: Duration = Duration::from_secs(1);
 
-pub(super) struct Sentinels {
+pub(super) struct SentinelGroup {
     /// The name of the primary at the sentinels.
     name: String,
-    nodes: Vec<Node>,
+    nodes: Vec<SentinelNode>,
     /// How to log in at the primary, whatever its address.
-    primary: Login,
-    known: watch::Sender<Option<Address>>,
+    primary: ServerLogin,
+    known: watch::Sender<Option<ServerAddress>>,
 }
 
-struct Node {
-    login: Login,
+struct SentinelNode {
+    login: ServerLogin,
     connection: Mutex<Option<MultiplexedConnection>>,
 }
 
-impl Sentinels {
-    pub fn new(name: &str, sentinels: Vec<Login>, primary: Login) -> Self {
-        let nodes = sentinels.into_iter().map(|login| Node {
+impl SentinelGroup {
+    pub fn new(name: &str, sentinels: Vec<ServerLogin>, primary: ServerLogin) -> Self {
+        let nodes = sentinels.into_iter().map(|login| SentinelNode {
             login,
             connection: Mutex::default(),
         });
@@ -49,13 +49,13 @@ impl Sentinels {
         }
     }
 
-    pub fn login(&self) -> &Login {
+    pub fn login(&self) -> &ServerLogin {
         &self.primary
     }
 
     /// Asks now and then who is the primary; ends with the last owner.
     pub fn follow(self: &Arc<Self>) {
-        async fn follow(sentinels: Weak<Sentinels>) {
+        async fn follow(sentinels: Weak<SentinelGroup>) {
             loop {
                 sleep(ASK_EVERY).await;
                 let Some(sentinels) = sentinels.upgrade() else {
@@ -72,7 +72,7 @@ impl Sentinels {
     pub async fn dial(
         &self,
         config: &AsyncConnectionConfig,
-    ) -> Result<(MultiplexedConnection, Option<Address>), RedisError> {
+    ) -> Result<(MultiplexedConnection, Option<ServerAddress>), RedisError> {
         let address = self.ask().await?;
         let mut connection = self.primary.at(&address).dial(config).await?;
         let role = connection.req_packed_command(&redis::cmd("ROLE")).await?;
@@ -85,7 +85,7 @@ impl Sentinels {
         Ok((connection, Some(address)))
     }
 
-    pub async fn moved(&self, from: Option<&Address>) {
+    pub async fn moved(&self, from: Option<&ServerAddress>) {
         let mut known = self.known.subscribe();
         // Fails only without a sender, and that is us.
         let _ = known.wait_for(|primary| primary.as_ref() != from).await;
@@ -113,16 +113,16 @@ impl Sentinels {
         (answers * 2 > self.nodes.len()).then_some(known)
     }
 
-    pub fn is_primary(&self, address: Option<&Address>) -> bool {
+    pub fn is_primary(&self, address: Option<&ServerAddress>) -> bool {
         self.known.borrow().as_ref() == address
     }
 
     /// The address that most sentinels name: one that was cut off may still name the old one. Those
     /// that don't answer are not waited for once the others agree.
-    async fn ask(&self) -> Result<Address, RedisError> {
+    async fn ask(&self) -> Result<ServerAddress, RedisError> {
         let mut asked: FuturesUnordered<_> =
             self.nodes.iter().map(|node| node.ask(&self.name)).collect();
-        let mut votes: HashMap<Address, usize> = HashMap::new();
+        let mut votes: HashMap<ServerAddress, usize> = HashMap::new();
         let mut failure = RedisError::from((ErrorKind::Io, "there is no sentinel"));
         while let Some(answer) = asked.next().await {
             match answer {
@@ -154,8 +154,8 @@ impl Sentinels {
     }
 }
 
-impl Node {
-    async fn ask(&self, name: &str) -> Result<Address, RedisError> {
+impl SentinelNode {
+    async fn ask(&self, name: &str) -> Result<ServerAddress, RedisError> {
         let answer = self.question("GET-MASTER-ADDR-BY-NAME", name).await?;
         from_redis_value::<Option<(String, u16)>>(answer)?.ok_or_else(|| {
             let what = "the sentinels know no such primary";

@@ -12,9 +12,9 @@ use redis::{
     TlsCertificates,
 };
 
-use super::login::Login;
-use super::sentinel::Sentinels;
-use super::slots::Slots;
+use super::login::ServerLogin;
+use super::sentinel::SentinelGroup;
+use super::slots::ClusterSlots;
 
 pub(super) const CONNECT_TIMEOUT: Duration = Duration::from_secs(1);
 pub(super) const RESPONSE_TIMEOUT: Duration = Duration::from_secs(2);
@@ -26,23 +26,23 @@ const FORM: &str = "must be redis://[USER:PASSWORD@]HOST:PORT[/DB], redis+cluste
     special characters in a password are written as %XX";
 
 /// Host and port.
-pub(super) type Address = (String, u16);
+pub(super) type ServerAddress = (String, u16);
 
 #[derive(Clone)]
-pub(super) struct Servers {
-    pub kind: Kind,
+pub(super) struct RedisServers {
+    pub kind: ServerKind,
     hosts: String,
 }
 
 #[derive(Clone)]
-pub(super) enum Kind {
-    One(Arc<Login>),
-    Cluster(Arc<Slots>),
-    Sentinel(Arc<Sentinels>),
+pub(super) enum ServerKind {
+    One(Arc<ServerLogin>),
+    Cluster(Arc<ClusterSlots>),
+    Sentinel(Arc<SentinelGroup>),
 }
 
 /// The parts of a URL, still encoded.
-struct Parts<'a> {
+struct UrlParts<'a> {
     scheme: &'a str,
     shape: &'a str,
     user: Option<&'a str>,
@@ -51,10 +51,10 @@ struct Parts<'a> {
     query: &'a str,
 }
 
-impl Servers {
+impl RedisServers {
     /// `ca` are the certificates to trust, in PEM, instead of the system's.
     pub fn parse(url: &str, ca: Option<&[u8]>) -> Result<Self, String> {
-        let parts = Parts::of(url).ok_or(FORM)?;
+        let parts = UrlParts::of(url).ok_or(FORM)?;
         if parts.shape != "sentinel" && !parts.query.is_empty() {
             return Err(FORM.into());
         }
@@ -74,11 +74,13 @@ impl Servers {
             // Nothing else in the process chooses one; a second call changes nothing.
             let _ = rustls::crypto::ring::default_provider().install_default();
         }
-        let login = |info| Login::new(info, certificates.clone());
+        let login = |info| ServerLogin::new(info, certificates.clone());
         let kind = match parts.shape {
             "cluster" => {
                 let seeds = parts.infos(parts.user, REDIS_PORT, "")?;
-                Kind::Cluster(Arc::new(Slots::new(seeds.into_iter().map(login).collect())))
+                ServerKind::Cluster(Arc::new(ClusterSlots::new(
+                    seeds.into_iter().map(login).collect(),
+                )))
             }
             "sentinel" => {
                 let (name, database) = parts.path.split_once('/').unwrap_or((parts.path, ""));
@@ -91,12 +93,16 @@ impl Servers {
                 let primary = parts.infos(parts.user, SENTINEL_PORT, database)?.remove(0);
                 let sentinels = parts.infos(own.as_deref(), SENTINEL_PORT, "")?;
                 let sentinels = sentinels.into_iter().map(login).collect();
-                Kind::Sentinel(Arc::new(Sentinels::new(name, sentinels, login(primary))))
+                ServerKind::Sentinel(Arc::new(SentinelGroup::new(
+                    name,
+                    sentinels,
+                    login(primary),
+                )))
             }
             _ if parts.hosts.len() > 1 => return Err(FORM.into()),
             _ => {
                 let mut infos = parts.infos(parts.user, REDIS_PORT, parts.path)?;
-                Kind::One(Arc::new(login(infos.remove(0))))
+                ServerKind::One(Arc::new(login(infos.remove(0))))
             }
         };
         let servers = Self {
@@ -108,20 +114,20 @@ impl Servers {
         Ok(servers)
     }
 
-    fn login(&self) -> &Login {
+    fn login(&self) -> &ServerLogin {
         match &self.kind {
-            Kind::One(login) => login,
-            Kind::Cluster(slots) => slots.login(),
-            Kind::Sentinel(sentinels) => sentinels.login(),
+            ServerKind::One(login) => login,
+            ServerKind::Cluster(slots) => slots.login(),
+            ServerKind::Sentinel(sentinels) => sentinels.login(),
         }
     }
 
     /// Keeps up with failovers and moved slots, as long as the process runs.
     pub fn follow(&self) {
         match &self.kind {
-            Kind::Sentinel(sentinels) => sentinels.follow(),
-            Kind::Cluster(slots) => slots.follow(),
-            Kind::One(_) => {}
+            ServerKind::Sentinel(sentinels) => sentinels.follow(),
+            ServerKind::Cluster(slots) => slots.follow(),
+            ServerKind::One(_) => {}
         }
     }
 
@@ -129,32 +135,32 @@ impl Servers {
     pub async fn dial(
         &self,
         config: &AsyncConnectionConfig,
-    ) -> Result<(MultiplexedConnection, Option<Address>), RedisError> {
+    ) -> Result<(MultiplexedConnection, Option<ServerAddress>), RedisError> {
         match &self.kind {
-            Kind::Sentinel(sentinels) => sentinels.dial(config).await,
-            Kind::One(login) => Ok((login.dial(config).await?, None)),
-            Kind::Cluster(_) => unreachable!("a line to a node names the node"),
+            ServerKind::Sentinel(sentinels) => sentinels.dial(config).await,
+            ServerKind::One(login) => Ok((login.dial(config).await?, None)),
+            ServerKind::Cluster(_) => unreachable!("a line to a node names the node"),
         }
     }
 
     /// Returns when another server than this one has become the primary.
-    pub async fn moved(&self, from: Option<&Address>) {
+    pub async fn moved(&self, from: Option<&ServerAddress>) {
         match &self.kind {
-            Kind::Sentinel(sentinels) => sentinels.moved(from).await,
+            ServerKind::Sentinel(sentinels) => sentinels.moved(from).await,
             _ => std::future::pending().await,
         }
     }
 
-    pub fn is_primary(&self, address: Option<&Address>) -> bool {
+    pub fn is_primary(&self, address: Option<&ServerAddress>) -> bool {
         match &self.kind {
-            Kind::Sentinel(sentinels) => sentinels.is_primary(address),
+            ServerKind::Sentinel(sentinels) => sentinels.is_primary(address),
             _ => true,
         }
     }
 }
 
 /// For messages: hosts and ports, nothing secret.
-impl fmt::Display for Servers {
+impl fmt::Display for RedisServers {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.hosts)
     }
@@ -166,7 +172,7 @@ pub(super) fn config() -> AsyncConnectionConfig {
         .set_response_timeout(Some(RESPONSE_TIMEOUT))
 }
 
-impl<'a> Parts<'a> {
+impl<'a> UrlParts<'a> {
     fn of(url: &'a str) -> Option<Self> {
         let (scheme, rest) = url.split_once("://")?;
         let (scheme, shape) = scheme.split_once('+').unwrap_or((scheme, ""));
@@ -240,11 +246,11 @@ mod tests {
     use super::*;
 
     fn infos(url: &str) -> Vec<ConnectionInfo> {
-        let kind = Servers::parse(url, None).unwrap().kind;
+        let kind = RedisServers::parse(url, None).unwrap().kind;
         match &kind {
-            Kind::One(login) => vec![login.info().clone()],
-            Kind::Cluster(slots) => slots.seeds().map(|seed| seed.info().clone()).collect(),
-            Kind::Sentinel(_) => panic!("the sentinels know"),
+            ServerKind::One(login) => vec![login.info().clone()],
+            ServerKind::Cluster(slots) => slots.seeds().map(|seed| seed.info().clone()).collect(),
+            ServerKind::Sentinel(_) => panic!("the sentinels know"),
         }
     }
 
@@ -274,7 +280,7 @@ mod tests {
             "redis+cluster://:secret@a:1,b:2",
             "redis+sentinel://me:secret@a:1,b/name/2?sentinel_password=secret",
         ] {
-            let shown = Servers::parse(url, None).unwrap().to_string();
+            let shown = RedisServers::parse(url, None).unwrap().to_string();
             assert!(
                 shown.starts_with("a:1") && !shown.contains("secret"),
                 "{shown}"
@@ -289,7 +295,7 @@ mod tests {
             "redis://a:1/?sentinel_password=secret@b",
             "me:secret",
         ] {
-            let fault = Servers::parse(url, None).err().unwrap_or_default();
+            let fault = RedisServers::parse(url, None).err().unwrap_or_default();
             assert!(
                 !fault.is_empty() && !fault.contains("secret"),
                 "{url}: {fault}"

@@ -5,7 +5,7 @@ use std::fmt;
 
 use redis::Value;
 
-use super::servers::Address;
+use super::servers::ServerAddress;
 
 const SLOTS: u16 = 16384;
 const NOBODY: u16 = u16::MAX;
@@ -14,14 +14,14 @@ const NOBODY: u16 = u16::MAX;
 #[derive(Clone, Default, PartialEq, Eq)]
 pub(super) struct SlotMap {
     /// Replicas, too: they know as much as primaries.
-    nodes: Vec<Address>,
+    nodes: Vec<ServerAddress>,
     /// By slot: which of the nodes has it.
     owners: Vec<u16>,
 }
 
 impl SlotMap {
     /// Reads the answer of a node to `CLUSTER SLOTS`; none if it knows no slots.
-    pub fn read(answer: &Value, from: &Address) -> Option<Self> {
+    pub fn read(answer: &Value, from: &ServerAddress) -> Option<Self> {
         let Value::Array(ranges) = answer else {
             return None;
         };
@@ -54,12 +54,12 @@ impl SlotMap {
         !self.nodes.is_empty()
     }
 
-    pub fn owner(&self, slot: u16) -> Option<&Address> {
+    pub fn owner(&self, slot: u16) -> Option<&ServerAddress> {
         let number = self.owners.get(usize::from(slot))?;
         self.nodes.get(usize::from(*number))
     }
 
-    pub fn put(&mut self, slot: u16, owner: &Address) {
+    pub fn put(&mut self, slot: u16, owner: &ServerAddress) {
         let number = self.number(owner);
         if let Some(place) = self.owners.get_mut(usize::from(slot)) {
             *place = number;
@@ -67,11 +67,11 @@ impl SlotMap {
         self.sort();
     }
 
-    pub fn nodes(&self) -> &[Address] {
+    pub fn nodes(&self) -> &[ServerAddress] {
         &self.nodes
     }
 
-    pub fn primaries(&self) -> BTreeSet<&Address> {
+    pub fn primaries(&self) -> BTreeSet<&ServerAddress> {
         let owners: BTreeSet<u16> = self.owners.iter().copied().collect();
         let nodes = owners.into_iter();
         nodes
@@ -83,7 +83,7 @@ impl SlotMap {
         self.primaries() == other.primaries()
     }
 
-    fn number(&mut self, node: &Address) -> u16 {
+    fn number(&mut self, node: &ServerAddress) -> u16 {
         if self.owners.is_empty() {
             self.owners = vec![NOBODY; usize::from(SLOTS)];
         }
@@ -121,7 +121,7 @@ impl fmt::Display for SlotMap {
 }
 
 /// An entry of `CLUSTER SLOTS`. Without a host it is that of the node which answered.
-fn address(node: &Value, from: &Address) -> Option<Address> {
+fn address(node: &Value, from: &ServerAddress) -> Option<ServerAddress> {
     let Value::Array(node) = node else {
         return None;
     };
@@ -139,12 +139,12 @@ fn address(node: &Value, from: &Address) -> Option<Address> {
 }
 
 /// An address as `MOVED` and `ASK` have it.
-pub(super) fn redirected(to: &str, from: &Address) -> Option<Address> {
+pub(super) fn redirected(to: &str, from: &ServerAddress) -> Option<ServerAddress> {
     let (host, port) = to.rsplit_once(':')?;
     Some((or_own(host, from), port.parse().ok()?))
 }
 
-fn or_own(host: &str, from: &Address) -> String {
+fn or_own(host: &str, from: &ServerAddress) -> String {
     let host = if host.is_empty() { &from.0 } else { host };
     host.to_owned()
 }
@@ -182,7 +182,7 @@ mod tests {
         Value::Array([vec![Value::Int(first), Value::Int(last)], nodes].concat())
     }
 
-    fn at(host: &str, port: u16) -> Address {
+    fn at(host: &str, port: u16) -> ServerAddress {
         (host.to_owned(), port)
     }
 

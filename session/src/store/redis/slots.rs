@@ -11,35 +11,35 @@ use redis::{Cmd, ErrorKind, RedisError};
 use tokio::sync::{Notify, watch};
 use tokio::time::{sleep, timeout};
 
-use super::line::Lines;
-use super::login::Login;
-use super::servers::Address;
+use super::login::ServerLogin;
+use super::server_connection::NodeConnections;
+use super::servers::ServerAddress;
 use super::slot_map::SlotMap;
 
 /// How often nodes are asked without an occasion.
 const ASK_EVERY: Duration = Duration::from_secs(2);
 /// The least time between two rounds: whoever is in doubt meanwhile shares the next.
-const REST: Duration = Duration::from_millis(50);
+const MIN_PAUSE: Duration = Duration::from_millis(50);
 /// How many are asked in one round; a large cluster's nodes take turns.
 const ASKED: usize = 8;
 /// Once one has answered, how long others are waited for, each.
 const LATE: Duration = Duration::from_millis(50);
 
-pub(super) struct Slots {
+pub(super) struct ClusterSlots {
     /// As the URL names them.
-    seeds: Vec<Login>,
+    seeds: Vec<ServerLogin>,
     /// For these questions only: they must not wait behind anything.
-    lines: Lines,
+    connections: NodeConnections,
     known: watch::Sender<Arc<SlotMap>>,
     rounds: AtomicUsize,
     doubt: Arc<Notify>,
 }
 
-impl Slots {
+impl ClusterSlots {
     /// There is at least one seed.
-    pub fn new(seeds: Vec<Login>) -> Self {
+    pub fn new(seeds: Vec<ServerLogin>) -> Self {
         Self {
-            lines: Lines::new(seeds[0].clone()),
+            connections: NodeConnections::new(seeds[0].clone()),
             seeds,
             known: watch::Sender::default(),
             rounds: AtomicUsize::default(),
@@ -48,12 +48,12 @@ impl Slots {
     }
 
     /// How to log in at any node.
-    pub fn login(&self) -> &Login {
+    pub fn login(&self) -> &ServerLogin {
         &self.seeds[0]
     }
 
     #[cfg(test)]
-    pub fn seeds(&self) -> impl Iterator<Item = &Login> {
+    pub fn seeds(&self) -> impl Iterator<Item = &ServerLogin> {
         self.seeds.iter()
     }
 
@@ -67,16 +67,16 @@ impl Slots {
     }
 
     /// The node that has the slot. Without one, the nodes are asked again.
-    pub fn owner(&self, slot: u16) -> Result<Address, RedisError> {
+    pub fn owner(&self, slot: u16) -> Result<ServerAddress, RedisError> {
         let owner = self.known.borrow().owner(slot).cloned();
         owner.ok_or_else(|| {
-            self.doubt();
+            self.request_refresh();
             RedisError::from((ErrorKind::Io, "no node of the Cluster has the slot"))
         })
     }
 
     /// A node has said who has the slot. Others may have moved with it.
-    pub fn learn(&self, slot: u16, owner: &Address) {
+    pub fn learn(&self, slot: u16, owner: &ServerAddress) {
         self.known.send_if_modified(|known| {
             let moved = known.owner(slot) != Some(owner);
             if moved {
@@ -84,17 +84,17 @@ impl Slots {
             }
             moved
         });
-        self.doubt();
+        self.request_refresh();
     }
 
     /// The map may be wrong: the nodes are asked soon.
-    pub fn doubt(&self) {
+    pub fn request_refresh(&self) {
         self.doubt.notify_one();
     }
 
     /// Asks now and then, and whenever somebody is in doubt; ends with the last owner.
     pub fn follow(self: &Arc<Self>) {
-        async fn follow(slots: Weak<Slots>, doubt: Arc<Notify>) {
+        async fn follow(slots: Weak<ClusterSlots>, doubt: Arc<Notify>) {
             loop {
                 let _ = timeout(ASK_EVERY, doubt.notified()).await;
                 let Some(slots) = slots.upgrade() else {
@@ -103,7 +103,7 @@ impl Slots {
                 // Without an answer everything stays as it is.
                 let _ = slots.ask().await;
                 drop(slots);
-                sleep(REST).await;
+                sleep(MIN_PAUSE).await;
             }
         }
         tokio::spawn(follow(Arc::downgrade(self), self.doubt.clone()));
@@ -138,7 +138,7 @@ impl Slots {
         let best = votes.into_iter().rev().max_by_key(|(_, votes)| *votes);
         match (best, failure) {
             (Some((map, _)), _) => {
-                self.believe(map);
+                self.accept_map(map);
                 Ok(())
             }
             (None, Some(error)) => Err(error),
@@ -149,7 +149,7 @@ impl Slots {
         }
     }
 
-    fn believe(&self, map: SlotMap) {
+    fn accept_map(&self, map: SlotMap) {
         self.known.send_if_modified(|known| {
             let changed = **known != map;
             if changed {
@@ -162,9 +162,9 @@ impl Slots {
         });
     }
 
-    async fn ask_node(&self, node: &Address) -> Result<SlotMap, Arc<RedisError>> {
+    async fn ask_node(&self, node: &ServerAddress) -> Result<SlotMap, Arc<RedisError>> {
         let question: Cmd = redis::cmd("CLUSTER").arg("SLOTS").clone();
-        let answer = self.lines.to(node).send(&question).await?;
+        let answer = self.connections.to(node).send(&question).await?;
         SlotMap::read(&answer, node).ok_or_else(|| {
             let what = "a node of the Cluster serves no slots";
             Arc::new(RedisError::from((ErrorKind::Io, what)))
@@ -173,8 +173,8 @@ impl Slots {
 
     /// The nodes to ask this time: those that the URL names, for when all addresses have changed,
     /// and others.
-    fn candidates(&self) -> Vec<Address> {
-        let mut nodes: Vec<Address> = self.seeds.iter().map(Login::address).collect();
+    fn candidates(&self) -> Vec<ServerAddress> {
+        let mut nodes: Vec<ServerAddress> = self.seeds.iter().map(ServerLogin::address).collect();
         let map = self.map();
         for node in map.nodes() {
             if !nodes.contains(node) {

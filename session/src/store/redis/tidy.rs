@@ -5,17 +5,17 @@ use std::time::Duration;
 
 use super::RedisStore;
 use super::deletion::kept_for;
-use super::reply::{self, Reply};
-use super::scripts::{Call, scripts};
+use super::reply::{self, ScriptReply};
+use super::scripts::{ScriptCall, scripts};
 use crate::block;
 use crate::event::Frame;
 use crate::id::{LogId, Partition, SessionId};
-use crate::store::{Error, KEPT_PARTIES, OUTBOX_TTL, PAGE_BYTES, Result, Tidied, Tidying};
+use crate::store::{Error, KEPT_PARTIES, OUTBOX_TTL, PAGE_BYTES, Result, TidyOutcome, TidyPolicy};
 
 /// Sessions that one round takes on.
 const AT_ONCE: u64 = 32;
 /// How long that may take before somebody else takes them on.
-const PATIENCE: Duration = Duration::from_secs(30);
+const LEASE_TIME: Duration = Duration::from_secs(30);
 /// Frames that are turned into blocks in one step: it stands still for nobody.
 const FRAMES: usize = 256;
 /// A session that somebody listens to is looked at again.
@@ -29,7 +29,7 @@ impl RedisStore {
         upto: Option<u64>,
         limit: usize,
     ) -> Result<Vec<Arc<Frame>>> {
-        let call = Call::new(&scripts().read)
+        let call = ScriptCall::new(&scripts().read)
             .key(self.keys.session(session))
             .key(self.keys.events(session))
             .key(self.keys.history(session))
@@ -39,7 +39,7 @@ impl RedisStore {
             .num(PAGE_BYTES);
         let mut items = self.run(call).await?.items()?;
         let kind = items.text()?;
-        let entries = Reply(items.next()?);
+        let entries = ScriptReply(items.next()?);
         let frames = match kind.as_str() {
             "frames" => reply::frames(entries)?,
             "blocks" => reply::blocks(entries, from)?,
@@ -68,7 +68,7 @@ impl RedisStore {
             }
             let mut start = redis::cmd("GETRANGE");
             start.arg(self.keys.frozen(id)).arg(0).arg(31);
-            let start = reply::bytes(self.link.query(&start).await?.0)?;
+            let start = reply::bytes(self.client.query(&start).await?.0)?;
             let digits = start.split(|byte| *byte == b' ').next();
             let number = digits.and_then(|digits| std::str::from_utf8(digits).ok());
             if let Some(head) = number.and_then(|number| number.parse().ok()) {
@@ -81,7 +81,7 @@ impl RedisStore {
     async fn counted(&self, key: String) -> Result<u64> {
         let mut head = redis::cmd("HGET");
         head.arg(key).arg("seq");
-        self.link.query(&head).await?.optional_number()
+        self.client.query(&head).await?.optional_number()
     }
 
     pub(super) async fn read_stream(
@@ -90,7 +90,7 @@ impl RedisStore {
         from: u64,
         limit: usize,
     ) -> Result<Vec<Arc<Frame>>> {
-        let call = Call::new(&scripts().entries)
+        let call = ScriptCall::new(&scripts().entries)
             .key(self.keys.log(log))
             .num(from)
             .num(limit as u64)
@@ -101,22 +101,22 @@ impl RedisStore {
     pub(super) async fn tidy_partition(
         &self,
         partition: Partition,
-        when: &Tidying,
-    ) -> Result<Tidied> {
-        let call = Call::new(&scripts().tidy)
+        when: &TidyPolicy,
+    ) -> Result<TidyOutcome> {
+        let call = ScriptCall::new(&scripts().tidy)
             .key(self.keys.rest(partition))
             .key(self.keys.idle(partition))
             .key(self.keys.gone(partition))
             .num(when.rested.as_millis() as u64)
             .num(when.unused.as_millis() as u64)
             .num(AT_ONCE)
-            .num(PATIENCE.as_millis() as u64)
+            .num(LEASE_TIME.as_millis() as u64)
             .num(kept_for(when).as_millis() as u64);
         let mut items = self.run(call).await?.items()?;
-        let resting = reply::sessions(Reply(items.next()?))?;
-        let unused = reply::sessions(Reply(items.next()?))?;
-        let deleted = reply::sessions(Reply(items.next()?))?;
-        let mut tidied = Tidied::default();
+        let resting = reply::sessions(ScriptReply(items.next()?))?;
+        let unused = reply::sessions(ScriptReply(items.next()?))?;
+        let deleted = reply::sessions(ScriptReply(items.next()?))?;
+        let mut tidied = TidyOutcome::default();
         for session in &resting {
             let compacted = self.compact(session, when).await;
             tidied.compacted += usize::from(or_later(session, compacted)?);
@@ -133,7 +133,7 @@ impl RedisStore {
     }
 
     /// Up to where the log ends now, a page at a time. False if somebody else was at it.
-    async fn compact(&self, session: &SessionId, when: &Tidying) -> Result<bool> {
+    async fn compact(&self, session: &SessionId, when: &TidyPolicy) -> Result<bool> {
         let log = LogId::Session(session.clone());
         // A session that is frozen has no frames.
         let end = self.counted(self.keys.session(session)).await?;
@@ -156,7 +156,7 @@ impl RedisStore {
     async fn snapped(&self, session: &SessionId) -> Result<u64> {
         let mut command = redis::cmd("HGET");
         command.arg(self.keys.session(session)).arg("snap");
-        self.link.query(&command).await?.optional_number()
+        self.client.query(&command).await?.optional_number()
     }
 
     async fn put_in_blocks(
@@ -164,7 +164,7 @@ impl RedisStore {
         session: &SessionId,
         done: u64,
         frames: Vec<Arc<Frame>>,
-        when: &Tidying,
+        when: &TidyPolicy,
     ) -> Result<bool> {
         let (upto, nonce) = match frames.last() {
             Some(last) => (last.last(), last.nonce),
@@ -178,7 +178,7 @@ impl RedisStore {
         // A single one may be large, and what is sent is made of it once more.
         drop(frames);
         let nonce = nonce.0.to_be_bytes();
-        let mut call = Call::new(&scripts().compact)
+        let mut call = ScriptCall::new(&scripts().compact)
             .key(self.keys.session(session))
             .key(self.keys.events(session))
             .key(self.keys.history(session))

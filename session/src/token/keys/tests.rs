@@ -9,7 +9,7 @@ use tempfile::TempDir;
 use super::*;
 use crate::id::{Partition, SessionId};
 use crate::secret::Secret;
-use crate::token::{Grant, SESSION_LIFETIME, Scope, generate};
+use crate::token::{SESSION_LIFETIME, SessionGrant, TokenScope, generate};
 
 /// A key set of these keys, in this order.
 fn set(keys: &[&str]) -> String {
@@ -20,13 +20,18 @@ fn set(keys: &[&str]) -> String {
     json!({ "keys": all.collect::<Vec<_>>() }).to_string()
 }
 
-fn mint(keys: &Keys) -> Secret {
+fn mint(keys: &SigningKeys) -> Secret {
     let session = SessionId::mint(Partition(3));
-    let grant = Grant::new(session, "somebody".into(), Scope::Control, SESSION_LIFETIME);
+    let grant = SessionGrant::new(
+        session,
+        "somebody".into(),
+        TokenScope::Control,
+        SESSION_LIFETIME,
+    );
     keys.ring().sign_session(&grant)
 }
 
-fn good(keys: &Keys, token: &Secret) -> bool {
+fn good(keys: &SigningKeys, token: &Secret) -> bool {
     keys.ring().verify_session(token.expose()).is_ok()
 }
 
@@ -59,7 +64,7 @@ fn row_12_old_new_then_new_old_then_new_refuses_nothing_while_its_key_is_listed(
     let rotation = Rotation::start();
     let (old, new) = (rotation.old.as_str(), rotation.new.as_str());
     rotation.write(&[old]);
-    let [a, b] = [(); 2].map(|()| Keys::open(&rotation.path()).unwrap());
+    let [a, b] = [(); 2].map(|()| SigningKeys::open(&rotation.path()).unwrap());
     let mut tokens = vec![mint(&a), mint(&b)];
     let check = |tokens: &[Secret], step: &str| {
         for (at, token) in tokens.iter().enumerate() {
@@ -76,7 +81,7 @@ fn row_12_old_new_then_new_old_then_new_refuses_nothing_while_its_key_is_listed(
         }
     }
     let (of_old, of_new): (Vec<_>, Vec<_>) = tokens.into_iter().partition(|token| {
-        let alone = Keys::fixed(KeyRing::parse(old).unwrap());
+        let alone = SigningKeys::fixed(KeyRing::parse(old).unwrap());
         good(&alone, token)
     });
     assert!(!of_old.is_empty() && !of_new.is_empty());
@@ -98,7 +103,7 @@ fn row_12_old_new_then_new_old_then_new_refuses_nothing_while_its_key_is_listed(
 fn row_12_a_new_key_that_signs_before_everybody_knows_it_is_refused() {
     let rotation = Rotation::start();
     rotation.write(&[&rotation.old]);
-    let [early, late] = [(); 2].map(|()| Keys::open(&rotation.path()).unwrap());
+    let [early, late] = [(); 2].map(|()| SigningKeys::open(&rotation.path()).unwrap());
     rotation.write(&[&rotation.new, &rotation.old]);
     assert_eq!(early.refresh(), Ok(true));
     let token = mint(&early);
@@ -111,7 +116,7 @@ fn row_12_a_new_key_that_signs_before_everybody_knows_it_is_refused() {
 fn a_change_that_cannot_be_used_leaves_the_old_keys() {
     let rotation = Rotation::start();
     rotation.write(&[&rotation.old]);
-    let keys = Keys::open(&rotation.path()).unwrap();
+    let keys = SigningKeys::open(&rotation.path()).unwrap();
     let token = mint(&keys);
     assert_eq!((keys.refresh(), keys.version()), (Ok(false), 0));
     for broken in ["", "{\"keys\":[]}", &set(&[&rotation.new, &rotation.new])] {
@@ -135,13 +140,18 @@ fn a_directory_is_one_set_in_the_order_of_its_names() {
     file("a.jwk", &keys[1]);
     file(".c.json", "hidden, and not a key set");
     file("README.md", "not one either");
-    let opened = Keys::open(dir.path()).unwrap();
-    let signs = |key: &String| good(&Keys::fixed(KeyRing::parse(key).unwrap()), &mint(&opened));
+    let opened = SigningKeys::open(dir.path()).unwrap();
+    let signs = |key: &String| {
+        good(
+            &SigningKeys::fixed(KeyRing::parse(key).unwrap()),
+            &mint(&opened),
+        )
+    };
     assert!(signs(&keys[1]));
     for key in &keys[..2] {
         assert!(good(
             &opened,
-            &mint(&Keys::fixed(KeyRing::parse(key).unwrap()))
+            &mint(&SigningKeys::fixed(KeyRing::parse(key).unwrap()))
         ));
     }
     file("0.json", &keys[2]);
@@ -170,7 +180,7 @@ fn a_mounted_secret_changes_as_a_whole() {
     };
     mount("..2026_11_16", "keys.json");
     symlink("..data/keys.json", dir.path().join("keys.json")).unwrap();
-    let keys = Keys::open(dir.path()).unwrap();
+    let keys = SigningKeys::open(dir.path()).unwrap();
     let before = mint(&keys);
     // The links to the files follow later; the one that is there leads nowhere now.
     mount("..2026_11_17", "more.json");
@@ -182,10 +192,10 @@ fn a_mounted_secret_changes_as_a_whole() {
 #[test]
 fn what_is_missing_or_empty_is_named() {
     let dir = tempfile::tempdir().unwrap();
-    let said = Keys::open(dir.path()).err().unwrap();
+    let said = SigningKeys::open(dir.path()).err().unwrap();
     assert!(said.contains("keygen"), "{said}");
     let missing = dir.path().join("missing.json");
-    let said = Keys::open(&missing).err().unwrap();
+    let said = SigningKeys::open(&missing).err().unwrap();
     assert!(
         said.contains("missing.json") && said.contains("keygen"),
         "{said}"
@@ -196,7 +206,7 @@ fn what_is_missing_or_empty_is_named() {
 async fn the_watch_finds_a_change_by_itself_and_ends_when_told() {
     let rotation = Rotation::start();
     rotation.write(&[&rotation.old]);
-    let keys = Keys::open(&rotation.path()).unwrap();
+    let keys = SigningKeys::open(&rotation.path()).unwrap();
     let stop = CancellationToken::new();
     let watch = tokio::spawn(keys.clone().watch(stop.clone(), Default::default()));
     rotation.write(&[&rotation.new]);
@@ -210,7 +220,7 @@ async fn the_watch_finds_a_change_by_itself_and_ends_when_told() {
     let changed = tokio::time::timeout(patience, changed).await;
     changed.expect("the change is noticed");
     assert!(good(
-        &Keys::fixed(KeyRing::parse(&rotation.new).unwrap()),
+        &SigningKeys::fixed(KeyRing::parse(&rotation.new).unwrap()),
         &mint(&keys)
     ));
     stop.cancel();
@@ -225,7 +235,10 @@ fn the_files_are_those_that_are_read() {
     rotation.write(&[&rotation.old]);
     fs::write(dir.join("b.jwk"), set(&[&rotation.new])).unwrap();
     fs::write(dir.join("notes.txt"), "no keys").unwrap();
-    assert_eq!(Keys::files(&rotation.path()), [rotation.path()]);
-    assert_eq!(Keys::files(dir), [dir.join("b.jwk"), rotation.path()]);
-    assert!(Keys::files(&dir.join("missing")) == [dir.join("missing")]);
+    assert_eq!(SigningKeys::files(&rotation.path()), [rotation.path()]);
+    assert_eq!(
+        SigningKeys::files(dir),
+        [dir.join("b.jwk"), rotation.path()]
+    );
+    assert!(SigningKeys::files(&dir.join("missing")) == [dir.join("missing")]);
 }

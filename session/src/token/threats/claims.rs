@@ -66,7 +66,7 @@ fn row_10_claims_have_their_types() {
 fn row_14_clocks_may_differ_by_a_minute() {
     let ring = ring(Algorithm::HS256);
     let at = |issued: u64, expires: u64| {
-        let grant = Grant {
+        let grant = SessionGrant {
             issued,
             expires,
             ..grant("somebody")
@@ -82,7 +82,7 @@ fn row_14_clocks_may_differ_by_a_minute() {
     let token = ring.sign_connection(&opened, Duration::from_secs(10));
     let takes = |now| ring.verify_connection_at(token.expose(), now);
     let expires = NOW + 10;
-    assert_eq!(takes(NOW).unwrap(), Connection { expires, ..opened });
+    assert_eq!(takes(NOW).unwrap(), ConnectionToken { expires, ..opened });
     assert!(takes(NOW + 9).is_ok() && takes(NOW + 10).is_err());
     assert!(takes(NOW - 60).is_ok() && takes(NOW - 61).is_err());
 }

@@ -52,7 +52,7 @@ fn row_6_one_kind_does_not_pass_for_another() {
         let taken = [
             ring.verify_session(token).is_ok(),
             ring.verify_connection(token).is_ok(),
-            ring.verify_place(token, "my list").is_ok(),
+            ring.verify_list_position(token, "my list").is_ok(),
             ring.verify_ticket(token).is_ok(),
             ring.verify_login(token).is_ok(),
         ];

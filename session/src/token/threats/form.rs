@@ -58,7 +58,7 @@ fn row_28_what_is_too_long_is_refused_however_good_it_is() {
     assert!(verdict(&ring, token(longest).expose()).is_ok());
     for principal in [longest + 1, 64 << 10, 1 << 20] {
         let refused = verdict(&ring, token(principal).expose());
-        assert_eq!(refused, Err(Refused::TooLong));
+        assert_eq!(refused, Err(TokenRefusal::TooLong));
     }
 }
 
@@ -74,7 +74,7 @@ fn tokens_are_small() {
         (Algorithm::ES256, 395, 382, 350),
     ] {
         let ring = ring(algorithm);
-        let opened = Connection {
+        let opened = ConnectionToken {
             client: ClientCapabilities::from_letters("rwteb"),
             ..self::connection(&name, NOW)
         };
@@ -83,19 +83,19 @@ fn tokens_are_small() {
         let sizes = (
             ring.sign_session(&granted).expose().len(),
             opened.expose().len(),
-            ring.sign_place(&place(), "my list").len(),
+            ring.sign_list_position(&place(), "my list").len(),
         );
         assert_eq!(sizes, (session, connection, cursor), "{algorithm:?}");
         // Five years of renewals, one every half an hour.
-        let renewed = Grant {
+        let renewed = SessionGrant {
             generation: 99_999,
             ..granted.clone()
         };
         assert!(ring.sign_session(&renewed).expose().len() <= 400);
         // A view that is shared names two principals: the only one that takes more.
-        let shared = Grant {
+        let shared = SessionGrant {
             owner: Some(name.clone()),
-            scope: Scope::Observe,
+            scope: TokenScope::Observe,
             ..granted
         };
         let shared = ring.sign_session(&shared).expose().len();

@@ -7,9 +7,10 @@ use baton_session::conformance::scene::{Scene, end, said};
 use baton_session::cursor::Cursor;
 use baton_session::event::Event;
 use baton_session::id::{Partition, SessionId};
-use baton_session::route::Via;
+use baton_session::route::DeliveryPath;
 use baton_session::store::{
-    Append, Appended, Attached, ClaimToken, Enqueued, Forked, Posted, Store, StreamId, Tidying,
+    AppendOutcome, AppendRequest, AttachOutcome, ClaimToken, EnqueueOutcome, ForkOutcome,
+    PostOutcome, Store, StreamId, TidyPolicy,
 };
 
 use super::make::{SPENT, WRITTEN, post_key};
@@ -64,7 +65,7 @@ async fn what_belongs_to_no_session(store: &Arc<dyn Store>, story: &Story) {
     let again = store.post(connection, Event::Closed, &key);
     assert_eq!(
         again.await.expect("an answer"),
-        Posted::Known(Event::Closed)
+        PostOutcome::Known(Event::Closed)
     );
     let stream = StreamId {
         connection: connection.clone(),
@@ -99,7 +100,7 @@ async fn requests_are_known(store: &Arc<dyn Store>, story: &Story) {
             .await
             .expect("an answer");
         assert!(
-            matches!(again, Enqueued::Joined { .. }),
+            matches!(again, EnqueueOutcome::Joined { .. }),
             "{name}: {again:?}"
         );
     }
@@ -142,17 +143,17 @@ async fn a_turn_is_taken_over(store: &Arc<dyn Store>, story: &Story) {
             .last()
             .is_some_and(|queued| queued.takes_control)
     );
-    let over = Append {
+    let over = AppendRequest {
         acks: vec![running.command],
         pending: Some(Vec::new()),
         ..scene.append(
             &claim.token,
             claim.head + 1,
-            vec![end(&scene.creator, Via::Session)],
+            vec![end(&scene.creator, DeliveryPath::Session)],
         )
     };
     let head = claim.head + 1;
-    let done = Appended::Done {
+    let done = AppendOutcome::Done {
         head,
         released: false,
     };
@@ -189,9 +190,12 @@ async fn one_more_turn(scene: &Scene) {
 async fn what_is_closed_stays_closed(store: &Arc<dyn Store>, story: &Story) {
     let scene = story.scene(store, "closed");
     let refused = store.enqueue(&scene.prompt("\"late\"")).await;
-    assert_eq!(refused.expect("an answer"), Enqueued::Closed);
+    assert_eq!(refused.expect("an answer"), EnqueueOutcome::Closed);
     let attached = store.attach(&scene.attach(&scene.creator, "\"l\"")).await;
-    assert!(matches!(attached, Ok(Attached::Done(_))), "{attached:?}");
+    assert!(
+        matches!(attached, Ok(AttachOutcome::Done(_))),
+        "{attached:?}"
+    );
     one_more_turn(&scene).await;
 }
 
@@ -203,7 +207,7 @@ async fn a_family_grows(store: &Arc<dyn Store>, story: &Story) {
         let cut = scene.heir();
         let outcome = scene.try_fork(&scene.cut(&cut, 1, "{}")).await;
         assert!(
-            matches!(outcome, Forked::Done { head: 1, .. }),
+            matches!(outcome, ForkOutcome::Done { head: 1, .. }),
             "{outcome:?}"
         );
     }
@@ -228,7 +232,7 @@ async fn nothing_stays_of_what_was_deleted(store: &Arc<dyn Store>, story: &Story
 }
 
 async fn forget_everything(store: &Arc<dyn Store>) {
-    let unused = Tidying {
+    let unused = TidyPolicy {
         rested: Duration::ZERO,
         unused: Duration::ZERO,
     };

@@ -4,17 +4,18 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use baton_session::command::{Command, Idempotency, Kind};
+use baton_session::command::{Command, CommandKind, IdempotencyKey};
 use baton_session::conformance::scene::{
     CWD, EVERYTHING_THAT_RESTS, OVER, Scene, begin, end, said,
 };
 use baton_session::event::Event;
 use baton_session::id::{ConnectionId, Partition};
-use baton_session::revocation::{Asked, Revocation, Subject};
-use baton_session::route::Via;
+use baton_session::revocation::{Revocation, RevocationCause, RevocationSubject};
+use baton_session::route::DeliveryPath;
 use baton_session::store::{
-    Adoption, AgentCard, Append, Attach, Delivered, Enqueue, Enqueued, OUTBOX_WINDOW_ENTRIES,
-    Posted, Record, Setup, Store, StreamId, Tidied, Touch, WorkerId,
+    AdoptRequest, AgentCard, AppendRequest, AttachParams, EnqueueOutcome, EnqueueRequest,
+    OUTBOX_WINDOW_ENTRIES, OutboxProgress, PostOutcome, SessionRecord, SessionSetup, Store,
+    StreamId, StreamTouch, TidyOutcome, WorkerId,
 };
 use bytes::Bytes;
 use serde_json::json;
@@ -94,7 +95,7 @@ async fn rest(store: &Arc<dyn Store>) {
             // A session that was used just now is not idle yet.
             tokio::time::sleep(Duration::from_millis(5)).await;
             let tidied = store.tidy(partition, &EVERYTHING_THAT_RESTS).await;
-            if tidied.expect("it is tidied") == Tidied::default() {
+            if tidied.expect("it is tidied") == TidyOutcome::default() {
                 break;
             }
         }
@@ -104,7 +105,7 @@ async fn rest(store: &Arc<dyn Store>) {
 /// A whole turn whose request can be repeated.
 async fn turn(scene: &Scene, request: &str, words: &str) {
     let accepted = scene.store.enqueue(&scene.prompt(request)).await;
-    let Enqueued::Accepted { command, via, .. } = accepted.expect("an answer") else {
+    let EnqueueOutcome::Accepted { command, via, .. } = accepted.expect("an answer") else {
         panic!("it is not taken");
     };
     let claim = scene.claim().await;
@@ -117,7 +118,7 @@ async fn turn(scene: &Scene, request: &str, words: &str) {
         said(&scene.id, &format!("{words}, and more")),
         end(&scene.creator, via),
     ];
-    let over = Append {
+    let over = AppendRequest {
         acks: claim.inbox.iter().map(|queued| queued.id).collect(),
         state: Some(format!("state after {words}").into()),
         view: Some(
@@ -156,27 +157,34 @@ async fn waiting(first: &Scene) -> Scene {
         .await
         .expect("an answer");
     for kind in [
-        Kind::SetMode,
-        Kind::SetConfigOption,
-        Kind::SetModel,
-        Kind::Extension,
+        CommandKind::SetMode,
+        CommandKind::SetConfigOption,
+        CommandKind::SetModel,
+        CommandKind::Extension,
     ] {
         let request = format!("\"{}\"", kind.as_str());
         ask(&scene, scene.command(kind, Some(&request))).await;
     }
-    for kind in [Kind::Cancel, Kind::CancelRequest, Kind::Answer] {
+    for kind in [
+        CommandKind::Cancel,
+        CommandKind::CancelRequest,
+        CommandKind::Answer,
+    ] {
         ask(&scene, scene.command(kind, None)).await;
     }
     scene
 }
 
 async fn ask(scene: &Scene, command: Command) {
-    let request = Enqueue {
+    let request = EnqueueRequest {
         watched: true,
         ..scene.request(command)
     };
     let outcome = scene.store.enqueue(&request).await.expect("an answer");
-    assert!(matches!(outcome, Enqueued::Accepted { .. }), "{outcome:?}");
+    assert!(
+        matches!(outcome, EnqueueOutcome::Accepted { .. }),
+        "{outcome:?}"
+    );
 }
 
 /// In the middle of a turn whose worker is gone: one question is open, one was answered, somebody else waits.
@@ -187,8 +195,8 @@ async fn questioned(first: &Scene) -> Scene {
     } = &scene;
     turn(&scene, "\"1\"", "before the turn").await;
     let other = scene.another_connection();
-    let load = Attach {
-        setup: Setup {
+    let load = AttachParams {
+        setup: SessionSetup {
             mcp_servers: Some("[]".into()),
             directories: Some(r#"["/elsewhere"]"#.into()),
         },
@@ -198,7 +206,7 @@ async fn questioned(first: &Scene) -> Scene {
     scene.open_stream(creator, "holder").await;
     let touch = scene.touch(creator, "holder", Some(WRITTEN));
     store.touch_streams(&[touch]).await.expect("an answer");
-    ask(&scene, scene.command(Kind::Prompt, Some("\"2\""))).await;
+    ask(&scene, scene.command(CommandKind::Prompt, Some("\"2\""))).await;
     let claimant = scene.claimant(OVER);
     let claim = scene.try_claim(&claimant).await.expect("it waits");
     let prompt = &claim.inbox[0];
@@ -224,10 +232,10 @@ async fn questioned(first: &Scene) -> Scene {
         Event::Control {
             by: scene.another_connection(),
             command: prompt.id,
-            via: Via::Connection,
+            via: DeliveryPath::Connection,
         },
     ];
-    let half = Append {
+    let half = AppendRequest {
         pending: Some(vec![first + 4]),
         state: Some("half".into()),
         view: Some(r#"{"modes":"half"}"#.into()),
@@ -239,7 +247,7 @@ async fn questioned(first: &Scene) -> Scene {
         &scene,
         Command {
             connection: other,
-            ..scene.command(Kind::Prompt, Some("\"3\""))
+            ..scene.command(CommandKind::Prompt, Some("\"3\""))
         },
     )
     .await;
@@ -256,7 +264,7 @@ async fn resting(first: &Scene) -> Scene {
 async fn closed(first: &Scene) -> Scene {
     let scene = first.another().await;
     turn(&scene, "\"1\"", "before it was closed").await;
-    ask(&scene, scene.command(Kind::Close, Some("\"close\""))).await;
+    ask(&scene, scene.command(CommandKind::Close, Some("\"close\""))).await;
     scene.finish(&scene.claim().await.token).await;
     scene
 }
@@ -279,7 +287,7 @@ async fn imported(first: &Scene, published: bool) -> Scene {
         ..Scene::planned(&first.store)
     };
     let claimant = scene.claimant(OVER);
-    let record = Record {
+    let record = SessionRecord {
         agent: if published {
             scene.agent.clone()
         } else {
@@ -292,9 +300,9 @@ async fn imported(first: &Scene, published: bool) -> Scene {
         view: r#"{"modes":"brought along"}"#.into(),
         title: "Brought along".into(),
         updated: 1_700_000_000_000,
-        ..Record::default()
+        ..SessionRecord::default()
     };
-    let adoption = Adoption {
+    let adoption = AdoptRequest {
         id: scene.id.clone(),
         principal: scene.principal.clone(),
         record,
@@ -349,11 +357,11 @@ async fn posted(scene: &Scene) -> ConnectionId {
     let opened = store.open_stream(&stream, &scene.principal, "holder").await;
     opened.expect("an answer").expect("a stream");
     let upto = OUTBOX_WINDOW_ENTRIES + 5;
-    let touch = Touch {
+    let touch = StreamTouch {
         stream,
         holder: "holder".into(),
         written: Some(format!("{upto}.00000000")),
-        delivered: Some(Delivered {
+        delivered: Some(OutboxProgress {
             upto,
             settled: upto,
         }),
@@ -368,31 +376,36 @@ async fn posted(scene: &Scene) -> ConnectionId {
 
 async fn post(store: &Arc<dyn Store>, to: &ConnectionId, number: u64, event: Event) {
     let posted = store.post(to, event, &post_key(to, number)).await;
-    assert!(matches!(posted.expect("an answer"), Posted::New { .. }));
+    assert!(matches!(
+        posted.expect("an answer"),
+        PostOutcome::New { .. }
+    ));
 }
 
-pub fn post_key(to: &ConnectionId, number: u64) -> Idempotency {
-    Idempotency::of(to, Some(&number.to_string()), b"posted")
+pub fn post_key(to: &ConnectionId, number: u64) -> IdempotencyKey {
+    IdempotencyKey::of(to, Some(&number.to_string()), b"posted")
 }
 
 async fn revoke(store: &Arc<dyn Store>, scene: &Scene) {
-    let never = |subject: Subject| Revocation {
+    let never = |subject: RevocationSubject| Revocation {
         subject,
         before: 1_700_000_000,
         from: 1_700_000_000,
         until: NEVER,
         asker: None,
     };
-    let family = Subject::Family {
+    let family = RevocationSubject::Family {
         family: "family".into(),
         below: 3,
     };
     let all = [
-        never(Subject::Session(scene.id.clone())),
-        never(Subject::Principal("somebody".into())),
-        never(Subject::Logins("somebody".into())).asked_by(Asked::Logout, "somebody"),
-        never(family).asked_by(Asked::Renewal, "somebody"),
-        never(Subject::Connection(scene.creator.clone())).asked_by(Asked::Ended, "somebody"),
+        never(RevocationSubject::Session(scene.id.clone())),
+        never(RevocationSubject::Principal("somebody".into())),
+        never(RevocationSubject::Logins("somebody".into()))
+            .asked_by(RevocationCause::Logout, "somebody"),
+        never(family).asked_by(RevocationCause::Renewal, "somebody"),
+        never(RevocationSubject::Connection(scene.creator.clone()))
+            .asked_by(RevocationCause::Ended, "somebody"),
     ];
     for revocation in &all {
         assert!(store.revoke(revocation).await.expect("an answer"));

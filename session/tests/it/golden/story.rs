@@ -4,12 +4,12 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use baton_session::archive;
-use baton_session::command::Queued;
+use baton_session::command::QueuedCommand;
 use baton_session::conformance::scene::Scene;
 use baton_session::cursor::Cursor;
 use baton_session::event::Event;
 use baton_session::id::{ConnectionId, LogId, SessionId};
-use baton_session::store::{Attachment, Record, Store};
+use baton_session::store::{Attachment, SessionRecord, Store};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
@@ -129,7 +129,7 @@ fn of_attachment(attachment: &Attachment) -> Value {
     })
 }
 
-fn of_record(record: &Record) -> Value {
+fn of_record(record: &SessionRecord) -> Value {
     let given = |bytes: &Option<bytes::Bytes>| bytes.as_deref().map(text);
     json!({
         "agent": record.agent,
@@ -149,7 +149,7 @@ fn of_record(record: &Record) -> Value {
     })
 }
 
-pub fn of_command(queued: &Queued) -> Value {
+pub fn of_command(queued: &QueuedCommand) -> Value {
     let command = &queued.command;
     json!({
         "id": queued.id,

@@ -1,7 +1,7 @@
 //! The model: little is kept but what happened, and every answer is looked up in that.
 
-use baton_session::route::Via;
-use baton_session::store::{Appended, Attached, Enqueued, Running};
+use baton_session::route::DeliveryPath;
+use baton_session::store::{AppendOutcome, AttachOutcome, EnqueueOutcome, RunningTurn};
 
 use super::steps::{CWD, Outcome, Step, View, Write, first};
 
@@ -21,32 +21,32 @@ pub struct Reference {
 struct Accepted {
     key: Option<(u8, u8)>,
     head: u64,
-    via: Via,
+    via: DeliveryPath,
     waits: bool,
 }
 
 #[derive(Default)]
 struct Party {
     /// From which event on which way; what was said last about an event holds.
-    ways: Vec<(u64, Via)>,
+    ways: Vec<(u64, DeliveryPath)>,
     holder: Option<u8>,
     written: Option<u8>,
     watched: bool,
-    loads: Vec<(u64, bool, Via, u8)>,
+    loads: Vec<(u64, bool, DeliveryPath, u8)>,
 }
 
 impl Party {
-    fn way(&self, seq: u64) -> Option<Via> {
+    fn way(&self, seq: u64) -> Option<DeliveryPath> {
         let said = self.ways.iter().rev().find(|(from, _)| *from <= seq);
         said.map(|(_, via)| *via)
     }
 
     /// The way to answer, or `None` if the holder of the connection stream must be told first.
-    fn settle(&mut self, watched: bool) -> Option<Via> {
+    fn settle(&mut self, watched: bool) -> Option<DeliveryPath> {
         self.watched |= watched;
         match (self.holder, self.watched) {
-            (Some(_), _) => Some(Via::Session),
-            (None, true) => Some(Via::Connection),
+            (Some(_), _) => Some(DeliveryPath::Session),
+            (None, true) => Some(DeliveryPath::Connection),
             (None, false) => None,
         }
     }
@@ -56,14 +56,14 @@ impl Reference {
     pub fn new() -> Self {
         let mut model = Self::default();
         model.parties[0] = Party {
-            ways: vec![(1, Via::Connection)],
+            ways: vec![(1, DeliveryPath::Connection)],
             watched: true,
             ..Party::default()
         };
         model.commands.push(Accepted {
             key: None,
             head: 0,
-            via: Via::Connection,
+            via: DeliveryPath::Connection,
             waits: true,
         });
         model
@@ -81,12 +81,12 @@ impl Reference {
             .collect()
     }
 
-    fn running(&self) -> Option<Running> {
+    fn running(&self) -> Option<RunningTurn> {
         let ended = |write: &Write| matches!(write, Write::End { .. });
         let last_end = self.events.iter().rposition(ended).map_or(0, |at| at + 1);
         let turn = (1..).zip(&self.events).skip(last_end);
         let begins = turn.filter_map(|(began, write)| match write {
-            Write::Begin { command, .. } => Some(Running {
+            Write::Begin { command, .. } => Some(RunningTurn {
                 command: (*command).into(),
                 began,
             }),
@@ -108,7 +108,7 @@ impl Reference {
             } => {
                 let outcome = self.enqueue(by, (key, fingerprint), one_shot, watched, foreign);
                 // Commands that are not urgent are prompts, and a prompt takes control.
-                if !urgent && matches!(outcome, Enqueued::Accepted { .. }) {
+                if !urgent && matches!(outcome, EnqueueOutcome::Accepted { .. }) {
                     self.controller = by;
                 }
                 Outcome::Enqueued(outcome)
@@ -155,7 +155,7 @@ impl Reference {
                 elsewhere,
             } => {
                 if elsewhere {
-                    return Outcome::Refused(Attached::WrongCwd(CWD.into()));
+                    return Outcome::Refused(AttachOutcome::WrongCwd(CWD.into()));
                 }
                 self.attach(by, request, replay, one_shot, watched)
             }
@@ -190,9 +190,9 @@ impl Reference {
         one_shot: bool,
         watched: bool,
         foreign: bool,
-    ) -> Enqueued {
+    ) -> EnqueueOutcome {
         if foreign {
-            return Enqueued::NotFound;
+            return EnqueueOutcome::NotFound;
         }
         let mut known = (1..)
             .zip(&self.commands)
@@ -200,23 +200,23 @@ impl Reference {
         if let Some((number, command)) = known.next() {
             let Accepted { head, via, .. } = *command;
             return if command.key == Some(key) {
-                Enqueued::Joined {
+                EnqueueOutcome::Joined {
                     command: u64::into(number),
                     head,
                     via,
                 }
             } else {
-                Enqueued::Conflict
+                EnqueueOutcome::Conflict
             };
         }
         let head = self.head();
         let via = if one_shot {
-            Some(Via::OneShot)
+            Some(DeliveryPath::OneShot)
         } else {
             self.parties[by].settle(watched)
         };
         let Some(via) = via else {
-            return Enqueued::Unwatched { head };
+            return EnqueueOutcome::Unwatched { head };
         };
         self.commands.push(Accepted {
             key: Some(key),
@@ -224,7 +224,7 @@ impl Reference {
             via,
             waits: true,
         });
-        Enqueued::Accepted {
+        EnqueueOutcome::Accepted {
             command: (self.commands.len() as u64).into(),
             head,
             via,
@@ -236,7 +236,7 @@ impl Reference {
         token: u8,
         lasting: bool,
         any: bool,
-    ) -> Option<(u64, Option<Running>, Vec<u64>)> {
+    ) -> Option<(u64, Option<RunningTurn>, Vec<u64>)> {
         let waiting = self.waiting();
         let free = match self.held {
             None => !waiting.is_empty(),
@@ -257,7 +257,7 @@ impl Reference {
         events: &[Write],
         acks: &[u64],
         release: bool,
-    ) -> Result<Appended, Appended> {
+    ) -> Result<AppendOutcome, AppendOutcome> {
         let head = self.head();
         let there = first + events.len() as u64 <= head + 1;
         if self.held.is_none_or(|(holder, _)| holder != token) {
@@ -266,12 +266,12 @@ impl Reference {
                 self.acknowledge(acks);
             }
             return Err(if repeated {
-                Appended::Done {
+                AppendOutcome::Done {
                     head,
                     released: true,
                 }
             } else {
-                Appended::Fenced
+                AppendOutcome::Fenced
             });
         }
         if first != head + 1 {
@@ -279,12 +279,12 @@ impl Reference {
                 self.acknowledge(acks);
             }
             return Err(if there {
-                Appended::Done {
+                AppendOutcome::Done {
                     head,
                     released: false,
                 }
             } else {
-                Appended::Gap { head }
+                AppendOutcome::Gap { head }
             });
         }
         for write in events {
@@ -298,7 +298,7 @@ impl Reference {
         if released {
             (self.held, self.gave_up) = (None, Some(token));
         }
-        Ok(Appended::Done {
+        Ok(AppendOutcome::Done {
             head: self.head(),
             released,
         })
@@ -328,10 +328,12 @@ impl Reference {
                     .ways
                     .iter()
                     .rev()
-                    .find(|(_, via)| *via != Via::OneShot);
+                    .find(|(_, via)| *via != DeliveryPath::OneShot);
                 match (party.way(seq), before) {
-                    (Some(Via::OneShot), Some((_, before))) => party.ways.push((seq + 1, *before)),
-                    (Some(Via::OneShot), None) => party.ways.clear(),
+                    (Some(DeliveryPath::OneShot), Some((_, before))) => {
+                        party.ways.push((seq + 1, *before))
+                    }
+                    (Some(DeliveryPath::OneShot), None) => party.ways.clear(),
                     _ => {}
                 }
             }
@@ -350,11 +352,11 @@ impl Reference {
         let party = &mut self.parties[by];
         if party.loads.iter().all(|(.., known)| *known != request) {
             let Some(via) = party.settle(watched) else {
-                return Outcome::Refused(Attached::Unwatched { head });
+                return Outcome::Refused(AttachOutcome::Unwatched { head });
             };
             match party.ways.last() {
                 // A one-shot turn keeps its events; this is for what comes after it.
-                Some((began, Via::OneShot)) => {
+                Some((began, DeliveryPath::OneShot)) => {
                     let (at, beneath) = (party.ways.len() - 1, (*began, via));
                     party.ways.insert(at, beneath);
                 }
@@ -363,7 +365,7 @@ impl Reference {
             party.loads.push((
                 head,
                 replay,
-                if one_shot { Via::OneShot } else { via },
+                if one_shot { DeliveryPath::OneShot } else { via },
                 request,
             ));
             self.controller = by;
@@ -373,7 +375,7 @@ impl Reference {
 
     fn view(&self, by: usize) -> View {
         let (head, party) = (self.head(), &self.parties[by]);
-        let directive = |(upto, replay, via, request): &(u64, bool, Via, u8)| {
+        let directive = |(upto, replay, via, request): &(u64, bool, DeliveryPath, u8)| {
             (
                 party.loads.len() as u64,
                 *upto,

@@ -3,13 +3,14 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use baton_session::command::{ClientCapabilities, Command, CommandId, Idempotency, Kind};
-use baton_session::event::{Begin, Event, Recipient};
+use baton_session::command::{ClientCapabilities, Command, CommandId, CommandKind, IdempotencyKey};
+use baton_session::event::{Event, ResponseRecipient, TurnBegin};
 use baton_session::id::{ConnectionId, LogId, Nonce, SessionId};
-use baton_session::route::Via;
+use baton_session::route::DeliveryPath;
 use baton_session::store::{
-    Append, Appended, Attach, Attached, Attachment, ClaimToken, Claimant, Enqueue, Enqueued,
-    INBOX_LIMIT, NewSession, Running, Setup, Store, StreamId, Touch, WorkerId,
+    AppendOutcome, AppendRequest, AttachOutcome, AttachParams, Attachment, ClaimToken, Claimant,
+    EnqueueOutcome, EnqueueRequest, INBOX_LIMIT, NewSession, RunningTurn, SessionSetup, Store,
+    StreamId, StreamTouch, WorkerId,
 };
 use bytes::Bytes;
 use proptest::collection::vec;
@@ -86,24 +87,30 @@ pub enum Step {
 #[derive(Clone, Debug)]
 pub enum Write {
     Update,
-    Begin { command: u64, by: usize, via: Via },
-    End { by: usize },
+    Begin {
+        command: u64,
+        by: usize,
+        via: DeliveryPath,
+    },
+    End {
+        by: usize,
+    },
 }
 
 /// The outcome of a step, or the state after it.
 #[derive(Debug, PartialEq)]
 pub enum Outcome {
-    Enqueued(Enqueued),
+    Enqueued(EnqueueOutcome),
     /// Head, running turn and the numbers that wait.
-    Claimed(Option<(u64, Option<Running>, Vec<u64>)>),
+    Claimed(Option<(u64, Option<RunningTurn>, Vec<u64>)>),
     Lost(bool),
-    Appended(Appended),
+    Appended(AppendOutcome),
     Attached(Box<View>),
-    Refused(Attached),
+    Refused(AttachOutcome),
     Opened(Option<String>),
     Nothing,
     Looks {
-        inbox: Vec<(u64, Via)>,
+        inbox: Vec<(u64, DeliveryPath)>,
         views: Vec<View>,
         frames: Vec<(u64, u64)>,
     },
@@ -113,11 +120,11 @@ pub enum Outcome {
 pub struct View {
     pub head: u64,
     /// By event number, from 1 to some beyond the head.
-    pub ways: Vec<Option<Via>>,
+    pub ways: Vec<Option<DeliveryPath>>,
     /// Position in the cast.
     pub controller: Option<usize>,
     /// Number, upto, replay, via, request.
-    pub directive: Option<(u64, u64, bool, Via, String)>,
+    pub directive: Option<(u64, u64, bool, DeliveryPath, String)>,
     pub pending: Vec<u64>,
 }
 
@@ -125,9 +132,9 @@ pub fn step() -> impl Strategy<Value = Step> {
     let flag = any::<bool>;
     let rare = || prop::bool::weighted(0.1);
     let via = prop_oneof![
-        Just(Via::Session),
-        Just(Via::Connection),
-        Just(Via::OneShot)
+        Just(DeliveryPath::Session),
+        Just(DeliveryPath::Connection),
+        Just(DeliveryPath::OneShot)
     ];
     let write = prop_oneof![
         2 => Just(Write::Update),
@@ -175,7 +182,7 @@ impl Cast {
         LogId::Session(self.session.clone())
     }
 
-    fn command(&self, by: usize, kind: Kind, request: &str) -> Command {
+    fn command(&self, by: usize, kind: CommandKind, request: &str) -> Command {
         Command {
             kind,
             connection: self.connections[by].clone(),
@@ -197,12 +204,12 @@ impl Cast {
             directories: Bytes::new(),
             one_shot: false,
         };
-        let key = Idempotency {
+        let key = IdempotencyKey {
             key: "new".into(),
             fingerprint: "0".into(),
         };
         store
-            .create(&new, &self.command(0, Kind::New, "new"), &key)
+            .create(&new, &self.command(0, CommandKind::New, "new"), &key)
             .await
             .unwrap();
     }
@@ -224,16 +231,16 @@ impl Cast {
                 turn: true,
                 message: Bytes::from_static(b"{}"),
             },
-            Write::Begin { command, by, via } => Event::Begin(Begin {
+            Write::Begin { command, by, via } => Event::Begin(TurnBegin {
                 command: (*command).into(),
                 connection: connection(by),
                 via: *via,
             }),
             Write::End { by } => {
-                let to = Recipient {
+                let to = ResponseRecipient {
                     connection: connection(by),
                     request: "1".into(),
-                    via: Via::Session,
+                    via: DeliveryPath::Session,
                     trace: None,
                 };
                 Event::Response {
@@ -245,13 +252,13 @@ impl Cast {
         }
     }
 
-    fn touch(&self, by: usize, holder: u8, written: Option<u8>) -> Touch {
+    fn touch(&self, by: usize, holder: u8, written: Option<u8>) -> StreamTouch {
         let connection = self.connections[by].clone();
         let stream = StreamId {
             connection,
             session: Some(self.session.clone()),
         };
-        Touch {
+        StreamTouch {
             stream,
             holder: holder.to_string(),
             written: written.map(|number| number.to_string()),
@@ -270,12 +277,16 @@ impl Cast {
                 watched,
                 foreign,
             } => {
-                let kind = if urgent { Kind::Cancel } else { Kind::Prompt };
-                let request = Enqueue {
+                let kind = if urgent {
+                    CommandKind::Cancel
+                } else {
+                    CommandKind::Prompt
+                };
+                let request = EnqueueRequest {
                     session: self.session.clone(),
                     principal: if foreign { "stranger" } else { PRINCIPAL }.into(),
                     command: self.command(by, kind, &key.to_string()),
-                    key: Idempotency {
+                    key: IdempotencyKey {
                         key: format!("k{key}"),
                         fingerprint: fingerprint.to_string(),
                     },
@@ -328,7 +339,7 @@ impl Cast {
                 release,
             } => {
                 let head = store.heads(&[self.log()]).await.unwrap()[0];
-                let append = Append {
+                let append = AppendRequest {
                     session: self.session.clone(),
                     token: token(number),
                     nonce: Nonce(1),
@@ -359,7 +370,7 @@ impl Cast {
                 watched,
                 elsewhere,
             } => {
-                let attach = Attach {
+                let attach = AttachParams {
                     session: self.session.clone(),
                     principal: PRINCIPAL.into(),
                     connection: self.connections[by].clone(),
@@ -368,12 +379,12 @@ impl Cast {
                     replay,
                     one_shot,
                     watched,
-                    setup: Setup::default(),
+                    setup: SessionSetup::default(),
                     observe: false,
                     only_open: false,
                 };
                 match store.attach(&attach).await.unwrap() {
-                    Attached::Done(attachment) => {
+                    AttachOutcome::Done(attachment) => {
                         Outcome::Attached(Box::new(self.view(*attachment)))
                     }
                     refused => Outcome::Refused(refused),
@@ -461,14 +472,14 @@ impl Cast {
 }
 
 /// The store draws it, so no two are the same.
-fn without_nonce(outcome: Enqueued) -> Enqueued {
+fn without_nonce(outcome: EnqueueOutcome) -> EnqueueOutcome {
     match outcome {
-        Enqueued::Accepted { command, head, via } => Enqueued::Accepted {
+        EnqueueOutcome::Accepted { command, head, via } => EnqueueOutcome::Accepted {
             command: command.number.into(),
             head,
             via,
         },
-        Enqueued::Joined { command, head, via } => Enqueued::Joined {
+        EnqueueOutcome::Joined { command, head, via } => EnqueueOutcome::Joined {
             command: command.number.into(),
             head,
             via,

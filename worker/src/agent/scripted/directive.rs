@@ -7,7 +7,7 @@ use serde_json::{Value, value::RawValue};
 use crate::agent::{Failure, StopReason};
 
 #[derive(Debug)]
-pub(super) enum Directive {
+pub(super) enum ScriptDirective {
     Count {
         chunks: u64,
         delay: Duration,
@@ -39,7 +39,7 @@ pub(super) enum Directive {
 }
 
 /// The directives of a prompt, in order. Content that is not text is named, not read.
-pub(super) fn lines(prompt: &RawValue) -> Result<Vec<Directive>, Failure> {
+pub(super) fn lines(prompt: &RawValue) -> Result<Vec<ScriptDirective>, Failure> {
     let blocks: Vec<Value> = serde_json::from_str(prompt.get()).map_err(|e| {
         Failure::invalid_params(format!(
             "params.prompt must be an array of content blocks: {e}"
@@ -55,7 +55,7 @@ pub(super) fn lines(prompt: &RawValue) -> Result<Vec<Directive>, Failure> {
                     script.push(parse(line)?);
                 }
             }
-            Some(kind) => script.push(Directive::Echo(format!("[{kind}]"))),
+            Some(kind) => script.push(ScriptDirective::Echo(format!("[{kind}]"))),
             None => {
                 return Err(Failure::invalid_params(
                     "each content block of params.prompt needs a type",
@@ -66,7 +66,7 @@ pub(super) fn lines(prompt: &RawValue) -> Result<Vec<Directive>, Failure> {
     Ok(script)
 }
 
-fn parse(line: &str) -> Result<Directive, Failure> {
+fn parse(line: &str) -> Result<ScriptDirective, Failure> {
     let (name, rest) = line.split_once(char::is_whitespace).unwrap_or((line, ""));
     let rest = rest.trim();
     let pair = || {
@@ -75,38 +75,38 @@ fn parse(line: &str) -> Result<Directive, Failure> {
     };
     Ok(match name {
         "/count" => count(rest)?,
-        "/permission" => Directive::Permission,
-        "/tool" => Directive::Tool,
-        "/plan" => Directive::Plan,
-        "/think" => Directive::Think,
-        "/mode" => Directive::Mode(rest.to_owned()),
+        "/permission" => ScriptDirective::Permission,
+        "/tool" => ScriptDirective::Tool,
+        "/plan" => ScriptDirective::Plan,
+        "/think" => ScriptDirective::Think,
+        "/mode" => ScriptDirective::Mode(rest.to_owned()),
         "/config" => {
             let (id, value) = pair();
-            Directive::Config(id, value)
+            ScriptDirective::Config(id, value)
         }
-        "/commands" => Directive::Commands,
-        "/usage" => Directive::Usage,
-        "/title" => Directive::Title(rest.to_owned()),
-        "/read" => Directive::Read(rest.to_owned()),
+        "/commands" => ScriptDirective::Commands,
+        "/usage" => ScriptDirective::Usage,
+        "/title" => ScriptDirective::Title(rest.to_owned()),
+        "/read" => ScriptDirective::Read(rest.to_owned()),
         "/write" => {
             let (path, text) = pair();
-            Directive::Write(path, text)
+            ScriptDirective::Write(path, text)
         }
-        "/terminal" => Directive::Terminal(rest.to_owned()),
-        "/elicit" => Directive::Elicit,
-        "/sleep" => Directive::Sleep(Duration::from_millis(number("/sleep MS", rest)?)),
-        "/fail" => Directive::Fail,
-        "/refuse" => Directive::Refuse,
+        "/terminal" => ScriptDirective::Terminal(rest.to_owned()),
+        "/elicit" => ScriptDirective::Elicit,
+        "/sleep" => ScriptDirective::Sleep(Duration::from_millis(number("/sleep MS", rest)?)),
+        "/fail" => ScriptDirective::Fail,
+        "/refuse" => ScriptDirective::Refuse,
         "/bind" => {
             let (key, value) = pair();
-            Directive::Bind(key, value)
+            ScriptDirective::Bind(key, value)
         }
-        "/bound" => Directive::Bound,
-        "/servers" => Directive::Servers,
-        "/mcp" => Directive::Mcp(rest.to_owned()),
-        "/stop" => Directive::Stop(stop(rest)?),
-        "/update" => Directive::Update(update(rest)?),
-        _ => Directive::Echo(line.to_owned()),
+        "/bound" => ScriptDirective::Bound,
+        "/servers" => ScriptDirective::Servers,
+        "/mcp" => ScriptDirective::Mcp(rest.to_owned()),
+        "/stop" => ScriptDirective::Stop(stop(rest)?),
+        "/update" => ScriptDirective::Update(update(rest)?),
+        _ => ScriptDirective::Echo(line.to_owned()),
     })
 }
 
@@ -128,7 +128,7 @@ fn update(rest: &str) -> Result<Box<RawValue>, Failure> {
 const MAX_CHUNKS: u64 = 1_000_000;
 const MAX_SIZE: u64 = 1 << 20;
 
-fn count(rest: &str) -> Result<Directive, Failure> {
+fn count(rest: &str) -> Result<ScriptDirective, Failure> {
     const USAGE: &str = "/count N [delay=MS] [size=BYTES]";
     let mut words = rest.split_whitespace();
     let chunks = number(USAGE, words.next().unwrap_or_default())?;
@@ -148,7 +148,7 @@ fn count(rest: &str) -> Result<Directive, Failure> {
         let limits = format!("at most {MAX_CHUNKS} chunks of {MAX_SIZE} bytes");
         return Err(Failure::invalid_params(format!("{USAGE}: {limits}")));
     }
-    Ok(Directive::Count {
+    Ok(ScriptDirective::Count {
         chunks,
         delay: Duration::from_millis(delay),
         size: size as usize,
@@ -164,7 +164,7 @@ fn number(usage: &str, text: &str) -> Result<u64, Failure> {
 mod tests {
     use super::*;
 
-    fn script(text: &str) -> Result<Vec<Directive>, Failure> {
+    fn script(text: &str) -> Result<Vec<ScriptDirective>, Failure> {
         let prompt = serde_json::json!([{ "type": "text", "text": text }]).to_string();
         lines(&RawValue::from_string(prompt).unwrap())
     }
@@ -172,13 +172,13 @@ mod tests {
     #[test]
     fn each_line_is_a_directive_and_other_text_is_echoed() {
         let read = script("/count 3 delay=10 size=100\n\n hello world \n/write /a b c").unwrap();
-        let count = Directive::Count {
+        let count = ScriptDirective::Count {
             chunks: 3,
             delay: Duration::from_millis(10),
             size: 100,
         };
-        let write = Directive::Write("/a".into(), "b c".into());
-        let expected = [count, Directive::Echo("hello world".into()), write];
+        let write = ScriptDirective::Write("/a".into(), "b c".into());
+        let expected = [count, ScriptDirective::Echo("hello world".into()), write];
         assert_eq!(format!("{read:?}"), format!("{expected:?}"));
     }
 

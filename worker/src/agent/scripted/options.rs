@@ -14,14 +14,14 @@ const MODELS: [(&str, &str, &str); 3] = [
 const TONES: [(&str, &str); 2] = [("plain", "Plain"), ("formal", "Formal")];
 
 #[derive(Clone, Serialize, Deserialize)]
-pub(super) struct Options {
+pub(super) struct ScriptedOptions {
     mode: String,
     model: String,
     tone: String,
     verbose: bool,
 }
 
-impl Default for Options {
+impl Default for ScriptedOptions {
     fn default() -> Self {
         Self {
             mode: "code".into(),
@@ -32,7 +32,7 @@ impl Default for Options {
     }
 }
 
-impl Options {
+impl ScriptedOptions {
     /// Modes and config options as `session/new` answers them.
     pub fn view(&self) -> Value {
         let modes = MODES.map(|(id, name)| json!({ "id": id, "name": name }));

@@ -6,43 +6,47 @@ use baton_protocol::{Method, meta};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json, value::RawValue};
 
-use super::directive::Directive;
-use super::{Servers, StopReason, Talk};
+use super::directive::ScriptDirective;
+use super::{ScriptedConversation, ScriptedServers, StopReason};
 use crate::agent::{Failure, Turn};
 
-impl Talk {
+impl ScriptedConversation {
     /// `Some` ends the turn.
     pub(super) async fn perform(
         &self,
         turn: &Turn,
         ordinal: u64,
-        directive: &Directive,
+        directive: &ScriptDirective,
     ) -> Result<Option<StopReason>, Failure> {
         match directive {
-            Directive::Count {
+            ScriptDirective::Count {
                 chunks,
                 delay,
                 size,
             } => count(turn, ordinal, *chunks, *delay, *size).await,
-            Directive::Echo(text) => {
+            ScriptDirective::Echo(text) => {
                 for word in text.split_whitespace() {
                     say(turn, ordinal, &format!("{word} ")).await;
                 }
             }
-            Directive::Think => {
+            ScriptDirective::Think => {
                 let id = format!("thought-{ordinal}");
-                turn.update(Chunk::new("agent_thought_chunk", &id, "thinking it over "))
-                    .await
+                turn.update(TextChunk::new(
+                    "agent_thought_chunk",
+                    &id,
+                    "thinking it over ",
+                ))
+                .await
             }
-            Directive::Sleep(duration) => turn.sleep(*duration).await,
-            Directive::Permission => return permission(turn, ordinal).await,
-            Directive::Tool => tool(turn, ordinal).await,
-            Directive::Plan => turn.update(plan()).await,
-            Directive::Commands => turn.update(commands()).await,
-            Directive::Usage => {
+            ScriptDirective::Sleep(duration) => turn.sleep(*duration).await,
+            ScriptDirective::Permission => return permission(turn, ordinal).await,
+            ScriptDirective::Tool => tool(turn, ordinal).await,
+            ScriptDirective::Plan => turn.update(plan()).await,
+            ScriptDirective::Commands => turn.update(commands()).await,
+            ScriptDirective::Usage => {
                 turn.update(json!({ "sessionUpdate": "usage_update", "used": ordinal * 1000, "size": 200_000 })).await;
             }
-            Directive::Mode(mode) => {
+            ScriptDirective::Mode(mode) => {
                 let mut options = self.memory().options.clone();
                 let update = options.set_mode(mode)?;
                 turn.update_with(update, || {
@@ -50,7 +54,7 @@ impl Talk {
                 })
                 .await;
             }
-            Directive::Config(id, value) => {
+            ScriptDirective::Config(id, value) => {
                 let mut options = self.memory().options.clone();
                 let update = options.set(id, &json!(value))?;
                 turn.update_with(update, || {
@@ -58,29 +62,29 @@ impl Talk {
                 })
                 .await;
             }
-            Directive::Title(title) => {
+            ScriptDirective::Title(title) => {
                 turn.update(json!({ "sessionUpdate": "session_info_update", "title": title }))
                     .await;
             }
-            Directive::Bind(key, value) => {
+            ScriptDirective::Bind(key, value) => {
                 let bind = json!({ meta::BIND: { key: value } });
                 turn.update(json!({ "sessionUpdate": "session_info_update", "_meta": bind }))
                     .await;
             }
-            Directive::Bound => {
+            ScriptDirective::Bound => {
                 let bound = format!("{} ", Value::Object(turn.bound()));
                 say(turn, ordinal, &bound).await;
             }
-            Directive::Servers => say(turn, ordinal, &self.servers.said).await,
-            Directive::Mcp(name) => tools(turn, ordinal, name, &self.servers).await?,
-            Directive::Update(update) => turn.update(update).await,
-            Directive::Stop(reason) => return Ok(Some(*reason)),
-            Directive::Read(path) => read(turn, ordinal, path).await?,
-            Directive::Write(path, text) => write(turn, ordinal, path, text).await?,
-            Directive::Terminal(command) => terminal(turn, ordinal, command).await?,
-            Directive::Elicit => elicit(turn, ordinal).await?,
-            Directive::Fail => return Err(Failure::internal("the script said /fail")),
-            Directive::Refuse => return Ok(Some(StopReason::Refusal)),
+            ScriptDirective::Servers => say(turn, ordinal, &self.servers.said).await,
+            ScriptDirective::Mcp(name) => tools(turn, ordinal, name, &self.servers).await?,
+            ScriptDirective::Update(update) => turn.update(update).await,
+            ScriptDirective::Stop(reason) => return Ok(Some(*reason)),
+            ScriptDirective::Read(path) => read(turn, ordinal, path).await?,
+            ScriptDirective::Write(path, text) => write(turn, ordinal, path, text).await?,
+            ScriptDirective::Terminal(command) => terminal(turn, ordinal, command).await?,
+            ScriptDirective::Elicit => elicit(turn, ordinal).await?,
+            ScriptDirective::Fail => return Err(Failure::internal("the script said /fail")),
+            ScriptDirective::Refuse => return Ok(Some(StopReason::Refusal)),
         }
         Ok(None)
     }
@@ -89,24 +93,24 @@ impl Talk {
 /// A chunk of text, the most frequent update of all.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Chunk<'a> {
+struct TextChunk<'a> {
     session_update: &'static str,
-    content: Text<'a>,
+    content: TextContent<'a>,
     message_id: &'a str,
 }
 
 #[derive(Serialize)]
-struct Text<'a> {
+struct TextContent<'a> {
     r#type: &'static str,
     text: &'a str,
 }
 
-impl<'a> Chunk<'a> {
+impl<'a> TextChunk<'a> {
     fn new(session_update: &'static str, message_id: &'a str, text: &'a str) -> Self {
         Self {
             session_update,
             message_id,
-            content: Text {
+            content: TextContent {
                 r#type: "text",
                 text,
             },
@@ -117,7 +121,7 @@ impl<'a> Chunk<'a> {
 /// All chunks of a turn belong to one message.
 async fn say(turn: &Turn, ordinal: u64, text: &str) {
     let id = format!("agent-{ordinal}");
-    turn.update(Chunk::new("agent_message_chunk", &id, text))
+    turn.update(TextChunk::new("agent_message_chunk", &id, text))
         .await;
 }
 
@@ -163,12 +167,12 @@ async fn tool(turn: &Turn, ordinal: u64) {
 
 async fn permission(turn: &Turn, ordinal: u64) -> Result<Option<StopReason>, Failure> {
     #[derive(Deserialize)]
-    struct Reply {
-        outcome: Outcome,
+    struct PermissionReply {
+        outcome: PermissionOutcome,
     }
     #[derive(Deserialize)]
     #[serde(rename_all = "camelCase")]
-    struct Outcome {
+    struct PermissionOutcome {
         option_id: Option<String>,
     }
     let id = format!("permission-{ordinal}");
@@ -180,7 +184,7 @@ async fn permission(turn: &Turn, ordinal: u64) -> Result<Option<StopReason>, Fai
         "toolCall": { "toolCallId": id, "title": "Something that needs permission", "status": "pending" },
         "options": [option("allow_once", "Allow"), option("allow_always", "Always allow"), option("reject_once", "Reject")],
     });
-    let reply: Reply = read_reply(
+    let reply: PermissionReply = read_reply(
         &turn
             .request(Method::RequestPermission.name(), params)
             .await?,
@@ -269,7 +273,12 @@ async fn elicit(turn: &Turn, ordinal: u64) -> Result<(), Failure> {
 }
 
 /// Lists the tools of an MCP server that lives in the client.
-async fn tools(turn: &Turn, ordinal: u64, name: &str, servers: &Servers) -> Result<(), Failure> {
+async fn tools(
+    turn: &Turn,
+    ordinal: u64,
+    name: &str,
+    servers: &ScriptedServers,
+) -> Result<(), Failure> {
     let Some(server) = servers.in_client.get(name) else {
         let text = format!("no MCP server {name:?} in the client ");
         say(turn, ordinal, &text).await;
@@ -294,7 +303,7 @@ pub(super) fn overheard(params: &RawValue) -> Result<Value, Failure> {
     let said: Value = read_reply(params)?;
     let word = |field: &str| said[field].as_str().unwrap_or_default().to_owned();
     let text = format!("{} for {} ", word("method"), word("requestId"));
-    let chunk = Chunk::new("agent_thought_chunk", "overheard", &text);
+    let chunk = TextChunk::new("agent_thought_chunk", "overheard", &text);
     Ok(json!(chunk))
 }
 
@@ -309,7 +318,7 @@ mod tests {
         InitializeResponse, NewSessionResponse, SessionUpdate, SetSessionConfigOptionResponse,
     };
 
-    use super::super::{Scripted, options::Options};
+    use super::super::{ScriptedAgent, options::ScriptedOptions};
     use super::*;
     use crate::agent::Agent as _;
 
@@ -339,9 +348,11 @@ mod tests {
 
     #[test]
     fn every_update_is_one_of_the_protocols() {
-        let mut options = Options::default();
-        let chunk = serde_json::to_value(Chunk::new("agent_message_chunk", "a", "hello ")).unwrap();
-        let thought = serde_json::to_value(Chunk::new("agent_thought_chunk", "t", "hm ")).unwrap();
+        let mut options = ScriptedOptions::default();
+        let chunk =
+            serde_json::to_value(TextChunk::new("agent_message_chunk", "a", "hello ")).unwrap();
+        let thought =
+            serde_json::to_value(TextChunk::new("agent_thought_chunk", "t", "hm ")).unwrap();
         let updates = [
             chunk,
             thought,
@@ -359,12 +370,12 @@ mod tests {
 
     #[test]
     fn what_a_session_answers_is_the_protocols() {
-        let mut view = Options::default().view();
+        let mut view = ScriptedOptions::default().view();
         survives::<SetSessionConfigOptionResponse>(
             &json!({ "configOptions": view["configOptions"] }),
         );
         view["sessionId"] = json!("000-A");
         survives::<NewSessionResponse>(&view);
-        survives::<InitializeResponse>(&Scripted.card().initialize);
+        survives::<InitializeResponse>(&ScriptedAgent.card().initialize);
     }
 }

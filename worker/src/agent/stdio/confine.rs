@@ -9,13 +9,13 @@ use std::io;
 use std::os::unix::process::CommandExt as _;
 use std::process::{Command, ExitCode};
 
-use super::guard::{Limits, failed};
-use super::sandbox::Plan;
+use super::guard::{ProcessLimits, failed};
+use super::sandbox::ConfinePlan;
 
 /// Returns only if there is no such program, or it cannot be confined, or it ran as one of its own processes.
 pub fn confine(
-    plan: &Plan,
-    limits: Limits,
+    plan: &ConfinePlan,
+    limits: ProcessLimits,
     user: Option<(u32, u32)>,
     command: &[OsString],
 ) -> ExitCode {
@@ -28,13 +28,13 @@ pub fn confine(
     }
     // The guard has seen to it.
     let _ = user;
-    failed(command, &become_it(plan, limits, command))
+    failed(command, &exec_agent(plan, limits, command))
 }
 
-fn become_it(plan: &Plan, limits: Limits, command: &[OsString]) -> io::Error {
+fn exec_agent(plan: &ConfinePlan, limits: ProcessLimits, command: &[OsString]) -> io::Error {
     let agent = prepare(plan, limits).and_then(|()| agent(command));
     match agent {
-        Ok(mut agent) => explained(agent.exec()),
+        Ok(mut agent) => with_hint(agent.exec()),
         Err(error) => error,
     }
 }
@@ -48,7 +48,7 @@ fn agent(command: &[OsString]) -> io::Result<Command> {
     Ok(agent)
 }
 
-fn explained(error: io::Error) -> io::Error {
+fn with_hint(error: io::Error) -> io::Error {
     match error.kind() {
         io::ErrorKind::PermissionDenied => io::Error::other(format!(
             "{error}. Agents are confined: if it needs files beside its own and the system's, name them with --agent-sandbox-read"
@@ -58,13 +58,13 @@ fn explained(error: io::Error) -> io::Error {
 }
 
 #[cfg(target_os = "linux")]
-fn prepare(plan: &Plan, limits: Limits) -> io::Result<()> {
+fn prepare(plan: &ConfinePlan, limits: ProcessLimits) -> io::Result<()> {
     super::sandbox::enforce(plan)?;
     limits.apply()
 }
 
 #[cfg(not(target_os = "linux"))]
-fn prepare(_: &Plan, _: Limits) -> io::Result<()> {
+fn prepare(_: &ConfinePlan, _: ProcessLimits) -> io::Result<()> {
     Ok(())
 }
 
@@ -80,12 +80,12 @@ mod first {
 
     /// When it returns, and this process ends, the kernel ends all others of the namespace.
     pub fn run(
-        plan: &Plan,
-        limits: Limits,
+        plan: &ConfinePlan,
+        limits: ProcessLimits,
         user: Option<(u32, u32)>,
         command: &[OsString],
     ) -> io::Result<u8> {
-        processes::settle().map_err(|error| {
+        processes::enter_namespace().map_err(|error| {
             io::Error::other(format!(
                 "it cannot have processes of its own: {error}. --agent-processes system does without"
             ))
@@ -103,7 +103,7 @@ mod first {
                     // The standard library leaves our other groups with it.
                     agent.uid(user).gid(group);
                 }
-                agent.spawn().map_err(explained)
+                agent.spawn().map_err(with_hint)
             });
             start
                 .join()

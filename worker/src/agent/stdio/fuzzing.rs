@@ -1,19 +1,19 @@
 //! The parts that are read from a line, for [`crate::fuzzing`].
 
-use super::message::Message;
+use super::message::IncomingMessage;
 
-pub struct Read {
+pub struct ReadLine {
     pub method: Option<String>,
     pub session: Option<String>,
 }
 
-pub fn read(line: &[u8]) -> Option<Read> {
-    let (method, session) = match Message::read(line)? {
-        Message::Notice { method, session } => (Some(method), session),
-        Message::Question {
+pub fn read(line: &[u8]) -> Option<ReadLine> {
+    let (method, session) = match IncomingMessage::read(line)? {
+        IncomingMessage::Notice { method, session } => (Some(method), session),
+        IncomingMessage::Question {
             method, session, ..
         } => (Some(method), session),
-        Message::Answer { .. } => (None, None),
+        IncomingMessage::Answer { .. } => (None, None),
     };
-    Some(Read { method, session })
+    Some(ReadLine { method, session })
 }

@@ -28,13 +28,13 @@ use rustix::{
 use tempfile::TempDir;
 
 /// How long the agent may take to end by itself, and once more after it was told to.
-const PATIENCE: Duration = Duration::from_secs(1);
+const SIGNAL_PAUSE: Duration = Duration::from_secs(1);
 /// As shells do: the command was not found.
 const NOT_FOUND: u8 = 127;
 
 /// Limits for an agent and everything it starts, for each process.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Limits {
+pub struct ProcessLimits {
     /// Bytes of data.
     pub memory: Option<u64>,
     /// Seconds of computing.
@@ -44,7 +44,7 @@ pub struct Limits {
 
 /// The step that confines itself and becomes the agent: our own program, and what it is told.
 #[derive(Debug)]
-pub struct Confined {
+pub struct ConfineStep {
     pub program: PathBuf,
     pub arguments: Vec<OsString>,
     /// It is the first of processes that are the agent's own, and becomes the agent's user itself.
@@ -53,7 +53,7 @@ pub struct Confined {
 
 /// The user and HOME of the agent.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Identity {
+pub struct AgentIdentity {
     /// User and group, if not ours. It is in no other group then.
     pub user: Option<(u32, u32)>,
     /// It has no session yet, and must not see a principal's HOME.
@@ -62,9 +62,9 @@ pub struct Identity {
 
 /// Runs the agent to its end. Returns what it returned.
 pub fn guard(
-    limits: Limits,
-    confined: Option<Confined>,
-    identity: Identity,
+    limits: ProcessLimits,
+    confined: Option<ConfineStep>,
+    identity: AgentIdentity,
     command: &[OsString],
 ) -> ExitCode {
     match run(limits, confined, identity, command) {
@@ -80,9 +80,9 @@ pub(super) fn failed(command: &[OsString], error: &io::Error) -> ExitCode {
 }
 
 fn run(
-    limits: Limits,
-    confined: Option<Confined>,
-    identity: Identity,
+    limits: ProcessLimits,
+    confined: Option<ConfineStep>,
+    identity: AgentIdentity,
     command: &[OsString],
 ) -> io::Result<u8> {
     // So that gateways on this machine know what is below it for agents.
@@ -91,7 +91,7 @@ fn run(
     let own_processes = confined.as_ref().is_some_and(|step| step.own_processes);
     #[cfg(target_os = "linux")]
     if own_processes {
-        super::sandbox::processes::make(identity.user.is_some()).map_err(|error| {
+        super::sandbox::processes::create_namespace(identity.user.is_some()).map_err(|error| {
             io::Error::other(format!(
                 "it cannot have processes of its own: {error}. --agent-processes system does without"
             ))
@@ -163,7 +163,7 @@ fn temporary_folder() -> io::Result<TempDir> {
     tempfile::Builder::new().prefix("baton-agent-").tempdir()
 }
 
-impl Confined {
+impl ConfineStep {
     fn command(&self, temporary: &Path, command: &[OsString]) -> Command {
         let mut confine = Command::new(&self.program);
         confine.arg("confine").args(&self.arguments);
@@ -178,7 +178,7 @@ impl Confined {
 }
 
 #[cfg(target_os = "linux")]
-impl Limits {
+impl ProcessLimits {
     fn given(self) -> impl Iterator<Item = (Resource, Rlimit)> {
         let all = [
             (Resource::Data, self.memory),
@@ -221,9 +221,9 @@ impl Limits {
 fn end_when_hung_up(agent: Pid) {
     let input = stdin();
     while poll(&mut [PollFd::new(&input, PollFlags::empty())], None).is_err() {}
-    thread::sleep(PATIENCE);
+    thread::sleep(SIGNAL_PAUSE);
     let _ = kill_process_group(agent, Signal::TERM);
-    thread::sleep(PATIENCE);
+    thread::sleep(SIGNAL_PAUSE);
     let _ = kill_process_group(agent, Signal::KILL);
     // Processes that left the group are killed after the agent has been reaped.
 }
@@ -238,7 +238,7 @@ fn watch(first: Pid) -> io::Result<u8> {
         PollFd::new(&ended, PollFlags::IN),
     ];
     while poll(&mut both, None).is_err() {}
-    let patience = Timespec::try_from(PATIENCE).map_err(io::Error::other)?;
+    let patience = Timespec::try_from(SIGNAL_PAUSE).map_err(io::Error::other)?;
     for signal in [Signal::TERM, Signal::KILL] {
         let mut one = [PollFd::new(&ended, PollFlags::IN)];
         // It has ended if there is something to read.

@@ -6,11 +6,11 @@ use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::choices::{ChosenSetting, ChosenSettings, SettingName};
-use super::fault;
-use super::seat::Settled;
-use super::view::View;
-use crate::agent::{Changes, Opening};
+use super::agent_session::RestoredSettings;
+use super::chosen_settings::{ChosenSetting, ChosenSettings, SettingName};
+use super::failures;
+use super::settings_view::SettingsView;
+use crate::agent::{ConversationChanges, SessionOpening};
 use crate::rpc::Failure;
 
 #[derive(Clone, Default, Serialize, Deserialize)]
@@ -35,7 +35,7 @@ pub struct SessionMemory {
 }
 
 impl SessionMemory {
-    pub fn read(opening: &Opening) -> Self {
+    pub fn read(opening: &SessionOpening) -> Self {
         let mut memory: Self = serde_json::from_slice(&opening.state).unwrap_or_default();
         if memory.session != opening.session.as_str() {
             // The agent's own session is the parent's. The fork gets another.
@@ -46,8 +46,8 @@ impl SessionMemory {
     }
 
     /// The modes and options that clients are shown.
-    pub fn shown(&self) -> View {
-        View::from_value(self.view.clone())
+    pub fn shown(&self) -> SettingsView {
+        SettingsView::from_value(self.view.clone())
     }
 
     pub fn chosen(&self) -> ChosenSettings {
@@ -57,13 +57,18 @@ impl SessionMemory {
 
     /// Why no turn may run: the agent refused a choice, and may do more without it.
     pub fn withheld(&self) -> Option<Failure> {
-        let refused: Vec<String> = self.refused.iter().map(ChosenSetting::told).collect();
-        (!refused.is_empty()).then(|| fault::withheld(&refused))
+        let refused: Vec<String> = self.refused.iter().map(ChosenSetting::describe).collect();
+        (!refused.is_empty()).then(|| failures::withheld(&refused))
     }
 
     /// Takes note of how the session was opened. Returns the updates that tell clients what is other than they were shown.
-    pub fn opened(&mut self, agent_session: &str, shown: &View, settled: Settled) -> Vec<Value> {
-        let Settled { view, refused } = settled;
+    pub fn opened(
+        &mut self,
+        agent_session: &str,
+        shown: &SettingsView,
+        settled: RestoredSettings,
+    ) -> Vec<Value> {
+        let RestoredSettings { view, refused } = settled;
         if self.agent_session.as_deref() != Some(agent_session) {
             self.agent_session = Some(agent_session.to_owned());
             self.unsaved = true;
@@ -71,7 +76,8 @@ impl SessionMemory {
         let mut chosen = self.chosen();
         // Builds before this one kept what was shown: of that only the mode was surely wanted.
         let was_chosen = self.chosen.is_some();
-        let guards = |choice: &ChosenSetting| choice.guards() && (was_chosen || choice.is_mode());
+        let guards =
+            |choice: &ChosenSetting| choice.restricts() && (was_chosen || choice.is_mode());
         let (refused, given_up): (Vec<_>, Vec<_>) = refused.into_iter().partition(guards);
         given_up.iter().for_each(|choice| chosen.forget(choice));
         if self.chosen.as_ref() != Some(&chosen) || self.refused != refused {
@@ -116,16 +122,16 @@ impl SessionMemory {
     }
 
     /// Changes the view. Changes by the agent count as chosen.
-    pub fn change_view(&mut self, change: impl FnOnce(&mut View) -> bool) -> bool {
+    pub fn change_view(&mut self, change: impl FnOnce(&mut SettingsView) -> bool) -> bool {
         let before = self.shown();
         let changed = self.replace_view(change);
         if changed {
-            self.choose(|choices, now| choices.follow(&before, now));
+            self.choose(|choices, now| choices.record_changes(&before, now));
         }
         changed
     }
 
-    fn choose(&mut self, choose: impl FnOnce(&mut ChosenSettings, &View)) {
+    fn choose(&mut self, choose: impl FnOnce(&mut ChosenSettings, &SettingsView)) {
         let (view, mut chosen) = (self.shown(), self.chosen());
         choose(&mut chosen, &view);
         let is_so = |choice: &ChosenSetting| view.value(&choice.what) == Some(&choice.value);
@@ -135,7 +141,7 @@ impl SessionMemory {
         self.unsaved = true;
     }
 
-    fn replace_view(&mut self, change: impl FnOnce(&mut View) -> bool) -> bool {
+    fn replace_view(&mut self, change: impl FnOnce(&mut SettingsView) -> bool) -> bool {
         let mut view = self.shown();
         if !change(&mut view) {
             return false;
@@ -164,12 +170,12 @@ impl SessionMemory {
     }
 
     /// Returns the state that the store does not have yet.
-    pub fn take_changes(&mut self) -> Changes {
+    pub fn take_changes(&mut self) -> ConversationChanges {
         if !std::mem::take(&mut self.unsaved) {
-            return Changes::default();
+            return ConversationChanges::default();
         }
         let state = serde_json::to_vec(&*self).expect("plain data encodes");
-        Changes {
+        ConversationChanges {
             state: Some(state.into()),
             view: Some(self.view_text()),
         }

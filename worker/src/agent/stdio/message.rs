@@ -12,10 +12,10 @@ use crate::agent_policy::{AgentAnswer, AgentMessage};
 use crate::rpc::Failure;
 
 /// An answer, as the agent gave it.
-pub type Reply = Result<Box<RawValue>, Failure>;
+pub type AgentReply = Result<Box<RawValue>, Failure>;
 
 #[derive(Debug)]
-pub enum Message {
+pub enum IncomingMessage {
     Notice {
         method: String,
         session: Option<String>,
@@ -28,26 +28,26 @@ pub enum Message {
     },
     Answer {
         call: u64,
-        reply: Reply,
+        reply: AgentReply,
     },
 }
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Named<'a> {
+struct SessionParam<'a> {
     #[serde(borrow)]
     session_id: Option<Cow<'a, str>>,
 }
 
 #[derive(Deserialize)]
-struct Error {
+struct ErrorObject {
     code: i64,
     #[serde(default)]
     message: String,
     data: Option<serde_json::Value>,
 }
 
-impl Message {
+impl IncomingMessage {
     /// `None` if it is none.
     pub fn read(line: &[u8]) -> Option<Self> {
         // Text as a whole, also where nobody looks: it is passed on to clients.
@@ -64,7 +64,9 @@ impl Message {
         let method = method.into_owned();
         // A session that is named twice could be read in two ways: then it is no message.
         let session = if params.get().starts_with('{') {
-            serde_json::from_str::<Named>(params.get()).ok()?.session_id
+            serde_json::from_str::<SessionParam>(params.get())
+                .ok()?
+                .session_id
         } else {
             None
         };
@@ -82,11 +84,11 @@ impl Message {
 }
 
 /// A result may be `null`, which looks like none.
-fn reply(result: Option<&RawValue>, error: Option<&RawValue>) -> Reply {
+fn reply(result: Option<&RawValue>, error: Option<&RawValue>) -> AgentReply {
     let Some(error) = error else {
         return Ok(result.map_or_else(|| raw(&serde_json::Value::Null), RawValue::to_owned));
     };
-    let error: Result<Error, _> = serde_json::from_str(error.get());
+    let error: Result<ErrorObject, _> = serde_json::from_str(error.get());
     Err(match error {
         Ok(error) => Failure {
             code: error.code,
@@ -134,20 +136,21 @@ mod tests {
 
     #[test]
     fn lines_are_told_apart() {
-        let read = |line: &str| Message::read(line.as_bytes());
+        let read = |line: &str| IncomingMessage::read(line.as_bytes());
         assert!(matches!(
             read(r#"{"jsonrpc":"2.0","method":"session/update","params":{"sessionId":"s","update":{}}}"#),
-            Some(Message::Notice { session: Some(session), .. }) if session == "s"
+            Some(IncomingMessage::Notice { session: Some(session), .. }) if session == "s"
         ));
         assert!(matches!(
             read(r#"{"id":"q","method":"fs/read_text_file","params":{"path":"/x"}}"#),
-            Some(Message::Question { session: None, .. })
+            Some(IncomingMessage::Question { session: None, .. })
         ));
-        let Some(Message::Answer { call: 7, reply }) = read(r#"{"id":7,"result":null}"#) else {
+        let Some(IncomingMessage::Answer { call: 7, reply }) = read(r#"{"id":7,"result":null}"#)
+        else {
             panic!("an answer")
         };
         assert_eq!(reply.unwrap().get(), "null");
-        let Some(Message::Answer { reply, .. }) =
+        let Some(IncomingMessage::Answer { reply, .. }) =
             read(r#"{"id":7,"error":{"code":-32000,"message":"who are you","data":{"x":1}}}"#)
         else {
             panic!("an answer")
@@ -166,7 +169,7 @@ mod tests {
         ] {
             assert!(read(junk).is_none(), "{junk}");
         }
-        assert!(Message::read(b"{\"method\":\"x\",\"y\":\"\xff\"}").is_none());
+        assert!(IncomingMessage::read(b"{\"method\":\"x\",\"y\":\"\xff\"}").is_none());
     }
 
     #[test]

@@ -10,36 +10,36 @@ use baton_session::sync::MutexExt as _;
 use serde_json::{Value, json};
 use tokio::time::timeout;
 
-use super::crashes::Crashes;
-use super::fault;
-use super::peer::Peer;
-use super::process::{Launch, Process};
-use super::sandbox::Place;
+use super::connection::AgentConnection;
+use super::failures;
+use super::process::{AgentProcess, LaunchConfig};
+use super::sandbox::ProcessPaths;
+use super::start_backoff::StartBackoff;
 use crate::agent_policy::AgentMessage;
 use crate::rpc::Failure;
 
-pub struct Pool {
-    pub launch: Launch,
+pub struct AgentPool {
+    pub launch: LaunchConfig,
     /// How many to keep ready.
     pub warm: usize,
     /// How long an agent may take to start.
     pub patience: Duration,
     /// The longest line it may write.
     pub line_limit: usize,
-    pub crashes: Crashes,
-    state: Mutex<State>,
+    pub crashes: StartBackoff,
+    state: Mutex<PoolState>,
 }
 
 /// Why there is no agent.
 #[derive(Debug)]
-pub struct NotStarted {
+pub struct StartFailure {
     /// For clients.
     pub failure: Failure,
     /// For the operator, when it is the first.
     pub last_words: Vec<String>,
 }
 
-impl From<Failure> for NotStarted {
+impl From<Failure> for StartFailure {
     fn from(failure: Failure) -> Self {
         Self {
             failure,
@@ -48,29 +48,29 @@ impl From<Failure> for NotStarted {
     }
 }
 
-impl From<NotStarted> for Failure {
-    fn from(not_started: NotStarted) -> Self {
+impl From<StartFailure> for Failure {
+    fn from(not_started: StartFailure) -> Self {
         not_started.failure
     }
 }
 
 #[derive(Default)]
-struct State {
+struct PoolState {
     /// Agents are told what their client can do when they start: these were told the same.
-    ready: Vec<(ClientCapabilities, Arc<Peer>)>,
+    ready: Vec<(ClientCapabilities, Arc<AgentConnection>)>,
     /// Those that sessions share.
-    shared: HashMap<ClientCapabilities, Weak<Peer>>,
+    shared: HashMap<ClientCapabilities, Weak<AgentConnection>>,
     refilling: bool,
 }
 
-impl Pool {
-    pub fn new(launch: Launch, warm: usize, patience: Duration, line_limit: usize) -> Self {
+impl AgentPool {
+    pub fn new(launch: LaunchConfig, warm: usize, patience: Duration, line_limit: usize) -> Self {
         Self {
             launch,
             warm,
             patience,
             line_limit,
-            crashes: Crashes::default(),
+            crashes: StartBackoff::default(),
             state: Mutex::default(),
         }
     }
@@ -79,55 +79,58 @@ impl Pool {
     pub async fn take(
         self: &Arc<Self>,
         client: ClientCapabilities,
-        place: &Place,
-    ) -> Result<Arc<Peer>, Failure> {
+        paths: &ProcessPaths,
+    ) -> Result<Arc<AgentConnection>, Failure> {
         let ready = self.take_ready(client);
         self.refill(client);
         match ready {
-            Some(peer) => Ok(peer),
-            None => Ok(Arc::new(self.start(client, place).await?.0)),
+            Some(connection) => Ok(connection),
+            None => Ok(Arc::new(self.start(client, paths).await?.0)),
         }
     }
 
     /// The one that sessions of such clients share.
-    pub async fn share(self: &Arc<Self>, client: ClientCapabilities) -> Result<Arc<Peer>, Failure> {
-        let alive = |state: &State| {
-            let peer = state.shared.get(&client)?.upgrade()?;
-            (!peer.is_gone()).then_some(peer)
+    pub async fn share(
+        self: &Arc<Self>,
+        client: ClientCapabilities,
+    ) -> Result<Arc<AgentConnection>, Failure> {
+        let alive = |state: &PoolState| {
+            let connection = state.shared.get(&client)?.upgrade()?;
+            (!connection.is_gone()).then_some(connection)
         };
-        if let Some(peer) = alive(&self.state()) {
-            return Ok(peer);
+        if let Some(connection) = alive(&self.state()) {
+            return Ok(connection);
         }
         let ready = self.take_ready(client);
-        let peer = match ready {
-            Some(peer) => peer,
-            None => Arc::new(self.start(client, &Place::default()).await?.0),
+        let connection = match ready {
+            Some(connection) => connection,
+            None => Arc::new(self.start(client, &ProcessPaths::default()).await?.0),
         };
         let mut state = self.state();
         // Another session may have been faster; then this one is not needed.
         if let Some(other) = alive(&state) {
             return Ok(other);
         }
-        state.shared.insert(client, Arc::downgrade(&peer));
-        Ok(peer)
+        state.shared.insert(client, Arc::downgrade(&connection));
+        Ok(connection)
     }
 
     /// Puts one that was started for another reason to those that are ready.
-    pub fn put(&self, client: ClientCapabilities, peer: Peer) {
-        self.state().ready.push((client, Arc::new(peer)));
+    pub fn put(&self, client: ClientCapabilities, connection: AgentConnection) {
+        self.state().ready.push((client, Arc::new(connection)));
     }
 
-    fn state(&self) -> std::sync::MutexGuard<'_, State> {
+    fn state(&self) -> std::sync::MutexGuard<'_, PoolState> {
         self.state.locked()
     }
 
-    fn take_ready(&self, client: ClientCapabilities) -> Option<Arc<Peer>> {
+    fn take_ready(&self, client: ClientCapabilities) -> Option<Arc<AgentConnection>> {
         let mut state = self.state();
         // Others were made for clients that are not the usual ones any more.
         state
             .ready
-            .retain(|(made_for, peer)| *made_for == client && !peer.is_gone());
-        state.ready.pop().map(|(_, peer)| peer)
+            .retain(|(made_for, connection)| *made_for == client && !connection.is_gone());
+        state.ready.pop().map(|(_, connection)| connection)
     }
 
     /// For more clients like this one, beside everything else.
@@ -140,8 +143,8 @@ impl Pool {
         let pool = self.clone();
         tokio::spawn(async move {
             while pool.state().ready.len() < pool.warm {
-                match pool.start(client, &Place::default()).await {
-                    Ok((peer, _)) => pool.put(client, peer),
+                match pool.start(client, &ProcessPaths::default()).await {
+                    Ok((connection, _)) => pool.put(client, connection),
                     Err(_) => break,
                 }
             }
@@ -153,13 +156,13 @@ impl Pool {
     pub async fn start(
         &self,
         client: ClientCapabilities,
-        place: &Place,
-    ) -> Result<(Peer, Value), NotStarted> {
+        paths: &ProcessPaths,
+    ) -> Result<(AgentConnection, Value), StartFailure> {
         self.crashes.check()?;
-        let started = self.attempt(client, place).await;
+        let started = self.attempt(client, paths).await;
         match &started {
             Ok(_) => self.crashes.started(),
-            Err(NotStarted { failure, .. }) => self.crashes.failed(&failure.message),
+            Err(StartFailure { failure, .. }) => self.crashes.failed(&failure.message),
         }
         started
     }
@@ -167,26 +170,26 @@ impl Pool {
     async fn attempt(
         &self,
         client: ClientCapabilities,
-        place: &Place,
-    ) -> Result<(Peer, Value), NotStarted> {
-        let process = Process::start(&self.launch, place);
+        paths: &ProcessPaths,
+    ) -> Result<(AgentConnection, Value), StartFailure> {
+        let process = AgentProcess::start(&self.launch, paths);
         let (process, input, output) = process
-            .map_err(|error| fault::not_started(&format!("cannot be run: {error}"), None))?;
-        let peer = Peer::new(process, input, output, self.line_limit);
+            .map_err(|error| failures::not_started(&format!("cannot be run: {error}"), None))?;
+        let connection = AgentConnection::new(process, input, output, self.line_limit);
         let introduction = AgentMessage::own(Method::Initialize, &introduction(client));
-        let answer = peer.call(None, &introduction);
-        let not_started = |why: &str| NotStarted {
-            failure: fault::not_started(why, peer.diary().told()),
-            last_words: peer.diary().last_words(),
+        let answer = connection.call(None, &introduction);
+        let not_started = |why: &str| StartFailure {
+            failure: failures::not_started(why, connection.log().stderr_for_clients()),
+            last_words: connection.log().last_stderr(),
         };
         match timeout(self.patience, answer).await {
             Ok(Ok(Ok(result))) => {
                 let told = serde_json::from_str(result.get());
                 let told = told.map_err(|_| not_started("said nothing sensible"))?;
-                Ok((peer, told))
+                Ok((connection, told))
             }
-            Ok(Ok(Err(failure))) => Err(match peer.end() {
-                Some(_) => not_started(&peer.how()),
+            Ok(Ok(Err(failure))) => Err(match connection.end() {
+                Some(_) => not_started(&connection.end_reason()),
                 None => failure.into(),
             }),
             Ok(Err(_)) => Err(not_started("did not answer")),

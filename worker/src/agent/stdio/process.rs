@@ -14,23 +14,23 @@ use tokio::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command};
 use tokio::task::JoinHandle;
 use tokio_util::codec::{AnyDelimiterCodec, AnyDelimiterCodecError, FramedRead};
 
-use super::guard::Limits;
-use super::sandbox::{Place, Sandbox};
+use super::guard::ProcessLimits;
+use super::sandbox::{ProcessPaths, Sandbox};
 use crate::per_principal::PerPrincipal;
 
 /// Lines of standard error that are kept to explain an end.
-const LAST_WORDS: usize = 20;
+const KEPT_STDERR_LINES: usize = 20;
 const STDERR_LINE: usize = 4096;
 
 /// How to start an agent.
 #[derive(Clone, Debug)]
-pub struct Launch {
+pub struct LaunchConfig {
     /// The program and its arguments.
     pub command: Vec<String>,
     /// Our own program, which has the guard.
     pub guard: PathBuf,
     pub environment: Vec<(OsString, OsString)>,
-    pub limits: Limits,
+    pub limits: ProcessLimits,
     /// User and group of the agent, if not the worker's.
     pub user: Option<(u32, u32)>,
     /// HOME, if each principal has its own.
@@ -41,32 +41,32 @@ pub struct Launch {
     pub stderr_to_client: bool,
 }
 
-pub struct Process {
+pub struct AgentProcess {
     guard: Child,
     errors: JoinHandle<()>,
-    pub diary: Arc<Diary>,
+    pub log: Arc<ProcessLog>,
 }
 
 /// Log of a process beside the protocol: its session and its last lines of stderr.
 #[derive(Default)]
-pub struct Diary {
+pub struct ProcessLog {
     /// The session of the process, once it has one.
     session: OnceLock<SessionId>,
     last_words: Mutex<VecDeque<String>>,
     for_clients: bool,
 }
 
-impl Diary {
+impl ProcessLog {
     /// The stderr that clients may see: it may name other callers' files, or secrets.
-    pub fn told(&self) -> Option<Vec<String>> {
-        self.for_clients.then(|| self.last_words())
+    pub fn stderr_for_clients(&self) -> Option<Vec<String>> {
+        self.for_clients.then(|| self.last_stderr())
     }
 
     pub fn belongs_to(&self, session: &SessionId) {
         let _ = self.session.set(session.clone());
     }
 
-    pub fn last_words(&self) -> Vec<String> {
+    pub fn last_stderr(&self) -> Vec<String> {
         let words = self.last_words.locked();
         words.iter().cloned().collect()
     }
@@ -75,18 +75,21 @@ impl Diary {
         let session = self.session.get().map(tracing::field::display);
         tracing::info!(target: "agent", { session.id = session }, "{line}");
         let mut words = self.last_words.locked();
-        if words.len() == LAST_WORDS {
+        if words.len() == KEPT_STDERR_LINES {
             words.pop_front();
         }
         words.push_back(line);
     }
 }
 
-impl Process {
-    pub fn start(launch: &Launch, place: &Place) -> io::Result<(Self, ChildStdin, ChildStdout)> {
+impl AgentProcess {
+    pub fn start(
+        launch: &LaunchConfig,
+        paths: &ProcessPaths,
+    ) -> io::Result<(Self, ChildStdin, ChildStdout)> {
         let mut command = Command::new(&launch.guard);
         command.arg("guard");
-        let Limits { memory, cpu, files } = launch.limits;
+        let ProcessLimits { memory, cpu, files } = launch.limits;
         for (flag, most) in [("--memory", memory), ("--cpu", cpu), ("--files", files)] {
             if let Some(most) = most {
                 command.arg(flag).arg(most.to_string());
@@ -95,24 +98,24 @@ impl Process {
         if let Some((user, group)) = launch.user {
             command.args(["--user", &user.to_string(), "--group", &group.to_string()]);
         }
-        if launch.homes.is_some() && place.home.is_none() {
+        if launch.homes.is_some() && paths.home.is_none() {
             command.arg("--private-home");
         }
         if let Some(sandbox) = &launch.sandbox {
-            command.arg("--sandbox").args(sandbox.arguments(place));
+            command.arg("--sandbox").args(sandbox.arguments(paths));
         }
         command
             .arg("--")
             .args(&launch.command)
             .env_clear()
             .envs(launch.environment.iter().cloned())
-            .envs(place.home.iter().map(|home| ("HOME", home)))
+            .envs(paths.home.iter().map(|home| ("HOME", home)))
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
             // A signal from the terminal is for the worker, which ends its agents in order.
             .process_group(0);
-        if let Some(directory) = place.cwd.as_ref().filter(|directory| directory.is_dir()) {
+        if let Some(directory) = paths.cwd.as_ref().filter(|directory| directory.is_dir()) {
             command.current_dir(directory);
         }
         let mut guard = command.spawn()?;
@@ -121,14 +124,14 @@ impl Process {
         else {
             return Err(io::Error::other("there are no pipes"));
         };
-        let diary = Arc::new(Diary {
+        let log = Arc::new(ProcessLog {
             for_clients: launch.stderr_to_client,
-            ..Diary::default()
+            ..ProcessLog::default()
         });
         let process = Self {
             guard,
-            errors: tokio::spawn(keep(errors, diary.clone())),
-            diary,
+            errors: tokio::spawn(collect_stderr(errors, log.clone())),
+            log,
         };
         Ok((process, input, output))
     }
@@ -146,7 +149,7 @@ impl Process {
 }
 
 /// Until the last of its processes has closed it.
-async fn keep(errors: ChildStderr, diary: Arc<Diary>) {
+async fn collect_stderr(errors: ChildStderr, log: Arc<ProcessLog>) {
     let newline = b"\n".to_vec();
     let codec = AnyDelimiterCodec::new_with_max_length(newline.clone(), newline, STDERR_LINE);
     let mut lines = FramedRead::new(errors, codec);
@@ -155,7 +158,7 @@ async fn keep(errors: ChildStderr, diary: Arc<Diary>) {
             Some(Ok(line)) => {
                 let text = String::from_utf8_lossy(&line);
                 // It ends up on people's terminals.
-                diary.note(
+                log.note(
                     text.trim_end()
                         .replace(|c: char| c.is_control() && c != '\t', "\u{fffd}"),
                 );

@@ -51,9 +51,9 @@ impl ConversationPart {
     }
 }
 
-/// A conversation as somebody tells it. Spaces do not count, nor into which pieces it is cut.
+/// The text of a conversation. Spaces do not count, nor how it is cut into chunks.
 #[derive(Clone, Default)]
-struct Telling {
+struct ConversationText {
     /// Its beginning.
     text: Vec<u8>,
     length: usize,
@@ -61,7 +61,7 @@ struct Telling {
     last: Option<Speaker>,
 }
 
-impl Telling {
+impl ConversationText {
     fn add(&mut self, speaker: Speaker, text: &str) {
         let more = self.next(speaker, text);
         if more.is_empty() {
@@ -83,8 +83,8 @@ impl Telling {
         next
     }
 
-    fn mark(&self) -> Mark {
-        Mark {
+    fn mark(&self) -> TextMark {
+        TextMark {
             text: self.text.len(),
             length: self.length,
             hash: self.all.finish(),
@@ -92,9 +92,9 @@ impl Telling {
     }
 }
 
-/// A place in a telling.
+/// A position in a conversation's text.
 #[derive(Clone, Copy, PartialEq, Eq)]
-struct Mark {
+struct TextMark {
     text: usize,
     length: usize,
     hash: u64,
@@ -102,14 +102,14 @@ struct Mark {
 
 /// The conversation that a log has.
 #[derive(Default)]
-pub struct Past {
-    all: Telling,
+pub struct LoggedConversation {
+    all: ConversationText,
     /// Where it was when the last turn began, if that is not over.
-    before: Option<Mark>,
+    before: Option<TextMark>,
 }
 
-impl Past {
-    pub fn hear(&mut self, event: &Event) {
+impl LoggedConversation {
+    pub fn add_event(&mut self, event: &Event) {
         match event {
             Event::Begin(_) => self.before = Some(self.all.mark()),
             Event::Response { turn: true, .. } => self.before = None,
@@ -133,7 +133,7 @@ impl Past {
 /// The conversation that the agent has replayed so far.
 #[derive(Default)]
 pub struct AgentReplay {
-    told: Telling,
+    told: ConversationText,
     parts: usize,
     /// The logged conversation to compare a late replay with; read when it is needed.
     past: Option<Vec<u8>>,
@@ -177,7 +177,7 @@ impl AgentReplay {
 
     /// The session was brought back. Returns how much the agent told and how much there is, if that is not the same
     /// conversation. Of a turn that runs it may know or not.
-    pub fn compare(&mut self, past: &Past) -> Option<(usize, usize)> {
+    pub fn compare(&mut self, past: &LoggedConversation) -> Option<(usize, usize)> {
         let told = self.told.mark();
         let same = told == past.all.mark() || Some(told) == past.before;
         // The position in a different conversation is unknown.
@@ -196,7 +196,7 @@ impl AgentReplay {
         self.over
     }
 
-    pub fn past_is(&mut self, past: &Past) {
+    pub fn past_is(&mut self, past: &LoggedConversation) {
         self.past = Some(past.settled().to_vec());
     }
 
@@ -244,9 +244,9 @@ impl AgentReplay {
 mod tests {
     use baton_protocol::compose;
     use baton_session::command::CommandId;
-    use baton_session::event::Begin;
+    use baton_session::event::TurnBegin;
     use baton_session::id::{ConnectionId, Partition};
-    use baton_session::route::Via;
+    use baton_session::route::DeliveryPath;
     use serde_json::json;
 
     use super::*;
@@ -271,10 +271,10 @@ mod tests {
         )
     }
 
-    fn past() -> Past {
-        let mut past = Past::default();
+    fn past() -> LoggedConversation {
+        let mut past = LoggedConversation::default();
         for message in [user("say it"), agent("it is "), agent("said")] {
-            past.hear(&Event::Update {
+            past.add_event(&Event::Update {
                 turn: true,
                 message,
             });
@@ -390,12 +390,12 @@ mod tests {
     #[test]
     fn a_turn_that_runs_may_be_told_or_not() {
         let mut all = past();
-        all.hear(&Event::Begin(Begin {
+        all.add_event(&Event::Begin(TurnBegin {
             command: CommandId::from(1),
             connection: ConnectionId::mint(Partition(0)),
-            via: Via::Session,
+            via: DeliveryPath::Session,
         }));
-        all.hear(&Event::Update {
+        all.add_event(&Event::Update {
             turn: true,
             message: agent("now"),
         });

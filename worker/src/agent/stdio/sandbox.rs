@@ -8,8 +8,8 @@
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-pub use self::kernel::{Support, support};
-use self::paths::{Granted, without};
+pub use self::kernel::{LandlockSupport, support};
+use self::paths::{GrantedPaths, without};
 use crate::rpc::Failure;
 
 #[cfg(target_os = "linux")]
@@ -31,7 +31,7 @@ pub(super) use self::kernel::enforce;
 
 /// How the operator wants agents confined.
 #[derive(Clone, Debug, Default)]
-pub struct Wanted {
+pub struct SandboxConfig {
     /// More to read, beside what the system and the agent's program need.
     pub read: Vec<PathBuf>,
     /// More to read and write.
@@ -50,21 +50,21 @@ pub struct Wanted {
 /// The same for all processes of a worker.
 #[derive(Clone, Debug)]
 pub struct Sandbox {
-    read: Granted,
-    write: Granted,
-    common: Granted,
+    read: GrantedPaths,
+    write: GrantedPaths,
+    common: GrantedPaths,
     /// The one in the environment of all processes.
     home: Option<PathBuf>,
     connect: Option<Vec<u16>>,
     kept: Vec<PathBuf>,
     own_processes: bool,
     /// The kernel was asked, and can: a process that it then does not confine is not started.
-    pub support: Support,
+    pub support: LandlockSupport,
 }
 
 /// One process: where it runs and what it may write to.
 #[derive(Clone, Debug, Default)]
-pub struct Place {
+pub struct ProcessPaths {
     /// Its working directory, if it is there: a remote client's directories need not be.
     pub cwd: Option<PathBuf>,
     /// The session's directories, as its client named them.
@@ -76,7 +76,11 @@ pub struct Place {
 
 impl Sandbox {
     /// `command` is the agent's, `environment` what it gets.
-    pub fn new(wanted: Wanted, command: &[String], environment: &[(OsString, OsString)]) -> Self {
+    pub fn new(
+        wanted: SandboxConfig,
+        command: &[String],
+        environment: &[(OsString, OsString)],
+    ) -> Self {
         let ours = system::real(&wanted.kept);
         let kept = [ours.clone(), system::never()].concat();
         let mut read = system::readable(environment);
@@ -84,7 +88,7 @@ impl Sandbox {
         let private = system::private();
         let read = without(read, &[ours.clone(), private.clone()].concat());
         let common = match wanted.common {
-            None => Granted::default(),
+            None => GrantedPaths::default(),
             Some(Some(root)) => without([root], &kept),
             Some(None) => without(
                 [PathBuf::from("/")],
@@ -124,14 +128,14 @@ impl Sandbox {
     }
 
     /// The same as arguments of `baton guard`, which hands them on to `baton confine`.
-    pub(super) fn arguments(&self, place: &Place) -> Vec<OsString> {
+    pub(super) fn arguments(&self, paths: &ProcessPaths) -> Vec<OsString> {
         let mut arguments = Vec::new();
         let mut add = |flag: &str, paths: &[PathBuf]| {
             for path in paths {
                 arguments.extend([OsString::from(flag), path.into()]);
             }
         };
-        let home = place.home.clone().or_else(|| self.home.clone());
+        let home = paths.home.clone().or_else(|| self.home.clone());
         let home = without(home, &self.kept);
         for granted in [&self.write, &self.common, &home] {
             add("--write", &granted.whole);
@@ -139,8 +143,8 @@ impl Sandbox {
         }
         add("--read", &self.read.whole);
         add("--list", &self.read.listed);
-        add("--directory", &place.directories);
-        add("--beneath", place.beneath.as_slice());
+        add("--directory", &paths.directories);
+        add("--beneath", paths.beneath.as_slice());
         add("--kept", &self.kept);
         for port in self.connect.iter().flatten() {
             arguments.extend(["--connect".into(), port.to_string().into()]);
@@ -158,7 +162,7 @@ impl Sandbox {
     }
 
     /// Once, for the operator: what holds agents, and what does not.
-    pub fn say(&self) {
+    pub fn log_confinement(&self) {
         let (confined, open) = (self.support.confines(), self.support.leaves_open());
         if !self.support.is_some() {
             tracing::warn!(
@@ -187,7 +191,7 @@ impl Sandbox {
 
 /// The arguments of `baton confine`.
 #[derive(Clone, Debug, Default)]
-pub struct Plan {
+pub struct ConfinePlan {
     pub read: Vec<PathBuf>,
     pub write: Vec<PathBuf>,
     pub list: Vec<PathBuf>,

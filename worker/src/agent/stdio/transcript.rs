@@ -32,13 +32,15 @@ pub enum Speaker {
 impl Transcript {
     /// Adds the next event of a log. A prompt without any output yet is not part of it: the agent
     /// is about to get it.
-    pub fn hear(&mut self, event: &Event) {
+    pub fn add_event(&mut self, event: &Event) {
         match event {
             Event::Begin(_) => {
-                self.settle();
+                self.flush_waiting();
                 self.waiting = Some(Vec::new());
             }
-            Event::Update { turn: true, .. } | Event::Response { turn: true, .. } => self.settle(),
+            Event::Update { turn: true, .. } | Event::Response { turn: true, .. } => {
+                self.flush_waiting()
+            }
             _ => {}
         }
         if let Event::Echo { message, .. } | Event::Update { message, .. } = event {
@@ -49,7 +51,7 @@ impl Transcript {
         }
     }
 
-    fn settle(&mut self) {
+    fn flush_waiting(&mut self) {
         for message in self.waiting.take().into_iter().flatten() {
             self.add(&message);
         }
@@ -103,7 +105,7 @@ impl Transcript {
     }
 
     /// For the agent to read before the next prompt.
-    pub fn handed_over(&self) -> String {
+    pub fn as_prompt_text(&self) -> String {
         let mut told = String::new();
         for (speaker, text) in &self.spoken {
             let name = match speaker {
@@ -147,9 +149,9 @@ fn content(block: &Value) -> String {
 #[cfg(test)]
 mod tests {
     use baton_protocol::compose;
-    use baton_session::event::Begin;
+    use baton_session::event::TurnBegin;
     use baton_session::id::{ConnectionId, Partition};
-    use baton_session::route::Via;
+    use baton_session::route::DeliveryPath;
     use serde_json::json;
 
     use super::*;
@@ -176,7 +178,7 @@ mod tests {
             said("agent_message_chunk", "A te"),
             said("agent_message_chunk", "st."),
         ]);
-        let text = transcript.handed_over();
+        let text = transcript.as_prompt_text();
         assert!(
             text.contains("User: What is this?\n\nTool: Read a file\n\nAssistant: A test.\n"),
             "{text}"
@@ -188,10 +190,10 @@ mod tests {
     fn a_prompt_that_waits_for_the_agent_is_not_past() {
         let connection = ConnectionId::mint(Partition(0));
         let begin = |command: u64| {
-            Event::Begin(Begin {
+            Event::Begin(TurnBegin {
                 command: command.into(),
                 connection: connection.clone(),
-                via: Via::Connection,
+                via: DeliveryPath::Connection,
             })
         };
         let echo = |text: &str| Event::Echo {
@@ -218,13 +220,13 @@ mod tests {
             begin(2),
             echo("two"),
         ] {
-            past.hear(&event);
+            past.add_event(&event);
         }
-        assert_eq!(past.handed_over(), told(&one).handed_over());
+        assert_eq!(past.as_prompt_text(), told(&one).as_prompt_text());
         // It has begun to answer: what it said is past.
-        past.hear(&update("second"));
+        past.add_event(&update("second"));
         let both = told(&[one, two].concat());
-        assert_eq!(past.handed_over(), both.handed_over());
+        assert_eq!(past.as_prompt_text(), both.as_prompt_text());
     }
 
     #[test]
@@ -234,7 +236,7 @@ mod tests {
             said("user_message_chunk", &long),
             said("agent_message_chunk", "the end"),
         ]);
-        let text = transcript.handed_over();
+        let text = transcript.as_prompt_text();
         assert!(text.len() < MOST + 1024);
         assert!(text.contains("[…]") && text.contains("the end"));
     }
@@ -250,7 +252,7 @@ mod tests {
             let kept = transcript.spoken.iter().map(|(_, text)| text.capacity());
             assert!(kept.sum::<usize>() < 4 * MOST);
         }
-        let text = transcript.handed_over();
+        let text = transcript.as_prompt_text();
         assert!(text.len() > MOST && text.contains("Assistant: 99 ") && text.contains("[…]"));
     }
 }

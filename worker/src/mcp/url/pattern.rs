@@ -6,7 +6,7 @@ use std::str::FromStr;
 use ipnet::IpNet;
 use url::{Host, Url};
 
-use crate::mcp::reach::{Reach, reach};
+use crate::mcp::reach::{AddressReach, reach};
 
 /// `[SCHEME://]HOST[:PORT][/PATH]`. Without a scheme it is https, without a port the scheme's own; `:*` is
 /// any. The host is a name, `*.` and a name, an address, or `*`. Or a network instead, for any port.
@@ -33,7 +33,7 @@ enum HostPattern {
     "such as https://mcp.example.com/v1, *.example.com, http://localhost:*, 10.0.0.0/8, https://* for any \
      public host, or none"
 )]
-pub struct NoUrl;
+pub struct InvalidUrlPattern;
 
 impl UrlPattern {
     /// Whether it speaks of such URLs.
@@ -62,8 +62,8 @@ impl UrlPattern {
     /// neither public nor private has to be listed as what it is.
     pub(super) fn admits(&self, address: IpAddr) -> bool {
         match &self.host {
-            HostPattern::Any | HostPattern::Under(_) => reach(address) == Reach::Public,
-            HostPattern::Name(_) => reach(address) <= Reach::Private,
+            HostPattern::Any | HostPattern::Under(_) => reach(address) == AddressReach::Public,
+            HostPattern::Name(_) => reach(address) <= AddressReach::Private,
             HostPattern::Address(it) => address.to_canonical() == *it,
             HostPattern::Within(net) => net.contains(&address.to_canonical()),
         }
@@ -94,13 +94,13 @@ pub(super) fn literal(url: &Url) -> Option<IpAddr> {
 }
 
 impl FromStr for UrlPattern {
-    type Err = NoUrl;
+    type Err = InvalidUrlPattern;
 
-    fn from_str(text: &str) -> Result<Self, NoUrl> {
+    fn from_str(text: &str) -> Result<Self, InvalidUrlPattern> {
         let (scheme, rest) = match text.split_once("://") {
             None | Some(("https", _)) => ("https", text.strip_prefix("https://").unwrap_or(text)),
             Some(("http", rest)) => ("http", rest),
-            Some(_) => return Err(NoUrl),
+            Some(_) => return Err(InvalidUrlPattern),
         };
         if let Some(net) = network(rest) {
             return Ok(Self {
@@ -115,7 +115,7 @@ impl FromStr for UrlPattern {
         let (host, port) = match authority.rsplit_once(':') {
             Some((host, "*")) => (host, None),
             Some((host, port)) if !port.ends_with(']') => {
-                (host, Some(port.parse().map_err(|_| NoUrl)?))
+                (host, Some(port.parse().map_err(|_| InvalidUrlPattern)?))
             }
             _ => (authority, default),
         };
@@ -124,7 +124,7 @@ impl FromStr for UrlPattern {
         let slip = |path: &str| !path.is_empty() && path.bytes().all(|c| c.is_ascii_digit());
         let slip = matches!(host, HostPattern::Address(_)) && slip(&path[path.len().min(1)..]);
         if slip || path.contains(['*', '?', '#', '%']) {
-            return Err(NoUrl);
+            return Err(InvalidUrlPattern);
         }
         Ok(Self {
             scheme,
@@ -140,7 +140,7 @@ fn network(text: &str) -> Option<IpNet> {
     plain.parse().ok()
 }
 
-fn host_pattern(text: &str) -> Result<HostPattern, NoUrl> {
+fn host_pattern(text: &str) -> Result<HostPattern, InvalidUrlPattern> {
     let (under, name) = match text.strip_prefix("*.") {
         Some(name) => (true, name),
         None if text == "*" => return Ok(HostPattern::Any),
@@ -151,12 +151,12 @@ fn host_pattern(text: &str) -> Result<HostPattern, NoUrl> {
             .all(|c| c.is_ascii_alphanumeric() || "-._".contains(c))
     };
     match Host::parse(name) {
-        Ok(Host::Domain(name)) if !plain(&name) => Err(NoUrl),
+        Ok(Host::Domain(name)) if !plain(&name) => Err(InvalidUrlPattern),
         Ok(Host::Domain(name)) if under => Ok(HostPattern::Under(name)),
         Ok(Host::Domain(name)) => Ok(HostPattern::Name(name)),
         Ok(Host::Ipv4(address)) if !under => Ok(HostPattern::Address(address.into())),
         Ok(Host::Ipv6(address)) if !under => Ok(HostPattern::Address(address.to_canonical())),
-        _ => Err(NoUrl),
+        _ => Err(InvalidUrlPattern),
     }
 }
 

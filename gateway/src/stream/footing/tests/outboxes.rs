@@ -1,8 +1,8 @@
 //! Connection streams whose outbox has lost its end, or let go of its beginning.
 
 use baton_session::event::Event;
-use baton_session::route::Via;
-use baton_session::store::{Delivered, OUTBOX_WINDOW_BYTES, Touch};
+use baton_session::route::DeliveryPath;
+use baton_session::store::{OUTBOX_WINDOW_BYTES, OutboxProgress, StreamTouch};
 
 use super::*;
 
@@ -23,11 +23,11 @@ impl Stage {
         let upto = store.heads(&[log]).await.expect("the store works")[0];
         let opened = store.open_stream(&stream, "", &holder).await;
         opened.expect("the store works");
-        let delivered = Some(Delivered {
+        let delivered = Some(OutboxProgress {
             upto,
             settled: upto,
         });
-        let touch = Touch {
+        let touch = StreamTouch {
             stream,
             holder,
             written: None,
@@ -59,7 +59,7 @@ async fn read_until(told: &mut Told, text: &str) -> String {
 
 #[tokio::test(start_paused = true)]
 async fn a_cursor_behind_what_is_kept_gets_a_reset_and_the_session_goes_on() {
-    let stage = stage(Via::Connection).await;
+    let stage = stage(DeliveryPath::Connection).await;
     let mut told = stage.connection_stream().await;
     stage.tell("\"first\"").await;
     let early = read_until(&mut told, "first").await;
@@ -92,7 +92,7 @@ async fn a_cursor_behind_what_is_kept_gets_a_reset_and_the_session_goes_on() {
 #[tokio::test(start_paused = true)]
 async fn entries_that_took_the_place_of_others_are_noticed() {
     for interrupted in [false, true] {
-        let stage = stage(Via::Connection).await;
+        let stage = stage(DeliveryPath::Connection).await;
         let mut told = stage.connection_stream().await;
         stage.tell("\"one\"").await;
         told.until("one", RESET).await;
@@ -134,7 +134,7 @@ async fn watch_many(stage: &Stage) -> Vec<Scene> {
 
 #[tokio::test(start_paused = true)]
 async fn a_cursor_that_names_what_the_store_has_lost_gets_a_reset() {
-    let stage = stage(Via::Connection).await;
+    let stage = stage(DeliveryPath::Connection).await;
     let mut told = stage.connection_stream().await;
     stage.tell("\"one\"").await;
     read_until(&mut told, "one").await;
@@ -175,7 +175,7 @@ async fn a_cursor_that_names_what_the_store_has_lost_gets_a_reset() {
 
 #[tokio::test(start_paused = true)]
 async fn a_stream_goes_on_with_other_entries_when_its_own_are_lost() {
-    let stage = stage(Via::Connection).await;
+    let stage = stage(DeliveryPath::Connection).await;
     let mut told = stage.connection_stream().await;
     watch_many(&stage).await;
     stage.tell("\"one\"").await;

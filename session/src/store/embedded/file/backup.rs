@@ -7,9 +7,9 @@ use std::sync::Arc;
 
 use fjall::{Keyspace, Readable as _};
 
-use super::directory::{Directory, Refused};
-use super::{FileStore, Files};
-use crate::backup::{Head, Writer};
+use super::directory::{DataDirectory, DirectoryError};
+use super::{DatabaseFiles, FileStore};
+use crate::backup::{BackupHead, BackupWriter};
 use crate::format::DIRECTORY;
 use crate::store::{Error, Result};
 
@@ -19,24 +19,24 @@ pub const KEY_FILE: &str = "keys.json";
 
 /// Everything that was acknowledged before it was taken, whatever is written meanwhile. The database keeps for it what
 /// is changed or removed: it should not be kept for long.
-pub struct Snapshot {
-    files: Arc<Files>,
+pub struct BackupSnapshot {
+    files: Arc<DatabaseFiles>,
     database: fjall::Snapshot,
     /// The keys that sign tokens, if there are any yet.
     keys: Option<Vec<u8>>,
-    head: Head,
+    head: BackupHead,
 }
 
 impl FileStore {
     /// As of now. Steps wait for this no longer than for each other.
-    pub fn snapshot(&self) -> Result<Snapshot> {
-        let format = self.shelf.0.directory.format();
+    pub fn snapshot(&self) -> Result<BackupSnapshot> {
+        let format = self.backend.0.directory.format();
         // It was brought up to this when it was opened.
-        Snapshot::take(&self.shelf.0, format.max(DIRECTORY.writes))
+        BackupSnapshot::take(&self.backend.0, format.max(DIRECTORY.writes))
     }
 
     pub fn path(&self) -> &Path {
-        self.shelf.0.directory.path()
+        self.backend.0.directory.path()
     }
 
     /// By which it is told from other directories.
@@ -51,15 +51,15 @@ pub fn identity(directory: &Path) -> io::Result<String> {
     Ok(format!("{}:{}", about.dev(), about.ino()))
 }
 
-impl Snapshot {
+impl BackupSnapshot {
     /// Of a directory that no process uses. It is not brought up to another format.
-    pub fn of_unused(path: &Path) -> std::result::Result<Self, Refused> {
-        let files = Arc::new(Files::open(Directory::enter_existing(path)?)?);
+    pub fn of_unused(path: &Path) -> std::result::Result<Self, DirectoryError> {
+        let files = Arc::new(DatabaseFiles::open(DataDirectory::enter_existing(path)?)?);
         let format = files.directory.format();
         Self::take(&files, format).map_err(|error| files.directory.io(io::Error::other(error)))
     }
 
-    fn take(files: &Arc<Files>, format: u32) -> Result<Self> {
+    fn take(files: &Arc<DatabaseFiles>, format: u32) -> Result<Self> {
         // A batch of the database is one step or several, and never a part of one.
         files.write()?;
         let database = files.database.snapshot();
@@ -72,13 +72,13 @@ impl Snapshot {
             files: files.clone(),
             database,
             keys,
-            head: Head::of(format),
+            head: BackupHead::of(format),
         })
     }
 
     /// One entry after the other: memory is taken for one of them at a time.
     pub fn write<W: Write>(&self, to: W) -> io::Result<W> {
-        let mut writer = Writer::new(to, &self.head)?;
+        let mut writer = BackupWriter::new(to, &self.head)?;
         writer.keyspace(FILES)?;
         if let Some(keys) = &self.keys {
             writer.entry(KEY_FILE.as_bytes(), keys)?;
@@ -94,7 +94,7 @@ impl Snapshot {
     }
 }
 
-impl Files {
+impl DatabaseFiles {
     /// All that a backup has. How often this directory was forced to the disk is its own affair.
     fn keyspaces(&self) -> [&Keyspace; 11] {
         [

@@ -26,7 +26,7 @@ const RESTORING: &str = "RESTORING";
 
 /// Why a data directory cannot be used. It was left as it is.
 #[derive(Debug, thiserror::Error)]
-pub enum Refused {
+pub enum DirectoryError {
     #[error(
         "{0}: another process uses this data directory; stop it, or choose another with --data-dir"
     )]
@@ -53,7 +53,7 @@ pub enum Refused {
     Io(String, io::Error),
 }
 
-pub struct Directory {
+pub struct DataDirectory {
     path: PathBuf,
     /// As it was found.
     format: u32,
@@ -61,19 +61,19 @@ pub struct Directory {
     _lock: File,
 }
 
-impl Directory {
+impl DataDirectory {
     /// Makes it if need be, and takes hold of it.
-    pub fn enter(path: &Path) -> Result<Self, Refused> {
-        let io = |error| Refused::Io(path.display().to_string(), error);
+    pub fn enter(path: &Path) -> Result<Self, DirectoryError> {
+        let io = |error| DirectoryError::Io(path.display().to_string(), error);
         make(path).map_err(io)?;
         if path.join(RESTORING).exists() {
-            return Err(Refused::Unfinished(path.display().to_string()));
+            return Err(DirectoryError::Unfinished(path.display().to_string()));
         }
         let format = match fs::read_to_string(path.join("FORMAT")) {
             Ok(text) => check_format(path, &text)?,
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 if fs::read_dir(path).map_err(io)?.next().is_some() {
-                    return Err(Refused::Foreign(path.display().to_string()));
+                    return Err(DirectoryError::Foreign(path.display().to_string()));
                 }
                 write_format(path).map_err(io)?;
                 DIRECTORY.writes
@@ -88,23 +88,23 @@ impl Directory {
     }
 
     /// Takes hold of it if it is there, and makes nothing.
-    pub fn enter_existing(path: &Path) -> Result<Self, Refused> {
+    pub fn enter_existing(path: &Path) -> Result<Self, DirectoryError> {
         if path.join("FORMAT").exists() {
             Self::enter(path)
         } else {
-            Err(Refused::Missing(path.display().to_string()))
+            Err(DirectoryError::Missing(path.display().to_string()))
         }
     }
 
     /// Takes hold of an empty one, or of one that an earlier restore has not finished. Nobody else uses it before
     /// [`Self::finish_restore`].
-    pub fn begin_restore(path: &Path, format: u32) -> Result<Self, Refused> {
-        let io = |error| Refused::Io(path.display().to_string(), error);
+    pub fn begin_restore(path: &Path, format: u32) -> Result<Self, DirectoryError> {
+        let io = |error| DirectoryError::Io(path.display().to_string(), error);
         make(path).map_err(io)?;
         let mark = path.join(RESTORING);
         if !mark.exists() {
             if fs::read_dir(path).map_err(io)?.next().is_some() {
-                return Err(Refused::Occupied(path.display().to_string()));
+                return Err(DirectoryError::Occupied(path.display().to_string()));
             }
             File::create_new(&mark)
                 .and_then(|_| sync_names(path))
@@ -179,23 +179,23 @@ impl Directory {
     }
 
     /// From here on, versions that don't know this format refuse the directory.
-    pub fn write_format(&self) -> Result<(), Refused> {
+    pub fn write_format(&self) -> Result<(), DirectoryError> {
         write_format(&self.path).map_err(|error| self.io(error))
     }
 
-    pub fn damaged(&self, what: impl ToString) -> Refused {
-        Refused::Damaged(self.path.display().to_string(), what.to_string())
+    pub fn damaged(&self, what: impl ToString) -> DirectoryError {
+        DirectoryError::Damaged(self.path.display().to_string(), what.to_string())
     }
 
-    pub fn io(&self, error: io::Error) -> Refused {
-        Refused::Io(self.path.display().to_string(), error)
+    pub fn io(&self, error: io::Error) -> DirectoryError {
+        DirectoryError::Io(self.path.display().to_string(), error)
     }
 
     // ---- opening must not make damage worse ----
 
     /// Sets the journals' copies aside: the database cuts off what it cannot read, as after a power
     /// cut, and cannot tell that from damage.
-    pub fn save_journals(&self) -> Result<(), Refused> {
+    pub fn save_journals(&self) -> Result<(), DirectoryError> {
         let rescue = self.path.join("rescue");
         if rescue.exists() {
             // The last check did not end: what was saved then is what was found.
@@ -218,7 +218,7 @@ impl Directory {
         copy().map_err(|error| self.io(error))
     }
 
-    pub fn restore_journals(&self) -> Result<(), Refused> {
+    pub fn restore_journals(&self) -> Result<(), DirectoryError> {
         let rescue = self.path.join("rescue");
         let restore = || {
             if !rescue.exists() {
@@ -235,7 +235,7 @@ impl Directory {
         restore().map_err(|error| self.io(error))
     }
 
-    pub fn forget_journals(&self) -> Result<(), Refused> {
+    pub fn forget_journals(&self) -> Result<(), DirectoryError> {
         match fs::remove_dir_all(self.path.join("rescue")) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => Err(self.io(error)),
             _ => Ok(()),
@@ -261,21 +261,21 @@ impl Directory {
 
 impl FileStore {
     /// Whether [`Self::open`] would take this directory; `false` if it would make one. Changes nothing.
-    pub fn inspect(path: &Path) -> Result<bool, Refused> {
-        let io = |error| Refused::Io(path.display().to_string(), error);
+    pub fn inspect(path: &Path) -> Result<bool, DirectoryError> {
+        let io = |error| DirectoryError::Io(path.display().to_string(), error);
         let entries = match fs::read_dir(path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
             entries => entries.map_err(io)?.count(),
         };
         if path.join(RESTORING).exists() {
-            return Err(Refused::Unfinished(path.display().to_string()));
+            return Err(DirectoryError::Unfinished(path.display().to_string()));
         }
         match fs::read_to_string(path.join("FORMAT")) {
             Ok(text) => check_format(path, &text)?,
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 return match entries {
                     0 => Ok(false),
-                    _ => Err(Refused::Foreign(path.display().to_string())),
+                    _ => Err(DirectoryError::Foreign(path.display().to_string())),
                 };
             }
             Err(error) => return Err(io(error)),
@@ -298,19 +298,21 @@ fn make(path: &Path) -> io::Result<()> {
     DirBuilder::new().recursive(true).mode(0o700).create(path)
 }
 
-fn lock(path: &Path) -> Result<File, Refused> {
-    let io = |error| Refused::Io(path.display().to_string(), error);
+fn lock(path: &Path) -> Result<File, DirectoryError> {
+    let io = |error| DirectoryError::Io(path.display().to_string(), error);
     let lock = File::create(path.join("LOCK")).map_err(io)?;
     hold(&lock, path)?;
     Ok(lock)
 }
 
 /// Until the file is closed.
-fn hold(lock: &File, path: &Path) -> Result<(), Refused> {
+fn hold(lock: &File, path: &Path) -> Result<(), DirectoryError> {
     match lock.try_lock() {
         Ok(()) => Ok(()),
-        Err(TryLockError::WouldBlock) => Err(Refused::InUse(path.display().to_string())),
-        Err(TryLockError::Error(error)) => Err(Refused::Io(path.display().to_string(), error)),
+        Err(TryLockError::WouldBlock) => Err(DirectoryError::InUse(path.display().to_string())),
+        Err(TryLockError::Error(error)) => {
+            Err(DirectoryError::Io(path.display().to_string(), error))
+        }
     }
 }
 
@@ -325,16 +327,16 @@ fn write_format(path: &Path) -> io::Result<()> {
 
 /// The number. From the fourth on the first version that reads it may follow: the versions before this one take a
 /// number alone.
-fn check_format(path: &Path, text: &str) -> Result<u32, Refused> {
+fn check_format(path: &Path, text: &str) -> Result<u32, DirectoryError> {
     let path = path.display().to_string();
     let mut words = text.split_whitespace();
     match words.next().map(str::parse::<u32>) {
         Some(Ok(format @ 1..)) => {
             let known = DIRECTORY.check(format, words.next().unwrap_or_default());
-            known.map_err(|unknown| Refused::Format(path, unknown))?;
+            known.map_err(|unknown| DirectoryError::Format(path, unknown))?;
             Ok(format)
         }
-        _ => Err(Refused::Damaged(
+        _ => Err(DirectoryError::Damaged(
             path,
             "FORMAT is not a format's number".into(),
         )),

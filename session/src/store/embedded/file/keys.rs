@@ -1,15 +1,15 @@
 //! Keys sort by what they are looked up by: a log's frames by number, uses by time.
 
-use super::super::list::Heading;
-use super::super::shelf::Kind;
+use super::super::backend::ExpiryKind;
+use super::super::list::ListKey;
 use crate::id::{ConnectionId, LogId, SessionId};
-use crate::store::Place;
+use crate::store::ListPosition;
 
 /// Of a log, before the numbers of its frames.
 pub fn log(log: &LogId) -> Vec<u8> {
     let kind = match log {
-        LogId::Session(_) => Kind::Session,
-        LogId::Outbox(_) => Kind::Outbox,
+        LogId::Session(_) => ExpiryKind::Session,
+        LogId::Outbox(_) => ExpiryKind::Outbox,
     };
     let mut key = vec![letter(kind)];
     key.extend_from_slice(name(log));
@@ -35,14 +35,14 @@ pub fn number(key: &[u8]) -> Option<u64> {
     Some(u64::from_be_bytes(*key.last_chunk()?))
 }
 
-pub fn used(kind: Kind, log: &LogId, at: u64) -> Vec<u8> {
+pub fn used(kind: ExpiryKind, log: &LogId, at: u64) -> Vec<u8> {
     let mut key = used_at(kind, at);
     key.extend_from_slice(name(log));
     key
 }
 
 /// Sorts before all that was used at this time or later.
-pub fn used_at(kind: Kind, at: u64) -> Vec<u8> {
+pub fn used_at(kind: ExpiryKind, at: u64) -> Vec<u8> {
     numbered(vec![letter(kind)], at)
 }
 
@@ -58,16 +58,16 @@ pub fn user(key: &[u8]) -> Option<(u64, LogId)> {
     Some((u64::from_be_bytes(*at), log))
 }
 
-pub fn listed(under: &Heading, place: &Place) -> Vec<u8> {
+pub fn listed(under: &ListKey, place: &ListPosition) -> Vec<u8> {
     let mut key = numbered(under.0.to_vec(), place.updated);
     key.extend_from_slice(place.session.as_str().as_bytes());
     key
 }
 
-pub fn place(listed: &[u8]) -> Option<Place> {
-    let (_, place) = listed.split_at_checked(size_of::<Heading>())?;
+pub fn place(listed: &[u8]) -> Option<ListPosition> {
+    let (_, place) = listed.split_at_checked(size_of::<ListKey>())?;
     let (updated, id) = place.split_first_chunk()?;
-    Some(Place {
+    Some(ListPosition {
         updated: u64::from_be_bytes(*updated),
         session: SessionId::parse(std::str::from_utf8(id).ok()?)?,
     })
@@ -75,7 +75,7 @@ pub fn place(listed: &[u8]) -> Option<Place> {
 
 /// Of a principal, before the sessions on its account.
 pub fn account(principal: &str) -> [u8; 32] {
-    Heading::new(principal, None).0
+    ListKey::new(principal, None).0
 }
 
 pub fn stored(principal: &str, session: &SessionId) -> Vec<u8> {
@@ -83,7 +83,7 @@ pub fn stored(principal: &str, session: &SessionId) -> Vec<u8> {
 }
 
 pub fn stored_session(key: &[u8]) -> Option<SessionId> {
-    let (_, id) = key.split_at_checked(size_of::<Heading>())?;
+    let (_, id) = key.split_at_checked(size_of::<ListKey>())?;
     SessionId::parse(std::str::from_utf8(id).ok()?)
 }
 
@@ -97,11 +97,11 @@ fn numbered(mut key: Vec<u8>, number: u64) -> Vec<u8> {
     key
 }
 
-fn letter(kind: Kind) -> u8 {
+fn letter(kind: ExpiryKind) -> u8 {
     match kind {
-        Kind::Session => b's',
-        Kind::Unseen => b'd',
-        Kind::Outbox => b'o',
+        ExpiryKind::Session => b's',
+        ExpiryKind::Unseen => b'd',
+        ExpiryKind::Outbox => b'o',
     }
 }
 

@@ -5,19 +5,19 @@ use std::collections::HashSet;
 use fjall::{Database, Keyspace, Slice};
 
 #[derive(Default)]
-pub struct Pending {
-    writes: Vec<Write>,
+pub struct PendingBatch {
+    writes: Vec<PendingWrite>,
     steps: usize,
 }
 
-struct Write {
+struct PendingWrite {
     to: Keyspace,
     key: Slice,
     /// `None` to remove it.
     value: Option<Slice>,
 }
 
-impl Pending {
+impl PendingBatch {
     pub fn insert(&mut self, to: &Keyspace, key: impl Into<Slice>, value: impl Into<Slice>) {
         self.push(to, key.into(), Some(value.into()));
     }
@@ -28,7 +28,7 @@ impl Pending {
 
     fn push(&mut self, to: &Keyspace, key: Slice, value: Option<Slice>) {
         let to = to.clone();
-        self.writes.push(Write { to, key, value });
+        self.writes.push(PendingWrite { to, key, value });
     }
 
     pub fn is_empty(&self) -> bool {
@@ -45,7 +45,7 @@ impl Pending {
     pub fn commit(mut self, database: &Database) -> fjall::Result<()> {
         self.keep_last();
         let mut batch = database.batch();
-        for Write { to, key, value } in self.writes {
+        for PendingWrite { to, key, value } in self.writes {
             match value {
                 Some(value) => batch.insert(&to, key, value),
                 None => batch.remove(&to, key),
@@ -86,9 +86,9 @@ mod tests {
             made.expect("a keyspace")
         };
         let (one, other) = (keyspace("one"), keyspace("other"));
-        let mut pending = Pending::default();
-        let step = |change: &dyn Fn(&mut Pending)| {
-            let mut step = Pending::default();
+        let mut pending = PendingBatch::default();
+        let step = |change: &dyn Fn(&mut PendingBatch)| {
+            let mut step = PendingBatch::default();
             change(&mut step);
             step
         };

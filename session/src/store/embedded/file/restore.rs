@@ -13,9 +13,9 @@ use std::sync::atomic::Ordering;
 use fjall::{Keyspace, KeyspaceCreateOptions, OwnedWriteBatch};
 
 use super::backup::{FILES, KEY_FILE};
-use super::directory::{Directory, Refused};
-use super::{Files, RESTORED, unreadable, unwritable};
-use crate::backup::{Head, Part, Reader, Unusable};
+use super::directory::{DataDirectory, DirectoryError};
+use super::{DatabaseFiles, RESTORED, unreadable, unwritable};
+use crate::backup::{BackupError, BackupHead, BackupPart, BackupReader};
 use crate::id::Nonce;
 use crate::revocation::Revocation;
 use crate::store;
@@ -25,41 +25,44 @@ const CHUNK: usize = 1 << 20;
 
 /// Why there is no restored directory.
 #[derive(Debug, thiserror::Error)]
-pub enum NotRestored {
+pub enum RestoreError {
     #[error("{0}: {1}. Nothing was restored")]
-    Unusable(String, Unusable),
+    Unusable(String, BackupError),
     #[error(transparent)]
-    Refused(#[from] Refused),
+    Refused(#[from] DirectoryError),
     #[error("{0}: the restore did not come to its end: {1}. Call it again when that is mended")]
     Failed(String, String),
 }
 
 /// Nothing is written before all of the backup has proved to be there.
-pub fn restore(backup: &Path, into: &Path) -> Result<Head, NotRestored> {
-    let unusable = |why| NotRestored::Unusable(backup.display().to_string(), why);
-    let open = || Reader::open(BufReader::with_capacity(CHUNK, File::open(backup)?));
+pub fn restore(backup: &Path, into: &Path) -> Result<BackupHead, RestoreError> {
+    let unusable = |why| RestoreError::Unusable(backup.display().to_string(), why);
+    let open = || BackupReader::open(BufReader::with_capacity(CHUNK, File::open(backup)?));
     let (reader, head) = open().map_err(unusable)?;
     reader.check().map_err(unusable)?;
-    let directory = Directory::begin_restore(into, head.directory)?;
-    let failed = |why: String| NotRestored::Failed(into.display().to_string(), why);
+    let directory = DataDirectory::begin_restore(into, head.directory)?;
+    let failed = |why: String| RestoreError::Failed(into.display().to_string(), why);
     let (reader, _) = open().map_err(unusable)?;
     fill(Arc::new(directory), reader).map_err(|why| failed(why.to_string()))?;
     Ok(head)
 }
 
 #[derive(Debug, thiserror::Error)]
-enum Fault {
+enum FillError {
     #[error(transparent)]
-    Backup(#[from] Unusable),
+    Backup(#[from] BackupError),
     #[error(transparent)]
     Store(#[from] store::Error),
     #[error(transparent)]
     Io(#[from] io::Error),
 }
 
-fn fill(directory: Arc<Directory>, reader: Reader<BufReader<File>>) -> Result<(), Fault> {
-    let files = Files::open_database(&directory).map_err(unwritable)?;
-    Filling::of(&files).take_all(reader)?;
+fn fill(
+    directory: Arc<DataDirectory>,
+    reader: BackupReader<BufReader<File>>,
+) -> Result<(), FillError> {
+    let files = DatabaseFiles::open_database(&directory).map_err(unwritable)?;
+    RestoreWriter::of(&files).take_all(reader)?;
     files.refuse_the_past()?;
     files.dirty.store(true, Ordering::SeqCst);
     files.sync()?;
@@ -69,8 +72,8 @@ fn fill(directory: Arc<Directory>, reader: Reader<BufReader<File>>) -> Result<()
 }
 
 /// A directory that is filled.
-struct Filling<'a> {
-    files: &'a Files,
+struct RestoreWriter<'a> {
+    files: &'a DatabaseFiles,
     batch: OwnedWriteBatch,
     /// The size of the batch.
     bytes: usize,
@@ -78,8 +81,8 @@ struct Filling<'a> {
     keyspace: Option<Keyspace>,
 }
 
-impl<'a> Filling<'a> {
-    fn of(files: &'a Files) -> Self {
+impl<'a> RestoreWriter<'a> {
+    fn of(files: &'a DatabaseFiles) -> Self {
         Self {
             files,
             batch: files.database.batch(),
@@ -88,23 +91,23 @@ impl<'a> Filling<'a> {
         }
     }
 
-    fn take_all(mut self, mut reader: Reader<BufReader<File>>) -> Result<(), Fault> {
+    fn take_all(mut self, mut reader: BackupReader<BufReader<File>>) -> Result<(), FillError> {
         while let Some(part) = reader.part()? {
             match part {
-                Part::Keyspace(name) if name == FILES => self.keyspace = None,
-                Part::Keyspace(name) => {
+                BackupPart::Keyspace(name) if name == FILES => self.keyspace = None,
+                BackupPart::Keyspace(name) => {
                     let database = &self.files.database;
                     let opened = database.keyspace(&name, KeyspaceCreateOptions::default);
                     self.keyspace = Some(opened.map_err(unwritable)?);
                 }
-                Part::Entry { key, value } => self.take(key, value)?,
+                BackupPart::Entry { key, value } => self.take(key, value)?,
             }
         }
         self.batch.commit().map_err(unwritable)?;
         Ok(())
     }
 
-    fn take(&mut self, key: Vec<u8>, value: Vec<u8>) -> Result<(), Fault> {
+    fn take(&mut self, key: Vec<u8>, value: Vec<u8>) -> Result<(), FillError> {
         let Some(keyspace) = &self.keyspace else {
             return self.take_file(&key, &value);
         };
@@ -118,9 +121,9 @@ impl<'a> Filling<'a> {
         Ok(())
     }
 
-    fn take_file(&self, name: &[u8], content: &[u8]) -> Result<(), Fault> {
+    fn take_file(&self, name: &[u8], content: &[u8]) -> Result<(), FillError> {
         if name != KEY_FILE.as_bytes() {
-            return Err(Unusable::Damaged("it has a file that does not belong there").into());
+            return Err(BackupError::Damaged("it has a file that does not belong there").into());
         }
         let path = self.files.directory.key_file();
         let mut options = OpenOptions::new();
@@ -131,7 +134,7 @@ impl<'a> Filling<'a> {
     }
 }
 
-impl Files {
+impl DatabaseFiles {
     /// Tokens issued until now may have been revoked, renewed or used after the backup.
     fn refuse_the_past(&self) -> store::Result<()> {
         let mut past = Revocation::of_the_past();

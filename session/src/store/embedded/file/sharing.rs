@@ -2,22 +2,27 @@
 
 use std::sync::Arc;
 
-use super::super::lineage::Segment;
-use super::pending::Pending;
+use super::super::lineage::LineageSegment;
+use super::pending::PendingBatch;
 use super::values::{record, spoiled, unrecord};
-use super::{Files, keys, unreadable};
+use super::{DatabaseFiles, keys, unreadable};
 use crate::id::{LogId, SessionId};
 use crate::store::Result;
 
-impl Files {
-    pub fn lineage(&self, id: &SessionId) -> Result<Arc<[Segment]>> {
+impl DatabaseFiles {
+    pub fn lineage(&self, id: &SessionId) -> Result<Arc<[LineageSegment]>> {
         let found = self.lineages.get(id.as_str()).map_err(unreadable)?;
-        let lineage = found.map(|value| unrecord::<Vec<Segment>>(&value));
+        let lineage = found.map(|value| unrecord::<Vec<LineageSegment>>(&value));
         Ok(lineage.transpose()?.unwrap_or_default().into())
     }
 
-    pub fn share(&self, batch: &mut Pending, fork: &SessionId, lineage: &[Segment]) -> Result<()> {
-        for Segment { session, upto } in lineage {
+    pub fn share(
+        &self,
+        batch: &mut PendingBatch,
+        fork: &SessionId,
+        lineage: &[LineageSegment],
+    ) -> Result<()> {
+        for LineageSegment { session, upto } in lineage {
             let key = keys::sharer(session, fork);
             batch.insert(&self.sharers, key, upto.to_be_bytes());
         }
@@ -28,12 +33,12 @@ impl Files {
     }
 
     /// The session goes, and with it what only it has needed of others that are gone.
-    pub fn forget(&self, batch: &mut Pending, id: &SessionId) -> Result<()> {
+    pub fn forget(&self, batch: &mut PendingBatch, id: &SessionId) -> Result<()> {
         batch.remove(&self.sessions, id.as_str());
         batch.remove(&self.lineages, id.as_str());
         let log = LogId::Session(id.clone());
         self.cut_off(batch, &log, self.needed_by_others(id, id)?)?;
-        for Segment { session, .. } in self.lineage(id)?.iter() {
+        for LineageSegment { session, .. } in self.lineage(id)?.iter() {
             batch.remove(&self.sharers, keys::sharer(session, id));
             let lives = self.sessions.contains_key(session.as_str());
             if !lives.map_err(unreadable)? {
@@ -59,7 +64,7 @@ impl Files {
     }
 
     /// Removes what comes after the frame that holds event `upto`.
-    pub fn cut_off(&self, batch: &mut Pending, log: &LogId, upto: u64) -> Result<()> {
+    pub fn cut_off(&self, batch: &mut PendingBatch, log: &LogId, upto: u64) -> Result<()> {
         let rest = keys::frame(log, upto)..=keys::frame(log, u64::MAX);
         let kept = usize::from(upto > 0);
         for frame in self.frames.range(rest).skip(kept) {

@@ -4,20 +4,20 @@ use std::io;
 
 use fjall::PersistMode;
 
-use super::super::list::Heading;
-use super::super::session::Session;
-use super::directory::Refused;
+use super::super::list::ListKey;
+use super::super::session::StoredSession;
+use super::directory::DirectoryError;
 use super::values::{record, spoiled, unrecord};
-use super::{Files, keys, unreadable, unwritable};
+use super::{DatabaseFiles, keys, unreadable, unwritable};
 use crate::id::SessionId;
 use crate::store::{Error, Result};
 
 /// Saved at once.
 const CHUNK: usize = 256;
 
-impl Files {
+impl DatabaseFiles {
     /// The format's number changes last: if this process dies before, the next begins anew.
-    pub fn upgrade(&self) -> std::result::Result<(), Refused> {
+    pub fn upgrade(&self) -> std::result::Result<(), DirectoryError> {
         if self.directory.is_current() {
             return Ok(());
         }
@@ -37,14 +37,14 @@ impl Files {
             let (key, value) = entry.into_inner().map_err(unreadable)?;
             let id = std::str::from_utf8(&key).ok().and_then(SessionId::parse);
             let id = id.ok_or_else(|| spoiled("session"))?;
-            let mut session: Session = unrecord(&value)?;
+            let mut session: StoredSession = unrecord(&value)?;
             if session.updated == 0 {
                 // The nearest thing that was noted then.
                 session.updated = session.used;
                 batch.insert(&self.sessions, key, record(&session)?);
             }
             if let Some(place) = session.place(&id) {
-                for under in Heading::all_of(&session) {
+                for under in ListKey::all_of(&session) {
                     batch.insert(&self.listed, keys::listed(&under, &place), []);
                 }
             }
@@ -69,11 +69,11 @@ mod tests {
     use bytes::Bytes;
     use serde::{Deserialize, Serialize};
 
-    use super::super::directory::Directory;
+    use super::super::directory::DataDirectory;
     use super::super::open_when_free as open;
     use super::*;
     use crate::conformance::scene::Scene;
-    use crate::store::{Listing, Place};
+    use crate::store::{ListPosition, ListRequest};
 
     /// A session as the first version wrote it, without keys and connections.
     #[derive(Serialize, Deserialize)]
@@ -115,12 +115,12 @@ mod tests {
         let Scene { store, .. } = scene;
         drop(store);
         let entered = loop {
-            match Directory::enter(path) {
-                Err(Refused::InUse(_)) => std::thread::yield_now(),
+            match DataDirectory::enter(path) {
+                Err(DirectoryError::InUse(_)) => std::thread::yield_now(),
                 entered => break entered.expect("it is there"),
             }
         };
-        let files = Files::open(entered).expect("it opens");
+        let files = DatabaseFiles::open(entered).expect("it opens");
         for id in &sessions {
             let found = files.sessions.get(id.as_str()).expect("readable");
             let mut old: Old = unrecord(&found.expect("a record")).expect("readable");
@@ -140,7 +140,7 @@ mod tests {
         // Once is enough, and what it was lasts.
         for _ in 0..2 {
             let store = open(path);
-            let listing = Listing {
+            let listing = ListRequest {
                 principal: scene.principal.clone(),
                 cwd: Some(crate::conformance::scene::CWD.into()),
                 after: None,
@@ -148,7 +148,7 @@ mod tests {
             };
             let listed = store.list(&listing).await.expect("a list");
             let places = listed.into_iter().map(|summary| summary.place);
-            let expected = sessions.iter().map(|id| Place {
+            let expected = sessions.iter().map(|id| ListPosition {
                 updated: 1_700_000_000_000,
                 session: id.clone(),
             });

@@ -7,8 +7,8 @@ use fjall::Slice;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use crate::command::{Command, CommandId, Queued};
-use crate::route::Via;
+use crate::command::{Command, CommandId, QueuedCommand};
+use crate::route::DeliveryPath;
 use crate::store::{Error, Result};
 
 pub fn slice(bytes: Bytes) -> Slice {
@@ -43,7 +43,7 @@ const NAMED: u8 = b'n';
 
 /// The nonce of its name, its way, as a capital if it takes control, its head with a length before it, then the
 /// message.
-pub fn encode_command(queued: &Queued) -> Bytes {
+pub fn encode_command(queued: &QueuedCommand) -> Bytes {
     let head = queued.command.head();
     let mut value = Vec::with_capacity(16 + head.len() + queued.command.message.len());
     value.push(NAMED);
@@ -60,7 +60,7 @@ pub fn encode_command(queued: &Queued) -> Bytes {
     value.into()
 }
 
-pub fn decode_command(number: u64, mut value: Bytes) -> Option<Queued> {
+pub fn decode_command(number: u64, mut value: Bytes) -> Option<QueuedCommand> {
     let mut nonce = 0;
     if value.first() == Some(&NAMED) {
         nonce = u32::from_be_bytes(value.get(1..5)?.try_into().ok()?);
@@ -71,10 +71,10 @@ pub fn decode_command(number: u64, mut value: Bytes) -> Option<Queued> {
     let start = 5 + length;
     let letter = std::str::from_utf8(value.get(..1)?).ok()?;
     let takes_control = letter.bytes().all(|letter| letter.is_ascii_uppercase());
-    let via = Via::from_letter(&letter.to_ascii_lowercase())?;
+    let via = DeliveryPath::from_letter(&letter.to_ascii_lowercase())?;
     let head = std::str::from_utf8(value.get(5..start)?).ok()?.to_owned();
     let command = Command::from_parts(&head, value.split_off(start))?;
-    Some(Queued {
+    Some(QueuedCommand {
         id: CommandId { number, nonce },
         via,
         takes_control,

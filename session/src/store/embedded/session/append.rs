@@ -4,24 +4,24 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use super::Session;
+use super::StoredSession;
 use crate::clock::unix_millis;
 use crate::event::{Event, Frame};
-use crate::shown;
-use crate::store::{Append, Appended, Running, Vanished};
+use crate::settings_history;
+use crate::store::{AppendOutcome, AppendRequest, RunningTurn, VanishedHolders};
 
 /// The changes of an append.
-pub struct Written {
+pub struct AppendChanges {
     pub frame: Option<Arc<Frame>>,
     /// More than the log and the inbox.
     pub beside_the_log: bool,
-    /// A turn has ended or the session was given up: what it takes is known now.
+    /// A turn has ended or the session was released: its size is known now.
     pub settles: bool,
 }
 
-impl Session {
+impl StoredSession {
     /// Returns what was written, if something was.
-    pub fn append(&mut self, append: &Append) -> (Appended, Option<Written>) {
+    pub fn append(&mut self, append: &AppendRequest) -> (AppendOutcome, Option<AppendChanges>) {
         let head = self.head;
         let last = append.first + append.events.len() as u64 - 1;
         let holds = self
@@ -31,30 +31,30 @@ impl Session {
         if !holds {
             let repeated = self.released_by.as_ref() == Some(&append.token) && last <= head;
             let outcome = if repeated {
-                Appended::Done {
+                AppendOutcome::Done {
                     head,
                     released: true,
                 }
             } else {
-                Appended::Fenced
+                AppendOutcome::Fenced
             };
             let forgot = repeated.then(|| self.forget_acked(append)).flatten();
             return (outcome, forgot);
         }
         if append.first > head + 1 {
-            return (Appended::Gap { head }, None);
+            return (AppendOutcome::Gap { head }, None);
         }
         if append.first <= head {
             let outcome = if last <= head {
-                Appended::Done {
+                AppendOutcome::Done {
                     head,
                     released: false,
                 }
             } else {
-                Appended::Gap { head }
+                AppendOutcome::Gap { head }
             };
             let forgot =
-                matches!(outcome, Appended::Done { .. }).then(|| self.forget_acked(append));
+                matches!(outcome, AppendOutcome::Done { .. }).then(|| self.forget_acked(append));
             return (outcome, forgot.flatten());
         }
         let frame = Arc::new(Frame {
@@ -67,9 +67,9 @@ impl Session {
         let learns = append.state.is_some() || append.view.is_some();
         let before = learns.then(|| self.knowledge());
         let mut beside_the_log = self.apply_fields(append);
-        let shown = shown::added(frame.numbered());
+        let shown = settings_history::added(frame.numbered());
         if !shown.is_empty() {
-            self.shown = Some(shown::extended(self.shown.as_deref(), &shown));
+            self.shown = Some(settings_history::extended(self.shown.as_deref(), &shown));
             beside_the_log = true;
         }
         for request in &append.requests {
@@ -78,7 +78,7 @@ impl Session {
         if !self.is_arriving() {
             // Imported events happened long ago, to other connections.
             for (seq, event) in frame.numbered() {
-                beside_the_log |= self.follow(seq, event);
+                beside_the_log |= self.apply_event(seq, event);
             }
         }
         if self.running.is_some() && self.before.is_none() {
@@ -94,24 +94,24 @@ impl Session {
             self.give_up();
             beside_the_log = true;
         }
-        let written = Written {
+        let written = AppendChanges {
             settles: ended || released,
             frame: (!append.events.is_empty()).then_some(frame),
             beside_the_log,
         };
         let head = last;
-        (Appended::Done { head, released }, Some(written))
+        (AppendOutcome::Done { head, released }, Some(written))
     }
 
     /// `None` if none of them waited.
-    fn forget_acked(&mut self, append: &Append) -> Option<Written> {
+    fn forget_acked(&mut self, append: &AppendRequest) -> Option<AppendChanges> {
         let before = self.inbox.len();
         self.inbox
             .retain(|queued| !append.acks.contains(&queued.id));
         if self.inbox.is_empty() {
             self.inbox_bytes = 0;
         }
-        (self.inbox.len() < before).then_some(Written {
+        (self.inbox.len() < before).then_some(AppendChanges {
             frame: None,
             beside_the_log: false,
             settles: false,
@@ -121,14 +121,14 @@ impl Session {
     pub fn give_up(&mut self) {
         self.released_by = self.lease.take().map(|lease| lease.token);
         self.held = false;
-        self.vanished = Vanished::default();
+        self.vanished = VanishedHolders::default();
     }
 
     /// Applies an event's effects beside the log; false if there are none.
-    fn follow(&mut self, seq: u64, event: &Event) -> bool {
+    fn apply_event(&mut self, seq: u64, event: &Event) -> bool {
         match event {
             Event::Begin(begin) => {
-                self.running = Some(Running {
+                self.running = Some(RunningTurn {
                     command: begin.command,
                     began: seq,
                 });
@@ -160,7 +160,7 @@ impl Session {
     }
 
     /// False if there were none.
-    fn apply_fields(&mut self, append: &Append) -> bool {
+    fn apply_fields(&mut self, append: &AppendRequest) -> bool {
         let mut changed = false;
         let mut set = |field: &mut Bytes, value: &Option<Bytes>| {
             if let Some(value) = value {

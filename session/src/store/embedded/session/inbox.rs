@@ -2,29 +2,30 @@
 
 use serde::{Deserialize, Serialize, Serializer};
 
-use super::{Session, Standing};
-use crate::command::{Command, CommandId, Idempotency, Kind, Queued};
+use super::{SessionStatus, StoredSession};
+use crate::command::{Command, CommandId, CommandKind, IdempotencyKey, QueuedCommand};
 use crate::id::ConnectionId;
-use crate::route::Via;
+use crate::route::DeliveryPath;
 use crate::store::{
-    AnsweredRequest, Enqueue, Enqueued, INBOX_BYTES, REMEMBERED_KEYS, REMEMBERED_KEYS_IN_ALL, Takes,
+    AnsweredRequest, EnqueueOutcome, EnqueueRequest, INBOX_BYTES, InboxAdmission, REMEMBERED_KEYS,
+    REMEMBERED_KEYS_IN_ALL,
 };
 
 #[derive(Clone, Deserialize)]
-pub struct Known {
-    key: Idempotency,
+pub struct KnownCommand {
+    key: IdempotencyKey,
     command: CommandId,
     head: u64,
-    via: Via,
+    via: DeliveryPath,
     /// See [`ConnectionId::key_owner`]; not in the records of the first version.
     #[serde(default)]
     owner: u16,
 }
 
-impl Serialize for Known {
+impl Serialize for KnownCommand {
     /// Without names, which would be most of a session's record.
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let Idempotency { key, fingerprint } = &self.key;
+        let IdempotencyKey { key, fingerprint } = &self.key;
         (
             (key, fingerprint),
             self.command,
@@ -36,10 +37,10 @@ impl Serialize for Known {
     }
 }
 
-impl Session {
-    pub fn enqueue(&mut self, request: &Enqueue) -> Enqueued {
+impl StoredSession {
+    pub fn enqueue(&mut self, request: &EnqueueRequest) -> EnqueueOutcome {
         if !self.is_for(&request.principal) {
-            return Enqueued::NotFound;
+            return EnqueueOutcome::NotFound;
         }
         if let Some(known) = self.recall(&request.key) {
             return known;
@@ -47,39 +48,41 @@ impl Session {
         if let Some(about) = &request.about
             && !self.known.iter().any(|known| known.key.key == *about)
         {
-            return Enqueued::NotFound;
+            return EnqueueOutcome::NotFound;
         }
         let command = &request.command;
-        if self.standing == Standing::Closed && !command.kind.reaches_closed() {
-            return Enqueued::Closed;
+        if self.standing == SessionStatus::Closed && !command.kind.reaches_closed() {
+            return EnqueueOutcome::Closed;
         }
         let has_work = self.lease.is_some() || !self.inbox.is_empty();
         match request.takes {
-            Takes::Anything => {}
-            Takes::MoreWork if has_work => {}
-            Takes::MoreWork | Takes::Repetitions => return Enqueued::Barred,
+            InboxAdmission::Anything => {}
+            InboxAdmission::MoreWork if has_work => {}
+            InboxAdmission::MoreWork | InboxAdmission::Repetitions => {
+                return EnqueueOutcome::Barred;
+            }
         }
         // Cancels and answers must get through to a session whose inbox is full of prompts.
         let room = if command.kind.is_urgent() { 2 } else { 1 };
         let bytes = self.inbox_bytes + command.message.len() as u64;
         let heavy = !self.inbox.is_empty() && bytes > room * INBOX_BYTES;
         if self.inbox.len() as u64 >= request.limit.saturating_mul(room) || heavy {
-            return Enqueued::Full;
+            return EnqueueOutcome::Full;
         }
         let via = if request.one_shot {
-            Via::OneShot
+            DeliveryPath::OneShot
         } else if command.request.is_none() {
-            Via::Connection
+            DeliveryPath::Connection
         } else {
             let head = self.head;
             let party = self.parties.join(&command.connection);
-            match party.settle(request.watched) {
+            match party.choose_stream(request.watched) {
                 Some(via) => via,
-                None => return Enqueued::Unwatched { head },
+                None => return EnqueueOutcome::Unwatched { head },
             }
         };
         let command = self.accept(command, via, &request.key);
-        Enqueued::Accepted {
+        EnqueueOutcome::Accepted {
             command,
             head: self.head,
             via,
@@ -98,45 +101,50 @@ impl Session {
         waiting.map(|known| known.key.key.clone()).collect()
     }
 
-    fn is_waiting(&self, known: &Known) -> bool {
+    fn is_waiting(&self, known: &KnownCommand) -> bool {
         let mut inbox = self.inbox.iter();
         inbox.any(|queued| queued.id == known.command)
     }
 
-    fn recall(&self, key: &Idempotency) -> Option<Enqueued> {
+    fn recall(&self, key: &IdempotencyKey) -> Option<EnqueueOutcome> {
         let named = !key.key.is_empty();
         let known = self
             .known
             .iter()
             .find(|known| named && known.key.key == key.key)?;
         if known.key.fingerprint != key.fingerprint {
-            return Some(Enqueued::Conflict);
+            return Some(EnqueueOutcome::Conflict);
         }
         let (command, head, via) = (known.command, known.head, known.via);
-        Some(Enqueued::Joined { command, head, via })
+        Some(EnqueueOutcome::Joined { command, head, via })
     }
 
     /// From here on, whoever prompts is in control, and what is to be closed is closed.
-    pub(super) fn accept(&mut self, command: &Command, via: Via, key: &Idempotency) -> CommandId {
+    pub(super) fn accept(
+        &mut self,
+        command: &Command,
+        via: DeliveryPath,
+        key: &IdempotencyKey,
+    ) -> CommandId {
         self.last_command += 1;
         let id = CommandId {
             number: self.last_command,
             nonce: CommandId::random_nonce(),
         };
-        let queued = Queued {
+        let queued = QueuedCommand {
             id,
             via,
-            takes_control: command.kind == Kind::Prompt && self.control(&command.connection),
+            takes_control: command.kind == CommandKind::Prompt && self.control(&command.connection),
             command: command.clone(),
         };
-        if command.kind == Kind::Close {
-            self.standing = Standing::Closed;
+        if command.kind == CommandKind::Close {
+            self.standing = SessionStatus::Closed;
             self.closed_by = Some(command.connection.clone());
         }
         self.inbox_bytes += command.message.len() as u64;
         self.inbox.push(queued);
         if !key.key.is_empty() {
-            self.remember(Known {
+            self.remember(KnownCommand {
                 key: key.clone(),
                 command: id,
                 head: self.head,
@@ -150,12 +158,12 @@ impl Session {
     /// See `append.lua`. False if the request is known.
     pub(super) fn remember_lost(&mut self, request: &AnsweredRequest, first: u64) -> bool {
         let command = request.command;
-        let is_known = |known: &Known| known.key.key == request.key.key;
+        let is_known = |known: &KnownCommand| known.key.key == request.key.key;
         if self.inbox.iter().any(|queued| queued.id == command) || self.known.iter().any(is_known) {
             return false;
         }
         let running = self.running.filter(|running| running.command == command);
-        self.remember(Known {
+        self.remember(KnownCommand {
             key: request.key.clone(),
             command,
             head: running.map_or(first, |running| running.began) - 1,
@@ -175,8 +183,8 @@ impl Session {
     }
 
     /// The oldest key of the same owner that nobody waits under makes room for the new one, or the oldest of all.
-    fn remember(&mut self, new: Known) {
-        let own = |known: &Known| known.owner == new.owner;
+    fn remember(&mut self, new: KnownCommand) {
+        let own = |known: &KnownCommand| known.owner == new.owner;
         if self.known.iter().filter(|known| own(known)).count() as u64 >= REMEMBERED_KEYS {
             self.forget_oldest(own);
         }
@@ -186,8 +194,8 @@ impl Session {
         self.known.push(new);
     }
 
-    fn forget_oldest(&mut self, of: impl Fn(&Known) -> bool) {
-        let done = |known: &Known| of(known) && !self.is_waiting(known);
+    fn forget_oldest(&mut self, of: impl Fn(&KnownCommand) -> bool) {
+        let done = |known: &KnownCommand| of(known) && !self.is_waiting(known);
         let oldest = self.known.iter().position(done);
         if let Some(oldest) = oldest {
             self.known.remove(oldest);

@@ -7,12 +7,12 @@ use serde::{Deserialize, Serialize};
 
 use crate::clock::unix_millis;
 use crate::id::ConnectionId;
-use crate::route::{Route, Via};
-use crate::store::{Directive, KEPT_PARTIES, OUTBOX_TTL};
+use crate::route::{DeliveryPath, Route};
+use crate::store::{AttachRequest, KEPT_PARTIES, OUTBOX_TTL};
 
 /// A connection as the session sees it.
 #[derive(Clone, Default, PartialEq, Serialize, Deserialize)]
-pub struct Party {
+pub struct SessionParty {
     /// Holder of its session stream, and until when that counts.
     #[serde(skip)]
     pub stream: Option<(String, Instant)>,
@@ -23,32 +23,32 @@ pub struct Party {
     #[serde(default)]
     pub(super) left: u64,
     pub(super) route: Route,
-    pub(super) directives: Vec<Directive>,
+    pub(super) directives: Vec<AttachRequest>,
     /// When it was last heard of, in milliseconds since 1970. Earlier versions did not write it down.
     #[serde(default)]
     seen: u64,
 }
 
-impl Party {
+impl SessionParty {
     /// Reads on its connection stream; whether its holder knows is another matter.
     pub(super) fn reading_from(first: u64, watched: bool) -> Self {
         let mut party = Self {
             watched,
             ..Self::default()
         };
-        party.route.switch(first, Via::Connection);
+        party.route.switch(first, DeliveryPath::Connection);
         party
     }
 
     /// Chooses the stream for what this connection is about to receive.
-    pub(super) fn settle(&mut self, watched: bool) -> Option<Via> {
+    pub(super) fn choose_stream(&mut self, watched: bool) -> Option<DeliveryPath> {
         let via = if self.has_stream() {
-            Via::Session
+            DeliveryPath::Session
         } else {
-            Via::Connection
+            DeliveryPath::Connection
         };
         self.watched |= watched;
-        (via == Via::Session || self.watched).then_some(via)
+        (via == DeliveryPath::Session || self.watched).then_some(via)
     }
 
     /// Nothing is known of it but its name.
@@ -68,33 +68,33 @@ impl Party {
 
 #[derive(Clone, Default, Serialize, Deserialize)]
 #[serde(transparent)]
-pub struct Parties(HashMap<ConnectionId, Party>);
+pub struct SessionParties(HashMap<ConnectionId, SessionParty>);
 
-impl Parties {
-    pub fn of(connection: ConnectionId, party: Party) -> Self {
+impl SessionParties {
+    pub fn of(connection: ConnectionId, party: SessionParty) -> Self {
         let mut parties = Self::default();
         let seen = unix_millis();
-        parties.0.insert(connection, Party { seen, ..party });
+        parties.0.insert(connection, SessionParty { seen, ..party });
         parties
     }
 
-    pub fn get(&self, connection: &ConnectionId) -> Option<&Party> {
+    pub fn get(&self, connection: &ConnectionId) -> Option<&SessionParty> {
         self.0.get(connection)
     }
 
-    pub fn any(&self, is_so: impl Fn(&Party) -> bool) -> bool {
+    pub fn any(&self, is_so: impl Fn(&SessionParty) -> bool) -> bool {
         self.0.values().any(is_so)
     }
 
     /// One that is known, and is heard of now.
-    pub fn hear_of(&mut self, connection: &ConnectionId) -> Option<&mut Party> {
+    pub fn hear_of(&mut self, connection: &ConnectionId) -> Option<&mut SessionParty> {
         let party = self.0.get_mut(connection)?;
         party.seen = unix_millis();
         Some(party)
     }
 
     /// One that is heard of now, known or not. Others whose connections have ended long ago are forgotten.
-    pub fn join(&mut self, connection: &ConnectionId) -> &mut Party {
+    pub fn join(&mut self, connection: &ConnectionId) -> &mut SessionParty {
         let now = unix_millis();
         if self.0.len() >= KEPT_PARTIES && !self.0.contains_key(connection) {
             self.forget_seen_before(now.saturating_sub(OUTBOX_TTL.as_millis() as u64), now);
@@ -127,7 +127,7 @@ mod tests {
 
     #[test]
     fn connections_that_ended_long_ago_are_forgotten_when_there_are_many() {
-        let mut parties = Parties::default();
+        let mut parties = SessionParties::default();
         let named: Vec<ConnectionId> = (0..KEPT_PARTIES)
             .map(|_| ConnectionId::mint(Partition(0)))
             .collect();

@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
-use super::super::shelf::Change;
-use super::Session;
+use super::super::backend::StoreChange;
+use super::StoredSession;
 use crate::event::Frame;
 use crate::id::SessionId;
 
-impl Session {
+impl StoredSession {
     /// These frames are in its log, too.
     pub fn wrote(&mut self, frames: &[Arc<Frame>]) {
         let bytes: u64 = frames.iter().map(|frame| frame.weight()).sum();
@@ -35,10 +35,10 @@ impl Session {
     }
 
     /// That on the account of its principal, if it is one's.
-    pub fn stored<'a>(&'a self, id: &'a SessionId) -> Option<Change<'a>> {
+    pub fn stored<'a>(&'a self, id: &'a SessionId) -> Option<StoreChange<'a>> {
         let weight = self.weight();
         self.is_seen()
-            .then(|| Change::Stored(&self.principal, id, Some(weight)))
+            .then(|| StoreChange::Stored(&self.principal, id, Some(weight)))
     }
 
     /// The size of the commands that wait.

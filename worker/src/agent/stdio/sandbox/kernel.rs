@@ -11,7 +11,7 @@ use landlock::{
     RulesetError, RulesetStatus, Scope, make_bitflags,
 };
 
-use super::Plan;
+use super::ConfinePlan;
 use super::paths::held;
 
 /// The newest that the rules were written for. The kernel does what it knows of them.
@@ -23,9 +23,9 @@ const OF_FILES: BitFlags<AccessFs> = make_bitflags!(AccessFs::{
 
 /// The version of the kernel's Landlock interface, 0 for none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Support(pub i32);
+pub struct LandlockSupport(pub i32);
 
-impl Support {
+impl LandlockSupport {
     pub fn abi(self) -> i32 {
         self.0
     }
@@ -68,7 +68,7 @@ impl Support {
 }
 
 /// Asks on a thread that ends with the answer: rules hold for the thread that takes them on.
-pub fn support() -> Support {
+pub fn support() -> LandlockSupport {
     let asked = std::thread::spawn(|| {
         let status = ruleset(None)?.restrict_self()?;
         Ok::<_, RulesetError>(status.landlock)
@@ -77,8 +77,8 @@ pub fn support() -> Support {
         Ok(Ok(LandlockStatus::Available {
             effective_abi,
             kernel_abi,
-        })) => Support(kernel_abi.unwrap_or(effective_abi as i32)),
-        _ => Support(0),
+        })) => LandlockSupport(kernel_abi.unwrap_or(effective_abi as i32)),
+        _ => LandlockSupport(0),
     }
 }
 
@@ -97,7 +97,7 @@ fn ruleset(connect: Option<&[u16]>) -> Result<RulesetCreated, RulesetError> {
 }
 
 /// From here on this process, and all that it starts, is confined.
-pub fn enforce(plan: &Plan) -> io::Result<()> {
+pub fn enforce(plan: &ConfinePlan) -> io::Result<()> {
     let status = restrict(plan).map_err(io::Error::other)?;
     match status.ruleset {
         RulesetStatus::NotEnforced if plan.enforced => {
@@ -108,14 +108,14 @@ pub fn enforce(plan: &Plan) -> io::Result<()> {
 }
 
 #[derive(Debug, thiserror::Error)]
-enum Unconfined {
+enum ConfineError {
     #[error("it cannot be confined: {0}")]
     Rules(#[from] RulesetError),
     #[error("{0:?} is not where it was: the session's directories must lie where they may")]
     Moved(PathBuf),
 }
 
-fn restrict(plan: &Plan) -> Result<RestrictionStatus, Unconfined> {
+fn restrict(plan: &ConfinePlan) -> Result<RestrictionStatus, ConfineError> {
     let mut ruleset = ruleset(plan.connect.as_deref())?;
     // `/proc/self` is another directory for each process, and rules name existing ones: the rule
     // covers this process, which becomes the agent. Its children get no rule, as all of `/proc`
@@ -150,8 +150,8 @@ fn restrict(plan: &Plan) -> Result<RestrictionStatus, Unconfined> {
 }
 
 /// The directory that is open now, whatever has been put in its place.
-fn check(file: &PathFd, plan: &Plan, directory: &Path) -> Result<(), Unconfined> {
-    let moved = || Unconfined::Moved(directory.to_owned());
+fn check(file: &PathFd, plan: &ConfinePlan, directory: &Path) -> Result<(), ConfineError> {
+    let moved = || ConfineError::Moved(directory.to_owned());
     let real = fs::read_link(format!("/proc/self/fd/{}", file.as_fd().as_raw_fd()));
     let real = real.map_err(|_| moved())?;
     let beneath = plan.beneath.as_ref();
@@ -189,13 +189,16 @@ mod tests {
 
     #[test]
     fn what_a_kernel_lacks_is_said() {
-        assert!(!Support(0).is_some());
-        assert_eq!(Support(0).confines(), "");
-        assert!(Support(0).leaves_open().starts_with("files"));
-        assert!(Support(1).leaves_open().contains("signals"));
-        assert!(!Support(3).confines_tcp() && Support(4).confines_tcp());
-        assert!(Support(7).confines().contains("signals"));
-        assert_eq!(Support(7).leaves_open(), "Unix sockets by path, UDP");
+        assert!(!LandlockSupport(0).is_some());
+        assert_eq!(LandlockSupport(0).confines(), "");
+        assert!(LandlockSupport(0).leaves_open().starts_with("files"));
+        assert!(LandlockSupport(1).leaves_open().contains("signals"));
+        assert!(!LandlockSupport(3).confines_tcp() && LandlockSupport(4).confines_tcp());
+        assert!(LandlockSupport(7).confines().contains("signals"));
+        assert_eq!(
+            LandlockSupport(7).leaves_open(),
+            "Unix sockets by path, UDP"
+        );
     }
 
     #[test]

@@ -1,9 +1,9 @@
 //! Systems without Landlock.
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Support;
+pub struct LandlockSupport;
 
-impl Support {
+impl LandlockSupport {
     pub fn abi(self) -> i32 {
         0
     }
@@ -25,6 +25,6 @@ impl Support {
     }
 }
 
-pub fn support() -> Support {
-    Support
+pub fn support() -> LandlockSupport {
+    LandlockSupport
 }

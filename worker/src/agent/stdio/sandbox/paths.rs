@@ -5,14 +5,14 @@ use std::path::{Path, PathBuf};
 
 /// Directories and files to grant.
 #[derive(Clone, Debug, Default)]
-pub struct Granted {
+pub struct GrantedPaths {
     /// With all that is and will be in them.
     pub whole: Vec<PathBuf>,
     /// Their entries are granted one by one: the directories themselves can only be listed.
     pub listed: Vec<PathBuf>,
 }
 
-impl Granted {
+impl GrantedPaths {
     pub fn and(mut self, other: Self) -> Self {
         self.whole.extend(other.whole);
         self.listed.extend(other.listed);
@@ -21,8 +21,8 @@ impl Granted {
 }
 
 /// All of `paths` that is not kept, with links followed. Missing paths are left out.
-pub fn without(paths: impl IntoIterator<Item = PathBuf>, kept: &[PathBuf]) -> Granted {
-    let mut granted = Granted::default();
+pub fn without(paths: impl IntoIterator<Item = PathBuf>, kept: &[PathBuf]) -> GrantedPaths {
+    let mut granted = GrantedPaths::default();
     for path in paths {
         if let Ok(path) = path.canonicalize() {
             grant(path, kept, &mut granted);
@@ -35,7 +35,7 @@ pub fn without(paths: impl IntoIterator<Item = PathBuf>, kept: &[PathBuf]) -> Gr
     granted
 }
 
-fn grant(path: PathBuf, kept: &[PathBuf], granted: &mut Granted) {
+fn grant(path: PathBuf, kept: &[PathBuf], granted: &mut GrantedPaths) {
     if kept.iter().any(|kept| path.starts_with(kept)) {
         return;
     }

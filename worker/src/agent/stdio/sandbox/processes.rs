@@ -23,7 +23,7 @@ use super::system;
 
 /// Makes the namespace for what this process will start. Root needs nothing more for that; others get a user
 /// namespace as well, in which they are who they were.
-pub fn make(as_somebody_else: bool) -> io::Result<()> {
+pub fn create_namespace(as_somebody_else: bool) -> io::Result<()> {
     match unshare(CloneFlags::CLONE_NEWPID) {
         Ok(()) => return Ok(()),
         // The namespace has one user, so another one is not possible.
@@ -38,7 +38,7 @@ pub fn make(as_somebody_else: bool) -> io::Result<()> {
     let mapped = map(user, group);
     set_dumpable_behavior(DumpableBehavior::NotDumpable)?;
     mapped?;
-    keep_for_the_next(CapabilitySet::SYS_ADMIN)
+    make_inheritable(CapabilitySet::SYS_ADMIN)
 }
 
 fn map(user: u32, group: u32) -> io::Result<()> {
@@ -48,7 +48,7 @@ fn map(user: u32, group: u32) -> io::Result<()> {
 }
 
 /// Other programs than root's lose what they may do when they are started, unless it is said so.
-fn keep_for_the_next(capability: CapabilitySet) -> io::Result<()> {
+fn make_inheritable(capability: CapabilitySet) -> io::Result<()> {
     let sets = capabilities(None)?;
     let inheritable = sets.inheritable | capability;
     set_capabilities(
@@ -63,7 +63,7 @@ fn keep_for_the_next(capability: CapabilitySet) -> io::Result<()> {
 
 /// Sets up the first process of the namespace: it cannot be inspected, ends with the guard, and
 /// mounts the namespace's `/proc`. Without root it drops all capabilities after that.
-pub fn settle() -> io::Result<()> {
+pub fn enter_namespace() -> io::Result<()> {
     set_dumpable_behavior(DumpableBehavior::NotDumpable)?;
     set_parent_process_death_signal(Some(Signal::KILL))?;
     unshare(CloneFlags::CLONE_NEWNS)?;
@@ -76,7 +76,7 @@ pub fn settle() -> io::Result<()> {
     // Processes are visible only to those who may inspect them: the agent may not inspect the first
     // one.
     mount("proc", "/proc", "proc", safe, c"hidepid=4")?;
-    cover()?;
+    hide_kernel_files()?;
     if !geteuid().is_root() {
         clear_ambient_capability_set()?;
         let nothing = CapabilitySet::empty();
@@ -94,7 +94,7 @@ pub fn settle() -> io::Result<()> {
 
 /// Of the kernel's own files only those stay that agents may read anyway. Landlock's rules take nothing out of a
 /// directory, and `/proc/kcore` is all memory, for root.
-fn cover() -> io::Result<()> {
+fn hide_kernel_files() -> io::Result<()> {
     for entry in fs::read_dir("/proc")? {
         let entry = entry?;
         let (path, kind) = (entry.path(), entry.file_type()?);
@@ -118,7 +118,7 @@ fn cover_directory(path: &Path) -> io::Result<()> {
 
 /// Whether the kernel and our privileges allow PID namespaces for agents: tried once, with all
 /// steps.
-pub fn tried(ourselves: &Path, user: Option<(u32, u32)>) -> Result<(), String> {
+pub fn check_support(ourselves: &Path, user: Option<(u32, u32)>) -> Result<(), String> {
     let mut command = Command::new(ourselves);
     command.args(["guard", "--sandbox", "--own-processes", "--try-out"]);
     if let Some((user, group)) = user {

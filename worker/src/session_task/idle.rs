@@ -1,0 +1,89 @@
+//! An idle session: released at once, or kept for a while because its agent runs here or still
+//! works on a call.
+
+use std::pin::pin;
+use std::time::Duration;
+
+use tokio::time::{Instant, sleep};
+
+use super::{IdleOutcome, SessionTask};
+use crate::agent::{BetweenTurns, ListenContext};
+use crate::event_writer::SessionLost;
+use baton_session::sync::MutexExt as _;
+
+/// Between two tries to give a session up that something still waits in.
+const PAUSE: Duration = Duration::from_millis(200);
+
+impl SessionTask {
+    pub(super) async fn idle(&mut self) -> Result<IdleOutcome, SessionLost> {
+        let patience = self.conversation.idle_timeout().filter(|_| !self.over);
+        if patience.is_some() || !self.calls.is_empty() {
+            let awake = self.wait_while_idle(patience.unwrap_or_default()).await;
+            self.set_idle_since(None);
+            if awake? {
+                return Ok(IdleOutcome::Awake);
+            }
+        }
+        self.out_of_turn.withdraw_all();
+        if self.writer.flush(self.conversation.changes(), true).await? {
+            return Ok(IdleOutcome::Released);
+        }
+        self.read_inbox().await?;
+        if self.queue.is_empty() {
+            self.pause().await?;
+        }
+        Ok(IdleOutcome::Awake)
+    }
+
+    /// Something waits in the inbox that cannot be read yet, or that was done before: it is looked at again, but
+    /// not without a pause.
+    async fn pause(&self) -> Result<(), SessionLost> {
+        tokio::select! {
+            biased;
+            _ = self.context.lost.cancelled() => Err(SessionLost::Fenced),
+            _ = self.context.stop.cancelled() => Ok(()),
+            _ = self.context.inbox.notified() => Ok(()),
+            () = sleep(PAUSE) => Ok(()),
+        }
+    }
+
+    fn set_idle_since(&self, since: Option<Instant>) {
+        let slot = &self.context.slot;
+        *slot.idle_since.locked() = since;
+    }
+
+    /// Waits until there is something to do, or no reason to stay. Output of the agent is passed on
+    /// meanwhile, and open calls are answered first.
+    async fn wait_while_idle(&mut self, patience: Duration) -> Result<bool, SessionLost> {
+        let (conversation, writer) = (self.conversation.clone(), self.writer.clone());
+        let rest = BetweenTurns::new(writer.clone(), self.out_of_turn.clone());
+        let mut heard = pin!(conversation.listen(ListenContext::Rest(&rest)));
+        let (began, mut patience) = (Instant::now(), pin!(sleep(patience)));
+        writer.flush(conversation.changes(), false).await?;
+        loop {
+            let idle = self.calls.is_empty();
+            self.set_idle_since(idle.then_some(began));
+            tokio::select! {
+                biased;
+                _ = self.context.lost.cancelled() => return Err(SessionLost::Fenced),
+                _ = self.context.stop.cancelled() => return Ok(true),
+                _ = self.context.inbox.notified() => {
+                    self.read_inbox().await?;
+                    if !self.queue.is_empty() {
+                        return Ok(true);
+                    }
+                }
+                Some(call) = self.calls.join_next() => self.called(call),
+                () = &mut heard, if !self.agent_gone => {
+                    self.agent_gone = true;
+                    return Ok(true);
+                }
+                _ = writer.wait_until_due() => {
+                    writer.flush(conversation.changes(), false).await?;
+                }
+                _ = self.context.slot.evict.notified(), if idle => return Ok(false),
+                () = &mut patience, if idle => return Ok(false),
+            }
+        }
+    }
+}

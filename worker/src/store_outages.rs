@@ -1,0 +1,117 @@
+//! When a partition of the store was unavailable. Leases cannot be renewed then, so for a while
+//! after it expired leases prove nothing about their holders, which come back and renew.
+
+use std::collections::HashMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use baton_session::id::Partition;
+use baton_session::store;
+use tokio::time::Instant;
+
+/// A slower reply counts as an outage.
+const SLOW: Duration = Duration::from_secs(1);
+
+/// Workers find a new primary within this time of each other: they ask the sentinels every two seconds. The first to
+/// find it must not take sessions from the last, however short the lease is.
+const SHORTEST_HOLD_OFF: Duration = Duration::from_millis(2500);
+/// Long enough for all workers to reconnect.
+const LONGEST_HOLD_OFF: Duration = Duration::from_secs(5);
+
+pub(crate) struct StoreOutages {
+    seen: Mutex<OutageState>,
+    hold_off: Duration,
+}
+
+struct OutageState {
+    everywhere: Instant,
+    /// Since when each is available again; `None` while it is unavailable. The time of the last
+    /// failed reply says little about that, since requests are rare.
+    partitions: HashMap<Partition, Option<Instant>>,
+}
+
+impl StoreOutages {
+    /// A new process does not know of earlier outages, so it holds off as well.
+    pub fn new(lease: Duration) -> Self {
+        Self {
+            seen: Mutex::new(OutageState {
+                everywhere: Instant::now(),
+                partitions: HashMap::new(),
+            }),
+            hold_off: (lease / 2).clamp(SHORTEST_HOLD_OFF, LONGEST_HOLD_OFF),
+        }
+    }
+
+    fn seen(&self) -> MutexGuard<'_, OutageState> {
+        self.seen.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub fn note_everywhere(&self) {
+        self.seen().everywhere = Instant::now();
+    }
+
+    /// Whether the last outage is too recent to take sessions over.
+    pub fn is_recent(&self, partition: Partition) -> bool {
+        let seen = self.seen();
+        match seen.partitions.get(&partition) {
+            Some(None) => true,
+            Some(Some(back)) => seen.everywhere.max(*back).elapsed() < self.hold_off,
+            None => seen.everywhere.elapsed() < self.hold_off,
+        }
+    }
+
+    /// Runs a step and records whether the store was unavailable or slow.
+    pub async fn watch<T>(
+        &self,
+        partition: Partition,
+        step: impl Future<Output = store::Result<T>>,
+    ) -> store::Result<T> {
+        let began = Instant::now();
+        let outcome = step.await;
+        let mut seen = self.seen();
+        let was_away = seen.partitions.get(&partition) == Some(&None);
+        if matches!(outcome, Err(store::Error::Unavailable(_))) {
+            seen.partitions.insert(partition, None);
+        } else if was_away || began.elapsed() > SLOW {
+            seen.partitions.insert(partition, Some(Instant::now()));
+        }
+        outcome
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::time::{advance, sleep};
+
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn an_outage_is_remembered_for_half_a_lease() {
+        let outages = StoreOutages::new(Duration::from_secs(10));
+        let (here, there) = (Partition(1), Partition(2));
+        assert!(outages.is_recent(here));
+        advance(Duration::from_secs(5)).await;
+        assert!(!outages.is_recent(here));
+        let away = async { Err::<(), _>(store::Error::Unavailable("away".into())) };
+        assert!(outages.watch(here, away).await.is_err());
+        // A node that is away says nothing about the others.
+        assert!(outages.is_recent(here) && !outages.is_recent(there));
+        // The time of the last request does not matter: the partition is available only now.
+        advance(Duration::from_secs(60)).await;
+        outages.watch(here, async { Ok(()) }).await.unwrap();
+        assert!(outages.is_recent(here));
+        advance(Duration::from_secs(4)).await;
+        outages.watch(here, async { Ok(()) }).await.unwrap();
+        assert!(outages.is_recent(here));
+        advance(Duration::from_secs(1)).await;
+        assert!(!outages.is_recent(here));
+        let slow = async {
+            sleep(Duration::from_secs(2)).await;
+            Ok(())
+        };
+        outages.watch(here, slow).await.unwrap();
+        assert!(outages.is_recent(here));
+        outages.note_everywhere();
+        assert!(outages.is_recent(there));
+    }
+}
