@@ -218,7 +218,7 @@ impl AgentOptions {
         }
     }
 
-    /// Who owns what is made for agents, if not we: user and group.
+    /// User and group that own the agents' directories, if not ours.
     pub fn owner(&self) -> Option<(u32, u32)> {
         let user = self.user().ok().flatten()?;
         Some((user.uid.as_raw(), user.gid.as_raw()))
@@ -233,7 +233,7 @@ impl AgentOptions {
         self.agent_home.as_ref().map(open).transpose()
     }
 
-    /// What agents get of our environment, and their own HOMEs.
+    /// The environment variables that agents get, and their own HOMEs.
     fn environment(&self) -> (Vec<(OsString, OsString)>, Option<PerPrincipal>) {
         let mut environment = environment::scrubbed(std::env::vars_os(), &self.agent_env);
         if let Ok(Some(user)) = self.user() {
@@ -367,8 +367,9 @@ impl AgentOptions {
     }
 }
 
-/// Agents run in their session's directory. What names a file here and now is meant to. Links are left as they are:
-/// a Python of a virtual environment is one, and knows its packages by its own name only.
+/// Agents run in their session's directory, so a relative path of an existing file is made
+/// absolute. Links are left as they are: a Python of a virtual environment is one, and finds its
+/// packages by its own name only.
 fn in_place(words: Vec<String>) -> Vec<String> {
     let absolute = |(number, word): (usize, String)| {
         // A program without a path is looked for in PATH.

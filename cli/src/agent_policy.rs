@@ -34,7 +34,7 @@ pub struct AgentPolicyOptions {
     allow_agent_methods: Option<Vec<String>>,
 }
 
-/// Who can be a client.
+/// Whether clients are trusted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ClientTrust {
     /// Only who sits at this machine, and could start the agent as well.

@@ -36,7 +36,7 @@ impl AuditOptions {
         Ok(audit)
     }
 
-    /// What no agent may read or change, once it is open and so there.
+    /// The file that no agent may read or change, once it is open and so exists.
     pub fn kept(&self) -> Option<PathBuf> {
         self.audit_log.clone().filter(|_| !self.takes_stdout())
     }

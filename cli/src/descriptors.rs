@@ -25,8 +25,8 @@ pub fn limit() -> u64 {
     limit.unwrap_or(MOST).min(MOST)
 }
 
-/// What connections of clients may take: the rest is for files, Redis and agents, so that keys are read
-/// again and sessions go on, whoever connects.
+/// Descriptors for client connections: the rest is for files, Redis and agents, so that keys are
+/// read again and sessions go on, however many connect.
 pub fn for_connections() -> u64 {
     let limit = limit();
     limit - (limit / 4).min(RESERVE)

@@ -191,12 +191,12 @@ impl EdgeOptions {
         keys.chain(self.admin.kept()).collect()
     }
 
-    /// What each caller may take. Faults are told by [`Self::auth`].
+    /// The limits of each caller. Faults are reported by [`Self::auth`].
     pub fn limits(&self) -> Limits {
         self.limits.limits().0
     }
 
-    /// What may be received at once.
+    /// The budget of bytes in flight.
     pub fn max_inflight_bytes(&self) -> u64 {
         self.limits.max_inflight_bytes
     }
@@ -210,7 +210,7 @@ impl EdgeOptions {
         })
     }
 
-    /// What callers are asked for, and every fault.
+    /// The authentication of callers, and every fault.
     pub fn auth(&self, listen: SocketAddr) -> (Auth, Vec<String>) {
         let (_, mut faults) = self.limits.limits();
         if !(1..=65_536).contains(&self.queue_limit) {
@@ -277,7 +277,7 @@ impl EdgeOptions {
         self.admin.bind(port).await
     }
 
-    /// Who may do what, by claims.
+    /// The rights of callers, by claims.
     fn policy(&self, faults: &mut Vec<String>) -> Policy {
         let (policy, wrong) = Policy::read(&self.auth_require, &self.allow_agent);
         faults.extend(wrong);

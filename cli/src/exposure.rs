@@ -1,5 +1,5 @@
-//! Who else on this machine can get at the keys that sign tokens. Whoever has one can make tokens, and
-//! whoever can change the file has one in it.
+//! Who else on this machine can read the keys that sign tokens. Anybody with a key can make tokens,
+//! and anybody who can change the file can put a key into it.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
@@ -12,8 +12,8 @@ const ANYBODY_WRITES: u32 = 0o002;
 /// In such a directory everybody changes only what is their own. Kubernetes mounts secrets in one.
 const STICKY: u32 = 0o1000;
 
-/// What everybody can write to is a fault. What everybody can read is only warned of: it is what a
-/// mounted secret of Kubernetes looks like unless it says otherwise, and there nobody else is in.
+/// A world-writable file is a fault. A world-readable file is only a warning: a mounted secret of
+/// Kubernetes looks like this by default, and there nobody else is on the machine.
 pub fn faults(path: &Path) -> Vec<String> {
     for file in readable_by_anybody(path) {
         tracing::warn!(

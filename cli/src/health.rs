@@ -22,7 +22,7 @@ pub struct HealthArguments {
 
 pub async fn run(arguments: HealthArguments) -> anyhow::Result<()> {
     let url = arguments.url;
-    // Whoever is asked is near, whatever proxy the environment names for others.
+    // The probed process is local, so the environment's proxy is ignored.
     let client = Client::builder().no_proxy().timeout(PATIENCE).build()?;
     let response = client.get(url.clone()).send().await;
     let response = response.with_context(|| format!("no answer from {url}"))?;

@@ -13,7 +13,7 @@ pub fn make_once(path: &Path, algorithm: Algorithm) -> io::Result<bool> {
     if path.exists() {
         return Ok(false);
     }
-    // Whoever finds the file finds all of it.
+    // Other processes see the complete file or none.
     let half = path.with_extension("new");
     let _ = fs::remove_file(&half);
     let mut file = OpenOptions::new()

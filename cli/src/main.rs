@@ -195,7 +195,7 @@ impl BatonCommand {
     /// Which logs there are, unless somebody asks for others.
     fn logs(&self) -> &'static str {
         match self {
-            // What the client does about the network would be written into the conversation.
+            // The client's network log lines would be mixed into the conversation.
             Self::Chat(_) => "warn,baton_client=off",
             // Its findings say the same.
             Self::Doctor(_) => "off",

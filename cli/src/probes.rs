@@ -1,5 +1,5 @@
-//! What a worker tells those who watch it: whether it runs, whether it works, what it has done. Gateways
-//! have the same on their own port.
+//! The probes of a worker: whether it runs, whether it works, and its metrics. Gateways have the
+//! same on their own port.
 
 use std::net::SocketAddr;
 use std::sync::{Arc, OnceLock};
@@ -15,7 +15,7 @@ use baton_session::store::Store;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
-/// What a worker waits for, one after the other.
+/// The steps of a worker's start, one after the other.
 #[derive(Default)]
 pub struct WorkerProgress {
     pub agent_ready: OnceLock<()>,

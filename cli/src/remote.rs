@@ -67,7 +67,7 @@ pub struct CredentialOptions {
 }
 
 impl RemoteOptions {
-    /// What a client needs, or every fault.
+    /// The client's options, or every fault.
     pub fn client(self) -> anyhow::Result<ClientOptions> {
         let mut faults = Vec::new();
         let url = endpoint(&self.url).unwrap_or_else(|fault| {

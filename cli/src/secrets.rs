@@ -1,9 +1,9 @@
 //! Secrets of the command line and of our variables are taken out of sight before anything else begins.
 //!
-//! What a process was started with stays readable in `/proc/PID/cmdline` and `environ` for as long as it
-//! runs: to take a variable back changes a copy. So the program starts itself anew in the same process
-//! (same PID, same files) without them, and finds them on its standard input, which nothing that serves
-//! reads otherwise. Nothing of it ever touches a disk.
+//! The arguments and variables of a process stay readable in `/proc/PID/cmdline` and `environ` for
+//! as long as it runs: removing a variable changes a copy. So the program starts itself again in
+//! the same process (same PID, same files) without them, and reads them from its standard input,
+//! which no server command uses otherwise. Nothing of it ever touches a disk.
 
 use std::ffi::{OsStr, OsString};
 use std::io::{self, Read as _, Write as _};
@@ -88,7 +88,7 @@ fn with_input(mut given: Vec<OsString>) -> Vec<OsString> {
     given
 }
 
-/// What everybody may see, and the rest, as arguments. An option counts more than its variable.
+/// The public arguments, and the secret ones. An option counts more than its variable.
 fn apart(
     given: &[OsString],
     variable: impl Fn(&str) -> Option<OsString>,

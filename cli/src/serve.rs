@@ -83,8 +83,9 @@ impl ServeArguments {
         [edge, transport, self.worker.faults(), self.traces.faults()].concat()
     }
 
-    /// What no session may be around. On somebody's own machine the data may lie in the directory that is worked in:
-    /// there is nobody else whose sessions or keys could be read.
+    /// The paths that no session's directory may contain. On a single-user machine the data may be
+    /// in the directory that is worked in: there are no other users whose sessions or keys could be
+    /// read.
     pub fn kept_from_agents(&self, clients: ClientTrust, admin: Option<&Door>) -> Vec<PathBuf> {
         if clients == ClientTrust::Local {
             return Vec::new();
@@ -138,7 +139,7 @@ pub async fn run(
     worker_metrics.register(&mut registry);
     metrics.register(&mut registry);
     let audit = arguments.audit.open(&mut registry)?;
-    // What is kept from it has to be there.
+    // The protected paths have to exist.
     let kept = arguments.kept_from_agents(clients, admin.as_ref());
     let agent = arguments.worker.agent(&kept, clients).await?;
     let registry = Arc::new(registry);

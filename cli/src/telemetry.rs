@@ -34,7 +34,7 @@ pub const DEFAULT: &str = "info,fjall=error,lsm_tree=error";
 /// How long stopping waits for what has not been sent.
 const LAST: Duration = Duration::from_secs(2);
 
-/// What is on its way to the collector, if there is one.
+/// The exporters to the collector, if there is one.
 pub struct Telemetry {
     traces: Option<SdkTracerProvider>,
     metrics: Option<MetricsExport>,
@@ -118,9 +118,9 @@ fn filter(default: &str) -> EnvFilter {
     filter.add_directive(no_spans.expect("a directive"))
 }
 
-/// Whatever `BATON_LOG` says, nobody tells what was said: the library under WebSockets would quote every
-/// message. The exporter would tell about every failure, and headers that it was given. Failures are told
-/// by [`exporter::Reported`]; only that spans are dropped before they get there is news.
+/// Some targets are never logged, whatever `BATON_LOG` says: the WebSocket library would quote
+/// every message. The exporter would log every failure, with its headers. Failures are logged by
+/// [`exporter::ReportedExporter`]; only that spans are dropped before they get there is news.
 fn is_told(metadata: &Metadata<'_>) -> bool {
     let target = metadata.target();
     let quotes = target.starts_with("tungstenite") && *metadata.level() == Level::TRACE;

@@ -57,7 +57,7 @@ pub struct TransportOptions {
     max_connections_per_address: Option<u64>,
 }
 
-/// What is known of the rest of the command line.
+/// The parts of the command line that transport options depend on.
 pub struct TransportContext {
     pub listen: SocketAddr,
     /// Callers bring credentials.
@@ -94,7 +94,7 @@ impl TransportOptions {
                 "--request-timeout-ms {given}: must be between 1000 and 600000"
             ));
         }
-        // What was given but is wrong has been said already.
+        // Invalid options have been reported already.
         let in_clear = self.tls_cert.is_none() && self.tls_key.is_none();
         let listen = setting.listen;
         if setting.asks

@@ -1,4 +1,5 @@
-//! What operators ask for, at a door of its own: see `door.rs` for who they are.
+//! The administration interface, on a listener of its own: see `door.rs` for how administrators are
+//! recognised.
 
 use std::sync::Arc;
 
@@ -151,7 +152,7 @@ async fn revoke(
     headers: HeaderMap,
     body: Bytes,
 ) -> Result<StatusCode, Reject> {
-    // What a page can send without being asked is never this.
+    // A web page cannot send this content type without a preflight.
     if !edge::is_json(&headers) {
         return Err(Reject::ContentType(edge::JSON));
     }

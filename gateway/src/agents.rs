@@ -22,12 +22,12 @@ pub const AGENT_ROUTE: &str = "/acp/{agent}";
 /// The default where none is configured, if there is one such.
 const BUILT_IN: &str = "scripted";
 
-/// What the path says; at [`PATH`] nothing.
+/// The agent in the path; none at [`PATH`].
 pub fn named(uri: &Uri) -> Option<&str> {
     uri.path().strip_prefix(PATH)?.strip_prefix('/')
 }
 
-/// What can be no name is no path: a token that somebody puts there is not even looked for.
+/// A segment that is no valid name matches no route: a token in its place is not looked up.
 pub async fn by_name(request: Request, next: Next) -> Result<Response, Reject> {
     match named(request.uri()) {
         Some(name) if !AgentCard::is_name(name) => Err(Reject::NotFound),

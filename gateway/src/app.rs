@@ -1,4 +1,4 @@
-//! What a request may touch.
+//! The shared state of all requests.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -43,7 +43,7 @@ pub struct Config {
     pub stall: Duration,
     /// How long stopping takes.
     pub pace: Pace,
-    /// What each caller may take.
+    /// Limits of each caller.
     pub limits: Limits,
     /// How many bytes of messages may be received at once.
     pub max_inflight_bytes: u64,
@@ -93,9 +93,9 @@ pub struct App {
     pub auth: Auth,
     /// For callers who may not use all agents.
     pub session_agents: SessionAgents,
-    /// What callers have taken.
+    /// Usage of callers.
     pub accounts: Accounts,
-    /// What is being received.
+    /// The budget of bytes in flight.
     pub inflight: Arc<Inflight>,
     /// Tails every log that a stream of this process reads.
     pub hub: Arc<Hub>,
@@ -110,7 +110,7 @@ pub struct App {
     pub stop: CancellationToken,
 }
 
-/// What the caller says about stopping.
+/// Signals of the caller for stopping.
 #[derive(Clone, Debug, Default)]
 pub struct Stop {
     /// Finish what is under way, and leave.

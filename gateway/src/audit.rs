@@ -1,4 +1,4 @@
-//! What a gateway tells the audit log.
+//! The gateway's lines in the audit log.
 
 use std::net::IpAddr;
 
@@ -51,8 +51,8 @@ fn who(app: &App, caller: Option<&Caller>, connection: Option<&ConnectionId>) ->
     }
 }
 
-/// Tells of a request whose answer is a refusal. What was asked for in vain may be anything, secrets included:
-/// only the route is told.
+/// Logs a request that was refused. Its path may contain anything, secrets included, so only the
+/// route is logged.
 pub async fn watch(
     app: &App,
     request: Request,

@@ -1,5 +1,5 @@
-//! Who calls. Tokens name connections and sessions; what a caller brings along with every request says
-//! who it is, and the two have to agree.
+//! Authentication of callers. Tokens name connections and sessions; the credential of each request
+//! names the caller, and the two have to agree.
 //!
 //! That is its credential. Where a caller cannot send headers of its own, something stands for the
 //! credential that was shown before: a `ticket` once, a `login` in the cookie of a browser.
@@ -45,14 +45,14 @@ pub struct Caller {
     pub expires: Option<u64>,
     /// The login that stands for the credential: what is open ends with it.
     pub login: Option<LoggedIn>,
-    /// What it may take, and has taken, if there are limits for it.
+    /// Its limits and usage, if there are limits for it.
     pub allowance: Option<Allowance>,
     pub credential: Arc<Credential>,
     /// From where it calls.
     pub address: Option<IpAddr>,
 }
 
-/// What the caller has shown, now or when it logged in.
+/// The credential that the caller has presented, now or when it logged in.
 #[derive(Debug, Default)]
 pub struct Credential {
     /// Which one it is, for people; no secret.
@@ -114,7 +114,7 @@ pub enum Auth {
     Jwt(Box<Bearer>),
 }
 
-/// Who calls, and what is used up if the request is carried out.
+/// The caller, and the single-use credential that the request consumes.
 pub struct Identified {
     pub caller: Caller,
     pub once: Option<Once>,
@@ -158,8 +158,8 @@ impl Once {
     }
 }
 
-/// Whoever sends a credential means it: nothing else counts then. A ticket is meant, too, while a
-/// browser sends its cookie whether anybody means it or not.
+/// An explicit credential takes precedence over everything else. A ticket is explicit, too, while a
+/// browser sends its cookie with every request.
 pub async fn identify(app: &App, request: &request::Parts) -> Result<Identified, Reject> {
     let headers = &request.headers;
     let identified = if matches!(app.auth, Auth::Open) {
@@ -198,9 +198,9 @@ impl Auth {
         }
     }
 
-    /// Whom a ticket or login stands for, with the rights and the end of what it was made of. One that was
-    /// made while callers were asked for something else stands for nobody, nor does one whose API key is
-    /// gone, or one of a token that was judged by other rules.
+    /// The caller that a ticket or login stands for, with the rights and the end of the credential
+    /// it was made of. It is refused if the authentication method has changed since, if its API key
+    /// is gone, or if its token was judged by other rules.
     fn recall(
         &self,
         principal: &str,

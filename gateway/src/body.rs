@@ -22,14 +22,16 @@ const DISCARDING: Duration = Duration::from_secs(10);
 const PORTION: usize = 1 << 20;
 const PAUSE: Duration = Duration::from_millis(50);
 
-/// Reads all of it. What does not fit is refused, and its rest discarded while the answer is on its way.
+/// Reads all of it. A body that is too large is refused, and its rest discarded while the answer is
+/// sent.
 pub async fn read(
     headers: &HeaderMap,
     mut body: Body,
     reservation: &mut Reservation,
 ) -> Result<Bytes, Reject> {
     let read = collect(headers, &mut body, reservation).await;
-    // Who asks first sends nothing after a refusal, unless it is read.
+    // A client that sent `Expect: 100-continue` sends nothing after a refusal, unless the body is
+    // read.
     let asks = headers.contains_key(header::EXPECT);
     if let Err(Reject::TooLarge | Reject::Limited(_) | Reject::Crowded) = read
         && !asks

@@ -22,7 +22,7 @@ pub async fn run(app: Arc<App>) {
             _ = ticker.tick() => {}
             _ = app.stop.cancelled() => return,
         }
-        // What was counted last stays while the store is away: nobody should scale by that.
+        // The last counts stay while the store is unavailable: nobody should scale by that.
         if let Err(error) = count(&app, &mut told).await {
             tracing::debug!(%error, "could not count what waits for workers");
         }

@@ -21,7 +21,8 @@ use crate::heads::{Heads, REST};
 use crate::metered::{Gauge, Metered};
 use crate::socket::GaveUp;
 
-/// What a request's line and headers may have. Their number may be 100 on HTTP/1.1, as hyper has it.
+/// The maximum size of a request's line and headers. Their number may be 100 on HTTP/1.1, hyper's
+/// default.
 const HEAD_BYTES: usize = 64 << 10;
 /// On one HTTP/2 connection. A client may have a stream for each of its sessions, and a balancer many
 /// clients on one connection.
@@ -29,10 +30,10 @@ const STREAMS: u32 = 1000;
 /// HTTP/2 connections are pinged so often.
 const PING: Duration = Duration::from_secs(30);
 
-/// What all requests of a connection have in common.
+/// The state that all requests of a connection share.
 #[derive(Clone)]
 pub struct Link {
-    /// Who is at the other end of the socket.
+    /// The peer of the socket.
     pub peer: Peer,
     pub gave_up: GaveUp,
     /// A trusted proxy is.
@@ -72,7 +73,7 @@ where
     let mut undecided = pin!(heads.undecided());
     loop {
         tokio::select! {
-            // What was read comes before what depends on it.
+            // Received bytes are handled before timers that depend on them.
             biased;
             served = connection.as_mut() => {
                 if let Err(error) = served {
@@ -103,7 +104,7 @@ fn protocols(app: &App, heads: &Heads) -> Builder<TokioExecutor> {
     builder
         .http2()
         .timer(TokioTimer::new())
-        // Who reads slowly answers slowly, and gets as long as for reading.
+        // A client that reads slowly answers pings slowly, and gets as long as for reading.
         .keep_alive_interval(patience.min(PING))
         .keep_alive_timeout(patience.max(app.config.stall))
         .max_concurrent_streams(STREAMS)

@@ -165,7 +165,7 @@ impl Connections {
     }
 }
 
-/// Whoever has an IPv6 address has a network of them.
+/// The owner of an IPv6 address has a whole network of them.
 fn network(address: IpAddr) -> IpAddr {
     match address {
         IpAddr::V4(_) => address,

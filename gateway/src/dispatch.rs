@@ -41,7 +41,7 @@ mod whole;
 #[cfg(any(fuzzing, test))]
 pub use params::read_params;
 
-/// What became of a message.
+/// The outcome of a message.
 pub enum Outcome {
     /// Nothing to say: a notification, or an answer to the agent.
     Taken,
@@ -59,7 +59,7 @@ pub struct Answer {
     /// A session that the request has opened.
     opens: Option<SessionId>,
     message: Bytes,
-    /// Whoever repeats the request gets the same answer.
+    /// A repeated request gets the same answer.
     key: IdempotencyKey,
     refusal: Option<Refusal>,
 }
@@ -97,7 +97,7 @@ pub struct Message<'a> {
     pub inbound: &'a Inbound,
     /// The `Acp-Session-Id` header.
     pub session_header: Option<&'a str>,
-    /// What the path names.
+    /// The agent that the path names.
     pub agent: Option<&'a str>,
     /// The answer travels in the body of this POST.
     pub one_shot: bool,
@@ -196,7 +196,7 @@ async fn post_fresh(
     not_full(posted)
 }
 
-/// Whoever does not read gets an answer that needs no stream.
+/// A client that does not read its stream gets an answer that needs no stream.
 pub fn not_full(posted: PostOutcome) -> Result<(), Reject> {
     match posted {
         PostOutcome::Full => Err(UNREAD.into()),
@@ -333,7 +333,7 @@ impl Call<'_> {
         Ok(())
     }
 
-    /// Who only watches has no say, and a token is good for its own session.
+    /// An observer may only read, and a token is valid for its own session only.
     fn may_answer(&self, session: &SessionId) -> bool {
         match &self.pass.grant {
             _ if self.pass.scope() == TokenScope::Observe => false,
@@ -385,7 +385,7 @@ impl Call<'_> {
         known.ok_or_else(|| unknown_session(text))
     }
 
-    /// Whoever opened a connection before the session was revoked has to open another.
+    /// A connection that was opened before the session was revoked cannot use it any more.
     fn is_revoked(&self, session: &SessionId) -> bool {
         let ConnectionToken {
             id,

@@ -1,4 +1,4 @@
-//! What a request must look like, and whose it is.
+//! Checks of a request's headers and tokens.
 
 use axum::http::{HeaderMap, HeaderName, header};
 use baton_protocol::header as names;
@@ -56,7 +56,7 @@ pub fn verify(token: &str, app: &App, caller: &Caller) -> Result<ConnectionToken
         app.metrics.token_refused(TokenRefusal::TooLong.reason());
         return Err(Reject::Header("Acp-Connection-Id is longer than any token"));
     }
-    // What was verified with other keys counts no more.
+    // Tokens that were verified with other keys are verified again.
     let version = app.mint.keys.version();
     let connection = match app.connections.get(token, version) {
         Some(connection) => connection,
@@ -144,7 +144,7 @@ pub fn too_slow(error: &(dyn std::error::Error + 'static)) -> bool {
     causes.any(|cause| cause.is::<TimeoutError>())
 }
 
-/// What a client is ready to read.
+/// The content types that a client accepts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Accepts {
     pub json: bool,

@@ -1,4 +1,4 @@
-//! What every request passes on its way in, and every answer on its way out.
+//! The middleware of every request and every answer.
 
 use std::sync::Arc;
 
@@ -33,8 +33,7 @@ pub async fn pass(State(app): State<Arc<App>>, request: Request, next: Next) -> 
     trace::request(app, request, measure).await
 }
 
-/// Who is at the other end is settled before anything is decided by it, and no answer leaves without
-/// what keeps browsers careful.
+/// The peer is resolved before anything depends on it, and every answer gets the security headers.
 pub async fn receive(State(app): State<Arc<App>>, mut request: Request, next: Next) -> Response {
     let link = request.extensions().get::<Link>().map(|link| link.peer);
     let proxies = &app.config.transport.proxies;
@@ -81,7 +80,7 @@ async fn identify(app: &App, request: Request, next: Next) -> Result<Response, R
     caller.address = parts.extensions.get().map(|peer: &Peer| peer.address);
     let own = app.auth.limits(&caller.principal);
     caller.allowance = app.accounts.of(&caller.principal, own.as_deref());
-    // Who floods us is not even read.
+    // Requests of a flooding client are not even read.
     if let Some(allowance) = &caller.allowance {
         allowance.arrive()?;
     }

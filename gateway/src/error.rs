@@ -1,7 +1,7 @@
 //! The only place that turns failures into HTTP statuses.
 //!
-//! An SDK client takes most statuses as the end of its connection, so a status is for what is wrong
-//! with the request as such. What is wrong with its content is answered on the stream.
+//! An SDK client takes most statuses as the end of its connection, so a status is for errors of the
+//! request as such. Errors of its content are answered on the stream.
 
 use axum::body::Body;
 use axum::http::{HeaderValue, Response, StatusCode, header};
@@ -45,7 +45,7 @@ pub enum Reject {
     Host,
     /// A web page from elsewhere.
     Origin,
-    /// What proxies say about the client makes no sense.
+    /// The forwarding headers of the proxies are inconsistent.
     Forwarded(&'static str),
     /// A credential came by a way on which others could read it.
     Cleartext,

@@ -1,5 +1,5 @@
-//! What must hold whatever strangers send: a file for each kind of input. The targets in `fuzz/` try it
-//! for as long as they are let, and every test run does for a moment (`tests`).
+//! Properties that hold for any input: a file for each kind of input. The targets in `fuzz/` check
+//! them for as long as they run, and every test run checks them briefly (`tests`).
 
 pub use self::cursor::cursor;
 pub use self::envelope::envelope;

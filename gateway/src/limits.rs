@@ -1,4 +1,4 @@
-//! What one caller may take, so that the others get their share.
+//! Limits for each caller, so that the others get their share.
 //!
 //! | file | what |
 //! |---|---|
@@ -43,7 +43,7 @@ const SHARDS: usize = 16;
 pub struct Limits {
     /// JSON-RPC requests.
     pub requests: Option<Rate>,
-    /// What is received.
+    /// Received bytes.
     pub bytes: Option<Rate>,
     /// Open streams, one-shot bodies and WebSockets.
     pub streams: Option<NonZeroU64>,
@@ -55,7 +55,7 @@ pub struct Limits {
     pub storage: Option<NonZeroU64>,
 }
 
-/// What is another than for everybody else: `null` takes a limit away.
+/// Overrides of a caller: `null` removes a limit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct OwnLimits {

@@ -15,7 +15,7 @@ use baton_session::sync::MutexExt as _;
 
 /// Messages up to this size are not worth counting.
 const SMALL: usize = 16 << 10;
-/// What is asked for at once.
+/// Bytes that are reserved at once.
 const STEP: usize = 64 << 10;
 /// The head of a client's control frame: kind, length and mask.
 const CONTROL_HEAD: usize = 6;
@@ -26,7 +26,7 @@ pub struct Metered<S> {
     pub gauge: Gauge,
 }
 
-/// What a WebSocket has received of a message that is not complete.
+/// The received part of an incomplete WebSocket message.
 #[derive(Clone, Default)]
 pub struct Gauge(Arc<Shared>);
 

@@ -31,8 +31,8 @@ impl Mint {
         self.keys.ring().sign_session(grant)
     }
 
-    /// `_meta` of the answer to a client that has opened a session, to come back with. Who may only
-    /// watch gets nothing that would outlast what it came with.
+    /// `_meta` of the answer to a client that has opened a session, to come back with. An observer
+    /// gets no token that would outlast its own.
     pub fn meta(&self, session: &SessionId, principal: &str, scope: TokenScope) -> Option<Value> {
         if scope == TokenScope::Observe {
             return None;

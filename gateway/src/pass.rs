@@ -1,4 +1,4 @@
-//! What lets a request in: its connection, a token of the session it is about, or both.
+//! Access of a request: its connection, a token of the session it is about, or both.
 
 use axum::http::{HeaderMap, HeaderName, HeaderValue, header};
 use baton_protocol::{PROTOCOL_VERSION, header as names};
@@ -201,7 +201,8 @@ fn made_up(
             let seed = format!("{}\n{}\n{key}", grant.session, grant.principal);
             ConnectionId::derived(partition, seed.as_bytes())
         }
-        // Whoever only looks leaves no more than one trace, however often; a stream is another one.
+        // A reader without a connection leaves one synthetic connection, however often it reads; a
+        // stream is another one.
         None if grant.scope == TokenScope::Observe || caller.rights().observe => {
             let seed = format!("{}\n{}\nin bodies", grant.session, grant.family);
             ConnectionId::derived(partition, seed.as_bytes())
@@ -260,7 +261,7 @@ pub async fn renew(app: &App, pass: &Pass, browser: bool, answer: &mut HeaderMap
         asker: None,
     }
     .asked_by(RevocationCause::Renewal, &grant.principal);
-    // What the request asked for is done by now: it must not fail over this. The next one renews.
+    // The request is done by now and must not fail because of this. The next one renews.
     match app.store.revoke(&revocation).await {
         Ok(true) => put(app, &renewed, browser, answer),
         Ok(false) => tracing::debug!("its caller has renewed too many session tokens"),

@@ -1,5 +1,5 @@
-//! What was revoked, as this process knows it. Pushed by the store, so that no request has to ask; read
-//! in full at the start, after a loss of signals, and now and then.
+//! Revocations, as this process knows them. Pushed by the store, so that no request has to ask;
+//! read in full at the start, after a loss of signals, and now and then.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, RwLock, RwLockReadGuard};
@@ -26,7 +26,7 @@ pub struct Revoked {
     is_empty: AtomicBool,
     /// Signals may have been lost, and what the store has was not read since.
     may_have_missed: AtomicBool,
-    /// What is open and has to look again.
+    /// Open streams that have to check again.
     interests: Arc<Interests>,
     /// Rounds since the whole set was read.
     rounds: AtomicU64,
@@ -149,8 +149,8 @@ impl Revoked {
         found.is_some_and(Revocation::is_of_ended)
     }
 
-    /// What a principal gets now is dated after what was taken from it, or of the session, be it in the
-    /// same second.
+    /// A token issued now is dated after the last revocation of its principal or session, even in
+    /// the same second.
     pub fn issue_time(&self, principal: &str, session: Option<&SessionId>) -> u64 {
         let known = self.known();
         let session = session.and_then(|session| known.register.sessions.get(session));
@@ -193,10 +193,11 @@ impl Revoked {
         self.add_all([revocation]);
     }
 
-    /// Takes in what the store has. What is known here and not there stays: nothing is ever unrevoked.
+    /// Merges the store's revocations. Those that are known here and not there stay: nothing is
+    /// ever unrevoked.
     pub async fn read_all(&self, store: &dyn Store) -> store::Result<()> {
         self.rounds.store(0, Ordering::Relaxed);
-        // What is lost from here on may be missing in the answer.
+        // Signals lost from here on may be missing in the answer.
         self.may_have_missed.store(false, Ordering::Release);
         match store.revocations().await {
             Ok(all) => self.add_all(all),
@@ -271,7 +272,7 @@ impl Known {
         true
     }
 
-    /// Whatever was announced and has taken effect since the last look.
+    /// Handles revocations that have taken effect since the last check.
     fn take_effect(&mut self, now: u64) -> Vec<RevocationSubject> {
         let since = std::mem::replace(&mut self.looked, now);
         let register = &self.register;

@@ -16,8 +16,9 @@ use tokio::time::{Sleep, sleep};
 
 use crate::connections::Place;
 
-/// How many may wait to be accepted, as after a balancer's restart, when all come back at once. Who
-/// finds no room tries again only after a second. The system may allow fewer (`net.core.somaxconn`).
+/// How many connections may wait to be accepted, as after a balancer's restart, when all come back
+/// at once. A client that does not fit retries only after a second. The system may allow fewer
+/// (`net.core.somaxconn`).
 const BACKLOG: u32 = 4096;
 
 /// A silent connection is probed after this long.
@@ -29,7 +30,7 @@ pub fn listen(address: SocketAddr) -> io::Result<TcpListener> {
         SocketAddr::V4(_) => TcpSocket::new_v4()?,
         SocketAddr::V6(_) => TcpSocket::new_v6()?,
     };
-    // What is left of connections of the process before doesn't stand in the way.
+    // Remaining connections of the previous process do not block the port.
     socket.set_reuseaddr(true)?;
     socket.bind(address)?;
     socket.listen(BACKLOG)
@@ -42,7 +43,7 @@ pub struct Sockets {
 }
 
 impl Sockets {
-    /// Fails for want of descriptors or memory. What goes wrong with one connection is overcome.
+    /// Fails for want of descriptors or memory. Errors of a single connection are ignored.
     pub async fn accept(&mut self) -> io::Result<(Socket, SocketAddr)> {
         let (stream, address) = loop {
             match self.listener.accept().await {

@@ -19,7 +19,7 @@ pub struct Standing {
     /// With when its token was issued, in seconds since 1970.
     pub connection: Option<(ConnectionId, u64)>,
     pub session: Option<SessionId>,
-    /// Whose session it is, if somebody else may watch it.
+    /// The owner of the session, if the caller only watches it.
     owner: Option<String>,
     /// Its place among the caller's streams, if they are counted.
     pub permit: Option<Arc<Permit>>,
@@ -97,8 +97,9 @@ impl Standing {
         Some((expires * 1000).saturating_sub(unix_millis()))
     }
 
-    /// Resolves when the stream may not go on: the credential it was opened with has expired or is gone, or
-    /// something it stands on was revoked. Whoever has a newer one comes back with it.
+    /// Resolves when the stream may not go on: the credential it was opened with has expired or is
+    /// gone, or something it depends on was revoked. A client with a newer credential reconnects
+    /// with it.
     pub async fn lapses(&self, revoked: &Revoked) {
         let interest = || Arc::new(revoked.interest(self.concerns()));
         let interest = self.interest.get_or_init(interest);

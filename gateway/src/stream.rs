@@ -37,7 +37,7 @@ use bytes::Bytes;
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep, sleep_until};
 
-/// Messages and bytes of one write. What comes after them is read when the client has taken them.
+/// Messages and bytes of one write. Later ones are read when the client has taken these.
 const MAX_BATCH: usize = 1024;
 const MAX_BATCH_BYTES: usize = 1 << 20;
 
@@ -60,10 +60,10 @@ fn is_enough<M>(out: &[M], size: impl Fn(&M) -> usize) -> bool {
     out.len() >= MAX_BATCH || out.iter().map(size).sum::<usize>() >= MAX_BATCH_BYTES
 }
 
-/// What a feed comes up with.
+/// The next item of a feed.
 pub enum Next {
     Batch(Vec<Outgoing>),
-    /// What was delivered is not part of the log any more: the stream starts anew, as
+    /// Delivered events are not part of the log any more: the stream starts anew, as
     /// [`Feed::start`] says.
     Reset,
     /// Nothing happened until the deadline, or something else did.

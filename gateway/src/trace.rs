@@ -1,6 +1,6 @@
-//! The spans of a gateway: one for each request, or message on a WebSocket, and one where an answer is
-//! delivered. What they say is made of lists and ids, never of what was sent: a client may put anything
-//! anywhere, tokens included.
+//! The spans of a gateway: one for each request, or message on a WebSocket, and one where an answer
+//! is delivered. Their attributes come from fixed lists and ids, never from the content: a client
+//! may put anything anywhere, tokens included.
 
 use axum::extract::Request;
 use axum::http::request::Parts;
@@ -28,8 +28,8 @@ pub enum Traces {
     None,
     /// All, and whoever gets them decides which are recorded.
     All,
-    /// Those of traces that are recorded elsewhere and, of those that would begin here, this share. What
-    /// nobody will see is not made: that is most of what traces cost.
+    /// Those of traces that are recorded elsewhere and, of those that would begin here, this share.
+    /// Spans that are not exported are not created: that is most of the cost of traces.
     Recorded(f64),
 }
 
@@ -185,7 +185,7 @@ pub fn message(app: &App, connection: &ConnectionId, message: &Inbound) -> Span 
 pub fn route(path: &str) -> &'static str {
     match path {
         agents::PATH => agents::PATH,
-        // Whatever it names.
+        // Whichever agent the path names.
         path if path.starts_with("/acp/") => agents::AGENT_ROUTE,
         "/v1/agents" => "/v1/agents",
         "/v1/sessions/import" => "/v1/sessions/import",
@@ -234,7 +234,7 @@ pub fn about_message(span: &Span, headers: Option<&HeaderMap>, message: &Inbound
     }
 }
 
-/// Whose request it is, once that is known to be true.
+/// The caller, once it is verified.
 pub fn about(app: &App, session: Option<&str>, connection: &ConnectionId) {
     let span = current(app);
     if span.is_none() {

@@ -10,7 +10,7 @@ use crate::tls::Tls;
 pub struct Transport {
     /// Shown to clients; without it nothing is encrypted here.
     pub tls: Option<Tls>,
-    /// Who is believed about clients beyond them.
+    /// Proxies that are trusted about client addresses.
     pub proxies: Proxies,
     /// Callers bring credentials, which must not have come in clear text.
     pub private_only: bool,

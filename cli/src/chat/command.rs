@@ -1,4 +1,5 @@
-//! What a line means. What is no command of ours is for the agent, slash or not; two slashes are a literal one.
+//! Parses a typed line. A line that is none of our commands is for the agent, slash or not; two
+//! slashes are a literal one.
 
 pub struct ChatCommand {
     pub name: &'static str,

@@ -1,4 +1,4 @@
-//! What the commands do.
+//! Runs the commands.
 
 use baton_protocol::{ErrorCode, Method};
 use serde_json::{Value, json};

@@ -1,5 +1,5 @@
-//! What the user types. A thread of its own reads it, a line at a time and only when one is wanted: between
-//! two lines the terminal is left alone, so that Ctrl-C is a signal and text flows freely.
+//! The user's input. A thread of its own reads it, a line at a time and only when one is wanted:
+//! between two lines the terminal is left alone, so that Ctrl-C is a signal and text flows freely.
 
 use std::io::{IsTerminal as _, stdin, stdout};
 use std::sync::mpsc as blocking;

@@ -18,7 +18,7 @@ pub struct ChatPeer {
     requests: u64,
 }
 
-/// What comes from the other side.
+/// A message from the server.
 pub enum PeerMessage {
     Answer(u64, Result<Value, PeerError>),
     Request {
@@ -114,7 +114,7 @@ impl ChatPeer {
         self.receiver.away()
     }
 
-    /// What was sent is handed over, and the connection is detached.
+    /// Sent messages are delivered, and the connection is detached.
     pub async fn close(self) {
         let Self {
             sender,

@@ -1,4 +1,4 @@
-//! What the agent asks: for permission, or to fill in a form.
+//! The agent's requests: for permission, or to fill in a form.
 
 use baton_protocol::Method;
 use serde_json::{Map, Value, json};
@@ -36,7 +36,7 @@ struct QuestionChoice {
     key: char,
 }
 
-/// What an answer comes to.
+/// The result of an answer.
 pub enum QuestionReply {
     Result(Value),
     /// There is more to answer.

@@ -13,7 +13,7 @@ pub struct ChatScreen {
     /// Prints above the line that is being typed.
     above: Option<mpsc::Sender<String>>,
     is_typing: bool,
-    /// Who speaks, if the line has not ended.
+    /// The current speaker, if the line has not ended.
     speaker: Option<Speaker>,
     /// The beginning of a line that cannot be printed above another before it ends.
     begun: String,
@@ -158,7 +158,7 @@ impl ChatScreen {
         format!("\u{1b}[{code}m{text}\u{1b}[0m")
     }
 
-    /// Whoever reads may be gone; that is noticed elsewhere, or does not matter.
+    /// The reader of the output may be gone; that is noticed elsewhere, or does not matter.
     fn put(&mut self, is_word: bool, text: &str) {
         if let (true, Some(above)) = (self.is_typing, &self.above) {
             self.begun.push_str(text);

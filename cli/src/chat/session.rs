@@ -1,4 +1,4 @@
-//! What is known of the session that is shown: its modes, options, title, tools.
+//! The state of the shown session: its modes, options, title, tools.
 
 use std::collections::HashMap;
 
@@ -28,7 +28,7 @@ pub struct AgentOption {
     pub is_model: bool,
     pub is_boolean: bool,
     pub value: String,
-    /// What it may be set to.
+    /// The possible values.
     pub values: Vec<String>,
 }
 
@@ -56,7 +56,7 @@ impl ChatSession {
         }
     }
 
-    /// What is different now, as far as it was known before.
+    /// The differences from the earlier state, as far as it was known.
     pub fn set_options(&mut self, options: &Value) -> Vec<AgentOption> {
         let options = choices(options);
         let old = std::mem::replace(&mut self.options, options.clone());
@@ -67,7 +67,7 @@ impl ChatSession {
         options.into_iter().filter(has_changed).collect()
     }
 
-    /// What an answer does not tell, but what was said before.
+    /// Takes over the values that an answer does not have but earlier updates had.
     pub fn remember(&mut self, past: Self) {
         self.title = past.title;
         self.commands = past.commands;

@@ -47,7 +47,7 @@ impl FileSettings {
     }
 }
 
-/// What clap finds in flags, environment and file.
+/// Parses flags, environment and file with clap.
 pub fn matches(
     command: Command,
     words: &[OsString],

@@ -1,4 +1,4 @@
-//! What a check found, as a line for people.
+//! The finding of a check, as a line for people.
 
 use std::io::Write as _;
 

@@ -1,4 +1,4 @@
-//! What the machine allows.
+//! Checks of the machine's limits.
 
 use std::net::SocketAddr;
 

@@ -29,7 +29,7 @@ pub struct SessionsConnection {
     asked: Cell<u64>,
 }
 
-/// What is read of a message.
+/// The fields that are read from a message.
 #[derive(Deserialize)]
 struct SessionMessage<'a> {
     id: Option<Value>,

@@ -31,7 +31,7 @@ impl SessionsServer {
     }
 }
 
-/// What the server says is wrong is what the user is told.
+/// The server's error text is shown to the user.
 pub async fn succeeded(url: &Url, sent: reqwest::Result<Response>) -> anyhow::Result<Response> {
     let response = sent.with_context(|| format!("cannot reach {url}"))?;
     let status = response.status();

@@ -1,4 +1,4 @@
-//! What goes to standard output. It may be a terminal, which what agents say must not be able to play with, and
+//! Standard output. It may be a terminal, which the agent's text must not be able to control, and
 //! it may be a pipe that somebody closes.
 
 use std::fmt::Write as _;

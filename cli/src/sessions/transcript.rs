@@ -10,7 +10,7 @@ use super::terminal::{in_lines, on_a_line};
 
 #[derive(Default)]
 pub struct Transcript {
-    /// Whose words the last ones were, and of which message.
+    /// The last speaker, and the id of the last message.
     speaking: Option<(String, String)>,
     /// The titles of tool calls, by id.
     tools: HashMap<String, String>,
@@ -41,7 +41,7 @@ impl Transcript {
         }
     }
 
-    /// What closes the last line, if one is open.
+    /// The text that closes the last line, if one is open.
     pub fn end(&mut self) -> String {
         match self.speaking.take() {
             Some(_) => "\n".into(),

@@ -19,7 +19,7 @@ pub struct OtlpCollector {
     pub url: String,
     pub protocol: OtlpProtocol,
     pub timeout: Duration,
-    /// What it wants to see, such as a key. The exporter of spans reads them itself.
+    /// Headers for the collector, such as a key. The exporter of spans reads them itself.
     pub headers: HeaderMap,
 }
 

@@ -1,5 +1,5 @@
-//! The spans' way to the collector. Whatever becomes of it, nobody waits: spans are sent by a thread of
-//! their own, from a queue that has an end.
+//! Exports spans to the collector. Nothing waits for it: spans are sent by a thread of their own,
+//! from a bounded queue.
 
 use std::fmt;
 use std::sync::{Arc, Mutex};

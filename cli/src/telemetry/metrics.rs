@@ -1,5 +1,5 @@
-//! Metrics on their way to the collector: every so often all of them, as they are at that moment. What was
-//! not taken needs no second try, since the next ones tell the same and more.
+//! Exports metrics to the collector: all of them at regular intervals, as they are at that moment.
+//! A failed export is not repeated, since the next one has the same and more.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
@@ -89,7 +89,7 @@ impl MetricsExport {
                 ticks.tick().await;
                 self.send(&registry, &mut failures).await;
             };
-            // What is under way then is older than what is sent last.
+            // An export in progress is older than the last one.
             tokio::select! {
                 biased;
                 _ = finish.cancelled() => break,

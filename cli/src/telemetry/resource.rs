@@ -4,7 +4,7 @@ use baton_session::id::random_text;
 use opentelemetry::KeyValue;
 use opentelemetry_sdk::Resource;
 
-/// What the environment says counts more.
+/// The environment takes precedence.
 pub fn resource(service: &'static str) -> Resource {
     let told = Resource::builder().build();
     let is_told = |name: &'static str| told.get(&name.into()).is_some();

@@ -1,5 +1,5 @@
-//! What is sent to a collector, and OpenTelemetry's variables about it: most of them are there once for
-//! everything, and once for each kind, which counts more.
+//! The signals for a collector, and OpenTelemetry's variables about them: most of them exist once
+//! for all signals, and once for each, which counts more.
 
 use std::env;
 
@@ -25,7 +25,7 @@ impl OtlpSignal {
         variable(&name).is_none_or(|given| given.split(',').any(is_ours))
     }
 
-    /// What `OTEL_EXPORTER_OTLP_…` says, and the name of the one that says it.
+    /// The value of `OTEL_EXPORTER_OTLP_…`, and the name of the variable.
     pub fn variable(self, what: &str) -> Option<(String, String)> {
         let own = format!("OTEL_EXPORTER_OTLP_{}_{what}", self.infix());
         let common = format!("OTEL_EXPORTER_OTLP_{what}");

@@ -1,5 +1,5 @@
-//! `GET /backup`: the data directory as one file, as it is at this moment, while it is used. Whoever asks writes it where
-//! it belongs: this process has no business in directories that others name.
+//! `GET /backup`: the data directory as one file, as it is at this moment, while it is used. The
+//! client writes the file: this process writes to no directory that others name.
 
 use std::io::{self, BufWriter, Write};
 use std::sync::Arc;
@@ -27,10 +27,11 @@ pub const DIRECTORY: HeaderName = HeaderName::from_static(baton_protocol::header
 const CHUNK: usize = 256 << 10;
 /// Chunks that wait for whoever asked.
 const AHEAD: usize = 4;
-/// Who takes nothing for so long is given up: the database keeps for a snapshot whatever is removed meanwhile.
+/// A client that takes nothing for this long is disconnected: the database keeps removed data for
+/// as long as a snapshot exists.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// What backups can be taken of, one at a time.
+/// The store to back up, one backup at a time.
 #[derive(Clone)]
 pub struct Backups {
     files: Option<FileStore>,
@@ -45,7 +46,7 @@ impl Backups {
         }
     }
 
-    /// What is kept in this directory, or whatever is kept here.
+    /// The store of this directory, or the one of this process if none is named.
     fn files(&self, directory: Option<&str>) -> Result<FileStore, String> {
         let files = self.files.clone().ok_or(
             "this process keeps nothing in files: of Redis, a backup is made as docs/operate/backup.md says",

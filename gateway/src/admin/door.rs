@@ -27,7 +27,7 @@ pub struct Door {
     pub socket: Socket,
     /// Everybody has to bring it, if there is one.
     pub secret: Option<Secret>,
-    /// What administrators can have a backup of.
+    /// The store that administrators can back up.
     pub files: Option<FileStore>,
 }
 

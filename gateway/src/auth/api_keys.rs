@@ -102,7 +102,7 @@ impl ApiKeys {
         hash.iter().map(|byte| format!("{byte:02x}")).collect()
     }
 
-    /// What is wrong with an entry.
+    /// The fault of an entry.
     pub fn check(entry: &Value) -> Result<(), String> {
         let entry: Entry =
             serde_json::from_value(entry.clone()).map_err(|error| error.to_string())?;
@@ -205,7 +205,7 @@ impl Known {
         })
     }
 
-    /// What is open with a key that stays as it is goes on; with any other it ends.
+    /// Streams of an unchanged key go on; those of any other key end.
     fn succeed(&mut self, before: &Self) {
         for (hash, old) in &before.keys {
             match self.keys.get_mut(hash) {

@@ -29,7 +29,7 @@ pub struct BearerOptions {
     pub algorithms: Vec<Algorithm>,
     /// Only tokens that are bound to a key are taken.
     pub require_proof: bool,
-    /// What the header of a token must call it.
+    /// The required `typ` in a token's header.
     pub token_type: TokenType,
     pub policy: Policy,
 }
@@ -56,7 +56,7 @@ impl TokenType {
     }
 }
 
-/// What only ID tokens have (OpenID Connect Core, sections 3.1.3.6 and 3.3.2.11).
+/// Claims that only ID tokens have (OpenID Connect Core, sections 3.1.3.6 and 3.3.2.11).
 const OF_ID_TOKENS: [&str; 2] = ["at_hash", "c_hash"];
 /// As Keycloak calls, in a claim, what is no access token.
 const OTHER_TOKENS: [&str; 4] = ["ID", "Refresh", "Offline", "Logout"];
@@ -80,7 +80,7 @@ pub struct Bearer {
     proofs: Verified<()>,
 }
 
-/// What a verified token says.
+/// The content of a verified token.
 #[derive(Clone)]
 struct Bound {
     caller: Caller,
@@ -109,7 +109,7 @@ struct Confirmation {
 }
 
 const USED: &str = "the proof was used before";
-/// What principals begin with.
+/// The prefix of principals.
 const PREFIX: &str = "jwt:";
 /// Clocks of two machines may differ by so much.
 const LEEWAY: u64 = 30;
@@ -151,7 +151,7 @@ impl Bearer {
         match (key, scheme) {
             (None, Scheme::Bearer) if !self.require_proof => Ok(caller.into()),
             (None, _) => Err(Stranger::because("bound to no key").into()),
-            // Whoever may have seen it could have stolen it.
+            // Anybody who has seen it could have stolen it.
             (Some(_), Scheme::Bearer) => Err(unproven(Stranger::because("bound to a key"))),
             (Some(key), Scheme::Dpop) => {
                 let once = self.prove(request, token, &caller, &key)?;

@@ -1,5 +1,5 @@
-//! DPoP (RFC 9449): a token that is bound to a key is good only with a proof, made with that key for
-//! this very request. Whoever has stolen the token alone can do nothing with it.
+//! DPoP (RFC 9449): a token that is bound to a key is valid only with a proof, made with that key
+//! for this very request. A stolen token alone is useless.
 
 use axum::http::uri::{Authority, Scheme};
 use axum::http::{HeaderName, Method, Uri, header, request};
@@ -25,7 +25,7 @@ const MAX_PROOF: usize = 4 << 10;
 /// Members of a key that only its owner may know.
 const PRIVATE: [&str; 8] = ["d", "p", "q", "dp", "dq", "qi", "oth", "k"];
 
-/// What a proof has to be about.
+/// The request that a proof has to be for.
 pub struct Asked<'a> {
     pub method: &'a Method,
     /// Unless it is unknown: something in front may have ended TLS.

@@ -139,7 +139,7 @@ impl Jwks {
     }
 }
 
-/// What a key says it is for binds it; and no key is a shared secret.
+/// A key's declared use is enforced; and no key is a shared secret.
 fn fits(key: &Jwk, algorithm: Algorithm) -> bool {
     use Algorithm as A;
     let kind = match &key.algorithm {

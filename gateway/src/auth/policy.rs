@@ -77,7 +77,7 @@ impl Rule {
     }
 }
 
-/// What the operator has said about claims.
+/// The operator's rules about claims.
 #[derive(Clone, Debug, Default)]
 pub struct Policy {
     /// All of them must hold.

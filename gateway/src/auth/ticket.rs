@@ -11,7 +11,7 @@ use super::{Caller, Identified, Kind, LoggedIn, Once, Stranger};
 use crate::app::App;
 use crate::error::Reject;
 
-/// What is spoken on the socket; chosen whenever it is offered.
+/// The WebSocket subprotocol; chosen whenever it is offered.
 pub const PROTOCOL: &str = "acp";
 const PREFIX: &str = "baton.ticket.";
 

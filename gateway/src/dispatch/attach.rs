@@ -32,7 +32,7 @@ impl Call<'_> {
             watched: false,
             setup: place.setup,
             observe,
-            // What was closed has no token any more; its principal may still open it.
+            // A closed session has no token any more; its principal may still open it.
             only_open: self.pass.alone,
         };
         loop {

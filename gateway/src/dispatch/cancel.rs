@@ -22,7 +22,7 @@ impl Call<'_> {
             enqueue.about = Some(about);
             self.app.store.enqueue(&enqueue).await?;
         }
-        // What is not found is done with, or was never asked.
+        // A request that is not found is done, or never existed.
         Ok(Outcome::Taken)
     }
 

@@ -49,7 +49,7 @@ impl Call<'_> {
             setup,
             at,
             inherit_bindings: wish.inherit_bindings,
-            // What was closed has no token any more; its principal may still fork it.
+            // A closed session has no token any more; its principal may still fork it.
             only_open: matches!(self.pass.grant, Brought::Good(_)),
         };
         match self.app.store.fork(&fork).await? {

@@ -1,4 +1,4 @@
-//! What becomes of the messages of a caller that is at one of its limits.
+//! Handles messages of a caller that is at one of its limits.
 //!
 //! Only requests are refused, since they are answered: the answer says so, on the stream, and the client goes
 //! on. Notifications and answers to the agent are let in, and so is a cancel: they end things.
@@ -38,7 +38,7 @@ impl Entry {
 }
 
 impl Call<'_> {
-    /// What goes into an inbox is looked at there: if it was taken before, its client is not told that it
+    /// The inbox decides about commands: if one was accepted before, its client is not told that it
     /// was refused.
     pub(super) fn check_hurry(&self, method: Method) -> Result<(), Problem> {
         match self.hurry {

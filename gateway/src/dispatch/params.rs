@@ -1,5 +1,5 @@
-//! What the params of each method must look like. Only what a gateway needs is read; the rest passes
-//! as it came.
+//! Checks the params of each method. Only the fields that a gateway needs are read; the rest passes
+//! unchanged.
 
 use std::path::Path;
 

@@ -76,7 +76,7 @@ impl Desk {
         Some(serde_json::from_slice(&text).unwrap())
     }
 
-    /// What the connection's stream carries beside sessions.
+    /// The messages on the connection's stream beside sessions.
     async fn delivered(&self) -> Vec<Value> {
         let log = LogId::Outbox(self.connection.id.clone());
         let frames = self.app.store.read(&log, 1, 10_000).await.unwrap();

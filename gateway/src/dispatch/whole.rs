@@ -94,7 +94,7 @@ impl Call<'_> {
         }
     }
 
-    /// What is gone already, was never there or is somebody else's gets the same answer.
+    /// A missing, deleted or foreign session gets the same answer.
     pub(super) async fn delete(&self) -> Result<Outcome, Problem> {
         let named = match self.session().await {
             Ok(session) => Some(session),
@@ -103,7 +103,7 @@ impl Call<'_> {
         };
         self.check_outbox().await?;
         if let Some(session) = named {
-            // Whoever works on it stops, and answers those who still wait.
+            // Its worker stops, and answers the waiting requests.
             let end = Command {
                 request: None,
                 ..self.command(CommandKind::Delete)

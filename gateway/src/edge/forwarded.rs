@@ -1,5 +1,5 @@
-//! What proxies write about the way of a request: `Forwarded` (RFC 7239), or the `X-Forwarded-…` that
-//! came before it. Only read here; whether it is believed is for `proxies.rs` to say.
+//! Forwarding headers of proxies: `Forwarded` (RFC 7239), or the older `X-Forwarded-…`. Only parsed
+//! here; `proxies.rs` decides whether they are trusted.
 
 use std::net::IpAddr;
 
@@ -9,7 +9,7 @@ const X_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 const X_PROTO: HeaderName = HeaderName::from_static("x-forwarded-proto");
 const X_HOST: HeaderName = HeaderName::from_static("x-forwarded-host");
 
-/// What one proxy says of who came to it.
+/// One proxy's statement about its client.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Hop {
     /// `None` if it would not say, or not by address.
@@ -31,7 +31,7 @@ pub struct Trail {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Unreadable;
 
-/// What `Forwarded` says, if it is there.
+/// Reads `Forwarded`, if it is there.
 pub fn standard(headers: &HeaderMap) -> Result<Option<Trail>, Unreadable> {
     let Some(text) = joined(headers, &header::FORWARDED)? else {
         return Ok(None);
@@ -57,7 +57,7 @@ pub fn standard(headers: &HeaderMap) -> Result<Option<Trail>, Unreadable> {
     }
 }
 
-/// What `X-Forwarded-For`, `-Proto` and `-Host` say, if one of them is there.
+/// Reads `X-Forwarded-For`, `-Proto` and `-Host`, if one of them is there.
 pub fn customary(headers: &HeaderMap) -> Result<Option<Trail>, Unreadable> {
     let (nodes, protos, hosts) = (
         joined(headers, &X_FOR)?,
@@ -124,7 +124,7 @@ fn is_https(proto: &str) -> bool {
     proto.eq_ignore_ascii_case("https") || proto.eq_ignore_ascii_case("wss")
 }
 
-/// An address, with or without a port. Whatever else is written is a name nobody here knows.
+/// An address, with or without a port. Anything else is an unknown name.
 fn node(text: &str) -> Option<IpAddr> {
     let address = match text.strip_prefix('[') {
         Some(rest) => {
@@ -150,7 +150,7 @@ struct Element {
     host: Option<String>,
 }
 
-/// What is still to be read.
+/// The rest of the header.
 struct Scanner<'a>(&'a str);
 
 impl Scanner<'_> {
@@ -303,7 +303,7 @@ mod tests {
             r#"for="192.0.2.1\"#,
             r#"for="192.0.2.1"x"#,
             r#"for = 192.0.2.1"#,
-            // What a client sent must not swallow what a proxy appended.
+            // A client's header must not swallow the part that a proxy appended.
             r#"for="x, for="[2001:db8::1]:80";proto=http"#,
             r#"for="x, for=192.0.2.1"#,
         ];

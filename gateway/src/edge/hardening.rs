@@ -1,4 +1,4 @@
-//! What every answer says to browsers and caches, whatever it is the answer to.
+//! Headers for browsers and caches on every answer.
 
 use axum::http::{HeaderMap, HeaderName, HeaderValue, header};
 

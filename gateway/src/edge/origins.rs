@@ -11,10 +11,10 @@ use crate::error::Reject;
 
 /// The names of the machine itself.
 const LOOPBACK: [&str; 3] = ["localhost", "127.0.0.1", "[::1]"];
-/// What a page may send.
+/// Headers that a page may send.
 const HEADERS: &str = "authorization, content-type, accept, acp-connection-id, acp-session-id, \
     acp-session-token, dpop, last-event-id, idempotency-key, traceparent, tracestate, baggage";
-/// What a page may read.
+/// Headers that a page may read.
 const EXPOSED: &str = "acp-connection-id, acp-session-token, retry-after, www-authenticate";
 /// Where a browser says the page is from that makes a request. No page can change it.
 const FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
@@ -139,7 +139,7 @@ impl Origins {
         self.check_origin(headers).is_ok() && !elsewhere && origin.to_str().is_ok_and(may)
     }
 
-    /// What browsers ask before a request that a page may not make by itself.
+    /// A browser's preflight before a request that a page may not make by itself.
     pub fn preflight(&self, headers: &HeaderMap) -> Option<Response<axum::body::Body>> {
         headers.get(header::ACCESS_CONTROL_REQUEST_METHOD)?;
         let mut response = Response::new(axum::body::Body::empty());

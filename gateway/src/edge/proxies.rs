@@ -22,7 +22,7 @@ pub struct Arrival {
 }
 
 impl Proxies {
-    /// Networks such as 10.0.0.0/8, or single addresses. What is wrong is said all at once.
+    /// Networks such as 10.0.0.0/8, or single addresses. Reports all invalid entries together.
     pub fn parse(list: &[String]) -> Result<Self, Vec<String>> {
         let (mut networks, mut faults) = (Vec::new(), Vec::new());
         for text in list.iter().map(|text| text.trim()) {
@@ -54,7 +54,7 @@ impl Proxies {
         self.0.iter().any(|network| network.contains(&address))
     }
 
-    /// Who is at the other end, given who is at the other end of the socket.
+    /// Resolves the client, given the peer of the socket.
     pub fn arrival(&self, nearest: Peer, headers: &HeaderMap) -> Result<Arrival, Reject> {
         if !self.trust(nearest.address) {
             return Ok(Arrival {

@@ -1,5 +1,5 @@
-//! What was verified before is not verified again: a request that brings a known token costs a look
-//! into a map instead of cryptography.
+//! A cache of verified tokens: a request with a known token costs a map lookup instead of
+//! cryptography.
 
 use std::collections::HashMap;
 use std::sync::Mutex;

@@ -1,5 +1,5 @@
-//! Requests from anybody: a line of the input is a header. Who is let in came by a known name and from
-//! a known page, and of a header that was sent twice none is chosen.
+//! Requests from anybody: a line of the input is a header. An accepted request has a known host and
+//! a known origin, and of a header that was sent twice none is chosen.
 
 use std::net::{IpAddr, Ipv4Addr};
 
@@ -60,7 +60,7 @@ fn check_proxies(headers: &HeaderMap) {
         address: IpAddr::V4(Ipv4Addr::LOCALHOST),
         secure: true,
     };
-    // Whom nobody listed is not believed, whatever it says.
+    // An unlisted proxy is not trusted, whatever it says.
     let stranger = Proxies::default().arrival(nearest, headers);
     assert!(stranger.is_ok_and(|arrival| arrival.peer == nearest && arrival.hosts.is_empty()));
     let proxies = Proxies::parse(&["127.0.0.0/8".into(), "10.0.0.0/8".into()]).expect("networks");

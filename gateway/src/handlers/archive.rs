@@ -1,8 +1,8 @@
 //! Sessions that move between clusters: `GET /v1/sessions/ID/export`, `POST /v1/sessions/import`.
 //!
-//! An archive is in its caller's hands, who may write into it whatever he likes. What names things
-//! beyond the session, which is its id, the agent's state and what is bound to it, counts only if this
-//! very caller has exported it so: see `token/archive.rs`.
+//! An archive is in its caller's hands, who may write anything into it. Its id, the agent's state
+//! and its bindings, which refer to things beyond the session, count only if this caller has
+//! exported them so: see `token/archive.rs`.
 
 use std::sync::Arc;
 

@@ -101,7 +101,7 @@ pub async fn initialize(
     })
 }
 
-/// What a WebSocket brings along.
+/// The context of a WebSocket's `initialize`.
 pub struct Socket {
     pub id: ConnectionId,
     /// When it was opened, in seconds since 1970.

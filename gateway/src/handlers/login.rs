@@ -38,7 +38,7 @@ pub async fn login(
     Ok(with_cookie(&carriers::set_login(&signed, lifetime)))
 }
 
-/// What is open with it ends, too.
+/// Its open streams end, too.
 pub async fn logout(
     State(app): State<Arc<App>>,
     Extension(caller): Extension<Caller>,

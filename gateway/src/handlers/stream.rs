@@ -112,7 +112,7 @@ async fn open(
         None => None,
     };
     let mut standing = Standing::of(caller).on(&connection).with(permit);
-    // What may only be watched was given for a time.
+    // An observer's right is limited in time.
     if alone && scope == TokenScope::Observe {
         standing = standing.until(connection.expires);
     }
@@ -219,7 +219,7 @@ async fn session_stream(
     else {
         return unopened(app, nobodys, &connection);
     };
-    // Who comes with a session token alone joins by reading.
+    // A caller with a session token alone joins by reading.
     if watches && attachment.route.joined().is_none() {
         let watch = AttachParams {
             session: session.clone(),
@@ -272,7 +272,7 @@ async fn session_stream(
     ))
 }
 
-/// Who joined by reading, for the audit log.
+/// Records an observer that joined by reading, for the audit log.
 fn told(app: &App, caller: &Caller, connection: &ConnectionToken, session: &SessionId) {
     let id = Some(&connection.id);
     audit::done(app, caller, id, || Decision::SessionLoaded {

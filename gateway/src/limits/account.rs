@@ -1,4 +1,4 @@
-//! What a principal has taken of this process.
+//! The usage of a principal in this process.
 
 use std::num::NonZeroU64;
 use std::sync::{Arc, Mutex};
@@ -31,7 +31,7 @@ pub struct Account {
 #[derive(Default)]
 struct Meters {
     requests: Option<(Rate, Bucket)>,
-    /// Whatever arrives, at [`FLOOD`] times the rate of requests.
+    /// All arriving requests, at [`FLOOD`] times the rate of requests.
     arrivals: Option<(Rate, Bucket)>,
     bytes: Option<(Rate, Bucket)>,
 }
@@ -66,7 +66,7 @@ fn meter(slot: &mut Option<(Rate, Bucket)>, rate: Rate, now: Instant) -> &mut Bu
     bucket
 }
 
-/// What is kept of a caller, and what may be.
+/// The stored bytes of a caller, and their limit.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Budget {
     used: u64,
@@ -204,7 +204,7 @@ impl Allowance {
         self.admit(Holding::Turn, refusal, store).await
     }
 
-    /// Whether more may be kept. What is written from here on is not looked at: a turn goes on to its end.
+    /// Whether more may be stored. Later writes are not checked: a turn goes on to its end.
     pub async fn storage(&self, store: &dyn Store) -> store::Result<Result<Budget, Refusal>> {
         let Some(most) = self.limits.storage else {
             return Ok(Ok(Budget::default()));

@@ -13,7 +13,7 @@ use tokio::time::{Instant, sleep_until};
 
 /// How long an answer is good.
 const GOOD_FOR: Duration = Duration::from_secs(1);
-/// Who is at a limit makes the store look again no sooner than this.
+/// At a limit, the store is asked again no sooner than this.
 const PAUSE: Duration = Duration::from_millis(100);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -95,7 +95,7 @@ impl Holdings {
         came: Instant,
         ask: &impl Fn() -> A,
     ) -> store::Result<()> {
-        // Whoever waited here meanwhile does not wait as long once more.
+        // A caller that waited here meanwhile does not wait as long once more.
         if let Some((_, why)) = known.failed.as_ref().filter(|(at, _)| *at >= came) {
             return Err(store::Error::Unavailable(why.clone()));
         }
@@ -153,7 +153,7 @@ impl Drop for Admitted {
 mod tests {
     use super::*;
 
-    /// Whoever comes later has come after the last answer.
+    /// Later callers came after the last answer.
     const MOMENT: Duration = Duration::from_millis(1);
 
     /// A store that says what it is told to say, and counts how often.

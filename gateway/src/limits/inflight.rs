@@ -94,7 +94,7 @@ impl Inflight {
     }
 }
 
-/// What a message takes of the budget, until it is dropped.
+/// A message's share of the budget, until it is dropped.
 pub struct Reservation {
     inflight: Arc<Inflight>,
     caller: Arc<str>,
@@ -102,7 +102,7 @@ pub struct Reservation {
 }
 
 impl Reservation {
-    /// So much is needed now. What is held already stays held if there is no more.
+    /// This much is needed now. The held share stays held if there is no more.
     pub fn resize(&mut self, bytes: usize) -> Result<(), Reject> {
         let bytes = bytes as u64;
         if bytes > self.bytes {

@@ -1,5 +1,5 @@
-//! Who has to look again when something was revoked. All others sleep on: one caller's logouts are no work
-//! for anybody else.
+//! The streams that have to check again after a revocation. All others sleep on: one caller's
+//! logouts cost the others nothing.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -80,7 +80,7 @@ fn after_a_restore_nothing_counts_that_was_issued_before() {
     };
     assert_eq!((refuses(0), refuses(before)), ([true; 5], [true; 5]));
     assert_eq!(refuses(before + 1), [false; 5]);
-    // What is issued now is good at once, also where a clock is a bit behind.
+    // A token issued now is valid at once, also where a clock is a bit behind.
     let issued = [
         revoked.issue_time("anybody", None),
         revoked.issue_time("anybody", Some(&session)),

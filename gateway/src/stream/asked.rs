@@ -23,7 +23,7 @@ impl Asked {
         at.map(|at| self.0.remove(at)).is_some()
     }
 
-    /// What to tell the client at the turn's end. What belongs to no turn stays open.
+    /// The requests to withdraw at the turn's end. Requests outside of turns stay open.
     pub fn withdraw(&mut self) -> impl Iterator<Item = Bytes> + use<> {
         let open = self.0.extract_if(.., |id| !is_aside(id));
         let open: Vec<Arc<str>> = open.collect();

@@ -1,4 +1,4 @@
-//! What a connection stream or WebSocket carries: the connection's outbox, and every session that
+//! The content of a connection stream or WebSocket: the connection's outbox, and every session that
 //! has no stream of its own. Its cursor covers them all, see `position` and `positions`.
 
 mod position;
@@ -48,7 +48,7 @@ pub struct ConnectionFeed {
     notices_seen: u64,
     /// The outbox may have become shorter.
     doubtful: bool,
-    /// What comes next is not kept any more.
+    /// The next entries are not kept any more.
     fell_behind: bool,
     /// By the outbox entry that told us to watch.
     sessions: BTreeMap<u64, Watched>,
@@ -222,7 +222,8 @@ impl ConnectionFeed {
             if frames.is_empty() {
                 return Ok(());
             }
-            // Whoever reads an entry before it leaves the outbox has it; who comes too late has to be told.
+            // A reader that reads an entry before it leaves the outbox has it; a later one has to
+            // be told.
             if frames[0].first > self.read + 1 {
                 self.fell_behind = true;
                 self.wake.notify_one();

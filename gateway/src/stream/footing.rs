@@ -104,7 +104,7 @@ async fn remind(wake: Wake) {
     wake.call();
 }
 
-/// Whose claim wrote this event; `None` if the log does not reach so far.
+/// The nonce of the claim that wrote this event; `None` if the log does not reach so far.
 pub async fn nonce_of(store: &dyn Store, log: &LogId, seq: u64) -> store::Result<Option<Nonce>> {
     let frames = store.read(log, seq, 1).await?;
     let frame = frames.first().filter(|frame| frame.first <= seq);

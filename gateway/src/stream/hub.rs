@@ -232,7 +232,7 @@ impl Hub {
 }
 
 impl Subscription {
-    /// What there is from a position on.
+    /// The events from a position on.
     pub fn look(&mut self, next: u64) -> Look {
         let look = self.topic.look(next);
         match look {
@@ -246,7 +246,7 @@ impl Subscription {
         look
     }
 
-    /// What the store has from a position on.
+    /// The store's events from a position on.
     pub async fn read(&self, next: u64, limit: usize) -> store::Result<Vec<Kept>> {
         let frames = self.hub.store.read(&self.topic.log, next, limit).await?;
         Ok(frames.into_iter().map(Kept::read).collect())

@@ -29,7 +29,8 @@ impl Leave {
     pub fn new(app: Arc<App>, connection: Option<ConnectionId>) -> Self {
         let now = Instant::now();
         let stagger = app.drain.pace.stagger;
-        // Whoever opens a stream now is about to use it, and must not have to come back at once.
+        // A client that opens a stream now is about to use it, and must not have to come back at
+        // once.
         let young = app
             .drain
             .has_begun()

@@ -42,7 +42,7 @@ struct Entry {
 struct Settling {
     upto: u64,
     settled: u64,
-    /// What will be settled next, and since when it is written.
+    /// The entry that will be settled next, and since when it is written.
     mark: u64,
     since: Instant,
 }
@@ -177,7 +177,7 @@ impl Ledger {
         due
     }
 
-    /// What could not be recorded is due again, unless there is something newer.
+    /// Failed records are due again, unless there is something newer.
     fn put_back(&self, touches: &[StreamTouch]) {
         let mut entries = self.entries();
         for touch in touches {

@@ -1,5 +1,5 @@
-//! What one connection gets of one session, on one of its streams. Every holder of a stream works
-//! this out from the log alone, and they all come to the same result.
+//! One connection's events of one session, on one of its streams. Every holder of a stream derives
+//! them from the log alone, and they all come to the same result.
 
 use std::sync::Arc;
 
@@ -73,7 +73,7 @@ pub struct SessionFeed {
     ask_after: Option<u64>,
     /// The open questions that this client was asked.
     asked: Asked,
-    /// What was answered up to here may have been asked before this stream was opened.
+    /// Answers up to here may belong to requests from before this stream was opened.
     recalled: u64,
     next: u64,
     /// The last event that was told; those after it were passed over.
@@ -376,8 +376,8 @@ impl SessionFeed {
             if frames.is_empty() {
                 return Ok(true);
             }
-            // Who was attached before an event was written gets it. What is pushed comes after the
-            // notice of that; what is read from the store may be ahead of it.
+            // A connection that was attached before an event was written gets it. Pushed events
+            // come after the attach signal; events read from the store may be ahead of it.
             self.ended |= !self.heed_notices();
             if self.ended {
                 return Ok(false);
@@ -478,7 +478,7 @@ impl SessionFeed {
         self.attachment = attachment;
     }
 
-    /// What it stands on is certain, or does not matter any more.
+    /// Its position is certain, or does not matter any more.
     fn stands(&self) -> bool {
         self.footing.is_firm() || self.attachment.deleted
     }

@@ -90,7 +90,7 @@ pub enum Notice {
     Doubt,
 }
 
-/// What there is from a position on.
+/// The events from a position on.
 pub enum Look {
     UpToDate,
     Frames(Vec<Kept>),
@@ -224,7 +224,7 @@ impl Topic {
 
     pub fn notify(&self, notice: Notice) {
         let mut state = self.state();
-        // What is kept may not be what the store has by now.
+        // The cached frames may differ from the store's by now.
         if notice == Notice::Resync {
             state.forget();
         }
@@ -364,7 +364,7 @@ impl State {
         })
     }
 
-    /// What a muted reader missed is not known: it has to look for itself.
+    /// Events that a muted reader missed are unknown: it has to read the store.
     fn unmute_all(&mut self) {
         for reader in &mut self.readers {
             reader.muted_for = None;

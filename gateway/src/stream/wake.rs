@@ -1,4 +1,5 @@
-//! What a topic does to its readers. One stream may read many topics, and wants to know which of them called.
+//! Wakes the readers of a topic. One stream may read many topics, and wants to know which of them
+//! called.
 
 use std::collections::BTreeSet;
 use std::mem;

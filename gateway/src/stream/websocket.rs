@@ -57,7 +57,7 @@ const FAREWELL: Duration = Duration::from_secs(1);
 /// How long a new socket may stay silent.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// Who is at the other end, and what it may do.
+/// The peer of the socket, and its rights.
 #[derive(Clone)]
 pub struct Party {
     pub caller: Caller,
@@ -76,7 +76,7 @@ pub fn accept(
     resumable: bool,
 ) -> Response<Body> {
     let id = ConnectionId::mint(Partition::random(app.store.partitions()));
-    // What it is opened with is looked at now, and not when its first message comes.
+    // Its access is checked now, and not when its first message comes.
     let issued = app.mint.revoked.issue_time(&party.caller.principal, None);
     let connection = ConnectionToken {
         id: id.clone(),
@@ -381,7 +381,7 @@ async fn write(
     }
 }
 
-/// What tells a client that it cannot go on where it was, if it cannot.
+/// The reset message for a client that cannot resume where it was.
 fn reset(app: &App, start: &Start) -> Option<Frame> {
     let reason = start.reset?;
     app.metrics.resets.inc();
@@ -469,8 +469,9 @@ fn count_refusal(app: &App, party: &Party) {
     }
 }
 
-/// One message of the client. What cannot be accepted is answered on the stream; if even that is
-/// impossible the socket ends, so that nothing is taken for accepted that was not.
+/// Handles one message of the client. A message that cannot be accepted is answered on the stream;
+/// if even that is impossible the socket ends, so that no message is taken for accepted that was
+/// not.
 async fn receive(
     app: &App,
     party: &Party,

@@ -16,7 +16,7 @@ use crate::chat::show;
 const NOTICEABLE: Duration = Duration::from_secs(2);
 pub const TICK: Duration = Duration::from_millis(300);
 
-/// What was waited for.
+/// The result of waiting.
 pub enum WaitOutcome {
     Answer(Result<Value, PeerError>),
     Line(String),
@@ -52,7 +52,7 @@ impl ChatConversation {
                 ChatEvent::Tick => self.tick(),
                 ChatEvent::Came(PeerMessage::Answer(id, answer)) => {
                     if request.is_some_and(|(request, _)| request == id) {
-                        // What was asked in a turn is over with it.
+                        // Requests of a turn end with it.
                         if is_turn {
                             self.questions.clear();
                         }
@@ -60,7 +60,7 @@ impl ChatConversation {
                     }
                 }
                 ChatEvent::Came(message) => {
-                    // Whoever speaks is there; nobody has to be told.
+                    // Any message shows that the server is reachable; no notice is needed.
                     self.is_away = false;
                     self.hear(message).await?;
                 }

@@ -1,4 +1,4 @@
-//! What the line editor asks: whether a line is complete, and how a command may go on.
+//! Callbacks of the line editor: whether a line is complete, and how a command may go on.
 
 use std::cell::Cell;
 

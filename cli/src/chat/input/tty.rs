@@ -10,7 +10,7 @@ const UNMARKED: &[u8] = b"\x1b[?2004l";
 pub struct Tty(Termios);
 
 impl Tty {
-    /// What is typed while the agent speaks is not shown in the middle of its words, but on the next line.
+    /// Typed text during the agent's output is not shown in the middle of it, but on the next line.
     pub fn silenced() -> anyhow::Result<Self> {
         let before = tcgetattr(stdin())?;
         let mut silent = before.clone();

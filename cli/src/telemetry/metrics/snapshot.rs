@@ -1,5 +1,5 @@
-//! What a registry holds at a moment, in the words of OTLP. Names are those of the page of metrics, without
-//! the `_total` of counters: whatever makes such a page from OTLP adds it.
+//! The content of a registry at a moment, as OTLP. Names are those of the page of metrics, without
+//! the `_total` of counters: exporters that make such a page from OTLP add it.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -17,7 +17,7 @@ mod tests;
 
 const TEMPORALITY: AggregationTemporality = AggregationTemporality::Cumulative;
 
-/// What counts has done so since `start`.
+/// Counters have counted since `start`.
 pub fn snapshot(
     registry: &Registry,
     start: SystemTime,
@@ -116,7 +116,7 @@ impl SnapshotTime {
         })
     }
 
-    /// Who reads the page takes an exemplar without a time for one of now, too.
+    /// Readers of the page take an exemplar without a time for one of now, too.
     fn exemplar(&self, exemplar: page::Exemplar) -> Exemplar {
         let mut made = Exemplar {
             time_unix_nano: self.now,

@@ -229,11 +229,11 @@ impl Pages {
     }
 }
 
-/// What an update has to say to be the one.
+/// The condition that an update has to meet.
 struct Wanted<'a> {
     field: &'static str,
     value: &'a str,
-    /// What it must contain to be looked at. `None`: the value could be written in several ways.
+    /// Text that it must contain to be parsed. `None`: the value could be written in several ways.
     word: Option<Finder<'a>>,
 }
 

@@ -15,9 +15,9 @@ use crate::app::App;
 use crate::auth::Caller;
 use crate::error::Reject;
 
-/// What is written in one step.
+/// Events that are written in one step.
 const BATCH_BYTES: usize = 256 << 10;
-/// What an event takes beside its line, about.
+/// The approximate size of an event beside its line.
 const PER_EVENT: usize = 256;
 const LEASE: Duration = Duration::from_secs(30);
 
@@ -64,8 +64,8 @@ pub struct Import<'a> {
 }
 
 impl<'a> Import<'a> {
-    /// `named`: by the archive. `keeps`: the id it has here, if that is free; else a new one. What is not
-    /// asked for is not looked for, so nobody learns which ids there are.
+    /// `named`: by the archive. `keeps`: the id it has here, if that is free; else a new one. An id
+    /// is looked up only if it is asked for, so nobody learns which ids there are.
     pub async fn begin(
         app: &'a App,
         caller: &Caller,

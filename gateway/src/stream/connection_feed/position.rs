@@ -66,7 +66,7 @@ impl Position {
     }
 }
 
-/// What an entry of the outbox says, as [`write_parts`] does.
+/// Reads an entry of the outbox, as [`write_parts`] writes it.
 pub fn parse_parts(text: &[u8]) -> Option<Parts> {
     match std::str::from_utf8(text).ok()? {
         "" => Some(Parts::new()),

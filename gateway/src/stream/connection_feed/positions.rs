@@ -14,8 +14,8 @@ use baton_session::store::{OUTBOX_WINDOW_BYTES, OUTBOX_WINDOW_ENTRIES};
 
 use super::position::{self, Entry, Parts, write_parts};
 
-/// Cursors beyond this are made shorter before anything is delivered. What comes to them at once, one part and longer
-/// numbers, fits into 1 KiB as well.
+/// Cursors beyond this are shortened before anything is delivered. One more part and longer numbers
+/// still fit into 1 KiB.
 const LONG: usize = 700;
 /// Cursors of all sessions that are no longer than this name no entry.
 const SHORT: usize = LONG / 2;
@@ -25,18 +25,19 @@ pub struct Positions {
     now: BTreeMap<u64, Cursor>,
     entries: Vec<Entry>,
     first: BTreeMap<u64, Cursor>,
-    /// What the second says otherwise.
+    /// The differences of the second entry.
     second: Parts,
-    /// What differs from both.
+    /// The differences from both.
     moved: Parts,
-    /// What the first weighs, and all second ones that were written since.
+    /// The size of the first entry, and of all second ones that were written since.
     weight: usize,
     spent: usize,
-    /// What the outbox has brought since the first. All of it has to stay there as long as the first is named.
+    /// The bytes of the outbox since the first. All of it has to stay there as long as the first is
+    /// named.
     passed: u64,
 }
 
-/// What is to be written into the outbox.
+/// An entry to write into the outbox.
 pub struct Draft {
     pub is_whole: bool,
     pub text: String,
@@ -60,7 +61,7 @@ impl Positions {
         };
     }
 
-    /// What the entries say.
+    /// The positions in the entries.
     fn told(&self, watch: u64) -> Option<Cursor> {
         let second = self.second.get(&watch).copied();
         second.unwrap_or_else(|| self.first.get(&watch).copied())
@@ -84,7 +85,7 @@ impl Positions {
         text
     }
 
-    /// What has to be in the outbox before the next cursor is written.
+    /// The entry that has to be in the outbox before the next cursor is written.
     pub fn draft(&mut self, read: u64) -> Option<Draft> {
         let far = self.is_far_back(read);
         if self.is_short() {
@@ -168,8 +169,7 @@ impl Positions {
         };
     }
 
-    /// What was read of entries that a cursor names, for those who go on from it. Sessions are [`set`](Self::set)
-    /// afterwards.
+    /// Restores the entries that a cursor names. Sessions are [`set`](Self::set) afterwards.
     pub fn resume(entries: Vec<Entry>, read: Vec<(usize, Parts)>) -> Self {
         let mut positions = Self {
             entries,
@@ -192,8 +192,8 @@ impl Positions {
     }
 }
 
-/// What second entries have weighed together when the last of them weighs so much: each has come to the one before it
-/// when a cursor had become long.
+/// The total size of second entries when the last of them has this size: each was written when a
+/// cursor had become too long.
 fn before_it(weight: usize) -> usize {
     weight * (weight / LONG + 1) / 2
 }

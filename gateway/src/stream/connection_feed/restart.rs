@@ -119,8 +119,8 @@ impl ConnectionFeed {
         Ok(())
     }
 
-    /// What entries up to `upto` have told to watch, in their order. Those in the outbox are looked at first: one
-    /// that leaves it meanwhile is found among those that have left it.
+    /// The sessions that entries up to `upto` have told to watch, in their order. Those in the
+    /// outbox are read first: one that leaves it meanwhile is found among those that have left it.
     async fn known_watches(&self, upto: u64) -> store::Result<Vec<(u64, SessionId)>> {
         let log = LogId::Outbox(self.connection.id.clone());
         let (mut kept, mut from) = (Vec::new(), 1);

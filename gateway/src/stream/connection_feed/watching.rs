@@ -15,8 +15,8 @@ use super::{ConnectionFeed, Watched};
 const OPENED_AT_ONCE: usize = 32;
 
 impl ConnectionFeed {
-    /// What a client or the store says to watch, in any order. False if a session's part of the cursor could not be
-    /// honoured.
+    /// Adds the sessions to watch of a client or the store, in any order. False if a session's part
+    /// of the cursor could not be honoured.
     pub(super) async fn watch_all(
         &mut self,
         sessions: Vec<(u64, SessionId, Option<From>)>,
@@ -126,8 +126,9 @@ impl ConnectionFeed {
         Ok((watch, Some(feed.await?)))
     }
 
-    /// What rests is not called for what comes on its own stream, and is not looked at. Now and then it is brought up to
-    /// date, so that whoever goes on from the cursor does not have to read all that.
+    /// Idle sessions are not woken by events on their own stream. Now and then they are brought up
+    /// to date, so that a client that resumes from the cursor does not have to read all those
+    /// events.
     pub(super) fn catch_up_resting(&mut self) {
         for (watch, watched) in &mut self.sessions {
             if !watched.resting {

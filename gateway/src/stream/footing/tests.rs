@@ -200,7 +200,7 @@ impl Stage {
     }
 }
 
-/// What a client is told.
+/// The messages that a client gets.
 struct Told(Body, String);
 
 impl Told {
@@ -374,7 +374,7 @@ async fn who_saw_a_claim_that_is_gone_is_told_its_turn_again() {
     told.in_order(&[RESET, "data: one", "result"]).await;
 }
 
-/// Whoever is told that something is lost still gets everything that was written instead of it, answers above all.
+/// A client that gets a reset still gets everything that was written instead, answers above all.
 #[tokio::test(start_paused = true)]
 async fn after_a_reset_nothing_is_passed_over() {
     for stays in [true, false] {

@@ -9,7 +9,7 @@ use super::{SessionFeed, ending, opening};
 use crate::trace;
 
 impl SessionFeed {
-    /// What is to be sent of an event.
+    /// The message to send for an event.
     pub(super) fn concerns(&mut self, seq: u64, event: &Event) -> Option<Bytes> {
         // The attachment already knows what the log said when it was read.
         let news = seq > self.attachment.head;
@@ -36,7 +36,7 @@ impl SessionFeed {
             }
             Event::Request { id, message } => {
                 let controls = self.attachment.controller.as_ref() == Some(&self.connection);
-                // Whoever loads or resumes is asked then what is open, and not twice.
+                // A load or resume sends the open requests itself, and not twice.
                 let later = self.directive().is_some_and(|next| seq <= next.upto);
                 (here && controls && !later).then(|| {
                     self.asked.note(id);

@@ -44,8 +44,8 @@ impl SessionFeed {
         self.ask_again(out).await
     }
 
-    /// Who reads a session without being attached passes over its events. If a failover took some of them back before the
-    /// connection was attached, those that have their numbers now are for it.
+    /// A reader that is not attached skips the session's events. If a failover took some of them
+    /// back before the connection was attached, those that have their numbers now are for it.
     fn take_back_what_was_passed_over(&mut self, directive: &AttachRequest) {
         if self.next > directive.upto + 1 && self.told <= directive.upto {
             self.next = directive.upto + 1;

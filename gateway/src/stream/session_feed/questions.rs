@@ -1,5 +1,5 @@
-//! The agent's questions, as one client sees them. Who was asked hears when there is nothing to answer
-//! any more: somebody else has answered, or the turn has ended.
+//! The agent's requests, as one client sees them. A client that was asked learns when there is
+//! nothing to answer any more: another client has answered, or the turn has ended.
 
 use std::sync::Arc;
 

@@ -42,7 +42,7 @@ impl SessionFeed {
                     self.next = seq;
                     self.footing.set(seq - 1, None);
                 }
-                // Who asked what in between is in the store, not here.
+                // Requests in between are in the store, not here.
                 self.stale = true;
                 true
             }

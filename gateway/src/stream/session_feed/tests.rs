@@ -1,4 +1,4 @@
-//! What a connection gets that is attached while the session is written to.
+//! The events of a connection that is attached while the session is written to.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -162,7 +162,7 @@ async fn a_turn_stays_on_its_stream_when_its_begin_was_lost_and_came_again() {
     memory
         .promote(&replica.expect("a session"))
         .expect("the store works");
-    // Whatever the feed is told meanwhile, it reads a session that knows nothing of the turn.
+    // Whichever signals the feed gets meanwhile, it reads a session that knows nothing of the turn.
     let other = ConnectionId::mint(scene.id.partition());
     let attach = scene.attach(&other, "8");
     scene.store.attach(&attach).await.expect("the store works");

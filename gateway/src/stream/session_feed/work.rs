@@ -17,7 +17,7 @@ impl SessionFeed {
         self.store.waiting_commands(&self.session).await
     }
 
-    /// Nothing is left to do, as far as is known here. Whatever changes that calls.
+    /// Nothing is left to do, as far as is known here. Any change of that wakes the stream.
     pub fn is_idle(&self) -> bool {
         let Subscription { topic, .. } = &self.subscription;
         let settled = !self.stale && self.stands();

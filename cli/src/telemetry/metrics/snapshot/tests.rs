@@ -18,10 +18,10 @@ const START_NANOS: u64 = 1_000_000_000_000;
 const NOW_NANOS: u64 = 1_060_000_000_000;
 
 type Labels = [(&'static str, &'static str); 1];
-/// What an exemplar says of the span it comes from.
+/// The span ids of an exemplar.
 type Place = Vec<(String, String)>;
 
-/// What becomes of a registry after this.
+/// The metrics of a registry after `fill`.
 fn taken(fill: impl FnOnce(&mut Registry)) -> Vec<Metric> {
     let mut registry = Registry::with_prefix("baton");
     fill(&mut registry);
