@@ -99,7 +99,7 @@ fn words(text: &str, before: &str) -> BTreeSet<String> {
 #[test]
 fn every_kind_of_key_that_is_made_is_in_the_table() {
     let source = include_str!("../../src/store/redis/keys.rs");
-    let (_, code) = source.split_once("impl Keys").expect("the functions");
+    let (_, code) = source.split_once("impl RedisKeys").expect("the functions");
     let (code, channels) = code.split_once("pub fn channel").expect("they come last");
     let names = |code: &str| -> BTreeSet<String> {
         let calls = code.split("self.of(").skip(1);
