@@ -3,7 +3,7 @@
 
 use anyhow::Context as _;
 use baton_client::bridge;
-use baton_gateway::Stop;
+use baton_gateway::StopSignals;
 use clap::Args;
 use tokio::io::{stdin, stdout};
 
@@ -16,7 +16,7 @@ pub struct ConnectArguments {
     remote: RemoteOptions,
 }
 
-pub async fn run(arguments: ConnectArguments, stop: Stop) -> anyhow::Result<()> {
+pub async fn run(arguments: ConnectArguments, stop: StopSignals) -> anyhow::Result<()> {
     let options = arguments.remote.client()?;
     let connection = baton_client::connect(options);
     let connection = connection.map_err(|fault| ConfigurationError(vec![fault.to_string()]))?;

@@ -3,11 +3,13 @@
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-use baton_gateway::admin::Door;
-use baton_gateway::auth::{ApiKeys, Auth, Bearer, BearerOptions, Policy, TokenType};
-use baton_gateway::edge::origins::Origins;
-use baton_gateway::limits::Limits;
-use baton_gateway::transport::Transport;
+use baton_gateway::admin::AdminListener;
+use baton_gateway::auth::{
+    ApiKeys, AuthMethod, BearerOptions, BearerTokens, ClaimPolicy, TokenType,
+};
+use baton_gateway::http::origins::AllowedOrigins;
+use baton_gateway::limits::CallerLimits;
+use baton_gateway::net::transport::TransportConfig;
 use baton_session::store::INBOX_LIMIT;
 use clap::{Args, ValueEnum};
 use jsonwebtoken::Algorithm;
@@ -159,8 +161,8 @@ enum TokenTypeOption {
 }
 
 impl EdgeOptions {
-    pub fn origins(&self) -> Origins {
-        Origins {
+    pub fn origins(&self) -> AllowedOrigins {
+        AllowedOrigins {
             hosts: self.allow_host.clone(),
             origins: self.allow_origin.clone(),
         }
@@ -192,7 +194,7 @@ impl EdgeOptions {
     }
 
     /// The limits of each caller. Faults are reported by [`Self::auth`].
-    pub fn limits(&self) -> Limits {
+    pub fn limits(&self) -> CallerLimits {
         self.limits.limits().0
     }
 
@@ -202,7 +204,7 @@ impl EdgeOptions {
     }
 
     /// How requests come in, and every fault.
-    pub fn transport(&self, listen: SocketAddr) -> (Transport, Vec<String>) {
+    pub fn transport(&self, listen: SocketAddr) -> (TransportConfig, Vec<String>) {
         self.transport.transport(&TransportContext {
             listen,
             asks: self.auth != AuthKind::None,
@@ -211,7 +213,7 @@ impl EdgeOptions {
     }
 
     /// The authentication of callers, and every fault.
-    pub fn auth(&self, listen: SocketAddr) -> (Auth, Vec<String>) {
+    pub fn auth(&self, listen: SocketAddr) -> (AuthMethod, Vec<String>) {
         let (_, mut faults) = self.limits.limits();
         if !(1..=65_536).contains(&self.queue_limit) {
             let limit = self.queue_limit;
@@ -256,10 +258,10 @@ impl EdgeOptions {
                          Use --auth keys or --auth jwt, listen on 127.0.0.1, or say --insecure"
                     ));
                 }
-                Ok(Auth::Open)
+                Ok(AuthMethod::Open)
             }
             AuthKind::Keys => match &self.auth_keys {
-                Some(path) => ApiKeys::open(path, policy).map(Auth::Keys),
+                Some(path) => ApiKeys::open(path, policy).map(AuthMethod::Keys),
                 None => Err("--auth keys needs --auth-keys FILE".into()),
             },
             AuthKind::Jwt => self.bearer(policy),
@@ -268,18 +270,18 @@ impl EdgeOptions {
             Ok(auth) => (auth, faults),
             Err(fault) => {
                 faults.push(fault);
-                (Auth::Open, faults)
+                (AuthMethod::Open, faults)
             }
         }
     }
 
-    pub async fn bind_admin(&self, port: u16) -> anyhow::Result<Option<Door>> {
+    pub async fn bind_admin(&self, port: u16) -> anyhow::Result<Option<AdminListener>> {
         self.admin.bind(port).await
     }
 
     /// The rights of callers, by claims.
-    fn policy(&self, faults: &mut Vec<String>) -> Policy {
-        let (policy, wrong) = Policy::read(&self.auth_require, &self.allow_agent);
+    fn policy(&self, faults: &mut Vec<String>) -> ClaimPolicy {
+        let (policy, wrong) = ClaimPolicy::read(&self.auth_require, &self.allow_agent);
         faults.extend(wrong);
         if self.auth != AuthKind::Jwt {
             let tokens_only = [
@@ -306,13 +308,13 @@ impl EdgeOptions {
         policy
     }
 
-    fn bearer(&self, policy: Policy) -> Result<Auth, String> {
+    fn bearer(&self, policy: ClaimPolicy) -> Result<AuthMethod, String> {
         let (Some(issuer), Some(audience), Some(jwks)) =
             (&self.auth_issuer, &self.auth_audience, &self.auth_jwks)
         else {
             return Err("--auth jwt needs --auth-issuer, --auth-audience and --auth-jwks".into());
         };
-        let bearer = Bearer::new(BearerOptions {
+        let bearer = BearerTokens::new(BearerOptions {
             issuer: issuer.clone(),
             audience: audience.clone(),
             jwks: jwks.clone(),
@@ -324,6 +326,6 @@ impl EdgeOptions {
             },
             policy,
         })?;
-        Ok(Auth::Jwt(Box::new(bearer)))
+        Ok(AuthMethod::Jwt(Box::new(bearer)))
     }
 }

@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use baton_gateway::Stop;
+use baton_gateway::StopSignals;
 use clap::{Parser, Subcommand};
 
 use crate::telemetry::TraceOptions;
@@ -139,11 +139,11 @@ async fn run(command: BatonCommand) -> anyhow::Result<()> {
     // Others end by a signal as programs do.
     let stop = match command.stops_in_order() {
         true => signals::stop()?,
-        false => Stop::default(),
+        false => StopSignals::default(),
     };
     // A gateway says so itself when its grace is over, and that is no hurry.
     let hurry = stop.now.clone();
-    let stop = Stop {
+    let stop = StopSignals {
         now: hurry.child_token(),
         ..stop
     };

@@ -5,9 +5,9 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use baton_gateway::ConnectionLimits;
-use baton_gateway::edge::proxies::Proxies;
-use baton_gateway::tls::Tls;
-use baton_gateway::transport::Transport;
+use baton_gateway::net::proxies::TrustedProxies;
+use baton_gateway::net::tls::TlsCertificate;
+use baton_gateway::net::transport::TransportConfig;
 use clap::Args;
 
 use crate::descriptors;
@@ -71,15 +71,15 @@ impl TransportOptions {
     }
 
     /// How requests come in, and every fault.
-    pub fn transport(&self, setting: &TransportContext) -> (Transport, Vec<String>) {
+    pub fn transport(&self, setting: &TransportContext) -> (TransportConfig, Vec<String>) {
         let mut faults = Vec::new();
         let tls = self.tls().unwrap_or_else(|fault| {
             faults.push(fault);
             None
         });
-        let proxies = Proxies::parse(&self.trust_proxy).unwrap_or_else(|wrong| {
+        let proxies = TrustedProxies::parse(&self.trust_proxy).unwrap_or_else(|wrong| {
             faults.extend(wrong.iter().map(|fault| format!("--trust-proxy {fault}")));
-            Proxies::default()
+            TrustedProxies::default()
         });
         if proxies.are_everybody() && !setting.insecure {
             faults.push(
@@ -109,7 +109,7 @@ impl TransportOptions {
                  or say --insecure"
             ));
         }
-        let transport = Transport {
+        let transport = TransportConfig {
             private_only: setting.asks && !proxies.is_empty() && !setting.insecure,
             tls,
             proxies,
@@ -156,10 +156,10 @@ impl TransportOptions {
         !self.trust_proxy.is_empty()
     }
 
-    fn tls(&self) -> Result<Option<Tls>, String> {
+    fn tls(&self) -> Result<Option<TlsCertificate>, String> {
         match (&self.tls_cert, &self.tls_key) {
             (None, None) => Ok(None),
-            (Some(certificate), Some(key)) => Tls::open(certificate, key)
+            (Some(certificate), Some(key)) => TlsCertificate::open(certificate, key)
                 .map(Some)
                 .map_err(|fault| format!("--tls-cert and --tls-key: {fault}")),
             (Some(_), None) => Err("--tls-cert needs --tls-key FILE, the certificate's key".into()),

@@ -12,21 +12,21 @@ use baton_session::trace::TraceContext;
 
 use crate::app::App;
 use crate::auth::Caller;
-use crate::edge::peer::Peer;
-use crate::error::Reason;
+use crate::error::RefusalReason;
+use crate::net::peer::ClientPeer;
 use crate::trace;
 
 /// A decision that was carried out.
-pub fn done(
+pub fn record_done(
     app: &App,
     caller: &Caller,
     connection: Option<&ConnectionId>,
     decision: impl FnOnce() -> Decision,
 ) {
-    told(app, caller, connection, DecisionOutcome::Done, decision);
+    record_outcome(app, caller, connection, DecisionOutcome::Done, decision);
 }
 
-pub fn told(
+pub fn record_outcome(
     app: &App,
     caller: &Caller,
     connection: Option<&ConnectionId>,
@@ -35,11 +35,11 @@ pub fn told(
 ) {
     let audit = &app.config.audit;
     if audit.is_on() {
-        audit.record(&decision(), outcome, &who(app, Some(caller), connection));
+        audit.record(&decision(), outcome, &actor(app, Some(caller), connection));
     }
 }
 
-fn who(app: &App, caller: Option<&Caller>, connection: Option<&ConnectionId>) -> AuditActor {
+fn actor(app: &App, caller: Option<&Caller>, connection: Option<&ConnectionId>) -> AuditActor {
     let trace = TraceContext::of(&trace::current(app));
     let credential = caller.map(|caller| caller.credential.name.as_str());
     AuditActor {
@@ -53,7 +53,7 @@ fn who(app: &App, caller: Option<&Caller>, connection: Option<&ConnectionId>) ->
 
 /// Logs a request that was refused. Its path may contain anything, secrets included, so only the
 /// route is logged.
-pub async fn watch(
+pub async fn record_refusals(
     app: &App,
     request: Request,
     next: impl AsyncFnOnce(Request) -> Response,
@@ -61,8 +61,8 @@ pub async fn watch(
     if !app.config.audit.is_on() {
         return next(request).await;
     }
-    let peer = request.extensions().get::<Peer>();
-    let asking = Asking {
+    let peer = request.extensions().get::<ClientPeer>();
+    let asking = AuditedRequest {
         method: request.method().clone(),
         uri: request.uri().clone(),
         address: peer.map(|peer| peer.address),
@@ -73,15 +73,15 @@ pub async fn watch(
 }
 
 /// A request that is on its way, as far as a refusal would tell of it.
-struct Asking {
+struct AuditedRequest {
     method: Method,
     uri: Uri,
     address: Option<IpAddr>,
 }
 
-impl Asking {
+impl AuditedRequest {
     fn answered(&self, app: &App, response: &Response) {
-        let Some(Reason(reason)) = response.extensions().get() else {
+        let Some(RefusalReason(reason)) = response.extensions().get() else {
             return;
         };
         let status = response.status();
@@ -95,11 +95,11 @@ impl Asking {
             path: trace::route(self.uri.path()).into(),
             skipped,
         };
-        let who = || AuditActor {
+        let actor = || AuditActor {
             address: self.address,
-            ..who(app, response.extensions().get(), None)
+            ..actor(app, response.extensions().get(), None)
         };
-        app.config.audit.refused(decision, who);
+        app.config.audit.refused(decision, actor);
     }
 }
 
@@ -128,6 +128,6 @@ pub fn refused_message(
         path: "/acp".into(),
         skipped,
     };
-    let who = || who(app, Some(caller), Some(connection));
-    app.config.audit.refused(decision, who);
+    let actor = || actor(app, Some(caller), Some(connection));
+    app.config.audit.refused(decision, actor);
 }

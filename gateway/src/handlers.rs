@@ -9,3 +9,4 @@ pub mod post;
 pub mod probe;
 pub mod stream;
 pub mod tickets;
+pub mod websocket;

@@ -12,15 +12,15 @@ use prometheus_client::registry::Unit;
 use tokio::time::Instant;
 
 use crate::app::App;
-use crate::edge::peer::Peer;
-use crate::limits::{Limit, Refusal};
+use crate::limits::{LimitKind, LimitRefusal};
+use crate::net::peer::ClientPeer;
 use crate::trace;
 
 /// A number for each agent that workers have registered.
-type ByAgent = Family<[(&'static str, String); 1], Gauge>;
+type AgentGauge = Family<[(&'static str, String); 1], Gauge>;
 
 #[derive(Clone, Debug, Default)]
-pub struct Metrics {
+pub struct GatewayMetrics {
     pub messages: Counter,
     pub refused: Counter,
     pub unavailable: Counter,
@@ -40,11 +40,11 @@ pub struct Metrics {
     stalled: LabeledCounter,
     limited: LabeledCounter,
     tokens_refused: LabeledCounter,
-    queue: ByAgent,
-    workers: ByAgent,
+    queue: AgentGauge,
+    workers: AgentGauge,
 }
 
-impl Metrics {
+impl GatewayMetrics {
     pub fn register(&self, registry: &mut Registry) {
         let registry = registry.sub_registry_with_prefix("gateway");
         let help = "How long requests took until their answer began, by method and class of status";
@@ -113,7 +113,7 @@ impl Metrics {
     }
 
     /// A caller was told, or made, to wait.
-    pub fn limited(&self, limit: Limit) {
+    pub fn limited(&self, limit: LimitKind) {
         let limit = [("limit", limit.as_str())];
         self.limited.get_or_create(&limit).inc();
     }
@@ -156,16 +156,16 @@ impl Metrics {
 }
 
 /// A request under way: timed also if nobody waits for its answer any more.
-struct Pending<'a> {
-    metrics: &'a Metrics,
+struct PendingRequest<'a> {
+    metrics: &'a GatewayMetrics,
     began: Instant,
     method: &'static str,
     status: &'static str,
     trace: Option<TraceContext>,
 }
 
-impl<'a> Pending<'a> {
-    fn new(metrics: &'a Metrics, method: &Method) -> Self {
+impl<'a> PendingRequest<'a> {
+    fn new(metrics: &'a GatewayMetrics, method: &Method) -> Self {
         Self {
             metrics,
             began: Instant::now(),
@@ -192,7 +192,7 @@ impl<'a> Pending<'a> {
     }
 }
 
-impl Drop for Pending<'_> {
+impl Drop for PendingRequest<'_> {
     fn drop(&mut self) {
         let labels = [("method", self.method), ("status", self.status)];
         let request = self.metrics.request.get_or_create(&labels);
@@ -206,10 +206,10 @@ pub async fn measure(
     request: Request,
     next: impl AsyncFnOnce(Request) -> Response,
 ) -> Response {
-    let mut pending = Pending::new(&app.metrics, request.method());
-    let peer = request.extensions().get::<Peer>().copied();
+    let mut pending = PendingRequest::new(&app.metrics, request.method());
+    let peer = request.extensions().get::<ClientPeer>().copied();
     let response = next(request).await;
-    if let Some(refusal) = response.extensions().get::<Refusal>() {
+    if let Some(refusal) = response.extensions().get::<LimitRefusal>() {
         app.metrics.limited(refusal.limit);
     }
     let status = response.status();

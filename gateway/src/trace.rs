@@ -19,11 +19,11 @@ use crate::app::App;
 
 /// The code of an error, on the response that carries it.
 #[derive(Clone, Copy)]
-pub struct Code(pub ErrorCode);
+pub struct ErrorCodeMark(pub ErrorCode);
 
 /// Which requests and messages have spans.
 #[derive(Clone, Copy, Debug, Default)]
-pub enum Traces {
+pub enum TraceSampling {
     #[default]
     None,
     /// All, and whoever gets them decides which are recorded.
@@ -33,7 +33,7 @@ pub enum Traces {
     Recorded(f64),
 }
 
-impl Traces {
+impl TraceSampling {
     pub fn are_on(self) -> bool {
         !matches!(self, Self::None)
     }
@@ -49,8 +49,8 @@ impl Traces {
     }
 }
 
-/// Around everything else, if traces are made at all. A request that names a trace waits until its caller
-/// is known ([`continued`]): strangers must not decide what is recorded.
+/// Around everything else, if traces are made at all. A request that names a trace waits until its
+/// caller is known ([`continued`]): strangers must not decide what is recorded.
 pub async fn request(
     app: &App,
     request: Request,
@@ -90,13 +90,13 @@ async fn within(
     next: impl AsyncFnOnce(Request) -> Response,
 ) -> Response {
     let response = next(request).instrument(span.clone()).await;
-    answered(&span, &response);
+    record_response(&span, &response);
     response
 }
 
 /// For a request that has no span, although its message belongs to a trace that is recorded.
-pub fn late(app: &App, parts: &Parts, message: &Inbound) -> Span {
-    let Traces::Recorded(_) = app.config.traces else {
+pub fn span_from_message(app: &App, parts: &Parts, message: &Inbound) -> Span {
+    let TraceSampling::Recorded(_) = app.config.traces else {
         return Span::none();
     };
     if !Span::current().is_none() || in_headers(&parts.headers).is_some() {
@@ -110,13 +110,13 @@ pub fn late(app: &App, parts: &Parts, message: &Inbound) -> Span {
 }
 
 /// The end of a request.
-pub fn answered(span: &Span, response: &Response) {
+pub fn record_response(span: &Span, response: &Response) {
     if span.is_none() {
         return;
     }
     let status = response.status();
     span.record("http.response.status_code", i64::from(status.as_u16()));
-    if let Some(Code(code)) = response.extensions().get() {
+    if let Some(ErrorCodeMark(code)) = response.extensions().get() {
         span.record("error.type", code.value().to_string());
     }
     if status.is_server_error() {
@@ -173,7 +173,7 @@ pub fn message(app: &App, connection: &ConnectionId, message: &Inbound) -> Span 
         connection.id = connection.as_str(),
         error.type = Empty,
     );
-    about_message(&span, None, message);
+    record_message(&span, None, message);
     let session = message.session_id();
     if let Some(session) = session.and_then(SessionId::parse) {
         span.record("session.id", session.as_str());
@@ -215,9 +215,9 @@ pub fn current(app: &App) -> Span {
     }
 }
 
-/// Before anything comes of the message. Headers were written nearer to here than what is in the message,
-/// so where they tell of different traces the message's is only linked.
-pub fn about_message(span: &Span, headers: Option<&HeaderMap>, message: &Inbound) {
+/// Before anything comes of the message. Headers were written nearer to here than what is in the
+/// message, so where they tell of different traces the message's is only linked.
+pub fn record_message(span: &Span, headers: Option<&HeaderMap>, message: &Inbound) {
     if span.is_none() {
         return;
     }
@@ -235,7 +235,7 @@ pub fn about_message(span: &Span, headers: Option<&HeaderMap>, message: &Inbound
 }
 
 /// The caller, once it is verified.
-pub fn about(app: &App, session: Option<&str>, connection: &ConnectionId) {
+pub fn record_ids(app: &App, session: Option<&str>, connection: &ConnectionId) {
     let span = current(app);
     if span.is_none() {
         return;
@@ -247,7 +247,7 @@ pub fn about(app: &App, session: Option<&str>, connection: &ConnectionId) {
 }
 
 /// The request is answered with an error.
-pub fn failed(app: &App, code: ErrorCode) {
+pub fn record_error(app: &App, code: ErrorCode) {
     let span = current(app);
     if !span.is_none() {
         span.record("error.type", code.value().to_string());
@@ -255,7 +255,7 @@ pub fn failed(app: &App, code: ErrorCode) {
 }
 
 /// An answer goes out to its client, on whichever gateway holds the stream.
-pub fn deliver(
+pub fn record_delivery(
     trace: Option<&TraceContext>,
     session: &SessionId,
     connection: &ConnectionId,
