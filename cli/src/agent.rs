@@ -18,11 +18,14 @@ use baton_worker::{PerPrincipal, WorkspaceRoot};
 use clap::{Args, ValueEnum};
 use nix::unistd::{Uid, User};
 
+use self::known::{KNOWN, KnownAgent, by_name};
 use self::sandbox::{PlanArguments, SandboxOptions};
 use crate::agent_policy::ClientTrust;
 use crate::exit::ConfigurationError;
 use crate::headings::AGENT;
 
+pub mod installed;
+pub mod known;
 mod sandbox;
 
 /// Before the command line of an agent that is a program.
@@ -32,9 +35,11 @@ const OURSELVES: &str = "/proc/self/exe";
 
 #[derive(Args)]
 pub struct AgentOptions {
-    /// Agent to run: scripted, or stdio:COMMAND for a program
+    /// Agent to run: scripted, a product's name, or stdio:COMMAND
     ///
-    /// The program speaks ACP on its standard input and output. The agent named scripted is built in and needs nothing.
+    /// The program speaks ACP on its standard input and output. The agent named scripted is built in and needs nothing. A
+    /// name such as claude or codex stands for the command of that product and for the environment variables that it
+    /// reads; `baton agents` lists them.
     #[arg(
         long,
         env = "BATON_AGENT",
@@ -235,7 +240,10 @@ impl AgentOptions {
 
     /// The environment variables that agents get, and their own HOMEs.
     fn environment(&self) -> (Vec<(OsString, OsString)>, Option<PerPrincipal>) {
-        let mut environment = environment::scrubbed(std::env::vars_os(), &self.agent_env);
+        let known = self.known().into_iter().flat_map(KnownAgent::environment);
+        let mut named = self.agent_env.clone();
+        named.extend(known.map(str::to_owned));
+        let mut environment = environment::scrubbed(std::env::vars_os(), &named);
         if let Ok(Some(user)) = self.user() {
             environment
                 .retain(|(name, _)| !["HOME", "LOGNAME", "USER"].iter().any(|own| name == own));
@@ -266,15 +274,35 @@ impl AgentOptions {
         if self.agent == "scripted" {
             return Ok(None);
         }
+        if let Some(known) = self.known() {
+            let words = known.command.iter();
+            return Ok(Some(words.map(|word| (*word).to_owned()).collect()));
+        }
         let fault = |what: &str| Err(format!("--agent {:?}: {what}", self.agent));
         let Some(command) = self.agent.strip_prefix(PROGRAM) else {
-            return fault("the agents are: scripted, stdio:COMMAND");
+            let names: Vec<&str> = KNOWN.iter().map(|known| known.name).collect();
+            return fault(&format!(
+                "the agents are: scripted, {}, stdio:COMMAND",
+                names.join(", ")
+            ));
         };
         match shlex::split(command) {
             Some(words) if !words.is_empty() => Ok(Some(in_place(words))),
             Some(_) => fault("there is no command after stdio:"),
             None => fault("a quotation in the command has no end"),
         }
+    }
+
+    /// The product that `--agent` names.
+    pub fn known(&self) -> Option<&'static KnownAgent> {
+        by_name(&self.agent)
+    }
+
+    /// The product's variables with credentials, if none of them is set here.
+    pub fn missing_credentials(&self) -> Option<&'static KnownAgent> {
+        let is_set = |name: &&str| std::env::var_os(name).is_some_and(|value| !value.is_empty());
+        let without = |known: &&KnownAgent| !known.credentials.iter().any(is_set);
+        self.known().filter(without)
     }
 
     /// Starts it, if it is a program, to learn what it is.
@@ -285,6 +313,11 @@ impl AgentOptions {
         let Some(command) = command else {
             return Ok(Arc::new(ScriptedAgent));
         };
+        if self.known().is_some()
+            && let Some(fault) = installed::fault(&command, &self.search_path())
+        {
+            anyhow::bail!("--agent {}: {fault}", self.agent);
+        }
         let stdio = StdioAgent::start(self.config(command, around)).await;
         let stdio = stdio.map_err(
             |StartFailure {

@@ -78,7 +78,7 @@ async fn for_serve(arguments: &serve::ServeArguments) -> Vec<Finding> {
     }
     let clients = arguments.edge.clients(arguments.listen);
     let kept = arguments.kept_from_agents(clients, None);
-    findings.push(agent::check(&arguments.worker, &kept, clients).await);
+    findings.extend(agent::check(&arguments.worker, &kept, clients).await);
     findings
 }
 
@@ -101,7 +101,7 @@ async fn for_worker(arguments: &worker::WorkerArguments) -> Vec<Finding> {
     findings.extend(probes.map(|address| machine::port("--probe-listen", address)));
     findings.extend(redis::check(&arguments.store).await);
     let kept = arguments.kept_from_agents();
-    findings.push(agent::check(&arguments.worker, &kept, ClientTrust::Anybody).await);
+    findings.extend(agent::check(&arguments.worker, &kept, ClientTrust::Anybody).await);
     findings
 }
 

@@ -10,6 +10,7 @@ use crate::telemetry::TraceOptions;
 mod admin;
 mod agent;
 mod agent_policy;
+mod agents;
 mod audit;
 mod chat;
 mod command_line;
@@ -74,6 +75,8 @@ enum BatonCommand {
     /// keys.json`. Each check prints a line that begins with ok, warn or fail. The agent is started once. Nothing else is
     /// changed. Exit code 1 if a check fails.
     Doctor(doctor::Arguments),
+    /// List the agents that --agent knows by name, and which are installed here
+    Agents(agents::AgentsArguments),
     /// Check whether a process is ready: exit code 0 or 1
     Health(health::HealthArguments),
     /// Back up and restore data, create users of Redis
@@ -155,6 +158,7 @@ async fn run(command: BatonCommand) -> anyhow::Result<()> {
         BatonCommand::Chat(arguments) => chat::run(arguments).await,
         BatonCommand::Sessions(arguments) => sessions::run(arguments).await,
         BatonCommand::Doctor(arguments) => doctor::run(arguments).await,
+        BatonCommand::Agents(arguments) => agents::run(&arguments),
         BatonCommand::Health(arguments) => health::run(arguments).await,
         BatonCommand::Store(command) => store::run(command).await,
         BatonCommand::Audit(command) => audit::run(command),
@@ -213,6 +217,7 @@ impl BatonCommand {
             | Self::Chat(_)
             | Self::Sessions(_)
             | Self::Doctor(_)
+            | Self::Agents(_)
             | Self::Health(_)
             | Self::Store(_)
             | Self::Audit(_)

@@ -154,7 +154,7 @@ pub struct WorkerOptions {
     pub agent: AgentOptions,
     /// Name of the agent; clients reach it at /acp/NAME
     ///
-    /// Replaces the name that the agent reports itself.
+    /// Replaces the name that the agent reports itself, and that of an agent of `baton agents`.
     #[arg(long, env = "BATON_AGENT_NAME", value_name = "NAME", help_heading = AGENT)]
     agent_name: Option<String>,
     /// Maximum number of sessions that run here at the same time
@@ -224,6 +224,12 @@ impl WorkerOptions {
         faults
     }
 
+    /// The name by which clients reach the agent, unless it is to be the one that it reports itself.
+    fn name(&self) -> Option<String> {
+        let known = || self.agent.known().map(|known| known.name.to_owned());
+        self.agent_name.clone().or_else(known)
+    }
+
     /// `kept`: files and directories of ours that no agent may have.
     pub async fn agent(
         &self,
@@ -249,7 +255,7 @@ impl WorkerOptions {
         baton_worker::RunnerConfig {
             grace,
             id: WorkerId(random_text(12).into()),
-            name: self.agent_name.clone(),
+            name: self.name(),
             slots: self.slots,
             lease: Duration::from_millis(self.lease_ms),
             session_ttl: self.session_ttl,

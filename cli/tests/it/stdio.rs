@@ -6,6 +6,7 @@ mod carrying;
 mod choosing;
 mod crashing;
 mod hostile;
+mod named;
 mod real;
 
 use std::path::{Path, PathBuf};
