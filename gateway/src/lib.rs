@@ -21,6 +21,7 @@
 //! | `body` | its body, read within the budgets |
 //! | `edge` | what a request must look like, and whose it is |
 //! | [`limits`] | what one caller may take |
+//! | `client_description` | what a client says of itself, for agents |
 //! | `agents` | which agent a request is about, and what there is to choose from |
 //! | `handlers` | one verb per file |
 //! | `dispatch` | one JSON-RPC message becomes one step on the store |
@@ -39,6 +40,7 @@ mod audit;
 pub mod auth;
 mod body;
 mod census;
+mod client_description;
 mod connection;
 mod connections;
 mod dispatch;

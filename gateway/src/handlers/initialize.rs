@@ -10,12 +10,13 @@ use baton_session::store;
 use baton_session::token::{CONNECTION_LIFETIME, ConnectionToken};
 use bytes::Bytes;
 use serde::Deserialize;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::agents::{self, Missing};
 use crate::app::App;
 use crate::audit;
 use crate::auth::Caller;
+use crate::client_description;
 use crate::limits::Refusal;
 
 pub struct Initialized {
@@ -38,12 +39,10 @@ pub async fn initialize(
     over: Option<Refusal>,
 ) -> store::Result<Initialized> {
     let params = serde_json::from_str::<Params>(message.params());
-    let client = params
-        .as_ref()
-        .ok()
-        .and_then(|params| params.client_capabilities.as_ref())
-        .map(capabilities)
-        .unwrap_or_default();
+    let said = params.as_ref().ok();
+    let said = said.and_then(|params| params.client_capabilities.as_ref());
+    let client = said.and_then(|said| v1::ClientCapabilities::deserialize(said).ok());
+    let client = client.as_ref().map(capabilities).unwrap_or_default();
     let socket = socket.unwrap_or_else(|| Socket {
         id: ConnectionId::mint(Partition::random(app.store.partitions())),
         issued: app.mint.revoked.issue_time(&caller.principal, None),
@@ -86,6 +85,9 @@ pub async fn initialize(
         .keys
         .ring()
         .sign_connection(&connection, CONNECTION_LIFETIME);
+    if let (Ok(_), Ok(params)) = (&chosen, &params) {
+        describe(app, &connection, params).await?;
+    }
     let answer = chosen.map(|card| {
         let mut result = agents::initialized(card, PROTOCOL_VERSION);
         if socket.resumable {
@@ -114,7 +116,24 @@ pub struct Socket {
 struct Params {
     #[serde(rename = "protocolVersion")]
     _protocol_version: u64,
-    client_capabilities: Option<v1::ClientCapabilities>,
+    client_capabilities: Option<Value>,
+    client_info: Option<Value>,
+}
+
+/// Keeps what the client says of itself, for workers.
+async fn describe(app: &App, connection: &ConnectionToken, params: &Params) -> store::Result<()> {
+    let (capabilities, info) = (&params.client_capabilities, &params.client_info);
+    let Some(described) = client_description::describe(capabilities.as_ref(), info.as_ref()) else {
+        return Ok(());
+    };
+    let kept = app.store.describe_client(&connection.id, &described).await;
+    kept.or_else(|error| match error {
+        store::Error::Unavailable(_) => Err(error),
+        store::Error::Broken(_) => {
+            tracing::warn!(%error, "a client's description cannot be kept: its agents get the capabilities of its token");
+            Ok(())
+        }
+    })
 }
 
 fn capabilities(client: &v1::ClientCapabilities) -> ClientCapabilities {
@@ -130,6 +149,10 @@ fn capabilities(client: &v1::ClientCapabilities) -> ClientCapabilities {
             .elicitation
             .as_ref()
             .is_some_and(|elicitation| elicitation.form.is_some()),
+        url_elicitation: client
+            .elicitation
+            .as_ref()
+            .is_some_and(|elicitation| elicitation.url.is_some()),
         boolean_options: options.is_some(),
     }
 }
