@@ -45,10 +45,11 @@ async fn visit(url: &str, params: Value) -> Visit {
     Visit::of(client, session).await
 }
 
-/// Another client in the same session.
+/// Another client in the same session, which reads along until it prompts.
 async fn joins(url: &str, params: Value, session: &str) -> Visit {
     let client = open(url, params).await;
-    let resume = json!({ "sessionId": session, "cwd": "/tmp", "mcpServers": [] });
+    let observe = json!({ "baton/observe": true });
+    let resume = json!({ "sessionId": session, "_meta": observe });
     let id = json!("r");
     let resume =
         json!({ "jsonrpc": "2.0", "id": id, "method": "session/resume", "params": resume });
