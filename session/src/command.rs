@@ -81,6 +81,7 @@ pub struct ClientCapabilities {
     pub write_file: bool,
     pub terminal: bool,
     pub elicitation: bool,
+    pub url_elicitation: bool,
     pub boolean_options: bool,
 }
 
@@ -91,6 +92,7 @@ impl ClientCapabilities {
             (self.write_file, 'w'),
             (self.terminal, 't'),
             (self.elicitation, 'e'),
+            (self.url_elicitation, 'u'),
             (self.boolean_options, 'b'),
         ];
         flags
@@ -107,6 +109,7 @@ impl ClientCapabilities {
             write_file: has('w'),
             terminal: has('t'),
             elicitation: has('e'),
+            url_elicitation: has('u'),
             boolean_options: has('b'),
         }
     }

@@ -109,6 +109,13 @@ pub trait Store: Send + Sync + 'static {
     /// such entry, in the order of these.
     async fn watches(&self, connection: &ConnectionId) -> Result<Vec<(u64, SessionId)>>;
 
+    /// Keeps the client's description of itself for workers, for as long as the connection's token is good. A
+    /// second call replaces it.
+    async fn describe_client(&self, connection: &ConnectionId, description: &Bytes) -> Result<()>;
+
+    /// The client's description of itself; `None` if there is none, or it cannot be read here.
+    async fn client_description(&self, connection: &ConnectionId) -> Result<Option<Bytes>>;
+
     // ---- sessions, from the client's side ----
 
     /// Creates the session with its first command in the inbox and its creator attached. Creating

@@ -8,9 +8,9 @@ use std::time::Duration;
 use async_trait::async_trait;
 use baton_protocol::Method;
 use baton_protocol::limits::{MAX_STATE, MAX_VIEW};
-use baton_session::command::ClientCapabilities;
+use baton_session::command::{ClientCapabilities, QueuedCommand};
 use baton_session::event::Event;
-use baton_session::id::{LogId, SessionId};
+use baton_session::id::{ConnectionId, LogId, SessionId};
 use baton_session::store::{AgentCard, Claim, SessionSetup, Store};
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
@@ -46,8 +46,8 @@ pub struct SessionOpening {
     pub setup: SessionSetup,
     /// [`ConversationChanges::state`] of the conversation before, empty at first.
     pub state: Bytes,
-    /// Capabilities of the client that asked first.
-    pub client: ClientCapabilities,
+    /// The client that asked first.
+    pub client: Option<AskingClient>,
     /// The session's directories are beneath it, if there is such a rule.
     pub(crate) beneath: Option<PathBuf>,
     /// The MCP servers to work with, those that were admitted.
@@ -65,7 +65,7 @@ impl SessionOpening {
             params: claim.params.clone(),
             setup: claim.setup.clone(),
             state: claim.state.clone(),
-            client: client(claim),
+            client: claim.inbox.first().map(AskingClient::of),
             beneath: None,
             servers: Vec::new(),
             policy,
@@ -90,6 +90,10 @@ impl SessionOpening {
                 .for_each(|(_, event)| hear(event));
             next = last.last() + 1;
         }
+    }
+
+    pub(crate) fn store(&self) -> &dyn Store {
+        &*self.store
     }
 
     /// The MCP servers to work with, as the client or the operator has written them.
@@ -152,12 +156,21 @@ impl SessionOpening {
     }
 }
 
-/// The session is opened for the client of the first waiting command.
-fn client(claim: &Claim) -> ClientCapabilities {
-    let first = claim.inbox.first();
-    first
-        .map(|queued| queued.command.client)
-        .unwrap_or_default()
+/// A client that has asked something of a session.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AskingClient {
+    pub connection: ConnectionId,
+    /// As far as its token says them.
+    pub capabilities: ClientCapabilities,
+}
+
+impl AskingClient {
+    pub(crate) fn of(queued: &QueuedCommand) -> Self {
+        Self {
+            connection: queued.command.connection.clone(),
+            capabilities: queued.command.client,
+        }
+    }
 }
 
 /// Frames per read from the store.

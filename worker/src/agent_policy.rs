@@ -17,6 +17,7 @@ use self::member_filter::MemberFilter;
 pub use self::pattern::NamePattern;
 use crate::rpc::Failure;
 
+mod client_capabilities;
 mod member_filter;
 mod pattern;
 #[cfg(test)]

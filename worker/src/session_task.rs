@@ -20,7 +20,7 @@ use self::command_history::{CommandHistory, ReadCommand};
 use self::commands::{FinishedCall, done, is_about};
 use self::slot::UnmovableTurnGuard;
 pub(crate) use self::slot::{SessionContext, SessionSlot};
-use crate::agent::{Agent, Conversation, ListenContext, SessionOpening, StopReason};
+use crate::agent::{Agent, AskingClient, Conversation, ListenContext, SessionOpening, StopReason};
 use crate::event_writer::{EventWriter, SessionLost};
 use crate::out_of_turn_requests::OutOfTurnRequests;
 use crate::rpc::{self, Failure};
@@ -385,7 +385,7 @@ impl SessionTask {
         let turn = Turn::new(
             self.claim.session.clone(),
             queued.id,
-            queued.command.client,
+            AskingClient::of(&queued),
             self.writer.clone(),
             replay,
             unanswered,

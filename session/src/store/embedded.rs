@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
+use bytes::Bytes;
 use tokio::sync::{mpsc, watch};
 
 use self::backend::{ExpiryKind, StorageBackend, StoreChange};
@@ -217,6 +218,19 @@ impl<S: StorageBackend> Store for EmbeddedStore<S> {
 
     async fn has_outbox_room(&self, connection: &ConnectionId) -> Result<bool> {
         self.step(|state| self.outbox_room(state, connection)).await
+    }
+
+    async fn describe_client(&self, connection: &ConnectionId, description: &Bytes) -> Result<()> {
+        self.step(|state| self.keep_description(state, connection, description))
+            .await
+    }
+
+    async fn client_description(&self, connection: &ConnectionId) -> Result<Option<Bytes>> {
+        self.step(|state| {
+            let outbox = state.outbox(&self.backend, connection)?;
+            Ok(outbox.client.clone().map(Bytes::from))
+        })
+        .await
     }
 
     async fn watches(&self, connection: &ConnectionId) -> Result<Vec<(u64, SessionId)>> {

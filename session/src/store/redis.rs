@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use bytes::Bytes;
 use futures_util::future::{join, join_all};
 use tokio::sync::mpsc;
 
@@ -30,6 +31,7 @@ mod agents;
 mod append;
 mod changes;
 mod client;
+mod client_description;
 mod cluster;
 mod connection;
 mod deletion;
@@ -171,6 +173,14 @@ impl Store for RedisStore {
 
     async fn has_outbox_room(&self, connection: &ConnectionId) -> Result<bool> {
         self.outbox_room(connection).await
+    }
+
+    async fn describe_client(&self, connection: &ConnectionId, description: &Bytes) -> Result<()> {
+        self.keep_description(connection, description).await
+    }
+
+    async fn client_description(&self, connection: &ConnectionId) -> Result<Option<Bytes>> {
+        self.description_of(connection).await
     }
 
     async fn watches(&self, connection: &ConnectionId) -> Result<Vec<(u64, SessionId)>> {

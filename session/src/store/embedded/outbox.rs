@@ -39,6 +39,9 @@ pub struct Outbox {
     /// The bytes of position entries.
     #[serde(default)]
     positions: u64,
+    /// The client's description of itself.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub client: Option<String>,
     /// The holder of the stream; it ends with this process.
     #[serde(skip)]
     pub holder: Option<String>,

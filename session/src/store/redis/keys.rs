@@ -20,6 +20,7 @@
 //! | `ns:{tag}:ls:<principal>:<cwd>` | zset | those in one directory (the start of its hash) |
 //! | `ns:{tag}:b:<principal>` | hash | its account: session → bytes that are kept of it, as of the end of its last turn or later; `sum` all of them |
 //! | `ns:{tag}:k:<connection>` | hash | `seq`, `holder`, `written`, `dlv` the last entry of the outbox that was delivered, `trim` the last that has left it, `ob` what it weighs, `pb` what of that are positions, `w:` by session, which entry that has left it told to watch this, `wn` how many of these, `v:` the last one that told so again, `x:` the last one that told so and is still in the outbox although the stream has left the session, `i:` idempotency: fingerprint, entry, which session it told to watch |
+//! | `ns:{tag}:d:<connection>` | string | the client's description of itself, as JSON, for as long as the connection's token is good |
 //! | `ns:{tag}:x:<connection>` | stream | the outbox, as a log: from `trim` + 1 on |
 //! | `ns:{tag}:q:<connection>` | hash | its requests that can be cancelled: idempotency key → session, when it was noted (ms). Those that are done go when there are many |
 //! | `ns:{tag}:u:<name>` | string | what may be used once and was (the start of its hash, which also says the tag): by which call. Ends by itself |
@@ -144,6 +145,10 @@ impl RedisKeys {
 
     pub fn outbox(&self, id: &ConnectionId) -> String {
         self.of(id.partition(), "x", id.as_str())
+    }
+
+    pub fn client(&self, id: &ConnectionId) -> String {
+        self.of(id.partition(), "d", id.as_str())
     }
 
     pub fn requests(&self, id: &ConnectionId) -> String {

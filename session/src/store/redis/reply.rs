@@ -36,6 +36,13 @@ impl ScriptReply {
         }
     }
 
+    pub fn optional_bytes(self) -> Result<Option<Bytes>> {
+        match self.0 {
+            Value::Nil => Ok(None),
+            value => bytes(value).map(Some),
+        }
+    }
+
     pub fn optional_text(self) -> Result<Option<String>> {
         match self.0 {
             Value::Nil => Ok(None),
