@@ -5,8 +5,9 @@ use std::process::ExitCode;
 
 use clap::{CommandFactory as _, FromArgMatches as _};
 
-use crate::config::{self, ConfigProblem, FileSettings, ROLES};
+use crate::config_file::{self, ConfigProblem, FileSettings};
 use crate::exit::{self, ConfigurationError};
+use crate::roles::ROLES;
 use crate::{BatonCommand, CommandLine, secrets};
 
 /// Printed below the short help of a command that serves.
@@ -15,7 +16,7 @@ Every option has an environment variable: --listen is BATON_LISTEN. `--help` pri
 
 /// All commands with all options.
 pub fn command() -> clap::Command {
-    with_choices(config::prepare(CommandLine::command()))
+    with_choices(config_file::prepare(CommandLine::command()))
 }
 
 /// The arguments, and which of them the file has set. After `--help` or a fault the process ends with the code.
@@ -25,7 +26,7 @@ pub fn parse() -> Result<(CommandLine, FileSettings), ExitCode> {
         true => one_line_each(command()),
         false => command(),
     };
-    let parsed = config::matches(command, &words);
+    let parsed = config_file::matches(command, &words);
     let parsed = parsed.and_then(|(mut matches, file)| {
         let arguments = CommandLine::from_arg_matches_mut(&mut matches)?;
         Ok((arguments, file))
@@ -51,7 +52,7 @@ pub fn read(words: &[OsString]) -> anyhow::Result<BatonCommand> {
 }
 
 fn read_with_file(words: &[OsString]) -> anyhow::Result<(BatonCommand, FileSettings)> {
-    let parsed = config::matches(command(), words);
+    let parsed = config_file::matches(command(), words);
     let (mut matches, file) = parsed.map_err(failure)?;
     let arguments = CommandLine::from_arg_matches_mut(&mut matches);
     let arguments = arguments.map_err(|error| failure(error.into()))?;

@@ -15,6 +15,7 @@ mod chat;
 mod command_line;
 mod completions;
 mod config;
+mod config_file;
 mod connect;
 mod descriptors;
 mod doctor;
@@ -22,6 +23,7 @@ mod dumpable;
 mod edge;
 mod exit;
 mod exposure;
+mod failure_report;
 mod gateway;
 mod headings;
 mod health;
@@ -36,6 +38,7 @@ mod probes;
 mod reference;
 mod remote;
 mod revoke;
+mod roles;
 mod secrets;
 mod serve;
 mod sessions;
@@ -125,8 +128,8 @@ fn main() -> ExitCode {
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("baton: {}", exit::message(&error, &file));
-            exit::code(&error).into()
+            eprintln!("baton: {}", failure_report::message(&error, &file));
+            failure_report::code(&error).into()
         }
     }
 }

@@ -7,8 +7,8 @@ use std::fmt::Write as _;
 use clap::{Arg, Command};
 
 use crate::command_line;
-use crate::config::keys::sections;
-use crate::config::{ROLES, keys};
+use crate::config_file::keys::{self, sections};
+use crate::roles::ROLES;
 
 const HEAD: &str = "\
 # Options

@@ -12,7 +12,7 @@ use std::os::unix::process::CommandExt as _;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
-use crate::config::ROLES;
+use crate::roles::ROLES;
 
 /// Options whose values may hold a password, and their variables.
 const SECRET: [(&str, &str); 2] = [
@@ -130,7 +130,7 @@ fn apart(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{command_line, config::keys};
+    use crate::{command_line, config_file::keys};
 
     /// The mark is what hides an option in help, in `baton config show` and from the configuration file.
     #[test]

@@ -11,9 +11,8 @@ use std::sync::Arc;
 
 use bytes::{BufMut, Bytes, BytesMut};
 
-use crate::event::{Event, Frame, MalformedFrame, take, take_u32};
+use crate::event::{Event, Frame, MalformedFrame, PAGE_BYTES, take, take_u32};
 use crate::id::Nonce;
-use crate::store::PAGE_BYTES;
 
 /// A reader holds some blocks at a time.
 const MAX_BYTES: usize = 32 << 10;

@@ -12,7 +12,7 @@ use crate::trace::TraceContext;
 
 mod frame;
 
-pub use self::frame::Frame;
+pub use self::frame::{Frame, PAGE_BYTES};
 pub(crate) use self::frame::{take, take_u32};
 
 /// One numbered entry of a log.

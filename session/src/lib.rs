@@ -7,6 +7,7 @@
 //! | command: what waits in an inbox | [`command`] |
 //! | route: on which stream a connection reads | [`route`] |
 //! | cursor: where a client stands | [`cursor`] |
+//! | where a page of a list of sessions ends | [`list_position`] |
 //! | connection and session tokens, the keys that sign them | [`token`] |
 //! | the formats of what is kept, by number | [`format`] |
 //! | what must not be printed | [`secret`] |
@@ -49,6 +50,7 @@ pub mod format;
 pub mod fuzzing;
 pub mod guard;
 pub mod id;
+pub mod list_position;
 pub mod metrics;
 pub mod revocation;
 pub mod route;

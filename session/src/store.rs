@@ -37,10 +37,13 @@ pub use embedded::{
 pub use embedded::{OutboxReplica, SessionReplica};
 pub use enqueue::{EnqueueOutcome, EnqueueRequest, InboxAdmission};
 pub use lifecycle::{
-    AdoptRequest, ForkOutcome, ForkPoint, ForkRequest, ListPosition, ListRequest, PrincipalUsage,
-    SessionRecord, SessionSetup, SessionSummary,
+    AdoptRequest, ForkOutcome, ForkPoint, ForkRequest, ListRequest, PrincipalUsage, SessionRecord,
+    SessionSetup, SessionSummary,
 };
 pub use signals::{Signal, SignalListener, Topic};
+
+pub use crate::event::PAGE_BYTES;
+pub use crate::list_position::ListPosition;
 
 pub type Result<T> = std::result::Result<T, Error>;
 
@@ -279,8 +282,6 @@ pub trait Store: Send + Sync + 'static {
     async fn listen(&self, sink: mpsc::Sender<Signal>) -> Result<Arc<dyn SignalListener>>;
 }
 
-/// The maximum size of the frames of one [`Store::read`], unless it is a single one.
-pub const PAGE_BYTES: u64 = 1 << 20;
 /// How often a worker repeats [`Store::register`].
 pub const HEARTBEAT: Duration = Duration::from_secs(3);
 /// How long it counts as alive after that.

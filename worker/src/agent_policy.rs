@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 
 use self::member_filter::MemberFilter;
 pub use self::pattern::NamePattern;
-use crate::rpc::Failure;
+use crate::rpc::{Failure, raw};
 
 mod member_filter;
 mod pattern;
@@ -224,7 +224,7 @@ impl AgentMessage {
     pub(crate) fn own(method: Method, params: &Value) -> Self {
         Self {
             method: method.name().into(),
-            params: crate::agent::raw(params),
+            params: raw(params),
         }
     }
 
@@ -266,7 +266,7 @@ impl AgentMessage {
         }
         Self {
             method: self.method.clone(),
-            params: crate::agent::raw(&changed),
+            params: raw(&changed),
         }
     }
 }
@@ -274,7 +274,7 @@ impl AgentMessage {
 impl AgentAnswer {
     /// Our own, instead of a client's.
     pub(crate) fn own(reply: Result<Value, Failure>) -> Self {
-        Self(reply.map(|result| crate::agent::raw(&result)))
+        Self(reply.map(|result| raw(&result)))
     }
 
     /// The members of a JSON-RPC response.

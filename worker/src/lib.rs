@@ -18,6 +18,9 @@
 //! | [`release_hook`] | runs the operator's command when bindings are released |
 //! | [`event_writer`] | collects events and appends them in frames |
 //! | [`rewrite_buffer`] | the last appends, in case the store loses them |
+//! | [`conversation_changes`] | what an agent keeps for the next worker |
+//! | [`store_retry`] | steps that wait for a store that is unavailable |
+//! | [`stop_reason`] | why a turn ended |
 //! | [`metrics`] | what is counted and timed |
 //! | [`trace`] | spans, if somebody wants them |
 //! | [`housekeeping`] | compacts idle sessions, removes expired ones |
@@ -26,6 +29,7 @@
 mod admission;
 pub mod agent;
 mod agent_policy;
+mod conversation_changes;
 mod event_writer;
 #[cfg(any(fuzzing, test))]
 pub mod fuzzing;
@@ -43,7 +47,9 @@ mod rpc;
 pub mod runner;
 mod session_metadata;
 mod session_task;
+mod stop_reason;
 mod store_outages;
+mod store_retry;
 mod trace;
 mod turn;
 mod turn_replay;

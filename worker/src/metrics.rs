@@ -15,8 +15,8 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Unit;
 use serde_json::value::RawValue;
 
-use crate::agent::StopReason;
 use crate::rpc::Failure;
+use crate::stop_reason::StopReason;
 
 /// In seconds: turns may take their time.
 const TURN_BUCKETS: [f64; 12] = [

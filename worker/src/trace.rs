@@ -11,8 +11,8 @@ use serde_json::value::RawValue;
 use tracing::Span;
 use tracing::field::Empty;
 
-use crate::agent::StopReason;
 use crate::rpc::Failure;
+use crate::stop_reason::StopReason;
 
 /// A session was taken up; lasts until its agent is open.
 pub fn claimed(claim: &Claim) -> Span {

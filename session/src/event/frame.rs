@@ -5,6 +5,9 @@ use bytes::{Buf as _, BufMut as _, Bytes, BytesMut};
 use super::{Event, MalformedFrame};
 use crate::id::{Nonce, SessionId};
 
+/// The maximum size of the frames that one read of a log returns, unless it is a single one.
+pub const PAGE_BYTES: u64 = 1 << 20;
+
 /// Events that were written together, numbered from `first`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Frame {

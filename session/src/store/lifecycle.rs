@@ -4,6 +4,7 @@ use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 
 use crate::id::{ConnectionId, SessionId};
+use crate::list_position::ListPosition;
 
 /// Settings that a load, resume or fork may change, as JSON; `None` leaves them as they are.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -62,14 +63,6 @@ pub struct ListRequest {
     /// Only what comes after this place.
     pub after: Option<ListPosition>,
     pub limit: usize,
-}
-
-/// A place in a list: later changes come first, then greater ids.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-pub struct ListPosition {
-    /// When the session was created or its last turn ended, in milliseconds since 1970.
-    pub updated: u64,
-    pub session: SessionId,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]

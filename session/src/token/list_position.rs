@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
 use super::{CONNECTION_LIFETIME, KeyRing, TokenRefusal, unix_seconds};
-use crate::store::ListPosition;
+use crate::list_position::ListPosition;
 
 pub(super) const TYPE: &str = "baton-place+jwt";
 

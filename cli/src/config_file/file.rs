@@ -7,8 +7,9 @@ use clap::{Arg, Command};
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-use super::{ROLES, keys, suggest, value};
+use super::{keys, suggest, value};
 use crate::exit::ConfigurationError;
+use crate::roles::ROLES;
 
 pub struct ConfigFile {
     pub path: PathBuf,

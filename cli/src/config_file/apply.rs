@@ -8,8 +8,9 @@ use clap::parser::ValueSource;
 use clap::{ArgMatches, Command, Error};
 
 use super::file::{ConfigFile, FileSetting};
-use super::{ROLES, keys};
+use super::keys;
 use crate::exit::ConfigurationError;
+use crate::roles::ROLES;
 
 /// Why there are no arguments.
 pub enum ConfigProblem {
