@@ -169,10 +169,11 @@ pub fn read_secret(file: &Path) -> Result<String, String> {
     let text = std::fs::read_to_string(file).map_err(|error| named(&error.to_string()))?;
     let secret = text.trim();
     let fits = secret.len() >= MIN_SECRET && secret.bytes().all(|byte| byte.is_ascii_graphic());
-    match fits {
-        true => Ok(secret.to_owned()),
-        false => Err(named(
+    if fits {
+        Ok(secret.to_owned())
+    } else {
+        Err(named(
             "one line of 32 or more visible ASCII characters, as of `openssl rand -hex 32`",
-        )),
+        ))
     }
 }

@@ -292,9 +292,10 @@ impl AgentOptions {
                  last_words,
              }| {
                 let said = last_words.join("\n  ");
-                match said.is_empty() {
-                    true => anyhow::anyhow!(failure.message),
-                    false => anyhow::anyhow!("{}\nIt said:\n  {said}", failure.message),
+                if said.is_empty() {
+                    anyhow::anyhow!(failure.message)
+                } else {
+                    anyhow::anyhow!("{}\nIt said:\n  {said}", failure.message)
                 }
             },
         );

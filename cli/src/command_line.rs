@@ -22,9 +22,10 @@ pub fn command() -> clap::Command {
 /// The arguments, and which of them the file has set. After `--help` or a fault the process ends with the code.
 pub fn parse() -> Result<(CommandLine, FileSettings), ExitCode> {
     let words = secrets::arguments();
-    let command = match words.iter().any(|word| word == "-h") {
-        true => one_line_each(command()),
-        false => command(),
+    let command = if words.iter().any(|word| word == "-h") {
+        one_line_each(command())
+    } else {
+        command()
     };
     let parsed = config_file::matches(command, &words);
     let parsed = parsed.and_then(|(mut matches, file)| {
@@ -34,9 +35,10 @@ pub fn parse() -> Result<(CommandLine, FileSettings), ExitCode> {
     parsed.map_err(|problem| match problem {
         ConfigProblem::CommandLine(error) => {
             let _ = error.print();
-            match error.use_stderr() {
-                true => exit::USAGE.into(),
-                false => ExitCode::SUCCESS,
+            if error.use_stderr() {
+                exit::USAGE.into()
+            } else {
+                ExitCode::SUCCESS
             }
         }
         ConfigProblem::File(faults) => {
@@ -86,9 +88,10 @@ fn with_choices(command: clap::Command) -> clap::Command {
     let named = |arg: clap::Arg| {
         let values = arg.get_possible_values();
         let values: Vec<_> = values.iter().map(|value| value.get_name()).collect();
-        match values.is_empty() || arg.is_hide_possible_values_set() {
-            true => arg,
-            false => arg.value_name(values.join("|")),
+        if values.is_empty() || arg.is_hide_possible_values_set() {
+            arg
+        } else {
+            arg.value_name(values.join("|"))
         }
     };
     command.mut_args(named).mut_subcommands(with_choices)
@@ -96,9 +99,10 @@ fn with_choices(command: clap::Command) -> clap::Command {
 
 /// The short help. The name of a variable follows from that of its option.
 fn one_line_each(command: clap::Command) -> clap::Command {
-    let command = match ROLES.contains(&command.get_name()) {
-        true => command.after_help(SHORT_FOOTER),
-        false => command,
+    let command = if ROLES.contains(&command.get_name()) {
+        command.after_help(SHORT_FOOTER)
+    } else {
+        command
     };
     command
         .term_width(0)

@@ -173,9 +173,10 @@ impl EdgeOptions {
             && self.allow_host.is_empty()
             && self.allow_origin.is_empty()
             && !self.transport.is_behind_proxies();
-        match local {
-            true => ClientTrust::Local,
-            false => ClientTrust::Anybody,
+        if local {
+            ClientTrust::Local
+        } else {
+            ClientTrust::Anybody
         }
     }
 

@@ -140,9 +140,10 @@ async fn run(command: BatonCommand) -> anyhow::Result<()> {
         descriptors::raise();
     }
     // Others end by a signal as programs do.
-    let stop = match command.stops_in_order() {
-        true => signals::stop()?,
-        false => Stop::default(),
+    let stop = if command.stops_in_order() {
+        signals::stop()?
+    } else {
+        Stop::default()
     };
     // A gateway says so itself when its grace is over, and that is no hurry.
     let hurry = stop.now.clone();

@@ -125,9 +125,12 @@ fn is_help(arg: &Arg) -> bool {
 
 /// Option, variable, default and text.
 fn cells(arg: &Arg) -> [String; 4] {
-    let code = |text: String| match text.is_empty() {
-        true => text,
-        false => format!("`{}`", text.replace('|', "\\|")),
+    let code = |text: String| {
+        if text.is_empty() {
+            text
+        } else {
+            format!("`{}`", text.replace('|', "\\|"))
+        }
     };
     let defaults: Vec<_> = arg
         .get_default_values()

@@ -190,9 +190,10 @@ pub async fn run(
         tls,
         authenticated: arguments.edge.authenticates(),
     };
-    let _ = match arguments.audit.takes_stdout() {
-        true => writeln!(std::io::stderr(), "{}", banner.text()),
-        false => writeln!(std::io::stdout(), "{}", banner.text()),
+    let _ = if arguments.audit.takes_stdout() {
+        writeln!(std::io::stderr(), "{}", banner.text())
+    } else {
+        writeln!(std::io::stdout(), "{}", banner.text())
     };
     let served = tokio::select! {
         served = baton_gateway::serve(listener, admin, app) => served,

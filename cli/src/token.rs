@@ -206,9 +206,10 @@ impl MintArguments {
 
 fn keep(path: &Path, algorithm: Algorithm) -> anyhow::Result<()> {
     let made = key_file::make_once(path, algorithm);
-    match made.with_context(|| format!("cannot write --file {}", path.display()))? {
-        true => eprintln!("baton: new keys are in {}", path.display()),
-        false => eprintln!("baton: {} is there already, and stays", path.display()),
+    if made.with_context(|| format!("cannot write --file {}", path.display()))? {
+        eprintln!("baton: new keys are in {}", path.display());
+    } else {
+        eprintln!("baton: {} is there already, and stays", path.display());
     }
     Ok(())
 }

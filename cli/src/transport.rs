@@ -134,9 +134,10 @@ impl TransportOptions {
             ));
         }
         // From this machine alone everybody has the same address.
-        let share = match setting.listen.ip().is_loopback() {
-            true => total,
-            false => total.div_ceil(2),
+        let share = if setting.listen.ip().is_loopback() {
+            total
+        } else {
+            total.div_ceil(2)
         };
         let per_address = self.max_connections_per_address.unwrap_or(share);
         if !(1..=total.max(1)).contains(&per_address) {

@@ -119,12 +119,11 @@ impl AgentQuestion {
                     Ok(value) => content.insert(field.name.clone(), value),
                     Err(hint) => return QuestionReply::Unclear(hint),
                 };
-                match content.len() == fields.len() {
-                    true => {
-                        content.retain(|_, value| !value.is_null());
-                        QuestionReply::Result(json!({ "action": "accept", "content": content }))
-                    }
-                    false => QuestionReply::More,
+                if content.len() == fields.len() {
+                    content.retain(|_, value| !value.is_null());
+                    QuestionReply::Result(json!({ "action": "accept", "content": content }))
+                } else {
+                    QuestionReply::More
                 }
             }
         }

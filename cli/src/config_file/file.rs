@@ -170,9 +170,10 @@ impl<'a> FileReader<'a> {
             (true, None) => suggest::nearest(name, ROLES),
             _ => suggest::nearest(name, self.names(section)),
         };
-        let what = match is_section {
-            true => "unknown section",
-            false => "unknown key",
+        let what = if is_section {
+            "unknown section"
+        } else {
+            "unknown key"
         };
         match nearest {
             Some(nearest) => format!("{what}; did you mean {nearest}?"),

@@ -64,9 +64,10 @@ pub async fn check(options: &WorkerOptions, kept: &[PathBuf], clients: ClientTru
 
 /// As the system would look for it.
 fn can_be_found(program: &str, path: &OsStr) -> bool {
-    match program.contains('/') {
-        true => is_executable(Path::new(program)),
-        false => env::split_paths(path).any(|directory| is_executable(&directory.join(program))),
+    if program.contains('/') {
+        is_executable(Path::new(program))
+    } else {
+        env::split_paths(path).any(|directory| is_executable(&directory.join(program)))
     }
 }
 
@@ -76,9 +77,10 @@ fn is_executable(path: &Path) -> bool {
 }
 
 fn missing(program: &str, path: &OsStr) -> String {
-    let place = match program.contains('/') {
-        true => String::new(),
-        false => format!(" in PATH ({})", path.to_string_lossy()),
+    let place = if program.contains('/') {
+        String::new()
+    } else {
+        format!(" in PATH ({})", path.to_string_lossy())
     };
     let package = PACKAGES.iter().find(|(known, _)| *known == program);
     let remedy = match package {

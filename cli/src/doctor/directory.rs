@@ -37,9 +37,10 @@ fn state(path: &Path) -> Finding {
         );
     }
     let path = path.display();
-    match exists {
-        true => Finding::ok(SUBJECT, format!("{path}: writable, and not in use")),
-        false => Finding::ok(SUBJECT, format!("{path}: will be made at the first start")),
+    if exists {
+        Finding::ok(SUBJECT, format!("{path}: writable, and not in use"))
+    } else {
+        Finding::ok(SUBJECT, format!("{path}: will be made at the first start"))
     }
 }
 

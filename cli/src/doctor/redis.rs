@@ -43,14 +43,15 @@ fn judge(diagnosis: &Diagnosis, wants_replicas: bool) -> Vec<Finding> {
 fn latency(latency: Duration) -> Finding {
     let millis = latency.as_secs_f64() * 1_000.0;
     let text = format!("answers in {millis:.1} ms");
-    match latency > SLOW {
-        false => Finding::ok(SUBJECT, text),
-        true => Finding::warn(
+    if latency > SLOW {
+        Finding::warn(
             SUBJECT,
             format!(
                 "{text}: every request waits for that at least once. Put Redis into the same network"
             ),
-        ),
+        )
+    } else {
+        Finding::ok(SUBJECT, text)
     }
 }
 
@@ -131,10 +132,7 @@ fn clock(offset: Option<ClockOffset>) -> Finding {
         );
     };
     let seconds = by.as_secs_f64();
-    let side = match ahead {
-        true => "ahead of",
-        false => "behind",
-    };
+    let side = if ahead { "ahead of" } else { "behind" };
     let remedy = "Run a time service on both machines (`timedatectl set-ntp true`)";
     // Two gateways may be off in opposite directions.
     if by > Duration::from_secs(MAX_SKEW / 2) {
@@ -143,11 +141,12 @@ fn clock(offset: Option<ClockOffset>) -> Finding {
         );
         return Finding::fail(CLOCK, text);
     }
-    match by > DRIFT {
-        true => Finding::warn(
+    if by > DRIFT {
+        Finding::warn(
             CLOCK,
             format!("{seconds:.1} s {side} the store's. {remedy}"),
-        ),
-        false => Finding::ok(CLOCK, format!("{seconds:.1} s from the store's")),
+        )
+    } else {
+        Finding::ok(CLOCK, format!("{seconds:.1} s from the store's"))
     }
 }

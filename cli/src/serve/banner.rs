@@ -23,10 +23,7 @@ impl Banner {
     }
 
     fn with_program(&self, program: &str) -> String {
-        let scheme = match self.tls {
-            true => "https",
-            false => "http",
-        };
+        let scheme = if self.tls { "https" } else { "http" };
         let (address, local) = (self.address, reachable(self.address));
         let hints: String = [
             (
@@ -73,9 +70,10 @@ fn program(called: &OsStr, path: &OsStr) -> String {
     let name = called.file_name().unwrap_or_default();
     let found = env::split_paths(path).map(|directory| directory.join(name));
     let found = found.into_iter().find(|file| file.is_file());
-    match found.is_some_and(|found| same(&found, &whole)) {
-        true => quoted(Path::new(name)),
-        false => quoted(&whole),
+    if found.is_some_and(|found| same(&found, &whole)) {
+        quoted(Path::new(name))
+    } else {
+        quoted(&whole)
     }
 }
 

@@ -91,10 +91,11 @@ impl SessionsConnection {
         let response = succeeded(&self.url, request.send().await).await?;
         let mut events = SseParser::of(response);
         while let Some(event) = events.next().await? {
-            let message: SessionMessage<'_> = match event.is_message() {
-                true => serde_json::from_str(&event.data).context("the answer is not JSON-RPC")?,
-                false => continue,
-            };
+            if !event.is_message() {
+                continue;
+            }
+            let message: SessionMessage<'_> =
+                serde_json::from_str(&event.data).context("the answer is not JSON-RPC")?;
             if message.method.is_none() && message.id == Some(json!(id)) {
                 return match (message.error, message.result) {
                     (Some(fault), _) => bail!("{}", on_a_line(&fault.message)),

@@ -34,8 +34,9 @@ pub async fn run(
     let answer = connection.call("session/fork", &params, |_| Ok(())).await?;
     let child = answer["sessionId"].as_str();
     let child = child.ok_or_else(|| anyhow!("the answer names no session"))?;
-    match options.json {
-        true => out.json(&json!({ "sessionId": child }).to_string()),
-        false => out.line(child),
+    if options.json {
+        out.json(&json!({ "sessionId": child }).to_string())
+    } else {
+        out.line(child)
     }
 }

@@ -25,19 +25,18 @@ pub async fn run(
     out: &mut TerminalOutput,
 ) -> anyhow::Result<()> {
     let params = observing(&options.session);
-    match options.json {
-        true => document(connection, &options.session, &params, out).await,
-        false => {
-            // Printed as it comes, and nothing if there is no such session.
-            let mut heading = format!("session {}\n", on_a_line(&options.session));
-            let mut transcript = Transcript::default();
-            let see = |update: &RawValue| {
-                out.write(std::mem::take(&mut heading))?;
-                out.write(transcript.tell(update.get()))
-            };
-            connection.call("session/load", &params, see).await?;
-            out.write(heading + &transcript.end())
-        }
+    if options.json {
+        document(connection, &options.session, &params, out).await
+    } else {
+        // Printed as it comes, and nothing if there is no such session.
+        let mut heading = format!("session {}\n", on_a_line(&options.session));
+        let mut transcript = Transcript::default();
+        let see = |update: &RawValue| {
+            out.write(std::mem::take(&mut heading))?;
+            out.write(transcript.tell(update.get()))
+        };
+        connection.call("session/load", &params, see).await?;
+        out.write(heading + &transcript.end())
     }
 }
 

@@ -74,9 +74,10 @@ fn in_json(c: char, text: &mut String) {
 fn escaped(text: &str, keeps: fn(char) -> bool, escape: fn(char, &mut String)) -> String {
     let mut plain = String::with_capacity(text.len());
     for c in text.chars() {
-        match is_odd(c) && !keeps(c) {
-            true => escape(c, &mut plain),
-            false => plain.push(c),
+        if is_odd(c) && !keeps(c) {
+            escape(c, &mut plain)
+        } else {
+            plain.push(c)
         }
     }
     plain

@@ -54,9 +54,10 @@ impl Transcript {
         let mut said = String::new();
         if self.speaking.as_ref() != Some(&now) {
             said = self.end();
-            let _ = match now.1.is_empty() {
-                true => write!(said, "{speaker}:\n  "),
-                false => write!(said, "{speaker} [{}]:\n  ", now.1),
+            let _ = if now.1.is_empty() {
+                write!(said, "{speaker}:\n  ")
+            } else {
+                write!(said, "{speaker} [{}]:\n  ", now.1)
             };
             self.speaking = Some(now);
         }

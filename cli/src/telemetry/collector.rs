@@ -73,13 +73,14 @@ impl OtlpCollector {
         // The standard has one base for all signals, or an address for this one.
         let whole = signal.owns(&endpoint.name) || protocol == OtlpProtocol::Grpc;
         Ok(Self {
-            url: match whole {
-                true => endpoint.url,
-                false => format!(
+            url: if whole {
+                endpoint.url
+            } else {
+                format!(
                     "{}/v1/{}",
                     endpoint.url.trim_end_matches('/'),
                     signal.name()
-                ),
+                )
             },
             protocol,
             timeout: timeout(signal),

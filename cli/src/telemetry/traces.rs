@@ -142,9 +142,10 @@ impl TraceOptions {
     where
         S: Subscriber + for<'a> LookupSpan<'a>,
     {
-        let level = match self.trace_store {
-            true => LevelFilter::TRACE,
-            false => LevelFilter::INFO,
+        let level = if self.trace_store {
+            LevelFilter::TRACE
+        } else {
+            LevelFilter::INFO
         };
         let ours =
             filter_fn(move |metadata| metadata.target() == TARGET && metadata.level() <= &level);

@@ -106,9 +106,10 @@ fn taken(answer: ExportMetricsServiceResponse) -> anyhow::Result<()> {
 
 fn endpoint(url: &str) -> Result<Endpoint, tonic::transport::Error> {
     let endpoint = Endpoint::from_shared(url.to_owned())?;
-    match url.starts_with("https") {
-        true => endpoint.tls_config(ClientTlsConfig::new().with_native_roots()),
-        false => Ok(endpoint),
+    if url.starts_with("https") {
+        endpoint.tls_config(ClientTlsConfig::new().with_native_roots())
+    } else {
+        Ok(endpoint)
     }
 }
 
