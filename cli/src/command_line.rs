@@ -1,4 +1,5 @@
-//! The command line with all that belongs to it: flags, environment variables and the configuration file.
+//! The command line with all that belongs to it: flags, environment variables and the configuration
+//! file.
 
 use std::ffi::OsString;
 use std::process::ExitCode;
@@ -12,14 +13,16 @@ use crate::{BatonCommand, CommandLine, secrets};
 
 /// Printed below the short help of a command that serves.
 const SHORT_FOOTER: &str = "\
-Every option has an environment variable: --listen is BATON_LISTEN. `--help` prints more about each option.";
+Every option has an environment variable: --listen is BATON_LISTEN. `--help` prints more about \
+                            each option.";
 
 /// All commands with all options.
 pub fn command() -> clap::Command {
     with_choices(config_file::prepare(CommandLine::command()))
 }
 
-/// The arguments, and which of them the file has set. After `--help` or a fault the process ends with the code.
+/// The arguments, and which of them the file has set. After `--help` or a fault the process ends
+/// with the code.
 pub fn parse() -> Result<(CommandLine, FileSettings), ExitCode> {
     let words = secrets::arguments();
     let command = if words.iter().any(|word| word == "-h") {

@@ -15,14 +15,15 @@ mod show;
 pub enum ConfigCommand {
     /// Check a configuration file: exit code 0, or 64 with a list of all faults
     ///
-    /// Checks syntax, names, types and permitted values. With --role it also checks the options as that role would at
-    /// its start, in this environment and on this machine: required options, options that exclude each other, files
-    /// that must exist.
+    /// Checks syntax, names, types and permitted values. With --role it also checks the options as
+    /// that role would at its start, in this environment and on this machine: required options,
+    /// options that exclude each other, files that must exist.
     Check(CheckArguments),
     /// Print the options in effect and the source of each: flag, environment, file or default
     ///
-    /// Takes a role and its options as they would be started: `baton config show gateway --config baton.toml`. The
-    /// output is a configuration file itself. URLs that hold a password are not printed.
+    /// Takes a role and its options as they would be started:
+    /// `baton config show gateway --config baton.toml`. The output is a configuration file itself.
+    /// URLs that hold a password are not printed.
     Show(ShowArguments),
 }
 

@@ -1,12 +1,14 @@
 //! The configuration file of `serve`, `gateway` and `worker`.
 //!
-//! Every option of a role is a key of the file, by its long name. The keys, their types and their permitted values come
-//! from clap's commands: an option that is added there is a key of the file at once.
+//! Every option of a role is a key of the file, by its long name. The keys, their types and their
+//! permitted values come from clap's commands: an option that is added there is a key of the file
+//! at once.
 //!
 //! | module | task |
 //! |---|---|
-//! | `keys` | the options of a role: kind of value, section of the help, whether it may hold a secret |
-//! | `file` | reads a file and reports every fault with its line; `value` checks one value, `suggest` guesses a name |
+//! | `keys` | the options of a role: kind of value, section of the help, whether it is a secret |
+//! | `file` | reads a file and reports every fault with its line |
+//! | `value`, `suggest` | checks one value; guesses the name that was meant |
 //! | `apply` | puts the file beneath flags and environment |
 
 use std::path::PathBuf;
@@ -29,18 +31,21 @@ const CONFIG_HELP: &str = "Configuration file in TOML; see --help for its form";
 const CONFIG_LONG_HELP: &str = "\
 Configuration file in TOML
 
-Every option is a key, by its long name without the dashes. Keys at the top of the file apply to every role that has the \
-option. Keys in the sections [serve], [gateway] and [worker] apply to that role and take precedence over the top. An \
-option that takes a list is an array of strings.
+Every option is a key, by its long name without the dashes. Keys at the top of the file apply to \
+     every role that has the option. Keys in the sections [serve], [gateway] and [worker] apply \
+     to that role and take precedence over the top. An option that takes a list is an array of \
+     strings.
 
-A flag takes precedence over an environment variable, a variable over the file, the file over the default. The process \
-refuses to start if the file has an unknown key or a value of the wrong type, and reports all of them together.
+A flag takes precedence over an environment variable, a variable over the file, the file over the \
+     default. The process refuses to start if the file has an unknown key or a value of the wrong \
+     type, and reports all of them together.
 
-Passwords do not belong in the file: a URL that holds one is refused. Use --store-file or the option's variable. \
-`baton config check FILE` checks a file; `baton config show ROLE --config FILE` prints the values in effect.";
+Passwords do not belong in the file: a URL that holds one is refused. Use --store-file or the \
+     option's variable. `baton config check FILE` checks a file; `baton config show ROLE --config \
+     FILE` prints the values in effect.";
 
-/// Gives every role `--config`, and lets a flag switch off an option that the file or the environment has switched
-/// on.
+/// Gives every role `--config`, and lets a flag switch off an option that the file or the
+/// environment has switched on.
 pub fn prepare(command: Clap) -> Clap {
     ROLES.iter().fold(command, |command, role| {
         command.mut_subcommand(role, |role| role.mut_args(switchable).arg(config()))

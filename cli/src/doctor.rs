@@ -1,5 +1,6 @@
-//! `baton doctor`: looks at everything that a role needs before it is started, and says what to do about what is wrong.
-//! Takes the options of the role, so that a command line can be tried by putting `doctor` into it.
+//! `baton doctor`: looks at everything that a role needs before it is started, and says what to do
+//! about what is wrong. Takes the options of the role, so that a command line can be tried by
+//! putting `doctor` into it.
 //!
 //! | file | checks |
 //! |---|---|

@@ -71,11 +71,13 @@ enum BatonCommand {
     Chat(chat::ChatArguments),
     /// List, show, follow, copy and delete sessions over HTTP
     Sessions(sessions::SessionsArguments),
-    /// Check store, keys, clock, limits and agent before a start, and say what to do: exit code 0 or 1
+    /// Check store, keys, clock, limits and agent before a start, and say what to do: exit code 0
+    /// or 1
     ///
-    /// Takes a role and its options as they would be started: `baton doctor gateway --store redis://127.0.0.1:6379 --keys
-    /// keys.json`. Each check prints a line that begins with ok, warn or fail. The agent is started once. Nothing else is
-    /// changed. Exit code 1 if a check fails.
+    /// Takes a role and its options as they would be started:
+    /// `baton doctor gateway --store redis://127.0.0.1:6379 --keys keys.json`. Each check prints a
+    /// line that begins with ok, warn or fail. The agent is started once. Nothing else is changed.
+    /// Exit code 1 if a check fails.
     Doctor(doctor::Arguments),
     /// Check whether a process is ready: exit code 0 or 1
     Health(health::HealthArguments),
@@ -177,7 +179,8 @@ async fn run(command: BatonCommand) -> anyhow::Result<()> {
 }
 
 impl BatonCommand {
-    /// Everything that keeps a process that serves from starting, as far as it can be known before it starts.
+    /// Everything that keeps a process that serves from starting, as far as it can be known before
+    /// it starts.
     fn faults(&self) -> Vec<String> {
         match self {
             Self::Serve(arguments) => arguments.faults(),
@@ -187,7 +190,8 @@ impl BatonCommand {
         }
     }
 
-    /// Processes that other programs of the same user, agents first of all, have no business to look into.
+    /// Processes that other programs of the same user, agents first of all, have no business to
+    /// look into.
     fn holds_secrets(&self) -> bool {
         self.traces().is_some() || matches!(self, Self::Guard(_) | Self::Doctor(_))
     }

@@ -176,8 +176,8 @@ pub async fn run(
         worker_config,
         worker_stop.clone(),
     ));
-    // The gateway cuts off what is still open when its grace is over; the worker has its own time to
-    // hand over, unless somebody is in a hurry.
+    // The gateway cuts off what is still open when its grace is over; the worker has its own time
+    // to hand over, unless somebody is in a hurry.
     let hurry = stop.now.clone();
     let stop = Stop {
         now: hurry.child_token(),

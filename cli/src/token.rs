@@ -95,7 +95,12 @@ pub struct MintArguments {
     #[arg(long, default_value = "control")]
     scope: TokenScopeOption,
     /// Lifetime, up to 24h
-    #[arg(long, default_value = "1h", value_parser = humantime::parse_duration, value_name = "TIME")]
+    #[arg(
+        long,
+        default_value = "1h",
+        value_parser = humantime::parse_duration,
+        value_name = "TIME"
+    )]
     ttl: Duration,
     /// Owner of the session
     #[arg(long, default_value = "anonymous", value_name = "NAME")]
@@ -241,7 +246,8 @@ fn inspect(token: &str) -> anyhow::Result<Value> {
     }))
 }
 
-/// A token on the command line is seen by everybody on the machine, so it may come on standard input.
+/// A token on the command line is seen by everybody on the machine, so it may come on standard
+/// input.
 fn given(token: Option<String>) -> anyhow::Result<String> {
     if let Some(token) = token.filter(|token| token != "-") {
         return Ok(token);

@@ -199,7 +199,8 @@ async fn check_status(response: Response<Incoming>) -> Result<Response<Incoming>
         StatusCode::UNAUTHORIZED => Err(RequestFailure::Refused {
             code: ErrorCode::Unauthenticated.value(),
             text: text
-                + ". Give a credential with --credential-file, BATON_CREDENTIAL or --credential-command",
+                + ". Give a credential with --credential-file, BATON_CREDENTIAL or \
+                   --credential-command",
         }),
         _ if later => Err(RequestFailure::Away {
             why: text,

@@ -10,7 +10,7 @@
 //! | `transport` | HTTP to the gateway: sockets, TLS, proxies |
 //! | `endpoint` | requests to a gateway, and what their answers mean |
 //! | [`credential`] | the caller's credential, and how it is renewed |
-//! | `delivery` | delivers a message, with retries; `reachability` tells whether the server answers |
+//! | `delivery` | delivers a message, with retries; `reachability`: whether the server answers |
 //! | `stream` | messages from the server, over SSE or WebSocket, resumed where it broke off |
 //! | `resume` | another connection in place of one that is over, with the same sessions |
 //! | [`bridge`] | all of it on stdin and stdout |

@@ -1,5 +1,6 @@
-//! Bytes to the gateway: sockets, TLS, and the proxy that the environment names (`HTTPS_PROXY`, `HTTP_PROXY`,
-//! `ALL_PROXY`, `NO_PROXY`). HTTP/1.1, since a WebSocket begins with it and there is one stream to read.
+//! Bytes to the gateway: sockets, TLS, and the proxy that the environment names (`HTTPS_PROXY`,
+//! `HTTP_PROXY`, `ALL_PROXY`, `NO_PROXY`). HTTP/1.1, since a WebSocket begins with it and there is
+//! one stream to read.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -28,7 +29,8 @@ const IDLE_TIMEOUT: Duration = Duration::from_secs(45);
 
 pub enum HttpTransport {
     Straight(Client<HttpsConnector<HttpConnector>, Full<Bytes>>),
-    /// Through a proxy, by CONNECT: what is carried is none of its business, and a WebSocket is no trouble.
+    /// Through a proxy, by CONNECT: what is carried is none of its business, and a WebSocket is no
+    /// trouble.
     Tunnelled(Client<HttpsConnector<Tunnel<HttpConnector>>, Full<Bytes>>),
 }
 

@@ -101,8 +101,8 @@ pub fn cancel_request(id: &str) -> Bytes {
     notification(Method::CancelRequest.name(), Params { request_id: id })
 }
 
-/// A message on one line, for readers that take a line for a message. Line breaks inside of strings are
-/// escaped, so all that are left are blanks.
+/// A message on one line, for readers that take a line for a message. Line breaks inside of strings
+/// are escaped, so all that are left are blanks.
 pub fn one_line(message: Bytes) -> Bytes {
     let breaks = |byte: &u8| matches!(byte, b'\n' | b'\r');
     if !message.iter().any(breaks) {

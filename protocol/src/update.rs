@@ -50,7 +50,8 @@ update_kinds! {
 /// The field that names the kind.
 pub const KIND_FIELD: &str = "sessionUpdate";
 
-/// `params.update` of a message, in the form the caller needs. `None` if the message has none of that form.
+/// `params.update` of a message, in the form the caller needs. `None` if the message has none of
+/// that form.
 pub fn read<'a, U: Deserialize<'a>>(message: &'a [u8]) -> Option<U> {
     #[derive(Deserialize)]
     struct Message<P> {

@@ -24,14 +24,14 @@
 //!
 //! | of | what | written by |
 //! |---|---|---|
-//! | a session | **log** of frames, numbered without holes | the worker that holds the claim, [`store::Store::append`] |
-//! | | **inbox** of commands, each acknowledged by an append | gateways, [`store::Store::enqueue`] |
+//! | a session | **log** of frames, numbered without holes | the holder, [`store::Store::append`] |
+//! | | **inbox** of commands, acknowledged by appends | gateways, [`store::Store::enqueue`] |
 //! | | **lease**: who may append, until when | workers |
 //! | | **parties**: connections, their routes, their open streams | gateways and the log itself |
-//! | | **state, view, pending**: what the next worker or reader needs | the append that changes it |
-//! | a connection | **outbox**: a log of what belongs to no session | gateways, [`store::Store::post`] |
-//! | all of them | **revocations**, each until what it refuses has expired | gateways, [`store::Store::revoke`] |
-//! | | **what was used** and may be once, each until it has expired | gateways, [`store::Store::spend`] |
+//! | | **state, view, pending**: for the next worker or reader | the append that changes it |
+//! | a connection | **outbox**: a log beside those of sessions | gateways, [`store::Store::post`] |
+//! | all of them | **revocations**, until they are of no use | gateways, [`store::Store::revoke`] |
+//! | | **single-use names** that were used, until they expire | gateways, [`store::Store::spend`] |
 
 pub mod archive;
 pub mod audit;

@@ -70,21 +70,21 @@ pub trait Store: Send + Sync + 'static {
     /// Answers when the store does.
     async fn ping(&self) -> Result<()>;
 
-    /// Whether there is room for new sessions. It ends before the store is so full that running ones
-    /// cannot go on.
+    /// Whether there is room for new sessions. It ends before the store is so full that running
+    /// ones cannot go on.
     async fn has_room(&self) -> Result<bool> {
         Ok(true)
     }
 
     // ---- agents ----
 
-    /// A worker says what it runs and that it lives, for as long as this `lasts`; to be repeated every
-    /// [`HEARTBEAT`].
+    /// A worker says what it runs and that it lives, for as long as this `lasts`; to be repeated
+    /// every [`HEARTBEAT`].
     async fn register(&self, agent: &AgentCard, worker: &WorkerId, lasts: Duration) -> Result<()>;
 
-    /// All agents that are known, by name, with the number of workers alive. Where these differ in their
-    /// cards, as during an upgrade, it is that of the one that came last of those alive. Housekeeping
-    /// forgets an agent when no worker has run it for [`TidyPolicy::unused`].
+    /// All agents that are known, by name, with the number of workers alive. Where these differ in
+    /// their cards, as during an upgrade, it is that of the one that came last of those alive.
+    /// Housekeeping forgets an agent when no worker has run it for [`TidyPolicy::unused`].
     async fn agents(&self) -> Result<Vec<(AgentCard, usize)>>;
 
     /// Names of agents that have no worker alive, although sessions may wait for one.
@@ -104,12 +104,12 @@ pub trait Store: Send + Sync + 'static {
         key: &IdempotencyKey,
     ) -> Result<PostOutcome>;
 
-    /// Whether the connection's client reads what it is told: half of [`OUTBOX_BYTES`] is free. To be asked
-    /// before work whose answer goes there.
+    /// Whether the connection's client reads what it is told: half of [`OUTBOX_BYTES`] is free. To
+    /// be asked before work whose answer goes there.
     async fn has_outbox_room(&self, connection: &ConnectionId) -> Result<bool>;
 
-    /// The sessions of [`Event::Watch`] entries that have left the outbox, each with the number of its first
-    /// such entry, in the order of these.
+    /// The sessions of [`Event::Watch`] entries that have left the outbox, each with the number of
+    /// its first such entry, in the order of these.
     async fn watches(&self, connection: &ConnectionId) -> Result<Vec<(u64, SessionId)>>;
 
     // ---- sessions, from the client's side ----
@@ -121,8 +121,9 @@ pub trait Store: Send + Sync + 'static {
     /// Puts a command into the inbox, once per key, and wakes a worker.
     async fn enqueue(&self, request: &EnqueueRequest) -> Result<EnqueueOutcome>;
 
-    /// The session that a request of a connection went to, by its idempotency key, for each that waits or
-    /// runs and is [`findable`](Enqueue::findable). It may be told of one that is done, too.
+    /// The session that a request of a connection went to, by its idempotency key, for each that
+    /// waits or runs and is [`findable`](Enqueue::findable). It may be told of one that is done,
+    /// too.
     async fn session_of(&self, connection: &ConnectionId, key: &str) -> Result<Option<SessionId>>;
 
     /// Attaches a connection (`session/load`, `session/resume`) and makes it the controller.
@@ -137,10 +138,11 @@ pub trait Store: Send + Sync + 'static {
         principal: &str,
     ) -> Result<Option<Attachment>>;
 
-    /// For the holder of a connection's stream that has delivered everything of a session that the connection has closed: from here on it
-    /// is told anew to watch it ([`AttachOutcome::Unwatched`]). False if the session is open, somebody else has closed it,
-    /// there is more to come, or something may be on its way: then it goes on watching. To be called by who has heard of
-    /// no entry of the outbox after `watch` that tells the same.
+    /// For the holder of a connection's stream that has delivered everything of a session that the
+    /// connection has closed: from here on it is told anew to watch it
+    /// ([`AttachOutcome::Unwatched`]). False if the session is open, somebody else has closed it,
+    /// there is more to come, or something may be on its way: then it goes on watching. To be
+    /// called by who has heard of no entry of the outbox after `watch` that tells the same.
     async fn unwatch(
         &self,
         session: &SessionId,
@@ -149,9 +151,9 @@ pub trait Store: Send + Sync + 'static {
         seen: SeenPosition,
     ) -> Result<bool>;
 
-    /// For the holder of a connection's stream that reads a session there no more: entries of the outbox up to `told`, the
-    /// last that told to watch the session, stop counting. Without this each session that the connection ever opened would
-    /// take one of [`OUTBOX_WATCHES`].
+    /// For the holder of a connection's stream that reads a session there no more: entries of the
+    /// outbox up to `told`, the last that told to watch the session, stop counting. Without this
+    /// each session that the connection ever opened would take one of [`OUTBOX_WATCHES`].
     async fn forget_watch(
         &self,
         connection: &ConnectionId,
@@ -161,30 +163,31 @@ pub trait Store: Send + Sync + 'static {
 
     // ---- sessions as wholes ----
 
-    /// Makes a child that shares the parent's log up to a point and then goes its own way: nothing is
-    /// copied, and nothing that happens to the parent reaches it. Its log reads as its own, with its
-    /// own id in every message. Forking to the same child again changes nothing.
+    /// Makes a child that shares the parent's log up to a point and then goes its own way: nothing
+    /// is copied, and nothing that happens to the parent reaches it. Its log reads as its own, with
+    /// its own id in every message. Forking to the same child again changes nothing.
     async fn fork(&self, fork: &ForkRequest) -> Result<ForkOutcome>;
 
     /// Sessions of a principal by when they were last changed, newest first.
     async fn list(&self, listing: &ListRequest) -> Result<Vec<SessionSummary>>;
 
-    /// How much a principal has now. Of more than `most` sessions it may say that there are as many.
+    /// How much a principal has now. Of more than `most` sessions it may say that there are as
+    /// many.
     async fn usage(&self, principal: &str, most: u64) -> Result<PrincipalUsage>;
 
-    /// From here on there is no such session for anybody; false if there was none before. If somebody
-    /// works on it, has asked something of it, or something is bound to it, `end` goes into its inbox
-    /// so that a worker brings it to an end. Housekeeping forgets it [`DELETED_FOR`] later; its log stays
-    /// as long as forks need it.
+    /// From here on there is no such session for anybody; false if there was none before. If
+    /// somebody works on it, has asked something of it, or something is bound to it, `end` goes
+    /// into its inbox so that a worker brings it to an end. Housekeeping forgets it [`DELETED_FOR`]
+    /// later; its log stays as long as forks need it.
     async fn delete(&self, session: &SessionId, principal: &str, end: &Command) -> Result<bool>;
 
-    /// The session between two turns: if one runs, as it was before. `None` if the principal has none
-    /// such.
+    /// The session between two turns: if one runs, as it was before. `None` if the principal has
+    /// none such.
     async fn record(&self, session: &SessionId, principal: &str) -> Result<Option<SessionRecord>>;
 
     /// Begins to take in a session from elsewhere: the caller holds it and appends its log. Nobody
-    /// else sees it before it is published, and if it never is, housekeeping forgets it. False if the
-    /// id is taken.
+    /// else sees it before it is published, and if it never is, housekeeping forgets it. False if
+    /// the id is taken.
     async fn adopt(&self, adoption: &AdoptRequest, claimant: &Claimant) -> Result<bool>;
 
     /// The session is complete: it becomes visible, and is released. False if it is not the
@@ -202,8 +205,8 @@ pub trait Store: Send + Sync + 'static {
         holder: &str,
     ) -> Result<Option<OpenedStream>>;
 
-    /// Keeps registrations alive and records what was written. Returns the holders that are no longer
-    /// the ones, because a newer one took their stream.
+    /// Keeps registrations alive and records what was written. Returns the holders that are no
+    /// longer the ones, because a newer one took their stream.
     async fn touch_streams(&self, touches: &[StreamTouch]) -> Result<Vec<String>>;
 
     /// Ends the registration, unless another holder has taken the stream over.
@@ -211,11 +214,12 @@ pub trait Store: Send + Sync + 'static {
 
     // ---- logs ----
 
-    /// Frames from the one that contains `from` on: at most `limit`, and no more than [`PAGE_BYTES`] unless it
-    /// is a single one. So there may be more.
+    /// Frames from the one that contains `from` on: at most `limit`, and no more than
+    /// [`PAGE_BYTES`] unless it is a single one. So there may be more.
     async fn read(&self, log: &LogId, from: u64, limit: usize) -> Result<Vec<Arc<Frame>>>;
 
-    /// As [`Self::read`], and no frame that begins after `upto`, as far as the store can tell. Few at a time.
+    /// As [`Self::read`], and no frame that begins after `upto`, as far as the store can tell. Few
+    /// at a time.
     async fn read_between(&self, log: &LogId, from: u64, upto: u64) -> Result<Vec<Arc<Frame>>> {
         let few = usize::try_from(upto - from + 1).unwrap_or(usize::MAX);
         self.read(log, from, few.min(32)).await
@@ -226,12 +230,13 @@ pub trait Store: Send + Sync + 'static {
 
     // ---- sessions, from the worker's side ----
 
-    /// Takes the session if nobody holds it and it has work, or if its lease ran out and the claimant may
-    /// take it over.
+    /// Takes the session if nobody holds it and it has work, or if its lease ran out and the
+    /// claimant may take it over.
     async fn claim(&self, session: &SessionId, claimant: &Claimant) -> Result<Option<Claim>>;
 
-    /// Sessions of the partition that wait for a worker of this agent or whose lease ran out, oldest first as
-    /// far as the store can tell, at most `limit`. To be claimed one by one: others may be faster.
+    /// Sessions of the partition that wait for a worker of this agent or whose lease ran out,
+    /// oldest first as far as the store can tell, at most `limit`. To be claimed one by one: others
+    /// may be faster.
     async fn due(&self, partition: Partition, agent: &str, limit: usize) -> Result<DueSessions>;
 
     /// Extends leases; returns the sessions that are no longer the caller's.
@@ -255,9 +260,10 @@ pub trait Store: Send + Sync + 'static {
 
     // ---- revocations ----
 
-    /// From here on it is listed and everybody who listens is told. For one subject the later `before`
-    /// wins. Callers have budgets for what they ask for, see [`RevocationCause`](crate::revocation::RevocationCause): too many
-    /// logouts become one for all logins of the principal. False if it was not taken for lack of budget.
+    /// From here on it is listed and everybody who listens is told. For one subject the later
+    /// `before` wins. Callers have budgets for what they ask for, see
+    /// [`RevocationCause`](crate::revocation::RevocationCause): too many logouts become one for all
+    /// logins of the principal. False if it was not taken for lack of budget.
     async fn revoke(&self, revocation: &Revocation) -> Result<bool>;
 
     /// All that still matter; what has ended is forgotten on the way.
@@ -288,7 +294,8 @@ pub const HEARTBEAT: Duration = Duration::from_secs(3);
 pub const ALIVE: Duration = Duration::from_secs(3 * HEARTBEAT.as_secs());
 /// How long after that it keeps its place in the order in which workers came, should it wake.
 const PLACE_KEPT: Duration = Duration::from_secs(180);
-/// How long a connection's outbox is kept without being used: an hour longer than its token is good.
+/// How long a connection's outbox is kept without being used: an hour longer than its token is
+/// good.
 pub const OUTBOX_TTL: Duration = Duration::from_secs(CONNECTION_LIFETIME.as_secs() + 3600);
 /// The maximum size of an outbox. A client that does not read it gets no further answers.
 pub const OUTBOX_BYTES: u64 = 8 << 20;
@@ -296,8 +303,8 @@ pub const OUTBOX_BYTES: u64 = 8 << 20;
 /// behind.
 pub const OUTBOX_WINDOW_BYTES: u64 = 64 << 10;
 pub const OUTBOX_WINDOW_ENTRIES: u64 = 256;
-/// The same for [`Event::Positions`], which count for themselves: gateways write them, and no client can do anything
-/// about them.
+/// The same for [`Event::Positions`], which count for themselves: gateways write them, and no
+/// client can do anything about them.
 pub const OUTBOX_WINDOW_POSITIONS: u64 = 256 << 10;
 /// The size of an outbox entry beside its frame.
 const OUTBOX_ENTRY: u64 = 64;
@@ -320,8 +327,8 @@ pub const INBOX_BYTES: u64 = 32 << 20;
 pub const KEPT_ATTACH_REQUESTS: usize = 16;
 /// Connections that a session knows before those that have ended long ago are forgotten.
 pub const KEPT_PARTIES: usize = 32;
-/// How many idempotency keys of one connection a session remembers, and the connection itself. Those of commands that
-/// still wait are never the ones to be forgotten.
+/// How many idempotency keys of one connection a session remembers, and the connection itself.
+/// Those of commands that still wait are never the ones to be forgotten.
 pub const REMEMBERED_KEYS: u64 = 16;
 /// How many of all its connections together a session remembers.
 pub const REMEMBERED_KEYS_IN_ALL: u64 = 64;
@@ -415,7 +422,8 @@ pub struct Attachment {
     pub deleted: bool,
     /// This connection has closed it. Others that read it are there if it is opened again.
     pub closed: bool,
-    /// The entry of its outbox that had told to watch it, and does not count any more: see [`Store::unwatch`].
+    /// The entry of its outbox that had told to watch it, and does not count any more: see
+    /// [`Store::unwatch`].
     pub left: u64,
 }
 
@@ -479,9 +487,10 @@ pub struct StreamTouch {
     pub delivered: Option<OutboxProgress>,
 }
 
-/// Entries of an outbox by number: the first that cursors need, be it the last entry that was delivered or one that holds
-/// positions. Those before it leave the outbox, but for a window ([`OUTBOX_WINDOW_BYTES`]); the entry itself stays, so
-/// that a cursor that names it can be checked.
+/// Entries of an outbox by number: the first that cursors need, be it the last entry that was
+/// delivered or one that holds positions. Those before it leave the outbox, but for a window
+/// ([`OUTBOX_WINDOW_BYTES`]); the entry itself stays, so that a cursor that names it can be
+/// checked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OutboxProgress {
     /// Entries written to the client. Entries before it are removed only when the outbox would be
@@ -497,9 +506,9 @@ pub struct Claimant {
     pub agent: String,
     pub token: ClaimToken,
     pub lease: Duration,
-    /// May take a session over whose lease ran out. It says when the session was found due: a claim that the
-    /// store gets to only [`TAKEOVER_WINDOW`] later is refused, since the holder may have been unable to renew
-    /// for as long as the claim was unable to arrive.
+    /// May take a session over whose lease ran out. It says when the session was found due: a claim
+    /// that the store gets to only [`TAKEOVER_WINDOW`] later is refused, since the holder may have
+    /// been unable to renew for as long as the claim was unable to arrive.
     pub takes_over: Option<StoreTime>,
 }
 
@@ -539,10 +548,12 @@ pub struct Claim {
     pub inbox: Vec<QueuedCommand>,
 }
 
-/// Holders in a row that vanished at the same event: neither released the session nor wrote anything.
+/// Holders in a row that vanished at the same event: neither released the session nor wrote
+/// anything.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct VanishedHolders {
-    /// Of these, the last ones that had no question open and did not live long enough to renew their lease.
+    /// Of these, the last ones that had no question open and did not live long enough to renew
+    /// their lease.
     pub at_once: u32,
     /// All but those that had lived longer and waited for somebody's answer.
     pub working: u32,
@@ -578,8 +589,8 @@ pub struct AppendRequest {
     pub bound: Option<Bytes>,
     /// Give the session up, unless commands wait.
     pub release: bool,
-    /// It has to last like an answer, whatever it says: so much was said since the last that did that its writer cannot
-    /// keep more.
+    /// It has to last like an answer, whatever it says: so much was said since the last that did
+    /// that its writer cannot keep more.
     pub confirmed: bool,
 }
 

@@ -75,8 +75,9 @@ impl SessionOpening {
         }
     }
 
-    /// Goes through all that was ever said, for an agent without a state: the session is new, was forked from
-    /// the middle of another, or its agent cannot bring it back. It may be more than memory holds.
+    /// Goes through all that was ever said, for an agent without a state: the session is new, was
+    /// forked from the middle of another, or its agent cannot bring it back. It may be more than
+    /// memory holds.
     pub async fn replay_log(&self, mut hear: impl FnMut(&Event)) -> Result<(), Failure> {
         let log = LogId::Session(self.session.clone());
         let mut next = 1;
@@ -183,8 +184,8 @@ pub trait Conversation: Send + Sync {
     }
 
     /// Passes on what the agent says of its own accord. Runs beside everything else as long as the
-    /// session is held; returns if the agent is gone. It may be dropped wherever it waits, and is called
-    /// again. A prompt is answered only when all that came before its answer was passed on.
+    /// session is held; returns if the agent is gone. It may be dropped wherever it waits, and is
+    /// called again. A prompt is answered only when all that came before its answer was passed on.
     async fn listen(&self, stage: ListenContext<'_>) {
         let _ = stage;
         std::future::pending().await

@@ -196,8 +196,8 @@ impl AgentPolicy {
     }
 }
 
-/// The fields that a method's params have in the protocol, beside `_meta`; `None` for methods that are not
-/// the protocol's, or that are not a client's to call here.
+/// The fields that a method's params have in the protocol, beside `_meta`; `None` for methods that
+/// are not the protocol's, or that are not a client's to call here.
 fn fields(method: &str) -> Option<&'static [&'static str]> {
     Some(match Method::of(method) {
         Method::Prompt => &["sessionId", "prompt"],
@@ -214,7 +214,8 @@ fn refused(method: &str) -> Failure {
     Failure::new(
         ErrorCode::MethodNotFound,
         format!(
-            "method {shown:?} does not reach the agent: the worker's --allow-agent-methods does not name it"
+            "method {shown:?} does not reach the agent: the worker's --allow-agent-methods does \
+             not name it"
         ),
     )
 }

@@ -1,5 +1,5 @@
-//! State of a conversation that the next worker or reader needs, as far as it has changed. It is appended together
-//! with the events it belongs to.
+//! State of a conversation that the next worker or reader needs, as far as it has changed. It is
+//! appended together with the events it belongs to.
 
 use baton_protocol::limits::{MAX_STATE, MAX_VIEW};
 use bytes::Bytes;

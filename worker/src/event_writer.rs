@@ -30,7 +30,8 @@ const WINDOW: Duration = Duration::from_millis(25);
 /// An agent that is faster than the store waits when this much is unwritten. It bounds a frame, and
 /// with it what readers hold at a time.
 const MAX_BUFFERED_BYTES: usize = 64 << 10;
-/// A failover may lose what replicas have not confirmed. This is less than what is kept to be written again.
+/// A failover may lose what replicas have not confirmed. This is less than what is kept to be
+/// written again.
 const CONFIRMED_EVERY: usize = rewrite_buffer::MAX_BYTES / 2;
 /// A store that loses the same frames more often than this is not worth the trouble.
 const MAX_HEALINGS: usize = 5;
@@ -120,8 +121,8 @@ impl EventWriter {
         self.state.locked()
     }
 
-    /// A name that is made of numbers, as clients are to know it: in a store that was restored from a backup these numbers
-    /// may have been given before.
+    /// A name that is made of numbers, as clients are to know it: in a store that was restored from
+    /// a backup these numbers may have been given before.
     pub fn unique_name(&self, name: String) -> String {
         match self.store.restored() {
             Some(drawn) => format!("{name}-{drawn}"),
@@ -281,7 +282,12 @@ impl EventWriter {
         }
         let events: usize = lost.iter().map(|append| append.events.len()).sum();
         self.metrics.rewritten.inc_by(events as u64);
-        tracing::warn!(session.id = %self.session, head, events, "the store had lost the end of the log: it was written again");
+        tracing::warn!(
+            session.id = %self.session,
+            head,
+            events,
+            "the store had lost the end of the log: it was written again"
+        );
         Ok(())
     }
 
@@ -309,7 +315,11 @@ impl EventWriter {
         if let Some(field) = too_long
             && !std::mem::replace(&mut state.warned, true)
         {
-            tracing::warn!(session.id = %self.session, field, "the agent's state is too long: keeping the previous one");
+            tracing::warn!(
+                session.id = %self.session,
+                field,
+                "the agent's state is too long: keeping the previous one"
+            );
         }
         let metadata = state.metadata.take();
         let nothing = state.events.is_empty()

@@ -8,10 +8,12 @@
 //! | [`leases`] | which sessions are held, and the renewal of their leases |
 //! | [`store_outages`] | when the store was unavailable, so that expired leases prove nothing |
 //! | [`session_task`] | one held session: runs its inbox in order, until nothing waits |
-//! | [`admission`] | what a session may work with: its MCP servers ([`mcp`]) and its directories ([`workspace`], [`per_principal`]) |
+//! | [`admission`] | what a session may work with |
+//! | [`mcp`] | its MCP servers |
+//! | [`workspace`], [`per_principal`] | its directories |
 //! | [`agent_policy`] | which parts of client messages reach an agent |
 //! | [`turn`] | one prompt from begin to answer |
-//! | [`turn_replay`] | the events that an interrupted turn has written, so that they are written once |
+//! | [`turn_replay`] | the events that an interrupted turn has written, to be written once |
 //! | [`out_of_turn_requests`] | requests of an agent outside of turns |
 //! | [`prompt_content`] | the content types of a prompt |
 //! | [`session_metadata`] | title, usage and bindings in updates |

@@ -24,7 +24,8 @@ impl RewriteBuffer {
     pub fn keep(&mut self, append: AppendRequest) {
         self.bytes += weight(&append);
         self.appends.push_back(AppendRequest {
-            // Only the last word of a claim gives the session up, and that one is not repeated here.
+            // Only the last word of a claim gives the session up, and that one is not repeated
+            // here.
             release: false,
             ..append
         });

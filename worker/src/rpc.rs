@@ -1,4 +1,5 @@
-//! Failures as clients see them, and the answers to commands. Messages are composed by `baton_protocol::compose`.
+//! Failures as clients see them, and the answers to commands. Messages are composed by
+//! `baton_protocol::compose`.
 
 use std::borrow::Cow;
 use std::sync::Arc;

@@ -1,5 +1,5 @@
-//! The spans of a worker. They go on with the trace that a command has brought along, and what they are
-//! about travels on with its answer. A command without a trace makes no spans.
+//! The spans of a worker. They go on with the trace that a command has brought along, and what they
+//! are about travels on with its answer. A command without a trace makes no spans.
 
 use baton_session::clock::unix_millis;
 use baton_session::command::QueuedCommand;

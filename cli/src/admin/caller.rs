@@ -13,7 +13,8 @@ use super::{place, read_secret};
 pub struct CallerOptions {
     /// Socket or URL for administrators of a gateway, its --admin-listen
     ///
-    /// Without this option it is the only gateway on this machine, or the one that uses the data directory.
+    /// Without this option it is the only gateway on this machine, or the one that uses the data
+    /// directory.
     #[arg(long, env = "BATON_ADMIN", value_name = "unix:PATH|URL")]
     pub admin: Option<String>,
     /// File with the secret that the gateway asks for
@@ -22,7 +23,8 @@ pub struct CallerOptions {
 }
 
 impl CallerOptions {
-    /// The gateway that was named, or the only one on this machine that listens where gateways do by themselves.
+    /// The gateway that was named, or the only one on this machine that listens where gateways do
+    /// by themselves.
     pub fn gateway(&self) -> anyhow::Result<String> {
         self.admin.clone().map_or_else(only, Ok)
     }
@@ -60,7 +62,8 @@ fn only() -> anyhow::Result<String> {
     match &found[..] {
         [path] => Ok(named(path)),
         [] => bail!(
-            "no gateway of this user is found on this machine: say where one listens with --admin unix:PATH or --admin URL"
+            "no gateway of this user is found on this machine: say where one listens with --admin \
+             unix:PATH or --admin URL"
         ),
         several => {
             let several: Vec<_> = several.iter().map(named).collect();

@@ -54,7 +54,8 @@ impl ChatConversation {
             self.entry(&format!("/{name}"), &format!("{does} (the agent's)"));
         }
         self.screen.note(
-            "Anything else goes to the agent; // at the beginning sends one slash. A backslash at the end of a line breaks it.",
+            "Anything else goes to the agent; // at the beginning sends one slash. A backslash at \
+             the end of a line breaks it.",
         );
     }
 

@@ -187,7 +187,8 @@ fn chosen(options: &[QuestionChoice], line: &str) -> QuestionReply {
         None => {
             let count = options.len();
             QuestionReply::Unclear(format!(
-                "answer with a number from 1 to {count}, or with the letter beside it; Ctrl-C cancels"
+                "answer with a number from 1 to {count}, or with the letter beside it; Ctrl-C \
+                 cancels"
             ))
         }
     }

@@ -1,4 +1,5 @@
-//! Puts the file beneath flags and environment, and above the defaults: to clap its values are defaults.
+//! Puts the file beneath flags and environment, and above the defaults: to clap its values are
+//! defaults.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;

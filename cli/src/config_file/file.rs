@@ -56,7 +56,8 @@ impl ConfigFile {
         Err(ConfigurationError(faults.collect()))
     }
 
-    /// The settings of a role, by name: those of its section, and those at the top that it has an option for.
+    /// The settings of a role, by name: those of its section, and those at the top that it has an
+    /// option for.
     pub fn of_role(&self, role: &Command) -> BTreeMap<String, FileSetting> {
         let section = Some(role.get_name());
         let top = self.settings.iter().filter(|one| one.section.is_none());

@@ -40,8 +40,8 @@ pub async fn check(options: &WorkerOptions, kept: &[PathBuf], clients: ClientTru
             return Finding::fail(
                 SUBJECT,
                 format!(
-                    "{error:#}\nRun `{}` in a shell to see what it needs; --agent-env passes variables to it, \
-                     --agent-start-timeout gives it longer",
+                    "{error:#}\nRun `{}` in a shell to see what it needs; --agent-env passes \
+                     variables to it, --agent-start-timeout gives it longer",
                     command.join(" ")
                 ),
             );
@@ -54,8 +54,8 @@ pub async fn check(options: &WorkerOptions, kept: &[PathBuf], clients: ClientTru
         version => Finding::fail(
             SUBJECT,
             format!(
-                "{introduced} speaks version {} of ACP, and this Baton version {PROTOCOL_VERSION}. Install a version \
-                 of the agent that speaks it",
+                "{introduced} speaks version {} of ACP, and this Baton version \
+                 {PROTOCOL_VERSION}. Install a version of the agent that speaks it",
                 version.map_or("unknown".to_owned(), |version| version.to_string())
             ),
         ),

@@ -32,7 +32,8 @@ fn state(path: &Path) -> Finding {
         return Finding::fail(
             SUBJECT,
             format!(
-                "{place}: nothing can be written: {error}. Change its owner, make room, or choose another with --data-dir"
+                "{place}: nothing can be written: {error}. Change its owner, make room, or choose \
+                 another with --data-dir"
             ),
         );
     }

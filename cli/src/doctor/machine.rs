@@ -17,8 +17,8 @@ pub fn open_files() -> Finding {
         Finding::warn(
             SUBJECT,
             format!(
-                "{room}. Raise the hard limit: LimitNOFILE= in a systemd unit, --ulimit nofile= for a container, \
-                 `ulimit -Hn` in a shell"
+                "{room}. Raise the hard limit: LimitNOFILE= in a systemd unit, --ulimit nofile= \
+                 for a container, `ulimit -Hn` in a shell"
             ),
         )
     } else {
@@ -34,8 +34,8 @@ pub fn port(option: &str, address: SocketAddr) -> Finding {
         Err(error) => Finding::fail(
             SUBJECT,
             format!(
-                "{address}: {error}. Stop the process that listens there (`ss -ltnp` names it), or choose another \
-                 address with {option}"
+                "{address}: {error}. Stop the process that listens there (`ss -ltnp` names it), \
+                 or choose another address with {option}"
             ),
         ),
     }

@@ -1,4 +1,5 @@
-//! The store of gateways and workers: whether it answers and keeps what it is given, and how far its clock is from ours.
+//! The store of gateways and workers: whether it answers and keeps what it is given, and how far
+//! its clock is from ours.
 
 use std::time::Duration;
 
@@ -27,8 +28,9 @@ fn judge(diagnosis: &Diagnosis, wants_replicas: bool) -> Vec<Finding> {
     if diagnosis.servers.is_empty() {
         findings.push(Finding::warn(
             SUBJECT,
-            "the user of --store may not call INFO, so the settings could not be checked: Redis should have appendonly \
-             yes and maxmemory-policy noeviction. `baton store users` writes users that may",
+            "the user of --store may not call INFO, so the settings could not be checked: Redis \
+             should have appendonly yes and maxmemory-policy noeviction. `baton store users` \
+             writes users that may",
         ));
     }
     for server in &diagnosis.servers {
@@ -47,7 +49,8 @@ fn latency(latency: Duration) -> Finding {
         Finding::warn(
             SUBJECT,
             format!(
-                "{text}: every request waits for that at least once. Put Redis into the same network"
+                "{text}: every request waits for that at least once. Put Redis into the same \
+                 network"
             ),
         )
     } else {
@@ -80,8 +83,8 @@ fn keeps_sessions(server: &ServerFacts) -> Vec<Finding> {
         findings.push(Finding::warn(
             SUBJECT,
             format!(
-                "{address}: a restart loses sessions, since the append-only file is off. Set appendonly yes \
-                 (`redis-cli config set appendonly yes`, and in its configuration)"
+                "{address}: a restart loses sessions, since the append-only file is off. Set \
+                 appendonly yes (`redis-cli config set appendonly yes`, and in its configuration)"
             ),
         ));
     }
@@ -89,8 +92,8 @@ fn keeps_sessions(server: &ServerFacts) -> Vec<Finding> {
         findings.push(Finding::warn(
             SUBJECT,
             format!(
-                "{address}: sessions are evicted once memory is full, since maxmemory-policy is {policy}. Set it to \
-                 noeviction"
+                "{address}: sessions are evicted once memory is full, since maxmemory-policy is \
+                 {policy}. Set it to noeviction"
             ),
         ));
     }
@@ -107,13 +110,15 @@ fn replicas(server: &ServerFacts) -> Finding {
         0 => Finding::fail(
             SUBJECT,
             format!(
-                "{address}: no replica is in step, and --durability replicated needs one. Add two, or use --durability fast"
+                "{address}: no replica is in step, and --durability replicated needs one. Add \
+                 two, or use --durability fast"
             ),
         ),
         1 => Finding::warn(
             SUBJECT,
             format!(
-                "{address}: one replica is in step; when it leaves nothing is acknowledged any more. Add another"
+                "{address}: one replica is in step; when it leaves nothing is acknowledged any \
+                 more. Add another"
             ),
         ),
         several => Finding::ok(
@@ -128,7 +133,8 @@ fn clock(offset: Option<ClockOffset>) -> Finding {
     let Some(ClockOffset { by, ahead }) = offset else {
         return Finding::warn(
             CLOCK,
-            "the user of --store may not call TIME, so clocks could not be compared. `baton store users` writes users that may",
+            "the user of --store may not call TIME, so clocks could not be compared. `baton store \
+             users` writes users that may",
         );
     };
     let seconds = by.as_secs_f64();
@@ -137,7 +143,8 @@ fn clock(offset: Option<ClockOffset>) -> Finding {
     // Two gateways may be off in opposite directions.
     if by > Duration::from_secs(MAX_SKEW / 2) {
         let text = format!(
-            "{seconds:.1} s {side} the store's: tokens count as expired, or as not yet valid. {remedy}"
+            "{seconds:.1} s {side} the store's: tokens count as expired, or as not yet valid. \
+             {remedy}"
         );
         return Finding::fail(CLOCK, text);
     }

@@ -1,4 +1,5 @@
-//! The lines that `baton serve` prints when it is ready: where it listens, and a command to paste into another shell.
+//! The lines that `baton serve` prints when it is ready: where it listens, and a command to paste
+//! into another shell.
 
 use std::env;
 use std::ffi::OsStr;
@@ -28,7 +29,8 @@ impl Banner {
         let hints: String = [
             (
                 self.tls,
-                "\n    (--ca FILE names the authority of a certificate that this machine does not trust)",
+                "\n    (--ca FILE names the authority of a certificate that this machine does not \
+                 trust)",
             ),
             (
                 self.authenticated,
@@ -39,11 +41,9 @@ impl Banner {
         .filter_map(|(applies, hint)| applies.then_some(hint))
         .collect();
         format!(
-            "Baton listens on {scheme}://{address}/acp\n\n\
-             Talk to its agent from another shell:\n\n    \
-             {program} chat {scheme}://{local}{hints}\n\n\
-             The same with curl, in three requests: {FIRST_TURN}\n\
-             Ctrl-C stops."
+            "Baton listens on {scheme}://{address}/acp\n\nTalk to its agent from another \
+             shell:\n\n    {program} chat {scheme}://{local}{hints}\n\nThe same with curl, in \
+             three requests: {FIRST_TURN}\nCtrl-C stops."
         )
     }
 }
@@ -58,8 +58,8 @@ fn reachable(address: SocketAddr) -> SocketAddr {
     SocketAddr::new(ip, address.port())
 }
 
-/// How to call this program from a shell in any directory: by its name if the shell finds this very file by it, else by
-/// its path.
+/// How to call this program from a shell in any directory: by its name if the shell finds this very
+/// file by it, else by its path.
 fn program(called: &OsStr, path: &OsStr) -> String {
     let called = Path::new(called);
     let whole = match called.components().count() {

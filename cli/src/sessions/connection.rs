@@ -1,5 +1,5 @@
-//! A connection as any client has one: opened by `initialize`, given up by DELETE. Requests are one-shot, so
-//! that each answer comes in the body of its POST.
+//! A connection as any client has one: opened by `initialize`, given up by DELETE. Requests are
+//! one-shot, so that each answer comes in the body of its POST.
 
 use std::cell::Cell;
 use std::time::Duration;
@@ -60,7 +60,8 @@ impl SessionsConnection {
             .header(CONTENT_TYPE, "application/json")
             .body(request(0, "initialize", &params));
         let response = succeeded(&url, request.send().await).await?;
-        // There is a connection whatever the answer is: sessions can be looked at while no agent runs.
+        // There is a connection whatever the answer is: sessions can be looked at while no agent
+        // runs.
         let token = response.headers().get(TOKEN);
         let token = token.and_then(|token| token.to_str().ok());
         let token = token.ok_or_else(|| anyhow!("{url} opens no connection: is it Baton?"))?;
@@ -140,7 +141,8 @@ pub fn update_of(message: &str) -> Option<&RawValue> {
     message.params?.update
 }
 
-/// To look at a session without taking control of it, opening it again or changing what it works with.
+/// To look at a session without taking control of it, opening it again or changing what it works
+/// with.
 pub fn observing(session: &str) -> Value {
     let meta = json!({ "baton/observe": true });
     json!({ "sessionId": session, "_meta": meta })

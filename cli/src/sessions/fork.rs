@@ -18,7 +18,11 @@ pub struct ForkOptions {
     #[arg(long, env = "BATON_SESSIONS_AT", value_name = "MESSAGE_ID")]
     at: Option<String>,
     /// Print a JSON document instead of the id
-    #[arg(long, env = "BATON_SESSIONS_JSON", value_parser = clap::builder::BoolishValueParser::new())]
+    #[arg(
+        long,
+        env = "BATON_SESSIONS_JSON",
+        value_parser = clap::builder::BoolishValueParser::new()
+    )]
     json: bool,
 }
 

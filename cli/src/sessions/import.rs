@@ -23,7 +23,8 @@ pub async fn run(server: &SessionsServer, out: &mut TerminalOutput) -> anyhow::R
     if !dropped.is_empty() {
         // Beside what scripts read.
         eprintln!(
-            "left out: {}. It counts only if you exported it yourself from a server with one of the keys of this one",
+            "left out: {}. It counts only if you exported it yourself from a server with one of \
+             the keys of this one",
             dropped.join(", ")
         );
     }

@@ -15,7 +15,11 @@ pub struct ListOptions {
     #[arg(long, env = "BATON_SESSIONS_LIMIT", value_name = "N")]
     limit: Option<usize>,
     /// Print one JSON document instead of a table
-    #[arg(long, env = "BATON_SESSIONS_JSON", value_parser = clap::builder::BoolishValueParser::new())]
+    #[arg(
+        long,
+        env = "BATON_SESSIONS_JSON",
+        value_parser = clap::builder::BoolishValueParser::new()
+    )]
     json: bool,
 }
 

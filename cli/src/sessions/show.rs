@@ -15,7 +15,11 @@ pub struct ShowOptions {
     #[arg(value_name = "ID")]
     session: String,
     /// Print one JSON document with all updates, modes and options
-    #[arg(long, env = "BATON_SESSIONS_JSON", value_parser = clap::builder::BoolishValueParser::new())]
+    #[arg(
+        long,
+        env = "BATON_SESSIONS_JSON",
+        value_parser = clap::builder::BoolishValueParser::new()
+    )]
     json: bool,
 }
 

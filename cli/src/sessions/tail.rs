@@ -20,7 +20,11 @@ pub struct TailOptions {
     #[arg(value_name = "ID")]
     session: String,
     /// Print one line of JSON per message
-    #[arg(long, env = "BATON_SESSIONS_JSON", value_parser = clap::builder::BoolishValueParser::new())]
+    #[arg(
+        long,
+        env = "BATON_SESSIONS_JSON",
+        value_parser = clap::builder::BoolishValueParser::new()
+    )]
     json: bool,
 }
 
@@ -75,8 +79,8 @@ impl LogTail<'_> {
         }
     }
 
-    /// First the stream, then the request that makes the session's events take it: there is no moment
-    /// between the two that anything could be lost in.
+    /// First the stream, then the request that makes the session's events take it: there is no
+    /// moment between the two that anything could be lost in.
     async fn join(&mut self) -> anyhow::Result<SseParser> {
         let opened = self.connection.stream(self.session, None).await;
         let stream = succeeded(self.connection.url(), opened).await?;

@@ -1,5 +1,5 @@
-//! `baton store backup`: a data directory as one file. A process that uses the directory is asked for it, at its
-//! administrators' port; a directory that nobody uses is read here.
+//! `baton store backup`: a data directory as one file. A process that uses the directory is asked
+//! for it, at its administrators' port; a directory that nobody uses is read here.
 
 use std::io::{BufWriter, Write as _};
 use std::path::{Path, PathBuf};
@@ -72,8 +72,8 @@ async fn write(snapshot: BackupSnapshot, file: BackupFile) -> anyhow::Result<Bac
 async fn ask_its_user(caller: &CallerOptions, directory: &Path) -> anyhow::Result<Response> {
     let Some(admin) = admin_of(directory) else {
         bail!(
-            "{}: a process uses this data directory and hears no administrators. Start it with --admin-listen, or stop it \
-             for the time of the backup",
+            "{}: a process uses this data directory and hears no administrators. Start it with \
+             --admin-listen, or stop it for the time of the backup",
             directory.display()
         );
     };

@@ -1,5 +1,5 @@
-//! Which traces are made, and where they and metrics go. The variables of OpenTelemetry count as everywhere;
-//! where there is an option as well, that wins.
+//! Which traces are made, and where they and metrics go. The variables of OpenTelemetry count as
+//! everywhere; where there is an option as well, that wins.
 
 use baton_gateway::Traces;
 use baton_session::trace::TARGET;

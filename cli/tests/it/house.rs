@@ -1,4 +1,4 @@
-//! The modules of a crate do not lead to each other in large circles, and a bool is tested by `if`.
+//! The modules of a crate do not lead to each other in large circles, lines fit on a screen, and a bool is tested by `if`.
 
 use std::fs;
 use std::path::Path;
@@ -57,7 +57,8 @@ fn tests_comments_and_strings_make_no_cycle() {
     let folder = tempfile::tempdir().unwrap();
     circle(folder.path(), &["first", "second", "third", "fourth"]);
     let third = folder.path().join("client/src/third.rs");
-    let text = "// crate::fourth\nconst A: &str = \"crate::fourth\";\n#[cfg(test)]\nmod tests {\n    use crate::fourth;\n}\n";
+    let text = "// crate::fourth\nconst A: &str = \"crate::fourth\";\n#[cfg(test)]\nmod tests {\n    use \
+         crate::fourth;\n}\n";
     fs::write(third, text).unwrap();
     let checked = house(&["--check"], folder.path());
     assert!(checked.status.success(), "{}", stderr(&checked));
@@ -76,7 +77,8 @@ fn faults_of(module: &str) -> String {
 
 #[test]
 fn a_bool_that_is_matched_fails() {
-    let module = "fn sign(minus: bool) -> char {\n    match minus {\n        true => '-',\n        false => '+',\n    }\n}\n";
+    let module = "fn sign(minus: bool) -> char {\n    match minus {\n        true => '-',\n        false \
+         => '+',\n    }\n}\n";
     assert_eq!(
         faults_of(module),
         "client/src/first.rs:2: if/else rather than a match of a bool"
@@ -85,6 +87,16 @@ fn a_bool_that_is_matched_fails() {
     // Of a tuple or an option a bool is a part.
     let part = "fn sign(it: Option<bool>) -> bool {\n    matches!(it, Some(true))\n}\n";
     assert_eq!(faults_of(part), "");
+}
+
+#[test]
+fn a_line_wider_than_a_hundred_characters_fails() {
+    let comment = |letters: usize| format!("// {}\n", "a".repeat(letters));
+    assert_eq!(faults_of(&comment(97)), "");
+    assert_eq!(
+        faults_of(&comment(98)),
+        "client/src/first.rs:1: wider than 100 characters"
+    );
 }
 
 #[test]

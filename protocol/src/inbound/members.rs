@@ -1,4 +1,5 @@
-//! The members of `_meta`, in the order in which they were written, also those that are there twice.
+//! The members of `_meta`, in the order in which they were written, also those that are there
+//! twice.
 
 use std::borrow::Cow;
 use std::fmt;

@@ -1,4 +1,5 @@
-//! The fields of the params that a gateway reads, collected while the message is checked as a whole.
+//! The fields of the params that a gateway reads, collected while the message is checked as a
+//! whole.
 
 use std::fmt;
 

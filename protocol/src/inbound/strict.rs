@@ -1,7 +1,7 @@
-//! Whether everybody could read a message. Fields that nobody here asks for are passed over without a close look,
-//! while those they are passed on to may look at all of it. So a message is taken only if it can be read as a
-//! whole: no number beyond all bounds, no half of a character, not nested without end, no key by which a library
-//! would take an object for something else.
+//! Whether everybody could read a message. Fields that nobody here asks for are passed over without
+//! a close look, while those they are passed on to may look at all of it. So a message is taken
+//! only if it can be read as a whole: no number beyond all bounds, no half of a character, not
+//! nested without end, no key by which a library would take an object for something else.
 
 use std::fmt;
 
@@ -10,7 +10,8 @@ use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Unex
 use super::params::Shape;
 use crate::limits::MAX_NESTING;
 
-/// Reads a value of which nothing is wanted but its shape. `depth` counts the arrays and objects around it.
+/// Reads a value of which nothing is wanted but its shape. `depth` counts the arrays and objects
+/// around it.
 #[derive(Clone, Copy)]
 pub struct Strict {
     pub depth: u8,
@@ -88,8 +89,8 @@ impl<'de> Visitor<'de> for Strict {
     }
 }
 
-/// serde_json takes an object that begins with such a key for the text in it: something that other readers do
-/// not see there.
+/// serde_json takes an object that begins with such a key for the text in it: something that other
+/// readers do not see there.
 const PRIVATE: &str = "$serde_json::private::";
 
 /// Reads a key, and makes of it what the caller wants.

@@ -1,6 +1,6 @@
 //! The store inside the process, in memory or in files, and the readable form of what the Redis
-//! scripts do. One lock, no waiting inside it: a step changes the state and saves what it changed on
-//! the backend; when that is written, it is announced, and only then does anybody know.
+//! scripts do. One lock, no waiting inside it: a step changes the state and saves what it changed
+//! on the backend; when that is written, it is announced, and only then does anybody know.
 
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
@@ -478,7 +478,8 @@ impl<S: StorageBackend> Store for EmbeddedStore<S> {
                     self.save(&[StoreChange::Session(id, session)])?;
                 }
                 if state.no_longer_waits(id) {
-                    // A command came while the lease was over: others were told, the holder was not.
+                    // A command came while the lease was over: others were told, the holder was
+                    // not.
                     self.wake(state, id)?;
                 }
             }

@@ -1,5 +1,5 @@
-//! The store on Redis: standalone, Sentinel or Cluster. Every step is one Lua script whose keys share a
-//! partition tag; see `keys` for the layout and `session/lua` for the scripts.
+//! The store on Redis: standalone, Sentinel or Cluster. Every step is one Lua script whose keys
+//! share a partition tag; see `keys` for the layout and `session/lua` for the scripts.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -68,11 +68,12 @@ pub use self::diagnosis::{ClockOffset, Diagnosis, ServerFacts};
 pub use self::options::{Durability, RedisOptions};
 
 const CONNECTION_TTL: u64 = OUTBOX_TTL.as_secs();
-/// Names of commands without a key that are remembered, in case their step is repeated: a cancel that was taken must
-/// not end what came after it.
+/// Names of commands without a key that are remembered, in case their step is repeated: a cancel
+/// that was taken must not end what came after it.
 const REMEMBERED_NONCES: u64 = 64;
 
-/// As it is part of a command's name. One for each call: a step that is repeated is recognised by it.
+/// As it is part of a command's name. One for each call: a step that is repeated is recognised by
+/// it.
 fn command_nonce() -> String {
     format!("{:08x}", CommandId::random_nonce())
 }
@@ -489,7 +490,8 @@ impl Store for RedisStore {
             let call = ScriptCall::new(&scripts().confirm_claim)
                 .key(k.session(session))
                 .arg(&*claimant.token.0);
-            // Without it, a holder that vanishes now does not count: a request that stops workers is found out later.
+            // Without it, a holder that vanishes now does not count: a request that stops workers
+            // is found out later.
             if let Err(error) = self.client.run_briefly(call).await {
                 tracing::debug!(%error, session.id = %session, "could not confirm a claim");
             }

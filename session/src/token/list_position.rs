@@ -17,7 +17,8 @@ struct ListPositionClaims {
 }
 
 impl KeyRing {
-    /// `scope` tells lists apart: whose it is and what it was asked for. No secret: it opens nothing.
+    /// `scope` tells lists apart: whose it is and what it was asked for. No secret: it opens
+    /// nothing.
     pub fn sign_list_position(&self, place: &ListPosition, scope: &str) -> String {
         let now = unix_seconds();
         let claims = ListPositionClaims {

@@ -1,5 +1,5 @@
-//! Waiting, for an answer or for a line: what comes is shown, what the agent asks is asked, and Ctrl-C does what
-//! is expected of it.
+//! Waiting, for an answer or for a line: what comes is shown, what the agent asks is asked, and
+//! Ctrl-C does what is expected of it.
 
 use std::time::Duration;
 

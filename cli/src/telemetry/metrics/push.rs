@@ -4,9 +4,8 @@ use std::time::Duration;
 
 use anyhow::{Context as _, anyhow, ensure};
 use opentelemetry_http::{HttpClient as _, Request};
-use opentelemetry_proto::tonic::collector::metrics::v1::metrics_service_client::MetricsServiceClient;
 use opentelemetry_proto::tonic::collector::metrics::v1::{
-    ExportMetricsServiceRequest, ExportMetricsServiceResponse,
+    ExportMetricsServiceRequest, ExportMetricsServiceResponse, metrics_service_client,
 };
 use prost::Message as _;
 use reqwest::header::{CONTENT_TYPE, HeaderMap, HeaderValue};
@@ -88,7 +87,8 @@ impl MetricsPush {
     ) -> anyhow::Result<ExportMetricsServiceResponse> {
         let mut request = tonic::Request::new(metrics);
         *request.metadata_mut() = MetadataMap::from_headers(self.headers.clone());
-        let mut client = MetricsServiceClient::new(endpoint.connect_lazy());
+        let channel = endpoint.connect_lazy();
+        let mut client = metrics_service_client::MetricsServiceClient::new(channel);
         match client.export(request).await {
             Ok(response) => Ok(response.into_inner()),
             Err(status) => Err(anyhow!("gRPC status {:?}", status.code())),

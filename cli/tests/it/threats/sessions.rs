@@ -194,8 +194,8 @@ async fn row_30_header_games() {
         "Transfer-Encoding: chunked, identity\r\n".to_owned(),
     ] {
         let request = format!(
-            "POST /acp HTTP/1.1\r\nHost: localhost\r\nAuthorization: {key}\r\n\
-             Content-Type: application/json\r\n{lines}\r\n{}",
+            "POST /acp HTTP/1.1\r\nHost: localhost\r\nAuthorization: {key}\r\nContent-Type: \
+             application/json\r\n{lines}\r\n{}",
             initialize()
         );
         assert_eq!(raw(&guarded.url, &request).await, 400, "{lines:?}");

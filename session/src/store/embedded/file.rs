@@ -1,7 +1,7 @@
 //! The backend in files: an LSM tree (fjall) in a directory of its own. Every step is part of one
 //! atomic batch that is handed to the operating system before the step is acknowledged, so a killed
-//! process loses nothing; once a second all of it is forced to the disk, so a power cut loses a second
-//! at most.
+//! process loses nothing; once a second all of it is forced to the disk, so a power cut loses a
+//! second at most.
 
 use std::ops::Bound;
 use std::panic::{AssertUnwindSafe, catch_unwind};
