@@ -13,7 +13,7 @@ use bytes::Bytes;
 use serde_json::value::RawValue;
 
 use self::members::MetaMembers;
-use self::params::{Collected, Shape};
+use self::params::{CollectedFields, ValueShape};
 use crate::envelope::{Envelope, EnvelopeError};
 use crate::limits::MAX_REQUEST_ID;
 use crate::{Method, meta};
@@ -34,7 +34,7 @@ pub struct Inbound {
     id: Option<Span>,
     method: Option<(Method, Box<str>)>,
     params: Option<Span>,
-    fields: Collected,
+    fields: CollectedFields,
     session_id: Option<String>,
     meta: MetaMembers,
 }
@@ -143,7 +143,7 @@ impl Inbound {
 
     /// Whether `params.prompt` is an array.
     pub fn has_prompt(&self) -> bool {
-        self.fields.prompt == Some(Shape::Array)
+        self.fields.prompt == Some(ValueShape::Array)
     }
 
     /// Whether `params._meta` is absent, `null` or an object.

@@ -4,7 +4,7 @@
 //! rules there, and a gateway's `methods` decides how it is carried out. Both matches are
 //! exhaustive.
 
-use self::Form::{Any, Notification, Request};
+use self::MessageForm::{Any, Notification, Request};
 use self::SessionEffect::{Creates, Ends, Opens};
 
 macro_rules! methods {
@@ -80,7 +80,7 @@ methods! {
 pub struct MethodRules {
     /// In which form a client may send it; in any other it is an unknown method. `None`: not a
     /// client's to send.
-    pub form: Option<Form>,
+    pub form: Option<MessageForm>,
     /// It waits in the session's inbox for the worker. Its limits are checked there, so that a
     /// repetition of a request that was accepted is never refused.
     pub queued: bool,
@@ -94,7 +94,7 @@ pub struct MethodRules {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Form {
+pub enum MessageForm {
     Request,
     Notification,
     Any,

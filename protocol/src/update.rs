@@ -54,14 +54,14 @@ pub const KIND_FIELD: &str = "sessionUpdate";
 /// that form.
 pub fn read<'a, U: Deserialize<'a>>(message: &'a [u8]) -> Option<U> {
     #[derive(Deserialize)]
-    struct Message<P> {
+    struct UpdateMessage<P> {
         params: P,
     }
     #[derive(Deserialize)]
-    struct Params<U> {
+    struct WithUpdate<U> {
         update: U,
     }
-    let message: Message<Params<U>> = serde_json::from_slice(message).ok()?;
+    let message: UpdateMessage<WithUpdate<U>> = serde_json::from_slice(message).ok()?;
     Some(message.params.update)
 }
 
@@ -75,10 +75,10 @@ pub fn kind_of(update: &serde_json::Value) -> UpdateKind {
 pub fn kind(message: &[u8]) -> Option<UpdateKind> {
     #[derive(Deserialize)]
     #[serde(rename_all = "camelCase")]
-    struct Update {
+    struct UpdateHead {
         session_update: String,
     }
-    let update: Update = read(message)?;
+    let update: UpdateHead = read(message)?;
     Some(UpdateKind::of(&update.session_update))
 }
 
