@@ -24,14 +24,20 @@
 //!
 //! | of | what | written by |
 //! |---|---|---|
-//! | a session | **log** of frames, numbered without holes | the holder, [`store::Store::append`] |
-//! | | **inbox** of commands, acknowledged by appends | gateways, [`store::Store::enqueue`] |
+//! | a session | **log** of frames, numbered without holes | the holder, [`WorkerStore::append`] |
+//! | | **inbox** of commands, acknowledged by appends | gateways, [`GatewayStore::enqueue`] |
 //! | | **lease**: who may append, until when | workers |
 //! | | **parties**: connections, their routes, their open streams | gateways and the log itself |
 //! | | **state, view, pending**: for the next worker or reader | the append that changes it |
-//! | a connection | **outbox**: a log beside those of sessions | gateways, [`store::Store::post`] |
-//! | all of them | **revocations**, until they are of no use | gateways, [`store::Store::revoke`] |
-//! | | **single-use names** that were used, until they expire | gateways, [`store::Store::spend`] |
+//! | a connection | **outbox**: a log beside those of sessions | gateways, [`GatewayStore::post`] |
+//! | all of them | **revocations**, while they matter | gateways, [`CredentialStore::revoke`] |
+//! | | **single-use names**, once used | gateways, [`CredentialStore::spend`] |
+//!
+//! [`WorkerStore::append`]: store::WorkerStore::append
+//! [`GatewayStore::enqueue`]: store::GatewayStore::enqueue
+//! [`GatewayStore::post`]: store::GatewayStore::post
+//! [`CredentialStore::revoke`]: store::CredentialStore::revoke
+//! [`CredentialStore::spend`]: store::CredentialStore::spend
 
 pub mod archive;
 pub mod audit;

@@ -21,10 +21,11 @@ use crate::id::{ConnectionId, LogId, Nonce, Partition, SessionId};
 use crate::revocation::Revocation;
 use crate::store::{
     AdoptRequest, AgentCard, AppendOutcome, AppendRequest, AttachOutcome, AttachParams, Attachment,
-    Claim, ClaimToken, Claimant, DueSessions, EnqueueOutcome, EnqueueRequest, Error, ForkOutcome,
-    ForkRequest, ListRequest, NewSession, OpenedStream, PostOutcome, PrincipalUsage, Result,
-    STREAM_TTL, SeenPosition, SessionRecord, SessionSummary, Signal, SignalListener, Store,
-    StreamId, StreamTouch, TidyOutcome, TidyPolicy, Topic, WorkerId,
+    Claim, ClaimToken, Claimant, CredentialStore, DueSessions, EnqueueOutcome, EnqueueRequest,
+    Error, ForkOutcome, ForkRequest, GatewayStore, ListRequest, LogStore, NewSession, OpenedStream,
+    PostOutcome, PrincipalUsage, Result, STREAM_TTL, SeenPosition, SessionRecord, SessionSummary,
+    Signal, SignalListener, StreamId, StreamTouch, TidyOutcome, TidyPolicy, Topic, WorkerId,
+    WorkerStore,
 };
 
 mod account;
@@ -66,7 +67,7 @@ pub struct EmbeddedStore<S> {
     commit_queue: Arc<CommitQueue>,
     /// Why nothing can be saved any more.
     failed: Arc<watch::Sender<Option<String>>>,
-    /// See [`Store::restored`].
+    /// See [`LogStore::restored`].
     restored: Option<Nonce>,
 }
 
@@ -175,7 +176,7 @@ impl<S: StorageBackend> EmbeddedStore<S> {
 }
 
 #[async_trait]
-impl<S: StorageBackend> Store for EmbeddedStore<S> {
+impl<S: StorageBackend> LogStore for EmbeddedStore<S> {
     fn partitions(&self) -> u16 {
         1
     }
@@ -188,21 +189,35 @@ impl<S: StorageBackend> Store for EmbeddedStore<S> {
         self.state().map(drop)
     }
 
-    async fn register(&self, agent: &AgentCard, worker: &WorkerId, lasts: Duration) -> Result<()> {
-        self.state()?.agents.register(agent, worker, lasts);
-        Ok(())
+    async fn read(&self, log: &LogId, from: u64, limit: usize) -> Result<Vec<Arc<Frame>>> {
+        lineage::read(&self.backend, log, from, limit)
     }
 
+    async fn heads(&self, logs: &[LogId]) -> Result<Vec<u64>> {
+        self.step(|state| {
+            let head = |log| state.head(&self.backend, log);
+            logs.iter().map(head).collect()
+        })
+        .await
+    }
+
+    async fn listen(&self, sink: mpsc::Sender<Signal>) -> Result<Arc<dyn SignalListener>> {
+        Ok(self.signal_hub.clone().connect(sink))
+    }
+}
+
+#[async_trait]
+impl<S: StorageBackend> GatewayStore for EmbeddedStore<S> {
     async fn agents(&self) -> Result<Vec<(AgentCard, usize)>> {
         Ok(self.state()?.agents.cards())
     }
 
-    async fn waiting(&self, agent: &str) -> Result<u64> {
-        Ok(self.state()?.waiting(agent))
-    }
-
     async fn deserted(&self) -> Result<Vec<String>> {
         Ok(self.state()?.deserted())
+    }
+
+    async fn waiting(&self, agent: &str) -> Result<u64> {
+        Ok(self.state()?.waiting(agent))
     }
 
     async fn post(
@@ -437,17 +452,13 @@ impl<S: StorageBackend> Store for EmbeddedStore<S> {
         self.step(|state| self.touch(state, touch, None).map(drop))
             .await
     }
+}
 
-    async fn read(&self, log: &LogId, from: u64, limit: usize) -> Result<Vec<Arc<Frame>>> {
-        lineage::read(&self.backend, log, from, limit)
-    }
-
-    async fn heads(&self, logs: &[LogId]) -> Result<Vec<u64>> {
-        self.step(|state| {
-            let head = |log| state.head(&self.backend, log);
-            logs.iter().map(head).collect()
-        })
-        .await
+#[async_trait]
+impl<S: StorageBackend> WorkerStore for EmbeddedStore<S> {
+    async fn register(&self, agent: &AgentCard, worker: &WorkerId, lasts: Duration) -> Result<()> {
+        self.state()?.agents.register(agent, worker, lasts);
+        Ok(())
     }
 
     async fn claim(&self, session: &SessionId, claimant: &Claimant) -> Result<Option<Claim>> {
@@ -588,6 +599,15 @@ impl<S: StorageBackend> Store for EmbeddedStore<S> {
         .await
     }
 
+    async fn tidy(&self, _partition: Partition, when: &TidyPolicy) -> Result<TidyOutcome> {
+        let tidied = expiry::tidy(self, when);
+        self.commit().await?;
+        tidied
+    }
+}
+
+#[async_trait]
+impl<S: StorageBackend> CredentialStore for EmbeddedStore<S> {
     async fn revoke(&self, revocation: &Revocation) -> Result<bool> {
         self.step(|state| self.revoke_subject(state, revocation))
             .await
@@ -599,15 +619,5 @@ impl<S: StorageBackend> Store for EmbeddedStore<S> {
 
     async fn spend(&self, name: &str, lasts: Duration) -> Result<bool> {
         self.step(|state| self.spend_name(state, name, lasts)).await
-    }
-
-    async fn tidy(&self, _partition: Partition, when: &TidyPolicy) -> Result<TidyOutcome> {
-        let tidied = expiry::tidy(self, when);
-        self.commit().await?;
-        tidied
-    }
-
-    async fn listen(&self, sink: mpsc::Sender<Signal>) -> Result<Arc<dyn SignalListener>> {
-        Ok(self.signal_hub.clone().connect(sink))
     }
 }

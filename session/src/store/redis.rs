@@ -19,11 +19,12 @@ use crate::id::{ConnectionId, LogId, Nonce, Partition, SessionId};
 use crate::revocation::Revocation;
 use crate::store::{
     AdoptRequest, AgentCard, AppendOutcome, AppendRequest, AttachOutcome, AttachParams, Attachment,
-    Claim, ClaimToken, Claimant, DueSessions, EnqueueOutcome, EnqueueRequest, ForkOutcome,
-    ForkRequest, INBOX_BYTES, KEPT_ATTACH_REQUESTS, ListRequest, NewSession, OUTBOX_TTL,
-    OpenedStream, PostOutcome, PrincipalUsage, REMEMBERED_KEYS, REMEMBERED_KEYS_IN_ALL, Result,
-    STREAM_TTL, SeenPosition, SessionRecord, SessionSummary, Signal, SignalListener, Store,
-    StreamId, StreamTouch, TAKEOVER_WINDOW, TidyOutcome, TidyPolicy, WorkerId,
+    Claim, ClaimToken, Claimant, CredentialStore, DueSessions, EnqueueOutcome, EnqueueRequest,
+    ForkOutcome, ForkRequest, GatewayStore, INBOX_BYTES, KEPT_ATTACH_REQUESTS, ListRequest,
+    LogStore, NewSession, OUTBOX_TTL, OpenedStream, PostOutcome, PrincipalUsage, REMEMBERED_KEYS,
+    REMEMBERED_KEYS_IN_ALL, Result, STREAM_TTL, SeenPosition, SessionRecord, SessionSummary,
+    Signal, SignalListener, StreamId, StreamTouch, TAKEOVER_WINDOW, TidyOutcome, TidyPolicy,
+    WorkerId, WorkerStore,
 };
 
 mod agents;
@@ -91,7 +92,7 @@ fn may_take_over_until(claimant: &Claimant) -> u64 {
 pub struct RedisStore {
     client: RedisClient,
     keys: RedisKeys,
-    /// See [`Store::restored`].
+    /// See [`LogStore::restored`].
     restored: Option<Nonce>,
 }
 
@@ -126,7 +127,7 @@ impl RedisStore {
 }
 
 #[async_trait]
-impl Store for RedisStore {
+impl LogStore for RedisStore {
     fn partitions(&self) -> u16 {
         self.client.partitions()
     }
@@ -143,10 +144,34 @@ impl Store for RedisStore {
         Ok(self.client.has_room().await)
     }
 
-    async fn register(&self, agent: &AgentCard, worker: &WorkerId, lasts: Duration) -> Result<()> {
-        self.register_agent(agent, worker, lasts).await
+    async fn read(&self, log: &LogId, from: u64, limit: usize) -> Result<Vec<Arc<Frame>>> {
+        match log {
+            LogId::Session(session) => self.read_session(session, from, None, limit).await,
+            LogId::Outbox(_) => self.read_stream(log, from, limit).await,
+        }
     }
 
+    async fn read_between(&self, log: &LogId, from: u64, upto: u64) -> Result<Vec<Arc<Frame>>> {
+        // No frame is without an event.
+        let limit = usize::try_from(upto - from + 1).unwrap_or(usize::MAX);
+        match log {
+            LogId::Session(session) => self.read_session(session, from, Some(upto), limit).await,
+            LogId::Outbox(_) => self.read_stream(log, from, limit).await,
+        }
+    }
+
+    async fn heads(&self, logs: &[LogId]) -> Result<Vec<u64>> {
+        let heads = logs.iter().map(|log| self.head(log));
+        join_all(heads).await.into_iter().collect()
+    }
+
+    async fn listen(&self, sink: mpsc::Sender<Signal>) -> Result<Arc<dyn SignalListener>> {
+        pubsub::listen(&self.client, self.keys.clone(), sink).await
+    }
+}
+
+#[async_trait]
+impl GatewayStore for RedisStore {
     async fn agents(&self) -> Result<Vec<(AgentCard, usize)>> {
         let known = self.known_agents().await?.into_iter();
         let registered = known.filter_map(|agent| Some((agent.card?, agent.workers)));
@@ -447,26 +472,12 @@ impl Store for RedisStore {
     async fn close_stream(&self, touch: &StreamTouch) -> Result<()> {
         self.touch(touch, false).await.map(drop)
     }
+}
 
-    async fn read(&self, log: &LogId, from: u64, limit: usize) -> Result<Vec<Arc<Frame>>> {
-        match log {
-            LogId::Session(session) => self.read_session(session, from, None, limit).await,
-            LogId::Outbox(_) => self.read_stream(log, from, limit).await,
-        }
-    }
-
-    async fn read_between(&self, log: &LogId, from: u64, upto: u64) -> Result<Vec<Arc<Frame>>> {
-        // No frame is without an event.
-        let limit = usize::try_from(upto - from + 1).unwrap_or(usize::MAX);
-        match log {
-            LogId::Session(session) => self.read_session(session, from, Some(upto), limit).await,
-            LogId::Outbox(_) => self.read_stream(log, from, limit).await,
-        }
-    }
-
-    async fn heads(&self, logs: &[LogId]) -> Result<Vec<u64>> {
-        let heads = logs.iter().map(|log| self.head(log));
-        join_all(heads).await.into_iter().collect()
+#[async_trait]
+impl WorkerStore for RedisStore {
+    async fn register(&self, agent: &AgentCard, worker: &WorkerId, lasts: Duration) -> Result<()> {
+        self.register_agent(agent, worker, lasts).await
     }
 
     async fn claim(&self, session: &SessionId, claimant: &Claimant) -> Result<Option<Claim>> {
@@ -576,6 +587,19 @@ impl Store for RedisStore {
         self.run(call).await.map(drop)
     }
 
+    async fn tidy(&self, partition: Partition, when: &TidyPolicy) -> Result<TidyOutcome> {
+        // They belong to no partition.
+        if partition.0 == 0 {
+            // Others may have started since, or Redis may have lost it.
+            format::check(&self.client, self.keys.format()).await?;
+            self.retire_agents(when.unused).await?;
+        }
+        self.tidy_partition(partition, when).await
+    }
+}
+
+#[async_trait]
+impl CredentialStore for RedisStore {
     async fn revoke(&self, revocation: &Revocation) -> Result<bool> {
         self.revoke_subject(revocation).await
     }
@@ -586,19 +610,5 @@ impl Store for RedisStore {
 
     async fn spend(&self, name: &str, lasts: Duration) -> Result<bool> {
         self.spend_name(name, lasts).await
-    }
-
-    async fn tidy(&self, partition: Partition, when: &TidyPolicy) -> Result<TidyOutcome> {
-        // They belong to no partition.
-        if partition.0 == 0 {
-            // Others may have started since, or Redis may have lost it.
-            format::check(&self.client, self.keys.format()).await?;
-            self.retire_agents(when.unused).await?;
-        }
-        self.tidy_partition(partition, when).await
-    }
-
-    async fn listen(&self, sink: mpsc::Sender<Signal>) -> Result<Arc<dyn SignalListener>> {
-        pubsub::listen(&self.client, self.keys.clone(), sink).await
     }
 }

@@ -7,7 +7,7 @@ use baton_session::event::Event;
 use baton_session::id::{Nonce, SessionId};
 use baton_session::store::redis::RedisStore;
 use baton_session::store::{
-    AppendOutcome, AppendRequest, Claim, ClaimToken, Claimant, Store, WorkerId,
+    AppendOutcome, AppendRequest, Claim, ClaimToken, Claimant, WorkerId, WorkerStore as _,
 };
 use futures_util::future::join_all;
 use reqwest::{Method, StatusCode};
