@@ -380,6 +380,35 @@ pub struct AppendRequest {
     pub confirmed: bool,
 }
 
+impl AppendRequest {
+    /// Events, and nothing else.
+    pub fn new(
+        session: SessionId,
+        token: ClaimToken,
+        nonce: Nonce,
+        first: u64,
+        events: Vec<Event>,
+    ) -> Self {
+        Self {
+            session,
+            token,
+            nonce,
+            first,
+            events,
+            acks: Vec::new(),
+            requests: Vec::new(),
+            state: None,
+            view: None,
+            pending: None,
+            title: None,
+            usage: None,
+            bound: None,
+            release: false,
+            confirmed: false,
+        }
+    }
+}
+
 /// A request whose command is done with.
 #[derive(Clone, Debug)]
 pub struct AnsweredRequest {

@@ -349,23 +349,8 @@ async fn says(
         turn: false,
         message: message.to_string().into(),
     };
-    let append = AppendRequest {
-        session: session.clone(),
-        token: claim.token.clone(),
-        nonce: Nonce::random(),
-        first,
-        events: vec![event],
-        acks: Vec::new(),
-        requests: Vec::new(),
-        state: None,
-        view: None,
-        pending: None,
-        title: None,
-        usage: None,
-        bound: None,
-        release: false,
-        confirmed: false,
-    };
+    let (session, token) = (session.clone(), claim.token.clone());
+    let append = AppendRequest::new(session, token, Nonce::random(), first, vec![event]);
     store.append(&append).await.expect("Redis answers")
 }
 
