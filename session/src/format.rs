@@ -40,11 +40,9 @@ const RELEASES: [ReleaseFormats; 1] = [ReleaseFormats {
         newest: 1,
         writes: 1,
     },
-    // The second has lists, forks and deleted sessions, of which the first knows nothing: builds
-    // that knew only that would show again what was deleted. In the third, frames have parts in
-    // common.
+    // The first two are of builds from before revision 02203e9, to which no promise holds.
     directory: FormatRange {
-        oldest: 1,
+        oldest: 3,
         newest: 3,
         writes: 3,
     },

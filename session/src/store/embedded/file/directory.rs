@@ -19,8 +19,6 @@ use std::path::{Path, PathBuf};
 use crate::format::{DIRECTORY, UnknownFormat};
 use crate::store::FileStore;
 
-/// The first format with lists.
-const LISTS: u32 = 2;
 const ADMIN: &str = "ADMIN";
 const RESTORING: &str = "RESTORING";
 
@@ -148,7 +146,6 @@ impl DataDirectory {
         &self.path
     }
 
-    /// As it was found, or as it was brought up to.
     pub fn format(&self) -> u32 {
         self.format
     }
@@ -171,19 +168,6 @@ impl DataDirectory {
 
     pub fn store(&self) -> PathBuf {
         self.path.join("store")
-    }
-
-    pub fn has_lists(&self) -> bool {
-        self.format >= LISTS
-    }
-
-    pub fn is_current(&self) -> bool {
-        self.format >= DIRECTORY.writes
-    }
-
-    /// From here on, versions that don't know this format refuse the directory.
-    pub fn write_format(&self) -> Result<(), DirectoryError> {
-        write_format(&self.path).map_err(|error| self.io(error))
     }
 
     pub fn damaged(&self, what: impl ToString) -> DirectoryError {
