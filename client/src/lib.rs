@@ -15,6 +15,9 @@
 //! | `resume` | another connection in place of one that is over, with the same sessions |
 //! | [`bridge`] | all of it on stdin and stdout |
 //!
+//! A tool that makes a few requests uses [`Endpoint`] and [`SseStream`] without the task: it
+//! repeats and resumes by itself.
+//!
 //! Messages are always sent by POST: a 202 response means that the message is stored, so nothing
 //! has to be guessed after a broken connection. Messages from the server arrive on one stream, the
 //! connection's. It has the same cursor over SSE and WebSocket, so a client can switch between the
@@ -41,4 +44,7 @@ mod transport;
 
 pub use connection::{Connection, MessageReceiver, MessageSender, connect};
 pub use credential::Credential;
+pub use endpoint::{Download, Endpoint, OpenedConnection};
+pub use error::RequestFailure;
 pub use options::{ClientOptions, StreamTransport};
+pub use stream::{SseStream, StreamEvent, StreamItem};

@@ -27,7 +27,7 @@ pub struct ForkOptions {
 }
 
 pub async fn run(
-    connection: &SessionsConnection,
+    connection: &SessionsConnection<'_>,
     options: &ForkOptions,
     out: &mut TerminalOutput,
 ) -> anyhow::Result<()> {

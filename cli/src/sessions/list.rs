@@ -24,7 +24,7 @@ pub struct ListOptions {
 }
 
 pub async fn run(
-    connection: &SessionsConnection,
+    connection: &SessionsConnection<'_>,
     options: &ListOptions,
     out: &mut TerminalOutput,
 ) -> anyhow::Result<()> {
@@ -41,7 +41,10 @@ pub async fn run(
 }
 
 /// Page after page.
-async fn all(connection: &SessionsConnection, options: &ListOptions) -> anyhow::Result<Vec<Value>> {
+async fn all(
+    connection: &SessionsConnection<'_>,
+    options: &ListOptions,
+) -> anyhow::Result<Vec<Value>> {
     let limit = options.limit.unwrap_or(usize::MAX);
     let mut sessions = Vec::new();
     let mut params = match &options.cwd {

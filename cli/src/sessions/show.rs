@@ -24,7 +24,7 @@ pub struct ShowOptions {
 }
 
 pub async fn run(
-    connection: &SessionsConnection,
+    connection: &SessionsConnection<'_>,
     options: &ShowOptions,
     out: &mut TerminalOutput,
 ) -> anyhow::Result<()> {
@@ -46,7 +46,7 @@ pub async fn run(
 
 /// Updates are copied as they are, with whatever else an agent has put into them.
 async fn document(
-    connection: &SessionsConnection,
+    connection: &SessionsConnection<'_>,
     session: &str,
     params: &Value,
     out: &mut TerminalOutput,
