@@ -29,6 +29,7 @@ mod headings;
 mod health;
 mod key_file;
 mod limits;
+mod local_http;
 mod man;
 mod mcp;
 mod memory;

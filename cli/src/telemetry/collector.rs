@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
+use http::header::{HeaderMap, HeaderName, HeaderValue};
 use percent_encoding::percent_decode_str;
-use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
+use url::Url;
 
 use super::signal::OtlpSignal;
 
@@ -39,7 +40,7 @@ impl CollectorEndpoint {
     }
 
     fn is_url(&self) -> bool {
-        reqwest::Url::parse(&self.url)
+        Url::parse(&self.url)
             .is_ok_and(|url| matches!(url.scheme(), "http" | "https") && url.has_host())
     }
 }

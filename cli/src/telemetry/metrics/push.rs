@@ -3,12 +3,12 @@
 use std::time::Duration;
 
 use anyhow::{Context as _, anyhow, ensure};
+use http::header::{CONTENT_TYPE, HeaderMap, HeaderValue};
 use opentelemetry_http::{HttpClient as _, Request};
 use opentelemetry_proto::tonic::collector::metrics::v1::{
     ExportMetricsServiceRequest, ExportMetricsServiceResponse, metrics_service_client,
 };
 use prost::Message as _;
-use reqwest::header::{CONTENT_TYPE, HeaderMap, HeaderValue};
 use tonic::metadata::MetadataMap;
 use tonic::transport::{ClientTlsConfig, Endpoint};
 
