@@ -1,4 +1,5 @@
-//! The largest message, and the longest fields that are kept: of clients, agents and archives alike.
+//! The largest message, and the longest fields that are kept: of clients, agents and archives
+//! alike.
 
 use serde_json::Value;
 

@@ -131,8 +131,8 @@ pub struct Command {
     pub message: Bytes,
 }
 
-/// The name of one command. The number gives the order, the nonce makes the name unique: after a failover
-/// that lost its tail a store gives the same numbers again, to other commands.
+/// The name of one command. The number gives the order, the nonce makes the name unique: after a
+/// failover that lost its tail a store gives the same numbers again, to other commands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct CommandId {
     pub number: u64,
@@ -217,8 +217,8 @@ pub struct IdempotencyKey {
 }
 
 impl IdempotencyKey {
-    /// Only what has an id can be recognised when its client sends it again. If it is the store's own step that is
-    /// repeated, any command is.
+    /// Only what has an id can be recognised when its client sends it again. If it is the store's
+    /// own step that is repeated, any command is.
     pub fn of(connection: &ConnectionId, request: Option<&str>, message: &[u8]) -> Self {
         let key = request.map(|request| digest(format!("{connection}\n{request}").as_bytes(), 12));
         Self {

@@ -39,8 +39,9 @@ impl BetweenTurns {
         }
     }
 
-    /// Asks the controlling client. It is asked at once; what is returned waits for the answer and may do
-    /// so anywhere, also while turns come and go. The question ends with this worker's hold on the session.
+    /// Asks the controlling client. It is asked at once; what is returned waits for the answer and
+    /// may do so anywhere, also while turns come and go. The question ends with this worker's hold
+    /// on the session.
     pub fn request(
         &self,
         method: &str,
@@ -49,8 +50,8 @@ impl BetweenTurns {
         self.out_of_turn.ask(method, params)
     }
 
-    /// Passes a whole `session/update` message on as the agent has written it. It is said at once; what
-    /// is waited for is room for the next one.
+    /// Passes a whole `session/update` message on as the agent has written it. It is said at once;
+    /// what is waited for is room for the next one.
     pub async fn forward(&self, message: Bytes) {
         self.writer.push(Event::Update {
             turn: false,
@@ -158,8 +159,8 @@ impl Turn {
         self.update_with(update, || ()).await;
     }
 
-    /// Passes a whole `session/update` message on as the agent has written it. It is said at once; what
-    /// is waited for is room for the next one.
+    /// Passes a whole `session/update` message on as the agent has written it. It is said at once;
+    /// what is waited for is room for the next one.
     pub async fn forward(&self, message: Bytes) {
         if self.replay().check_off_update() {
             return;
@@ -297,8 +298,8 @@ impl Turn {
         true
     }
 
-    /// The connection behind a waiting prompt has taken control: the open questions are now for it to
-    /// answer.
+    /// The connection behind a waiting prompt has taken control: the open questions are now for it
+    /// to answer.
     pub(crate) fn transfer_control(&self, prompt: &QueuedCommand) {
         *self.controller.locked() = prompt.command.client;
         if !self.replay().note_control(prompt.id) {

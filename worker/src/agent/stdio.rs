@@ -1,5 +1,6 @@
-//! Any ACP agent as a subprocess: a program that speaks ACP on its standard input and output. A worker
-//! is its client, and passes everything on in both directions as it was said, with other ids.
+//! Any ACP agent as a subprocess: a program that speaks ACP on its standard input and output. A
+//! worker is its client, and passes everything on in both directions as it was said, with other
+//! ids.
 //!
 //! | file | what |
 //! |---|---|
@@ -196,8 +197,8 @@ impl Agent for StdioAgent {
         self.card.clone()
     }
 
-    /// A session that is new hears from its agent at once what it offers, or why it cannot be. Any other
-    /// has been told, and starts its agent when something is asked of it.
+    /// A session that is new hears from its agent at once what it offers, or why it cannot be. Any
+    /// other has been told, and starts its agent when something is asked of it.
     async fn open(&self, session: &SessionOpening) -> Result<Arc<dyn Conversation>, Failure> {
         if let Some(sandbox) = &self.inner.pool.launch.sandbox {
             sandbox.check("cwd", &session.cwd)?;

@@ -188,11 +188,11 @@ fn m5_every_command_that_code_sends_is_known_here() {
     );
 }
 
-/// The kinds of keys and channels in the tables of keys.rs are those of the rules.
+/// The kinds of keys and channels in the lists of keys.rs are those of the rules.
 #[test]
 fn m5_every_kind_of_key_is_somebodys_and_only_gateways_have_revocations() {
-    let tables = project("session/src/store/redis/keys.rs");
-    let shapes = after(&tables, "//! | `ns:", |c| c != '`');
+    let lists = project("session/src/store/redis/keys.rs");
+    let shapes = after(&lists, "//! - `ns:", |c| c != '`');
     let kind = |shape: &String| {
         shape
             .split('<')
