@@ -1,5 +1,5 @@
-//! The shared state of all requests, assembled at the start. Only what is above the stages imports it:
-//! router, middleware, handlers, administration.
+//! The shared state of all requests, assembled at the start. Only what is above the stages imports
+//! it: router, middleware, handlers, administration.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -84,8 +84,8 @@ impl Default for GatewayConfig {
     }
 }
 
-/// All that requests share. Each stage has a struct with what it needs; this holds them together, for
-/// the handlers.
+/// All that requests share. Each stage has a struct with what it needs; this holds them together,
+/// for the handlers.
 pub struct App {
     pub config: GatewayConfig,
     pub store: Arc<dyn Store>,

@@ -5,6 +5,7 @@ pub mod archive;
 pub mod delete;
 pub mod initialize;
 pub mod login;
+mod message;
 pub mod post;
 pub mod probe;
 pub mod stream;

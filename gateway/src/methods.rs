@@ -234,12 +234,10 @@ const UNREAD: LimitRefusal = LimitRefusal {
 const ID_REUSED: &str = "this id was used on this connection for another request: use a fresh one";
 
 const IN_A_BODY: &str = "this request is answered in the body of the POST that made it: to join \
-    it, \
-    send it again with Accept: text/event-stream";
+    it, send it again with Accept: text/event-stream";
 
 const OBSERVE_ONLY: &str = "this session token or credential lets its holder only watch: use \
-    session/load or \
-    session/resume, or GET";
+    session/load or session/resume, or GET";
 
 const NEEDS_CONNECTION: &str =
     "a session token alone is good for its session only: send initialize to open a connection";

@@ -53,8 +53,8 @@ pub struct ConnectionInfo {
     pub gauge: MessageGauge,
 }
 
-/// Until the client leaves, or all is said after the gateway has stopped accepting. A WebSocket goes
-/// on beyond that.
+/// Until the client leaves, or all is said after the gateway has stopped accepting. A WebSocket
+/// goes on beyond that.
 pub async fn serve<S>(
     stream: S,
     link: ConnectionInfo,
