@@ -11,11 +11,14 @@ use baton_protocol::limits::MAX_MESSAGE_TEXT;
 use baton_protocol::{ErrorCode, compose};
 use baton_session::store;
 
-use crate::limits::LimitRefusal;
-use crate::trace::ErrorCodeMark;
+use crate::limits::{InflightRefusal, LimitRefusal};
 
 pub const STORE_IS_FULL: &str =
     "the store is nearly full: new sessions are refused, running ones go on; try again later";
+
+/// The code of an error, on the response that carries it, for traces.
+#[derive(Clone, Copy)]
+pub struct ErrorCodeMark(pub ErrorCode);
 
 /// Why a request was refused, on the response, for the audit log.
 #[derive(Clone, Copy)]
@@ -109,6 +112,15 @@ impl From<LimitRefusal> for GatewayError {
     }
 }
 
+impl From<InflightRefusal> for GatewayError {
+    fn from(refusal: InflightRefusal) -> Self {
+        match refusal {
+            InflightRefusal::Share(refusal) => Self::Limited(refusal),
+            InflightRefusal::Budget => Self::Crowded,
+        }
+    }
+}
+
 impl GatewayError {
     fn parts(&self) -> (StatusCode, ErrorCode, String) {
         use StatusCode as S;
@@ -148,7 +160,8 @@ impl GatewayError {
                 S::FORBIDDEN,
                 ErrorCode::Forbidden,
                 "this credential is good, but its holder may not use this gateway: ask its \
-                 operator".into(),
+                 operator"
+                    .into(),
             ),
             Self::ObserveOnly => (
                 S::FORBIDDEN,
@@ -174,10 +187,8 @@ impl GatewayError {
                 S::FORBIDDEN,
                 ErrorCode::InvalidRequest,
                 "use https: over http a credential can be read on its way, and this one may have \
-                 been. \
-                 If a proxy ends TLS, its operator must name it with --trust-proxy, and it must \
-                 send \
-                 X-Forwarded-Proto"
+                 been. If a proxy ends TLS, its operator must name it with --trust-proxy, and it \
+                 must send X-Forwarded-Proto"
                     .into(),
             ),
             Self::Slow => (
@@ -230,8 +241,8 @@ impl GatewayError {
             Self::NoAdministrator => (
                 S::UNAUTHORIZED,
                 ErrorCode::Unauthenticated,
-                "this is for administrators: send the secret of --admin-token-file with Authorization: Bearer. Agents are \
-                 never let in"
+                "this is for administrators: send the secret of --admin-token-file with \
+                 Authorization: Bearer. Agents are never let in"
                     .into(),
             ),
             Self::Backup(why) => (S::CONFLICT, ErrorCode::InvalidRequest, why.clone()),

@@ -6,6 +6,7 @@ mod client_description;
 pub mod delete;
 pub mod initialize;
 pub mod login;
+mod message;
 pub mod post;
 pub mod probe;
 pub mod stream;

@@ -145,8 +145,8 @@ pub struct StartPosition {
     pub reset: Option<&'static str>,
 }
 
-/// Waits for messages. Only the idle wait ends at `deadline` or by `changed`; a read from the store is
-/// never cut off half way, so nothing that was taken from the log is dropped.
+/// Waits for messages. Only the idle wait ends at `deadline` or by `changed`; a read from the store
+/// is never cut off half way, so nothing that was taken from the log is dropped.
 pub async fn next(
     feed: &mut impl MessageFeed,
     deadline: Instant,
