@@ -2,6 +2,7 @@
 
 pub mod agents;
 pub mod archive;
+mod client_description;
 pub mod delete;
 pub mod initialize;
 pub mod login;
