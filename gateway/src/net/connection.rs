@@ -100,7 +100,10 @@ pub async fn serve<S>(
                 connection.as_mut().graceful_shutdown();
             }
             () = &mut protocol_unknown => {
-                tracing::debug!(peer = %address, "closed connection: no request within the timeout");
+                tracing::debug!(
+                    peer = %address,
+                    "closed connection: no request within the timeout"
+                );
                 return;
             }
         }
