@@ -25,8 +25,9 @@ use crate::http::headers;
 use crate::limits::stream_name;
 use crate::net::connection::ConnectionInfo;
 use crate::stream::connection_feed::ConnectionFeed;
-use crate::stream::one_shot::SilentFeed;
+use crate::stream::log_tail::LogTail;
 use crate::stream::session_feed::{FeedReader, FeedStart, SessionFeed};
+use crate::stream::silent_feed::SilentFeed;
 use crate::stream::sse;
 
 pub async fn get(
@@ -150,12 +151,8 @@ async fn connection_stream(
     scope: TokenScope,
     cursor: Option<&str>,
 ) -> Result<Response<Body>, GatewayError> {
-    let wake = Arc::new(Notify::new());
-    let outbox = app
-        .streams
-        .hub
-        .subscribe(&LogId::Outbox(connection.id.clone()), wake.clone())
-        .await?;
+    let log = LogId::Outbox(connection.id.clone());
+    let outbox = LogTail::open(&app.streams, &log, Arc::new(Notify::new())).await?;
     let stream = StreamId {
         connection: connection.id.clone(),
         session: None,
@@ -177,7 +174,6 @@ async fn connection_stream(
         scope,
         holder.name.clone(),
         outbox,
-        wake,
         cursor,
     )
     .await?;
@@ -211,12 +207,8 @@ async fn session_stream(
     if authority.is_over(&app.issuer.revocations) {
         return unopened(app, nobodys, &connection);
     }
-    let wake = Arc::new(Notify::new());
-    let subscription = app
-        .streams
-        .hub
-        .subscribe(&LogId::Session(session.clone()), wake.clone())
-        .await?;
+    let log = LogId::Session(session.clone());
+    let tail = LogTail::open(&app.streams, &log, Arc::new(Notify::new())).await?;
     let stream = StreamId {
         connection: connection.id.clone(),
         session: Some(session.clone()),
@@ -275,8 +267,7 @@ async fn session_stream(
         via: DeliveryPath::Session,
         holder: Some(holder.name.clone()),
     };
-    let feed =
-        SessionFeed::open(&app.streams, reader, subscription, wake, attachment, from).await?;
+    let feed = SessionFeed::open(&app.streams, reader, tail, attachment, from).await?;
     Ok(sse::respond(
         app.streams.clone(),
         feed,

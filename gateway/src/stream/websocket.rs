@@ -17,6 +17,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::connection_feed::ConnectionFeed;
 use super::drain_stream::StreamDrain;
+use super::log_tail::LogTail;
 use super::{FeedOutput, MessageFeed as _, OutgoingMessage, StartPosition};
 use crate::access::stream_authority::StreamAuthority;
 use crate::stream::StreamServices;
@@ -73,16 +74,12 @@ pub async fn write(
         CloseCode::TryAgainLater,
         "the session store cannot be reached",
     ));
-    let wake = Arc::new(Notify::new());
     let stream = StreamId {
         connection: opened.connection.id.clone(),
         session: None,
     };
-    let Ok(outbox) = services
-        .hub
-        .subscribe(&LogId::Outbox(opened.connection.id.clone()), wake.clone())
-        .await
-    else {
+    let log = LogId::Outbox(opened.connection.id.clone());
+    let Ok(outbox) = LogTail::open(services, &log, Arc::new(Notify::new())).await else {
         return unavailable;
     };
     let holder = services.stream_registry.hold(stream.clone());
@@ -103,7 +100,6 @@ pub async fn write(
         scope,
         holder.name.clone(),
         outbox,
-        wake,
         cursor.as_deref(),
     );
     let Ok(mut feed) = feed.await else {
