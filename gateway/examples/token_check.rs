@@ -5,7 +5,6 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use baton_gateway::access::connection_token;
 use baton_gateway::auth::{AuthMethod, Caller};
 use baton_gateway::{App, GatewayConfig, StopSignals};
 use baton_session::id::{ConnectionId, Partition};
@@ -54,7 +53,7 @@ async fn measure(algorithm: Algorithm) -> (Duration, Duration) {
         let check = |times: &mut Vec<Duration>| {
             let began = Instant::now();
             for token in &tokens {
-                let seen = connection_token::verify(token, &app, &caller);
+                let seen = app.access.verify_connection(&caller, token);
                 assert!(seen.is_ok(), "our own tokens are good");
             }
             times.push(began.elapsed() / TOKENS as u32);

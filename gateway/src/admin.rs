@@ -21,12 +21,11 @@ pub use self::backup::DIRECTORY;
 use self::listener::AdminPeer;
 pub use self::listener::{AdminListener, AdminSecret, AdminSocket, MIN_SECRET};
 use crate::app::App;
-use crate::audit;
 use crate::error::GatewayError;
 use crate::handlers::probe;
 use crate::http::hardening::harden;
 use crate::http::headers;
-use crate::middleware::check_origin;
+use crate::middleware::{check_origin, preflight};
 use crate::trace;
 
 mod backup;
@@ -86,15 +85,17 @@ async fn check_administrator(
     let is_agent = peer.is_some_and(|ConnectInfo(peer)| peer.is_an_agent());
     let brings = |secret: AdminSecret| secret.is_presented(request.headers());
     if is_agent || !secret.is_none_or(brings) {
-        let refuse = async |_| GatewayError::NoAdministrator.into_response();
-        return audit::record_refusals(&app, request, refuse).await;
+        let audited = app.audit.watch(&request);
+        let response = GatewayError::NoAdministrator.into_response();
+        app.audit.record_refusal(audited, &response);
+        return response;
     }
     next.run(request).await
 }
 
 async fn checked_origin(State(app): State<Arc<App>>, request: Request, next: Next) -> Response {
     let (method, uri) = (request.method().clone(), request.uri().clone());
-    let response = check_origin(&app, request, async |request| next.run(request).await).await;
+    let response = from_allowed_page(&app, request, next).await;
     let status = response.status();
     let outcome = if status.is_success() {
         DecisionOutcome::Done
@@ -109,6 +110,20 @@ async fn checked_origin(State(app): State<Arc<App>>, request: Request, next: Nex
     app.config
         .audit
         .record(&decision, outcome, &AuditActor::default());
+    response
+}
+
+async fn from_allowed_page(app: &App, request: Request, next: Next) -> Response {
+    let page = match check_origin(app, &request) {
+        Ok(page) => page,
+        Err(error) => return error.into_response(),
+    };
+    let mut response = match preflight(app, page.as_ref(), &request) {
+        Some(answer) => answer,
+        None => next.run(request).await,
+    };
+    let headers = response.headers_mut();
+    app.config.origins.stamp(page.as_ref(), headers);
     response
 }
 

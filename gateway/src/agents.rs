@@ -3,37 +3,27 @@
 //! gateway knows it. A session stays with the agent it was made for, whatever path later requests
 //! take.
 
-use axum::extract::Request;
-use axum::http::Uri;
-use axum::middleware::Next;
-use axum::response::Response;
+use std::sync::Arc;
+
 use baton_protocol::limits::echo;
-use baton_session::store::{self, AgentCard};
+use baton_session::id::SessionId;
+use baton_session::store::{self, AgentCard, Store};
 use serde_json::{Value, json};
 
-use crate::app::App;
+use self::session_agents::SessionAgents;
 use crate::auth::CallerRights;
-use crate::error::GatewayError;
+use crate::http::paths;
 
-pub mod session_agents;
+mod session_agents;
 
-/// Where clients are served; below it each agent has a path of its own.
-pub const PATH: &str = "/acp";
-pub const AGENT_ROUTE: &str = "/acp/{agent}";
 /// The default where none is configured, if there is one such.
 const BUILT_IN: &str = "scripted";
 
-/// The agent in the path; none at [`PATH`].
-pub fn named(uri: &Uri) -> Option<&str> {
-    uri.path().strip_prefix(PATH)?.strip_prefix('/')
-}
-
-/// A segment that is no valid name matches no route: a token in its place is not looked up.
-pub async fn check_agent_name(request: Request, next: Next) -> Result<Response, GatewayError> {
-    match named(request.uri()) {
-        Some(name) if !AgentCard::is_name(name) => Err(GatewayError::NotFound),
-        _ => Ok(next.run(request).await),
-    }
+/// All agents that workers have registered, and the agents of sessions.
+pub struct AgentCatalog {
+    store: Arc<dyn Store>,
+    default: Option<String>,
+    session_agents: SessionAgents,
 }
 
 /// The agents that a caller may use, and the one that those get who name none. To whom an agent is
@@ -44,13 +34,47 @@ pub struct AgentDirectory {
     default: Option<String>,
 }
 
-pub async fn directory(app: &App, rights: &CallerRights) -> store::Result<AgentDirectory> {
-    let mut agents = app.store.agents().await?;
-    agents.retain(|(card, _)| rights.allow(&card.name));
-    Ok(AgentDirectory {
-        agents,
-        default: app.config.default_agent.clone(),
-    })
+impl AgentCatalog {
+    /// `default`: the agent of those who name none.
+    pub fn new(store: Arc<dyn Store>, default: Option<String>) -> Self {
+        Self {
+            store,
+            default,
+            session_agents: SessionAgents::default(),
+        }
+    }
+
+    /// As far as these rights allow their use.
+    pub async fn directory(&self, rights: &CallerRights) -> store::Result<AgentDirectory> {
+        let mut agents = self.store.agents().await?;
+        agents.retain(|(card, _)| rights.allow(&card.name));
+        Ok(AgentDirectory {
+            agents,
+            default: self.default.clone(),
+        })
+    }
+
+    /// Whether somebody with these rights may use a session of the principal, as far as its agent is
+    /// concerned.
+    pub async fn may_use(
+        &self,
+        rights: &CallerRights,
+        session: &SessionId,
+        principal: &str,
+    ) -> store::Result<bool> {
+        if !rights.are_about_agents() {
+            return Ok(true);
+        }
+        if let Some(agent) = self.session_agents.get(session) {
+            return Ok(rights.allow(&agent));
+        }
+        let Some(record) = self.store.record(session, principal).await? else {
+            return Ok(false);
+        };
+        let agent: Arc<str> = record.agent.into();
+        self.session_agents.put(session, agent.clone());
+        Ok(rights.allow(&agent))
+    }
 }
 
 /// There is no such agent; says which there are.
@@ -106,7 +130,7 @@ impl AgentDirectory {
 }
 
 pub fn path_of(card: &AgentCard) -> String {
-    format!("{PATH}/{}", card.name)
+    format!("{}/{}", paths::ACP, card.name)
 }
 
 /// The agent's own answer to `initialize`, with what Baton adds to any agent.
@@ -141,19 +165,6 @@ mod tests {
         AgentDirectory {
             agents: names.iter().map(|name| (card(name), 1)).collect(),
             default: default.map(str::to_owned),
-        }
-    }
-
-    #[test]
-    fn a_path_names_an_agent_or_none() {
-        for (path, expected) in [
-            ("/acp", None),
-            ("/acp/coder", Some("coder")),
-            ("/acp/coder?resume=1", Some("coder")),
-            ("/acpx", None),
-            ("/v1/agents", None),
-        ] {
-            assert_eq!(named(&path.parse().unwrap()), expected, "{path}");
         }
     }
 

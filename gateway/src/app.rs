@@ -1,4 +1,5 @@
-//! The shared state of all requests.
+//! The shared state of all requests, assembled at the start. Only what is above the stages imports it:
+//! router, middleware, handlers, administration.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -6,17 +7,21 @@ use std::time::Duration;
 use baton_session::audit::AuditLog;
 use baton_session::metrics::Registry;
 use baton_session::store::{self, INBOX_LIMIT, Store};
-use baton_session::token::{ConnectionToken, LoginToken, SessionGrant, SigningKeys};
+use baton_session::token::SigningKeys;
 use tokio_util::sync::CancellationToken;
 
-use crate::agents::session_agents::SessionAgents;
-use crate::auth::AuthMethod;
+use crate::access::AccessControl;
+use crate::agents::AgentCatalog;
+use crate::audit::AuditTrail;
 use crate::auth::revocations::KnownRevocations;
-use crate::auth::token_cache::TokenCache;
 use crate::auth::token_issuer::TokenIssuer;
+use crate::auth::{AuthMethod, Authenticator};
+use crate::background::no_worker::{self, NoWorkerTask};
+use crate::background::queue_metrics::{self, QueueMetricsTask};
 use crate::drain::{DrainPace, DrainState};
 use crate::http::origins::AllowedOrigins;
 use crate::limits::{CallerAccounts, CallerLimits, DEFAULT_INFLIGHT, InflightBudget};
+use crate::methods::MethodServices;
 use crate::metrics::GatewayMetrics;
 use crate::net::transport::TransportConfig;
 use crate::stream::StreamServices;
@@ -79,26 +84,26 @@ impl Default for GatewayConfig {
     }
 }
 
+/// All that requests share. Each stage has a struct with what it needs; this holds them together, for
+/// the handlers.
 pub struct App {
     pub config: GatewayConfig,
     pub store: Arc<dyn Store>,
     /// The keys that sign and verify tokens, and what is refused although its signature is good.
     pub issuer: TokenIssuer,
-    /// Connection tokens that were verified before.
-    pub connection_cache: TokenCache<ConnectionToken>,
-    /// Session tokens likewise.
-    pub grant_cache: TokenCache<SessionGrant>,
-    /// Logins likewise.
-    pub login_cache: TokenCache<LoginToken>,
-    /// Says who calls.
-    pub auth: AuthMethod,
-    /// For callers who may not use all agents.
-    pub session_agents: SessionAgents,
+    /// Finds out who calls.
+    pub auth: Arc<Authenticator>,
+    /// Checks connection tokens and session tokens.
+    pub access: AccessControl,
+    /// The agents to choose from.
+    pub agents: Arc<AgentCatalog>,
     /// Usage of callers.
     pub accounts: CallerAccounts,
     /// The budget of bytes in flight.
     pub inflight: Arc<InflightBudget>,
+    pub methods: MethodServices,
     pub streams: Arc<StreamServices>,
+    pub audit: AuditTrail,
     pub metrics: Arc<GatewayMetrics>,
     /// The first half of stopping: nobody is cut off.
     pub drain: Arc<DrainState>,
@@ -147,39 +152,73 @@ impl App {
             stop: stop.now.clone(),
             keep_alive: config.keep_alive,
         });
+        let agents = Arc::new(AgentCatalog::new(
+            store.clone(),
+            config.default_agent.clone(),
+        ));
+        let audit = AuditTrail {
+            log: config.audit.clone(),
+            traces: config.traces,
+        };
+        let methods = MethodServices {
+            store: store.clone(),
+            issuer: issuer.clone(),
+            agents: agents.clone(),
+            audit: audit.clone(),
+            metrics: metrics.clone(),
+            traces: config.traces,
+            queue_limit: config.queue_limit,
+        };
+        let (is_open, origins) = (matches!(auth, AuthMethod::Open), config.origins.clone());
         let app = Arc::new(Self {
+            auth: Arc::new(Authenticator::new(
+                auth,
+                issuer.clone(),
+                store.clone(),
+                origins,
+            )),
+            access: AccessControl::new(
+                issuer.clone(),
+                store.clone(),
+                metrics.clone(),
+                config.traces,
+            ),
+            inflight: InflightBudget::new(config.max_inflight_bytes, is_open),
+            accounts: CallerAccounts::new(config.limits),
             store,
             issuer,
-            connection_cache: TokenCache::default(),
-            grant_cache: TokenCache::default(),
-            login_cache: TokenCache::default(),
-            inflight: InflightBudget::new(
-                config.max_inflight_bytes,
-                matches!(auth, AuthMethod::Open),
-            ),
-            auth,
-            session_agents: SessionAgents::default(),
-            accounts: CallerAccounts::new(config.limits),
-            config,
+            agents,
+            methods,
             streams,
+            audit,
             metrics,
             drain,
             stop: stop.now,
+            config,
         });
-        tokio::spawn(crate::background::no_worker::run(app.clone()));
-        tokio::spawn(crate::background::queue_metrics::run(app.clone()));
-        let (watching, stop) = (app.clone(), app.stop.clone());
-        let audit = app.config.audit.clone();
-        tokio::spawn(async move { watching.auth.watch(stop, audit).await });
-        tokio::spawn(
-            app.issuer
-                .keys
-                .clone()
-                .watch(app.stop.clone(), app.config.audit.clone()),
-        );
-        if let Some(tls) = app.config.transport.tls.clone() {
-            tokio::spawn(tls.watch(app.stop.clone(), app.config.audit.clone()));
-        }
+        app.spawn_tasks();
         Ok(app)
+    }
+
+    /// Tasks beside all requests, until the process stops.
+    fn spawn_tasks(&self) {
+        let (stop, audit) = (&self.stop, &self.config.audit);
+        tokio::spawn(no_worker::run(NoWorkerTask {
+            store: self.store.clone(),
+            withdraw_after: self.config.withdraw_after,
+            stop: stop.clone(),
+        }));
+        tokio::spawn(queue_metrics::run(QueueMetricsTask {
+            store: self.store.clone(),
+            metrics: self.metrics.clone(),
+            stop: stop.clone(),
+        }));
+        let (auth, ends, log) = (self.auth.clone(), stop.clone(), audit.clone());
+        tokio::spawn(async move { auth.method.watch(ends, log).await });
+        let keys = self.issuer.keys.clone();
+        tokio::spawn(keys.watch(stop.clone(), audit.clone()));
+        if let Some(tls) = self.config.transport.tls.clone() {
+            tokio::spawn(tls.watch(stop.clone(), audit.clone()));
+        }
     }
 }

@@ -10,16 +10,20 @@ use std::time::Duration;
 
 use axum::http::{HeaderMap, Method, header, request};
 use baton_session::audit::AuditLog;
+use baton_session::store::Store;
+use baton_session::token::LoginToken;
 use tokio_util::sync::CancellationToken;
 
 pub use self::api_keys::ApiKeys;
 pub use self::bearer::{BearerOptions, BearerTokens, TokenType};
 pub use self::policy::{ClaimPolicy, ClaimRule};
+use self::revocations::KnownRevocations;
 pub use self::rights::CallerRights;
-use crate::agents;
-use crate::app::App;
+use self::token_cache::TokenCache;
+use self::token_issuer::TokenIssuer;
 use crate::error::GatewayError;
-use crate::http::headers;
+use crate::http::origins::AllowedOrigins;
+use crate::http::{headers, paths};
 use crate::limits::{CallerAllowance, LimitOverrides};
 
 mod api_keys;
@@ -146,51 +150,87 @@ enum SingleUseKind {
     },
 }
 
-impl SingleUseCredential {
-    pub async fn spend(self, app: &App) -> Result<(), GatewayError> {
-        let is_first = app.store.spend(&self.name, self.lasts).await?;
-        match (self.kind, &app.auth) {
+/// Finds out who makes a request.
+pub struct Authenticator {
+    pub method: AuthMethod,
+    pub issuer: TokenIssuer,
+    store: Arc<dyn Store>,
+    /// Pages that may use the cookies of logins.
+    origins: AllowedOrigins,
+    /// Logins that were verified before.
+    login_cache: TokenCache<LoginToken>,
+}
+
+impl Authenticator {
+    pub fn new(
+        method: AuthMethod,
+        issuer: TokenIssuer,
+        store: Arc<dyn Store>,
+        origins: AllowedOrigins,
+    ) -> Self {
+        Self {
+            method,
+            issuer,
+            store,
+            origins,
+            login_cache: TokenCache::default(),
+        }
+    }
+
+    /// Nobody is asked who they are.
+    pub fn is_open(&self) -> bool {
+        matches!(self.method, AuthMethod::Open)
+    }
+
+    fn revocations(&self) -> &KnownRevocations {
+        &self.issuer.revocations
+    }
+
+    /// An explicit credential takes precedence over everything else. A ticket is explicit, too, while
+    /// a browser sends its cookie with every request.
+    pub async fn identify(
+        &self,
+        request: &request::Parts,
+    ) -> Result<IdentifiedCaller, GatewayError> {
+        let headers = &request.headers;
+        let identified = if self.is_open() {
+            Ok(Caller::anonymous().into())
+        } else if headers.contains_key(header::AUTHORIZATION) {
+            self.method.check(request).await
+        } else if request.method == Method::GET
+            && (request.uri.path() == paths::ACP || paths::agent_in_path(&request.uri).is_some())
+            && headers::wants_websocket(headers)
+            && let Some(ticket) = ticket::offered(headers)?
+        {
+            ticket::redeem(self, ticket)
+        } else if let Some(token) = login::presented(self, request) {
+            login::check(self, token)
+                .map(Into::into)
+                .map_err(GatewayError::from)
+        } else {
+            Err(AuthFailure::because("no credential").into())
+        };
+        identified.map_err(|error| match (&self.method, error) {
+            (AuthMethod::Jwt(bearer), GatewayError::Unauthenticated) if bearer.requires_proof() => {
+                GatewayError::Unbound
+            }
+            (_, error) => error,
+        })
+    }
+
+    /// A single-use credential is good for the first who presents it, on whichever gateway.
+    pub async fn spend(&self, once: SingleUseCredential) -> Result<(), GatewayError> {
+        let is_first = self.store.spend(&once.name, once.lasts).await?;
+        match (once.kind, &self.method) {
             (SingleUseKind::Proof { made, until }, AuthMethod::Jwt(bearer)) => {
                 // A store that was restored does not know all that were used before.
-                let is_first = is_first && !app.issuer.revocations.predates_restore(made);
-                bearer.spent(&self.name, until, is_first)
+                let is_first = is_first && !self.revocations().predates_restore(made);
+                bearer.spent(&once.name, until, is_first)
             }
             _ if is_first => Ok(()),
             _ => Err(AuthFailure::because("a ticket that was used").into()),
         }
     }
-}
-
-/// An explicit credential takes precedence over everything else. A ticket is explicit, too, while a
-/// browser sends its cookie with every request.
-pub async fn identify(
-    app: &App,
-    request: &request::Parts,
-) -> Result<IdentifiedCaller, GatewayError> {
-    let headers = &request.headers;
-    let identified = if matches!(app.auth, AuthMethod::Open) {
-        Ok(Caller::anonymous().into())
-    } else if headers.contains_key(header::AUTHORIZATION) {
-        app.auth.check(request).await
-    } else if request.method == Method::GET
-        && (request.uri.path() == agents::PATH || agents::named(&request.uri).is_some())
-        && headers::wants_websocket(headers)
-        && let Some(ticket) = ticket::offered(headers)?
-    {
-        ticket::redeem(app, ticket)
-    } else if let Some(token) = login::presented(app, request) {
-        login::check(app, token)
-            .map(Into::into)
-            .map_err(GatewayError::from)
-    } else {
-        Err(AuthFailure::because("no credential").into())
-    };
-    identified.map_err(|reject| match (&app.auth, reject) {
-        (AuthMethod::Jwt(bearer), GatewayError::Unauthenticated) if bearer.requires_proof() => {
-            GatewayError::Unbound
-        }
-        (_, reject) => reject,
-    })
 }
 
 impl AuthMethod {

@@ -11,11 +11,14 @@ use baton_protocol::limits::MAX_MESSAGE_TEXT;
 use baton_protocol::{ErrorCode, compose};
 use baton_session::store;
 
-use crate::limits::LimitRefusal;
-use crate::trace::ErrorCodeMark;
+use crate::limits::{InflightRefusal, LimitRefusal};
 
 pub const STORE_IS_FULL: &str =
     "the store is nearly full: new sessions are refused, running ones go on; try again later";
+
+/// The code of an error, on the response that carries it, for traces.
+#[derive(Clone, Copy)]
+pub struct ErrorCodeMark(pub ErrorCode);
 
 /// Why a request was refused, on the response, for the audit log.
 #[derive(Clone, Copy)]
@@ -106,6 +109,15 @@ impl From<Ambiguous> for GatewayError {
 impl From<LimitRefusal> for GatewayError {
     fn from(refusal: LimitRefusal) -> Self {
         Self::Limited(refusal)
+    }
+}
+
+impl From<InflightRefusal> for GatewayError {
+    fn from(refusal: InflightRefusal) -> Self {
+        match refusal {
+            InflightRefusal::Share(refusal) => Self::Limited(refusal),
+            InflightRefusal::Budget => Self::Crowded,
+        }
     }
 }
 

@@ -20,7 +20,9 @@ use tokio::time::Instant;
 use self::account::CallerAccount;
 
 pub use self::account::{CallerAllowance, StorageBudget};
-pub use self::inflight::{DEFAULT_INFLIGHT, InflightBudget, InflightReservation, LEAST_INFLIGHT};
+pub use self::inflight::{
+    DEFAULT_INFLIGHT, InflightBudget, InflightRefusal, InflightReservation, LEAST_INFLIGHT,
+};
 pub use self::quota::QuotaReservation;
 pub use self::rate::RateLimit;
 pub use self::refusal::{LimitKind, LimitRefusal};

@@ -12,20 +12,21 @@ use baton_session::event::Event;
 use baton_session::id::SessionId;
 use baton_session::route::DeliveryPath;
 use baton_session::store::{
-    Attachment, EnqueueOutcome, EnqueueRequest, InboxAdmission, PostOutcome,
+    Attachment, EnqueueOutcome, EnqueueRequest, InboxAdmission, PostOutcome, Store,
 };
 use baton_session::token::{ConnectionToken, TokenScope};
 use baton_session::trace::TraceContext;
 use bytes::Bytes;
 
 use crate::access::{PresentedToken, RequestAccess};
-use crate::agents::session_agents;
-use crate::app::App;
-use crate::audit;
+use crate::agents::AgentCatalog;
+use crate::audit::AuditTrail;
+use crate::auth::token_issuer::TokenIssuer;
 use crate::error::GatewayError;
 use crate::limits::{LimitKind, LimitRefusal};
+use crate::metrics::GatewayMetrics;
 use crate::stream::one_shot::FollowedRequest;
-use crate::trace;
+use crate::trace::{self, TraceSampling};
 
 mod attach;
 mod cancel;
@@ -40,6 +41,18 @@ mod tests;
 
 #[cfg(any(fuzzing, test))]
 pub use params::read_params;
+
+/// All that methods need of their gateway.
+pub struct MethodServices {
+    pub store: Arc<dyn Store>,
+    pub issuer: TokenIssuer,
+    pub agents: Arc<AgentCatalog>,
+    pub audit: AuditTrail,
+    pub metrics: Arc<GatewayMetrics>,
+    pub traces: TraceSampling,
+    /// How many commands may wait in one session.
+    pub queue_limit: u64,
+}
 
 /// The outcome of a message.
 pub enum MethodOutcome {
@@ -107,13 +120,13 @@ pub struct ClientMessage<'a> {
 
 /// Carries the message out. `Err` only for what the store cannot do now.
 pub async fn dispatch(
-    app: &App,
+    services: &MethodServices,
     access: &RequestAccess,
     message: ClientMessage<'_>,
 ) -> Result<MethodOutcome, GatewayError> {
-    app.metrics.messages.inc();
+    services.metrics.messages.inc();
     let call = MethodCall {
-        app,
+        services,
         connection: &access.connection,
         access,
         message,
@@ -123,10 +136,10 @@ pub async fn dispatch(
         Ok(outcome) => Ok(outcome),
         Err(MethodError::Reject(reject)) => Err(reject),
         Err(MethodError::Rpc(code, text)) => {
-            trace::record_error(app, code);
+            trace::record_error(services.traces, code);
             let (caller, id) = (&access.caller, &access.connection.id);
             let method = message.inbound.method();
-            audit::refused_message(app, caller, id, method, code);
+            services.audit.refused_message(caller, id, method, code);
             Ok(match message.inbound.request_id() {
                 Some(id) => call.answer_now(compose::error(id, code, &text)),
                 // Nobody waits for the answer to a notification.
@@ -134,10 +147,12 @@ pub async fn dispatch(
             })
         }
         Err(MethodError::Limited(refusal)) => {
-            trace::record_error(app, ErrorCode::LimitReached);
+            trace::record_error(services.traces, ErrorCode::LimitReached);
             let (caller, id) = (&access.caller, &access.connection.id);
             let method = message.inbound.method();
-            audit::refused_message(app, caller, id, method, ErrorCode::LimitReached);
+            services
+                .audit
+                .refused_message(caller, id, method, ErrorCode::LimitReached);
             Ok(call.refused(refusal))
         }
     }
@@ -145,7 +160,7 @@ pub async fn dispatch(
 
 /// Puts an answer that belongs to no session on the connection's stream.
 pub async fn post_answer(
-    app: &App,
+    services: &MethodServices,
     connection: &ConnectionToken,
     message: ClientMessage<'_>,
     answer: MethodAnswer,
@@ -156,7 +171,7 @@ pub async fn post_answer(
         ..
     } = answer;
     // The same request with the same content has its answer already, or will get this one.
-    match app
+    match services
         .store
         .post(
             &connection.id,
@@ -171,10 +186,10 @@ pub async fn post_answer(
         // comes from there.
         PostOutcome::Known(Event::Watch { session, .. }) => {
             let (id, principal) = (&connection.id, &connection.principal);
-            let created = app.store.attachment(&session, id, principal).await?;
+            let created = services.store.attachment(&session, id, principal).await?;
             match created {
                 Some(_) => Ok(()),
-                None => post_fresh(app, connection, message, answer).await,
+                None => post_fresh(services, connection, message, answer).await,
             }
         }
         PostOutcome::New { .. } | PostOutcome::Known(_) | PostOutcome::Delivered => Ok(()),
@@ -182,21 +197,21 @@ pub async fn post_answer(
         PostOutcome::Conflict => {
             let id = message.inbound.id().unwrap_or("null");
             let error = compose::error(id, ErrorCode::IdReused, ID_REUSED);
-            post_fresh(app, connection, message, error).await
+            post_fresh(services, connection, message, error).await
         }
     }
 }
 
 /// For an answer to a request whose key is taken.
 async fn post_fresh(
-    app: &App,
+    services: &MethodServices,
     connection: &ConnectionToken,
     message: ClientMessage<'_>,
     answer: Bytes,
 ) -> Result<(), GatewayError> {
     let key = IdempotencyKey::of(&connection.id, None, message.inbound.bytes());
     let event = Event::Message { message: answer };
-    let posted = app.store.post(&connection.id, event, &key).await?;
+    let posted = services.store.post(&connection.id, event, &key).await?;
     not_full(posted)
 }
 
@@ -255,7 +270,7 @@ fn invalid(text: impl Into<String>) -> MethodError {
 }
 
 struct MethodCall<'a> {
-    app: &'a App,
+    services: &'a MethodServices,
     connection: &'a ConnectionToken,
     access: &'a RequestAccess,
     message: ClientMessage<'a>,
@@ -365,7 +380,7 @@ impl MethodCall<'_> {
 
     async fn may_use(&self, session: &SessionId) -> Result<bool, MethodError> {
         let (rights, owner) = (self.access.caller.rights(), &self.connection.principal);
-        Ok(session_agents::allowed(self.app, rights, session, owner).await?)
+        Ok(self.services.agents.may_use(rights, session, owner).await?)
     }
 
     /// The session that is named. Header, payload and token must agree.
@@ -404,7 +419,7 @@ impl MethodCall<'_> {
             issued,
             ..
         } = self.connection;
-        let revocations = &self.app.issuer.revocations;
+        let revocations = &self.services.issuer.revocations;
         revocations.is_revoked(principal, Some((id, *issued)), Some((session, *issued)))
     }
 
@@ -415,7 +430,7 @@ impl MethodCall<'_> {
             request: self.request(),
             client: self.connection.client,
             taken_at: unix_millis(),
-            trace: TraceContext::of(&trace::current(self.app)),
+            trace: TraceContext::of(&trace::current(self.services.traces)),
             message: self.message.inbound.bytes().clone(),
         }
     }
@@ -451,7 +466,7 @@ impl MethodCall<'_> {
             key: self.key(),
             one_shot: self.message.one_shot,
             watched: false,
-            limit: self.app.config.queue_limit,
+            limit: self.services.queue_limit,
             about: None,
             takes: InboxAdmission::Anything,
             // The token of one that is alone names the session.
@@ -468,7 +483,7 @@ impl MethodCall<'_> {
         let inbox_terms = self.inbox_terms(kind).await?;
         enqueue.takes = inbox_terms.takes;
         loop {
-            match self.app.store.enqueue(&enqueue).await? {
+            match self.services.store.enqueue(&enqueue).await? {
                 EnqueueOutcome::Joined {
                     via: DeliveryPath::OneShot,
                     ..
@@ -512,7 +527,7 @@ impl MethodCall<'_> {
     /// For the audit log.
     fn record_decision(&self, decision: impl FnOnce() -> Decision) {
         let (caller, id) = (&self.access.caller, &self.connection.id);
-        audit::record_done(self.app, caller, Some(id), decision);
+        self.services.audit.record_done(caller, Some(id), decision);
     }
 
     fn record_enqueued(&self, kind: CommandKind, session: &SessionId) {
@@ -569,13 +584,13 @@ impl MethodCall<'_> {
             after,
         };
         let key = IdempotencyKey::of(&self.connection.id, None, b"");
-        let posted = self.app.store.post(&self.connection.id, watch, &key);
+        let posted = self.services.store.post(&self.connection.id, watch, &key);
         Ok(not_full(posted.await?)?)
     }
 
     /// Before work whose answer goes to the connection's stream: whether anybody reads that.
     async fn check_outbox(&self) -> Result<(), MethodError> {
-        let (store, id) = (&self.app.store, &self.connection.id);
+        let (store, id) = (&self.services.store, &self.connection.id);
         if self.message.one_shot || store.has_outbox_room(id).await? {
             return Ok(());
         }

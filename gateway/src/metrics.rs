@@ -1,8 +1,6 @@
 //! Every metric of the gateway: name, help and meaning in one place.
 
-use axum::extract::Request;
 use axum::http::{Method, StatusCode};
-use axum::response::Response;
 use baton_session::metrics::{LabeledCounter, LatencyHistogram, Registry};
 use baton_session::trace::TraceContext;
 use prometheus_client::metrics::counter::Counter;
@@ -11,10 +9,7 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Unit;
 use tokio::time::Instant;
 
-use crate::app::App;
-use crate::limits::{LimitKind, LimitRefusal};
-use crate::net::peer::ClientPeer;
-use crate::trace;
+use crate::limits::LimitKind;
 
 /// A number for each agent that workers have registered.
 type AgentGauge = Family<[(&'static str, String); 1], Gauge>;
@@ -144,7 +139,7 @@ impl GatewayMetrics {
         StreamGuard(self.streams.clone())
     }
 
-    fn count(&self, status: StatusCode) {
+    fn count_status(&self, status: StatusCode) {
         if status == StatusCode::SERVICE_UNAVAILABLE {
             self.unavailable.inc();
         } else if status.is_client_error() {
@@ -155,8 +150,8 @@ impl GatewayMetrics {
     }
 }
 
-/// A request under way: timed also if nobody waits for its answer any more.
-struct PendingRequest<'a> {
+/// Times a request until it is dropped: also if nobody waits for its answer any more.
+pub struct RequestTimer<'a> {
     metrics: &'a GatewayMetrics,
     began: Instant,
     method: &'static str,
@@ -164,8 +159,8 @@ struct PendingRequest<'a> {
     trace: Option<TraceContext>,
 }
 
-impl<'a> PendingRequest<'a> {
-    fn new(metrics: &'a GatewayMetrics, method: &Method) -> Self {
+impl<'a> RequestTimer<'a> {
+    pub fn start(metrics: &'a GatewayMetrics, method: &Method) -> Self {
         Self {
             metrics,
             began: Instant::now(),
@@ -180,7 +175,9 @@ impl<'a> PendingRequest<'a> {
         }
     }
 
-    fn is_answered(&mut self, status: StatusCode, trace: Option<TraceContext>) {
+    /// The answer begins.
+    pub fn record(&mut self, status: StatusCode, trace: Option<TraceContext>) {
+        self.metrics.count_status(status);
         self.trace = trace;
         self.status = match status.as_u16() / 100 {
             1 => "1xx",
@@ -192,36 +189,12 @@ impl<'a> PendingRequest<'a> {
     }
 }
 
-impl Drop for PendingRequest<'_> {
+impl Drop for RequestTimer<'_> {
     fn drop(&mut self) {
         let labels = [("method", self.method), ("status", self.status)];
         let request = self.metrics.request.get_or_create(&labels);
         request.observe(self.began.elapsed(), self.trace.as_ref());
     }
-}
-
-/// Counts and times requests by what became of them.
-pub async fn measure(
-    app: &App,
-    request: Request,
-    next: impl AsyncFnOnce(Request) -> Response,
-) -> Response {
-    let mut pending = PendingRequest::new(&app.metrics, request.method());
-    let peer = request.extensions().get::<ClientPeer>().copied();
-    let response = next(request).await;
-    if let Some(refusal) = response.extensions().get::<LimitRefusal>() {
-        app.metrics.limited(refusal.limit);
-    }
-    let status = response.status();
-    if status.is_client_error() || status.is_server_error() {
-        let peer = peer.map(|peer| tracing::field::display(peer.address));
-        tracing::debug!(status = status.as_u16(), peer, "refused a request");
-    }
-    let continued = response.extensions().get::<TraceContext>().cloned();
-    let trace = continued.or_else(|| TraceContext::of(&trace::current(app)));
-    pending.is_answered(status, trace);
-    app.metrics.count(status);
-    response
 }
 
 pub struct StreamGuard(Gauge);

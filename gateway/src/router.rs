@@ -6,12 +6,12 @@ use axum::routing::{any, get, post};
 use axum::{Router, middleware};
 use tower_http::timeout::RequestBodyTimeoutLayer;
 
-use crate::agents;
 use crate::app::App;
 use crate::error::GatewayError;
 use crate::handlers::{
     agents as listed, archive, delete, login, post as message, probe, stream, tickets,
 };
+use crate::http::paths;
 use crate::middleware as layers;
 
 pub fn router(app: Arc<App>) -> Router {
@@ -33,10 +33,10 @@ pub fn router(app: Arc<App>) -> Router {
             layers::probe_routes,
         ));
     Router::new()
-        .route(agents::PATH, acp.clone())
+        .route(paths::ACP, acp.clone())
         .route(
-            agents::AGENT_ROUTE,
-            acp.layer(middleware::from_fn(agents::check_agent_name)),
+            paths::AGENT_ROUTE,
+            acp.layer(middleware::from_fn(layers::check_agent_name)),
         )
         .route("/v1/agents", get(listed::list))
         .route("/v1/sessions/{id}/export", get(archive::export))

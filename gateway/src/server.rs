@@ -8,6 +8,7 @@ use tokio::time::{sleep, timeout};
 
 use crate::admin::{self, AdminListener};
 use crate::app::App;
+use crate::net::connection::ConnectionSettings;
 use crate::net::listener;
 use crate::net::socket::SocketListener;
 use crate::router::router;
@@ -32,7 +33,13 @@ pub async fn serve(
     let mut server = tokio::spawn(listener::accept_connections(
         sockets,
         router(app.clone()),
-        app.clone(),
+        app.config.transport.clone(),
+        Arc::new(ConnectionSettings {
+            request_timeout: app.config.transport.request_timeout,
+            stall: app.config.stall,
+            closed: app.drain.closed.clone(),
+        }),
+        app.metrics.clone(),
     ));
     let mut ended = None;
     let ends = async {

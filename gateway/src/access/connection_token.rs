@@ -1,72 +1,118 @@
-//! The connection token of a request, which must be its caller's.
+//! The connection token of a request, which must be its caller's; and the connection of a request
+//! that has none.
 
-use axum::http::HeaderMap;
-use baton_session::token::{ConnectionToken, MAX_TOKEN_BYTES, TokenRefusal};
+use axum::http::{HeaderMap, HeaderName};
+use baton_protocol::{PROTOCOL_VERSION, header as names};
+use baton_session::id::{ConnectionId, Partition};
+use baton_session::token::{
+    ConnectionToken, MAX_TOKEN_BYTES, SessionGrant, TokenRefusal, TokenScope,
+};
 
-use crate::app::App;
+use super::AccessControl;
 use crate::auth::Caller;
 use crate::error::GatewayError;
 use crate::http::headers::{CONNECTION_ID, single};
 
-/// The connection a request belongs to, which must be its caller's.
-pub fn of_headers(
-    headers: &HeaderMap,
-    app: &App,
-    caller: &Caller,
-) -> Result<ConnectionToken, GatewayError> {
-    let token = single(headers, &CONNECTION_ID)?.ok_or(GatewayError::Header(
-        "the Acp-Connection-Id header is missing: initialize answers with it",
-    ))?;
-    verify(token, app, caller)
+const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static(names::IDEMPOTENCY_KEY);
+
+impl AccessControl {
+    /// The connection a request belongs to, which must be its caller's.
+    pub fn connection(
+        &self,
+        caller: &Caller,
+        headers: &HeaderMap,
+    ) -> Result<ConnectionToken, GatewayError> {
+        let token = single(headers, &CONNECTION_ID)?.ok_or(GatewayError::Header(
+            "the Acp-Connection-Id header is missing: initialize answers with it",
+        ))?;
+        self.verify_connection(caller, token)
+    }
+
+    /// One answer for a token that is forged, expired, revoked, or somebody else's.
+    pub fn verify_connection(
+        &self,
+        caller: &Caller,
+        token: &str,
+    ) -> Result<ConnectionToken, GatewayError> {
+        if token.len() > MAX_TOKEN_BYTES {
+            self.metrics.token_refused(TokenRefusal::TooLong.reason());
+            return Err(GatewayError::Header(
+                "Acp-Connection-Id is longer than any token",
+            ));
+        }
+        let refuse = |why: &'static str| {
+            self.metrics.token_refused(why);
+            GatewayError::UnknownConnection
+        };
+        // Tokens that were verified with other keys are verified again.
+        let keys = &self.issuer.keys;
+        let version = keys.version();
+        let connection = match self.connection_cache.get(token, version) {
+            Some(connection) => connection,
+            None => {
+                let verified = keys.ring().verify_connection(token);
+                let connection = verified.map_err(|why| refuse(why.reason()))?;
+                let expires = connection.expires;
+                self.connection_cache
+                    .put(token, connection.clone(), expires, version);
+                connection
+            }
+        };
+        if *connection.principal != *caller.principal {
+            return Err(refuse("foreign"));
+        }
+        // It carries what other rights have opened.
+        if connection.rights != caller.rights().mark() {
+            return Err(refuse("rights"));
+        }
+        let named = Some((&connection.id, connection.issued));
+        let revocations = &self.issuer.revocations;
+        if revocations.is_revoked(&connection.principal, named, None) {
+            return Err(refuse("revoked"));
+        }
+        Ok(connection)
+    }
+
+    /// A request without a connection is made on one of its own. With an idempotency key it is the
+    /// same one when the request is repeated; a stream is the same one as long as its token is
+    /// renewed.
+    pub(super) fn synthetic_connection(
+        &self,
+        caller: &Caller,
+        headers: &HeaderMap,
+        grant: &SessionGrant,
+    ) -> Result<ConnectionToken, GatewayError> {
+        let partition = grant.session.partition();
+        let id = match single(headers, &IDEMPOTENCY_KEY)? {
+            Some(key) => {
+                let seed = format!("{}\n{}\n{key}", grant.session, grant.principal);
+                ConnectionId::derived(partition, seed.as_bytes())
+            }
+            // A reader without a connection leaves one synthetic connection, however often it
+            // reads; a stream is another one.
+            None if grant.scope == TokenScope::Observe || caller.rights().observe => {
+                let seed = format!("{}\n{}\nin bodies", grant.session, grant.family);
+                ConnectionId::derived(partition, seed.as_bytes())
+            }
+            None => ConnectionId::mint(Partition::random(self.store.partitions())),
+        };
+        Ok(ConnectionToken {
+            id,
+            principal: grant.owner().to_owned(),
+            protocol_version: PROTOCOL_VERSION,
+            client: Default::default(),
+            agent: None,
+            rights: None,
+            issued: grant.issued,
+            expires: grant.expires,
+        })
+    }
 }
 
-/// One answer for a token that is forged, expired, revoked, or somebody else's.
-pub fn verify(token: &str, app: &App, caller: &Caller) -> Result<ConnectionToken, GatewayError> {
-    if token.len() > MAX_TOKEN_BYTES {
-        app.metrics.token_refused(TokenRefusal::TooLong.reason());
-        return Err(GatewayError::Header(
-            "Acp-Connection-Id is longer than any token",
-        ));
-    }
-    // Tokens that were verified with other keys are verified again.
-    let version = app.issuer.keys.version();
-    let connection = match app.connection_cache.get(token, version) {
-        Some(connection) => connection,
-        None => {
-            let connection = app
-                .issuer
-                .keys
-                .ring()
-                .verify_connection(token)
-                .map_err(|why| {
-                    app.metrics.token_refused(why.reason());
-                    GatewayError::UnknownConnection
-                })?;
-            let expires = connection.expires;
-            app.connection_cache
-                .put(token, connection.clone(), expires, version);
-            connection
-        }
-    };
-    if *connection.principal != *caller.principal {
-        app.metrics.token_refused("foreign");
-        return Err(GatewayError::UnknownConnection);
-    }
-    // It carries what other rights have opened.
-    if connection.rights != caller.rights().mark() {
-        app.metrics.token_refused("rights");
-        return Err(GatewayError::UnknownConnection);
-    }
-    let named = Some((&connection.id, connection.issued));
-    if app
-        .issuer
-        .revocations
-        .is_revoked(&connection.principal, named, None)
-    {
-        app.metrics.token_refused("revoked");
-        return Err(GatewayError::UnknownConnection);
-    }
-    Ok(connection)
+/// The connection on which a stream without a connection reads: the same after every cut.
+pub fn reader_connection(grant: &SessionGrant) -> ConnectionId {
+    let seed = format!("{}\n{}", grant.session, grant.family);
+    ConnectionId::derived(grant.session.partition(), seed.as_bytes())
 }
 
 #[cfg(test)]
@@ -82,7 +128,7 @@ mod tests {
     use jsonwebtoken::Algorithm;
 
     use super::*;
-    use crate::app::{GatewayConfig, StopSignals};
+    use crate::app::{App, GatewayConfig, StopSignals};
     use crate::auth::AuthMethod;
 
     fn caller(name: &str) -> Caller {
@@ -117,12 +163,17 @@ mod tests {
         let token = ring.sign_connection(&opened, Duration::from_secs(100));
         // The second time it is known already.
         for _ in 0..2 {
-            let found = verify(token.expose(), &app, &caller("alice"));
+            let found = app
+                .access
+                .verify_connection(&caller("alice"), token.expose());
             assert!(found.is_ok_and(|found| found.id == opened.id));
-            let found = verify(token.expose(), &app, &caller("bob"));
+            let found = app.access.verify_connection(&caller("bob"), token.expose());
             assert!(matches!(found, Err(GatewayError::UnknownConnection)));
         }
-        let refused = |length: usize| verify(&"x".repeat(length), &app, &caller("alice"));
+        let refused = |length: usize| {
+            let token = "x".repeat(length);
+            app.access.verify_connection(&caller("alice"), &token)
+        };
         assert!(matches!(
             refused(MAX_TOKEN_BYTES),
             Err(GatewayError::UnknownConnection)

@@ -7,15 +7,14 @@ use axum::http::request::Parts;
 use baton_session::revocation::{Revocation, RevocationCause, RevocationSubject};
 use baton_session::token::{LoginToken, MAX_SKEW, carriers};
 
-use super::{ActiveLogin, AuthFailure, Caller};
-use crate::app::App;
+use super::{ActiveLogin, AuthFailure, Authenticator, Caller};
 use crate::http::headers;
 
 /// Those of one login never have another generation than 0.
 const BELOW: u32 = 1;
 
-pub fn open(app: &App, caller: &Caller) -> LoginToken {
-    let issued = app.issuer.revocations.login_time(&caller.principal);
+pub fn open(auth: &Authenticator, caller: &Caller) -> LoginToken {
+    let issued = auth.revocations().login_time(&caller.principal);
     LoginToken {
         source: Some(caller.credential.source.clone()),
         ..LoginToken::new(caller.principal.to_string(), issued, caller.expires)
@@ -23,9 +22,9 @@ pub fn open(app: &App, caller: &Caller) -> LoginToken {
 }
 
 /// The cookie, if it counts.
-pub fn presented<'a>(app: &App, request: &'a Parts) -> Option<&'a str> {
+pub fn presented<'a>(auth: &Authenticator, request: &'a Parts) -> Option<&'a str> {
     let token = carriers::login_value(headers::cookies(&request.headers))?;
-    let origins = &app.config.origins;
+    let origins = &auth.origins;
     let is_vouched = origins.is_vouched_for(&request.uri, &request.headers);
     if !is_vouched {
         tracing::debug!("a login does not count: no page of ours has sent it");
@@ -33,15 +32,15 @@ pub fn presented<'a>(app: &App, request: &'a Parts) -> Option<&'a str> {
     is_vouched.then_some(token)
 }
 
-pub fn check(app: &App, token: &str) -> Result<Caller, AuthFailure> {
-    let login = verify(app, token)?;
+pub fn check(auth: &Authenticator, token: &str) -> Result<Caller, AuthFailure> {
+    let login = verify(auth, token)?;
     let family = Some(login.family.as_str());
-    let revocations = &app.issuer.revocations;
+    let revocations = auth.revocations();
     if revocations.is_credential_revoked(&login.principal, login.issued, family) {
         return Err(AuthFailure::because("a login that was revoked"));
     }
     let (source, expires) = (login.source.as_deref(), Some(login.expires));
-    let mut caller = app.auth.recall(&login.principal, source, expires)?;
+    let mut caller = auth.method.recall(&login.principal, source, expires)?;
     caller.login = Some(ActiveLogin {
         family: login.family.into(),
         issued: login.issued,
@@ -50,20 +49,20 @@ pub fn check(app: &App, token: &str) -> Result<Caller, AuthFailure> {
 }
 
 /// The login that a request brings, whether it counts or not, if it is the caller's own.
-pub fn of(app: &App, caller: &Caller, headers: &HeaderMap) -> Option<LoginToken> {
+pub fn of(auth: &Authenticator, caller: &Caller, headers: &HeaderMap) -> Option<LoginToken> {
     let token = carriers::login_value(headers::cookies(headers))?;
-    let login = verify(app, token).ok()?;
+    let login = verify(auth, token).ok()?;
     (*login.principal == *caller.principal).then_some(login)
 }
 
-fn verify(app: &App, token: &str) -> Result<LoginToken, AuthFailure> {
-    let version = app.issuer.keys.version();
-    if let Some(login) = app.login_cache.get(token, version) {
+fn verify(auth: &Authenticator, token: &str) -> Result<LoginToken, AuthFailure> {
+    let version = auth.issuer.keys.version();
+    if let Some(login) = auth.login_cache.get(token, version) {
         return Ok(login);
     }
-    let verified = app.issuer.keys.ring().verify_login(token);
+    let verified = auth.issuer.keys.ring().verify_login(token);
     let login = verified.map_err(|why| AuthFailure::because(why.to_string()))?;
-    app.login_cache
+    auth.login_cache
         .put(token, login.clone(), login.expires, version);
     Ok(login)
 }

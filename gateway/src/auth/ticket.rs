@@ -9,17 +9,17 @@ use baton_session::clock::unix_seconds;
 use baton_session::token::{MAX_SKEW, Ticket};
 
 use super::{
-    ActiveLogin, AuthFailure, Caller, IdentifiedCaller, SingleUseCredential, SingleUseKind,
+    ActiveLogin, AuthFailure, Authenticator, Caller, IdentifiedCaller, SingleUseCredential,
+    SingleUseKind,
 };
-use crate::app::App;
 use crate::error::GatewayError;
 
 /// The WebSocket subprotocol; chosen whenever it is offered.
 pub const PROTOCOL: &str = "acp";
 const PREFIX: &str = "baton.ticket.";
 
-pub fn issue(app: &App, caller: &Caller) -> Ticket {
-    let issued = app.issuer.revocations.login_time(&caller.principal);
+pub fn issue(auth: &Authenticator, caller: &Caller) -> Ticket {
+    let issued = auth.revocations().login_time(&caller.principal);
     Ticket {
         login: caller.login.as_ref().map(|login| login.family.to_string()),
         source: Some(caller.credential.source.clone()),
@@ -53,17 +53,17 @@ pub fn offered(headers: &HeaderMap) -> Result<Option<&str>, GatewayError> {
 }
 
 /// Good for the first who brings it, on whichever gateway.
-pub fn redeem(app: &App, token: &str) -> Result<IdentifiedCaller, GatewayError> {
-    let ticket = app.issuer.keys.ring().verify_ticket(token);
+pub fn redeem(auth: &Authenticator, token: &str) -> Result<IdentifiedCaller, GatewayError> {
+    let ticket = auth.issuer.keys.ring().verify_ticket(token);
     let ticket = ticket.map_err(|why| AuthFailure::because(why.to_string()))?;
     let login = ticket.login.as_deref();
-    let revocations = &app.issuer.revocations;
+    let revocations = auth.revocations();
     if revocations.is_credential_revoked(&ticket.principal, ticket.issued, login) {
         return Err(AuthFailure::because("a ticket that was revoked").into());
     }
     let source = ticket.source.as_deref();
-    let recalled = app
-        .auth
+    let recalled = auth
+        .method
         .recall(&ticket.principal, source, ticket.credential);
     let mut caller = recalled?;
     // The clock of another gateway may be behind: it takes the ticket for as much longer.

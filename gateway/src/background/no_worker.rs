@@ -12,11 +12,10 @@ use baton_session::command::{CommandKind, QueuedCommand};
 use baton_session::event::{Event, ResponseRecipient};
 use baton_session::id::{Nonce, Partition, random_text};
 use baton_session::store::{
-    self, AnsweredRequest, AppendRequest, Claim, ClaimToken, Claimant, HEARTBEAT, WorkerId,
+    self, AnsweredRequest, AppendRequest, Claim, ClaimToken, Claimant, HEARTBEAT, Store, WorkerId,
 };
 use tokio::time::{Instant, MissedTickBehavior, interval};
-
-use crate::app::App;
+use tokio_util::sync::CancellationToken;
 
 const CHECK_INTERVAL: Duration = Duration::from_secs(1);
 /// Long enough for one append; if this gateway dies meanwhile, another looks again.
@@ -27,17 +26,25 @@ const REASON: &str = "no worker is running for this agent, so the request was wi
     was \
     done, and sending it again is safe";
 
+/// Answers what no worker takes.
+pub struct NoWorkerTask {
+    pub store: Arc<dyn Store>,
+    /// How long commands wait while no worker is alive.
+    pub withdraw_after: Duration,
+    pub stop: CancellationToken,
+}
+
 /// Looks until the process stops.
-pub async fn run(app: Arc<App>) {
+pub async fn run(task: NoWorkerTask) {
     let mut deserted = HashMap::new();
     let mut ticker = interval(CHECK_INTERVAL);
     ticker.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
         tokio::select! {
             _ = ticker.tick() => {}
-            _ = app.stop.cancelled() => return,
+            _ = task.stop.cancelled() => return,
         }
-        if let Err(error) = check_agents(&app, &mut deserted).await {
+        if let Err(error) = check_agents(&task, &mut deserted).await {
             // After an outage workers need a moment to say that they live.
             deserted.clear();
             tracing::debug!(%error, "could not look for commands that nobody will take");
@@ -46,22 +53,25 @@ pub async fn run(app: Arc<App>) {
 }
 
 /// `deserted` notes since when an agent has been without workers.
-async fn check_agents(app: &App, deserted: &mut HashMap<String, Instant>) -> store::Result<()> {
-    let without_workers = app.store.deserted().await?;
+async fn check_agents(
+    task: &NoWorkerTask,
+    deserted: &mut HashMap<String, Instant>,
+) -> store::Result<()> {
+    let without_workers = task.store.deserted().await?;
     deserted.retain(|agent, _| without_workers.contains(agent));
     for agent in without_workers {
         let since = *deserted.entry(agent.clone()).or_insert_with(Instant::now);
         if since.elapsed() > HEARTBEAT * 2 {
-            for partition in (0..app.store.partitions()).map(Partition) {
-                withdraw(app, partition, &agent).await?;
+            for partition in (0..task.store.partitions()).map(Partition) {
+                withdraw(task, partition, &agent).await?;
             }
         }
     }
     Ok(())
 }
 
-async fn withdraw(app: &App, partition: Partition, agent: &str) -> store::Result<()> {
-    let due = app.store.due(partition, agent, AT_ONCE).await?;
+async fn withdraw(task: &NoWorkerTask, partition: Partition, agent: &str) -> store::Result<()> {
+    let due = task.store.due(partition, agent, AT_ONCE).await?;
     for session in &due.sessions {
         let claimant = Claimant {
             worker: WorkerId(random_text(12).into()),
@@ -70,20 +80,20 @@ async fn withdraw(app: &App, partition: Partition, agent: &str) -> store::Result
             lease: LEASE,
             takes_over: Some(due.at),
         };
-        let Some(claim) = app.store.claim(session, &claimant).await? else {
+        let Some(claim) = task.store.claim(session, &claimant).await? else {
             continue;
         };
         // A turn that has begun is not given up: it goes on when a worker is back.
         if claim.running.is_none() {
-            answer(app, &claim).await?;
+            answer(task, &claim).await?;
         }
-        app.store.release(&claim.session, &claim.token).await?;
+        task.store.release(&claim.session, &claim.token).await?;
     }
     Ok(())
 }
 
-async fn answer(app: &App, claim: &Claim) -> store::Result<()> {
-    let limit = unix_millis().saturating_sub(app.config.withdraw_after.as_millis() as u64);
+async fn answer(task: &NoWorkerTask, claim: &Claim) -> store::Result<()> {
+    let limit = unix_millis().saturating_sub(task.withdraw_after.as_millis() as u64);
     let stale: Vec<&QueuedCommand> = claim
         .inbox
         .iter()
@@ -114,7 +124,7 @@ async fn answer(app: &App, claim: &Claim) -> store::Result<()> {
         release: false,
         confirmed: false,
     };
-    app.store.append(&append).await?;
+    task.store.append(&append).await?;
     tracing::warn!(session.id = %claim.session, commands = stale.len(), "no worker is alive: \
         withdrew what waited");
     Ok(())
@@ -140,28 +150,18 @@ fn refusal(queued: &QueuedCommand) -> Option<Event> {
 #[cfg(test)]
 mod tests {
     use baton_session::conformance::scene::Scene;
-    use baton_session::store::{MemoryStore, Store};
-    use baton_session::token::{KeyRing, SigningKeys, generate};
-    use jsonwebtoken::Algorithm;
+    use baton_session::store::MemoryStore;
 
     use super::*;
-    use crate::app::{GatewayConfig, StopSignals};
-    use crate::auth::AuthMethod;
 
     #[tokio::test]
     async fn what_is_bound_to_a_deleted_session_is_left_for_a_worker() {
         let store: Arc<dyn Store> = Arc::new(MemoryStore::default());
-        let keys = KeyRing::parse(&generate(Algorithm::HS256)).unwrap();
-        let (config, keys) = (GatewayConfig::default(), SigningKeys::fixed(keys));
-        let app = App::new(
-            config,
-            store.clone(),
-            keys,
-            AuthMethod::Open,
-            StopSignals::default(),
-        )
-        .await;
-        let app = app.unwrap();
+        let task = NoWorkerTask {
+            store: store.clone(),
+            withdraw_after: Duration::from_secs(30),
+            stop: CancellationToken::new(),
+        };
         let scene = Scene::created(&store).await;
         let token = scene.claim().await.token;
         let bound = AppendRequest {
@@ -180,7 +180,7 @@ mod tests {
         };
         assert_eq!(waiting().await, [CommandKind::Prompt, CommandKind::Delete]);
         for _ in 0..2 {
-            withdraw(&app, scene.id.partition(), &scene.agent)
+            withdraw(&task, scene.id.partition(), &scene.agent)
                 .await
                 .unwrap();
             assert_eq!(waiting().await, [CommandKind::Delete]);

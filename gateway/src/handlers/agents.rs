@@ -20,7 +20,7 @@ pub async fn list(
 ) -> Result<impl IntoResponse, GatewayError> {
     let refusal = caller.allowance.as_ref().and_then(|it| it.request());
     refusal.map_or(Ok(()), Err)?;
-    let directory = agents::directory(&app, caller.rights()).await?;
+    let directory = app.agents.directory(caller.rights()).await?;
     let entries = directory.agents.iter();
     let entries = entries.map(|(card, workers)| entry(card, *workers, directory.is_default(card)));
     let body = json!({ "agents": entries.collect::<Vec<_>>() }).to_string();

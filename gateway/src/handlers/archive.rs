@@ -24,7 +24,6 @@ use serde_json::json;
 use self::import::{BoundFields, SessionImport};
 use self::lines::BodyLines;
 use crate::app::App;
-use crate::audit;
 use crate::auth::Caller;
 use crate::error::GatewayError;
 use crate::http::headers;
@@ -68,9 +67,10 @@ pub async fn export(
     let record = app.store.record(&session, &caller.principal).await?;
     let record = record.filter(|record| caller.rights().allow(&record.agent));
     let record = record.ok_or(GatewayError::NoSession)?;
-    audit::record_done(&app, &caller, None, || Decision::SessionExported {
-        session: session.clone(),
-    });
+    app.audit
+        .record_done(&caller, None, || Decision::SessionExported {
+            session: session.clone(),
+        });
     let seal = app
         .issuer
         .keys
@@ -205,10 +205,11 @@ pub async fn import(
         bound_fields.names()
     };
     let session = import.finish(signed.then_some(bound_fields)).await?;
-    audit::record_done(&app, &caller, None, || Decision::SessionImported {
-        session: session.clone(),
-        agent: agent.into(),
-    });
+    app.audit
+        .record_done(&caller, None, || Decision::SessionImported {
+            session: session.clone(),
+            agent: agent.into(),
+        });
     let answer = json!({ "sessionId": session, "signed": signed, "dropped": dropped });
     let headers = [(header::CONTENT_TYPE, "application/json")];
     Ok((StatusCode::CREATED, headers, answer.to_string()).into_response())

@@ -12,9 +12,7 @@ use baton_session::command::IdempotencyKey;
 use baton_session::event::Event;
 use baton_session::revocation::Revocation;
 
-use crate::access::connection_token;
 use crate::app::App;
-use crate::audit;
 use crate::auth::Caller;
 use crate::error::GatewayError;
 use crate::trace;
@@ -24,8 +22,8 @@ pub async fn delete(
     Extension(caller): Extension<Caller>,
     headers: HeaderMap,
 ) -> Result<impl IntoResponse, GatewayError> {
-    let connection = connection_token::of_headers(&headers, &app, &caller)?;
-    trace::record_ids(&app, None, &connection.id);
+    let connection = app.access.connection(&caller, &headers)?;
+    trace::record_ids(app.config.traces, None, &connection.id);
     let key = IdempotencyKey::of(&connection.id, None, b"");
     app.store.post(&connection.id, Event::Closed, &key).await?;
     let closed = connection.id.clone();
@@ -33,8 +31,7 @@ pub async fn delete(
     app.store.revoke(&over).await?;
     // Here at once, whatever becomes of the signal.
     app.issuer.revocations.add(over);
-    audit::record_done(&app, &caller, Some(&closed), || {
-        Decision::ConnectionClosed {}
-    });
+    app.audit
+        .record_done(&caller, Some(&closed), || Decision::ConnectionClosed {});
     Ok((StatusCode::ACCEPTED, [(header::CONTENT_LENGTH, "0")]))
 }

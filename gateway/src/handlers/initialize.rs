@@ -15,7 +15,6 @@ use serde_json::json;
 
 use crate::agents::{self, MissingAgent};
 use crate::app::App;
-use crate::audit;
 use crate::auth::Caller;
 use crate::limits::LimitRefusal;
 
@@ -60,7 +59,7 @@ pub async fn initialize(
         let text = "params.protocolVersion must be a number: send 1";
         Err(compose::error(request, ErrorCode::InvalidParams, text))
     } else {
-        directory = agents::directory(app, caller.rights()).await?;
+        directory = app.agents.directory(caller.rights()).await?;
         let chosen = directory.choose(agent);
         chosen.map_err(|MissingAgent(text)| compose::error(request, ErrorCode::NoAgent, &text))
     };
@@ -78,10 +77,11 @@ pub async fn initialize(
         Some(_) => DecisionOutcome::Done,
         None => DecisionOutcome::Refused,
     };
-    audit::record_outcome(app, caller, Some(&connection.id), outcome, || {
-        let agent = connection.agent.as_ref().map(Into::into);
-        Decision::ConnectionOpened { agent }
-    });
+    app.audit
+        .record_outcome(caller, Some(&connection.id), outcome, || {
+            let agent = connection.agent.as_ref().map(Into::into);
+            Decision::ConnectionOpened { agent }
+        });
     let token = app
         .issuer
         .keys

@@ -11,8 +11,7 @@ use baton_session::clock::unix_seconds;
 use baton_session::token::carriers;
 
 use crate::app::App;
-use crate::audit;
-use crate::auth::{AuthMethod, Caller, login};
+use crate::auth::{Caller, login};
 use crate::error::GatewayError;
 use crate::http::headers;
 
@@ -24,16 +23,16 @@ pub async fn login(
     headers::require(&headers, headers::JSON)?;
     caller.count_request()?;
     // Where nobody is asked there is nothing to remember.
-    if matches!(app.auth, AuthMethod::Open) {
+    if app.auth.is_open() {
         return Ok(StatusCode::NO_CONTENT.into_response());
     }
-    let login = login::open(&app, &caller);
+    let login = login::open(&app.auth, &caller);
     // Nor can one login be made of another: it would live on after a logout.
     if caller.login.is_some() || login.expires <= unix_seconds() {
         return Err(GatewayError::Unauthenticated);
     }
     let signed = app.issuer.keys.ring().sign_login(&login);
-    audit::record_done(&app, &caller, None, || Decision::Login {});
+    app.audit.record_done(&caller, None, || Decision::Login {});
     let lifetime = login.expires.saturating_sub(login.issued);
     Ok(with_cookie(&carriers::set_login(&signed, lifetime)))
 }
@@ -46,11 +45,11 @@ pub async fn logout(
 ) -> Result<Response<Body>, GatewayError> {
     headers::require(&headers, headers::JSON)?;
     caller.count_request()?;
-    if let Some(login) = login::of(&app, &caller, &headers) {
+    if let Some(login) = login::of(&app.auth, &caller, &headers) {
         let revocation = login::end(&login);
         app.store.revoke(&revocation).await?;
         app.issuer.revocations.add(revocation);
-        audit::record_done(&app, &caller, None, || Decision::Logout {});
+        app.audit.record_done(&caller, None, || Decision::Logout {});
     }
     Ok(with_cookie(&carriers::clear_login()))
 }

@@ -20,12 +20,11 @@ use tracing::Instrument as _;
 use super::initialize::initialize;
 use crate::access::stream_authority::StreamAuthority;
 use crate::access::{self, RequestAccess};
-use crate::agents;
 use crate::app::App;
 use crate::auth::Caller;
 use crate::error::GatewayError;
-use crate::http::body;
 use crate::http::headers::{self, AcceptedTypes};
+use crate::http::{body, paths};
 use crate::limits::LimitRefusal;
 use crate::methods::{self, ClientMessage, MethodOutcome, dispatch};
 use crate::stream::log_tail::LogTail;
@@ -62,7 +61,7 @@ pub async fn post(
     let allowance = caller.allowance.as_ref();
     let over_bytes = allowance.and_then(|allowance| allowance.receive(bytes.len()));
     let message = Inbound::read(bytes)?;
-    let span = trace::span_from_message(app, &parts, &message);
+    let span = trace::span_from_message(app.config.traces, &parts, &message);
     let handled = handle_message(app, &caller, &parts, message, accepts, over_bytes);
     let response = handled.instrument(span.clone()).await.into_response();
     trace::record_response(&span, &response);
@@ -80,19 +79,28 @@ async fn handle_message(
 ) -> Result<Response<Body>, GatewayError> {
     let headers = &parts.headers;
     let allowance = caller.allowance.as_ref();
-    trace::record_message(&trace::current(app), Some(headers), &inbound);
+    trace::record_message(&trace::current(app.config.traces), Some(headers), &inbound);
     let method = inbound.method();
     if method == Some(Method::Initialize) {
-        return open_connection(app, caller, &inbound, agents::named(&parts.uri), over_bytes).await;
+        return open_connection(
+            app,
+            caller,
+            &inbound,
+            paths::agent_in_path(&parts.uri),
+            over_bytes,
+        )
+        .await;
     }
     let session_header = headers::single(headers, &headers::SESSION_ID)?;
     let token = inbound.take_session_token()?;
     let session = inbound.session_id().or(session_header);
-    let access = access::of_request(app, caller, headers, token.as_deref(), session)?;
+    let access = app
+        .access
+        .of_request(caller, headers, token.as_deref(), session)?;
     let message = ClientMessage {
         inbound: &inbound,
         session_header,
-        agent: agents::named(&parts.uri),
+        agent: paths::agent_in_path(&parts.uri),
         one_shot: accepts.event_stream,
         over_bytes,
     };
@@ -108,7 +116,7 @@ async fn handle_message(
         Some(allowance) => allowance.stream(|| None)?,
         None => None,
     };
-    let outcome = dispatch(app, &access, message).await?;
+    let outcome = dispatch(&app.methods, &access, message).await?;
     let (opens, refusal) = (outcome.opens().cloned(), outcome.refusal());
     let mut response = if accepts.event_stream {
         let authority = StreamAuthority::of(caller)
@@ -117,7 +125,7 @@ async fn handle_message(
         one_shot(app, authority, &access, outcome, headers).await?
     } else {
         if let MethodOutcome::Answer(answer) = outcome {
-            methods::post_answer(app, &access.connection, message, answer).await?;
+            methods::post_answer(&app.methods, &access.connection, message, answer).await?;
         }
         accepted()
     };
@@ -131,8 +139,8 @@ async fn handle_message(
         access::clear_cookie(&session, answer);
     }
     match opens {
-        Some(session) => access::stamp_token(app, &session, &access, browser, answer),
-        None => access::renew_token(app, &access, browser, answer).await,
+        Some(session) => app.access.stamp_token(&session, &access, browser, answer),
+        None => app.access.renew_token(&access, browser, answer).await,
     }
     Ok(response)
 }
@@ -157,7 +165,7 @@ async fn open_connection(
     over_bytes: Option<LimitRefusal>,
 ) -> Result<Response<Body>, GatewayError> {
     let opened = initialize(app, caller, message, agent, None, over_bytes).await?;
-    trace::record_ids(app, None, &opened.connection.id);
+    trace::record_ids(app.config.traces, None, &opened.connection.id);
     let mut response = Response::new(Body::from(opened.answer));
     let headers = response.headers_mut();
     headers.insert(

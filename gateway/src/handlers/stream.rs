@@ -16,12 +16,10 @@ use tokio::sync::Notify;
 use super::websocket;
 use crate::access::stream_authority::StreamAuthority;
 use crate::access::{self, PresentedToken};
-use crate::agents::{self, session_agents};
 use crate::app::App;
-use crate::audit;
 use crate::auth::Caller;
 use crate::error::GatewayError;
-use crate::http::headers;
+use crate::http::{headers, paths};
 use crate::limits::stream_name;
 use crate::net::connection::ConnectionInfo;
 use crate::stream::connection_feed::ConnectionFeed;
@@ -52,12 +50,12 @@ async fn upgrade(
             .uri()
             .query()
             .is_some_and(|query| query.split('&').any(|part| part == "resume=1"));
-    let grant = access::of_upgrade(app, &caller, request.headers())?;
+    let grant = app.access.of_upgrade(&caller, request.headers())?;
     let permit = match &caller.allowance {
         Some(allowance) => allowance.stream(|| None)?,
         None => None,
     };
-    let agent = agents::named(request.uri()).map(Arc::from);
+    let agent = paths::agent_in_path(request.uri()).map(Arc::from);
     let link = request.extensions().get::<ConnectionInfo>();
     let gauge = link.map(|link| link.gauge.clone()).unwrap_or_default();
     let (mut parts, _) = request.into_parts();
@@ -87,7 +85,7 @@ async fn open(
     }
     let cursor = headers::single(headers, &headers::LAST_EVENT_ID)?;
     let named = headers::single(headers, &headers::SESSION_ID)?;
-    let access = access::of_request(app, caller, headers, None, named)?;
+    let access = app.access.of_request(caller, headers, None, named)?;
     let mut connection = access.connection.clone();
     let (scope, without_connection) = (access.scope(), access.without_connection);
     let session = match &access.grant {
@@ -139,7 +137,9 @@ async fn open(
     }
     if without_connection {
         let browser = headers.contains_key(header::ORIGIN);
-        access::renew_token(app, &access, browser, response.headers_mut()).await;
+        app.access
+            .renew_token(&access, browser, response.headers_mut())
+            .await;
     }
     Ok(response)
 }
@@ -200,7 +200,7 @@ async fn session_stream(
         return unopened(app, nobodys, &connection);
     };
     let (rights, owner) = (authority.caller.rights(), &connection.principal);
-    if !session_agents::allowed(app, rights, &session, owner).await? {
+    if !app.agents.may_use(rights, &session, owner).await? {
         return unopened(app, nobodys, &connection);
     }
     let authority = authority.reading(&session);
@@ -280,15 +280,17 @@ async fn session_stream(
 /// Records an observer that joined by reading, for the audit log.
 fn record_join(app: &App, caller: &Caller, connection: &ConnectionToken, session: &SessionId) {
     let id = Some(&connection.id);
-    audit::record_done(app, caller, id, || Decision::SessionLoaded {
-        session: session.clone(),
-        observe: true,
-    });
-    if *connection.principal != *caller.principal {
-        audit::record_done(app, caller, id, || Decision::SessionShared {
+    app.audit
+        .record_done(caller, id, || Decision::SessionLoaded {
             session: session.clone(),
-            owner: (&connection.principal).into(),
+            observe: true,
         });
+    if *connection.principal != *caller.principal {
+        app.audit
+            .record_done(caller, id, || Decision::SessionShared {
+                session: session.clone(),
+                owner: (&connection.principal).into(),
+            });
     }
 }
 

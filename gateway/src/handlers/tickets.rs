@@ -10,7 +10,6 @@ use baton_session::clock::unix_seconds;
 use serde_json::json;
 
 use crate::app::App;
-use crate::audit;
 use crate::auth::{Caller, ticket};
 use crate::error::GatewayError;
 use crate::http::headers;
@@ -22,12 +21,13 @@ pub async fn issue(
 ) -> Result<Response<axum::body::Body>, GatewayError> {
     headers::require(&headers, headers::JSON)?;
     caller.count_request()?;
-    let ticket = ticket::issue(&app, &caller);
+    let ticket = ticket::issue(&app.auth, &caller);
     // The credential is in its last moments: nothing can be made of it any more.
     if ticket.expires <= unix_seconds() {
         return Err(GatewayError::Unauthenticated);
     }
-    audit::record_done(&app, &caller, None, || Decision::TicketIssued {});
+    app.audit
+        .record_done(&caller, None, || Decision::TicketIssued {});
     let signed = app.issuer.keys.ring().sign_ticket(&ticket);
     let body = json!({
         "ticket": signed.expose(),

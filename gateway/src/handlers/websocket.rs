@@ -21,8 +21,8 @@ use tokio_util::sync::CancellationToken;
 use tracing::Instrument as _;
 
 use super::initialize::{SocketConnection, initialize};
+use crate::access::PresentedToken;
 use crate::access::stream_authority::StreamAuthority;
-use crate::access::{self, PresentedToken, connection_token};
 use crate::app::App;
 use crate::auth::{Caller, ticket};
 use crate::error::GatewayError;
@@ -195,8 +195,10 @@ async fn open(
         if offered.resumable
             && let Ok(ResumeFrame { resume }) = serde_json::from_str(&text)
         {
-            let connection =
-                connection_token::verify(&resume.connection, app, caller).map_err(|_| {
+            let connection = app
+                .access
+                .verify_connection(caller, &resume.connection)
+                .map_err(|_| {
                     (
                         CloseCode::UnknownConnection,
                         "no such connection: send initialize",
@@ -310,14 +312,16 @@ async fn receive(
         over_bytes,
     };
     let (caller, grant) = (&peer.caller, &peer.grant);
-    let access = access::of_socket_message(app, caller, connection, grant, token.as_deref());
+    let access = app
+        .access
+        .of_socket_message(caller, connection, grant, token.as_deref());
     let taken = async {
-        if let MethodOutcome::Answer(answer) = dispatch(app, &access, message).await? {
-            methods::post_answer(app, connection, message, answer).await?;
+        if let MethodOutcome::Answer(answer) = dispatch(&app.methods, &access, message).await? {
+            methods::post_answer(&app.methods, connection, message, answer).await?;
         }
         Ok(())
     };
-    let span = trace::message(app, &connection.id, &inbound);
+    let span = trace::message_span(app.config.traces, &connection.id, &inbound);
     taken.instrument(span).await
 }
 

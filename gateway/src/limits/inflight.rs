@@ -9,7 +9,6 @@ use std::time::Duration;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::{LimitKind, LimitRefusal};
-use crate::error::GatewayError;
 use baton_session::sync::MutexExt as _;
 
 /// The smallest budget: a caller's share must hold the largest message, with room for others.
@@ -32,6 +31,15 @@ pub struct InflightBudget {
     held: Mutex<InflightBytes>,
     /// Places for bodies that are read to be thrown away.
     discards: Arc<Semaphore>,
+}
+
+/// Why a message may not be received now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum InflightRefusal {
+    /// Its caller has taken its share.
+    Share(LimitRefusal),
+    /// All callers together have taken the budget.
+    Budget,
 }
 
 #[derive(Default)]
@@ -62,7 +70,7 @@ impl InflightBudget {
         }
     }
 
-    fn take(&self, caller: &Arc<str>, before: u64, after: u64) -> Result<(), GatewayError> {
+    fn take(&self, caller: &Arc<str>, before: u64, after: u64) -> Result<(), InflightRefusal> {
         let more = after - before;
         let fits = |held: u64, most: u64| {
             let kept = if after > ORDINARY { most / KEPT } else { 0 };
@@ -71,13 +79,13 @@ impl InflightBudget {
         let mut held = self.held.locked();
         let own = held.callers.get(caller).copied().unwrap_or(0);
         if !fits(own, self.share) {
-            return Err(GatewayError::Limited(LimitRefusal {
+            return Err(InflightRefusal::Share(LimitRefusal {
                 limit: LimitKind::InflightBytes,
                 wait: Some(LATER),
             }));
         }
         if !fits(held.total, self.most) {
-            return Err(GatewayError::Crowded);
+            return Err(InflightRefusal::Budget);
         }
         held.total += more;
         *held.callers.entry(caller.clone()).or_default() += more;
@@ -105,7 +113,7 @@ pub struct InflightReservation {
 
 impl InflightReservation {
     /// This much is needed now. The held share stays held if there is no more.
-    pub fn resize(&mut self, bytes: usize) -> Result<(), GatewayError> {
+    pub fn resize(&mut self, bytes: usize) -> Result<(), InflightRefusal> {
         let bytes = bytes as u64;
         if bytes > self.bytes {
             self.inflight.take(&self.caller, self.bytes, bytes)?;
@@ -155,7 +163,7 @@ mod tests {
         own[0].resize(16 * MIB).unwrap();
         let refused = own[1].resize(16 * MIB).unwrap_err();
         assert!(
-            matches!(refused, GatewayError::Limited(it) if it.limit == LimitKind::InflightBytes)
+            matches!(refused, InflightRefusal::Share(it) if it.limit == LimitKind::InflightBytes)
         );
         // Ordinary messages have what is kept for them.
         own[1].resize(12 * MIB).unwrap();
@@ -167,7 +175,7 @@ mod tests {
         let mut held: Vec<_> = others.iter().map(|name| inflight.of(name)).collect();
         assert!(held.iter_mut().all(|it| it.resize(26 * MIB).is_ok()));
         let refused = inflight.of(&name("e")).resize(3 * MIB).unwrap_err();
-        assert!(matches!(refused, GatewayError::Crowded));
+        assert!(matches!(refused, InflightRefusal::Budget));
         assert!(inflight.of(&name("e")).resize(64 << 10).is_ok());
         drop((own, small, held));
         let held = inflight.held.lock().unwrap();

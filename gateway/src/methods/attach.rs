@@ -37,7 +37,7 @@ impl MethodCall<'_> {
             only_open: self.access.without_connection,
         };
         loop {
-            match self.app.store.attach(&attach).await? {
+            match self.services.store.attach(&attach).await? {
                 AttachOutcome::Done(attachment) => {
                     self.record_join(&attach.session, observe);
                     // So that the connection's outbox names every session it has opened.

@@ -20,7 +20,7 @@ impl MethodCall<'_> {
         if let Some(session) = self.session_of(&about).await? {
             let mut enqueue = self.enqueue_request(CommandKind::CancelRequest, session);
             enqueue.about = Some(about);
-            self.app.store.enqueue(&enqueue).await?;
+            self.services.store.enqueue(&enqueue).await?;
         }
         // A request that is not found is done, or never existed.
         Ok(MethodOutcome::Taken)
@@ -32,7 +32,7 @@ impl MethodCall<'_> {
             PresentedToken::Valid(grant) => Some(grant.session.clone()),
             PresentedToken::Absent => {
                 let connection = &self.connection.id;
-                self.app.store.session_of(connection, request).await?
+                self.services.store.session_of(connection, request).await?
             }
             PresentedToken::Invalid => None,
         };

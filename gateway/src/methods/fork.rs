@@ -26,7 +26,11 @@ impl MethodCall<'_> {
         self.check_outbox().await?;
         let child = self.child_of(&parent);
         let (id, principal) = (&self.connection.id, &self.connection.principal);
-        let known = self.app.store.attachment(&child, id, principal).await?;
+        let known = self
+            .services
+            .store
+            .attachment(&child, id, principal)
+            .await?;
         // The store repeats what it said about this child, whatever has become of the parent since.
         let is_new = known.is_none();
         let _admitted = if is_new {
@@ -55,7 +59,7 @@ impl MethodCall<'_> {
             // A closed session has no token any more; its principal may still fork it.
             only_open: matches!(self.access.grant, PresentedToken::Valid(_)),
         };
-        match self.app.store.fork(&fork).await? {
+        match self.services.store.fork(&fork).await? {
             ForkOutcome::Done { head, view } => {
                 if is_new {
                     self.record_decision(|| Decision::SessionForked {
@@ -65,7 +69,7 @@ impl MethodCall<'_> {
                 }
                 self.watch(&fork.child, head).await?;
                 let mut result = with_session(&view, &fork.child);
-                let issuer = &self.app.issuer;
+                let issuer = &self.services.issuer;
                 let meta = issuer.meta(&fork.child, &fork.principal, TokenScope::Control);
                 result["_meta"] = json!(meta);
                 Ok(MethodOutcome::Answer(MethodAnswer {
@@ -100,7 +104,7 @@ impl MethodCall<'_> {
 
     async fn record(&self, session: &SessionId) -> Result<SessionRecord, MethodError> {
         let principal = &self.connection.principal;
-        let record = self.app.store.record(session, principal).await?;
+        let record = self.services.store.record(session, principal).await?;
         record.ok_or_else(|| unknown_session(session.as_str()))
     }
 
@@ -108,7 +112,7 @@ impl MethodCall<'_> {
     async fn cut_after(&self, parent: &SessionId, message: &str) -> Result<ForkPoint, MethodError> {
         let record = self.record(parent).await?;
         let search = ForkSearch {
-            store: &*self.app.store,
+            store: &*self.services.store,
             log: LogId::Session(parent.clone()),
             record: &record,
         };

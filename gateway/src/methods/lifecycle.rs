@@ -10,7 +10,7 @@ use bytes::Bytes;
 use serde_json::json;
 
 use super::{ID_REUSED, MethodCall, MethodError, MethodOutcome, UNREAD, params};
-use crate::agents::{self, MissingAgent};
+use crate::agents::MissingAgent;
 use crate::error::STORE_IS_FULL;
 
 impl MethodCall<'_> {
@@ -19,7 +19,7 @@ impl MethodCall<'_> {
         let agent = self.agent().await?;
         self.check_room().await?;
         let _admitted = self.check_sessions().await?;
-        let minted = SessionId::mint(Partition::random(self.app.store.partitions()));
+        let minted = SessionId::mint(Partition::random(self.services.store.partitions()));
         let watch = Event::Watch {
             session: minted.clone(),
             after: 0,
@@ -28,7 +28,7 @@ impl MethodCall<'_> {
         let mut is_new = false;
         // Posted before the session exists, so that its answer finds the connection's stream.
         let id = match self
-            .app
+            .services
             .store
             .post(&self.connection.id, watch, &key)
             .await?
@@ -52,7 +52,7 @@ impl MethodCall<'_> {
             directories: place.setup.directories.unwrap_or_default(),
             one_shot: self.message.one_shot,
         };
-        self.app
+        self.services
             .store
             .create(&new, &self.command(CommandKind::New), &key)
             .await?;
@@ -80,7 +80,7 @@ impl MethodCall<'_> {
         match (self.message.agent, settled) {
             (None, Some(settled)) => Ok(settled.to_owned()),
             (Some(named), Some(settled)) if named == settled => Ok(named.to_owned()),
-            (named, _) => match agents::directory(self.app, rights).await?.choose(named) {
+            (named, _) => match self.services.agents.directory(rights).await?.choose(named) {
                 Ok(card) => Ok(card.name.clone()),
                 Err(MissingAgent(text)) => Err(MethodError::Rpc(ErrorCode::NoAgent, text)),
             },
@@ -88,7 +88,7 @@ impl MethodCall<'_> {
     }
 
     pub(super) async fn check_room(&self) -> Result<(), MethodError> {
-        if self.app.store.has_room().await? {
+        if self.services.store.has_room().await? {
             Ok(())
         } else {
             Err(MethodError::Rpc(ErrorCode::StoreFull, STORE_IS_FULL.into()))
@@ -110,7 +110,12 @@ impl MethodCall<'_> {
                 ..self.command(CommandKind::Delete)
             };
             let principal = &self.connection.principal;
-            if self.app.store.delete(&session, principal, &end).await? {
+            if self
+                .services
+                .store
+                .delete(&session, principal, &end)
+                .await?
+            {
                 self.record_decision(|| Decision::SessionDeleted { session });
             }
         }

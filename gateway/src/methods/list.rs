@@ -21,7 +21,7 @@ impl MethodCall<'_> {
             None => None,
             Some(cursor) => {
                 let place = self
-                    .app
+                    .services
                     .issuer
                     .keys
                     .ring()
@@ -41,7 +41,7 @@ impl MethodCall<'_> {
             // One more tells whether there is another page.
             limit: PAGE + 1,
         };
-        let mut found = self.app.store.list(&listing).await?;
+        let mut found = self.services.store.list(&listing).await?;
         let more = found.len() > PAGE;
         found.truncate(PAGE);
         let mut entries = Vec::new();
@@ -53,7 +53,7 @@ impl MethodCall<'_> {
         let mut result = json!({ "sessions": entries });
         if let Some(last) = found.last().filter(|_| more) {
             result["nextCursor"] = json!(
-                self.app
+                self.services
                     .issuer
                     .keys
                     .ring()

@@ -55,8 +55,8 @@ impl MethodCall<'_> {
         let (takes, refusal, admitted) = match (self.over_rate, &self.access.caller.allowance) {
             (Some(refusal), _) => (InboxAdmission::Repetitions, Some(refusal), None),
             (None, Some(allowance)) if kind == CommandKind::Prompt => {
-                let stored = allowance.storage(&*self.app.store).await?;
-                match (stored, allowance.turn(&*self.app.store).await?) {
+                let stored = allowance.storage(&*self.services.store).await?;
+                match (stored, allowance.turn(&*self.services.store).await?) {
                     (Err(refusal), _) => (InboxAdmission::Repetitions, Some(refusal), None),
                     (Ok(_), Ok(admitted)) => (InboxAdmission::Anything, None, admitted),
                     // More for a session that works is not one more that does.
@@ -77,14 +77,14 @@ impl MethodCall<'_> {
         let Some(allowance) = &self.access.caller.allowance else {
             return Ok(None);
         };
-        let stored = allowance.storage(&*self.app.store).await?;
+        let stored = allowance.storage(&*self.services.store).await?;
         stored.map_err(MethodError::Limited)?;
-        let admitted = allowance.session(&*self.app.store).await?;
+        let admitted = allowance.session(&*self.services.store).await?;
         admitted.map_err(MethodError::Limited)
     }
 
     pub(super) fn refused(&self, refusal: LimitRefusal) -> MethodOutcome {
-        self.app.metrics.limited(refusal.limit);
+        self.services.metrics.limited(refusal.limit);
         MethodOutcome::Answer(MethodAnswer {
             opens: None,
             message: refusal.answer(self.id()),

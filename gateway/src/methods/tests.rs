@@ -13,7 +13,7 @@ use jsonwebtoken::Algorithm;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::app::{GatewayConfig, StopSignals};
+use crate::app::{App, GatewayConfig, StopSignals};
 use crate::auth::{AuthMethod, Caller};
 
 struct Desk {
@@ -74,12 +74,12 @@ impl Desk {
             one_shot: false,
             over_bytes: None,
         };
-        let outcome = dispatch(&self.app, &self.access(), message).await;
+        let outcome = dispatch(&self.app.methods, &self.access(), message).await;
         let MethodOutcome::Answer(answer) = outcome.ok().unwrap() else {
             return None;
         };
         let text = answer.message.clone();
-        let posted = post_answer(&self.app, &self.connection, message, answer).await;
+        let posted = post_answer(&self.app.methods, &self.connection, message, answer).await;
         assert!(posted.is_ok());
         Some(serde_json::from_slice(&text).unwrap())
     }

@@ -13,8 +13,8 @@ use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto::Builder;
 use hyper_util::service::TowerToHyperService;
 use tokio::io::{AsyncRead, AsyncWrite};
+use tokio_util::sync::CancellationToken;
 
-use crate::app::App;
 use crate::net::byte_meter::{MessageGauge, MeteredStream};
 use crate::net::connection_limits::ConnectionUse;
 use crate::net::header_timeout::{HeaderTimeout, REST};
@@ -29,6 +29,16 @@ const HEAD_BYTES: usize = 64 << 10;
 const STREAMS: u32 = 1000;
 /// HTTP/2 connections are pinged so often.
 const PING: Duration = Duration::from_secs(30);
+
+/// What connections need of their gateway.
+pub struct ConnectionSettings {
+    /// How long a client may take for the head of a request.
+    pub request_timeout: Duration,
+    /// How long a client may leave unread what is there for it.
+    pub stall: Duration,
+    /// Fires when nobody can come any more.
+    pub closed: CancellationToken,
+}
 
 /// The state that all requests of a connection share.
 #[derive(Clone)]
@@ -45,12 +55,16 @@ pub struct ConnectionInfo {
 
 /// Until the client leaves, or all is said after the gateway has stopped accepting. A WebSocket goes
 /// on beyond that.
-pub async fn serve<S>(stream: S, link: ConnectionInfo, router: Router, app: Arc<App>)
-where
+pub async fn serve<S>(
+    stream: S,
+    link: ConnectionInfo,
+    router: Router,
+    settings: Arc<ConnectionSettings>,
+) where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
     let address = link.peer.address;
-    let header_timeout = HeaderTimeout::new(app.config.transport.request_timeout, link.trusted);
+    let header_timeout = HeaderTimeout::new(settings.request_timeout, link.trusted);
     let stream = MeteredStream {
         stream,
         header_timeout: header_timeout.clone(),
@@ -66,7 +80,7 @@ where
             Ok::<_, Infallible>(busy.until_written(answer))
         }
     });
-    let protocols = protocols(&app, &header_timeout);
+    let protocols = protocols(&settings, &header_timeout);
     let mut connection =
         pin!(protocols.serve_connection_with_upgrades(TokioIo::new(stream), service));
     let mut closing = false;
@@ -81,7 +95,7 @@ where
                 }
                 return;
             }
-            () = app.drain.closed.cancelled(), if !closing => {
+            () = settings.closed.cancelled(), if !closing => {
                 closing = true;
                 connection.as_mut().graceful_shutdown();
             }
@@ -93,8 +107,11 @@ where
     }
 }
 
-fn protocols(app: &App, header_timeout: &HeaderTimeout) -> Builder<TokioExecutor> {
-    let request_timeout = app.config.transport.request_timeout;
+fn protocols(
+    settings: &ConnectionSettings,
+    header_timeout: &HeaderTimeout,
+) -> Builder<TokioExecutor> {
+    let request_timeout = settings.request_timeout;
     let mut builder = Builder::new(TokioExecutor::new());
     builder
         .http1()
@@ -106,7 +123,7 @@ fn protocols(app: &App, header_timeout: &HeaderTimeout) -> Builder<TokioExecutor
         .timer(TokioTimer::new())
         // A client that reads slowly answers pings slowly, and gets as long as for reading.
         .keep_alive_interval(request_timeout.min(PING))
-        .keep_alive_timeout(request_timeout.max(app.config.stall))
+        .keep_alive_timeout(request_timeout.max(settings.stall))
         .max_concurrent_streams(STREAMS)
         // No WebSocket here (RFC 8441): browsers open an HTTP/1.1 connection for that if HTTP/2
         // does not offer it.

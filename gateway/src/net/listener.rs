@@ -12,13 +12,14 @@ use tokio::time::{sleep, timeout};
 use tokio_rustls::TlsAcceptor;
 use tokio_util::task::TaskTracker;
 
-use crate::app::App;
+use crate::metrics::GatewayMetrics;
 use crate::net::byte_meter::MessageGauge;
-use crate::net::connection::{self, ConnectionInfo};
+use crate::net::connection::{self, ConnectionInfo, ConnectionSettings};
 use crate::net::connection_limits::ConnectionSlots;
 use crate::net::peer::ClientPeer;
 use crate::net::socket::{ClientSocket, SocketListener};
 use crate::net::tls::TlsCertificate;
+use crate::net::transport::TransportConfig;
 
 /// A handshake never gets longer than this.
 const HANDSHAKE: Duration = Duration::from_secs(10);
@@ -30,26 +31,32 @@ const PAUSE: Duration = Duration::from_millis(500);
 
 /// Lets connections in until the gateway stops accepting. Returns when the last of them has ended,
 /// WebSockets aside.
-pub async fn accept_connections(mut sockets: SocketListener, router: Router, app: Arc<App>) {
+pub async fn accept_connections(
+    mut sockets: SocketListener,
+    router: Router,
+    transport: TransportConfig,
+    settings: Arc<ConnectionSettings>,
+    metrics: Arc<GatewayMetrics>,
+) {
     let tasks = TaskTracker::new();
     let mut handshakes = PendingHandshakes::default();
-    let connections = ConnectionSlots::new(app.config.transport.connections, app.metrics.clone());
+    let connections = ConnectionSlots::new(transport.connections, metrics);
     loop {
         let accepted = tokio::select! {
             accepted = accept(&mut sockets, &connections) => accepted,
-            () = app.drain.closed.cancelled() => break,
+            () = settings.closed.cancelled() => break,
         };
         let Some((mut socket, address)) = accepted else {
             continue;
         };
         // An IPv4 client of an IPv6 socket.
         let address = address.ip().to_canonical();
-        let trusted = app.config.transport.proxies.trust(address);
+        let trusted = transport.proxies.trust(address);
         let Some(slot) = connections.admit(address, trusted) else {
             continue;
         };
         let end = slot.end();
-        let secure = app.config.transport.tls.is_some();
+        let secure = transport.tls.is_some();
         let link = ConnectionInfo {
             peer: ClientPeer { address, secure },
             gave_up: socket.gave_up(),
@@ -58,21 +65,24 @@ pub async fn accept_connections(mut sockets: SocketListener, router: Router, app
             gauge: MessageGauge::default(),
         };
         socket.hold_slot(slot);
-        let (router, app) = (router.clone(), app.clone());
-        match app.config.transport.tls.clone() {
+        let (router, settings) = (router.clone(), settings.clone());
+        match transport.tls.clone() {
             None => {
                 tasks.spawn(
-                    end.run_until_cancelled_owned(connection::serve(socket, link, router, app)),
+                    end.run_until_cancelled_owned(connection::serve(
+                        socket, link, router, settings,
+                    )),
                 );
             }
             Some(tls) => {
                 let tracker = tasks.clone();
                 let task = tasks.spawn(async move {
-                    let shaken = end.run_until_cancelled(shake_hands(socket, tls, &link, &app));
+                    let shaken =
+                        end.run_until_cancelled(shake_hands(socket, tls, &link, &settings));
                     let Some(Some(stream)) = shaken.await else {
                         return;
                     };
-                    let serving = connection::serve(stream, link, router, app);
+                    let serving = connection::serve(stream, link, router, settings);
                     tracker.spawn(end.run_until_cancelled_owned(serving));
                 });
                 handshakes.begin(task.abort_handle());
@@ -105,9 +115,9 @@ async fn shake_hands(
     socket: ClientSocket,
     tls: TlsCertificate,
     link: &ConnectionInfo,
-    app: &App,
+    settings: &ConnectionSettings,
 ) -> Option<tokio_rustls::server::TlsStream<ClientSocket>> {
-    let limit = app.config.transport.request_timeout.min(HANDSHAKE);
+    let limit = settings.request_timeout.min(HANDSHAKE);
     let handshake = TlsAcceptor::from(tls.config()).accept(socket);
     let peer = link.peer.address;
     tokio::select! {
@@ -116,7 +126,7 @@ async fn shake_hands(
             Ok(Err(error)) => tracing::debug!(%peer, %error, "a TLS handshake failed"),
             Err(_) => tracing::debug!(%peer, "a TLS handshake took too long"),
         },
-        () = app.drain.closed.cancelled() => {}
+        () = settings.closed.cancelled() => {}
     }
     None
 }
