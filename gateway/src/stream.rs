@@ -17,7 +17,8 @@
 //! | | `one_shot` | the events of one request |
 //! | | `single_answer`, `silent_feed` | an answer that is known at once, and nothing at all |
 //! | | `open_requests` | the agent's requests that a client has not answered |
-//! | writer | `sse`, `websocket` | the ways to write them out |
+//! | writer | `registered_stream` | opens a stream that its client may come back to |
+//! | | `sse`, `websocket` | the ways to write them out |
 //! | | `drain_stream` | when a stream of a gateway that drains may end |
 //! | | `stall` | ends streams whose clients don't read |
 //! | | `stream_registry` | tells the store which streams are held here, and how far they are |
@@ -28,6 +29,7 @@ pub mod hub;
 pub mod log_tail;
 pub mod one_shot;
 pub mod open_requests;
+pub mod registered_stream;
 pub mod session_feed;
 pub mod silent_feed;
 pub mod single_answer;
@@ -156,8 +158,8 @@ pub struct StartPosition {
     pub reset: Option<&'static str>,
 }
 
-/// Waits for messages. Only the idle wait ends at `deadline` or by `changed`; a read from the store is
-/// never cut off half way, so nothing that was taken from the log is dropped.
+/// Waits for messages. Only the idle wait ends at `deadline` or by `changed`; a read from the store
+/// is never cut off half way, so nothing that was taken from the log is dropped.
 pub async fn next(
     feed: &mut impl MessageFeed,
     deadline: Instant,
