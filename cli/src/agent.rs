@@ -185,14 +185,18 @@ impl AgentOptions {
         let shared = self.agent_scope == ScopeOption::Shared;
         if shared && self.agent_stderr == StderrOption::Client {
             faults.push(
-                "--agent-stderr client: with --agent-scope shared one caller would read what is said of another's session; leave it at log".into(),
+                "--agent-stderr client: with --agent-scope shared one caller would read what is \
+                 said of another's session; leave it at log"
+                    .into(),
             );
         }
         faults.extend(self.user().err());
         match self.homes() {
             Err(fault) => faults.push(fault),
             Ok(Some(homes)) if self.serves_several() && !homes.is_one_for_all() => faults.push(
-                "--agent-home with {principal}: a process of --agent-scope shared or --agent-warm is not one caller's".into(),
+                "--agent-home with {principal}: a process of --agent-scope shared or --agent-warm \
+                 is not one caller's"
+                    .into(),
             ),
             Ok(_) => {}
         }
@@ -269,7 +273,8 @@ impl AgentOptions {
         path.map(|(_, path)| path).unwrap_or_default()
     }
 
-    /// The program and its arguments, as a shell would take them apart; `None` for the built-in agent.
+    /// The program and its arguments, as a shell would take them apart; `None` for the built-in
+    /// agent.
     pub fn command(&self) -> Result<Option<Vec<String>>, String> {
         if self.agent == "scripted" {
             return Ok(None);
@@ -325,9 +330,10 @@ impl AgentOptions {
                  last_words,
              }| {
                 let said = last_words.join("\n  ");
-                match said.is_empty() {
-                    true => anyhow::anyhow!(failure.message),
-                    false => anyhow::anyhow!("{}\nIt said:\n  {said}", failure.message),
+                if said.is_empty() {
+                    anyhow::anyhow!(failure.message)
+                } else {
+                    anyhow::anyhow!("{}\nIt said:\n  {said}", failure.message)
                 }
             },
         );
@@ -381,12 +387,13 @@ impl AgentOptions {
             .then(|| around.root.map(WorkspaceRoot::path));
         let Some(mut wanted) = self.sandbox.wanted(around.kept, common) else {
             tracing::warn!(
-                "agents are not confined (--agent-sandbox none): they can open whatever this user can"
+                "agents are not confined (--agent-sandbox none): they can open whatever this user \
+                 can"
             );
             return None;
         };
-        // Some agents' programs end without `/proc`. On somebody's own machine there is nobody else whose processes it
-        // could show.
+        // Some agents' programs end without `/proc`. On somebody's own machine there is nobody else
+        // whose processes it could show.
         match around.clients {
             ClientTrust::Local => wanted.read.push("/proc".into()),
             ClientTrust::Anybody => {

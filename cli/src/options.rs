@@ -22,8 +22,9 @@ use crate::mcp::McpOptions;
 pub struct StoreOptions {
     /// URL of Redis: redis://, redis+cluster:// or redis+sentinel://
     ///
-    /// With rediss instead of redis the connection uses TLS. Either this option or --store-file is required. A
-    /// password in the URL is removed from the process's command line and environment at the start.
+    /// With rediss instead of redis the connection uses TLS. Either this option or --store-file is
+    /// required. A password in the URL is removed from the process's command line and environment
+    /// at the start.
     #[arg(
         long,
         env = "BATON_STORE",
@@ -168,7 +169,8 @@ pub struct WorkerOptions {
     slots: usize,
     /// Milliseconds until another worker takes over from a dead one
     ///
-    /// A worker renews its lease on a session while it runs. If it stops responding, its sessions wait for this time.
+    /// A worker renews its lease on a session while it runs. If it stops responding, its sessions
+    /// wait for this time.
     #[arg(
         long,
         env = "BATON_LEASE_MS",
@@ -219,7 +221,11 @@ impl WorkerOptions {
         let (root, root_faults) = self.mcp.root();
         faults.extend(root_faults);
         if self.agent.serves_several() && root.is_some_and(|root| !root.is_one_for_all()) {
-            faults.push("--workspace-root with {principal}: a process of --agent-scope shared or --agent-warm is not one caller's".into());
+            faults.push(
+                "--workspace-root with {principal}: a process of --agent-scope shared or \
+                 --agent-warm is not one caller's"
+                    .into(),
+            );
         }
         faults
     }
@@ -279,7 +285,8 @@ pub fn agent_name_fault(option: &str, name: Option<&str>) -> Vec<String> {
     let bad = name.filter(|name| !AgentCard::is_name(name));
     let fault = bad.map(|name| {
         format!(
-            "{option} {name:?}: letters, digits, -, _ and . only, {MAX_AGENT_NAME} at most, a letter or digit first"
+            "{option} {name:?}: letters, digits, -, _ and . only, {MAX_AGENT_NAME} at most, a \
+             letter or digit first"
         )
     });
     fault.into_iter().collect()

@@ -45,8 +45,8 @@ async fn introduction(
             return Finding::fail(
                 SUBJECT,
                 format!(
-                    "{error:#}\nRun `{}` in a shell to see what it needs; --agent-env passes variables to it, \
-                     --agent-start-timeout gives it longer",
+                    "{error:#}\nRun `{}` in a shell to see what it needs; --agent-env passes \
+                     variables to it, --agent-start-timeout gives it longer",
                     command.join(" ")
                 ),
             );
@@ -59,8 +59,8 @@ async fn introduction(
         version => Finding::fail(
             SUBJECT,
             format!(
-                "{introduced} speaks version {} of ACP, and this Baton version {PROTOCOL_VERSION}. Install a version \
-                 of the agent that speaks it",
+                "{introduced} speaks version {} of ACP, and this Baton version \
+                 {PROTOCOL_VERSION}. Install a version of the agent that speaks it",
                 version.map_or("unknown".to_owned(), |version| version.to_string())
             ),
         ),

@@ -4,6 +4,7 @@
 mod bringing_back;
 mod carrying;
 mod choosing;
+mod clientele;
 mod crashing;
 mod hostile;
 mod named;

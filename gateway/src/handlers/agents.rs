@@ -12,17 +12,17 @@ use serde_json::{Value, json};
 use crate::agents;
 use crate::app::App;
 use crate::auth::Caller;
-use crate::error::Reject;
+use crate::error::GatewayError;
 
 pub async fn list(
     State(app): State<Arc<App>>,
     Extension(caller): Extension<Caller>,
-) -> Result<impl IntoResponse, Reject> {
+) -> Result<impl IntoResponse, GatewayError> {
     let refusal = caller.allowance.as_ref().and_then(|it| it.request());
     refusal.map_or(Ok(()), Err)?;
-    let known = agents::known(&app, caller.rights()).await?;
-    let entries = known.agents.iter();
-    let entries = entries.map(|(card, workers)| entry(card, *workers, known.is_default(card)));
+    let directory = app.agents.directory(caller.rights()).await?;
+    let entries = directory.agents.iter();
+    let entries = entries.map(|(card, workers)| entry(card, *workers, directory.is_default(card)));
     let body = json!({ "agents": entries.collect::<Vec<_>>() }).to_string();
     Ok(([(header::CONTENT_TYPE, "application/json")], body))
 }

@@ -1,10 +1,10 @@
 //! The content of a connection stream or WebSocket: the connection's outbox, and every session that
 //! has no stream of its own. Its cursor covers them all, see `position` and `positions`.
 
-mod position;
-mod positions;
-mod restart;
-mod watching;
+mod cursor_text;
+mod resume;
+mod session_positions;
+mod watched_sessions;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
@@ -18,26 +18,26 @@ use baton_session::token::{ConnectionToken, TokenScope};
 use bytes::Bytes;
 use tokio::sync::Notify;
 
-use self::position::Entry;
-pub use self::position::Position;
-use self::positions::Positions;
-use super::footing::{LOST_TAIL, nonce_of};
-use super::hub::Subscription;
-use super::session_feed::{From, SessionFeed};
-use super::topic::{Look, Notice};
-use super::wake::Callers;
-use super::{Feed, Gathered, Outgoing, Start, is_enough};
-use crate::app::App;
+pub use self::cursor_text::ConnectionCursor;
+use self::cursor_text::OutboxEntry;
+use self::session_positions::SessionPositions;
+use super::hub::LogSubscription;
+use super::session_feed::{FeedStart, SessionFeed};
+use super::tailed_log::{LogNotice, LogTail};
+use super::truncation::{LOST_TAIL, nonce_of};
+use super::wake::WakeCallers;
+use super::{GatherOutcome, MessageFeed, OutgoingMessage, StartPosition, is_enough};
+use crate::stream::StreamServices;
 
 const PAGE: usize = 64;
 
 pub struct ConnectionFeed {
-    app: Arc<App>,
+    services: Arc<StreamServices>,
     connection: ConnectionToken,
     /// Of the tokens that it gets with its answers.
     scope: TokenScope,
     holder: String,
-    outbox: Subscription,
+    outbox: LogSubscription,
     wake: Arc<Notify>,
     /// The last entry of the outbox that was read.
     read: u64,
@@ -51,13 +51,13 @@ pub struct ConnectionFeed {
     /// The next entries are not kept any more.
     fell_behind: bool,
     /// By the outbox entry that told us to watch.
-    sessions: BTreeMap<u64, Watched>,
+    sessions: BTreeMap<u64, WatchedSession>,
     /// The same entries, by session.
     watches: HashMap<SessionId, u64>,
-    positions: Positions,
-    has_let_go: bool,
+    positions: SessionPositions,
+    has_reported: bool,
     /// Those who have called.
-    callers: Arc<Callers>,
+    callers: Arc<WakeCallers>,
     /// Those that have to be looked at: whoever has called and is not done with.
     due: BTreeSet<u64>,
     /// The one of them that was looked at last.
@@ -65,26 +65,27 @@ pub struct ConnectionFeed {
     /// Our own registration was announced; from then on another one means that we lost the stream.
     announced: bool,
     ended: bool,
-    start: Start,
+    start: StartPosition,
 }
 
-struct Watched {
+struct WatchedSession {
     feed: SessionFeed,
     resting: bool,
-    /// The last entry that told to watch it. If that is another one than the first, whatever it was for may not have
-    /// reached the session yet, and counts on this watch: it does not end because the session is closed.
-    told: u64,
+    /// The last entry that told to watch it. If that is another one than the first, whatever it was
+    /// for may not have reached the session yet, and counts on this watch: it does not end because
+    /// the session is closed.
+    last_watch: u64,
     /// The commands that this stream waits for before it ends.
     awaited: Option<Vec<CommandId>>,
 }
 
-impl Watched {
+impl WatchedSession {
     async fn is_busy(&mut self) -> store::Result<bool> {
         if !self.resting {
             return self.feed.is_under_way().await;
         }
-        // The end of its turns is not seen here. It is enough to wait for those that were under way,
-        // or a client with one prompt after the other would never let go.
+        // The end of its turns is not seen here. It is enough to wait for those that were under
+        // way, or a client with one prompt after the other would never let go.
         let work = self.feed.work().await?;
         let awaited = self.awaited.get_or_insert_with(|| work.clone());
         Ok(work.iter().any(|command| awaited.contains(command)))
@@ -92,22 +93,22 @@ impl Watched {
 }
 
 impl ConnectionFeed {
-    /// `cursor` is what the client or the ledger remembers; `None` is the beginning.
+    /// `cursor` is what the client or the stream registry remembers; `None` is the beginning.
     pub async fn open(
-        app: Arc<App>,
+        services: Arc<StreamServices>,
         connection: ConnectionToken,
         scope: TokenScope,
         holder: String,
-        outbox: Subscription,
+        outbox: LogSubscription,
         wake: Arc<Notify>,
         cursor: Option<&str>,
     ) -> store::Result<Self> {
         let log = LogId::Outbox(connection.id.clone());
-        let head = app.store.heads(std::slice::from_ref(&log)).await?[0];
-        outbox.topic.grow(head);
+        let head = services.store.heads(std::slice::from_ref(&log)).await?[0];
+        outbox.tailed.grow(head);
         let notices_seen = outbox.notices;
         let mut feed = Self {
-            app,
+            services,
             connection,
             scope,
             holder,
@@ -121,20 +122,20 @@ impl ConnectionFeed {
             fell_behind: false,
             sessions: BTreeMap::new(),
             watches: HashMap::new(),
-            positions: Positions::default(),
-            has_let_go: false,
+            positions: SessionPositions::default(),
+            has_reported: false,
             callers: Arc::default(),
             due: BTreeSet::new(),
             served: 0,
             announced: false,
             ended: false,
-            start: Start {
+            start: StartPosition {
                 cursor: "0".into(),
                 reset: None,
             },
         };
-        let position = match cursor.map(Position::parse) {
-            None => Some(Position::default()),
+        let position = match cursor.map(ConnectionCursor::parse) {
+            None => Some(ConnectionCursor::default()),
             Some(position) => position,
         };
         let parts = position.as_ref().map(|position| position.parts.clone());
@@ -143,7 +144,7 @@ impl ConnectionFeed {
             None => false,
         };
         if !honoured {
-            feed.start_over(head, &parts.unwrap_or_default()).await?;
+            feed.begin_anew(head, &parts.unwrap_or_default()).await?;
         }
         feed.shorten_cursor().await?;
         feed.start.cursor = feed.cursor();
@@ -154,8 +155,8 @@ impl ConnectionFeed {
         self.positions.cursor(self.read, self.nonce)
     }
 
-    /// To be called before anything changes that is part of the cursor: if that has become too long, most of it goes
-    /// into the outbox.
+    /// To be called before anything changes that is part of the cursor: if that has become too
+    /// long, most of it goes into the outbox.
     async fn shorten_cursor(&mut self) -> store::Result<()> {
         let Some(mut draft) = self.positions.draft(self.read) else {
             return Ok(());
@@ -166,14 +167,14 @@ impl ConnectionFeed {
         }
         let text = Bytes::from(draft.text.clone());
         let mut posted = self.post_positions(text.clone()).await?;
-        if posted == PostOutcome::Full && !self.has_let_go {
-            self.has_let_go = true;
-            self.let_go().await?;
+        if posted == PostOutcome::Full && !self.has_reported {
+            self.has_reported = true;
+            self.report_progress().await?;
             posted = self.post_positions(text).await?;
         }
         match posted {
             PostOutcome::New { number, nonce } => {
-                self.positions.posted(&draft, Entry { number, nonce });
+                self.positions.posted(&draft, OutboxEntry { number, nonce });
             }
             // A long cursor is better than none.
             PostOutcome::Full
@@ -181,7 +182,8 @@ impl ConnectionFeed {
             | PostOutcome::Delivered
             | PostOutcome::Conflict => {
                 let id = &self.connection.id;
-                tracing::warn!(connection.id = %id, "the outbox does not take positions: cursors are long");
+                tracing::warn!(connection.id = %id, "the outbox does not take positions: cursors \
+                    are long");
             }
         }
         Ok(())
@@ -191,13 +193,14 @@ impl ConnectionFeed {
         let id = &self.connection.id;
         let key = IdempotencyKey::of(id, None, b"");
         let positions = Event::Positions { text };
-        self.app.store.post(id, positions, &key).await
+        self.services.store.post(id, positions, &key).await
     }
 
-    /// Streams that come and go too fast tell the store nothing of how far the client is. It came with the cursor that
-    /// this stream began with, and needs nothing before that. Later on the ledger knows better.
-    async fn let_go(&self) -> store::Result<()> {
-        let upto = Position::first_needed(&self.start.cursor).unwrap_or(0);
+    /// Streams that come and go too fast tell the store nothing of how far the client is. It came
+    /// with the cursor that this stream began with, and needs nothing before that. Later on the
+    /// registry knows better.
+    async fn report_progress(&self) -> store::Result<()> {
+        let upto = ConnectionCursor::first_needed(&self.start.cursor).unwrap_or(0);
         let settled = 0;
         let touch = StreamTouch {
             stream: StreamId {
@@ -208,16 +211,16 @@ impl ConnectionFeed {
             written: None,
             delivered: Some(OutboxProgress { upto, settled }),
         };
-        self.app.store.touch_streams(&[touch]).await?;
+        self.services.store.touch_streams(&[touch]).await?;
         Ok(())
     }
 
-    async fn read_outbox(&mut self, out: &mut Vec<Outgoing>) -> store::Result<()> {
-        while !is_enough(out, Outgoing::size) {
-            let frames = match self.outbox.look(self.read + 1) {
-                Look::UpToDate => return Ok(()),
-                Look::Frames(frames) => frames,
-                Look::InStore => self.outbox.read(self.read + 1, PAGE).await?,
+    async fn read_outbox(&mut self, out: &mut Vec<OutgoingMessage>) -> store::Result<()> {
+        while !is_enough(out, OutgoingMessage::size) {
+            let frames = match self.outbox.tail(self.read + 1) {
+                LogTail::UpToDate => return Ok(()),
+                LogTail::Frames(frames) => frames,
+                LogTail::InStore => self.outbox.read(self.read + 1, PAGE).await?,
             };
             if frames.is_empty() {
                 return Ok(());
@@ -235,25 +238,25 @@ impl ConnectionFeed {
                         continue;
                     }
                     // An entry counts as read only when it is dealt with: opening a watch may fail.
-                    self.take_in(seq, frame.nonce, event, out).await?;
+                    self.apply_entry(seq, frame.nonce, event, out).await?;
                 }
             }
         }
         Ok(())
     }
 
-    async fn take_in(
+    async fn apply_entry(
         &mut self,
         seq: u64,
         nonce: Nonce,
         event: &Event,
-        out: &mut Vec<Outgoing>,
+        out: &mut Vec<OutgoingMessage>,
     ) -> store::Result<()> {
         self.shorten_cursor().await?;
         match event {
             Event::Watch { session, after } => {
                 let from = if *after == 0 {
-                    From::Joined
+                    FeedStart::Joined
                 } else {
                     self.after(session, *after).await?
                 };
@@ -266,7 +269,7 @@ impl ConnectionFeed {
         self.positions.pass(seq, event.size());
         if let Event::Message { message } = event {
             let cursor = self.cursor();
-            out.push(Outgoing {
+            out.push(OutgoingMessage {
                 cursor,
                 message: message.clone(),
             });
@@ -274,17 +277,17 @@ impl ConnectionFeed {
         Ok(())
     }
 
-    async fn after(&self, session: &SessionId, seq: u64) -> store::Result<From> {
+    async fn after(&self, session: &SessionId, seq: u64) -> store::Result<FeedStart> {
         let frames = self
-            .app
+            .services
             .store
             .read(&LogId::Session(session.clone()), seq, 1)
             .await?;
         let nonce = frames.first().map(|frame| frame.nonce).unwrap_or_default();
-        Ok(From::After(Cursor::live(seq, nonce)))
+        Ok(FeedStart::After(Cursor::live(seq, nonce)))
     }
 
-    async fn read_sessions(&mut self, out: &mut Vec<Outgoing>) -> store::Result<()> {
+    async fn read_sessions(&mut self, out: &mut Vec<OutgoingMessage>) -> store::Result<()> {
         // Those that found no room the last time come first now.
         let later = self.due.range(..=self.served);
         let sooner = self.due.range(self.served + 1..);
@@ -292,7 +295,7 @@ impl ConnectionFeed {
         // One session that cannot be read must not hold up the others.
         let mut failed = Ok(());
         for watch in watches {
-            if is_enough(out, Outgoing::size) {
+            if is_enough(out, OutgoingMessage::size) {
                 break;
             }
             self.shorten_cursor().await?;
@@ -302,7 +305,11 @@ impl ConnectionFeed {
         failed
     }
 
-    async fn read_session(&mut self, watch: u64, out: &mut Vec<Outgoing>) -> store::Result<()> {
+    async fn read_session(
+        &mut self,
+        watch: u64,
+        out: &mut Vec<OutgoingMessage>,
+    ) -> store::Result<()> {
         let Some(watched) = self.sessions.get_mut(&watch) else {
             self.due.remove(&watch);
             return Ok(());
@@ -321,14 +328,14 @@ impl ConnectionFeed {
         for (cursor, message) in collected {
             self.positions.set(watch, cursor);
             let cursor = self.cursor();
-            out.push(Outgoing { cursor, message });
+            out.push(OutgoingMessage { cursor, message });
         }
         self.positions.set(watch, position);
         outcome?;
         let Some(watched) = self.sessions.get_mut(&watch) else {
             return Ok(());
         };
-        let ends_with_close = (watched.told == watch).then_some(watch);
+        let ends_with_close = (watched.last_watch == watch).then_some(watch);
         let over = watched.feed.is_over(ends_with_close);
         match over.await {
             Ok(true) => self.leave(watch).await,
@@ -344,43 +351,45 @@ impl ConnectionFeed {
 
     /// True if something that was delivered does not exist any more. It is said before anything
     /// else, since every later cursor would pass over it.
-    async fn has_slipped(&mut self) -> store::Result<bool> {
-        if (self.doubtful || self.fell_behind) && !self.stands_firm().await? {
+    async fn was_truncated(&mut self) -> store::Result<bool> {
+        if (self.doubtful || self.fell_behind) && !self.still_intact().await? {
             let log = LogId::Outbox(self.connection.id.clone());
-            let head = self.app.store.heads(&[log]).await?[0];
+            let head = self.services.store.heads(&[log]).await?[0];
             let sessions = self.sessions.iter();
             let parts = sessions.map(|(watch, watched)| (*watch, Some(watched.feed.position())));
             let parts = parts.collect();
-            self.start_over(head, &parts).await?;
+            self.begin_anew(head, &parts).await?;
             return Ok(true);
         }
-        let mut slipped = false;
+        let mut truncated = false;
         for watch in &self.due {
             if let Some(watched) = self.sessions.get_mut(watch) {
-                slipped |= watched.feed.has_slipped().await?;
+                truncated |= watched.feed.was_truncated().await?;
                 self.positions.set(*watch, watched.feed.position());
             }
         }
-        if slipped {
+        if truncated {
             self.start.reset = Some(LOST_TAIL);
         }
-        Ok(slipped)
+        Ok(truncated)
     }
 
     /// Whether the last entry that was read is still there, and what comes after it as well.
-    async fn stands_firm(&mut self) -> store::Result<bool> {
+    async fn still_intact(&mut self) -> store::Result<bool> {
         let log = LogId::Outbox(self.connection.id.clone());
         let firm = match (self.read, self.fell_behind) {
             (_, true) => false,
             (0, false) => true,
             (read, false) => {
-                let found = nonce_of(&*self.app.store, &log, read).await?;
+                let found = nonce_of(&*self.services.store, &log, read).await?;
                 found.is_some_and(|found| self.nonce.is_none_or(|nonce| nonce == found))
             }
         };
         // Cursors that name what is lost get a reset; from here on they name something else.
         for entry in self.positions.entries().to_vec() {
-            if firm && nonce_of(&*self.app.store, &log, entry.number).await? != Some(entry.nonce) {
+            if firm
+                && nonce_of(&*self.services.store, &log, entry.number).await? != Some(entry.nonce)
+            {
                 self.positions.forget_entries();
                 break;
             }
@@ -390,11 +399,11 @@ impl ConnectionFeed {
     }
 
     fn is_taken(&mut self) -> bool {
-        for notice in self.outbox.topic.notices_since(&mut self.notices_seen) {
+        for notice in self.outbox.tailed.notices_since(&mut self.notices_seen) {
             match notice {
-                Notice::Taken { holder, .. } if holder == self.holder => self.announced = true,
-                Notice::Taken { .. } if self.announced => return true,
-                Notice::Resync | Notice::Doubt => self.doubtful = true,
+                LogNotice::Taken { holder, .. } if holder == self.holder => self.announced = true,
+                LogNotice::Taken { .. } if self.announced => return true,
+                LogNotice::Resync | LogNotice::Doubt => self.doubtful = true,
                 _ => {}
             }
         }
@@ -402,27 +411,27 @@ impl ConnectionFeed {
     }
 }
 
-impl Feed for ConnectionFeed {
+impl MessageFeed for ConnectionFeed {
     const KIND: &'static str = "connection";
 
-    fn start(&self) -> Start {
+    fn start(&self) -> StartPosition {
         self.start.clone()
     }
 
-    async fn gather(&mut self, out: &mut Vec<Outgoing>) -> store::Result<Gathered> {
+    async fn gather(&mut self, out: &mut Vec<OutgoingMessage>) -> store::Result<GatherOutcome> {
         if self.ended || self.is_taken() {
             self.ended = true;
-            return Ok(Gathered::Ended);
+            return Ok(GatherOutcome::Ended);
         }
         self.due.append(&mut self.callers.take());
-        if self.has_slipped().await? {
+        if self.was_truncated().await? {
             self.shorten_cursor().await?;
             self.start.cursor = self.cursor();
-            return Ok(Gathered::Reset);
+            return Ok(GatherOutcome::Reset);
         }
         self.read_outbox(out).await?;
         self.read_sessions(out).await?;
-        Ok(Gathered::open_if(!self.ended))
+        Ok(GatherOutcome::open_if(!self.ended))
     }
 
     fn wake(&self) -> &Arc<Notify> {
@@ -443,8 +452,8 @@ impl Feed for ConnectionFeed {
             }
         }
         let log = LogId::Outbox(self.connection.id.clone());
-        let head = self.app.store.heads(&[log]).await?[0];
-        self.outbox.topic.grow(head);
+        let head = self.services.store.heads(&[log]).await?[0];
+        self.outbox.tailed.grow(head);
         Ok(self.read < head)
     }
 }

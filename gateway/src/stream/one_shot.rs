@@ -13,14 +13,14 @@ use baton_session::token::TokenScope;
 use bytes::Bytes;
 use tokio::sync::Notify;
 
-use super::asked::Asked;
-use super::footing::{Footing, Ground, LOST_TAIL, nonce_of};
-use super::hub::Subscription;
-use super::session_feed::opening;
-use super::topic::{Look, Notice};
-use super::{Feed, Gathered, Outgoing, Start, is_enough};
-use crate::app::App;
-use crate::mint::Mint;
+use super::hub::LogSubscription;
+use super::open_requests::OpenRequests;
+use super::session_feed::answer_token;
+use super::tailed_log::{LogNotice, LogTail};
+use super::truncation::{LOST_TAIL, LogCheck, TruncationCheck, nonce_of};
+use super::{GatherOutcome, MessageFeed, OutgoingMessage, StartPosition, is_enough};
+use crate::auth::token_issuer::TokenIssuer;
+use crate::stream::StreamServices;
 use crate::trace;
 
 const PAGE: usize = 64;
@@ -30,11 +30,11 @@ const NOT_SEEN: &str =
     "the cursor is not part of the session's history: the request is told from its beginning";
 
 pub struct OneShotFeed {
-    subscription: Subscription,
+    subscription: LogSubscription,
     wake: Arc<Notify>,
-    follow: Follow,
+    follow: FollowedRequest,
     next: u64,
-    footing: Footing,
+    truncation: TruncationCheck,
     notices_seen: u64,
     /// Events up to here were seen by the client before it repeated its POST.
     seen: Cursor,
@@ -44,21 +44,21 @@ pub struct OneShotFeed {
     /// The turn has begun, so what is said belongs to it.
     begun: bool,
     /// The answer was found whose turn nobody has seen begin, and where it is.
-    unheard: Option<u64>,
+    unmatched_answer: Option<u64>,
     looked_back: bool,
     /// The agent's questions are for this client to answer.
     controls: bool,
-    mint: Mint,
+    issuer: TokenIssuer,
     /// The prompt waits for a turn whose questions are now for this client.
     took_over: bool,
     /// Those it was asked and has not answered.
-    asked: Asked,
+    open_requests: OpenRequests,
     ended: bool,
 }
 
 /// A command that was accepted, and where its events begin.
 #[derive(Clone, Debug)]
-pub struct Follow {
+pub struct FollowedRequest {
     pub session: SessionId,
     pub connection: ConnectionId,
     pub request: Arc<str>,
@@ -72,75 +72,79 @@ pub struct Follow {
 
 impl OneShotFeed {
     /// `after` skips what a client that repeats its POST has already seen.
-    pub async fn open(app: &App, follow: Follow, after: Option<Cursor>) -> store::Result<Self> {
+    pub async fn open(
+        services: &StreamServices,
+        follow: FollowedRequest,
+        after: Option<Cursor>,
+    ) -> store::Result<Self> {
         let wake = Arc::new(Notify::new());
         let log = LogId::Session(follow.session.clone());
-        let subscription = app.hub.subscribe(&log, wake.clone()).await?;
-        let head = app.store.heads(std::slice::from_ref(&log)).await?[0];
-        subscription.topic.grow(head);
+        let subscription = services.hub.subscribe(&log, wake.clone()).await?;
+        let head = services.store.heads(std::slice::from_ref(&log)).await?[0];
+        subscription.tailed.grow(head);
         let seen = after.unwrap_or_default();
         let known =
-            seen.seq == 0 || nonce_of(&*app.store, &log, seen.seq).await? == Some(seen.nonce);
-        let mut footing = Footing::new(app.store.clone(), log, wake.clone().into());
-        footing.set(follow.head, None);
+            seen.seq == 0 || nonce_of(&*services.store, &log, seen.seq).await? == Some(seen.nonce);
+        let mut truncation = TruncationCheck::new(services.store.clone(), log, wake.clone().into());
+        truncation.set(follow.head, None);
         Ok(Self {
             notices_seen: subscription.notices,
             subscription,
             wake,
             next: follow.head + 1,
-            footing,
+            truncation,
             // The turn's begin may lie before the cursor: what was seen is read but not sent again.
             seen: if known { seen } else { Cursor::default() },
             position: Cursor::default(),
             reset: (!known).then_some(NOT_SEEN),
             follow,
             begun: false,
-            unheard: None,
+            unmatched_answer: None,
             looked_back: false,
             controls: true,
-            mint: app.mint.clone(),
+            issuer: services.issuer.clone(),
             took_over: false,
-            asked: Asked::default(),
+            open_requests: OpenRequests::default(),
             ended: false,
         })
     }
 
-    fn heed_notices(&mut self) {
+    fn apply_notices(&mut self) {
         let notices = self
             .subscription
-            .topic
+            .tailed
             .notices_since(&mut self.notices_seen);
         if notices
             .iter()
-            .any(|notice| matches!(notice, Notice::Resync | Notice::Doubt))
+            .any(|notice| matches!(notice, LogNotice::Resync | LogNotice::Doubt))
         {
-            self.footing.doubt();
+            self.truncation.doubt();
         }
     }
 
-    fn deliver(&mut self, frame: &Frame, out: &mut Vec<Outgoing>) {
+    fn deliver(&mut self, frame: &Frame, out: &mut Vec<OutgoingMessage>) {
         for (seq, event) in frame.numbered() {
             if seq != self.next || self.ended {
                 continue;
             }
             if !self.begun && !self.looked_back && self.is_answer_of_a_turn(event) {
-                self.unheard = Some(seq);
+                self.unmatched_answer = Some(seq);
                 return;
             }
             let unseen = seq > self.seen.seq;
             let mut say = |at: Cursor, message| {
                 let cursor = at.to_string();
-                out.push(Outgoing { cursor, message });
+                out.push(OutgoingMessage { cursor, message });
             };
             if let Event::Response { turn: true, .. } = event {
                 // Under the cursor before, so that nobody who comes back in between misses the end.
-                let open = self.asked.withdraw().filter(|_| unseen);
+                let open = self.open_requests.withdraw().filter(|_| unseen);
                 open.for_each(|message| say(self.position, message));
             }
             self.next = seq + 1;
             self.position = Cursor::live(seq, frame.nonce);
-            self.footing.set(seq, Some(frame.nonce));
-            if let Some(message) = self.concerns(event).filter(|_| unseen) {
+            self.truncation.set(seq, Some(frame.nonce));
+            if let Some(message) = self.message_for(event).filter(|_| unseen) {
                 say(self.position, message);
             }
         }
@@ -157,9 +161,9 @@ impl OneShotFeed {
         to.connection == self.follow.connection && to.request == self.follow.request
     }
 
-    /// A request that a store has lost, and that was sent again, is answered by the turn that the first one began: under
-    /// another name, and perhaps before it was sent again. It is told from there. A prompt that was cancelled in time
-    /// has no turn.
+    /// A request that a store has lost, and that was sent again, is answered by the turn that the
+    /// first one began: under another name, and perhaps before it was sent again. It is told from
+    /// there. A prompt that was cancelled in time has no turn.
     async fn look_back(&mut self, answer: u64) -> store::Result<()> {
         self.looked_back = true;
         let mut from = answer.saturating_sub(LOOKED_BACK).max(1);
@@ -191,11 +195,11 @@ impl OneShotFeed {
     /// With a token for the session that the request has created.
     fn opened(&self, answer: &Bytes, scope: TokenScope) -> Option<Bytes> {
         let follow = &self.follow;
-        let meta = || self.mint.meta(&follow.session, &follow.principal, scope);
-        opening::add(answer, meta)
+        let meta = || self.issuer.meta(&follow.session, &follow.principal, scope);
+        answer_token::add(answer, meta)
     }
 
-    fn concerns(&mut self, event: &Event) -> Option<Bytes> {
+    fn message_for(&mut self, event: &Event) -> Option<Bytes> {
         match event {
             Event::Begin(begin) => {
                 self.begun |= Some(begin.command) == self.follow.command;
@@ -209,19 +213,19 @@ impl OneShotFeed {
             Event::Update { message, .. } => self.begun.then(|| message.clone()),
             Event::Request { id, message } => ((self.begun || self.took_over) && self.controls)
                 .then(|| {
-                    self.asked.note(id);
+                    self.open_requests.note(id);
                     message.clone()
                 }),
             Event::Answer { id, by, .. } => {
                 let others = by.as_ref() != Some(&self.follow.connection);
-                (self.asked.settle(id) && others).then(|| compose::cancel_request(id))
+                (self.open_requests.settle(id) && others).then(|| compose::cancel_request(id))
             }
             Event::Response { to, message, .. } => {
                 let ours = self.is_ours(to);
                 self.ended = ours;
                 if ours {
                     let (session, by) = (&self.follow.session, &self.follow.connection);
-                    trace::deliver(to.trace.as_ref(), session, by, DeliveryPath::OneShot);
+                    trace::record_delivery(to.trace.as_ref(), session, by, DeliveryPath::OneShot);
                 }
                 let created = self.follow.created.as_ref().filter(|_| ours);
                 let opened = created.and_then(|scope| self.opened(message, *scope));
@@ -232,37 +236,37 @@ impl OneShotFeed {
     }
 }
 
-impl Feed for OneShotFeed {
+impl MessageFeed for OneShotFeed {
     const KIND: &'static str = "one_shot";
 
-    fn start(&self) -> Start {
-        Start {
+    fn start(&self) -> StartPosition {
+        StartPosition {
             cursor: self.seen.to_string(),
             reset: self.reset,
         }
     }
 
-    async fn gather(&mut self, out: &mut Vec<Outgoing>) -> store::Result<Gathered> {
-        self.heed_notices();
-        match self.footing.check().await? {
-            Ground::Firm => {}
-            Ground::Unsure => return Ok(Gathered::Open),
+    async fn gather(&mut self, out: &mut Vec<OutgoingMessage>) -> store::Result<GatherOutcome> {
+        self.apply_notices();
+        match self.truncation.check().await? {
+            LogCheck::Intact => {}
+            LogCheck::Pending => return Ok(GatherOutcome::Open),
             // The request itself may be lost. Sent again it is joined, or done anew.
-            Ground::Gone if !self.ended => {
+            LogCheck::Lost if !self.ended => {
                 (self.ended, self.reset) = (true, Some(LOST_TAIL));
                 self.seen = Cursor::default();
-                return Ok(Gathered::Reset);
+                return Ok(GatherOutcome::Reset);
             }
-            Ground::Gone => return Ok(Gathered::Ended),
+            LogCheck::Lost => return Ok(GatherOutcome::Ended),
         }
-        while !self.ended && !is_enough(out, Outgoing::size) {
-            let frames = match self.subscription.look(self.next) {
-                Look::UpToDate => return Ok(Gathered::Open),
-                Look::Frames(frames) => frames,
-                Look::InStore => self.subscription.read(self.next, PAGE).await?,
+        while !self.ended && !is_enough(out, OutgoingMessage::size) {
+            let frames = match self.subscription.tail(self.next) {
+                LogTail::UpToDate => return Ok(GatherOutcome::Open),
+                LogTail::Frames(frames) => frames,
+                LogTail::InStore => self.subscription.read(self.next, PAGE).await?,
             };
             if frames.is_empty() {
-                return Ok(Gathered::Open);
+                return Ok(GatherOutcome::Open);
             }
             let before = self.next;
             for frame in &frames {
@@ -272,7 +276,7 @@ impl Feed for OneShotFeed {
                     self.subscription.handed_on(frame);
                 }
             }
-            if let Some(answer) = self.unheard.take() {
+            if let Some(answer) = self.unmatched_answer.take() {
                 self.look_back(answer).await?;
                 continue;
             }
@@ -283,7 +287,7 @@ impl Feed for OneShotFeed {
                 )));
             }
         }
-        Ok(Gathered::open_if(!self.ended))
+        Ok(GatherOutcome::open_if(!self.ended))
     }
 
     fn wake(&self) -> &Arc<Notify> {
@@ -301,12 +305,12 @@ impl Feed for OneShotFeed {
 }
 
 /// A single answer that is known already.
-pub struct Known {
+pub struct SingleAnswer {
     message: Option<Bytes>,
     wake: Arc<Notify>,
 }
 
-impl Known {
+impl SingleAnswer {
     pub fn new(message: Bytes) -> Self {
         Self {
             message: Some(message),
@@ -315,25 +319,25 @@ impl Known {
     }
 }
 
-impl Feed for Known {
+impl MessageFeed for SingleAnswer {
     const KIND: &'static str = "one_shot";
 
-    fn start(&self) -> Start {
-        Start {
+    fn start(&self) -> StartPosition {
+        StartPosition {
             cursor: "0".into(),
             reset: None,
         }
     }
 
-    async fn gather(&mut self, out: &mut Vec<Outgoing>) -> store::Result<Gathered> {
+    async fn gather(&mut self, out: &mut Vec<OutgoingMessage>) -> store::Result<GatherOutcome> {
         let Some(message) = self.message.take() else {
-            return Ok(Gathered::Ended);
+            return Ok(GatherOutcome::Ended);
         };
-        out.push(Outgoing {
+        out.push(OutgoingMessage {
             cursor: "0".into(),
             message,
         });
-        Ok(Gathered::Open)
+        Ok(GatherOutcome::Open)
     }
 
     fn wake(&self) -> &Arc<Notify> {
@@ -351,22 +355,22 @@ impl Feed for Known {
 
 /// Nothing, for as long as the client likes: the stream of a session that does not exist.
 #[derive(Default)]
-pub struct Silence {
+pub struct SilentFeed {
     wake: Arc<Notify>,
 }
 
-impl Feed for Silence {
+impl MessageFeed for SilentFeed {
     const KIND: &'static str = "session";
 
-    fn start(&self) -> Start {
-        Start {
+    fn start(&self) -> StartPosition {
+        StartPosition {
             cursor: "0".into(),
             reset: None,
         }
     }
 
-    async fn gather(&mut self, _: &mut Vec<Outgoing>) -> store::Result<Gathered> {
-        Ok(Gathered::Open)
+    async fn gather(&mut self, _: &mut Vec<OutgoingMessage>) -> store::Result<GatherOutcome> {
+        Ok(GatherOutcome::Open)
     }
 
     fn wake(&self) -> &Arc<Notify> {

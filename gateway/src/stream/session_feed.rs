@@ -12,24 +12,24 @@ use baton_session::token::TokenScope;
 use bytes::Bytes;
 use tokio::sync::Notify;
 
-use super::asked::Asked;
-use super::footing::{Footing, Ground, LOST_TAIL, nonce_of};
-use super::hub::Subscription;
-use super::topic::{Kept, Look, Notice};
-use super::wake::Wake;
-use super::{Feed, Gathered, Outgoing, Start};
-use crate::app::App;
-use crate::mint::Mint;
+use super::hub::LogSubscription;
+use super::open_requests::OpenRequests;
+use super::tailed_log::{KeptFrame, LogNotice, LogTail};
+use super::truncation::{LOST_TAIL, LogCheck, TruncationCheck, nonce_of};
+use super::wake::StreamWake;
+use super::{GatherOutcome, MessageFeed, OutgoingMessage, StartPosition};
+use crate::auth::token_issuer::TokenIssuer;
+use crate::stream::StreamServices;
 
-mod addressed;
+pub mod answer_token;
 mod directives;
 mod ending;
-pub mod opening;
+mod event_selection;
 mod questions;
 mod resting;
 #[cfg(test)]
 mod tests;
-mod work;
+mod unfinished_work;
 
 /// Frames per read from the store.
 const PAGE: usize = 64;
@@ -39,7 +39,7 @@ const LOOKED_BACK: u64 = 4096;
 const MAY_COME_BACK: u64 = 100_000;
 
 #[derive(Debug, PartialEq, Eq)]
-enum Refreshed {
+enum RefreshOutcome {
     Done,
     /// There is no such session, or not yet.
     NoSession,
@@ -49,13 +49,13 @@ enum Refreshed {
 
 pub struct SessionFeed {
     store: Arc<dyn Store>,
-    subscription: Subscription,
-    wake: Wake,
+    subscription: LogSubscription,
+    wake: StreamWake,
     session: SessionId,
     connection: ConnectionId,
     principal: String,
     scope: TokenScope,
-    mint: Mint,
+    issuer: TokenIssuer,
     /// The stream this feed writes to.
     via: DeliveryPath,
     /// The name under which a session stream is held.
@@ -72,28 +72,28 @@ pub struct SessionFeed {
     /// The agent's open questions after this number have yet to be asked again.
     ask_after: Option<u64>,
     /// The open questions that this client was asked.
-    asked: Asked,
+    open_requests: OpenRequests,
     /// Answers up to here may belong to requests from before this stream was opened.
     recalled: u64,
     next: u64,
     /// The last event that was told; those after it were passed over.
-    told: u64,
+    last_delivered: u64,
     position: Cursor,
     /// Where it stands in the log: what `next` comes after.
-    footing: Footing,
+    truncation: TruncationCheck,
     notices_seen: u64,
     /// Its client has heard that the session is closed, as it asked for.
-    farewell: bool,
+    close_answered: bool,
     /// There is no such session any more.
     gone: bool,
     /// Carries out this directive alone, and ends.
     only: Option<u64>,
     ended: bool,
-    start: Start,
+    start: StartPosition,
 }
 
 /// From where a stream goes on.
-pub enum From {
+pub enum FeedStart {
     /// After this cursor.
     After(Cursor),
     /// From where the connection joined the session.
@@ -102,7 +102,7 @@ pub enum From {
     Directive,
 }
 
-pub struct Reader {
+pub struct FeedReader {
     pub session: SessionId,
     pub connection: ConnectionId,
     pub principal: String,
@@ -115,30 +115,30 @@ pub struct Reader {
 impl SessionFeed {
     /// `attachment` must have been read after the subscription was confirmed.
     pub async fn open(
-        app: &App,
-        reader: Reader,
-        subscription: Subscription,
-        wake: impl Into<Wake>,
+        services: &StreamServices,
+        reader: FeedReader,
+        subscription: LogSubscription,
+        wake: impl Into<StreamWake>,
         attachment: Attachment,
-        from: From,
+        from: FeedStart,
     ) -> store::Result<Self> {
         let wake = wake.into();
         let notices_seen = subscription.notices;
-        subscription.topic.grow(attachment.head);
+        subscription.tailed.grow(attachment.head);
         let log = LogId::Session(reader.session.clone());
         let mut feed = Self {
-            footing: Footing::new(app.store.clone(), log, wake.clone()),
-            store: app.store.clone(),
+            truncation: TruncationCheck::new(services.store.clone(), log, wake.clone()),
+            store: services.store.clone(),
             subscription,
             wake,
             only: None,
-            farewell: false,
+            close_answered: false,
             gone: false,
             session: reader.session,
             connection: reader.connection,
             principal: reader.principal,
             scope: reader.scope,
-            mint: app.mint.clone(),
+            issuer: services.issuer.clone(),
             via: reader.via,
             holder: reader.holder,
             announced: false,
@@ -147,14 +147,14 @@ impl SessionFeed {
             answered: 0,
             replayed: None,
             ask_after: None,
-            asked: Asked::default(),
+            open_requests: OpenRequests::default(),
             recalled: 0,
             next: 1,
-            told: 0,
+            last_delivered: 0,
             position: Cursor::default(),
             notices_seen,
             ended: false,
-            start: Start {
+            start: StartPosition {
                 cursor: String::new(),
                 reset: None,
             },
@@ -163,18 +163,18 @@ impl SessionFeed {
         // leave the client with a cursor that means "from where I joined".
         let mut waits = false;
         let reset = match from {
-            From::After(cursor) => feed.resume(cursor).await?,
-            From::Joined => {
+            FeedStart::After(cursor) => feed.resume(cursor).await?,
+            FeedStart::Joined => {
                 let head = feed.attachment.head;
                 let joined = feed.attachment.route.joined();
                 feed.go_to(joined.unwrap_or(head + 1)).await?;
                 waits = joined.is_none();
                 None
             }
-            From::Directive => {
+            FeedStart::Directive => {
                 feed.only = feed.attachment.latest().map(|directive| directive.number);
                 feed.next = feed.attachment.head + 1;
-                feed.footing.set(feed.attachment.head, None);
+                feed.truncation.set(feed.attachment.head, None);
                 None
             }
         };
@@ -183,13 +183,14 @@ impl SessionFeed {
         } else {
             feed.position.to_string()
         };
-        feed.start = Start { cursor, reset };
+        feed.start = StartPosition { cursor, reset };
         Ok(feed)
     }
 
     /// Goes on after a client's cursor. Returns why it can't, if it can't.
     async fn resume(&mut self, cursor: Cursor) -> store::Result<Option<&'static str>> {
-        const GONE: &str = "the cursor is not part of what this connection gets of the session: load the session again";
+        const GONE: &str = "the cursor is not part of what this connection gets of the session: \
+            load the session again";
         let directives = self.attachment.directives.clone();
         let head = self.attachment.head;
         let found = match cursor.seq {
@@ -197,14 +198,15 @@ impl SessionFeed {
             seq if seq > head => None,
             seq => self.nonce_of(seq).await?,
         };
-        // A store that has failed over may lack the end of the log, and its writer may still bring it.
+        // A store that has failed over may lack the end of the log, and its writer may still bring
+        // it.
         let beyond = found.is_none()
             && cursor.phase == CursorPhase::Live
             && cursor.seq.saturating_sub(head) <= MAY_COME_BACK;
         let known = found == Some(cursor.nonce) || beyond;
         if found != Some(cursor.nonce) {
             // The log is not what it was, so what is kept of it here may not be part of it.
-            self.subscription.topic.notify(Notice::Resync);
+            self.subscription.tailed.notify(LogNotice::Resync);
         }
         let replaying = match cursor.phase {
             CursorPhase::Replaying(number) => directives
@@ -235,10 +237,10 @@ impl SessionFeed {
         self.position = cursor;
         self.next = cursor.seq + 1;
         // It may have been said before the stream was cut.
-        self.farewell = self.attachment.closed;
-        self.footing.set(cursor.seq, Some(cursor.nonce));
+        self.close_answered = self.attachment.closed;
+        self.truncation.set(cursor.seq, Some(cursor.nonce));
         if beyond {
-            self.footing.doubt();
+            self.truncation.doubt();
         }
         self.recall_questions().await?;
         match cursor.phase {
@@ -246,7 +248,7 @@ impl SessionFeed {
                 self.answered = number - 1;
                 self.replayed = Some(cursor.seq);
                 self.next = replaying.map_or(self.next, |directive| directive.upto + 1);
-                self.footing.set(self.next - 1, None);
+                self.truncation.set(self.next - 1, None);
             }
             CursorPhase::Answered(number) => {
                 self.answered = number;
@@ -257,7 +259,7 @@ impl SessionFeed {
                 self.ask_after = Some(question);
             }
             CursorPhase::Live => {
-                self.told = cursor.seq;
+                self.last_delivered = cursor.seq;
                 let before = directives
                     .iter()
                     .filter(|directive| directive.upto < cursor.seq);
@@ -267,9 +269,10 @@ impl SessionFeed {
         Ok(None)
     }
 
-    /// Where a client goes on that saw events which are lost: a claim writes without a break, so what the log has of its
-    /// last claim was seen, and what comes after that is new. If the log has nothing of that claim, the client is told
-    /// the last two turns again: something twice is better than an answer never.
+    /// Where a client goes on that saw events which are lost: a claim writes without a break, so
+    /// what the log has of its last claim was seen, and what comes after that is new. If the log
+    /// has nothing of that claim, the client is told the last two turns again: something twice is
+    /// better than an answer never.
     async fn after_last_common(&self, seen: Cursor, head: u64) -> store::Result<u64> {
         let upto = seen.seq.min(head);
         let joined = self.attachment.route.joined();
@@ -302,7 +305,7 @@ impl SessionFeed {
             None
         };
         self.position = Cursor::live(next - 1, nonce.unwrap_or_default());
-        self.footing.move_to(next - 1, nonce);
+        self.truncation.move_to(next - 1, nonce);
         Ok(())
     }
 
@@ -324,13 +327,13 @@ impl SessionFeed {
 
     /// To be asked before anything is collected. True if what was delivered is not part of the log
     /// any more; the feed then goes on from the log's end.
-    pub async fn has_slipped(&mut self) -> store::Result<bool> {
-        self.ended |= !self.heed_notices();
+    pub async fn was_truncated(&mut self) -> store::Result<bool> {
+        self.ended |= !self.apply_notices();
         // A deleted session is forgotten before long, and that is no loss.
-        if self.attachment.deleted || self.footing.check().await? != Ground::Gone {
+        if self.attachment.deleted || self.truncation.check().await? != LogCheck::Lost {
             return Ok(false);
         }
-        self.subscription.topic.notify(Notice::Resync);
+        self.subscription.tailed.notify(LogNotice::Resync);
         let head = self.store.heads(&[self.log()]).await?[0];
         match self.read_attachment().await? {
             Some(attachment) => self.adopt(attachment),
@@ -342,7 +345,7 @@ impl SessionFeed {
         (self.replayed, self.ask_after) = (None, None);
         let next = self.after_last_common(self.position, head).await?;
         self.go_to(next).await?;
-        self.start = Start {
+        self.start = StartPosition {
             cursor: self.position.to_string(),
             reset: Some(LOST_TAIL),
         };
@@ -356,11 +359,12 @@ impl SessionFeed {
         if self.ended {
             return Ok(false);
         }
-        // First the ground: as long as the end of the log is missing, the session does not know where that went.
-        if !self.stands() {
+        // Truncation first: as long as the end of the log is missing, the session does not know
+        // where that went.
+        if !self.is_certain() {
             return Ok(true);
         }
-        if self.stale && self.refresh().await? == Refreshed::TooShort {
+        if self.stale && self.refresh().await? == RefreshOutcome::TooShort {
             return Ok(true);
         }
         loop {
@@ -368,17 +372,17 @@ impl SessionFeed {
             if self.ended || is_enough(out) {
                 return Ok(!self.ended);
             }
-            let (frames, pushed) = match self.subscription.look(self.next) {
-                Look::UpToDate => return Ok(true),
-                Look::Frames(frames) => (frames, true),
-                Look::InStore => (self.subscription.read(self.next, PAGE).await?, false),
+            let (frames, pushed) = match self.subscription.tail(self.next) {
+                LogTail::UpToDate => return Ok(true),
+                LogTail::Frames(frames) => (frames, true),
+                LogTail::InStore => (self.subscription.read(self.next, PAGE).await?, false),
             };
             if frames.is_empty() {
                 return Ok(true);
             }
             // A connection that was attached before an event was written gets it. Pushed events
             // come after the attach signal; events read from the store may be ahead of it.
-            self.ended |= !self.heed_notices();
+            self.ended |= !self.apply_notices();
             if self.ended {
                 return Ok(false);
             }
@@ -386,10 +390,12 @@ impl SessionFeed {
             if self.stale {
                 let last = frames.last().map_or(0, |frame| frame.last());
                 match self.refresh().await? {
-                    Refreshed::Done => {}
+                    RefreshOutcome::Done => {}
                     // Forgotten, and its log kept for forks: nothing of that is news.
-                    Refreshed::NoSession => self.attachment.head = self.attachment.head.max(last),
-                    Refreshed::TooShort => return Ok(true),
+                    RefreshOutcome::NoSession => {
+                        self.attachment.head = self.attachment.head.max(last)
+                    }
+                    RefreshOutcome::TooShort => return Ok(true),
                 }
                 continue;
             }
@@ -416,7 +422,7 @@ impl SessionFeed {
 
     /// Some of these came after the attachment was read, and are not for this stream as far as that
     /// knows.
-    fn would_pass_over(&self, frames: &[Kept]) -> bool {
+    fn would_pass_over(&self, frames: &[KeptFrame]) -> bool {
         let from = self.next.max(self.attachment.head + 1);
         let Some(last) = frames.last().map(|frame| frame.last()) else {
             return false;
@@ -426,26 +432,26 @@ impl SessionFeed {
     }
 
     /// False if another holder took this stream over.
-    fn heed_notices(&mut self) -> bool {
+    fn apply_notices(&mut self) -> bool {
         for notice in self
             .subscription
-            .topic
+            .tailed
             .notices_since(&mut self.notices_seen)
         {
             match notice {
-                Notice::Taken { connection, .. }
+                LogNotice::Taken { connection, .. }
                     if connection != self.connection || self.holder.is_none() => {}
-                Notice::Taken { holder, .. } if self.holder.as_ref() == Some(&holder) => {
+                LogNotice::Taken { holder, .. } if self.holder.as_ref() == Some(&holder) => {
                     self.announced = true
                 }
-                Notice::Taken { .. } if self.announced => return false,
-                Notice::Taken { .. } => {}
-                Notice::Attached(_) => self.stale = true,
-                Notice::Resync => {
+                LogNotice::Taken { .. } if self.announced => return false,
+                LogNotice::Taken { .. } => {}
+                LogNotice::Attached(_) => self.stale = true,
+                LogNotice::Resync => {
                     self.stale = true;
-                    self.footing.doubt();
+                    self.truncation.doubt();
                 }
-                Notice::Doubt => self.footing.doubt(),
+                LogNotice::Doubt => self.truncation.doubt(),
             }
         }
         true
@@ -456,31 +462,32 @@ impl SessionFeed {
         self.store.attachment(of.0, of.1, of.2).await
     }
 
-    /// Reads the attachment again. A log that ends before the last event that was delivered has lost its end, and the route
-    /// with it: until its writer has brought both back, the attachment that is known counts.
-    async fn refresh(&mut self) -> store::Result<Refreshed> {
+    /// Reads the attachment again. A log that ends before the last event that was delivered has
+    /// lost its end, and the route with it: until its writer has brought both back, the attachment
+    /// that is known counts.
+    async fn refresh(&mut self) -> store::Result<RefreshOutcome> {
         let Some(attachment) = self.read_attachment().await? else {
             self.stale = false;
-            return Ok(Refreshed::NoSession);
+            return Ok(RefreshOutcome::NoSession);
         };
         if attachment.head + 1 < self.next && !attachment.deleted {
-            self.footing.doubt();
-            self.wake.call();
-            return Ok(Refreshed::TooShort);
+            self.truncation.doubt();
+            self.wake.wake_up();
+            return Ok(RefreshOutcome::TooShort);
         }
         self.adopt(attachment);
-        Ok(Refreshed::Done)
+        Ok(RefreshOutcome::Done)
     }
 
     fn adopt(&mut self, attachment: Attachment) {
         self.stale = false;
-        self.subscription.topic.grow(attachment.head);
+        self.subscription.tailed.grow(attachment.head);
         self.attachment = attachment;
     }
 
     /// Its position is certain, or does not matter any more.
-    fn stands(&self) -> bool {
-        self.footing.is_firm() || self.attachment.deleted
+    fn is_certain(&self) -> bool {
+        self.truncation.is_intact() || self.attachment.deleted
     }
 
     fn deliver(&mut self, frame: &Frame, out: &mut Vec<(Cursor, Bytes)>) {
@@ -497,9 +504,9 @@ impl SessionFeed {
             }
             self.next = seq + 1;
             self.position = Cursor::live(seq, frame.nonce);
-            self.footing.set(seq, Some(frame.nonce));
-            if let Some(message) = self.concerns(seq, event) {
-                self.told = seq;
+            self.truncation.set(seq, Some(frame.nonce));
+            if let Some(message) = self.message_for(seq, event) {
+                self.last_delivered = seq;
                 out.push((self.position, message));
             }
         }
@@ -511,25 +518,25 @@ fn is_enough(out: &[(Cursor, Bytes)]) -> bool {
     super::is_enough(out, |(_, message)| message.len())
 }
 
-impl Feed for SessionFeed {
+impl MessageFeed for SessionFeed {
     const KIND: &'static str = "session";
 
-    fn start(&self) -> Start {
+    fn start(&self) -> StartPosition {
         self.start.clone()
     }
 
-    async fn gather(&mut self, out: &mut Vec<Outgoing>) -> store::Result<Gathered> {
-        if self.has_slipped().await? {
-            return Ok(Gathered::Reset);
+    async fn gather(&mut self, out: &mut Vec<OutgoingMessage>) -> store::Result<GatherOutcome> {
+        if self.was_truncated().await? {
+            return Ok(GatherOutcome::Reset);
         }
         let mut collected = Vec::new();
         let outcome = self.collect(&mut collected).await;
-        let outgoing = |(cursor, message): (Cursor, Bytes)| Outgoing {
+        let outgoing = |(cursor, message): (Cursor, Bytes)| OutgoingMessage {
             cursor: cursor.to_string(),
             message,
         };
         out.extend(collected.into_iter().map(outgoing));
-        outcome.map(Gathered::open_if)
+        outcome.map(GatherOutcome::open_if)
     }
 
     fn wake(&self) -> &Arc<Notify> {

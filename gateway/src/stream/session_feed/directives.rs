@@ -47,9 +47,9 @@ impl SessionFeed {
     /// A reader that is not attached skips the session's events. If a failover took some of them
     /// back before the connection was attached, those that have their numbers now are for it.
     fn take_back_what_was_passed_over(&mut self, directive: &AttachRequest) {
-        if self.next > directive.upto + 1 && self.told <= directive.upto {
+        if self.next > directive.upto + 1 && self.last_delivered <= directive.upto {
             self.next = directive.upto + 1;
-            self.footing.set(directive.upto, None);
+            self.truncation.set(directive.upto, None);
         }
     }
 
@@ -105,11 +105,11 @@ impl SessionFeed {
             nonce: nonce.unwrap_or_default(),
             phase,
         };
-        let meta = self.mint.meta(&self.session, &self.principal, self.scope);
+        let meta = self.issuer.meta(&self.session, &self.principal, self.scope);
         let view = &self.attachment.view;
         let result = meta.map_or_else(
             || view.clone(),
-            |meta| super::opening::with_meta(view, &meta),
+            |meta| super::answer_token::with_meta(view, &meta),
         );
         out.push((self.position, compose::result(&directive.request, &result)));
         self.answered = directive.number;
@@ -137,7 +137,7 @@ impl SessionFeed {
                 return Ok(());
             }
             if let Some((id, message)) = self.question(seq).await? {
-                self.asked.note(&id);
+                self.open_requests.note(&id);
                 self.position.phase = CursorPhase::Asked(self.answered, seq);
                 out.push((self.position, message));
             }
