@@ -10,6 +10,7 @@ use futures_util::future::{join, join_all};
 use tokio::sync::mpsc;
 
 use self::client::RedisClient;
+use self::confirmation::Confirmations;
 use self::keys::RedisKeys;
 use self::reply::ScriptReply;
 use self::scripts::{ScriptCall, scripts};
@@ -31,6 +32,7 @@ mod append;
 mod changes;
 mod client;
 mod cluster;
+mod confirmation;
 mod connection;
 mod deletion;
 mod diagnosis;
@@ -88,8 +90,9 @@ fn may_take_over_until(claimant: &Claimant) -> u64 {
 }
 
 pub struct RedisStore {
-    client: RedisClient,
+    client: Arc<RedisClient>,
     keys: RedisKeys,
+    confirmations: Confirmations,
     /// See [`Store::restored`].
     restored: Option<Nonce>,
 }
@@ -108,8 +111,9 @@ impl RedisStore {
         format::check(&client, keys.format()).await?;
         let restored = restored::read(&client, keys.restored()).await?;
         Ok(Self {
-            client,
+            client: Arc::new(client),
             keys,
+            confirmations: Confirmations::default(),
             restored,
         })
     }
@@ -450,6 +454,18 @@ impl Store for RedisStore {
     async fn read(&self, log: &LogId, from: u64, limit: usize) -> Result<Vec<Arc<Frame>>> {
         match log {
             LogId::Session(session) => self.read_session(session, from, None, limit).await,
+            LogId::Outbox(_) => self.read_stream(log, from, limit).await,
+        }
+    }
+
+    async fn read_confirmed(
+        &self,
+        log: &LogId,
+        from: u64,
+        limit: usize,
+    ) -> Result<Vec<Arc<Frame>>> {
+        match log {
+            LogId::Session(session) => self.read_what_is_confirmed(session, from, limit).await,
             LogId::Outbox(_) => self.read_stream(log, from, limit).await,
         }
     }
