@@ -248,7 +248,8 @@ impl Subscription {
 
     /// The store's events from a position on.
     pub async fn read(&self, next: u64, limit: usize) -> store::Result<Vec<Kept>> {
-        let frames = self.hub.store.read(&self.topic.log, next, limit).await?;
+        let frames = self.hub.store.read_confirmed(&self.topic.log, next, limit);
+        let frames = frames.await?;
         Ok(frames.into_iter().map(Kept::read).collect())
     }
 
