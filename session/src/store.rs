@@ -199,11 +199,16 @@ pub trait Store: Send + Sync + 'static {
         holder: &str,
     ) -> Result<Option<OpenedStream>>;
 
+    /// For the holder that has just opened a stream, and waits for the last word of an earlier one. `None` if somebody else
+    /// holds it by now.
+    async fn last_written(&self, stream: &StreamId, holder: &str) -> Result<Option<LastWritten>>;
+
     /// Keeps registrations alive and records what was written. Returns the holders that are no longer
     /// the ones, because a newer one took their stream.
     async fn touch_streams(&self, touches: &[StreamTouch]) -> Result<Vec<String>>;
 
-    /// Ends the registration, unless another holder has taken the stream over.
+    /// Ends the registration. If another holder has taken the stream over, it begins where this one has ended, unless it
+    /// has written something already.
     async fn close_stream(&self, touch: &StreamTouch) -> Result<()>;
 
     // ---- logs ----
@@ -471,10 +476,18 @@ impl StreamId {
     }
 }
 
+/// How far earlier holders of a stream have written.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct LastWritten {
+    /// As it was last recorded.
+    pub cursor: Option<String>,
+    /// False as long as an earlier holder may have written more: it is recorded when that one ends the stream.
+    pub is_final: bool,
+}
+
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OpenedStream {
-    /// The cursor that was last recorded as written on this stream.
-    pub written: Option<String>,
+    pub written: LastWritten,
     /// For a session stream.
     pub attachment: Option<Attachment>,
 }

@@ -21,9 +21,9 @@ use crate::revocation::Revocation;
 use crate::store::{
     AdoptRequest, AgentCard, AppendOutcome, AppendRequest, AttachOutcome, AttachParams, Attachment,
     Claim, ClaimToken, Claimant, DueSessions, EnqueueOutcome, EnqueueRequest, ForkOutcome,
-    ForkRequest, INBOX_BYTES, KEPT_ATTACH_REQUESTS, ListRequest, NewSession, OUTBOX_TTL,
-    OpenedStream, PostOutcome, PrincipalUsage, REMEMBERED_KEYS, REMEMBERED_KEYS_IN_ALL, Result,
-    STREAM_TTL, SeenPosition, SessionRecord, SessionSummary, Signal, SignalListener, Store,
+    ForkRequest, INBOX_BYTES, KEPT_ATTACH_REQUESTS, LastWritten, ListRequest, NewSession,
+    OUTBOX_TTL, OpenedStream, PostOutcome, PrincipalUsage, REMEMBERED_KEYS, REMEMBERED_KEYS_IN_ALL,
+    Result, STREAM_TTL, SeenPosition, SessionRecord, SessionSummary, Signal, SignalListener, Store,
     StreamId, StreamTouch, TAKEOVER_WINDOW, TidyOutcome, TidyPolicy, WorkerId,
 };
 
@@ -416,7 +416,10 @@ impl Store for RedisStore {
         if items.is_empty() {
             return Ok(None);
         }
-        let written = Some(items.text()?).filter(|cursor| !cursor.is_empty());
+        let written = LastWritten {
+            cursor: Some(items.text()?).filter(|cursor| !cursor.is_empty()),
+            is_final: items.number()? == 0,
+        };
         let attachment = stream
             .session
             .as_ref()
@@ -426,6 +429,10 @@ impl Store for RedisStore {
             written,
             attachment,
         }))
+    }
+
+    async fn last_written(&self, stream: &StreamId, holder: &str) -> Result<Option<LastWritten>> {
+        self.written_by(stream, holder).await
     }
 
     async fn touch_streams(&self, touches: &[StreamTouch]) -> Result<Vec<String>> {

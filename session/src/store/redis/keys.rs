@@ -11,7 +11,7 @@
 //! | `ns:{tag}:z:<session>` | string | instead of `s` and `p`, once the session has rested: its last event, a space, both hashes packed |
 //! | `ns:{tag}:v:<hash>` | string | modes and options, shared by all sessions that have the same |
 //! | `ns:{tag}:c:<session>` | hash | the inbox: name of a command → its way, with a `k` before it if it takes control, its head, its message. One with a number above `cseq` does not count yet, one that `done` names not any more |
-//! | `ns:{tag}:p:<session>` | hash | parties: `s:` open stream, `t:` written, `w:` watched, `l:` the watch that has ended, `r:` route, `d:` directive, each by connection |
+//! | `ns:{tag}:p:<session>` | hash | parties: `s:` open stream, `t:` written, `b:` the holder before, until it has said how far it has written, `w:` watched, `l:` the watch that has ended, `r:` route, `d:` directive, each by connection |
 //! | `ns:{tag}:due:<agent>` | zset | sessions with work, by when they may be claimed (ms): since when they wait, or when their lease ends |
 //! | `ns:{tag}:rest` | zset | sessions that were used and have to be made smaller, by when (ms) |
 //! | `ns:{tag}:idle` | zset | sessions that rest, by when they were last used (ms) |
@@ -19,7 +19,7 @@
 //! | `ns:{tag}:ls:<principal>` | zset | the sessions of a principal (the start of its hash), by when they were created or their last turn ended (ms); those of the version before come in when their next turn ends |
 //! | `ns:{tag}:ls:<principal>:<cwd>` | zset | those in one directory (the start of its hash) |
 //! | `ns:{tag}:b:<principal>` | hash | its account: session → bytes that are kept of it, as of the end of its last turn or later; `sum` all of them |
-//! | `ns:{tag}:k:<connection>` | hash | `seq`, `holder`, `written`, `dlv` the last entry of the outbox that was delivered, `trim` the last that has left it, `ob` what it weighs, `pb` what of that are positions, `w:` by session, which entry that has left it told to watch this, `wn` how many of these, `v:` the last one that told so again, `x:` the last one that told so and is still in the outbox although the stream has left the session, `i:` idempotency: fingerprint, entry, which session it told to watch |
+//! | `ns:{tag}:k:<connection>` | hash | `seq`, `holder`, `before` the one before, until it has said how far it has written, `written`, `dlv` the last entry of the outbox that was delivered, `trim` the last that has left it, `ob` what it weighs, `pb` what of that are positions, `w:` by session, which entry that has left it told to watch this, `wn` how many of these, `v:` the last one that told so again, `x:` the last one that told so and is still in the outbox although the stream has left the session, `i:` idempotency: fingerprint, entry, which session it told to watch |
 //! | `ns:{tag}:x:<connection>` | stream | the outbox, as a log: from `trim` + 1 on |
 //! | `ns:{tag}:q:<connection>` | hash | its requests that can be cancelled: idempotency key → session, when it was noted (ms). Those that are done go when there are many |
 //! | `ns:{tag}:u:<name>` | string | what may be used once and was (the start of its hash, which also says the tag): by which call. Ends by itself |
