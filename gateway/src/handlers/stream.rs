@@ -1,6 +1,7 @@
 //! GET: the connection's stream, a session's stream, or a WebSocket.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use axum::body::Body;
 use axum::extract::{Extension, FromRequestParts as _, State, WebSocketUpgrade};
@@ -9,9 +10,10 @@ use axum::response::IntoResponse;
 use baton_session::audit::Decision;
 use baton_session::id::{LogId, SessionId};
 use baton_session::route::DeliveryPath;
-use baton_session::store::{AttachOutcome, AttachParams, StreamId};
+use baton_session::store::{self, AttachOutcome, AttachParams, LastWritten, StreamId};
 use baton_session::token::{ConnectionToken, TokenScope};
 use tokio::sync::Notify;
+use tokio::time::{Instant, sleep};
 
 use crate::agents::{self, of_sessions};
 use crate::app::App;
@@ -27,6 +29,10 @@ use crate::stream::connection_feed::ConnectionFeed;
 use crate::stream::one_shot::Silence;
 use crate::stream::session_feed::{From, Reader, SessionFeed};
 use crate::stream::{sse, websocket};
+
+/// How long the holder of a stream may take to say how far it has written, when another takes its place: it may be gone.
+const LAST_WORD: Duration = Duration::from_millis(500);
+const LOOK_AGAIN: Duration = Duration::from_millis(10);
 
 pub async fn get(
     State(app): State<Arc<App>>,
@@ -154,11 +160,15 @@ async fn connection_stream(
         .store
         .open_stream(&stream, &connection.principal, &holder.name)
         .await?;
-    let written = opened.and_then(|opened| opened.written);
+    let written = match opened {
+        Some(opened) if cursor.is_none() => {
+            last_written(app, &stream, &holder.name, opened.written).await?
+        }
+        _ => None,
+    };
     let cursor = match cursor {
         Some("0") => None,
-        Some(cursor) => Some(cursor),
-        None => written.as_deref(),
+        cursor => cursor.or(written.as_deref()),
     };
     let feed = ConnectionFeed::open(
         app.clone(),
@@ -250,7 +260,8 @@ async fn session_stream(
     let from = match cursor {
         Some("0") => From::Joined,
         Some(cursor) => From::After(cursor.parse().unwrap_or(UNREADABLE)),
-        None => written
+        None => last_written(app, &stream, &holder.name, written)
+            .await?
             .and_then(|cursor| cursor.parse().ok())
             .map_or(From::Joined, From::After),
     };
@@ -270,6 +281,25 @@ async fn session_stream(
         Some(holder),
         unopened,
     ))
+}
+
+/// How far a stream was written whose client does not say what it has. The holder that it is taken from records that when
+/// it ends, which it does at once.
+async fn last_written(
+    app: &App,
+    stream: &StreamId,
+    holder: &str,
+    mut written: LastWritten,
+) -> store::Result<Option<String>> {
+    let deadline = Instant::now() + LAST_WORD;
+    while !written.is_final && Instant::now() < deadline {
+        sleep(LOOK_AGAIN).await;
+        let Some(later) = app.store.last_written(stream, holder).await? else {
+            break;
+        };
+        written = later;
+    }
+    Ok(written.cursor)
 }
 
 /// Records an observer that joined by reading, for the audit log.

@@ -307,7 +307,7 @@ async fn write(
     };
     let cursor = opened
         .cursor
-        .or_else(|| registered.and_then(|opened| opened.written));
+        .or_else(|| registered.and_then(|opened| opened.written.cursor));
     let cursor = cursor.filter(|cursor| cursor != "0");
     let feed = ConnectionFeed::open(
         app.clone(),
