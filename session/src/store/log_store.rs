@@ -33,6 +33,18 @@ pub trait LogStore: Send + Sync + 'static {
     /// [`PAGE_BYTES`](super::PAGE_BYTES) unless it is a single one. So there may be more.
     async fn read(&self, log: &LogId, from: u64, limit: usize) -> Result<Vec<Arc<Frame>>>;
 
+    /// As [`Self::read`], for those who show what they read: nothing that a failover could take
+    /// back although others act on it. Where that begins the log seems to end; it is signalled
+    /// ([`Signal::Grown`]) when it can be read.
+    async fn read_confirmed(
+        &self,
+        log: &LogId,
+        from: u64,
+        limit: usize,
+    ) -> Result<Vec<Arc<Frame>>> {
+        self.read(log, from, limit).await
+    }
+
     /// As [`Self::read`], and no frame that begins after `upto`, as far as the store can tell. Few
     /// at a time.
     async fn read_between(&self, log: &LogId, from: u64, upto: u64) -> Result<Vec<Arc<Frame>>> {
