@@ -37,9 +37,9 @@ const OURSELVES: &str = "/proc/self/exe";
 pub struct AgentOptions {
     /// Agent to run: scripted, a product's name, or stdio:COMMAND
     ///
-    /// The program speaks ACP on its standard input and output. The agent named scripted is built in and needs nothing. A
-    /// name such as claude or codex stands for the command of that product and for the environment variables that it
-    /// reads; `baton agents` lists them.
+    /// The program speaks ACP on its standard input and output. The agent named scripted is built
+    /// in and needs nothing. A name such as claude or codex stands for the command of that product
+    /// and for the environment variables that it reads; `baton agents` lists them.
     #[arg(
         long,
         env = "BATON_AGENT",
