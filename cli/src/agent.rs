@@ -437,6 +437,8 @@ pub struct GuardArguments {
     group: Option<u32>,
     #[arg(long)]
     private_home: bool,
+    #[arg(long)]
+    in_temporary_folder: bool,
     #[command(flatten)]
     plan: PlanArguments,
     #[arg(last = true, required = true)]
@@ -458,6 +460,7 @@ impl GuardArguments {
             program: PathBuf::from(OURSELVES),
             arguments: own.take_while(|argument| argument != "--").collect(),
             own_processes: self.plan.own_processes,
+            in_temporary_folder: self.in_temporary_folder,
         });
         let identity = AgentIdentity {
             user: self.user.zip(self.group),

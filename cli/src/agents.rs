@@ -61,7 +61,7 @@ fn table(path: &OsString) -> String {
         );
     }
     text += "\nStart one with --agent NAME. `baton agents --json` shows the variables that each \
-             gets, how to log in, and what\nis missing here; `baton doctor serve --agent NAME` \
-             starts it once.\n";
+        gets, how to log in, and what\nis missing here; `baton doctor serve --agent NAME` starts \
+        it once.\n";
     text
 }

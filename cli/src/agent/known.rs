@@ -96,7 +96,7 @@ pub static KNOWN: &[KnownAgent] = &[
             "ENABLE_TOOL_SEARCH",
         ],
         login: "set `ANTHROPIC_API_KEY`, or log in with `claude` as the user and in the HOME of \
-                the agent",
+            the agent",
     },
     KnownAgent {
         name: "codex",
@@ -116,7 +116,7 @@ pub static KNOWN: &[KnownAgent] = &[
             "OPENAI_BASE_URL",
         ],
         login: "set `OPENAI_API_KEY` and `DEFAULT_AUTH_REQUEST='{\"methodId\":\"api-key\"}'`, or \
-                log in with `codex login`",
+            log in with `codex login`",
     },
     KnownAgent {
         name: "gemini",
@@ -146,7 +146,7 @@ pub static KNOWN: &[KnownAgent] = &[
         credentials: &["OPENAI_API_KEY", "DASHSCOPE_API_KEY"],
         settings: &["OPENAI_BASE_URL", "OPENAI_MODEL"],
         login: "set `OPENAI_API_KEY`, `OPENAI_BASE_URL` and `OPENAI_MODEL`, or log in with `qwen` \
-                first",
+            first",
     },
     KnownAgent {
         name: "opencode",
@@ -170,7 +170,7 @@ pub static KNOWN: &[KnownAgent] = &[
         title: "goose",
         command: &["goose", "acp"],
         install: "npm install -g @aaif/goose-binary-linux-x64 && ln -s goose-binary-linux-x64 \
-                  \"$(npm prefix -g)/bin/goose\"",
+            \"$(npm prefix -g)/bin/goose\"",
         also: &[],
         node: None,
         credentials: PROVIDER_KEYS,
@@ -182,7 +182,7 @@ pub static KNOWN: &[KnownAgent] = &[
             "OPENAI_HOST",
         ],
         login: "set `GOOSE_PROVIDER`, `GOOSE_MODEL` and the provider's key, or run `goose \
-                configure`",
+            configure`",
     },
     KnownAgent {
         name: "copilot",
@@ -204,7 +204,7 @@ pub static KNOWN: &[KnownAgent] = &[
             "COPILOT_PROVIDER_WIRE_API",
         ],
         login: "set `COPILOT_GITHUB_TOKEN`, or log in with `copilot login`; with \
-                `COPILOT_PROVIDER_BASE_URL` and a key it uses another provider",
+            `COPILOT_PROVIDER_BASE_URL` and a key it uses another provider",
     },
     KnownAgent {
         name: "pi",

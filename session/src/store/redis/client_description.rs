@@ -40,8 +40,8 @@ fn not_allowed<T>(error: Error) -> Result<Option<T>> {
         Error::Broken(text) if text.contains("NOPERM") => {
             tracing::warn!(
                 error = text,
-                "clients' descriptions cannot be used: create the Redis users again with `baton \
-                 store users`"
+                "clients' descriptions cannot be used: create the Redis users again with \
+                 `baton store users`"
             );
             Ok(None)
         }

@@ -14,7 +14,7 @@ use serde_json::{Map, Value, json};
 
 use crate::agent::AskingClient;
 use crate::agent_policy::AgentPolicy;
-use crate::event_writer::retry_while_unavailable;
+use crate::store_retry::retry_while_unavailable;
 
 /// Profiles that are remembered, a few KiB each.
 const REMEMBERED: usize = 256;
