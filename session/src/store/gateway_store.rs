@@ -1,4 +1,4 @@
-//! What gateways ask of a store: connections, streams, and sessions from the client's side.
+//! The gateway's side of a store: connections, streams and sessions.
 
 use async_trait::async_trait;
 use bytes::Bytes;

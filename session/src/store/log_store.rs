@@ -1,4 +1,4 @@
-//! What gateways and workers both ask of a store: logs, and whether it is there.
+//! The part of a store that gateways and workers share: logs, and whether it is there.
 
 use std::sync::Arc;
 
