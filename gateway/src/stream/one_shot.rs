@@ -13,11 +13,11 @@ use baton_session::token::TokenScope;
 use bytes::Bytes;
 use tokio::sync::Notify;
 
+use super::feed::{GatherOutcome, MessageFeed, OutgoingMessage, StartPosition, is_enough};
 use super::log_tail::LogTail;
 use super::open_requests::OpenRequests;
 use super::session_feed::answer_token;
 use super::truncation::{LOST_TAIL, LogCheck};
-use super::{GatherOutcome, MessageFeed, OutgoingMessage, StartPosition, is_enough};
 use crate::auth::token_issuer::TokenIssuer;
 use crate::stream::StreamServices;
 use crate::trace;

@@ -7,7 +7,7 @@ use baton_session::route::DeliveryPath;
 use baton_session::store;
 
 use super::SessionFeed;
-use crate::stream::StartPosition;
+use crate::stream::feed::StartPosition;
 use crate::stream::truncation::{LOST_TAIL, LogCheck};
 
 /// So many events are searched for the last one that a client has in common with the log.
