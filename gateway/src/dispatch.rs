@@ -32,6 +32,7 @@ mod cancel;
 mod fork;
 mod limited;
 mod list;
+mod login;
 mod mcp;
 mod params;
 #[cfg(test)]
@@ -271,6 +272,7 @@ impl Call<'_> {
         }
         match method {
             Method::NewSession => self.new_session().await,
+            Method::Authenticate | Method::Logout => self.login().await,
             Method::LoadSession => self.attach(true).await,
             Method::ResumeSession => self.attach(false).await,
             Method::ForkSession => self.fork().await,

@@ -44,6 +44,8 @@ macro_rules! methods {
 
 methods! {
     Initialize = "initialize",
+    Authenticate = "authenticate",
+    Logout = "logout",
     NewSession = "session/new",
     LoadSession = "session/load",
     ResumeSession = "session/resume",
@@ -141,6 +143,10 @@ impl Method {
                 effect: Creates,
                 ..request
             },
+            Self::Authenticate | Self::Logout => MethodRules {
+                needs_connection: true,
+                ..request
+            },
             Self::LoadSession | Self::ResumeSession => MethodRules {
                 observer: ObserverMay::Send,
                 effect: Opens,
@@ -226,7 +232,7 @@ mod tests {
             assert_eq!(Method::of(method.name()), *method);
         }
         assert_eq!(Method::of("_x/y"), Method::Extension);
-        for unknown in ["", "session/", "Session/New", "authenticate"] {
+        for unknown in ["", "session/", "Session/New", "providers/list"] {
             assert_eq!(Method::of(unknown), Method::Unknown);
         }
     }

@@ -9,7 +9,8 @@ use baton_session::store::{NewSession, PostOutcome};
 use bytes::Bytes;
 use serde_json::json;
 
-use super::{Call, ID_REUSED, Outcome, Problem, UNREAD, params};
+use super::params::{self, Place};
+use super::{Call, ID_REUSED, Outcome, Problem, UNREAD};
 use crate::agents::{self, Missing};
 use crate::error::STORE_IS_FULL;
 
@@ -17,6 +18,22 @@ impl Call<'_> {
     pub(super) async fn new_session(&self) -> Result<Outcome, Problem> {
         let place = params::whole_place(self.message.inbound)?;
         let agent = self.agent().await?;
+        match self.create(agent, place, CommandKind::New).await? {
+            Outcome::Follow(mut follow) => {
+                follow.created = Some(self.pass.scope());
+                Ok(Outcome::Created(follow))
+            }
+            other => Ok(other),
+        }
+    }
+
+    /// Makes a session with this request in its inbox.
+    pub(super) async fn create(
+        &self,
+        agent: String,
+        place: Place,
+        kind: CommandKind,
+    ) -> Result<Outcome, Problem> {
         self.check_room().await?;
         let _admitted = self.check_sessions().await?;
         let minted = SessionId::mint(Partition::random(self.app.store.partitions()));
@@ -54,25 +71,19 @@ impl Call<'_> {
         };
         self.app
             .store
-            .create(&new, &self.command(CommandKind::New), &key)
+            .create(&new, &self.command(kind), &key)
             .await?;
-        if is_new {
+        if is_new && kind == CommandKind::New {
             self.decided(|| Decision::SessionCreated {
                 session: id.clone(),
                 agent: (&new.agent).into(),
             });
         }
-        Ok(match self.follow(id, None, 0) {
-            Outcome::Follow(mut follow) => {
-                follow.created = Some(self.pass.scope());
-                Outcome::Created(follow)
-            }
-            other => other,
-        })
+        Ok(self.follow(id, None, 0))
     }
 
     /// The one that the path names, else the connection's. That one was there when the connection was opened.
-    async fn agent(&self) -> Result<String, Problem> {
+    pub(super) async fn agent(&self) -> Result<String, Problem> {
         let rights = self.pass.caller.rights();
         let settled = self.connection.agent.as_deref();
         let settled = settled.filter(|name| rights.allow(name));
