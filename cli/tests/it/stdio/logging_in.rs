@@ -205,7 +205,9 @@ async fn clients_are_offered_what_they_can_show() {
 
 #[tokio::test]
 async fn a_login_counts_on_all_workers_that_share_the_homes() {
-    let homes = TempDir::new().expect("a directory");
+    let (homes, work) = (TempDir::new().expect("a directory"), TempDir::new());
+    let work = work.expect("a directory");
+    let work = work.path().display().to_string();
     let cluster = Cluster::start_with_keys().await;
     let start = |number| {
         cluster.worker_with(number, |command| {
@@ -223,11 +225,11 @@ async fn a_login_counts_on_all_workers_that_share_the_homes() {
     let (alice, _) = introduced(&url, ALICE, json!({})).await;
     logs_in(&alice).await;
     for number in 0..4 {
-        let answer = new(&alice, &format!("n{number}"), "/tmp").await;
+        let answer = new(&alice, &format!("n{number}"), &work).await;
         assert!(answer["result"].is_object(), "{answer}");
     }
     let (bob, _) = introduced(&url, BOB, json!({})).await;
-    let answer = new(&bob, "n", "/tmp").await;
+    let answer = new(&bob, "n", &work).await;
     assert_eq!(answer["error"]["code"], -32000, "{answer}");
 }
 
