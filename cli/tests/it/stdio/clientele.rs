@@ -64,12 +64,15 @@ async fn told(visit: &mut Visit) -> Value {
     serde_json::from_str(&said).unwrap_or_else(|_| panic!("{said}"))
 }
 
-/// Answers what the agent asks of this client, until the turn ends.
+/// What is said in a turn of this client, which answers what the agent asks.
 async fn answering(visit: &mut Visit, text: &str, result: Value) -> String {
-    let id = visit.ask(text).await;
+    visit.prompts += 1;
+    let id = json!(format!("one-{}", visit.prompts));
+    let asked = prompt(id.clone(), &visit.session, text);
+    let mut body = visit.client.one_shot(asked).await;
     let mut said = String::new();
     loop {
-        let event = visit.stream.next().await.expect("the stream goes on");
+        let event = body.next().await.expect("the stream goes on");
         let message = event.message();
         said.extend(event.chunk());
         if message["method"].is_string() && message["id"].is_string() {
@@ -80,6 +83,11 @@ async fn answering(visit: &mut Visit, text: &str, result: Value) -> String {
             return said;
         }
     }
+}
+
+/// The same for one that is asked nothing.
+async fn says(visit: &mut Visit, text: &str) -> String {
+    answering(visit, text, json!(null)).await
 }
 
 async fn served() -> Served {
@@ -186,13 +194,13 @@ async fn a_client_is_asked_for_what_it_can_whoever_has_opened_the_session() {
         .await;
         let url = baton.url();
         let mut phone = visit(&url, terminal()).await;
-        assert_eq!(phone.says("read").await, "cannot read", "{scope}");
+        assert_eq!(says(&mut phone, "read").await, "cannot read", "{scope}");
         let mut desk = joins(&url, editor(), &phone.session).await;
         let content = json!({ "content": "of a file" });
         let read = answering(&mut desk, "read", content.clone()).await;
         assert!(read.contains("of a file"), "{scope}: {read}");
         // And back, also without a prompt of another kind between.
-        assert_eq!(phone.says("read").await, "cannot read", "{scope}");
+        assert_eq!(says(&mut phone, "read").await, "cannot read", "{scope}");
         let read = answering(&mut desk, "read", content).await;
         assert!(read.contains("of a file"), "{scope}: {read}");
     }
@@ -203,17 +211,17 @@ async fn an_agent_goes_on_for_a_client_that_can_the_same() {
     let baton = served().await;
     let url = baton.url();
     let mut one = visit(&url, terminal()).await;
-    let pid = one.says("pid").await;
+    let pid = says(&mut one, "pid").await;
     let another = json!({
         "protocolVersion": 1,
         "clientInfo": { "name": "another", "version": "7" },
         "clientCapabilities": { "fs": { "readTextFile": false }, "terminal": false },
     });
     let mut two = joins(&url, another, &one.session).await;
-    assert_eq!(two.says("pid").await, pid);
-    assert_eq!(one.says("pid").await, pid);
+    assert_eq!(says(&mut two, "pid").await, pid);
+    assert_eq!(says(&mut one, "pid").await, pid);
     let mut three = joins(&url, editor(), &one.session).await;
-    assert_ne!(three.says("pid").await, pid);
+    assert_ne!(says(&mut three, "pid").await, pid);
 }
 
 #[tokio::test]
