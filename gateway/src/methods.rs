@@ -33,6 +33,7 @@ mod cancel;
 mod fork;
 mod lifecycle;
 mod list;
+mod login;
 mod mcp;
 mod params;
 mod rate_limits;
@@ -290,6 +291,7 @@ impl MethodCall<'_> {
         }
         match method {
             Method::NewSession => self.new_session().await,
+            Method::Authenticate | Method::Logout => self.login().await,
             Method::LoadSession => self.attach(true).await,
             Method::ResumeSession => self.attach(false).await,
             Method::ForkSession => self.fork().await,

@@ -14,7 +14,7 @@ use serde_json::{Map, Value, json};
 
 use crate::agent::AskingClient;
 use crate::agent_policy::AgentPolicy;
-use crate::event_writer::retry_while_unavailable;
+use crate::store_retry::retry_while_unavailable;
 
 /// Profiles that are remembered, a few KiB each.
 const REMEMBERED: usize = 256;
@@ -72,6 +72,17 @@ impl ClientProfile {
         if client.boolean_options {
             capabilities["session"] = json!({ "configOptions": { "boolean": {} } });
         }
+        Self::new(capabilities, info(&Value::Null))
+    }
+
+    /// A client with a terminal to log in with.
+    pub fn with_terminal_logins() -> Self {
+        let capabilities = json!({
+            "fs": { "readTextFile": false, "writeTextFile": false },
+            "terminal": false,
+            "auth": { "terminal": true },
+            "_meta": { "terminal-auth": true },
+        });
         Self::new(capabilities, info(&Value::Null))
     }
 
