@@ -38,9 +38,9 @@ const OURSELVES: &str = "/proc/self/exe";
 pub struct AgentOptions {
     /// Agent to run: scripted, a product's name, or stdio:COMMAND
     ///
-    /// The program speaks ACP on its standard input and output. The agent named scripted is built in and needs nothing. A
-    /// name such as claude or codex stands for the command of that product and for the environment variables that it
-    /// reads; `baton agents` lists them.
+    /// The program speaks ACP on its standard input and output. The agent named scripted is built
+    /// in and needs nothing. A name such as claude or codex stands for the command of that product
+    /// and for the environment variables that it reads; `baton agents` lists them.
     #[arg(
         long,
         env = "BATON_AGENT",
@@ -483,6 +483,8 @@ pub struct GuardArguments {
     group: Option<u32>,
     #[arg(long)]
     private_home: bool,
+    #[arg(long)]
+    in_temporary_folder: bool,
     #[command(flatten)]
     plan: PlanArguments,
     #[arg(last = true, required = true)]
@@ -504,6 +506,7 @@ impl GuardArguments {
             program: PathBuf::from(OURSELVES),
             arguments: own.take_while(|argument| argument != "--").collect(),
             own_processes: self.plan.own_processes,
+            in_temporary_folder: self.in_temporary_folder,
         });
         let identity = AgentIdentity {
             user: self.user.zip(self.group),

@@ -60,6 +60,8 @@ fn table(path: &OsString) -> String {
             agent.name, agent.install
         );
     }
-    text += "\nStart one with --agent NAME. `baton agents --json` shows the variables that each gets, how to log in, and what\nis missing here; `baton doctor serve --agent NAME` starts it once.\n";
+    text += "\nStart one with --agent NAME. `baton agents --json` shows the variables that each \
+        gets, how to log in, and what\nis missing here; `baton doctor serve --agent NAME` starts \
+        it once.\n";
     text
 }

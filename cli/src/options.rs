@@ -230,7 +230,8 @@ impl WorkerOptions {
         faults
     }
 
-    /// The name by which clients reach the agent, unless it is to be the one that it reports itself.
+    /// The name by which clients reach the agent, unless it is to be the one that it reports
+    /// itself.
     fn name(&self) -> Option<String> {
         let known = || self.agent.known().map(|known| known.name.to_owned());
         self.agent_name.clone().or_else(known)

@@ -1,30 +1,43 @@
 //! From the store back to clients.
 //!
-//! | file | contents |
-//! |---|---|
-//! | `tailed_log` | one log as this process has it: the last frames, how far it has grown |
-//! | `wake` | how readers of logs are woken |
-//! | `hub` | all tailed logs, fed by one push connection |
-//! | `session_feed` | the events of one session for one connection, on one of its streams |
-//! | `connection_feed` | the messages of a connection stream or WebSocket |
-//! | `one_shot` | the events of one request |
-//! | `open_requests` | the agent's requests that a client has not answered |
-//! | `truncation` | whether delivered events are still part of the log |
-//! | `sse`, `websocket` | the ways to write them out |
-//! | `stall` | ends streams whose clients don't read |
-//! | `drain_stream` | when a stream of a gateway that drains may end |
-//! | `stream_registry` | tells the store which streams are held here, and how far they are |
+//! ```text
+//! client ◀ writer (sse | websocket) ◀ filter (session | request | connection) ◀ tail ◀ hub ◀ store
+//! ```
+//!
+//! | | file | contents |
+//! |---|---|---|
+//! | hub | `hub` | all tailed logs, fed by one push connection |
+//! | | `tailed_log` | one log as this process has it: the last frames, how far it has grown |
+//! | | `wake` | how readers of logs are woken |
+//! | tail | `log_tail` | one reader's place in a log: notices, the next page, whether it is intact |
+//! | | `truncation` | whether delivered events are still part of the log |
+//! | | `takeover` | notices that another holder has the stream |
+//! | filter | `session_feed` | the events of one session for one connection, on one of its streams |
+//! | | `connection_feed` | the messages of a connection stream or WebSocket |
+//! | | `one_shot` | the events of one request |
+//! | | `single_answer`, `silent_feed` | an answer that is known at once, and nothing at all |
+//! | | `open_requests` | the agent's requests that a client has not answered |
+//! | writer | `registered_stream` | opens a stream that its client may come back to |
+//! | | `sse`, `websocket` | the ways to write them out |
+//! | | `drain_stream` | when a stream of a gateway that drains may end |
+//! | | `stall` | ends streams whose clients don't read |
+//! | | `stream_registry` | tells the store which streams are held here, and how far they are |
 
 pub mod connection_feed;
 pub mod drain_stream;
 pub mod hub;
+pub mod log_tail;
 pub mod one_shot;
 pub mod open_requests;
+pub mod registered_stream;
 pub mod session_feed;
+pub mod silent_feed;
+pub mod single_answer;
 pub mod sse;
 pub mod stall;
 pub mod stream_registry;
 pub mod tailed_log;
+pub mod takeover;
 pub mod truncation;
 pub mod wake;
 pub mod websocket;

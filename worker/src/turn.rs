@@ -258,8 +258,8 @@ impl Turn {
         AskOutcome::Waiting(answer)
     }
 
-    /// Why a request is not made: another client controls the session by now, which has not announced what
-    /// the client of the turn has.
+    /// Why a request is not made: another client controls the session by now, which has not
+    /// announced what the client of the turn has.
     fn refusal(&self, method: &str, params: &RawValue) -> Option<Failure> {
         let controller = *self.controller.locked();
         let (had, has) = [self.client.capabilities, controller]
@@ -383,7 +383,8 @@ impl Turn {
     }
 }
 
-/// Whether a client with these capabilities takes such a request. Those that need none are for every client.
+/// Whether a client with these capabilities takes such a request. Those that need none are for
+/// every client.
 fn can_be_asked(client: ClientCapabilities, method: &str, params: &RawValue) -> bool {
     match Method::of(method) {
         Method::ReadTextFile => client.read_file,

@@ -41,7 +41,8 @@ fn fault_of(known: &KnownAgent, path: &OsStr) -> Option<String> {
     }
     let least = known.node?;
     let remedy = format!(
-        "Install Node.js {least} or newer, such as with `npm install -g node@{}`, and let PATH find it first",
+        "Install Node.js {least} or newer, such as with `npm install -g node@{}`, and let PATH \
+            find it first",
         least.0
     );
     let title = known.title;

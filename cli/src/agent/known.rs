@@ -1,5 +1,5 @@
-//! Product agents by name: `--agent claude` is the command, the variables and the installation of this table.
-//! `docs/guide/agents.md` is written from it.
+//! Product agents by name: `--agent claude` is the command, the variables and the installation of
+//! this table. `docs/guide/agents.md` is written from it.
 
 /// A product that speaks ACP, and what it takes to run it.
 #[derive(Debug)]
@@ -95,7 +95,8 @@ pub static KNOWN: &[KnownAgent] = &[
             "CLAUDE_CONFIG_DIR",
             "ENABLE_TOOL_SEARCH",
         ],
-        login: "set `ANTHROPIC_API_KEY`, or log in with `claude` as the user and in the HOME of the agent",
+        login: "set `ANTHROPIC_API_KEY`, or log in with `claude` as the user and in the HOME of \
+            the agent",
     },
     KnownAgent {
         name: "codex",
@@ -114,7 +115,8 @@ pub static KNOWN: &[KnownAgent] = &[
             "NO_BROWSER",
             "OPENAI_BASE_URL",
         ],
-        login: "set `OPENAI_API_KEY` and `DEFAULT_AUTH_REQUEST='{\"methodId\":\"api-key\"}'`, or log in with `codex login`",
+        login: "set `OPENAI_API_KEY` and `DEFAULT_AUTH_REQUEST='{\"methodId\":\"api-key\"}'`, or \
+            log in with `codex login`",
     },
     KnownAgent {
         name: "gemini",
@@ -143,7 +145,8 @@ pub static KNOWN: &[KnownAgent] = &[
         node: Some(NodeVersion(22, 0)),
         credentials: &["OPENAI_API_KEY", "DASHSCOPE_API_KEY"],
         settings: &["OPENAI_BASE_URL", "OPENAI_MODEL"],
-        login: "set `OPENAI_API_KEY`, `OPENAI_BASE_URL` and `OPENAI_MODEL`, or log in with `qwen` first",
+        login: "set `OPENAI_API_KEY`, `OPENAI_BASE_URL` and `OPENAI_MODEL`, or log in with `qwen` \
+            first",
     },
     KnownAgent {
         name: "opencode",
@@ -166,7 +169,8 @@ pub static KNOWN: &[KnownAgent] = &[
         name: "goose",
         title: "goose",
         command: &["goose", "acp"],
-        install: "npm install -g @aaif/goose-binary-linux-x64 && ln -s goose-binary-linux-x64 \"$(npm prefix -g)/bin/goose\"",
+        install: "npm install -g @aaif/goose-binary-linux-x64 && ln -s goose-binary-linux-x64 \
+            \"$(npm prefix -g)/bin/goose\"",
         also: &[],
         node: None,
         credentials: PROVIDER_KEYS,
@@ -177,7 +181,8 @@ pub static KNOWN: &[KnownAgent] = &[
             "GOOSE_PROVIDER",
             "OPENAI_HOST",
         ],
-        login: "set `GOOSE_PROVIDER`, `GOOSE_MODEL` and the provider's key, or run `goose configure`",
+        login: "set `GOOSE_PROVIDER`, `GOOSE_MODEL` and the provider's key, or run `goose \
+            configure`",
     },
     KnownAgent {
         name: "copilot",
@@ -198,7 +203,8 @@ pub static KNOWN: &[KnownAgent] = &[
             "COPILOT_PROVIDER_TYPE",
             "COPILOT_PROVIDER_WIRE_API",
         ],
-        login: "set `COPILOT_GITHUB_TOKEN`, or log in with `copilot login`; with `COPILOT_PROVIDER_BASE_URL` and a key it uses another provider",
+        login: "set `COPILOT_GITHUB_TOKEN`, or log in with `copilot login`; with \
+            `COPILOT_PROVIDER_BASE_URL` and a key it uses another provider",
     },
     KnownAgent {
         name: "pi",

@@ -67,7 +67,8 @@ async fn introduction(
     }
 }
 
-/// Whether a product has a key. It may also have a login in its HOME, which only the product can tell.
+/// Whether a product has a key. It may also have a login in its HOME, which only the product can
+/// tell.
 fn login(options: &WorkerOptions) -> Option<Finding> {
     let known = options.agent.missing_credentials()?;
     Some(Finding::warn(

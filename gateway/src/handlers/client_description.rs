@@ -1,5 +1,6 @@
-//! What a client says of itself in `initialize`, for the workers whose agents are told. The token has only the capabilities that
-//! Baton itself needs; this is the rest, kept beside the connection. Workers decide what of it reaches an agent.
+//! The client's description of itself in `initialize`, for the workers whose agents are told. The
+//! token has only the capabilities that Baton itself needs; this is the rest, kept beside the
+//! connection. Workers decide what of it reaches an agent.
 
 use baton_protocol::limits::{MAX_CLIENT, MAX_CLIENT_META, MAX_NAME};
 use bytes::Bytes;

@@ -136,7 +136,11 @@ async fn describe(
     kept.or_else(|error| match error {
         store::Error::Unavailable(_) => Err(error),
         store::Error::Broken(_) => {
-            tracing::warn!(%error, "a client's description cannot be kept: its agents get the capabilities of its token");
+            tracing::warn!(
+                %error,
+                "a client's description cannot be kept: its agents get the capabilities of its \
+                 token"
+            );
             Ok(())
         }
     })

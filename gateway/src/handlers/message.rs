@@ -16,7 +16,7 @@ use crate::http::headers::{self, SESSION_ID};
 use crate::limits::{LimitRefusal, StreamPermit};
 use crate::methods::{ClientMessage, MethodOutcome, dispatch, post_answer};
 
-/// What a message came with.
+/// A message's caller and carrier.
 pub struct MessageSource<'a> {
     pub caller: &'a Caller,
     /// The agent that the path names.
@@ -50,7 +50,7 @@ pub struct HandledMessage {
 }
 
 pub enum MessageReply {
-    /// Whatever is to be said comes on a stream.
+    /// The answer, if there is one, comes on a stream.
     OnStream,
     /// In the body of the POST, which has this place among the caller's streams.
     InBody(MethodOutcome, Option<StreamPermit>),

@@ -28,8 +28,10 @@ use crate::http::headers::{self, AcceptedTypes};
 use crate::http::{body, paths};
 use crate::limits::LimitRefusal;
 use crate::methods::MethodOutcome;
-use crate::stream::one_shot::{OneShotFeed, SingleAnswer};
+use crate::stream::log_tail::LogTail;
+use crate::stream::one_shot::OneShotFeed;
 use crate::stream::session_feed::{FeedReader, FeedStart, SessionFeed};
+use crate::stream::single_answer::SingleAnswer;
 use crate::stream::sse;
 use crate::trace;
 
@@ -191,12 +193,8 @@ async fn history(
     session: SessionId,
     attachment: Attachment,
 ) -> Result<SessionFeed, GatewayError> {
-    let wake = Arc::new(Notify::new());
-    let subscription = app
-        .streams
-        .hub
-        .subscribe(&LogId::Session(session.clone()), wake.clone())
-        .await?;
+    let log = LogId::Session(session.clone());
+    let tail = LogTail::open(&app.streams, &log, Arc::new(Notify::new())).await?;
     let reader = FeedReader {
         session,
         connection: access.connection.id.clone(),
@@ -205,13 +203,5 @@ async fn history(
         via: DeliveryPath::OneShot,
         holder: None,
     };
-    Ok(SessionFeed::open(
-        &app.streams,
-        reader,
-        subscription,
-        wake,
-        attachment,
-        FeedStart::Directive,
-    )
-    .await?)
+    Ok(SessionFeed::open(&app.streams, reader, tail, attachment, FeedStart::Directive).await?)
 }

@@ -7,11 +7,10 @@ use axum::extract::{Extension, FromRequestParts as _, State, WebSocketUpgrade};
 use axum::http::{HeaderMap, Request, Response, header};
 use axum::response::IntoResponse;
 use baton_session::audit::Decision;
-use baton_session::id::{LogId, SessionId};
+use baton_session::id::SessionId;
 use baton_session::route::DeliveryPath;
-use baton_session::store::{AttachOutcome, AttachParams, StreamId};
+use baton_session::store::{AttachOutcome, AttachParams};
 use baton_session::token::{ConnectionToken, TokenScope};
-use tokio::sync::Notify;
 
 use super::websocket;
 use crate::access::stream_authority::StreamAuthority;
@@ -22,9 +21,9 @@ use crate::error::GatewayError;
 use crate::http::{headers, paths};
 use crate::limits::stream_name;
 use crate::net::connection::ConnectionInfo;
-use crate::stream::connection_feed::ConnectionFeed;
-use crate::stream::one_shot::SilentFeed;
+use crate::stream::registered_stream::{self, RegisteredStream};
 use crate::stream::session_feed::{FeedReader, FeedStart, SessionFeed};
+use crate::stream::silent_feed::SilentFeed;
 use crate::stream::sse;
 
 pub async fn get(
@@ -150,37 +149,8 @@ async fn connection_stream(
     scope: TokenScope,
     cursor: Option<&str>,
 ) -> Result<Response<Body>, GatewayError> {
-    let wake = Arc::new(Notify::new());
-    let outbox = app
-        .streams
-        .hub
-        .subscribe(&LogId::Outbox(connection.id.clone()), wake.clone())
-        .await?;
-    let stream = StreamId {
-        connection: connection.id.clone(),
-        session: None,
-    };
-    let holder = app.streams.stream_registry.hold(stream.clone());
-    let opened = app
-        .store
-        .open_stream(&stream, &connection.principal, &holder.name)
-        .await?;
-    let written = opened.and_then(|opened| opened.written);
-    let cursor = match cursor {
-        Some("0") => None,
-        Some(cursor) => Some(cursor),
-        None => written.as_deref(),
-    };
-    let feed = ConnectionFeed::open(
-        app.streams.clone(),
-        connection,
-        scope,
-        holder.name.clone(),
-        outbox,
-        wake,
-        cursor,
-    )
-    .await?;
+    let (feed, holder) =
+        registered_stream::open_connection(&app.streams, connection, scope, cursor).await?;
     Ok(sse::respond(
         app.streams.clone(),
         feed,
@@ -211,24 +181,8 @@ async fn session_stream(
     if authority.is_over(&app.issuer.revocations) {
         return unopened(app, nobodys, &connection);
     }
-    let wake = Arc::new(Notify::new());
-    let subscription = app
-        .streams
-        .hub
-        .subscribe(&LogId::Session(session.clone()), wake.clone())
-        .await?;
-    let stream = StreamId {
-        connection: connection.id.clone(),
-        session: Some(session.clone()),
-    };
-    let holder = app.streams.stream_registry.hold(stream.clone());
-    let opened = app
-        .store
-        .open_stream(&stream, &connection.principal, &holder.name)
-        .await?;
-    let Some((written, mut attachment)) =
-        opened.and_then(|opened| Some((opened.written, opened.attachment?)))
-    else {
+    let mut stream = RegisteredStream::open(&app.streams, &connection, Some(&session)).await?;
+    let Some(mut attachment) = stream.attachment.take() else {
         return unopened(app, nobodys, &connection);
     };
     // A caller with a session token alone joins by reading.
@@ -260,13 +214,11 @@ async fn session_stream(
                 .ok_or(GatewayError::TooManyStreams)?,
         ),
     };
-    let from = match cursor {
-        Some("0") => FeedStart::Joined,
+    let from = match stream.cursor(cursor) {
         Some(cursor) => FeedStart::After(cursor.parse().unwrap_or(UNREADABLE)),
-        None => written
-            .and_then(|cursor| cursor.parse().ok())
-            .map_or(FeedStart::Joined, FeedStart::After),
+        None => FeedStart::Joined,
     };
+    let RegisteredStream { tail, holder, .. } = stream;
     let reader = FeedReader {
         session,
         connection: connection.id,
@@ -275,8 +227,7 @@ async fn session_stream(
         via: DeliveryPath::Session,
         holder: Some(holder.name.clone()),
     };
-    let feed =
-        SessionFeed::open(&app.streams, reader, subscription, wake, attachment, from).await?;
+    let feed = SessionFeed::open(&app.streams, reader, tail, attachment, from).await?;
     Ok(sse::respond(
         app.streams.clone(),
         feed,

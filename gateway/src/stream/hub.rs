@@ -6,7 +6,6 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
-use baton_session::event::Event;
 use baton_session::id::LogId;
 use baton_session::store::{self, Signal, SignalListener, Store, Topic as StoreTopic};
 use baton_session::sync::MutexExt as _;
@@ -14,7 +13,7 @@ use tokio::sync::{Mutex as AsyncMutex, mpsc};
 use tokio::time::{MissedTickBehavior, interval};
 use tokio_util::sync::CancellationToken;
 
-use super::tailed_log::{KeptFrame, LogNotice, LogTail, TailedLog};
+use super::tailed_log::{LogNotice, TailedLog};
 use super::wake::StreamWake;
 use crate::auth::revocations::KnownRevocations;
 use crate::metrics::GatewayMetrics;
@@ -42,8 +41,6 @@ pub struct LogSubscription {
     /// Notices that were there before.
     pub notices: u64,
     hub: Arc<Hub>,
-    /// It has had everything once, so that what comes is news.
-    live: bool,
 }
 
 impl Hub {
@@ -96,7 +93,6 @@ impl Hub {
                 reader,
                 notices,
                 hub: self.clone(),
-                live: false,
             }
         };
         let tailed = &subscription.tailed;
@@ -230,40 +226,6 @@ impl Hub {
         if !self.tailed_logs().contains_key(&log) {
             self.listener.unsubscribe(&StoreTopic::Log(log)).await;
         }
-    }
-}
-
-impl LogSubscription {
-    /// The events from a position on.
-    pub fn tail(&mut self, next: u64) -> LogTail {
-        let tail = self.tailed.tail(next);
-        match tail {
-            LogTail::UpToDate => self.live = true,
-            LogTail::InStore => {
-                self.live = false;
-                self.hub.metrics.catch_ups.inc();
-            }
-            LogTail::Frames(_) => {}
-        }
-        tail
-    }
-
-    /// The store's events from a position on.
-    pub async fn read(&self, next: u64, limit: usize) -> store::Result<Vec<KeptFrame>> {
-        let frames = self.hub.store.read(&self.tailed.log, next, limit).await?;
-        Ok(frames.into_iter().map(KeptFrame::read).collect())
-    }
-
-    /// Something of it is on its way to the client.
-    pub fn handed_on(&self, frame: &KeptFrame) {
-        let Some(arrived) = frame.arrived.filter(|_| self.live) else {
-            return;
-        };
-        let trace = match frame.events.last() {
-            Some(Event::Response { to, .. }) => to.trace.as_ref(),
-            _ => None,
-        };
-        self.hub.metrics.delivery.observe(arrived.elapsed(), trace);
     }
 }
 

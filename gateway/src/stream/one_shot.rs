@@ -13,29 +13,23 @@ use baton_session::token::TokenScope;
 use bytes::Bytes;
 use tokio::sync::Notify;
 
-use super::hub::LogSubscription;
+use super::log_tail::LogTail;
 use super::open_requests::OpenRequests;
 use super::session_feed::answer_token;
-use super::tailed_log::{LogNotice, LogTail};
-use super::truncation::{LOST_TAIL, LogCheck, TruncationCheck, nonce_of};
+use super::truncation::{LOST_TAIL, LogCheck};
 use super::{GatherOutcome, MessageFeed, OutgoingMessage, StartPosition, is_enough};
 use crate::auth::token_issuer::TokenIssuer;
 use crate::stream::StreamServices;
 use crate::trace;
 
-const PAGE: usize = 64;
 /// Events in which the begin of a turn is looked for.
 const LOOKED_BACK: u64 = 10_000;
 const NOT_SEEN: &str =
     "the cursor is not part of the session's history: the request is told from its beginning";
 
 pub struct OneShotFeed {
-    subscription: LogSubscription,
-    wake: Arc<Notify>,
+    tail: LogTail,
     follow: FollowedRequest,
-    next: u64,
-    truncation: TruncationCheck,
-    notices_seen: u64,
     /// Events up to here were seen by the client before it repeated its POST.
     seen: Cursor,
     /// The last event that was read.
@@ -77,22 +71,14 @@ impl OneShotFeed {
         follow: FollowedRequest,
         after: Option<Cursor>,
     ) -> store::Result<Self> {
-        let wake = Arc::new(Notify::new());
         let log = LogId::Session(follow.session.clone());
-        let subscription = services.hub.subscribe(&log, wake.clone()).await?;
-        let head = services.store.heads(std::slice::from_ref(&log)).await?[0];
-        subscription.tailed.grow(head);
+        let mut tail = LogTail::open(services, &log, Arc::new(Notify::new())).await?;
+        tail.grow(tail.head().await?);
+        tail.skip_to(follow.head + 1);
         let seen = after.unwrap_or_default();
-        let known =
-            seen.seq == 0 || nonce_of(&*services.store, &log, seen.seq).await? == Some(seen.nonce);
-        let mut truncation = TruncationCheck::new(services.store.clone(), log, wake.clone().into());
-        truncation.set(follow.head, None);
+        let known = seen.seq == 0 || tail.nonce_of(seen.seq).await? == Some(seen.nonce);
         Ok(Self {
-            notices_seen: subscription.notices,
-            subscription,
-            wake,
-            next: follow.head + 1,
-            truncation,
+            tail,
             // The turn's begin may lie before the cursor: what was seen is read but not sent again.
             seen: if known { seen } else { Cursor::default() },
             position: Cursor::default(),
@@ -109,22 +95,9 @@ impl OneShotFeed {
         })
     }
 
-    fn apply_notices(&mut self) {
-        let notices = self
-            .subscription
-            .tailed
-            .notices_since(&mut self.notices_seen);
-        if notices
-            .iter()
-            .any(|notice| matches!(notice, LogNotice::Resync | LogNotice::Doubt))
-        {
-            self.truncation.doubt();
-        }
-    }
-
     fn deliver(&mut self, frame: &Frame, out: &mut Vec<OutgoingMessage>) {
         for (seq, event) in frame.numbered() {
-            if seq != self.next || self.ended {
+            if seq != self.tail.next() || self.ended {
                 continue;
             }
             if !self.begun && !self.looked_back && self.is_answer_of_a_turn(event) {
@@ -141,9 +114,8 @@ impl OneShotFeed {
                 let open = self.open_requests.withdraw().filter(|_| unseen);
                 open.for_each(|message| say(self.position, message));
             }
-            self.next = seq + 1;
+            self.tail.advance(seq, frame.nonce);
             self.position = Cursor::live(seq, frame.nonce);
-            self.truncation.set(seq, Some(frame.nonce));
             if let Some(message) = self.message_for(event).filter(|_| unseen) {
                 say(self.position, message);
             }
@@ -169,7 +141,7 @@ impl OneShotFeed {
         let mut from = answer.saturating_sub(LOOKED_BACK).max(1);
         let mut begin = None;
         while from < answer {
-            let frames = self.subscription.read(from, PAGE).await?;
+            let frames = self.tail.read(from).await?;
             let Some(last) = frames.last().map(|frame| frame.last()) else {
                 break;
             };
@@ -186,7 +158,7 @@ impl OneShotFeed {
             from = last + 1;
         }
         if let Some(begin) = begin {
-            self.next = begin + 1;
+            self.tail.go_back_to(begin + 1);
             self.begun = true;
         }
         Ok(())
@@ -247,8 +219,8 @@ impl MessageFeed for OneShotFeed {
     }
 
     async fn gather(&mut self, out: &mut Vec<OutgoingMessage>) -> store::Result<GatherOutcome> {
-        self.apply_notices();
-        match self.truncation.check().await? {
+        self.tail.notices();
+        match self.tail.check().await? {
             LogCheck::Intact => {}
             LogCheck::Pending => return Ok(GatherOutcome::Open),
             // The request itself may be lost. Sent again it is joined, or done anew.
@@ -260,38 +232,26 @@ impl MessageFeed for OneShotFeed {
             LogCheck::Lost => return Ok(GatherOutcome::Ended),
         }
         while !self.ended && !is_enough(out, OutgoingMessage::size) {
-            let frames = match self.subscription.tail(self.next) {
-                LogTail::UpToDate => return Ok(GatherOutcome::Open),
-                LogTail::Frames(frames) => frames,
-                LogTail::InStore => self.subscription.read(self.next, PAGE).await?,
-            };
-            if frames.is_empty() {
+            let Some(page) = self.tail.next_page().await? else {
                 return Ok(GatherOutcome::Open);
-            }
-            let before = self.next;
-            for frame in &frames {
+            };
+            self.tail.expect_unbroken(&page)?;
+            for frame in &page.frames {
                 let had = out.len();
                 self.deliver(frame, out);
                 if out.len() > had {
-                    self.subscription.handed_on(frame);
+                    self.tail.handed_on(frame);
                 }
             }
             if let Some(answer) = self.unmatched_answer.take() {
                 self.look_back(answer).await?;
-                continue;
-            }
-            if self.next == before {
-                let session = &self.follow.session;
-                return Err(store::Error::Broken(format!(
-                    "the log of {session} has a hole at {before}"
-                )));
             }
         }
         Ok(GatherOutcome::open_if(!self.ended))
     }
 
     fn wake(&self) -> &Arc<Notify> {
-        &self.wake
+        self.tail.wake().notify()
     }
 
     /// It ends by itself.
@@ -301,87 +261,5 @@ impl MessageFeed for OneShotFeed {
 
     async fn is_busy(&mut self) -> store::Result<bool> {
         Ok(true)
-    }
-}
-
-/// A single answer that is known already.
-pub struct SingleAnswer {
-    message: Option<Bytes>,
-    wake: Arc<Notify>,
-}
-
-impl SingleAnswer {
-    pub fn new(message: Bytes) -> Self {
-        Self {
-            message: Some(message),
-            wake: Arc::new(Notify::new()),
-        }
-    }
-}
-
-impl MessageFeed for SingleAnswer {
-    const KIND: &'static str = "one_shot";
-
-    fn start(&self) -> StartPosition {
-        StartPosition {
-            cursor: "0".into(),
-            reset: None,
-        }
-    }
-
-    async fn gather(&mut self, out: &mut Vec<OutgoingMessage>) -> store::Result<GatherOutcome> {
-        let Some(message) = self.message.take() else {
-            return Ok(GatherOutcome::Ended);
-        };
-        out.push(OutgoingMessage {
-            cursor: "0".into(),
-            message,
-        });
-        Ok(GatherOutcome::Open)
-    }
-
-    fn wake(&self) -> &Arc<Notify> {
-        &self.wake
-    }
-
-    fn seems_busy(&self) -> bool {
-        true
-    }
-
-    async fn is_busy(&mut self) -> store::Result<bool> {
-        Ok(true)
-    }
-}
-
-/// Nothing, for as long as the client likes: the stream of a session that does not exist.
-#[derive(Default)]
-pub struct SilentFeed {
-    wake: Arc<Notify>,
-}
-
-impl MessageFeed for SilentFeed {
-    const KIND: &'static str = "session";
-
-    fn start(&self) -> StartPosition {
-        StartPosition {
-            cursor: "0".into(),
-            reset: None,
-        }
-    }
-
-    async fn gather(&mut self, _: &mut Vec<OutgoingMessage>) -> store::Result<GatherOutcome> {
-        Ok(GatherOutcome::Open)
-    }
-
-    fn wake(&self) -> &Arc<Notify> {
-        &self.wake
-    }
-
-    fn seems_busy(&self) -> bool {
-        false
-    }
-
-    async fn is_busy(&mut self) -> store::Result<bool> {
-        Ok(false)
     }
 }

@@ -94,7 +94,7 @@ pub enum LogNotice {
 }
 
 /// The events from a position on.
-pub enum LogTail {
+pub enum LogLookup {
     UpToDate,
     Frames(Vec<KeptFrame>),
     /// Not kept here: read it from the store.
@@ -267,17 +267,17 @@ impl TailedLog {
         self.state().turn_runs()
     }
 
-    pub fn tail(&self, next: u64) -> LogTail {
+    pub fn look(&self, next: u64) -> LogLookup {
         let state = self.state();
         if next > state.grown_to {
-            return LogTail::UpToDate;
+            return LogLookup::UpToDate;
         }
         let start = state.frames.partition_point(|frame| frame.last() < next);
         match state.frames.get(start) {
             Some(first) if first.first <= next => {
-                LogTail::Frames(state.frames.range(start..).cloned().collect())
+                LogLookup::Frames(state.frames.range(start..).cloned().collect())
             }
-            _ => LogTail::InStore,
+            _ => LogLookup::InStore,
         }
     }
 

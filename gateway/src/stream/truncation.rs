@@ -5,7 +5,6 @@
 #[cfg(test)]
 mod tests;
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use baton_session::id::{LogId, Nonce};
@@ -20,10 +19,9 @@ const HEALING: Duration = Duration::from_secs(5);
 pub const LOST_TAIL: &str =
     "the store lost the end of the log that this stream had sent: load the session again";
 
+/// How far a log was read, and whether that is still part of it.
+#[derive(Default)]
 pub struct TruncationCheck {
-    store: Arc<dyn Store>,
-    log: LogId,
-    wake: StreamWake,
     /// The last event that was delivered or passed over, and whose claim wrote it, if that is
     /// known.
     seq: u64,
@@ -31,6 +29,7 @@ pub struct TruncationCheck {
     doubt: Option<TruncationDoubt>,
 }
 
+#[derive(Default)]
 struct TruncationDoubt {
     /// Since when the log is known to be too short.
     short_since: Option<Instant>,
@@ -45,46 +44,50 @@ pub enum LogCheck {
 }
 
 impl TruncationCheck {
-    pub fn new(store: Arc<dyn Store>, log: LogId, wake: StreamWake) -> Self {
-        Self {
-            store,
-            log,
-            wake,
-            seq: 0,
-            nonce: None,
-            doubt: None,
-        }
+    pub fn last(&self) -> (u64, Option<Nonce>) {
+        (self.seq, self.nonce)
     }
 
     pub fn set(&mut self, seq: u64, nonce: Option<Nonce>) {
         (self.seq, self.nonce) = (seq, nonce);
     }
 
+    /// Stands somewhere else now, on what the log holds.
+    pub fn move_to(&mut self, seq: u64, nonce: Option<Nonce>) {
+        self.set(seq, nonce);
+        self.doubt = None;
+    }
+
     /// Something suggests that the log is not what it was.
     pub fn doubt(&mut self) {
-        self.doubt
-            .get_or_insert(TruncationDoubt { short_since: None });
+        self.doubt.get_or_insert_default();
     }
 
     pub fn is_intact(&self) -> bool {
         self.doubt.is_none()
     }
 
-    /// Looks at the log if there is any doubt.
-    pub async fn check(&mut self) -> store::Result<LogCheck> {
+    /// Looks at the log if there is any doubt. A check that is pending wakes the reader again.
+    pub async fn check(
+        &mut self,
+        store: &dyn Store,
+        log: &LogId,
+        wake: &StreamWake,
+    ) -> store::Result<LogCheck> {
         let Some(doubt) = &mut self.doubt else {
             return Ok(LogCheck::Intact);
         };
         if self.seq > 0 {
-            match nonce_of(&*self.store, &self.log, self.seq).await? {
+            match nonce_of(store, log, self.seq).await? {
                 Some(found) if self.nonce.is_none_or(|nonce| nonce == found) => {}
                 Some(_) => return Ok(LogCheck::Lost),
+                None if !may_heal(log) => return Ok(LogCheck::Lost),
                 None => match doubt.short_since {
                     Some(since) if since.elapsed() >= HEALING => return Ok(LogCheck::Lost),
                     Some(_) => return Ok(LogCheck::Pending),
                     None => {
                         doubt.short_since = Some(Instant::now());
-                        tokio::spawn(remind(self.wake.clone()));
+                        tokio::spawn(remind(wake.clone()));
                         return Ok(LogCheck::Pending);
                     }
                 },
@@ -93,12 +96,11 @@ impl TruncationCheck {
         self.doubt = None;
         Ok(LogCheck::Intact)
     }
+}
 
-    /// Stands somewhere else now, on what the log holds.
-    pub fn move_to(&mut self, seq: u64, nonce: Option<Nonce>) {
-        self.set(seq, nonce);
-        self.doubt = None;
-    }
+/// An outbox has no writer that keeps what it wrote.
+fn may_heal(log: &LogId) -> bool {
+    matches!(log, LogId::Session(_))
 }
 
 async fn remind(wake: StreamWake) {

@@ -5,18 +5,16 @@ use std::sync::Arc;
 
 use axum::extract::ws::{CloseFrame, Message as Frame, Utf8Bytes, WebSocket};
 use baton_protocol::CloseCode;
-use baton_session::id::{ConnectionId, LogId};
-use baton_session::store::StreamId;
+use baton_session::id::ConnectionId;
 use baton_session::token::{ConnectionToken, TokenScope};
 use bytes::Bytes;
 use futures_util::SinkExt as _;
 use futures_util::stream::SplitSink;
-use tokio::sync::Notify;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use super::connection_feed::ConnectionFeed;
 use super::drain_stream::StreamDrain;
+use super::registered_stream;
 use super::{FeedOutput, MessageFeed as _, OutgoingMessage, StartPosition};
 use crate::access::stream_authority::StreamAuthority;
 use crate::stream::StreamServices;
@@ -73,40 +71,9 @@ pub async fn write(
         CloseCode::TryAgainLater,
         "the session store cannot be reached",
     ));
-    let wake = Arc::new(Notify::new());
-    let stream = StreamId {
-        connection: opened.connection.id.clone(),
-        session: None,
-    };
-    let Ok(outbox) = services
-        .hub
-        .subscribe(&LogId::Outbox(opened.connection.id.clone()), wake.clone())
-        .await
-    else {
-        return unavailable;
-    };
-    let holder = services.stream_registry.hold(stream.clone());
-    let Ok(registered) = services
-        .store
-        .open_stream(&stream, &opened.connection.principal, &holder.name)
-        .await
-    else {
-        return unavailable;
-    };
-    let cursor = opened
-        .cursor
-        .or_else(|| registered.and_then(|opened| opened.written));
-    let cursor = cursor.filter(|cursor| cursor != "0");
-    let feed = ConnectionFeed::open(
-        services.clone(),
-        opened.connection,
-        scope,
-        holder.name.clone(),
-        outbox,
-        wake,
-        cursor.as_deref(),
-    );
-    let Ok(mut feed) = feed.await else {
+    let (connection, cursor) = (opened.connection, opened.cursor.as_deref());
+    let stream = registered_stream::open_connection(services, connection, scope, cursor).await;
+    let Ok((mut feed, holder)) = stream else {
         return unavailable;
     };
     let start = feed.start();

@@ -1,5 +1,5 @@
-//! What an agent is told of its client's capabilities: those of the protocol as the client has said them, and of `_meta` what
-//! passes elsewhere, too, and a few fields that do no more than announce.
+//! What an agent is told of its client's capabilities: those of the protocol as the client has said
+//! them, and of `_meta` what passes elsewhere, too, and a few fields that do no more than announce.
 
 use serde_json::value::to_raw_value;
 use serde_json::{Map, Value};

@@ -7,7 +7,7 @@ use std::path::Path;
 use serde_json::Value;
 use tempfile::TempDir;
 
-use super::{Staged, Visit, actor};
+use super::{Staged, Visit, actor, served_by};
 use crate::support::process::baton;
 
 /// A folder with a program that is the actor under another name, and a Node.js of this version.
@@ -105,4 +105,19 @@ fn the_list_says_which_are_installed_here() {
         assert!(line.contains(agent["install"].as_str().expect("a command")));
         assert_eq!(line.contains(" yes "), name == "codex", "{line}");
     }
+}
+
+/// It is started to learn what it is, when there is no session and so no directory of one.
+#[tokio::test]
+async fn a_product_that_writes_where_it_starts_can_start() {
+    let folder = products("codex-acp", "v22.1.0");
+    let command = actor("").trim_start_matches("stdio:").to_owned();
+    let script = format!("file=$(mktemp -p .) && rm $file || exit 1\nexec {command}");
+    write(folder.path(), "codex-acp", &script);
+    let agent = format!("stdio:{}/codex-acp", folder.path().display());
+    let tests = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/agents");
+    let tests = tests.display().to_string();
+    let baton = served_by(&agent, &["--agent-sandbox-read", &tests]).await;
+    let mut visit = Visit::begin(&baton.url()).await;
+    assert_eq!(visit.says("where").await, "/tmp");
 }

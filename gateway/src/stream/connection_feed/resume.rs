@@ -4,14 +4,14 @@ use std::collections::{BTreeMap, HashMap};
 
 use baton_session::cursor::Cursor;
 use baton_session::event::Event;
-use baton_session::id::{LogId, SessionId};
+use baton_session::id::SessionId;
 use baton_session::store;
 
 use super::super::session_feed::FeedStart;
-use super::super::truncation::{LOST_TAIL, nonce_of};
+use super::super::truncation::LOST_TAIL;
 use super::cursor_text::{CursorParts, OutboxEntry, parse_parts};
 use super::session_positions::SessionPositions;
-use super::{ConnectionCursor, ConnectionFeed, PAGE};
+use super::{ConnectionCursor, ConnectionFeed};
 
 const NOT_OURS: &str =
     "the cursor is not part of this connection's history: load your sessions again";
@@ -20,16 +20,10 @@ impl ConnectionFeed {
     /// False if the position is not part of the history, or what comes after it is not kept any
     /// more.
     pub(super) async fn resume(&mut self, position: ConnectionCursor) -> store::Result<bool> {
-        let log = LogId::Outbox(self.connection.id.clone());
-        let entry = self
-            .services
-            .store
-            .read(&log, position.outbox.max(1), 1)
-            .await?;
-        let entry = entry.first();
+        let entry = self.outbox.read_one(position.outbox.max(1)).await?;
         let found = match position.outbox {
-            0 => entry.is_none_or(|first| first.first == 1),
-            outbox => entry.is_some_and(|entry| {
+            0 => entry.as_ref().is_none_or(|first| first.first == 1),
+            outbox => entry.as_ref().is_some_and(|entry| {
                 let is_same = position.nonce.is_none_or(|nonce| nonce == entry.nonce);
                 entry.first == outbox && is_same
             }),
@@ -37,8 +31,9 @@ impl ConnectionFeed {
         if !found {
             return Ok(false);
         }
-        self.read = position.outbox;
-        self.nonce = entry.filter(|_| self.read > 0).map(|entry| entry.nonce);
+        let entry = entry.filter(|_| position.outbox > 0);
+        let nonce = entry.map(|entry| entry.nonce);
+        self.outbox.move_to(position.outbox, nonce);
         let Some(combined) = self
             .combine_entries(position.entries, position.parts)
             .await?
@@ -77,12 +72,11 @@ impl ConnectionFeed {
         entries: Vec<OutboxEntry>,
         parts: CursorParts,
     ) -> store::Result<Option<BTreeMap<u64, Cursor>>> {
-        let log = LogId::Outbox(self.connection.id.clone());
         let (mut combined, mut read) = (CursorParts::new(), Vec::new());
         for entry in &entries {
-            let frames = self.services.store.read(&log, entry.number, 1).await?;
-            let found = frames
-                .first()
+            let frame = self.outbox.read_one(entry.number).await?;
+            let found = frame
+                .as_ref()
                 .filter(|found| found.first == entry.number && found.nonce == entry.nonce);
             let text = found.and_then(|found| match found.events.first() {
                 Some(Event::Positions { text }) => Some(text.clone()),
@@ -106,20 +100,20 @@ impl ConnectionFeed {
     /// The client's place in the outbox means nothing here: it gets a reset, and what comes from
     /// now on. Sessions go on where it has seen them, as far as `parts` say so.
     pub(super) async fn begin_anew(&mut self, head: u64, parts: &CursorParts) -> store::Result<()> {
+        let nonce = match head {
+            0 => None,
+            head => self.outbox.nonce_of(head).await?,
+        };
+        let watches = self.known_watches(head).await?.into_iter();
+        // A failure until here changes nothing, and is tried again.
+        self.outbox.move_to(head, nonce);
+        self.fell_behind = false;
+        self.start.reset = Some(NOT_OURS);
+        self.opened_at = self.opened_at.min(head);
         self.sessions.clear();
         self.watches.clear();
         self.due.clear();
         self.positions = SessionPositions::default();
-        self.fell_behind = false;
-        self.start.reset = Some(NOT_OURS);
-        self.opened_at = self.opened_at.min(head);
-        self.read = head;
-        let log = LogId::Outbox(self.connection.id.clone());
-        self.nonce = match head {
-            0 => None,
-            head => nonce_of(&*self.services.store, &log, head).await?,
-        };
-        let watches = self.known_watches(head).await?.into_iter();
         let watches = watches.map(|(watch, session)| {
             let seen = parts.get(&watch).copied().flatten();
             (watch, session, seen.map(FeedStart::After))
@@ -131,10 +125,9 @@ impl ConnectionFeed {
     /// The sessions that entries up to `upto` named for watching, in their order. Those in the
     /// outbox are read first: one that leaves it meanwhile is found among those that have left it.
     async fn known_watches(&self, upto: u64) -> store::Result<Vec<(u64, SessionId)>> {
-        let log = LogId::Outbox(self.connection.id.clone());
         let (mut kept, mut from) = (Vec::new(), 1);
         while from <= upto {
-            let frames = self.services.store.read(&log, from, PAGE).await?;
+            let frames = self.outbox.read(from).await?;
             let Some(last) = frames.last() else { break };
             from = last.last() + 1;
             for (seq, event) in frames.iter().flat_map(|frame| frame.numbered()) {

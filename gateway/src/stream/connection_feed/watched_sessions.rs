@@ -1,5 +1,7 @@
 //! Sessions come to a connection's stream, and leave it.
 
+use baton_session::command::CommandId;
+use baton_session::cursor::Cursor;
 use baton_session::id::{LogId, SessionId};
 use baton_session::route::{DeliveryPath, Route};
 use baton_session::store;
@@ -9,10 +11,35 @@ use futures_util::{StreamExt as _, TryStreamExt as _, stream};
 use super::super::MessageFeed as _;
 use super::super::session_feed::{FeedReader, FeedStart, SessionFeed};
 use super::super::wake::StreamWake;
-use super::{ConnectionFeed, WatchedSession};
+use super::ConnectionFeed;
+use crate::stream::log_tail::LogTail;
 
 /// So many are opened at a time, when a stream begins with many.
 const OPENED_AT_ONCE: usize = 32;
+
+pub(super) struct WatchedSession {
+    pub feed: SessionFeed,
+    pub resting: bool,
+    /// The last entry that told to watch it. If that is another one than the first, whatever it was
+    /// for may not have reached the session yet, and counts on this watch: it does not end because
+    /// the session is closed.
+    pub last_watch: u64,
+    /// The commands that this stream waits for before it ends.
+    pub awaited: Option<Vec<CommandId>>,
+}
+
+impl WatchedSession {
+    pub async fn is_busy(&mut self) -> store::Result<bool> {
+        if !self.resting {
+            return self.feed.is_under_way().await;
+        }
+        // The end of its turns is not seen here. It is enough to wait for those that were under
+        // way, or a client with one prompt after the other would never let go.
+        let work = self.feed.work().await?;
+        let awaited = self.awaited.get_or_insert_with(|| work.clone());
+        Ok(work.iter().any(|command| awaited.contains(command)))
+    }
+}
 
 impl ConnectionFeed {
     /// Adds the sessions to watch of a client or the store, in any order. False if a session's part
@@ -93,23 +120,21 @@ impl ConnectionFeed {
         session: SessionId,
         from: Option<FeedStart>,
     ) -> store::Result<(u64, Option<SessionFeed>)> {
+        let store = &self.services.store;
         let log = LogId::Session(session.clone());
-        let wake = StreamWake::of(self.wake.clone(), self.callers.clone(), watch);
+        let wake = self.outbox.wake().notify().clone();
+        let wake = StreamWake::of(wake, self.callers.clone(), watch);
         let from = match from {
             Some(from) => from,
             None => {
-                let head = self
-                    .services
-                    .store
-                    .heads(std::slice::from_ref(&log))
-                    .await?[0];
+                let head = store.heads(std::slice::from_ref(&log)).await?[0];
                 self.after(&session, head).await?
             }
         };
-        let subscription = self.services.hub.subscribe(&log, wake.clone()).await?;
+        let tail = LogTail::open(&self.services, &log, wake).await?;
         let mut attachment = self.attachment(&session).await?;
         if attachment.is_none() && matches!(from, FeedStart::Joined) {
-            match self.services.store.heads(&[log]).await?[0] {
+            match tail.head().await? {
                 // It is announced before it exists.
                 0 => attachment = Some(not_yet_created()),
                 // Created between the two looks, or forgotten and kept for its forks.
@@ -127,7 +152,7 @@ impl ConnectionFeed {
             via: DeliveryPath::Connection,
             holder: None,
         };
-        let feed = SessionFeed::open(&self.services, reader, subscription, wake, attachment, from);
+        let feed = SessionFeed::open(&self.services, reader, tail, attachment, from);
         Ok((watch, Some(feed.await?)))
     }
 
@@ -145,6 +170,16 @@ impl ConnectionFeed {
                 self.positions.set(*watch, watched.feed.position());
             }
         }
+    }
+
+    pub(super) async fn after(&self, session: &SessionId, seq: u64) -> store::Result<FeedStart> {
+        let frames = self
+            .services
+            .store
+            .read(&LogId::Session(session.clone()), seq, 1)
+            .await?;
+        let nonce = frames.first().map(|frame| frame.nonce).unwrap_or_default();
+        Ok(FeedStart::After(Cursor::live(seq, nonce)))
     }
 
     async fn attachment(&self, session: &SessionId) -> store::Result<Option<store::Attachment>> {

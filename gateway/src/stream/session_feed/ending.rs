@@ -24,7 +24,7 @@ impl SessionFeed {
         if self.attachment.deleted {
             let over = !self.is_under_way().await?;
             if !over {
-                let wake = self.wake.clone();
+                let wake = self.tail.wake().clone();
                 tokio::spawn(async move {
                     sleep(RECHECK_INTERVAL).await;
                     wake.wake_up();
@@ -43,7 +43,7 @@ impl SessionFeed {
             return Ok(false);
         }
         let seen = SeenPosition {
-            upto: self.next - 1,
+            upto: self.tail.next() - 1,
             directive: self.answered,
         };
         let left = self

@@ -30,7 +30,7 @@ impl SessionFeed {
     pub(super) async fn recall_questions(&mut self) -> store::Result<()> {
         self.recalled = self.attachment.head;
         let open = self.attachment.pending.iter().copied();
-        let open: Vec<u64> = open.filter(|seq| *seq < self.next).collect();
+        let open: Vec<u64> = open.filter(|seq| *seq < self.tail.next()).collect();
         for seq in open {
             if let Some((id, _)) = self.question(seq).await? {
                 self.open_requests.note(&id);
@@ -40,8 +40,8 @@ impl SessionFeed {
     }
 
     pub(super) async fn question(&self, seq: u64) -> store::Result<Option<(Arc<str>, Bytes)>> {
-        let frames = self.store.read(&self.log(), seq, 1).await?;
-        let mut events = frames.iter().flat_map(|frame| frame.numbered());
+        let frame = self.tail.read_one(seq).await?;
+        let mut events = frame.iter().flat_map(|frame| frame.numbered());
         let event = events.find(|(number, _)| *number == seq);
         Ok(event.and_then(|(_, event)| match event {
             Event::Request { id, message } => Some((id.clone(), message.clone())),

@@ -12,11 +12,13 @@ use baton_session::token::{KeyRing, SigningKeys, TokenScope, generate};
 use jsonwebtoken::Algorithm;
 use tokio::sync::Notify;
 
-use super::{FeedReader, FeedStart, RefreshOutcome, SessionFeed};
+use super::refresh::RefreshOutcome;
+use super::{FeedReader, FeedStart, SessionFeed};
 use crate::app::{App, GatewayConfig, StopSignals};
 use crate::auth::AuthMethod;
 use crate::stream::MessageFeed as _;
-use crate::stream::tailed_log::LogTail;
+use crate::stream::log_tail::LogTail;
+use crate::stream::tailed_log::LogLookup;
 
 /// A feed that reads a session which its connection has not joined, up to event 2.
 async fn outsider() -> (Arc<App>, Scene, ConnectionId, SessionFeed) {
@@ -41,10 +43,9 @@ async fn outsider_of(memory: MemoryStore) -> Outsider {
     let app = app.expect("the store works");
     let scene = Scene::created(&store).await;
     let connection = ConnectionId::mint(scene.id.partition());
-    let wake = Arc::new(Notify::new());
     let log = LogId::Session(scene.id.clone());
-    let subscription = app.streams.hub.subscribe(&log, wake.clone()).await;
-    let subscription = subscription.expect("the store works");
+    let tail = LogTail::open(&app.streams, &log, Arc::new(Notify::new())).await;
+    let tail = tail.expect("the store works");
     let attachment = store.attachment(&scene.id, &connection, &scene.principal);
     let attachment = attachment.await.expect("the store works");
     let reader = FeedReader {
@@ -56,14 +57,7 @@ async fn outsider_of(memory: MemoryStore) -> Outsider {
         holder: None,
     };
     let attachment = attachment.expect("a session");
-    let feed = SessionFeed::open(
-        &app.streams,
-        reader,
-        subscription,
-        wake,
-        attachment,
-        FeedStart::Joined,
-    );
+    let feed = SessionFeed::open(&app.streams, reader, tail, attachment, FeedStart::Joined);
     let feed = feed.await.expect("the store works");
     (memory, app, scene, connection, feed)
 }
@@ -91,7 +85,7 @@ async fn what_is_written_right_after_the_attachment_is_not_passed_over() {
     scene
         .write(&scene.append(&token, 3, words(&["three"])))
         .await;
-    while matches!(feed.subscription.tailed.tail(3), LogTail::UpToDate) {
+    while matches!(feed.tail.tailed().look(3), LogLookup::UpToDate) {
         tokio::task::yield_now().await;
     }
     let texts = texts(&mut feed).await;
@@ -122,7 +116,7 @@ async fn what_was_passed_over_and_lost_is_told_when_it_comes_again() {
         .expect("the store works")
         .expect("a session");
     scene.write(&append(2, "two")).await;
-    while matches!(feed.subscription.tailed.tail(2), LogTail::UpToDate) {
+    while matches!(feed.tail.tailed().look(2), LogLookup::UpToDate) {
         tokio::task::yield_now().await;
     }
     assert_eq!(texts(&mut feed).await, Vec::<String>::new());
@@ -155,7 +149,7 @@ async fn a_turn_stays_on_its_stream_when_its_begin_was_lost_and_came_again() {
     scene.write(&append(1, vec![update("before")])).await;
     let until = async |feed: &mut SessionFeed, next: u64| {
         let mut said = Vec::new();
-        while feed.next < next {
+        while feed.tail.next() < next {
             tokio::task::yield_now().await;
             assert!(!feed.was_truncated().await.expect("the store works"));
             said.extend(texts(feed).await);
@@ -226,7 +220,7 @@ async fn what_was_deleted_and_forgotten_is_no_loss() {
     let claim = scene.claim().await;
     let said = scene.append(&claim.token, 1, updates(3));
     scene.write(&said).await;
-    feed.subscription.tailed.grow(3);
+    feed.tail.tailed().grow(3);
     texts(&mut feed).await;
     scene.finish(&claim.token).await;
     assert!(scene.delete().await);
@@ -237,7 +231,7 @@ async fn what_was_deleted_and_forgotten_is_no_loss() {
     }
     scene.forget().await;
     // As the hub does when it compares the ends of logs.
-    feed.subscription.tailed.shrink(0);
+    feed.tail.tailed().shrink(0);
     tokio::time::pause();
     for _ in 0..3 {
         assert!(!feed.was_truncated().await.expect("the store works"));
@@ -252,15 +246,15 @@ async fn a_log_that_is_only_kept_for_forks_is_passed_over() {
     let (_app, scene, _, mut feed) = outsider().await;
     let token = scene.claim().await.token;
     scene.write(&scene.append(&token, 1, updates(3))).await;
-    feed.subscription.tailed.grow(3);
+    feed.tail.tailed().grow(3);
     // Not kept here any more, so it is read from the store.
-    feed.subscription.tailed.rest();
-    feed.subscription.tailed.rest();
-    assert!(matches!(feed.subscription.tailed.tail(1), LogTail::InStore));
+    feed.tail.tailed().rest();
+    feed.tail.tailed().rest();
+    assert!(matches!(feed.tail.tailed().look(1), LogLookup::InStore));
     // There is a log, and no such session for anybody.
     feed.principal = "nobody".into();
     let refreshed = feed.refresh().await.expect("the store works");
     assert_eq!(refreshed, RefreshOutcome::NoSession);
     assert_eq!(texts(&mut feed).await, Vec::<String>::new());
-    assert_eq!(feed.next, 4);
+    assert_eq!(feed.tail.next(), 4);
 }

@@ -4,11 +4,10 @@ use baton_session::command::CommandId;
 use baton_session::store;
 
 use super::SessionFeed;
-use crate::stream::hub::LogSubscription;
 
 impl SessionFeed {
     pub fn turn_seems_to_run(&self) -> bool {
-        self.subscription.tailed.turn_runs() == Some(true)
+        self.tail.turn_runs() == Some(true)
     }
 
     /// The commands that are not done with. One stays in the inbox until its answer is in the log:
@@ -19,11 +18,10 @@ impl SessionFeed {
 
     /// Nothing is left to do, as far as is known here. Any change of that wakes the stream.
     pub fn is_idle(&self) -> bool {
-        let LogSubscription { tailed, .. } = &self.subscription;
         let settled = !self.stale && self.is_certain();
-        let heard = self.notices_seen == tailed.notice_count();
+        let heard = !self.tail.has_unread_notices();
         let open_requests = self.directive().is_some() || self.ask_after.is_some();
-        settled && heard && !open_requests && tailed.grown_to() < self.next
+        settled && heard && !open_requests && self.tail.is_up_to_date()
     }
 
     /// There is something this stream has not carried out yet.
@@ -32,9 +30,9 @@ impl SessionFeed {
         if !settled || self.directive().is_some() || self.ask_after.is_some() {
             return Ok(true);
         }
-        let head = self.store.heads(&[self.log()]).await?[0];
-        self.subscription.tailed.grow(head);
-        Ok(self.next <= head)
+        let head = self.tail.head().await?;
+        self.tail.grow(head);
+        Ok(self.tail.next() <= head)
     }
 
     /// The inbox first: what it no longer holds is in the log by then.

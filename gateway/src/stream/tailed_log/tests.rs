@@ -18,7 +18,7 @@ fn tailed() -> (TailedLog, ConnectionId) {
 }
 
 fn is_kept(tailed: &TailedLog, seq: u64) -> bool {
-    matches!(tailed.tail(seq), LogTail::Frames(_))
+    matches!(tailed.look(seq), LogLookup::Frames(_))
 }
 
 #[test]
@@ -32,8 +32,8 @@ fn what_is_kept_goes_when_the_conversation_rests() {
     tailed.rest();
     assert!(is_kept(&tailed, 1), "something came since the last look");
     tailed.rest();
-    assert!(matches!(tailed.tail(1), LogTail::InStore));
-    assert!(matches!(tailed.tail(4), LogTail::UpToDate));
+    assert!(matches!(tailed.look(1), LogLookup::InStore));
+    assert!(matches!(tailed.look(4), LogLookup::UpToDate));
     tailed.insert(frame(4, vec![begin(2, &connection, DeliveryPath::Session)]));
     assert!(is_kept(&tailed, 4));
 }

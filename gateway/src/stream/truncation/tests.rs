@@ -26,6 +26,7 @@ use crate::access::stream_authority::StreamAuthority;
 use crate::app::{App, GatewayConfig, StopSignals};
 use crate::auth::{AuthMethod, Caller};
 use crate::stream::connection_feed::ConnectionFeed;
+use crate::stream::log_tail::LogTail;
 use crate::stream::one_shot::{FollowedRequest, OneShotFeed};
 use crate::stream::session_feed::{FeedReader, FeedStart, SessionFeed};
 use crate::stream::sse;
@@ -114,9 +115,8 @@ impl Stage {
             connection: connection.clone(),
             session: Some(self.scene.id.clone()),
         };
-        let wake = Arc::new(Notify::new());
         let log = LogId::Session(self.scene.id.clone());
-        let subscription = self.app.streams.hub.subscribe(&log, wake.clone()).await;
+        let tail = LogTail::open(&self.app.streams, &log, Arc::new(Notify::new())).await;
         let holder = self.app.streams.stream_registry.hold(stream);
         let attachment = self.scene.attachment(&connection).await;
         let reader = FeedReader {
@@ -127,15 +127,8 @@ impl Stage {
             via: DeliveryPath::Session,
             holder: Some(holder.name.clone()),
         };
-        let subscription = subscription.expect("the store works");
-        let feed = SessionFeed::open(
-            &self.app.streams,
-            reader,
-            subscription,
-            wake,
-            attachment,
-            from,
-        );
+        let tail = tail.expect("the store works");
+        let feed = SessionFeed::open(&self.app.streams, reader, tail, attachment, from);
         let feed = feed.await.expect("the store works");
         StreamText::new(sse::respond(
             self.app.streams.clone(),
@@ -164,9 +157,8 @@ impl Stage {
 
     async fn resumed(&self, cursor: Option<&str>) -> StreamText {
         let id = self.scene.creator.clone();
-        let wake = Arc::new(Notify::new());
         let outbox = LogId::Outbox(id.clone());
-        let outbox = self.app.streams.hub.subscribe(&outbox, wake.clone()).await;
+        let outbox = LogTail::open(&self.app.streams, &outbox, Arc::new(Notify::new())).await;
         let outbox = outbox.expect("the store works");
         let connection = ConnectionToken {
             id,
@@ -184,7 +176,6 @@ impl Stage {
             TokenScope::Control,
             "holder".into(),
             outbox,
-            wake,
             cursor,
         );
         let feed = feed.await.expect("the store works");

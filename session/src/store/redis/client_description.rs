@@ -1,5 +1,5 @@
-//! What clients say of themselves, by connection: gateways write it, and workers read it. It has a key of its own, because a
-//! worker's user has no access to connections and their outboxes.
+//! What clients say of themselves, by connection: gateways write it, and workers read it. It has a
+//! key of its own, because a worker's user has no access to connections and their outboxes.
 
 use bytes::Bytes;
 
@@ -40,7 +40,8 @@ fn not_allowed<T>(error: Error) -> Result<Option<T>> {
         Error::Broken(text) if text.contains("NOPERM") => {
             tracing::warn!(
                 error = text,
-                "clients' descriptions cannot be used: create the Redis users again with `baton store users`"
+                "clients' descriptions cannot be used: create the Redis users again with \
+                 `baton store users`"
             );
             Ok(None)
         }

@@ -51,8 +51,8 @@
 //!   many of these, `v:` the last one that told so again, `x:` the last one that told so and is
 //!   still in the outbox although the stream has left the session, `i:` idempotency: fingerprint,
 //!   entry, which session it told to watch
-//! - `ns:{tag}:d:<connection>` (string): the client's description of itself, as JSON, for as long as
-//!   the connection's token is good
+//! - `ns:{tag}:d:<connection>` (string): the client's description of itself, as JSON, for as long
+//!   as the connection's token is good
 //! - `ns:{tag}:x:<connection>` (stream): the outbox, as a log: from `trim` + 1 on
 //! - `ns:{tag}:q:<connection>` (hash): its requests that can be cancelled: idempotency key →
 //!   session, when it was noted (ms). Those that are done go when there are many
