@@ -139,8 +139,8 @@ pub fn takes_logins(card: &AgentCard) -> bool {
     card.initialize["_meta"][meta::LOGINS].is_object()
 }
 
-/// The agent's own answer to `initialize`, with what Baton adds to any agent. `terminal`: the client
-/// can show how to log in in a terminal.
+/// The agent's own answer to `initialize`, with what Baton adds to any agent. `terminal`: the
+/// client can show how to log in in a terminal.
 pub fn initialized(card: &AgentCard, protocol_version: u16, terminal: bool) -> Value {
     let mut result = card.initialize.clone();
     if let Some(fields) = result["_meta"].as_object_mut() {

@@ -21,7 +21,8 @@ pub struct PerPrincipal {
     own: Option<PathBuf>,
     /// User and group that own the directories, if not ours.
     owner: Option<(u32, u32)>,
-    /// Names of directories are hashes, and others than their owner have no access to one that is there already.
+    /// Names of directories are hashes, and others than their owner have no access to one that is
+    /// there already.
     hashed: bool,
 }
 

@@ -1,5 +1,6 @@
 //! `authenticate` and `logout`, where callers log in at the agent themselves. A session carries the
-//! request to a worker, and nothing else: it is in no list, and nobody can use it for anything else.
+//! request to a worker, and nothing else: it is in no list, and nobody can use it for anything
+//! else.
 
 use baton_protocol::limits::{self, MAX_LIST};
 use baton_protocol::{ErrorCode, LOGIN_DIRECTORY, Method};
