@@ -129,7 +129,8 @@ impl StdioConversation {
         Ok(agent_session)
     }
 
-    /// The client that the agent's requests go to: the one that sent the last prompt, or has opened the session.
+    /// The client that the agent's requests go to: the one that sent the last prompt, or has opened
+    /// the session.
     fn controller(&self) -> Option<AskingClient> {
         let known = self.memory().controller();
         known.or_else(|| self.opening.client.clone())
@@ -152,8 +153,9 @@ impl StdioConversation {
         }
     }
 
-    /// An agent learns only when it starts what its client can do. So it is started again if the turn's client can do
-    /// something else: else it would ask this one for what it cannot do, or never for what it can.
+    /// An agent learns only when it starts what its client can do. So it is started again if the
+    /// turn's client can do something else: else it would ask this one for what it cannot do, or
+    /// never for what it can.
     async fn serve(&self, client: &AskingClient) {
         let _one_at_a_time = self.taking.lock().await;
         self.memory().set_controller(client);
