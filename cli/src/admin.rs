@@ -54,9 +54,9 @@ impl fmt::Display for AdminAddress {
 pub struct AdminOptions {
     /// Socket or address for administrators
     ///
-    /// Serves `baton token revoke` and `baton store backup`. unix:PATH is a socket that only this user can open; an
-    /// address and port needs --admin-token-file. Without this option it is a socket that those commands find by
-    /// themselves.
+    /// Serves `baton token revoke` and `baton store backup`. unix:PATH is a socket that only this
+    /// user can open; an address and port needs --admin-token-file. Without this option it is a
+    /// socket that those commands find by themselves.
     #[arg(
         long,
         env = "BATON_ADMIN_LISTEN",
@@ -78,14 +78,15 @@ impl AdminOptions {
         if let AdminAddress::Tcp(tcp) = address {
             if self.admin_token_file.is_none() {
                 faults.push(format!(
-                    "--admin-listen {address}: every process on this machine could revoke everything. Use \
-                     --admin-listen unix:PATH, or name a file with a secret: --admin-token-file"
+                    "--admin-listen {address}: every process on this machine could revoke \
+                     everything. Use --admin-listen unix:PATH, or name a file with a secret: \
+                     --admin-token-file"
                 ));
             }
             if !tcp.ip().is_loopback() && !insecure {
                 faults.push(format!(
-                    "--admin-listen {address}: its secret could be read on its way. Listen on 127.0.0.1 or on \
-                     unix:PATH, or say --insecure"
+                    "--admin-listen {address}: its secret could be read on its way. Listen on \
+                     127.0.0.1 or on unix:PATH, or say --insecure"
                 ));
             }
         }
@@ -99,7 +100,8 @@ impl AdminOptions {
         Ok(secret.map(|secret| AdminSecret::new(&secret)))
     }
 
-    /// Before anything else is started, so that a place that is taken is known at once. `port` is where callers are heard.
+    /// Before anything else is started, so that a place that is taken is known at once. `port` is
+    /// where callers are heard.
     pub async fn bind(&self, port: u16) -> anyhow::Result<Option<AdminListener>> {
         let socket = match &self.admin_listen {
             Some(AdminAddress::Nowhere) => return Ok(None),
@@ -109,11 +111,16 @@ impl AdminOptions {
             Some(address @ AdminAddress::Tcp(tcp)) => {
                 self.bound(address, TcpListener::bind(tcp).await.map(AdminSocket::Tcp))?
             }
-            // The operator did not ask for a socket, so the gateway starts without one if it cannot be made.
+            // The operator did not ask for a socket, so the gateway starts without one if it cannot
+            // be made.
             None => match place::bind(port, AdminSocket::unix) {
                 Ok(socket) => socket,
                 Err(error) => {
-                    tracing::info!(%error, "administrators are not heard: there is no place for their socket. Choose one with --admin-listen");
+                    tracing::info!(
+                        %error,
+                        "administrators are not heard: there is no place for their socket. Choose \
+                         one with --admin-listen"
+                    );
                     return Ok(None);
                 }
             },
@@ -171,10 +178,11 @@ pub fn read_secret(file: &Path) -> Result<String, String> {
     let text = std::fs::read_to_string(file).map_err(|error| named(&error.to_string()))?;
     let secret = text.trim();
     let fits = secret.len() >= MIN_SECRET && secret.bytes().all(|byte| byte.is_ascii_graphic());
-    match fits {
-        true => Ok(secret.to_owned()),
-        false => Err(named(
+    if fits {
+        Ok(secret.to_owned())
+    } else {
+        Err(named(
             "one line of 32 or more visible ASCII characters, as of `openssl rand -hex 32`",
-        )),
+        ))
     }
 }

@@ -1,5 +1,6 @@
-//! `baton connect`: an ACP agent on standard input and output, as editors start them. The one that does the
-//! work is behind a URL, and what happens to the network in between is not the editor's business.
+//! `baton connect`: an ACP agent on standard input and output, as editors start them. The one that
+//! does the work is behind a URL, and what happens to the network in between is not the editor's
+//! business.
 
 use anyhow::Context as _;
 use baton_client::bridge;

@@ -35,8 +35,8 @@ pub struct EdgeOptions {
     pub queue_limit: u64,
     /// Host names that requests may use besides localhost; * for any
     ///
-    /// Requests with another name in their Host header are refused. Name those by which clients and load balancers
-    /// address this gateway.
+    /// Requests with another name in their Host header are refused. Name those by which clients and
+    /// load balancers address this gateway.
     #[arg(
         long,
         env = "BATON_ALLOW_HOST",
@@ -61,8 +61,8 @@ pub struct EdgeOptions {
     auth: AuthKind,
     /// Permit remote clients without authentication or without TLS
     ///
-    /// Without it the process refuses to listen beyond this machine with --auth none, or with credentials that travel
-    /// in clear text.
+    /// Without it the process refuses to listen beyond this machine with --auth none, or with
+    /// credentials that travel in clear text.
     #[arg(
         long,
         env = "BATON_INSECURE",
@@ -106,8 +106,8 @@ pub struct EdgeOptions {
     auth_require_dpop: bool,
     /// Claims that every token must have, for --auth jwt
     ///
-    /// A claim matches if it is VALUE or a list that contains it. Several are separated by semicolons, and all of them
-    /// must match.
+    /// A claim matches if it is VALUE or a list that contains it. Several are separated by
+    /// semicolons, and all of them must match.
     #[arg(
         long,
         env = "BATON_AUTH_REQUIRE",
@@ -126,7 +126,8 @@ pub struct EdgeOptions {
     auth_typ: TokenTypeOption,
     /// Agents that only clients with a claim may use
     ///
-    /// Several are separated by semicolons. For API keys the only claim is sub, the name of the principal.
+    /// Several are separated by semicolons. For API keys the only claim is sub, the name of the
+    /// principal.
     #[arg(
         long,
         env = "BATON_ALLOW_AGENT",
@@ -168,16 +169,18 @@ impl EdgeOptions {
         }
     }
 
-    /// Whether anybody but who sits at this machine can be let in. A balancer on it listens for others.
+    /// Whether anybody but who sits at this machine can be let in. A balancer on it listens for
+    /// others.
     pub fn clients(&self, listen: SocketAddr) -> ClientTrust {
         let local = listen.ip().is_loopback()
             && self.auth == AuthKind::None
             && self.allow_host.is_empty()
             && self.allow_origin.is_empty()
             && !self.transport.is_behind_proxies();
-        match local {
-            true => ClientTrust::Local,
-            false => ClientTrust::Anybody,
+        if local {
+            ClientTrust::Local
+        } else {
+            ClientTrust::Anybody
         }
     }
 
@@ -239,7 +242,8 @@ impl EdgeOptions {
                 .find_map(|scheme| origin.strip_prefix(scheme));
             if scheme.is_none_or(|rest| rest.is_empty() || rest.contains(['/', '*', ' '])) {
                 faults.push(format!(
-                    "--allow-origin {origin:?}: as browsers write it, such as https://app.example.com"
+                    "--allow-origin {origin:?}: as browsers write it, such as \
+                     https://app.example.com"
                 ));
             }
         }
@@ -254,8 +258,9 @@ impl EdgeOptions {
             AuthKind::None => {
                 if !listen.ip().is_loopback() && !self.insecure {
                     faults.push(format!(
-                        "--listen {listen} with --auth none: anybody who reaches it could use every session. \
-                         Use --auth keys or --auth jwt, listen on 127.0.0.1, or say --insecure"
+                        "--listen {listen} with --auth none: anybody who reaches it could use \
+                         every session. Use --auth keys or --auth jwt, listen on 127.0.0.1, or \
+                         say --insecure"
                     ));
                 }
                 Ok(AuthMethod::Open)
@@ -301,7 +306,8 @@ impl EdgeOptions {
         };
         if policy.agent_rules().any(|rule| unusable(rule.claim())) {
             faults.push(
-                "--allow-agent: it needs --auth jwt, or --auth keys and the claim sub, which is the principal's name"
+                "--allow-agent: it needs --auth jwt, or --auth keys and the claim sub, which is \
+                 the principal's name"
                     .into(),
             );
         }

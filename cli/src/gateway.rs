@@ -36,13 +36,14 @@ pub struct GatewayArguments {
     pub listen: SocketAddr,
     /// Key set that signs tokens, or a directory of key sets
     ///
-    /// `baton token keygen` creates one. All replicas need the same keys. Changes of the file take effect without a
-    /// restart.
+    /// `baton token keygen` creates one. All replicas need the same keys. Changes of the file take
+    /// effect without a restart.
     #[arg(long, env = "BATON_KEYS", value_name = "FILE|DIR", help_heading = AUTHENTICATION)]
     pub keys: PathBuf,
     /// Agent that clients reach at /acp
     ///
-    /// Without this option it is the agent named scripted; if there is none, the first agent in alphabetical order.
+    /// Without this option it is the agent named scripted; if there is none, the first agent in
+    /// alphabetical order.
     #[arg(long, env = "BATON_DEFAULT_AGENT", value_name = "NAME", help_heading = SESSIONS)]
     default_agent: Option<String>,
     /// Milliseconds until a command fails if no worker is alive

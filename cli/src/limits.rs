@@ -72,7 +72,8 @@ impl LimitOptions {
         let inflight = self.max_inflight_bytes;
         if inflight < LEAST_INFLIGHT {
             faults.push(format!(
-                "--max-inflight-bytes {inflight}: must be {LEAST_INFLIGHT} or more, so that large messages fit"
+                "--max-inflight-bytes {inflight}: must be {LEAST_INFLIGHT} or more, so that large \
+                 messages fit"
             ));
         }
         (limits, faults)

@@ -180,8 +180,8 @@ pub async fn run(
         worker_config,
         worker_stop.clone(),
     ));
-    // The gateway cuts off what is still open when its grace is over; the worker has its own time to
-    // hand over, unless somebody is in a hurry.
+    // The gateway cuts off what is still open when its grace is over; the worker has its own time
+    // to hand over, unless somebody is in a hurry.
     let hurry = stop.now.clone();
     let stop = StopSignals {
         now: hurry.child_token(),
@@ -194,9 +194,10 @@ pub async fn run(
         tls,
         authenticated: arguments.edge.authenticates(),
     };
-    let _ = match arguments.audit.takes_stdout() {
-        true => writeln!(std::io::stderr(), "{}", banner.text()),
-        false => writeln!(std::io::stdout(), "{}", banner.text()),
+    let _ = if arguments.audit.takes_stdout() {
+        writeln!(std::io::stderr(), "{}", banner.text())
+    } else {
+        writeln!(std::io::stdout(), "{}", banner.text())
     };
     let served = tokio::select! {
         served = baton_gateway::serve(listener, admin, app) => served,

@@ -25,7 +25,8 @@ pub struct TransportOptions {
     tls_key: Option<PathBuf>,
     /// Proxies whose forwarding headers are trusted, such as 10.0.0.0/8
     ///
-    /// Networks or single addresses. The client address and scheme that such a proxy reports are taken as true.
+    /// Networks or single addresses. The client address and scheme that such a proxy reports are
+    /// taken as true.
     #[arg(
         long,
         env = "BATON_TRUST_PROXY",
@@ -45,14 +46,14 @@ pub struct TransportOptions {
     request_timeout_ms: u64,
     /// Maximum number of client connections
     ///
-    /// A further connection closes the one that has been idle longest. The default follows from the limit of open
-    /// files.
+    /// A further connection closes the one that has been idle longest. The default follows from the
+    /// limit of open files.
     #[arg(long, env = "BATON_MAX_CONNECTIONS", value_name = "N", help_heading = LIMITS)]
     max_connections: Option<u64>,
     /// Maximum number of connections per address, or per IPv6 /64
     ///
-    /// Does not apply to trusted proxies. The default is half of --max-connections, or all of them on a loopback
-    /// address.
+    /// Does not apply to trusted proxies. The default is half of --max-connections, or all of them
+    /// on a loopback address.
     #[arg(long, env = "BATON_MAX_CONNECTIONS_PER_ADDRESS", value_name = "N", help_heading = LIMITS)]
     max_connections_per_address: Option<u64>,
 }
@@ -104,9 +105,9 @@ impl TransportOptions {
             && !setting.insecure
         {
             faults.push(format!(
-                "--listen {listen} without TLS: credentials could be read on their way. Give --tls-cert \
-                 and --tls-key, name the proxies that end TLS with --trust-proxy, listen on 127.0.0.1, \
-                 or say --insecure"
+                "--listen {listen} without TLS: credentials could be read on their way. Give \
+                 --tls-cert and --tls-key, name the proxies that end TLS with --trust-proxy, \
+                 listen on 127.0.0.1, or say --insecure"
             ));
         }
         let transport = TransportConfig {
@@ -129,20 +130,21 @@ impl TransportOptions {
         if !(1..=most).contains(&total) {
             let limit = descriptors::limit();
             faults.push(format!(
-                "--max-connections {total}: must be between 1 and {most}, as the process may have {limit} \
-                 descriptors (ulimit -n) and needs some for files and Redis"
+                "--max-connections {total}: must be between 1 and {most}, as the process may have \
+                 {limit} descriptors (ulimit -n) and needs some for files and Redis"
             ));
         }
         // From this machine alone everybody has the same address.
-        let share = match setting.listen.ip().is_loopback() {
-            true => total,
-            false => total.div_ceil(2),
+        let share = if setting.listen.ip().is_loopback() {
+            total
+        } else {
+            total.div_ceil(2)
         };
         let per_address = self.max_connections_per_address.unwrap_or(share);
         if !(1..=total.max(1)).contains(&per_address) {
             faults.push(format!(
-                "--max-connections-per-address {per_address}: must be between 1 and {total}, the connections \
-                 in all"
+                "--max-connections-per-address {per_address}: must be between 1 and {total}, the \
+                 connections in all"
             ));
         }
         ConnectionLimits {

@@ -2,7 +2,7 @@
 //!
 //! | file | contents |
 //! |---|---|
-//! | `connection_token` | verifies connection tokens; the synthetic connection of a request without one |
+//! | `connection_token` | connection tokens, and the connection of a request that has none |
 //! | `session_token` | verifies session tokens, and hands out and renews them |
 //! | `stream_authority` | on whose behalf a stream is open, and for how long |
 

@@ -1,5 +1,5 @@
-//! The administration interface, on a listener of its own: see `door.rs` for how administrators are
-//! recognised.
+//! The administration interface, on a listener of its own: see `listener.rs` for how administrators
+//! are recognised.
 
 use std::sync::Arc;
 
@@ -35,10 +35,10 @@ const MAX_BODY: usize = 16 << 10;
 const MAX_PRINCIPAL: usize = 256;
 
 /// Serves until the gateway stops.
-pub async fn serve(door: AdminListener, app: Arc<App>) -> std::io::Result<()> {
+pub async fn serve(listener: AdminListener, app: Arc<App>) -> std::io::Result<()> {
     let stop = app.stop.clone().cancelled_owned();
-    let router = router(app, door.secret, BackupService::of(door.files));
-    match door.socket {
+    let router = router(app, listener.secret, BackupService::of(listener.files));
+    match listener.socket {
         AdminSocket::Tcp(listener) => {
             let served = axum::serve(listener, router);
             served.with_graceful_shutdown(stop).await

@@ -54,8 +54,8 @@ impl AgentCatalog {
         })
     }
 
-    /// Whether somebody with these rights may use a session of the principal, as far as its agent is
-    /// concerned.
+    /// Whether somebody with these rights may use a session of the principal, as far as its agent
+    /// is concerned.
     pub async fn may_use(
         &self,
         rights: &CallerRights,

@@ -1,5 +1,5 @@
-//! The shared state of all requests, assembled at the start. Only what is above the stages imports it:
-//! router, middleware, handlers, administration.
+//! The shared state of all requests, assembled at the start. Only what is above the stages imports
+//! it: router, middleware, handlers, administration.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -84,8 +84,8 @@ impl Default for GatewayConfig {
     }
 }
 
-/// All that requests share. Each stage has a struct with what it needs; this holds them together, for
-/// the handlers.
+/// All that requests share. Each stage has a struct with what it needs; this holds them together,
+/// for the handlers.
 pub struct App {
     pub config: GatewayConfig,
     pub store: Arc<dyn Store>,
@@ -129,29 +129,13 @@ impl App {
         stop: StopSignals,
     ) -> store::Result<Arc<Self>> {
         let metrics = config.metrics.clone();
-        let revocations = Arc::new(KnownRevocations::default());
-        let hub = Hub::start(
-            store.clone(),
-            revocations.clone(),
-            metrics.clone(),
-            stop.now.clone(),
-        )
-        .await?;
-        let stream_registry = StreamRegistry::start(store.clone(), stop.now.clone());
-        let stall_timeouts = StallTimeouts::start(config.stall, metrics.clone(), stop.now.clone());
         let drain = Arc::new(DrainState::new(config.pace, stop.drain));
-        let issuer = TokenIssuer { keys, revocations };
-        let streams = Arc::new(StreamServices {
-            store: store.clone(),
-            issuer: issuer.clone(),
-            hub,
-            stream_registry,
-            stall_timeouts,
-            metrics: metrics.clone(),
-            drain: drain.clone(),
-            stop: stop.now.clone(),
-            keep_alive: config.keep_alive,
-        });
+        let issuer = TokenIssuer {
+            keys,
+            revocations: Arc::new(KnownRevocations::default()),
+        };
+        let streams =
+            start_streams(&config, &store, &issuer, drain.clone(), stop.now.clone()).await?;
         let agents = Arc::new(AgentCatalog::new(
             store.clone(),
             config.default_agent.clone(),
@@ -221,4 +205,28 @@ impl App {
             tokio::spawn(tls.watch(stop.clone(), audit.clone()));
         }
     }
+}
+
+/// Reads what was revoked before the first request is served.
+async fn start_streams(
+    config: &GatewayConfig,
+    store: &Arc<dyn Store>,
+    issuer: &TokenIssuer,
+    drain: Arc<DrainState>,
+    stop: CancellationToken,
+) -> store::Result<Arc<StreamServices>> {
+    let metrics = &config.metrics;
+    let revocations = issuer.revocations.clone();
+    let hub = Hub::start(store.clone(), revocations, metrics.clone(), stop.clone()).await?;
+    Ok(Arc::new(StreamServices {
+        store: store.clone(),
+        issuer: issuer.clone(),
+        hub,
+        stream_registry: StreamRegistry::start(store.clone(), stop.clone()),
+        stall_timeouts: StallTimeouts::start(config.stall, metrics.clone(), stop.clone()),
+        metrics: metrics.clone(),
+        drain,
+        stop,
+        keep_alive: config.keep_alive,
+    }))
 }

@@ -186,8 +186,8 @@ impl Authenticator {
         &self.issuer.revocations
     }
 
-    /// An explicit credential takes precedence over everything else. A ticket is explicit, too, while
-    /// a browser sends its cookie with every request.
+    /// An explicit credential takes precedence over everything else. A ticket is explicit, too,
+    /// while a browser sends its cookie with every request.
     pub async fn identify(
         &self,
         request: &request::Parts,

@@ -160,7 +160,8 @@ impl GatewayError {
                 S::FORBIDDEN,
                 ErrorCode::Forbidden,
                 "this credential is good, but its holder may not use this gateway: ask its \
-                 operator".into(),
+                 operator"
+                    .into(),
             ),
             Self::ObserveOnly => (
                 S::FORBIDDEN,
@@ -186,10 +187,8 @@ impl GatewayError {
                 S::FORBIDDEN,
                 ErrorCode::InvalidRequest,
                 "use https: over http a credential can be read on its way, and this one may have \
-                 been. \
-                 If a proxy ends TLS, its operator must name it with --trust-proxy, and it must \
-                 send \
-                 X-Forwarded-Proto"
+                 been. If a proxy ends TLS, its operator must name it with --trust-proxy, and it \
+                 must send X-Forwarded-Proto"
                     .into(),
             ),
             Self::Slow => (
@@ -242,8 +241,8 @@ impl GatewayError {
             Self::NoAdministrator => (
                 S::UNAUTHORIZED,
                 ErrorCode::Unauthenticated,
-                "this is for administrators: send the secret of --admin-token-file with Authorization: Bearer. Agents are \
-                 never let in"
+                "this is for administrators: send the secret of --admin-token-file with \
+                 Authorization: Bearer. Agents are never let in"
                     .into(),
             ),
             Self::Backup(why) => (S::CONFLICT, ErrorCode::InvalidRequest, why.clone()),

@@ -2,9 +2,11 @@
 
 pub mod agents;
 pub mod archive;
+mod client_description;
 pub mod delete;
 pub mod initialize;
 pub mod login;
+mod message;
 pub mod post;
 pub mod probe;
 pub mod stream;

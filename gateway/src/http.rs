@@ -1,4 +1,4 @@
-//! What HTTP says about a request, before anybody asks who makes it.
+//! Headers, origins and bodies: checks of a request before its caller is identified.
 //!
 //! | file | what |
 //! |---|---|

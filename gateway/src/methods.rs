@@ -1,4 +1,13 @@
 //! One JSON-RPC message of a client becomes one step on the store.
+//!
+//! | file | contents |
+//! |---|---|
+//! | `params` | the params of each method, checked |
+//! | `named_session` | the session that a message is about |
+//! | `rate_limits` | messages of a caller that is at one of its limits |
+//! | `enqueue` | commands that go into a session's inbox |
+//! | `outbox` | answers that go into a connection's outbox |
+//! | `lifecycle`, `attach`, `fork`, `list`, `cancel`, `mcp` | a method or two each |
 
 use std::sync::Arc;
 
@@ -6,41 +15,40 @@ use baton_protocol::limits::{self, MAX_NAME, TooLong, echo};
 use baton_protocol::method::ObserverMay;
 use baton_protocol::{ErrorCode, Inbound, Method, compose};
 use baton_session::audit::Decision;
-use baton_session::clock::unix_millis;
-use baton_session::command::{Command, CommandId, CommandKind, IdempotencyKey};
-use baton_session::event::Event;
+use baton_session::command::{CommandKind, IdempotencyKey};
 use baton_session::id::SessionId;
-use baton_session::route::DeliveryPath;
-use baton_session::store::{
-    Attachment, EnqueueOutcome, EnqueueRequest, InboxAdmission, PostOutcome, Store,
-};
+use baton_session::store::{Attachment, Store};
 use baton_session::token::{ConnectionToken, TokenScope};
-use baton_session::trace::TraceContext;
 use bytes::Bytes;
 
+use self::named_session::unknown_session;
+use self::outbox::UNREAD;
+pub use self::outbox::{not_full, post_answer};
+#[cfg(any(fuzzing, test))]
+pub use self::params::read_params;
 use crate::access::{PresentedToken, RequestAccess};
 use crate::agents::AgentCatalog;
 use crate::audit::AuditTrail;
 use crate::auth::token_issuer::TokenIssuer;
 use crate::error::GatewayError;
-use crate::limits::{LimitKind, LimitRefusal};
+use crate::limits::LimitRefusal;
 use crate::metrics::GatewayMetrics;
 use crate::stream::one_shot::FollowedRequest;
 use crate::trace::{self, TraceSampling};
 
 mod attach;
 mod cancel;
+mod enqueue;
 mod fork;
 mod lifecycle;
 mod list;
 mod mcp;
+mod named_session;
+mod outbox;
 mod params;
 mod rate_limits;
 #[cfg(test)]
 mod tests;
-
-#[cfg(any(fuzzing, test))]
-pub use params::read_params;
 
 /// All that methods need of their gateway.
 pub struct MethodServices {
@@ -87,9 +95,7 @@ impl MethodOutcome {
             Self::Taken | Self::Follow(_) => None,
         }
     }
-}
 
-impl MethodOutcome {
     /// Why the caller has to wait, if that is the answer.
     pub fn refusal(&self) -> Option<LimitRefusal> {
         match self {
@@ -134,7 +140,7 @@ pub async fn dispatch(
     };
     match call.run().await {
         Ok(outcome) => Ok(outcome),
-        Err(MethodError::Reject(reject)) => Err(reject),
+        Err(MethodError::Reject(error)) => Err(error),
         Err(MethodError::Rpc(code, text)) => {
             trace::record_error(services.traces, code);
             let (caller, id) = (&access.caller, &access.connection.id);
@@ -158,88 +164,10 @@ pub async fn dispatch(
     }
 }
 
-/// Puts an answer that belongs to no session on the connection's stream.
-pub async fn post_answer(
-    services: &MethodServices,
-    connection: &ConnectionToken,
-    message: ClientMessage<'_>,
-    answer: MethodAnswer,
-) -> Result<(), GatewayError> {
-    let MethodAnswer {
-        message: answer,
-        key,
-        ..
-    } = answer;
-    // The same request with the same content has its answer already, or will get this one.
-    match services
-        .store
-        .post(
-            &connection.id,
-            Event::Message {
-                message: answer.clone(),
-            },
-            &key,
-        )
-        .await?
-    {
-        // An earlier try of `session/new` was let in. If it got as far as the session, the answer
-        // comes from there.
-        PostOutcome::Known(Event::Watch { session, .. }) => {
-            let (id, principal) = (&connection.id, &connection.principal);
-            let created = services.store.attachment(&session, id, principal).await?;
-            match created {
-                Some(_) => Ok(()),
-                None => post_fresh(services, connection, message, answer).await,
-            }
-        }
-        PostOutcome::New { .. } | PostOutcome::Known(_) | PostOutcome::Delivered => Ok(()),
-        PostOutcome::Full => Err(UNREAD.into()),
-        PostOutcome::Conflict => {
-            let id = message.inbound.id().unwrap_or("null");
-            let error = compose::error(id, ErrorCode::IdReused, ID_REUSED);
-            post_fresh(services, connection, message, error).await
-        }
-    }
-}
-
-/// For an answer to a request whose key is taken.
-async fn post_fresh(
-    services: &MethodServices,
-    connection: &ConnectionToken,
-    message: ClientMessage<'_>,
-    answer: Bytes,
-) -> Result<(), GatewayError> {
-    let key = IdempotencyKey::of(&connection.id, None, message.inbound.bytes());
-    let event = Event::Message { message: answer };
-    let posted = services.store.post(&connection.id, event, &key).await?;
-    not_full(posted)
-}
-
-/// A client that does not read its stream gets an answer that needs no stream.
-pub fn not_full(posted: PostOutcome) -> Result<(), GatewayError> {
-    match posted {
-        PostOutcome::Full => Err(UNREAD.into()),
-        PostOutcome::New { .. }
-        | PostOutcome::Known(_)
-        | PostOutcome::Delivered
-        | PostOutcome::Conflict => Ok(()),
-    }
-}
-
-const UNREAD: LimitRefusal = LimitRefusal {
-    limit: LimitKind::Outbox,
-    wait: None,
-};
-
 const ID_REUSED: &str = "this id was used on this connection for another request: use a fresh one";
 
-const IN_A_BODY: &str = "this request is answered in the body of the POST that made it: to join \
-    it, \
-    send it again with Accept: text/event-stream";
-
 const OBSERVE_ONLY: &str = "this session token or credential lets its holder only watch: use \
-    session/load or \
-    session/resume, or GET";
+    session/load or session/resume, or GET";
 
 const NEEDS_CONNECTION: &str =
     "a session token alone is good for its session only: send initialize to open a connection";
@@ -358,83 +286,6 @@ impl MethodCall<'_> {
         Ok(())
     }
 
-    /// An observer may only read, and a token is valid for its own session only.
-    fn may_answer(&self, session: &SessionId) -> bool {
-        match &self.access.grant {
-            _ if self.access.scope() == TokenScope::Observe => false,
-            PresentedToken::Absent => true,
-            PresentedToken::Invalid => false,
-            PresentedToken::Valid(grant) => grant.session == *session,
-        }
-    }
-
-    /// The session the message is about, if its agent is one for the caller.
-    async fn session(&self) -> Result<SessionId, MethodError> {
-        let session = self.named_session()?;
-        if self.may_use(&session).await? {
-            Ok(session)
-        } else {
-            Err(unknown_session(session.as_str()))
-        }
-    }
-
-    async fn may_use(&self, session: &SessionId) -> Result<bool, MethodError> {
-        let (rights, owner) = (self.access.caller.rights(), &self.connection.principal);
-        Ok(self.services.agents.may_use(rights, session, owner).await?)
-    }
-
-    /// The session that is named. Header, payload and token must agree.
-    fn named_session(&self) -> Result<SessionId, MethodError> {
-        let named_session = self.message.inbound.session_id();
-        if let (Some(named_session), Some(header)) = (named_session, self.message.session_header)
-            && named_session != header
-        {
-            return Err(invalid(format!(
-                "Acp-Session-Id is {}, but params.sessionId is {}",
-                echo(header),
-                echo(named_session)
-            )));
-        }
-        let granted = match &self.access.grant {
-            PresentedToken::Valid(grant) => Some(grant.session.as_str()),
-            PresentedToken::Absent | PresentedToken::Invalid => None,
-        };
-        let text = named_session.or(self.message.session_header);
-        let text = text.or(granted.filter(|_| self.access.without_connection));
-        let text = text.ok_or_else(|| {
-            invalid("params.sessionId is missing: send the id that session/new returned")
-        })?;
-        let fits = self.access.grant != PresentedToken::Invalid
-            && granted.is_none_or(|granted| granted == text);
-        let session = SessionId::parse(text).filter(|_| fits);
-        let known = session.filter(|session| !self.is_revoked(session));
-        known.ok_or_else(|| unknown_session(text))
-    }
-
-    /// A connection that was opened before the session was revoked cannot use it any more.
-    fn is_revoked(&self, session: &SessionId) -> bool {
-        let ConnectionToken {
-            id,
-            principal,
-            issued,
-            ..
-        } = self.connection;
-        let revocations = &self.services.issuer.revocations;
-        revocations.is_revoked(principal, Some((id, *issued)), Some((session, *issued)))
-    }
-
-    fn command(&self, kind: CommandKind) -> Command {
-        Command {
-            kind,
-            connection: self.connection.id.clone(),
-            request: self.request(),
-            client: self.connection.client,
-            taken_at: unix_millis(),
-            trace: TraceContext::of(&trace::current(self.services.traces)),
-            message: self.message.inbound.bytes().clone(),
-        }
-    }
-
     fn request(&self) -> Option<Arc<str>> {
         self.message.inbound.request_id().map(Arc::from)
     }
@@ -458,89 +309,10 @@ impl MethodCall<'_> {
         })
     }
 
-    fn enqueue_request(&self, kind: CommandKind, session: SessionId) -> EnqueueRequest {
-        EnqueueRequest {
-            session,
-            principal: self.connection.principal.clone(),
-            command: self.command(kind),
-            key: self.key(),
-            one_shot: self.message.one_shot,
-            watched: false,
-            limit: self.services.queue_limit,
-            about: None,
-            takes: InboxAdmission::Anything,
-            // The token of one that is alone names the session.
-            findable: kind == CommandKind::Prompt && !self.access.without_connection,
-        }
-    }
-
-    async fn enqueue(
-        &self,
-        kind: CommandKind,
-        session: SessionId,
-    ) -> Result<MethodOutcome, MethodError> {
-        let mut enqueue = self.enqueue_request(kind, session);
-        let inbox_terms = self.inbox_terms(kind).await?;
-        enqueue.takes = inbox_terms.takes;
-        loop {
-            match self.services.store.enqueue(&enqueue).await? {
-                EnqueueOutcome::Joined {
-                    via: DeliveryPath::OneShot,
-                    ..
-                } if !self.message.one_shot => {
-                    return Err(MethodError::Rpc(ErrorCode::IdReused, IN_A_BODY.into()));
-                }
-                EnqueueOutcome::Accepted { command, head, .. } => {
-                    self.record_enqueued(kind, &enqueue.session);
-                    return Ok(self.follow(enqueue.session, Some(command), head));
-                }
-                EnqueueOutcome::Joined { command, head, .. } => {
-                    return Ok(self.follow(enqueue.session, Some(command), head));
-                }
-                EnqueueOutcome::Conflict => {
-                    return Err(MethodError::Rpc(ErrorCode::IdReused, ID_REUSED.into()));
-                }
-                EnqueueOutcome::NotFound => return Err(unknown_session(enqueue.session.as_str())),
-                EnqueueOutcome::Closed => {
-                    return Err(MethodError::Rpc(
-                        ErrorCode::SessionClosed,
-                        SESSION_CLOSED.into(),
-                    ));
-                }
-                EnqueueOutcome::Barred => return Err(inbox_terms.refusal_error()),
-                EnqueueOutcome::Full => {
-                    let text = format!(
-                        "too many commands wait in this session (--queue-limit is {}): wait for \
-                         answers, then try again",
-                        enqueue.limit
-                    );
-                    return Err(MethodError::Rpc(ErrorCode::QueueFull, text));
-                }
-                EnqueueOutcome::Unwatched { head } => {
-                    self.watch(&enqueue.session, head).await?;
-                    enqueue.watched = true;
-                }
-            }
-        }
-    }
-
     /// For the audit log.
     fn record_decision(&self, decision: impl FnOnce() -> Decision) {
         let (caller, id) = (&self.access.caller, &self.connection.id);
         self.services.audit.record_done(caller, Some(id), decision);
-    }
-
-    fn record_enqueued(&self, kind: CommandKind, session: &SessionId) {
-        match kind {
-            CommandKind::Close => self.record_decision(|| Decision::SessionClosed {
-                session: session.clone(),
-            }),
-            // The worker tells which connection has answered, and nobody would know whose this is.
-            CommandKind::Answer if self.access.without_connection => {
-                self.record_decision(|| Decision::ConnectionOpened { agent: None });
-            }
-            _ => {}
-        }
     }
 
     /// The caller reads a session that may be somebody else's.
@@ -558,78 +330,9 @@ impl MethodCall<'_> {
             });
         }
     }
-
-    fn follow(&self, session: SessionId, command: Option<CommandId>, head: u64) -> MethodOutcome {
-        match self.request() {
-            None => MethodOutcome::Taken,
-            Some(request) => {
-                let connection = self.connection.id.clone();
-                MethodOutcome::Follow(FollowedRequest {
-                    session,
-                    connection,
-                    request,
-                    command,
-                    head,
-                    principal: self.connection.principal.clone(),
-                    created: None,
-                })
-            }
-        }
-    }
-
-    /// Tells the holder of the connection's stream to tail the session.
-    async fn watch(&self, session: &SessionId, after: u64) -> Result<(), MethodError> {
-        let watch = Event::Watch {
-            session: session.clone(),
-            after,
-        };
-        let key = IdempotencyKey::of(&self.connection.id, None, b"");
-        let posted = self.services.store.post(&self.connection.id, watch, &key);
-        Ok(not_full(posted.await?)?)
-    }
-
-    /// Before work whose answer goes to the connection's stream: whether anybody reads that.
-    async fn check_outbox(&self) -> Result<(), MethodError> {
-        let (store, id) = (&self.services.store, &self.connection.id);
-        if self.message.one_shot || store.has_outbox_room(id).await? {
-            return Ok(());
-        }
-        Err(MethodError::Reject(UNREAD.into()))
-    }
-
-    /// A client's answer names its session in its id.
-    async fn answer(&self) -> Result<MethodOutcome, MethodError> {
-        let id = self.message.inbound.id();
-        let id = id.and_then(|id| serde_json::from_str(id).ok());
-        match self.routed_session(id).await? {
-            Some(session) => self.enqueue(CommandKind::Answer, session).await,
-            None => Ok(MethodOutcome::Taken),
-        }
-    }
-
-    /// The session that an id of the agent's names, if the caller has a say in it.
-    async fn routed_session(&self, id: Option<String>) -> Result<Option<SessionId>, MethodError> {
-        let session = id.and_then(|id| SessionId::parse(id.split_once(':')?.0));
-        let session =
-            session.filter(|session| !self.is_revoked(session) && self.may_answer(session));
-        match session {
-            Some(session) if self.may_use(&session).await? => Ok(Some(session)),
-            _ => Ok(None),
-        }
-    }
 }
 
 fn unknown_method(name: &str) -> MethodError {
     let text = format!("there is no method {}", echo(name));
     MethodError::Rpc(ErrorCode::MethodNotFound, text)
-}
-
-fn unknown_session(id: &str) -> MethodError {
-    MethodError::Rpc(
-        ErrorCode::ResourceNotFound,
-        format!(
-            "there is no session {}: create one with session/new",
-            echo(id)
-        ),
-    )
 }

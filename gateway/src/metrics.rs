@@ -54,11 +54,13 @@ impl GatewayMetrics {
         registry.register("failed", help, self.failed.clone());
         let help = "Connection and session tokens that were refused, by why";
         registry.register("tokens_refused", help, self.tokens_refused.clone());
-        let help = "Requests, messages and streams refused or slowed down because of their caller's limits";
+        let help = "Requests, messages and streams refused or slowed down because of their \
+            caller's limits";
         registry.register("limited", help, self.limited.clone());
         let help = "Open connections of clients";
         registry.register("connections", help, self.connections.clone());
-        let help = "Connections closed because there were too many, by limit, and whether an idle one or the new one";
+        let help = "Connections closed because there were too many, by limit, and whether an \
+            idle one or the new one";
         registry.register("connections_closed", help, self.crowded.clone());
         let help = "Open SSE streams and WebSockets";
         registry.register("streams", help, self.streams.clone());

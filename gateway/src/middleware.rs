@@ -189,7 +189,8 @@ fn count_refusal(app: &App, peer: Option<ClientPeer>, response: &Response) {
     }
 }
 
-/// Around the probes, which are open to whoever asks by the gateway's address or by one of its names.
+/// Around the probes, which are open to whoever asks by the gateway's address or by one of its
+/// names.
 pub async fn probe_routes(State(app): State<Arc<App>>, request: Request, next: Next) -> Response {
     let resolved = request.extensions().get::<ResolvedPeer>();
     let forwarded = resolved.map_or(&[][..], |resolved| &resolved.hosts);

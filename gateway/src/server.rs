@@ -25,7 +25,7 @@ pub async fn serve(
     for_admins: Option<AdminListener>,
     app: Arc<App>,
 ) -> std::io::Result<()> {
-    let admin = for_admins.map(|door| tokio::spawn(admin::serve(door, app.clone())));
+    let admin = for_admins.map(|listener| tokio::spawn(admin::serve(listener, app.clone())));
     let sockets = SocketListener {
         listener,
         stall_timeout: app.config.stall,

@@ -9,11 +9,11 @@
 //! | hub | `hub` | all tailed logs, fed by one push connection |
 //! | | `tailed_log` | one log as this process has it: the last frames, how far it has grown |
 //! | | `wake` | how readers of logs are woken |
-//! | tail | `log_tail` | one reader's place in a log: notices, the next page, whether it is intact |
+//! | tail | `log_tail` | one reader of a log: its notices, its next page, whether it is intact |
 //! | | `truncation` | whether delivered events are still part of the log |
 //! | | `takeover` | notices that another holder has the stream |
 //! | filter | `feed` | a source of messages for one stream |
-//! | | `session_feed` | the events of one session for one connection, on one of its streams |
+//! | | `session_feed` | the events of a session for a connection, on one of its streams |
 //! | | `connection_feed` | the messages of a connection stream or WebSocket |
 //! | | `one_shot` | the events of one request |
 //! | | `single_answer`, `silent_feed` | an answer that is known at once, and nothing at all |

@@ -44,8 +44,8 @@ impl TraceSampling {
     }
 }
 
-/// The span of a request, if one is made. A request that names a trace waits until its caller is known
-/// ([`continued_span`]): strangers must not decide what is recorded.
+/// The span of a request, if one is made. A request that names a trace waits until its caller is
+/// known ([`continued_span`]): strangers must not decide what is recorded.
 pub fn request_span(traces: TraceSampling, request: &Request) -> Span {
     if !traces.are_on() || in_headers(request.headers()).is_some() || !traces.want(None) {
         return Span::none();

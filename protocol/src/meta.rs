@@ -19,6 +19,9 @@ pub const BOUND: &str = "baton/bound";
 /// A content block that repeats the conversation so far.
 pub const TRANSCRIPT: &str = "baton/transcript";
 
+/// In `clientInfo`, for the agent: Baton is between it and the client.
+pub const VIA: &str = "baton/via";
+
 /// W3C trace context: ACP reserves these names in `_meta`.
 pub const TRACE_PARENT: &str = "traceparent";
 pub const TRACE_STATE: &str = "tracestate";

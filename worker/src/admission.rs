@@ -43,9 +43,17 @@ impl SessionAdmission {
         let admitted = self.servers.admit(&asked, self.agent).await;
         // Logged for the operator; it contains no secrets.
         let admitted = admitted.inspect_err(|refusal| {
-            tracing::warn!(session.id = %opening.session, %refusal, "refused an MCP server of a client");
+            tracing::warn!(
+                session.id = %opening.session,
+                %refusal,
+                "refused an MCP server of a client"
+            );
         })?;
-        tracing::debug!(session.id = %opening.session, servers = admitted.len(), "MCP servers admitted");
+        tracing::debug!(
+            session.id = %opening.session,
+            servers = admitted.len(),
+            "MCP servers admitted"
+        );
         opening.admit(admitted);
         Ok(())
     }

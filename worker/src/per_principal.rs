@@ -106,8 +106,8 @@ impl PerPrincipal {
     }
 }
 
-/// Different for different principals, and never `.` or `..`: the kind of a principal comes first. `key:alice`
-/// is `key=alice`.
+/// Different for different principals, and never `.` or `..`: the kind of a principal comes first.
+/// `key:alice` is `key=alice`.
 fn folder_name(principal: &str) -> String {
     let mut name = String::new();
     for byte in principal.bytes() {

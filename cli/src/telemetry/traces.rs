@@ -1,5 +1,5 @@
-//! Which traces are made, and where they and metrics go. The variables of OpenTelemetry count as everywhere;
-//! where there is an option as well, that wins.
+//! Which traces are made, and where they and metrics go. The variables of OpenTelemetry count as
+//! everywhere; where there is an option as well, that wins.
 
 use baton_gateway::TraceSampling;
 use baton_session::trace::TARGET;
@@ -142,9 +142,10 @@ impl TraceOptions {
     where
         S: Subscriber + for<'a> LookupSpan<'a>,
     {
-        let level = match self.trace_store {
-            true => LevelFilter::TRACE,
-            false => LevelFilter::INFO,
+        let level = if self.trace_store {
+            LevelFilter::TRACE
+        } else {
+            LevelFilter::INFO
         };
         let ours =
             filter_fn(move |metadata| metadata.target() == TARGET && metadata.level() <= &level);

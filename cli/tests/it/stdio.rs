@@ -4,8 +4,10 @@
 mod bringing_back;
 mod carrying;
 mod choosing;
+mod clientele;
 mod crashing;
 mod hostile;
+mod named;
 mod real;
 
 use std::path::{Path, PathBuf};

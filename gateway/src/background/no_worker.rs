@@ -23,8 +23,7 @@ const LEASE: Duration = Duration::from_secs(5);
 /// Sessions of a partition that are looked at each time.
 const AT_ONCE: usize = 256;
 const REASON: &str = "no worker is running for this agent, so the request was withdrawn: nothing \
-    was \
-    done, and sending it again is safe";
+    was done, and sending it again is safe";
 
 /// Answers what no worker takes.
 pub struct NoWorkerTask {

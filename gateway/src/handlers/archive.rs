@@ -225,8 +225,8 @@ fn unsealed() -> GatewayError {
 
 fn changed() -> GatewayError {
     let text = "it is not what was signed: export it again, or take \"seal\" out of its first line \
-        and its last \
-                line away; it then comes without the agent's state and without what is bound to it";
+        and its last line away; it then comes without the agent's state and without what is bound \
+        to it";
     GatewayError::Archive(text.into())
 }
 

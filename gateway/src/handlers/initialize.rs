@@ -11,8 +11,9 @@ use baton_session::store;
 use baton_session::token::{CONNECTION_LIFETIME, ConnectionToken};
 use bytes::Bytes;
 use serde::Deserialize;
-use serde_json::json;
+use serde_json::{Value, json};
 
+use super::client_description;
 use crate::agents::{self, MissingAgent};
 use crate::app::App;
 use crate::auth::Caller;
@@ -38,12 +39,10 @@ pub async fn initialize(
     over_bytes: Option<LimitRefusal>,
 ) -> store::Result<InitializeReply> {
     let params = serde_json::from_str::<InitializeParams>(message.params());
-    let client = params
-        .as_ref()
-        .ok()
-        .and_then(|params| params.client_capabilities.as_ref())
-        .map(capabilities)
-        .unwrap_or_default();
+    let said = params.as_ref().ok();
+    let said = said.and_then(|params| params.client_capabilities.as_ref());
+    let client = said.and_then(|said| v1::ClientCapabilities::deserialize(said).ok());
+    let client = client.as_ref().map(capabilities).unwrap_or_default();
     let socket = socket.unwrap_or_else(|| SocketConnection {
         id: ConnectionId::mint(Partition::random(app.store.partitions())),
         issued: app.issuer.revocations.issue_time(&caller.principal, None),
@@ -87,6 +86,9 @@ pub async fn initialize(
         .keys
         .ring()
         .sign_connection(&connection, CONNECTION_LIFETIME);
+    if let (Ok(_), Ok(params)) = (&chosen, &params) {
+        describe(app, &connection, params).await?;
+    }
     let answer = chosen.map(|card| {
         let mut result = agents::initialized(card, PROTOCOL_VERSION);
         if socket.resumable {
@@ -115,7 +117,32 @@ pub struct SocketConnection {
 struct InitializeParams {
     #[serde(rename = "protocolVersion")]
     _protocol_version: u64,
-    client_capabilities: Option<v1::ClientCapabilities>,
+    client_capabilities: Option<Value>,
+    client_info: Option<Value>,
+}
+
+/// Keeps what the client says of itself, for workers.
+async fn describe(
+    app: &App,
+    connection: &ConnectionToken,
+    params: &InitializeParams,
+) -> store::Result<()> {
+    let (capabilities, info) = (&params.client_capabilities, &params.client_info);
+    let Some(described) = client_description::describe(capabilities.as_ref(), info.as_ref()) else {
+        return Ok(());
+    };
+    let kept = app.store.describe_client(&connection.id, &described).await;
+    kept.or_else(|error| match error {
+        store::Error::Unavailable(_) => Err(error),
+        store::Error::Broken(_) => {
+            tracing::warn!(
+                %error,
+                "a client's description cannot be kept: its agents get the capabilities of its \
+                 token"
+            );
+            Ok(())
+        }
+    })
 }
 
 fn capabilities(client: &v1::ClientCapabilities) -> ClientCapabilities {
@@ -131,6 +158,10 @@ fn capabilities(client: &v1::ClientCapabilities) -> ClientCapabilities {
             .elicitation
             .as_ref()
             .is_some_and(|elicitation| elicitation.form.is_some()),
+        url_elicitation: client
+            .elicitation
+            .as_ref()
+            .is_some_and(|elicitation| elicitation.url.is_some()),
         boolean_options: options.is_some(),
     }
 }

@@ -18,6 +18,7 @@ use tokio::time::timeout;
 use tracing::Instrument as _;
 
 use super::initialize::initialize;
+use super::message::{self, MessageCarrier, MessageReply, MessageSource};
 use crate::access::stream_authority::StreamAuthority;
 use crate::access::{self, RequestAccess};
 use crate::app::App;
@@ -26,7 +27,7 @@ use crate::error::GatewayError;
 use crate::http::headers::{self, AcceptedTypes};
 use crate::http::{body, paths};
 use crate::limits::LimitRefusal;
-use crate::methods::{self, ClientMessage, MethodOutcome, dispatch};
+use crate::methods::MethodOutcome;
 use crate::stream::log_tail::LogTail;
 use crate::stream::one_shot::OneShotFeed;
 use crate::stream::session_feed::{FeedReader, FeedStart, SessionFeed};
@@ -60,9 +61,9 @@ pub async fn post(
     let bytes = read.unwrap_or(Err(GatewayError::Slow))?;
     let allowance = caller.allowance.as_ref();
     let over_bytes = allowance.and_then(|allowance| allowance.receive(bytes.len()));
-    let message = Inbound::read(bytes)?;
-    let span = trace::span_from_message(app.config.traces, &parts, &message);
-    let handled = handle_message(app, &caller, &parts, message, accepts, over_bytes);
+    let inbound = Inbound::read(bytes)?;
+    let span = trace::span_from_message(app.config.traces, &parts, &inbound);
+    let handled = handle_message(app, &caller, &parts, inbound, accepts, over_bytes);
     let response = handled.instrument(span.clone()).await.into_response();
     trace::record_response(&span, &response);
     Ok(response)
@@ -78,69 +79,44 @@ async fn handle_message(
     over_bytes: Option<LimitRefusal>,
 ) -> Result<Response<Body>, GatewayError> {
     let headers = &parts.headers;
-    let allowance = caller.allowance.as_ref();
     trace::record_message(&trace::current(app.config.traces), Some(headers), &inbound);
+    let agent = paths::agent_in_path(&parts.uri);
     let method = inbound.method();
     if method == Some(Method::Initialize) {
-        return open_connection(
-            app,
-            caller,
-            &inbound,
-            paths::agent_in_path(&parts.uri),
-            over_bytes,
-        )
-        .await;
+        return open_connection(app, caller, &inbound, agent, over_bytes).await;
     }
-    let session_header = headers::single(headers, &headers::SESSION_ID)?;
-    let token = inbound.take_session_token()?;
-    let session = inbound.session_id().or(session_header);
-    let access = app
-        .access
-        .of_request(caller, headers, token.as_deref(), session)?;
-    let message = ClientMessage {
-        inbound: &inbound,
-        session_header,
-        agent: paths::agent_in_path(&parts.uri),
-        one_shot: accepts.event_stream,
+    let source = MessageSource {
+        caller,
+        agent,
         over_bytes,
+        carrier: MessageCarrier::Post {
+            headers,
+            one_shot: accepts.event_stream,
+        },
     };
-    let browser = headers.contains_key(header::ORIGIN);
-    let is_request = inbound.is_request();
-    if access.without_connection && is_request && !accepts.event_stream {
-        return Err(GatewayError::Accept(
-            "text/event-stream: without a connection the answer comes in the body",
-        ));
-    }
-    // A place in advance: who gets none has asked for nothing, and may ask again.
-    let permit = match allowance.filter(|_| accepts.event_stream && is_request) {
-        Some(allowance) => allowance.stream(|| None)?,
-        None => None,
-    };
-    let outcome = dispatch(&app.methods, &access, message).await?;
-    let (opens, refusal) = (outcome.opens().cloned(), outcome.refusal());
-    let mut response = if accepts.event_stream {
-        let authority = StreamAuthority::of(caller)
-            .on(&access.connection)
-            .with(permit);
-        one_shot(app, authority, &access, outcome, headers).await?
-    } else {
-        if let MethodOutcome::Answer(answer) = outcome {
-            methods::post_answer(&app.methods, &access.connection, message, answer).await?;
+    let handled = message::handle(app, source, &mut inbound).await?;
+    let access = &handled.access;
+    let mut response = match handled.reply {
+        MessageReply::OnStream => accepted(),
+        MessageReply::InBody(outcome, permit) => {
+            let authority = StreamAuthority::of(caller)
+                .on(&access.connection)
+                .with(permit);
+            one_shot(app, authority, access, outcome, headers).await?
         }
-        accepted()
     };
     let answer = response.headers_mut();
-    add_retry_after(refusal, answer);
+    add_retry_after(handled.refusal, answer);
+    let browser = headers.contains_key(header::ORIGIN);
     let ends = method.is_some_and(|method| method.rules().effect == SessionEffect::Ends);
-    let ended = session
-        .and_then(SessionId::parse)
-        .filter(|_| ends && browser);
-    if let Some(session) = ended {
-        access::clear_cookie(&session, answer);
+    if ends && browser {
+        let header = headers::single(headers, &headers::SESSION_ID)?;
+        let session = inbound.session_id().or(header).and_then(SessionId::parse);
+        session.inspect(|session| access::clear_cookie(session, answer));
     }
-    match opens {
-        Some(session) => app.access.stamp_token(&session, &access, browser, answer),
-        None => app.access.renew_token(&access, browser, answer).await,
+    match handled.opens {
+        Some(session) => app.access.stamp_token(&session, access, browser, answer),
+        None => app.access.renew_token(access, browser, answer).await,
     }
     Ok(response)
 }

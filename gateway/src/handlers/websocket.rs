@@ -21,6 +21,7 @@ use tokio_util::sync::CancellationToken;
 use tracing::Instrument as _;
 
 use super::initialize::{SocketConnection, initialize};
+use super::message::{self, MessageCarrier, MessageSource};
 use crate::access::PresentedToken;
 use crate::access::stream_authority::StreamAuthority;
 use crate::app::App;
@@ -28,7 +29,7 @@ use crate::auth::{Caller, ticket};
 use crate::error::GatewayError;
 use crate::http::headers::CONNECTION_ID;
 use crate::limits::{LimitKind, StreamPermit, stream_name};
-use crate::methods::{self, ClientMessage, MethodOutcome, dispatch};
+use crate::methods::not_full;
 use crate::net::byte_meter::MessageGauge;
 use crate::stream::websocket::{self, CloseReason, OpenedSocket};
 use crate::trace;
@@ -300,51 +301,44 @@ async fn receive(
 ) -> Result<(), GatewayError> {
     let allowance = peer.caller.allowance.as_ref();
     let over_bytes = allowance.and_then(|allowance| allowance.receive(bytes.len()));
-    let (token, inbound) = match read_message(bytes.clone()) {
-        Ok(read) => read,
-        Err(reject) => return refuse(app, connection, &bytes, reject).await,
-    };
-    let message = ClientMessage {
-        inbound: &inbound,
-        session_header: None,
+    let source = MessageSource {
+        caller: &peer.caller,
         agent: peer.agent.as_deref(),
-        one_shot: false,
         over_bytes,
+        carrier: MessageCarrier::Socket {
+            connection,
+            grant: &peer.grant,
+        },
     };
-    let (caller, grant) = (&peer.caller, &peer.grant);
-    let access = app
-        .access
-        .of_socket_message(caller, connection, grant, token.as_deref());
-    let taken = async {
-        if let MethodOutcome::Answer(answer) = dispatch(&app.methods, &access, message).await? {
-            methods::post_answer(&app.methods, connection, message, answer).await?;
+    let handled = match Inbound::read(bytes.clone()) {
+        Ok(mut inbound) => {
+            let span = trace::message_span(app.config.traces, &connection.id, &inbound);
+            let handled = message::handle(app, source, &mut inbound);
+            handled.instrument(span).await.map(drop)
         }
-        Ok(())
+        Err(unreadable) => Err(unreadable.into()),
     };
-    let span = trace::message_span(app.config.traces, &connection.id, &inbound);
-    taken.instrument(span).await
-}
-
-fn read_message(bytes: Bytes) -> Result<(Option<String>, Inbound), GatewayError> {
-    let mut inbound = Inbound::read(bytes)?;
-    Ok((inbound.take_session_token()?, inbound))
+    match handled {
+        Ok(()) => Ok(()),
+        Err(error) => refuse(app, connection, &bytes, error).await,
+    }
 }
 
 async fn refuse(
     app: &App,
     connection: &ConnectionToken,
     bytes: &Bytes,
-    reject: GatewayError,
+    error: GatewayError,
 ) -> Result<(), GatewayError> {
-    let (code, text) = match &reject {
+    let (code, text) = match &error {
         GatewayError::NotJson(why) => (ErrorCode::ParseError, format!("not JSON: {why}")),
         GatewayError::NotAMessage(why) => (ErrorCode::InvalidRequest, (*why).to_owned()),
-        _ => return Err(reject),
+        _ => return Err(error),
     };
     let event = baton_session::event::Event::Message {
         message: compose::error("null", code, &text),
     };
     let key = baton_session::command::IdempotencyKey::of(&connection.id, None, bytes);
     let posted = app.store.post(&connection.id, event, &key).await?;
-    methods::not_full(posted)
+    not_full(posted)
 }

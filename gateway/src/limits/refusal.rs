@@ -58,25 +58,21 @@ impl LimitRefusal {
             }
             LimitKind::InflightBytes => {
                 "too much of this caller is being received at once (--max-inflight-bytes): wait, \
-                 then send it \
-                 again"
+                 then send it again"
             }
             LimitKind::Outbox => {
                 "too much waits on this connection's stream: read that with GET, or open another \
-                 connection with \
-                 initialize"
+                 connection with initialize"
             }
             LimitKind::Turns => {
                 "as many sessions work as this caller may have at once: wait for an answer, then \
-                 send it \
-                 again with a new id"
+                 send it again with a new id"
             }
             LimitKind::Storage { used, most } => {
                 return format!(
                     "{used} bytes are kept for this caller, {most} may be: remove sessions with \
-                     session/delete, then \
-                     send it again with a new id; a session that was removed counts for another \
-                     minute"
+                     session/delete, then send it again with a new id; a session that was removed \
+                     counts for another minute"
                 )
                 .into();
             }

@@ -126,8 +126,8 @@ impl MethodCall<'_> {
                 )),
                 ForkSearchError::Far { events } => invalid(format!(
                     "the last {events} events, which are as many as are searched, do not tell all \
-                 about message {}: fork \
-                 at a later one. One of the user, user-…, is found however old it is",
+                 about message {}: fork at a later one. One of the user, user-…, is found however \
+                 old it is",
                     echo(message)
                 )),
                 ForkSearchError::Store(error) => error.into(),

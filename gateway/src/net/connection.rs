@@ -30,7 +30,7 @@ const STREAMS: u32 = 1000;
 /// HTTP/2 connections are pinged so often.
 const PING: Duration = Duration::from_secs(30);
 
-/// What connections need of their gateway.
+/// The options that connections need.
 pub struct ConnectionSettings {
     /// How long a client may take for the head of a request.
     pub request_timeout: Duration,
@@ -53,8 +53,8 @@ pub struct ConnectionInfo {
     pub gauge: MessageGauge,
 }
 
-/// Until the client leaves, or all is said after the gateway has stopped accepting. A WebSocket goes
-/// on beyond that.
+/// Until the client leaves, or all is said after the gateway has stopped accepting. A WebSocket
+/// goes on beyond that.
 pub async fn serve<S>(
     stream: S,
     link: ConnectionInfo,
@@ -100,7 +100,10 @@ pub async fn serve<S>(
                 connection.as_mut().graceful_shutdown();
             }
             () = &mut protocol_unknown => {
-                tracing::debug!(peer = %address, "a client said too little for too long");
+                tracing::debug!(
+                    peer = %address,
+                    "closed connection: no request within the timeout"
+                );
                 return;
             }
         }

@@ -1,5 +1,5 @@
-//! A stream as server-sent events, also for the body of a POST. The body is polled by the connection
-//! itself: no task, no queue, and a client that reads slowly simply asks for less.
+//! A stream as server-sent events, also for the body of a POST. The body is polled by the
+//! connection itself: no task, no queue, and a client that reads slowly simply asks for less.
 
 use std::sync::Arc;
 

@@ -1,11 +1,13 @@
-//! Any ACP agent as a subprocess: a program that speaks ACP on its standard input and output. A worker
-//! is its client, and passes everything on in both directions as it was said, with other ids.
+//! Any ACP agent as a subprocess: a program that speaks ACP on its standard input and output. A
+//! worker is its client, and passes everything on in both directions as it was said, with other
+//! ids.
 //!
 //! | file | what |
 //! |---|---|
 //! | [`guard`] | a process between worker and agent: nothing of an agent outlives its worker |
 //! | [`sandbox`], [`mod@confine`] | what an agent may open, and the step that holds it there |
 //! | `process` | how an agent is started, and how it ended |
+//! | `client_profile` | what an agent is told of its client when it starts |
 //! | `message`, `connection` | JSON-RPC with one process |
 //! | `pool`, `start_backoff` | which process a session gets, and when none is started |
 //! | `agent_session`, `replay`, `transcript` | a session at a process: restored by the agent, which may replay the conversation, or opened with it as text |
@@ -19,10 +21,11 @@ use std::time::Duration;
 use async_trait::async_trait;
 use baton_session::command::ClientCapabilities;
 use baton_session::store::{AgentCard, MAX_AGENT_NAME};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use self::agent_session::{AgentSession, SessionAbilities};
 use self::agent_session_names::AgentSessionNames;
+use self::client_profile::{ClientProfile, ClientProfiles};
 use self::conversation::StdioConversation;
 use self::pool::AgentPool;
 pub use self::pool::StartFailure;
@@ -34,6 +37,7 @@ mod agent_request;
 mod agent_session;
 mod agent_session_names;
 mod chosen_settings;
+mod client_profile;
 pub mod confine;
 mod connection;
 mod conversation;
@@ -95,6 +99,7 @@ pub struct StdioAgent {
 struct StdioShared {
     pool: Arc<AgentPool>,
     names: Arc<AgentSessionNames>,
+    clients: ClientProfiles,
     scope: ProcessScope,
     on_crash: OnCrash,
     idle: Duration,
@@ -122,14 +127,15 @@ impl StdioAgent {
             config.start_timeout,
             config.line_limit,
         ));
-        let client = ClientCapabilities::default();
-        let (connection, initialize) = pool.start(client, &ProcessPaths::default()).await?;
+        let client = ClientProfile::of_letters(ClientCapabilities::default());
+        let (connection, initialize) = pool.start(&client, &ProcessPaths::default()).await?;
         if config.warm > 0 || config.scope == ProcessScope::Shared {
-            pool.put(client, connection);
+            pool.put(&client, connection);
         }
         let inner = StdioShared {
             pool,
             names: Arc::default(),
+            clients: ClientProfiles::default(),
             scope: config.scope,
             on_crash: config.on_crash,
             idle: config.idle,
@@ -143,13 +149,27 @@ impl StdioAgent {
 }
 
 /// An agent that does not say its name has that of its program.
-fn card(command: &str, initialize: Value) -> AgentCard {
+fn card(command: &str, mut initialize: Value) -> AgentCard {
+    hide_logins(&mut initialize);
     let program = command.rsplit('/').next().unwrap_or(command);
     let info = &initialize["agentInfo"];
     AgentCard {
         name: plain(info["name"].as_str().unwrap_or(program)),
         version: info["version"].as_str().unwrap_or("unknown").to_owned(),
         initialize,
+    }
+}
+
+/// The operator logs in beforehand, for everybody: clients are offered nothing that they cannot do.
+fn hide_logins(initialize: &mut Value) {
+    initialize["authMethods"] = json!([]);
+    let capabilities = initialize["agentCapabilities"].as_object_mut();
+    let Some(capabilities) = capabilities else {
+        return;
+    };
+    capabilities.remove("providers");
+    if let Some(auth) = capabilities.get_mut("auth").and_then(Value::as_object_mut) {
+        auth.remove("logout");
     }
 }
 
@@ -177,8 +197,8 @@ impl Agent for StdioAgent {
         self.card.clone()
     }
 
-    /// A session that is new hears from its agent at once what it offers, or why it cannot be. Any other
-    /// has been told, and starts its agent when something is asked of it.
+    /// A session that is new hears from its agent at once what it offers, or why it cannot be. Any
+    /// other has been told, and starts its agent when something is asked of it.
     async fn open(&self, session: &SessionOpening) -> Result<Arc<dyn Conversation>, Failure> {
         if let Some(sandbox) = &self.inner.pool.launch.sandbox {
             sandbox.check("cwd", &session.cwd)?;

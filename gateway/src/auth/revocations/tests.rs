@@ -3,7 +3,7 @@ use std::time::Duration;
 
 use baton_session::id::Partition;
 use baton_session::revocation::RevocationCause;
-use baton_session::store::MemoryStore;
+use baton_session::store::{CredentialStore as _, MemoryStore};
 use baton_session::token::{ConnectionToken, KeyRing, SigningKeys, generate};
 use http_body_util::BodyExt as _;
 use jsonwebtoken::Algorithm;

@@ -1,4 +1,5 @@
-//! Where a session's events begin for a client: at its cursor, or where its history and the log part.
+//! Where a session's events begin for a client: at its cursor, or where its history and the log
+//! part.
 
 use baton_session::cursor::{Cursor, CursorPhase};
 use baton_session::event::Event;

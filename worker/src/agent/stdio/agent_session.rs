@@ -14,6 +14,7 @@ use tokio::time::timeout;
 
 use super::agent_session_names::{AgentSessionNames, HeldName};
 use super::chosen_settings::{ChosenSetting, ChosenSettings, SettingsRestore};
+use super::client_profile::ClientProfile;
 use super::connection::{AgentConnection, AgentOutput, QueuedOutput, opened};
 use super::message::AgentReply;
 use super::replay::{AgentReplay, LoggedConversation};
@@ -28,6 +29,8 @@ pub struct AgentSession {
     number: u64,
     /// The agent's name for the session.
     pub session: String,
+    /// The client that the process was told of.
+    pub client: ClientProfile,
     pub output: AsyncMutex<mpsc::Receiver<QueuedOutput>>,
     /// Context that the agent gets before the next prompt.
     pub context: Mutex<Option<String>>,
@@ -63,6 +66,8 @@ impl SessionAbilities {
 /// Describes the session to open.
 pub struct OpenRequest<'a> {
     pub opening: &'a SessionOpening,
+    /// The client that the process was told of.
+    pub client: &'a ClientProfile,
     /// The agent's name for the session, if it has had it before.
     pub before: Option<&'a str>,
     pub abilities: SessionAbilities,
@@ -329,6 +334,7 @@ impl PendingSession<'_> {
             connection: self.connection,
             number: self.number,
             session,
+            client: self.request.client.clone(),
             output: AsyncMutex::new(self.heard),
             context: Mutex::new(context),
             early: Mutex::new(self.early),
@@ -376,6 +382,11 @@ impl AgentSession {
     pub fn has_early_output(&self) -> bool {
         let early = self.early.locked();
         !early.is_empty()
+    }
+
+    /// Nothing of it is heard any more.
+    pub fn leave(&self) {
+        self.connection.close_queue(self.number);
     }
 
     pub fn notify(&self, message: &AgentMessage) {

@@ -134,6 +134,11 @@ impl AgentConnection {
         self.inner.gone.is_cancelled() || self.inner.leave.is_cancelled()
     }
 
+    /// Returns once it has ended, with all that it has started.
+    pub async fn ended(&self) {
+        self.inner.gone.cancelled().await;
+    }
+
     /// How it ended, if it has.
     pub fn end(&self) -> Option<Failure> {
         self.inner.state().end.clone()

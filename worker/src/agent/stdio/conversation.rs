@@ -8,6 +8,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use baton_protocol::address::{readdress, readdress_params};
 use baton_protocol::{Method, compose};
+use baton_session::command::ClientCapabilities;
 use bytes::Bytes;
 use futures_util::stream::{FuturesUnordered, StreamExt as _};
 use serde_json::value::RawValue;
@@ -18,6 +19,7 @@ use tokio::time::{sleep, timeout};
 
 use super::agent_request::AgentRequest;
 use super::agent_session::{self, AgentSession, OpenRequest, OpenedSession};
+use super::client_profile::ClientProfile;
 use super::connection::AgentOutput;
 use super::memory::SessionMemory;
 use super::replay::{ConversationPart, ReplayVerdict};
@@ -25,8 +27,8 @@ use super::sandbox::ProcessPaths;
 use super::settings_view::SettingsView;
 use super::{OnCrash, ProcessScope, StdioShared, failures};
 use crate::agent::{
-    CallResult, Conversation, ConversationChanges, ListenContext, SessionOpening, StopReason, Turn,
-    raw,
+    AskingClient, CallResult, Conversation, ConversationChanges, ListenContext, SessionOpening,
+    StopReason, Turn, raw,
 };
 use crate::agent_policy::AgentMessage;
 use crate::mcp::over_acp;
@@ -80,7 +82,7 @@ impl StdioConversation {
         if let Some(agent_session) = self.current_session() {
             return Ok(agent_session);
         }
-        let client = self.opening.client;
+        let client = &self.profile_of(self.controller().as_ref()).await;
         let (connection, alone) = match self.agent.scope {
             ProcessScope::Shared => (self.agent.pool.share(client).await?, false),
             ProcessScope::Session | ProcessScope::Turn => {
@@ -98,6 +100,7 @@ impl StdioConversation {
         };
         let request = OpenRequest {
             opening: &self.opening,
+            client,
             before: before.as_deref(),
             shown: &shown,
             chosen: &chosen,
@@ -120,6 +123,51 @@ impl StdioConversation {
         let agent_session = Arc::new(agent_session);
         self.agent_session.send_replace(Some(agent_session.clone()));
         Ok(agent_session)
+    }
+
+    /// The client that the agent's requests go to: the one that sent the last prompt, or has opened the session.
+    fn controller(&self) -> Option<AskingClient> {
+        let known = self.memory().controller();
+        known.or_else(|| self.opening.client.clone())
+    }
+
+    async fn profile_of(&self, client: Option<&AskingClient>) -> ClientProfile {
+        let Some(client) = client else {
+            return ClientProfile::of_letters(ClientCapabilities::default());
+        };
+        let (store, policy) = (self.opening.store(), self.opening.policy());
+        let profile = self.agent.clients.of(client, store, policy).await;
+        let profile = profile.unwrap_or_else(|error| {
+            tracing::warn!(session.id = %self.opening.session, %error, "the description of a client cannot be read");
+            ClientProfile::of_letters(client.capabilities)
+        });
+        if self.agent.scope == ProcessScope::Shared {
+            profile.without_name()
+        } else {
+            profile
+        }
+    }
+
+    /// An agent learns only when it starts what its client can do. So it is started again if the turn's client can do
+    /// something else: else it would ask this one for what it cannot do, or never for what it can.
+    async fn serve(&self, client: &AskingClient) {
+        let _one_at_a_time = self.taking.lock().await;
+        self.memory().set_controller(client);
+        let Some(agent_session) = self.current_session() else {
+            return;
+        };
+        let profile = self.profile_of(Some(client)).await;
+        if profile.can_the_same(&agent_session.client) {
+            return;
+        }
+        tracing::info!(session.id = %self.opening.session, "the client of the turn has other capabilities: starting the agent again");
+        self.drop_session();
+        self.agent.stop(&agent_session);
+        if self.agent.scope != ProcessScope::Shared {
+            // It may be writing what the next one reads.
+            agent_session.connection.ended().await;
+        }
+        agent_session.leave();
     }
 
     fn process_paths(&self) -> Result<ProcessPaths, Failure> {
@@ -155,10 +203,14 @@ impl StdioConversation {
         turn: &Turn,
         prompt: &AgentMessage,
     ) -> Result<Box<RawValue>, AttemptError> {
+        let started = async {
+            self.serve(turn.asking_client()).await;
+            self.agent_session().await
+        };
         let agent_session = tokio::select! {
             biased;
             () = turn.cancelled() => return Ok(StopReason::Cancelled.answer()),
-            agent_session = self.agent_session() => agent_session.map_err(AttemptError::Failed)?,
+            agent_session = started => agent_session.map_err(AttemptError::Failed)?,
         };
         let withheld = self.memory().withheld();
         if let Some(failure) = withheld {

@@ -49,6 +49,8 @@ pub struct ConfineStep {
     pub arguments: Vec<OsString>,
     /// It is the first of processes that are the agent's own, and becomes the agent's user itself.
     pub own_processes: bool,
+    /// The agent has no directory of a session yet, and starts in its temporary folder.
+    pub in_temporary_folder: bool,
 }
 
 /// The user and HOME of the agent.
@@ -173,6 +175,9 @@ impl ConfineStep {
             .arg("--")
             .args(command);
         confine.env("TMPDIR", temporary);
+        if self.in_temporary_folder {
+            confine.current_dir(temporary);
+        }
         confine
     }
 }

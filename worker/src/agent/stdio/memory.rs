@@ -2,6 +2,8 @@
 //! and options that clients see, and the chosen ones.
 
 use baton_protocol::limits::MAX_VIEW;
+use baton_session::command::ClientCapabilities;
+use baton_session::id::ConnectionId;
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -10,7 +12,7 @@ use super::agent_session::RestoredSettings;
 use super::chosen_settings::{ChosenSetting, ChosenSettings, SettingName};
 use super::failures;
 use super::settings_view::SettingsView;
-use crate::agent::{ConversationChanges, SessionOpening};
+use crate::agent::{AskingClient, ConversationChanges, SessionOpening};
 use crate::rpc::Failure;
 
 #[derive(Clone, Default, Serialize, Deserialize)]
@@ -27,11 +29,21 @@ pub struct SessionMemory {
     /// The choices that the agent refused when it was started last, and without which it may do more.
     #[serde(default)]
     refused: Vec<ChosenSetting>,
+    /// The client that sent the last prompt.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    controller: Option<SavedClient>,
     #[serde(skip)]
     unsaved: bool,
     /// The log says already that the agent shows too much.
     #[serde(skip)]
     warned: bool,
+}
+
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+struct SavedClient {
+    connection: ConnectionId,
+    /// Of its capabilities.
+    letters: String,
 }
 
 impl SessionMemory {
@@ -40,9 +52,32 @@ impl SessionMemory {
         if memory.session != opening.session.as_str() {
             // The agent's own session is the parent's. The fork gets another.
             memory.agent_session = None;
+            memory.controller = None;
             memory.session = opening.session.to_string();
         }
         memory
+    }
+
+    pub fn controller(&self) -> Option<AskingClient> {
+        let SavedClient {
+            connection,
+            letters,
+        } = self.controller.as_ref()?;
+        Some(AskingClient {
+            connection: connection.clone(),
+            capabilities: ClientCapabilities::from_letters(letters),
+        })
+    }
+
+    pub fn set_controller(&mut self, client: &AskingClient) {
+        let client = SavedClient {
+            connection: client.connection.clone(),
+            letters: client.capabilities.letters(),
+        };
+        if self.controller.as_ref() != Some(&client) {
+            self.controller = Some(client);
+            self.unsaved = true;
+        }
     }
 
     /// The modes and options that clients are shown.

@@ -1,4 +1,5 @@
-//! Puts the file beneath flags and environment, and above the defaults: to clap its values are defaults.
+//! Puts the file beneath flags and environment, and above the defaults: to clap its values are
+//! defaults.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -8,8 +9,9 @@ use clap::parser::ValueSource;
 use clap::{ArgMatches, Command, Error};
 
 use super::file::{ConfigFile, FileSetting};
-use super::{ROLES, keys};
+use super::keys;
 use crate::exit::ConfigurationError;
+use crate::roles::ROLES;
 
 /// Why there are no arguments.
 pub enum ConfigProblem {

@@ -65,7 +65,8 @@ pub fn hides(arg: &Arg, value: &str) -> bool {
     arg.is_hide_env_values_set() && (holds_secret(arg, value) || !value.contains("://"))
 }
 
-/// The option that names a file with the same content: `store-file` beside `store`, and the other way round.
+/// The option that names a file with the same content: `store-file` beside `store`, and the other
+/// way round.
 pub fn counterpart(name: &str) -> String {
     match name.strip_suffix("-file") {
         Some(stem) => stem.to_owned(),

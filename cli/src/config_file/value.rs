@@ -41,7 +41,9 @@ fn list<'a>(
     // For some options an empty list would mean nothing, for others everything.
     if items.len() == 0 {
         return Err(
-            "the array is empty; remove the key for the default, or write [\"none\"] where the option permits it".into(),
+            "the array is empty; remove the key for the default, or write [\"none\"] where the \
+             option permits it"
+                .into(),
         );
     }
     let items = items.map(|item| match item {

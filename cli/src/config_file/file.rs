@@ -7,8 +7,9 @@ use clap::{Arg, Command};
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-use super::{ROLES, keys, suggest, value};
+use super::{keys, suggest, value};
 use crate::exit::ConfigurationError;
+use crate::roles::ROLES;
 
 pub struct ConfigFile {
     pub path: PathBuf,
@@ -55,7 +56,8 @@ impl ConfigFile {
         Err(ConfigurationError(faults.collect()))
     }
 
-    /// The settings of a role, by name: those of its section, and those at the top that it has an option for.
+    /// The settings of a role, by name: those of its section, and those at the top that it has an
+    /// option for.
     pub fn of_role(&self, role: &Command) -> BTreeMap<String, FileSetting> {
         let section = Some(role.get_name());
         let top = self.settings.iter().filter(|one| one.section.is_none());
@@ -169,9 +171,10 @@ impl<'a> FileReader<'a> {
             (true, None) => suggest::nearest(name, ROLES),
             _ => suggest::nearest(name, self.names(section)),
         };
-        let what = match is_section {
-            true => "unknown section",
-            false => "unknown key",
+        let what = if is_section {
+            "unknown section"
+        } else {
+            "unknown key"
         };
         match nearest {
             Some(nearest) => format!("{what}; did you mean {nearest}?"),

@@ -5,8 +5,9 @@ use std::ffi::OsString;
 use clap::{Arg, Command};
 
 use super::keys::{self, ValueKind};
-use super::{ROLES, matches};
+use super::matches;
 use crate::command_line;
+use crate::roles::ROLES;
 
 /// As the file has it, and as clap gets it.
 fn sample(arg: &Arg) -> (String, String) {

@@ -1,0 +1,351 @@
+"""The rows of the matrix: each opens sessions of its own and returns a note, or raises `Failed` or `NotApplicable`."""
+
+import json
+import os
+import tempfile
+import threading
+from pathlib import Path
+
+from agents import CACHE, ECHO
+from peers import Failed, HttpPeer, ProcessPeer
+
+# A red square of 8 x 8 pixels.
+IMAGE = "iVBORw0KGgoAAAANSUhEUgAAAAgAAAAICAIAAABLbSncAAAAEklEQVR4nGP4z8CAFWEXHbQSACj/P8Fu7N9hAAAAAElFTkSuQmCC"
+
+
+class NotApplicable(Exception):
+    """The agent cannot do that, and why."""
+
+
+class Stage:
+    """An agent behind two gateways and two workers."""
+
+    def __init__(self, cluster, urls, product, model, baton):
+        self.cluster, self.urls, self.product, self.model, self.baton = cluster, urls, product, model, baton
+        self.work = Path(cluster.directory).parent / (Path(cluster.directory).name + "-work")
+        self.marks = iter(range(10**6))
+
+    def mark(self):
+        return f"MARK-{self.product.name.replace('-', '')}{next(self.marks)}x"
+
+    def directory(self):
+        self.work.mkdir(exist_ok=True)
+        return tempfile.mkdtemp(dir=self.work)
+
+    def peer(self, gateway=0, **more):
+        return HttpPeer(self.urls[gateway], **more)
+
+    def session(self, peer, servers=()):
+        cwd = self.directory()
+        result = peer.call("session/new", {"cwd": cwd, "mcpServers": list(servers)}, 120)
+        return result["sessionId"], cwd, result
+
+    def load(self, peer, session, cwd, servers=(), method="session/load"):
+        return peer.call(method, {"sessionId": session, "cwd": cwd, "mcpServers": list(servers)}, 120)
+
+    def tools(self):
+        product = self.product
+        return getattr(product, "tools", None) or [product.tool]
+
+    def servers(self):
+        node = CACHE / "node/node_modules/node/bin/node"
+        script = CACHE / "mcp/node_modules/@modelcontextprotocol/server-everything/dist/index.js"
+        return [{"name": "everything", "command": str(node), "args": [str(script), "stdio"], "env": []}]
+
+    def own_servers(self):
+        """Agents without a tool of their own that asks use one of a server."""
+        return self.servers() if self.tools() == [ECHO] else ()
+
+
+def recalls(peer, session, words):
+    said = peer.turn(session, "RECALL")
+    missing = [word for word in words if word not in said]
+    if missing:
+        raise Failed(f"the model was not sent {missing}: {said[:300]}")
+    return said
+
+
+def text_turn(stage):
+    peer = stage.peer()
+    session, _, _ = stage.session(peer)
+    said = peer.turn(session, "SAY pong-1", patience=90)
+    if "pong-1" not in said:
+        raise Failed(f"said {said[:200]!r}")
+
+
+def tool_with_a_question(stage):
+    """The client that asked is gone when the question comes; another one, at the other gateway, answers it."""
+    first = stage.peer()
+    first.answers_questions = False
+    servers = stage.own_servers()
+    session, cwd, _ = stage.session(first, servers)
+    number = first.ask(session, "USE-TOOL " + json.dumps(stage.tools()))
+    try:
+        first.question(patience=45)
+    except Failed:
+        answer = next((one for one in first.messages if one.get("id") == number and "method" not in one), None)
+        if answer and "TOOL-DONE" in first.said(session):
+            raise NotApplicable("runs its tools without asking") from None
+        raise Failed(f"asked nothing; {json.dumps(answer)[:200]}; said {first.said(session)[:300]!r}") from None
+    first.vanish()
+    second = stage.peer(1)
+    stage.load(second, session, cwd, servers)
+    second.hears(session, "TOOL-DONE")
+    said = second.said(session).split("TOOL-DONE", 1)[1]
+    if "made-by-tool" not in said and "hi-there" not in said:
+        raise Failed(f"the tool did not run: {said[-300:]!r}")
+    asked = [request for request in second.asked if request["method"] == "session/request_permission"]
+    if len(asked) != 1:
+        raise Failed(f"the second client was asked {len(asked)} times")
+    if "pong-2" not in second.turn(session, "SAY pong-2"):
+        raise Failed("the next turn said something else")
+
+
+def cancel(stage):
+    peer = stage.peer()
+    session, _, _ = stage.session(peer, stage.own_servers())
+    number = peer.ask(session, "SLOW 300")
+    peer.hears(session, "tick-2")
+    peer.send({"jsonrpc": "2.0", "method": "session/cancel", "params": {"sessionId": session}})
+    answer = peer.response(number)
+    if answer.get("result", {}).get("stopReason") != "cancelled":
+        raise Failed(f"ended with {json.dumps(answer)[:300]}")
+    if "pong-3" not in peer.turn(session, "SAY pong-3"):
+        raise Failed("the next turn said something else")
+
+
+def load(stage):
+    first = stage.peer()
+    mark = stage.mark()
+    session, cwd, _ = stage.session(first)
+    first.turn(session, f"SAY pong-4 {mark}")
+    first.vanish()
+    second = stage.peer(1)
+    stage.load(second, session, cwd)
+    if second.said(session).count("pong-4") != 1:
+        raise Failed(f"replayed {second.said(session)[:300]!r}")
+    if second.said(session, kind="user_message_chunk").count(mark) != 1:
+        raise Failed("the prompt was not replayed once")
+    recalls(second, session, [mark])
+
+
+def fork(stage):
+    peer = stage.peer()
+    mark, later, own = stage.mark(), stage.mark(), stage.mark()
+    session, cwd, _ = stage.session(peer)
+    peer.turn(session, f"SAY pong-5 {mark}")
+    child = stage.load(peer, session, cwd, method="session/fork")["sessionId"]
+    peer.turn(session, f"SAY pong-6 {later}")
+    peer.turn(child, f"SAY pong-7 {own}")
+    said = recalls(peer, child, [mark, own])
+    if later in said:
+        raise Failed("the fork knows what was said in its parent later")
+    if own in recalls(peer, session, [mark, later]):
+        raise Failed("the parent knows what was said in its fork")
+
+
+def idle_rest(stage):
+    """The process is stopped, another one goes on, and the history is still what was said."""
+    peer = stage.peer()
+    first, second = stage.mark(), stage.mark()
+    session, cwd, _ = stage.session(peer)
+    peer.turn(session, f"SAY pong-8 {first}")
+    stage.cluster.rest()
+    peer.turn(session, f"SAY pong-9 {second}")
+    recalls(peer, session, [first, second])
+    reader = stage.peer(1)
+    stage.load(reader, session, cwd)
+    for word, kind in ((first, "user_message_chunk"), ("pong-8", "agent_message_chunk"), (second, "user_message_chunk")):
+        count = reader.said(session, kind=kind).count(word)
+        # RECALL says the marks once more, and is not of the user.
+        if count != 1:
+            raise Failed(f"{word} is {count} times in the history")
+
+
+def worker_killed_and_failed(stage):
+    peer = stage.peer()
+    mark = stage.mark()
+    session, _, _ = stage.session(peer, stage.own_servers())
+    peer.turn(session, f"SAY pong-10 {mark}")
+    number = peer.ask(session, "SLOW 400")
+    peer.hears(session, "tick-2")
+    stage.cluster.kill(stage.cluster.holder(session))
+    error = peer.response(number).get("error", {})
+    if error.get("code") != 5005:
+        raise Failed(f"ended with {json.dumps(error)[:300]}")
+    recalls(peer, session, [mark])
+
+
+def worker_killed_and_resumed(stage):
+    peer = stage.peer()
+    mark = stage.mark()
+    session, _, _ = stage.session(peer, stage.own_servers())
+    peer.turn(session, f"SAY pong-11 {mark}")
+    number = peer.ask(session, "SLOW 60")
+    peer.hears(session, "tick-5")
+    stage.cluster.kill(stage.cluster.holder(session))
+    answer = peer.response(number, 120)
+    if answer.get("result", {}).get("stopReason") != "end_turn" or "tick-59" not in peer.said(session):
+        raise Failed(f"ended with {json.dumps(answer)[:300]}; said {peer.said(session)[-100:]!r}")
+    recalls(peer, session, [mark])
+
+
+def values_of(option):
+    """The values of an option that are not in effect; those that the model server serves come first."""
+    flat = [one for group in option["options"] for one in group.get("options", [group])]
+    values = [one["value"] for one in flat if one["value"] != option["currentValue"]]
+    return sorted(values, key=lambda value: "fake-two" not in value)
+
+
+def choices(opened):
+    """Another mode and another model of what a new session offers: the request that sets it, and its value."""
+    mode = model = None
+    for option in opened.get("configOptions") or []:
+        category = option.get("category")
+        if category in ("mode", "model") and option.get("type", "select") == "select" and values_of(option):
+            value = values_of(option)[0]
+            request = ("session/set_config_option", {"configId": option["id"], "value": value}, value)
+            mode, model = (request, model) if category == "mode" else (mode, request)
+    modes, models = opened.get("modes") or {}, opened.get("models") or {}
+    others = [one["id"] for one in modes.get("availableModes", []) if one["id"] != modes.get("currentModeId")]
+    # The stricter one: it is what may not be lost.
+    others.sort(key=lambda name: ("plan" not in name.lower(), "read" not in name.lower()))
+    if others:
+        mode = ("session/set_mode", {"modeId": others[0]}, others[0])
+    others = [one["modelId"] for one in models.get("availableModels", []) if one["modelId"] != models.get("currentModelId")]
+    others.sort(key=lambda value: "fake-two" not in value)
+    if others and not model:
+        model = ("session/set_model", {"modelId": others[0]}, others[0])
+    return mode, model
+
+
+def shown(answer):
+    """Mode and model of a session, as a client that loads it is told."""
+    told = {option.get("category"): option["currentValue"] for option in answer.get("configOptions") or []}
+    modes = answer.get("modes") or {}
+    return modes.get("currentModeId", told.get("mode")), told.get("model")
+
+
+def mode_and_model(stage):
+    """Both are chosen, the process rests, and another has them: the model server sees the model, a client both."""
+    peer = stage.peer()
+    session, cwd, opened = stage.session(peer)
+    mode, model = choices(opened)
+    if not mode and not model:
+        raise NotApplicable("offers neither modes nor models")
+    for method, params, _ in filter(None, (mode, model)):
+        peer.call(method, {"sessionId": session, **params})
+    before = served_model(stage, peer, session)
+    stage.cluster.rest()
+    since = len(peer.messages)
+    after = served_model(stage, peer, session)
+    if before != after:
+        raise Failed(f"the model was {before} and is {after}")
+    changed = [one for one in peer.updates(session, since) if one["sessionUpdate"] == "current_mode_update"]
+    if mode and any(one["currentModeId"] != mode[2] for one in changed):
+        raise Failed(f"the mode {mode[2]} became {changed}")
+    has_mode, has_model = shown(stage.load(stage.peer(1), session, cwd))
+    if mode and has_mode != mode[2]:
+        raise Failed(f"the mode is {has_mode}, and {mode[2]} was chosen")
+    if model and has_model not in (None, model[2]):
+        raise Failed(f"the model is {has_model}, and {model[2]} was chosen")
+    return f"mode {mode[2] if mode else 'n/a'}, model {model[2] if model else 'n/a'}, served {after}"
+
+
+def served_model(stage, peer, session):
+    mark = stage.mark()
+    peer.turn(session, f"SAY pong-12 {mark}")
+    request = next((one for one in reversed(stage.model.seen) if any(mark in text for _, text in one.get("turns", []))), None)
+    return request and request["model"]
+
+
+def image(stage):
+    peer = stage.peer()
+    able = peer.initialized["agentCapabilities"].get("promptCapabilities", {}).get("image")
+    if not able:
+        raise NotApplicable("takes no images")
+    session, _, _ = stage.session(peer)
+    said = peer.turn(session, "IMAGE", [{"type": "image", "mimeType": "image/png", "data": IMAGE}])
+    if "IMAGE-SEEN" not in said:
+        raise Failed(f"the model saw none: {said[:200]!r}")
+
+
+def mcp_server(stage):
+    peer = stage.peer()
+    session, _, _ = stage.session(peer, stage.servers())
+    said = peer.turn(session, "USE-TOOL " + json.dumps([ECHO]))
+    if "NO-SUCH-TOOL" in said:
+        raise Failed(f"the model was offered no tool of the server: {said[:300]!r}")
+    if "TOOL-DONE" not in said or "hi-there" not in said:
+        raise Failed(f"said {said[:300]!r}")
+
+
+EDITOR = {"fs": {"readTextFile": True, "writeTextFile": True}, "terminal": False}
+
+
+def files_of(stage, peer, cwd, session):
+    """What an editor was asked for, when the agent reads a file that has unsaved text in it, and writes one."""
+    path, new = os.path.join(cwd, "open.txt"), os.path.join(cwd, "new.txt")
+    Path(path).write_text("on-disk\n")
+    peer.files[path] = "unsaved-text\n"
+    read = peer.turn(session, "USE-TOOL " + json.dumps([stage.product.reads(path)]))
+    wrote = peer.turn(session, "USE-TOOL " + json.dumps([stage.product.writes(new, "from-agent")]))
+    return "unsaved-text" in read, "from-agent" in peer.written.get(new, ""), (read, wrote)
+
+
+def editors_files(stage):
+    """The same agent is asked without Baton, too: one that leaves an editor alone there is not Baton's fault."""
+    url = stage.urls[0]
+    able = {"capabilities": EDITOR, "files": {}}
+    peer = ProcessPeer([stage.baton, "connect", url], environment=stage.cluster.environment, **able)
+    try:
+        session, cwd, _ = stage.session(peer)
+        behind = files_of(stage, peer, cwd, session)
+    finally:
+        peer.end()
+    if behind[0] and behind[1]:
+        return "reads and writes"
+    direct = ProcessPeer(stage.command, environment=stage.environment, cwd=stage.directory(), **able)
+    try:
+        session, cwd, _ = stage.session(direct)
+        itself = files_of(stage, direct, cwd, session)
+    finally:
+        direct.end()
+    names = ("reads", "writes")
+    lost = [name for name, there, here in zip(names, itself, behind) if there and not here]
+    if lost:
+        raise Failed(f"{' and '.join(lost)} through an editor without Baton, and not behind it: {behind[2]}"[:400])
+    if not any(behind[:2]):
+        raise NotApplicable("asks no editor for files, without Baton neither")
+    return "only " + " and ".join(name for name, here in zip(names, behind) if here) + ", as without Baton"
+
+
+# Name, what has to happen, and how it is tried.
+FAIL = [
+    ("text turn", "a prompt is answered", text_turn),
+    (
+        "question, another client answers",
+        "a tool asks for permission after its client was cut off; a client at the other gateway loads the session, is asked once and agrees; the tool runs",
+        tool_with_a_question,
+    ),
+    ("cancel", "a turn ends as cancelled in the middle of its text, and the next one works", cancel),
+    ("load", "a second client at the other gateway is shown the conversation once; the model is sent all of it with the next prompt", load),
+    ("fork", "child and parent go on; the model is sent the common part and not what the other one said", fork),
+    ("idle rest", "the process is stopped; another one goes on, with everything in its place and nothing twice", idle_rest),
+    (
+        "mode and model after a rest",
+        "both are chosen before the process is stopped; the next one runs with them, as the model server and a client see",
+        mode_and_model,
+    ),
+    ("image", "an image in a prompt reaches the model", image),
+    ("MCP server (stdio)", "the model calls a tool of a server that the client names", mcp_server),
+    (
+        "editor's files",
+        "an editor behind `baton connect` has a file with text that is not saved: the agent reads that, and writes a file through the editor",
+        editors_files,
+    ),
+    ("worker killed, `fail`", "`kill -9` in the middle of a turn: error 5005, nothing of the agent is left, the next prompt goes on at a worker", worker_killed_and_failed),
+]
+RESUME = [
+    ("worker killed, `resume`", "the same with `--on-crash resume`: the other worker asks the agent again, and the turn ends well", worker_killed_and_resumed)
+]
