@@ -26,8 +26,8 @@ pub struct AgentCatalog {
     session_agents: SessionAgents,
 }
 
-/// The agents that a caller may use, and the one that those get who name none. To whom an agent is
-/// not allowed it looks as if nobody had registered it.
+/// The agents that a caller may use, and the default for requests that name none. An agent that the
+/// caller may not use looks as if no worker had registered it.
 pub struct AgentDirectory {
     /// By name, with the number of workers alive.
     pub agents: Vec<(AgentCard, usize)>,
@@ -35,7 +35,7 @@ pub struct AgentDirectory {
 }
 
 impl AgentCatalog {
-    /// `default`: the agent of those who name none.
+    /// `default`: the agent of requests that name none.
     pub fn new(store: Arc<dyn Store>, default: Option<String>) -> Self {
         Self {
             store,
@@ -94,7 +94,7 @@ impl AgentDirectory {
             .is_some_and(|default| default.name == card.name)
     }
 
-    /// The same on every gateway, whoever registered first.
+    /// The same on every gateway, in whatever order workers registered.
     fn default(&self) -> Option<&AgentCard> {
         match &self.default {
             Some(name) => self.find(name),

@@ -263,7 +263,7 @@ impl MethodCall<'_> {
         self.enqueue(kind, self.session().await?).await
     }
 
-    /// Whether what lets the request in is enough for what it asks.
+    /// Whether the access of the request covers its method.
     fn check_access(&self, method: Method) -> Result<(), MethodError> {
         let rules = method.rules();
         let may_observe = match rules.observer {

@@ -1,4 +1,4 @@
-//! `GET /v1/agents`: what there is to talk to.
+//! `GET /v1/agents`: the agents that the caller may use.
 
 use std::sync::Arc;
 
