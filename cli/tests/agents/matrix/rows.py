@@ -259,25 +259,41 @@ def served_model(stage, peer, session):
     return request and request["model"]
 
 
+def without_baton(stage, text, more=(), servers=()):
+    """What the agent itself says to the same prompt."""
+    peer = ProcessPeer(stage.command, environment=stage.environment, cwd=stage.directory())
+    try:
+        session, _, _ = stage.session(peer, servers)
+        return peer.turn(session, text, more)
+    finally:
+        peer.end()
+
+
 def image(stage):
     peer = stage.peer()
     able = peer.initialized["agentCapabilities"].get("promptCapabilities", {}).get("image")
     if not able:
         raise NotApplicable("takes no images")
+    picture = [{"type": "image", "mimeType": "image/png", "data": IMAGE}]
     session, _, _ = stage.session(peer)
-    said = peer.turn(session, "IMAGE", [{"type": "image", "mimeType": "image/png", "data": IMAGE}])
-    if "IMAGE-SEEN" not in said:
+    said = peer.turn(session, "IMAGE", picture)
+    if "IMAGE-SEEN" in said:
+        return
+    if "IMAGE-SEEN" in without_baton(stage, "IMAGE", picture):
         raise Failed(f"the model saw none: {said[:200]!r}")
+    raise NotApplicable("sends this model no images, without Baton neither")
 
 
 def mcp_server(stage):
     peer = stage.peer()
     session, _, _ = stage.session(peer, stage.servers())
-    said = peer.turn(session, "USE-TOOL " + json.dumps([ECHO]))
-    if "NO-SUCH-TOOL" in said:
-        raise Failed(f"the model was offered no tool of the server: {said[:300]!r}")
-    if "TOOL-DONE" not in said or "hi-there" not in said:
+    text = "USE-TOOL " + json.dumps([ECHO])
+    said = peer.turn(session, text)
+    if "TOOL-DONE" in said and "hi-there" in said:
+        return
+    if "TOOL-DONE" in without_baton(stage, text, servers=stage.servers()):
         raise Failed(f"said {said[:300]!r}")
+    raise NotApplicable("offers its model no tools of MCP servers, without Baton neither")
 
 
 FILES = {"fs": {"readTextFile": True, "writeTextFile": True}}
