@@ -57,7 +57,7 @@ pub struct GatewayConfig {
     pub metrics: Arc<GatewayMetrics>,
     /// All metrics of the process, as they are shown.
     pub registry: Arc<Registry>,
-    /// Where decisions are noted that somebody may ask about later.
+    /// The audit log, where decisions are recorded.
     pub audit: AuditLog,
     /// Which spans are made. They go where the process sends them.
     pub traces: TraceSampling,
@@ -91,7 +91,7 @@ pub struct App {
     pub store: Arc<dyn Store>,
     /// The keys that sign and verify tokens, and what is refused although its signature is good.
     pub issuer: TokenIssuer,
-    /// Finds out who calls.
+    /// Identifies callers.
     pub auth: Arc<Authenticator>,
     /// Checks connection tokens and session tokens.
     pub access: AccessControl,

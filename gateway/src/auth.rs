@@ -133,7 +133,7 @@ impl From<Caller> for IdentifiedCaller {
     }
 }
 
-/// Good for the first who brings it, on whichever gateway. Asking the store costs it something, so
+/// Valid for its first use, on whichever gateway. Asking the store costs it something, so
 /// that comes after everything that may speak against the request.
 pub struct SingleUseCredential {
     name: String,
@@ -150,7 +150,7 @@ enum SingleUseKind {
     },
 }
 
-/// Finds out who makes a request.
+/// Identifies the caller of a request.
 pub struct Authenticator {
     pub method: AuthMethod,
     pub issuer: TokenIssuer,

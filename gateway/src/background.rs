@@ -1,6 +1,6 @@
 //! Tasks that run beside all requests.
 //!
-//! | file | what |
+//! | file | contents |
 //! |---|---|
 //! | `no_worker` | answers commands for which no worker is alive |
 //! | `queue_metrics` | counts the sessions that wait for each agent |

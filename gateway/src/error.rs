@@ -34,11 +34,11 @@ pub enum GatewayError {
     Header(&'static str),
     /// Unknown, forged, expired, foreign or revoked: one answer, so that nothing can be learned.
     UnknownConnection,
-    /// Nobody knows who calls: no credential, or none that is good.
+    /// The caller is unknown: no credential, or none that is valid.
     Unauthenticated,
     /// The token is bound to a key, and nothing good proves that the caller has it.
     Proof,
-    /// As for nobody, where only tokens that are bound to a key are taken.
+    /// The same, where only tokens that are bound to a key are taken.
     Unbound,
     /// The credential is good, and not enough for this gateway.
     Forbidden,
@@ -316,7 +316,7 @@ impl IntoResponse for GatewayError {
         response
             .extensions_mut()
             .insert(RefusalReason(self.reason()));
-        // For whoever traces.
+        // For traces.
         response.extensions_mut().insert(ErrorCodeMark(code));
         let headers = response.headers_mut();
         headers.insert(
@@ -332,7 +332,7 @@ impl IntoResponse for GatewayError {
                     .retry_after()
                     .map(|wait| (header::RETRY_AFTER, wait)),
             );
-            // For whoever counts.
+            // For metrics.
             response.extensions_mut().insert(refusal);
             return response;
         }

@@ -1,6 +1,6 @@
 //! Headers, origins and bodies: checks of a request before its caller is identified.
 //!
-//! | file | what |
+//! | file | contents |
 //! |---|---|
 //! | `headers` | names and values of headers |
 //! | `origins` | the names and origins by which the gateway may be addressed |

@@ -1,6 +1,6 @@
 //! Limits for each caller, so that the others get their share.
 //!
-//! | file | what |
+//! | file | contents |
 //! |---|---|
 //! | `rate` | so many in so long, and the bucket that measures it |
 //! | `account` | what a principal has taken of this process |
@@ -94,7 +94,7 @@ impl LimitOverrides {
     }
 }
 
-/// Everybody who is under a limit and not idle.
+/// All callers that are under a limit and not idle.
 pub struct CallerAccounts {
     for_all: CallerLimits,
     shards: [Mutex<AccountShard>; SHARDS],

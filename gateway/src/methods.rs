@@ -42,6 +42,7 @@ mod enqueue;
 mod fork;
 mod lifecycle;
 mod list;
+mod login;
 mod mcp;
 mod named_session;
 mod outbox;
@@ -220,6 +221,7 @@ impl MethodCall<'_> {
         }
         match method {
             Method::NewSession => self.new_session().await,
+            Method::Authenticate | Method::Logout => self.login().await,
             Method::LoadSession => self.attach(true).await,
             Method::ResumeSession => self.attach(false).await,
             Method::ForkSession => self.fork().await,
@@ -263,7 +265,7 @@ impl MethodCall<'_> {
         self.enqueue(kind, self.session().await?).await
     }
 
-    /// Whether what lets the request in is enough for what it asks.
+    /// Whether the access of the request covers its method.
     fn check_access(&self, method: Method) -> Result<(), MethodError> {
         let rules = method.rules();
         let may_observe = match rules.observer {

@@ -83,7 +83,7 @@ async fn observe(app: &App, request: Request, next: Next) -> Response {
     response
 }
 
-/// Pages and names from elsewhere stay out, whoever is behind them; so this comes before the caller
+/// Pages and names from elsewhere stay out, for every caller; so this comes before the caller
 /// is identified. A page that may come in is told so, also with a refusal.
 async fn admit(app: &App, request: Request, next: Next) -> Response {
     let page = match check_origin(app, &request) {
@@ -189,7 +189,7 @@ fn count_refusal(app: &App, peer: Option<ClientPeer>, response: &Response) {
     }
 }
 
-/// Around the probes, which are open to whoever asks by the gateway's address or by one of its
+/// Around the probes, which are open to every client that uses the gateway's address or one of its
 /// names.
 pub async fn probe_routes(State(app): State<Arc<App>>, request: Request, next: Next) -> Response {
     let resolved = request.extensions().get::<ResolvedPeer>();

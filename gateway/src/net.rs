@@ -1,6 +1,6 @@
-//! From the socket to the HTTP connection: bytes, and what is believed about where they come from.
+//! From the socket to the HTTP connection, and the address of the client at its other end.
 //!
-//! | file | what |
+//! | file | contents |
 //! |---|---|
 //! | `listener` | accepts connections, each TLS handshake in a task of its own |
 //! | `socket` | sockets that end when their client does not read |

@@ -61,7 +61,7 @@ impl TokenType {
 
 /// Claims that only ID tokens have (OpenID Connect Core, sections 3.1.3.6 and 3.3.2.11).
 const OF_ID_TOKENS: [&str; 2] = ["at_hash", "c_hash"];
-/// As Keycloak calls, in a claim, what is no access token.
+/// Values of the `typ` claim with which Keycloak marks tokens that are no access tokens.
 const OTHER_TOKENS: [&str; 4] = ["ID", "Refresh", "Offline", "Logout"];
 
 fn is_for_something_else(claims: &policy::ClaimMap) -> bool {
@@ -105,7 +105,7 @@ struct TokenClaims {
     cnf: Option<KeyConfirmation>,
 }
 
-/// A token that is bound to something else is refused: nobody would look whether it is there.
+/// A token that is bound to something else is refused, because nothing would check that binding.
 #[derive(Deserialize)]
 struct KeyConfirmation {
     jkt: String,
@@ -222,7 +222,7 @@ impl BearerTokens {
         }
     }
 
-    /// Only the issuer knows who is still there.
+    /// Only the issuer knows whether the principal still exists.
     pub(super) fn recall(&self, principal: &str, source: &str) -> Option<Caller> {
         let rights = self.policy.read_rights(source)?;
         let principal = principal.starts_with(PREFIX).then(|| principal.into())?;

@@ -1,4 +1,4 @@
-//! Rules about claims: who is let in at all, and who may use which agent.
+//! Rules about claims: which callers may use the gateway, and which of them may use an agent.
 
 use std::collections::BTreeMap;
 use std::str::FromStr;
@@ -152,7 +152,7 @@ impl ClaimPolicy {
         format!("{}.{bits}", self.mark())
     }
 
-    /// `None` if it was written under other rules: whoever brings it has to log in again.
+    /// `None` if it was written under other rules: its holder has to log in again.
     pub fn read_rights(&self, written: &str) -> Option<CallerRights> {
         let bits = written.strip_prefix(&self.mark())?.strip_prefix('.')?;
         if bits.len() != self.agents.len().div_ceil(8) * 2 {

@@ -1,4 +1,4 @@
-//! The rights of a credential, beyond saying who its holder is.
+//! The rights of a credential, beside the identity of its holder.
 
 use std::sync::Arc;
 

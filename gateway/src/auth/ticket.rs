@@ -52,7 +52,7 @@ pub fn offered(headers: &HeaderMap) -> Result<Option<&str>, GatewayError> {
     }
 }
 
-/// Good for the first who brings it, on whichever gateway.
+/// A ticket is valid for its first use, on whichever gateway.
 pub fn redeem(auth: &Authenticator, token: &str) -> Result<IdentifiedCaller, GatewayError> {
     let ticket = auth.issuer.keys.ring().verify_ticket(token);
     let ticket = ticket.map_err(|why| AuthFailure::because(why.to_string()))?;

@@ -54,7 +54,7 @@ impl<T: Clone> TokenCache<T> {
         if known.tokens.len() >= ROOM {
             let now = unix_seconds();
             known.tokens.retain(|_, (_, expires)| *expires > now);
-            // All of them are good for long: who comes again is verified again.
+            // All of them are valid for long: evicted tokens are verified on next use.
             if known.tokens.len() >= ROOM {
                 known.tokens.clear();
             }

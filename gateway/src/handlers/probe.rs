@@ -1,4 +1,4 @@
-//! Is it up, is it ready, what has it done, whose signature is its own.
+//! Probes: health, readiness, metrics, and the public keys.
 
 use std::sync::Arc;
 

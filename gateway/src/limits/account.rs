@@ -17,7 +17,7 @@ use super::{CallerLimits, LimitKind, LimitRefusal};
 /// Requests above their rate are answered, which costs something, too. So many times the rate, and
 /// they are not even read.
 const FLOOD: u64 = 10;
-/// When to try again what ends nobody knows when.
+/// When to try again if the end of the wait is unknown.
 const LATER: Duration = Duration::from_secs(1);
 
 pub struct CallerAccount {
@@ -132,8 +132,8 @@ impl CallerAllowance {
         })
     }
 
-    /// The same, where it can be waited for: who sends too fast is read slowly. Says why, if it
-    /// was.
+    /// The same, where it can be waited for: a caller that sends too fast is read slowly. Says why,
+    /// if it was.
     pub async fn wait_for_rate(&self) -> Option<LimitKind> {
         let mut slowed = None;
         while let Err(refusal) = self.arrive() {

@@ -94,7 +94,7 @@ pub struct TokenBucket {
     at: Instant,
 }
 
-/// Times are rounded: who waited as long as was said has waited long enough.
+/// Times are rounded: a caller that waited as long as it was told to has waited long enough.
 const CLOSE: f64 = 1e-6;
 
 impl TokenBucket {

@@ -51,7 +51,7 @@ pub fn inherited_place(message: &Inbound) -> Result<(Option<String>, SessionSetu
     Ok((cwd, setup(&fields)?))
 }
 
-/// For who only watches: it changes nothing, and need not know where the session lives.
+/// For a caller that only watches: it changes nothing, and need not know where the session lives.
 pub fn watched_place(message: &Inbound) -> Result<SessionPlace, MethodError> {
     let (cwd, _) = inherited_place(message)?;
     Ok(SessionPlace {

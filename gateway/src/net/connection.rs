@@ -1,4 +1,4 @@
-//! One connection of a client: what is spoken on it, and how long it may take to say it.
+//! One connection of a client: HTTP/1.1 or HTTP/2, with its limits and timeouts.
 
 use std::convert::Infallible;
 use std::pin::pin;

@@ -21,10 +21,10 @@ use tokio::sync::Notify;
 pub use self::cursor_text::ConnectionCursor;
 use self::session_positions::SessionPositions;
 use self::watched_sessions::WatchedSession;
+use super::feed::{GatherOutcome, MessageFeed, OutgoingMessage, StartPosition};
 use super::log_tail::LogTail;
 use super::takeover::TakeoverWatch;
 use super::wake::WakeCallers;
-use super::{GatherOutcome, MessageFeed, OutgoingMessage, StartPosition};
 use crate::stream::StreamServices;
 
 pub struct ConnectionFeed {

@@ -7,7 +7,7 @@ use baton_session::id::ConnectionId;
 use rand::RngExt as _;
 use tokio::time::Instant;
 
-use super::MessageFeed;
+use super::feed::MessageFeed;
 use crate::stream::StreamServices;
 
 /// While a turn runs, this often is looked whether it still does.

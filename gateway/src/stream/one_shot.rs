@@ -13,11 +13,11 @@ use baton_session::token::TokenScope;
 use bytes::Bytes;
 use tokio::sync::Notify;
 
+use super::feed::{GatherOutcome, MessageFeed, OutgoingMessage, StartPosition, is_enough};
 use super::log_tail::LogTail;
 use super::open_requests::OpenRequests;
 use super::session_feed::answer_token;
 use super::truncation::{LOST_TAIL, LogCheck};
-use super::{GatherOutcome, MessageFeed, OutgoingMessage, StartPosition, is_enough};
 use crate::auth::token_issuer::TokenIssuer;
 use crate::stream::StreamServices;
 use crate::trace;
@@ -141,7 +141,7 @@ impl OneShotFeed {
         let mut from = answer.saturating_sub(LOOKED_BACK).max(1);
         let mut begin = None;
         while from < answer {
-            let frames = self.tail.read(from).await?;
+            let frames = self.tail.read_confirmed(from).await?;
             let Some(last) = frames.last().map(|frame| frame.last()) else {
                 break;
             };

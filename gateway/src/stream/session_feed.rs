@@ -13,10 +13,10 @@ use bytes::Bytes;
 use tokio::sync::Notify;
 
 use self::refresh::RefreshOutcome;
+use super::feed::{self, GatherOutcome, MessageFeed, OutgoingMessage, StartPosition};
 use super::log_tail::LogTail;
 use super::open_requests::OpenRequests;
 use super::takeover::TakeoverWatch;
-use super::{GatherOutcome, MessageFeed, OutgoingMessage, StartPosition};
 use crate::auth::token_issuer::TokenIssuer;
 use crate::stream::StreamServices;
 
@@ -237,7 +237,7 @@ impl SessionFeed {
 
 /// Enough for one write.
 fn is_enough(out: &[(Cursor, Bytes)]) -> bool {
-    super::is_enough(out, |(_, message)| message.len())
+    feed::is_enough(out, |(_, message)| message.len())
 }
 
 impl MessageFeed for SessionFeed {

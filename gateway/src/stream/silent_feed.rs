@@ -5,7 +5,7 @@ use std::sync::Arc;
 use baton_session::store;
 use tokio::sync::Notify;
 
-use super::{GatherOutcome, MessageFeed, OutgoingMessage, StartPosition};
+use super::feed::{GatherOutcome, MessageFeed, OutgoingMessage, StartPosition};
 
 /// Nothing, for as long as the client likes.
 #[derive(Default)]

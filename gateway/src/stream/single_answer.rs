@@ -6,7 +6,7 @@ use baton_session::store;
 use bytes::Bytes;
 use tokio::sync::Notify;
 
-use super::{GatherOutcome, MessageFeed, OutgoingMessage, StartPosition};
+use super::feed::{GatherOutcome, MessageFeed, OutgoingMessage, StartPosition};
 
 /// A single answer that is known already.
 pub struct SingleAnswer {

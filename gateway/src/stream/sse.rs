@@ -1,5 +1,5 @@
-//! A feed as server-sent events. The body is polled by the connection itself: no task, no queue,
-//! and a client that reads slowly simply asks for less.
+//! A stream as server-sent events, also for the body of a POST. The body is polled by the
+//! connection itself: no task, no queue, and a client that reads slowly simply asks for less.
 
 use std::sync::Arc;
 
@@ -8,11 +8,10 @@ use axum::http::{HeaderValue, Response, header};
 use bytes::Bytes;
 use futures_util::stream;
 use rand::RngExt as _;
-use tokio::time::Instant;
 
-use super::drain_stream::StreamDrain;
+use super::feed::{MessageFeed, OutgoingMessage, StartPosition};
 use super::stream_registry::{StreamHolder, UnopenedStream};
-use super::{FeedOutput, MessageFeed, OutgoingMessage, StartPosition};
+use super::writer::{StreamEnd, StreamWriter, WriterStep};
 use crate::access::stream_authority::StreamAuthority;
 use crate::drain::OpenGuard;
 use crate::metrics::StreamGuard;
@@ -20,17 +19,12 @@ use crate::stream::StreamServices;
 
 const KEEP_ALIVE: Bytes = Bytes::from_static(b":\n\n");
 
-struct SseWriter<F> {
-    services: Arc<StreamServices>,
-    feed: F,
-    /// Absent for the body of a POST, which is nobody's registered stream.
-    holder: Option<StreamHolder>,
+struct SseBody<F> {
+    writer: StreamWriter<F>,
     /// Held until something comes of the session.
     unopened: Option<UnopenedStream>,
-    opened: bool,
-    drain: StreamDrain,
-    drained: bool,
-    authority: StreamAuthority,
+    /// Nothing follows the last chunk.
+    ended: bool,
     _counted: StreamGuard,
     _open: OpenGuard,
 }
@@ -42,22 +36,16 @@ pub fn respond<F: MessageFeed>(
     holder: Option<StreamHolder>,
     unopened: Option<UnopenedStream>,
 ) -> Response<Body> {
-    let connection = holder.as_ref().map(|holder| holder.connection().clone());
-    let writer = SseWriter {
-        drain: StreamDrain::new(services.clone(), connection),
-        drained: false,
-        authority,
+    let body = SseBody {
         _counted: services.metrics.stream_guard(),
         _open: services.drain.enter(),
-        services: services.clone(),
-        feed,
-        holder,
+        writer: StreamWriter::new(services.clone(), feed, holder, authority),
         unopened,
-        opened: false,
+        ended: false,
     };
-    let chunks = stream::unfold(writer, |mut writer| async move {
-        let chunk = writer.next().await?;
-        Some((chunk, writer))
+    let chunks = stream::unfold(body, |mut body| async move {
+        let chunk = body.next().await?;
+        Some((chunk, body))
     });
     let chunks = services
         .stall_timeouts
@@ -75,76 +63,41 @@ pub fn respond<F: MessageFeed>(
     response
 }
 
-impl<F: MessageFeed> SseWriter<F> {
+impl<F: MessageFeed> SseBody<F> {
     /// The next bytes of the body; `None` ends it.
     async fn next(&mut self) -> Option<Bytes> {
-        if !self.opened {
-            self.opened = true;
-            return Some(self.open());
-        }
-        // Not only while it waits: there may always be something to write.
-        if self.drained || self.authority.is_over(&self.services.issuer.revocations) {
+        if self.ended {
             return None;
         }
-        let keep_alive = Instant::now() + self.services.keep_alive;
-        let stop = self.services.stop.clone();
-        let lost = self.holder.as_ref().map(|holder| holder.lost.clone());
-        let lost = lost.unwrap_or_default();
-        loop {
-            let deadline = self.drain.deadline(keep_alive);
-            let next = tokio::select! {
-                biased;
-                next = super::next(&mut self.feed, deadline, self.drain.changed()) => next,
-                _ = stop.cancelled() => return None,
-                _ = lost.cancelled() => return None,
-                _ = self.authority.lapses(&self.services.issuer.revocations) => return None,
-            };
-            match next {
-                FeedOutput::Idle if self.drain.is_due(&mut self.feed).await => {
-                    self.drained = true;
-                    return Some(format!("retry: {}\n\n", retry()).into());
-                }
-                FeedOutput::Idle if Instant::now() < keep_alive => {}
-                FeedOutput::Idle => return Some(KEEP_ALIVE),
-                FeedOutput::End => return None,
-                FeedOutput::Reset => return Some(self.start_anew()),
-                FeedOutput::Batch(batch) => return Some(self.write(&batch)),
+        match self.writer.next().await {
+            WriterStep::Open(start) | WriterStep::Reset(start) => Some(opening(&start)),
+            WriterStep::Batch(batch) => {
+                self.unopened = None;
+                Some(format(&batch))
             }
-        }
-    }
-
-    fn start_anew(&mut self) -> Bytes {
-        self.drain.record_write();
-        if let Some(holder) = &self.holder {
-            holder.record(&self.feed.start().cursor);
-        }
-        self.open()
-    }
-
-    fn write(&mut self, batch: &[OutgoingMessage]) -> Bytes {
-        self.unopened = None;
-        self.drain.record_write();
-        self.services.metrics.events.inc_by(batch.len() as u64);
-        if let (Some(holder), Some(last)) = (&self.holder, batch.last()) {
-            holder.record(&last.cursor);
-        }
-        format(batch)
-    }
-
-    /// A stream begins with its starting cursor: an event with an id and nothing else.
-    fn open(&self) -> Bytes {
-        let retry = retry();
-        let StartPosition { cursor, reset } = self.feed.start();
-        match reset {
-            None => format!("retry: {retry}\nid: {cursor}\n\n").into(),
-            Some(reason) => {
-                self.services.metrics.resets.inc();
-                format!(
-                    "retry: {retry}\nid: {cursor}\nevent: reset\ndata: \
-                    {{\"reason\":\"{reason}\"}}\n\n"
-                )
-                .into()
+            WriterStep::KeepAlive => Some(KEEP_ALIVE),
+            WriterStep::End(StreamEnd::Drained) => {
+                self.ended = true;
+                Some(format!("retry: {}\n\n", retry()).into())
             }
+            WriterStep::End(
+                StreamEnd::Finished
+                | StreamEnd::Taken
+                | StreamEnd::Stopped
+                | StreamEnd::Lapsed
+                | StreamEnd::LostTail,
+            ) => None,
+        }
+    }
+}
+
+/// A stream begins with its starting cursor: an event with an id and nothing else.
+fn opening(StartPosition { cursor, reset }: &StartPosition) -> Bytes {
+    let begin = format!("retry: {}\nid: {cursor}\n", retry());
+    match reset {
+        None => format!("{begin}\n").into(),
+        Some(reason) => {
+            format!("{begin}event: reset\ndata: {{\"reason\":\"{reason}\"}}\n\n").into()
         }
     }
 }

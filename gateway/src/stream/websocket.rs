@@ -10,12 +10,11 @@ use baton_session::token::{ConnectionToken, TokenScope};
 use bytes::Bytes;
 use futures_util::SinkExt as _;
 use futures_util::stream::SplitSink;
-use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use super::drain_stream::StreamDrain;
+use super::feed::{OutgoingMessage, StartPosition};
 use super::registered_stream;
-use super::{FeedOutput, MessageFeed as _, OutgoingMessage, StartPosition};
+use super::writer::{StreamEnd, StreamWriter, WriterStep};
 use crate::access::stream_authority::StreamAuthority;
 use crate::stream::StreamServices;
 
@@ -71,95 +70,81 @@ pub async fn write(
         CloseCode::TryAgainLater,
         "the session store cannot be reached",
     ));
-    let (connection, cursor) = (opened.connection, opened.cursor.as_deref());
-    let stream = registered_stream::open_connection(services, connection, scope, cursor).await;
-    let Ok((mut feed, holder)) = stream else {
+    let (id, cursor) = (opened.connection.id.clone(), opened.cursor.as_deref());
+    let stream = registered_stream::open_connection(services, opened.connection, scope, cursor);
+    let Ok((feed, holder)) = stream.await else {
         return unavailable;
     };
-    let start = feed.start();
-    if let Some(reset) = reset(services, &start) {
-        sent(services, sink.send(reset).await)?;
-    }
-    if let Some(answer) = opened.answer {
-        let answer = OutgoingMessage {
-            cursor: start.cursor,
-            message: answer,
-        };
-        sent(services, sink.send(frame(answer, resumable)).await)?;
-    }
-    let mut drain = StreamDrain::new(services.clone(), Some(holder.connection().clone()));
-    let mut keep_alive = Instant::now() + services.keep_alive;
+    let writer = StreamWriter::new(services.clone(), feed, Some(holder), authority);
+    let mut writer = writer.resumable(resumable);
+    let mut answer = opened.answer;
     loop {
-        let deadline = drain.deadline(keep_alive);
-        let next = tokio::select! {
+        let step = tokio::select! {
             biased;
             _ = ended.cancelled() => return None,
-            _ = holder.lost.cancelled() => return Some(TAKEN),
-            _ = services.stop.cancelled() => return Some(STOPPING),
-            _ = authority.lapses(&services.issuer.revocations) => {
-                return Some(lapsed(services, holder.connection()));
-            }
-            next = super::next(&mut feed, deadline, drain.changed()) => next,
+            step = writer.next() => step,
         };
-        match next {
-            FeedOutput::Idle if drain.is_due(&mut feed).await => return Some(STOPPING),
-            FeedOutput::Idle if Instant::now() < keep_alive => continue,
-            FeedOutput::Idle => sent(services, sink.send(Frame::Ping(Bytes::new())).await)?,
-            FeedOutput::End => return Some(TAKEN),
-            // One that cannot go on from a cursor has to begin anew.
-            FeedOutput::Reset if !resumable => {
-                services.metrics.resets.inc();
-                return Some(LOST);
+        let outcome = match step {
+            WriterStep::Open(start) => {
+                let answer = answer.take().map(|message| OutgoingMessage {
+                    cursor: start.cursor.clone(),
+                    message,
+                });
+                let answer = answer.map(|answer| frame(answer, resumable));
+                send_all(sink, reset(&start).into_iter().chain(answer)).await
             }
-            // Not when it is back: there it would be waited again for what is lost.
-            FeedOutput::Reset => {
-                drain.record_write();
-                let start = feed.start();
-                holder.record(&start.cursor);
-                if let Some(reset) = reset(services, &start) {
-                    sent(services, sink.send(reset).await)?;
-                }
+            WriterStep::Reset(start) => send_all(sink, reset(&start)).await,
+            WriterStep::Batch(batch) => {
+                let frames = batch.into_iter();
+                send_all(sink, frames.map(|outgoing| frame(outgoing, resumable))).await
             }
-            FeedOutput::Batch(batch) => {
-                drain.record_write();
-                services.metrics.events.inc_by(batch.len() as u64);
-                if let Some(last) = batch.last() {
-                    holder.record(&last.cursor);
-                }
-                for outgoing in batch {
-                    sent(services, sink.feed(frame(outgoing, resumable)).await)?;
-                }
-                sent(services, sink.flush().await)?;
-            }
+            WriterStep::KeepAlive => sink.send(Frame::Ping(Bytes::new())).await,
+            WriterStep::End(end) => return Some(close_reason(services, &id, end)),
+        };
+        if let Err(error) = outcome {
+            count_if_stalled(services, &error);
+            return None;
         }
-        keep_alive = Instant::now() + services.keep_alive;
     }
 }
 
+fn close_reason(services: &StreamServices, id: &ConnectionId, end: StreamEnd) -> CloseReason {
+    match end {
+        StreamEnd::Finished | StreamEnd::Taken => TAKEN,
+        StreamEnd::Drained | StreamEnd::Stopped => STOPPING,
+        StreamEnd::Lapsed => lapsed(services, id),
+        StreamEnd::LostTail => LOST,
+    }
+}
+
+/// Flushed once, after the last of them.
+async fn send_all(
+    sink: &mut SplitSink<WebSocket, Frame>,
+    frames: impl IntoIterator<Item = Frame>,
+) -> Result<(), axum::Error> {
+    for frame in frames {
+        sink.feed(frame).await?;
+    }
+    sink.flush().await
+}
+
 /// The reset message for a client that cannot resume where it was.
-fn reset(services: &StreamServices, start: &StartPosition) -> Option<Frame> {
+fn reset(start: &StartPosition) -> Option<Frame> {
     let reason = start.reset?;
-    services.metrics.resets.inc();
     let text = format!("{{\"cursor\":\"{}\",\"reset\":\"{reason}\"}}", start.cursor);
     Some(Frame::Text(text.into()))
 }
 
-/// `None` if the client is gone, or given up because it does not read.
-fn sent(services: &StreamServices, outcome: Result<(), axum::Error>) -> Option<()> {
-    let error = match outcome {
-        Ok(()) => return Some(()),
-        Err(error) => error,
-    };
-    let mut cause: Option<&(dyn std::error::Error + 'static)> = Some(&error);
+/// The client may be gone, or was given up because it does not read.
+fn count_if_stalled(services: &StreamServices, error: &axum::Error) {
+    let mut cause: Option<&(dyn std::error::Error + 'static)> = Some(error);
     while let Some(error) = cause {
         let io = error.downcast_ref::<std::io::Error>();
         if io.is_some_and(|io| io.kind() == std::io::ErrorKind::TimedOut) {
-            services.metrics.stalled("websocket");
-            return None;
+            return services.metrics.stalled("websocket");
         }
         cause = error.source();
     }
-    None
 }
 
 fn frame(outgoing: OutgoingMessage, resumable: bool) -> Frame {

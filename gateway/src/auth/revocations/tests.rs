@@ -14,7 +14,8 @@ use super::*;
 use crate::access::stream_authority::StreamAuthority;
 use crate::app::{App, GatewayConfig, StopSignals};
 use crate::auth::{ANONYMOUS, AuthMethod, Caller};
-use crate::stream::{GatherOutcome, MessageFeed, OutgoingMessage, StartPosition, sse};
+use crate::stream::feed::{GatherOutcome, MessageFeed, OutgoingMessage, StartPosition};
+use crate::stream::sse;
 
 fn principal(name: &str, before: u64) -> Revocation {
     Revocation {

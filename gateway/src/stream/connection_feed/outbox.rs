@@ -6,7 +6,7 @@ use baton_session::store;
 
 use super::super::session_feed::FeedStart;
 use super::ConnectionFeed;
-use crate::stream::{OutgoingMessage, is_enough};
+use crate::stream::feed::{OutgoingMessage, is_enough};
 
 impl ConnectionFeed {
     pub(super) async fn read_outbox(

@@ -3,7 +3,7 @@
 use baton_session::store;
 
 use super::ConnectionFeed;
-use crate::stream::{OutgoingMessage, is_enough};
+use crate::stream::feed::{OutgoingMessage, is_enough};
 
 impl ConnectionFeed {
     pub(super) async fn read_sessions(

@@ -8,7 +8,7 @@ use baton_session::store;
 use baton_session::token::ConnectionToken;
 use futures_util::{StreamExt as _, TryStreamExt as _, stream};
 
-use super::super::MessageFeed as _;
+use super::super::feed::MessageFeed as _;
 use super::super::session_feed::{FeedReader, FeedStart, SessionFeed};
 use super::super::wake::StreamWake;
 use super::ConnectionFeed;

@@ -1,4 +1,5 @@
-//! Where a session's events begin for a client: at its cursor, or where its history and the log part.
+//! Where a session's events begin for a client: at its cursor, or where its history and the log
+//! part.
 
 use baton_session::cursor::{Cursor, CursorPhase};
 use baton_session::event::Event;
@@ -6,7 +7,7 @@ use baton_session::route::DeliveryPath;
 use baton_session::store;
 
 use super::SessionFeed;
-use crate::stream::StartPosition;
+use crate::stream::feed::StartPosition;
 use crate::stream::truncation::{LOST_TAIL, LogCheck};
 
 /// So many events are searched for the last one that a client has in common with the log.

@@ -16,7 +16,7 @@ use super::refresh::RefreshOutcome;
 use super::{FeedReader, FeedStart, SessionFeed};
 use crate::app::{App, GatewayConfig, StopSignals};
 use crate::auth::AuthMethod;
-use crate::stream::MessageFeed as _;
+use crate::stream::feed::MessageFeed as _;
 use crate::stream::log_tail::LogTail;
 use crate::stream::tailed_log::LogLookup;
 

@@ -75,6 +75,17 @@ impl ClientProfile {
         Self::new(capabilities, info(&Value::Null))
     }
 
+    /// A client with a terminal to log in with.
+    pub fn with_terminal_logins() -> Self {
+        let capabilities = json!({
+            "fs": { "readTextFile": false, "writeTextFile": false },
+            "terminal": false,
+            "auth": { "terminal": true },
+            "_meta": { "terminal-auth": true },
+        });
+        Self::new(capabilities, info(&Value::Null))
+    }
+
     /// As the client has described itself, as far as the policy lets it pass.
     fn described(client: ClientCapabilities, description: &[u8], policy: &AgentPolicy) -> Self {
         let said = serde_json::from_slice::<ClientDescription>(description).unwrap_or_default();

@@ -87,7 +87,11 @@ impl StdioConversation {
             ProcessScope::Shared => (self.agent.pool.share(client).await?, false),
             ProcessScope::Session | ProcessScope::Turn => {
                 let paths = self.process_paths()?;
-                (self.agent.pool.take(client, &paths).await?, true)
+                let connection = self.agent.pool.take(client, &paths).await?;
+                self.agent
+                    .running
+                    .note(&self.opening.principal, &connection);
+                (connection, true)
             }
         };
         let (before, shown, chosen) = {
@@ -176,14 +180,7 @@ impl StdioConversation {
         let more = more.filter_map(|directory| directory.as_str());
         let directories = std::iter::once(self.opening.cwd.as_str()).chain(more);
         let directories = directories.map(PathBuf::from);
-        let homes = self.agent.pool.launch.homes.as_ref();
-        let home = homes
-            .map(|homes| homes.of(&self.opening.principal))
-            .transpose();
-        let home = home.map_err(|error| {
-            tracing::error!(%error, "a caller's own HOME beneath --agent-home cannot be made");
-            Failure::internal("your own HOME cannot be made; the worker's log says why")
-        })?;
+        let home = self.agent.home_of(&self.opening.principal)?;
         Ok(ProcessPaths {
             cwd: Some(PathBuf::from(&self.opening.cwd)),
             directories: directories.filter(|path| path.is_absolute()).collect(),
