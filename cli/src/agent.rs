@@ -11,7 +11,8 @@ use baton_worker::agent::stdio::confine::confine;
 use baton_worker::agent::stdio::guard::{AgentIdentity, ConfineStep, ProcessLimits, guard};
 use baton_worker::agent::stdio::sandbox::Sandbox;
 use baton_worker::agent::stdio::{
-    LaunchConfig, OnCrash, ProcessScope, StartFailure, StdioAgent, StdioConfig, environment,
+    AgentAuth, LaunchConfig, OnCrash, ProcessScope, StartFailure, StdioAgent, StdioConfig,
+    environment,
 };
 use baton_worker::agent::{Agent, scripted::ScriptedAgent};
 use baton_worker::{PerPrincipal, WorkspaceRoot};
@@ -122,6 +123,9 @@ pub struct AgentOptions {
     /// {principal} in the path stands for a directory per caller.
     #[arg(long, env = "BATON_AGENT_HOME", value_name = "DIR", help_heading = AGENT)]
     agent_home: Option<PathBuf>,
+    /// Who logs in at the agent
+    #[arg(long, env = "BATON_AGENT_AUTH", default_value = "operator", help_heading = AGENT)]
+    agent_auth: AuthOption,
     /// User that agents run as; requires root
     ///
     /// The agent has the primary group of the user and no other.
@@ -145,6 +149,14 @@ enum StderrOption {
     Log,
     /// The log, and the client whose request failed
     Client,
+}
+
+#[derive(Clone, Copy, PartialEq, ValueEnum)]
+enum AuthOption {
+    /// The operator, beforehand and for all callers
+    Operator,
+    /// Each caller through its client, with a HOME of its own in --agent-home
+    Caller,
 }
 
 #[derive(Clone, Copy, PartialEq, ValueEnum)]
@@ -193,6 +205,7 @@ impl AgentOptions {
         faults.extend(self.user().err());
         match self.homes() {
             Err(fault) => faults.push(fault),
+            Ok(_) if self.agent_auth == AuthOption::Caller => faults.extend(self.login_faults()),
             Ok(Some(homes)) if self.serves_several() && !homes.is_one_for_all() => faults.push(
                 "--agent-home with {principal}: a process of --agent-scope shared or --agent-warm \
                  is not one caller's"
@@ -201,6 +214,27 @@ impl AgentOptions {
             Ok(_) => {}
         }
         faults.extend(self.sandbox.faults());
+        faults
+    }
+
+    fn login_faults(&self) -> Vec<String> {
+        let mut faults = Vec::new();
+        if self.serves_several() {
+            faults.push(
+                "--agent-auth caller: a process of --agent-scope shared or --agent-warm is not one caller's; use --agent-scope session or turn, and no --agent-warm".into(),
+            );
+        }
+        let placeholder = |home: &PathBuf| home.to_string_lossy().contains("{principal}");
+        match &self.agent_home {
+            None => faults.push(
+                "--agent-auth caller: name the folder for the callers' own HOMEs with --agent-home DIR".into(),
+            ),
+            Some(home) if placeholder(home) => faults.push(format!(
+                "--agent-home {}: with --agent-auth caller name the folder alone; each caller gets one of its own in it",
+                home.display()
+            )),
+            Some(_) => {}
+        }
         faults
     }
 
@@ -237,7 +271,11 @@ impl AgentOptions {
         let open = |path: &PathBuf| {
             let fault = |error| format!("--agent-home {}: {error}", path.display());
             let homes = PerPrincipal::open(path).map_err(fault)?;
-            Ok(homes.owned_by(self.owner()))
+            let homes = homes.owned_by(self.owner());
+            Ok(match self.agent_auth {
+                AuthOption::Caller => homes.hashed(),
+                AuthOption::Operator => homes,
+            })
         };
         self.agent_home.as_ref().map(open).transpose()
     }
@@ -362,6 +400,10 @@ impl AgentOptions {
                 ScopeOption::Turn => ProcessScope::Turn,
                 ScopeOption::Shared => ProcessScope::Shared,
             },
+            auth: match self.agent_auth {
+                AuthOption::Operator => AgentAuth::Operator,
+                AuthOption::Caller => AgentAuth::Caller,
+            },
             on_crash: match self.on_crash {
                 OnCrashOption::Fail => OnCrash::Fail,
                 OnCrashOption::Resume => OnCrash::Resume,
@@ -400,6 +442,10 @@ impl AgentOptions {
                 let ourselves = Path::new(OURSELVES);
                 wanted.own_processes = self.sandbox.own_processes(ourselves, self.owner());
             }
+        }
+        if self.agent_auth == AuthOption::Caller {
+            let homes = self.homes().ok().flatten();
+            wanted.homes = homes.map(|homes| homes.base().to_owned());
         }
         let sandbox = Sandbox::new(wanted, command, environment);
         sandbox.log_confinement();

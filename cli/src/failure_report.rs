@@ -1,4 +1,4 @@
-//! What a failed command prints, and its exit code.
+//! The message and the exit code of a command that failed.
 
 use baton_session::store;
 

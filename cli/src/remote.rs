@@ -47,7 +47,7 @@ enum TransportOption {
     Websocket,
 }
 
-/// Whom the client trusts, and who it is.
+// Whom the client trusts, and who it is. Not a doc comment, which would be the help of a command.
 #[derive(Args)]
 pub struct AccessOptions {
     /// Certificate authorities for https, in PEM

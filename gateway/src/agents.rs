@@ -6,6 +6,7 @@
 use std::sync::Arc;
 
 use baton_protocol::limits::echo;
+use baton_protocol::meta;
 use baton_session::id::SessionId;
 use baton_session::store::{self, AgentCard, Store};
 use serde_json::{Value, json};
@@ -133,9 +134,27 @@ pub fn path_of(card: &AgentCard) -> String {
     format!("{}/{}", paths::ACP, card.name)
 }
 
-/// The agent's own answer to `initialize`, with what Baton adds to any agent.
-pub fn initialized(card: &AgentCard, protocol_version: u16) -> Value {
+/// Whether callers log in at the agent, each for itself.
+pub fn takes_logins(card: &AgentCard) -> bool {
+    card.initialize["_meta"][meta::LOGINS].is_object()
+}
+
+/// The agent's own answer to `initialize`, with what Baton adds to any agent. `terminal`: the
+/// client can show how to log in in a terminal.
+pub fn initialized(card: &AgentCard, protocol_version: u16, terminal: bool) -> Value {
     let mut result = card.initialize.clone();
+    if let Some(fields) = result["_meta"].as_object_mut() {
+        let logins = fields.remove(meta::LOGINS);
+        let is_empty = fields.is_empty();
+        if let Some(logins) = logins {
+            if terminal {
+                result["authMethods"] = logins["terminal"].clone();
+            }
+            if is_empty {
+                result.as_object_mut().map(|result| result.remove("_meta"));
+            }
+        }
+    }
     result["protocolVersion"] = json!(protocol_version);
     let capabilities = &mut result["agentCapabilities"];
     capabilities["loadSession"] = json!(true);

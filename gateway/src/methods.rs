@@ -42,6 +42,7 @@ mod enqueue;
 mod fork;
 mod lifecycle;
 mod list;
+mod login;
 mod mcp;
 mod named_session;
 mod outbox;
@@ -220,6 +221,7 @@ impl MethodCall<'_> {
         }
         match method {
             Method::NewSession => self.new_session().await,
+            Method::Authenticate | Method::Logout => self.login().await,
             Method::LoadSession => self.attach(true).await,
             Method::ResumeSession => self.attach(false).await,
             Method::ForkSession => self.fork().await,

@@ -46,6 +46,8 @@ macro_rules! methods {
 
 methods! {
     Initialize = "initialize",
+    Authenticate = "authenticate",
+    Logout = "logout",
     NewSession = "session/new",
     LoadSession = "session/load",
     ResumeSession = "session/resume",
@@ -144,6 +146,10 @@ impl Method {
                 effect: Creates,
                 ..request
             },
+            Self::Authenticate | Self::Logout => MethodRules {
+                needs_connection: true,
+                ..request
+            },
             Self::LoadSession | Self::ResumeSession => MethodRules {
                 observer: ObserverMay::Send,
                 effect: Opens,
@@ -229,7 +235,7 @@ mod tests {
             assert_eq!(Method::of(method.name()), *method);
         }
         assert_eq!(Method::of("_x/y"), Method::Extension);
-        for unknown in ["", "session/", "Session/New", "authenticate"] {
+        for unknown in ["", "session/", "Session/New", "providers/list"] {
             assert_eq!(Method::of(unknown), Method::Unknown);
         }
     }

@@ -1,7 +1,7 @@
 -- The one way to write a session's log: fenced, without holes, without repetition.
 -- KEYS  1 session  2 log  3 inbox  4 parties
 -- ARGV  1 session id  2 token  3 first number  4 how many events  5 frame  6 release
---       7 frames up to this size are published whole, empty if the caller publishes  8 number of acks  … acks
+--       7 frames up to this size are published whole, empty if the caller publishes once replicas have them  8 number of acks  … acks
 --       then pairs: a field of the session and its value, or
 --       shown, more of its line (see shown.rs) /
 --       begin, 'seq command connection via' / control, 'seq connection via' / end, 'seq connection' /
@@ -14,7 +14,8 @@
 --@include known
 local plain = #ARGV == 8 and ARGV[6] == '0'
 local m = plain and redis.call('HMGET', KEYS[1], 'own', 'seq', 'rel', 'eb')
-  or redis.call('HMGET', KEYS[1], 'own', 'seq', 'rel', 'ag', 'run', 'heir', 'prn', 'cwd', 'eb', 'ae')
+  or redis.call('HMGET', KEYS[1], 'own', 'seq', 'rel', 'ag', 'run', 'heir', 'prn', 'cwd', 'eb', 'ae',
+    'unc')
 local head = tonumber(m[2] or '0')
 local first, count, acks = tonumber(ARGV[3]), tonumber(ARGV[4]), tonumber(ARGV[8])
 local last = first + count - 1
@@ -78,6 +79,10 @@ local function set(name, value)
 end
 set('seq', text)
 if count > 0 then set('eb', stored) end
+-- As long as replicas do not have these events, they are hidden from those who would show them, see confirm_events.
+if count > 0 and ARGV[7] == '' then
+  set('unc', (string.match(m[11] or '', '^%d+') or ARGV[3]) .. ' ' .. text)
+end
 -- What has come since the account was set: events, and what took the place of something else.
 local accounted, replaced = tonumber(m[10] or ''), 0
 local added = accounted and tonumber(stored) - accounted or LITTLE

@@ -81,7 +81,7 @@ if redis.call('HLEN', KEYS[4]) > tonumber(ARGV[8]) then
     if not last then
       redis.call('HSET', KEYS[4], 's:' .. connection, string.format('- %d', now))
     elseif last < now - tonumber(ARGV[6]) and connection ~= m[5] then
-      for _, kind in ipairs({ 's:', 't:', 'w:', 'r:', 'd:', 'l:' }) do
+      for _, kind in ipairs({ 's:', 't:', 'b:', 'w:', 'r:', 'd:', 'l:' }) do
         redis.call('HDEL', KEYS[4], kind .. connection)
       end
     end

@@ -3,7 +3,7 @@
 local function freeze(prefix, id)
   local passing = {
     own = 1, exp = 1, rel = 1, wk = 1, ren = 1, vanished = 1, began = 1, run = 1, cb = 1, done = 1, heard = 1, eb = 1,
-    hides = 1, was = 1, by = 1,
+    hides = 1, was = 1, by = 1, unc = 1,
     -- Of earlier versions.
     stall = 1, cn = 1,
   }

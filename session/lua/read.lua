@@ -2,8 +2,9 @@
 -- KEYS  1 session  2 log  3 history
 -- ARGV  1 event  2 at most so many frames or blocks  3 none that begins after this event, 0 for any
 --       4 at most so many bytes, unless it is a single frame or block
--- Returns {'frames', entries of the log, upto} or {'blocks', blocks, upto}: if that is not '', they are
---         inherited from an ancestor, and only what comes up to there
+--       5 '1' for nothing that replicas may lack, see confirm_events
+-- Returns {'frames', entries of the log, upto, 1 if some are hidden} or {'blocks', blocks, upto}: if upto is not '',
+--         they are inherited from an ancestor, and only what comes up to there
 --@include page
 local from, count, bytes = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[4])
 local last_wanted = ARGV[3] == '0' and math.huge or tonumber(ARGV[3])
@@ -15,11 +16,16 @@ for ancestor, last in string.gmatch(redis.call('GET', prefix .. 'l:' .. id) or '
     break
   end
 end
-local snap = tonumber(redis.call('HGET', session, 'snap') or '0')
+local m = redis.call('HMGET', session, 'snap', 'unc')
+local snap = tonumber(m[1] or '0')
 -- Without fields it is gone, or frozen and all of it in blocks.
 local frozen = snap == 0 and redis.call('EXISTS', session) == 0
 if not frozen and (from > snap or snap == 0) then
-  return { 'frames', page(log, from, last_wanted, count, bytes), upto }
+  -- What a fork inherits was confirmed with it.
+  local hidden = ARGV[5] == '1' and upto == '' and tonumber(string.match(m[2] or '', '^%d+'))
+  if not hidden then return { 'frames', page(log, from, last_wanted, count, bytes), upto, 0 } end
+  if from >= hidden then return { 'frames', {}, upto, 1 } end
+  return { 'frames', page(log, from, math.min(last_wanted, hidden - 1), count, bytes), upto, 1 }
 end
 local newest = redis.call('LLEN', history) - 1
 local low, high = 0, newest

@@ -7,10 +7,18 @@
 --       7… the outbox's window, see trim
 -- Returns 0 if another holder has the stream, else 1.
 --@include trim
-local holder = redis.call('HGET', KEYS[1], 'holder')
-if not holder then return 1 end
-if holder ~= ARGV[1] then return 0 end
-if ARGV[2] ~= '' then redis.call('HSET', KEYS[1], 'written', ARGV[2]) end
+local held = redis.call('HMGET', KEYS[1], 'holder', 'before')
+if held[2] == ARGV[1] then
+  -- The next holder begins where this one has ended.
+  if ARGV[2] ~= '' then redis.call('HSET', KEYS[1], 'written', ARGV[2]) end
+  if ARGV[3] == '0' then redis.call('HDEL', KEYS[1], 'before') end
+end
+if not held[1] then return 1 end
+if held[1] ~= ARGV[1] then return 0 end
+if ARGV[2] ~= '' then
+  redis.call('HSET', KEYS[1], 'written', ARGV[2])
+  redis.call('HDEL', KEYS[1], 'before')
+end
 if ARGV[3] == '0' then redis.call('HDEL', KEYS[1], 'holder') end
 if ARGV[5] ~= '' then
   redis.call('HSET', KEYS[1], 'dlv', ARGV[5])

@@ -263,6 +263,7 @@ macro_rules! for_each_case {
                 a_stream_matters_only_to_its_own_connection
                 an_old_holder_changes_nothing
                 what_was_written_is_known_to_the_next_holder
+                the_last_word_of_an_earlier_holder_counts
                 a_stream_opens_with_what_the_session_knows
                 an_unknown_or_foreign_session_has_no_stream
                 a_connection_stream_must_watch_before_it_is_answered

@@ -255,10 +255,19 @@ impl StreamId {
     }
 }
 
+/// How far earlier holders of a stream have written.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct LastWritten {
+    /// As it was last recorded.
+    pub cursor: Option<String>,
+    /// False as long as an earlier holder may have written more: it is recorded when that one ends
+    /// the stream.
+    pub is_final: bool,
+}
+
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OpenedStream {
-    /// The cursor that was last recorded as written on this stream.
-    pub written: Option<String>,
+    pub written: LastWritten,
     /// For a session stream.
     pub attachment: Option<Attachment>,
 }

@@ -205,6 +205,8 @@ fn fields(method: &str) -> Option<&'static [&'static str]> {
         Method::SetMode => &["sessionId", "modeId"],
         Method::SetConfigOption => &["sessionId", "configId", "type", "value"],
         Method::SetModel => &["sessionId", "modelId"],
+        Method::Authenticate => &["methodId"],
+        Method::Logout => &[],
         Method::McpMessage => &["serverId", "requestId", "method", "params"],
         _ => return None,
     })

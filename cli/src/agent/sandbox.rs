@@ -139,6 +139,7 @@ impl SandboxOptions {
             write: self.agent_sandbox_write.clone(),
             connect: self.ports().ok().flatten(),
             kept: kept.to_vec(),
+            homes: None,
             own_processes: false,
             common: common.map(|root| root.map(Path::to_owned)),
         })

@@ -327,7 +327,7 @@ impl Ledger {
     }
 }
 
-/// Gateways look once a second how full the store is, and what was refused then may arrive late.
+/// Gateways look once a second how full the store is.
 const REMEMBERED: Duration = Duration::from_secs(10);
 const NOT_SOON: Duration = Duration::from_secs(3600);
 

@@ -153,6 +153,29 @@ async fn without_a_cursor_a_stream_goes_on_after_what_was_written() {
 }
 
 #[tokio::test]
+async fn whoever_takes_a_stream_over_without_a_cursor_hears_nothing_twice() {
+    let cluster = Cluster::start().await;
+    let first = Client::initialize(&cluster.gateway_url(0)).await;
+    let second = first.at(&cluster.gateway_url(1));
+    let mut stream = first.connection_stream(None).await;
+    first.post(new_session(json!("a"))).await;
+    let answer = stream.response(&json!("a")).await;
+    let session = answer["result"]["sessionId"].as_str().expect("an id");
+    first.post(prompt(json!(1), session, "/count 5")).await;
+    assert_eq!(stream.turn(&json!(1)).await, counted(5, 1));
+    // At once: nobody has recorded yet how far the first one was written.
+    let mut stream = second.connection_stream(None).await;
+    second.post(prompt(json!(2), session, "/count 3")).await;
+    assert_eq!(stream.turn(&json!(2)).await, counted(3, 2));
+    let mut stream = second.session_stream(session, None).await;
+    second.post(prompt(json!(3), session, "/count 4")).await;
+    assert_eq!(stream.turn(&json!(3)).await, counted(4, 3));
+    let mut stream = first.session_stream(session, None).await;
+    first.post(prompt(json!(4), session, "/count 2")).await;
+    assert_eq!(stream.turn(&json!(4)).await, counted(2, 4));
+}
+
+#[tokio::test]
 async fn zero_means_from_where_the_connection_joined() {
     let baton = Served::start().await;
     let client = Client::initialize(&baton.url()).await;

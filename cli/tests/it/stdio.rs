@@ -7,6 +7,7 @@ mod choosing;
 mod clientele;
 mod crashing;
 mod hostile;
+mod logging_in;
 mod named;
 mod real;
 

@@ -28,7 +28,7 @@ pub async fn list(
 }
 
 fn entry(card: &AgentCard, workers: usize, default: bool) -> Value {
-    let initialized = agents::initialized(card, PROTOCOL_VERSION);
+    let initialized = agents::initialized(card, PROTOCOL_VERSION, false);
     let mut entry = json!({
         "name": card.name,
         "version": card.version,

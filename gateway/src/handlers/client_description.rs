@@ -28,6 +28,11 @@ pub fn describe(capabilities: Option<&Value>, info: Option<&Value>) -> Option<By
     Some(described.to_string().into())
 }
 
+/// Whether the client can show how to log in, in a terminal of its own.
+pub fn logs_in_by_terminal(capabilities: &Value) -> bool {
+    capabilities["auth"]["terminal"] == true || capabilities["_meta"]["terminal-auth"] == true
+}
+
 fn length(value: &Value) -> usize {
     value.to_string().len()
 }

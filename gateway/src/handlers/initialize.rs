@@ -90,7 +90,8 @@ pub async fn initialize(
         describe(app, &connection, params).await?;
     }
     let answer = chosen.map(|card| {
-        let mut result = agents::initialized(card, PROTOCOL_VERSION);
+        let terminal = said.is_some_and(client_description::logs_in_by_terminal);
+        let mut result = agents::initialized(card, PROTOCOL_VERSION, terminal);
         if socket.resumable {
             result["_meta"][meta::CONNECTION] = json!({ "token": token.expose() });
         }

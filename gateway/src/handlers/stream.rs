@@ -199,7 +199,7 @@ async fn session_stream(
                 .ok_or(GatewayError::TooManyStreams)?,
         ),
     };
-    let from = match stream.cursor(cursor) {
+    let from = match stream.cursor(&app.streams, cursor).await? {
         Some(cursor) => FeedStart::After(cursor.parse().unwrap_or(UNREADABLE)),
         None => FeedStart::Joined,
     };

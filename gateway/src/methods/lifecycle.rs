@@ -9,7 +9,8 @@ use baton_session::store::{NewSession, PostOutcome};
 use bytes::Bytes;
 use serde_json::json;
 
-use super::{ID_REUSED, MethodCall, MethodError, MethodOutcome, UNREAD, params};
+use super::params::{self, SessionPlace};
+use super::{ID_REUSED, MethodCall, MethodError, MethodOutcome, UNREAD};
 use crate::agents::MissingAgent;
 use crate::error::STORE_IS_FULL;
 
@@ -17,6 +18,22 @@ impl MethodCall<'_> {
     pub(super) async fn new_session(&self) -> Result<MethodOutcome, MethodError> {
         let place = params::whole_place(self.message.inbound)?;
         let agent = self.agent().await?;
+        match self.create(agent, place, CommandKind::New).await? {
+            MethodOutcome::Follow(mut follow) => {
+                follow.created = Some(self.access.scope());
+                Ok(MethodOutcome::Created(follow))
+            }
+            other => Ok(other),
+        }
+    }
+
+    /// Makes a session with this request in its inbox.
+    pub(super) async fn create(
+        &self,
+        agent: String,
+        place: SessionPlace,
+        kind: CommandKind,
+    ) -> Result<MethodOutcome, MethodError> {
         self.check_room().await?;
         let _admitted = self.check_sessions().await?;
         let minted = SessionId::mint(Partition::random(self.services.store.partitions()));
@@ -54,26 +71,20 @@ impl MethodCall<'_> {
         };
         self.services
             .store
-            .create(&new, &self.command(CommandKind::New), &key)
+            .create(&new, &self.command(kind), &key)
             .await?;
-        if is_new {
+        if is_new && kind == CommandKind::New {
             self.record_decision(|| Decision::SessionCreated {
                 session: id.clone(),
                 agent: (&new.agent).into(),
             });
         }
-        Ok(match self.follow(id, None, 0) {
-            MethodOutcome::Follow(mut follow) => {
-                follow.created = Some(self.access.scope());
-                MethodOutcome::Created(follow)
-            }
-            other => other,
-        })
+        Ok(self.follow(id, None, 0))
     }
 
     /// The one that the path names, else the connection's. That one was there when the connection
     /// was opened.
-    async fn agent(&self) -> Result<String, MethodError> {
+    pub(super) async fn agent(&self) -> Result<String, MethodError> {
         let rights = self.access.caller.rights();
         let settled = self.connection.agent.as_deref();
         let settled = settled.filter(|name| rights.allow(name));

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, UNIX_EPOCH};
 
-use baton_protocol::{compose, meta};
+use baton_protocol::{LOGIN_DIRECTORY, compose, meta};
 use baton_session::store::{ListRequest, SessionSummary};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
@@ -45,7 +45,11 @@ impl MethodCall<'_> {
         let more = found.len() > PAGE;
         found.truncate(PAGE);
         let mut entries = Vec::new();
-        for summary in &found {
+        // One that carries a login is nothing to list.
+        let listed = found
+            .iter()
+            .filter(|summary| summary.cwd != LOGIN_DIRECTORY);
+        for summary in listed {
             if self.may_use(&summary.place.session).await? {
                 entries.push(entry(summary));
             }

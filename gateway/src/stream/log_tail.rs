@@ -197,7 +197,7 @@ impl LogTail {
             LogLookup::InStore => {
                 self.live = false;
                 self.metrics.catch_ups.inc();
-                let frames = self.read(self.next).await?;
+                let frames = self.read_confirmed(self.next).await?;
                 (frames.into_iter().map(KeptFrame::read).collect(), false)
             }
         };
@@ -224,6 +224,11 @@ impl LogTail {
     /// The store's frames from an event on, wherever the reader stands.
     pub async fn read(&self, from: u64) -> store::Result<Vec<Arc<Frame>>> {
         self.store.read(self.log(), from, PAGE).await
+    }
+
+    /// As [`Self::read`], for what is shown to the client: nothing that a failover could take back.
+    pub async fn read_confirmed(&self, from: u64) -> store::Result<Vec<Arc<Frame>>> {
+        self.store.read_confirmed(self.log(), from, PAGE).await
     }
 
     /// The store's frame that holds this event, or the first one after it.

@@ -141,7 +141,7 @@ impl OneShotFeed {
         let mut from = answer.saturating_sub(LOOKED_BACK).max(1);
         let mut begin = None;
         while from < answer {
-            let frames = self.tail.read(from).await?;
+            let frames = self.tail.read_confirmed(from).await?;
             let Some(last) = frames.last().map(|frame| frame.last()) else {
                 break;
             };

@@ -31,6 +31,8 @@ pub struct StreamRegistry {
 struct HeldStream {
     stream: StreamId,
     written: Option<String>,
+    /// That is not recorded yet.
+    is_news: bool,
     touched: Instant,
     /// Of a connection's stream.
     outbox: Option<OutboxSettling>,
@@ -104,6 +106,7 @@ impl StreamRegistry {
         let entry = HeldStream {
             stream,
             written: None,
+            is_news: false,
             touched: Instant::now(),
             outbox: None,
             lost: lost.clone(),
@@ -164,9 +167,11 @@ impl StreamRegistry {
         let now = Instant::now();
         let mut due = Vec::new();
         for (name, entry) in self.entries().iter_mut() {
-            if entry.written.is_some() || now - entry.touched > STREAM_TTL / 3 {
+            if entry.is_news || now - entry.touched > STREAM_TTL / 3 {
                 entry.touched = now;
-                let (stream, written) = (entry.stream.clone(), entry.written.take());
+                let is_news = std::mem::take(&mut entry.is_news);
+                let written = entry.written.clone().filter(|_| is_news);
+                let stream = entry.stream.clone();
                 due.push(StreamTouch {
                     stream,
                     holder: name.clone(),
@@ -178,12 +183,12 @@ impl StreamRegistry {
         due
     }
 
-    /// Failed records are due again, unless there is something newer.
+    /// Failed records are due again, or something newer.
     fn put_back(&self, touches: &[StreamTouch]) {
         let mut entries = self.entries();
         for touch in touches {
             if let Some(entry) = entries.get_mut(&touch.holder) {
-                entry.written = entry.written.take().or(touch.written.clone());
+                entry.is_news |= touch.written.is_some();
             }
         }
     }
@@ -248,6 +253,7 @@ impl StreamHolder {
     pub fn record(&self, cursor: &str) {
         if let Some(entry) = self.stream_registry.entries().get_mut(&self.name) {
             entry.written = Some(cursor.to_owned());
+            entry.is_news = true;
             if entry.stream.session.is_none()
                 && let Some(upto) = ConnectionCursor::first_needed(cursor)
             {

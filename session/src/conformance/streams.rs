@@ -6,7 +6,7 @@ use super::scene::{Scene, enqueued};
 use crate::command::CommandKind;
 use crate::id::ConnectionId;
 use crate::route::DeliveryPath;
-use crate::store::{EnqueueOutcome, EnqueueRequest, Store, StreamId, StreamTouch};
+use crate::store::{EnqueueOutcome, EnqueueRequest, LastWritten, Store, StreamId, StreamTouch};
 
 /// The way a new prompt of the connection is answered.
 async fn way(scene: &Scene, connection: &ConnectionId, request: &str) -> DeliveryPath {
@@ -26,7 +26,7 @@ async fn written(scene: &Scene, stream: &StreamId, holder: &str) -> Option<Strin
         .open_stream(stream, &scene.principal, holder)
         .await
         .unwrap();
-    opened.expect("it can be opened").written
+    opened.expect("it can be opened").written.cursor
 }
 
 pub async fn commands_follow_the_open_stream(store: &Arc<dyn Store>) {
@@ -143,6 +143,49 @@ pub async fn what_was_written_is_known_to_the_next_holder(store: &Arc<dyn Store>
             written(&scene, &stream, "b").await.as_deref(),
             Some("4.0000beef")
         );
+    }
+}
+
+/// Who opens a stream anew goes on where the holder before has ended, and that one ends only now.
+pub async fn the_last_word_of_an_earlier_holder_counts(store: &Arc<dyn Store>) {
+    let scene = Scene::created(store).await;
+    let session = scene.stream(&scene.creator);
+    let connection = StreamId {
+        connection: scene.creator.clone(),
+        session: None,
+    };
+    for stream in [session, connection] {
+        let touch = |holder: &str, written: Option<&str>| StreamTouch {
+            stream: stream.clone(),
+            holder: holder.into(),
+            written: written.map(str::to_owned),
+            delivered: None,
+        };
+        let last = async |holder: &str| store.last_written(&stream, holder).await.unwrap();
+        let said = |cursor: &str, is_final: bool| {
+            Some(LastWritten {
+                cursor: Some(cursor.to_owned()),
+                is_final,
+            })
+        };
+        written(&scene, &stream, "a").await;
+        let first = [touch("a", Some("3.0"))];
+        store.touch_streams(&first).await.unwrap();
+        assert_eq!(last("a").await, said("3.0", true));
+        written(&scene, &stream, "b").await;
+        assert_eq!(last("b").await, said("3.0", false));
+        assert_eq!(last("a").await, None);
+        // One that comes and goes says nothing about the one before.
+        written(&scene, &stream, "c").await;
+        store.close_stream(&touch("b", None)).await.unwrap();
+        assert_eq!(last("c").await, said("3.0", false));
+        store.close_stream(&touch("a", Some("4.0"))).await.unwrap();
+        assert_eq!(last("c").await, said("4.0", true));
+        store.close_stream(&touch("c", None)).await.unwrap();
+        assert_eq!(last("c").await, None);
+        // Closed: nobody is waited for.
+        written(&scene, &stream, "d").await;
+        assert_eq!(last("d").await, said("4.0", true));
     }
 }
 

@@ -1,4 +1,4 @@
-//! What refuses credentials: revocations, and what may be used once.
+//! The store's part in refusing credentials: revocations, and what may be used once.
 
 use std::time::Duration;
 

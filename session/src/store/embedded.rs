@@ -23,10 +23,10 @@ use crate::revocation::Revocation;
 use crate::store::{
     AdoptRequest, AgentCard, AppendOutcome, AppendRequest, AttachOutcome, AttachParams, Attachment,
     Claim, ClaimToken, Claimant, CredentialStore, DueSessions, EnqueueOutcome, EnqueueRequest,
-    Error, ForkOutcome, ForkRequest, GatewayStore, ListRequest, LogStore, NewSession, OpenedStream,
-    PostOutcome, PrincipalUsage, Result, STREAM_TTL, SeenPosition, SessionRecord, SessionSummary,
-    Signal, SignalListener, StreamId, StreamTouch, TidyOutcome, TidyPolicy, Topic, WorkerId,
-    WorkerStore,
+    Error, ForkOutcome, ForkRequest, GatewayStore, LastWritten, ListRequest, LogStore, NewSession,
+    OpenedStream, PostOutcome, PrincipalUsage, Result, STREAM_TTL, SeenPosition, SessionRecord,
+    SessionSummary, Signal, SignalListener, StreamId, StreamTouch, TidyOutcome, TidyPolicy, Topic,
+    WorkerId, WorkerStore,
 };
 
 mod account;
@@ -409,9 +409,14 @@ impl<S: StorageBackend> GatewayStore for EmbeddedStore<S> {
             let opened = match &stream.session {
                 None => {
                     let outbox = state.outbox(&self.backend, connection)?;
-                    outbox.holder = Some(holder.to_owned());
+                    let held = outbox.holder.replace(holder.to_owned());
+                    let earlier = held.filter(|held| *held != holder);
+                    outbox.before = outbox.before.take().or(earlier);
                     OpenedStream {
-                        written: outbox.written.clone(),
+                        written: LastWritten {
+                            cursor: outbox.written.clone(),
+                            is_final: outbox.before.is_none(),
+                        },
                         attachment: None,
                     }
                 }
@@ -421,9 +426,19 @@ impl<S: StorageBackend> GatewayStore for EmbeddedStore<S> {
                         return Ok(None);
                     };
                     let party = session.parties.join(connection);
-                    party.stream = Some((holder.to_owned(), Instant::now() + STREAM_TTL));
+                    let until = Instant::now() + STREAM_TTL;
+                    let held = party.stream.replace((holder.to_owned(), until));
+                    let lives = |(held, until): &(String, Instant)| {
+                        held != holder && *until > Instant::now()
+                    };
+                    let earlier = held.filter(lives).map(|(held, _)| held);
+                    // Who has not written anything yet says nothing about those before it.
+                    party.before = party.before.take().or(earlier);
                     OpenedStream {
-                        written: party.written.clone(),
+                        written: LastWritten {
+                            cursor: party.written.clone(),
+                            is_final: party.before.is_none(),
+                        },
                         attachment: Some(session.attachment(connection)),
                     }
                 }
@@ -436,6 +451,32 @@ impl<S: StorageBackend> GatewayStore for EmbeddedStore<S> {
             };
             self.announce_log(log, taken);
             Ok(Some(opened))
+        })
+        .await
+    }
+
+    async fn last_written(&self, stream: &StreamId, holder: &str) -> Result<Option<LastWritten>> {
+        self.step(|state| match &stream.session {
+            None => {
+                let outbox = state.outbox(&self.backend, &stream.connection)?;
+                let held = outbox.holder.as_deref() == Some(holder);
+                Ok(held.then(|| LastWritten {
+                    cursor: outbox.written.clone(),
+                    is_final: outbox.before.is_none(),
+                }))
+            }
+            Some(id) => {
+                let session = state.session(&self.backend, id)?;
+                let party = session.and_then(|session| session.parties.get(&stream.connection));
+                let held = party.filter(|party| {
+                    let by = party.stream.as_ref().map(|(by, _)| by.as_str());
+                    by == Some(holder)
+                });
+                Ok(held.map(|party| LastWritten {
+                    cursor: party.written.clone(),
+                    is_final: party.before.is_none(),
+                }))
+            }
         })
         .await
     }

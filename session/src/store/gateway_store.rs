@@ -1,11 +1,11 @@
-//! What gateways ask of a store: connections, streams, and sessions from the client's side.
+//! The gateway's side of a store: connections, streams and sessions.
 
 use async_trait::async_trait;
 use bytes::Bytes;
 
 use super::{
     AdoptRequest, AgentCard, AttachOutcome, AttachParams, Attachment, ClaimToken, Claimant,
-    EnqueueOutcome, EnqueueRequest, ForkOutcome, ForkRequest, ListRequest, NewSession,
+    EnqueueOutcome, EnqueueRequest, ForkOutcome, ForkRequest, LastWritten, ListRequest, NewSession,
     OpenedStream, PostOutcome, PrincipalUsage, Result, SeenPosition, SessionRecord, SessionSummary,
     StreamId, StreamTouch,
 };
@@ -138,10 +138,15 @@ pub trait GatewayStore: Send + Sync + 'static {
         holder: &str,
     ) -> Result<Option<OpenedStream>>;
 
+    /// For the holder that has just opened a stream, and waits for what an earlier one records
+    /// last. `None` if somebody else holds it by now.
+    async fn last_written(&self, stream: &StreamId, holder: &str) -> Result<Option<LastWritten>>;
+
     /// Keeps registrations alive and records what was written. Returns the holders that are no
     /// longer the ones, because a newer one took their stream.
     async fn touch_streams(&self, touches: &[StreamTouch]) -> Result<Vec<String>>;
 
-    /// Ends the registration, unless another holder has taken the stream over.
+    /// Ends the registration. If another holder has taken the stream over, it begins where this one
+    /// has ended, unless it has written something already.
     async fn close_stream(&self, touch: &StreamTouch) -> Result<()>;
 }

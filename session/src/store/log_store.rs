@@ -1,4 +1,4 @@
-//! What gateways and workers both ask of a store: logs, and whether it is there.
+//! The part of a store that gateways and workers share: logs, and whether it is there.
 
 use std::sync::Arc;
 
@@ -32,6 +32,18 @@ pub trait LogStore: Send + Sync + 'static {
     /// Frames from the one that contains `from` on: at most `limit`, and no more than
     /// [`PAGE_BYTES`](super::PAGE_BYTES) unless it is a single one. So there may be more.
     async fn read(&self, log: &LogId, from: u64, limit: usize) -> Result<Vec<Arc<Frame>>>;
+
+    /// As [`Self::read`], for those who show what they read: nothing that a failover could take
+    /// back although others act on it. Where that begins the log seems to end; it is signalled
+    /// ([`Signal::Grown`]) when it can be read.
+    async fn read_confirmed(
+        &self,
+        log: &LogId,
+        from: u64,
+        limit: usize,
+    ) -> Result<Vec<Arc<Frame>>> {
+        self.read(log, from, limit).await
+    }
 
     /// As [`Self::read`], and no frame that begins after `upto`, as far as the store can tell. Few
     /// at a time.

@@ -11,6 +11,7 @@ use futures_util::future::{join, join_all};
 use tokio::sync::mpsc;
 
 use self::client::RedisClient;
+use self::confirmation::Confirmations;
 use self::keys::RedisKeys;
 use self::reply::ScriptReply;
 use self::scripts::{ScriptCall, scripts};
@@ -21,11 +22,11 @@ use crate::revocation::Revocation;
 use crate::store::{
     AdoptRequest, AgentCard, AppendOutcome, AppendRequest, AttachOutcome, AttachParams, Attachment,
     Claim, ClaimToken, Claimant, CredentialStore, DueSessions, EnqueueOutcome, EnqueueRequest,
-    ForkOutcome, ForkRequest, GatewayStore, INBOX_BYTES, KEPT_ATTACH_REQUESTS, ListRequest,
-    LogStore, NewSession, OUTBOX_TTL, OpenedStream, PostOutcome, PrincipalUsage, REMEMBERED_KEYS,
-    REMEMBERED_KEYS_IN_ALL, Result, STREAM_TTL, SeenPosition, SessionRecord, SessionSummary,
-    Signal, SignalListener, StreamId, StreamTouch, TAKEOVER_WINDOW, TidyOutcome, TidyPolicy,
-    WorkerId, WorkerStore,
+    ForkOutcome, ForkRequest, GatewayStore, INBOX_BYTES, KEPT_ATTACH_REQUESTS, LastWritten,
+    ListRequest, LogStore, NewSession, OUTBOX_TTL, OpenedStream, PostOutcome, PrincipalUsage,
+    REMEMBERED_KEYS, REMEMBERED_KEYS_IN_ALL, Result, STREAM_TTL, SeenPosition, SessionRecord,
+    SessionSummary, Signal, SignalListener, StreamId, StreamTouch, TAKEOVER_WINDOW, TidyOutcome,
+    TidyPolicy, WorkerId, WorkerStore,
 };
 
 mod agents;
@@ -34,6 +35,7 @@ mod changes;
 mod client;
 mod client_description;
 mod cluster;
+mod confirmation;
 mod connection;
 mod deletion;
 mod diagnosis;
@@ -92,8 +94,9 @@ fn may_take_over_until(claimant: &Claimant) -> u64 {
 }
 
 pub struct RedisStore {
-    client: RedisClient,
+    client: Arc<RedisClient>,
     keys: RedisKeys,
+    confirmations: Confirmations,
     /// See [`LogStore::restored`].
     restored: Option<Nonce>,
 }
@@ -112,8 +115,9 @@ impl RedisStore {
         format::check(&client, keys.format()).await?;
         let restored = restored::read(&client, keys.restored()).await?;
         Ok(Self {
-            client,
+            client: Arc::new(client),
             keys,
+            confirmations: Confirmations::default(),
             restored,
         })
     }
@@ -149,6 +153,18 @@ impl LogStore for RedisStore {
     async fn read(&self, log: &LogId, from: u64, limit: usize) -> Result<Vec<Arc<Frame>>> {
         match log {
             LogId::Session(session) => self.read_session(session, from, None, limit).await,
+            LogId::Outbox(_) => self.read_stream(log, from, limit).await,
+        }
+    }
+
+    async fn read_confirmed(
+        &self,
+        log: &LogId,
+        from: u64,
+        limit: usize,
+    ) -> Result<Vec<Arc<Frame>>> {
+        match log {
+            LogId::Session(session) => self.read_what_is_confirmed(session, from, limit).await,
             LogId::Outbox(_) => self.read_stream(log, from, limit).await,
         }
     }
@@ -444,7 +460,10 @@ impl GatewayStore for RedisStore {
         if items.is_empty() {
             return Ok(None);
         }
-        let written = Some(items.text()?).filter(|cursor| !cursor.is_empty());
+        let written = LastWritten {
+            cursor: Some(items.text()?).filter(|cursor| !cursor.is_empty()),
+            is_final: items.number()? == 0,
+        };
         let attachment = stream
             .session
             .as_ref()
@@ -454,6 +473,10 @@ impl GatewayStore for RedisStore {
             written,
             attachment,
         }))
+    }
+
+    async fn last_written(&self, stream: &StreamId, holder: &str) -> Result<Option<LastWritten>> {
+        self.written_by(stream, holder).await
     }
 
     async fn touch_streams(&self, touches: &[StreamTouch]) -> Result<Vec<String>> {

@@ -1,4 +1,4 @@
-//! What workers ask of a store: sessions from the worker's side, and housekeeping.
+//! The worker's side of a store: sessions, and housekeeping.
 
 use std::time::Duration;
 

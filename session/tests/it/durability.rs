@@ -6,11 +6,14 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use baton_session::command::CommandId;
 use baton_session::conformance::cases;
-use baton_session::conformance::scene::{LONG, OVER, Scene};
+use baton_session::conformance::scene::{LONG, OVER, Scene, begin, end, updates};
+use baton_session::id::LogId;
 use baton_session::revocation::{Revocation, RevocationSubject};
+use baton_session::route::DeliveryPath;
 use baton_session::store::{
-    AdoptRequest, EnqueueOutcome, Error, ForkOutcome, Store, VanishedHolders,
+    AdoptRequest, EnqueueOutcome, Error, ForkOutcome, Signal, Store, Topic, VanishedHolders,
 };
+use tokio::sync::mpsc;
 
 use crate::sentinel::Group;
 use crate::support::{RedisServer, again, bounded, replicated, until};
@@ -121,6 +124,56 @@ async fn a_holder_whose_claim_was_not_confirmed_has_not_vanished() -> anyhow::Re
         // This one began.
         let claim = scene.try_claim(&scene.claimant(LONG)).await;
         assert_eq!(claim.expect("its lease is over").vanished.at_once, 1);
+        Ok(())
+    })
+    .await
+}
+
+/// Whoever reads the log before replicas have it must not show what a failover takes back, and is told when they do: also if
+/// the one who wrote it is gone by then.
+#[tokio::test]
+async fn what_replicas_lack_is_not_shown_to_readers_either() -> anyhow::Result<()> {
+    let server = RedisServer::start().await?;
+    let replica = server.start_replica().await?;
+    let store = replicated(&server.url()).await?;
+    bounded(async {
+        let scene = Scene::created(&store).await;
+        let token = scene.claim().await.token;
+        let log = LogId::Session(scene.id.clone());
+        let begun = vec![begin(1, &scene.creator, DeliveryPath::Connection)];
+        scene.write(&scene.append(&token, 1, begun)).await;
+        scene.write(&scene.append(&token, 2, updates(3))).await;
+        let (sink, mut signals) = mpsc::channel(64);
+        let listener = store.listen(sink).await?;
+        listener.subscribe(&Topic::Log(log.clone())).await?;
+        replica.freeze()?;
+        let answered = scene.append(
+            &token,
+            5,
+            vec![end(&scene.creator, DeliveryPath::Connection)],
+        );
+        let pending = tokio::spawn({
+            let writer = store.clone();
+            async move { writer.append(&answered).await }
+        });
+        until("the primary has the answer", async || {
+            (store.heads(std::slice::from_ref(&log)).await.ok()? == [5]).then_some(())
+        })
+        .await?;
+        let shown = store.read_confirmed(&log, 1, 64).await?;
+        assert_eq!(shown.last().map(|frame| frame.last()), Some(4));
+        assert!(store.read_confirmed(&log, 5, 64).await?.is_empty());
+        // Its worker ends before it can announce it.
+        pending.abort();
+        replica.thaw()?;
+        loop {
+            let signal = signals.recv().await.expect("readers are told");
+            if matches!(&signal, Signal::Grown(of, 5) if *of == log) {
+                break;
+            }
+        }
+        let shown = store.read_confirmed(&log, 5, 64).await?;
+        assert_eq!(shown.last().map(|frame| frame.last()), Some(5));
         Ok(())
     })
     .await

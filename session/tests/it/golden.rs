@@ -282,7 +282,14 @@ async fn make_dump(to: &Path) -> anyhow::Result<Story> {
     let story = make::story(&server.store().await?).await;
     // It is read later than anything in it would expire by itself.
     let keys: Vec<String> = server.command(&["KEYS", "*"]).await?;
+    let questioned = format!("}}:s:{}", story.sessions["questioned"].id);
     for key in &keys {
+        if key.ends_with(&questioned) {
+            // As if its worker had gone before replicas had its last words.
+            let last: u64 = server.command(&["HGET", key, "seq"]).await?;
+            let unconfirmed = format!("{last} {last}");
+            let _: i64 = server.command(&["HSET", key, "unc", &unconfirmed]).await?;
+        }
         let _: i64 = server.command(&["PERSIST", key]).await?;
     }
     let _: String = server.command(&["SAVE"]).await?;

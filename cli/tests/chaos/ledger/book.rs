@@ -247,11 +247,12 @@ impl Book {
             return vec![("I4", format!("{id} was answered {} times", request.answers))];
         }
         if let Some(error) = message.get("error") {
-            let full = self.full_until.is_some_and(|until| Instant::now() < until);
+            let asked = request.asked;
+            // Its answer may come much later, by a stream that was away.
+            let full = self.full_until.is_some_and(|until| asked < until);
             if error["code"] == STORE_FULL && full && request.prompt.is_none() {
                 return Vec::new();
             }
-            let asked = request.asked;
             let prompt = request.prompt.clone().filter(|prompt| prompt.program);
             return match prompt.filter(|_| error["code"] == INTERRUPTED) {
                 Some(prompt) => self

@@ -40,6 +40,10 @@ async fn an_answer_is_shown_once_the_replica_has_it() {
     .await;
     let shown = timeout(Duration::from_millis(500), stream.next()).await;
     assert!(shown.is_err(), "the replica does not have it: {shown:?}");
+    // A client that comes back reads the log of the primary, which has it.
+    let mut stream = client.session_stream(&session, Some(&stream.last_id)).await;
+    let shown = timeout(Duration::from_millis(500), stream.next()).await;
+    assert!(shown.is_err(), "the replica does not have it: {shown:?}");
     link.set(Mood::Clear);
     let answer = stream.response(&json!(1)).await;
     assert_eq!(answer["result"]["stopReason"], "end_turn", "{answer}");

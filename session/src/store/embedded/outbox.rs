@@ -46,6 +46,9 @@ pub struct Outbox {
     /// The holder of the stream; it ends with this process.
     #[serde(skip)]
     pub holder: Option<String>,
+    /// The one before, until it has said how far it has written.
+    #[serde(skip)]
+    pub before: Option<String>,
 }
 
 /// A key that was used, and the entry it led to.

@@ -272,10 +272,18 @@ impl StoreState {
         match &touch.stream.session {
             None => {
                 let outbox = self.outbox(backend, connection)?;
+                // The next holder begins where this one has ended.
+                if outbox.before.as_deref() == Some(&touch.holder) {
+                    outbox.written = written.clone().or(outbox.written.take());
+                    outbox.before = until.and(outbox.before.take());
+                }
                 if outbox.holder.as_deref() != Some(&touch.holder) {
                     return Ok(outbox.holder.is_none());
                 }
-                outbox.written = written.or(outbox.written.take());
+                if written.is_some() {
+                    outbox.written = written;
+                    outbox.before = None;
+                }
                 outbox.holder = until.and(outbox.holder.take());
             }
             Some(id) => {
@@ -284,11 +292,18 @@ impl StoreState {
                 let Some(party) = party else {
                     return Ok(true);
                 };
+                if party.before.as_deref() == Some(&touch.holder) {
+                    party.written = written.clone().or(party.written.take());
+                    party.before = until.and(party.before.take());
+                }
                 let holder = party.stream.as_ref().map(|(holder, _)| holder);
                 if holder.is_none_or(|holder| *holder != touch.holder) {
                     return Ok(party.stream.is_none());
                 }
-                party.written = written.or(party.written.take());
+                if written.is_some() {
+                    party.written = written;
+                    party.before = None;
+                }
                 party.stream = until.map(|until| (touch.holder.clone(), until));
             }
         }

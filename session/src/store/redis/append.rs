@@ -2,12 +2,13 @@
 
 use super::RedisStore;
 use super::changes::{changes, must_last};
+use super::confirmation::confirm_events;
 use super::reply::{self, ScriptReply};
 use super::scripts::{ScriptCall, scripts};
 use crate::command::CommandId;
 use crate::event::Frame;
-use crate::id::{LogId, SessionId};
-use crate::store::{AppendOutcome, AppendRequest, Result, Topic};
+use crate::id::SessionId;
+use crate::store::{AppendOutcome, AppendRequest, Result};
 
 /// Larger frames are announced by number and read by those who want them.
 const PUBLISH_WHOLE: usize = 16 * 1024;
@@ -27,16 +28,18 @@ impl RedisStore {
             if frame.len() <= PUBLISH_WHOLE {
                 signal = [format!("F{last}\n").as_bytes(), &frame].concat();
             }
-            self.announce(&append.session, &signal).await;
+            self.announce(&append.session, last, &signal).await;
         }
         Ok(appended)
     }
 
-    /// Tells those who follow the session.
-    async fn announce(&self, session: &SessionId, signal: &[u8]) {
-        let topic = Topic::Log(LogId::Session(session.clone()));
-        let channel = self.keys.channel(&topic);
-        self.client.announce(&channel, signal).await;
+    /// Tells those who follow the session that replicas have it up to this event. Tried once:
+    /// whoever reads that far finds it unconfirmed otherwise, and sees to it.
+    async fn announce(&self, session: &SessionId, upto: u64, signal: &[u8]) {
+        let call = confirm_events(&self.keys, session, upto, signal);
+        if let Err(error) = self.client.run_briefly(call).await {
+            tracing::debug!(%error, session.id = %session, "a frame was not announced");
+        }
     }
 
     async fn run_append(

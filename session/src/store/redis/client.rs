@@ -169,18 +169,6 @@ impl RedisClient {
         self.lanes.is_some()
     }
 
-    /// On a channel of shards. Tried once: what is not heard is found by reading.
-    pub async fn announce(&self, channel: &str, signal: &[u8]) {
-        let mut publish = redis::cmd("SPUBLISH");
-        publish.arg(channel).arg(signal);
-        let sent = self.connection.send(&publish, channel.as_bytes());
-        match timeout(BRIEF_TIMEOUT, sent.instrument(step("announce"))).await {
-            Ok(Ok(_)) => {}
-            Ok(Err(error)) => tracing::debug!(%error, "a frame was not announced"),
-            Err(_) => tracing::debug!("a frame was not announced in time"),
-        }
-    }
-
     /// A command that names its key first.
     pub async fn query(&self, command: &Cmd) -> Result<ScriptReply> {
         let key = match command.args_iter().nth(1) {

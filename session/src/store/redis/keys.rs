@@ -7,17 +7,18 @@
 //!   what has replaced theirs, `state`, `view` the hash of its view, `bstate` and `bview` the same
 //!   before the running turn, if that has changed them, `shown` where modes and options have
 //!   changed, `title`, `usage`, `bound`, `pend` open requests, `ctl` controller, `shut` which
-//!   connection has closed it; `seq` last event, `cseq` last command, `cb` bytes of those that
-//!   wait, `done` names of those that the last append was through with, `known` the last
-//!   idempotency keys as `known.lua` has them, `heard` names of the last commands without a key;
-//!   `own` claim token or empty, `exp` its end (ms), `wk` its worker, `rel` the claim that released
-//!   last; `run`, `began` the running turn, `ren` 1 once the lease was renewed, c as long as
-//!   replicas have not confirmed the claim, `vanished` how many holders vanished at which event;
-//!   `snap` last event that is in blocks; `eb`, `hb`, `vb` bytes of its own log that are in frames,
-//!   in blocks, and of its view, `ae` what `eb` was when its account was set, empty if that has to
-//!   be set again; without `prn` it was deleted (`was` whose it was, `by` which call, `hides` while
-//!   that is under way), or is being taken in for `heir`, last updated `upd`; with nothing but
-//!   `seq`, `snap`, these bytes and `acc`, on whose account they are, it is only kept for its forks
+//!   connection has closed it; `seq` last event, `unc` the first and the last that replicas may
+//!   lack, as far as others act on them, `cseq` last command, `cb` bytes of those that wait, `done`
+//!   names of those that the last append was through with, `known` the last idempotency keys as
+//!   `known.lua` has them, `heard` names of the last commands without a key; `own` claim token or
+//!   empty, `exp` its end (ms), `wk` its worker, `rel` the claim that released last; `run`, `began`
+//!   the running turn, `ren` 1 once the lease was renewed, c as long as replicas have not confirmed
+//!   the claim, `vanished` how many holders vanished at which event; `snap` last event that is in
+//!   blocks; `eb`, `hb`, `vb` bytes of its own log that are in frames, in blocks, and of its view,
+//!   `ae` what `eb` was when its account was set, empty if that has to be set again; without `prn`
+//!   it was deleted (`was` whose it was, `by` which call, `hides` while that is under way), or is
+//!   being taken in for `heir`, last updated `upd`; with nothing but `seq`, `snap`, these bytes and
+//!   `acc`, on whose account they are, it is only kept for its forks
 //! - `ns:{tag}:e:<session>` (stream): the log: entry `<last number>-0`, field `d` a frame
 //! - `ns:{tag}:h:<session>` (list): the log's beginning, once the session has rested: blocks, each
 //!   with its last number before it
@@ -31,8 +32,9 @@
 //! - `ns:{tag}:c:<session>` (hash): the inbox: name of a command → its way, with a `k` before it if
 //!   it takes control, its head, its message. One with a number above `cseq` does not count yet,
 //!   one that `done` names not any more
-//! - `ns:{tag}:p:<session>` (hash): parties: `s:` open stream, `t:` written, `w:` watched, `l:` the
-//!   watch that has ended, `r:` route, `d:` directive, each by connection
+//! - `ns:{tag}:p:<session>` (hash): parties: `s:` open stream, `t:` written, `b:` the holder
+//!   before, until it has said how far it has written, `w:` watched, `l:` the watch that has ended,
+//!   `r:` route, `d:` directive, each by connection
 //! - `ns:{tag}:due:<agent>` (zset): sessions with work, by when they may be claimed (ms): since
 //!   when they wait, or when their lease ends
 //! - `ns:{tag}:rest` (zset): sessions that were used and have to be made smaller, by when (ms)
@@ -45,12 +47,13 @@
 //! - `ns:{tag}:ls:<principal>:<cwd>` (zset): those in one directory (the start of its hash)
 //! - `ns:{tag}:b:<principal>` (hash): its account: session → bytes that are kept of it, as of the
 //!   end of its last turn or later; `sum` all of them
-//! - `ns:{tag}:k:<connection>` (hash): `seq`, `holder`, `written`, `dlv` the last entry of the
-//!   outbox that was delivered, `trim` the last that has left it, `ob` what it weighs, `pb` what of
-//!   that are positions, `w:` by session, which entry that has left it told to watch this, `wn` how
-//!   many of these, `v:` the last one that told so again, `x:` the last one that told so and is
-//!   still in the outbox although the stream has left the session, `i:` idempotency: fingerprint,
-//!   entry, which session it told to watch
+//! - `ns:{tag}:k:<connection>` (hash): `seq`, `holder`, `before` the one before, until it has said
+//!   how far it has written, `written`, `dlv` the last entry of the outbox that was delivered,
+//!   `trim` the last that has left it, `ob` what it weighs, `pb` what of that are positions, `w:`
+//!   by session, which entry that has left it told to watch this, `wn` how many of these, `v:` the
+//!   last one that told so again, `x:` the last one that told so and is still in the outbox
+//!   although the stream has left the session, `i:` idempotency: fingerprint, entry, which session
+//!   it told to watch
 //! - `ns:{tag}:d:<connection>` (string): the client's description of itself, as JSON, for as long
 //!   as the connection's token is good
 //! - `ns:{tag}:x:<connection>` (stream): the outbox, as a log: from `trim` + 1 on

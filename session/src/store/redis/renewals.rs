@@ -3,10 +3,11 @@
 use std::time::Duration;
 
 use super::outbox::window;
+use super::reply::ScriptReply;
 use super::scripts::{ScriptCall, scripts};
 use super::{CONNECTION_TTL, RedisStore};
 use crate::id::SessionId;
-use crate::store::{ClaimToken, Result, STREAM_TTL, StreamTouch};
+use crate::store::{ClaimToken, LastWritten, Result, STREAM_TTL, StreamId, StreamTouch};
 
 impl RedisStore {
     pub(super) async fn renew_partition(
@@ -27,6 +28,35 @@ impl RedisStore {
             lost.push(claims[items.number()? as usize - 1].0.clone());
         }
         Ok(lost)
+    }
+
+    /// See [`GatewayStore::last_written`](crate::store::GatewayStore::last_written).
+    pub(super) async fn written_by(
+        &self,
+        stream: &StreamId,
+        holder: &str,
+    ) -> Result<Option<LastWritten>> {
+        let (k, connection) = (&self.keys, &stream.connection);
+        let mut command = redis::cmd("HMGET");
+        match &stream.session {
+            Some(session) => {
+                let fields = ["s", "b", "t"].map(|kind| format!("{kind}:{connection}"));
+                command.arg(k.parties(session)).arg(&fields);
+            }
+            None => {
+                let fields = ["holder", "before", "written"];
+                command.arg(k.connection(connection)).arg(&fields);
+            }
+        }
+        let mut items = self.client.query(&command).await?.items()?;
+        let mut field = || ScriptReply(items.next()?).optional_text();
+        let (held, before, cursor) = (field()?, field()?, field()?);
+        let held = held.unwrap_or_default();
+        let by = held.split_once(' ').map_or(held.as_str(), |(by, _)| by);
+        Ok((by == holder).then_some(LastWritten {
+            cursor,
+            is_final: before.is_none(),
+        }))
     }
 
     /// False if another holder has the stream.

@@ -99,6 +99,8 @@ scripts!(
     renew,
     append,
     append_end,
+    confirm_events,
+    unconfirmed,
     release,
     register,
     agents,

@@ -29,6 +29,19 @@ impl RedisStore {
         upto: Option<u64>,
         limit: usize,
     ) -> Result<Vec<Arc<Frame>>> {
+        let (frames, _) = self.read_page(session, from, upto, limit, false).await?;
+        Ok(frames)
+    }
+
+    /// With `confirmed` nothing that replicas may lack, and whether something was hidden for that.
+    pub(super) async fn read_page(
+        &self,
+        session: &SessionId,
+        from: u64,
+        upto: Option<u64>,
+        limit: usize,
+        confirmed: bool,
+    ) -> Result<(Vec<Arc<Frame>>, bool)> {
         let call = ScriptCall::new(&scripts().read)
             .key(self.keys.session(session))
             .key(self.keys.events(session))
@@ -36,7 +49,8 @@ impl RedisStore {
             .num(from)
             .num(limit as u64)
             .num(upto.unwrap_or(0))
-            .num(PAGE_BYTES);
+            .num(PAGE_BYTES)
+            .num(confirmed.into());
         let mut items = self.run(call).await?.items()?;
         let kind = items.text()?;
         let entries = ScriptReply(items.next()?);
@@ -45,13 +59,15 @@ impl RedisStore {
             "blocks" => reply::blocks(entries, from)?,
             other => return Err(reply::unexpected(other)),
         };
-        Ok(match items.text()?.parse() {
+        let frames = match items.text()?.parse() {
             Ok(upto) => frames
                 .iter()
                 .map_while(|frame| frame.inherited(upto, session).map(Arc::new))
                 .collect(),
             Err(_) => frames,
-        })
+        };
+        let hides = kind == "frames" && items.number()? == 1;
+        Ok((frames, hides))
     }
 
     /// Also of a session that is frozen. Between two looks it may be frozen or thawed, but not

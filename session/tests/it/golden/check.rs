@@ -72,7 +72,7 @@ async fn what_belongs_to_no_session(store: &Arc<dyn Store>, story: &Story) {
         session: None,
     };
     let opened = store.open_stream(&stream, &story.principal, "next").await;
-    let written = opened.expect("an answer").expect("a stream").written;
+    let written = opened.expect("an answer").expect("a stream").written.cursor;
     assert!(written.is_some(), "how far it was written");
 }
 
@@ -168,7 +168,7 @@ async fn streams_go_on(store: &Arc<dyn Store>, story: &Story) {
     let stream = scene.stream(&scene.creator);
     let opened = store.open_stream(&stream, &story.principal, "next").await;
     let opened = opened.expect("an answer").expect("it is there");
-    assert_eq!(opened.written.as_deref(), Some(WRITTEN));
+    assert_eq!(opened.written.cursor.as_deref(), Some(WRITTEN));
     let attached = opened.attachment.expect("of a session");
     assert_eq!(attached.directives.len(), 1);
     let touch = scene.touch(&scene.creator, "next", None);

@@ -30,6 +30,7 @@ struct Party {
     /// From which event on which way; what was said last about an event holds.
     ways: Vec<(u64, DeliveryPath)>,
     holder: Option<u8>,
+    before: Option<u8>,
     written: Option<u8>,
     watched: bool,
     loads: Vec<(u64, bool, DeliveryPath, u8)>,
@@ -161,7 +162,9 @@ impl Reference {
             }
             Step::Open { by, holder } => {
                 let party = &mut self.parties[by];
-                party.holder = Some(holder);
+                let held = party.holder.replace(holder);
+                let earlier = held.filter(|held| *held != holder);
+                party.before = party.before.or(earlier);
                 Outcome::Opened(party.written.map(|number| number.to_string()))
             }
             Step::Touch {
@@ -170,14 +173,18 @@ impl Reference {
                 written,
             } => {
                 let party = &mut self.parties[by];
-                if party.holder == Some(holder) {
+                if [party.holder, party.before].contains(&Some(holder)) {
                     party.written = Some(written);
+                }
+                if party.holder == Some(holder) {
+                    party.before = None;
                 }
                 Outcome::Nothing
             }
             Step::Close { by, holder } => {
                 let party = &mut self.parties[by];
                 party.holder = party.holder.filter(|held| *held != holder);
+                party.before = party.before.filter(|held| *held != holder);
                 Outcome::Nothing
             }
         }

@@ -387,7 +387,7 @@ impl Cast {
                     .open_stream(&touch.stream, PRINCIPAL, &touch.holder)
                     .await
                     .unwrap();
-                Outcome::Opened(opened.expect("the session is there").written)
+                Outcome::Opened(opened.expect("the session is there").written.cursor)
             }
             Step::Touch {
                 by,

@@ -87,7 +87,11 @@ impl StdioConversation {
             ProcessScope::Shared => (self.agent.pool.share(client).await?, false),
             ProcessScope::Session | ProcessScope::Turn => {
                 let paths = self.process_paths()?;
-                (self.agent.pool.take(client, &paths).await?, true)
+                let connection = self.agent.pool.take(client, &paths).await?;
+                self.agent
+                    .running
+                    .note(&self.opening.principal, &connection);
+                (connection, true)
             }
         };
         let (before, shown, chosen) = {
@@ -125,7 +129,8 @@ impl StdioConversation {
         Ok(agent_session)
     }
 
-    /// The client that the agent's requests go to: the one that sent the last prompt, or has opened the session.
+    /// The client that the agent's requests go to: the one that sent the last prompt, or has opened
+    /// the session.
     fn controller(&self) -> Option<AskingClient> {
         let known = self.memory().controller();
         known.or_else(|| self.opening.client.clone())
@@ -148,8 +153,9 @@ impl StdioConversation {
         }
     }
 
-    /// An agent learns only when it starts what its client can do. So it is started again if the turn's client can do
-    /// something else: else it would ask this one for what it cannot do, or never for what it can.
+    /// An agent learns only when it starts what its client can do. So it is started again if the
+    /// turn's client can do something else: else it would ask this one for what it cannot do, or
+    /// never for what it can.
     async fn serve(&self, client: &AskingClient) {
         let _one_at_a_time = self.taking.lock().await;
         self.memory().set_controller(client);
@@ -176,14 +182,7 @@ impl StdioConversation {
         let more = more.filter_map(|directory| directory.as_str());
         let directories = std::iter::once(self.opening.cwd.as_str()).chain(more);
         let directories = directories.map(PathBuf::from);
-        let homes = self.agent.pool.launch.homes.as_ref();
-        let home = homes
-            .map(|homes| homes.of(&self.opening.principal))
-            .transpose();
-        let home = home.map_err(|error| {
-            tracing::error!(%error, "a caller's own HOME beneath --agent-home cannot be made");
-            Failure::internal("your own HOME cannot be made; the worker's log says why")
-        })?;
+        let home = self.agent.home_of(&self.opening.principal)?;
         Ok(ProcessPaths {
             cwd: Some(PathBuf::from(&self.opening.cwd)),
             directories: directories.filter(|path| path.is_absolute()).collect(),

@@ -40,6 +40,8 @@ pub struct SandboxConfig {
     pub connect: Option<Vec<u16>>,
     /// Ours, and never an agent's: the data directory and files with keys.
     pub kept: Vec<PathBuf>,
+    /// Callers' own HOMEs are in it: each is for its caller's agents alone.
+    pub homes: Option<PathBuf>,
     /// Agents see their own processes and no others, and so may read `/proc`.
     pub own_processes: bool,
     /// Processes are started before their sessions are known, or serve several: they get this directory, or
@@ -56,7 +58,9 @@ pub struct Sandbox {
     /// The one in the environment of all processes.
     home: Option<PathBuf>,
     connect: Option<Vec<u16>>,
+    /// With the HOMEs of callers.
     kept: Vec<PathBuf>,
+    homes: Option<PathBuf>,
     own_processes: bool,
     /// The kernel was asked, and can: a process that it then does not confine is not started.
     pub support: LandlockSupport,
@@ -81,7 +85,9 @@ impl Sandbox {
         command: &[String],
         environment: &[(OsString, OsString)],
     ) -> Self {
-        let ours = system::real(&wanted.kept);
+        let homes = system::real(wanted.homes.as_slice()).pop();
+        let mut ours = system::real(&wanted.kept);
+        ours.extend(homes.clone());
         let kept = [ours.clone(), system::never()].concat();
         let mut read = system::readable(environment);
         read.extend(program::files(command, environment));
@@ -106,6 +112,7 @@ impl Sandbox {
             common,
             connect: wanted.connect,
             kept,
+            homes,
             own_processes: wanted.own_processes,
             support: support(),
         }
@@ -136,7 +143,12 @@ impl Sandbox {
             }
         };
         let home = paths.home.clone().or_else(|| self.home.clone());
-        let home = without(home, &self.kept);
+        let kept = self.kept.iter();
+        let kept: Vec<_> = kept
+            .filter(|kept| Some(*kept) != self.homes.as_ref())
+            .cloned()
+            .collect();
+        let home = without(home, &kept);
         for granted in [&self.write, &self.common, &home] {
             add("--write", &granted.whole);
             add("--list", &granted.listed);

@@ -16,6 +16,9 @@ pub struct SessionParty {
     /// Holder of its session stream, and until when that counts.
     #[serde(skip)]
     pub stream: Option<(String, Instant)>,
+    /// The holder before, until it has said how far it has written.
+    #[serde(skip)]
+    pub before: Option<String>,
     pub written: Option<String>,
     /// The holder of its connection stream was told to tail this session.
     pub(super) watched: bool,
