@@ -2,6 +2,7 @@
 //! their own speed; one that falls behind the kept frames reads from the store, so a slow client
 //! costs no memory, and neither does a conversation that rests.
 
+mod log_reader;
 #[cfg(test)]
 mod tests;
 
@@ -11,11 +12,12 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 use baton_session::event::{Event, Frame};
 use baton_session::id::{ConnectionId, LogId, Nonce};
-use baton_session::route::DeliveryPath;
 use baton_session::sync::MutexExt as _;
 use tokio::sync::OnceCell;
 use tokio::time::Instant;
 
+use self::log_reader::LogReader;
+pub use self::log_reader::MuteState;
 use super::wake::StreamWake;
 
 const MAX_FRAMES: usize = 256;
@@ -69,15 +71,6 @@ impl Deref for KeptFrame {
     fn deref(&self) -> &Frame {
         &self.frame
     }
-}
-
-struct LogReader {
-    number: u64,
-    wake: StreamWake,
-    /// Wants to know only of what is addressed to this connection, by its connection stream.
-    muted_for: Option<ConnectionId>,
-    /// Where a muted reader has to go on.
-    resume_at: Option<u64>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -322,13 +315,6 @@ impl TailedLog {
     }
 }
 
-pub enum MuteState {
-    /// Nothing up to this event concerned it.
-    Still(Option<(u64, Nonce)>),
-    ResumeAt(u64),
-    Unsure,
-}
-
 impl TailState {
     fn notify(&mut self, notice: LogNotice) {
         self.notices += 1;
@@ -381,32 +367,5 @@ impl TailState {
                 reader.wake.wake_up();
             }
         }
-    }
-}
-
-impl LogReader {
-    fn is_concerned_by(&mut self, frame: &Frame) -> bool {
-        let Some(connection) = &self.muted_for else {
-            return true;
-        };
-        if self.resume_at.is_some() {
-            return true;
-        }
-        let addressed = |event: &Event| match event {
-            Event::Begin(begin) => {
-                begin.connection == *connection && begin.via == DeliveryPath::Connection
-            }
-            Event::Control { by, via, .. } => by == connection && *via == DeliveryPath::Connection,
-            // It may be the answer to a close, after which there is nothing to watch.
-            Event::Response { to, turn, .. } => {
-                to.connection == *connection && (to.via == DeliveryPath::Connection || !turn)
-            }
-            _ => false,
-        };
-        self.resume_at = frame
-            .numbered()
-            .find(|(_, event)| addressed(event))
-            .map(|(seq, _)| seq);
-        self.resume_at.is_some()
     }
 }

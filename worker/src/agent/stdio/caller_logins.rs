@@ -1,5 +1,5 @@
-//! Callers that log in at the agent, each for itself: `authenticate` and `logout` go to a process with the caller's own HOME,
-//! and what the agent keeps there is for this caller's processes alone.
+//! Callers that log in at the agent, each for itself: `authenticate` and `logout` go to a process
+//! with the caller's own HOME, and what the agent keeps there is for this caller's processes alone.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, Weak};
@@ -25,8 +25,8 @@ use crate::rpc::Failure;
 /// Somebody may have to find a password first.
 const LOGIN_TIMEOUT: Duration = Duration::from_secs(600);
 
-/// Changes what the agent says of itself so that clients are offered what they can do. `logins`: what it offers to clients with
-/// a terminal; `None` if the operator logs in for everybody.
+/// Changes what the agent says of itself so that clients are offered what they can do. `logins`:
+/// what it offers to clients with a terminal; `None` if the operator logs in for everybody.
 pub fn announce(initialize: &mut Value, logins: Option<Value>) {
     if let Some(meta) = initialize["_meta"].as_object_mut() {
         meta.remove(meta::LOGINS);

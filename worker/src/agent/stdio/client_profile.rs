@@ -1,4 +1,5 @@
-//! What an agent is told of its client when it starts: the capabilities, which it cannot be told anew, and the client's name.
+//! What an agent is told of its client when it starts: the capabilities, which it cannot be told
+//! anew, and the client's name.
 
 use std::collections::VecDeque;
 use std::hash::{Hash, Hasher};
@@ -121,8 +122,8 @@ impl ClientProfile {
         }))
     }
 
-    /// Whether an agent that was started for the other asks this one for nothing that it has not announced, and
-    /// for all that it has.
+    /// Whether an agent that was started for the other asks this one for nothing that it has not
+    /// announced, and for all that it has.
     pub fn can_the_same(&self, other: &Self) -> bool {
         self.0.abilities == other.0.abilities
     }
@@ -159,8 +160,8 @@ fn info(said: &Value) -> Value {
     info
 }
 
-/// Removes what says that there is nothing: `false`, `null`, and objects with nothing else in them. An object that was empty
-/// announces something.
+/// Removes what says that there is nothing: `false`, `null`, and objects with nothing else in them.
+/// An object that was empty announces something.
 fn drop_absent(value: &mut Value) {
     let Some(fields) = value.as_object_mut() else {
         return;
