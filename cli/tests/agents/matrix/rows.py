@@ -255,8 +255,10 @@ def mode_and_model(stage):
 def served_model(stage, peer, session):
     mark = stage.mark()
     peer.turn(session, f"SAY pong-12 {mark}")
-    request = next((one for one in reversed(stage.model.seen) if any(mark in text for _, text in one.get("turns", []))), None)
-    return request and request["model"]
+    model = stage.model.model_of(mark)
+    if model is None:
+        raise Failed("the model server was asked nothing")
+    return model
 
 
 def without_baton(stage, text, more=(), servers=()):
