@@ -1,6 +1,6 @@
 # The commands a newcomer needs: make run, make check, make test.
 
-.PHONY: run build setup check test lint charts deploy-test loadtest chaos soak partitions upgrade-test siege fuzz golden docs
+.PHONY: run build setup check test lint charts deploy-test agents-test loadtest chaos soak partitions upgrade-test siege fuzz golden docs
 
 # Builds and starts everything in one process on http://127.0.0.1:8080/acp.
 run:
@@ -36,6 +36,12 @@ charts:
 # The image and the compose files with a real Docker engine, behind each balancer, under load.
 deploy-test: setup
 	./scripts/deploy-test
+
+# Product agents from npm and PyPI behind two gateways and two workers, against a model server on loopback. Writes
+# docs/internals/agents.md. AGENTS names some of them.
+AGENTS ?=
+agents-test:
+	./scripts/agents-test $(AGENTS)
 
 # Clients of k6 against two gateways behind nginx, all started for it.
 loadtest:

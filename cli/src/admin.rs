@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 use anyhow::Context as _;
-use baton_gateway::admin::{Door, MIN_SECRET, Secret, Socket};
+use baton_gateway::admin::{AdminListener, AdminSecret, AdminSocket, MIN_SECRET};
 use clap::Args;
 use tokio::net::TcpListener;
 
@@ -54,9 +54,9 @@ impl fmt::Display for AdminAddress {
 pub struct AdminOptions {
     /// Socket or address for administrators
     ///
-    /// Serves `baton token revoke` and `baton store backup`. unix:PATH is a socket that only this user can open; an
-    /// address and port needs --admin-token-file. Without this option it is a socket that those commands find by
-    /// themselves.
+    /// Serves `baton token revoke` and `baton store backup`. unix:PATH is a socket that only this
+    /// user can open; an address and port needs --admin-token-file. Without this option it is a
+    /// socket that those commands find by themselves.
     #[arg(
         long,
         env = "BATON_ADMIN_LISTEN",
@@ -78,14 +78,15 @@ impl AdminOptions {
         if let AdminAddress::Tcp(tcp) = address {
             if self.admin_token_file.is_none() {
                 faults.push(format!(
-                    "--admin-listen {address}: every process on this machine could revoke everything. Use \
-                     --admin-listen unix:PATH, or name a file with a secret: --admin-token-file"
+                    "--admin-listen {address}: every process on this machine could revoke \
+                     everything. Use --admin-listen unix:PATH, or name a file with a secret: \
+                     --admin-token-file"
                 ));
             }
             if !tcp.ip().is_loopback() && !insecure {
                 faults.push(format!(
-                    "--admin-listen {address}: its secret could be read on its way. Listen on 127.0.0.1 or on \
-                     unix:PATH, or say --insecure"
+                    "--admin-listen {address}: its secret could be read on its way. Listen on \
+                     127.0.0.1 or on unix:PATH, or say --insecure"
                 ));
             }
         }
@@ -93,34 +94,42 @@ impl AdminOptions {
         faults
     }
 
-    fn secret(&self) -> Result<Option<Secret>, String> {
+    fn secret(&self) -> Result<Option<AdminSecret>, String> {
         let file = self.admin_token_file.as_deref();
         let secret = file.map(read_secret).transpose()?;
-        Ok(secret.map(|secret| Secret::new(&secret)))
+        Ok(secret.map(|secret| AdminSecret::new(&secret)))
     }
 
-    /// Before anything else is started, so that a place that is taken is known at once. `port` is where callers are heard.
-    pub async fn bind(&self, port: u16) -> anyhow::Result<Option<Door>> {
+    /// Before anything else is started, so that a place that is taken is known at once. `port` is
+    /// where callers are heard.
+    pub async fn bind(&self, port: u16) -> anyhow::Result<Option<AdminListener>> {
         let socket = match &self.admin_listen {
             Some(AdminAddress::Nowhere) => return Ok(None),
-            Some(address @ AdminAddress::Unix(path)) => self.bound(address, Socket::unix(path))?,
-            Some(address @ AdminAddress::Tcp(tcp)) => {
-                self.bound(address, TcpListener::bind(tcp).await.map(Socket::Tcp))?
+            Some(address @ AdminAddress::Unix(path)) => {
+                self.bound(address, AdminSocket::unix(path))?
             }
-            // The operator did not ask for a socket, so the gateway starts without one if it cannot be made.
-            None => match place::bind(port, Socket::unix) {
+            Some(address @ AdminAddress::Tcp(tcp)) => {
+                self.bound(address, TcpListener::bind(tcp).await.map(AdminSocket::Tcp))?
+            }
+            // The operator did not ask for a socket, so the gateway starts without one if it cannot
+            // be made.
+            None => match place::bind(port, AdminSocket::unix) {
                 Ok(socket) => socket,
                 Err(error) => {
-                    tracing::info!(%error, "administrators are not heard: there is no place for their socket. Choose one with --admin-listen");
+                    tracing::info!(
+                        %error,
+                        "administrators are not heard: there is no place for their socket. Choose \
+                         one with --admin-listen"
+                    );
                     return Ok(None);
                 }
             },
         };
-        if let Socket::Unix(_, path) = &socket {
+        if let AdminSocket::Unix(_, path) = &socket {
             tracing::info!(socket = %path.display(), "administrators are heard");
         }
         let secret = self.secret().map_err(anyhow::Error::msg)?;
-        Ok(Some(Door {
+        Ok(Some(AdminListener {
             socket,
             secret,
             files: None,
@@ -130,8 +139,8 @@ impl AdminOptions {
     fn bound(
         &self,
         address: &AdminAddress,
-        socket: std::io::Result<Socket>,
-    ) -> anyhow::Result<Socket> {
+        socket: std::io::Result<AdminSocket>,
+    ) -> anyhow::Result<AdminSocket> {
         socket.with_context(|| format!("cannot listen on {address}: choose with --admin-listen"))
     }
 
@@ -142,18 +151,18 @@ impl AdminOptions {
 }
 
 /// Whether there is a socket, and where.
-pub fn socket(door: Option<&Door>) -> Option<PathBuf> {
+pub fn socket(door: Option<&AdminListener>) -> Option<PathBuf> {
     match &door?.socket {
-        Socket::Unix(_, path) => Some(path.clone()),
-        Socket::Tcp(_) => None,
+        AdminSocket::Unix(_, path) => Some(path.clone()),
+        AdminSocket::Tcp(_) => None,
     }
 }
 
 /// Where the door is, as commands on this machine name it.
-pub fn address(door: &Door) -> std::io::Result<String> {
+pub fn address(door: &AdminListener) -> std::io::Result<String> {
     match &door.socket {
-        Socket::Unix(_, path) => Ok(format!("unix:{}", std::path::absolute(path)?.display())),
-        Socket::Tcp(listener) => {
+        AdminSocket::Unix(_, path) => Ok(format!("unix:{}", std::path::absolute(path)?.display())),
+        AdminSocket::Tcp(listener) => {
             let mut address = listener.local_addr()?;
             if address.ip().is_unspecified() {
                 address.set_ip(Ipv4Addr::LOCALHOST.into());
@@ -169,10 +178,11 @@ pub fn read_secret(file: &Path) -> Result<String, String> {
     let text = std::fs::read_to_string(file).map_err(|error| named(&error.to_string()))?;
     let secret = text.trim();
     let fits = secret.len() >= MIN_SECRET && secret.bytes().all(|byte| byte.is_ascii_graphic());
-    match fits {
-        true => Ok(secret.to_owned()),
-        false => Err(named(
+    if fits {
+        Ok(secret.to_owned())
+    } else {
+        Err(named(
             "one line of 32 or more visible ASCII characters, as of `openssl rand -hex 32`",
-        )),
+        ))
     }
 }

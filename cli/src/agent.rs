@@ -11,18 +11,22 @@ use baton_worker::agent::stdio::confine::confine;
 use baton_worker::agent::stdio::guard::{AgentIdentity, ConfineStep, ProcessLimits, guard};
 use baton_worker::agent::stdio::sandbox::Sandbox;
 use baton_worker::agent::stdio::{
-    LaunchConfig, OnCrash, ProcessScope, StartFailure, StdioAgent, StdioConfig, environment,
+    AgentAuth, LaunchConfig, OnCrash, ProcessScope, StartFailure, StdioAgent, StdioConfig,
+    environment,
 };
 use baton_worker::agent::{Agent, scripted::ScriptedAgent};
 use baton_worker::{PerPrincipal, WorkspaceRoot};
 use clap::{Args, ValueEnum};
 use nix::unistd::{Uid, User};
 
+use self::known::{KNOWN, KnownAgent, by_name};
 use self::sandbox::{PlanArguments, SandboxOptions};
 use crate::agent_policy::ClientTrust;
 use crate::exit::ConfigurationError;
 use crate::headings::AGENT;
 
+pub mod installed;
+pub mod known;
 mod sandbox;
 
 /// Before the command line of an agent that is a program.
@@ -32,9 +36,11 @@ const OURSELVES: &str = "/proc/self/exe";
 
 #[derive(Args)]
 pub struct AgentOptions {
-    /// Agent to run: scripted, or stdio:COMMAND for a program
+    /// Agent to run: scripted, a product's name, or stdio:COMMAND
     ///
-    /// The program speaks ACP on its standard input and output. The agent named scripted is built in and needs nothing.
+    /// The program speaks ACP on its standard input and output. The agent named scripted is built
+    /// in and needs nothing. A name such as claude or codex stands for the command of that product
+    /// and for the environment variables that it reads; `baton agents` lists them.
     #[arg(
         long,
         env = "BATON_AGENT",
@@ -117,6 +123,9 @@ pub struct AgentOptions {
     /// {principal} in the path stands for a directory per caller.
     #[arg(long, env = "BATON_AGENT_HOME", value_name = "DIR", help_heading = AGENT)]
     agent_home: Option<PathBuf>,
+    /// Who logs in at the agent
+    #[arg(long, env = "BATON_AGENT_AUTH", default_value = "operator", help_heading = AGENT)]
+    agent_auth: AuthOption,
     /// User that agents run as; requires root
     ///
     /// The agent has the primary group of the user and no other.
@@ -140,6 +149,14 @@ enum StderrOption {
     Log,
     /// The log, and the client whose request failed
     Client,
+}
+
+#[derive(Clone, Copy, PartialEq, ValueEnum)]
+enum AuthOption {
+    /// The operator, beforehand and for all callers
+    Operator,
+    /// Each caller through its client, with a HOME of its own in --agent-home
+    Caller,
 }
 
 #[derive(Clone, Copy, PartialEq, ValueEnum)]
@@ -180,18 +197,49 @@ impl AgentOptions {
         let shared = self.agent_scope == ScopeOption::Shared;
         if shared && self.agent_stderr == StderrOption::Client {
             faults.push(
-                "--agent-stderr client: with --agent-scope shared one caller would read what is said of another's session; leave it at log".into(),
+                "--agent-stderr client: with --agent-scope shared one caller would read what is \
+                 said of another's session; leave it at log"
+                    .into(),
             );
         }
         faults.extend(self.user().err());
         match self.homes() {
             Err(fault) => faults.push(fault),
+            Ok(_) if self.agent_auth == AuthOption::Caller => faults.extend(self.login_faults()),
             Ok(Some(homes)) if self.serves_several() && !homes.is_one_for_all() => faults.push(
-                "--agent-home with {principal}: a process of --agent-scope shared or --agent-warm is not one caller's".into(),
+                "--agent-home with {principal}: a process of --agent-scope shared or --agent-warm \
+                 is not one caller's"
+                    .into(),
             ),
             Ok(_) => {}
         }
         faults.extend(self.sandbox.faults());
+        faults
+    }
+
+    fn login_faults(&self) -> Vec<String> {
+        let mut faults = Vec::new();
+        if self.serves_several() {
+            faults.push(
+                "--agent-auth caller: a process of --agent-scope shared or --agent-warm is not one \
+                 caller's; use --agent-scope session or turn, and no --agent-warm"
+                    .into(),
+            );
+        }
+        let placeholder = |home: &PathBuf| home.to_string_lossy().contains("{principal}");
+        match &self.agent_home {
+            None => faults.push(
+                "--agent-auth caller: name the folder for the callers' own HOMEs with \
+                 --agent-home DIR"
+                    .into(),
+            ),
+            Some(home) if placeholder(home) => faults.push(format!(
+                "--agent-home {}: with --agent-auth caller name the folder alone; each caller gets \
+                 one of its own in it",
+                home.display()
+            )),
+            Some(_) => {}
+        }
         faults
     }
 
@@ -228,14 +276,21 @@ impl AgentOptions {
         let open = |path: &PathBuf| {
             let fault = |error| format!("--agent-home {}: {error}", path.display());
             let homes = PerPrincipal::open(path).map_err(fault)?;
-            Ok(homes.owned_by(self.owner()))
+            let homes = homes.owned_by(self.owner());
+            Ok(match self.agent_auth {
+                AuthOption::Caller => homes.hashed(),
+                AuthOption::Operator => homes,
+            })
         };
         self.agent_home.as_ref().map(open).transpose()
     }
 
     /// The environment variables that agents get, and their own HOMEs.
     fn environment(&self) -> (Vec<(OsString, OsString)>, Option<PerPrincipal>) {
-        let mut environment = environment::scrubbed(std::env::vars_os(), &self.agent_env);
+        let known = self.known().into_iter().flat_map(KnownAgent::environment);
+        let mut named = self.agent_env.clone();
+        named.extend(known.map(str::to_owned));
+        let mut environment = environment::scrubbed(std::env::vars_os(), &named);
         if let Ok(Some(user)) = self.user() {
             environment
                 .retain(|(name, _)| !["HOME", "LOGNAME", "USER"].iter().any(|own| name == own));
@@ -261,20 +316,41 @@ impl AgentOptions {
         path.map(|(_, path)| path).unwrap_or_default()
     }
 
-    /// The program and its arguments, as a shell would take them apart; `None` for the built-in agent.
+    /// The program and its arguments, as a shell would take them apart; `None` for the built-in
+    /// agent.
     pub fn command(&self) -> Result<Option<Vec<String>>, String> {
         if self.agent == "scripted" {
             return Ok(None);
         }
+        if let Some(known) = self.known() {
+            let words = known.command.iter();
+            return Ok(Some(words.map(|word| (*word).to_owned()).collect()));
+        }
         let fault = |what: &str| Err(format!("--agent {:?}: {what}", self.agent));
         let Some(command) = self.agent.strip_prefix(PROGRAM) else {
-            return fault("the agents are: scripted, stdio:COMMAND");
+            let names: Vec<&str> = KNOWN.iter().map(|known| known.name).collect();
+            return fault(&format!(
+                "the agents are: scripted, {}, stdio:COMMAND",
+                names.join(", ")
+            ));
         };
         match shlex::split(command) {
             Some(words) if !words.is_empty() => Ok(Some(in_place(words))),
             Some(_) => fault("there is no command after stdio:"),
             None => fault("a quotation in the command has no end"),
         }
+    }
+
+    /// The product that `--agent` names.
+    pub fn known(&self) -> Option<&'static KnownAgent> {
+        by_name(&self.agent)
+    }
+
+    /// The product's variables with credentials, if none of them is set here.
+    pub fn missing_credentials(&self) -> Option<&'static KnownAgent> {
+        let is_set = |name: &&str| std::env::var_os(name).is_some_and(|value| !value.is_empty());
+        let without = |known: &&KnownAgent| !known.credentials.iter().any(is_set);
+        self.known().filter(without)
     }
 
     /// Starts it, if it is a program, to learn what it is.
@@ -285,6 +361,11 @@ impl AgentOptions {
         let Some(command) = command else {
             return Ok(Arc::new(ScriptedAgent));
         };
+        if self.known().is_some()
+            && let Some(fault) = installed::fault(&command, &self.search_path())
+        {
+            anyhow::bail!("--agent {}: {fault}", self.agent);
+        }
         let stdio = StdioAgent::start(self.config(command, around)).await;
         let stdio = stdio.map_err(
             |StartFailure {
@@ -292,9 +373,10 @@ impl AgentOptions {
                  last_words,
              }| {
                 let said = last_words.join("\n  ");
-                match said.is_empty() {
-                    true => anyhow::anyhow!(failure.message),
-                    false => anyhow::anyhow!("{}\nIt said:\n  {said}", failure.message),
+                if said.is_empty() {
+                    anyhow::anyhow!(failure.message)
+                } else {
+                    anyhow::anyhow!("{}\nIt said:\n  {said}", failure.message)
                 }
             },
         );
@@ -323,6 +405,10 @@ impl AgentOptions {
                 ScopeOption::Turn => ProcessScope::Turn,
                 ScopeOption::Shared => ProcessScope::Shared,
             },
+            auth: match self.agent_auth {
+                AuthOption::Operator => AgentAuth::Operator,
+                AuthOption::Caller => AgentAuth::Caller,
+            },
             on_crash: match self.on_crash {
                 OnCrashOption::Fail => OnCrash::Fail,
                 OnCrashOption::Resume => OnCrash::Resume,
@@ -348,18 +434,23 @@ impl AgentOptions {
             .then(|| around.root.map(WorkspaceRoot::path));
         let Some(mut wanted) = self.sandbox.wanted(around.kept, common) else {
             tracing::warn!(
-                "agents are not confined (--agent-sandbox none): they can open whatever this user can"
+                "agents are not confined (--agent-sandbox none): they can open whatever this user \
+                 can"
             );
             return None;
         };
-        // Some agents' programs end without `/proc`. On somebody's own machine there is nobody else whose processes it
-        // could show.
+        // Some agents' programs end without `/proc`. On somebody's own machine there is nobody else
+        // whose processes it could show.
         match around.clients {
             ClientTrust::Local => wanted.read.push("/proc".into()),
             ClientTrust::Anybody => {
                 let ourselves = Path::new(OURSELVES);
                 wanted.own_processes = self.sandbox.own_processes(ourselves, self.owner());
             }
+        }
+        if self.agent_auth == AuthOption::Caller {
+            let homes = self.homes().ok().flatten();
+            wanted.homes = homes.map(|homes| homes.base().to_owned());
         }
         let sandbox = Sandbox::new(wanted, command, environment);
         sandbox.log_confinement();
@@ -397,6 +488,8 @@ pub struct GuardArguments {
     group: Option<u32>,
     #[arg(long)]
     private_home: bool,
+    #[arg(long)]
+    in_temporary_folder: bool,
     #[command(flatten)]
     plan: PlanArguments,
     #[arg(last = true, required = true)]
@@ -418,6 +511,7 @@ impl GuardArguments {
             program: PathBuf::from(OURSELVES),
             arguments: own.take_while(|argument| argument != "--").collect(),
             own_processes: self.plan.own_processes,
+            in_temporary_folder: self.in_temporary_folder,
         });
         let identity = AgentIdentity {
             user: self.user.zip(self.group),

@@ -10,8 +10,8 @@ use crate::mcp::patterns;
 pub struct AgentPolicyOptions {
     /// Fields of _meta that agents get from clients, such as example.com/*, or none
     ///
-    /// Trace context always passes. Without this option all fields pass if only this machine can connect, otherwise
-    /// none.
+    /// Trace context always passes. Without this option all fields pass if only this machine can
+    /// connect, otherwise none.
     #[arg(
         long,
         env = "BATON_ALLOW_AGENT_META",
@@ -22,8 +22,8 @@ pub struct AgentPolicyOptions {
     allow_agent_meta: Option<Vec<String>>,
     /// Extension methods that clients may call, such as _example.com/*, or none
     ///
-    /// Methods of the protocol always pass. Without this option all extension methods pass if only this machine can
-    /// connect, otherwise none.
+    /// Methods of the protocol always pass. Without this option all extension methods pass if only
+    /// this machine can connect, otherwise none.
     #[arg(
         long,
         env = "BATON_ALLOW_AGENT_METHODS",
@@ -48,14 +48,16 @@ impl AgentPolicyOptions {
         for name in policy.meta.iter().map(NamePattern::as_str) {
             if name.starts_with(baton_protocol::meta::PREFIX) {
                 faults.push(format!(
-                    "--allow-agent-meta {name:?}: Baton writes these fields itself, and takes them from nobody"
+                    "--allow-agent-meta {name:?}: Baton writes these fields itself, and takes \
+                     them from nobody"
                 ));
             }
         }
         for name in policy.methods.iter().map(NamePattern::as_str) {
             if !name.starts_with(['_', '*']) {
                 faults.push(format!(
-                    "--allow-agent-methods {name:?}: only methods that begin with _ need it; the protocol's own always pass"
+                    "--allow-agent-methods {name:?}: only methods that begin with _ need it; the \
+                     protocol's own always pass"
                 ));
             }
         }

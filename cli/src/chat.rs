@@ -2,7 +2,7 @@
 //!
 //! | room | what |
 //! |---|---|
-//! | `conversation` | what was typed is done, what comes meanwhile is shown; `ending` is how a turn ended |
+//! | `conversation` | does what was typed, shows what comes meanwhile; `ending`: how a turn ended |
 //! | `command`, `commands` | lines that begin with a slash, and what they do |
 //! | `peer` | JSON-RPC with the other side |
 //! | `session`, `show` | what is known of the session, and how its updates look |

@@ -1,31 +1,36 @@
-//! The command line with all that belongs to it: flags, environment variables and the configuration file.
+//! The command line with all that belongs to it: flags, environment variables and the configuration
+//! file.
 
 use std::ffi::OsString;
 use std::process::ExitCode;
 
 use clap::{CommandFactory as _, FromArgMatches as _};
 
-use crate::config::{self, ConfigProblem, FileSettings, ROLES};
+use crate::config_file::{self, ConfigProblem, FileSettings};
 use crate::exit::{self, ConfigurationError};
+use crate::roles::ROLES;
 use crate::{BatonCommand, CommandLine, secrets};
 
 /// Printed below the short help of a command that serves.
 const SHORT_FOOTER: &str = "\
-Every option has an environment variable: --listen is BATON_LISTEN. `--help` prints more about each option.";
+Every option has an environment variable: --listen is BATON_LISTEN. `--help` prints more about \
+                            each option.";
 
 /// All commands with all options.
 pub fn command() -> clap::Command {
-    with_choices(config::prepare(CommandLine::command()))
+    with_choices(config_file::prepare(CommandLine::command()))
 }
 
-/// The arguments, and which of them the file has set. After `--help` or a fault the process ends with the code.
+/// The arguments, and which of them the file has set. After `--help` or a fault the process ends
+/// with the code.
 pub fn parse() -> Result<(CommandLine, FileSettings), ExitCode> {
     let words = secrets::arguments();
-    let command = match words.iter().any(|word| word == "-h") {
-        true => one_line_each(command()),
-        false => command(),
+    let command = if words.iter().any(|word| word == "-h") {
+        one_line_each(command())
+    } else {
+        command()
     };
-    let parsed = config::matches(command, &words);
+    let parsed = config_file::matches(command, &words);
     let parsed = parsed.and_then(|(mut matches, file)| {
         let arguments = CommandLine::from_arg_matches_mut(&mut matches)?;
         Ok((arguments, file))
@@ -33,9 +38,10 @@ pub fn parse() -> Result<(CommandLine, FileSettings), ExitCode> {
     parsed.map_err(|problem| match problem {
         ConfigProblem::CommandLine(error) => {
             let _ = error.print();
-            match error.use_stderr() {
-                true => exit::USAGE.into(),
-                false => ExitCode::SUCCESS,
+            if error.use_stderr() {
+                exit::USAGE.into()
+            } else {
+                ExitCode::SUCCESS
             }
         }
         ConfigProblem::File(faults) => {
@@ -51,7 +57,7 @@ pub fn read(words: &[OsString]) -> anyhow::Result<BatonCommand> {
 }
 
 fn read_with_file(words: &[OsString]) -> anyhow::Result<(BatonCommand, FileSettings)> {
-    let parsed = config::matches(command(), words);
+    let parsed = config_file::matches(command(), words);
     let (mut matches, file) = parsed.map_err(failure)?;
     let arguments = CommandLine::from_arg_matches_mut(&mut matches);
     let arguments = arguments.map_err(|error| failure(error.into()))?;
@@ -85,9 +91,10 @@ fn with_choices(command: clap::Command) -> clap::Command {
     let named = |arg: clap::Arg| {
         let values = arg.get_possible_values();
         let values: Vec<_> = values.iter().map(|value| value.get_name()).collect();
-        match values.is_empty() || arg.is_hide_possible_values_set() {
-            true => arg,
-            false => arg.value_name(values.join("|")),
+        if values.is_empty() || arg.is_hide_possible_values_set() {
+            arg
+        } else {
+            arg.value_name(values.join("|"))
         }
     };
     command.mut_args(named).mut_subcommands(with_choices)
@@ -95,9 +102,10 @@ fn with_choices(command: clap::Command) -> clap::Command {
 
 /// The short help. The name of a variable follows from that of its option.
 fn one_line_each(command: clap::Command) -> clap::Command {
-    let command = match ROLES.contains(&command.get_name()) {
-        true => command.after_help(SHORT_FOOTER),
-        false => command,
+    let command = if ROLES.contains(&command.get_name()) {
+        command.after_help(SHORT_FOOTER)
+    } else {
+        command
     };
     command
         .term_width(0)

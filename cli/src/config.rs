@@ -1,62 +1,29 @@
-//! The configuration file of `serve`, `gateway` and `worker`, and `baton config`.
-//!
-//! Every option of a role is a key of the file, by its long name. The keys, their types and their permitted values come
-//! from clap's commands: an option that is added there is a key of the file at once.
-//!
-//! | module | task |
-//! |---|---|
-//! | `keys` | the options of a role: kind of value, section of the help, whether it may hold a secret |
-//! | `file` | reads a file and reports every fault with its line; `value` checks one value, `suggest` guesses a name |
-//! | `apply` | puts the file beneath flags and environment |
-//! | `check`, `show` | the two commands |
+//! `baton config`: checks and shows what a configuration file sets.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
 
 use clap::builder::PossibleValuesParser;
-use clap::{Arg, ArgAction, Args, Command as Clap, Subcommand, value_parser};
+use clap::{Args, Subcommand};
 
-pub use self::apply::{ConfigProblem, FileSettings, matches};
+use crate::roles::ROLES;
 
-mod apply;
 mod check;
-mod file;
-pub mod keys;
 mod show;
-mod suggest;
-#[cfg(test)]
-mod tests;
-mod value;
-
-/// The commands that serve. Only they read a configuration file.
-pub const ROLES: [&str; 3] = ["serve", "gateway", "worker"];
-
-const CONFIG_HELP: &str = "Configuration file in TOML; see --help for its form";
-const CONFIG_LONG_HELP: &str = "\
-Configuration file in TOML
-
-Every option is a key, by its long name without the dashes. Keys at the top of the file apply to every role that has the \
-option. Keys in the sections [serve], [gateway] and [worker] apply to that role and take precedence over the top. An \
-option that takes a list is an array of strings.
-
-A flag takes precedence over an environment variable, a variable over the file, the file over the default. The process \
-refuses to start if the file has an unknown key or a value of the wrong type, and reports all of them together.
-
-Passwords do not belong in the file: a URL that holds one is refused. Use --store-file or the option's variable. \
-`baton config check FILE` checks a file; `baton config show ROLE --config FILE` prints the values in effect.";
 
 #[derive(Subcommand)]
 pub enum ConfigCommand {
     /// Check a configuration file: exit code 0, or 64 with a list of all faults
     ///
-    /// Checks syntax, names, types and permitted values. With --role it also checks the options as that role would at
-    /// its start, in this environment and on this machine: required options, options that exclude each other, files
-    /// that must exist.
+    /// Checks syntax, names, types and permitted values. With --role it also checks the options as
+    /// that role would at its start, in this environment and on this machine: required options,
+    /// options that exclude each other, files that must exist.
     Check(CheckArguments),
     /// Print the options in effect and the source of each: flag, environment, file or default
     ///
-    /// Takes a role and its options as they would be started: `baton config show gateway --config baton.toml`. The
-    /// output is a configuration file itself. URLs that hold a password are not printed.
+    /// Takes a role and its options as they would be started:
+    /// `baton config show gateway --config baton.toml`. The output is a configuration file itself.
+    /// URLs that hold a password are not printed.
     Show(ShowArguments),
 }
 
@@ -86,40 +53,5 @@ pub fn run(command: ConfigCommand) -> anyhow::Result<()> {
     match command {
         ConfigCommand::Check(arguments) => check::run(&arguments),
         ConfigCommand::Show(arguments) => show::run(&arguments),
-    }
-}
-
-/// Gives every role `--config`, and lets a flag switch off an option that the file or the environment has switched
-/// on.
-pub fn prepare(command: Clap) -> Clap {
-    ROLES.iter().fold(command, |command, role| {
-        command.mut_subcommand(role, |role| role.mut_args(switchable).arg(config()))
-    })
-}
-
-fn config() -> Arg {
-    Arg::new("config")
-        .long("config")
-        .env("BATON_CONFIG")
-        .value_name("FILE")
-        .value_parser(value_parser!(PathBuf))
-        .help_heading(None::<&str>)
-        .help(CONFIG_HELP)
-        .long_help(CONFIG_LONG_HELP)
-}
-
-/// `--insecure` and `--insecure=true` are the same, and `--insecure=false` takes it back.
-fn switchable(arg: Arg) -> Arg {
-    match arg.get_action() {
-        ArgAction::SetTrue => arg
-            .action(ArgAction::Set)
-            .num_args(0..=1)
-            .require_equals(true)
-            .value_name("BOOL")
-            .default_missing_value("true")
-            .default_value("false")
-            .hide_default_value(true)
-            .hide_possible_values(true),
-        _ => arg,
     }
 }

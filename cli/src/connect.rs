@@ -1,9 +1,10 @@
-//! `baton connect`: an ACP agent on standard input and output, as editors start them. The one that does the
-//! work is behind a URL, and what happens to the network in between is not the editor's business.
+//! `baton connect`: an ACP agent on standard input and output, as editors start them. The one that
+//! does the work is behind a URL, and what happens to the network in between is not the editor's
+//! business.
 
 use anyhow::Context as _;
 use baton_client::bridge;
-use baton_gateway::Stop;
+use baton_gateway::StopSignals;
 use clap::Args;
 use tokio::io::{stdin, stdout};
 
@@ -16,7 +17,7 @@ pub struct ConnectArguments {
     remote: RemoteOptions,
 }
 
-pub async fn run(arguments: ConnectArguments, stop: Stop) -> anyhow::Result<()> {
+pub async fn run(arguments: ConnectArguments, stop: StopSignals) -> anyhow::Result<()> {
     let options = arguments.remote.client()?;
     let connection = baton_client::connect(options);
     let connection = connection.map_err(|fault| ConfigurationError(vec![fault.to_string()]))?;

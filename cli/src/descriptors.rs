@@ -1,5 +1,5 @@
-//! How many descriptors this process may have. Each connection takes one, and so do files, connections
-//! to Redis and agents.
+//! How many descriptors this process may have. Each connection takes one, and so do files,
+//! connections to Redis and agents.
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 

@@ -1,5 +1,6 @@
-//! `baton doctor`: looks at everything that a role needs before it is started, and says what to do about what is wrong.
-//! Takes the options of the role, so that a command line can be tried by putting `doctor` into it.
+//! `baton doctor`: looks at everything that a role needs before it is started, and says what to do
+//! about what is wrong. Takes the options of the role, so that a command line can be tried by
+//! putting `doctor` into it.
 //!
 //! | file | checks |
 //! |---|---|
@@ -61,9 +62,10 @@ impl Arguments {
     /// The command line of the role.
     fn role(&self) -> Vec<OsString> {
         let mut words = vec![OsString::from("baton")];
-        match self.words.is_empty() {
-            true => words.push("serve".into()),
-            false => words.extend(self.words.iter().cloned()),
+        if self.words.is_empty() {
+            words.push("serve".into())
+        } else {
+            words.extend(self.words.iter().cloned())
         }
         words
     }
@@ -78,7 +80,7 @@ async fn for_serve(arguments: &serve::ServeArguments) -> Vec<Finding> {
     }
     let clients = arguments.edge.clients(arguments.listen);
     let kept = arguments.kept_from_agents(clients, None);
-    findings.push(agent::check(&arguments.worker, &kept, clients).await);
+    findings.extend(agent::check(&arguments.worker, &kept, clients).await);
     findings
 }
 
@@ -101,19 +103,18 @@ async fn for_worker(arguments: &worker::WorkerArguments) -> Vec<Finding> {
     findings.extend(probes.map(|address| machine::port("--probe-listen", address)));
     findings.extend(redis::check(&arguments.store).await);
     let kept = arguments.kept_from_agents();
-    findings.push(agent::check(&arguments.worker, &kept, ClientTrust::Anybody).await);
+    findings.extend(agent::check(&arguments.worker, &kept, ClientTrust::Anybody).await);
     findings
 }
 
 /// Everything that would keep the role from starting, whatever is around it.
 fn options(faults: Vec<String>) -> Vec<Finding> {
     const SUBJECT: &str = "options";
-    match faults.is_empty() {
-        true => vec![Finding::ok(SUBJECT, "all can be used")],
-        false => {
-            let failures = faults.into_iter();
-            let failures = failures.map(|fault| Finding::fail(SUBJECT, fault));
-            failures.collect()
-        }
+    if faults.is_empty() {
+        vec![Finding::ok(SUBJECT, "all can be used")]
+    } else {
+        let failures = faults.into_iter();
+        let failures = failures.map(|fault| Finding::fail(SUBJECT, fault));
+        failures.collect()
     }
 }

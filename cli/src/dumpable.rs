@@ -1,4 +1,5 @@
-//! Nobody but root reads this process: its memory, environment and open files in `/proc`, or a core dump.
+//! Nobody but root reads this process: its memory, environment and open files in `/proc`, or a core
+//! dump.
 
 /// An agent runs as the same user unless `--agent-user` says otherwise, and may not be confined.
 pub fn forbid() {

@@ -3,11 +3,13 @@
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-use baton_gateway::admin::Door;
-use baton_gateway::auth::{ApiKeys, Auth, Bearer, BearerOptions, Policy, TokenType};
-use baton_gateway::edge::origins::Origins;
-use baton_gateway::limits::Limits;
-use baton_gateway::transport::Transport;
+use baton_gateway::admin::AdminListener;
+use baton_gateway::auth::{
+    ApiKeys, AuthMethod, BearerOptions, BearerTokens, ClaimPolicy, TokenType,
+};
+use baton_gateway::http::origins::AllowedOrigins;
+use baton_gateway::limits::CallerLimits;
+use baton_gateway::net::transport::TransportConfig;
 use baton_session::store::INBOX_LIMIT;
 use clap::{Args, ValueEnum};
 use jsonwebtoken::Algorithm;
@@ -33,8 +35,8 @@ pub struct EdgeOptions {
     pub queue_limit: u64,
     /// Host names that requests may use besides localhost; * for any
     ///
-    /// Requests with another name in their Host header are refused. Name those by which clients and load balancers
-    /// address this gateway.
+    /// Requests with another name in their Host header are refused. Name those by which clients and
+    /// load balancers address this gateway.
     #[arg(
         long,
         env = "BATON_ALLOW_HOST",
@@ -59,8 +61,8 @@ pub struct EdgeOptions {
     auth: AuthKind,
     /// Permit remote clients without authentication or without TLS
     ///
-    /// Without it the process refuses to listen beyond this machine with --auth none, or with credentials that travel
-    /// in clear text.
+    /// Without it the process refuses to listen beyond this machine with --auth none, or with
+    /// credentials that travel in clear text.
     #[arg(
         long,
         env = "BATON_INSECURE",
@@ -104,8 +106,8 @@ pub struct EdgeOptions {
     auth_require_dpop: bool,
     /// Claims that every token must have, for --auth jwt
     ///
-    /// A claim matches if it is VALUE or a list that contains it. Several are separated by semicolons, and all of them
-    /// must match.
+    /// A claim matches if it is VALUE or a list that contains it. Several are separated by
+    /// semicolons, and all of them must match.
     #[arg(
         long,
         env = "BATON_AUTH_REQUIRE",
@@ -124,7 +126,8 @@ pub struct EdgeOptions {
     auth_typ: TokenTypeOption,
     /// Agents that only clients with a claim may use
     ///
-    /// Several are separated by semicolons. For API keys the only claim is sub, the name of the principal.
+    /// Several are separated by semicolons. For API keys the only claim is sub, the name of the
+    /// principal.
     #[arg(
         long,
         env = "BATON_ALLOW_AGENT",
@@ -159,23 +162,25 @@ enum TokenTypeOption {
 }
 
 impl EdgeOptions {
-    pub fn origins(&self) -> Origins {
-        Origins {
+    pub fn origins(&self) -> AllowedOrigins {
+        AllowedOrigins {
             hosts: self.allow_host.clone(),
             origins: self.allow_origin.clone(),
         }
     }
 
-    /// Whether anybody but who sits at this machine can be let in. A balancer on it listens for others.
+    /// Whether anybody but who sits at this machine can be let in. A balancer on it listens for
+    /// others.
     pub fn clients(&self, listen: SocketAddr) -> ClientTrust {
         let local = listen.ip().is_loopback()
             && self.auth == AuthKind::None
             && self.allow_host.is_empty()
             && self.allow_origin.is_empty()
             && !self.transport.is_behind_proxies();
-        match local {
-            true => ClientTrust::Local,
-            false => ClientTrust::Anybody,
+        if local {
+            ClientTrust::Local
+        } else {
+            ClientTrust::Anybody
         }
     }
 
@@ -192,7 +197,7 @@ impl EdgeOptions {
     }
 
     /// The limits of each caller. Faults are reported by [`Self::auth`].
-    pub fn limits(&self) -> Limits {
+    pub fn limits(&self) -> CallerLimits {
         self.limits.limits().0
     }
 
@@ -202,7 +207,7 @@ impl EdgeOptions {
     }
 
     /// How requests come in, and every fault.
-    pub fn transport(&self, listen: SocketAddr) -> (Transport, Vec<String>) {
+    pub fn transport(&self, listen: SocketAddr) -> (TransportConfig, Vec<String>) {
         self.transport.transport(&TransportContext {
             listen,
             asks: self.auth != AuthKind::None,
@@ -211,7 +216,7 @@ impl EdgeOptions {
     }
 
     /// The authentication of callers, and every fault.
-    pub fn auth(&self, listen: SocketAddr) -> (Auth, Vec<String>) {
+    pub fn auth(&self, listen: SocketAddr) -> (AuthMethod, Vec<String>) {
         let (_, mut faults) = self.limits.limits();
         if !(1..=65_536).contains(&self.queue_limit) {
             let limit = self.queue_limit;
@@ -237,7 +242,8 @@ impl EdgeOptions {
                 .find_map(|scheme| origin.strip_prefix(scheme));
             if scheme.is_none_or(|rest| rest.is_empty() || rest.contains(['/', '*', ' '])) {
                 faults.push(format!(
-                    "--allow-origin {origin:?}: as browsers write it, such as https://app.example.com"
+                    "--allow-origin {origin:?}: as browsers write it, such as \
+                     https://app.example.com"
                 ));
             }
         }
@@ -252,14 +258,15 @@ impl EdgeOptions {
             AuthKind::None => {
                 if !listen.ip().is_loopback() && !self.insecure {
                     faults.push(format!(
-                        "--listen {listen} with --auth none: anybody who reaches it could use every session. \
-                         Use --auth keys or --auth jwt, listen on 127.0.0.1, or say --insecure"
+                        "--listen {listen} with --auth none: anybody who reaches it could use \
+                         every session. Use --auth keys or --auth jwt, listen on 127.0.0.1, or \
+                         say --insecure"
                     ));
                 }
-                Ok(Auth::Open)
+                Ok(AuthMethod::Open)
             }
             AuthKind::Keys => match &self.auth_keys {
-                Some(path) => ApiKeys::open(path, policy).map(Auth::Keys),
+                Some(path) => ApiKeys::open(path, policy).map(AuthMethod::Keys),
                 None => Err("--auth keys needs --auth-keys FILE".into()),
             },
             AuthKind::Jwt => self.bearer(policy),
@@ -268,18 +275,18 @@ impl EdgeOptions {
             Ok(auth) => (auth, faults),
             Err(fault) => {
                 faults.push(fault);
-                (Auth::Open, faults)
+                (AuthMethod::Open, faults)
             }
         }
     }
 
-    pub async fn bind_admin(&self, port: u16) -> anyhow::Result<Option<Door>> {
+    pub async fn bind_admin(&self, port: u16) -> anyhow::Result<Option<AdminListener>> {
         self.admin.bind(port).await
     }
 
     /// The rights of callers, by claims.
-    fn policy(&self, faults: &mut Vec<String>) -> Policy {
-        let (policy, wrong) = Policy::read(&self.auth_require, &self.allow_agent);
+    fn policy(&self, faults: &mut Vec<String>) -> ClaimPolicy {
+        let (policy, wrong) = ClaimPolicy::read(&self.auth_require, &self.allow_agent);
         faults.extend(wrong);
         if self.auth != AuthKind::Jwt {
             let tokens_only = [
@@ -299,20 +306,21 @@ impl EdgeOptions {
         };
         if policy.agent_rules().any(|rule| unusable(rule.claim())) {
             faults.push(
-                "--allow-agent: it needs --auth jwt, or --auth keys and the claim sub, which is the principal's name"
+                "--allow-agent: it needs --auth jwt, or --auth keys and the claim sub, which is \
+                 the principal's name"
                     .into(),
             );
         }
         policy
     }
 
-    fn bearer(&self, policy: Policy) -> Result<Auth, String> {
+    fn bearer(&self, policy: ClaimPolicy) -> Result<AuthMethod, String> {
         let (Some(issuer), Some(audience), Some(jwks)) =
             (&self.auth_issuer, &self.auth_audience, &self.auth_jwks)
         else {
             return Err("--auth jwt needs --auth-issuer, --auth-audience and --auth-jwks".into());
         };
-        let bearer = Bearer::new(BearerOptions {
+        let bearer = BearerTokens::new(BearerOptions {
             issuer: issuer.clone(),
             audience: audience.clone(),
             jwks: jwks.clone(),
@@ -324,6 +332,6 @@ impl EdgeOptions {
             },
             policy,
         })?;
-        Ok(Auth::Jwt(Box::new(bearer)))
+        Ok(AuthMethod::Jwt(Box::new(bearer)))
     }
 }

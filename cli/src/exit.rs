@@ -1,10 +1,5 @@
 //! Exit codes, as in sysexits.h.
 
-use baton_session::store;
-
-use crate::chat::ChatEnding;
-use crate::config::FileSettings;
-
 /// The command line or configuration is wrong.
 pub const USAGE: u8 = 64;
 /// Something needed cannot be used.
@@ -36,31 +31,3 @@ impl std::fmt::Display for ConfigurationError {
 }
 
 impl std::error::Error for ConfigurationError {}
-
-/// The error, and of a configuration that cannot work the lines of the file that set it.
-pub fn message(error: &anyhow::Error, file: &FileSettings) -> String {
-    match error.downcast_ref::<ConfigurationError>() {
-        Some(ConfigurationError(faults)) => {
-            let faults = faults.iter().map(|fault| file.locate(fault));
-            ConfigurationError(faults.collect()).to_string()
-        }
-        None => format!("{error:#}"),
-    }
-}
-
-pub fn code(error: &anyhow::Error) -> u8 {
-    if error.is::<ConfigurationError>() {
-        return USAGE;
-    }
-    let no_directory = error.is::<store::DirectoryError>() || error.is::<store::RestoreError>();
-    if error.is::<OutputClosed>() || no_directory {
-        return IO;
-    }
-    if let Some(ending) = error.downcast_ref::<ChatEnding>() {
-        return ending.exit_code();
-    }
-    match error.downcast_ref::<store::Error>() {
-        Some(store::Error::Unavailable(_)) => UNAVAILABLE,
-        _ => OTHER,
-    }
-}

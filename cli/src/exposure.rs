@@ -47,8 +47,8 @@ pub fn readable_by_anybody(path: &Path) -> Vec<PathBuf> {
 fn writable(path: &Path) -> String {
     let path = path.display();
     format!(
-        "--keys {path}: everybody on this machine can write to it, and put in a key to make tokens with. \
-         Say chmod o-w {path}, and make new keys if somebody may have"
+        "--keys {path}: everybody on this machine can write to it, and put in a key to make \
+         tokens with. Say chmod o-w {path}, and make new keys if somebody may have"
     )
 }
 

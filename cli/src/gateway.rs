@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context as _;
-use baton_gateway::drain::Pace;
-use baton_gateway::{App, Metrics, Stop};
+use baton_gateway::drain::DrainPace;
+use baton_gateway::{App, GatewayMetrics, StopSignals};
 use baton_session::metrics::StoreMetrics;
 use baton_session::token::SigningKeys;
 use clap::Args;
@@ -36,13 +36,14 @@ pub struct GatewayArguments {
     pub listen: SocketAddr,
     /// Key set that signs tokens, or a directory of key sets
     ///
-    /// `baton token keygen` creates one. All replicas need the same keys. Changes of the file take effect without a
-    /// restart.
+    /// `baton token keygen` creates one. All replicas need the same keys. Changes of the file take
+    /// effect without a restart.
     #[arg(long, env = "BATON_KEYS", value_name = "FILE|DIR", help_heading = AUTHENTICATION)]
     pub keys: PathBuf,
     /// Agent that clients reach at /acp
     ///
-    /// Without this option it is the agent named scripted; if there is none, the first agent in alphabetical order.
+    /// Without this option it is the agent named scripted; if there is none, the first agent in
+    /// alphabetical order.
     #[arg(long, env = "BATON_DEFAULT_AGENT", value_name = "NAME", help_heading = SESSIONS)]
     default_agent: Option<String>,
     /// Milliseconds until a command fails if no worker is alive
@@ -110,7 +111,7 @@ impl GatewayArguments {
 
 pub async fn run(
     arguments: GatewayArguments,
-    stop: Stop,
+    stop: StopSignals,
     telemetry: &Telemetry,
 ) -> anyhow::Result<()> {
     let (keys, key_faults) = match SigningKeys::open(&arguments.keys) {
@@ -133,14 +134,14 @@ pub async fn run(
         .bind_admin(listener.local_addr()?.port())
         .await?;
     let (mut registry, store_metrics) = (meters::registry(), StoreMetrics::default());
-    let metrics = Arc::new(Metrics::default());
+    let metrics = Arc::new(GatewayMetrics::default());
     store_metrics.register(&mut registry);
     metrics.register(&mut registry);
     let audit = arguments.audit.open(&mut registry)?;
     let registry = Arc::new(registry);
     telemetry.report(registry.clone());
     let store = arguments.store.connect(store_metrics).await?;
-    let config = baton_gateway::Config {
+    let config = baton_gateway::GatewayConfig {
         default_agent: arguments.default_agent,
         withdraw_after: Duration::from_millis(arguments.withdraw_after_ms),
         origins: arguments.edge.origins(),
@@ -153,9 +154,9 @@ pub async fn run(
         audit: audit.clone(),
         traces: arguments.traces.made(),
         stall: Duration::from_millis(arguments.stall_ms),
-        pace: Pace {
+        pace: DrainPace {
             grace: Duration::from_millis(arguments.grace_ms),
-            ..Pace::default()
+            ..DrainPace::default()
         },
         ..Default::default()
     };

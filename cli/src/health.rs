@@ -4,7 +4,11 @@ use std::time::Duration;
 
 use anyhow::{Context as _, bail};
 use clap::Args;
-use reqwest::{Client, Url};
+use http::Request;
+use tokio::time::timeout;
+use url::Url;
+
+use crate::local_http::{LocalAnswer, LocalServer};
 
 /// Longer than anybody waits for the store before it says so.
 const PATIENCE: Duration = Duration::from_secs(6);
@@ -22,15 +26,24 @@ pub struct HealthArguments {
 
 pub async fn run(arguments: HealthArguments) -> anyhow::Result<()> {
     let url = arguments.url;
-    // The probed process is local, so the environment's proxy is ignored.
-    let client = Client::builder().no_proxy().timeout(PATIENCE).build()?;
-    let response = client.get(url.clone()).send().await;
-    let response = response.with_context(|| format!("no answer from {url}"))?;
-    let status = response.status();
-    let said = response.text().await.unwrap_or_default();
+    let answer = timeout(PATIENCE, ask(&url)).await;
+    let answer = answer.unwrap_or_else(|_| bail!("it took more than {} s", PATIENCE.as_secs()));
+    let answer = answer.with_context(|| format!("no answer from {url}"))?;
+    let status = answer.status();
+    let said = timeout(PATIENCE, answer.whole()).await;
+    let said = said.ok().and_then(Result::ok).unwrap_or_default();
+    let said = String::from_utf8_lossy(&said);
     if !status.is_success() {
         bail!("{url} answered {status}: {}", said.trim());
     }
     print!("{said}");
     Ok(())
+}
+
+async fn ask(url: &Url) -> anyhow::Result<LocalAnswer> {
+    let server = LocalServer::of(url.clone()).context("only http is supported")?;
+    let path = &url[url::Position::BeforePath..url::Position::AfterQuery];
+    server
+        .send(Request::get(path).body(Default::default())?)
+        .await
 }

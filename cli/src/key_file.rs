@@ -8,7 +8,8 @@ use std::path::Path;
 use baton_session::token::generate;
 use jsonwebtoken::Algorithm;
 
-/// Writes a new key set for its owner alone, unless there is something already. Says whether it did.
+/// Writes a new key set for its owner alone, unless there is something already. Says whether it
+/// did.
 pub fn make_once(path: &Path, algorithm: Algorithm) -> io::Result<bool> {
     if path.exists() {
         return Ok(false);

@@ -2,7 +2,7 @@
 
 use std::num::NonZeroU64;
 
-use baton_gateway::limits::{DEFAULT_INFLIGHT, LEAST_INFLIGHT, Limits, Rate};
+use baton_gateway::limits::{CallerLimits, DEFAULT_INFLIGHT, LEAST_INFLIGHT, RateLimit};
 use clap::Args;
 
 use crate::headings::LIMITS;
@@ -55,9 +55,9 @@ pub struct LimitOptions {
 
 impl LimitOptions {
     /// The limits, and every fault.
-    pub fn limits(&self) -> (Limits, Vec<String>) {
+    pub fn limits(&self) -> (CallerLimits, Vec<String>) {
         let mut faults = Vec::new();
-        let limits = Limits {
+        let limits = CallerLimits {
             requests: rate(
                 "--limit-requests",
                 self.limit_requests.as_deref(),
@@ -72,14 +72,15 @@ impl LimitOptions {
         let inflight = self.max_inflight_bytes;
         if inflight < LEAST_INFLIGHT {
             faults.push(format!(
-                "--max-inflight-bytes {inflight}: must be {LEAST_INFLIGHT} or more, so that large messages fit"
+                "--max-inflight-bytes {inflight}: must be {LEAST_INFLIGHT} or more, so that large \
+                 messages fit"
             ));
         }
         (limits, faults)
     }
 }
 
-fn rate(option: &str, given: Option<&str>, faults: &mut Vec<String>) -> Option<Rate> {
+fn rate(option: &str, given: Option<&str>, faults: &mut Vec<String>) -> Option<RateLimit> {
     let given = given?;
     let read = given
         .parse()

@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use baton_gateway::Stop;
+use baton_gateway::StopSignals;
 use clap::{Parser, Subcommand};
 
 use crate::telemetry::TraceOptions;
@@ -10,11 +10,13 @@ use crate::telemetry::TraceOptions;
 mod admin;
 mod agent;
 mod agent_policy;
+mod agents;
 mod audit;
 mod chat;
 mod command_line;
 mod completions;
 mod config;
+mod config_file;
 mod connect;
 mod descriptors;
 mod doctor;
@@ -22,11 +24,13 @@ mod dumpable;
 mod edge;
 mod exit;
 mod exposure;
+mod failure_report;
 mod gateway;
 mod headings;
 mod health;
 mod key_file;
 mod limits;
+mod local_http;
 mod man;
 mod mcp;
 mod memory;
@@ -36,6 +40,7 @@ mod probes;
 mod reference;
 mod remote;
 mod revoke;
+mod roles;
 mod secrets;
 mod serve;
 mod sessions;
@@ -68,12 +73,16 @@ enum BatonCommand {
     Chat(chat::ChatArguments),
     /// List, show, follow, copy and delete sessions over HTTP
     Sessions(sessions::SessionsArguments),
-    /// Check store, keys, clock, limits and agent before a start, and say what to do: exit code 0 or 1
+    /// Check store, keys, clock, limits and agent before a start, and say what to do: exit code 0
+    /// or 1
     ///
-    /// Takes a role and its options as they would be started: `baton doctor gateway --store redis://127.0.0.1:6379 --keys
-    /// keys.json`. Each check prints a line that begins with ok, warn or fail. The agent is started once. Nothing else is
-    /// changed. Exit code 1 if a check fails.
+    /// Takes a role and its options as they would be started:
+    /// `baton doctor gateway --store redis://127.0.0.1:6379 --keys keys.json`. Each check prints a
+    /// line that begins with ok, warn or fail. The agent is started once. Nothing else is changed.
+    /// Exit code 1 if a check fails.
     Doctor(doctor::Arguments),
+    /// List the agents that --agent knows by name, and which are installed here
+    Agents(agents::AgentsArguments),
     /// Check whether a process is ready: exit code 0 or 1
     Health(health::HealthArguments),
     /// Back up and restore data, create users of Redis
@@ -125,8 +134,8 @@ fn main() -> ExitCode {
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("baton: {}", exit::message(&error, &file));
-            exit::code(&error).into()
+            eprintln!("baton: {}", failure_report::message(&error, &file));
+            failure_report::code(&error).into()
         }
     }
 }
@@ -137,13 +146,14 @@ async fn run(command: BatonCommand) -> anyhow::Result<()> {
         descriptors::raise();
     }
     // Others end by a signal as programs do.
-    let stop = match command.stops_in_order() {
-        true => signals::stop()?,
-        false => Stop::default(),
+    let stop = if command.stops_in_order() {
+        signals::stop()?
+    } else {
+        StopSignals::default()
     };
     // A gateway says so itself when its grace is over, and that is no hurry.
     let hurry = stop.now.clone();
-    let stop = Stop {
+    let stop = StopSignals {
         now: hurry.child_token(),
         ..stop
     };
@@ -155,6 +165,7 @@ async fn run(command: BatonCommand) -> anyhow::Result<()> {
         BatonCommand::Chat(arguments) => chat::run(arguments).await,
         BatonCommand::Sessions(arguments) => sessions::run(arguments).await,
         BatonCommand::Doctor(arguments) => doctor::run(arguments).await,
+        BatonCommand::Agents(arguments) => agents::run(&arguments),
         BatonCommand::Health(arguments) => health::run(arguments).await,
         BatonCommand::Store(command) => store::run(command).await,
         BatonCommand::Audit(command) => audit::run(command),
@@ -173,7 +184,8 @@ async fn run(command: BatonCommand) -> anyhow::Result<()> {
 }
 
 impl BatonCommand {
-    /// Everything that keeps a process that serves from starting, as far as it can be known before it starts.
+    /// Everything that keeps a process that serves from starting, as far as it can be known before
+    /// it starts.
     fn faults(&self) -> Vec<String> {
         match self {
             Self::Serve(arguments) => arguments.faults(),
@@ -183,7 +195,8 @@ impl BatonCommand {
         }
     }
 
-    /// Processes that other programs of the same user, agents first of all, have no business to look into.
+    /// Processes that other programs of the same user, agents first of all, have no business to
+    /// look into.
     fn holds_secrets(&self) -> bool {
         self.traces().is_some() || matches!(self, Self::Guard(_) | Self::Doctor(_))
     }
@@ -213,6 +226,7 @@ impl BatonCommand {
             | Self::Chat(_)
             | Self::Sessions(_)
             | Self::Doctor(_)
+            | Self::Agents(_)
             | Self::Health(_)
             | Self::Store(_)
             | Self::Audit(_)

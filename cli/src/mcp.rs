@@ -59,7 +59,8 @@ pub struct McpOptions {
     mcp_server: Vec<PathBuf>,
     /// Directory that contains the working directories of all sessions
     ///
-    /// {principal} in the path stands for a directory per caller. Without this option a session may use any directory.
+    /// {principal} in the path stands for a directory per caller. Without this option a session may
+    /// use any directory.
     #[arg(long, env = "BATON_WORKSPACE_ROOT", value_name = "DIR", help_heading = MCP)]
     workspace_root: Option<PathBuf>,
 }

@@ -22,8 +22,9 @@ use crate::mcp::McpOptions;
 pub struct StoreOptions {
     /// URL of Redis: redis://, redis+cluster:// or redis+sentinel://
     ///
-    /// With rediss instead of redis the connection uses TLS. Either this option or --store-file is required. A
-    /// password in the URL is removed from the process's command line and environment at the start.
+    /// With rediss instead of redis the connection uses TLS. Either this option or --store-file is
+    /// required. A password in the URL is removed from the process's command line and environment
+    /// at the start.
     #[arg(
         long,
         env = "BATON_STORE",
@@ -154,7 +155,7 @@ pub struct WorkerOptions {
     pub agent: AgentOptions,
     /// Name of the agent; clients reach it at /acp/NAME
     ///
-    /// Replaces the name that the agent reports itself.
+    /// Replaces the name that the agent reports itself, and that of an agent of `baton agents`.
     #[arg(long, env = "BATON_AGENT_NAME", value_name = "NAME", help_heading = AGENT)]
     agent_name: Option<String>,
     /// Maximum number of sessions that run here at the same time
@@ -168,7 +169,8 @@ pub struct WorkerOptions {
     slots: usize,
     /// Milliseconds until another worker takes over from a dead one
     ///
-    /// A worker renews its lease on a session while it runs. If it stops responding, its sessions wait for this time.
+    /// A worker renews its lease on a session while it runs. If it stops responding, its sessions
+    /// wait for this time.
     #[arg(
         long,
         env = "BATON_LEASE_MS",
@@ -219,9 +221,20 @@ impl WorkerOptions {
         let (root, root_faults) = self.mcp.root();
         faults.extend(root_faults);
         if self.agent.serves_several() && root.is_some_and(|root| !root.is_one_for_all()) {
-            faults.push("--workspace-root with {principal}: a process of --agent-scope shared or --agent-warm is not one caller's".into());
+            faults.push(
+                "--workspace-root with {principal}: a process of --agent-scope shared or \
+                 --agent-warm is not one caller's"
+                    .into(),
+            );
         }
         faults
+    }
+
+    /// The name by which clients reach the agent, unless it is to be the one that it reports
+    /// itself.
+    fn name(&self) -> Option<String> {
+        let known = || self.agent.known().map(|known| known.name.to_owned());
+        self.agent_name.clone().or_else(known)
     }
 
     /// `kept`: files and directories of ours that no agent may have.
@@ -249,7 +262,7 @@ impl WorkerOptions {
         baton_worker::RunnerConfig {
             grace,
             id: WorkerId(random_text(12).into()),
-            name: self.agent_name.clone(),
+            name: self.name(),
             slots: self.slots,
             lease: Duration::from_millis(self.lease_ms),
             session_ttl: self.session_ttl,
@@ -273,7 +286,8 @@ pub fn agent_name_fault(option: &str, name: Option<&str>) -> Vec<String> {
     let bad = name.filter(|name| !AgentCard::is_name(name));
     let fault = bad.map(|name| {
         format!(
-            "{option} {name:?}: letters, digits, -, _ and . only, {MAX_AGENT_NAME} at most, a letter or digit first"
+            "{option} {name:?}: letters, digits, -, _ and . only, {MAX_AGENT_NAME} at most, a \
+             letter or digit first"
         )
     });
     fault.into_iter().collect()

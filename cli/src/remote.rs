@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use baton_client::credential::CredentialSource;
-use baton_client::options::{RENEW_AFTER, endpoint};
+use baton_client::options::{GIVE_UP, RENEW_AFTER, endpoint};
 use baton_client::{ClientOptions, Credential, StreamTransport};
 use clap::{Args, ValueEnum};
 
@@ -24,11 +24,6 @@ pub struct RemoteOptions {
     /// Transport for messages from the server
     #[arg(long, env = "BATON_TRANSPORT", default_value = "auto")]
     transport: TransportOption,
-    /// Certificate authorities for https, in PEM
-    ///
-    /// They replace those of the system.
-    #[arg(long, env = "BATON_CA", value_name = "FILE")]
-    ca: Option<PathBuf>,
     /// Time until requests fail while Baton is unreachable, such as 30s or 5m
     #[arg(
         long,
@@ -39,7 +34,7 @@ pub struct RemoteOptions {
     )]
     give_up: Duration,
     #[command(flatten)]
-    credential: CredentialOptions,
+    access: AccessOptions,
 }
 
 #[derive(Clone, Copy, ValueEnum)]
@@ -52,17 +47,33 @@ enum TransportOption {
     Websocket,
 }
 
+// Whom the client trusts, and who it is. Not a doc comment, which would be the help of a command.
 #[derive(Args)]
-pub struct CredentialOptions {
+pub struct AccessOptions {
+    /// Certificate authorities for https, in PEM
+    ///
+    /// They replace those of the system.
+    #[arg(long, env = "BATON_CA", value_name = "FILE", global = true)]
+    ca: Option<PathBuf>,
     /// File with the credential
     ///
     /// The variable BATON_CREDENTIAL can hold the credential itself.
-    #[arg(long, env = "BATON_CREDENTIAL_FILE", value_name = "FILE")]
+    #[arg(
+        long,
+        env = "BATON_CREDENTIAL_FILE",
+        value_name = "FILE",
+        global = true
+    )]
     credential_file: Option<PathBuf>,
     /// Shell command that prints the credential
     ///
     /// Runs again when the credential is refused or about to expire.
-    #[arg(long, env = "BATON_CREDENTIAL_COMMAND", value_name = "COMMAND")]
+    #[arg(
+        long,
+        env = "BATON_CREDENTIAL_COMMAND",
+        value_name = "COMMAND",
+        global = true
+    )]
     credential_command: Option<String>,
 }
 
@@ -70,22 +81,34 @@ impl RemoteOptions {
     /// The client's options, or every fault.
     pub fn client(self) -> anyhow::Result<ClientOptions> {
         let mut faults = Vec::new();
-        let url = endpoint(&self.url).unwrap_or_else(|fault| {
-            faults.push(format!("URL {fault}"));
-            Default::default()
-        });
-        let ca = self.ca.map(|path| {
-            let read = std::fs::read(&path);
-            read.map_err(|error| format!("--ca {}: {error}", path.display()))
-        });
-        let ca = ca.transpose().unwrap_or_else(|fault| {
-            faults.push(fault);
-            None
-        });
         if self.give_up < Duration::from_secs(1) {
             faults.push("--give-up: at least a second".into());
         }
-        let credential = self.credential.credential().unwrap_or_else(|fault| {
+        let options = self.access.client(&self.url, faults)?;
+        Ok(ClientOptions {
+            transport: match self.transport {
+                TransportOption::Auto => StreamTransport::Auto,
+                TransportOption::Sse => StreamTransport::Sse,
+                TransportOption::Websocket => StreamTransport::WebSocket,
+            },
+            give_up: self.give_up,
+            ..options
+        })
+    }
+}
+
+impl AccessOptions {
+    /// The client's options for a URL, or every fault beside those that were found already.
+    pub fn client(self, url: &str, mut faults: Vec<String>) -> anyhow::Result<ClientOptions> {
+        let url = endpoint(url).unwrap_or_else(|fault| {
+            faults.push(format!("URL {fault}"));
+            Default::default()
+        });
+        let ca = self.authorities().unwrap_or_else(|fault| {
+            faults.push(fault);
+            None
+        });
+        let credential = self.credential().unwrap_or_else(|fault| {
             faults.push(fault);
             Credential::none()
         });
@@ -99,20 +122,23 @@ impl RemoteOptions {
         }
         Ok(ClientOptions {
             url,
-            transport: match self.transport {
-                TransportOption::Auto => StreamTransport::Auto,
-                TransportOption::Sse => StreamTransport::Sse,
-                TransportOption::Websocket => StreamTransport::WebSocket,
-            },
+            transport: StreamTransport::default(),
             credential,
             ca,
-            give_up: self.give_up,
+            give_up: GIVE_UP,
             renew_after: RENEW_AFTER,
         })
     }
-}
 
-impl CredentialOptions {
+    fn authorities(&self) -> Result<Option<Vec<u8>>, String> {
+        let Some(path) = &self.ca else {
+            return Ok(None);
+        };
+        let read = std::fs::read(path);
+        read.map(Some)
+            .map_err(|error| format!("--ca {}: {error}", path.display()))
+    }
+
     fn credential(self) -> Result<Credential, String> {
         // Not an option: other processes can read a command line.
         let text = std::env::var("BATON_CREDENTIAL").ok();

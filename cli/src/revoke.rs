@@ -1,11 +1,11 @@
 //! `baton token revoke`: takes back what was issued, at the administrators' port of any gateway.
 
-use anyhow::Context as _;
 use clap::Args;
-use reqwest::{Method, header};
+use http::Request;
+use http::header::CONTENT_TYPE;
 use serde_json::{Value, json};
 
-use crate::admin::caller::{CallerOptions, checked};
+use crate::admin::caller::CallerOptions;
 
 #[derive(Args)]
 pub struct RevokeArguments {
@@ -41,14 +41,9 @@ impl RevokeSubject {
 
 pub async fn run(arguments: RevokeArguments) -> anyhow::Result<()> {
     let admin = &arguments.caller.gateway()?;
-    let request = arguments
-        .caller
-        .request(Method::POST, admin, "/revocations")?;
-    let request = request
-        .header(header::CONTENT_TYPE, "application/json")
-        .body(arguments.subject.body().to_string());
-    let response = request.send().await.with_context(|| {
-        format!("cannot reach {admin}: is a gateway started with --admin-listen?")
-    })?;
-    checked(response).await.map(drop)
+    let request = Request::post("/revocations").header(CONTENT_TYPE, "application/json");
+    let body = arguments.subject.body().to_string().into();
+    let unreachable = "is a gateway started with --admin-listen?";
+    let asked = arguments.caller.ask(admin, request, body, unreachable);
+    asked.await.map(drop)
 }

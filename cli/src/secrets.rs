@@ -1,4 +1,5 @@
-//! Secrets of the command line and of our variables are taken out of sight before anything else begins.
+//! Secrets of the command line and of our variables are taken out of sight before anything else
+//! begins.
 //!
 //! The arguments and variables of a process stay readable in `/proc/PID/cmdline` and `environ` for
 //! as long as it runs: removing a variable changes a copy. So the program starts itself again in
@@ -12,7 +13,7 @@ use std::os::unix::process::CommandExt as _;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
-use crate::config::ROLES;
+use crate::roles::ROLES;
 
 /// Options whose values may hold a password, and their variables.
 const SECRET: [(&str, &str); 2] = [
@@ -24,7 +25,8 @@ const ON_INPUT: &str = "BATON_SECRETS_ON_INPUT";
 /// More than a pipe holds would wait for a reader that comes later.
 const MOST: usize = 32 << 10;
 
-/// The command line with all that belongs to it. The first time there are secrets, this does not return.
+/// The command line with all that belongs to it. The first time there are secrets, this does not
+/// return.
 pub fn arguments() -> Vec<OsString> {
     let given: Vec<OsString> = std::env::args_os().collect();
     if std::env::var_os(ON_INPUT).is_some() {
@@ -130,9 +132,10 @@ fn apart(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{command_line, config::keys};
+    use crate::{command_line, config_file::keys};
 
-    /// The mark is what hides an option in help, in `baton config show` and from the configuration file.
+    /// The mark is what hides an option in help, in `baton config show` and from the configuration
+    /// file.
     #[test]
     fn these_are_the_options_that_are_marked_as_secret() {
         let command = command_line::command();

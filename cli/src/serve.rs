@@ -8,9 +8,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context as _, anyhow};
-use baton_gateway::admin::Door;
-use baton_gateway::drain::Pace;
-use baton_gateway::{App, Metrics, Stop};
+use baton_gateway::admin::AdminListener;
+use baton_gateway::drain::DrainPace;
+use baton_gateway::{App, GatewayMetrics, StopSignals};
 use baton_session::store::{ALIVE, FileStore, MemoryStore, Store};
 use baton_session::token::{KeyRing, SigningKeys, generate};
 use clap::Args;
@@ -70,7 +70,7 @@ pub struct ServeArguments {
 }
 
 /// Quick, since there is no other replica that anybody could go to.
-const PACE: Pace = Pace {
+const PACE: DrainPace = DrainPace {
     grace: Duration::from_secs(5),
     stagger: Duration::ZERO,
     linger: Duration::ZERO,
@@ -86,7 +86,11 @@ impl ServeArguments {
     /// The paths that no session's directory may contain. On a single-user machine the data may be
     /// in the directory that is worked in: there are no other users whose sessions or keys could be
     /// read.
-    pub fn kept_from_agents(&self, clients: ClientTrust, admin: Option<&Door>) -> Vec<PathBuf> {
+    pub fn kept_from_agents(
+        &self,
+        clients: ClientTrust,
+        admin: Option<&AdminListener>,
+    ) -> Vec<PathBuf> {
         if clients == ClientTrust::Local {
             return Vec::new();
         }
@@ -99,7 +103,7 @@ impl ServeArguments {
 
 pub async fn run(
     arguments: ServeArguments,
-    stop: Stop,
+    stop: StopSignals,
     telemetry: &Telemetry,
 ) -> anyhow::Result<()> {
     let (auth, edge_faults) = arguments.edge.auth(arguments.listen);
@@ -134,7 +138,7 @@ pub async fn run(
     }
     let clients = arguments.edge.clients(arguments.listen);
     let worker_metrics = baton_worker::WorkerMetrics::default();
-    let metrics = Arc::new(Metrics::default());
+    let metrics = Arc::new(GatewayMetrics::default());
     let mut registry = meters::registry();
     worker_metrics.register(&mut registry);
     metrics.register(&mut registry);
@@ -152,7 +156,7 @@ pub async fn run(
             .config(Duration::ZERO, worker_metrics, clients)
     };
     let card = worker_config.card(&*agent);
-    let config = baton_gateway::Config {
+    let config = baton_gateway::GatewayConfig {
         default_agent: Some(card.name.clone()),
         origins: arguments.edge.origins(),
         transport,
@@ -176,10 +180,10 @@ pub async fn run(
         worker_config,
         worker_stop.clone(),
     ));
-    // The gateway cuts off what is still open when its grace is over; the worker has its own time to
-    // hand over, unless somebody is in a hurry.
+    // The gateway cuts off what is still open when its grace is over; the worker has its own time
+    // to hand over, unless somebody is in a hurry.
     let hurry = stop.now.clone();
-    let stop = Stop {
+    let stop = StopSignals {
         now: hurry.child_token(),
         ..stop
     };
@@ -190,9 +194,10 @@ pub async fn run(
         tls,
         authenticated: arguments.edge.authenticates(),
     };
-    let _ = match arguments.audit.takes_stdout() {
-        true => writeln!(std::io::stderr(), "{}", banner.text()),
-        false => writeln!(std::io::stdout(), "{}", banner.text()),
+    let _ = if arguments.audit.takes_stdout() {
+        writeln!(std::io::stderr(), "{}", banner.text())
+    } else {
+        writeln!(std::io::stdout(), "{}", banner.text())
     };
     let served = tokio::select! {
         served = baton_gateway::serve(listener, admin, app) => served,

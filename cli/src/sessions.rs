@@ -1,13 +1,12 @@
 //! `baton sessions`: what an operator does with sessions, over HTTP as any client would.
 
-use std::path::PathBuf;
-
+use baton_client::Endpoint;
 use clap::{Args, Subcommand};
-use reqwest::Url;
 
 use self::connection::SessionsConnection;
-use self::server::SessionsServer;
 use self::terminal::{TerminalClosed, TerminalOutput};
+use crate::exit::ConfigurationError;
+use crate::remote::AccessOptions;
 
 mod connection;
 mod delete;
@@ -15,16 +14,16 @@ mod export;
 mod fork;
 mod import;
 mod list;
-mod server;
 mod show;
-mod sse;
 mod tail;
 mod terminal;
 mod transcript;
 
 #[derive(Args)]
 pub struct SessionsArguments {
-    /// URL of Baton
+    /// URL of Baton, such as https://baton.example.com
+    ///
+    /// Without a path it is /acp.
     #[arg(
         long,
         env = "BATON_URL",
@@ -32,15 +31,9 @@ pub struct SessionsArguments {
         value_name = "URL",
         global = true
     )]
-    url: Url,
-    /// File with the credential
-    #[arg(
-        long,
-        env = "BATON_CREDENTIAL_FILE",
-        value_name = "FILE",
-        global = true
-    )]
-    credential_file: Option<PathBuf>,
+    url: String,
+    #[command(flatten)]
+    access: AccessOptions,
     #[command(subcommand)]
     command: SessionsCommand,
 }
@@ -64,7 +57,9 @@ enum SessionsCommand {
 }
 
 pub async fn run(arguments: SessionsArguments) -> anyhow::Result<()> {
-    let server = SessionsServer::new(arguments.url, arguments.credential_file).await?;
+    let options = arguments.access.client(&arguments.url, Vec::new())?;
+    let server = Endpoint::new(options);
+    let server = server.map_err(|fault| ConfigurationError(vec![fault.to_string()]))?;
     let mut out = TerminalOutput::default();
     let outcome = match arguments.command {
         SessionsCommand::Export(options) => export::run(&server, &options, &mut out).await,
@@ -85,7 +80,7 @@ pub async fn run(arguments: SessionsArguments) -> anyhow::Result<()> {
 }
 
 async fn ask(
-    connection: &SessionsConnection,
+    connection: &SessionsConnection<'_>,
     command: SessionsCommand,
     out: &mut TerminalOutput,
 ) -> anyhow::Result<()> {

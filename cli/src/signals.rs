@@ -1,13 +1,13 @@
 //! The stop signal.
 
-use baton_gateway::Stop;
+use baton_gateway::StopSignals;
 use tokio::signal::unix::{SignalKind, signal};
 
 /// The first SIGTERM or SIGINT asks for an orderly end, the second for one at once.
-pub fn stop() -> std::io::Result<Stop> {
+pub fn stop() -> std::io::Result<StopSignals> {
     let mut terminate = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;
-    let token = Stop::default();
+    let token = StopSignals::default();
     let stop = token.clone();
     tokio::spawn(async move {
         for (token, text) in [

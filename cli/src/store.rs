@@ -18,7 +18,8 @@ pub enum StoreCommand {
     Restore(restore::RestoreArguments),
     /// Mark Redis as restored from a backup
     ///
-    /// Run it before gateways and workers start. Tokens and connections that were issued before become invalid.
+    /// Run it before gateways and workers start. Tokens and connections that were issued before
+    /// become invalid.
     MarkRestored(mark_restored::MarkRestoredArguments),
     /// Create users of Redis for gateways, workers and administrators
     ///

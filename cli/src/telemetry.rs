@@ -1,5 +1,5 @@
-//! Logs go to standard error, so that standard output stays for people and pipes. Traces and metrics go to a
-//! collector, if there is one.
+//! Logs go to standard error, so that standard output stays for people and pipes. Traces and
+//! metrics go to a collector, if there is one.
 
 use std::io::IsTerminal as _;
 use std::sync::Arc;
@@ -40,8 +40,9 @@ pub struct Telemetry {
     metrics: Option<MetricsExport>,
 }
 
-/// `BATON_LOG` sets the level, `BATON_LOG_FORMAT=json` the format. Options with faults send nothing:
-/// whoever runs with them has to complain. Must be called on the runtime, where exporters live.
+/// `BATON_LOG` sets the level, `BATON_LOG_FORMAT=json` the format. Options with faults send
+/// nothing: whoever runs with them has to complain. Must be called on the runtime, where exporters
+/// live.
 pub fn start(
     traces: Option<(&TraceOptions, &'static str)>,
     default: &str,

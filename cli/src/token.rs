@@ -95,7 +95,12 @@ pub struct MintArguments {
     #[arg(long, default_value = "control")]
     scope: TokenScopeOption,
     /// Lifetime, up to 24h
-    #[arg(long, default_value = "1h", value_parser = humantime::parse_duration, value_name = "TIME")]
+    #[arg(
+        long,
+        default_value = "1h",
+        value_parser = humantime::parse_duration,
+        value_name = "TIME"
+    )]
     ttl: Duration,
     /// Owner of the session
     #[arg(long, default_value = "anonymous", value_name = "NAME")]
@@ -206,9 +211,10 @@ impl MintArguments {
 
 fn keep(path: &Path, algorithm: Algorithm) -> anyhow::Result<()> {
     let made = key_file::make_once(path, algorithm);
-    match made.with_context(|| format!("cannot write --file {}", path.display()))? {
-        true => eprintln!("baton: new keys are in {}", path.display()),
-        false => eprintln!("baton: {} is there already, and stays", path.display()),
+    if made.with_context(|| format!("cannot write --file {}", path.display()))? {
+        eprintln!("baton: new keys are in {}", path.display());
+    } else {
+        eprintln!("baton: {} is there already, and stays", path.display());
     }
     Ok(())
 }
@@ -240,7 +246,8 @@ fn inspect(token: &str) -> anyhow::Result<Value> {
     }))
 }
 
-/// A token on the command line is seen by everybody on the machine, so it may come on standard input.
+/// A token on the command line is seen by everybody on the machine, so it may come on standard
+/// input.
 fn given(token: Option<String>) -> anyhow::Result<String> {
     if let Some(token) = token.filter(|token| token != "-") {
         return Ok(token);

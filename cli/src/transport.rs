@@ -5,9 +5,9 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use baton_gateway::ConnectionLimits;
-use baton_gateway::edge::proxies::Proxies;
-use baton_gateway::tls::Tls;
-use baton_gateway::transport::Transport;
+use baton_gateway::net::proxies::TrustedProxies;
+use baton_gateway::net::tls::TlsCertificate;
+use baton_gateway::net::transport::TransportConfig;
 use clap::Args;
 
 use crate::descriptors;
@@ -25,7 +25,8 @@ pub struct TransportOptions {
     tls_key: Option<PathBuf>,
     /// Proxies whose forwarding headers are trusted, such as 10.0.0.0/8
     ///
-    /// Networks or single addresses. The client address and scheme that such a proxy reports are taken as true.
+    /// Networks or single addresses. The client address and scheme that such a proxy reports are
+    /// taken as true.
     #[arg(
         long,
         env = "BATON_TRUST_PROXY",
@@ -45,14 +46,14 @@ pub struct TransportOptions {
     request_timeout_ms: u64,
     /// Maximum number of client connections
     ///
-    /// A further connection closes the one that has been idle longest. The default follows from the limit of open
-    /// files.
+    /// A further connection closes the one that has been idle longest. The default follows from the
+    /// limit of open files.
     #[arg(long, env = "BATON_MAX_CONNECTIONS", value_name = "N", help_heading = LIMITS)]
     max_connections: Option<u64>,
     /// Maximum number of connections per address, or per IPv6 /64
     ///
-    /// Does not apply to trusted proxies. The default is half of --max-connections, or all of them on a loopback
-    /// address.
+    /// Does not apply to trusted proxies. The default is half of --max-connections, or all of them
+    /// on a loopback address.
     #[arg(long, env = "BATON_MAX_CONNECTIONS_PER_ADDRESS", value_name = "N", help_heading = LIMITS)]
     max_connections_per_address: Option<u64>,
 }
@@ -71,15 +72,15 @@ impl TransportOptions {
     }
 
     /// How requests come in, and every fault.
-    pub fn transport(&self, setting: &TransportContext) -> (Transport, Vec<String>) {
+    pub fn transport(&self, setting: &TransportContext) -> (TransportConfig, Vec<String>) {
         let mut faults = Vec::new();
         let tls = self.tls().unwrap_or_else(|fault| {
             faults.push(fault);
             None
         });
-        let proxies = Proxies::parse(&self.trust_proxy).unwrap_or_else(|wrong| {
+        let proxies = TrustedProxies::parse(&self.trust_proxy).unwrap_or_else(|wrong| {
             faults.extend(wrong.iter().map(|fault| format!("--trust-proxy {fault}")));
-            Proxies::default()
+            TrustedProxies::default()
         });
         if proxies.are_everybody() && !setting.insecure {
             faults.push(
@@ -104,12 +105,12 @@ impl TransportOptions {
             && !setting.insecure
         {
             faults.push(format!(
-                "--listen {listen} without TLS: credentials could be read on their way. Give --tls-cert \
-                 and --tls-key, name the proxies that end TLS with --trust-proxy, listen on 127.0.0.1, \
-                 or say --insecure"
+                "--listen {listen} without TLS: credentials could be read on their way. Give \
+                 --tls-cert and --tls-key, name the proxies that end TLS with --trust-proxy, \
+                 listen on 127.0.0.1, or say --insecure"
             ));
         }
-        let transport = Transport {
+        let transport = TransportConfig {
             private_only: setting.asks && !proxies.is_empty() && !setting.insecure,
             tls,
             proxies,
@@ -129,20 +130,21 @@ impl TransportOptions {
         if !(1..=most).contains(&total) {
             let limit = descriptors::limit();
             faults.push(format!(
-                "--max-connections {total}: must be between 1 and {most}, as the process may have {limit} \
-                 descriptors (ulimit -n) and needs some for files and Redis"
+                "--max-connections {total}: must be between 1 and {most}, as the process may have \
+                 {limit} descriptors (ulimit -n) and needs some for files and Redis"
             ));
         }
         // From this machine alone everybody has the same address.
-        let share = match setting.listen.ip().is_loopback() {
-            true => total,
-            false => total.div_ceil(2),
+        let share = if setting.listen.ip().is_loopback() {
+            total
+        } else {
+            total.div_ceil(2)
         };
         let per_address = self.max_connections_per_address.unwrap_or(share);
         if !(1..=total.max(1)).contains(&per_address) {
             faults.push(format!(
-                "--max-connections-per-address {per_address}: must be between 1 and {total}, the connections \
-                 in all"
+                "--max-connections-per-address {per_address}: must be between 1 and {total}, the \
+                 connections in all"
             ));
         }
         ConnectionLimits {
@@ -156,10 +158,10 @@ impl TransportOptions {
         !self.trust_proxy.is_empty()
     }
 
-    fn tls(&self) -> Result<Option<Tls>, String> {
+    fn tls(&self) -> Result<Option<TlsCertificate>, String> {
         match (&self.tls_cert, &self.tls_key) {
             (None, None) => Ok(None),
-            (Some(certificate), Some(key)) => Tls::open(certificate, key)
+            (Some(certificate), Some(key)) => TlsCertificate::open(certificate, key)
                 .map(Some)
                 .map_err(|fault| format!("--tls-cert and --tls-key: {fault}")),
             (Some(_), None) => Err("--tls-cert needs --tls-key FILE, the certificate's key".into()),

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use baton_gateway::Stop;
+use baton_gateway::StopSignals;
 use baton_session::metrics::StoreMetrics;
 use baton_worker::WorkerMetrics;
 use clap::Args;
@@ -65,7 +65,7 @@ impl WorkerArguments {
 
 pub async fn run(
     arguments: WorkerArguments,
-    stop: Stop,
+    stop: StopSignals,
     telemetry: &Telemetry,
 ) -> anyhow::Result<()> {
     check([arguments.faults()])?;

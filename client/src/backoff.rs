@@ -1,5 +1,5 @@
-//! Pauses between attempts: longer each time, and never the same for two clients, so that those of a lost
-//! gateway don't all come back at once.
+//! Pauses between attempts: longer each time, and never the same for two clients, so that those of
+//! a lost gateway don't all come back at once.
 
 use std::time::Duration;
 

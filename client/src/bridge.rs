@@ -60,7 +60,8 @@ async fn read(sender: MessageSender, input: impl AsyncRead + Unpin) -> io::Resul
     Ok(())
 }
 
-/// Without its end and the spaces around it. `None` at the end of the input; the last line need not have an end.
+/// Without its end and the spaces around it. `None` at the end of the input; the last line need not
+/// have an end.
 async fn next_line(input: &mut BufReader<impl AsyncRead + Unpin>) -> io::Result<Option<Bytes>> {
     let mut line = BytesMut::new();
     loop {

@@ -1,5 +1,5 @@
-//! A message is handed over, as often as it takes. The server knows a request that it has seen before by its
-//! connection and id; a cancel or an answer that comes twice changes nothing.
+//! A message is handed over, as often as it takes. The server knows a request that it has seen
+//! before by its connection and id; a cancel or an answer that comes twice changes nothing.
 
 use std::time::Duration;
 

@@ -1,5 +1,5 @@
-//! The one task behind a connection. It takes a message when the one before is handed over, passes on what
-//! comes, and knows what to do when the connection is over or the server is away.
+//! The one task behind a connection. It takes a message when the one before is handed over, passes
+//! on what comes, and knows what to do when the connection is over or the server is away.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -118,9 +118,16 @@ impl ConnectionDriver {
                     Some(message) => job = self.take(message, job),
                     None => end = Some(Instant::now() + FLUSH_TIMEOUT),
                 },
-                heard = next_inbound(&self.incoming, &mut self.local_answers, &mut self.connection, &mut self.in_flight) => match heard {
+                heard = next_inbound(
+                    &self.incoming,
+                    &mut self.local_answers,
+                    &mut self.connection,
+                    &mut self.in_flight,
+                ) => match heard {
                     InboundOutcome::Message => {}
-                    InboundOutcome::Answered(answer) => self.first.push_back(OutgoingMessage::answer(answer)),
+                    InboundOutcome::Answered(answer) => {
+                        self.first.push_back(OutgoingMessage::answer(answer));
+                    }
                     InboundOutcome::Loss(why) => self.drop_connection(&why),
                     InboundOutcome::Nobody => break,
                 },
@@ -269,8 +276,8 @@ async fn job_outcome(job: &mut Option<DriverJob>) -> JobOutcome {
     }
 }
 
-/// Passes on what is next, once there is room for it. May be dropped and called again: nothing is taken
-/// before there is a place for it.
+/// Passes on what is next, once there is room for it. May be dropped and called again: nothing is
+/// taken before there is a place for it.
 async fn next_inbound(
     incoming: &mpsc::Sender<Bytes>,
     local_answers: &mut VecDeque<Bytes>,

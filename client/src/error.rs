@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use baton_protocol::ErrorCode;
+
 /// Errors found before the first request.
 #[derive(Debug, thiserror::Error)]
 pub enum SetupError {
@@ -32,6 +34,13 @@ pub enum RequestFailure {
 }
 
 impl RequestFailure {
+    pub fn invalid(why: &str) -> Self {
+        Self::Refused {
+            code: ErrorCode::InvalidRequest.value(),
+            text: why.to_owned(),
+        }
+    }
+
     pub fn away(why: impl ToString) -> Self {
         Self::Away {
             why: why.to_string(),

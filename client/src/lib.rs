@@ -10,10 +10,13 @@
 //! | `transport` | HTTP to the gateway: sockets, TLS, proxies |
 //! | `endpoint` | requests to a gateway, and what their answers mean |
 //! | [`credential`] | the caller's credential, and how it is renewed |
-//! | `delivery` | delivers a message, with retries; `reachability` tells whether the server answers |
+//! | `delivery` | delivers a message, with retries; `reachability`: whether the server answers |
 //! | `stream` | messages from the server, over SSE or WebSocket, resumed where it broke off |
 //! | `resume` | another connection in place of one that is over, with the same sessions |
 //! | [`bridge`] | all of it on stdin and stdout |
+//!
+//! A tool that makes a few requests uses [`Endpoint`] and [`SseStream`] without the task: it
+//! repeats and resumes by itself.
 //!
 //! Messages are always sent by POST: a 202 response means that the message is stored, so nothing
 //! has to be guessed after a broken connection. Messages from the server arrive on one stream, the
@@ -41,4 +44,7 @@ mod transport;
 
 pub use connection::{Connection, MessageReceiver, MessageSender, connect};
 pub use credential::Credential;
+pub use endpoint::{Download, Endpoint, OpenedConnection};
+pub use error::RequestFailure;
 pub use options::{ClientOptions, StreamTransport};
+pub use stream::{SseStream, StreamEvent, StreamItem};

@@ -16,7 +16,8 @@ pub struct ClientOptions {
     pub ca: Option<Vec<u8>>,
     /// How long the server may be away before those who wait are told.
     pub give_up: Duration,
-    /// Connections live for a day. One that is older than this is replaced when nothing is under way.
+    /// Connections live for a day. One that is older than this is replaced when nothing is under
+    /// way.
     pub renew_after: Duration,
 }
 
@@ -33,7 +34,8 @@ pub enum StreamTransport {
     WebSocket,
 }
 
-/// The endpoint that is meant by a URL: `/acp`, unless it has a path of its own. `ws` is as good as `http`.
+/// The endpoint that is meant by a URL: `/acp`, unless it has a path of its own. `ws` is as good as
+/// `http`.
 pub fn endpoint(url: &str) -> Result<Uri, String> {
     let named = |why: &str| format!("{url:?}: {why}, as in https://baton.example.com/acp");
     let given: Uri = url.parse().map_err(|_| named("not a URL"))?;

@@ -28,11 +28,12 @@ pub fn resumes(in_flight: &InFlightState) -> Vec<Bytes> {
 /// For a request that was made on a connection that is over.
 pub fn interrupted(request: &UnansweredRequest, why: &str) -> Bytes {
     let state = if request.accepted {
-        "The request was accepted before that and may still be carried out, but its answer cannot be had. \
-            What the agent says from now on is shown; load the session to see all of it. Before you send it again, \
-            look whether it was done"
+        "The request was accepted before that and may still be carried out, but its answer cannot \
+         be had. What the agent says from now on is shown; load the session to see all of it. \
+         Before you send it again, look whether it was done"
     } else {
-        "The request may have been accepted before that: before you send it again, look whether it was done"
+        "The request may have been accepted before that: before you send it again, look whether it \
+         was done"
     };
     let text = format!("the connection to Baton had to be replaced: {why}. {state}");
     error(&request.id, ErrorCode::ConnectionReplaced, &text)
@@ -41,10 +42,11 @@ pub fn interrupted(request: &UnansweredRequest, why: &str) -> Bytes {
 /// For a request while the server is away for too long.
 pub fn unreachable(request: &UnansweredRequest, away: Duration, why: &str) -> Bytes {
     let state = if request.accepted {
-        "The request was accepted before that and may still be carried out; what the agent says is shown \
-            when Baton is back. Before you send it again, look whether it was done"
+        "The request was accepted before that and may still be carried out; what the agent says is \
+         shown when Baton is back. Before you send it again, look whether it was done"
     } else {
-        "The request may have arrived. When Baton is back, look whether it was done, or send it again"
+        "The request may have arrived. When Baton is back, look whether it was done, or send it \
+         again"
     };
     let away = humantime::format_duration(Duration::from_secs(away.as_secs()));
     let text = format!("Baton could not be reached for {away}: {why}. {state}");

@@ -10,7 +10,7 @@ use tokio::sync::mpsc;
 use tokio::time::{Duration, Instant, sleep};
 use tokio_util::task::AbortOnDropHandle;
 
-use self::sse::SseStream;
+pub use self::sse::SseStream;
 use self::websocket::SocketStream;
 use crate::backoff::Backoff;
 use crate::endpoint::Endpoint;
@@ -44,9 +44,9 @@ pub enum StreamEvent {
 }
 
 /// A stream event, and the cursor after it.
-struct StreamItem {
-    cursor: String,
-    news: Option<StreamEvent>,
+pub struct StreamItem {
+    pub cursor: String,
+    pub news: Option<StreamEvent>,
 }
 
 /// The stream of one connection. Ends with its owner.

@@ -1,12 +1,14 @@
-//! Bytes to the gateway: sockets, TLS, and the proxy that the environment names (`HTTPS_PROXY`, `HTTP_PROXY`,
-//! `ALL_PROXY`, `NO_PROXY`). HTTP/1.1, since a WebSocket begins with it and there is one stream to read.
+//! Bytes to the gateway: sockets, TLS, and the proxy that the environment names (`HTTPS_PROXY`,
+//! `HTTP_PROXY`, `ALL_PROXY`, `NO_PROXY`). HTTP/1.1, since a WebSocket begins with it and there is
+//! one stream to read.
 
+use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
 use http::{Request, Response, Uri};
-use http_body_util::Full;
+use http_body_util::combinators::UnsyncBoxBody;
 use hyper::body::Incoming;
 use hyper_rustls::{ConfigBuilderExt as _, HttpsConnector};
 use hyper_util::client::legacy::connect::HttpConnector;
@@ -26,10 +28,14 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 /// Load balancers close connections that are idle for a minute.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(45);
 
+/// Held in memory, or read while it is sent.
+pub type RequestBody = UnsyncBoxBody<Bytes, io::Error>;
+
 pub enum HttpTransport {
-    Straight(Client<HttpsConnector<HttpConnector>, Full<Bytes>>),
-    /// Through a proxy, by CONNECT: what is carried is none of its business, and a WebSocket is no trouble.
-    Tunnelled(Client<HttpsConnector<Tunnel<HttpConnector>>, Full<Bytes>>),
+    Straight(Client<HttpsConnector<HttpConnector>, RequestBody>),
+    /// Through a proxy, by CONNECT: what is carried is none of its business, and a WebSocket is no
+    /// trouble.
+    Tunnelled(Client<HttpsConnector<Tunnel<HttpConnector>>, RequestBody>),
 }
 
 impl HttpTransport {
@@ -60,7 +66,7 @@ impl HttpTransport {
 
     pub async fn request(
         &self,
-        request: Request<Full<Bytes>>,
+        request: Request<RequestBody>,
     ) -> Result<Response<Incoming>, Error> {
         match self {
             Self::Straight(client) => client.request(request).await,

@@ -5,8 +5,8 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use baton_gateway::auth::{Auth, Caller};
-use baton_gateway::{App, Config, Stop, edge};
+use baton_gateway::auth::{AuthMethod, Caller};
+use baton_gateway::{App, GatewayConfig, StopSignals};
 use baton_session::id::{ConnectionId, Partition};
 use baton_session::store::MemoryStore;
 use baton_session::token::{
@@ -53,7 +53,7 @@ async fn measure(algorithm: Algorithm) -> (Duration, Duration) {
         let check = |times: &mut Vec<Duration>| {
             let began = Instant::now();
             for token in &tokens {
-                let seen = edge::verify(token, &app, &caller);
+                let seen = app.access.verify_connection(&caller, token);
                 assert!(seen.is_ok(), "our own tokens are good");
             }
             times.push(began.elapsed() / TOKENS as u32);
@@ -81,7 +81,13 @@ fn token(keys: &KeyRing, caller: &Caller) -> String {
 
 async fn app(keys: SigningKeys) -> Arc<App> {
     let store = Arc::new(MemoryStore::default());
-    let app = App::new(Config::default(), store, keys, Auth::Open, Stop::default());
+    let app = App::new(
+        GatewayConfig::default(),
+        store,
+        keys,
+        AuthMethod::Open,
+        StopSignals::default(),
+    );
     app.await.expect("the store is in memory")
 }
 

@@ -1,5 +1,5 @@
-//! The administration interface, on a listener of its own: see `door.rs` for how administrators are
-//! recognised.
+//! The administration interface, on a listener of its own: see `listener.rs` for how administrators
+//! are recognised.
 
 use std::sync::Arc;
 
@@ -16,36 +16,35 @@ use baton_session::revocation::{Revocation, RevocationSubject};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use self::backup::Backups;
+use self::backup::BackupService;
 pub use self::backup::DIRECTORY;
-use self::door::Peer;
-pub use self::door::{Door, MIN_SECRET, Secret, Socket};
+use self::listener::AdminPeer;
+pub use self::listener::{AdminListener, AdminSecret, AdminSocket, MIN_SECRET};
 use crate::app::App;
-use crate::audit;
-use crate::edge;
-use crate::edge::hardening::harden;
-use crate::entrance::admit;
-use crate::error::Reject;
+use crate::error::GatewayError;
 use crate::handlers::probe;
+use crate::http::hardening::harden;
+use crate::http::headers;
+use crate::middleware::{check_origin, preflight};
 use crate::trace;
 
 mod backup;
-mod door;
+mod listener;
 
 const MAX_BODY: usize = 16 << 10;
 const MAX_PRINCIPAL: usize = 256;
 
 /// Serves until the gateway stops.
-pub async fn serve(door: Door, app: Arc<App>) -> std::io::Result<()> {
+pub async fn serve(listener: AdminListener, app: Arc<App>) -> std::io::Result<()> {
     let stop = app.stop.clone().cancelled_owned();
-    let router = router(app, door.secret, Backups::of(door.files));
-    match door.socket {
-        Socket::Tcp(listener) => {
+    let router = router(app, listener.secret, BackupService::of(listener.files));
+    match listener.socket {
+        AdminSocket::Tcp(listener) => {
             let served = axum::serve(listener, router);
             served.with_graceful_shutdown(stop).await
         }
-        Socket::Unix(listener, path) => {
-            let service = router.into_make_service_with_connect_info::<Peer>();
+        AdminSocket::Unix(listener, path) => {
+            let service = router.into_make_service_with_connect_info::<AdminPeer>();
             let served = axum::serve(listener, service);
             let served = served.with_graceful_shutdown(stop).await;
             let _ = std::fs::remove_file(path);
@@ -54,41 +53,49 @@ pub async fn serve(door: Door, app: Arc<App>) -> std::io::Result<()> {
     }
 }
 
-fn router(app: Arc<App>, secret: Option<Secret>, backups: Backups) -> Router {
-    let revocations = get(list).post(revoke).fallback(|| async { Reject::Method });
-    let backup = get(backup::take).fallback(|| async { Reject::Method });
+fn router(app: Arc<App>, secret: Option<AdminSecret>, backups: BackupService) -> Router {
+    let revocations = get(list)
+        .post(revoke)
+        .fallback(|| async { GatewayError::Method });
+    let backup = get(backup::take).fallback(|| async { GatewayError::Method });
     Router::new()
         .route("/revocations", revocations)
         .route("/backup", backup.layer(Extension(backups)))
         .layer(DefaultBodyLimit::max(MAX_BODY))
         // Pages that the operator's browser shows are not the operator.
-        .layer(middleware::from_fn_with_state(app.clone(), admitted))
-        .layer(middleware::from_fn_with_state((app.clone(), secret), known))
+        .layer(middleware::from_fn_with_state(app.clone(), checked_origin))
+        .layer(middleware::from_fn_with_state(
+            (app.clone(), secret),
+            check_administrator,
+        ))
         .route("/healthz", get(probe::healthz))
-        .fallback(any(|| async { Reject::NothingToAdminister }))
+        .fallback(any(|| async { GatewayError::NothingToAdminister }))
         .layer(middleware::map_response(hardened))
         .with_state(app)
 }
 
-/// Nobody is told more than that it is not for them. The audit log tells of it as of other refusals, not of each.
-async fn known(
-    State((app, secret)): State<(Arc<App>, Option<Secret>)>,
+/// Nobody is told more than that it is not for them. The audit log tells of it as of other
+/// refusals, not of each.
+async fn check_administrator(
+    State((app, secret)): State<(Arc<App>, Option<AdminSecret>)>,
     request: Request,
     next: Next,
 ) -> Response {
-    let peer = request.extensions().get::<ConnectInfo<Peer>>();
+    let peer = request.extensions().get::<ConnectInfo<AdminPeer>>();
     let is_agent = peer.is_some_and(|ConnectInfo(peer)| peer.is_an_agent());
-    let brings = |secret: Secret| secret.is_brought(request.headers());
+    let brings = |secret: AdminSecret| secret.is_presented(request.headers());
     if is_agent || !secret.is_none_or(brings) {
-        let refuse = async |_| Reject::NoAdministrator.into_response();
-        return audit::watch(&app, request, refuse).await;
+        let audited = app.audit.watch(&request);
+        let response = GatewayError::NoAdministrator.into_response();
+        app.audit.record_refusal(audited, &response);
+        return response;
     }
     next.run(request).await
 }
 
-async fn admitted(State(app): State<Arc<App>>, request: Request, next: Next) -> Response {
+async fn checked_origin(State(app): State<Arc<App>>, request: Request, next: Next) -> Response {
     let (method, uri) = (request.method().clone(), request.uri().clone());
-    let response = admit(&app, request, async |request| next.run(request).await).await;
+    let response = from_allowed_page(&app, request, next).await;
     let status = response.status();
     let outcome = if status.is_success() {
         DecisionOutcome::Done
@@ -106,6 +113,20 @@ async fn admitted(State(app): State<Arc<App>>, request: Request, next: Next) -> 
     response
 }
 
+async fn from_allowed_page(app: &App, request: Request, next: Next) -> Response {
+    let page = match check_origin(app, &request) {
+        Ok(page) => page,
+        Err(error) => return error.into_response(),
+    };
+    let mut response = match preflight(app, page.as_ref(), &request) {
+        Some(answer) => answer,
+        None => next.run(request).await,
+    };
+    let headers = response.headers_mut();
+    app.config.origins.stamp(page.as_ref(), headers);
+    response
+}
+
 async fn hardened(mut response: Response) -> Response {
     harden(response.headers_mut(), false);
     response
@@ -113,13 +134,13 @@ async fn hardened(mut response: Response) -> Response {
 
 #[derive(Deserialize)]
 #[serde(rename_all = "lowercase")]
-enum Named {
+enum RevocationTarget {
     Session(String),
     Connection(String),
     Principal(String),
 }
 
-impl Named {
+impl RevocationTarget {
     fn subject(self, app: &App) -> Result<RevocationSubject, &'static str> {
         match self {
             Self::Session(id) => SessionId::parse(&id)
@@ -127,7 +148,7 @@ impl Named {
                 .ok_or("not a session id"),
             Self::Connection(name) => ConnectionId::parse(&name)
                 .or_else(|| {
-                    app.mint
+                    app.issuer
                         .keys
                         .ring()
                         .verify_connection(&name)
@@ -151,17 +172,18 @@ async fn revoke(
     State(app): State<Arc<App>>,
     headers: HeaderMap,
     body: Bytes,
-) -> Result<StatusCode, Reject> {
+) -> Result<StatusCode, GatewayError> {
     // A web page cannot send this content type without a preflight.
-    if !edge::is_json(&headers) {
-        return Err(Reject::ContentType(edge::JSON));
+    if !headers::is_json(&headers) {
+        return Err(GatewayError::ContentType(headers::JSON));
     }
-    let named: Named = serde_json::from_slice(&body).map_err(|_| {
-        Reject::Revocation(
-            "send one of {\"session\": ID}, {\"connection\": ID or token} and {\"principal\": NAME}",
+    let named: RevocationTarget = serde_json::from_slice(&body).map_err(|_| {
+        GatewayError::Revocation(
+            "send one of {\"session\": ID}, {\"connection\": ID or token} and {\"principal\": \
+             NAME}",
         )
     })?;
-    let subject = named.subject(&app).map_err(Reject::Revocation)?;
+    let subject = named.subject(&app).map_err(GatewayError::Revocation)?;
     let revocation = Revocation::at_once(subject);
     app.store.revoke(&revocation).await?;
     tracing::info!(subject = %revocation.subject, "revoked");
@@ -172,11 +194,11 @@ async fn revoke(
     app.config
         .audit
         .record(&decision, DecisionOutcome::Done, &who);
-    app.mint.revoked.add(revocation);
+    app.issuer.revocations.add(revocation);
     Ok(StatusCode::NO_CONTENT)
 }
 
-async fn list(State(app): State<Arc<App>>) -> Result<impl IntoResponse, Reject> {
+async fn list(State(app): State<Arc<App>>) -> Result<impl IntoResponse, GatewayError> {
     let all = app.store.revocations().await?;
     let all: Vec<Value> = all.iter().map(shown).collect();
     let body = json!({ "revocations": all }).to_string();

@@ -1,62 +1,88 @@
-//! Which agent a request is about: the one that its path names, `/acp/NAME`, or at `/acp` the connection's.
-//! That is settled by `initialize` and written into the connection's token, so every gateway knows it.
-//! A session stays with the agent it was made for, whatever path later requests take.
+//! Which agent a request is about: the one that its path names, `/acp/NAME`, or at `/acp` the
+//! connection's. That is settled by `initialize` and written into the connection's token, so every
+//! gateway knows it. A session stays with the agent it was made for, whatever path later requests
+//! take.
 
-use axum::extract::Request;
-use axum::http::Uri;
-use axum::middleware::Next;
-use axum::response::Response;
+use std::sync::Arc;
+
 use baton_protocol::limits::echo;
-use baton_session::store::{self, AgentCard};
+use baton_protocol::meta;
+use baton_session::id::SessionId;
+use baton_session::store::{self, AgentCard, Store};
 use serde_json::{Value, json};
 
-use crate::app::App;
-use crate::auth::Rights;
-use crate::error::Reject;
+use self::session_agents::SessionAgents;
+use crate::auth::CallerRights;
+use crate::http::paths;
 
-pub mod of_sessions;
+mod session_agents;
 
-/// Where clients are served; below it each agent has a path of its own.
-pub const PATH: &str = "/acp";
-pub const AGENT_ROUTE: &str = "/acp/{agent}";
 /// The default where none is configured, if there is one such.
 const BUILT_IN: &str = "scripted";
 
-/// The agent in the path; none at [`PATH`].
-pub fn named(uri: &Uri) -> Option<&str> {
-    uri.path().strip_prefix(PATH)?.strip_prefix('/')
+/// All agents that workers have registered, and the agents of sessions.
+pub struct AgentCatalog {
+    store: Arc<dyn Store>,
+    default: Option<String>,
+    session_agents: SessionAgents,
 }
 
-/// A segment that is no valid name matches no route: a token in its place is not looked up.
-pub async fn by_name(request: Request, next: Next) -> Result<Response, Reject> {
-    match named(request.uri()) {
-        Some(name) if !AgentCard::is_name(name) => Err(Reject::NotFound),
-        _ => Ok(next.run(request).await),
-    }
-}
-
-/// The agents that a caller may use, and the one that those get who name none. To whom an agent is not
-/// allowed it looks as if nobody had registered it.
-pub struct Known {
+/// The agents that a caller may use, and the default for requests that name none. An agent that the
+/// caller may not use looks as if no worker had registered it.
+pub struct AgentDirectory {
     /// By name, with the number of workers alive.
     pub agents: Vec<(AgentCard, usize)>,
     default: Option<String>,
 }
 
-pub async fn known(app: &App, rights: &Rights) -> store::Result<Known> {
-    let mut agents = app.store.agents().await?;
-    agents.retain(|(card, _)| rights.allow(&card.name));
-    Ok(Known {
-        agents,
-        default: app.config.default_agent.clone(),
-    })
+impl AgentCatalog {
+    /// `default`: the agent of requests that name none.
+    pub fn new(store: Arc<dyn Store>, default: Option<String>) -> Self {
+        Self {
+            store,
+            default,
+            session_agents: SessionAgents::default(),
+        }
+    }
+
+    /// As far as these rights allow their use.
+    pub async fn directory(&self, rights: &CallerRights) -> store::Result<AgentDirectory> {
+        let mut agents = self.store.agents().await?;
+        agents.retain(|(card, _)| rights.allow(&card.name));
+        Ok(AgentDirectory {
+            agents,
+            default: self.default.clone(),
+        })
+    }
+
+    /// Whether somebody with these rights may use a session of the principal, as far as its agent
+    /// is concerned.
+    pub async fn may_use(
+        &self,
+        rights: &CallerRights,
+        session: &SessionId,
+        principal: &str,
+    ) -> store::Result<bool> {
+        if !rights.are_about_agents() {
+            return Ok(true);
+        }
+        if let Some(agent) = self.session_agents.get(session) {
+            return Ok(rights.allow(&agent));
+        }
+        let Some(record) = self.store.record(session, principal).await? else {
+            return Ok(false);
+        };
+        let agent: Arc<str> = record.agent.into();
+        self.session_agents.put(session, agent.clone());
+        Ok(rights.allow(&agent))
+    }
 }
 
 /// There is no such agent; says which there are.
-pub struct Missing(pub String);
+pub struct MissingAgent(pub String);
 
-impl Known {
-    pub fn choose(&self, named: Option<&str>) -> Result<&AgentCard, Missing> {
+impl AgentDirectory {
+    pub fn choose(&self, named: Option<&str>) -> Result<&AgentCard, MissingAgent> {
         let found = match named {
             Some(name) => self.find(name),
             None => self.default(),
@@ -69,7 +95,7 @@ impl Known {
             .is_some_and(|default| default.name == card.name)
     }
 
-    /// The same on every gateway, whoever registered first.
+    /// The same on every gateway, in whatever order workers registered.
     fn default(&self) -> Option<&AgentCard> {
         match &self.default {
             Some(name) => self.find(name),
@@ -85,18 +111,19 @@ impl Known {
         cards.find(|card| card.name == name)
     }
 
-    fn missing(&self, named: Option<&str>) -> Missing {
+    fn missing(&self, named: Option<&str>) -> MissingAgent {
         let wanted = match named.or(self.default.as_deref()) {
             Some(name) => format!("the agent {}", echo(name)),
             None => "an agent".into(),
         };
         let names = self.agents.iter().map(|(card, _)| path_of(card));
         let names: Vec<String> = names.collect();
-        Missing(if names.is_empty() {
+        MissingAgent(if names.is_empty() {
             format!("no worker has registered {wanted} yet: start one with `baton worker`")
         } else {
             format!(
-                "no worker has registered {wanted}: use one of {}, or start a worker with --agent-name",
+                "no worker has registered {wanted}: use one of {}, or start a worker with \
+                 --agent-name",
                 names.join(", ")
             )
         })
@@ -104,12 +131,30 @@ impl Known {
 }
 
 pub fn path_of(card: &AgentCard) -> String {
-    format!("{PATH}/{}", card.name)
+    format!("{}/{}", paths::ACP, card.name)
 }
 
-/// The agent's own answer to `initialize`, with what Baton adds to any agent.
-pub fn initialized(card: &AgentCard, protocol_version: u16) -> Value {
+/// Whether callers log in at the agent, each for itself.
+pub fn takes_logins(card: &AgentCard) -> bool {
+    card.initialize["_meta"][meta::LOGINS].is_object()
+}
+
+/// The agent's own answer to `initialize`, with what Baton adds to any agent. `terminal`: the
+/// client can show how to log in in a terminal.
+pub fn initialized(card: &AgentCard, protocol_version: u16, terminal: bool) -> Value {
     let mut result = card.initialize.clone();
+    if let Some(fields) = result["_meta"].as_object_mut() {
+        let logins = fields.remove(meta::LOGINS);
+        let is_empty = fields.is_empty();
+        if let Some(logins) = logins {
+            if terminal {
+                result["authMethods"] = logins["terminal"].clone();
+            }
+            if is_empty {
+                result.as_object_mut().map(|result| result.remove("_meta"));
+            }
+        }
+    }
     result["protocolVersion"] = json!(protocol_version);
     let capabilities = &mut result["agentCapabilities"];
     capabilities["loadSession"] = json!(true);
@@ -130,28 +175,15 @@ pub fn initialized(card: &AgentCard, protocol_version: u16) -> Value {
 mod tests {
     use super::*;
 
-    fn known(names: &[&str], default: Option<&str>) -> Known {
+    fn directory(names: &[&str], default: Option<&str>) -> AgentDirectory {
         let card = |name: &&str| AgentCard {
             name: name.to_string(),
             version: "1".into(),
             initialize: json!({}),
         };
-        Known {
+        AgentDirectory {
             agents: names.iter().map(|name| (card(name), 1)).collect(),
             default: default.map(str::to_owned),
-        }
-    }
-
-    #[test]
-    fn a_path_names_an_agent_or_none() {
-        for (path, expected) in [
-            ("/acp", None),
-            ("/acp/coder", Some("coder")),
-            ("/acp/coder?resume=1", Some("coder")),
-            ("/acpx", None),
-            ("/v1/agents", None),
-        ] {
-            assert_eq!(named(&path.parse().unwrap()), expected, "{path}");
         }
     }
 
@@ -164,16 +196,16 @@ mod tests {
             (&["coder", "scripted"], Some("writer"), None),
             (&[], None, None),
         ] {
-            let known = known(names, default);
-            let chosen = known.choose(None).ok().map(|card| card.name.as_str());
+            let directory = directory(names, default);
+            let chosen = directory.choose(None).ok().map(|card| card.name.as_str());
             assert_eq!(chosen, expected, "{names:?} {default:?}");
         }
     }
 
     #[test]
     fn who_names_an_unknown_one_is_told_which_there_are() {
-        let known = known(&["coder", "writer"], None);
-        let Err(Missing(text)) = known.choose(Some("painter")) else {
+        let directory = directory(&["coder", "writer"], None);
+        let Err(MissingAgent(text)) = directory.choose(Some("painter")) else {
             panic!("there is none");
         };
         for part in ["\"painter\"", "/acp/coder, /acp/writer"] {

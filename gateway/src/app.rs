@@ -1,4 +1,5 @@
-//! The shared state of all requests.
+//! The shared state of all requests, assembled at the start. Only what is above the stages imports
+//! it: router, middleware, handlers, administration.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -6,113 +7,113 @@ use std::time::Duration;
 use baton_session::audit::AuditLog;
 use baton_session::metrics::Registry;
 use baton_session::store::{self, INBOX_LIMIT, Store};
-use baton_session::token::{ConnectionToken, LoginToken, SessionGrant, SigningKeys};
+use baton_session::token::SigningKeys;
 use tokio_util::sync::CancellationToken;
 
-use crate::agents::of_sessions::SessionAgents;
-use crate::auth::Auth;
-use crate::drain::{Drain, Pace};
-use crate::edge::origins::Origins;
-use crate::edge::verified::Verified;
-use crate::limits::{Accounts, DEFAULT_INFLIGHT, Inflight, Limits};
-use crate::metrics::Metrics;
-use crate::mint::Mint;
-use crate::revoked::Revoked;
+use crate::access::AccessControl;
+use crate::agents::AgentCatalog;
+use crate::audit::AuditTrail;
+use crate::auth::revocations::KnownRevocations;
+use crate::auth::token_issuer::TokenIssuer;
+use crate::auth::{AuthMethod, Authenticator};
+use crate::background::no_worker::{self, NoWorkerTask};
+use crate::background::queue_metrics::{self, QueueMetricsTask};
+use crate::drain::{DrainPace, DrainState};
+use crate::http::origins::AllowedOrigins;
+use crate::limits::{CallerAccounts, CallerLimits, DEFAULT_INFLIGHT, InflightBudget};
+use crate::methods::MethodServices;
+use crate::metrics::GatewayMetrics;
+use crate::net::transport::TransportConfig;
+use crate::stream::StreamServices;
 use crate::stream::hub::Hub;
-use crate::stream::ledger::Ledger;
-use crate::stream::patience::Patience;
-use crate::trace::Traces;
-use crate::transport::Transport;
+use crate::stream::stall::StallTimeouts;
+use crate::stream::stream_registry::StreamRegistry;
+use crate::trace::TraceSampling;
 
 #[derive(Clone, Debug)]
-pub struct Config {
-    /// The agent that sessions get when the client doesn't choose; see [`agents`](crate::agents) for what that
-    /// is if none is given.
+pub struct GatewayConfig {
+    /// The agent that sessions get when the client doesn't choose; see [`agents`](crate::agents)
+    /// for what that is if none is given.
     pub default_agent: Option<String>,
     /// How often an idle stream gets a comment.
     pub keep_alive: Duration,
     /// How long commands wait while no worker is alive.
     pub withdraw_after: Duration,
     /// By which names, and by pages from where, it may be used.
-    pub origins: Origins,
+    pub origins: AllowedOrigins,
     /// How bytes get here, and what is believed about where they come from.
-    pub transport: Transport,
+    pub transport: TransportConfig,
     /// How many commands may wait in one session.
     pub queue_limit: u64,
     /// How long a client may leave unread what is there for it.
     pub stall: Duration,
     /// How long stopping takes.
-    pub pace: Pace,
+    pub pace: DrainPace,
     /// Limits of each caller.
-    pub limits: Limits,
+    pub limits: CallerLimits,
     /// How many bytes of messages may be received at once.
     pub max_inflight_bytes: u64,
     /// Counts what happens here.
-    pub metrics: Arc<Metrics>,
+    pub metrics: Arc<GatewayMetrics>,
     /// All metrics of the process, as they are shown.
     pub registry: Arc<Registry>,
-    /// Where decisions are noted that somebody may ask about later.
+    /// The audit log, where decisions are recorded.
     pub audit: AuditLog,
     /// Which spans are made. They go where the process sends them.
-    pub traces: Traces,
+    pub traces: TraceSampling,
 }
 
-impl Default for Config {
+impl Default for GatewayConfig {
     fn default() -> Self {
         Self {
             default_agent: None,
             keep_alive: Duration::from_secs(15),
             withdraw_after: Duration::from_secs(30),
-            origins: Origins::default(),
-            transport: Transport::default(),
+            origins: AllowedOrigins::default(),
+            transport: TransportConfig::default(),
             queue_limit: INBOX_LIMIT,
             stall: Duration::from_secs(60),
-            pace: Pace::default(),
-            limits: Limits::default(),
+            pace: DrainPace::default(),
+            limits: CallerLimits::default(),
             max_inflight_bytes: DEFAULT_INFLIGHT,
             metrics: Arc::default(),
             registry: Arc::default(),
             audit: AuditLog::default(),
-            traces: Traces::default(),
+            traces: TraceSampling::default(),
         }
     }
 }
 
+/// All that requests share. Each stage has a struct with what it needs; this holds them together,
+/// for the handlers.
 pub struct App {
-    pub config: Config,
+    pub config: GatewayConfig,
     pub store: Arc<dyn Store>,
     /// The keys that sign and verify tokens, and what is refused although its signature is good.
-    pub mint: Mint,
-    /// Connection tokens that were verified before.
-    pub connections: Verified<ConnectionToken>,
-    /// Session tokens likewise.
-    pub grants: Verified<SessionGrant>,
-    /// Logins likewise.
-    pub logins: Verified<LoginToken>,
-    /// Says who calls.
-    pub auth: Auth,
-    /// For callers who may not use all agents.
-    pub session_agents: SessionAgents,
+    pub issuer: TokenIssuer,
+    /// Identifies callers.
+    pub auth: Arc<Authenticator>,
+    /// Checks connection tokens and session tokens.
+    pub access: AccessControl,
+    /// The agents to choose from.
+    pub agents: Arc<AgentCatalog>,
     /// Usage of callers.
-    pub accounts: Accounts,
+    pub accounts: CallerAccounts,
     /// The budget of bytes in flight.
-    pub inflight: Arc<Inflight>,
-    /// Tails every log that a stream of this process reads.
-    pub hub: Arc<Hub>,
-    /// Tells the store which streams are held here and how far they were written.
-    pub ledger: Arc<Ledger>,
-    /// Gives streams up whose clients don't read.
-    pub patience: Arc<Patience>,
-    pub metrics: Arc<Metrics>,
+    pub inflight: Arc<InflightBudget>,
+    pub methods: MethodServices,
+    pub streams: Arc<StreamServices>,
+    pub audit: AuditTrail,
+    pub metrics: Arc<GatewayMetrics>,
     /// The first half of stopping: nobody is cut off.
-    pub drain: Drain,
+    pub drain: Arc<DrainState>,
     /// The second half: whatever is still open ends.
     pub stop: CancellationToken,
 }
 
 /// Signals of the caller for stopping.
 #[derive(Clone, Debug, Default)]
-pub struct Stop {
+pub struct StopSignals {
     /// Finish what is under way, and leave.
     pub drain: CancellationToken,
     /// Leave at once.
@@ -121,56 +122,111 @@ pub struct Stop {
 
 impl App {
     pub async fn new(
-        config: Config,
+        config: GatewayConfig,
         store: Arc<dyn Store>,
         keys: SigningKeys,
-        auth: Auth,
-        stop: Stop,
+        auth: AuthMethod,
+        stop: StopSignals,
     ) -> store::Result<Arc<Self>> {
         let metrics = config.metrics.clone();
-        let revoked = Arc::new(Revoked::default());
-        let hub = Hub::start(
+        let drain = Arc::new(DrainState::new(config.pace, stop.drain));
+        let issuer = TokenIssuer {
+            keys,
+            revocations: Arc::new(KnownRevocations::default()),
+        };
+        let streams =
+            start_streams(&config, &store, &issuer, drain.clone(), stop.now.clone()).await?;
+        let agents = Arc::new(AgentCatalog::new(
             store.clone(),
-            revoked.clone(),
-            metrics.clone(),
-            stop.now.clone(),
-        )
-        .await?;
-        let ledger = Ledger::start(store.clone(), stop.now.clone());
-        let patience = Patience::start(config.stall, metrics.clone(), stop.now.clone());
-        let drain = Drain::new(config.pace, stop.drain);
+            config.default_agent.clone(),
+        ));
+        let audit = AuditTrail {
+            log: config.audit.clone(),
+            traces: config.traces,
+        };
+        let methods = MethodServices {
+            store: store.clone(),
+            issuer: issuer.clone(),
+            agents: agents.clone(),
+            audit: audit.clone(),
+            metrics: metrics.clone(),
+            traces: config.traces,
+            queue_limit: config.queue_limit,
+        };
+        let (is_open, origins) = (matches!(auth, AuthMethod::Open), config.origins.clone());
         let app = Arc::new(Self {
+            auth: Arc::new(Authenticator::new(
+                auth,
+                issuer.clone(),
+                store.clone(),
+                origins,
+            )),
+            access: AccessControl::new(
+                issuer.clone(),
+                store.clone(),
+                metrics.clone(),
+                config.traces,
+            ),
+            inflight: InflightBudget::new(config.max_inflight_bytes, is_open),
+            accounts: CallerAccounts::new(config.limits),
             store,
-            mint: Mint { keys, revoked },
-            connections: Verified::default(),
-            grants: Verified::default(),
-            logins: Verified::default(),
-            inflight: Inflight::new(config.max_inflight_bytes, matches!(auth, Auth::Open)),
-            auth,
-            session_agents: SessionAgents::default(),
-            accounts: Accounts::new(config.limits),
-            config,
-            hub,
-            ledger,
-            patience,
+            issuer,
+            agents,
+            methods,
+            streams,
+            audit,
             metrics,
             drain,
             stop: stop.now,
+            config,
         });
-        tokio::spawn(crate::withdraw::run(app.clone()));
-        tokio::spawn(crate::census::run(app.clone()));
-        let (watching, stop) = (app.clone(), app.stop.clone());
-        let audit = app.config.audit.clone();
-        tokio::spawn(async move { watching.auth.watch(stop, audit).await });
-        tokio::spawn(
-            app.mint
-                .keys
-                .clone()
-                .watch(app.stop.clone(), app.config.audit.clone()),
-        );
-        if let Some(tls) = app.config.transport.tls.clone() {
-            tokio::spawn(tls.watch(app.stop.clone(), app.config.audit.clone()));
-        }
+        app.spawn_tasks();
         Ok(app)
     }
+
+    /// Tasks beside all requests, until the process stops.
+    fn spawn_tasks(&self) {
+        let (stop, audit) = (&self.stop, &self.config.audit);
+        tokio::spawn(no_worker::run(NoWorkerTask {
+            store: self.store.clone(),
+            withdraw_after: self.config.withdraw_after,
+            stop: stop.clone(),
+        }));
+        tokio::spawn(queue_metrics::run(QueueMetricsTask {
+            store: self.store.clone(),
+            metrics: self.metrics.clone(),
+            stop: stop.clone(),
+        }));
+        let (auth, ends, log) = (self.auth.clone(), stop.clone(), audit.clone());
+        tokio::spawn(async move { auth.method.watch(ends, log).await });
+        let keys = self.issuer.keys.clone();
+        tokio::spawn(keys.watch(stop.clone(), audit.clone()));
+        if let Some(tls) = self.config.transport.tls.clone() {
+            tokio::spawn(tls.watch(stop.clone(), audit.clone()));
+        }
+    }
+}
+
+/// Reads what was revoked before the first request is served.
+async fn start_streams(
+    config: &GatewayConfig,
+    store: &Arc<dyn Store>,
+    issuer: &TokenIssuer,
+    drain: Arc<DrainState>,
+    stop: CancellationToken,
+) -> store::Result<Arc<StreamServices>> {
+    let metrics = &config.metrics;
+    let revocations = issuer.revocations.clone();
+    let hub = Hub::start(store.clone(), revocations, metrics.clone(), stop.clone()).await?;
+    Ok(Arc::new(StreamServices {
+        store: store.clone(),
+        issuer: issuer.clone(),
+        hub,
+        stream_registry: StreamRegistry::start(store.clone(), stop.clone()),
+        stall_timeouts: StallTimeouts::start(config.stall, metrics.clone(), stop.clone()),
+        metrics: metrics.clone(),
+        drain,
+        stop,
+        keep_alive: config.keep_alive,
+    }))
 }

@@ -2,132 +2,136 @@
 
 use std::net::IpAddr;
 
-use axum::extract::Request;
-use axum::http::{Method, StatusCode, Uri};
+use axum::extract::{MatchedPath, Request};
+use axum::http::{Method, StatusCode};
 use axum::response::Response;
 use baton_protocol::ErrorCode;
-use baton_session::audit::{AuditActor, Decision, DecisionOutcome};
+use baton_session::audit::{AuditActor, AuditLog, Decision, DecisionOutcome};
 use baton_session::id::ConnectionId;
 use baton_session::trace::TraceContext;
 
-use crate::app::App;
 use crate::auth::Caller;
-use crate::edge::peer::Peer;
-use crate::error::Reason;
-use crate::trace;
+use crate::error::RefusalReason;
+use crate::net::peer::ClientPeer;
+use crate::trace::{self, TraceSampling};
 
-/// A decision that was carried out.
-pub fn done(
-    app: &App,
-    caller: &Caller,
-    connection: Option<&ConnectionId>,
-    decision: impl FnOnce() -> Decision,
-) {
-    told(app, caller, connection, DecisionOutcome::Done, decision);
+/// Writes decisions and refusals, each with its actor.
+#[derive(Clone)]
+pub struct AuditTrail {
+    pub log: AuditLog,
+    /// An entry names the trace that it belongs to.
+    pub traces: TraceSampling,
 }
 
-pub fn told(
-    app: &App,
-    caller: &Caller,
-    connection: Option<&ConnectionId>,
-    outcome: DecisionOutcome,
-    decision: impl FnOnce() -> Decision,
-) {
-    let audit = &app.config.audit;
-    if audit.is_on() {
-        audit.record(&decision(), outcome, &who(app, Some(caller), connection));
+impl AuditTrail {
+    /// A decision that was carried out.
+    pub fn record_done(
+        &self,
+        caller: &Caller,
+        connection: Option<&ConnectionId>,
+        decision: impl FnOnce() -> Decision,
+    ) {
+        self.record_outcome(caller, connection, DecisionOutcome::Done, decision);
     }
-}
 
-fn who(app: &App, caller: Option<&Caller>, connection: Option<&ConnectionId>) -> AuditActor {
-    let trace = TraceContext::of(&trace::current(app));
-    let credential = caller.map(|caller| caller.credential.name.as_str());
-    AuditActor {
-        principal: caller.map(|caller| (&*caller.principal).into()),
-        address: caller.and_then(|caller| caller.address),
-        credential: credential.filter(|name| !name.is_empty()).map(Into::into),
-        connection: connection.cloned(),
-        trace: trace.and_then(|trace| Some(trace.place()?.0.into())),
+    pub fn record_outcome(
+        &self,
+        caller: &Caller,
+        connection: Option<&ConnectionId>,
+        outcome: DecisionOutcome,
+        decision: impl FnOnce() -> Decision,
+    ) {
+        if self.log.is_on() {
+            let actor = self.actor(Some(caller), connection);
+            self.log.record(&decision(), outcome, &actor);
+        }
     }
-}
 
-/// Logs a request that was refused. Its path may contain anything, secrets included, so only the
-/// route is logged.
-pub async fn watch(
-    app: &App,
-    request: Request,
-    next: impl AsyncFnOnce(Request) -> Response,
-) -> Response {
-    if !app.config.audit.is_on() {
-        return next(request).await;
+    fn actor(&self, caller: Option<&Caller>, connection: Option<&ConnectionId>) -> AuditActor {
+        let trace = TraceContext::of(&trace::current(self.traces));
+        let credential = caller.map(|caller| caller.credential.name.as_str());
+        AuditActor {
+            principal: caller.map(|caller| (&*caller.principal).into()),
+            address: caller.and_then(|caller| caller.address),
+            credential: credential.filter(|name| !name.is_empty()).map(Into::into),
+            connection: connection.cloned(),
+            trace: trace.and_then(|trace| Some(trace.place()?.0.into())),
+        }
     }
-    let peer = request.extensions().get::<Peer>();
-    let asking = Asking {
-        method: request.method().clone(),
-        uri: request.uri().clone(),
-        address: peer.map(|peer| peer.address),
-    };
-    let response = next(request).await;
-    asking.answered(app, &response);
-    response
-}
 
-/// A request that is on its way, as far as a refusal would tell of it.
-struct Asking {
-    method: Method,
-    uri: Uri,
-    address: Option<IpAddr>,
-}
+    /// To be called before anything may refuse the request. `None` if the audit log is off.
+    pub fn watch(&self, request: &Request) -> Option<AuditedRequest> {
+        if !self.log.is_on() {
+            return None;
+        }
+        let extensions = request.extensions();
+        let peer = extensions.get::<ClientPeer>();
+        Some(AuditedRequest {
+            method: request.method().clone(),
+            route: extensions.get().cloned(),
+            address: peer.map(|peer| peer.address),
+        })
+    }
 
-impl Asking {
-    fn answered(&self, app: &App, response: &Response) {
-        let Some(Reason(reason)) = response.extensions().get() else {
+    /// Records the answer if it is a refusal. The path of a request may contain anything, secrets
+    /// included, so only the route is recorded.
+    pub fn record_refusal(&self, request: Option<AuditedRequest>, response: &Response) {
+        let (Some(request), Some(RefusalReason(reason))) = (request, response.extensions().get())
+        else {
             return;
         };
         let status = response.status();
         if !status.is_client_error() || status == StatusCode::METHOD_NOT_ALLOWED {
             return;
         }
+        let route = request.route.as_ref().map_or("", MatchedPath::as_str);
         let decision = |skipped| Decision::Refused {
             status: status.as_u16(),
             reason: (*reason).into(),
-            method: trace::method(&self.method).into(),
-            path: trace::route(self.uri.path()).into(),
+            method: trace::method(&request.method).into(),
+            path: route.into(),
             skipped,
         };
-        let who = || AuditActor {
-            address: self.address,
-            ..who(app, response.extensions().get(), None)
+        let actor = || AuditActor {
+            address: request.address,
+            ..self.actor(response.extensions().get(), None)
         };
-        app.config.audit.refused(decision, who);
+        self.log.refused(decision, actor);
+    }
+
+    /// Records a message that was answered with an error which says that this caller may not.
+    pub fn refused_message(
+        &self,
+        caller: &Caller,
+        connection: &ConnectionId,
+        method: Option<baton_protocol::Method>,
+        code: ErrorCode,
+    ) {
+        let reason = match code {
+            ErrorCode::ObserveOnly => "observe_only",
+            ErrorCode::ResourceNotFound => "no_such_session",
+            ErrorCode::NoAgent => "no_such_agent",
+            ErrorCode::LimitReached => "limit",
+            _ => return,
+        };
+        let decision = |skipped| Decision::Refused {
+            status: 0,
+            reason: reason.into(),
+            method: method
+                .unwrap_or(baton_protocol::Method::Unknown)
+                .label()
+                .into(),
+            path: "/acp".into(),
+            skipped,
+        };
+        let actor = || self.actor(Some(caller), Some(connection));
+        self.log.refused(decision, actor);
     }
 }
 
-/// A message that was answered with one of those errors that say: not you.
-pub fn refused_message(
-    app: &App,
-    caller: &Caller,
-    connection: &ConnectionId,
-    method: Option<baton_protocol::Method>,
-    code: ErrorCode,
-) {
-    let reason = match code {
-        ErrorCode::ObserveOnly => "observe_only",
-        ErrorCode::ResourceNotFound => "no_such_session",
-        ErrorCode::NoAgent => "no_such_agent",
-        ErrorCode::LimitReached => "limit",
-        _ => return,
-    };
-    let decision = |skipped| Decision::Refused {
-        status: 0,
-        reason: reason.into(),
-        method: method
-            .unwrap_or(baton_protocol::Method::Unknown)
-            .label()
-            .into(),
-        path: "/acp".into(),
-        skipped,
-    };
-    let who = || who(app, Some(caller), Some(connection));
-    app.config.audit.refused(decision, who);
+/// A request under way, as far as a line about its refusal needs it.
+pub struct AuditedRequest {
+    method: Method,
+    route: Option<MatchedPath>,
+    address: Option<IpAddr>,
 }

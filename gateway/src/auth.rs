@@ -10,17 +10,21 @@ use std::time::Duration;
 
 use axum::http::{HeaderMap, Method, header, request};
 use baton_session::audit::AuditLog;
+use baton_session::store::Store;
+use baton_session::token::LoginToken;
 use tokio_util::sync::CancellationToken;
 
 pub use self::api_keys::ApiKeys;
-pub use self::bearer::{Bearer, BearerOptions, TokenType};
-pub use self::policy::{Policy, Rule};
-pub use self::rights::Rights;
-use crate::agents;
-use crate::app::App;
-use crate::edge;
-use crate::error::Reject;
-use crate::limits::{Allowance, OwnLimits};
+pub use self::bearer::{BearerOptions, BearerTokens, TokenType};
+pub use self::policy::{ClaimPolicy, ClaimRule};
+use self::revocations::KnownRevocations;
+pub use self::rights::CallerRights;
+use self::token_cache::TokenCache;
+use self::token_issuer::TokenIssuer;
+use crate::error::GatewayError;
+use crate::http::origins::AllowedOrigins;
+use crate::http::{headers, paths};
+use crate::limits::{CallerAllowance, LimitOverrides};
 
 mod api_keys;
 mod bearer;
@@ -28,8 +32,11 @@ mod dpop;
 mod jwks;
 pub(crate) mod login;
 mod policy;
+pub mod revocations;
 mod rights;
 pub(crate) mod ticket;
+pub mod token_cache;
+pub mod token_issuer;
 
 /// Everybody, where nobody is asked who they are.
 pub const ANONYMOUS: &str = "anonymous";
@@ -41,31 +48,31 @@ const MAX_CREDENTIAL: usize = 8 << 10;
 pub struct Caller {
     /// Under which sessions are kept. Small enough for a token.
     pub principal: Arc<str>,
-    /// When what the caller brought loses its validity, in seconds since 1970.
+    /// When the credential expires, in seconds since 1970.
     pub expires: Option<u64>,
     /// The login that stands for the credential: what is open ends with it.
-    pub login: Option<LoggedIn>,
+    pub login: Option<ActiveLogin>,
     /// Its limits and usage, if there are limits for it.
-    pub allowance: Option<Allowance>,
-    pub credential: Arc<Credential>,
+    pub allowance: Option<CallerAllowance>,
+    pub credential: Arc<CallerCredential>,
     /// From where it calls.
     pub address: Option<IpAddr>,
 }
 
 /// The credential that the caller has presented, now or when it logged in.
 #[derive(Debug, Default)]
-pub struct Credential {
+pub struct CallerCredential {
     /// Which one it is, for people; no secret.
     pub name: String,
     /// By which a ticket or login says what it was made of.
     source: String,
-    pub rights: Rights,
+    pub rights: CallerRights,
     /// It was taken back, or has other rights now: what is open with it ends.
     pub ended: CancellationToken,
 }
 
 #[derive(Clone, Debug)]
-pub struct LoggedIn {
+pub struct ActiveLogin {
     pub family: Arc<str>,
     /// It, or the ticket that it has asked for; in seconds since 1970.
     pub issued: u64,
@@ -73,8 +80,8 @@ pub struct LoggedIn {
 
 impl Caller {
     /// For requests that are no JSON-RPC.
-    pub fn count_request(&self) -> Result<(), Reject> {
-        let refusal = self.allowance.as_ref().and_then(Allowance::request);
+    pub fn count_request(&self) -> Result<(), GatewayError> {
+        let refusal = self.allowance.as_ref().and_then(CallerAllowance::request);
         refusal.map_or(Ok(()), |refusal| Err(refusal.into()))
     }
 
@@ -90,15 +97,15 @@ impl Caller {
     }
 
     /// For requests that are no JSON-RPC.
-    pub fn changes(&self) -> Result<(), Reject> {
+    pub fn require_control(&self) -> Result<(), GatewayError> {
         if self.rights().observe {
-            Err(Reject::ObserveOnly)
+            Err(GatewayError::ObserveOnly)
         } else {
             Ok(())
         }
     }
 
-    pub fn rights(&self) -> &Rights {
+    pub fn rights(&self) -> &CallerRights {
         &self.credential.rights
     }
 
@@ -107,34 +114,34 @@ impl Caller {
     }
 }
 
-pub enum Auth {
+pub enum AuthMethod {
     /// Nobody is asked: for a gateway that only its own machine can reach.
     Open,
     Keys(ApiKeys),
-    Jwt(Box<Bearer>),
+    Jwt(Box<BearerTokens>),
 }
 
 /// The caller, and the single-use credential that the request consumes.
-pub struct Identified {
+pub struct IdentifiedCaller {
     pub caller: Caller,
-    pub once: Option<Once>,
+    pub once: Option<SingleUseCredential>,
 }
 
-impl From<Caller> for Identified {
+impl From<Caller> for IdentifiedCaller {
     fn from(caller: Caller) -> Self {
         Self { caller, once: None }
     }
 }
 
-/// Good for the first who brings it, on whichever gateway. Asking the store costs it something, so that
-/// comes after everything that may speak against the request.
-pub struct Once {
+/// Valid for its first use, on whichever gateway. Asking the store costs it something, so
+/// that comes after everything that may speak against the request.
+pub struct SingleUseCredential {
     name: String,
     lasts: Duration,
-    kind: Kind,
+    kind: SingleUseKind,
 }
 
-enum Kind {
+enum SingleUseKind {
     Ticket,
     /// With when it was made and when it ends, in seconds since 1970.
     Proof {
@@ -143,56 +150,97 @@ enum Kind {
     },
 }
 
-impl Once {
-    pub async fn spend(self, app: &App) -> Result<(), Reject> {
-        let is_first = app.store.spend(&self.name, self.lasts).await?;
-        match (self.kind, &app.auth) {
-            (Kind::Proof { made, until }, Auth::Jwt(bearer)) => {
+/// Identifies the caller of a request.
+pub struct Authenticator {
+    pub method: AuthMethod,
+    pub issuer: TokenIssuer,
+    store: Arc<dyn Store>,
+    /// Pages that may use the cookies of logins.
+    origins: AllowedOrigins,
+    /// Logins that were verified before.
+    login_cache: TokenCache<LoginToken>,
+}
+
+impl Authenticator {
+    pub fn new(
+        method: AuthMethod,
+        issuer: TokenIssuer,
+        store: Arc<dyn Store>,
+        origins: AllowedOrigins,
+    ) -> Self {
+        Self {
+            method,
+            issuer,
+            store,
+            origins,
+            login_cache: TokenCache::default(),
+        }
+    }
+
+    /// Nobody is asked who they are.
+    pub fn is_open(&self) -> bool {
+        matches!(self.method, AuthMethod::Open)
+    }
+
+    fn revocations(&self) -> &KnownRevocations {
+        &self.issuer.revocations
+    }
+
+    /// An explicit credential takes precedence over everything else. A ticket is explicit, too,
+    /// while a browser sends its cookie with every request.
+    pub async fn identify(
+        &self,
+        request: &request::Parts,
+    ) -> Result<IdentifiedCaller, GatewayError> {
+        let headers = &request.headers;
+        let identified = if self.is_open() {
+            Ok(Caller::anonymous().into())
+        } else if headers.contains_key(header::AUTHORIZATION) {
+            self.method.check(request).await
+        } else if request.method == Method::GET
+            && (request.uri.path() == paths::ACP || paths::agent_in_path(&request.uri).is_some())
+            && headers::wants_websocket(headers)
+            && let Some(ticket) = ticket::offered(headers)?
+        {
+            ticket::redeem(self, ticket)
+        } else if let Some(token) = login::presented(self, request) {
+            login::check(self, token)
+                .map(Into::into)
+                .map_err(GatewayError::from)
+        } else {
+            Err(AuthFailure::because("no credential").into())
+        };
+        identified.map_err(|error| match (&self.method, error) {
+            (AuthMethod::Jwt(bearer), GatewayError::Unauthenticated) if bearer.requires_proof() => {
+                GatewayError::Unbound
+            }
+            (_, error) => error,
+        })
+    }
+
+    /// A single-use credential is good for the first who presents it, on whichever gateway.
+    pub async fn spend(&self, once: SingleUseCredential) -> Result<(), GatewayError> {
+        let is_first = self.store.spend(&once.name, once.lasts).await?;
+        match (once.kind, &self.method) {
+            (SingleUseKind::Proof { made, until }, AuthMethod::Jwt(bearer)) => {
                 // A store that was restored does not know all that were used before.
-                let is_first = is_first && !app.mint.revoked.is_forgotten(made);
-                bearer.spent(&self.name, until, is_first)
+                let is_first = is_first && !self.revocations().predates_restore(made);
+                bearer.spent(&once.name, until, is_first)
             }
             _ if is_first => Ok(()),
-            _ => Err(Stranger::because("a ticket that was used").into()),
+            _ => Err(AuthFailure::because("a ticket that was used").into()),
         }
     }
 }
 
-/// An explicit credential takes precedence over everything else. A ticket is explicit, too, while a
-/// browser sends its cookie with every request.
-pub async fn identify(app: &App, request: &request::Parts) -> Result<Identified, Reject> {
-    let headers = &request.headers;
-    let identified = if matches!(app.auth, Auth::Open) {
-        Ok(Caller::anonymous().into())
-    } else if headers.contains_key(header::AUTHORIZATION) {
-        app.auth.check(request).await
-    } else if request.method == Method::GET
-        && (request.uri.path() == agents::PATH || agents::named(&request.uri).is_some())
-        && edge::wants_websocket(headers)
-        && let Some(ticket) = ticket::offered(headers)?
-    {
-        ticket::redeem(app, ticket)
-    } else if let Some(token) = login::brought(app, request) {
-        login::check(app, token)
-            .map(Into::into)
-            .map_err(Reject::from)
-    } else {
-        Err(Stranger::because("no credential").into())
-    };
-    identified.map_err(|reject| match (&app.auth, reject) {
-        (Auth::Jwt(bearer), Reject::Unauthenticated) if bearer.requires_proof() => Reject::Unbound,
-        (_, reject) => reject,
-    })
-}
-
-impl Auth {
+impl AuthMethod {
     /// The credential itself.
-    async fn check(&self, request: &request::Parts) -> Result<Identified, Reject> {
+    async fn check(&self, request: &request::Parts) -> Result<IdentifiedCaller, GatewayError> {
         match self {
             Self::Open => Ok(Caller::anonymous().into()),
             Self::Keys(keys) => match credential(&request.headers)? {
-                (Scheme::Bearer, key) => Ok(keys.identify(key)?.into()),
-                (Scheme::Dpop, _) => Err(Stranger::because("an API key is a bearer").into()),
+                (AuthScheme::Bearer, key) => Ok(keys.identify(key)?.into()),
+                (AuthScheme::Dpop, _) => Err(AuthFailure::because("an API key is a bearer").into()),
             },
             Self::Jwt(bearer) => bearer.identify(request).await,
         }
@@ -206,19 +254,20 @@ impl Auth {
         principal: &str,
         source: Option<&str>,
         expires: Option<u64>,
-    ) -> Result<Caller, Stranger> {
+    ) -> Result<Caller, AuthFailure> {
         let known = source.and_then(|source| match self {
             Self::Open => None,
             Self::Keys(keys) => keys.recall(principal, source),
             Self::Jwt(bearer) => bearer.recall(principal, source),
         });
-        let mut caller = known.ok_or_else(|| Stranger::because("no such credential any more"))?;
+        let mut caller =
+            known.ok_or_else(|| AuthFailure::because("no such credential any more"))?;
         caller.expires = [caller.expires, expires].into_iter().flatten().min();
         Ok(caller)
     }
 
     /// Limits that are the principal's own.
-    pub fn limits(&self, principal: &str) -> Option<Arc<OwnLimits>> {
+    pub fn limits(&self, principal: &str) -> Option<Arc<LimitOverrides>> {
         match self {
             Self::Keys(keys) => keys.limits(principal),
             Self::Open | Self::Jwt(_) => None,
@@ -238,48 +287,50 @@ impl Auth {
 /// Why a caller is not let in.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
-pub struct Stranger(String);
+pub struct AuthFailure(String);
 
-impl Stranger {
+impl AuthFailure {
     fn because(why: impl Into<String>) -> Self {
         Self(why.into())
     }
 }
 
 /// Which of the many ways to be wrong it was is for the log.
-impl From<Stranger> for Reject {
-    fn from(why: Stranger) -> Self {
+impl From<AuthFailure> for GatewayError {
+    fn from(why: AuthFailure) -> Self {
         tracing::debug!(%why, "refused a caller");
         Self::Unauthenticated
     }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Scheme {
+pub(crate) enum AuthScheme {
     Bearer,
     Dpop,
 }
 
 /// The one `Authorization: Bearer …` or `DPoP …`.
-pub(crate) fn credential(headers: &HeaderMap) -> Result<(Scheme, &str), Stranger> {
+pub(crate) fn credential(headers: &HeaderMap) -> Result<(AuthScheme, &str), AuthFailure> {
     let mut values = headers.get_all(header::AUTHORIZATION).iter();
-    let value = values.next().ok_or(Stranger::because("no credential"))?;
+    let value = values.next().ok_or(AuthFailure::because("no credential"))?;
     if values.next().is_some() {
-        return Err(Stranger::because("two credentials"));
+        return Err(AuthFailure::because("two credentials"));
     }
-    let text = value.to_str().map_err(|_| Stranger::because("not ASCII"))?;
+    let text = value
+        .to_str()
+        .map_err(|_| AuthFailure::because("not ASCII"))?;
     let (scheme, credential) = text.split_once(' ').unwrap_or((text, ""));
     let scheme = match scheme.to_ascii_lowercase().as_str() {
-        "bearer" => Scheme::Bearer,
-        "dpop" => Scheme::Dpop,
-        _ => return Err(Stranger::because("neither Bearer nor DPoP")),
+        "bearer" => AuthScheme::Bearer,
+        "dpop" => AuthScheme::Dpop,
+        _ => return Err(AuthFailure::because("neither Bearer nor DPoP")),
     };
     let credential = credential.trim_start();
     if credential.is_empty() {
-        return Err(Stranger::because("an empty credential"));
+        return Err(AuthFailure::because("an empty credential"));
     }
     if credential.len() > MAX_CREDENTIAL {
-        return Err(Stranger::because("too long"));
+        return Err(AuthFailure::because("too long"));
     }
     Ok((scheme, credential))
 }

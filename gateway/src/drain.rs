@@ -14,7 +14,7 @@ use tokio_util::sync::CancellationToken;
 
 /// How long stopping takes.
 #[derive(Clone, Copy, Debug)]
-pub struct Pace {
+pub struct DrainPace {
     /// After this the streams that are left are cut.
     pub grace: Duration,
     /// Streams that could end at once end within this time, so that their clients don't come back
@@ -24,7 +24,7 @@ pub struct Pace {
     pub linger: Duration,
 }
 
-impl Default for Pace {
+impl Default for DrainPace {
     fn default() -> Self {
         Self {
             grace: Duration::from_secs(30),
@@ -34,10 +34,10 @@ impl Default for Pace {
     }
 }
 
-const LOOK: Duration = Duration::from_millis(20);
+const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
-pub struct Drain {
-    pub pace: Pace,
+pub struct DrainState {
+    pub pace: DrainPace,
     /// Fires when the process was told to stop.
     pub begun: CancellationToken,
     /// Fires when nobody can come any more.
@@ -50,8 +50,8 @@ pub struct Drain {
     busy: Mutex<HashMap<ConnectionId, usize>>,
 }
 
-impl Drain {
-    pub fn new(pace: Pace, begun: CancellationToken) -> Self {
+impl DrainState {
+    pub fn new(pace: DrainPace, begun: CancellationToken) -> Self {
         Self {
             pace,
             begun,
@@ -67,10 +67,10 @@ impl Drain {
     }
 
     /// Something that has to be finished before the process may leave.
-    pub fn enter(&self) -> Open {
+    pub fn enter(&self) -> OpenGuard {
         self.entered.fetch_add(1, Ordering::Relaxed);
         self.open.fetch_add(1, Ordering::AcqRel);
-        Open(self.open.clone())
+        OpenGuard(self.open.clone())
     }
 
     /// Waits until nothing has been open for a while.
@@ -83,14 +83,14 @@ impl Drain {
             } else if quiet.1.elapsed() >= self.pace.linger {
                 return;
             }
-            sleep(LOOK).await;
+            sleep(POLL_INTERVAL).await;
         }
     }
 
     /// Waits until nothing is open.
     pub async fn empty(&self) {
         while self.is_open() {
-            sleep(LOOK).await;
+            sleep(POLL_INTERVAL).await;
         }
     }
 
@@ -121,9 +121,9 @@ impl Drain {
     }
 }
 
-pub struct Open(Arc<AtomicUsize>);
+pub struct OpenGuard(Arc<AtomicUsize>);
 
-impl Drop for Open {
+impl Drop for OpenGuard {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Ordering::AcqRel);
     }

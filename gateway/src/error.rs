@@ -11,18 +11,21 @@ use baton_protocol::limits::MAX_MESSAGE_TEXT;
 use baton_protocol::{ErrorCode, compose};
 use baton_session::store;
 
-use crate::limits::Refusal;
-use crate::trace::Code;
+use crate::limits::{InflightRefusal, LimitRefusal};
 
 pub const STORE_IS_FULL: &str =
     "the store is nearly full: new sessions are refused, running ones go on; try again later";
 
+/// The code of an error, on the response that carries it, for traces.
+#[derive(Clone, Copy)]
+pub struct ErrorCodeMark(pub ErrorCode);
+
 /// Why a request was refused, on the response, for the audit log.
 #[derive(Clone, Copy)]
-pub struct Reason(pub &'static str);
+pub struct RefusalReason(pub &'static str);
 
 #[derive(Debug)]
-pub enum Reject {
+pub enum GatewayError {
     /// Not JSON at all.
     NotJson(String),
     /// A batch, or not a JSON-RPC message.
@@ -31,11 +34,11 @@ pub enum Reject {
     Header(&'static str),
     /// Unknown, forged, expired, foreign or revoked: one answer, so that nothing can be learned.
     UnknownConnection,
-    /// Nobody knows who calls: no credential, or none that is good.
+    /// The caller is unknown: no credential, or none that is valid.
     Unauthenticated,
     /// The token is bound to a key, and nothing good proves that the caller has it.
     Proof,
-    /// As for nobody, where only tokens that are bound to a key are taken.
+    /// The same, where only tokens that are bound to a key are taken.
     Unbound,
     /// The credential is good, and not enough for this gateway.
     Forbidden,
@@ -74,18 +77,18 @@ pub enum Reject {
     /// No such path on the administrators' port.
     NothingToAdminister,
     /// The caller has taken too much.
-    Limited(Refusal),
+    Limited(LimitRefusal),
     StoreFull,
     Store(store::Error),
 }
 
-impl From<store::Error> for Reject {
+impl From<store::Error> for GatewayError {
     fn from(error: store::Error) -> Self {
         Self::Store(error)
     }
 }
 
-impl From<Unreadable> for Reject {
+impl From<Unreadable> for GatewayError {
     fn from(unreadable: Unreadable) -> Self {
         match unreadable {
             Unreadable::NotJson(why) => Self::NotJson(why),
@@ -94,21 +97,31 @@ impl From<Unreadable> for Reject {
     }
 }
 
-impl From<Ambiguous> for Reject {
+impl From<Ambiguous> for GatewayError {
     fn from(_: Ambiguous) -> Self {
         Self::NotAMessage(
-            "params has sessionId, _meta, or the session token in it twice: which one counts is nobody's guess",
+            "params has sessionId, _meta, or the session token in it twice: which one counts is \
+             nobody's guess",
         )
     }
 }
 
-impl From<Refusal> for Reject {
-    fn from(refusal: Refusal) -> Self {
+impl From<LimitRefusal> for GatewayError {
+    fn from(refusal: LimitRefusal) -> Self {
         Self::Limited(refusal)
     }
 }
 
-impl Reject {
+impl From<InflightRefusal> for GatewayError {
+    fn from(refusal: InflightRefusal) -> Self {
+        match refusal {
+            InflightRefusal::Share(refusal) => Self::Limited(refusal),
+            InflightRefusal::Budget => Self::Crowded,
+        }
+    }
+}
+
+impl GatewayError {
     fn parts(&self) -> (StatusCode, ErrorCode, String) {
         use StatusCode as S;
         match self {
@@ -132,19 +145,23 @@ impl Reject {
             Self::Proof => (
                 S::UNAUTHORIZED,
                 ErrorCode::Unauthenticated,
-                "the token is bound to a key: send it with Authorization: DPoP, and a new proof for this request in the DPoP header"
+                "the token is bound to a key: send it with Authorization: DPoP, and a new proof \
+                 for this request in the DPoP header"
                     .into(),
             ),
             Self::Unbound => (
                 S::UNAUTHORIZED,
                 ErrorCode::Unauthenticated,
-                "send a valid token that is bound to a key with Authorization: DPoP, and a proof in the DPoP header"
+                "send a valid token that is bound to a key with Authorization: DPoP, and a proof \
+                 in the DPoP header"
                     .into(),
             ),
             Self::Forbidden => (
                 S::FORBIDDEN,
                 ErrorCode::Forbidden,
-                "this credential is good, but its holder may not use this gateway: ask its operator".into(),
+                "this credential is good, but its holder may not use this gateway: ask its \
+                 operator"
+                    .into(),
             ),
             Self::ObserveOnly => (
                 S::FORBIDDEN,
@@ -154,22 +171,24 @@ impl Reject {
             Self::Host => (
                 S::FORBIDDEN,
                 ErrorCode::InvalidRequest,
-                "this gateway is not addressed by that name: its operator can allow it with --allow-host"
+                "this gateway is not addressed by that name: its operator can allow it with \
+                 --allow-host"
                     .into(),
             ),
             Self::Origin => (
                 S::FORBIDDEN,
                 ErrorCode::InvalidRequest,
-                "pages from this origin may not use this gateway: its operator can allow it with --allow-origin"
+                "pages from this origin may not use this gateway: its operator can allow it with \
+                 --allow-origin"
                     .into(),
             ),
             Self::Forwarded(why) => (S::BAD_REQUEST, ErrorCode::InvalidRequest, (*why).into()),
             Self::Cleartext => (
                 S::FORBIDDEN,
                 ErrorCode::InvalidRequest,
-                "use https: over http a credential can be read on its way, and this one may have been. \
-                 If a proxy ends TLS, its operator must name it with --trust-proxy, and it must send \
-                 X-Forwarded-Proto"
+                "use https: over http a credential can be read on its way, and this one may have \
+                 been. If a proxy ends TLS, its operator must name it with --trust-proxy, and it \
+                 must send X-Forwarded-Proto"
                     .into(),
             ),
             Self::Slow => (
@@ -222,8 +241,8 @@ impl Reject {
             Self::NoAdministrator => (
                 S::UNAUTHORIZED,
                 ErrorCode::Unauthenticated,
-                "this is for administrators: send the secret of --admin-token-file with Authorization: Bearer. Agents are \
-                 never let in"
+                "this is for administrators: send the secret of --admin-token-file with \
+                 Authorization: Bearer. Agents are never let in"
                     .into(),
             ),
             Self::Backup(why) => (S::CONFLICT, ErrorCode::InvalidRequest, why.clone()),
@@ -257,7 +276,7 @@ impl Reject {
     }
 }
 
-impl Reject {
+impl GatewayError {
     fn reason(&self) -> &'static str {
         match self {
             Self::UnknownConnection => "unknown_connection",
@@ -278,7 +297,7 @@ impl Reject {
     }
 }
 
-impl IntoResponse for Reject {
+impl IntoResponse for GatewayError {
     fn into_response(self) -> Response<Body> {
         if let Self::Store(error) = &self {
             tracing::error!(%error, "a request failed");
@@ -294,9 +313,11 @@ impl IntoResponse for Reject {
         };
         let mut response = Response::new(Body::from(body));
         *response.status_mut() = status;
-        response.extensions_mut().insert(Reason(self.reason()));
-        // For whoever traces.
-        response.extensions_mut().insert(Code(code));
+        response
+            .extensions_mut()
+            .insert(RefusalReason(self.reason()));
+        // For traces.
+        response.extensions_mut().insert(ErrorCodeMark(code));
         let headers = response.headers_mut();
         headers.insert(
             header::CONTENT_TYPE,
@@ -311,7 +332,7 @@ impl IntoResponse for Reject {
                     .retry_after()
                     .map(|wait| (header::RETRY_AFTER, wait)),
             );
-            // For whoever counts.
+            // For metrics.
             response.extensions_mut().insert(refusal);
             return response;
         }

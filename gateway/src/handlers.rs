@@ -2,10 +2,13 @@
 
 pub mod agents;
 pub mod archive;
+mod client_description;
 pub mod delete;
 pub mod initialize;
 pub mod login;
+mod message;
 pub mod post;
 pub mod probe;
 pub mod stream;
 pub mod tickets;
+pub mod websocket;

@@ -1,75 +1,60 @@
 //! The HTTP edge: takes what clients send to the store, and brings what the store holds to them.
 //! Keeps nothing that another replica would miss.
 //!
-//! Read in this order, which is the way of a request:
+//! The folders are the stages of a request, and this is its way:
 //!
-//! | file | what |
+//! | stage | contents |
 //! |---|---|
-//! | [`server`] | the stop signal |
-//! | `doors`, [`tls`], `socket` | lets connections in, shakes hands, gives up who does not read |
-//! | `connection`, `heads` | what is spoken on one, and how long the head of a request may take |
-//! | [`transport`] | how bytes get here, as far as it can be chosen |
+//! | [`net`] | from the socket to the HTTP connection: accepting, TLS, the client's address |
 //! | [`router`] | all routes on one page |
-//! | `entrance` | what every request passes on its way in and out |
-//! | `trace` | spans, if somebody wants them |
-//! | [`auth`] | who calls |
-//! | `revoked` | what is refused although its signature is good |
-//! | `standing` | on whose behalf a stream is open, and for how long |
-//! | `mint` | makes session tokens |
-//! | `pass` | what lets a request in: its connection, a session token, or both |
-//! | `connections` | how many connections there may be, and which makes room |
-//! | `body` | its body, read within the budgets |
-//! | `edge` | what a request must look like, and whose it is |
-//! | [`limits`] | what one caller may take |
-//! | `agents` | which agent a request is about, and what there is to choose from |
-//! | `handlers` | one verb per file |
-//! | `dispatch` | one JSON-RPC message becomes one step on the store |
-//! | `stream` | back again: hub, feeds, and the three ways to write them out |
+//! | `middleware` | the layers around every request, on one page |
+//! | [`http`] | headers, origins, the body |
+//! | [`auth`] | the caller: API keys, bearer tokens, logins, tickets; revocations |
+//! | [`access`] | what lets a request in: its connection token, a session token, or both |
+//! | [`limits`] | how much one caller may take |
+//! | `handlers` | one verb per file; the routes lead here |
+//! | `methods` | one JSON-RPC message becomes one step on the store |
+//! | `stream` | back again: hub, feeds, and the ways to write them out |
+//!
+//! Beside them:
+//!
+//! | module | contents |
+//! |---|---|
+//! | [`server`] | serves until the stop signal |
+//! | [`app`] | assembles everything that requests share |
+//! | `agents` | the agent of a request, and those to choose from |
+//! | `background` | tasks beside all requests: no worker is alive, queue metrics |
 //! | [`drain`] | stopping without cutting anybody off |
-//! | `withdraw` | what becomes of commands when no worker is alive |
-//! | `census` | how many sessions wait for which agent |
-//! | [`metrics`] | what is counted and timed |
-//! | [`admin`] | what operators ask for, on a port of its own |
 //! | [`error`] | the only place with status codes |
+//! | [`metrics`], `trace`, `audit` | what is counted, traced and recorded |
+//! | [`admin`] | the administration interface, on a port of its own |
 
+pub mod access;
 pub mod admin;
 mod agents;
 pub mod app;
 mod audit;
 pub mod auth;
-mod body;
-mod census;
-mod connection;
-mod connections;
-mod dispatch;
-mod doors;
+mod background;
 pub mod drain;
-pub mod edge;
-mod entrance;
 pub mod error;
 #[cfg(any(fuzzing, test))]
 pub mod fuzzing;
 mod handlers;
-mod heads;
+pub mod http;
 pub mod limits;
-mod metered;
+mod methods;
 pub mod metrics;
-mod mint;
-mod pass;
-mod revoked;
+mod middleware;
+pub mod net;
 pub mod router;
 pub mod server;
-mod socket;
-mod standing;
 mod stream;
-pub mod tls;
 mod trace;
-pub mod transport;
-mod withdraw;
 
-pub use app::{App, Config, Stop};
-pub use connections::ConnectionLimits;
-pub use metrics::Metrics;
+pub use app::{App, GatewayConfig, StopSignals};
+pub use metrics::GatewayMetrics;
+pub use net::connection_limits::ConnectionLimits;
+pub use net::socket::listen;
 pub use server::serve;
-pub use socket::listen;
-pub use trace::Traces;
+pub use trace::TraceSampling;

@@ -1,6 +1,6 @@
 //! Limits for each caller, so that the others get their share.
 //!
-//! | file | what |
+//! | file | contents |
 //! |---|---|
 //! | `rate` | so many in so long, and the bucket that measures it |
 //! | `account` | what a principal has taken of this process |
@@ -17,22 +17,24 @@ use std::sync::{Arc, Mutex};
 use serde::{Deserialize, Deserializer};
 use tokio::time::Instant;
 
-use self::account::Account;
+use self::account::CallerAccount;
 
-pub use self::account::{Allowance, Budget};
-pub use self::holdings::Admitted;
-pub use self::inflight::{DEFAULT_INFLIGHT, Inflight, LEAST_INFLIGHT, Reservation};
-pub use self::rate::Rate;
-pub use self::refusal::{Limit, Refusal};
-pub use self::streams::{Permit, place};
+pub use self::account::{CallerAllowance, StorageBudget};
+pub use self::inflight::{
+    DEFAULT_INFLIGHT, InflightBudget, InflightRefusal, InflightReservation, LEAST_INFLIGHT,
+};
+pub use self::quota::QuotaReservation;
+pub use self::rate::RateLimit;
+pub use self::refusal::{LimitKind, LimitRefusal};
+pub use self::stream_slots::{StreamPermit, stream_name};
 use baton_session::sync::MutexExt as _;
 
 mod account;
-mod holdings;
 mod inflight;
+mod quota;
 mod rate;
 mod refusal;
-mod streams;
+mod stream_slots;
 
 /// More principals than these in one shard, and those that are idle are forgotten.
 const ROOM: usize = 64;
@@ -40,11 +42,11 @@ const SHARDS: usize = 16;
 
 /// Each is off if it is not there.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Limits {
+pub struct CallerLimits {
     /// JSON-RPC requests.
-    pub requests: Option<Rate>,
+    pub requests: Option<RateLimit>,
     /// Received bytes.
-    pub bytes: Option<Rate>,
+    pub bytes: Option<RateLimit>,
     /// Open streams, one-shot bodies and WebSockets.
     pub streams: Option<NonZeroU64>,
     /// Sessions that exist.
@@ -58,11 +60,11 @@ pub struct Limits {
 /// Overrides of a caller: `null` removes a limit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
-pub struct OwnLimits {
+pub struct LimitOverrides {
     #[serde(deserialize_with = "given")]
-    requests: Option<Option<Rate>>,
+    requests: Option<Option<RateLimit>>,
     #[serde(deserialize_with = "given")]
-    bytes: Option<Option<Rate>>,
+    bytes: Option<Option<RateLimit>>,
     #[serde(deserialize_with = "given")]
     streams: Option<Option<NonZeroU64>>,
     #[serde(deserialize_with = "given")]
@@ -79,9 +81,9 @@ fn given<'a, T: Deserialize<'a>, D: Deserializer<'a>>(
     Option::deserialize(value).map(Some)
 }
 
-impl OwnLimits {
-    fn over(&self, others: &Limits) -> Limits {
-        Limits {
+impl LimitOverrides {
+    fn over(&self, others: &CallerLimits) -> CallerLimits {
+        CallerLimits {
             requests: self.requests.unwrap_or(others.requests),
             bytes: self.bytes.unwrap_or(others.bytes),
             streams: self.streams.unwrap_or(others.streams),
@@ -92,22 +94,22 @@ impl OwnLimits {
     }
 }
 
-/// Everybody who is under a limit and not idle.
-pub struct Accounts {
-    for_all: Limits,
-    shards: [Mutex<Shard>; SHARDS],
+/// All callers that are under a limit and not idle.
+pub struct CallerAccounts {
+    for_all: CallerLimits,
+    shards: [Mutex<AccountShard>; SHARDS],
     hasher: RandomState,
 }
 
 #[derive(Default)]
-struct Shard {
-    accounts: HashMap<Arc<str>, Arc<Account>>,
+struct AccountShard {
+    accounts: HashMap<Arc<str>, Arc<CallerAccount>>,
     /// How many there were when room was last made.
     left: usize,
 }
 
-impl Accounts {
-    pub fn new(for_all: Limits) -> Self {
+impl CallerAccounts {
+    pub fn new(for_all: CallerLimits) -> Self {
         Self {
             for_all,
             shards: Default::default(),
@@ -116,9 +118,13 @@ impl Accounts {
     }
 
     /// `None` for whom there are no limits.
-    pub fn of(&self, principal: &Arc<str>, own: Option<&OwnLimits>) -> Option<Allowance> {
+    pub fn of(
+        &self,
+        principal: &Arc<str>,
+        own: Option<&LimitOverrides>,
+    ) -> Option<CallerAllowance> {
         let limits = own.map_or(self.for_all, |own| own.over(&self.for_all));
-        if limits == Limits::default() {
+        if limits == CallerLimits::default() {
             return None;
         }
         let at = self.hasher.hash_one(principal) as usize % SHARDS;
@@ -127,19 +133,19 @@ impl Accounts {
             Some(account) => account.clone(),
             None => shard.open(principal),
         };
-        Some(Allowance { limits, account })
+        Some(CallerAllowance { limits, account })
     }
 }
 
-impl Shard {
-    fn open(&mut self, principal: &Arc<str>) -> Arc<Account> {
+impl AccountShard {
+    fn open(&mut self, principal: &Arc<str>) -> Arc<CallerAccount> {
         if self.accounts.len() >= ROOM.max(self.left * 2) {
             let now = Instant::now();
             self.accounts
                 .retain(|_, account| Arc::strong_count(account) > 1 || !account.is_idle(now));
             self.left = self.accounts.len();
         }
-        let account = Arc::new(Account::new(principal.clone()));
+        let account = Arc::new(CallerAccount::new(principal.clone()));
         self.accounts.insert(principal.clone(), account.clone());
         account
     }
@@ -151,13 +157,13 @@ mod tests {
 
     use super::*;
 
-    fn limits(text: &str) -> OwnLimits {
+    fn limits(text: &str) -> LimitOverrides {
         serde_json::from_str(text).unwrap()
     }
 
     #[test]
     fn ones_own_limits_replace_those_of_all_one_by_one() {
-        let all = Limits {
+        let all = CallerLimits {
             requests: Some("5".parse().unwrap()),
             turns: NonZeroU64::new(2),
             ..Default::default()
@@ -168,13 +174,16 @@ mod tests {
         assert_eq!(limits(r#"{"turns":null}"#).over(&all).turns, None);
         assert_eq!(limits("{}").over(&all), all);
         for wrong in [r#"{"turns":0}"#, r#"{"turn":1}"#, r#"{"requests":"x"}"#] {
-            assert!(serde_json::from_str::<OwnLimits>(wrong).is_err(), "{wrong}");
+            assert!(
+                serde_json::from_str::<LimitOverrides>(wrong).is_err(),
+                "{wrong}"
+            );
         }
     }
 
     #[test]
     fn who_has_no_limits_has_no_account() {
-        let nobody = Accounts::new(Limits::default());
+        let nobody = CallerAccounts::new(CallerLimits::default());
         assert!(nobody.of(&"a".into(), None).is_none());
         let own = limits(r#"{"turns":1}"#);
         assert!(nobody.of(&"a".into(), Some(&own)).is_some());
@@ -182,11 +191,11 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn the_idle_are_forgotten_and_nobody_else() {
-        let for_all = Limits {
+        let for_all = CallerLimits {
             requests: Some("1/1m".parse().unwrap()),
             ..Default::default()
         };
-        let accounts = Accounts::new(for_all);
+        let accounts = CallerAccounts::new(for_all);
         let kept = accounts.of(&"kept".into(), None).unwrap();
         let crowd = |from: usize| {
             for number in from..from + 20_000 {

@@ -1,8 +1,6 @@
 //! Every metric of the gateway: name, help and meaning in one place.
 
-use axum::extract::Request;
 use axum::http::{Method, StatusCode};
-use axum::response::Response;
 use baton_session::metrics::{LabeledCounter, LatencyHistogram, Registry};
 use baton_session::trace::TraceContext;
 use prometheus_client::metrics::counter::Counter;
@@ -11,16 +9,13 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Unit;
 use tokio::time::Instant;
 
-use crate::app::App;
-use crate::edge::peer::Peer;
-use crate::limits::{Limit, Refusal};
-use crate::trace;
+use crate::limits::LimitKind;
 
 /// A number for each agent that workers have registered.
-type ByAgent = Family<[(&'static str, String); 1], Gauge>;
+type AgentGauge = Family<[(&'static str, String); 1], Gauge>;
 
 #[derive(Clone, Debug, Default)]
-pub struct Metrics {
+pub struct GatewayMetrics {
     pub messages: Counter,
     pub refused: Counter,
     pub unavailable: Counter,
@@ -40,11 +35,11 @@ pub struct Metrics {
     stalled: LabeledCounter,
     limited: LabeledCounter,
     tokens_refused: LabeledCounter,
-    queue: ByAgent,
-    workers: ByAgent,
+    queue: AgentGauge,
+    workers: AgentGauge,
 }
 
-impl Metrics {
+impl GatewayMetrics {
     pub fn register(&self, registry: &mut Registry) {
         let registry = registry.sub_registry_with_prefix("gateway");
         let help = "How long requests took until their answer began, by method and class of status";
@@ -59,11 +54,13 @@ impl Metrics {
         registry.register("failed", help, self.failed.clone());
         let help = "Connection and session tokens that were refused, by why";
         registry.register("tokens_refused", help, self.tokens_refused.clone());
-        let help = "Requests, messages and streams refused or slowed down because of their caller's limits";
+        let help = "Requests, messages and streams refused or slowed down because of their \
+            caller's limits";
         registry.register("limited", help, self.limited.clone());
         let help = "Open connections of clients";
         registry.register("connections", help, self.connections.clone());
-        let help = "Connections closed because there were too many, by limit, and whether an idle one or the new one";
+        let help = "Connections closed because there were too many, by limit, and whether an \
+            idle one or the new one";
         registry.register("connections_closed", help, self.crowded.clone());
         let help = "Open SSE streams and WebSockets";
         registry.register("streams", help, self.streams.clone());
@@ -113,7 +110,7 @@ impl Metrics {
     }
 
     /// A caller was told, or made, to wait.
-    pub fn limited(&self, limit: Limit) {
+    pub fn limited(&self, limit: LimitKind) {
         let limit = [("limit", limit.as_str())];
         self.limited.get_or_create(&limit).inc();
     }
@@ -144,7 +141,7 @@ impl Metrics {
         StreamGuard(self.streams.clone())
     }
 
-    fn count(&self, status: StatusCode) {
+    fn count_status(&self, status: StatusCode) {
         if status == StatusCode::SERVICE_UNAVAILABLE {
             self.unavailable.inc();
         } else if status.is_client_error() {
@@ -155,17 +152,17 @@ impl Metrics {
     }
 }
 
-/// A request under way: timed also if nobody waits for its answer any more.
-struct Pending<'a> {
-    metrics: &'a Metrics,
+/// Times a request until it is dropped: also if nobody waits for its answer any more.
+pub struct RequestTimer<'a> {
+    metrics: &'a GatewayMetrics,
     began: Instant,
     method: &'static str,
     status: &'static str,
     trace: Option<TraceContext>,
 }
 
-impl<'a> Pending<'a> {
-    fn new(metrics: &'a Metrics, method: &Method) -> Self {
+impl<'a> RequestTimer<'a> {
+    pub fn start(metrics: &'a GatewayMetrics, method: &Method) -> Self {
         Self {
             metrics,
             began: Instant::now(),
@@ -180,7 +177,9 @@ impl<'a> Pending<'a> {
         }
     }
 
-    fn is_answered(&mut self, status: StatusCode, trace: Option<TraceContext>) {
+    /// The answer begins.
+    pub fn record(&mut self, status: StatusCode, trace: Option<TraceContext>) {
+        self.metrics.count_status(status);
         self.trace = trace;
         self.status = match status.as_u16() / 100 {
             1 => "1xx",
@@ -192,36 +191,12 @@ impl<'a> Pending<'a> {
     }
 }
 
-impl Drop for Pending<'_> {
+impl Drop for RequestTimer<'_> {
     fn drop(&mut self) {
         let labels = [("method", self.method), ("status", self.status)];
         let request = self.metrics.request.get_or_create(&labels);
         request.observe(self.began.elapsed(), self.trace.as_ref());
     }
-}
-
-/// Counts and times requests by what became of them.
-pub async fn measure(
-    app: &App,
-    request: Request,
-    next: impl AsyncFnOnce(Request) -> Response,
-) -> Response {
-    let mut pending = Pending::new(&app.metrics, request.method());
-    let peer = request.extensions().get::<Peer>().copied();
-    let response = next(request).await;
-    if let Some(refusal) = response.extensions().get::<Refusal>() {
-        app.metrics.limited(refusal.limit);
-    }
-    let status = response.status();
-    if status.is_client_error() || status.is_server_error() {
-        let peer = peer.map(|peer| tracing::field::display(peer.address));
-        tracing::debug!(status = status.as_u16(), peer, "refused a request");
-    }
-    let continued = response.extensions().get::<TraceContext>().cloned();
-    let trace = continued.or_else(|| TraceContext::of(&trace::current(app)));
-    pending.is_answered(status, trace);
-    app.metrics.count(status);
-    response
 }
 
 pub struct StreamGuard(Gauge);

@@ -6,30 +6,41 @@ use std::time::Duration;
 use tokio::net::TcpListener;
 use tokio::time::{sleep, timeout};
 
-use crate::admin::{self, Door};
+use crate::admin::{self, AdminListener};
 use crate::app::App;
-use crate::doors;
+use crate::net::connection::ConnectionSettings;
+use crate::net::listener;
+use crate::net::socket::SocketListener;
 use crate::router::router;
-use crate::socket::Sockets;
 
 /// How long streams may take to notice that they were cut, and connections to close.
 const LAST_WORDS: Duration = Duration::from_secs(1);
 const SETTLE: Duration = Duration::from_secs(5);
 
-/// HTTP/1.1 and HTTP/2 on one port, with TLS or without, WebSocket on the same path. Returns when the process was told to
-/// stop and nothing is open any more, or the grace is over. Administrators are served until then, if
-/// there is a port for them.
+/// HTTP/1.1 and HTTP/2 on one port, with TLS or without, WebSocket on the same path. Returns when
+/// the process was told to stop and nothing is open any more, or the grace is over. Administrators
+/// are served until then, if there is a port for them.
 pub async fn serve(
     listener: TcpListener,
-    for_admins: Option<Door>,
+    for_admins: Option<AdminListener>,
     app: Arc<App>,
 ) -> std::io::Result<()> {
-    let admin = for_admins.map(|door| tokio::spawn(admin::serve(door, app.clone())));
-    let sockets = Sockets {
+    let admin = for_admins.map(|listener| tokio::spawn(admin::serve(listener, app.clone())));
+    let sockets = SocketListener {
         listener,
-        patience: app.config.stall,
+        stall_timeout: app.config.stall,
     };
-    let mut server = tokio::spawn(doors::open(sockets, router(app.clone()), app.clone()));
+    let mut server = tokio::spawn(listener::accept_connections(
+        sockets,
+        router(app.clone()),
+        app.config.transport.clone(),
+        Arc::new(ConnectionSettings {
+            request_timeout: app.config.transport.request_timeout,
+            stall: app.config.stall,
+            closed: app.drain.closed.clone(),
+        }),
+        app.metrics.clone(),
+    ));
     let mut ended = None;
     let ends = async {
         ended = Some((&mut server).await);
@@ -53,7 +64,7 @@ pub async fn serve(
         let _ = timeout(LAST_WORDS, admin).await;
     }
     // The ends of the streams are recorded before the process is gone.
-    let _ = timeout(SETTLE, app.ledger.settle()).await;
+    let _ = timeout(SETTLE, app.streams.stream_registry.settle()).await;
     Ok(outcome?)
 }
 

@@ -2,28 +2,23 @@
 //! is delivered. Their attributes come from fixed lists and ids, never from the content: a client
 //! may put anything anywhere, tokens included.
 
-use axum::extract::Request;
+use axum::extract::{MatchedPath, Request};
 use axum::http::request::Parts;
-use axum::http::{HeaderMap, Method, Uri};
+use axum::http::{Extensions, HeaderMap, Method};
 use axum::response::Response;
 use baton_protocol::{ErrorCode, Inbound};
 use baton_session::id::{ConnectionId, SessionId};
 use baton_session::route::DeliveryPath;
 use baton_session::trace::{TARGET, TraceContext};
 use rand::RngExt as _;
+use tracing::Span;
 use tracing::field::Empty;
-use tracing::{Instrument as _, Span};
 
-use crate::agents;
-use crate::app::App;
-
-/// The code of an error, on the response that carries it.
-#[derive(Clone, Copy)]
-pub struct Code(pub ErrorCode);
+use crate::error::ErrorCodeMark;
 
 /// Which requests and messages have spans.
 #[derive(Clone, Copy, Debug, Default)]
-pub enum Traces {
+pub enum TraceSampling {
     #[default]
     None,
     /// All, and whoever gets them decides which are recorded.
@@ -33,7 +28,7 @@ pub enum Traces {
     Recorded(f64),
 }
 
-impl Traces {
+impl TraceSampling {
     pub fn are_on(self) -> bool {
         !matches!(self, Self::None)
     }
@@ -49,74 +44,49 @@ impl Traces {
     }
 }
 
-/// Around everything else, if traces are made at all. A request that names a trace waits until its caller
-/// is known ([`continued`]): strangers must not decide what is recorded.
-pub async fn request(
-    app: &App,
-    request: Request,
-    next: impl AsyncFnOnce(Request) -> Response,
-) -> Response {
-    let traces = app.config.traces;
+/// The span of a request, if one is made. A request that names a trace waits until its caller is
+/// known ([`continued_span`]): strangers must not decide what is recorded.
+pub fn request_span(traces: TraceSampling, request: &Request) -> Span {
     if !traces.are_on() || in_headers(request.headers()).is_some() || !traces.want(None) {
-        return next(request).await;
+        return Span::none();
     }
-    let span = span(request.method(), request.uri());
-    within(span, request, next).await
+    span(request.method(), request.extensions())
 }
 
-/// For a request of a known caller that is a part of somebody else's trace.
-pub async fn continued(
-    app: &App,
-    request: Request,
-    next: impl AsyncFnOnce(Request) -> Response,
-) -> Response {
-    let traces = app.config.traces;
+/// The span of a known caller's request that is a part of somebody else's trace.
+pub fn continued_span(traces: TraceSampling, request: &Request) -> Option<Span> {
     let parent = traces.are_on().then(|| in_headers(request.headers()));
-    let Some(parent) = parent.flatten().filter(|parent| traces.want(Some(parent))) else {
-        return next(request).await;
-    };
-    let span = span(request.method(), request.uri());
+    let parent = parent
+        .flatten()
+        .filter(|parent| traces.want(Some(parent)))?;
+    let span = span(request.method(), request.extensions());
     parent.adopt(&span);
-    let mut response = within(span.clone(), request, next).await;
-    if let Some(place) = TraceContext::of(&span) {
-        response.extensions_mut().insert(place);
-    }
-    response
-}
-
-async fn within(
-    span: Span,
-    request: Request,
-    next: impl AsyncFnOnce(Request) -> Response,
-) -> Response {
-    let response = next(request).instrument(span.clone()).await;
-    answered(&span, &response);
-    response
+    Some(span)
 }
 
 /// For a request that has no span, although its message belongs to a trace that is recorded.
-pub fn late(app: &App, parts: &Parts, message: &Inbound) -> Span {
-    let Traces::Recorded(_) = app.config.traces else {
+pub fn span_from_message(traces: TraceSampling, parts: &Parts, message: &Inbound) -> Span {
+    let TraceSampling::Recorded(_) = traces else {
         return Span::none();
     };
     if !Span::current().is_none() || in_headers(&parts.headers).is_some() {
         return Span::none();
     }
     if in_message(message).is_some_and(|parent| parent.is_recorded()) {
-        span(&parts.method, &parts.uri)
+        span(&parts.method, &parts.extensions)
     } else {
         Span::none()
     }
 }
 
 /// The end of a request.
-pub fn answered(span: &Span, response: &Response) {
+pub fn record_response(span: &Span, response: &Response) {
     if span.is_none() {
         return;
     }
     let status = response.status();
     span.record("http.response.status_code", i64::from(status.as_u16()));
-    if let Some(Code(code)) = response.extensions().get() {
+    if let Some(ErrorCodeMark(code)) = response.extensions().get() {
         span.record("error.type", code.value().to_string());
     }
     if status.is_server_error() {
@@ -135,9 +105,9 @@ pub fn method(method: &Method) -> &'static str {
     }
 }
 
-fn span(method: &Method, uri: &Uri) -> Span {
+fn span(method: &Method, extensions: &Extensions) -> Span {
     let method = self::method(method);
-    let route = route(uri.path());
+    let route = extensions.get().map_or("", MatchedPath::as_str);
     tracing::info_span!(
         target: TARGET,
         parent: None,
@@ -156,8 +126,7 @@ fn span(method: &Method, uri: &Uri) -> Span {
 }
 
 /// A message on a WebSocket.
-pub fn message(app: &App, connection: &ConnectionId, message: &Inbound) -> Span {
-    let traces = app.config.traces;
+pub fn message_span(traces: TraceSampling, connection: &ConnectionId, message: &Inbound) -> Span {
     if !traces.are_on() || !traces.want(in_message(message).as_ref()) {
         return Span::none();
     }
@@ -173,27 +142,12 @@ pub fn message(app: &App, connection: &ConnectionId, message: &Inbound) -> Span 
         connection.id = connection.as_str(),
         error.type = Empty,
     );
-    about_message(&span, None, message);
+    record_message(&span, None, message);
     let session = message.session_id();
     if let Some(session) = session.and_then(SessionId::parse) {
         span.record("session.id", session.as_str());
     }
     span
-}
-
-/// The routes that are traced, each by one name.
-pub fn route(path: &str) -> &'static str {
-    match path {
-        agents::PATH => agents::PATH,
-        // Whichever agent the path names.
-        path if path.starts_with("/acp/") => agents::AGENT_ROUTE,
-        "/v1/agents" => "/v1/agents",
-        "/v1/sessions/import" => "/v1/sessions/import",
-        "/v1/tickets" => "/v1/tickets",
-        "/v1/login" => "/v1/login",
-        "/v1/logout" => "/v1/logout",
-        _ => "/v1/sessions/{id}/export",
-    }
 }
 
 fn in_headers(headers: &HeaderMap) -> Option<TraceContext> {
@@ -207,17 +161,17 @@ fn in_message(message: &Inbound) -> Option<TraceContext> {
 }
 
 /// The span of what is under way here; none, unless traces are made.
-pub fn current(app: &App) -> Span {
-    if app.config.traces.are_on() {
+pub fn current(traces: TraceSampling) -> Span {
+    if traces.are_on() {
         Span::current()
     } else {
         Span::none()
     }
 }
 
-/// Before anything comes of the message. Headers were written nearer to here than what is in the message,
-/// so where they tell of different traces the message's is only linked.
-pub fn about_message(span: &Span, headers: Option<&HeaderMap>, message: &Inbound) {
+/// Before anything comes of the message. Headers were written nearer to here than what is in the
+/// message, so where they tell of different traces the message's is only linked.
+pub fn record_message(span: &Span, headers: Option<&HeaderMap>, message: &Inbound) {
     if span.is_none() {
         return;
     }
@@ -235,8 +189,8 @@ pub fn about_message(span: &Span, headers: Option<&HeaderMap>, message: &Inbound
 }
 
 /// The caller, once it is verified.
-pub fn about(app: &App, session: Option<&str>, connection: &ConnectionId) {
-    let span = current(app);
+pub fn record_ids(traces: TraceSampling, session: Option<&str>, connection: &ConnectionId) {
+    let span = current(traces);
     if span.is_none() {
         return;
     }
@@ -247,15 +201,15 @@ pub fn about(app: &App, session: Option<&str>, connection: &ConnectionId) {
 }
 
 /// The request is answered with an error.
-pub fn failed(app: &App, code: ErrorCode) {
-    let span = current(app);
+pub fn record_error(traces: TraceSampling, code: ErrorCode) {
+    let span = current(traces);
     if !span.is_none() {
         span.record("error.type", code.value().to_string());
     }
 }
 
 /// An answer goes out to its client, on whichever gateway holds the stream.
-pub fn deliver(
+pub fn record_delivery(
     trace: Option<&TraceContext>,
     session: &SessionId,
     connection: &ConnectionId,

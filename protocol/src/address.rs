@@ -5,21 +5,21 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 #[derive(Deserialize)]
-struct Message<'a> {
+struct AddressedMessage<'a> {
     #[serde(borrow)]
-    params: Params<'a>,
+    params: AddressedParams<'a>,
 }
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Params<'a> {
+struct AddressedParams<'a> {
     #[serde(borrow)]
     session_id: &'a RawValue,
 }
 
 /// The message with another `params.sessionId`. A message without one stays as it is.
 pub fn readdress(message: &Bytes, session: &str) -> Bytes {
-    let Ok(Message { params }) = serde_json::from_slice(message) else {
+    let Ok(AddressedMessage { params }) = serde_json::from_slice(message) else {
         return message.clone();
     };
     let (before, after) = around(message, params.session_id.get());
@@ -34,7 +34,7 @@ pub fn readdress(message: &Bytes, session: &str) -> Bytes {
 pub fn readdress_params(params: &RawValue, session: &str) -> Box<RawValue> {
     let text = params.get();
     let session_id = match serde_json::from_str(text) {
-        Ok(Params { session_id }) if text.starts_with('{') => session_id,
+        Ok(AddressedParams { session_id }) if text.starts_with('{') => session_id,
         _ => return params.to_owned(),
     };
     let start = offset(text.as_bytes(), session_id.get());

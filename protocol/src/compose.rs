@@ -15,14 +15,14 @@ pub struct ErrorBody<'a> {
 }
 
 #[derive(Serialize)]
-struct Notification<'a, P> {
+struct NotificationMessage<'a, P> {
     jsonrpc: &'static str,
     method: &'a str,
     params: P,
 }
 
 #[derive(Serialize)]
-struct Request<'a, P> {
+struct RequestMessage<'a, P> {
     jsonrpc: &'static str,
     id: &'a str,
     method: &'a str,
@@ -65,7 +65,7 @@ pub fn error_with(
 }
 
 pub fn notification(method: &str, params: impl Serialize) -> Bytes {
-    bytes(&Notification {
+    bytes(&NotificationMessage {
         jsonrpc: "2.0",
         method,
         params,
@@ -74,7 +74,7 @@ pub fn notification(method: &str, params: impl Serialize) -> Bytes {
 
 /// A request whose id is a string.
 pub fn request(id: &str, method: &str, params: impl Serialize) -> Bytes {
-    bytes(&Request {
+    bytes(&RequestMessage {
         jsonrpc: "2.0",
         id,
         method,
@@ -95,14 +95,17 @@ pub fn update(session: &str, update: impl Serialize) -> Bytes {
 pub fn cancel_request(id: &str) -> Bytes {
     #[derive(Serialize)]
     #[serde(rename_all = "camelCase")]
-    struct Params<'a> {
+    struct CancelParams<'a> {
         request_id: &'a str,
     }
-    notification(Method::CancelRequest.name(), Params { request_id: id })
+    notification(
+        Method::CancelRequest.name(),
+        CancelParams { request_id: id },
+    )
 }
 
-/// A message on one line, for readers that take a line for a message. Line breaks inside of strings are
-/// escaped, so all that are left are blanks.
+/// A message on one line, for readers that take a line for a message. Line breaks inside of strings
+/// are escaped, so all that are left are blanks.
 pub fn one_line(message: Bytes) -> Bytes {
     let breaks = |byte: &u8| matches!(byte, b'\n' | b'\r');
     if !message.iter().any(breaks) {

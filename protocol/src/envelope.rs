@@ -1,5 +1,5 @@
-//! The parts of a JSON-RPC message, borrowed from its bytes. Unknown fields are passed over, and payloads are
-//! not looked at.
+//! The parts of a JSON-RPC message, borrowed from its bytes. Unknown fields are passed over, and
+//! payloads are not looked at.
 
 use std::borrow::Cow;
 

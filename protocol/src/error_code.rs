@@ -2,7 +2,10 @@
 //! docs/reference/errors.md has them as a table, which a test compares with this file.
 
 macro_rules! error_codes {
-    ($($(#[$doc:meta])* $code:ident = $value:literal, $name:literal, $meaning:literal, $advice:literal;)*) => {
+    ($(
+        $(#[$doc:meta])*
+        $code:ident = $value:literal, $name:literal, $meaning:literal, $advice:literal;
+    )*) => {
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
         #[repr(i64)]
         pub enum ErrorCode {
@@ -32,7 +35,8 @@ macro_rules! error_codes {
 
 error_codes! {
     ParseError = -32700, "parse error",
-        "not JSON, or not JSON that every parser reads alike: a number out of range, half a character, nested more than 127 deep",
+        "not JSON, or not JSON that every parser reads alike: a number out of range, half a \
+         character, nested more than 127 deep",
         "fix the client";
     InvalidRequest = -32600, "invalid request",
         "not a JSON-RPC message, a batch, or `initialize` on an open socket",
@@ -54,14 +58,18 @@ error_codes! {
         "the connection token is not valid (with 404)",
         "`initialize`, then load the session";
     IdReused = 4002, "id reused",
-        "this `id` was used on this connection for another request, or is answered in the body of a one-shot POST",
+        "this `id` was used on this connection for another request, or is answered in the body of \
+         a one-shot POST",
         "use a new `id`; to join a one-shot request send the same POST again";
     QueueFull = 4003, "queue full",
-        "`--queue-limit` commands or 32 MiB wait in this session; twice that for cancel, close and answers",
+        "`--queue-limit` commands or 32 MiB wait in this session; twice that for cancel, close and \
+         answers",
         "wait for answers, then send again with a new `id`";
     LimitReached = 4004, "limit reached",
-        "the caller is over one of its limits, which `data` names; 16 streams on this gateway are for sessions that this connection has not opened (with 404); or a fork has 64 ancestors",
-        "wait `retryAfterMs` and send it again with a new `id`, or the same request after a 429; load the sessions first, or close streams; fork an ancestor";
+        "the caller is over one of its limits, which `data` names; 16 streams on this gateway are \
+         for sessions that this connection has not opened (with 404); or a fork has 64 ancestors",
+        "wait `retryAfterMs` and send it again with a new `id`, or the same request after a 429; \
+         load the sessions first, or close streams; fork an ancestor";
     StoreFull = 4005, "store full",
         "Redis is nearly full: new sessions are refused, existing ones continue",
         "try again later; for the operator: raise `maxmemory`, or remove sessions";
@@ -78,30 +86,40 @@ error_codes! {
         "the token is valid, but lacks what `--auth-require` requires",
         "ask the operator";
     NoAgent = 5001, "no agent",
-        "no worker has registered the agent that the path names, or the default; the message lists the known ones",
+        "no worker has registered the agent that the path names, or the default; the message lists \
+         the known ones",
         "use another path, or start a worker, then `initialize` again";
     StoreUnavailable = 5002, "store unavailable",
         "Redis was away, failing over or full for about 5 seconds (with 503)",
         "send the same request again";
     NoWorker = 5003, "no worker",
-        "no worker was alive for `--withdraw-after-ms`; the request was withdrawn before anything was done",
+        "no worker was alive for `--withdraw-after-ms`; the request was withdrawn before anything \
+         was done",
         "send it again with a new `id`";
     GivenUp = 5004, "given up",
-        "three workers in a row stopped soon after they took this request, or ten later on, and wrote nothing new",
+        "three workers in a row stopped soon after they took this request, or ten later on, and \
+         wrote nothing new",
         "see the workers' logs; change the request before trying again";
     Interrupted = 5005, "interrupted",
-        "the worker of this turn stopped, and the agent's process with it (`--on-crash fail`); updates so far remain",
-        "send the prompt again with a new `id`; the agent knows the earlier conversation, though perhaps not its own last updates";
+        "the worker of this turn stopped, and the agent's process with it (`--on-crash fail`); \
+         updates so far remain",
+        "send the prompt again with a new `id`; the agent knows the earlier conversation, though \
+         perhaps not its own last updates";
     AgentFailed = 5006, "agent failed",
-        "the agent's process ended, was stopped, or could not be started; with `--agent-stderr client`, `data.stderr` has its last output; `data.retryAfterMs` tells when the next start is tried",
+        "the agent's process ended, was stopped, or could not be started; with `--agent-stderr \
+         client`, `data.stderr` has its last output; `data.retryAfterMs` tells when the next start \
+         is tried",
         "send it again with a new `id`; if it persists, see the worker's log";
     ChoiceLost = 5007, "choice lost",
-        "the agent was started anew and refuses the mode or option that was chosen for the session; it might do more than that allowed, so the prompt was not sent",
-        "choose again (`session/set_mode`, `session/set_config_option`), then send it again with a new `id`";
+        "the agent was started anew and refuses the mode or option that was chosen for the \
+         session; it might do more than that allowed, so the prompt was not sent",
+        "choose again (`session/set_mode`, `session/set_config_option`), then send it again with a \
+         new `id`";
     /// Of the client library, never of a gateway.
     Unreachable = 5010, "unreachable",
         "from Baton's own client: Baton was away for `--give-up`",
-        "it may have arrived, or may still be carried out: look, then send it again with a new `id`";
+        "it may have arrived, or may still be carried out: look, then send it again with a new \
+         `id`";
     /// Of the client library, never of a gateway.
     ConnectionReplaced = 5011, "interrupted",
         "from Baton's own client: the connection of the request has ended",

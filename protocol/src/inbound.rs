@@ -1,8 +1,10 @@
-//! A client's message as a gateway takes it: read once, and whatever later stages need of it travels along.
+//! A client's message as a gateway takes it: read once, and whatever later stages need of it
+//! travels along.
 //!
-//! The message is looked at twice and no more: for its envelope, then as a whole ([`strict`]), which collects
-//! the fields of the params on its way. Positions in the bytes are kept instead of copies, so that a message
-//! whose session token is taken out of it ([`Inbound::take_session_token`]) need not be read again.
+//! The message is looked at twice and no more: for its envelope, then as a whole ([`strict`]),
+//! which collects the fields of the params on its way. Positions in the bytes are kept instead of
+//! copies, so that a message whose session token is taken out of it
+//! ([`Inbound::take_session_token`]) need not be read again.
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -11,7 +13,7 @@ use bytes::Bytes;
 use serde_json::value::RawValue;
 
 use self::members::MetaMembers;
-use self::params::{Collected, Shape};
+use self::params::{CollectedFields, ValueShape};
 use crate::envelope::{Envelope, EnvelopeError};
 use crate::limits::MAX_REQUEST_ID;
 use crate::{Method, meta};
@@ -32,7 +34,7 @@ pub struct Inbound {
     id: Option<Span>,
     method: Option<(Method, Box<str>)>,
     params: Option<Span>,
-    fields: Collected,
+    fields: CollectedFields,
     session_id: Option<String>,
     meta: MetaMembers,
 }
@@ -141,7 +143,7 @@ impl Inbound {
 
     /// Whether `params.prompt` is an array.
     pub fn has_prompt(&self) -> bool {
-        self.fields.prompt == Some(Shape::Array)
+        self.fields.prompt == Some(ValueShape::Array)
     }
 
     /// Whether `params._meta` is absent, `null` or an object.
@@ -174,8 +176,9 @@ impl Inbound {
         Some((serde_json::from_str(parent).ok()?, state))
     }
 
-    /// `params._meta["baton/session"].token`, if it is there and a string. It is between the client and the
-    /// gateways, so it is taken out of the message: every other byte outside of `_meta` stays as it came.
+    /// `params._meta["baton/session"].token`, if it is there and a string. It is between the client
+    /// and the gateways, so it is taken out of the message: every other byte outside of `_meta`
+    /// stays as it came.
     pub fn take_session_token(&mut self) -> Result<Option<String>, Ambiguous> {
         if self.fields.is_ambiguous() {
             return Err(Ambiguous);

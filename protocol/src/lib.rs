@@ -39,3 +39,6 @@ pub use update::UpdateKind;
 
 /// The version of ACP that Baton speaks.
 pub const PROTOCOL_VERSION: u16 = 1;
+/// The directory of a session that only carries a login to the agent. No client can name it: it is
+/// no path.
+pub const LOGIN_DIRECTORY: &str = "baton:login";

@@ -1,4 +1,5 @@
-//! The largest message, and the longest fields that are kept: of clients, agents and archives alike.
+//! The largest message, and the longest fields that are kept: of clients, agents and archives
+//! alike.
 
 use serde_json::Value;
 
@@ -27,6 +28,10 @@ pub const MAX_LIST: usize = 256 << 10;
 pub const MAX_VIEW: usize = 512 << 10;
 /// The state that an agent keeps between turns; it may contain the view.
 pub const MAX_STATE: usize = 1 << 20;
+/// The capabilities of a client, as it said them.
+pub const MAX_CLIENT: usize = 4 << 10;
+/// One entry of their `_meta`.
+pub const MAX_CLIENT_META: usize = 512;
 /// The params with which a session is opened.
 pub const MAX_PARAMS: usize = 1 << 20;
 

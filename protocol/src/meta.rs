@@ -19,6 +19,13 @@ pub const BOUND: &str = "baton/bound";
 /// A content block that repeats the conversation so far.
 pub const TRANSCRIPT: &str = "baton/transcript";
 
+/// In `clientInfo`, for the agent: Baton is between it and the client.
+pub const VIA: &str = "baton/via";
+
+/// In the card of an agent at which callers log in themselves: what it offers to clients that have
+/// a terminal. Never shown.
+pub const LOGINS: &str = "baton/logins";
+
 /// W3C trace context: ACP reserves these names in `_meta`.
 pub const TRACE_PARENT: &str = "traceparent";
 pub const TRACE_STATE: &str = "tracestate";

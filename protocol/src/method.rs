@@ -1,9 +1,10 @@
 //! The methods of ACP that Baton knows by name, and the rules that apply to each.
 //!
-//! [`Method::rules`] is the one place that says what a method is: a method that is added gets its rules there,
-//! and a gateway's `methods` decides how it is carried out. Both matches are exhaustive.
+//! [`Method::rules`] is the one place that says what a method is: a method that is added gets its
+//! rules there, and a gateway's `methods` decides how it is carried out. Both matches are
+//! exhaustive.
 
-use self::Form::{Any, Notification, Request};
+use self::MessageForm::{Any, Notification, Request};
 use self::SessionEffect::{Creates, Ends, Opens};
 
 macro_rules! methods {
@@ -29,8 +30,9 @@ macro_rules! methods {
                 }
             }
 
-            /// As messages have it; `_` and `_OTHER` stand for all that have no name of their own. Labels of
-            /// metrics and traces are made of these alone, never of a name that a client sent.
+            /// As messages have it; `_` and `_OTHER` stand for all that have no name of their own.
+            /// Labels of metrics and traces are made of these alone, never of a name that a client
+            /// sent.
             pub const fn name(self) -> &'static str {
                 match self {
                     $(Self::$method => $name,)*
@@ -44,6 +46,8 @@ macro_rules! methods {
 
 methods! {
     Initialize = "initialize",
+    Authenticate = "authenticate",
+    Logout = "logout",
     NewSession = "session/new",
     LoadSession = "session/load",
     ResumeSession = "session/resume",
@@ -76,10 +80,11 @@ methods! {
 /// The rules for a message of a client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MethodRules {
-    /// In which form a client may send it; in any other it is an unknown method. `None`: not a client's to send.
-    pub form: Option<Form>,
-    /// It waits in the session's inbox for the worker. Its limits are checked there, so that a repetition of
-    /// a request that was accepted is never refused.
+    /// In which form a client may send it; in any other it is an unknown method. `None`: not a
+    /// client's to send.
+    pub form: Option<MessageForm>,
+    /// It waits in the session's inbox for the worker. Its limits are checked there, so that a
+    /// repetition of a request that was accepted is never refused.
     pub queued: bool,
     /// Whether a caller that only observes may send it.
     pub observer: ObserverMay,
@@ -91,7 +96,7 @@ pub struct MethodRules {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Form {
+pub enum MessageForm {
     Request,
     Notification,
     Any,
@@ -139,6 +144,10 @@ impl Method {
             Self::NewSession => MethodRules {
                 needs_connection: true,
                 effect: Creates,
+                ..request
+            },
+            Self::Authenticate | Self::Logout => MethodRules {
+                needs_connection: true,
                 ..request
             },
             Self::LoadSession | Self::ResumeSession => MethodRules {
@@ -226,7 +235,7 @@ mod tests {
             assert_eq!(Method::of(method.name()), *method);
         }
         assert_eq!(Method::of("_x/y"), Method::Extension);
-        for unknown in ["", "session/", "Session/New", "authenticate"] {
+        for unknown in ["", "session/", "Session/New", "providers/list"] {
             assert_eq!(Method::of(unknown), Method::Unknown);
         }
     }

@@ -50,17 +50,18 @@ update_kinds! {
 /// The field that names the kind.
 pub const KIND_FIELD: &str = "sessionUpdate";
 
-/// `params.update` of a message, in the form the caller needs. `None` if the message has none of that form.
+/// `params.update` of a message, in the form the caller needs. `None` if the message has none of
+/// that form.
 pub fn read<'a, U: Deserialize<'a>>(message: &'a [u8]) -> Option<U> {
     #[derive(Deserialize)]
-    struct Message<P> {
+    struct UpdateMessage<P> {
         params: P,
     }
     #[derive(Deserialize)]
-    struct Params<U> {
+    struct WithUpdate<U> {
         update: U,
     }
-    let message: Message<Params<U>> = serde_json::from_slice(message).ok()?;
+    let message: UpdateMessage<WithUpdate<U>> = serde_json::from_slice(message).ok()?;
     Some(message.params.update)
 }
 
@@ -74,10 +75,10 @@ pub fn kind_of(update: &serde_json::Value) -> UpdateKind {
 pub fn kind(message: &[u8]) -> Option<UpdateKind> {
     #[derive(Deserialize)]
     #[serde(rename_all = "camelCase")]
-    struct Update {
+    struct UpdateHead {
         session_update: String,
     }
-    let update: Update = read(message)?;
+    let update: UpdateHead = read(message)?;
     Some(UpdateKind::of(&update.session_update))
 }
 

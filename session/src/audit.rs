@@ -1,5 +1,5 @@
-//! The audit log: one line of JSON for each decision that somebody may ask about later. Never content, never
-//! secrets. [`decision`] has all of them on one page.
+//! The audit log: one line of JSON for each decision that somebody may ask about later. Never
+//! content, never secrets. [`decision`] has all of them on one page.
 //!
 //! | file | what |
 //! |---|---|

@@ -3,7 +3,7 @@
 //! ```text
 //! baton-backup 1                      the format of this file
 //! {"directory":3,"version":…}         what it is a backup of, on one line
-//! k  length, name                     of a keyspace; its entries follow, in the order of their keys
+//! k  length, name                     of a keyspace; its entries follow, in their keys' order
 //! e  length, length, key, value       an entry
 //! z  number of entries, SHA-256       of all before the hash; nothing comes after it
 //! ```

@@ -4,22 +4,21 @@
 //! cursor resumes exactly.
 //!
 //! Layout: runs of events that share a nonce; a nonce (4 bytes), a count, then per event its kind
-//! (1 byte), its head with the length before it, how much of the last message's beginning and end is
-//! the same, and the middle with its length before it. Counts and lengths are varints.
+//! (1 byte), its head with the length before it, how much of the last message's beginning and end
+//! is the same, and the middle with its length before it. Counts and lengths are varints.
 
 use std::sync::Arc;
 
 use bytes::{BufMut, Bytes, BytesMut};
 
-use crate::event::{Event, Frame, MalformedFrame, take, take_u32};
+use crate::event::{Event, Frame, MalformedFrame, PAGE_BYTES, take, take_u32};
 use crate::id::Nonce;
-use crate::store::PAGE_BYTES;
 
 /// A reader holds some blocks at a time.
 const MAX_BYTES: usize = 32 << 10;
 const MAX_EVENTS: usize = 1024;
-/// Of messages that are much the same a block holds no more than this, or who reads it page by page would put
-/// together the first ones again and again.
+/// Of messages that are much the same a block holds no more than this, or who reads it page by page
+/// would put together the first ones again and again.
 const MAX_WEIGHT: u64 = PAGE_BYTES;
 
 /// Blocks for these frames, each with the number of its last event.

@@ -81,6 +81,7 @@ pub struct ClientCapabilities {
     pub write_file: bool,
     pub terminal: bool,
     pub elicitation: bool,
+    pub url_elicitation: bool,
     pub boolean_options: bool,
 }
 
@@ -91,6 +92,7 @@ impl ClientCapabilities {
             (self.write_file, 'w'),
             (self.terminal, 't'),
             (self.elicitation, 'e'),
+            (self.url_elicitation, 'u'),
             (self.boolean_options, 'b'),
         ];
         flags
@@ -107,6 +109,7 @@ impl ClientCapabilities {
             write_file: has('w'),
             terminal: has('t'),
             elicitation: has('e'),
+            url_elicitation: has('u'),
             boolean_options: has('b'),
         }
     }
@@ -128,8 +131,8 @@ pub struct Command {
     pub message: Bytes,
 }
 
-/// The name of one command. The number gives the order, the nonce makes the name unique: after a failover
-/// that lost its tail a store gives the same numbers again, to other commands.
+/// The name of one command. The number gives the order, the nonce makes the name unique: after a
+/// failover that lost its tail a store gives the same numbers again, to other commands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct CommandId {
     pub number: u64,
@@ -214,8 +217,8 @@ pub struct IdempotencyKey {
 }
 
 impl IdempotencyKey {
-    /// Only what has an id can be recognised when its client sends it again. If it is the store's own step that is
-    /// repeated, any command is.
+    /// Only what has an id can be recognised when its client sends it again. If it is the store's
+    /// own step that is repeated, any command is.
     pub fn of(connection: &ConnectionId, request: Option<&str>, message: &[u8]) -> Self {
         let key = request.map(|request| digest(format!("{connection}\n{request}").as_bytes(), 12));
         Self {

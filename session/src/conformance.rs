@@ -203,7 +203,8 @@ macro_rules! for_each_case {
                 a_post_says_which_entry_it_is
                 positions_are_counted_for_themselves
                 few_positions_push_nothing_out_of_the_outbox
-                an_outbox_that_nobody_reads_takes_no_more;
+                an_outbox_that_nobody_reads_takes_no_more
+                a_client_is_described_by_its_connection;
             releases:
                 an_append_gives_up_only_what_has_no_work
                 a_releasing_append_can_be_repeated

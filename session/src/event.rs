@@ -1,4 +1,5 @@
-//! Events, and the frames they are stored in (`frame.rs`). Payloads are JSON-RPC messages as bytes, never parsed here.
+//! Events, and the frames they are stored in (`frame.rs`). Payloads are JSON-RPC messages as bytes,
+//! never parsed here.
 
 use std::sync::Arc;
 
@@ -12,7 +13,7 @@ use crate::trace::TraceContext;
 
 mod frame;
 
-pub use self::frame::Frame;
+pub use self::frame::{Frame, PAGE_BYTES};
 pub(crate) use self::frame::{take, take_u32};
 
 /// One numbered entry of a log.
@@ -22,7 +23,8 @@ pub enum Event {
     /// those of a `session/set_mode` that came in between: only the former are replayed by a
     /// takeover.
     Update { turn: bool, message: Bytes },
-    /// The user's words as an update: for everyone but the connection that said them, and for replay.
+    /// The user's words as an update: for everyone but the connection that said them, and for
+    /// replay.
     Echo { by: ConnectionId, message: Bytes },
     /// The answer to a command, for the connection that asked. `turn` marks the end of a turn.
     Response {
@@ -55,8 +57,8 @@ pub enum Event {
     Watch { session: SessionId, after: u64 },
     /// Outbox: the client detached; its connection stream ends.
     Closed,
-    /// Outbox: how far sessions were read, for cursors that name this entry. Never sent to anybody. Builds before this one
-    /// take it for an update, which they pass over in an outbox.
+    /// Outbox: how far sessions were read, for cursors that name this entry. Never sent to anybody.
+    /// Builds before this one take it for an update, which they pass over in an outbox.
     Positions { text: Bytes },
 }
 
@@ -121,7 +123,8 @@ impl Event {
     }
 }
 
-/// The id of an agent's question that belongs to no turn. As all of them it begins with its session.
+/// The id of an agent's question that belongs to no turn. As all of them it begins with its
+/// session.
 pub fn aside_id(session: &SessionId, holder: &str, number: u64) -> Arc<str> {
     format!("{session}:{ASIDE}{holder}.{number}").into()
 }

@@ -1,13 +1,14 @@
-//! The formats of what is kept, by number: the one place that has them. `docs/operate/upgrades.md` says what follows for
-//! operators.
+//! The formats of what is kept, by number: the one place that has them. `docs/operate/upgrades.md`
+//! says what follows for operators.
 //!
-//! A format is read one release before it is written. So whatever a release writes, the one before it can read: both
-//! may run side by side, in either order, and the way back is open. [`RELEASES`] is held against that when it is compiled.
+//! A format is read one release before it is written. So whatever a release writes, the one before
+//! it can read: both may run side by side, in either order, and the way back is open. [`RELEASES`]
+//! is held against that when it is compiled.
 //!
 //! No new format is needed for a kind of event, command, key or field that earlier builds never
 //! meet, or may lose without harm. Everything else is a new format: first its number here as
-//! [`FormatRange::newest`], with the code that reads it; a release later as [`FormatRange::writes`].
-//! `tests/golden` has a store of every format that is read.
+//! [`FormatRange::newest`], with the code that reads it; a release later as
+//! [`FormatRange::writes`]. `tests/golden` has a store of every format that is read.
 
 #[cfg(test)]
 mod page;
@@ -39,10 +40,9 @@ const RELEASES: [ReleaseFormats; 1] = [ReleaseFormats {
         newest: 1,
         writes: 1,
     },
-    // The second has lists, forks and deleted sessions, of which the first knows nothing: builds that knew only
-    // that would show again what was deleted. In the third, frames have parts in common.
+    // The first two are of builds from before revision 02203e9, to which no promise holds.
     directory: FormatRange {
-        oldest: 1,
+        oldest: 3,
         newest: 3,
         writes: 3,
     },
@@ -91,8 +91,8 @@ impl FormatRange {
         self.has(other.writes) && other.has(self.writes)
     }
 
-    /// Whether this build may use what has this format. `reader` is the first version that reads it, if whoever
-    /// wrote it has said so.
+    /// Whether this build may use what has this format. `reader` is the first version that reads
+    /// it, if whoever wrote it has said so.
     pub fn check(self, format: u32, reader: &str) -> Result<(), UnknownFormat> {
         if self.has(format) {
             Ok(())

@@ -62,7 +62,8 @@ macro_rules! partitioned_id {
                 let tag_ok = tag.len() == TAG_CHARS
                     && tag.bytes().all(|b| b.is_ascii_digit() || (b'a'..=b'f').contains(&b));
                 let random_ok =
-                    random.len() == RANDOM_CHARS && random.bytes().all(|b| b.is_ascii_alphanumeric());
+                    random.len() == RANDOM_CHARS
+                        && random.bytes().all(|b| b.is_ascii_alphanumeric());
                 (tag_ok && random_ok).then(|| Self(text.into()))
             }
 

@@ -7,6 +7,7 @@
 //! | command: what waits in an inbox | [`command`] |
 //! | route: on which stream a connection reads | [`route`] |
 //! | cursor: where a client stands | [`cursor`] |
+//! | where a page of a list of sessions ends | [`list_position`] |
 //! | connection and session tokens, the keys that sign them | [`token`] |
 //! | the formats of what is kept, by number | [`format`] |
 //! | what must not be printed | [`secret`] |
@@ -23,14 +24,20 @@
 //!
 //! | of | what | written by |
 //! |---|---|---|
-//! | a session | **log** of frames, numbered without holes | the worker that holds the claim, [`store::Store::append`] |
-//! | | **inbox** of commands, each acknowledged by an append | gateways, [`store::Store::enqueue`] |
+//! | a session | **log** of frames, numbered without holes | the holder, [`WorkerStore::append`] |
+//! | | **inbox** of commands, acknowledged by appends | gateways, [`GatewayStore::enqueue`] |
 //! | | **lease**: who may append, until when | workers |
 //! | | **parties**: connections, their routes, their open streams | gateways and the log itself |
-//! | | **state, view, pending**: what the next worker or reader needs | the append that changes it |
-//! | a connection | **outbox**: a log of what belongs to no session | gateways, [`store::Store::post`] |
-//! | all of them | **revocations**, each until what it refuses has expired | gateways, [`store::Store::revoke`] |
-//! | | **what was used** and may be once, each until it has expired | gateways, [`store::Store::spend`] |
+//! | | **state, view, pending**: for the next worker or reader | the append that changes it |
+//! | a connection | **outbox**: a log beside those of sessions | gateways, [`GatewayStore::post`] |
+//! | all of them | **revocations**, while they matter | gateways, [`CredentialStore::revoke`] |
+//! | | **single-use names**, once used | gateways, [`CredentialStore::spend`] |
+//!
+//! [`WorkerStore::append`]: store::WorkerStore::append
+//! [`GatewayStore::enqueue`]: store::GatewayStore::enqueue
+//! [`GatewayStore::post`]: store::GatewayStore::post
+//! [`CredentialStore::revoke`]: store::CredentialStore::revoke
+//! [`CredentialStore::spend`]: store::CredentialStore::spend
 
 pub mod archive;
 pub mod audit;
@@ -49,6 +56,7 @@ pub mod format;
 pub mod fuzzing;
 pub mod guard;
 pub mod id;
+pub mod list_position;
 pub mod metrics;
 pub mod revocation;
 pub mod route;

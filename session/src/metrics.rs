@@ -122,7 +122,13 @@ mod tests {
         };
         assert!(line("baton_wait_seconds_bucket{le=\"0.005\"}").ends_with(" 0"));
         let seven = line("baton_wait_seconds_bucket{le=\"0.01\"}");
-        assert!(seven.contains(" 1 # {trace_id=\"0af7651916cd43dd8448eb211c80319c\",span_id=\"b7ad6b7169203331\"} 0.007 "), "{seven}");
+        assert!(
+            seven.contains(
+                " 1 # {trace_id=\"0af7651916cd43dd8448eb211c80319c\",span_id=\"b7ad6b7169203331\"\
+                 } 0.007 "
+            ),
+            "{seven}"
+        );
         assert!(line("baton_wait_seconds_bucket{le=\"0.1\"}").ends_with(" 2"));
         assert!(line("baton_wait_seconds_bucket{le=\"10.0\"}").ends_with(" 2"));
         assert!(line("baton_wait_seconds_bucket{le=\"+Inf\"}").ends_with(" 3"));

@@ -39,8 +39,8 @@ pub enum RevocationSubject {
     Everybody,
 }
 
-/// Callers take back what is their own, as often as they like. So each has a budget for each of these, and
-/// what it does about it harms nobody else.
+/// Callers take back what is their own, as often as they like. So each has a budget for each of
+/// these, and what it does about it harms nobody else.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum RevocationCause {
     /// Too many become one for all logins of the principal.
@@ -164,7 +164,8 @@ impl Revocation {
         other.before >= self.before
     }
 
-    /// One line: a version, three times, the subject; in version 2 who has asked for it and for what.
+    /// One line: a version, three times, the subject; in version 2 who has asked for it and for
+    /// what.
     pub fn text(&self) -> String {
         let Self {
             subject,

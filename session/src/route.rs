@@ -85,8 +85,8 @@ impl Route {
         }
     }
 
-    /// Attached while event `seq` was still to come. A one-shot turn that runs keeps its events; what
-    /// comes after it is by `via`.
+    /// Attached while event `seq` was still to come. A one-shot turn that runs keeps its events;
+    /// what comes after it is by `via`.
     pub fn attach(&mut self, seq: u64, via: DeliveryPath) {
         match self.points.pop() {
             Some((began, DeliveryPath::OneShot)) => {

@@ -1,6 +1,6 @@
-//! Where in a log modes and options have changed, so that what a session showed at some event is known without
-//! reading all that came before. It is a line of text, `m12 o30 `, the oldest first; one that begins with `-`
-//! does not know of everything.
+//! Where in a log modes and options have changed, so that what a session showed at some event is
+//! known without reading all that came before. It is a line of text, `m12 o30 `, the oldest first;
+//! one that begins with `-` does not know of everything.
 
 use baton_protocol::{UpdateKind, update};
 use memchr::memmem;

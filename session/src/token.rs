@@ -1,5 +1,5 @@
-//! Tokens: signed names. A token says which connection or session a request belongs to; it is not
-//! a credential by itself once callers authenticate. Two kinds stand for a credential that was shown
+//! Tokens: signed names. A token says which connection or session a request belongs to; it is not a
+//! credential by itself once callers authenticate. Two kinds stand for a credential that was shown
 //! before, where callers cannot show it themselves: tickets, once, and logins, in a cookie.
 //!
 //! All of them are JWTs in the same form. `typ` says which kind it is, so that none passes for
@@ -41,8 +41,8 @@ mod weak;
 
 /// Longer tokens are refused before anything is decoded.
 pub const MAX_TOKEN_BYTES: usize = 1024;
-/// Principals are at most so long, so that every token with the usual claims fits 400 bytes, however often
-/// it was renewed.
+/// Principals are at most so long, so that every token with the usual claims fits 400 bytes,
+/// however often it was renewed.
 pub const MAX_PRINCIPAL: usize = 48;
 /// How far ahead the clock of another replica may be, in seconds.
 pub const MAX_SKEW: u64 = 60;
@@ -90,13 +90,13 @@ impl KeyRing {
         token.expect("our own claims and key always encode").into()
     }
 
-    /// The signature is checked before any claim is looked at, by the library: HMACs are compared in
-    /// constant time (`verify_slice`), the others have nothing secret to compare with. The rest is done
-    /// here, since the library reads header and claims several times each.
+    /// The signature is checked before any claim is looked at, by the library: HMACs are compared
+    /// in constant time (`verify_slice`), the others have nothing secret to compare with. The rest
+    /// is done here, since the library reads header and claims several times each.
     ///
-    /// Base64 is taken in its one canonical form, so bytes of a token cannot be exchanged. Still, an
-    /// ECDSA signature has a twin that is as good. Identify tokens by what they say, never by their
-    /// bytes.
+    /// Base64 is taken in its one canonical form, so bytes of a token cannot be exchanged. Still,
+    /// an ECDSA signature has a twin that is as good. Identify tokens by what they say, never by
+    /// their bytes.
     fn verify<T: DeserializeOwned>(
         &self,
         kind: &str,

@@ -1,6 +1,6 @@
-//! Where in a trace something happened, as it travels with commands and answers. Spans go through `tracing`
-//! under a target of their own, which logs leave out; unless the process exports traces, nobody listens to
-//! it and no span is ever made.
+//! Where in a trace something happened, as it travels with commands and answers. Spans go through
+//! `tracing` under a target of their own, which logs leave out; unless the process exports traces,
+//! nobody listens to it and no span is ever made.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -114,7 +114,8 @@ impl fmt::Display for TraceContext {
     }
 }
 
-/// A step on the store, in whatever is traced already. Only for those who want to see as much as that.
+/// A step on the store, in whatever is traced already. Only for those who want to see as much as
+/// that.
 pub(crate) fn step(name: &'static str) -> Span {
     if !tracing::enabled!(target: TARGET, Level::TRACE) || Span::current().is_none() {
         return Span::none();

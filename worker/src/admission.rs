@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 
+use baton_protocol::LOGIN_DIRECTORY;
 use serde_json::value::RawValue;
 
 use crate::agent::SessionOpening;
@@ -22,6 +23,10 @@ pub(crate) struct SessionAdmission {
 
 impl SessionAdmission {
     pub async fn admit(&self, opening: &mut SessionOpening) -> Result<(), Failure> {
+        // One that carries a login works nowhere.
+        if opening.cwd == LOGIN_DIRECTORY {
+            return Ok(());
+        }
         // A deleted session has no owner: it only ends, and starts nothing.
         let ends = opening.principal.is_empty();
         let root = self.root.as_ref();
@@ -43,9 +48,17 @@ impl SessionAdmission {
         let admitted = self.servers.admit(&asked, self.agent).await;
         // Logged for the operator; it contains no secrets.
         let admitted = admitted.inspect_err(|refusal| {
-            tracing::warn!(session.id = %opening.session, %refusal, "refused an MCP server of a client");
+            tracing::warn!(
+                session.id = %opening.session,
+                %refusal,
+                "refused an MCP server of a client"
+            );
         })?;
-        tracing::debug!(session.id = %opening.session, servers = admitted.len(), "MCP servers admitted");
+        tracing::debug!(
+            session.id = %opening.session,
+            servers = admitted.len(),
+            "MCP servers admitted"
+        );
         opening.admit(admitted);
         Ok(())
     }

@@ -7,20 +7,22 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use baton_protocol::Method;
-use baton_protocol::limits::{MAX_STATE, MAX_VIEW};
-use baton_session::command::ClientCapabilities;
+use baton_session::command::{ClientCapabilities, QueuedCommand};
 use baton_session::event::Event;
-use baton_session::id::{LogId, SessionId};
+use baton_session::id::{ConnectionId, LogId, SessionId};
 use baton_session::store::{AgentCard, Claim, SessionSetup, Store};
 use bytes::Bytes;
-use serde::{Deserialize, Serialize};
-use serde_json::value::{RawValue, to_raw_value};
+use serde::Deserialize;
+use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
 pub use crate::agent_policy::AgentMessage;
 use crate::agent_policy::{AgentPolicy, OpeningFields};
-use crate::event_writer::retry_while_unavailable;
+pub use crate::conversation_changes::ConversationChanges;
 pub use crate::rpc::Failure;
+pub(crate) use crate::rpc::raw;
+pub use crate::stop_reason::StopReason;
+use crate::store_retry::retry_while_unavailable;
 pub use crate::turn::{BetweenTurns, Turn};
 
 pub mod scripted;
@@ -46,8 +48,8 @@ pub struct SessionOpening {
     pub setup: SessionSetup,
     /// [`ConversationChanges::state`] of the conversation before, empty at first.
     pub state: Bytes,
-    /// Capabilities of the client that asked first.
-    pub client: ClientCapabilities,
+    /// The client that asked first.
+    pub client: Option<AskingClient>,
     /// The session's directories are beneath it, if there is such a rule.
     pub(crate) beneath: Option<PathBuf>,
     /// The MCP servers to work with, those that were admitted.
@@ -65,7 +67,7 @@ impl SessionOpening {
             params: claim.params.clone(),
             setup: claim.setup.clone(),
             state: claim.state.clone(),
-            client: client(claim),
+            client: claim.inbox.first().map(AskingClient::of),
             beneath: None,
             servers: Vec::new(),
             policy,
@@ -73,8 +75,9 @@ impl SessionOpening {
         }
     }
 
-    /// Goes through all that was ever said, for an agent without a state: the session is new, was forked from
-    /// the middle of another, or its agent cannot bring it back. It may be more than memory holds.
+    /// Goes through all that was ever said, for an agent without a state: the session is new, was
+    /// forked from the middle of another, or its agent cannot bring it back. It may be more than
+    /// memory holds.
     pub async fn replay_log(&self, mut hear: impl FnMut(&Event)) -> Result<(), Failure> {
         let log = LogId::Session(self.session.clone());
         let mut next = 1;
@@ -90,6 +93,10 @@ impl SessionOpening {
                 .for_each(|(_, event)| hear(event));
             next = last.last() + 1;
         }
+    }
+
+    pub(crate) fn store(&self) -> &dyn Store {
+        &*self.store
     }
 
     /// The MCP servers to work with, as the client or the operator has written them.
@@ -152,12 +159,21 @@ impl SessionOpening {
     }
 }
 
-/// The session is opened for the client of the first waiting command.
-fn client(claim: &Claim) -> ClientCapabilities {
-    let first = claim.inbox.first();
-    first
-        .map(|queued| queued.command.client)
-        .unwrap_or_default()
+/// A client that has asked something of a session.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AskingClient {
+    pub connection: ConnectionId,
+    /// As far as its token says them.
+    pub capabilities: ClientCapabilities,
+}
+
+impl AskingClient {
+    pub(crate) fn of(queued: &QueuedCommand) -> Self {
+        Self {
+            connection: queued.command.connection.clone(),
+            capabilities: queued.command.client,
+        }
+    }
 }
 
 /// Frames per read from the store.
@@ -181,8 +197,8 @@ pub trait Conversation: Send + Sync {
     }
 
     /// Passes on what the agent says of its own accord. Runs beside everything else as long as the
-    /// session is held; returns if the agent is gone. It may be dropped wherever it waits, and is called
-    /// again. A prompt is answered only when all that came before its answer was passed on.
+    /// session is held; returns if the agent is gone. It may be dropped wherever it waits, and is
+    /// called again. A prompt is answered only when all that came before its answer was passed on.
     async fn listen(&self, stage: ListenContext<'_>) {
         let _ = stage;
         std::future::pending().await
@@ -222,95 +238,4 @@ pub struct CallResult {
     pub result: Box<RawValue>,
     /// An update for the other clients, if the agent has not sent one itself.
     pub announces: Option<Value>,
-}
-
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct ConversationChanges {
-    /// For [`SessionOpening::state`].
-    pub state: Option<Bytes>,
-    /// As [`Conversation::view`].
-    pub view: Option<Bytes>,
-}
-
-impl ConversationChanges {
-    /// Those that may be kept, and the name of one that may not.
-    pub(crate) fn bounded(mut self) -> (Self, Option<&'static str>) {
-        let mut too_long = None;
-        let fields = [
-            ("view", &mut self.view, MAX_VIEW),
-            ("state", &mut self.state, MAX_STATE),
-        ];
-        for (name, value, most) in fields {
-            if value.as_ref().is_some_and(|value| value.len() > most) {
-                *value = None;
-                too_long = Some(name);
-            }
-        }
-        (self, too_long)
-    }
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum StopReason {
-    EndTurn,
-    MaxTokens,
-    MaxTurnRequests,
-    Refusal,
-    Cancelled,
-}
-
-impl StopReason {
-    /// Reads the stop reason of a prompt's answer; `None` if it is unknown, since agents may write
-    /// anything there.
-    pub(crate) fn of(answer: &RawValue) -> Option<Self> {
-        #[derive(Deserialize)]
-        #[serde(rename_all = "camelCase")]
-        struct PromptAnswer {
-            stop_reason: StopReason,
-        }
-        let answer = serde_json::from_str(answer.get());
-        answer.map(|answer: PromptAnswer| answer.stop_reason).ok()
-    }
-
-    /// As ACP has it.
-    pub(crate) fn as_str(self) -> &'static str {
-        match self {
-            Self::EndTurn => "end_turn",
-            Self::MaxTokens => "max_tokens",
-            Self::MaxTurnRequests => "max_turn_requests",
-            Self::Refusal => "refusal",
-            Self::Cancelled => "cancelled",
-        }
-    }
-
-    /// The answer to a prompt that ended so.
-    pub fn answer(self) -> Box<RawValue> {
-        raw(&json!({ "stopReason": self }))
-    }
-}
-
-pub(crate) fn raw(value: &Value) -> Box<RawValue> {
-    to_raw_value(value).expect("plain data encodes")
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_an_agent_wants_kept_has_a_length() {
-        let changes = |state: usize, view: usize| ConversationChanges {
-            state: Some(vec![b'x'; state].into()),
-            view: Some(vec![b'x'; view].into()),
-        };
-        let fits = changes(MAX_STATE, MAX_VIEW);
-        assert_eq!(fits.clone().bounded(), (fits, None));
-        let (kept, named) = changes(MAX_STATE + 1, 5).bounded();
-        assert_eq!((kept.state, named), (None, Some("state")));
-        assert_eq!(kept.view, Some("xxxxx".into()));
-        let (kept, named) = changes(5, MAX_VIEW + 1).bounded();
-        assert_eq!((kept.view, named), (None, Some("view")));
-        assert_eq!(kept.state, Some("xxxxx".into()));
-    }
 }

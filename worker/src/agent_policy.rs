@@ -15,8 +15,9 @@ use serde_json::{Value, json};
 
 use self::member_filter::MemberFilter;
 pub use self::pattern::NamePattern;
-use crate::rpc::Failure;
+use crate::rpc::{Failure, raw};
 
+mod client_capabilities;
 mod member_filter;
 mod pattern;
 #[cfg(test)]
@@ -196,14 +197,16 @@ impl AgentPolicy {
     }
 }
 
-/// The fields that a method's params have in the protocol, beside `_meta`; `None` for methods that are not
-/// the protocol's, or that are not a client's to call here.
+/// The fields that a method's params have in the protocol, beside `_meta`; `None` for methods that
+/// are not the protocol's, or that are not a client's to call here.
 fn fields(method: &str) -> Option<&'static [&'static str]> {
     Some(match Method::of(method) {
         Method::Prompt => &["sessionId", "prompt"],
         Method::SetMode => &["sessionId", "modeId"],
         Method::SetConfigOption => &["sessionId", "configId", "type", "value"],
         Method::SetModel => &["sessionId", "modelId"],
+        Method::Authenticate => &["methodId"],
+        Method::Logout => &[],
         Method::McpMessage => &["serverId", "requestId", "method", "params"],
         _ => return None,
     })
@@ -214,7 +217,8 @@ fn refused(method: &str) -> Failure {
     Failure::new(
         ErrorCode::MethodNotFound,
         format!(
-            "method {shown:?} does not reach the agent: the worker's --allow-agent-methods does not name it"
+            "method {shown:?} does not reach the agent: the worker's --allow-agent-methods does \
+             not name it"
         ),
     )
 }
@@ -224,7 +228,7 @@ impl AgentMessage {
     pub(crate) fn own(method: Method, params: &Value) -> Self {
         Self {
             method: method.name().into(),
-            params: crate::agent::raw(params),
+            params: raw(params),
         }
     }
 
@@ -266,7 +270,7 @@ impl AgentMessage {
         }
         Self {
             method: self.method.clone(),
-            params: crate::agent::raw(&changed),
+            params: raw(&changed),
         }
     }
 }
@@ -274,7 +278,7 @@ impl AgentMessage {
 impl AgentAnswer {
     /// Our own, instead of a client's.
     pub(crate) fn own(reply: Result<Value, Failure>) -> Self {
-        Self(reply.map(|result| crate::agent::raw(&result)))
+        Self(reply.map(|result| raw(&result)))
     }
 
     /// The members of a JSON-RPC response.

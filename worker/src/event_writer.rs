@@ -14,14 +14,15 @@ use baton_session::store::{
 use baton_session::sync::MutexExt as _;
 use serde_json::{Map, Value};
 use tokio::sync::Notify;
-use tokio::time::{Instant, sleep, sleep_until};
+use tokio::time::{Instant, sleep_until};
 use tracing::Instrument as _;
 
-use crate::agent::ConversationChanges;
+use crate::conversation_changes::ConversationChanges;
 use crate::metrics::WorkerMetrics;
 use crate::permission_audit::PermissionAudit;
 use crate::rewrite_buffer::{self, RewriteBuffer};
 use crate::session_metadata::{MetadataChanges, SessionMetadata};
+use crate::store_retry::retry_while_unavailable;
 use crate::trace;
 
 /// Invisible to people, and worth several times its cost to the store.
@@ -29,9 +30,9 @@ const WINDOW: Duration = Duration::from_millis(25);
 /// An agent that is faster than the store waits when this much is unwritten. It bounds a frame, and
 /// with it what readers hold at a time.
 const MAX_BUFFERED_BYTES: usize = 64 << 10;
-/// A failover may lose what replicas have not confirmed. This is less than what is kept to be written again.
+/// A failover may lose what replicas have not confirmed. This is less than what is kept to be
+/// written again.
 const CONFIRMED_EVERY: usize = rewrite_buffer::MAX_BYTES / 2;
-const MAX_RETRY_PAUSE: Duration = Duration::from_secs(1);
 /// A store that loses the same frames more often than this is not worth the trouble.
 const MAX_HEALINGS: usize = 5;
 
@@ -82,21 +83,6 @@ pub(crate) enum SessionLost {
     Store(#[from] store::Error),
 }
 
-/// Repeats a step while the store is away.
-pub(crate) async fn retry_while_unavailable<T, F>(step: impl Fn() -> F) -> store::Result<T>
-where
-    F: Future<Output = store::Result<T>>,
-{
-    let mut pause = Duration::from_millis(10);
-    loop {
-        match step().await {
-            Err(store::Error::Unavailable(_)) => sleep(pause).await,
-            outcome => return outcome,
-        }
-        pause = (pause * 2).min(MAX_RETRY_PAUSE);
-    }
-}
-
 impl EventWriter {
     pub fn new(
         store: Arc<dyn Store>,
@@ -135,8 +121,8 @@ impl EventWriter {
         self.state.locked()
     }
 
-    /// A name that is made of numbers, as clients are to know it: in a store that was restored from a backup these numbers
-    /// may have been given before.
+    /// A name that is made of numbers, as clients are to know it: in a store that was restored from
+    /// a backup these numbers may have been given before.
     pub fn unique_name(&self, name: String) -> String {
         match self.store.restored() {
             Some(drawn) => format!("{name}-{drawn}"),
@@ -296,7 +282,12 @@ impl EventWriter {
         }
         let events: usize = lost.iter().map(|append| append.events.len()).sum();
         self.metrics.rewritten.inc_by(events as u64);
-        tracing::warn!(session.id = %self.session, head, events, "the store had lost the end of the log: it was written again");
+        tracing::warn!(
+            session.id = %self.session,
+            head,
+            events,
+            "the store had lost the end of the log: it was written again"
+        );
         Ok(())
     }
 
@@ -324,7 +315,11 @@ impl EventWriter {
         if let Some(field) = too_long
             && !std::mem::replace(&mut state.warned, true)
         {
-            tracing::warn!(session.id = %self.session, field, "the agent's state is too long: keeping the previous one");
+            tracing::warn!(
+                session.id = %self.session,
+                field,
+                "the agent's state is too long: keeping the previous one"
+            );
         }
         let metadata = state.metadata.take();
         let nothing = state.events.is_empty()
@@ -360,28 +355,5 @@ impl EventWriter {
         state.flushed_at = Some(Instant::now());
         self.emptied.notify_waiters();
         Some(append)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use std::cell::Cell;
-
-    use super::*;
-
-    #[tokio::test]
-    async fn a_store_that_is_away_is_waited_for() {
-        let tries = Cell::new(0);
-        let step = async || {
-            tries.set(tries.get() + 1);
-            match tries.get() {
-                4 => Ok("there"),
-                _ => Err(store::Error::Unavailable("away".into())),
-            }
-        };
-        assert_eq!(retry_while_unavailable(&step).await.unwrap(), "there");
-        let broken =
-            retry_while_unavailable(async || Err::<(), _>(store::Error::Broken("for good".into())));
-        assert!(broken.await.is_err());
     }
 }

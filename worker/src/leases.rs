@@ -107,8 +107,9 @@ impl HeldLeases {
         granted.map(|(session, _)| session.partition()).collect()
     }
 
-    /// Renews all leases of a partition in one go; sessions that are lost stop at once. A store that is away is asked
-    /// again until it answers: each partition by itself, since others may be kept by servers that do.
+    /// Renews all leases of a partition in one go; sessions that are lost stop at once. A store
+    /// that is away is asked again until it answers: each partition by itself, since others may be
+    /// kept by servers that do.
     pub async fn renew(&self, store: &dyn Store, partition: Partition, lease: Duration) {
         let mut told = false;
         loop {
@@ -140,7 +141,12 @@ impl HeldLeases {
                 Err(error) => {
                     if !told {
                         let (partition, sessions) = (partition.0, claims.len());
-                        tracing::warn!(%error, partition, sessions, "could not renew leases; trying again");
+                        tracing::warn!(
+                            %error,
+                            partition,
+                            sessions,
+                            "could not renew leases; trying again"
+                        );
                         told = true;
                     }
                     sleep(RETRY).await;

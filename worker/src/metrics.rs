@@ -15,8 +15,8 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Unit;
 use serde_json::value::RawValue;
 
-use crate::agent::StopReason;
 use crate::rpc::Failure;
+use crate::stop_reason::StopReason;
 
 /// In seconds: turns may take their time.
 const TURN_BUCKETS: [f64; 12] = [
@@ -98,7 +98,8 @@ impl WorkerMetrics {
         registry.register("fenced", help, self.fenced.clone());
         let help = "Events that the store had lost and that were written again";
         registry.register("rewritten", help, self.rewritten.clone());
-        let help = "What clients said and agents were not told: methods, fields of params, fields of _meta";
+        let help = "What clients said and agents were not told: methods, fields of params, fields \
+                    of _meta";
         registry.register("withheld", help, self.withheld.clone());
         let help = "Time since all leases were renewed";
         registry.register_with_unit("lease_age", help, Unit::Seconds, self.lease_age.clone());

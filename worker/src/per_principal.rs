@@ -1,9 +1,12 @@
 //! Directories per caller: `DIR/{principal}`, made when needed, readable by the owner only.
 
-use std::fs::{self, DirBuilder};
+use std::fmt::Write as _;
+use std::fs::{self, DirBuilder, Permissions};
 use std::io;
-use std::os::unix::fs::{DirBuilderExt as _, chown};
+use std::os::unix::fs::{DirBuilderExt as _, PermissionsExt as _, chown};
 use std::path::{Component, Path, PathBuf};
+
+use sha2::{Digest as _, Sha256};
 
 const PLACEHOLDER: &str = "{principal}";
 /// The longest name that file systems take.
@@ -18,6 +21,9 @@ pub struct PerPrincipal {
     own: Option<PathBuf>,
     /// User and group that own the directories, if not ours.
     owner: Option<(u32, u32)>,
+    /// Names of directories are hashes, and others than their owner have no access to one that is
+    /// there already.
+    hashed: bool,
 }
 
 impl PerPrincipal {
@@ -48,6 +54,7 @@ impl PerPrincipal {
                 base: real,
                 own,
                 owner: None,
+                hashed: false,
             })
         } else {
             Err(io::Error::other("an absolute path of a directory"))
@@ -56,6 +63,16 @@ impl PerPrincipal {
 
     pub fn owned_by(self, owner: Option<(u32, u32)>) -> Self {
         Self { owner, ..self }
+    }
+
+    /// Each principal has a directory of its own in this one, named by a hash.
+    pub fn hashed(self) -> Self {
+        let (own, hashed) = (Some(self.own.unwrap_or_default()), true);
+        Self {
+            own,
+            hashed,
+            ..self
+        }
     }
 
     pub fn is_one_for_all(&self) -> bool {
@@ -72,7 +89,11 @@ impl PerPrincipal {
         let Some(rest) = &self.own else {
             return Ok(self.base.clone());
         };
-        let name = folder_name(principal);
+        let name = if self.hashed {
+            hashed_name(principal)
+        } else {
+            folder_name(principal)
+        };
         if principal.is_empty() || name.len() > MAX_NAME {
             return Err(io::Error::other("the principal is no name for a folder"));
         }
@@ -95,7 +116,11 @@ impl PerPrincipal {
             Err(error) => return Err(error),
         }
         // A link could lead to another principal's directory.
-        if fs::symlink_metadata(path)?.is_dir() {
+        let found = fs::symlink_metadata(path)?;
+        if found.is_dir() {
+            if self.hashed && found.permissions().mode() & 0o077 != 0 {
+                fs::set_permissions(path, Permissions::from_mode(0o700))?;
+            }
             Ok(())
         } else {
             Err(io::Error::other(format!(
@@ -106,8 +131,8 @@ impl PerPrincipal {
     }
 }
 
-/// Different for different principals, and never `.` or `..`: the kind of a principal comes first. `key:alice`
-/// is `key=alice`.
+/// Different for different principals, and never `.` or `..`: the kind of a principal comes first.
+/// `key:alice` is `key=alice`.
 fn folder_name(principal: &str) -> String {
     let mut name = String::new();
     for byte in principal.bytes() {
@@ -121,10 +146,19 @@ fn folder_name(principal: &str) -> String {
     name
 }
 
+/// Says nothing about the principal.
+fn hashed_name(principal: &str) -> String {
+    let mut name = String::new();
+    for byte in &Sha256::digest(principal)[..16] {
+        let _ = write!(name, "{byte:02x}");
+    }
+    name
+}
+
 #[cfg(test)]
 mod tests {
     use std::collections::HashSet;
-    use std::os::unix::fs::{PermissionsExt as _, symlink};
+    use std::os::unix::fs::symlink;
 
     use tempfile::TempDir;
 
@@ -164,6 +198,24 @@ mod tests {
         assert!(all.of("").is_err() && all.of(&"x".repeat(300)).is_err());
         symlink("/etc", all.base().join("key=eve")).unwrap();
         assert!(all.of("key:eve").is_err(), "a link is nobody's folder");
+    }
+
+    #[test]
+    fn a_hashed_folder_is_its_owners_alone() {
+        let dir = TempDir::new().unwrap();
+        let all = PerPrincipal::open(dir.path()).unwrap().hashed();
+        assert!(!all.is_one_for_all());
+        let (alice, bob) = (all.of("key:alice").unwrap(), all.of("key:bob").unwrap());
+        assert_ne!(alice, bob);
+        let name = alice.file_name().unwrap().to_str().unwrap();
+        assert!(name.len() == 32 && !name.contains("alice"), "{name}");
+        fs::set_permissions(&alice, Permissions::from_mode(0o755)).unwrap();
+        assert_eq!(all.of("key:alice").unwrap(), alice);
+        let mode = alice.metadata().unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o700);
+        fs::remove_dir(&bob).unwrap();
+        symlink(&alice, &bob).unwrap();
+        assert!(all.of("key:bob").is_err() && all.of("").is_err());
     }
 
     #[test]

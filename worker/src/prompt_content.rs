@@ -71,7 +71,8 @@ impl PromptCapabilities {
             }
             other => {
                 return Err(format!(
-                    "there is no content of type {other:?}; valid: text, image, audio, resource, resource_link"
+                    "there is no content of type {other:?}; valid: text, image, audio, resource, \
+                     resource_link"
                 ));
             }
         };
@@ -79,7 +80,8 @@ impl PromptCapabilities {
             Ok(())
         } else {
             Err(format!(
-                "the agent takes no content of type {:?}: its promptCapabilities.{capability} is not true",
+                "the agent takes no content of type {:?}: its promptCapabilities.{capability} is \
+                 not true",
                 block.r#type
             ))
         }

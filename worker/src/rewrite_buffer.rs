@@ -24,7 +24,8 @@ impl RewriteBuffer {
     pub fn keep(&mut self, append: AppendRequest) {
         self.bytes += weight(&append);
         self.appends.push_back(AppendRequest {
-            // Only the last word of a claim gives the session up, and that one is not repeated here.
+            // Only the last word of a claim gives the session up, and that one is not repeated
+            // here.
             release: false,
             ..append
         });
@@ -70,22 +71,13 @@ mod tests {
             turn: true,
             message: Bytes::from(vec![b'x'; *size]),
         };
+        let session = SessionId::mint(Partition(0));
+        let token = ClaimToken("token".into());
+        let events = sizes.iter().map(event).collect();
         AppendRequest {
-            session: SessionId::mint(Partition(0)),
-            token: ClaimToken("token".into()),
-            nonce: Nonce(1),
-            first,
-            events: sizes.iter().map(event).collect(),
             acks: vec![first.into()],
-            requests: Vec::new(),
-            state: None,
-            view: None,
-            pending: None,
-            title: None,
-            usage: None,
-            bound: None,
             release: true,
-            confirmed: false,
+            ..AppendRequest::new(session, token, Nonce(1), first, events)
         }
     }
 

@@ -1,4 +1,5 @@
-//! Failures as clients see them, and the answers to commands. Messages are composed by `baton_protocol::compose`.
+//! Failures as clients see them, and the answers to commands. Messages are composed by
+//! `baton_protocol::compose`.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -9,7 +10,8 @@ use baton_session::command::QueuedCommand;
 use baton_session::event::{Event, ResponseRecipient};
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
-use serde_json::value::RawValue;
+use serde_json::Value;
+use serde_json::value::{RawValue, to_raw_value};
 
 /// A failure as the client sees it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, thiserror::Error)]
@@ -54,6 +56,11 @@ impl Failure {
     pub fn is(&self, code: ErrorCode) -> bool {
         self.code == code.value()
     }
+}
+
+/// A value of ours as JSON text.
+pub(crate) fn raw(value: &Value) -> Box<RawValue> {
+    to_raw_value(value).expect("plain data encodes")
 }
 
 /// In the place of a client's answer that did not come.

@@ -205,7 +205,8 @@ impl Runner {
         }
     }
 
-    /// Claims the session if there is room, else remembers it until there is. A worker that stops takes nothing.
+    /// Claims the session if there is room, else remembers it until there is. A worker that stops
+    /// takes nothing.
     fn claim_if_room(self: Arc<Self>, session: SessionId) {
         if self.stop.is_cancelled() {
             return;
@@ -321,7 +322,11 @@ impl Runner {
                     return;
                 };
                 if let Err(error) = self.clone().sweep(partition).await {
-                    tracing::warn!(%error, partition = partition.0, "could not look for waiting sessions");
+                    tracing::warn!(
+                        %error,
+                        partition = partition.0,
+                        "could not look for waiting sessions"
+                    );
                 }
             };
             partitions.for_each_concurrent(SWEPT_AT_ONCE, look).await;
@@ -435,10 +440,19 @@ impl Runner {
                 // The next holder continues from the log.
                 match error {
                     SessionLost::Gap { head } => {
-                        tracing::warn!(session.id = %session, head, "the store lost more of the log than is buffered here: the turn continues from the rest")
+                        tracing::warn!(
+                            session.id = %session,
+                            head,
+                            "the store lost more of the log than is buffered here: the turn \
+                             continues from the rest"
+                        )
                     }
                     error => {
-                        tracing::error!(session.id = %session, %error, "releasing a session after an error")
+                        tracing::error!(
+                            session.id = %session,
+                            %error,
+                            "releasing a session after an error"
+                        )
                     }
                 }
                 let _ = self.store.release(&session, &held.token).await;
@@ -459,8 +473,8 @@ async fn register(runner: Arc<Runner>, card: AgentCard) {
     }
 }
 
-/// Renews when it is time, and at once after signals were lost: the store may have been away for longer than a lease.
-/// A partition that does not answer holds up no other.
+/// Renews when it is time, and at once after signals were lost: the store may have been away for
+/// longer than a lease. A partition that does not answer holds up no other.
 async fn keep_leases(runner: Arc<Runner>) {
     let lease = runner.config.lease;
     let mut time = ticker(lease / 3);
@@ -500,7 +514,8 @@ async fn keep_leases(runner: Arc<Runner>) {
     }
 }
 
-/// A partition is looked at once at a time: one that does not answer must not be asked by more and more.
+/// A partition is looked at once at a time: one that does not answer must not be asked by more and
+/// more.
 struct SweepGuard<'a> {
     swept: &'a Mutex<HashSet<Partition>>,
     partition: Partition,

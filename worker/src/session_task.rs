@@ -20,7 +20,7 @@ use self::command_history::{CommandHistory, ReadCommand};
 use self::commands::{FinishedCall, done, is_about};
 use self::slot::UnmovableTurnGuard;
 pub(crate) use self::slot::{SessionContext, SessionSlot};
-use crate::agent::{Agent, Conversation, ListenContext, SessionOpening, StopReason};
+use crate::agent::{Agent, AskingClient, Conversation, ListenContext, SessionOpening, StopReason};
 use crate::event_writer::{EventWriter, SessionLost};
 use crate::out_of_turn_requests::OutOfTurnRequests;
 use crate::rpc::{self, Failure};
@@ -64,7 +64,9 @@ pub(crate) async fn run(
     let opened = tokio::select! {
         biased;
         _ = context.lost.cancelled() => return Err(SessionLost::Fenced),
-        _ = context.stop.cancelled() => return Ok(store.release(&claim.session, &claim.token).await?),
+        _ = context.stop.cancelled() => {
+            return Ok(store.release(&claim.session, &claim.token).await?);
+        }
         opened = admitted => opened,
     };
     drop(claimed);
@@ -183,7 +185,12 @@ async fn answer_poisonous(
     let running = claim.running.map(|running| running.command);
     let is_next = |queued: &&QueuedCommand| running.is_none_or(|running| queued.id == running);
     if let Some(queued) = claim.inbox.iter().find(is_next) {
-        tracing::error!(session.id = %claim.session, command = queued.id.number, vanished = claim.vanished.working, "answering a command with an error: every worker that ran it stopped");
+        tracing::error!(
+            session.id = %claim.session,
+            command = queued.id.number,
+            vanished = claim.vanished.working,
+            "answering a command with an error: every worker that ran it stopped"
+        );
         if !release_bindings(writer, claim, context, queued).await? {
             return Ok(store.release(&claim.session, &claim.token).await?);
         }
@@ -385,7 +392,7 @@ impl SessionTask {
         let turn = Turn::new(
             self.claim.session.clone(),
             queued.id,
-            queued.command.client,
+            AskingClient::of(&queued),
             self.writer.clone(),
             replay,
             unanswered,
@@ -397,7 +404,7 @@ impl SessionTask {
         let mut work = pin!(work.instrument(trace::agent(&queued)));
         let mut heard = pin!(conversation.listen(ListenContext::Turn(&turn)));
         let writer = self.writer.clone();
-        let mut flight: Option<BoxFuture<'_, Result<bool, SessionLost>>> = None;
+        let mut flight: Option<FlushInFlight<'_>> = None;
         let (stop, bound) = if conversation.can_move() {
             (self.context.stop.clone(), None)
         } else {
@@ -410,8 +417,8 @@ impl SessionTask {
             tokio::select! {
                 biased;
                 _ = self.context.lost.cancelled() => return Err(SessionLost::Fenced),
-                // Both before the work, or an agent that never pauses could be neither handed over nor
-                // cancelled.
+                // Both before the work, or an agent that never pauses could be neither handed over
+                // nor cancelled.
                 _ = stop.cancelled() => {
                     if let Some(flight) = flight {
                         flight.await?;
@@ -427,7 +434,7 @@ impl SessionTask {
                 // Before the outcome, so that nothing is said after it.
                 () = &mut heard, if !self.agent_gone => self.agent_gone = true,
                 outcome = &mut work => break outcome,
-                written = async { match &mut flight { Some(flight) => flight.await, None => pending().await } } => {
+                written = flush_outcome(&mut flight) => {
                     written?;
                     flight = None;
                     // A store in the same process never makes us wait, and others want their turn.
@@ -475,7 +482,11 @@ impl SessionTask {
         &self,
         running: RunningTurn,
     ) -> Result<(TurnReplay, Vec<UnansweredRequest>), SessionLost> {
-        tracing::info!(session.id = %self.claim.session, command = running.command.number, "resuming an interrupted turn");
+        tracing::info!(
+            session.id = %self.claim.session,
+            command = running.command.number,
+            "resuming an interrupted turn"
+        );
         let log = LogId::Session(self.claim.session.clone());
         let mut reader = turn_replay::ReplayReader::default();
         let mut from = running.began;
@@ -560,4 +571,15 @@ fn user_message_chunk(name: &str, content: &RawValue) -> Box<RawValue> {
         content.get()
     );
     RawValue::from_string(text).expect("made of valid JSON")
+}
+
+/// An append of the events so far, while more are collected.
+type FlushInFlight<'a> = BoxFuture<'a, Result<bool, SessionLost>>;
+
+/// Waits for ever if there is none.
+async fn flush_outcome(flight: &mut Option<FlushInFlight<'_>>) -> Result<bool, SessionLost> {
+    match flight {
+        Some(flight) => flight.await,
+        None => pending().await,
+    }
 }

@@ -12,8 +12,8 @@ use tokio::time::Instant;
 /// A slower reply counts as an outage.
 const SLOW: Duration = Duration::from_secs(1);
 
-/// Workers find a new primary within this time of each other: they ask the sentinels every two seconds. The first to
-/// find it must not take sessions from the last, however short the lease is.
+/// Workers find a new primary within this time of each other: they ask the sentinels every two
+/// seconds. The first to find it must not take sessions from the last, however short the lease is.
 const SHORTEST_HOLD_OFF: Duration = Duration::from_millis(2500);
 /// Long enough for all workers to reconnect.
 const LONGEST_HOLD_OFF: Duration = Duration::from_secs(5);

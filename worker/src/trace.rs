@@ -1,5 +1,5 @@
-//! The spans of a worker. They go on with the trace that a command has brought along, and what they are
-//! about travels on with its answer. A command without a trace makes no spans.
+//! The spans of a worker. They go on with the trace that a command has brought along, and what they
+//! are about travels on with its answer. A command without a trace makes no spans.
 
 use baton_session::clock::unix_millis;
 use baton_session::command::QueuedCommand;
@@ -11,8 +11,8 @@ use serde_json::value::RawValue;
 use tracing::Span;
 use tracing::field::Empty;
 
-use crate::agent::StopReason;
 use crate::rpc::Failure;
+use crate::stop_reason::StopReason;
 
 /// A session was taken up; lasts until its agent is open.
 pub fn claimed(claim: &Claim) -> Span {

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
-use baton_protocol::compose;
+use baton_protocol::{ErrorCode, Method, compose};
 use baton_session::command::{ClientCapabilities, CommandId, QueuedCommand};
 use baton_session::event::Event;
 use baton_session::id::SessionId;
@@ -18,6 +18,7 @@ use serde_json::{Map, Value};
 use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 
+use crate::agent::AskingClient;
 use crate::event_writer::EventWriter;
 use crate::mcp::over_acp;
 use crate::out_of_turn_requests::OutOfTurnRequests;
@@ -38,8 +39,9 @@ impl BetweenTurns {
         }
     }
 
-    /// Asks the controlling client. It is asked at once; what is returned waits for the answer and may do
-    /// so anywhere, also while turns come and go. The question ends with this worker's hold on the session.
+    /// Asks the controlling client. It is asked at once; what is returned waits for the answer and
+    /// may do so anywhere, also while turns come and go. The question ends with this worker's hold
+    /// on the session.
     pub fn request(
         &self,
         method: &str,
@@ -48,8 +50,8 @@ impl BetweenTurns {
         self.out_of_turn.ask(method, params)
     }
 
-    /// Passes a whole `session/update` message on as the agent has written it. It is said at once; what
-    /// is waited for is room for the next one.
+    /// Passes a whole `session/update` message on as the agent has written it. It is said at once;
+    /// what is waited for is room for the next one.
     pub async fn forward(&self, message: Bytes) {
         self.writer.push(Event::Update {
             turn: false,
@@ -65,7 +67,9 @@ const WITHDRAWN: &str = "the agent ended before the answer came, and is asked on
 pub struct Turn {
     session: SessionId,
     command: CommandId,
-    client: ClientCapabilities,
+    client: AskingClient,
+    /// Capabilities of the client that requests go to.
+    controller: Mutex<ClientCapabilities>,
     writer: Arc<EventWriter>,
     replay: Mutex<TurnReplay>,
     requests: AtomicU64,
@@ -87,7 +91,7 @@ impl Turn {
     pub(crate) fn new(
         session: SessionId,
         command: CommandId,
-        client: ClientCapabilities,
+        client: AskingClient,
         writer: Arc<EventWriter>,
         replay: TurnReplay,
         unanswered: Vec<UnansweredRequest>,
@@ -111,6 +115,7 @@ impl Turn {
         Self {
             session,
             command,
+            controller: Mutex::new(client.capabilities),
             client,
             writer,
             replay: Mutex::new(replay),
@@ -123,7 +128,12 @@ impl Turn {
 
     /// Capabilities of the client that sent the prompt.
     pub fn client(&self) -> ClientCapabilities {
-        self.client
+        self.client.capabilities
+    }
+
+    /// The client that sent the prompt.
+    pub fn asking_client(&self) -> &AskingClient {
+        &self.client
     }
 
     pub fn session(&self) -> &SessionId {
@@ -149,8 +159,8 @@ impl Turn {
         self.update_with(update, || ()).await;
     }
 
-    /// Passes a whole `session/update` message on as the agent has written it. It is said at once; what
-    /// is waited for is room for the next one.
+    /// Passes a whole `session/update` message on as the agent has written it. It is said at once;
+    /// what is waited for is room for the next one.
     pub async fn forward(&self, message: Bytes) {
         if self.replay().check_off_update() {
             return;
@@ -197,6 +207,7 @@ impl Turn {
         let name = format!("{}:{}.{ordinal}", self.session, self.command);
         let params = over_acp::outbound(&self.session, method, params)?;
         let answer = match self.ask(name, method, params) {
+            AskOutcome::Refused(failure) => return Err(failure),
             AskOutcome::Answered(answer) => answer,
             AskOutcome::Before(seq) => self.answer_at(seq).await?,
             AskOutcome::Waiting(reply) => reply
@@ -206,10 +217,14 @@ impl Turn {
         answer.outcome
     }
 
-    fn ask(&self, name: String, method: &str, params: impl Serialize) -> AskOutcome {
+    fn ask(&self, name: String, method: &str, params: Box<RawValue>) -> AskOutcome {
         let mut replay = self.replay();
         let known = replay.check_off_request(&name);
         let asked_before = known.is_some();
+        // An earlier run of this turn has asked somebody who could.
+        if !asked_before && let Some(failure) = self.refusal(method, &params) {
+            return AskOutcome::Refused(failure);
+        }
         let id = &known.unwrap_or_else(|| self.writer.unique_name(name).into());
         if let Some(seq) = replay.answer(id) {
             return AskOutcome::Before(seq);
@@ -243,6 +258,16 @@ impl Turn {
         AskOutcome::Waiting(answer)
     }
 
+    /// Why a request is not made: another client controls the session by now, which has not
+    /// announced what the client of the turn has.
+    fn refusal(&self, method: &str, params: &RawValue) -> Option<Failure> {
+        let controller = *self.controller.locked();
+        let (had, has) = [self.client.capabilities, controller]
+            .map(|client| can_be_asked(client, method, params))
+            .into();
+        (had && !has).then(|| not_announced(method))
+    }
+
     /// Reads the answer to an earlier run of this turn from the log.
     async fn answer_at(&self, seq: u64) -> Result<ClientAnswer, Failure> {
         let event = self.writer.read(seq).await;
@@ -273,9 +298,10 @@ impl Turn {
         true
     }
 
-    /// The connection behind a waiting prompt has taken control: the open questions are now for it to
-    /// answer.
+    /// The connection behind a waiting prompt has taken control: the open questions are now for it
+    /// to answer.
     pub(crate) fn transfer_control(&self, prompt: &QueuedCommand) {
+        *self.controller.locked() = prompt.command.client;
         if !self.replay().note_control(prompt.id) {
             return;
         }
@@ -288,12 +314,42 @@ impl Turn {
         let open = |(_, waiting): &(&Arc<str>, &mut TurnWaiter)| waiting.early.is_none();
         let mut open: Vec<_> = waiting.iter_mut().filter(open).collect();
         open.sort_by_key(|(_, waiting)| waiting.seq);
+        let mut refused = Vec::new();
         for (id, waiting) in open {
             self.writer.mark_answered(waiting.seq);
+            let asked = rpc::client_call(&waiting.message).ok();
+            let refusal = asked.and_then(|asked| self.refusal(&asked.method, asked.params));
+            if let Some(failure) = refusal {
+                refused.push((id.clone(), failure));
+                continue;
+            }
             waiting.seq = self.writer.push(Event::Request {
                 id: id.clone(),
                 message: waiting.message.clone(),
             });
+        }
+        for (id, failure) in refused {
+            self.writer.push(Event::Answer {
+                message: rpc::no_answer(&id, &failure.message),
+                by: None,
+                id: id.clone(),
+            });
+            let answer = ClientAnswer {
+                id: id.to_string(),
+                outcome: Err(failure),
+            };
+            match waiting.get_mut(&id).map(|waiting| waiting.reply.take()) {
+                Some(Some(reply)) => {
+                    let _ = reply.send(answer);
+                    waiting.remove(&id);
+                }
+                // The resumed turn has not asked again.
+                Some(None) => {
+                    let waiting = waiting.get_mut(&id).expect("just found");
+                    waiting.early = Some(answer);
+                }
+                None => {}
+            }
         }
     }
 
@@ -327,7 +383,36 @@ impl Turn {
     }
 }
 
+/// Whether a client with these capabilities takes such a request. Those that need none are for
+/// every client.
+fn can_be_asked(client: ClientCapabilities, method: &str, params: &RawValue) -> bool {
+    match Method::of(method) {
+        Method::ReadTextFile => client.read_file,
+        Method::WriteTextFile => client.write_file,
+        Method::CreateTerminal
+        | Method::TerminalOutput
+        | Method::WaitForTerminalExit
+        | Method::ReleaseTerminal => client.terminal,
+        Method::CreateElicitation => {
+            let asked: Value = serde_json::from_str(params.get()).unwrap_or_default();
+            if asked["mode"] == "url" {
+                client.url_elicitation
+            } else {
+                client.elicitation
+            }
+        }
+        _ => !method.starts_with("terminal/") || client.terminal,
+    }
+}
+
+fn not_announced(method: &str) -> Failure {
+    let text = format!("the client that controls the session now has not announced {method}");
+    Failure::new(ErrorCode::MethodNotFound, text)
+}
+
 enum AskOutcome {
+    /// The client cannot be asked.
+    Refused(Failure),
     Answered(ClientAnswer),
     /// By an earlier run of the turn; the answer is this event.
     Before(u64),

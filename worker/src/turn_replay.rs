@@ -31,7 +31,8 @@ pub(crate) struct UnansweredRequest {
     pub message: Bytes,
 }
 
-/// Reads the events of an interrupted turn, one after the other, and keeps of each only what is needed.
+/// Reads the events of an interrupted turn, one after the other, and keeps of each only what is
+/// needed.
 #[derive(Default)]
 pub(crate) struct ReplayReader {
     replay: TurnReplay,
@@ -99,8 +100,8 @@ impl TurnReplay {
         true
     }
 
-    /// The id under which this request was already written, if it was. It may have been before the store was restored,
-    /// or after: what comes after `name` then makes no difference.
+    /// The id under which this request was already written, if it was. It may have been before the
+    /// store was restored, or after: what comes after `name` then makes no difference.
     pub fn check_off_request(&mut self, name: &str) -> Option<Arc<str>> {
         let Some(ReplayEntry::Request(said)) = self.entries.front() else {
             return None;

@@ -1,5 +1,6 @@
-//! The directory beneath which sessions live: `--workspace-root`, one for all or one for each principal. It keeps clients from pointing an agent
-//! elsewhere; what the agent itself can open is up to the system.
+//! The directory beneath which sessions live: `--workspace-root`, one for all or one for each
+//! principal. It keeps clients from pointing an agent elsewhere; what the agent itself can open is
+//! up to the system.
 
 use std::io;
 use std::path::{Component, Path, PathBuf};
@@ -35,8 +36,14 @@ impl WorkspaceRoot {
 
     pub(crate) fn of(&self, principal: &str) -> Result<OwnRoot, Failure> {
         let own = self.0.of(principal).map_err(|error| {
-            tracing::error!(%error, "a caller's own directory beneath --workspace-root cannot be made");
-            Failure::internal("your own directory beneath --workspace-root cannot be made; the worker's log says why")
+            tracing::error!(
+                %error,
+                "a caller's own directory beneath --workspace-root cannot be made"
+            );
+            Failure::internal(
+                "your own directory beneath --workspace-root cannot be made; the worker's log \
+                 says why",
+            )
         })?;
         Ok(OwnRoot(own))
     }
@@ -52,8 +59,8 @@ impl OwnRoot {
             Ok(())
         } else {
             Err(Failure::invalid_params(format!(
-                "params.{field} is {path:?}, but sessions live beneath {:?} here (--workspace-root): \
-                 send a path beneath it, without \"..\"",
+                "params.{field} is {path:?}, but sessions live beneath {:?} here \
+                 (--workspace-root): send a path beneath it, without \"..\"",
                 self.0
             )))
         }

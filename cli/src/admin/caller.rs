@@ -1,19 +1,23 @@
 //! The administrator's side: how a gateway is found and asked.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use anyhow::{Context as _, bail};
+use bytes::Bytes;
 use clap::Args;
-use reqwest::{Client, Method, RequestBuilder, Response, Url};
-use serde_json::Value;
+use http::header::AUTHORIZATION;
+use http::request::Builder;
+use http_body_util::Full;
 
 use super::{place, read_secret};
+use crate::local_http::{LocalAnswer, LocalServer};
 
 #[derive(Args)]
 pub struct CallerOptions {
     /// Socket or URL for administrators of a gateway, its --admin-listen
     ///
-    /// Without this option it is the only gateway on this machine, or the one that uses the data directory.
+    /// Without this option it is the only gateway on this machine, or the one that uses the data
+    /// directory.
     #[arg(long, env = "BATON_ADMIN", value_name = "unix:PATH|URL")]
     pub admin: Option<String>,
     /// File with the secret that the gateway asks for
@@ -22,35 +26,31 @@ pub struct CallerOptions {
 }
 
 impl CallerOptions {
-    /// The gateway that was named, or the only one on this machine that listens where gateways do by themselves.
+    /// The gateway that was named, or the only one on this machine that listens where gateways do
+    /// by themselves.
     pub fn gateway(&self) -> anyhow::Result<String> {
         self.admin.clone().map_or_else(only, Ok)
     }
 
-    pub fn request(
+    /// The answer, if it is not a refusal. `unreachable` says what to do if there is none.
+    pub async fn ask(
         &self,
-        method: Method,
         admin: &str,
-        path: &str,
-    ) -> anyhow::Result<RequestBuilder> {
-        let (http, base) = match admin.strip_prefix("unix:") {
-            Some(path) => (
-                Client::builder().unix_socket(Path::new(path)).build()?,
-                "http://localhost",
-            ),
-            None => (Client::new(), admin),
-        };
-        let url = Url::parse(base).and_then(|base| base.join(path));
-        let url =
-            url.with_context(|| format!("--admin {admin} cannot be used: unix:PATH, or a URL"))?;
-        let request = http.request(method, url);
-        match &self.admin_token_file {
-            Some(file) => {
-                let secret = read_secret(file).map_err(anyhow::Error::msg)?;
-                Ok(request.bearer_auth(secret))
-            }
-            None => Ok(request),
+        mut request: Builder,
+        body: Bytes,
+        unreachable: &str,
+    ) -> anyhow::Result<LocalAnswer> {
+        let server = LocalServer::parse(admin);
+        let server = server.with_context(|| {
+            format!("--admin {admin} cannot be used: unix:PATH, or a URL of http")
+        })?;
+        if let Some(file) = &self.admin_token_file {
+            let secret = read_secret(file).map_err(anyhow::Error::msg)?;
+            request = request.header(AUTHORIZATION, format!("Bearer {secret}"));
         }
+        let answer = server.send(request.body(Full::new(body))?).await;
+        let answer = answer.with_context(|| format!("cannot reach {admin}: {unreachable}"))?;
+        answer.checked(admin).await
     }
 }
 
@@ -60,7 +60,8 @@ fn only() -> anyhow::Result<String> {
     match &found[..] {
         [path] => Ok(named(path)),
         [] => bail!(
-            "no gateway of this user is found on this machine: say where one listens with --admin unix:PATH or --admin URL"
+            "no gateway of this user is found on this machine: say where one listens with --admin \
+             unix:PATH or --admin URL"
         ),
         several => {
             let several: Vec<_> = several.iter().map(named).collect();
@@ -69,19 +70,5 @@ fn only() -> anyhow::Result<String> {
                 several.join(", ")
             )
         }
-    }
-}
-
-/// The answer, if it is not a refusal.
-pub async fn checked(response: Response) -> anyhow::Result<Response> {
-    let (status, url) = (response.status(), response.url().clone());
-    if status.is_success() {
-        return Ok(response);
-    }
-    let body = response.bytes().await.unwrap_or_default();
-    let body: Value = serde_json::from_slice(&body).unwrap_or_default();
-    match body["error"]["message"].as_str() {
-        Some(message) => bail!("{message}"),
-        None => bail!("{url} answered {status}"),
     }
 }

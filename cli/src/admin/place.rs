@@ -1,5 +1,6 @@
-//! Where administrators are heard unless somebody says otherwise: a socket named after the gateway's port, in a folder
-//! that both sides can work out. So gateways on one machine do not meet, and commands find the only one by themselves.
+//! Where administrators are heard unless somebody says otherwise: a socket named after the
+//! gateway's port, in a folder that both sides can work out. So gateways on one machine do not
+//! meet, and commands find the only one by themselves.
 
 use std::fs::{self, DirBuilder};
 use std::io;
@@ -12,8 +13,9 @@ use nix::unistd::Uid;
 const OTHERS_WRITE: u32 = 0o022;
 const NAME: (&str, &str) = ("admin-", ".sock");
 
-/// Folders that may hold the socket, best first. Under systemd only the folder that it made for the service counts. Elsewhere:
-/// this user's, the system's, one beside other temporary files, one in shared memory, as containers often can write nowhere else.
+/// Folders that may hold the socket, best first. Under systemd only the folder that it made for the
+/// service counts. Elsewhere: this user's, the system's, one beside other temporary files, one in
+/// shared memory, as containers often can write nowhere else.
 fn folders() -> Vec<PathBuf> {
     let named = |name: &str| {
         let value = std::env::var(name).unwrap_or_default();
@@ -49,7 +51,8 @@ pub fn bind<T>(port: u16, bind: impl Fn(&Path) -> io::Result<T>) -> io::Result<T
     Err(io::Error::other(reasons.join("; ")))
 }
 
-/// Makes the folder, or checks that no other user can write to it: another user's socket could stand in for ours.
+/// Makes the folder, or checks that no other user can write to it: another user's socket could
+/// stand in for ours.
 fn prepare(folder: &Path) -> io::Result<()> {
     match DirBuilder::new().mode(0o700).create(folder) {
         Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
@@ -65,7 +68,8 @@ fn prepare(folder: &Path) -> io::Result<()> {
 
 /// Sockets at which somebody listens now, of all folders that this user and a gateway might share.
 pub fn found() -> Vec<PathBuf> {
-    // Anybody can make a folder beside temporary files, and listen there. In /run nobody can but root.
+    // Anybody can make a folder beside temporary files, and listen there. In /run nobody can but
+    // root.
     let trusted = |folder: &PathBuf| {
         let owners = [Uid::effective().as_raw(), 0];
         fs::symlink_metadata(folder).is_ok_and(|about| {

@@ -105,7 +105,8 @@ impl SandboxOptions {
                     "--agent-connect: agents are not confined with --agent-sandbox none".into(),
                 ),
                 SandboxKind::Landlock if !support().confines_tcp() => Some(
-                    "--agent-connect: this kernel cannot confine TCP; that takes Linux 6.7 with Landlock"
+                    "--agent-connect: this kernel cannot confine TCP; that takes Linux 6.7 with \
+                     Landlock"
                         .into(),
                 ),
                 SandboxKind::Landlock => None,
@@ -138,6 +139,7 @@ impl SandboxOptions {
             write: self.agent_sandbox_write.clone(),
             connect: self.ports().ok().flatten(),
             kept: kept.to_vec(),
+            homes: None,
             own_processes: false,
             common: common.map(|root| root.map(Path::to_owned)),
         })
@@ -154,7 +156,9 @@ impl SandboxOptions {
         if let Err(reason) = &tried {
             tracing::warn!(
                 reason,
-                "agents have no processes of their own here, so /proc is closed to what they start: programs that need it fail. The reason may be a container's seccomp profile, user.max_user_namespaces, or AppArmor"
+                "agents have no processes of their own here, so /proc is closed to what they \
+                 start: programs that need it fail. The reason may be a container's seccomp \
+                 profile, user.max_user_namespaces, or AppArmor"
             );
         }
         tried.is_ok()

@@ -54,7 +54,8 @@ impl ChatConversation {
             self.entry(&format!("/{name}"), &format!("{does} (the agent's)"));
         }
         self.screen.note(
-            "Anything else goes to the agent; // at the beginning sends one slash. A backslash at the end of a line breaks it.",
+            "Anything else goes to the agent; // at the beginning sends one slash. A backslash at \
+             the end of a line breaks it.",
         );
     }
 
@@ -163,9 +164,10 @@ impl ChatConversation {
             ]);
             self.listed.push(id);
         }
-        let hint = match answer["nextCursor"].is_string() {
-            true => "/load NUMBER changes to one; there are older ones, which need /load ID",
-            false => "/load NUMBER changes to one",
+        let hint = if answer["nextCursor"].is_string() {
+            "/load NUMBER changes to one; there are older ones, which need /load ID"
+        } else {
+            "/load NUMBER changes to one"
         };
         self.hint(hint);
         Ok(())
@@ -227,9 +229,10 @@ impl ChatConversation {
         self.session = ChatSession::new(id.to_owned(), cwd.clone(), &Value::Null);
         let params = json!({ "sessionId": id, "cwd": cwd, "mcpServers": [] });
         // A script asked for an answer, not for all answers before it.
-        let method = match self.screen.is_for_words_alone() {
-            true => Method::ResumeSession,
-            false => Method::LoadSession,
+        let method = if self.screen.is_for_words_alone() {
+            Method::ResumeSession
+        } else {
+            Method::LoadSession
         };
         let answer = self.call(method, params).await?;
         let past = std::mem::take(&mut self.session);

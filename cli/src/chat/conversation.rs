@@ -1,4 +1,5 @@
-//! A conversation: what was typed is done, one thing at a time, and whatever comes meanwhile is shown.
+//! A conversation: what was typed is done, one thing at a time, and whatever comes meanwhile is
+//! shown.
 
 use std::collections::VecDeque;
 

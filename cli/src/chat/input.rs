@@ -41,9 +41,10 @@ type LineEditor = Editor<CompletionHelper, DefaultHistory>;
 impl ChatInput {
     /// Edited lines if this is a conversation at a terminal, else lines as they come.
     pub fn open() -> anyhow::Result<Self> {
-        let terminal = match stdin().is_terminal() && stdout().is_terminal() {
-            true => Some(terminal()?),
-            false => None,
+        let terminal = if stdin().is_terminal() && stdout().is_terminal() {
+            Some(terminal()?)
+        } else {
+            None
         };
         let tty = terminal.as_ref().map(|_| Tty::silenced()).transpose()?;
         let (wanted, prompts) = blocking::channel::<String>();

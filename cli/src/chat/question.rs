@@ -119,12 +119,11 @@ impl AgentQuestion {
                     Ok(value) => content.insert(field.name.clone(), value),
                     Err(hint) => return QuestionReply::Unclear(hint),
                 };
-                match content.len() == fields.len() {
-                    true => {
-                        content.retain(|_, value| !value.is_null());
-                        QuestionReply::Result(json!({ "action": "accept", "content": content }))
-                    }
-                    false => QuestionReply::More,
+                if content.len() == fields.len() {
+                    content.retain(|_, value| !value.is_null());
+                    QuestionReply::Result(json!({ "action": "accept", "content": content }))
+                } else {
+                    QuestionReply::More
                 }
             }
         }
@@ -188,7 +187,8 @@ fn chosen(options: &[QuestionChoice], line: &str) -> QuestionReply {
         None => {
             let count = options.len();
             QuestionReply::Unclear(format!(
-                "answer with a number from 1 to {count}, or with the letter beside it; Ctrl-C cancels"
+                "answer with a number from 1 to {count}, or with the letter beside it; Ctrl-C \
+                 cancels"
             ))
         }
     }

@@ -44,9 +44,10 @@ pub enum TextColour {
 impl ChatScreen {
     pub fn new(words_alone: bool, above: Option<mpsc::Sender<String>>) -> Self {
         let wanted = std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
-        let terminal = match words_alone {
-            true => stdout().is_terminal() && stderr().is_terminal(),
-            false => stdout().is_terminal(),
+        let terminal = if words_alone {
+            stdout().is_terminal() && stderr().is_terminal()
+        } else {
+            stdout().is_terminal()
         };
         Self {
             words_alone,

@@ -98,9 +98,10 @@ fn choice(option: &Value) -> AgentOption {
             Value::String(value) => one_line(value),
             other => other.to_string(),
         },
-        values: match is_boolean {
-            true => vec!["true".into(), "false".into()],
-            false => values.map(|value| text(&value["value"])).collect(),
+        values: if is_boolean {
+            vec!["true".into(), "false".into()]
+        } else {
+            values.map(|value| text(&value["value"])).collect()
         },
     }
 }

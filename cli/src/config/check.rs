@@ -3,8 +3,8 @@
 use std::ffi::OsString;
 
 use super::CheckArguments;
-use super::file::ConfigFile;
 use crate::command_line;
+use crate::config_file::ConfigFile;
 
 pub fn run(arguments: &CheckArguments) -> anyhow::Result<()> {
     let path = &arguments.file;

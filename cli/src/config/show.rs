@@ -4,11 +4,12 @@ use clap::builder::{BoolishValueParser, TypedValueParser as _};
 use clap::parser::ValueSource;
 use clap::{Arg, ArgMatches};
 
-use super::apply::{ConfigProblem, FileSettings, matches, without_required};
-use super::keys::{self, ValueKind};
-use super::{ROLES, ShowArguments};
+use super::ShowArguments;
 use crate::command_line;
+use crate::config_file::keys::{self, ValueKind};
+use crate::config_file::{ConfigProblem, FileSettings, matches, without_required};
 use crate::exit::ConfigurationError;
+use crate::roles::ROLES;
 
 /// Where the comments begin, unless a value is longer.
 const COLUMN: usize = 48;

@@ -32,14 +32,16 @@ fn state(path: &Path) -> Finding {
         return Finding::fail(
             SUBJECT,
             format!(
-                "{place}: nothing can be written: {error}. Change its owner, make room, or choose another with --data-dir"
+                "{place}: nothing can be written: {error}. Change its owner, make room, or choose \
+                 another with --data-dir"
             ),
         );
     }
     let path = path.display();
-    match exists {
-        true => Finding::ok(SUBJECT, format!("{path}: writable, and not in use")),
-        false => Finding::ok(SUBJECT, format!("{path}: will be made at the first start")),
+    if exists {
+        Finding::ok(SUBJECT, format!("{path}: writable, and not in use"))
+    } else {
+        Finding::ok(SUBJECT, format!("{path}: will be made at the first start"))
     }
 }
 

@@ -26,8 +26,8 @@ pub fn check(path: &Path) -> Finding {
         Some(file) => Finding::warn(
             SUBJECT,
             format!(
-                "{}: everybody on this machine can read it, and make tokens with it. Say chmod o-r, or set \
-                 defaultMode of a Kubernetes secret to 0400",
+                "{}: everybody on this machine can read it, and make tokens with it. Say chmod \
+                 o-r, or set defaultMode of a Kubernetes secret to 0400",
                 file.display()
             ),
         ),

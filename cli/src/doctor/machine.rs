@@ -13,15 +13,16 @@ pub fn open_files() -> Finding {
     const SUBJECT: &str = "open files";
     let (limit, connections) = (descriptors::limit(), descriptors::for_connections());
     let room = format!("{limit} allowed: room for {connections} connections");
-    match connections < FEW_CONNECTIONS {
-        false => Finding::ok(SUBJECT, room),
-        true => Finding::warn(
+    if connections < FEW_CONNECTIONS {
+        Finding::warn(
             SUBJECT,
             format!(
-                "{room}. Raise the hard limit: LimitNOFILE= in a systemd unit, --ulimit nofile= for a container, \
-                 `ulimit -Hn` in a shell"
+                "{room}. Raise the hard limit: LimitNOFILE= in a systemd unit, --ulimit nofile= \
+                 for a container, `ulimit -Hn` in a shell"
             ),
-        ),
+        )
+    } else {
+        Finding::ok(SUBJECT, room)
     }
 }
 
@@ -33,8 +34,8 @@ pub fn port(option: &str, address: SocketAddr) -> Finding {
         Err(error) => Finding::fail(
             SUBJECT,
             format!(
-                "{address}: {error}. Stop the process that listens there (`ss -ltnp` names it), or choose another \
-                 address with {option}"
+                "{address}: {error}. Stop the process that listens there (`ss -ltnp` names it), \
+                 or choose another address with {option}"
             ),
         ),
     }

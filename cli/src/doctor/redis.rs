@@ -1,4 +1,5 @@
-//! The store of gateways and workers: whether it answers and keeps what it is given, and how far its clock is from ours.
+//! The store of gateways and workers: whether it answers and keeps what it is given, and how far
+//! its clock is from ours.
 
 use std::time::Duration;
 
@@ -27,8 +28,9 @@ fn judge(diagnosis: &Diagnosis, wants_replicas: bool) -> Vec<Finding> {
     if diagnosis.servers.is_empty() {
         findings.push(Finding::warn(
             SUBJECT,
-            "the user of --store may not call INFO, so the settings could not be checked: Redis should have appendonly \
-             yes and maxmemory-policy noeviction. `baton store users` writes users that may",
+            "the user of --store may not call INFO, so the settings could not be checked: Redis \
+             should have appendonly yes and maxmemory-policy noeviction. `baton store users` \
+             writes users that may",
         ));
     }
     for server in &diagnosis.servers {
@@ -43,14 +45,16 @@ fn judge(diagnosis: &Diagnosis, wants_replicas: bool) -> Vec<Finding> {
 fn latency(latency: Duration) -> Finding {
     let millis = latency.as_secs_f64() * 1_000.0;
     let text = format!("answers in {millis:.1} ms");
-    match latency > SLOW {
-        false => Finding::ok(SUBJECT, text),
-        true => Finding::warn(
+    if latency > SLOW {
+        Finding::warn(
             SUBJECT,
             format!(
-                "{text}: every request waits for that at least once. Put Redis into the same network"
+                "{text}: every request waits for that at least once. Put Redis into the same \
+                 network"
             ),
-        ),
+        )
+    } else {
+        Finding::ok(SUBJECT, text)
     }
 }
 
@@ -79,8 +83,8 @@ fn keeps_sessions(server: &ServerFacts) -> Vec<Finding> {
         findings.push(Finding::warn(
             SUBJECT,
             format!(
-                "{address}: a restart loses sessions, since the append-only file is off. Set appendonly yes \
-                 (`redis-cli config set appendonly yes`, and in its configuration)"
+                "{address}: a restart loses sessions, since the append-only file is off. Set \
+                 appendonly yes (`redis-cli config set appendonly yes`, and in its configuration)"
             ),
         ));
     }
@@ -88,8 +92,8 @@ fn keeps_sessions(server: &ServerFacts) -> Vec<Finding> {
         findings.push(Finding::warn(
             SUBJECT,
             format!(
-                "{address}: sessions are evicted once memory is full, since maxmemory-policy is {policy}. Set it to \
-                 noeviction"
+                "{address}: sessions are evicted once memory is full, since maxmemory-policy is \
+                 {policy}. Set it to noeviction"
             ),
         ));
     }
@@ -106,13 +110,15 @@ fn replicas(server: &ServerFacts) -> Finding {
         0 => Finding::fail(
             SUBJECT,
             format!(
-                "{address}: no replica is in step, and --durability replicated needs one. Add two, or use --durability fast"
+                "{address}: no replica is in step, and --durability replicated needs one. Add \
+                 two, or use --durability fast"
             ),
         ),
         1 => Finding::warn(
             SUBJECT,
             format!(
-                "{address}: one replica is in step; when it leaves nothing is acknowledged any more. Add another"
+                "{address}: one replica is in step; when it leaves nothing is acknowledged any \
+                 more. Add another"
             ),
         ),
         several => Finding::ok(
@@ -127,27 +133,27 @@ fn clock(offset: Option<ClockOffset>) -> Finding {
     let Some(ClockOffset { by, ahead }) = offset else {
         return Finding::warn(
             CLOCK,
-            "the user of --store may not call TIME, so clocks could not be compared. `baton store users` writes users that may",
+            "the user of --store may not call TIME, so clocks could not be compared. `baton store \
+             users` writes users that may",
         );
     };
     let seconds = by.as_secs_f64();
-    let side = match ahead {
-        true => "ahead of",
-        false => "behind",
-    };
+    let side = if ahead { "ahead of" } else { "behind" };
     let remedy = "Run a time service on both machines (`timedatectl set-ntp true`)";
     // Two gateways may be off in opposite directions.
     if by > Duration::from_secs(MAX_SKEW / 2) {
         let text = format!(
-            "{seconds:.1} s {side} the store's: tokens count as expired, or as not yet valid. {remedy}"
+            "{seconds:.1} s {side} the store's: tokens count as expired, or as not yet valid. \
+             {remedy}"
         );
         return Finding::fail(CLOCK, text);
     }
-    match by > DRIFT {
-        true => Finding::warn(
+    if by > DRIFT {
+        Finding::warn(
             CLOCK,
             format!("{seconds:.1} s {side} the store's. {remedy}"),
-        ),
-        false => Finding::ok(CLOCK, format!("{seconds:.1} s from the store's")),
+        )
+    } else {
+        Finding::ok(CLOCK, format!("{seconds:.1} s from the store's"))
     }
 }

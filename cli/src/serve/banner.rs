@@ -1,4 +1,5 @@
-//! The lines that `baton serve` prints when it is ready: where it listens, and a command to paste into another shell.
+//! The lines that `baton serve` prints when it is ready: where it listens, and a command to paste
+//! into another shell.
 
 use std::env;
 use std::ffi::OsStr;
@@ -23,15 +24,13 @@ impl Banner {
     }
 
     fn with_program(&self, program: &str) -> String {
-        let scheme = match self.tls {
-            true => "https",
-            false => "http",
-        };
+        let scheme = if self.tls { "https" } else { "http" };
         let (address, local) = (self.address, reachable(self.address));
         let hints: String = [
             (
                 self.tls,
-                "\n    (--ca FILE names the authority of a certificate that this machine does not trust)",
+                "\n    (--ca FILE names the authority of a certificate that this machine does not \
+                 trust)",
             ),
             (
                 self.authenticated,
@@ -42,11 +41,9 @@ impl Banner {
         .filter_map(|(applies, hint)| applies.then_some(hint))
         .collect();
         format!(
-            "Baton listens on {scheme}://{address}/acp\n\n\
-             Talk to its agent from another shell:\n\n    \
-             {program} chat {scheme}://{local}{hints}\n\n\
-             The same with curl, in three requests: {FIRST_TURN}\n\
-             Ctrl-C stops."
+            "Baton listens on {scheme}://{address}/acp\n\nTalk to its agent from another \
+             shell:\n\n    {program} chat {scheme}://{local}{hints}\n\nThe same with curl, in \
+             three requests: {FIRST_TURN}\nCtrl-C stops."
         )
     }
 }
@@ -61,8 +58,8 @@ fn reachable(address: SocketAddr) -> SocketAddr {
     SocketAddr::new(ip, address.port())
 }
 
-/// How to call this program from a shell in any directory: by its name if the shell finds this very file by it, else by
-/// its path.
+/// How to call this program from a shell in any directory: by its name if the shell finds this very
+/// file by it, else by its path.
 fn program(called: &OsStr, path: &OsStr) -> String {
     let called = Path::new(called);
     let whole = match called.components().count() {
@@ -73,9 +70,10 @@ fn program(called: &OsStr, path: &OsStr) -> String {
     let name = called.file_name().unwrap_or_default();
     let found = env::split_paths(path).map(|directory| directory.join(name));
     let found = found.into_iter().find(|file| file.is_file());
-    match found.is_some_and(|found| same(&found, &whole)) {
-        true => quoted(Path::new(name)),
-        false => quoted(&whole),
+    if found.is_some_and(|found| same(&found, &whole)) {
+        quoted(Path::new(name))
+    } else {
+        quoted(&whole)
     }
 }
 

@@ -1,30 +1,24 @@
-//! A connection as any client has one: opened by `initialize`, given up by DELETE. Requests are one-shot, so
-//! that each answer comes in the body of its POST.
+//! A connection as any client has one: opened by `initialize`, given up by DELETE. Requests are
+//! one-shot, so that each answer comes in the body of its POST.
 
 use std::cell::Cell;
 use std::time::Duration;
 
 use anyhow::{Context as _, anyhow, bail};
-use reqwest::header::{ACCEPT, CONTENT_TYPE};
-use reqwest::{Client, Response, Url};
+use baton_client::{Endpoint, OpenedConnection, RequestFailure, SseStream, StreamEvent};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 use tokio::time::timeout;
 
-use super::server::{SessionsServer, succeeded};
-use super::sse::SseParser;
 use super::terminal::on_a_line;
 
-const TOKEN: &str = "acp-connection-id";
-const STREAM: &str = "text/event-stream";
 /// Nobody waits longer for an end.
 const FAREWELL: Duration = Duration::from_secs(2);
 
-pub struct SessionsConnection {
-    http: Client,
-    url: Url,
-    token: String,
+pub struct SessionsConnection<'a> {
+    server: &'a Endpoint,
+    opened: OpenedConnection,
     /// How many requests were made.
     asked: Cell<u64>,
 }
@@ -51,23 +45,16 @@ struct MessageParams<'a> {
     update: Option<&'a RawValue>,
 }
 
-impl SessionsConnection {
-    pub async fn open(server: &SessionsServer) -> anyhow::Result<Self> {
-        let (http, url) = (server.http.clone(), server.endpoint("/acp")?);
+impl<'a> SessionsConnection<'a> {
+    pub async fn open(server: &'a Endpoint) -> anyhow::Result<Self> {
         let params = json!({ "protocolVersion": 1 });
-        let request = http
-            .post(url.clone())
-            .header(CONTENT_TYPE, "application/json")
-            .body(request(0, "initialize", &params));
-        let response = succeeded(&url, request.send().await).await?;
-        // There is a connection whatever the answer is: sessions can be looked at while no agent runs.
-        let token = response.headers().get(TOKEN);
-        let token = token.and_then(|token| token.to_str().ok());
-        let token = token.ok_or_else(|| anyhow!("{url} opens no connection: is it Baton?"))?;
+        // There is a connection whatever the answer is: sessions can be looked at while no agent
+        // runs.
+        let opened = server.initialize(request(0, "initialize", &params).into());
+        let opened = opened.await.map_err(|failure| told(server, &failure))?;
         Ok(Self {
-            token: token.to_owned(),
-            http,
-            url,
+            server,
+            opened,
             asked: Cell::new(0),
         })
     }
@@ -81,20 +68,20 @@ impl SessionsConnection {
     ) -> anyhow::Result<Value> {
         let id = self.asked.get() + 1;
         self.asked.set(id);
-        let request = self
-            .http
-            .post(self.url.clone())
-            .header(TOKEN, &self.token)
-            .header(CONTENT_TYPE, "application/json")
-            .header(ACCEPT, STREAM)
-            .body(request(id, method, params));
-        let response = succeeded(&self.url, request.send().await).await?;
-        let mut events = SseParser::of(response);
-        while let Some(event) = events.next().await? {
-            let message: SessionMessage<'_> = match event.is_message() {
-                true => serde_json::from_str(&event.data).context("the answer is not JSON-RPC")?,
-                false => continue,
+        let request = request(id, method, params);
+        let events = SseStream::one_shot(self.server, &self.opened.token, request.into());
+        let mut events = events
+            .await
+            .map_err(|failure| told(self.server, &failure))?;
+        loop {
+            let item = events.next().await;
+            let item =
+                item.with_context(|| format!("the answer to {method} broke off: try again"))?;
+            let Some(StreamEvent::Message(message)) = item.news else {
+                continue;
             };
+            let message: SessionMessage<'_> =
+                serde_json::from_slice(&message).context("the answer is not JSON-RPC")?;
             if message.method.is_none() && message.id == Some(json!(id)) {
                 return match (message.error, message.result) {
                     (Some(fault), _) => bail!("{}", on_a_line(&fault.message)),
@@ -105,41 +92,42 @@ impl SessionsConnection {
                 see(update)?;
             }
         }
-        bail!("the answer to {method} broke off: try again")
     }
 
     /// The stream of a session, from after this cursor on.
-    pub async fn stream(&self, session: &str, cursor: Option<&str>) -> reqwest::Result<Response> {
-        let mut request = self
-            .http
-            .get(self.url.clone())
-            .header(TOKEN, &self.token)
-            .header("acp-session-id", session)
-            .header(ACCEPT, STREAM);
-        if let Some(cursor) = cursor {
-            request = request.header("last-event-id", cursor);
-        }
-        request.send().await
-    }
-
-    pub fn url(&self) -> &Url {
-        &self.url
+    pub async fn stream(
+        &self,
+        session: &str,
+        cursor: Option<&str>,
+    ) -> Result<SseStream, RequestFailure> {
+        SseStream::of_session(self.server, &self.opened.token, session, cursor).await
     }
 
     /// It would be forgotten by itself, later.
     pub async fn close(self) {
-        let request = self.http.delete(self.url).header(TOKEN, self.token);
-        let _ = timeout(FAREWELL, request.send()).await;
+        let _ = timeout(FAREWELL, self.server.detach(&self.opened.token)).await;
+    }
+}
+
+/// The failure as the user is to see it: with the server's own words, if there are any.
+pub fn told(server: &Endpoint, failure: &RequestFailure) -> anyhow::Error {
+    let text = on_a_line(&failure.to_string());
+    match failure {
+        RequestFailure::Away {
+            unconnected: true, ..
+        } => anyhow!("cannot reach {}: {text}", server.url()),
+        _ => anyhow!("{text}"),
     }
 }
 
 /// The update that a message on a stream brings, if it does.
-pub fn update_of(message: &str) -> Option<&RawValue> {
-    let message: SessionMessage<'_> = serde_json::from_str(message).ok()?;
+pub fn update_of(message: &[u8]) -> Option<&RawValue> {
+    let message: SessionMessage<'_> = serde_json::from_slice(message).ok()?;
     message.params?.update
 }
 
-/// To look at a session without taking control of it, opening it again or changing what it works with.
+/// To look at a session without taking control of it, opening it again or changing what it works
+/// with.
 pub fn observing(session: &str) -> Value {
     let meta = json!({ "baton/observe": true });
     json!({ "sessionId": session, "_meta": meta })

@@ -12,7 +12,10 @@ pub struct DeleteOptions {
     session: String,
 }
 
-pub async fn run(connection: &SessionsConnection, options: &DeleteOptions) -> anyhow::Result<()> {
+pub async fn run(
+    connection: &SessionsConnection<'_>,
+    options: &DeleteOptions,
+) -> anyhow::Result<()> {
     let params = json!({ "sessionId": options.session });
     let deleted = connection.call("session/delete", &params, |_| Ok(()));
     deleted.await.map(drop)

@@ -1,9 +1,10 @@
 //! `baton sessions export ID`
 
 use anyhow::Context as _;
+use baton_client::Endpoint;
 use clap::Args;
 
-use super::server::{SessionsServer, succeeded};
+use super::connection::told;
 use super::terminal::TerminalOutput;
 
 #[derive(Args)]
@@ -14,14 +15,14 @@ pub struct ExportOptions {
 }
 
 pub async fn run(
-    server: &SessionsServer,
+    server: &Endpoint,
     options: &ExportOptions,
     out: &mut TerminalOutput,
 ) -> anyhow::Result<()> {
-    let url = server.endpoint(&format!("/v1/sessions/{}/export", options.session))?;
-    let response = server.http.get(url.clone()).send().await;
-    let mut response = succeeded(&url, response).await?;
-    while let Some(lines) = response.chunk().await.context("the export broke off")? {
+    let path = format!("/v1/sessions/{}/export", options.session);
+    let export = server.download(&path).await;
+    let mut export = export.map_err(|failure| told(server, &failure))?;
+    while let Some(lines) = export.chunk().await.context("the export broke off")? {
         out.write(&lines)?;
     }
     Ok(())

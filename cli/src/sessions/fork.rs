@@ -18,12 +18,16 @@ pub struct ForkOptions {
     #[arg(long, env = "BATON_SESSIONS_AT", value_name = "MESSAGE_ID")]
     at: Option<String>,
     /// Print a JSON document instead of the id
-    #[arg(long, env = "BATON_SESSIONS_JSON", value_parser = clap::builder::BoolishValueParser::new())]
+    #[arg(
+        long,
+        env = "BATON_SESSIONS_JSON",
+        value_parser = clap::builder::BoolishValueParser::new()
+    )]
     json: bool,
 }
 
 pub async fn run(
-    connection: &SessionsConnection,
+    connection: &SessionsConnection<'_>,
     options: &ForkOptions,
     out: &mut TerminalOutput,
 ) -> anyhow::Result<()> {
@@ -34,8 +38,9 @@ pub async fn run(
     let answer = connection.call("session/fork", &params, |_| Ok(())).await?;
     let child = answer["sessionId"].as_str();
     let child = child.ok_or_else(|| anyhow!("the answer names no session"))?;
-    match options.json {
-        true => out.json(&json!({ "sessionId": child }).to_string()),
-        false => out.line(child),
+    if options.json {
+        out.json(&json!({ "sessionId": child }).to_string())
+    } else {
+        out.line(child)
     }
 }

@@ -15,12 +15,16 @@ pub struct ListOptions {
     #[arg(long, env = "BATON_SESSIONS_LIMIT", value_name = "N")]
     limit: Option<usize>,
     /// Print one JSON document instead of a table
-    #[arg(long, env = "BATON_SESSIONS_JSON", value_parser = clap::builder::BoolishValueParser::new())]
+    #[arg(
+        long,
+        env = "BATON_SESSIONS_JSON",
+        value_parser = clap::builder::BoolishValueParser::new()
+    )]
     json: bool,
 }
 
 pub async fn run(
-    connection: &SessionsConnection,
+    connection: &SessionsConnection<'_>,
     options: &ListOptions,
     out: &mut TerminalOutput,
 ) -> anyhow::Result<()> {
@@ -37,7 +41,10 @@ pub async fn run(
 }
 
 /// Page after page.
-async fn all(connection: &SessionsConnection, options: &ListOptions) -> anyhow::Result<Vec<Value>> {
+async fn all(
+    connection: &SessionsConnection<'_>,
+    options: &ListOptions,
+) -> anyhow::Result<Vec<Value>> {
     let limit = options.limit.unwrap_or(usize::MAX);
     let mut sessions = Vec::new();
     let mut params = match &options.cwd {

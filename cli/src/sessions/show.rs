@@ -15,35 +15,38 @@ pub struct ShowOptions {
     #[arg(value_name = "ID")]
     session: String,
     /// Print one JSON document with all updates, modes and options
-    #[arg(long, env = "BATON_SESSIONS_JSON", value_parser = clap::builder::BoolishValueParser::new())]
+    #[arg(
+        long,
+        env = "BATON_SESSIONS_JSON",
+        value_parser = clap::builder::BoolishValueParser::new()
+    )]
     json: bool,
 }
 
 pub async fn run(
-    connection: &SessionsConnection,
+    connection: &SessionsConnection<'_>,
     options: &ShowOptions,
     out: &mut TerminalOutput,
 ) -> anyhow::Result<()> {
     let params = observing(&options.session);
-    match options.json {
-        true => document(connection, &options.session, &params, out).await,
-        false => {
-            // Printed as it comes, and nothing if there is no such session.
-            let mut heading = format!("session {}\n", on_a_line(&options.session));
-            let mut transcript = Transcript::default();
-            let see = |update: &RawValue| {
-                out.write(std::mem::take(&mut heading))?;
-                out.write(transcript.tell(update.get()))
-            };
-            connection.call("session/load", &params, see).await?;
-            out.write(heading + &transcript.end())
-        }
+    if options.json {
+        document(connection, &options.session, &params, out).await
+    } else {
+        // Printed as it comes, and nothing if there is no such session.
+        let mut heading = format!("session {}\n", on_a_line(&options.session));
+        let mut transcript = Transcript::default();
+        let see = |update: &RawValue| {
+            out.write(std::mem::take(&mut heading))?;
+            out.write(transcript.tell(update.get()))
+        };
+        connection.call("session/load", &params, see).await?;
+        out.write(heading + &transcript.end())
     }
 }
 
 /// Updates are copied as they are, with whatever else an agent has put into them.
 async fn document(
-    connection: &SessionsConnection,
+    connection: &SessionsConnection<'_>,
     session: &str,
     params: &Value,
     out: &mut TerminalOutput,

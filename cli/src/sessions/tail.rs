@@ -3,13 +3,11 @@
 use std::time::Duration;
 
 use anyhow::Context as _;
+use baton_client::{Endpoint, RequestFailure, SseStream, StreamEvent, StreamItem};
 use clap::Args;
-use reqwest::StatusCode;
 use tokio::time::sleep;
 
-use super::connection::{SessionsConnection, observing, update_of};
-use super::server::{SessionsServer, succeeded};
-use super::sse::{SseEvent, SseParser};
+use super::connection::{SessionsConnection, observing, told, update_of};
 use super::terminal::{TerminalOutput, on_a_line};
 use super::transcript::Transcript;
 use crate::signals;
@@ -20,15 +18,19 @@ pub struct TailOptions {
     #[arg(value_name = "ID")]
     session: String,
     /// Print one line of JSON per message
-    #[arg(long, env = "BATON_SESSIONS_JSON", value_parser = clap::builder::BoolishValueParser::new())]
+    #[arg(
+        long,
+        env = "BATON_SESSIONS_JSON",
+        value_parser = clap::builder::BoolishValueParser::new()
+    )]
     json: bool,
 }
 
-/// How long to wait before another try, unless the stream said so.
+/// How long to wait before another try, unless the server said so.
 const RETRY: Duration = Duration::from_secs(1);
 
 pub async fn run(
-    server: &SessionsServer,
+    server: &Endpoint,
     options: &TailOptions,
     out: &mut TerminalOutput,
 ) -> anyhow::Result<()> {
@@ -51,10 +53,10 @@ pub async fn run(
 }
 
 struct LogTail<'a> {
-    server: &'a SessionsServer,
+    server: &'a Endpoint,
     session: &'a str,
     json: bool,
-    connection: SessionsConnection,
+    connection: SessionsConnection<'a>,
     /// The last event that was seen.
     cursor: Option<String>,
     transcript: Transcript,
@@ -65,49 +67,42 @@ impl LogTail<'_> {
     async fn follow(&mut self, out: &mut TerminalOutput) -> anyhow::Result<()> {
         let mut stream = self.join().await?;
         loop {
-            while let Ok(Some(event)) = stream.next().await {
-                self.see(event, out)?;
+            while let Ok(item) = stream.next().await {
+                self.see(item, out)?;
             }
-            let wait = stream.retry.unwrap_or(RETRY);
             eprintln!("baton: the stream was cut: coming back");
-            sleep(wait).await;
+            sleep(RETRY).await;
             stream = self.come_back().await?;
         }
     }
 
-    /// First the stream, then the request that makes the session's events take it: there is no moment
-    /// between the two that anything could be lost in.
-    async fn join(&mut self) -> anyhow::Result<SseParser> {
-        let opened = self.connection.stream(self.session, None).await;
-        let stream = succeeded(self.connection.url(), opened).await?;
+    /// First the stream, then the request that makes the session's events take it: there is no
+    /// moment between the two that anything could be lost in.
+    async fn join(&mut self) -> anyhow::Result<SseStream> {
+        let stream = self.connection.stream(self.session, None).await;
+        let stream = stream.map_err(|failure| told(self.server, &failure))?;
         let params = observing(self.session);
         let joined = self.connection.call("session/resume", &params, |_| Ok(()));
         joined.await?;
-        Ok(SseParser::of(stream))
+        Ok(stream)
     }
 
     /// After the last event seen, at whichever gateway answers.
-    async fn come_back(&mut self) -> anyhow::Result<SseParser> {
+    async fn come_back(&mut self) -> anyhow::Result<SseStream> {
         loop {
             // Before any event it is where the connection joined.
             let cursor = self.cursor.as_deref().unwrap_or("0");
-            let opened = self.connection.stream(self.session, Some(cursor)).await;
-            match opened.as_ref().map(|response| response.status()) {
-                Err(_) | Ok(StatusCode::SERVICE_UNAVAILABLE) => {}
-                Ok(status) if status.is_server_error() => {}
-                Ok(StatusCode::TOO_MANY_REQUESTS) => {}
+            match self.connection.stream(self.session, Some(cursor)).await {
+                Ok(stream) => return Ok(stream),
                 // It ends after a day, or is taken back.
-                Ok(StatusCode::NOT_FOUND) => return self.join_anew().await,
-                Ok(_) => {
-                    let response = succeeded(self.connection.url(), opened).await?;
-                    return Ok(SseParser::of(response));
-                }
+                Err(RequestFailure::Lost) => return self.join_anew().await,
+                Err(RequestFailure::Away { pause, .. }) => sleep(pause.unwrap_or(RETRY)).await,
+                Err(refused) => return Err(told(self.server, &refused)),
             }
-            sleep(RETRY).await;
         }
     }
 
-    async fn join_anew(&mut self) -> anyhow::Result<SseParser> {
+    async fn join_anew(&mut self) -> anyhow::Result<SseStream> {
         eprintln!(
             "baton: the connection is over: going on from now, `show` has what was said meanwhile"
         );
@@ -117,19 +112,20 @@ impl LogTail<'_> {
         self.join().await
     }
 
-    fn see(&mut self, event: SseEvent, out: &mut TerminalOutput) -> anyhow::Result<()> {
-        let is_message = event.is_message();
-        if event.name == "reset" {
-            eprintln!("baton: {}", on_a_line(&event.data));
+    fn see(&mut self, item: StreamItem, out: &mut TerminalOutput) -> anyhow::Result<()> {
+        if !item.cursor.is_empty() {
+            self.cursor = Some(item.cursor);
         }
-        if !event.id.is_empty() {
-            self.cursor = Some(event.id);
-        }
-        if !is_message {
-            return Ok(());
-        }
-        match (self.json, update_of(&event.data)) {
-            (true, _) => out.json(&event.data)?,
+        let message = match item.news {
+            Some(StreamEvent::Message(message)) => message,
+            Some(StreamEvent::Reset(why)) => {
+                eprintln!("baton: {}", on_a_line(&why));
+                return Ok(());
+            }
+            Some(StreamEvent::Lost) | None => return Ok(()),
+        };
+        match (self.json, update_of(&message)) {
+            (true, _) => out.json(&String::from_utf8_lossy(&message))?,
             (false, Some(update)) => out.write(self.transcript.tell(update.get()))?,
             (false, None) => {}
         }

@@ -58,7 +58,8 @@ fn visibly(c: char, text: &mut String) {
     text.extend(c.escape_default());
 }
 
-/// The text says the same: odd characters are in strings, but for those that stand between tokens and never are.
+/// The text says the same: odd characters are in strings, but for those that stand between tokens
+/// and never are.
 fn in_json(c: char, text: &mut String) {
     match c {
         '\n' | '\r' | '\t' => text.push(' '),
@@ -74,9 +75,10 @@ fn in_json(c: char, text: &mut String) {
 fn escaped(text: &str, keeps: fn(char) -> bool, escape: fn(char, &mut String)) -> String {
     let mut plain = String::with_capacity(text.len());
     for c in text.chars() {
-        match is_odd(c) && !keeps(c) {
-            true => escape(c, &mut plain),
-            false => plain.push(c),
+        if is_odd(c) && !keeps(c) {
+            escape(c, &mut plain)
+        } else {
+            plain.push(c)
         }
     }
     plain
@@ -84,7 +86,10 @@ fn escaped(text: &str, keeps: fn(char) -> bool, escape: fn(char, &mut String)) -
 
 /// Moves the cursor, changes colours and titles, or turns around what is written.
 fn is_odd(c: char) -> bool {
-    let turns = matches!(c, '\u{200e}' | '\u{200f}' | '\u{061c}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+    let turns = matches!(
+        c,
+        '\u{200e}' | '\u{200f}' | '\u{061c}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}'
+    );
     c.is_control() || turns || matches!(c, '\u{2028}' | '\u{2029}')
 }
 

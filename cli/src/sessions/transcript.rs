@@ -1,5 +1,5 @@
-//! A conversation for people. Headings begin their line, what somebody said is indented: nobody can say
-//! something that looks like another's words.
+//! A conversation for people. Headings begin their line, what somebody said is indented: nobody can
+//! say something that looks like another's words.
 
 use std::collections::HashMap;
 use std::fmt::Write as _;
@@ -54,9 +54,10 @@ impl Transcript {
         let mut said = String::new();
         if self.speaking.as_ref() != Some(&now) {
             said = self.end();
-            let _ = match now.1.is_empty() {
-                true => write!(said, "{speaker}:\n  "),
-                false => write!(said, "{speaker} [{}]:\n  ", now.1),
+            let _ = if now.1.is_empty() {
+                write!(said, "{speaker}:\n  ")
+            } else {
+                write!(said, "{speaker} [{}]:\n  ", now.1)
             };
             self.speaking = Some(now);
         }
@@ -188,8 +189,9 @@ mod tests {
         ]);
         assert_eq!(
             told,
-            "user [u1]:\n  hello\nagent [a1]:\n  well, hello\ntool: run [execute, pending]\ntool: run [completed]\n\
-             plan:\n  [x] look\n  [ ] act\ntitle: A title\nusage: 10 of 200 tokens, 0.5 EUR\nagent [a2]:\n  bye\n"
+            "user [u1]:\n  hello\nagent [a1]:\n  well, hello\ntool: run [execute, pending]\ntool: \
+             run [completed]\nplan:\n  [x] look\n  [ ] act\ntitle: A title\nusage: 10 of 200 \
+             tokens, 0.5 EUR\nagent [a2]:\n  bye\n"
         );
     }
 

@@ -1,5 +1,5 @@
-//! `baton store backup`: a data directory as one file. A process that uses the directory is asked for it, at its
-//! administrators' port; a directory that nobody uses is read here.
+//! `baton store backup`: a data directory as one file. A process that uses the directory is asked
+//! for it, at its administrators' port; a directory that nobody uses is read here.
 
 use std::io::{BufWriter, Write as _};
 use std::path::{Path, PathBuf};
@@ -7,11 +7,13 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context as _, bail};
 use baton_gateway::admin::DIRECTORY;
 use baton_session::store::{BackupSnapshot, DirectoryError, admin_of, identity};
+use bytes::Bytes;
 use clap::Args;
-use reqwest::{Method, Response};
+use http::Request;
 
 use super::file::BackupFile;
-use crate::admin::caller::{CallerOptions, checked};
+use crate::admin::caller::CallerOptions;
+use crate::local_http::LocalAnswer;
 
 #[derive(Args)]
 pub struct BackupArguments {
@@ -69,11 +71,11 @@ async fn write(snapshot: BackupSnapshot, file: BackupFile) -> anyhow::Result<Bac
 }
 
 /// The process that uses the directory has written down where it is heard.
-async fn ask_its_user(caller: &CallerOptions, directory: &Path) -> anyhow::Result<Response> {
+async fn ask_its_user(caller: &CallerOptions, directory: &Path) -> anyhow::Result<LocalAnswer> {
     let Some(admin) = admin_of(directory) else {
         bail!(
-            "{}: a process uses this data directory and hears no administrators. Start it with --admin-listen, or stop it \
-             for the time of the backup",
+            "{}: a process uses this data directory and hears no administrators. Start it with \
+             --admin-listen, or stop it for the time of the backup",
             directory.display()
         );
     };
@@ -85,18 +87,17 @@ async fn ask(
     caller: &CallerOptions,
     admin: &str,
     directory: Option<&Path>,
-) -> anyhow::Result<Response> {
-    let mut request = caller.request(Method::GET, admin, "/backup")?;
+) -> anyhow::Result<LocalAnswer> {
+    let mut request = Request::get("/backup");
     if let Some(directory) = directory {
         let identity = identity(directory).with_context(|| directory.display().to_string())?;
         request = request.header(DIRECTORY, identity);
     }
-    let response = request.send().await;
-    let unreachable = || format!("cannot reach {admin}: does `baton serve` run there?");
-    checked(response.with_context(unreachable)?).await
+    let unreachable = "does `baton serve` run there?";
+    caller.ask(admin, request, Bytes::new(), unreachable).await
 }
 
-async fn receive(mut response: Response, mut file: BackupFile) -> anyhow::Result<BackupFile> {
+async fn receive(mut response: LocalAnswer, mut file: BackupFile) -> anyhow::Result<BackupFile> {
     let broken = "the backup broke off: the server has stopped, or given it up; its log says why";
     while let Some(chunk) = response.chunk().await.context(broken)? {
         // Memory of the system's takes it; the disk is waited for at the end.

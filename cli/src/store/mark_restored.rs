@@ -14,7 +14,8 @@ pub async fn run(arguments: MarkRestoredArguments) -> anyhow::Result<()> {
     check([arguments.store.faults()])?;
     arguments.store.redis_store().await?.mark_restored().await?;
     eprintln!(
-        "Redis is marked as restored: nothing that was issued until now counts any more. Start gateways and workers"
+        "Redis is marked as restored: nothing that was issued until now counts any more. Start \
+         gateways and workers"
     );
     Ok(())
 }

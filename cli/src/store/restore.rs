@@ -27,8 +27,8 @@ pub async fn run(arguments: RestoreArguments) -> anyhow::Result<()> {
     let into = data_dir.clone();
     let head = tokio::task::spawn_blocking(move || store::restore(&file, &into)).await??;
     eprintln!(
-        "{} is as it was on {}. Nothing that was issued until now counts any more: clients initialize again and load \
-         their sessions",
+        "{} is as it was on {}. Nothing that was issued until now counts any more: clients \
+         initialize again and load their sessions",
         data_dir.display(),
         date(head.taken)
     );

@@ -23,7 +23,8 @@ const PASSWORD_CHARS: usize = 40;
 pub struct UsersArguments {
     /// Directory to write to
     ///
-    /// Contains redis/users.acl for Redis, and gateway/url, worker/url and admin/url. Existing passwords are kept.
+    /// Contains redis/users.acl for Redis, and gateway/url, worker/url and admin/url. Existing
+    /// passwords are kept.
     #[arg(long, value_name = "DIR")]
     dir: PathBuf,
     /// URL of Redis, without user and password

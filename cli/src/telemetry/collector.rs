@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
+use http::header::{HeaderMap, HeaderName, HeaderValue};
 use percent_encoding::percent_decode_str;
-use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
+use url::Url;
 
 use super::signal::OtlpSignal;
 
@@ -39,7 +40,7 @@ impl CollectorEndpoint {
     }
 
     fn is_url(&self) -> bool {
-        reqwest::Url::parse(&self.url)
+        Url::parse(&self.url)
             .is_ok_and(|url| matches!(url.scheme(), "http" | "https") && url.has_host())
     }
 }
@@ -73,13 +74,14 @@ impl OtlpCollector {
         // The standard has one base for all signals, or an address for this one.
         let whole = signal.owns(&endpoint.name) || protocol == OtlpProtocol::Grpc;
         Ok(Self {
-            url: match whole {
-                true => endpoint.url,
-                false => format!(
+            url: if whole {
+                endpoint.url
+            } else {
+                format!(
                     "{}/v1/{}",
                     endpoint.url.trim_end_matches('/'),
                     signal.name()
-                ),
+                )
             },
             protocol,
             timeout: timeout(signal),

@@ -1,7 +1,7 @@
-//! Which traces are made, and where they and metrics go. The variables of OpenTelemetry count as everywhere;
-//! where there is an option as well, that wins.
+//! Which traces are made, and where they and metrics go. The variables of OpenTelemetry count as
+//! everywhere; where there is an option as well, that wins.
 
-use baton_gateway::Traces;
+use baton_gateway::TraceSampling;
 use baton_session::trace::TARGET;
 use clap::Args;
 use opentelemetry::global;
@@ -52,11 +52,11 @@ pub struct TraceOptions {
 
 impl TraceOptions {
     /// Which spans a gateway makes.
-    pub fn made(&self) -> Traces {
+    pub fn made(&self) -> TraceSampling {
         match (self.endpoint(OtlpSignal::Traces), self.trace_sample) {
-            (None, _) => Traces::None,
-            (Some(_), None) => Traces::All,
-            (Some(_), Some(ratio)) => Traces::Recorded(ratio),
+            (None, _) => TraceSampling::None,
+            (Some(_), None) => TraceSampling::All,
+            (Some(_), Some(ratio)) => TraceSampling::Recorded(ratio),
         }
     }
 
@@ -142,9 +142,10 @@ impl TraceOptions {
     where
         S: Subscriber + for<'a> LookupSpan<'a>,
     {
-        let level = match self.trace_store {
-            true => LevelFilter::TRACE,
-            false => LevelFilter::INFO,
+        let level = if self.trace_store {
+            LevelFilter::TRACE
+        } else {
+            LevelFilter::INFO
         };
         let ours =
             filter_fn(move |metadata| metadata.target() == TARGET && metadata.level() <= &level);

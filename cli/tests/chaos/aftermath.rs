@@ -38,11 +38,13 @@ for _, key in ipairs(redis.call('KEYS', 'baton:*')) do
     if there ~= 1 then say(key, 'belongs to ' .. there .. ' sessions') end
   elseif kind == 'f' then
     for _, id in ipairs(redis.call('SMEMBERS', key)) do
-      if redis.call('EXISTS', prefix .. 'l:' .. id) == 0 then say(key, 'lists ' .. id .. ', which is no fork') end
+      if redis.call('EXISTS', prefix .. 'l:' .. id) == 0 then say(key, 'lists ' .. id .. ', which \
+                             is no fork') end
     end
   elseif kind == 'gone' then
     for _, id in ipairs(redis.call('ZRANGE', key, 0, -1)) do
-      if redis.call('HGET', prefix .. 's:' .. id, 'prn') then say(key, 'lists ' .. id .. ', which is not deleted') end
+      if redis.call('HGET', prefix .. 's:' .. id, 'prn') then say(key, 'lists ' .. id .. ', which \
+                             is not deleted') end
     end
   elseif kind == 'rest' or kind == 'idle' or kind == 'ls' then
     for _, id in ipairs(redis.call('ZRANGE', key, 0, -1)) do
@@ -57,15 +59,18 @@ for _, key in ipairs(redis.call('KEYS', 'baton:*')) do
       if id ~= 'sum' then
         sum = sum + redis.call('HGET', key, id)
         local there = redis.call('EXISTS', prefix .. 's:' .. id, prefix .. 'z:' .. id)
-        if there ~= 1 then say(key, 'counts ' .. id .. ', which is there ' .. there .. ' times') end
+        if there ~= 1 then say(key, 'counts ' .. id .. ', which is there ' .. there .. ' times') \
+                             end
       end
     end
-    if sum ~= tonumber(redis.call('HGET', key, 'sum')) then say(key, 'has another sum than ' .. sum) end
+    if sum ~= tonumber(redis.call('HGET', key, 'sum')) then say(key, 'has another sum than ' .. \
+                             sum) end
   elseif kind == 'q' then
     if redis.call('TTL', key) < 0 then say(key, 'stays for ever') end
   elseif kind == 'x' then
     if redis.call('EXISTS', prefix .. 'k:' .. name) == 0 then say(key, 'has no connection') end
-  elseif kind ~= 'k' and kind ~= 'cards' and kind ~= 'alive' and kind ~= 'came' and kind ~= 'z' and kind ~= 'v'
+  elseif kind ~= 'k' and kind ~= 'cards' and kind ~= 'alive' and kind ~= 'came' and kind ~= 'z' \
+                             and kind ~= 'v'
     and kind ~= 'store' then
     say(key, 'is unknown')
   end

@@ -192,8 +192,8 @@ async fn announce(url: &str, token: &str, size: usize) -> String {
         .await
         .expect("the gateway listens");
     let head = format!(
-        "POST /acp HTTP/1.1\r\nHost: {address}\r\nContent-Type: application/json\r\n\
-         Acp-Connection-Id: {token}\r\nContent-Length: {size}\r\n\r\n"
+        "POST /acp HTTP/1.1\r\nHost: {address}\r\nContent-Type: \
+         application/json\r\nAcp-Connection-Id: {token}\r\nContent-Length: {size}\r\n\r\n"
     );
     socket
         .write_all(head.as_bytes())

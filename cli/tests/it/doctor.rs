@@ -158,6 +158,35 @@ fn an_agent_that_is_not_installed_comes_with_the_line_that_installs_it() {
         .ends_with(1);
 }
 
+#[test]
+fn a_product_without_a_key_is_warned_of_and_one_with_an_old_node_is_refused() {
+    let dir = directory();
+    let file = dir.path().join("node");
+    let listen = format!("127.0.0.1:{}", free_port());
+    let answer = r#"{"jsonrpc":"2.0","id":0,"result":{"protocolVersion":1}}"#;
+    // Its own program, by the name that is looked for.
+    agent(dir.path(), Some(answer));
+    fs::rename(dir.path().join("agent"), dir.path().join("codex-acp")).expect("a file");
+    let run = |node: &str, key: &str| {
+        fs::write(&file, format!("#!/bin/sh\necho {node}\n")).expect("a file");
+        fs::set_permissions(&file, fs::Permissions::from_mode(0o755)).expect("a program");
+        let mut command = doctor(&["serve", "--ephemeral", "--listen", &listen]);
+        let path = std::env::var("PATH").expect("there is a PATH");
+        let path = format!("{}:{path}", dir.path().display());
+        command.args(["--agent", "codex"]).env("PATH", path);
+        command.env("CODEX_API_KEY", "").env("OPENAI_API_KEY", key);
+        report(&mut command)
+    };
+    run("v18.1.0", "x").has("fail", "agent", "needs Node.js 20 or newer");
+    let without = run("v22.1.0", "");
+    without.has("ok", "agent", "starts and answers");
+    without
+        .has("warn", "agent's login", "OPENAI_API_KEY")
+        .ends_with(0);
+    let with = run("v22.1.0", "x");
+    assert!(!with.text.contains("agent's login"), "{}", with.text);
+}
+
 /// A program that answers every line with `answer`, or never.
 fn agent(dir: &Path, answer: Option<&str>) -> String {
     let path = dir.join("agent");

@@ -1,4 +1,4 @@
-//! The modules of a crate do not lead to each other in large circles.
+//! The modules of a crate do not lead to each other in large circles, lines fit on a screen, and a bool is tested by `if`.
 
 use std::fs;
 use std::path::Path;
@@ -18,7 +18,7 @@ fn stderr(output: &Output) -> String {
 }
 
 #[test]
-fn no_module_joins_a_cycle_of_more_than_three() {
+fn the_source_keeps_the_rules_of_the_house() {
     let checked = house(&["--check"], Path::new(PROJECT));
     assert!(checked.status.success(), "{}", stderr(&checked));
 }
@@ -57,10 +57,46 @@ fn tests_comments_and_strings_make_no_cycle() {
     let folder = tempfile::tempdir().unwrap();
     circle(folder.path(), &["first", "second", "third", "fourth"]);
     let third = folder.path().join("client/src/third.rs");
-    let text = "// crate::fourth\nconst A: &str = \"crate::fourth\";\n#[cfg(test)]\nmod tests {\n    use crate::fourth;\n}\n";
+    let text = "// crate::fourth\nconst A: &str = \"crate::fourth\";\n#[cfg(test)]\nmod tests {\n    use \
+         crate::fourth;\n}\n";
     fs::write(third, text).unwrap();
     let checked = house(&["--check"], folder.path());
     assert!(checked.status.success(), "{}", stderr(&checked));
+}
+
+/// A crate with this one module. Returns the faults that are found.
+fn faults_of(module: &str) -> String {
+    let folder = tempfile::tempdir().unwrap();
+    let source = folder.path().join("client/src");
+    fs::create_dir_all(&source).unwrap();
+    fs::write(source.join("first.rs"), module).unwrap();
+    stderr(&house(&["--check"], folder.path()))
+        .trim()
+        .to_owned()
+}
+
+#[test]
+fn a_bool_that_is_matched_fails() {
+    let module = "fn sign(minus: bool) -> char {\n    match minus {\n        true => '-',\n        false \
+         => '+',\n    }\n}\n";
+    assert_eq!(
+        faults_of(module),
+        "client/src/first.rs:2: if/else rather than a match of a bool"
+    );
+    assert_eq!(faults_of("// match minus { true => '-' }\n"), "");
+    // Of a tuple or an option a bool is a part.
+    let part = "fn sign(it: Option<bool>) -> bool {\n    matches!(it, Some(true))\n}\n";
+    assert_eq!(faults_of(part), "");
+}
+
+#[test]
+fn a_line_wider_than_a_hundred_characters_fails() {
+    let comment = |letters: usize| format!("// {}\n", "a".repeat(letters));
+    assert_eq!(faults_of(&comment(97)), "");
+    assert_eq!(
+        faults_of(&comment(98)),
+        "client/src/first.rs:1: wider than 100 characters"
+    );
 }
 
 #[test]

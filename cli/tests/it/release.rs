@@ -1,6 +1,7 @@
 //! `scripts/release`, as far as it goes without building: in a copy of the repository.
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::process::{Command, Output};
 
@@ -42,7 +43,19 @@ impl Copy {
     fn release(&self, words: &[&str]) -> Output {
         let mut command = Command::new(self.0.path().join("scripts/release"));
         let command = command.args(words).env("RELEASE_DATE", "2031-02-03");
+        for who in ["GIT_AUTHOR", "GIT_COMMITTER"] {
+            command.env(format!("{who}_NAME"), "Test");
+            command.env(format!("{who}_EMAIL"), "test@localhost");
+        }
         command.output().expect("the script runs")
+    }
+
+    /// Puts a shell script in the place of another.
+    fn plays(&self, script: &str, text: &str) {
+        let path = self.0.path().join(script);
+        fs::create_dir_all(path.parent().expect("a folder")).expect("a folder");
+        fs::write(&path, format!("#!/bin/sh\n{text}\n")).expect("a script");
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).expect("a script");
     }
 
     /// The last release that formats are known of.
@@ -106,4 +119,34 @@ fn a_release_is_refused_with_every_reason() {
     assert!(told(&output).1.contains("RELEASES"));
     let output = copy.release(&["--dry-run", "next"]);
     assert_eq!(output.status.code(), Some(64));
+}
+
+#[test]
+fn an_unchecked_release_says_so_in_its_notes_and_its_tag() {
+    let copy = Copy::new();
+    let current = env!("CARGO_PKG_VERSION");
+    // Neither images nor advisories are to be had here, and the build has tests of its own.
+    copy.plays("deploy/pin", "exit 1");
+    copy.plays("scripts/check-supply", "exit 0");
+    copy.plays("deploy/build", "mkdir -p \"$1\"; : >\"$1/SHA256SUMS\"");
+    let chart = format!(": >\"$4/baton-{current}.tgz\"");
+    copy.plays("helm/tests/.venv/bin/helm", &chart);
+    copy.commit();
+    let artefacts = copy.0.path().join("target/artefacts");
+    let folder = artefacts.to_str().expect("a path");
+    let output = copy.release(&[current, folder]);
+    assert_eq!(output.status.code(), Some(1), "{:?}", told(&output));
+    assert_eq!(copy.git(&["tag", "--list"]), "");
+    let output = copy.release(&["--unchecked", current, folder]);
+    assert!(output.status.success(), "{:?}", told(&output));
+    let warning = "Not checked: images of others have no digest.";
+    let notes = fs::read_to_string(artefacts.join("NOTES.md")).expect("notes");
+    assert!(notes.starts_with(&format!("**{warning}**")), "{notes}");
+    let tag = copy.git(&["tag", "--list", "--format=%(contents)"]);
+    assert!(
+        tag.contains(&format!("Baton {current}")) && tag.contains(warning),
+        "{tag}"
+    );
+    let sums = fs::read_to_string(artefacts.join("SHA256SUMS")).expect("sums");
+    assert_eq!(sums.lines().count(), 2, "{sums}");
 }

@@ -12,6 +12,7 @@ use tempfile::TempDir;
 use crate::support::auth::{ALICE, BOB};
 use crate::support::http::prompt;
 use crate::support::process::baton;
+use crate::support::tls::Secured;
 use crate::support::{Client, Cluster, Served};
 
 pub fn sessions(url: &str, arguments: &[&str], input: &[u8]) -> Output {
@@ -147,4 +148,25 @@ async fn a_credential_opens_what_is_its_own() {
     assert!(!list.contains(&session), "{list}");
     let shown = printed(&url, &["show", &session, "--credential-file", &alices]);
     assert!(shown.contains("hello"), "{shown}");
+}
+
+#[tokio::test]
+async fn over_https_the_authority_that_was_named_is_trusted_and_no_other() {
+    let plain = Served::start().await;
+    let client = Client::initialize(&plain.url()).await;
+    let session = client.new_session().await;
+    said(&client, &session, "1", "hello").await;
+    let archive = printed(&plain.url(), &["export", &session]);
+    let secured = Secured::start(&[]).await;
+    let ca = secured.authority_file().display().to_string();
+    let imported = sessions(&secured.url(), &["import", "--ca", &ca], archive.as_bytes());
+    assert!(imported.status.success(), "{imported:?}");
+    let imported = String::from_utf8(imported.stdout).expect("text");
+    let imported = imported.trim();
+    let shown = printed(&secured.url(), &["show", imported, "--ca", &ca]);
+    assert!(shown.contains("hello"), "{shown}");
+    let again = printed(&secured.url(), &["export", imported, "--ca", &ca]);
+    assert_eq!(again.lines().count(), archive.lines().count());
+    let fault = refused(&secured.url(), &["list"]);
+    assert!(fault.contains("certificate"), "{fault}");
 }

@@ -43,7 +43,8 @@ pub async fn unread(client: &Client, session: &str) -> TcpStream {
     let mut stream = stream.expect("the gateway listens");
     // Without chunks: the body is what the gateway wrote.
     let request = format!(
-        "GET /acp HTTP/1.0\r\nhost: localhost\r\naccept: text/event-stream\r\nacp-connection-id: {}\r\nacp-session-id: {session}\r\n\r\n",
+        "GET /acp HTTP/1.0\r\nhost: localhost\r\naccept: text/event-stream\r\nacp-connection-id: \
+         {}\r\nacp-session-id: {session}\r\n\r\n",
         client.token
     );
     stream.write_all(request.as_bytes()).await.expect("sent");

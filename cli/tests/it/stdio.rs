@@ -4,8 +4,11 @@
 mod bringing_back;
 mod carrying;
 mod choosing;
+mod clientele;
 mod crashing;
 mod hostile;
+mod logging_in;
+mod named;
 mod real;
 
 use std::path::{Path, PathBuf};

@@ -4,7 +4,7 @@ use baton_protocol::compose::one_line;
 use baton_protocol::header;
 use bytes::Bytes;
 use http::header::{ACCEPT, CONTENT_TYPE, HeaderName};
-use http::{HeaderMap, HeaderValue};
+use http::{HeaderMap, HeaderValue, Response};
 use http_body_util::BodyExt as _;
 use hyper::body::Incoming;
 use serde::Deserialize;
@@ -15,11 +15,13 @@ use super::{FIRST_EVENT_TIMEOUT, MAX_MESSAGE, StreamEvent, StreamItem};
 use crate::endpoint::{CONNECTION_ID, Endpoint};
 use crate::error::RequestFailure;
 
+const SESSION_ID: HeaderName = HeaderName::from_static(header::SESSION_ID);
 const LAST_EVENT_ID: HeaderName = HeaderName::from_static(header::LAST_EVENT_ID);
 const EVENT_STREAM: &str = "text/event-stream";
 /// A silent stream has a comment every 15 seconds.
 const SILENCE_TIMEOUT: Duration = Duration::from_secs(40);
 
+/// Reads a stream of events, or the body of a one-shot request.
 pub struct SseStream {
     body: Incoming,
     events: SseParser,
@@ -43,7 +45,47 @@ impl SseStream {
             (CONNECTION_ID, connection.clone()),
             (LAST_EVENT_ID, cursor),
         ]);
-        let response = endpoint.get(&headers).await?;
+        let mut stream = Self::of(endpoint.get(&headers).await?)?;
+        // It begins with its cursor; if not even that comes, something keeps it back.
+        let first = timeout(FIRST_EVENT_TIMEOUT, stream.next()).await;
+        let first =
+            first.map_err(|_| RequestFailure::away("the stream was opened and stays silent"))?;
+        stream.first = Some(first?);
+        Ok(stream)
+    }
+
+    /// The stream of one session; from where the connection joins it, if there is no cursor.
+    pub async fn of_session(
+        endpoint: &Endpoint,
+        connection: &HeaderValue,
+        session: &str,
+        cursor: Option<&str>,
+    ) -> Result<Self, RequestFailure> {
+        let value = |text| {
+            let value = HeaderValue::from_str(text);
+            value.map_err(|_| RequestFailure::invalid("not an id that a session can have"))
+        };
+        let mut headers = HeaderMap::from_iter([
+            (ACCEPT, HeaderValue::from_static(EVENT_STREAM)),
+            (CONNECTION_ID, connection.clone()),
+            (SESSION_ID, value(session)?),
+        ]);
+        if let Some(cursor) = cursor {
+            headers.insert(LAST_EVENT_ID, value(cursor)?);
+        }
+        Self::of(endpoint.get(&headers).await?)
+    }
+
+    /// The answer to a request, after all that comes before it.
+    pub async fn one_shot(
+        endpoint: &Endpoint,
+        connection: &HeaderValue,
+        message: Bytes,
+    ) -> Result<Self, RequestFailure> {
+        Self::of(endpoint.one_shot(connection, message).await?)
+    }
+
+    fn of(response: Response<Incoming>) -> Result<Self, RequestFailure> {
         let kind = response.headers().get(CONTENT_TYPE);
         let kind = kind.and_then(|kind| kind.to_str().ok()).unwrap_or_default();
         if !kind.starts_with(EVENT_STREAM) {
@@ -51,17 +93,11 @@ impl SseStream {
                 "a stream was asked for, {kind:?} came"
             )));
         }
-        let mut stream = Self {
+        Ok(Self {
             body: response.into_body(),
             events: SseParser::default(),
             first: None,
-        };
-        // It begins with its cursor; if not even that comes, something keeps it back.
-        let first = timeout(FIRST_EVENT_TIMEOUT, stream.next()).await;
-        let first =
-            first.map_err(|_| RequestFailure::away("the stream was opened and stays silent"))?;
-        stream.first = Some(first?);
-        Ok(stream)
+        })
     }
 
     pub async fn next(&mut self) -> Result<StreamItem, RequestFailure> {

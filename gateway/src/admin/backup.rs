@@ -17,11 +17,11 @@ use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
 use crate::app::App;
-use crate::edge;
-use crate::error::Reject;
+use crate::error::GatewayError;
+use crate::http::headers;
 
-/// Which directory is meant, as [`identity`](baton_session::store::identity) has it: whoever asks may have been told of a
-/// process that is gone.
+/// Which directory is meant, as [`identity`](baton_session::store::identity) has it: whoever asks
+/// may have been told of a process that is gone.
 pub const DIRECTORY: HeaderName = HeaderName::from_static(baton_protocol::header::BACKUP_DIRECTORY);
 
 const CHUNK: usize = 256 << 10;
@@ -29,34 +29,36 @@ const CHUNK: usize = 256 << 10;
 const AHEAD: usize = 4;
 /// A client that takes nothing for this long is disconnected: the database keeps removed data for
 /// as long as a snapshot exists.
-const PATIENCE: Duration = Duration::from_secs(60);
+const STALL_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// The store to back up, one backup at a time.
 #[derive(Clone)]
-pub struct Backups {
+pub struct BackupService {
     files: Option<FileStore>,
-    turn: Arc<Semaphore>,
+    permit: Arc<Semaphore>,
 }
 
-impl Backups {
+impl BackupService {
     pub fn of(files: Option<FileStore>) -> Self {
         Self {
             files,
-            turn: Arc::new(Semaphore::new(1)),
+            permit: Arc::new(Semaphore::new(1)),
         }
     }
 
     /// The store of this directory, or the one of this process if none is named.
     fn files(&self, directory: Option<&str>) -> Result<FileStore, String> {
         let files = self.files.clone().ok_or(
-            "this process keeps nothing in files: of Redis, a backup is made as docs/operate/backup.md says",
+            "this process keeps nothing in files: of Redis, a backup is made as \
+             docs/operate/backup.md says",
         )?;
         let own = files.identity().map_err(|error| error.to_string())?;
         if directory.is_none_or(|named| own == named) {
             Ok(files)
         } else {
             Err(format!(
-                "this process keeps its data elsewhere, in {}: say where the other is heard with --admin",
+                "this process keeps its data elsewhere, in {}: say where the other is heard with \
+                 --admin",
                 files.path().display()
             ))
         }
@@ -65,24 +67,24 @@ impl Backups {
 
 pub async fn take(
     State(app): State<Arc<App>>,
-    Extension(backups): Extension<Backups>,
+    Extension(backups): Extension<BackupService>,
     headers: HeaderMap,
-) -> Result<Response, Reject> {
-    let files = backups.files(edge::single(&headers, &DIRECTORY)?);
-    let files = files.map_err(Reject::Backup)?;
-    let turn = backups.turn.clone().try_acquire_owned().map_err(|_| {
-        Reject::Backup("a backup is being taken already: try again when it is done".into())
+) -> Result<Response, GatewayError> {
+    let files = backups.files(headers::single(&headers, &DIRECTORY)?);
+    let files = files.map_err(GatewayError::Backup)?;
+    let permit = backups.permit.clone().try_acquire_owned().map_err(|_| {
+        GatewayError::Backup("a backup is being taken already: try again when it is done".into())
     })?;
     let snapshot = tokio::task::spawn_blocking(move || files.snapshot()).await;
-    let snapshot = snapshot.map_err(|_| Reject::Backup("the backup broke off".into()))??;
+    let snapshot = snapshot.map_err(|_| GatewayError::Backup("the backup broke off".into()))??;
     tracing::info!("a backup is being taken");
     let (chunks, taken) = mpsc::channel(AHEAD);
-    let pipe = Pipe {
+    let pipe = BackupPipe {
         chunks,
         stop: app.stop.clone(),
         runtime: Handle::current(),
     };
-    tokio::task::spawn_blocking(move || pipe.carry(&snapshot, turn));
+    tokio::task::spawn_blocking(move || pipe.write_snapshot(&snapshot, permit));
     let next = async |mut taken: mpsc::Receiver<io::Result<Bytes>>| {
         let chunk = taken.recv().await?;
         Some((chunk, taken))
@@ -92,14 +94,14 @@ pub async fn take(
 }
 
 /// To the one who asked, from a thread that may wait.
-struct Pipe {
+struct BackupPipe {
     chunks: mpsc::Sender<io::Result<Bytes>>,
     stop: CancellationToken,
     runtime: Handle,
 }
 
-impl Pipe {
-    fn carry(mut self, snapshot: &BackupSnapshot, turn: OwnedSemaphorePermit) {
+impl BackupPipe {
+    fn write_snapshot(mut self, snapshot: &BackupSnapshot, permit: OwnedSemaphorePermit) {
         let written = snapshot.write(BufWriter::with_capacity(CHUNK, &mut self));
         match written.map(drop) {
             Ok(()) => tracing::info!("the backup was taken"),
@@ -109,16 +111,16 @@ impl Pipe {
                 let _ = self.chunks.try_send(Err(error));
             }
         }
-        drop(turn);
+        drop(permit);
     }
 }
 
-impl Write for Pipe {
+impl Write for BackupPipe {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let chunk = Bytes::copy_from_slice(bytes);
         let sent = async {
             tokio::select! {
-                sent = timeout(PATIENCE, self.chunks.send(Ok(chunk))) => match sent {
+                sent = timeout(STALL_TIMEOUT, self.chunks.send(Ok(chunk))) => match sent {
                     Ok(Ok(())) => Ok(bytes.len()),
                     Ok(Err(_)) => Err(io::Error::other("who asked for it has gone")),
                     Err(_) => Err(io::Error::other("who asked for it takes nothing any more")),

@@ -1,5 +1,5 @@
-//! `--auth keys`: a file of hashed API keys. A key has 190 random bits, so a plain hash gives nothing
-//! away, and looking a hash up takes no longer for one that is nearly right.
+//! `--auth keys`: a file of hashed API keys. A key has 190 random bits, so a plain hash gives
+//! nothing away, and looking a hash up takes no longer for one that is nearly right.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -15,10 +15,10 @@ use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 use tokio_util::sync::CancellationToken;
 
-use super::policy::{Claims, Policy};
-use super::rights::Rights;
-use super::{Caller, Credential, Stranger};
-use crate::limits::OwnLimits;
+use super::policy::{ClaimMap, ClaimPolicy};
+use super::rights::CallerRights;
+use super::{AuthFailure, Caller, CallerCredential};
+use crate::limits::LimitOverrides;
 
 /// Keeps them apart from the principals of tokens.
 const KIND: &str = "key:";
@@ -28,36 +28,36 @@ const NAME_DIGITS: usize = 16;
 
 pub struct ApiKeys {
     path: PathBuf,
-    policy: Policy,
-    known: Arc<RwLock<Arc<Known>>>,
+    policy: ClaimPolicy,
+    known: Arc<RwLock<Arc<LoadedKeys>>>,
 }
 
 #[derive(Debug)]
-struct Known {
+struct LoadedKeys {
     text: String,
-    keys: HashMap<[u8; 32], Arc<Key>>,
+    keys: HashMap<[u8; 32], Arc<ApiKey>>,
     /// By their names, for logins and tickets.
-    names: HashMap<String, Arc<Key>>,
+    names: HashMap<String, Arc<ApiKey>>,
     /// Of those principals that have their own.
-    limits: HashMap<Arc<str>, Arc<OwnLimits>>,
+    limits: HashMap<Arc<str>, Arc<LimitOverrides>>,
 }
 
 #[derive(Debug)]
-struct Key {
+struct ApiKey {
     principal: Arc<str>,
     /// In seconds since 1970.
     expires: Option<u64>,
-    credential: Arc<Credential>,
+    credential: Arc<CallerCredential>,
 }
 
 #[derive(Deserialize)]
 struct KeyFile {
-    keys: Vec<Entry>,
+    keys: Vec<KeyEntry>,
 }
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Entry {
+struct KeyEntry {
     principal: String,
     /// Of the key, in hex.
     sha256: String,
@@ -70,7 +70,7 @@ struct Entry {
     #[serde(default)]
     observe: bool,
     /// Those of the principal; one of its entries is enough.
-    limits: Option<OwnLimits>,
+    limits: Option<LimitOverrides>,
 }
 
 fn date<'a, D: Deserializer<'a>>(value: D) -> Result<Option<u64>, D::Error> {
@@ -87,8 +87,8 @@ fn date<'a, D: Deserializer<'a>>(value: D) -> Result<Option<u64>, D::Error> {
 }
 
 impl ApiKeys {
-    pub fn open(path: &Path, policy: Policy) -> Result<Self, String> {
-        let known = Known::read(path, &policy)?;
+    pub fn open(path: &Path, policy: ClaimPolicy) -> Result<Self, String> {
+        let known = LoadedKeys::read(path, &policy)?;
         Ok(Self {
             path: path.to_owned(),
             policy,
@@ -104,18 +104,18 @@ impl ApiKeys {
 
     /// The fault of an entry.
     pub fn check(entry: &Value) -> Result<(), String> {
-        let entry: Entry =
+        let entry: KeyEntry =
             serde_json::from_value(entry.clone()).map_err(|error| error.to_string())?;
-        entry.key(&Policy::default()).map(|_| ())
+        entry.key(&ClaimPolicy::default()).map(|_| ())
     }
 
-    pub(super) fn identify(&self, key: &str) -> Result<Caller, Stranger> {
+    pub(super) fn identify(&self, key: &str) -> Result<Caller, AuthFailure> {
         let known = self.known.read().expect("held for moments only").clone();
         let hash: [u8; 32] = Sha256::digest(key).into();
         let key = known.keys.get(&hash);
-        let key = key.ok_or_else(|| Stranger::because("unknown API key"))?;
+        let key = key.ok_or_else(|| AuthFailure::because("unknown API key"))?;
         key.caller()
-            .ok_or_else(|| Stranger::because("an API key that has expired"))
+            .ok_or_else(|| AuthFailure::because("an API key that has expired"))
     }
 
     /// As long as the key is there that it was made of.
@@ -125,7 +125,7 @@ impl ApiKeys {
         (*key.principal == *principal).then(|| key.caller())?
     }
 
-    pub(super) fn limits(&self, principal: &str) -> Option<Arc<OwnLimits>> {
+    pub(super) fn limits(&self, principal: &str) -> Option<Arc<LimitOverrides>> {
         let known = self.known.read().expect("held for moments only");
         known.limits.get(principal).cloned()
     }
@@ -135,7 +135,7 @@ impl ApiKeys {
         let (path, shared) = (self.path.clone(), self.known.clone());
         let policy = self.policy.clone();
         let refresh = move || {
-            let mut read = Known::read(&path, &policy)?;
+            let mut read = LoadedKeys::read(&path, &policy)?;
             let mut known = shared.write().expect("held for moments only");
             let changed = known.text != read.text;
             if changed {
@@ -148,7 +148,7 @@ impl ApiKeys {
     }
 }
 
-impl Key {
+impl ApiKey {
     /// `None` once it has expired.
     fn caller(&self) -> Option<Caller> {
         if self.expires.is_some_and(|end| end <= unix_seconds()) {
@@ -167,19 +167,19 @@ impl Key {
     }
 }
 
-impl Known {
-    fn read(path: &Path, policy: &Policy) -> Result<Self, String> {
+impl LoadedKeys {
+    fn read(path: &Path, policy: &ClaimPolicy) -> Result<Self, String> {
         let named = |fault: String| format!("--auth-keys {}: {fault}", path.display());
         let text = std::fs::read_to_string(path).map_err(|error| named(error.to_string()))?;
         Self::parse(text, policy).map_err(named)
     }
 
-    fn parse(text: String, policy: &Policy) -> Result<Self, String> {
+    fn parse(text: String, policy: &ClaimPolicy) -> Result<Self, String> {
         let file: KeyFile = serde_json::from_str(&text).map_err(|error| {
             format!("not a file of API keys: {error}. Make an entry with `baton token api-key`")
         })?;
         let (mut keys, mut names) = (HashMap::new(), HashMap::new());
-        let mut limits: HashMap<Arc<str>, Arc<OwnLimits>> = HashMap::new();
+        let mut limits: HashMap<Arc<str>, Arc<LimitOverrides>> = HashMap::new();
         for entry in &file.keys {
             let name = &entry.principal;
             let (hash, key) = entry.key(policy)?;
@@ -220,9 +220,9 @@ impl Known {
     }
 }
 
-impl Entry {
+impl KeyEntry {
     /// With its hash.
-    fn key(&self, policy: &Policy) -> Result<([u8; 32], Key), String> {
+    fn key(&self, policy: &ClaimPolicy) -> Result<([u8; 32], ApiKey), String> {
         let name = &self.principal;
         let plain = |c: char| c.is_ascii_alphanumeric() || "-_.@:".contains(c);
         if name.is_empty() || name.len() > MAX_NAME || !name.chars().all(plain) {
@@ -244,19 +244,19 @@ impl Entry {
                 "principal {name:?}: {agent:?} cannot be an agent's name"
             ));
         }
-        let claims = Claims::from_iter([("sub".to_owned(), Value::from(name.as_str()))]);
+        let claims = ClaimMap::from_iter([("sub".to_owned(), Value::from(name.as_str()))]);
         let digits = &self.sha256.to_ascii_lowercase()[..NAME_DIGITS];
-        let credential = Credential {
+        let credential = CallerCredential {
             name: format!("{KIND}{digits}"),
             source: digits.to_owned(),
-            rights: Rights {
+            rights: CallerRights {
                 observe: self.observe,
                 only: agents.map(Into::into),
                 denied: policy.denied(&claims),
             },
-            ..Credential::default()
+            ..CallerCredential::default()
         };
-        let key = Key {
+        let key = ApiKey {
             principal: format!("{KIND}{name}").into(),
             expires: self.expires,
             credential: credential.into(),
@@ -280,8 +280,8 @@ fn parse_hex(text: &str) -> Option<[u8; 32]> {
 mod tests {
     use super::*;
 
-    fn parse(text: String) -> Result<Known, String> {
-        Known::parse(text, &Policy::default())
+    fn parse(text: String) -> Result<LoadedKeys, String> {
+        LoadedKeys::parse(text, &ClaimPolicy::default())
     }
 
     fn hashed(key: &str) -> String {
@@ -301,7 +301,7 @@ mod tests {
         let text = file(&[("alice", &hashed("bk_a")), ("bob", &hashed("bk_b"))]);
         let keys = ApiKeys {
             path: PathBuf::new(),
-            policy: Policy::default(),
+            policy: ClaimPolicy::default(),
             known: Arc::new(RwLock::new(Arc::new(parse(text).unwrap()))),
         };
         let name = |key: &str| keys.identify(key).ok().map(|caller| caller.principal);

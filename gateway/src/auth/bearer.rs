@@ -1,5 +1,5 @@
-//! `--auth jwt`: tokens of an identity provider. The algorithm must be one that is allowed and fit the
-//! key; a key set that everybody can read is never a secret, so no HS* comes near it.
+//! `--auth jwt`: tokens of an identity provider. The algorithm must be one that is allowed and fit
+//! the key; a key set that everybody can read is never a secret, so no HS* comes near it.
 
 use std::fmt::Write as _;
 use std::sync::Arc;
@@ -12,13 +12,16 @@ use serde::Deserialize;
 use sha2::{Digest as _, Sha256};
 use tokio_util::sync::CancellationToken;
 
-use super::dpop::{self, Asked};
-use super::jwks::Jwks;
-use super::policy::{self, Policy};
-use super::rights::Rights;
-use super::{Caller, Credential, Identified, Kind, Once, Scheme, Stranger, credential};
-use crate::edge::verified::Verified;
-use crate::error::Reject;
+use super::dpop::{self, ProofTarget};
+use super::jwks::ProviderKeys;
+use super::policy::{self, ClaimPolicy};
+use super::rights::CallerRights;
+use super::{
+    AuthFailure, AuthScheme, Caller, CallerCredential, IdentifiedCaller, SingleUseCredential,
+    SingleUseKind, credential,
+};
+use crate::auth::token_cache::TokenCache;
+use crate::error::GatewayError;
 
 #[derive(Clone, Debug)]
 pub struct BearerOptions {
@@ -31,7 +34,7 @@ pub struct BearerOptions {
     pub require_proof: bool,
     /// The required `typ` in a token's header.
     pub token_type: TokenType,
-    pub policy: Policy,
+    pub policy: ClaimPolicy,
 }
 
 /// The `typ` of an access token (RFC 9068, section 2.1).
@@ -58,31 +61,31 @@ impl TokenType {
 
 /// Claims that only ID tokens have (OpenID Connect Core, sections 3.1.3.6 and 3.3.2.11).
 const OF_ID_TOKENS: [&str; 2] = ["at_hash", "c_hash"];
-/// As Keycloak calls, in a claim, what is no access token.
+/// Values of the `typ` claim with which Keycloak marks tokens that are no access tokens.
 const OTHER_TOKENS: [&str; 4] = ["ID", "Refresh", "Offline", "Logout"];
 
-fn is_for_something_else(claims: &policy::Claims) -> bool {
+fn is_for_something_else(claims: &policy::ClaimMap) -> bool {
     let typ = claims.get("typ").and_then(|typ| typ.as_str());
     OF_ID_TOKENS.iter().any(|claim| claims.contains_key(*claim))
         || typ.is_some_and(|typ| OTHER_TOKENS.contains(&typ))
 }
 
-pub struct Bearer {
-    jwks: Jwks,
+pub struct BearerTokens {
+    jwks: ProviderKeys,
     algorithms: Vec<Algorithm>,
     issuer: String,
     audience: String,
     require_proof: bool,
     token_type: TokenType,
-    policy: Policy,
-    verified: Verified<Bound>,
+    policy: ClaimPolicy,
+    verified: TokenCache<BoundCaller>,
     /// Proofs that were used here. The store has those of all gateways; this spares asking it.
-    proofs: Verified<()>,
+    proofs: TokenCache<()>,
 }
 
 /// The content of a verified token.
 #[derive(Clone)]
-struct Bound {
+struct BoundCaller {
     caller: Caller,
     /// The thumbprint of the key that it is bound to.
     key: Option<Arc<str>>,
@@ -90,7 +93,7 @@ struct Bound {
 
 /// Typed, so that a claim of another type is a refusal and not an absent claim.
 #[derive(Deserialize)]
-struct Claims {
+struct TokenClaims {
     sub: String,
     exp: u64,
     #[serde(default)]
@@ -99,12 +102,12 @@ struct Claims {
     iat: u64,
     client_id: Option<String>,
     azp: Option<String>,
-    cnf: Option<Confirmation>,
+    cnf: Option<KeyConfirmation>,
 }
 
-/// A token that is bound to something else is refused: nobody would look whether it is there.
+/// A token that is bound to something else is refused, because nothing would check that binding.
 #[derive(Deserialize)]
-struct Confirmation {
+struct KeyConfirmation {
     jkt: String,
 }
 
@@ -114,7 +117,7 @@ const PREFIX: &str = "jwt:";
 /// Clocks of two machines may differ by so much.
 const LEEWAY: u64 = 30;
 
-impl Bearer {
+impl BearerTokens {
     pub fn new(options: BearerOptions) -> Result<Self, String> {
         if options.issuer.is_empty() || options.audience.is_empty() {
             return Err("--auth jwt needs --auth-issuer and --auth-audience".into());
@@ -125,19 +128,20 @@ impl Bearer {
             .find(|algorithm| is_shared(**algorithm))
         {
             return Err(format!(
-                "--auth-algs {shared:?}: the keys of a key set are public, so a token signed with one proves nothing"
+                "--auth-algs {shared:?}: the keys of a key set are public, so a token signed with \
+                 one proves nothing"
             ));
         }
         Ok(Self {
-            jwks: Jwks::open(&options.jwks)?,
+            jwks: ProviderKeys::open(&options.jwks)?,
             algorithms: options.algorithms,
             issuer: options.issuer,
             audience: options.audience,
             require_proof: options.require_proof,
             token_type: options.token_type,
             policy: options.policy,
-            verified: Verified::default(),
-            proofs: Verified::default(),
+            verified: TokenCache::default(),
+            proofs: TokenCache::default(),
         })
     }
 
@@ -145,17 +149,20 @@ impl Bearer {
         self.require_proof
     }
 
-    pub(super) async fn identify(&self, request: &request::Parts) -> Result<Identified, Reject> {
+    pub(super) async fn identify(
+        &self,
+        request: &request::Parts,
+    ) -> Result<IdentifiedCaller, GatewayError> {
         let (scheme, token) = credential(&request.headers)?;
-        let Bound { caller, key } = self.known(token).await?;
+        let BoundCaller { caller, key } = self.known(token).await?;
         match (key, scheme) {
-            (None, Scheme::Bearer) if !self.require_proof => Ok(caller.into()),
-            (None, _) => Err(Stranger::because("bound to no key").into()),
+            (None, AuthScheme::Bearer) if !self.require_proof => Ok(caller.into()),
+            (None, _) => Err(AuthFailure::because("bound to no key").into()),
             // Anybody who has seen it could have stolen it.
-            (Some(_), Scheme::Bearer) => Err(unproven(Stranger::because("bound to a key"))),
-            (Some(key), Scheme::Dpop) => {
+            (Some(_), AuthScheme::Bearer) => Err(unproven(AuthFailure::because("bound to a key"))),
+            (Some(key), AuthScheme::Dpop) => {
                 let once = self.prove(request, token, &caller, &key)?;
-                Ok(Identified {
+                Ok(IdentifiedCaller {
                     caller,
                     once: Some(once),
                 })
@@ -163,7 +170,7 @@ impl Bearer {
         }
     }
 
-    async fn known(&self, token: &str) -> Result<Bound, Reject> {
+    async fn known(&self, token: &str) -> Result<BoundCaller, GatewayError> {
         let version = self.jwks.version();
         if let Some(bound) = self.verified.get(token, version) {
             return Ok(bound);
@@ -181,24 +188,24 @@ impl Bearer {
         token: &str,
         caller: &Caller,
         key: &str,
-    ) -> Result<Once, Reject> {
-        let refused = |why: &'static str| unproven(Stranger::because(why));
+    ) -> Result<SingleUseCredential, GatewayError> {
+        let refused = |why: &'static str| unproven(AuthFailure::because(why));
         let mut proofs = request.headers.get_all(dpop::HEADER).iter();
         let (Some(proof), None) = (proofs.next(), proofs.next()) else {
             return Err(refused("no proof, or several"));
         };
         let proof = proof.to_str().map_err(|_| refused("not ASCII"))?;
-        let asked = Asked::of(request).ok_or_else(|| refused("asked by no name"))?;
+        let asked = ProofTarget::of(request).ok_or_else(|| refused("asked by no name"))?;
         let now = unix_seconds();
         let proof = dpop::verify(proof, &asked, token, key, now).map_err(unproven)?;
         let name = format!("dpop {}", digest(&[&caller.principal, &proof.id]));
         if self.proofs.get(&name, 0).is_some() {
             return Err(refused(USED));
         }
-        Ok(Once {
+        Ok(SingleUseCredential {
             name,
             lasts: Duration::from_secs(proof.until.saturating_sub(now)),
-            kind: Kind::Proof {
+            kind: SingleUseKind::Proof {
                 made: proof.made,
                 until: proof.until,
             },
@@ -206,16 +213,16 @@ impl Bearer {
     }
 
     /// The store has said whether a proof was the first of its name.
-    pub(super) fn spent(&self, name: &str, until: u64, is_first: bool) -> Result<(), Reject> {
+    pub(super) fn spent(&self, name: &str, until: u64, is_first: bool) -> Result<(), GatewayError> {
         self.proofs.put(name, (), until, 0);
         if is_first {
             Ok(())
         } else {
-            Err(unproven(Stranger::because(USED)))
+            Err(unproven(AuthFailure::because(USED)))
         }
     }
 
-    /// Only the issuer knows who is still there.
+    /// Only the issuer knows whether the principal still exists.
     pub(super) fn recall(&self, principal: &str, source: &str) -> Option<Caller> {
         let rights = self.policy.read_rights(source)?;
         let principal = principal.starts_with(PREFIX).then(|| principal.into())?;
@@ -227,13 +234,13 @@ impl Bearer {
         principal: Arc<str>,
         expires: Option<u64>,
         name: String,
-        rights: Rights,
+        rights: CallerRights,
     ) -> Caller {
-        let credential = Credential {
+        let credential = CallerCredential {
             name,
             source: self.policy.write(&rights),
             rights,
-            ..Credential::default()
+            ..CallerCredential::default()
         };
         Caller {
             credential: credential.into(),
@@ -241,11 +248,12 @@ impl Bearer {
         }
     }
 
-    async fn verify(&self, token: &str) -> Result<Bound, Reject> {
-        let refused = |why: &'static str| Reject::from(Stranger::because(why));
-        let header = decode_header(token).map_err(|error| Stranger::because(error.to_string()))?;
+    async fn verify(&self, token: &str) -> Result<BoundCaller, GatewayError> {
+        let refused = |why: &'static str| GatewayError::from(AuthFailure::because(why));
+        let header =
+            decode_header(token).map_err(|error| AuthFailure::because(error.to_string()))?;
         if !self.algorithms.contains(&header.alg) {
-            return Err(Stranger::because(format!("{:?} is not allowed", header.alg)).into());
+            return Err(AuthFailure::because(format!("{:?} is not allowed", header.alg)).into());
         }
         if !self.token_type.takes(header.typ.as_deref()) {
             return Err(refused("its typ is not that of an access token"));
@@ -259,12 +267,12 @@ impl Bearer {
         rules.set_issuer(&[&self.issuer]);
         rules.set_audience(&[&self.audience]);
         rules.set_required_spec_claims(&["exp", "iss", "aud", "sub"]);
-        let decoded = decode::<policy::Claims>(token, &key, &rules);
+        let decoded = decode::<policy::ClaimMap>(token, &key, &rules);
         let all = decoded
-            .map_err(|error| Stranger::because(error.to_string()))?
+            .map_err(|error| AuthFailure::because(error.to_string()))?
             .claims;
-        let claims: Claims = serde_json::from_value(all.clone().into())
-            .map_err(|error| Stranger::because(error.to_string()))?;
+        let claims: TokenClaims = serde_json::from_value(all.clone().into())
+            .map_err(|error| AuthFailure::because(error.to_string()))?;
         let now = unix_seconds();
         if claims.exp.saturating_add(LEEWAY) <= now || claims.nbf.max(claims.iat) > now + 60 {
             return Err(refused("not valid at this time"));
@@ -277,15 +285,15 @@ impl Bearer {
             return Err(refused("an ID token, or another that gives no access"));
         }
         if !self.policy.lets_in(&all) {
-            return Err(Reject::Forbidden);
+            return Err(GatewayError::Forbidden);
         }
-        let rights = Rights {
+        let rights = CallerRights {
             denied: self.policy.denied(&all),
-            ..Rights::default()
+            ..CallerRights::default()
         };
         let client = claims.client_id.or(claims.azp).unwrap_or_default();
         let principal = principal(&self.issuer, &claims.sub, &client);
-        Ok(Bound {
+        Ok(BoundCaller {
             caller: self.caller(
                 principal.into(),
                 Some(claims.exp),
@@ -308,10 +316,11 @@ fn is_shared(algorithm: Algorithm) -> bool {
     )
 }
 
-/// The token is good; what is wrong is said in another way than for tokens, as the client can mend it.
-fn unproven(why: Stranger) -> Reject {
+/// The token is good; what is wrong is said in another way than for tokens, as the client can mend
+/// it.
+fn unproven(why: AuthFailure) -> GatewayError {
     tracing::debug!(%why, "refused a bound token");
-    Reject::Proof
+    GatewayError::Proof
 }
 
 /// One name for issuer, subject and client together. No address of a person ends up in a token or a
@@ -363,9 +372,9 @@ mod tests {
             algorithms: vec![Algorithm::RS256, Algorithm::HS256],
             require_proof: false,
             token_type: TokenType::default(),
-            policy: Policy::default(),
+            policy: ClaimPolicy::default(),
         };
-        let fault = Bearer::new(options).err().expect("refused");
+        let fault = BearerTokens::new(options).err().expect("refused");
         assert!(fault.contains("HS256"), "{fault}");
     }
 }

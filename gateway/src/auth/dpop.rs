@@ -14,8 +14,8 @@ use serde_json::{Map, Value};
 use sha2::{Digest as _, Sha256};
 use subtle::ConstantTimeEq as _;
 
-use super::Stranger;
-use crate::edge::peer::Peer;
+use super::AuthFailure;
+use crate::net::peer::ClientPeer;
 
 pub const HEADER: HeaderName = HeaderName::from_static("dpop");
 /// How far from now a proof may be dated, in seconds.
@@ -26,7 +26,7 @@ const MAX_PROOF: usize = 4 << 10;
 const PRIVATE: [&str; 8] = ["d", "p", "q", "dp", "dq", "qi", "oth", "k"];
 
 /// The request that a proof has to be for.
-pub struct Asked<'a> {
+pub struct ProofTarget<'a> {
     pub method: &'a Method,
     /// Unless it is unknown: something in front may have ended TLS.
     pub secure: Option<bool>,
@@ -34,7 +34,7 @@ pub struct Asked<'a> {
     pub path: &'a str,
 }
 
-impl<'a> Asked<'a> {
+impl<'a> ProofTarget<'a> {
     pub fn of(request: &'a request::Parts) -> Option<Self> {
         // HTTP/2 has the name in the request line.
         let named = request.uri.authority().cloned().or_else(|| {
@@ -43,7 +43,10 @@ impl<'a> Asked<'a> {
         });
         Some(Self {
             method: &request.method,
-            secure: request.extensions.get().map(|peer: &Peer| peer.secure),
+            secure: request
+                .extensions
+                .get()
+                .map(|peer: &ClientPeer| peer.secure),
             authority: named?,
             path: request.uri.path(),
         })
@@ -71,7 +74,7 @@ impl<'a> Asked<'a> {
 
 /// A proof that is good, unless it was used before.
 #[derive(Debug)]
-pub struct Proof {
+pub struct DpopProof {
     pub id: String,
     /// By its maker's clock, in seconds since 1970.
     pub made: u64,
@@ -80,7 +83,7 @@ pub struct Proof {
 }
 
 #[derive(Deserialize)]
-struct Head {
+struct ProofHeader {
     typ: String,
     alg: Algorithm,
     jwk: Map<String, Value>,
@@ -89,7 +92,7 @@ struct Head {
 
 /// Typed, as those of the token are.
 #[derive(Deserialize)]
-struct Claims {
+struct ProofClaims {
     jti: String,
     htm: String,
     htu: String,
@@ -102,12 +105,12 @@ struct Claims {
 /// `thumbprint` is that of the key that `token` is bound to.
 pub fn verify(
     proof: &str,
-    asked: &Asked<'_>,
+    asked: &ProofTarget<'_>,
     token: &str,
     thumbprint: &str,
     now: u64,
-) -> Result<Proof, Stranger> {
-    let refused = |why: &'static str| Err(Stranger::because(why));
+) -> Result<DpopProof, AuthFailure> {
+    let refused = |why: &'static str| Err(AuthFailure::because(why));
     if proof.len() > MAX_PROOF {
         return refused("the proof is too long");
     }
@@ -120,7 +123,7 @@ pub fn verify(
     rules.required_spec_claims.clear();
     (rules.validate_exp, rules.validate_aud) = (false, false);
     let key = DecodingKey::from_jwk(&jwk).map_err(library)?;
-    let claims = decode::<Claims>(proof, &key, &rules)
+    let claims = decode::<ProofClaims>(proof, &key, &rules)
         .map_err(library)?
         .claims;
     if claims.htm != asked.method.as_str() {
@@ -141,7 +144,7 @@ pub fn verify(
     if claims.jti.is_empty() {
         return refused("the proof has no name");
     }
-    Ok(Proof {
+    Ok(DpopProof {
         id: claims.jti,
         made: claims.iat,
         until: claims.iat + WINDOW + MAX_SKEW,
@@ -149,19 +152,19 @@ pub fn verify(
 }
 
 /// The key that a proof says it was made with.
-fn key(proof: &str) -> Result<(Jwk, Algorithm), Stranger> {
+fn key(proof: &str) -> Result<(Jwk, Algorithm), AuthFailure> {
     let head = proof.split('.').next().unwrap_or_default();
     let head = BASE64URL.decode(head).ok();
-    let head = head.and_then(|head| serde_json::from_slice::<Head>(&head).ok());
-    let head = head.ok_or_else(|| Stranger::because("the proof is no DPoP proof"))?;
+    let head = head.and_then(|head| serde_json::from_slice::<ProofHeader>(&head).ok());
+    let head = head.ok_or_else(|| AuthFailure::because("the proof is no DPoP proof"))?;
     if head.typ != "dpop+jwt" || head.crit.is_some() {
-        return Err(Stranger::because("the proof is another kind of token"));
+        return Err(AuthFailure::because("the proof is another kind of token"));
     }
     if PRIVATE.iter().any(|member| head.jwk.contains_key(*member)) {
-        return Err(Stranger::because("the proof gives a private key away"));
+        return Err(AuthFailure::because("the proof gives a private key away"));
     }
     let jwk: Jwk = serde_json::from_value(Value::Object(head.jwk))
-        .map_err(|_| Stranger::because("the proof has no key"))?;
+        .map_err(|_| AuthFailure::because("the proof has no key"))?;
     let fits = match (&jwk.algorithm, head.alg) {
         (AlgorithmParameters::EllipticCurve(key), Algorithm::ES256) => {
             key.curve == EllipticCurve::P256
@@ -174,7 +177,7 @@ fn key(proof: &str) -> Result<(Jwk, Algorithm), Stranger> {
     if fits {
         Ok((jwk, head.alg))
     } else {
-        Err(Stranger::because(
+        Err(AuthFailure::because(
             "the proof is signed with neither ES256 nor EdDSA",
         ))
     }
@@ -185,8 +188,8 @@ fn same(one: &str, other: &str) -> bool {
     one.as_bytes().ct_eq(other.as_bytes()).into()
 }
 
-fn library(error: jsonwebtoken::errors::Error) -> Stranger {
-    Stranger::because(format!("the proof: {error}"))
+fn library(error: jsonwebtoken::errors::Error) -> AuthFailure {
+    AuthFailure::because(format!("the proof: {error}"))
 }
 
 #[cfg(test)]
@@ -195,8 +198,12 @@ mod tests {
 
     use super::*;
 
-    fn asked(authority: &'static str, path: &'static str, secure: Option<bool>) -> Asked<'static> {
-        Asked {
+    fn asked(
+        authority: &'static str,
+        path: &'static str,
+        secure: Option<bool>,
+    ) -> ProofTarget<'static> {
+        ProofTarget {
             method: &Method::GET,
             secure,
             authority: authority.parse().unwrap(),
@@ -304,7 +311,7 @@ mod tests {
         let other = &THUMBPRINT.replace('Z', "Y");
         assert!(verify(PROOF, &asked, TOKEN, other, MADE).is_err());
         assert!(verify(PROOF, &asked, "other", THUMBPRINT, MADE).is_err());
-        let post = Asked {
+        let post = ProofTarget {
             method: &Method::POST,
             ..asked
         };

@@ -1,5 +1,6 @@
-//! The key set of an identity provider, from a URL or a file. Fetched by one request at a time, at most
-//! every so often however many unknown keys are asked for; an old set serves while no new one comes.
+//! The key set of an identity provider, from a URL or a file. Fetched by one request at a time, at
+//! most every so often however many unknown keys are asked for; an old set serves while no new one
+//! comes.
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -22,26 +23,26 @@ use tokio_util::sync::CancellationToken;
 const MIN_INTERVAL: Duration = Duration::from_secs(10);
 /// A set is fetched again this often, unasked.
 const REFRESH: Duration = Duration::from_secs(300);
-const PATIENCE: Duration = Duration::from_secs(5);
+const FETCH_TIMEOUT: Duration = Duration::from_secs(5);
 const MAX_BYTES: usize = 1 << 20;
 
-pub struct Jwks {
-    source: Source,
+pub struct ProviderKeys {
+    source: KeySource,
     keys: RwLock<Arc<JwkSet>>,
     /// How often they have changed.
     version: AtomicU64,
     /// When it was last looked at; held while somebody does.
-    looked: Mutex<Option<Instant>>,
+    refreshed: Mutex<Option<Instant>>,
 }
 
-enum Source {
-    Url(Box<Https>, Uri),
+enum KeySource {
+    Url(Box<HttpsClient>, Uri),
     File(PathBuf),
 }
 
-type Https = Client<HttpsConnector<HttpConnector>, Empty<Bytes>>;
+type HttpsClient = Client<HttpsConnector<HttpConnector>, Empty<Bytes>>;
 
-impl Jwks {
+impl ProviderKeys {
     pub fn open(from: &str) -> Result<Self, String> {
         let source = match from.parse::<Uri>() {
             Ok(url) if url.scheme() == Some(&Scheme::HTTPS) || is_loopback(&url) => {
@@ -52,21 +53,21 @@ impl Jwks {
                     .enable_http1()
                     .build();
                 let client = Client::builder(TokioExecutor::new()).build(connector);
-                Source::Url(Box::new(client), url)
+                KeySource::Url(Box::new(client), url)
             }
             Ok(url) if url.scheme().is_some() => {
                 return Err(format!("--auth-jwks {from}: must be https, or a file"));
             }
-            _ => Source::File(from.into()),
+            _ => KeySource::File(from.into()),
         };
         let jwks = Self {
             source,
             keys: RwLock::new(Arc::new(JwkSet { keys: Vec::new() })),
             version: AtomicU64::new(0),
-            looked: Mutex::new(None),
+            refreshed: Mutex::new(None),
         };
         // A file is there or is not; a provider may come up after us.
-        if let Source::File(path) = &jwks.source {
+        if let KeySource::File(path) = &jwks.source {
             let set = read(path).map_err(|fault| format!("--auth-jwks {from}: {fault}"))?;
             jwks.replace(set);
         }
@@ -91,18 +92,18 @@ impl Jwks {
 
     /// Looks at the source again, unless somebody has within `interval`.
     async fn refresh(&self, interval: Duration) {
-        let mut looked = self.looked.lock().await;
-        if looked.is_some_and(|at| at.elapsed() < interval) {
+        let mut refreshed = self.refreshed.lock().await;
+        if refreshed.is_some_and(|at| at.elapsed() < interval) {
             return;
         }
         let set = match &self.source {
-            Source::Url(client, url) => match timeout(PATIENCE, fetch(client, url)).await {
+            KeySource::Url(client, url) => match timeout(FETCH_TIMEOUT, fetch(client, url)).await {
                 Ok(set) => set,
-                Err(_) => Err(format!("no answer within {PATIENCE:?}")),
+                Err(_) => Err(format!("no answer within {FETCH_TIMEOUT:?}")),
             },
-            Source::File(path) => read(path),
+            KeySource::File(path) => read(path),
         };
-        *looked = Some(Instant::now());
+        *refreshed = Some(Instant::now());
         match set {
             Ok(set) => self.replace(set),
             Err(fault) => tracing::warn!(
@@ -128,8 +129,8 @@ impl Jwks {
         loop {
             self.refresh(MIN_INTERVAL).await;
             let interval = match self.source {
-                Source::Url(..) => REFRESH,
-                Source::File(_) => MIN_INTERVAL,
+                KeySource::Url(..) => REFRESH,
+                KeySource::File(_) => MIN_INTERVAL,
             };
             tokio::select! {
                 () = sleep(interval) => {}
@@ -156,7 +157,7 @@ fn fits(key: &Jwk, algorithm: Algorithm) -> bool {
 }
 
 /// Redirects are not followed: the key set is where the operator said it is.
-async fn fetch(client: &Https, url: &Uri) -> Result<JwkSet, String> {
+async fn fetch(client: &HttpsClient, url: &Uri) -> Result<JwkSet, String> {
     let response = client.get(url.clone()).await;
     let response = response.map_err(|error| format!("{url}: {error}"))?;
     if !response.status().is_success() {
@@ -180,10 +181,10 @@ fn read(path: &PathBuf) -> Result<JwkSet, String> {
 /// Keys of kinds that are not known here are left out; the others still serve.
 fn parse(body: &[u8]) -> Result<JwkSet, String> {
     #[derive(serde::Deserialize)]
-    struct Raw {
+    struct RawKeySet {
         keys: Vec<serde_json::Value>,
     }
-    let raw: Raw =
+    let raw: RawKeySet =
         serde_json::from_slice(body).map_err(|error| format!("not a key set: {error}"))?;
     let keys = raw.keys.into_iter();
     let keys = keys.filter_map(|key| serde_json::from_value(key).ok());

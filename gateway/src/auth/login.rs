@@ -1,21 +1,20 @@
-//! Logins: a page shows the credential once, and its browser keeps a cookie that no script can read.
-//! Browsers send cookies along with what any page asks for, so it counts only if the browser also says
-//! that the page is one of those that may.
+//! Logins: a page shows the credential once, and its browser keeps a cookie that no script can
+//! read. Browsers send cookies along with what any page asks for, so it counts only if the browser
+//! also says that the page is one of those that may.
 
 use axum::http::HeaderMap;
 use axum::http::request::Parts;
 use baton_session::revocation::{Revocation, RevocationCause, RevocationSubject};
 use baton_session::token::{LoginToken, MAX_SKEW, carriers};
 
-use super::{Caller, LoggedIn, Stranger};
-use crate::app::App;
-use crate::edge;
+use super::{ActiveLogin, AuthFailure, Authenticator, Caller};
+use crate::http::headers;
 
 /// Those of one login never have another generation than 0.
 const BELOW: u32 = 1;
 
-pub fn open(app: &App, caller: &Caller) -> LoginToken {
-    let issued = app.mint.revoked.login_time(&caller.principal);
+pub fn open(auth: &Authenticator, caller: &Caller) -> LoginToken {
+    let issued = auth.revocations().login_time(&caller.principal);
     LoginToken {
         source: Some(caller.credential.source.clone()),
         ..LoginToken::new(caller.principal.to_string(), issued, caller.expires)
@@ -23,26 +22,26 @@ pub fn open(app: &App, caller: &Caller) -> LoginToken {
 }
 
 /// The cookie, if it counts.
-pub fn brought<'a>(app: &App, request: &'a Parts) -> Option<&'a str> {
-    let token = carriers::login_value(edge::cookies(&request.headers))?;
-    let origins = &app.config.origins;
-    let counts = origins.vouches_for(&request.uri, &request.headers);
-    if !counts {
+pub fn presented<'a>(auth: &Authenticator, request: &'a Parts) -> Option<&'a str> {
+    let token = carriers::login_value(headers::cookies(&request.headers))?;
+    let origins = &auth.origins;
+    let is_vouched = origins.is_vouched_for(&request.uri, &request.headers);
+    if !is_vouched {
         tracing::debug!("a login does not count: no page of ours has sent it");
     }
-    counts.then_some(token)
+    is_vouched.then_some(token)
 }
 
-pub fn check(app: &App, token: &str) -> Result<Caller, Stranger> {
-    let login = verify(app, token)?;
+pub fn check(auth: &Authenticator, token: &str) -> Result<Caller, AuthFailure> {
+    let login = verify(auth, token)?;
     let family = Some(login.family.as_str());
-    let revoked = &app.mint.revoked;
-    if revoked.stands_no_more(&login.principal, login.issued, family) {
-        return Err(Stranger::because("a login that was revoked"));
+    let revocations = auth.revocations();
+    if revocations.is_credential_revoked(&login.principal, login.issued, family) {
+        return Err(AuthFailure::because("a login that was revoked"));
     }
     let (source, expires) = (login.source.as_deref(), Some(login.expires));
-    let mut caller = app.auth.recall(&login.principal, source, expires)?;
-    caller.login = Some(LoggedIn {
+    let mut caller = auth.method.recall(&login.principal, source, expires)?;
+    caller.login = Some(ActiveLogin {
         family: login.family.into(),
         issued: login.issued,
     });
@@ -50,20 +49,21 @@ pub fn check(app: &App, token: &str) -> Result<Caller, Stranger> {
 }
 
 /// The login that a request brings, whether it counts or not, if it is the caller's own.
-pub fn of(app: &App, caller: &Caller, headers: &HeaderMap) -> Option<LoginToken> {
-    let token = carriers::login_value(edge::cookies(headers))?;
-    let login = verify(app, token).ok()?;
+pub fn of(auth: &Authenticator, caller: &Caller, headers: &HeaderMap) -> Option<LoginToken> {
+    let token = carriers::login_value(headers::cookies(headers))?;
+    let login = verify(auth, token).ok()?;
     (*login.principal == *caller.principal).then_some(login)
 }
 
-fn verify(app: &App, token: &str) -> Result<LoginToken, Stranger> {
-    let version = app.mint.keys.version();
-    if let Some(login) = app.logins.get(token, version) {
+fn verify(auth: &Authenticator, token: &str) -> Result<LoginToken, AuthFailure> {
+    let version = auth.issuer.keys.version();
+    if let Some(login) = auth.login_cache.get(token, version) {
         return Ok(login);
     }
-    let verified = app.mint.keys.ring().verify_login(token);
-    let login = verified.map_err(|why| Stranger::because(why.to_string()))?;
-    app.logins.put(token, login.clone(), login.expires, version);
+    let verified = auth.issuer.keys.ring().verify_login(token);
+    let login = verified.map_err(|why| AuthFailure::because(why.to_string()))?;
+    auth.login_cache
+        .put(token, login.clone(), login.expires, version);
     Ok(login)
 }
 

@@ -1,4 +1,4 @@
-//! Rules about claims: who is let in at all, and who may use which agent.
+//! Rules about claims: which callers may use the gateway, and which of them may use an agent.
 
 use std::collections::BTreeMap;
 use std::str::FromStr;
@@ -8,9 +8,9 @@ use baton_session::store::AgentCard;
 use serde_json::{Map, Value};
 
 use super::bearer::digest;
-use super::rights::Rights;
+use super::rights::CallerRights;
 
-pub type Claims = Map<String, Value>;
+pub type ClaimMap = Map<String, Value>;
 
 /// Agents that may have rules: so many fit into a login.
 const MAX_AGENTS: usize = 256;
@@ -19,12 +19,12 @@ const WORDS: [&str; 2] = ["scope", "scp"];
 
 /// `CLAIM=VALUE`.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Rule {
+pub struct ClaimRule {
     claim: String,
     value: String,
 }
 
-impl FromStr for Rule {
+impl FromStr for ClaimRule {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
@@ -38,14 +38,14 @@ impl FromStr for Rule {
     }
 }
 
-impl Rule {
+impl ClaimRule {
     pub fn claim(&self) -> &str {
         &self.claim
     }
 
     /// A list holds if the value is one of its entries. A text holds if it is the value: people may
     /// choose their own names, so words are looked for only where a claim is a list of words.
-    fn holds(&self, claims: &Claims) -> bool {
+    fn holds(&self, claims: &ClaimMap) -> bool {
         let Some(found) = self.find(claims) else {
             return false;
         };
@@ -67,7 +67,7 @@ impl Rule {
     }
 
     /// A claim of that very name, which may be a URL, else the one at the end of a path.
-    fn find<'a>(&self, claims: &'a Claims) -> Option<&'a Value> {
+    fn find<'a>(&self, claims: &'a ClaimMap) -> Option<&'a Value> {
         if let Some(found) = claims.get(&self.claim) {
             return Some(found);
         }
@@ -79,14 +79,14 @@ impl Rule {
 
 /// The operator's rules about claims.
 #[derive(Clone, Debug, Default)]
-pub struct Policy {
+pub struct ClaimPolicy {
     /// All of them must hold.
-    require: Vec<Rule>,
+    require: Vec<ClaimRule>,
     /// By agent; one of its rules must hold. An agent without rules is for everybody.
-    agents: BTreeMap<String, Vec<Rule>>,
+    agents: BTreeMap<String, Vec<ClaimRule>>,
 }
 
-impl Policy {
+impl ClaimPolicy {
     /// The policy, and every fault. `allow` as in `NAME=CLAIM=VALUE`.
     pub fn read(require: &[String], allow: &[String]) -> (Self, Vec<String>) {
         let (mut policy, mut faults) = (Self::default(), Vec::new());
@@ -124,24 +124,24 @@ impl Policy {
     }
 
     /// All rules about agents.
-    pub fn agent_rules(&self) -> impl Iterator<Item = &Rule> {
+    pub fn agent_rules(&self) -> impl Iterator<Item = &ClaimRule> {
         self.agents.values().flatten()
     }
 
-    pub fn lets_in(&self, claims: &Claims) -> bool {
+    pub fn lets_in(&self, claims: &ClaimMap) -> bool {
         self.require.iter().all(|rule| rule.holds(claims))
     }
 
     /// The agents that have rules of which none holds.
-    pub fn denied(&self, claims: &Claims) -> Arc<[String]> {
+    pub fn denied(&self, claims: &ClaimMap) -> Arc<[String]> {
         let denied = self.agents.iter();
         let denied = denied.filter(|(_, rules)| !rules.iter().any(|rule| rule.holds(claims)));
         denied.map(|(name, _)| name.clone()).collect()
     }
 
-    /// The rights as a login or ticket carries them: which of the agents that have rules are denied,
-    /// under these rules and no others.
-    pub fn write(&self, rights: &Rights) -> String {
+    /// The rights as a login or ticket carries them: which of the agents that have rules are
+    /// denied, under these rules and no others.
+    pub fn write(&self, rights: &CallerRights) -> String {
         let mut bits = vec![0u8; self.agents.len().div_ceil(8)];
         for (at, name) in self.agents.keys().enumerate() {
             if rights.denied.contains(name) {
@@ -152,8 +152,8 @@ impl Policy {
         format!("{}.{bits}", self.mark())
     }
 
-    /// `None` if it was written under other rules: whoever brings it has to log in again.
-    pub fn read_rights(&self, written: &str) -> Option<Rights> {
+    /// `None` if it was written under other rules: its holder has to log in again.
+    pub fn read_rights(&self, written: &str) -> Option<CallerRights> {
         let bits = written.strip_prefix(&self.mark())?.strip_prefix('.')?;
         if bits.len() != self.agents.len().div_ceil(8) * 2 {
             return None;
@@ -165,9 +165,9 @@ impl Policy {
                 denied.push(name.clone());
             }
         }
-        Some(Rights {
+        Some(CallerRights {
             denied: denied.into(),
-            ..Rights::default()
+            ..CallerRights::default()
         })
     }
 
@@ -193,7 +193,7 @@ mod tests {
     use super::*;
 
     fn holds(rule: &str, claims: Value) -> bool {
-        let rule: Rule = rule.parse().unwrap();
+        let rule: ClaimRule = rule.parse().unwrap();
         rule.holds(claims.as_object().unwrap())
     }
 
@@ -248,7 +248,7 @@ mod tests {
         };
         let require = text(&["groups", "=x", "a=", "fine=x"]);
         let allow = text(&["coder", "coder=groups", "/=a=b", "coder=groups=x"]);
-        let (_, faults) = Policy::read(&require, &allow);
+        let (_, faults) = ClaimPolicy::read(&require, &allow);
         assert_eq!(faults.len(), 6, "{faults:?}");
         for fault in faults {
             assert!(fault.contains("write "), "{fault}");
@@ -259,7 +259,7 @@ mod tests {
     fn rights_are_read_only_under_the_rules_they_were_written_under() {
         let policy = |allow: &[&str]| {
             let allow: Vec<String> = allow.iter().map(|word| word.to_string()).collect();
-            let (policy, faults) = Policy::read(&[], &allow);
+            let (policy, faults) = ClaimPolicy::read(&[], &allow);
             assert_eq!(faults, Vec::<String>::new());
             policy
         };
@@ -267,9 +267,9 @@ mod tests {
         let claims = json!({ "g": ["3"] });
         let denied = rules.denied(claims.as_object().unwrap());
         assert_eq!(denied[..], ["a".to_owned()]);
-        let rights = Rights {
+        let rights = CallerRights {
             denied,
-            ..Rights::default()
+            ..CallerRights::default()
         };
         let written = rules.write(&rights);
         assert_eq!(rules.read_rights(&written), Some(rights));
@@ -284,7 +284,7 @@ mod tests {
             assert_eq!(rules.read_rights(broken), None, "{broken}");
         }
         let none = policy(&[]);
-        let everything = Rights::default();
+        let everything = CallerRights::default();
         assert_eq!(none.read_rights(&none.write(&everything)), Some(everything));
     }
 }

@@ -1,4 +1,4 @@
-//! The rights of a credential, beyond saying who its holder is.
+//! The rights of a credential, beside the identity of its holder.
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use baton_session::token::TokenScope;
 use super::bearer::digest;
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Rights {
+pub struct CallerRights {
     /// It may list, load and watch sessions, and change nothing.
     pub observe: bool,
     /// The agents it may use, if they are listed.
@@ -16,7 +16,7 @@ pub struct Rights {
     pub denied: Arc<[String]>,
 }
 
-impl Rights {
+impl CallerRights {
     pub fn scope(&self) -> TokenScope {
         if self.observe {
             TokenScope::Observe
@@ -37,8 +37,8 @@ impl Rights {
         self.only.is_some() || !self.denied.is_empty()
     }
 
-    /// For the tokens of connections, so that one is used only with the rights it was opened with. Nothing
-    /// for who may do everything.
+    /// For the tokens of connections, so that one is used only with the rights it was opened with.
+    /// Nothing for who may do everything.
     pub fn mark(&self) -> Option<String> {
         if *self == Self::default() {
             return None;
@@ -61,18 +61,18 @@ mod tests {
     #[test]
     fn an_agent_is_allowed_unless_a_list_lacks_it_or_a_rule_denies_it() {
         let names = |names: &[&str]| names.iter().map(|name| name.to_string()).collect();
-        let all = Rights::default();
+        let all = CallerRights::default();
         assert!(all.allow("a") && !all.are_about_agents() && all.mark().is_none());
-        let listed = Rights {
+        let listed = CallerRights {
             only: Some(names(&["a", "b"])),
             denied: names(&["b", "c"]),
-            ..Rights::default()
+            ..CallerRights::default()
         };
         assert!(listed.allow("a") && listed.are_about_agents());
         assert!(!listed.allow("b") && !listed.allow("c") && !listed.allow("d"));
-        let observer = Rights {
+        let observer = CallerRights {
             observe: true,
-            ..Rights::default()
+            ..CallerRights::default()
         };
         assert!(observer.mark().is_some() && observer.mark() != listed.mark());
     }

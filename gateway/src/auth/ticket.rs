@@ -1,5 +1,6 @@
-//! Tickets: a page cannot send headers with a WebSocket's upgrade, but it can name subprotocols. One of
-//! them may be a ticket, which stands for the credential once and shortly after it was asked for.
+//! Tickets: a page cannot send headers with a WebSocket's upgrade, but it can name subprotocols.
+//! One of them may be a ticket, which stands for the credential once and shortly after it was asked
+//! for.
 
 use std::time::Duration;
 
@@ -7,16 +8,18 @@ use axum::http::{HeaderMap, header};
 use baton_session::clock::unix_seconds;
 use baton_session::token::{MAX_SKEW, Ticket};
 
-use super::{Caller, Identified, Kind, LoggedIn, Once, Stranger};
-use crate::app::App;
-use crate::error::Reject;
+use super::{
+    ActiveLogin, AuthFailure, Authenticator, Caller, IdentifiedCaller, SingleUseCredential,
+    SingleUseKind,
+};
+use crate::error::GatewayError;
 
 /// The WebSocket subprotocol; chosen whenever it is offered.
 pub const PROTOCOL: &str = "acp";
 const PREFIX: &str = "baton.ticket.";
 
-pub fn issue(app: &App, caller: &Caller) -> Ticket {
-    let issued = app.mint.revoked.login_time(&caller.principal);
+pub fn issue(auth: &Authenticator, caller: &Caller) -> Ticket {
+    let issued = auth.revocations().login_time(&caller.principal);
     Ticket {
         login: caller.login.as_ref().map(|login| login.family.to_string()),
         source: Some(caller.credential.source.clone()),
@@ -24,9 +27,9 @@ pub fn issue(app: &App, caller: &Caller) -> Ticket {
     }
 }
 
-/// A browser takes a socket only if one of the subprotocols it offered was chosen. That is never the
-/// ticket, which nobody in between is to see again; so there must be another one.
-pub fn offered(headers: &HeaderMap) -> Result<Option<&str>, Reject> {
+/// A browser takes a socket only if one of the subprotocols it offered was chosen. That is never
+/// the ticket, which nobody in between is to see again; so there must be another one.
+pub fn offered(headers: &HeaderMap) -> Result<Option<&str>, GatewayError> {
     let offered = || {
         let lines = headers.get_all(header::SEC_WEBSOCKET_PROTOCOL).iter();
         let lines = lines.filter_map(|line| line.to_str().ok());
@@ -37,44 +40,45 @@ pub fn offered(headers: &HeaderMap) -> Result<Option<&str>, Reject> {
         return Ok(None);
     };
     if tickets.next().is_some() {
-        return Err(Stranger::because("two tickets").into());
+        return Err(AuthFailure::because("two tickets").into());
     }
     if offered().any(|offered| offered == PROTOCOL) {
         Ok(Some(ticket))
     } else {
-        Err(Reject::Header(
-            "offer the subprotocol acp beside the ticket: new WebSocket(url, [\"acp\", \"baton.ticket.…\"])",
+        Err(GatewayError::Header(
+            "offer the subprotocol acp beside the ticket: new WebSocket(url, \
+             [\"acp\", \"baton.ticket.…\"])",
         ))
     }
 }
 
-/// Good for the first who brings it, on whichever gateway.
-pub fn redeem(app: &App, token: &str) -> Result<Identified, Reject> {
-    let ticket = app.mint.keys.ring().verify_ticket(token);
-    let ticket = ticket.map_err(|why| Stranger::because(why.to_string()))?;
+/// A ticket is valid for its first use, on whichever gateway.
+pub fn redeem(auth: &Authenticator, token: &str) -> Result<IdentifiedCaller, GatewayError> {
+    let ticket = auth.issuer.keys.ring().verify_ticket(token);
+    let ticket = ticket.map_err(|why| AuthFailure::because(why.to_string()))?;
     let login = ticket.login.as_deref();
-    let revoked = &app.mint.revoked;
-    if revoked.stands_no_more(&ticket.principal, ticket.issued, login) {
-        return Err(Stranger::because("a ticket that was revoked").into());
+    let revocations = auth.revocations();
+    if revocations.is_credential_revoked(&ticket.principal, ticket.issued, login) {
+        return Err(AuthFailure::because("a ticket that was revoked").into());
     }
     let source = ticket.source.as_deref();
-    let recalled = app
-        .auth
+    let recalled = auth
+        .method
         .recall(&ticket.principal, source, ticket.credential);
     let mut caller = recalled?;
     // The clock of another gateway may be behind: it takes the ticket for as much longer.
     let left = ticket.expires.saturating_sub(unix_seconds()) + MAX_SKEW;
     let issued = ticket.issued;
-    caller.login = ticket.login.map(|family| LoggedIn {
+    caller.login = ticket.login.map(|family| ActiveLogin {
         family: family.into(),
         issued,
     });
-    let once = Once {
+    let once = SingleUseCredential {
         name: format!("ticket {}", ticket.id),
         lasts: Duration::from_secs(left),
-        kind: Kind::Ticket,
+        kind: SingleUseKind::Ticket,
     };
-    Ok(Identified {
+    Ok(IdentifiedCaller {
         caller,
         once: Some(once),
     })

@@ -1,11 +1,11 @@
-//! Messages from anybody: they are refused or read, and what is kept of one is that message without its
-//! session token.
+//! Messages from anybody: they are refused or read, and what is kept of one is that message without
+//! its session token.
 
 use baton_protocol::Inbound;
 use bytes::Bytes;
 use serde_json::Value;
 
-use crate::dispatch;
+use crate::methods;
 
 pub fn envelope(data: &[u8]) {
     let bytes = Bytes::copy_from_slice(data);
@@ -29,11 +29,12 @@ pub fn envelope(data: &[u8]) {
     }
 }
 
-/// As every POST is read, up to what its params must be: the session token, and the message without it.
+/// As every POST is read, up to what its params must be: the session token, and the message without
+/// it.
 fn read(bytes: &Bytes) -> Option<Option<(String, Bytes)>> {
     let mut message = Inbound::read(bytes.clone()).ok()?;
     let token = message.take_session_token().ok()?;
-    dispatch::read_params(&message);
+    methods::read_params(&message);
     Some(token.map(|token| (token, message.bytes().clone())))
 }
 

@@ -7,31 +7,31 @@ use axum::http::{HeaderMap, HeaderName, HeaderValue, Request, header};
 use baton_session::id::SessionId;
 use baton_session::token::carriers;
 
-use crate::edge::forwarded;
-use crate::edge::origins::Origins;
-use crate::edge::peer::Peer;
-use crate::edge::proxies::Proxies;
-use crate::edge::{self, CONNECTION_ID, LAST_EVENT_ID, SESSION_ID};
-use crate::{auth, pass};
+use crate::http::headers::{self, CONNECTION_ID, LAST_EVENT_ID, SESSION_ID};
+use crate::http::origins::AllowedOrigins;
+use crate::net::forwarded;
+use crate::net::peer::ClientPeer;
+use crate::net::proxies::TrustedProxies;
+use crate::{access, auth};
 
 pub fn headers(data: &[u8]) {
     let headers = read(data);
     check_admission(&headers);
     check_proxies(&headers);
-    let _ = (edge::accepts(&headers), edge::is_json(&headers));
+    let _ = (headers::accepts(&headers), headers::is_json(&headers));
     for name in [CONNECTION_ID, SESSION_ID, LAST_EVENT_ID] {
-        if let Ok(Some(value)) = edge::single(&headers, &name) {
+        if let Ok(Some(value)) = headers::single(&headers, &name) {
             assert_eq!(one(&headers, &name), Some(value));
         }
     }
     let _ = auth::credential(&headers);
     let session = SessionId::parse("07a-abcdefghijklmnopqrstuv").expect("an id");
-    let _ = carriers::cookie_value(edge::cookies(&headers), &session);
-    let _ = pass::token(&headers, None, Some(session.as_str()));
+    let _ = carriers::cookie_value(headers::cookies(&headers), &session);
+    let _ = access::presented_token(&headers, None, Some(session.as_str()));
 }
 
 fn check_admission(headers: &HeaderMap) {
-    let origins = Origins {
+    let origins = AllowedOrigins {
         hosts: vec!["baton.example".into()],
         origins: vec!["https://app.example".into()],
     };
@@ -56,14 +56,15 @@ fn check_admission(headers: &HeaderMap) {
 
 fn check_proxies(headers: &HeaderMap) {
     let _ = (forwarded::standard(headers), forwarded::customary(headers));
-    let nearest = Peer {
+    let nearest = ClientPeer {
         address: IpAddr::V4(Ipv4Addr::LOCALHOST),
         secure: true,
     };
     // An unlisted proxy is not trusted, whatever it says.
-    let stranger = Proxies::default().arrival(nearest, headers);
+    let stranger = TrustedProxies::default().arrival(nearest, headers);
     assert!(stranger.is_ok_and(|arrival| arrival.peer == nearest && arrival.hosts.is_empty()));
-    let proxies = Proxies::parse(&["127.0.0.0/8".into(), "10.0.0.0/8".into()]).expect("networks");
+    let proxies =
+        TrustedProxies::parse(&["127.0.0.0/8".into(), "10.0.0.0/8".into()]).expect("networks");
     let _ = proxies.arrival(nearest, headers);
 }
 

@@ -1,4 +1,4 @@
-//! `GET /v1/agents`: what there is to talk to.
+//! `GET /v1/agents`: the agents that the caller may use.
 
 use std::sync::Arc;
 
@@ -12,23 +12,23 @@ use serde_json::{Value, json};
 use crate::agents;
 use crate::app::App;
 use crate::auth::Caller;
-use crate::error::Reject;
+use crate::error::GatewayError;
 
 pub async fn list(
     State(app): State<Arc<App>>,
     Extension(caller): Extension<Caller>,
-) -> Result<impl IntoResponse, Reject> {
+) -> Result<impl IntoResponse, GatewayError> {
     let refusal = caller.allowance.as_ref().and_then(|it| it.request());
     refusal.map_or(Ok(()), Err)?;
-    let known = agents::known(&app, caller.rights()).await?;
-    let entries = known.agents.iter();
-    let entries = entries.map(|(card, workers)| entry(card, *workers, known.is_default(card)));
+    let directory = app.agents.directory(caller.rights()).await?;
+    let entries = directory.agents.iter();
+    let entries = entries.map(|(card, workers)| entry(card, *workers, directory.is_default(card)));
     let body = json!({ "agents": entries.collect::<Vec<_>>() }).to_string();
     Ok(([(header::CONTENT_TYPE, "application/json")], body))
 }
 
 fn entry(card: &AgentCard, workers: usize, default: bool) -> Value {
-    let initialized = agents::initialized(card, PROTOCOL_VERSION);
+    let initialized = agents::initialized(card, PROTOCOL_VERSION, false);
     let mut entry = json!({
         "name": card.name,
         "version": card.version,

@@ -21,14 +21,13 @@ use bytes::Bytes;
 use futures_util::{StreamExt as _, stream};
 use serde_json::json;
 
-use self::import::{Import, Kept};
-use self::lines::Lines;
+use self::import::{BoundFields, SessionImport};
+use self::lines::BodyLines;
 use crate::app::App;
-use crate::audit;
 use crate::auth::Caller;
-use crate::edge;
-use crate::error::Reject;
-use crate::limits::Budget;
+use crate::error::GatewayError;
+use crate::http::headers;
+use crate::limits::StorageBudget;
 
 mod import;
 mod lines;
@@ -40,7 +39,7 @@ const PAGE: usize = 64;
 const CONTENT_TYPE: &str = "application/x-ndjson";
 
 /// An export under way. Its seal is made of what was sent.
-struct Export {
+struct SessionExport {
     session: SessionId,
     principal: Arc<str>,
     head: u64,
@@ -53,7 +52,7 @@ pub async fn export(
     State(app): State<Arc<App>>,
     Extension(caller): Extension<Caller>,
     Path(id): Path<String>,
-) -> Result<Response<Body>, Reject> {
+) -> Result<Response<Body>, GatewayError> {
     let permit = match &caller.allowance {
         Some(allowance) => {
             allowance.request().map_or(Ok(()), Err)?;
@@ -63,17 +62,22 @@ pub async fn export(
     };
     let permit = permit.map(Arc::new);
     // An archive can be taken in elsewhere.
-    caller.changes()?;
-    let session = SessionId::parse(&id).ok_or(Reject::NoSession)?;
+    caller.require_control()?;
+    let session = SessionId::parse(&id).ok_or(GatewayError::NoSession)?;
     let record = app.store.record(&session, &caller.principal).await?;
     let record = record.filter(|record| caller.rights().allow(&record.agent));
-    let record = record.ok_or(Reject::NoSession)?;
-    audit::done(&app, &caller, None, || Decision::SessionExported {
-        session: session.clone(),
-    });
-    let seal = app.mint.keys.ring().seal_head(&session, &caller.principal);
+    let record = record.ok_or(GatewayError::NoSession)?;
+    app.audit
+        .record_done(&caller, None, || Decision::SessionExported {
+            session: session.clone(),
+        });
+    let seal = app
+        .issuer
+        .keys
+        .ring()
+        .seal_head(&session, &caller.principal);
     let first = Bytes::from(archive::header(&session, &record, seal));
-    let mut export = Export {
+    let mut export = SessionExport {
         session,
         principal: caller.principal.clone(),
         head: record.head,
@@ -96,7 +100,7 @@ pub async fn export(
     Ok((headers, Body::from_stream(body)).into_response())
 }
 
-impl Export {
+impl SessionExport {
     /// The next of them; the last is the seal.
     async fn lines(&mut self, app: &App) -> store::Result<Option<Bytes>> {
         if self.sealed {
@@ -105,7 +109,7 @@ impl Export {
         if self.next > self.head {
             self.sealed = true;
             let digest = std::mem::take(&mut self.digest).text();
-            let ring = app.mint.keys.ring();
+            let ring = app.issuer.keys.ring();
             let seal = ring.seal_end(&self.session, &self.principal, &digest);
             return Ok(Some(archive::end(seal).into()));
         }
@@ -134,42 +138,42 @@ pub async fn import(
     Extension(caller): Extension<Caller>,
     headers: HeaderMap,
     body: Body,
-) -> Result<Response<Body>, Reject> {
-    caller.changes()?;
-    edge::require(&headers, CONTENT_TYPE)?;
+) -> Result<Response<Body>, GatewayError> {
+    caller.require_control()?;
+    headers::require(&headers, CONTENT_TYPE)?;
     if !app.store.has_room().await? {
-        return Err(Reject::StoreFull);
+        return Err(GatewayError::StoreFull);
     }
     let allowance = caller.allowance.clone();
-    let (mut budget, mut _admitted) = (Budget::default(), None);
+    let (mut budget, mut _admitted) = (StorageBudget::default(), None);
     if let Some(allowance) = &allowance {
         allowance.request().map_or(Ok(()), Err)?;
         budget = allowance.storage(&*app.store).await??;
         _admitted = allowance.session(&*app.store).await??;
     }
     let reservation = app.inflight.of(&caller.principal);
-    let mut lines = Lines::new(body, allowance, reservation);
+    let mut lines = BodyLines::new(body, allowance, reservation);
     let first = lines.next().await?;
-    let first = first.ok_or_else(|| Reject::Archive("the body is empty".into()))?;
+    let first = first.ok_or_else(|| GatewayError::Archive("the body is empty".into()))?;
     let mut head = archive::read_header(&first).map_err(unreadable)?;
     let lengths = field::check_record(&head.record);
-    lengths.map_err(|fault| Reject::Archive(format!("line 1: {fault}")))?;
+    lengths.map_err(|fault| GatewayError::Archive(format!("line 1: {fault}")))?;
     if !caller.rights().allow(&head.record.agent) {
         let agent = &head.record.agent;
         let text = format!("no worker has registered the agent {agent:?}");
-        return Err(Reject::Archive(text));
+        return Err(GatewayError::Archive(text));
     }
     // A list has nothing from the future.
     head.record.updated = head.record.updated.min(unix_millis());
-    let kept = Kept::take(&mut head.record);
+    let bound_fields = BoundFields::take(&mut head.record);
     let (named, principal) = (head.session, &caller.principal);
     let signed = head.seal.as_ref().is_some_and(|seal| {
-        let ring = app.mint.keys.ring();
+        let ring = app.issuer.keys.ring();
         ring.check_head(seal, &named, principal).is_ok()
     });
     let (events, agent) = (head.record.head, head.record.agent.clone());
     let name = signed.then_some(&named);
-    let mut import = Import::begin(&app, &caller, &named, name, head.record).await?;
+    let mut import = SessionImport::begin(&app, &caller, &named, name, head.record).await?;
     let mut taken = first.len() as u64;
     for seq in 1..=events {
         let line = lines.next().await?.ok_or_else(|| cut_short(seq))?;
@@ -182,7 +186,7 @@ pub async fn import(
         let digest = lines.digest().text();
         let end = lines.next().await?.ok_or_else(unsealed)?;
         let seal = archive::read_end(events, &end).map_err(unreadable)?;
-        let ring = app.mint.keys.ring();
+        let ring = app.issuer.keys.ring();
         let good = ring.check_end(&seal, &named, principal, &digest);
         if signed && good.is_err() {
             return Err(changed());
@@ -190,36 +194,42 @@ pub async fn import(
     }
     while let Some(line) = lines.next().await? {
         if !line.trim_ascii().is_empty() {
-            return Err(Reject::Archive(
+            return Err(GatewayError::Archive(
                 "there is more than one session in it".into(),
             ));
         }
     }
-    let dropped = if signed { Vec::new() } else { kept.names() };
-    let session = import.finish(signed.then_some(kept)).await?;
-    audit::done(&app, &caller, None, || Decision::SessionImported {
-        session: session.clone(),
-        agent: agent.into(),
-    });
+    let dropped = if signed {
+        Vec::new()
+    } else {
+        bound_fields.names()
+    };
+    let session = import.finish(signed.then_some(bound_fields)).await?;
+    app.audit
+        .record_done(&caller, None, || Decision::SessionImported {
+            session: session.clone(),
+            agent: agent.into(),
+        });
     let answer = json!({ "sessionId": session, "signed": signed, "dropped": dropped });
     let headers = [(header::CONTENT_TYPE, "application/json")];
     Ok((StatusCode::CREATED, headers, answer.to_string()).into_response())
 }
 
-fn cut_short(seq: u64) -> Reject {
-    Reject::Archive(format!("the body is cut short: event {seq} is missing"))
+fn cut_short(seq: u64) -> GatewayError {
+    GatewayError::Archive(format!("the body is cut short: event {seq} is missing"))
 }
 
-fn unsealed() -> Reject {
-    Reject::Archive("the body is cut short: its seal is missing".into())
+fn unsealed() -> GatewayError {
+    GatewayError::Archive("the body is cut short: its seal is missing".into())
 }
 
-fn changed() -> Reject {
-    let text = "it is not what was signed: export it again, or take \"seal\" out of its first line and its last \
-                line away; it then comes without the agent's state and without what is bound to it";
-    Reject::Archive(text.into())
+fn changed() -> GatewayError {
+    let text = "it is not what was signed: export it again, or take \"seal\" out of its first line \
+        and its last line away; it then comes without the agent's state and without what is bound \
+        to it";
+    GatewayError::Archive(text.into())
 }
 
-fn unreadable(error: archive::ArchiveError) -> Reject {
-    Reject::Archive(limits::shorten(error.to_string()))
+fn unreadable(error: archive::ArchiveError) -> GatewayError {
+    GatewayError::Archive(limits::shorten(error.to_string()))
 }

@@ -13,28 +13,25 @@ use baton_session::event::Event;
 use baton_session::revocation::Revocation;
 
 use crate::app::App;
-use crate::audit;
 use crate::auth::Caller;
-use crate::edge;
-use crate::error::Reject;
+use crate::error::GatewayError;
 use crate::trace;
 
 pub async fn delete(
     State(app): State<Arc<App>>,
     Extension(caller): Extension<Caller>,
     headers: HeaderMap,
-) -> Result<impl IntoResponse, Reject> {
-    let connection = edge::connection(&headers, &app, &caller)?;
-    trace::about(&app, None, &connection.id);
+) -> Result<impl IntoResponse, GatewayError> {
+    let connection = app.access.connection(&caller, &headers)?;
+    trace::record_ids(app.config.traces, None, &connection.id);
     let key = IdempotencyKey::of(&connection.id, None, b"");
     app.store.post(&connection.id, Event::Closed, &key).await?;
     let closed = connection.id.clone();
     let over = Revocation::of_ended(connection.id, &caller.principal);
     app.store.revoke(&over).await?;
     // Here at once, whatever becomes of the signal.
-    app.mint.revoked.add(over);
-    audit::done(&app, &caller, Some(&closed), || {
-        Decision::ConnectionClosed {}
-    });
+    app.issuer.revocations.add(over);
+    app.audit
+        .record_done(&caller, Some(&closed), || Decision::ConnectionClosed {});
     Ok((StatusCode::ACCEPTED, [(header::CONTENT_LENGTH, "0")]))
 }

@@ -1,4 +1,5 @@
-//! `initialize` opens a connection. The gateway answers it alone, from what workers have registered.
+//! `initialize` opens a connection. The gateway answers it alone, from what workers have
+//! registered.
 
 use agent_client_protocol_schema::v1;
 use baton_protocol::{ErrorCode, Inbound, PROTOCOL_VERSION, compose, meta};
@@ -10,48 +11,46 @@ use baton_session::store;
 use baton_session::token::{CONNECTION_LIFETIME, ConnectionToken};
 use bytes::Bytes;
 use serde::Deserialize;
-use serde_json::json;
+use serde_json::{Value, json};
 
-use crate::agents::{self, Missing};
+use super::client_description;
+use crate::agents::{self, MissingAgent};
 use crate::app::App;
-use crate::audit;
 use crate::auth::Caller;
-use crate::limits::Refusal;
+use crate::limits::LimitRefusal;
 
-pub struct Initialized {
+pub struct InitializeReply {
     pub connection: ConnectionToken,
     pub token: Secret,
     /// The JSON-RPC answer, which may be an error; the connection exists all the same.
     pub answer: Bytes,
     /// The caller has to wait before it tries again.
-    pub refusal: Option<Refusal>,
+    pub refusal: Option<LimitRefusal>,
 }
 
-/// `agent` is the one that the path names. `socket` continues a connection that a WebSocket upgrade has opened,
-/// `over` says that too much has come of this caller.
+/// `agent` is the one that the path names. `socket` continues a connection that a WebSocket upgrade
+/// has opened, `over_bytes` says that too much has come of this caller.
 pub async fn initialize(
     app: &App,
     caller: &Caller,
     message: &Inbound,
     agent: Option<&str>,
-    socket: Option<Socket>,
-    over: Option<Refusal>,
-) -> store::Result<Initialized> {
-    let params = serde_json::from_str::<Params>(message.params());
-    let client = params
-        .as_ref()
-        .ok()
-        .and_then(|params| params.client_capabilities.as_ref())
-        .map(capabilities)
-        .unwrap_or_default();
-    let socket = socket.unwrap_or_else(|| Socket {
+    socket: Option<SocketConnection>,
+    over_bytes: Option<LimitRefusal>,
+) -> store::Result<InitializeReply> {
+    let params = serde_json::from_str::<InitializeParams>(message.params());
+    let said = params.as_ref().ok();
+    let said = said.and_then(|params| params.client_capabilities.as_ref());
+    let client = said.and_then(|said| v1::ClientCapabilities::deserialize(said).ok());
+    let client = client.as_ref().map(capabilities).unwrap_or_default();
+    let socket = socket.unwrap_or_else(|| SocketConnection {
         id: ConnectionId::mint(Partition::random(app.store.partitions())),
-        issued: app.mint.revoked.issue_time(&caller.principal, None),
+        issued: app.issuer.revocations.issue_time(&caller.principal, None),
         resumable: false,
     });
     let request = message.id().unwrap_or("null");
-    let refusal = over.or_else(|| caller.allowance.as_ref()?.request());
-    let known;
+    let refusal = over_bytes.or_else(|| caller.allowance.as_ref()?.request());
+    let directory;
     let chosen = if let Some(refusal) = &refusal {
         app.metrics.limited(refusal.limit);
         Err(refusal.answer(request))
@@ -59,9 +58,9 @@ pub async fn initialize(
         let text = "params.protocolVersion must be a number: send 1";
         Err(compose::error(request, ErrorCode::InvalidParams, text))
     } else {
-        known = agents::known(app, caller.rights()).await?;
-        let chosen = known.choose(agent);
-        chosen.map_err(|Missing(text)| compose::error(request, ErrorCode::NoAgent, &text))
+        directory = app.agents.directory(caller.rights()).await?;
+        let chosen = directory.choose(agent);
+        chosen.map_err(|MissingAgent(text)| compose::error(request, ErrorCode::NoAgent, &text))
     };
     let connection = ConnectionToken {
         id: socket.id,
@@ -77,23 +76,28 @@ pub async fn initialize(
         Some(_) => DecisionOutcome::Done,
         None => DecisionOutcome::Refused,
     };
-    audit::told(app, caller, Some(&connection.id), outcome, || {
-        let agent = connection.agent.as_ref().map(Into::into);
-        Decision::ConnectionOpened { agent }
-    });
+    app.audit
+        .record_outcome(caller, Some(&connection.id), outcome, || {
+            let agent = connection.agent.as_ref().map(Into::into);
+            Decision::ConnectionOpened { agent }
+        });
     let token = app
-        .mint
+        .issuer
         .keys
         .ring()
         .sign_connection(&connection, CONNECTION_LIFETIME);
+    if let (Ok(_), Ok(params)) = (&chosen, &params) {
+        describe(app, &connection, params).await?;
+    }
     let answer = chosen.map(|card| {
-        let mut result = agents::initialized(card, PROTOCOL_VERSION);
+        let terminal = said.is_some_and(client_description::logs_in_by_terminal);
+        let mut result = agents::initialized(card, PROTOCOL_VERSION, terminal);
         if socket.resumable {
             result["_meta"][meta::CONNECTION] = json!({ "token": token.expose() });
         }
         compose::result(request, result.to_string().as_bytes())
     });
-    Ok(Initialized {
+    Ok(InitializeReply {
         connection,
         token,
         answer: answer.unwrap_or_else(|error| error),
@@ -102,7 +106,7 @@ pub async fn initialize(
 }
 
 /// The context of a WebSocket's `initialize`.
-pub struct Socket {
+pub struct SocketConnection {
     pub id: ConnectionId,
     /// When it was opened, in seconds since 1970.
     pub issued: u64,
@@ -111,10 +115,35 @@ pub struct Socket {
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Params {
+struct InitializeParams {
     #[serde(rename = "protocolVersion")]
     _protocol_version: u64,
-    client_capabilities: Option<v1::ClientCapabilities>,
+    client_capabilities: Option<Value>,
+    client_info: Option<Value>,
+}
+
+/// Keeps what the client says of itself, for workers.
+async fn describe(
+    app: &App,
+    connection: &ConnectionToken,
+    params: &InitializeParams,
+) -> store::Result<()> {
+    let (capabilities, info) = (&params.client_capabilities, &params.client_info);
+    let Some(described) = client_description::describe(capabilities.as_ref(), info.as_ref()) else {
+        return Ok(());
+    };
+    let kept = app.store.describe_client(&connection.id, &described).await;
+    kept.or_else(|error| match error {
+        store::Error::Unavailable(_) => Err(error),
+        store::Error::Broken(_) => {
+            tracing::warn!(
+                %error,
+                "a client's description cannot be kept: its agents get the capabilities of its \
+                 token"
+            );
+            Ok(())
+        }
+    })
 }
 
 fn capabilities(client: &v1::ClientCapabilities) -> ClientCapabilities {
@@ -130,6 +159,10 @@ fn capabilities(client: &v1::ClientCapabilities) -> ClientCapabilities {
             .elicitation
             .as_ref()
             .is_some_and(|elicitation| elicitation.form.is_some()),
+        url_elicitation: client
+            .elicitation
+            .as_ref()
+            .is_some_and(|elicitation| elicitation.url.is_some()),
         boolean_options: options.is_some(),
     }
 }

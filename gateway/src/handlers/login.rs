@@ -11,29 +11,28 @@ use baton_session::clock::unix_seconds;
 use baton_session::token::carriers;
 
 use crate::app::App;
-use crate::audit;
-use crate::auth::{Auth, Caller, login};
-use crate::edge;
-use crate::error::Reject;
+use crate::auth::{Caller, login};
+use crate::error::GatewayError;
+use crate::http::headers;
 
 pub async fn login(
     State(app): State<Arc<App>>,
     Extension(caller): Extension<Caller>,
     headers: HeaderMap,
-) -> Result<Response<Body>, Reject> {
-    edge::require(&headers, edge::JSON)?;
+) -> Result<Response<Body>, GatewayError> {
+    headers::require(&headers, headers::JSON)?;
     caller.count_request()?;
     // Where nobody is asked there is nothing to remember.
-    if matches!(app.auth, Auth::Open) {
+    if app.auth.is_open() {
         return Ok(StatusCode::NO_CONTENT.into_response());
     }
-    let login = login::open(&app, &caller);
+    let login = login::open(&app.auth, &caller);
     // Nor can one login be made of another: it would live on after a logout.
     if caller.login.is_some() || login.expires <= unix_seconds() {
-        return Err(Reject::Unauthenticated);
+        return Err(GatewayError::Unauthenticated);
     }
-    let signed = app.mint.keys.ring().sign_login(&login);
-    audit::done(&app, &caller, None, || Decision::Login {});
+    let signed = app.issuer.keys.ring().sign_login(&login);
+    app.audit.record_done(&caller, None, || Decision::Login {});
     let lifetime = login.expires.saturating_sub(login.issued);
     Ok(with_cookie(&carriers::set_login(&signed, lifetime)))
 }
@@ -43,14 +42,14 @@ pub async fn logout(
     State(app): State<Arc<App>>,
     Extension(caller): Extension<Caller>,
     headers: HeaderMap,
-) -> Result<Response<Body>, Reject> {
-    edge::require(&headers, edge::JSON)?;
+) -> Result<Response<Body>, GatewayError> {
+    headers::require(&headers, headers::JSON)?;
     caller.count_request()?;
-    if let Some(login) = login::of(&app, &caller, &headers) {
+    if let Some(login) = login::of(&app.auth, &caller, &headers) {
         let revocation = login::end(&login);
         app.store.revoke(&revocation).await?;
-        app.mint.revoked.add(revocation);
-        audit::done(&app, &caller, None, || Decision::Logout {});
+        app.issuer.revocations.add(revocation);
+        app.audit.record_done(&caller, None, || Decision::Logout {});
     }
     Ok(with_cookie(&carriers::clear_login()))
 }

@@ -18,18 +18,20 @@ use tokio::time::timeout;
 use tracing::Instrument as _;
 
 use super::initialize::initialize;
-use crate::agents;
+use super::message::{self, MessageCarrier, MessageReply, MessageSource};
+use crate::access::stream_authority::StreamAuthority;
+use crate::access::{self, RequestAccess};
 use crate::app::App;
 use crate::auth::Caller;
-use crate::body;
-use crate::dispatch::{self, Message, Outcome, dispatch};
-use crate::edge::{self, Accepts};
-use crate::error::Reject;
-use crate::limits::Refusal;
-use crate::pass::{self, Pass};
-use crate::standing::Standing;
-use crate::stream::one_shot::{Known, OneShotFeed};
-use crate::stream::session_feed::{From, Reader, SessionFeed};
+use crate::error::GatewayError;
+use crate::http::headers::{self, AcceptedTypes};
+use crate::http::{body, paths};
+use crate::limits::LimitRefusal;
+use crate::methods::MethodOutcome;
+use crate::stream::log_tail::LogTail;
+use crate::stream::one_shot::OneShotFeed;
+use crate::stream::session_feed::{FeedReader, FeedStart, SessionFeed};
+use crate::stream::single_answer::SingleAnswer;
 use crate::stream::sse;
 use crate::trace;
 
@@ -40,99 +42,88 @@ pub async fn post(
     State(app): State<Arc<App>>,
     Extension(caller): Extension<Caller>,
     request: Request<Body>,
-) -> Result<Response<Body>, Reject> {
+) -> Result<Response<Body>, GatewayError> {
     let app = &app;
     let (parts, body) = request.into_parts();
     let headers = &parts.headers;
-    if !edge::is_json(headers) {
-        return Err(Reject::ContentType(edge::JSON));
+    if !headers::is_json(headers) {
+        return Err(GatewayError::ContentType(headers::JSON));
     }
-    let accepts = edge::accepts(headers);
+    let accepts = headers::accepts(headers);
     if !accepts.json && !accepts.event_stream && !accepts.anything {
-        return Err(Reject::Accept("application/json or text/event-stream"));
+        return Err(GatewayError::Accept(
+            "application/json or text/event-stream",
+        ));
     }
-    let patience = app.config.transport.request_timeout * BODY_TIMEOUTS;
+    let body_timeout = app.config.transport.request_timeout * BODY_TIMEOUTS;
     let mut reservation = app.inflight.of(&caller.principal);
-    let read = timeout(patience, body::read(headers, body, &mut reservation)).await;
-    let bytes = read.unwrap_or(Err(Reject::Slow))?;
+    let read = timeout(body_timeout, body::read(headers, body, &mut reservation)).await;
+    let bytes = read.unwrap_or(Err(GatewayError::Slow))?;
     let allowance = caller.allowance.as_ref();
-    let over = allowance.and_then(|allowance| allowance.receive(bytes.len()));
-    let message = Inbound::read(bytes)?;
-    let late = trace::late(app, &parts, &message);
-    let taken = take(app, &caller, &parts, message, accepts, over);
-    let response = taken.instrument(late.clone()).await.into_response();
-    trace::answered(&late, &response);
+    let over_bytes = allowance.and_then(|allowance| allowance.receive(bytes.len()));
+    let inbound = Inbound::read(bytes)?;
+    let span = trace::span_from_message(app.config.traces, &parts, &inbound);
+    let handled = handle_message(app, &caller, &parts, inbound, accepts, over_bytes);
+    let response = handled.instrument(span.clone()).await.into_response();
+    trace::record_response(&span, &response);
     Ok(response)
 }
 
 /// A message that could be read.
-async fn take(
+async fn handle_message(
     app: &Arc<App>,
     caller: &Caller,
     parts: &Parts,
     mut inbound: Inbound,
-    accepts: Accepts,
-    over: Option<Refusal>,
-) -> Result<Response<Body>, Reject> {
+    accepts: AcceptedTypes,
+    over_bytes: Option<LimitRefusal>,
+) -> Result<Response<Body>, GatewayError> {
     let headers = &parts.headers;
-    let allowance = caller.allowance.as_ref();
-    trace::about_message(&trace::current(app), Some(headers), &inbound);
+    trace::record_message(&trace::current(app.config.traces), Some(headers), &inbound);
+    let agent = paths::agent_in_path(&parts.uri);
     let method = inbound.method();
     if method == Some(Method::Initialize) {
-        return open_connection(app, caller, &inbound, agents::named(&parts.uri), over).await;
+        return open_connection(app, caller, &inbound, agent, over_bytes).await;
     }
-    let session_header = edge::single(headers, &edge::SESSION_ID)?;
-    let token = inbound.take_session_token()?;
-    let session = inbound.session_id().or(session_header);
-    let pass = pass::pass(app, caller, headers, token.as_deref(), session)?;
-    let message = Message {
-        inbound: &inbound,
-        session_header,
-        agent: agents::named(&parts.uri),
-        one_shot: accepts.event_stream,
-        over,
+    let source = MessageSource {
+        caller,
+        agent,
+        over_bytes,
+        carrier: MessageCarrier::Post {
+            headers,
+            one_shot: accepts.event_stream,
+        },
     };
-    let browser = headers.contains_key(header::ORIGIN);
-    let is_request = inbound.is_request();
-    if pass.alone && is_request && !accepts.event_stream {
-        return Err(Reject::Accept(
-            "text/event-stream: without a connection the answer comes in the body",
-        ));
-    }
-    // A place in advance: who gets none has asked for nothing, and may ask again.
-    let permit = match allowance.filter(|_| accepts.event_stream && is_request) {
-        Some(allowance) => allowance.stream(|| None)?,
-        None => None,
-    };
-    let outcome = dispatch(app, &pass, message).await?;
-    let (opens, refusal) = (outcome.opens().cloned(), outcome.refusal());
-    let mut response = if accepts.event_stream {
-        let standing = Standing::of(caller).on(&pass.connection).with(permit);
-        one_shot(app, standing, &pass, outcome, headers).await?
-    } else {
-        if let Outcome::Answer(answer) = outcome {
-            dispatch::post_answer(app, &pass.connection, message, answer).await?;
+    let handled = message::handle(app, source, &mut inbound).await?;
+    let access = &handled.access;
+    let mut response = match handled.reply {
+        MessageReply::OnStream => accepted(),
+        MessageReply::InBody(outcome, permit) => {
+            let authority = StreamAuthority::of(caller)
+                .on(&access.connection)
+                .with(permit);
+            one_shot(app, authority, access, outcome, headers).await?
         }
-        accepted()
     };
     let answer = response.headers_mut();
-    tell_when(refusal, answer);
+    add_retry_after(handled.refusal, answer);
+    let browser = headers.contains_key(header::ORIGIN);
     let ends = method.is_some_and(|method| method.rules().effect == SessionEffect::Ends);
-    let ended = session
-        .and_then(SessionId::parse)
-        .filter(|_| ends && browser);
-    if let Some(session) = ended {
-        pass::clear(&session, answer);
+    if ends && browser {
+        let header = headers::single(headers, &headers::SESSION_ID)?;
+        let session = inbound.session_id().or(header).and_then(SessionId::parse);
+        session.inspect(|session| access::clear_cookie(session, answer));
     }
-    match opens {
-        Some(session) => pass::stamp(app, &session, &pass, browser, answer),
-        None => pass::renew(app, &pass, browser, answer).await,
+    match handled.opens {
+        Some(session) => app.access.stamp_token(&session, access, browser, answer),
+        None => app.access.renew_token(access, browser, answer).await,
     }
     Ok(response)
 }
 
-/// A caller at a limit learns from the answer itself when to try again, and from this header as well.
-fn tell_when(refusal: Option<Refusal>, answer: &mut HeaderMap) {
+/// A caller at a limit learns from the answer itself when to try again, and from this header as
+/// well.
+fn add_retry_after(refusal: Option<LimitRefusal>, answer: &mut HeaderMap) {
     let wait = refusal.and_then(|refusal| refusal.retry_after());
     answer.extend(wait.map(|wait| (header::RETRY_AFTER, wait)));
 }
@@ -147,10 +138,10 @@ async fn open_connection(
     caller: &Caller,
     message: &Inbound,
     agent: Option<&str>,
-    over: Option<Refusal>,
-) -> Result<Response<Body>, Reject> {
-    let opened = initialize(app, caller, message, agent, None, over).await?;
-    trace::about(app, None, &opened.connection.id);
+    over_bytes: Option<LimitRefusal>,
+) -> Result<Response<Body>, GatewayError> {
+    let opened = initialize(app, caller, message, agent, None, over_bytes).await?;
+    trace::record_ids(app.config.traces, None, &opened.connection.id);
     let mut response = Response::new(Body::from(opened.answer));
     let headers = response.headers_mut();
     headers.insert(
@@ -159,38 +150,38 @@ async fn open_connection(
     );
     headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
     let token = HeaderValue::from_str(opened.token.expose()).expect("a token is visible ASCII");
-    headers.insert(edge::CONNECTION_ID, token);
-    tell_when(opened.refusal, headers);
+    headers.insert(headers::CONNECTION_ID, token);
+    add_retry_after(opened.refusal, headers);
     Ok(response)
 }
 
 async fn one_shot(
     app: &Arc<App>,
-    standing: Standing,
-    pass: &Pass,
-    outcome: Outcome,
+    authority: StreamAuthority,
+    access: &RequestAccess,
+    outcome: MethodOutcome,
     headers: &HeaderMap,
-) -> Result<Response<Body>, Reject> {
-    let after = edge::single(headers, &edge::LAST_EVENT_ID)?.filter(|cursor| *cursor != "0");
+) -> Result<Response<Body>, GatewayError> {
+    let after = headers::single(headers, &headers::LAST_EVENT_ID)?.filter(|cursor| *cursor != "0");
     Ok(match outcome {
-        Outcome::Taken => accepted(),
-        Outcome::Answer(answer) => {
-            let known = Known::new(answer.into_message());
-            sse::respond(app.clone(), known, standing, None, None)
+        MethodOutcome::Taken => accepted(),
+        MethodOutcome::Answer(answer) => {
+            let known = SingleAnswer::new(answer.into_message());
+            sse::respond(app.streams.clone(), known, authority, None, None)
         }
-        Outcome::Follow(follow) | Outcome::Created(follow) => {
-            let standing = standing.reading(&follow.session);
+        MethodOutcome::Follow(follow) | MethodOutcome::Created(follow) => {
+            let authority = authority.reading(&follow.session);
             let seen = after.and_then(|cursor| cursor.parse().ok());
-            let feed = OneShotFeed::open(app, follow, seen).await?;
+            let feed = OneShotFeed::open(&app.streams, follow, seen).await?;
             if after.is_some() {
                 app.metrics.resumed("one_shot");
             }
-            sse::respond(app.clone(), feed, standing, None, None)
+            sse::respond(app.streams.clone(), feed, authority, None, None)
         }
-        Outcome::Attached(session, attachment) => {
-            let standing = standing.reading(&session);
-            let feed = history(app, pass, session, *attachment).await?;
-            sse::respond(app.clone(), feed, standing, None, None)
+        MethodOutcome::Attached(session, attachment) => {
+            let authority = authority.reading(&session);
+            let feed = history(app, access, session, *attachment).await?;
+            sse::respond(app.streams.clone(), feed, authority, None, None)
         }
     })
 }
@@ -198,22 +189,19 @@ async fn one_shot(
 /// A load or resume in one body: the history if asked for, then the answer.
 async fn history(
     app: &Arc<App>,
-    pass: &Pass,
+    access: &RequestAccess,
     session: SessionId,
     attachment: Attachment,
-) -> Result<SessionFeed, Reject> {
-    let wake = Arc::new(Notify::new());
-    let subscription = app
-        .hub
-        .subscribe(&LogId::Session(session.clone()), wake.clone())
-        .await?;
-    let reader = Reader {
+) -> Result<SessionFeed, GatewayError> {
+    let log = LogId::Session(session.clone());
+    let tail = LogTail::open(&app.streams, &log, Arc::new(Notify::new())).await?;
+    let reader = FeedReader {
         session,
-        connection: pass.connection.id.clone(),
-        principal: pass.connection.principal.clone(),
-        scope: pass.scope(),
+        connection: access.connection.id.clone(),
+        principal: access.connection.principal.clone(),
+        scope: access.scope(),
         via: DeliveryPath::OneShot,
         holder: None,
     };
-    Ok(SessionFeed::open(app, reader, subscription, wake, attachment, From::Directive).await?)
+    Ok(SessionFeed::open(&app.streams, reader, tail, attachment, FeedStart::Directive).await?)
 }

@@ -1,4 +1,4 @@
-//! Is it up, is it ready, what has it done, whose signature is its own.
+//! Probes: health, readiness, metrics, and the public keys.
 
 use std::sync::Arc;
 
@@ -36,7 +36,7 @@ pub async fn jwks(State(app): State<Arc<App>>) -> impl IntoResponse {
         // No longer than keys take to change everywhere.
         (header::CACHE_CONTROL, "public, max-age=60"),
     ];
-    (headers, app.mint.keys.ring().public_jwks())
+    (headers, app.issuer.keys.ring().public_jwks())
 }
 
 pub async fn metrics(State(app): State<Arc<App>>) -> impl IntoResponse {

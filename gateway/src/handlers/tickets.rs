@@ -10,25 +10,25 @@ use baton_session::clock::unix_seconds;
 use serde_json::json;
 
 use crate::app::App;
-use crate::audit;
 use crate::auth::{Caller, ticket};
-use crate::edge;
-use crate::error::Reject;
+use crate::error::GatewayError;
+use crate::http::headers;
 
 pub async fn issue(
     State(app): State<Arc<App>>,
     Extension(caller): Extension<Caller>,
     headers: HeaderMap,
-) -> Result<Response<axum::body::Body>, Reject> {
-    edge::require(&headers, edge::JSON)?;
+) -> Result<Response<axum::body::Body>, GatewayError> {
+    headers::require(&headers, headers::JSON)?;
     caller.count_request()?;
-    let ticket = ticket::issue(&app, &caller);
+    let ticket = ticket::issue(&app.auth, &caller);
     // The credential is in its last moments: nothing can be made of it any more.
     if ticket.expires <= unix_seconds() {
-        return Err(Reject::Unauthenticated);
+        return Err(GatewayError::Unauthenticated);
     }
-    audit::done(&app, &caller, None, || Decision::TicketIssued {});
-    let signed = app.mint.keys.ring().sign_ticket(&ticket);
+    app.audit
+        .record_done(&caller, None, || Decision::TicketIssued {});
+    let signed = app.issuer.keys.ring().sign_ticket(&ticket);
     let body = json!({
         "ticket": signed.expose(),
         "expiresIn": ticket.expires.saturating_sub(ticket.issued),

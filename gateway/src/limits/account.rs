@@ -9,46 +9,46 @@ use baton_session::store::{self, Store};
 use baton_session::sync::MutexExt as _;
 use tokio::time::{Instant, sleep};
 
-use super::holdings::{Admitted, Holding, Holdings};
-use super::rate::{Bucket, Rate};
-use super::streams::{Permit, Streams};
-use super::{Limit, Limits, Refusal};
+use super::quota::{QuotaKind, QuotaReservation, QuotaUsage};
+use super::rate::{RateLimit, TokenBucket};
+use super::stream_slots::{StreamPermit, StreamSlots};
+use super::{CallerLimits, LimitKind, LimitRefusal};
 
-/// Requests above their rate are answered, which costs something, too. So many times the rate, and they
-/// are not even read.
+/// Requests above their rate are answered, which costs something, too. So many times the rate, and
+/// they are not even read.
 const FLOOD: u64 = 10;
-/// When to try again what ends nobody knows when.
+/// When to try again if the end of the wait is unknown.
 const LATER: Duration = Duration::from_secs(1);
 
-pub struct Account {
+pub struct CallerAccount {
     principal: Arc<str>,
-    meters: Mutex<Meters>,
-    pub(super) streams: Streams,
-    holdings: Holdings,
+    meters: Mutex<RateMeters>,
+    pub(super) streams: StreamSlots,
+    holdings: QuotaUsage,
 }
 
 /// With the rate they were last used with: it may change while the process runs.
 #[derive(Default)]
-struct Meters {
-    requests: Option<(Rate, Bucket)>,
+struct RateMeters {
+    requests: Option<(RateLimit, TokenBucket)>,
     /// All arriving requests, at [`FLOOD`] times the rate of requests.
-    arrivals: Option<(Rate, Bucket)>,
-    bytes: Option<(Rate, Bucket)>,
+    arrivals: Option<(RateLimit, TokenBucket)>,
+    bytes: Option<(RateLimit, TokenBucket)>,
 }
 
-impl Account {
+impl CallerAccount {
     pub(super) fn new(principal: Arc<str>) -> Self {
         Self {
             principal,
             meters: Mutex::default(),
-            streams: Streams::default(),
-            holdings: Holdings::default(),
+            streams: StreamSlots::default(),
+            holdings: QuotaUsage::default(),
         }
     }
 
     pub(super) fn is_idle(&self, now: Instant) -> bool {
         let mut meters = self.meters.locked();
-        let Meters {
+        let RateMeters {
             requests,
             arrivals,
             bytes,
@@ -60,26 +60,30 @@ impl Account {
     }
 }
 
-fn meter(slot: &mut Option<(Rate, Bucket)>, rate: Rate, now: Instant) -> &mut Bucket {
-    let (last, bucket) = slot.get_or_insert_with(|| (rate, Bucket::full(rate, now)));
+fn meter(
+    slot: &mut Option<(RateLimit, TokenBucket)>,
+    rate: RateLimit,
+    now: Instant,
+) -> &mut TokenBucket {
+    let (last, bucket) = slot.get_or_insert_with(|| (rate, TokenBucket::full(rate, now)));
     *last = rate;
     bucket
 }
 
 /// The stored bytes of a caller, and their limit.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Budget {
+pub struct StorageBudget {
     used: u64,
     most: Option<NonZeroU64>,
 }
 
-impl Budget {
+impl StorageBudget {
     /// So much more comes.
-    pub fn take(&self, bytes: u64) -> Result<(), Refusal> {
+    pub fn take(&self, bytes: u64) -> Result<(), LimitRefusal> {
         let used = self.used.saturating_add(bytes);
         match self.most.map(NonZeroU64::get) {
-            Some(most) if used >= most => Err(Refusal {
-                limit: Limit::Storage { used, most },
+            Some(most) if used >= most => Err(LimitRefusal {
+                limit: LimitKind::Storage { used, most },
                 wait: None,
             }),
             _ => Ok(()),
@@ -89,26 +93,26 @@ impl Budget {
 
 /// A caller's limits, and what has been taken of them.
 #[derive(Clone)]
-pub struct Allowance {
-    pub(super) limits: Limits,
-    pub(super) account: Arc<Account>,
+pub struct CallerAllowance {
+    pub(super) limits: CallerLimits,
+    pub(super) account: Arc<CallerAccount>,
 }
 
-impl std::fmt::Debug for Allowance {
+impl std::fmt::Debug for CallerAllowance {
     fn fmt(&self, to: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         self.limits.fmt(to)
     }
 }
 
-impl Allowance {
-    fn meters<T>(&self, read: impl FnOnce(&mut Meters, Instant) -> T) -> T {
+impl CallerAllowance {
+    fn meters<T>(&self, read: impl FnOnce(&mut RateMeters, Instant) -> T) -> T {
         let mut meters = self.account.meters.locked();
         read(&mut meters, Instant::now())
     }
 
     /// Something arrives. Refused are only those who are far above their rates.
-    pub fn arrive(&self) -> Result<(), Refusal> {
-        let refusal = |limit, wait| Refusal {
+    pub fn arrive(&self) -> Result<(), LimitRefusal> {
+        let refusal = |limit, wait| LimitRefusal {
             limit,
             wait: Some(wait),
         };
@@ -117,19 +121,20 @@ impl Allowance {
                 // A single message never is a flood.
                 let credit = rate.times(FLOOD).count() + MAX_MESSAGE as u64;
                 let owed = meter(&mut meters.bytes, rate, now).owes(rate, credit, now);
-                owed.map_or(Ok(()), |wait| Err(refusal(Limit::Bytes, wait)))?;
+                owed.map_or(Ok(()), |wait| Err(refusal(LimitKind::Bytes, wait)))?;
             }
             if let Some(rate) = self.limits.requests {
                 let rate = rate.times(FLOOD);
                 let taken = meter(&mut meters.arrivals, rate, now).take(rate, now);
-                taken.map_err(|wait| refusal(Limit::Requests, wait))?;
+                taken.map_err(|wait| refusal(LimitKind::Requests, wait))?;
             }
             Ok(())
         })
     }
 
-    /// The same, where it can be waited for: who sends too fast is read slowly. Says why, if it was.
-    pub async fn pace(&self) -> Option<Limit> {
+    /// The same, where it can be waited for: a caller that sends too fast is read slowly. Says why,
+    /// if it was.
+    pub async fn wait_for_rate(&self) -> Option<LimitKind> {
         let mut slowed = None;
         while let Err(refusal) = self.arrive() {
             slowed = Some(refusal.limit);
@@ -139,13 +144,13 @@ impl Allowance {
     }
 
     /// So much was received; says so if there was too much before it.
-    pub fn receive(&self, bytes: usize) -> Option<Refusal> {
+    pub fn receive(&self, bytes: usize) -> Option<LimitRefusal> {
         let rate = self.limits.bytes?;
         let owed = self.meters(|meters, now| {
             meter(&mut meters.bytes, rate, now).charge(rate, bytes as u64, now)
         });
-        owed.map(|wait| Refusal {
-            limit: Limit::Bytes,
+        owed.map(|wait| LimitRefusal {
+            limit: LimitKind::Bytes,
             wait: Some(wait),
         })
     }
@@ -158,24 +163,27 @@ impl Allowance {
     }
 
     /// A request is about to be carried out; says so if there were too many.
-    pub fn request(&self) -> Option<Refusal> {
+    pub fn request(&self) -> Option<LimitRefusal> {
         let rate = self.limits.requests?;
         let taken =
             self.meters(|meters, now| meter(&mut meters.requests, rate, now).take(rate, now));
-        taken.err().map(|wait| Refusal {
-            limit: Limit::Requests,
+        taken.err().map(|wait| LimitRefusal {
+            limit: LimitKind::Requests,
             wait: Some(wait),
         })
     }
 
     /// A place for an open stream, if they are counted. One of the same name is replaced.
-    pub fn stream(&self, name: impl FnOnce() -> Option<String>) -> Result<Option<Permit>, Refusal> {
+    pub fn stream(
+        &self,
+        name: impl FnOnce() -> Option<String>,
+    ) -> Result<Option<StreamPermit>, LimitRefusal> {
         let Some(most) = self.limits.streams else {
             return Ok(None);
         };
         let permit = self.account.permit(name(), most);
-        permit.map(Some).ok_or(Refusal {
-            limit: Limit::Streams,
+        permit.map(Some).ok_or(LimitRefusal {
+            limit: LimitKind::Streams,
             wait: Some(LATER),
         })
     }
@@ -184,35 +192,38 @@ impl Allowance {
     pub async fn session(
         &self,
         store: &dyn Store,
-    ) -> store::Result<Result<Option<Admitted>, Refusal>> {
-        let refusal = Refusal {
-            limit: Limit::Sessions,
+    ) -> store::Result<Result<Option<QuotaReservation>, LimitRefusal>> {
+        let refusal = LimitRefusal {
+            limit: LimitKind::Sessions,
             wait: None,
         };
-        self.admit(Holding::Session, refusal, store).await
+        self.admit(QuotaKind::Session, refusal, store).await
     }
 
     /// To be held until the store has the prompt.
     pub async fn turn(
         &self,
         store: &dyn Store,
-    ) -> store::Result<Result<Option<Admitted>, Refusal>> {
-        let refusal = Refusal {
-            limit: Limit::Turns,
+    ) -> store::Result<Result<Option<QuotaReservation>, LimitRefusal>> {
+        let refusal = LimitRefusal {
+            limit: LimitKind::Turns,
             wait: Some(LATER),
         };
-        self.admit(Holding::Turn, refusal, store).await
+        self.admit(QuotaKind::Turn, refusal, store).await
     }
 
     /// Whether more may be stored. Later writes are not checked: a turn goes on to its end.
-    pub async fn storage(&self, store: &dyn Store) -> store::Result<Result<Budget, Refusal>> {
+    pub async fn storage(
+        &self,
+        store: &dyn Store,
+    ) -> store::Result<Result<StorageBudget, LimitRefusal>> {
         let Some(most) = self.limits.storage else {
-            return Ok(Ok(Budget::default()));
+            return Ok(Ok(StorageBudget::default()));
         };
         let principal = &self.account.principal;
         let ask = || store.usage(principal, self.counted());
         let used = self.account.holdings.stored(most, ask).await?;
-        let budget = Budget {
+        let budget = StorageBudget {
             used,
             most: Some(most),
         };
@@ -226,13 +237,13 @@ impl Allowance {
 
     async fn admit(
         &self,
-        holding: Holding,
-        refusal: Refusal,
+        holding: QuotaKind,
+        refusal: LimitRefusal,
         store: &dyn Store,
-    ) -> store::Result<Result<Option<Admitted>, Refusal>> {
+    ) -> store::Result<Result<Option<QuotaReservation>, LimitRefusal>> {
         let most = match holding {
-            Holding::Session => self.limits.sessions,
-            Holding::Turn => self.limits.turns,
+            QuotaKind::Session => self.limits.sessions,
+            QuotaKind::Turn => self.limits.turns,
         };
         let Some(most) = most else {
             return Ok(Ok(None));

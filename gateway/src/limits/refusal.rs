@@ -9,7 +9,7 @@ use bytes::Bytes;
 use serde_json::{Value, json};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Limit {
+pub enum LimitKind {
     Requests,
     Bytes,
     Streams,
@@ -24,7 +24,7 @@ pub enum Limit {
     },
 }
 
-impl Limit {
+impl LimitKind {
     /// As errors and metrics name it.
     pub fn as_str(self) -> &'static str {
         match self {
@@ -41,37 +41,38 @@ impl Limit {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Refusal {
-    pub limit: Limit,
+pub struct LimitRefusal {
+    pub limit: LimitKind,
     /// When to try again. `None`: waiting alone does not help.
     pub wait: Option<Duration>,
 }
 
-impl Refusal {
+impl LimitRefusal {
     pub fn text(&self) -> Cow<'static, str> {
         let text = match self.limit {
-            Limit::Requests => "too many requests: wait, then send it again with a new id",
-            Limit::Bytes => "too much was sent at once: wait, then send it again with a new id",
-            Limit::Streams => "too many streams are open: close one, or try again later",
-            Limit::Sessions => {
+            LimitKind::Requests => "too many requests: wait, then send it again with a new id",
+            LimitKind::Bytes => "too much was sent at once: wait, then send it again with a new id",
+            LimitKind::Streams => "too many streams are open: close one, or try again later",
+            LimitKind::Sessions => {
                 "there are as many sessions as this caller may have: remove one with session/delete"
             }
-            Limit::InflightBytes => {
-                "too much of this caller is being received at once (--max-inflight-bytes): wait, then send it \
-                 again"
+            LimitKind::InflightBytes => {
+                "too much of this caller is being received at once (--max-inflight-bytes): wait, \
+                 then send it again"
             }
-            Limit::Outbox => {
-                "too much waits on this connection's stream: read that with GET, or open another connection with \
-                 initialize"
+            LimitKind::Outbox => {
+                "too much waits on this connection's stream: read that with GET, or open another \
+                 connection with initialize"
             }
-            Limit::Turns => {
-                "as many sessions work as this caller may have at once: wait for an answer, then send it \
-                 again with a new id"
+            LimitKind::Turns => {
+                "as many sessions work as this caller may have at once: wait for an answer, then \
+                 send it again with a new id"
             }
-            Limit::Storage { used, most } => {
+            LimitKind::Storage { used, most } => {
                 return format!(
-                    "{used} bytes are kept for this caller, {most} may be: remove sessions with session/delete, then \
-                     send it again with a new id; a session that was removed counts for another minute"
+                    "{used} bytes are kept for this caller, {most} may be: remove sessions with \
+                     session/delete, then send it again with a new id; a session that was removed \
+                     counts for another minute"
                 )
                 .into();
             }
@@ -87,7 +88,7 @@ impl Refusal {
 
     fn data(&self) -> Value {
         let mut data = json!({ "limit": self.limit.as_str(), "retryable": self.wait.is_some() });
-        if let Limit::Storage { used, most } = self.limit {
+        if let LimitKind::Storage { used, most } = self.limit {
             data["used"] = json!(used);
             data["most"] = json!(most);
         }

@@ -1,140 +1,97 @@
 //! The content of a connection stream or WebSocket: the connection's outbox, and every session that
-//! has no stream of its own. Its cursor covers them all, see `position` and `positions`.
+//! has no stream of its own. Its cursor covers them all, see `cursor_text` and `session_positions`.
 
-mod position;
-mod positions;
-mod restart;
-mod watching;
+mod cursor_text;
+mod outbox;
+mod resume;
+mod session_messages;
+mod session_positions;
+mod short_cursor;
+mod truncation;
+mod watched_sessions;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
-use baton_session::command::{CommandId, IdempotencyKey};
-use baton_session::cursor::Cursor;
-use baton_session::event::Event;
-use baton_session::id::{LogId, Nonce, SessionId};
-use baton_session::store::{self, OutboxProgress, PostOutcome, StreamId, StreamTouch};
+use baton_session::id::SessionId;
+use baton_session::store;
 use baton_session::token::{ConnectionToken, TokenScope};
-use bytes::Bytes;
 use tokio::sync::Notify;
 
-use self::position::Entry;
-pub use self::position::Position;
-use self::positions::Positions;
-use super::footing::{LOST_TAIL, nonce_of};
-use super::hub::Subscription;
-use super::session_feed::{From, SessionFeed};
-use super::topic::{Look, Notice};
-use super::wake::Callers;
-use super::{Feed, Gathered, Outgoing, Start, is_enough};
-use crate::app::App;
-
-const PAGE: usize = 64;
+pub use self::cursor_text::ConnectionCursor;
+use self::session_positions::SessionPositions;
+use self::watched_sessions::WatchedSession;
+use super::feed::{GatherOutcome, MessageFeed, OutgoingMessage, StartPosition};
+use super::log_tail::LogTail;
+use super::takeover::TakeoverWatch;
+use super::wake::WakeCallers;
+use crate::stream::StreamServices;
 
 pub struct ConnectionFeed {
-    app: Arc<App>,
+    services: Arc<StreamServices>,
     connection: ConnectionToken,
     /// Of the tokens that it gets with its answers.
     scope: TokenScope,
+    /// The name under which this stream is held.
     holder: String,
-    outbox: Subscription,
-    wake: Arc<Notify>,
-    /// The last entry of the outbox that was read.
-    read: u64,
-    /// Of that entry, if it is known. Another one there means that the store has lost it.
-    nonce: Option<Nonce>,
+    takeover: TakeoverWatch,
+    outbox: LogTail,
     /// The last entry when this stream was opened: a detach before that concerned an earlier one.
     opened_at: u64,
-    notices_seen: u64,
-    /// The outbox may have become shorter.
-    doubtful: bool,
     /// The next entries are not kept any more.
     fell_behind: bool,
     /// By the outbox entry that told us to watch.
-    sessions: BTreeMap<u64, Watched>,
+    sessions: BTreeMap<u64, WatchedSession>,
     /// The same entries, by session.
     watches: HashMap<SessionId, u64>,
-    positions: Positions,
-    has_let_go: bool,
+    positions: SessionPositions,
+    has_reported: bool,
     /// Those who have called.
-    callers: Arc<Callers>,
+    callers: Arc<WakeCallers>,
     /// Those that have to be looked at: whoever has called and is not done with.
     due: BTreeSet<u64>,
     /// The one of them that was looked at last.
     served: u64,
-    /// Our own registration was announced; from then on another one means that we lost the stream.
-    announced: bool,
     ended: bool,
-    start: Start,
-}
-
-struct Watched {
-    feed: SessionFeed,
-    resting: bool,
-    /// The last entry that told to watch it. If that is another one than the first, whatever it was for may not have
-    /// reached the session yet, and counts on this watch: it does not end because the session is closed.
-    told: u64,
-    /// The commands that this stream waits for before it ends.
-    awaited: Option<Vec<CommandId>>,
-}
-
-impl Watched {
-    async fn is_busy(&mut self) -> store::Result<bool> {
-        if !self.resting {
-            return self.feed.is_under_way().await;
-        }
-        // The end of its turns is not seen here. It is enough to wait for those that were under way,
-        // or a client with one prompt after the other would never let go.
-        let work = self.feed.work().await?;
-        let awaited = self.awaited.get_or_insert_with(|| work.clone());
-        Ok(work.iter().any(|command| awaited.contains(command)))
-    }
+    start: StartPosition,
 }
 
 impl ConnectionFeed {
-    /// `cursor` is what the client or the ledger remembers; `None` is the beginning.
+    /// `cursor` is what the client or the stream registry remembers; `None` is the beginning.
     pub async fn open(
-        app: Arc<App>,
+        services: Arc<StreamServices>,
         connection: ConnectionToken,
         scope: TokenScope,
         holder: String,
-        outbox: Subscription,
-        wake: Arc<Notify>,
+        outbox: LogTail,
         cursor: Option<&str>,
     ) -> store::Result<Self> {
-        let log = LogId::Outbox(connection.id.clone());
-        let head = app.store.heads(std::slice::from_ref(&log)).await?[0];
-        outbox.topic.grow(head);
-        let notices_seen = outbox.notices;
+        let head = outbox.head().await?;
+        outbox.grow(head);
         let mut feed = Self {
-            app,
+            takeover: TakeoverWatch::new(connection.id.clone(), Some(holder.clone())),
+            services,
             connection,
             scope,
             holder,
             outbox,
-            wake,
-            read: 0,
-            nonce: None,
             opened_at: head,
-            notices_seen,
-            doubtful: false,
             fell_behind: false,
             sessions: BTreeMap::new(),
             watches: HashMap::new(),
-            positions: Positions::default(),
-            has_let_go: false,
+            positions: SessionPositions::default(),
+            has_reported: false,
             callers: Arc::default(),
             due: BTreeSet::new(),
             served: 0,
-            announced: false,
             ended: false,
-            start: Start {
+            start: StartPosition {
                 cursor: "0".into(),
                 reset: None,
             },
         };
-        let position = match cursor.map(Position::parse) {
-            None => Some(Position::default()),
+        let position = match cursor.map(ConnectionCursor::parse) {
+            None => Some(ConnectionCursor::default()),
             Some(position) => position,
         };
         let parts = position.as_ref().map(|position| position.parts.clone());
@@ -143,7 +100,7 @@ impl ConnectionFeed {
             None => false,
         };
         if !honoured {
-            feed.start_over(head, &parts.unwrap_or_default()).await?;
+            feed.begin_anew(head, &parts.unwrap_or_default()).await?;
         }
         feed.shorten_cursor().await?;
         feed.start.cursor = feed.cursor();
@@ -151,282 +108,37 @@ impl ConnectionFeed {
     }
 
     fn cursor(&self) -> String {
-        self.positions.cursor(self.read, self.nonce)
-    }
-
-    /// To be called before anything changes that is part of the cursor: if that has become too long, most of it goes
-    /// into the outbox.
-    async fn shorten_cursor(&mut self) -> store::Result<()> {
-        let Some(mut draft) = self.positions.draft(self.read) else {
-            return Ok(());
-        };
-        if draft.is_whole {
-            self.catch_up_resting();
-            draft.text = self.positions.whole();
-        }
-        let text = Bytes::from(draft.text.clone());
-        let mut posted = self.post_positions(text.clone()).await?;
-        if posted == PostOutcome::Full && !self.has_let_go {
-            self.has_let_go = true;
-            self.let_go().await?;
-            posted = self.post_positions(text).await?;
-        }
-        match posted {
-            PostOutcome::New { number, nonce } => {
-                self.positions.posted(&draft, Entry { number, nonce });
-            }
-            // A long cursor is better than none.
-            PostOutcome::Full
-            | PostOutcome::Known(_)
-            | PostOutcome::Delivered
-            | PostOutcome::Conflict => {
-                let id = &self.connection.id;
-                tracing::warn!(connection.id = %id, "the outbox does not take positions: cursors are long");
-            }
-        }
-        Ok(())
-    }
-
-    async fn post_positions(&self, text: Bytes) -> store::Result<PostOutcome> {
-        let id = &self.connection.id;
-        let key = IdempotencyKey::of(id, None, b"");
-        let positions = Event::Positions { text };
-        self.app.store.post(id, positions, &key).await
-    }
-
-    /// Streams that come and go too fast tell the store nothing of how far the client is. It came with the cursor that
-    /// this stream began with, and needs nothing before that. Later on the ledger knows better.
-    async fn let_go(&self) -> store::Result<()> {
-        let upto = Position::first_needed(&self.start.cursor).unwrap_or(0);
-        let settled = 0;
-        let touch = StreamTouch {
-            stream: StreamId {
-                connection: self.connection.id.clone(),
-                session: None,
-            },
-            holder: self.holder.clone(),
-            written: None,
-            delivered: Some(OutboxProgress { upto, settled }),
-        };
-        self.app.store.touch_streams(&[touch]).await?;
-        Ok(())
-    }
-
-    async fn read_outbox(&mut self, out: &mut Vec<Outgoing>) -> store::Result<()> {
-        while !is_enough(out, Outgoing::size) {
-            let frames = match self.outbox.look(self.read + 1) {
-                Look::UpToDate => return Ok(()),
-                Look::Frames(frames) => frames,
-                Look::InStore => self.outbox.read(self.read + 1, PAGE).await?,
-            };
-            if frames.is_empty() {
-                return Ok(());
-            }
-            // A reader that reads an entry before it leaves the outbox has it; a later one has to
-            // be told.
-            if frames[0].first > self.read + 1 {
-                self.fell_behind = true;
-                self.wake.notify_one();
-                return Ok(());
-            }
-            for frame in &frames {
-                for (seq, event) in frame.numbered() {
-                    if seq <= self.read {
-                        continue;
-                    }
-                    // An entry counts as read only when it is dealt with: opening a watch may fail.
-                    self.take_in(seq, frame.nonce, event, out).await?;
-                }
-            }
-        }
-        Ok(())
-    }
-
-    async fn take_in(
-        &mut self,
-        seq: u64,
-        nonce: Nonce,
-        event: &Event,
-        out: &mut Vec<Outgoing>,
-    ) -> store::Result<()> {
-        self.shorten_cursor().await?;
-        match event {
-            Event::Watch { session, after } => {
-                let from = if *after == 0 {
-                    From::Joined
-                } else {
-                    self.after(session, *after).await?
-                };
-                self.watch(seq, session.clone(), from).await?;
-            }
-            Event::Closed => self.ended |= seq > self.opened_at,
-            _ => {}
-        }
-        (self.read, self.nonce) = (seq, Some(nonce));
-        self.positions.pass(seq, event.size());
-        if let Event::Message { message } = event {
-            let cursor = self.cursor();
-            out.push(Outgoing {
-                cursor,
-                message: message.clone(),
-            });
-        }
-        Ok(())
-    }
-
-    async fn after(&self, session: &SessionId, seq: u64) -> store::Result<From> {
-        let frames = self
-            .app
-            .store
-            .read(&LogId::Session(session.clone()), seq, 1)
-            .await?;
-        let nonce = frames.first().map(|frame| frame.nonce).unwrap_or_default();
-        Ok(From::After(Cursor::live(seq, nonce)))
-    }
-
-    async fn read_sessions(&mut self, out: &mut Vec<Outgoing>) -> store::Result<()> {
-        // Those that found no room the last time come first now.
-        let later = self.due.range(..=self.served);
-        let sooner = self.due.range(self.served + 1..);
-        let watches: Vec<u64> = sooner.chain(later).copied().collect();
-        // One session that cannot be read must not hold up the others.
-        let mut failed = Ok(());
-        for watch in watches {
-            if is_enough(out, Outgoing::size) {
-                break;
-            }
-            self.shorten_cursor().await?;
-            self.served = watch;
-            failed = failed.and(self.read_session(watch, out).await);
-        }
-        failed
-    }
-
-    async fn read_session(&mut self, watch: u64, out: &mut Vec<Outgoing>) -> store::Result<()> {
-        let Some(watched) = self.sessions.get_mut(&watch) else {
-            self.due.remove(&watch);
-            return Ok(());
-        };
-        if watched.resting && !watched.feed.rouse() {
-            self.due.remove(&watch);
-            return Ok(());
-        }
-        let mut collected = Vec::new();
-        let outcome = watched.feed.collect(&mut collected).await;
-        watched.resting = watched.feed.rest();
-        let position = watched.feed.position();
-        if outcome.is_ok() && collected.is_empty() && (watched.resting || watched.feed.is_idle()) {
-            self.due.remove(&watch);
-        }
-        for (cursor, message) in collected {
-            self.positions.set(watch, cursor);
-            let cursor = self.cursor();
-            out.push(Outgoing { cursor, message });
-        }
-        self.positions.set(watch, position);
-        outcome?;
-        let Some(watched) = self.sessions.get_mut(&watch) else {
-            return Ok(());
-        };
-        let ends_with_close = (watched.told == watch).then_some(watch);
-        let over = watched.feed.is_over(ends_with_close);
-        match over.await {
-            Ok(true) => self.leave(watch).await,
-            Ok(false) => {}
-            Err(error) => {
-                // It is asked once more.
-                self.due.insert(watch);
-                return Err(error);
-            }
-        }
-        Ok(())
-    }
-
-    /// True if something that was delivered does not exist any more. It is said before anything
-    /// else, since every later cursor would pass over it.
-    async fn has_slipped(&mut self) -> store::Result<bool> {
-        if (self.doubtful || self.fell_behind) && !self.stands_firm().await? {
-            let log = LogId::Outbox(self.connection.id.clone());
-            let head = self.app.store.heads(&[log]).await?[0];
-            let sessions = self.sessions.iter();
-            let parts = sessions.map(|(watch, watched)| (*watch, Some(watched.feed.position())));
-            let parts = parts.collect();
-            self.start_over(head, &parts).await?;
-            return Ok(true);
-        }
-        let mut slipped = false;
-        for watch in &self.due {
-            if let Some(watched) = self.sessions.get_mut(watch) {
-                slipped |= watched.feed.has_slipped().await?;
-                self.positions.set(*watch, watched.feed.position());
-            }
-        }
-        if slipped {
-            self.start.reset = Some(LOST_TAIL);
-        }
-        Ok(slipped)
-    }
-
-    /// Whether the last entry that was read is still there, and what comes after it as well.
-    async fn stands_firm(&mut self) -> store::Result<bool> {
-        let log = LogId::Outbox(self.connection.id.clone());
-        let firm = match (self.read, self.fell_behind) {
-            (_, true) => false,
-            (0, false) => true,
-            (read, false) => {
-                let found = nonce_of(&*self.app.store, &log, read).await?;
-                found.is_some_and(|found| self.nonce.is_none_or(|nonce| nonce == found))
-            }
-        };
-        // Cursors that name what is lost get a reset; from here on they name something else.
-        for entry in self.positions.entries().to_vec() {
-            if firm && nonce_of(&*self.app.store, &log, entry.number).await? != Some(entry.nonce) {
-                self.positions.forget_entries();
-                break;
-            }
-        }
-        self.doubtful = false;
-        Ok(firm)
-    }
-
-    fn is_taken(&mut self) -> bool {
-        for notice in self.outbox.topic.notices_since(&mut self.notices_seen) {
-            match notice {
-                Notice::Taken { holder, .. } if holder == self.holder => self.announced = true,
-                Notice::Taken { .. } if self.announced => return true,
-                Notice::Resync | Notice::Doubt => self.doubtful = true,
-                _ => {}
-            }
-        }
-        false
+        let (read, nonce) = self.outbox.last();
+        self.positions.cursor(read, nonce)
     }
 }
 
-impl Feed for ConnectionFeed {
+impl MessageFeed for ConnectionFeed {
     const KIND: &'static str = "connection";
 
-    fn start(&self) -> Start {
+    fn start(&self) -> StartPosition {
         self.start.clone()
     }
 
-    async fn gather(&mut self, out: &mut Vec<Outgoing>) -> store::Result<Gathered> {
-        if self.ended || self.is_taken() {
-            self.ended = true;
-            return Ok(Gathered::Ended);
+    async fn gather(&mut self, out: &mut Vec<OutgoingMessage>) -> store::Result<GatherOutcome> {
+        let notices = self.outbox.notices();
+        self.ended |= notices.iter().any(|notice| self.takeover.is_taken(notice));
+        if self.ended {
+            return Ok(GatherOutcome::Ended);
         }
         self.due.append(&mut self.callers.take());
-        if self.has_slipped().await? {
+        if self.was_truncated().await? {
             self.shorten_cursor().await?;
             self.start.cursor = self.cursor();
-            return Ok(Gathered::Reset);
+            return Ok(GatherOutcome::Reset);
         }
         self.read_outbox(out).await?;
         self.read_sessions(out).await?;
-        Ok(Gathered::open_if(!self.ended))
+        Ok(GatherOutcome::open_if(!self.ended))
     }
 
     fn wake(&self) -> &Arc<Notify> {
-        &self.wake
+        self.outbox.wake().notify()
     }
 
     fn seems_busy(&self) -> bool {
@@ -442,9 +154,8 @@ impl Feed for ConnectionFeed {
                 return Ok(true);
             }
         }
-        let log = LogId::Outbox(self.connection.id.clone());
-        let head = self.app.store.heads(&[log]).await?[0];
-        self.outbox.topic.grow(head);
-        Ok(self.read < head)
+        let head = self.outbox.head().await?;
+        self.outbox.grow(head);
+        Ok(self.outbox.next() <= head)
     }
 }

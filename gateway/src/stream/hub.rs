@@ -1,4 +1,4 @@
-//! All topics of this process, fed by one push connection to the store. A topic exists while
+//! All tailed logs of this process, fed by one push connection to the store. A log is tailed while
 //! somebody reads it.
 
 use std::collections::HashMap;
@@ -6,7 +6,6 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
-use baton_session::event::Event;
 use baton_session::id::LogId;
 use baton_session::store::{self, Signal, SignalListener, Store, Topic as StoreTopic};
 use baton_session::sync::MutexExt as _;
@@ -14,10 +13,10 @@ use tokio::sync::{Mutex as AsyncMutex, mpsc};
 use tokio::time::{MissedTickBehavior, interval};
 use tokio_util::sync::CancellationToken;
 
-use super::topic::{Kept, Look, Notice, Topic};
-use super::wake::Wake;
-use crate::metrics::Metrics;
-use crate::revoked::Revoked;
+use super::tailed_log::{LogNotice, TailedLog};
+use super::wake::StreamWake;
+use crate::auth::revocations::KnownRevocations;
+use crate::metrics::GatewayMetrics;
 
 const SIGNAL_QUEUE: usize = 64 * 1024;
 /// Signals are hints: this often the ends of all tailed logs are compared with the store's.
@@ -27,44 +26,42 @@ const GATES: usize = 64;
 
 pub struct Hub {
     store: Arc<dyn Store>,
-    revoked: Arc<Revoked>,
-    metrics: Arc<Metrics>,
+    revocations: Arc<KnownRevocations>,
+    metrics: Arc<GatewayMetrics>,
     listener: Arc<dyn SignalListener>,
-    topics: Mutex<HashMap<LogId, Arc<Topic>>>,
+    tailed_logs: Mutex<HashMap<LogId, Arc<TailedLog>>>,
     /// A subscription must not overtake the end of an earlier one to the same log.
     gates: [AsyncMutex<()>; GATES],
 }
 
-/// A place at a topic; leaves it when dropped.
-pub struct Subscription {
-    pub topic: Arc<Topic>,
+/// One reader of a tailed log, until it is dropped.
+pub struct LogSubscription {
+    pub tailed: Arc<TailedLog>,
     pub reader: u64,
     /// Notices that were there before.
     pub notices: u64,
     hub: Arc<Hub>,
-    /// It has had everything once, so that what comes is news.
-    live: bool,
 }
 
 impl Hub {
     pub async fn start(
         store: Arc<dyn Store>,
-        revoked: Arc<Revoked>,
-        metrics: Arc<Metrics>,
+        revocations: Arc<KnownRevocations>,
+        metrics: Arc<GatewayMetrics>,
         stop: CancellationToken,
     ) -> store::Result<Arc<Self>> {
         let (sink, signals) = mpsc::channel(SIGNAL_QUEUE);
         let listener = store.listen(sink).await?;
         // Known before the first request is served.
         listener.subscribe(&StoreTopic::Revocations).await?;
-        revoked.read_all(&*store).await?;
+        revocations.read_all(&*store).await?;
         let gates = std::array::from_fn(|_| AsyncMutex::new(()));
         let hub = Arc::new(Self {
             store,
-            revoked,
+            revocations,
             metrics,
             listener,
-            topics: Mutex::default(),
+            tailed_logs: Mutex::default(),
             gates,
         });
         tokio::spawn(hub.clone().relay(signals, stop.clone()));
@@ -72,35 +69,34 @@ impl Hub {
         Ok(hub)
     }
 
-    fn topics(&self) -> MutexGuard<'_, HashMap<LogId, Arc<Topic>>> {
-        self.topics.locked()
+    fn tailed_logs(&self) -> MutexGuard<'_, HashMap<LogId, Arc<TailedLog>>> {
+        self.tailed_logs.locked()
     }
 
-    /// Returns once the store has confirmed: everything written from now on reaches the topic.
+    /// Returns once the store has confirmed: everything written from now on reaches the reader.
     pub async fn subscribe(
         self: &Arc<Self>,
         log: &LogId,
-        wake: impl Into<Wake>,
-    ) -> store::Result<Subscription> {
+        wake: impl Into<StreamWake>,
+    ) -> store::Result<LogSubscription> {
         let wake = wake.into();
         let subscription = {
-            let mut topics = self.topics();
-            let topic = topics
+            let mut tailed_logs = self.tailed_logs();
+            let tailed = tailed_logs
                 .entry(log.clone())
-                .or_insert_with(|| Arc::new(Topic::new(log.clone())))
+                .or_insert_with(|| Arc::new(TailedLog::new(log.clone())))
                 .clone();
-            let (reader, notices) = (topic.add_reader(wake), topic.notice_count());
+            let (reader, notices) = (tailed.add_reader(wake), tailed.notice_count());
             // From here on the place is given back even if this future is dropped.
-            Subscription {
-                topic,
+            LogSubscription {
+                tailed,
                 reader,
                 notices,
                 hub: self.clone(),
-                live: false,
             }
         };
-        let topic = &subscription.topic;
-        topic
+        let tailed = &subscription.tailed;
+        tailed
             .confirmed
             .get_or_try_init(|| async {
                 let _gate = self.gate(log).lock().await;
@@ -124,11 +120,11 @@ impl Hub {
             };
             match signal {
                 None => return,
-                Some(Signal::Frame(log, frame)) => self.on(&log, |topic| topic.insert(frame)),
-                Some(Signal::Grown(log, seq)) => self.on(&log, |topic| topic.announce(seq)),
+                Some(Signal::Frame(log, frame)) => self.on(&log, |tailed| tailed.insert(frame)),
+                Some(Signal::Grown(log, seq)) => self.on(&log, |tailed| tailed.announce(seq)),
                 Some(Signal::Attached(session, connection)) => {
-                    self.on(&LogId::Session(session), |topic| {
-                        topic.notify(Notice::Attached(connection))
+                    self.on(&LogId::Session(session), |tailed| {
+                        tailed.notify(LogNotice::Attached(connection))
                     });
                 }
                 Some(Signal::Taken {
@@ -136,16 +132,18 @@ impl Hub {
                     connection,
                     holder,
                 }) => {
-                    self.on(&log, |topic| {
-                        topic.notify(Notice::Taken { connection, holder })
+                    self.on(&log, |tailed| {
+                        tailed.notify(LogNotice::Taken { connection, holder })
                     });
                 }
-                Some(Signal::Revoked(revocation)) => self.revoked.add(revocation),
+                Some(Signal::Revoked(revocation)) => self.revocations.add(revocation),
                 Some(Signal::Lost) => {
                     self.metrics.resyncs.inc();
-                    self.revoked.missed();
-                    let topics: Vec<_> = self.topics().values().cloned().collect();
-                    topics.iter().for_each(|topic| topic.notify(Notice::Resync));
+                    self.revocations.mark_incomplete();
+                    let tailed_logs: Vec<_> = self.tailed_logs().values().cloned().collect();
+                    tailed_logs
+                        .iter()
+                        .for_each(|tailed| tailed.notify(LogNotice::Resync));
                     let hub = self.clone();
                     tokio::spawn(async move {
                         hub.reread_revocations().await;
@@ -157,10 +155,10 @@ impl Hub {
         }
     }
 
-    fn on(&self, log: &LogId, act: impl FnOnce(&Topic)) {
-        let topic = self.topics().get(log).cloned();
-        if let Some(topic) = topic {
-            act(&topic);
+    fn on(&self, log: &LogId, act: impl FnOnce(&TailedLog)) {
+        let tailed = self.tailed_logs().get(log).cloned();
+        if let Some(tailed) = tailed {
+            act(&tailed);
         }
     }
 
@@ -170,8 +168,8 @@ impl Hub {
         loop {
             tokio::select! {
                 _ = ticker.tick() => {
-                    self.revoked.refresh(&*self.store).await;
-                    self.rest_topics();
+                    self.revocations.refresh(&*self.store).await;
+                    self.release_idle_frames();
                     self.clone().compare_heads().await;
                 }
                 _ = stop.cancelled() => return,
@@ -181,26 +179,26 @@ impl Hub {
 
     /// Not to be put off until the next check: what is missing is let in.
     async fn reread_revocations(&self) {
-        if let Err(error) = self.revoked.read_all(&*self.store).await {
+        if let Err(error) = self.revocations.read_all(&*self.store).await {
             tracing::warn!(%error, "could not read what was revoked");
         }
     }
 
-    fn rest_topics(&self) {
-        let topics: Vec<_> = self.topics().values().cloned().collect();
-        topics.iter().for_each(|topic| topic.rest());
+    fn release_idle_frames(&self) {
+        let tailed_logs: Vec<_> = self.tailed_logs().values().cloned().collect();
+        tailed_logs.iter().for_each(|tailed| tailed.rest());
     }
 
     async fn compare_heads(self: Arc<Self>) {
-        let topics: Vec<_> = self.topics().values().cloned().collect();
-        for batch in topics.chunks(HEAD_CHECK_BATCH) {
-            let logs: Vec<_> = batch.iter().map(|topic| topic.log.clone()).collect();
+        let tailed_logs: Vec<_> = self.tailed_logs().values().cloned().collect();
+        for batch in tailed_logs.chunks(HEAD_CHECK_BATCH) {
+            let logs: Vec<_> = batch.iter().map(|tailed| tailed.log.clone()).collect();
             // Before the question: what comes in while it is under way must not look like a loss.
-            let known: Vec<_> = batch.iter().map(|topic| topic.grown_to()).collect();
+            let known: Vec<_> = batch.iter().map(|tailed| tailed.grown_to()).collect();
             match self.store.heads(&logs).await {
                 Ok(heads) => {
-                    for ((topic, head), known) in batch.iter().zip(heads).zip(known) {
-                        self.compare(topic, head, known);
+                    for ((tailed, head), known) in batch.iter().zip(heads).zip(known) {
+                        self.compare(tailed, head, known);
                     }
                 }
                 Err(error) => {
@@ -210,75 +208,40 @@ impl Hub {
         }
     }
 
-    fn compare(&self, topic: &Topic, head: u64, known: u64) {
+    fn compare(&self, tailed: &TailedLog, head: u64, known: u64) {
         if head >= known {
-            return topic.grow(head);
+            return tailed.grow(head);
         }
         // All of it: it was deleted, unless the store has lost everything. Its readers know.
         if head > 0 {
-            tracing::warn!(log = ?topic.log, head, known, "the store lost the end of a log");
+            tracing::warn!(log = ?tailed.log, head, known, "the store lost the end of a log");
             self.metrics.lost_tails.inc();
         }
-        topic.shrink(head);
+        tailed.shrink(head);
     }
 
     async fn leave(self: Arc<Self>, log: LogId) {
         let _gate = self.gate(&log).lock().await;
         // Somebody may have come back, with a subscription of their own.
-        if !self.topics().contains_key(&log) {
+        if !self.tailed_logs().contains_key(&log) {
             self.listener.unsubscribe(&StoreTopic::Log(log)).await;
         }
     }
 }
 
-impl Subscription {
-    /// The events from a position on.
-    pub fn look(&mut self, next: u64) -> Look {
-        let look = self.topic.look(next);
-        match look {
-            Look::UpToDate => self.live = true,
-            Look::InStore => {
-                self.live = false;
-                self.hub.metrics.catch_ups.inc();
-            }
-            Look::Frames(_) => {}
-        }
-        look
-    }
-
-    /// The store's events from a position on.
-    pub async fn read(&self, next: u64, limit: usize) -> store::Result<Vec<Kept>> {
-        let frames = self.hub.store.read_confirmed(&self.topic.log, next, limit);
-        let frames = frames.await?;
-        Ok(frames.into_iter().map(Kept::read).collect())
-    }
-
-    /// Something of it is on its way to the client.
-    pub fn handed_on(&self, frame: &Kept) {
-        let Some(came) = frame.came.filter(|_| self.live) else {
-            return;
-        };
-        let trace = match frame.events.last() {
-            Some(Event::Response { to, .. }) => to.trace.as_ref(),
-            _ => None,
-        };
-        self.hub.metrics.delivery.observe(came.elapsed(), trace);
-    }
-}
-
-impl Drop for Subscription {
+impl Drop for LogSubscription {
     fn drop(&mut self) {
-        let mut topics = self.hub.topics();
-        if self.topic.remove_reader(self.reader) > 0 {
+        let mut tailed_logs = self.hub.tailed_logs();
+        if self.tailed.remove_reader(self.reader) > 0 {
             return;
         }
-        let log = self.topic.log.clone();
-        if topics
+        let log = self.tailed.log.clone();
+        if tailed_logs
             .get(&log)
-            .is_some_and(|known| Arc::ptr_eq(known, &self.topic))
+            .is_some_and(|known| Arc::ptr_eq(known, &self.tailed))
         {
-            topics.remove(&log);
-            drop(topics);
+            tailed_logs.remove(&log);
+            drop(tailed_logs);
             if let Ok(runtime) = tokio::runtime::Handle::try_current() {
                 runtime.spawn(self.hub.clone().leave(log));
             }

@@ -1,5 +1,5 @@
-//! A feed as server-sent events. The body is polled by the connection itself: no task, no queue,
-//! and a client that reads slowly simply asks for less.
+//! A stream as server-sent events, also for the body of a POST. The body is polled by the
+//! connection itself: no task, no queue, and a client that reads slowly simply asks for less.
 
 use std::sync::Arc;
 
@@ -8,61 +8,51 @@ use axum::http::{HeaderValue, Response, header};
 use bytes::Bytes;
 use futures_util::stream;
 use rand::RngExt as _;
-use tokio::time::Instant;
 
-use super::leave::Leave;
-use super::ledger::{Holder, Unopened};
-use super::{Feed, Next, Outgoing, Start};
-use crate::app::App;
-use crate::drain::Open;
+use super::feed::{MessageFeed, OutgoingMessage, StartPosition};
+use super::stream_registry::{StreamHolder, UnopenedStream};
+use super::writer::{StreamEnd, StreamWriter, WriterStep};
+use crate::access::stream_authority::StreamAuthority;
+use crate::drain::OpenGuard;
 use crate::metrics::StreamGuard;
-use crate::standing::Standing;
+use crate::stream::StreamServices;
 
 const KEEP_ALIVE: Bytes = Bytes::from_static(b":\n\n");
 
-struct Writer<F> {
-    app: Arc<App>,
-    feed: F,
-    /// Absent for the body of a POST, which is nobody's registered stream.
-    holder: Option<Holder>,
+struct SseBody<F> {
+    writer: StreamWriter<F>,
     /// Held until something comes of the session.
-    unopened: Option<Unopened>,
-    opened: bool,
-    leave: Leave,
-    left: bool,
-    standing: Standing,
+    unopened: Option<UnopenedStream>,
+    /// Nothing follows the last chunk.
+    ended: bool,
     _counted: StreamGuard,
-    _open: Open,
+    _open: OpenGuard,
 }
 
-pub fn respond<F: Feed>(
-    app: Arc<App>,
+pub fn respond<F: MessageFeed>(
+    services: Arc<StreamServices>,
     feed: F,
-    standing: Standing,
-    holder: Option<Holder>,
-    unopened: Option<Unopened>,
+    authority: StreamAuthority,
+    holder: Option<StreamHolder>,
+    unopened: Option<UnopenedStream>,
 ) -> Response<Body> {
-    let connection = holder.as_ref().map(|holder| holder.connection().clone());
-    let writer = Writer {
-        leave: Leave::new(app.clone(), connection),
-        left: false,
-        standing,
-        _counted: app.metrics.stream_guard(),
-        _open: app.drain.enter(),
-        app: app.clone(),
-        feed,
-        holder,
+    let body = SseBody {
+        _counted: services.metrics.stream_guard(),
+        _open: services.drain.enter(),
+        writer: StreamWriter::new(services.clone(), feed, holder, authority),
         unopened,
-        opened: false,
+        ended: false,
     };
-    let chunks = stream::unfold(writer, |mut writer| async move {
-        let chunk = writer.next().await?;
-        Some((chunk, writer))
+    let chunks = stream::unfold(body, |mut body| async move {
+        let chunk = body.next().await?;
+        Some((chunk, body))
     });
-    let chunks = app.patience.with(F::KIND, Box::pin(chunks));
-    let place = chunks.place();
+    let chunks = services
+        .stall_timeouts
+        .watch_body(F::KIND, Box::pin(chunks));
+    let watch = chunks.watch();
     let mut response = Response::new(Body::from_stream(chunks));
-    response.extensions_mut().insert(place);
+    response.extensions_mut().insert(watch);
     let headers = response.headers_mut();
     headers.insert(
         header::CONTENT_TYPE,
@@ -73,72 +63,41 @@ pub fn respond<F: Feed>(
     response
 }
 
-impl<F: Feed> Writer<F> {
+impl<F: MessageFeed> SseBody<F> {
     /// The next bytes of the body; `None` ends it.
     async fn next(&mut self) -> Option<Bytes> {
-        if !self.opened {
-            self.opened = true;
-            return Some(self.open());
-        }
-        // Not only while it waits: there may always be something to write.
-        if self.left || self.standing.is_over(&self.app.mint.revoked) {
+        if self.ended {
             return None;
         }
-        let keep_alive = Instant::now() + self.app.config.keep_alive;
-        let stop = self.app.stop.clone();
-        let lost = self.holder.as_ref().map(|holder| holder.lost.clone());
-        let lost = lost.unwrap_or_default();
-        loop {
-            let deadline = self.leave.deadline(keep_alive);
-            let next = tokio::select! {
-                biased;
-                next = super::next(&mut self.feed, deadline, self.leave.news()) => next,
-                _ = stop.cancelled() => return None,
-                _ = lost.cancelled() => return None,
-                _ = self.standing.lapses(&self.app.mint.revoked) => return None,
-            };
-            match next {
-                Next::Idle if self.leave.is_due(&mut self.feed).await => {
-                    self.left = true;
-                    return Some(format!("retry: {}\n\n", retry()).into());
-                }
-                Next::Idle if Instant::now() < keep_alive => {}
-                Next::Idle => return Some(KEEP_ALIVE),
-                Next::End => return None,
-                Next::Reset => return Some(self.start_anew()),
-                Next::Batch(batch) => return Some(self.write(&batch)),
+        match self.writer.next().await {
+            WriterStep::Open(start) | WriterStep::Reset(start) => Some(opening(&start)),
+            WriterStep::Batch(batch) => {
+                self.unopened = None;
+                Some(format(&batch))
             }
-        }
-    }
-
-    fn start_anew(&mut self) -> Bytes {
-        self.leave.wrote();
-        if let Some(holder) = &self.holder {
-            holder.record(&self.feed.start().cursor);
-        }
-        self.open()
-    }
-
-    fn write(&mut self, batch: &[Outgoing]) -> Bytes {
-        self.unopened = None;
-        self.leave.wrote();
-        self.app.metrics.events.inc_by(batch.len() as u64);
-        if let (Some(holder), Some(last)) = (&self.holder, batch.last()) {
-            holder.record(&last.cursor);
-        }
-        format(batch)
-    }
-
-    /// A stream begins with its starting cursor: an event with an id and nothing else.
-    fn open(&self) -> Bytes {
-        let retry = retry();
-        let Start { cursor, reset } = self.feed.start();
-        match reset {
-            None => format!("retry: {retry}\nid: {cursor}\n\n").into(),
-            Some(reason) => {
-                self.app.metrics.resets.inc();
-                format!("retry: {retry}\nid: {cursor}\nevent: reset\ndata: {{\"reason\":\"{reason}\"}}\n\n").into()
+            WriterStep::KeepAlive => Some(KEEP_ALIVE),
+            WriterStep::End(StreamEnd::Drained) => {
+                self.ended = true;
+                Some(format!("retry: {}\n\n", retry()).into())
             }
+            WriterStep::End(
+                StreamEnd::Finished
+                | StreamEnd::Taken
+                | StreamEnd::Stopped
+                | StreamEnd::Lapsed
+                | StreamEnd::LostTail,
+            ) => None,
+        }
+    }
+}
+
+/// A stream begins with its starting cursor: an event with an id and nothing else.
+fn opening(StartPosition { cursor, reset }: &StartPosition) -> Bytes {
+    let begin = format!("retry: {}\nid: {cursor}\n", retry());
+    match reset {
+        None => format!("{begin}\n").into(),
+        Some(reason) => {
+            format!("{begin}event: reset\ndata: {{\"reason\":\"{reason}\"}}\n\n").into()
         }
     }
 }
@@ -148,13 +107,13 @@ fn retry() -> u64 {
     rand::rng().random_range(500..3000)
 }
 
-fn format(batch: &[Outgoing]) -> Bytes {
+fn format(batch: &[OutgoingMessage]) -> Bytes {
     let size = batch
         .iter()
         .map(|outgoing| outgoing.cursor.len() + outgoing.message.len() + 16)
         .sum();
     let mut text = Vec::with_capacity(size);
-    for Outgoing { cursor, message } in batch {
+    for OutgoingMessage { cursor, message } in batch {
         text.extend_from_slice(b"id: ");
         text.extend_from_slice(cursor.as_bytes());
         text.extend_from_slice(b"\ndata: ");

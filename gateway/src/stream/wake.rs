@@ -1,4 +1,4 @@
-//! Wakes the readers of a topic. One stream may read many topics, and wants to know which of them
+//! Wakes the readers of a log. One stream may read many logs, and wants to know which of them
 //! called.
 
 use std::collections::BTreeSet;
@@ -11,23 +11,23 @@ use baton_session::sync::MutexExt as _;
 
 /// Wakes a stream.
 #[derive(Clone)]
-pub struct Wake {
+pub struct StreamWake {
     notify: Arc<Notify>,
-    caller: Option<(Arc<Callers>, u64)>,
+    caller: Option<(Arc<WakeCallers>, u64)>,
 }
 
 /// Those that have called since somebody looked, by number.
 #[derive(Default)]
-pub struct Callers(Mutex<BTreeSet<u64>>);
+pub struct WakeCallers(Mutex<BTreeSet<u64>>);
 
-impl Wake {
+impl StreamWake {
     /// One of many, known by its number.
-    pub fn of(notify: Arc<Notify>, callers: Arc<Callers>, number: u64) -> Self {
+    pub fn of(notify: Arc<Notify>, callers: Arc<WakeCallers>, number: u64) -> Self {
         let caller = Some((callers, number));
         Self { notify, caller }
     }
 
-    pub fn call(&self) {
+    pub fn wake_up(&self) {
         if let Some((callers, number)) = &self.caller {
             callers.set().insert(*number);
         }
@@ -39,14 +39,14 @@ impl Wake {
     }
 }
 
-impl From<Arc<Notify>> for Wake {
+impl From<Arc<Notify>> for StreamWake {
     fn from(notify: Arc<Notify>) -> Self {
         let caller = None;
         Self { notify, caller }
     }
 }
 
-impl Callers {
+impl WakeCallers {
     fn set(&self) -> MutexGuard<'_, BTreeSet<u64>> {
         self.0.locked()
     }
@@ -62,11 +62,11 @@ mod tests {
 
     #[tokio::test]
     async fn it_is_known_who_called() {
-        let (notify, callers) = (Arc::new(Notify::new()), Arc::new(Callers::default()));
+        let (notify, callers) = (Arc::new(Notify::new()), Arc::new(WakeCallers::default()));
         for number in [3, 7, 3] {
-            Wake::of(notify.clone(), callers.clone(), number).call();
+            StreamWake::of(notify.clone(), callers.clone(), number).wake_up();
         }
-        Wake::from(notify.clone()).call();
+        StreamWake::from(notify.clone()).wake_up();
         notify.notified().await;
         assert_eq!(callers.take(), BTreeSet::from([3, 7]));
         assert_eq!(callers.take(), BTreeSet::new());

@@ -1,4 +1,5 @@
-//! The members of `_meta`, in the order in which they were written, also those that are there twice.
+//! The members of `_meta`, in the order in which they were written, also those that are there
+//! twice.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -20,7 +21,7 @@ pub struct MetaMembers {
 impl MetaMembers {
     /// None, if it is no object.
     pub fn read(text: &str, meta: Span) -> Self {
-        let Ok(Members(members)) = serde_json::from_str(&text[meta]) else {
+        let Ok(ObjectMembers(members)) = serde_json::from_str(&text[meta]) else {
             return Self::default();
         };
         let members = members.into_iter().map(|(name, value)| {
@@ -51,7 +52,7 @@ impl MetaMembers {
 
 /// The token in the value of `baton/session`, if it is there and a string.
 pub fn token(session: &str) -> Result<Option<String>, Ambiguous> {
-    let Ok(Members(members)) = serde_json::from_str(session) else {
+    let Ok(ObjectMembers(members)) = serde_json::from_str(session) else {
         return Ok(None);
     };
     let tokens = members.iter().filter(|(name, _)| name == "token");
@@ -67,13 +68,13 @@ fn only<T>(mut found: impl Iterator<Item = T>) -> Result<Option<T>, Ambiguous> {
     }
 }
 
-struct Members<'a>(Vec<(Cow<'a, str>, &'a RawValue)>);
+struct ObjectMembers<'a>(Vec<(Cow<'a, str>, &'a RawValue)>);
 
 /// Borrowed unless something in it is escaped.
 #[derive(Deserialize)]
-struct Name<'a>(#[serde(borrow)] Cow<'a, str>);
+struct MemberName<'a>(#[serde(borrow)] Cow<'a, str>);
 
-impl<'de> Deserialize<'de> for Members<'de> {
+impl<'de> Deserialize<'de> for ObjectMembers<'de> {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
         from.deserialize_map(InOrder)
     }
@@ -82,7 +83,7 @@ impl<'de> Deserialize<'de> for Members<'de> {
 struct InOrder;
 
 impl<'de> Visitor<'de> for InOrder {
-    type Value = Members<'de>;
+    type Value = ObjectMembers<'de>;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("an object")
@@ -90,9 +91,9 @@ impl<'de> Visitor<'de> for InOrder {
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
         let mut members = Vec::new();
-        while let Some(name) = map.next_key::<Name>()? {
+        while let Some(name) = map.next_key::<MemberName>()? {
             members.push((name.0, map.next_value()?));
         }
-        Ok(Members(members))
+        Ok(ObjectMembers(members))
     }
 }

@@ -1,4 +1,5 @@
-//! The fields of the params that a gateway reads, collected while the message is checked as a whole.
+//! The fields of the params that a gateway reads, collected while the message is checked as a
+//! whole.
 
 use std::fmt;
 
@@ -6,11 +7,11 @@ use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visi
 use serde_json::value::RawValue;
 
 use super::Span;
-use super::strict::{self, Key, Strict};
+use super::strict::{self, MemberKey, StrictValue};
 use crate::address::offset;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Shape {
+pub enum ValueShape {
     Null,
     Array,
     Object,
@@ -65,10 +66,10 @@ impl ParamField {
 }
 
 #[derive(Default)]
-pub struct Collected {
+pub struct CollectedFields {
     fields: [Option<Span>; FIELDS],
     /// The last of several.
-    pub prompt: Option<Shape>,
+    pub prompt: Option<ValueShape>,
     /// There are params, and they are no object.
     no_object: bool,
     /// A field that is read is there twice.
@@ -77,7 +78,7 @@ pub struct Collected {
     ambiguous: bool,
 }
 
-impl Collected {
+impl CollectedFields {
     /// `None` also for `null`. The last of several.
     pub fn get(&self, field: ParamField) -> Option<Span> {
         self.fields[field as usize]
@@ -105,16 +106,16 @@ impl Collected {
         }
     }
 
-    fn note_prompt(&mut self, shape: Shape) {
+    fn note_prompt(&mut self, shape: ValueShape) {
         self.repeated |= self.prompt.replace(shape).is_some();
     }
 }
 
 /// Checks a message as a whole and collects what is wanted of its params.
-pub fn collect(text: &str) -> serde_json::Result<Collected> {
-    let mut fields = Collected::default();
+pub fn collect(text: &str) -> serde_json::Result<CollectedFields> {
+    let mut fields = CollectedFields::default();
     let mut read = serde_json::Deserializer::from_str(text);
-    let collected = Message {
+    let collected = MessageReader {
         text,
         fields: &mut fields,
     }
@@ -127,21 +128,21 @@ pub fn collect(text: &str) -> serde_json::Result<Collected> {
 }
 
 /// The object that is a message.
-struct Message<'a, 'f> {
+struct MessageReader<'a, 'f> {
     text: &'a str,
-    fields: &'f mut Collected,
+    fields: &'f mut CollectedFields,
 }
 
 /// The value of its `params`.
-struct Params<'a, 'f> {
+struct ParamsReader<'a, 'f> {
     text: &'a str,
-    fields: &'f mut Collected,
+    fields: &'f mut CollectedFields,
 }
 
 /// Arrays and objects around a field of the params.
 const AROUND_FIELD: u8 = 2;
 
-impl<'de> DeserializeSeed<'de> for Message<'de, '_> {
+impl<'de> DeserializeSeed<'de> for MessageReader<'de, '_> {
     type Value = ();
 
     fn deserialize<D: Deserializer<'de>>(self, from: D) -> Result<(), D::Error> {
@@ -149,7 +150,7 @@ impl<'de> DeserializeSeed<'de> for Message<'de, '_> {
     }
 }
 
-impl<'de> Visitor<'de> for Message<'de, '_> {
+impl<'de> Visitor<'de> for MessageReader<'de, '_> {
     type Value = ();
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -157,19 +158,19 @@ impl<'de> Visitor<'de> for Message<'de, '_> {
     }
 
     fn visit_map<A: MapAccess<'de>>(mut self, mut members: A) -> Result<(), A::Error> {
-        while let Some(is_params) = members.next_key_seed(Key(|key: &str| key == "params"))? {
+        while let Some(is_params) = members.next_key_seed(MemberKey(|key: &str| key == "params"))? {
             if is_params {
                 let Self { text, fields } = &mut self;
-                members.next_value_seed(Params { text, fields })?;
+                members.next_value_seed(ParamsReader { text, fields })?;
             } else {
-                members.next_value_seed(Strict { depth: 1 })?;
+                members.next_value_seed(StrictValue { depth: 1 })?;
             }
         }
         Ok(())
     }
 }
 
-impl<'de> DeserializeSeed<'de> for Params<'de, '_> {
+impl<'de> DeserializeSeed<'de> for ParamsReader<'de, '_> {
     type Value = ();
 
     fn deserialize<D: Deserializer<'de>>(self, from: D) -> Result<(), D::Error> {
@@ -177,14 +178,14 @@ impl<'de> DeserializeSeed<'de> for Params<'de, '_> {
     }
 }
 
-impl Params<'_, '_> {
+impl ParamsReader<'_, '_> {
     fn are_no_object<E>(self) -> Result<(), E> {
         self.fields.no_object = true;
         Ok(())
     }
 }
 
-impl<'de> Visitor<'de> for Params<'de, '_> {
+impl<'de> Visitor<'de> for ParamsReader<'de, '_> {
     type Value = ();
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -217,19 +218,19 @@ impl<'de> Visitor<'de> for Params<'de, '_> {
     }
 
     fn visit_seq<A: SeqAccess<'de>>(self, items: A) -> Result<(), A::Error> {
-        Strict { depth: 1 }.visit_seq(items)?;
+        StrictValue { depth: 1 }.visit_seq(items)?;
         self.are_no_object()
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut members: A) -> Result<(), A::Error> {
-        while let Some(name) = members.next_key_seed(Key(FieldName::of))? {
+        while let Some(name) = members.next_key_seed(MemberKey(FieldName::of))? {
             let depth = AROUND_FIELD;
             match name {
                 FieldName::Wanted(field) => {
                     let raw: &RawValue = members.next_value()?;
                     let shape = strict::check(raw.get(), depth).map_err(A::Error::custom)?;
                     let start = offset(self.text.as_bytes(), raw.get());
-                    let length = if shape == Shape::Null {
+                    let length = if shape == ValueShape::Null {
                         0
                     } else {
                         raw.get().len()
@@ -238,11 +239,11 @@ impl<'de> Visitor<'de> for Params<'de, '_> {
                 }
                 // It may be large: its shape is all that is wanted.
                 FieldName::Prompt => {
-                    let shape = members.next_value_seed(Strict { depth })?;
+                    let shape = members.next_value_seed(StrictValue { depth })?;
                     self.fields.note_prompt(shape);
                 }
                 FieldName::Other => {
-                    members.next_value_seed(Strict { depth })?;
+                    members.next_value_seed(StrictValue { depth })?;
                 }
             }
         }

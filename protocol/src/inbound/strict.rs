@@ -1,30 +1,31 @@
-//! Whether everybody could read a message. Fields that nobody here asks for are passed over without a close look,
-//! while those they are passed on to may look at all of it. So a message is taken only if it can be read as a
-//! whole: no number beyond all bounds, no half of a character, not nested without end, no key by which a library
-//! would take an object for something else.
+//! Whether everybody could read a message. Fields that nobody here asks for are passed over without
+//! a close look, while those they are passed on to may look at all of it. So a message is taken
+//! only if it can be read as a whole: no number beyond all bounds, no half of a character, not
+//! nested without end, no key by which a library would take an object for something else.
 
 use std::fmt;
 
 use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Unexpected, Visitor};
 
-use super::params::Shape;
+use super::params::ValueShape;
 use crate::limits::MAX_NESTING;
 
-/// Reads a value of which nothing is wanted but its shape. `depth` counts the arrays and objects around it.
+/// Reads a value of which nothing is wanted but its shape. `depth` counts the arrays and objects
+/// around it.
 #[derive(Clone, Copy)]
-pub struct Strict {
+pub struct StrictValue {
     pub depth: u8,
 }
 
 /// Checks a value that is `depth` levels inside of a message.
-pub fn check(text: &str, depth: u8) -> serde_json::Result<Shape> {
+pub fn check(text: &str, depth: u8) -> serde_json::Result<ValueShape> {
     let mut read = serde_json::Deserializer::from_str(text);
-    let shape = Strict { depth }.deserialize(&mut read)?;
+    let shape = StrictValue { depth }.deserialize(&mut read)?;
     read.end()?;
     Ok(shape)
 }
 
-impl Strict {
+impl StrictValue {
     fn inside<E: Error>(self) -> Result<Self, E> {
         let depth = self.depth + 1;
         if depth > MAX_NESTING {
@@ -34,68 +35,68 @@ impl Strict {
     }
 }
 
-impl<'de> DeserializeSeed<'de> for Strict {
-    type Value = Shape;
+impl<'de> DeserializeSeed<'de> for StrictValue {
+    type Value = ValueShape;
 
-    fn deserialize<D: Deserializer<'de>>(self, from: D) -> Result<Shape, D::Error> {
+    fn deserialize<D: Deserializer<'de>>(self, from: D) -> Result<ValueShape, D::Error> {
         from.deserialize_any(self)
     }
 }
 
-impl<'de> Visitor<'de> for Strict {
-    type Value = Shape;
+impl<'de> Visitor<'de> for StrictValue {
+    type Value = ValueShape;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("JSON")
     }
 
-    fn visit_unit<E>(self) -> Result<Shape, E> {
-        Ok(Shape::Null)
+    fn visit_unit<E>(self) -> Result<ValueShape, E> {
+        Ok(ValueShape::Null)
     }
 
-    fn visit_bool<E>(self, _: bool) -> Result<Shape, E> {
-        Ok(Shape::Other)
+    fn visit_bool<E>(self, _: bool) -> Result<ValueShape, E> {
+        Ok(ValueShape::Other)
     }
 
-    fn visit_i64<E>(self, _: i64) -> Result<Shape, E> {
-        Ok(Shape::Other)
+    fn visit_i64<E>(self, _: i64) -> Result<ValueShape, E> {
+        Ok(ValueShape::Other)
     }
 
-    fn visit_u64<E>(self, _: u64) -> Result<Shape, E> {
-        Ok(Shape::Other)
+    fn visit_u64<E>(self, _: u64) -> Result<ValueShape, E> {
+        Ok(ValueShape::Other)
     }
 
-    fn visit_f64<E>(self, _: f64) -> Result<Shape, E> {
-        Ok(Shape::Other)
+    fn visit_f64<E>(self, _: f64) -> Result<ValueShape, E> {
+        Ok(ValueShape::Other)
     }
 
-    fn visit_str<E>(self, _: &str) -> Result<Shape, E> {
-        Ok(Shape::Other)
+    fn visit_str<E>(self, _: &str) -> Result<ValueShape, E> {
+        Ok(ValueShape::Other)
     }
 
-    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Shape, A::Error> {
+    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<ValueShape, A::Error> {
         let item = self.inside()?;
         while items.next_element_seed(item)?.is_some() {}
-        Ok(Shape::Array)
+        Ok(ValueShape::Array)
     }
 
-    fn visit_map<A: MapAccess<'de>>(self, mut members: A) -> Result<Shape, A::Error> {
+    fn visit_map<A: MapAccess<'de>>(self, mut members: A) -> Result<ValueShape, A::Error> {
         let value = self.inside()?;
-        while members.next_key_seed(Key(|_: &str| ()))?.is_some() {
+        while members.next_key_seed(MemberKey(|_: &str| ()))?.is_some() {
             members.next_value_seed(value)?;
         }
-        Ok(Shape::Object)
+        Ok(ValueShape::Object)
     }
 }
 
-/// serde_json takes an object that begins with such a key for the text in it: something that other readers do
-/// not see there.
+/// serde_json takes an object that begins with such a key for the text in it: something that other
+/// readers do not see there.
 const PRIVATE: &str = "$serde_json::private::";
 
 /// Reads a key, and makes of it what the caller wants.
-pub struct Key<F>(pub F);
+pub struct MemberKey<F>(pub F);
 
-impl<'de, T, F: FnOnce(&str) -> T> DeserializeSeed<'de> for Key<F> {
+impl<'de, T, F: FnOnce(&str) -> T> DeserializeSeed<'de> for MemberKey<F> {
     type Value = T;
 
     fn deserialize<D: Deserializer<'de>>(self, from: D) -> Result<T, D::Error> {
@@ -103,7 +104,7 @@ impl<'de, T, F: FnOnce(&str) -> T> DeserializeSeed<'de> for Key<F> {
     }
 }
 
-impl<T, F: FnOnce(&str) -> T> Visitor<'_> for Key<F> {
+impl<T, F: FnOnce(&str) -> T> Visitor<'_> for MemberKey<F> {
     type Value = T;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -69,7 +69,8 @@ impl ChainLink {
 pub struct VerifiedChain {
     pub lines: u64,
     pub head: ChainHead,
-    /// It does not begin with a first line: what was before it is in another file, whose last hash this is.
+    /// It does not begin with a first line: what was before it is in another file, whose last hash
+    /// this is.
     pub continues: Option<String>,
     /// Lines of which it says that they could not be written.
     pub lost: u64,
@@ -82,8 +83,8 @@ pub struct ChainError {
     pub why: String,
 }
 
-/// Looks at every line. `before` is the head of the file that this one continues, if that is known; `heads`
-/// are hashes that must occur, and are taken out as they do.
+/// Looks at every line. `before` is the head of the file that this one continues, if that is known;
+/// `heads` are hashes that must occur, and are taken out as they do.
 pub fn verify(
     mut file: impl BufRead,
     before: Option<&ChainHead>,
@@ -111,7 +112,8 @@ pub fn verify(
         check.whole.lines += 1;
         if line.pop() != Some(b'\n') {
             return Ok(Err(check.broken(
-                "it is torn: its process was killed while it wrote and has not gone on, or the file was cut",
+                "it is torn: its process was killed while it wrote and has not gone on, or the \
+                 file was cut",
             )));
         }
         if let Err(broken) = check.see(&line) {
@@ -179,7 +181,8 @@ impl ChainCheck {
         }
         if link.prev != self.whole.head.hash {
             return Err(self.broken(
-                "the line before it is not the one it was written after: that was changed, or this one",
+                "the line before it is not the one it was written after: that was changed, or \
+                 this one",
             ));
         }
         if link.decision == "lines_lost" {

@@ -1,4 +1,5 @@
-//! Everything that is audited, on one page. `docs/operate/audit.md` has this table, and a test compares the two.
+//! Everything that is audited, on one page. `docs/operate/audit.md` has this table, and a test
+//! compares the two.
 
 use serde::Serialize;
 
@@ -7,16 +8,19 @@ use crate::id::{ConnectionId, SessionId};
 
 /// One macro, so that the enum and the table cannot differ.
 macro_rules! decisions {
-    ($(#[doc = $when:literal] $name:ident = $text:literal { $($field:ident: $kind:ty),* $(,)? })*) => {
+    ($(
+        $(#[doc = $when:literal])+
+        $name:ident = $text:literal { $($field:ident: $kind:ty),* $(,)? }
+    )*) => {
         #[derive(Clone, Debug, Serialize)]
         #[serde(tag = "decision")]
         pub enum Decision {
-            $(#[doc = $when] #[serde(rename = $text)] $name { $($field: $kind),* },)*
+            $($(#[doc = $when])+ #[serde(rename = $text)] $name { $($field: $kind),* },)*
         }
 
         /// Name, fields and meaning of each.
         pub const TABLE: &[(&str, &[&str], &str)] =
-            &[$(($text, &[$(stringify!($field)),*], $when)),*];
+            &[$(($text, &[$(stringify!($field)),*], concat!($($when),+))),*];
     };
 }
 
@@ -29,8 +33,15 @@ decisions! {
     LogContinued = "log_continued" {}
     /// So many lines could not be written, since the last that was.
     LinesLost = "lines_lost" { count: u64 }
-    /// A request was refused. `skipped`: so many refusals before it have no line, since there were too many.
-    Refused = "refused" { status: u16, reason: AuditText, method: AuditText, path: AuditText, skipped: u64 }
+    /// A request was refused. `skipped`: so many refusals before it have no line, since there were
+    /// too many.
+    Refused = "refused" {
+        status: u16,
+        reason: AuditText,
+        method: AuditText,
+        path: AuditText,
+        skipped: u64,
+    }
     /// A credential was exchanged for a cookie.
     Login = "login" {}
     /// A cookie was taken back by its holder.
@@ -58,10 +69,21 @@ decisions! {
     /// An archive became a session.
     SessionImported = "session_imported" { session: SessionId, agent: AuditText }
     /// The agent asks whether it may use a tool. Written by the worker.
-    PermissionAsked = "permission_asked" { session: SessionId, question: AuditText, title: AuditText }
-    /// The first answer to that question, `option` as the client chose it. Written by the worker; `connection` says who.
-    PermissionAnswered = "permission_answered" { session: SessionId, question: AuditText, title: AuditText, option: AuditText }
-    /// An administrator took something back. `subject`: `s` and a session, `c` and a connection, or `p` and a principal.
+    PermissionAsked = "permission_asked" {
+        session: SessionId,
+        question: AuditText,
+        title: AuditText,
+    }
+    /// The first answer to that question, `option` as the client chose it. Written by the worker;
+    /// `connection` says who.
+    PermissionAnswered = "permission_answered" {
+        session: SessionId,
+        question: AuditText,
+        title: AuditText,
+        option: AuditText,
+    }
+    /// An administrator took something back. `subject`: `s` and a session, `c` and a connection, or
+    /// `p` and a principal.
     Revoked = "revoked" { subject: AuditText }
     /// An administrator's request. Requests of other callers are `refused`.
     AdminCall = "admin_call" { method: AuditText, path: AuditText, status: u16 }

@@ -125,8 +125,8 @@ fn length(file: &File) -> io::Result<u64> {
     Ok(if about.is_file() { about.len() } else { 0 })
 }
 
-/// Finds where the chain in the file ends. A line that was never finished gets an end, so that the next
-/// one stands for itself and says so.
+/// Finds where the chain in the file ends. A line that was never finished gets an end, so that the
+/// next one stands for itself and says so.
 fn open(path: &Path) -> Result<(File, ChainHead, FoundFile), String> {
     let said = |error: io::Error| error.to_string();
     let mut file = append(path).map_err(said)?;

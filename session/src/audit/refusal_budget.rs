@@ -1,5 +1,5 @@
-//! Refusals cost whoever asks nothing, so lines about them are rationed: nobody fills the disk with them, or
-//! takes the room of what others do.
+//! Refusals cost whoever asks nothing, so lines about them are rationed: nobody fills the disk with
+//! them, or takes the room of what others do.
 
 use std::sync::Mutex;
 use std::time::Instant;

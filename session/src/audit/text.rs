@@ -17,7 +17,10 @@ impl<T: AsRef<str>> From<T> for AuditText {
 
 /// Neither a control character nor one that changes the direction of what follows.
 fn is_plain(c: char) -> bool {
-    let turns = matches!(c, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}');
+    let turns = matches!(
+        c,
+        '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}'
+    );
     !c.is_control() && !turns
 }
 

@@ -141,7 +141,8 @@ pub async fn acknowledged_commands_leave_and_others_stay(store: &Arc<dyn Store>)
     );
 }
 
-/// A failover lost that a request was ever taken, but not its holder, which has read it before and answers it.
+/// A failover lost that a request was ever taken, but not its holder, which has read it before and
+/// answers it.
 pub async fn a_lost_request_that_was_answered_is_joined(store: &Arc<dyn Store>) {
     let scene = Scene::created(store).await;
     let token = scene.claim().await.token;

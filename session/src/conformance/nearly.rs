@@ -1,5 +1,5 @@
-//! Inputs that are nearly good: all that a fuzzer found worth keeping, and some thousands that are nearly
-//! like them, the same ones each time.
+//! Inputs that are nearly good: all that a fuzzer found worth keeping, and some thousands that are
+//! nearly like them, the same ones each time.
 
 use std::fs;
 use std::path::Path;

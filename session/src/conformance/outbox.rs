@@ -416,3 +416,23 @@ async fn delivered(store: &Arc<dyn Store>, to: &ConnectionId, upto: u64, settled
     };
     store.touch_streams(&[touch]).await.unwrap();
 }
+
+pub async fn a_client_is_described_by_its_connection(store: &Arc<dyn Store>) {
+    let scene = Scene::planned(store);
+    let (to, other) = (&scene.creator, scene.another_connection());
+    assert_eq!(store.client_description(to).await.unwrap(), None);
+    for text in ["{}", r#"{"clientInfo":{"name":"an editor – ä"}}"#] {
+        let described = Bytes::from(text);
+        store.describe_client(to, &described).await.unwrap();
+        let read = store.client_description(to).await.unwrap();
+        assert_eq!(read, Some(described));
+    }
+    // Posts and descriptions do not touch each other.
+    let posted = store.post(to, message("a"), &key(to, 1, "x")).await;
+    assert!(matches!(
+        posted.unwrap(),
+        PostOutcome::New { number: 1, .. }
+    ));
+    assert!(store.client_description(to).await.unwrap().is_some());
+    assert_eq!(store.client_description(&other).await.unwrap(), None);
+}

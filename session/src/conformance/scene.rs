@@ -274,23 +274,7 @@ impl Scene {
     }
 
     pub fn append(&self, token: &ClaimToken, first: u64, events: Vec<Event>) -> AppendRequest {
-        AppendRequest {
-            session: self.id.clone(),
-            token: token.clone(),
-            nonce: Nonce(7),
-            first,
-            events,
-            acks: Vec::new(),
-            requests: Vec::new(),
-            state: None,
-            view: None,
-            pending: None,
-            title: None,
-            usage: None,
-            bound: None,
-            release: false,
-            confirmed: false,
-        }
+        AppendRequest::new(self.id.clone(), token.clone(), Nonce(7), first, events)
     }
 
     pub async fn write(&self, append: &AppendRequest) -> AppendOutcome {

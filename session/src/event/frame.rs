@@ -5,6 +5,9 @@ use bytes::{Buf as _, BufMut as _, Bytes, BytesMut};
 use super::{Event, MalformedFrame};
 use crate::id::{Nonce, SessionId};
 
+/// The maximum size of the frames that one read of a log returns, unless it is a single one.
+pub const PAGE_BYTES: u64 = 1 << 20;
+
 /// Events that were written together, numbered from `first`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Frame {
@@ -46,9 +49,9 @@ impl Frame {
     }
 
     /// Layout: nonce (4 bytes), then per event a kind byte, a head and a payload, both with their
-    /// length (4 bytes) before them. A head is text, its fields separated by line feeds. If the kind is
-    /// marked as [`SHARES`], the payload begins as the one before it does, for so many bytes (4 bytes,
-    /// before its own length); what follows is the rest.
+    /// length (4 bytes) before them. A head is text, its fields separated by line feeds. If the
+    /// kind is marked as [`SHARES`], the payload begins as the one before it does, for so many
+    /// bytes (4 bytes, before its own length); what follows is the rest.
     pub fn encode(nonce: Nonce, events: &[Event]) -> Bytes {
         let mut out = BytesMut::with_capacity(64 + events.len() * 192);
         out.put_u32(nonce.0);

@@ -1,4 +1,5 @@
-//! `docs/operate/upgrades.md` has a table of all formats, written from here: `UPDATE_DOCS=1 scripts/test the_upgrades_page`.
+//! `docs/operate/upgrades.md` has a table of all formats, written from here:
+//! `UPDATE_DOCS=1 scripts/test the_upgrades_page`.
 
 use std::fs;
 use std::path::Path;
@@ -25,7 +26,8 @@ fn the_upgrades_page_says_what_the_releases_read_and_write() {
     } else {
         assert!(
             text == expected,
-            "docs/operate/upgrades.md is not what the releases say: run this test with UPDATE_DOCS=1"
+            "docs/operate/upgrades.md is not what the releases say: run this test with \
+             UPDATE_DOCS=1"
         );
     }
 }

@@ -1,5 +1,5 @@
-//! Archives from anybody, line by line: a line is refused or read, and what is read is written so that it comes back as the
-//! same event.
+//! Archives from anybody, line by line: a line is refused or read, and what is read is written so
+//! that it comes back as the same event.
 
 use crate::archive;
 

@@ -1,4 +1,5 @@
-//! Frames as Redis has them: what is read is written the same way again, and ends where it was said to.
+//! Frames as Redis has them: what is read is written the same way again, and ends where it was said
+//! to.
 
 use bytes::Bytes;
 

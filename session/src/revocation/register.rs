@@ -1,5 +1,5 @@
-//! Revocations in memory, as a store or a gateway keeps them: what each caller has asked for within its
-//! budget, what an administrator has asked for without one.
+//! Revocations in memory, as a store or a gateway keeps them: what each caller has asked for within
+//! its budget, what an administrator has asked for without one.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -242,8 +242,8 @@ impl RevocationRegister {
         }
     }
 
-    /// Room for logouts of all callers together has ended: those of the caller with the most become one.
-    /// `None` if nobody has any.
+    /// Room for logouts of all callers together has ended: those of the caller with the most become
+    /// one. `None` if nobody has any.
     pub fn collapse_largest(&mut self, now: u64) -> Option<Revocation> {
         let (_, principal) = self.by_logouts.last()?.clone();
         let asker = RevocationCaller {

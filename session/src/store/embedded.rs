@@ -1,11 +1,12 @@
 //! The store inside the process, in memory or in files, and the readable form of what the Redis
-//! scripts do. One lock, no waiting inside it: a step changes the state and saves what it changed on
-//! the backend; when that is written, it is announced, and only then does anybody know.
+//! scripts do. One lock, no waiting inside it: a step changes the state and saves what it changed
+//! on the backend; when that is written, it is announced, and only then does anybody know.
 
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
+use bytes::Bytes;
 use tokio::sync::{mpsc, watch};
 
 use self::backend::{ExpiryKind, StorageBackend, StoreChange};
@@ -21,10 +22,11 @@ use crate::id::{ConnectionId, LogId, Nonce, Partition, SessionId};
 use crate::revocation::Revocation;
 use crate::store::{
     AdoptRequest, AgentCard, AppendOutcome, AppendRequest, AttachOutcome, AttachParams, Attachment,
-    Claim, ClaimToken, Claimant, DueSessions, EnqueueOutcome, EnqueueRequest, Error, ForkOutcome,
-    ForkRequest, LastWritten, ListRequest, NewSession, OpenedStream, PostOutcome, PrincipalUsage,
-    Result, STREAM_TTL, SeenPosition, SessionRecord, SessionSummary, Signal, SignalListener, Store,
-    StreamId, StreamTouch, TidyOutcome, TidyPolicy, Topic, WorkerId,
+    Claim, ClaimToken, Claimant, CredentialStore, DueSessions, EnqueueOutcome, EnqueueRequest,
+    Error, ForkOutcome, ForkRequest, GatewayStore, LastWritten, ListRequest, LogStore, NewSession,
+    OpenedStream, PostOutcome, PrincipalUsage, Result, STREAM_TTL, SeenPosition, SessionRecord,
+    SessionSummary, Signal, SignalListener, StreamId, StreamTouch, TidyOutcome, TidyPolicy, Topic,
+    WorkerId, WorkerStore,
 };
 
 mod account;
@@ -66,7 +68,7 @@ pub struct EmbeddedStore<S> {
     commit_queue: Arc<CommitQueue>,
     /// Why nothing can be saved any more.
     failed: Arc<watch::Sender<Option<String>>>,
-    /// See [`Store::restored`].
+    /// See [`LogStore::restored`].
     restored: Option<Nonce>,
 }
 
@@ -175,7 +177,7 @@ impl<S: StorageBackend> EmbeddedStore<S> {
 }
 
 #[async_trait]
-impl<S: StorageBackend> Store for EmbeddedStore<S> {
+impl<S: StorageBackend> LogStore for EmbeddedStore<S> {
     fn partitions(&self) -> u16 {
         1
     }
@@ -188,21 +190,35 @@ impl<S: StorageBackend> Store for EmbeddedStore<S> {
         self.state().map(drop)
     }
 
-    async fn register(&self, agent: &AgentCard, worker: &WorkerId, lasts: Duration) -> Result<()> {
-        self.state()?.agents.register(agent, worker, lasts);
-        Ok(())
+    async fn read(&self, log: &LogId, from: u64, limit: usize) -> Result<Vec<Arc<Frame>>> {
+        lineage::read(&self.backend, log, from, limit)
     }
 
+    async fn heads(&self, logs: &[LogId]) -> Result<Vec<u64>> {
+        self.step(|state| {
+            let head = |log| state.head(&self.backend, log);
+            logs.iter().map(head).collect()
+        })
+        .await
+    }
+
+    async fn listen(&self, sink: mpsc::Sender<Signal>) -> Result<Arc<dyn SignalListener>> {
+        Ok(self.signal_hub.clone().connect(sink))
+    }
+}
+
+#[async_trait]
+impl<S: StorageBackend> GatewayStore for EmbeddedStore<S> {
     async fn agents(&self) -> Result<Vec<(AgentCard, usize)>> {
         Ok(self.state()?.agents.cards())
     }
 
-    async fn waiting(&self, agent: &str) -> Result<u64> {
-        Ok(self.state()?.waiting(agent))
-    }
-
     async fn deserted(&self) -> Result<Vec<String>> {
         Ok(self.state()?.deserted())
+    }
+
+    async fn waiting(&self, agent: &str) -> Result<u64> {
+        Ok(self.state()?.waiting(agent))
     }
 
     async fn post(
@@ -217,6 +233,11 @@ impl<S: StorageBackend> Store for EmbeddedStore<S> {
 
     async fn has_outbox_room(&self, connection: &ConnectionId) -> Result<bool> {
         self.step(|state| self.outbox_room(state, connection)).await
+    }
+
+    async fn describe_client(&self, connection: &ConnectionId, description: &Bytes) -> Result<()> {
+        self.step(|state| self.keep_description(state, connection, description))
+            .await
     }
 
     async fn watches(&self, connection: &ConnectionId) -> Result<Vec<(u64, SessionId)>> {
@@ -478,17 +499,21 @@ impl<S: StorageBackend> Store for EmbeddedStore<S> {
         self.step(|state| self.touch(state, touch, None).map(drop))
             .await
     }
+}
 
-    async fn read(&self, log: &LogId, from: u64, limit: usize) -> Result<Vec<Arc<Frame>>> {
-        lineage::read(&self.backend, log, from, limit)
-    }
-
-    async fn heads(&self, logs: &[LogId]) -> Result<Vec<u64>> {
+#[async_trait]
+impl<S: StorageBackend> WorkerStore for EmbeddedStore<S> {
+    async fn client_description(&self, connection: &ConnectionId) -> Result<Option<Bytes>> {
         self.step(|state| {
-            let head = |log| state.head(&self.backend, log);
-            logs.iter().map(head).collect()
+            let outbox = state.outbox(&self.backend, connection)?;
+            Ok(outbox.client.clone().map(Bytes::from))
         })
         .await
+    }
+
+    async fn register(&self, agent: &AgentCard, worker: &WorkerId, lasts: Duration) -> Result<()> {
+        self.state()?.agents.register(agent, worker, lasts);
+        Ok(())
     }
 
     async fn claim(&self, session: &SessionId, claimant: &Claimant) -> Result<Option<Claim>> {
@@ -519,7 +544,8 @@ impl<S: StorageBackend> Store for EmbeddedStore<S> {
                     self.save(&[StoreChange::Session(id, session)])?;
                 }
                 if state.no_longer_waits(id) {
-                    // A command came while the lease was over: others were told, the holder was not.
+                    // A command came while the lease was over: others were told, the holder was
+                    // not.
                     self.wake(state, id)?;
                 }
             }
@@ -628,6 +654,15 @@ impl<S: StorageBackend> Store for EmbeddedStore<S> {
         .await
     }
 
+    async fn tidy(&self, _partition: Partition, when: &TidyPolicy) -> Result<TidyOutcome> {
+        let tidied = expiry::tidy(self, when);
+        self.commit().await?;
+        tidied
+    }
+}
+
+#[async_trait]
+impl<S: StorageBackend> CredentialStore for EmbeddedStore<S> {
     async fn revoke(&self, revocation: &Revocation) -> Result<bool> {
         self.step(|state| self.revoke_subject(state, revocation))
             .await
@@ -639,15 +674,5 @@ impl<S: StorageBackend> Store for EmbeddedStore<S> {
 
     async fn spend(&self, name: &str, lasts: Duration) -> Result<bool> {
         self.step(|state| self.spend_name(state, name, lasts)).await
-    }
-
-    async fn tidy(&self, _partition: Partition, when: &TidyPolicy) -> Result<TidyOutcome> {
-        let tidied = expiry::tidy(self, when);
-        self.commit().await?;
-        tidied
-    }
-
-    async fn listen(&self, sink: mpsc::Sender<Signal>) -> Result<Arc<dyn SignalListener>> {
-        Ok(self.signal_hub.clone().connect(sink))
     }
 }

@@ -19,7 +19,7 @@ pub struct EnqueueRequest {
     /// Only if the session knows the request with this idempotency key; else it is not found.
     pub about: Option<String>,
     pub takes: InboxAdmission,
-    /// [`Store::session_of`](crate::store::Store::session_of) has to find it.
+    /// [`GatewayStore::session_of`](crate::store::GatewayStore::session_of) has to find it.
     pub findable: bool,
 }
 

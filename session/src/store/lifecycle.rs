@@ -4,6 +4,7 @@ use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 
 use crate::id::{ConnectionId, SessionId};
+use crate::list_position::ListPosition;
 
 /// Settings that a load, resume or fork may change, as JSON; `None` leaves them as they are.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -18,9 +19,10 @@ pub struct ForkRequest {
     /// Minted by the caller, in the parent's partition.
     pub child: SessionId,
     pub principal: String,
-    /// Attached to the child from its first own event on, and in control of it. It does not count as
-    /// watching: should the caller die before it has posted an [`Event::Watch`](crate::event::Event),
-    /// whatever is asked of the child next is told that it is unwatched.
+    /// Attached to the child from its first own event on, and in control of it. It does not count
+    /// as watching: should the caller die before it has posted an
+    /// [`Event::Watch`](crate::event::Event), whatever is asked of the child next is told that it
+    /// is unwatched.
     pub connection: ConnectionId,
     pub cwd: String,
     /// Changes to the parent's.
@@ -64,14 +66,6 @@ pub struct ListRequest {
     pub limit: usize,
 }
 
-/// A place in a list: later changes come first, then greater ids.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-pub struct ListPosition {
-    /// When the session was created or its last turn ended, in milliseconds since 1970.
-    pub updated: u64,
-    pub session: SessionId,
-}
-
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SessionSummary {
     pub place: ListPosition,
@@ -92,7 +86,8 @@ pub struct SessionRecord {
     pub setup: SessionSetup,
     pub state: Bytes,
     pub view: Bytes,
-    /// Where modes and options have changed, see [`settings_history`](crate::settings_history). Counts for no adoption.
+    /// Where modes and options have changed, see [`settings_history`](crate::settings_history).
+    /// Counts for no adoption.
     pub shown: Option<String>,
     pub title: String,
     pub usage: Bytes,
@@ -119,7 +114,7 @@ pub struct PrincipalUsage {
     pub sessions: u64,
     /// Those of them that somebody works on or that wait for a worker.
     pub turns: u64,
-    /// Bytes that are kept: logs, states and whatever else sessions have, and what waits in inboxes. A fork counts
-    /// without what it shares; that counts as long as it is kept.
+    /// Bytes that are kept: logs, states and whatever else sessions have, and what waits in
+    /// inboxes. A fork counts without what it shares; that counts as long as it is kept.
     pub stored: u64,
 }

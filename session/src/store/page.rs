@@ -5,8 +5,8 @@ use std::sync::Arc;
 use super::{PAGE_BYTES, Result};
 use crate::event::Frame;
 
-/// As many of these frames as a page may hold. The rest is not even looked at: frames that are decoded on the way
-/// may be many times larger than what they are made of.
+/// As many of these frames as a page may hold. The rest is not even looked at: frames that are
+/// decoded on the way may be many times larger than what they are made of.
 pub(super) fn fill(frames: impl Iterator<Item = Result<Arc<Frame>>>) -> Result<Vec<Arc<Frame>>> {
     let (mut page, mut weight) = (Vec::new(), 0);
     for frame in frames {

@@ -1,11 +1,12 @@
-//! The store on Redis: standalone, Sentinel or Cluster. Every step is one Lua script whose keys share a
-//! partition tag; see `keys` for the layout and `session/lua` for the scripts.
+//! The store on Redis: standalone, Sentinel or Cluster. Every step is one Lua script whose keys
+//! share a partition tag; see `keys` for the layout and `session/lua` for the scripts.
 
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use bytes::Bytes;
 use futures_util::future::{join, join_all};
 use tokio::sync::mpsc;
 
@@ -20,17 +21,19 @@ use crate::id::{ConnectionId, LogId, Nonce, Partition, SessionId};
 use crate::revocation::Revocation;
 use crate::store::{
     AdoptRequest, AgentCard, AppendOutcome, AppendRequest, AttachOutcome, AttachParams, Attachment,
-    Claim, ClaimToken, Claimant, DueSessions, EnqueueOutcome, EnqueueRequest, ForkOutcome,
-    ForkRequest, INBOX_BYTES, KEPT_ATTACH_REQUESTS, LastWritten, ListRequest, NewSession,
-    OUTBOX_TTL, OpenedStream, PostOutcome, PrincipalUsage, REMEMBERED_KEYS, REMEMBERED_KEYS_IN_ALL,
-    Result, STREAM_TTL, SeenPosition, SessionRecord, SessionSummary, Signal, SignalListener, Store,
-    StreamId, StreamTouch, TAKEOVER_WINDOW, TidyOutcome, TidyPolicy, WorkerId,
+    Claim, ClaimToken, Claimant, CredentialStore, DueSessions, EnqueueOutcome, EnqueueRequest,
+    ForkOutcome, ForkRequest, GatewayStore, INBOX_BYTES, KEPT_ATTACH_REQUESTS, LastWritten,
+    ListRequest, LogStore, NewSession, OUTBOX_TTL, OpenedStream, PostOutcome, PrincipalUsage,
+    REMEMBERED_KEYS, REMEMBERED_KEYS_IN_ALL, Result, STREAM_TTL, SeenPosition, SessionRecord,
+    SessionSummary, Signal, SignalListener, StreamId, StreamTouch, TAKEOVER_WINDOW, TidyOutcome,
+    TidyPolicy, WorkerId, WorkerStore,
 };
 
 mod agents;
 mod append;
 mod changes;
 mod client;
+mod client_description;
 mod cluster;
 mod confirmation;
 mod connection;
@@ -70,11 +73,12 @@ pub use self::diagnosis::{ClockOffset, Diagnosis, ServerFacts};
 pub use self::options::{Durability, RedisOptions};
 
 const CONNECTION_TTL: u64 = OUTBOX_TTL.as_secs();
-/// Names of commands without a key that are remembered, in case their step is repeated: a cancel that was taken must
-/// not end what came after it.
+/// Names of commands without a key that are remembered, in case their step is repeated: a cancel
+/// that was taken must not end what came after it.
 const REMEMBERED_NONCES: u64 = 64;
 
-/// As it is part of a command's name. One for each call: a step that is repeated is recognised by it.
+/// As it is part of a command's name. One for each call: a step that is repeated is recognised by
+/// it.
 fn command_nonce() -> String {
     format!("{:08x}", CommandId::random_nonce())
 }
@@ -93,7 +97,7 @@ pub struct RedisStore {
     client: Arc<RedisClient>,
     keys: RedisKeys,
     confirmations: Confirmations,
-    /// See [`Store::restored`].
+    /// See [`LogStore::restored`].
     restored: Option<Nonce>,
 }
 
@@ -129,7 +133,7 @@ impl RedisStore {
 }
 
 #[async_trait]
-impl Store for RedisStore {
+impl LogStore for RedisStore {
     fn partitions(&self) -> u16 {
         self.client.partitions()
     }
@@ -146,10 +150,46 @@ impl Store for RedisStore {
         Ok(self.client.has_room().await)
     }
 
-    async fn register(&self, agent: &AgentCard, worker: &WorkerId, lasts: Duration) -> Result<()> {
-        self.register_agent(agent, worker, lasts).await
+    async fn read(&self, log: &LogId, from: u64, limit: usize) -> Result<Vec<Arc<Frame>>> {
+        match log {
+            LogId::Session(session) => self.read_session(session, from, None, limit).await,
+            LogId::Outbox(_) => self.read_stream(log, from, limit).await,
+        }
     }
 
+    async fn read_confirmed(
+        &self,
+        log: &LogId,
+        from: u64,
+        limit: usize,
+    ) -> Result<Vec<Arc<Frame>>> {
+        match log {
+            LogId::Session(session) => self.read_what_is_confirmed(session, from, limit).await,
+            LogId::Outbox(_) => self.read_stream(log, from, limit).await,
+        }
+    }
+
+    async fn read_between(&self, log: &LogId, from: u64, upto: u64) -> Result<Vec<Arc<Frame>>> {
+        // No frame is without an event.
+        let limit = usize::try_from(upto - from + 1).unwrap_or(usize::MAX);
+        match log {
+            LogId::Session(session) => self.read_session(session, from, Some(upto), limit).await,
+            LogId::Outbox(_) => self.read_stream(log, from, limit).await,
+        }
+    }
+
+    async fn heads(&self, logs: &[LogId]) -> Result<Vec<u64>> {
+        let heads = logs.iter().map(|log| self.head(log));
+        join_all(heads).await.into_iter().collect()
+    }
+
+    async fn listen(&self, sink: mpsc::Sender<Signal>) -> Result<Arc<dyn SignalListener>> {
+        pubsub::listen(&self.client, self.keys.clone(), sink).await
+    }
+}
+
+#[async_trait]
+impl GatewayStore for RedisStore {
     async fn agents(&self) -> Result<Vec<(AgentCard, usize)>> {
         let known = self.known_agents().await?.into_iter();
         let registered = known.filter_map(|agent| Some((agent.card?, agent.workers)));
@@ -175,6 +215,10 @@ impl Store for RedisStore {
 
     async fn has_outbox_room(&self, connection: &ConnectionId) -> Result<bool> {
         self.outbox_room(connection).await
+    }
+
+    async fn describe_client(&self, connection: &ConnectionId, description: &Bytes) -> Result<()> {
+        self.keep_description(connection, description).await
     }
 
     async fn watches(&self, connection: &ConnectionId) -> Result<Vec<(u64, SessionId)>> {
@@ -457,38 +501,16 @@ impl Store for RedisStore {
     async fn close_stream(&self, touch: &StreamTouch) -> Result<()> {
         self.touch(touch, false).await.map(drop)
     }
+}
 
-    async fn read(&self, log: &LogId, from: u64, limit: usize) -> Result<Vec<Arc<Frame>>> {
-        match log {
-            LogId::Session(session) => self.read_session(session, from, None, limit).await,
-            LogId::Outbox(_) => self.read_stream(log, from, limit).await,
-        }
+#[async_trait]
+impl WorkerStore for RedisStore {
+    async fn client_description(&self, connection: &ConnectionId) -> Result<Option<Bytes>> {
+        self.description_of(connection).await
     }
 
-    async fn read_confirmed(
-        &self,
-        log: &LogId,
-        from: u64,
-        limit: usize,
-    ) -> Result<Vec<Arc<Frame>>> {
-        match log {
-            LogId::Session(session) => self.read_what_is_confirmed(session, from, limit).await,
-            LogId::Outbox(_) => self.read_stream(log, from, limit).await,
-        }
-    }
-
-    async fn read_between(&self, log: &LogId, from: u64, upto: u64) -> Result<Vec<Arc<Frame>>> {
-        // No frame is without an event.
-        let limit = usize::try_from(upto - from + 1).unwrap_or(usize::MAX);
-        match log {
-            LogId::Session(session) => self.read_session(session, from, Some(upto), limit).await,
-            LogId::Outbox(_) => self.read_stream(log, from, limit).await,
-        }
-    }
-
-    async fn heads(&self, logs: &[LogId]) -> Result<Vec<u64>> {
-        let heads = logs.iter().map(|log| self.head(log));
-        join_all(heads).await.into_iter().collect()
+    async fn register(&self, agent: &AgentCard, worker: &WorkerId, lasts: Duration) -> Result<()> {
+        self.register_agent(agent, worker, lasts).await
     }
 
     async fn claim(&self, session: &SessionId, claimant: &Claimant) -> Result<Option<Claim>> {
@@ -512,7 +534,8 @@ impl Store for RedisStore {
             let call = ScriptCall::new(&scripts().confirm_claim)
                 .key(k.session(session))
                 .arg(&*claimant.token.0);
-            // Without it, a holder that vanishes now does not count: a request that stops workers is found out later.
+            // Without it, a holder that vanishes now does not count: a request that stops workers
+            // is found out later.
             if let Err(error) = self.client.run_briefly(call).await {
                 tracing::debug!(%error, session.id = %session, "could not confirm a claim");
             }
@@ -597,6 +620,19 @@ impl Store for RedisStore {
         self.run(call).await.map(drop)
     }
 
+    async fn tidy(&self, partition: Partition, when: &TidyPolicy) -> Result<TidyOutcome> {
+        // They belong to no partition.
+        if partition.0 == 0 {
+            // Others may have started since, or Redis may have lost it.
+            format::check(&self.client, self.keys.format()).await?;
+            self.retire_agents(when.unused).await?;
+        }
+        self.tidy_partition(partition, when).await
+    }
+}
+
+#[async_trait]
+impl CredentialStore for RedisStore {
     async fn revoke(&self, revocation: &Revocation) -> Result<bool> {
         self.revoke_subject(revocation).await
     }
@@ -607,19 +643,5 @@ impl Store for RedisStore {
 
     async fn spend(&self, name: &str, lasts: Duration) -> Result<bool> {
         self.spend_name(name, lasts).await
-    }
-
-    async fn tidy(&self, partition: Partition, when: &TidyPolicy) -> Result<TidyOutcome> {
-        // They belong to no partition.
-        if partition.0 == 0 {
-            // Others may have started since, or Redis may have lost it.
-            format::check(&self.client, self.keys.format()).await?;
-            self.retire_agents(when.unused).await?;
-        }
-        self.tidy_partition(partition, when).await
-    }
-
-    async fn listen(&self, sink: mpsc::Sender<Signal>) -> Result<Arc<dyn SignalListener>> {
-        pubsub::listen(&self.client, self.keys.clone(), sink).await
     }
 }

@@ -14,8 +14,8 @@ pub(super) struct SignalSink {
     gap: Arc<Mutex<MissedSignals>>,
 }
 
-/// After a signal was missed, no other passes before the [`Signal::Lost`] that says so: what a later
-/// one means may depend on the one that was missed.
+/// After a signal was missed, no other passes before the [`Signal::Lost`] that says so: what a
+/// later one means may depend on the one that was missed.
 #[derive(Default)]
 struct MissedSignals {
     /// A [`Signal::Lost`] waits for room.

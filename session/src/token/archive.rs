@@ -1,6 +1,6 @@
-//! Seals of archives: who exported a session, and that its lines are still those that were written then.
-//! There are two, since an import has to know whose the session is before it has read it: one in the
-//! head, which says whose, and one after the last event, which says what.
+//! Seals of archives: who exported a session, and that its lines are still those that were written
+//! then. There are two, since an import has to know whose the session is before it has read it: one
+//! in the head, which says whose, and one after the last event, which says what.
 
 use std::time::Duration;
 

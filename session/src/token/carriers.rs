@@ -1,5 +1,5 @@
-//! How a session token travels: in a header, in `_meta`, and for browsers in a cookie. And the cookie
-//! of a login, the only way that one travels.
+//! How a session token travels: in a header, in `_meta`, and for browsers in a cookie. And the
+//! cookie of a login, the only way that one travels.
 //!
 //! Clients keep cookies as they please: some never expire them, some send what was deleted as an
 //! empty value. So nothing is concluded from a cookie's absence, and its Max-Age is a hint.

@@ -132,7 +132,8 @@ impl RingKey {
             ("OKP", "EdDSA", "Ed25519") => Self::eddsa(jwk),
             ("EC", "ES256", "P-256") => Self::es256(jwk),
             _ => Err(
-                "only oct with HS256, OKP with EdDSA on Ed25519 and EC with ES256 on P-256 can be used",
+                "only oct with HS256, OKP with EdDSA on Ed25519 and EC with ES256 on P-256 can be \
+                 used",
             ),
         }
     }

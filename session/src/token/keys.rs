@@ -85,7 +85,8 @@ impl SigningKeys {
     }
 
     /// Looks for a change now, and says whether there was one. After an error the keys are the old
-    /// ones. Contents are compared: two changes within one tick of a file system's clock have one time.
+    /// ones. Contents are compared: two changes within one tick of a file system's clock have one
+    /// time.
     pub fn refresh(&self) -> Result<bool, String> {
         let Some(path) = &self.0.path else {
             return Ok(false);

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
 use super::{CONNECTION_LIFETIME, KeyRing, TokenRefusal, unix_seconds};
-use crate::store::ListPosition;
+use crate::list_position::ListPosition;
 
 pub(super) const TYPE: &str = "baton-place+jwt";
 
@@ -17,7 +17,8 @@ struct ListPositionClaims {
 }
 
 impl KeyRing {
-    /// `scope` tells lists apart: whose it is and what it was asked for. No secret: it opens nothing.
+    /// `scope` tells lists apart: whose it is and what it was asked for. No secret: it opens
+    /// nothing.
     pub fn sign_list_position(&self, place: &ListPosition, scope: &str) -> String {
         let now = unix_seconds();
         let claims = ListPositionClaims {

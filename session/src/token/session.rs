@@ -40,7 +40,8 @@ pub struct SessionGrant {
     pub family: String,
     /// How often it was renewed.
     pub generation: u32,
-    /// The first of its family: a renewal is as old as that, so what was revoked since is not good again.
+    /// The first of its family: a renewal is as old as that, so what was revoked since is not good
+    /// again.
     pub issued: u64,
     pub expires: u64,
 }

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::*;
 use crate::command::ClientCapabilities;
 use crate::id::{ConnectionId, Partition, SessionId};
-use crate::store::ListPosition;
+use crate::list_position::ListPosition;
 
 mod claims;
 mod forgery;

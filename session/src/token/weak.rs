@@ -1,7 +1,8 @@
 //! Keys that anybody could guess. A gateway that signs with one of them lets everybody in, so it
 //! does not start.
 
-/// Defaults, samples and placeholders of other projects and tutorials. No random secret has one in it.
+/// Defaults, samples and placeholders of other projects and tutorials. No random secret has one in
+/// it.
 const WORDS: &[&str] = &[
     "default-insecure-seed",
     "secret-api-key",

@@ -12,7 +12,8 @@ use baton_session::id::{ConnectionId, Partition};
 use baton_session::revocation::{Revocation, RevocationSubject};
 use baton_session::route::DeliveryPath;
 use baton_session::store::{
-    BackupSnapshot, DirectoryError, EnqueueOutcome, FileStore, RestoreError, Store, restore,
+    BackupSnapshot, CredentialStore as _, DirectoryError, EnqueueOutcome, FileStore,
+    GatewayStore as _, LogStore as _, RestoreError, Store, WorkerStore as _, restore,
 };
 use tempfile::TempDir;
 

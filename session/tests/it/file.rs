@@ -12,7 +12,7 @@ use baton_session::revocation::{Revocation, RevocationSubject};
 use baton_session::route::DeliveryPath;
 use baton_session::store::{
     AdoptRequest, AppendOutcome, AppendRequest, DirectoryError, EnqueueOutcome, EnqueueRequest,
-    FileStore, Store,
+    FileStore, LogStore as _, Store,
 };
 use tempfile::TempDir;
 

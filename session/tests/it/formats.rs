@@ -123,9 +123,23 @@ async fn a_directory_of_a_newer_format_is_refused_and_left_alone() -> anyhow::Re
         let refused = FileStore::open(directory.path()).err().expect("not known");
         assert!(matches!(refused, DirectoryError::Format(..)), "{refused}");
         let said = refused.to_string();
-        let reads = format!("reads formats {} to {}", DIRECTORY.oldest, DIRECTORY.newest);
+        let reads = format!("reads format {}", DIRECTORY.newest);
         assert!(said.contains(advice) && said.contains(&reads), "{said}");
         assert_eq!(fs::read_to_string(&format)?, text);
     }
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_directory_of_a_format_that_is_not_read_any_more_is_refused_and_left_alone()
+-> anyhow::Result<()> {
+    let directory = tempfile::tempdir()?;
+    let format = directory.path().join("FORMAT");
+    drop(FileStore::open(directory.path())?);
+    let text = format!("{}\n", DIRECTORY.oldest - 1);
+    fs::write(&format, &text)?;
+    let refused = FileStore::open(directory.path()).err().expect("not read");
+    assert!(matches!(refused, DirectoryError::Format(..)), "{refused}");
+    assert_eq!(fs::read_to_string(&format)?, text);
     Ok(())
 }

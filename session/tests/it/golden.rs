@@ -77,11 +77,11 @@ fn kind(key: &str) -> String {
     }
 }
 
-/// Those of the table in keys.rs.
+/// Those of the list in keys.rs.
 fn documented() -> BTreeSet<String> {
     let source = include_str!("../../src/store/redis/keys.rs");
-    let keys = source.split("//! | channel").next().expect("a table");
-    let rows = keys.split("//! | `").skip(1);
+    let keys = source.split("//! Channels").next().expect("a list");
+    let rows = keys.split("//! - `").skip(1);
     rows.filter_map(|row| row.split_once('`'))
         .map(|(shape, _)| kind(shape))
         .collect()
@@ -97,7 +97,7 @@ fn words(text: &str, before: &str) -> BTreeSet<String> {
 }
 
 #[test]
-fn every_kind_of_key_that_is_made_is_in_the_table() {
+fn every_kind_of_key_that_is_made_is_in_the_list() {
     let source = include_str!("../../src/store/redis/keys.rs");
     let (_, code) = source.split_once("impl RedisKeys").expect("the functions");
     let (code, channels) = code.split_once("pub fn channel").expect("they come last");
@@ -131,9 +131,11 @@ fn every_kind_of_key_that_is_made_is_in_the_table() {
 /// The fields of a session that keys.rs has.
 fn fields() -> BTreeSet<String> {
     let source = include_str!("../../src/store/redis/keys.rs");
-    let mut rows = source.lines().map(|line| line.split('`'));
-    let row = rows.find(|row| row.clone().nth(1) == Some("ns:{tag}:s:<session>"));
-    let names = row.expect("a row of sessions").skip(3).step_by(2);
+    let (_, rest) = source
+        .split_once("//! - `ns:{tag}:s:<session>`")
+        .expect("sessions");
+    let item = rest.split("//! - ").next().expect("their fields");
+    let names = item.split('`').skip(1).step_by(2);
     let names = names.filter(|name| !name.contains('.'));
     names.map(str::to_owned).collect()
 }

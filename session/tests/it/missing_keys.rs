@@ -20,7 +20,8 @@ use crate::support::{RedisServer, bounded};
 
 /// Everything is kept once more in the second database, to begin again from there.
 const SAVE: &str = "
-for _, key in ipairs(redis.call('KEYS', '*')) do redis.call('COPY', key, key, 'DB', 1, 'REPLACE') end
+for _, key in ipairs(redis.call('KEYS', '*')) do redis.call('COPY', key, key, 'DB', 1, 'REPLACE') \
+                    end
 return 1";
 const BEGIN_AGAIN: &str = "
 redis.call('FLUSHDB')

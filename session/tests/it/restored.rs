@@ -1,8 +1,8 @@
 //! A Redis that was restored from a backup is marked so, alone or as a Cluster.
 
 use baton_session::revocation::RevocationSubject;
-use baton_session::store::Store as _;
 use baton_session::store::redis::RedisStore;
+use baton_session::store::{CredentialStore as _, LogStore as _};
 
 use crate::cluster::Cluster;
 use crate::support::{RedisServer, bounded};

@@ -12,7 +12,7 @@ use tempfile::TempDir;
 use crate::support::{RedisServer, bounded, free_ports};
 
 const USER: &str = "baton on >p@ss:w0rd ~test:* &test:* -@all +@read +@write +@scripting +@pubsub \
-    +@connection +time +info +role +wait +cluster";
+                    +@connection +time +info +role +wait +cluster";
 /// As the URL has it.
 const LOGIN: &str = "baton:p%40ss%3Aw0rd";
 

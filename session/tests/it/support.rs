@@ -97,10 +97,9 @@ impl RedisServer {
             let (port, bus_port) = free_ports();
             let file = directory.path().join("sentinel.conf");
             let config = format!(
-                "port {port}\nbind 127.0.0.1\ndir {}\n\
-                 sentinel monitor main 127.0.0.1 {} 2\n\
-                 sentinel down-after-milliseconds main 1000\n\
-                 sentinel failover-timeout main 4000\n",
+                "port {port}\nbind 127.0.0.1\ndir {}\nsentinel monitor main 127.0.0.1 {} \
+                 2\nsentinel down-after-milliseconds main 1000\nsentinel failover-timeout main \
+                 4000\n",
                 directory.path().display(),
                 primary.port
             );
@@ -156,7 +155,8 @@ impl RedisServer {
         let process = match spawned {
             Err(error) if error.kind() == ErrorKind::NotFound => {
                 bail!(
-                    "redis-server is not installed, and this test needs it: `make setup` installs it"
+                    "redis-server is not installed, and this test needs it: `make setup` installs \
+                     it"
                 )
             }
             spawned => spawned.context("redis-server does not start")?,

@@ -36,7 +36,9 @@ impl Agent for ScriptedAgent {
             version: version.into(),
             initialize: json!({
                 "protocolVersion": 1,
-                "agentInfo": { "name": "scripted", "title": "Baton's scripted agent", "version": version },
+                "agentInfo": {
+                    "name": "scripted", "title": "Baton's scripted agent", "version": version,
+                },
                 "agentCapabilities": {
                     "promptCapabilities": { "image": true, "audio": true, "embeddedContext": true },
                     "mcpCapabilities": { "http": true, "sse": true, "acp": true },

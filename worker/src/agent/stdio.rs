@@ -1,28 +1,35 @@
-//! Any ACP agent as a subprocess: a program that speaks ACP on its standard input and output. A worker
-//! is its client, and passes everything on in both directions as it was said, with other ids.
+//! Any ACP agent as a subprocess: a program that speaks ACP on its standard input and output. A
+//! worker is its client, and passes everything on in both directions as it was said, with other
+//! ids.
 //!
 //! | file | what |
 //! |---|---|
 //! | [`guard`] | a process between worker and agent: nothing of an agent outlives its worker |
 //! | [`sandbox`], [`mod@confine`] | what an agent may open, and the step that holds it there |
 //! | `process` | how an agent is started, and how it ended |
+//! | `client_profile` | what an agent is told of its client when it starts |
+//! | `caller_logins` | callers that log in at the agent, each for itself |
 //! | `message`, `connection` | JSON-RPC with one process |
 //! | `pool`, `start_backoff` | which process a session gets, and when none is started |
-//! | `agent_session`, `replay`, `transcript` | a session at a process: restored by the agent, which may replay the conversation, or opened with it as text |
+//! | `agent_session`, `replay`, `transcript` | a session at a process: restored, or told again |
 //! | `conversation`, `agent_request` | the conversation: prompts and the agent's requests |
-//! | `memory`, `settings_view`, `chosen_settings` | the stored state of a session: modes and options as they are, and those that each new process gets set again |
-//! | `environment`, `failures` | the variables that an agent gets; the errors that clients get when it fails |
+//! | `memory`, `settings_view`, `chosen_settings` | modes and options as they are and were chosen |
+//! | `environment`, `failures` | the variables of an agent; errors when it fails |
 
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use baton_protocol::LOGIN_DIRECTORY;
 use baton_session::command::ClientCapabilities;
 use baton_session::store::{AgentCard, MAX_AGENT_NAME};
 use serde_json::Value;
 
 use self::agent_session::{AgentSession, SessionAbilities};
 use self::agent_session_names::AgentSessionNames;
+use self::caller_logins::{CallersProcesses, LoginConversation};
+use self::client_profile::{ClientProfile, ClientProfiles};
 use self::conversation::StdioConversation;
 use self::pool::AgentPool;
 pub use self::pool::StartFailure;
@@ -33,7 +40,9 @@ use super::{Agent, Conversation, Failure, SessionOpening};
 mod agent_request;
 mod agent_session;
 mod agent_session_names;
+mod caller_logins;
 mod chosen_settings;
+mod client_profile;
 pub mod confine;
 mod connection;
 mod conversation;
@@ -72,11 +81,21 @@ pub enum OnCrash {
     Resume,
 }
 
+/// Who logs in at the agent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AgentAuth {
+    /// The operator, for all callers.
+    Operator,
+    /// Each caller, with a HOME of its own.
+    Caller,
+}
+
 #[derive(Clone, Debug)]
 pub struct StdioConfig {
     pub launch: LaunchConfig,
     pub scope: ProcessScope,
     pub on_crash: OnCrash,
+    pub auth: AgentAuth,
     /// How long an agent may rest before it is stopped.
     pub idle: Duration,
     /// How many agents are kept ready.
@@ -95,6 +114,9 @@ pub struct StdioAgent {
 struct StdioShared {
     pool: Arc<AgentPool>,
     names: Arc<AgentSessionNames>,
+    clients: ClientProfiles,
+    auth: AgentAuth,
+    running: CallersProcesses,
     scope: ProcessScope,
     on_crash: OnCrash,
     idle: Duration,
@@ -102,6 +124,16 @@ struct StdioShared {
 }
 
 impl StdioShared {
+    /// The principal's own HOME, if each has one.
+    fn home_of(&self, principal: &str) -> Result<Option<PathBuf>, Failure> {
+        let homes = self.pool.launch.homes.as_ref();
+        let home = homes.map(|homes| homes.of(principal)).transpose();
+        home.map_err(|error| {
+            tracing::error!(%error, "a caller's own HOME beneath --agent-home cannot be made");
+            Failure::internal("your own HOME cannot be made; the worker's log says why")
+        })
+    }
+
     /// One that does not listen. If others are with it, they go on.
     fn stop(&self, agent_session: &AgentSession) {
         if self.scope != ProcessScope::Shared {
@@ -122,14 +154,27 @@ impl StdioAgent {
             config.start_timeout,
             config.line_limit,
         ));
-        let client = ClientCapabilities::default();
-        let (connection, initialize) = pool.start(client, &ProcessPaths::default()).await?;
+        let client = ClientProfile::of_letters(ClientCapabilities::default());
+        let (connection, initialize) = pool.start(&client, &ProcessPaths::default()).await?;
         if config.warm > 0 || config.scope == ProcessScope::Shared {
-            pool.put(client, connection);
+            pool.put(&client, connection);
         }
+        let (mut initialize, auth) = (initialize, config.auth);
+        let logins = match auth {
+            AgentAuth::Operator => None,
+            AgentAuth::Caller => {
+                let client = ClientProfile::with_terminal_logins();
+                let (_, told) = pool.start(&client, &ProcessPaths::default()).await?;
+                Some(told["authMethods"].clone())
+            }
+        };
+        caller_logins::announce(&mut initialize, logins);
         let inner = StdioShared {
+            auth,
+            running: CallersProcesses::default(),
             pool,
             names: Arc::default(),
+            clients: ClientProfiles::default(),
             scope: config.scope,
             on_crash: config.on_crash,
             idle: config.idle,
@@ -177,9 +222,13 @@ impl Agent for StdioAgent {
         self.card.clone()
     }
 
-    /// A session that is new hears from its agent at once what it offers, or why it cannot be. Any other
-    /// has been told, and starts its agent when something is asked of it.
+    /// A session that is new hears from its agent at once what it offers, or why it cannot be. Any
+    /// other has been told, and starts its agent when something is asked of it.
     async fn open(&self, session: &SessionOpening) -> Result<Arc<dyn Conversation>, Failure> {
+        if session.cwd == LOGIN_DIRECTORY {
+            let login = LoginConversation::new(self.inner.clone(), session.clone());
+            return Ok(Arc::new(login));
+        }
         if let Some(sandbox) = &self.inner.pool.launch.sandbox {
             sandbox.check("cwd", &session.cwd)?;
             for directory in session.directories().as_array().into_iter().flatten() {

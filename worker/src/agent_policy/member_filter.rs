@@ -1,5 +1,6 @@
-//! Takes members out of a JSON text, and leaves every other byte as it was. One pass, however deep it is
-//! nested: `_meta` may be in every object of the protocol, and agents read those of content, too.
+//! Takes members out of a JSON text, and leaves every other byte as it was. One pass, however deep
+//! it is nested: `_meta` may be in every object of the protocol, and agents read those of content,
+//! too.
 
 use std::borrow::Cow;
 use std::collections::HashSet;
@@ -83,7 +84,8 @@ impl<'a> FilterWalk<'a, '_> {
         }
     }
 
-    /// A `_meta`: whole if all of it passes, with less in it, or not at all. Whether anything is left.
+    /// A `_meta`: whole if all of it passes, with less in it, or not at all. Whether anything is
+    /// left.
     fn meta(&mut self, member: &JsonMember<'a>) -> Result<bool, serde_json::Error> {
         let policy = self.sieve.policy;
         let before = self.cuts.len();

@@ -1,4 +1,5 @@
-//! An entry of `mcpServers`, beneath patterns: the first line of the input is a pattern, the rest is the entry.
+//! An entry of `mcpServers`, beneath patterns: the first line of the input is a pattern, the rest
+//! is the entry.
 
 use serde_json::Value;
 use serde_json::value::RawValue;

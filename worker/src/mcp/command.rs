@@ -4,11 +4,11 @@ use std::str::FromStr;
 
 use super::{glob, package};
 
-/// Word by word: the first is the command, each other an argument. Within a word `*` stands for letters,
-/// digits, dots, dashes and underscores; a `*` alone is any one argument that may be a path and no URL. None
-/// begins with a dash, so that no option slips in. Where the command fetches packages, `*` is a name of the
-/// registry and nothing else that could stand there ([`package`]). `**` at the end is any arguments at all,
-/// and alone any command.
+/// Word by word: the first is the command, each other an argument. Within a word `*` stands for
+/// letters, digits, dots, dashes and underscores; a `*` alone is any one argument that may be a
+/// path and no URL. None begins with a dash, so that no option slips in. Where the command fetches
+/// packages, `*` is a name of the registry and nothing else that could stand there ([`package`]).
+/// `**` at the end is any arguments at all, and alone any command.
 #[derive(Clone, Debug)]
 pub struct CommandPattern {
     words: Vec<String>,
@@ -20,7 +20,8 @@ pub enum InvalidCommandPattern {
     #[error("a command and its arguments, such as \"npx -y @example/files@1.2.3\"")]
     Empty,
     #[error(
-        "a command is a name or an absolute path: another would depend on the directory that a client names"
+        "a command is a name or an absolute path: another would depend on the directory that a \
+         client names"
     )]
     Relative,
     #[error("** stands at the end, for all arguments that follow")]

@@ -12,7 +12,8 @@ pub(crate) fn fits(pattern: &str, text: &str, allowed: fn(char) -> bool) -> bool
     };
     let mut parts: Vec<&str> = rest.split('*').collect();
     let last = parts.pop().unwrap_or_default();
-    // The first place is as good as any: what a `*` may not stand for cannot be passed over later either.
+    // The first place is as good as any: what a `*` may not stand for cannot be passed over later
+    // either.
     for part in parts {
         let Some(at) = text.find(part) else {
             return false;

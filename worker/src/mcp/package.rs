@@ -8,7 +8,8 @@ use super::glob;
 const RUNNERS: [&str; 11] = [
     "npx", "npm", "pnpx", "pnpm", "yarn", "yarnpkg", "bunx", "bun", "uvx", "uv", "pipx",
 ];
-/// Words before a package that say nothing about it. The word after any other option may be the option's.
+/// Words before a package that say nothing about it. The word after any other option may be the
+/// option's.
 const PLAIN: [&str; 21] = [
     "-y",
     "--yes",

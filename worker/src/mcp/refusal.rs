@@ -1,5 +1,5 @@
-//! Why a client's MCP server is refused, for the client to read. It says what to do, and no more of the
-//! entry than its name, and of commands, variables and URLs what is no secret.
+//! Why a client's MCP server is refused, for the client to read. It says what to do, and no more of
+//! the entry than its name, and of commands, variables and URLs what is no secret.
 
 use serde_json::json;
 
@@ -37,7 +37,8 @@ pub(super) enum RefusalReason {
     #[error("type must be http, sse or acp; leave it out for a command that is to be started")]
     Type,
     #[error(
-        "it has fields of two kinds of servers: command, args and env, or url and headers, or serverId"
+        "it has fields of two kinds of servers: command, args and env, or url and headers, or \
+         serverId"
     )]
     Mixed,
     #[error("{0} is missing, or not what the protocol says it is")]
@@ -47,25 +48,25 @@ pub(super) enum RefusalReason {
     #[error("the agent takes no servers of type {0} (its mcpCapabilities say so): leave it out")]
     NotTaken(&'static str),
     #[error(
-        "clients may not have {0:?} started here with these arguments. Leave the server out, or have \
-         the operator add the command to --allow-mcp-stdio"
+        "clients may not have {0:?} started here with these arguments. Leave the server out, or \
+         have the operator add the command to --allow-mcp-stdio"
     )]
     Command(String),
     #[error(
-        "clients may not set the variable {0:?} here. Leave it out, or have the operator add it to \
-         --allow-mcp-env"
+        "clients may not set the variable {0:?} here. Leave it out, or have the operator add it \
+         to --allow-mcp-env"
     )]
     Variable(String),
     #[error("url must be an absolute URL of http or https, plainly written: {0}")]
     Url(&'static str),
     #[error(
-        "clients may not have {0} connected to here. Leave the server out, or have the operator add it \
-         to --allow-mcp-url"
+        "clients may not have {0} connected to here. Leave the server out, or have the operator \
+         add it to --allow-mcp-url"
     )]
     Unlisted(String),
     #[error(
-        "{0} leads to an address that is not public. Leave the server out, or have the operator name \
-         the host or its network in --allow-mcp-url"
+        "{0} leads to an address that is not public. Leave the server out, or have the operator \
+         name the host or its network in --allow-mcp-url"
     )]
     Reach(String),
     #[error("{0} cannot be resolved here now: check the name; trying again is safe")]

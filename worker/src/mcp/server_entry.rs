@@ -1,5 +1,5 @@
-//! One entry of `mcpServers`. An agent reads it once more, maybe in another language: what two readers
-//! could take for two things is refused.
+//! One entry of `mcpServers`. An agent reads it once more, maybe in another language: what two
+//! readers could take for two things is refused.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -192,7 +192,8 @@ fn web_url(fields: &EntryFields<'_>) -> Result<String, RefusalReason> {
         .ok_or(RefusalReason::Shape("url"))
 }
 
-/// `None` if a field looks like one of ours and is not: some readers don't tell `Command` from `command`.
+/// `None` if a field looks like one of ours and is not: some readers don't tell `Command` from
+/// `command`.
 fn look_alike(written: &RawValue) -> Option<()> {
     let fold = |name: &str| name.to_uppercase().to_lowercase();
     let fields: HashMap<String, IgnoredAny> = parsed(written)?;

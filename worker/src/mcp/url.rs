@@ -15,8 +15,9 @@ mod pattern;
 /// A name server that does not answer must not hold up a session for ever.
 const LOOKUP: Duration = Duration::from_secs(5);
 
-/// A pattern must admit the URL, and every address that its name has here and now must lie within what
-/// the pattern speaks of. The agent resolves the name again by itself: see docs/reference/mcp.md.
+/// A pattern must admit the URL, and every address that its name has here and now must lie within
+/// what the pattern speaks of. The agent resolves the name again by itself: see
+/// docs/reference/mcp.md.
 pub(super) async fn check(patterns: &[UrlPattern], written: &str) -> Result<(), RefusalReason> {
     let url = plain(written)?;
     let name = url.host_str().unwrap_or_default().to_owned();
@@ -36,8 +37,8 @@ pub(super) async fn check(patterns: &[UrlPattern], written: &str) -> Result<(), 
     }
 }
 
-/// The URL, if others cannot read it as another. Libraries disagree about backslashes, about what stands
-/// before an @, about white space and about 0x7f.1.
+/// The URL, if others cannot read it as another. Libraries disagree about backslashes, about what
+/// stands before an @, about white space and about 0x7f.1.
 pub(in crate::mcp) fn plain(written: &str) -> Result<Url, RefusalReason> {
     let refused = |why| Err(RefusalReason::Url(why));
     let url = Url::parse(written).map_err(|_| RefusalReason::Url("it cannot be read"))?;

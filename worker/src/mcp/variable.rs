@@ -1,5 +1,6 @@
-//! Variables that a client may set for a command: `--allow-mcp-env`. A list of what is allowed, since there
-//! is no end to those that make a command do something else: LD_PRELOAD, PATH, NODE_OPTIONS, PYTHONPATH …
+//! Variables that a client may set for a command: `--allow-mcp-env`. A list of what is allowed,
+//! since there is no end to those that make a command do something else: LD_PRELOAD, PATH,
+//! NODE_OPTIONS, PYTHONPATH …
 
 use std::str::FromStr;
 

@@ -1,8 +1,9 @@
-//! Which commands this holder has read. The store is asked for all others, by name: numbers may come again after a
-//! store has lost its tail.
+//! Which commands this holder has read. The store is asked for all others, by name: numbers may
+//! come again after a store has lost its tail.
 //!
-//! A client repeats a request that it has no answer to. If the store has lost the command that it became the first time,
-//! it becomes another one, while this holder still has the first: it is the same request, and is answered once.
+//! A client repeats a request that it has no answer to. If the store has lost the command that it
+//! became the first time, it becomes another one, while this holder still has the first: it is the
+//! same request, and is answered once.
 
 use std::collections::VecDeque;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
@@ -39,7 +40,8 @@ pub(super) enum ReadCommand {
     New,
     /// The same request is under way under another name, and is done with together with it.
     Repeated,
-    /// It was acknowledged, or the same request was, and the store has lost that or has not got it yet.
+    /// It was acknowledged, or the same request was, and the store has lost that or has not got it
+    /// yet.
     Done,
 }
 

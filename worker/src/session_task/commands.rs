@@ -128,7 +128,11 @@ impl PolicyGate {
         let message = self.policy.message(method, params);
         // Logged for the operator. For a notification this is the only answer.
         message.inspect_err(|refusal| {
-            tracing::warn!(session.id = %self.session, refusal = refusal.message, "the agent policy refused a client's message");
+            tracing::warn!(
+                session.id = %self.session,
+                refusal = refusal.message,
+                "the agent policy refused a client's message"
+            );
         })
     }
 }
@@ -201,8 +205,8 @@ fn check(kind: CommandKind, params: &RawValue) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Older clients choose a model by a method of its own; now it is one of the config options. An agent
-/// that has none may still know the method.
+/// Older clients choose a model by a method of its own; now it is one of the config options. An
+/// agent that has none may still know the method.
 async fn set_model(
     conversation: &dyn Conversation,
     gate: &PolicyGate,
@@ -225,7 +229,8 @@ async fn set_model(
                 return failure;
             }
             Failure::invalid_params(
-                "this agent offers no choice of models: none of its config options is of category \"model\"",
+                "this agent offers no choice of models: none of its config options is of category \
+                 \"model\"",
             )
         });
     };

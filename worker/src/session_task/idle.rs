@@ -35,8 +35,8 @@ impl SessionTask {
         Ok(IdleOutcome::Awake)
     }
 
-    /// Something waits in the inbox that cannot be read yet, or that was done before: it is looked at again, but
-    /// not without a pause.
+    /// Something waits in the inbox that cannot be read yet, or that was done before: it is looked
+    /// at again, but not without a pause.
     async fn pause(&self) -> Result<(), SessionLost> {
         tokio::select! {
             biased;

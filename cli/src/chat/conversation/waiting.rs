@@ -1,5 +1,5 @@
-//! Waiting, for an answer or for a line: what comes is shown, what the agent asks is asked, and Ctrl-C does what
-//! is expected of it.
+//! Waiting, for an answer or for a line: what comes is shown, what the agent asks is asked, and
+//! Ctrl-C does what is expected of it.
 
 use std::time::Duration;
 
@@ -79,10 +79,10 @@ impl ChatConversation {
                 ChatEvent::Typed(TypedInput::Discarded) => self.is_leaving = false,
                 ChatEvent::Typed(TypedInput::Line(line)) => {
                     self.is_leaving = false;
-                    match self.questions.is_empty() {
-                        true => return Ok(WaitOutcome::Line(line)),
-                        false => self.answer(&line).await?,
+                    if self.questions.is_empty() {
+                        return Ok(WaitOutcome::Line(line));
                     }
+                    self.answer(&line).await?;
                 }
                 ChatEvent::Typed(TypedInput::End) if request.is_none() => {
                     return Ok(WaitOutcome::End);

@@ -4,7 +4,8 @@ use std::io::{Write as _, stdin, stdout};
 
 use nix::sys::termios::{LocalFlags, SetArg, Termios, tcgetattr, tcsetattr};
 
-/// The line editor has pasted text marked, and does not come to take that back if it is left in the middle.
+/// The line editor has pasted text marked, and does not come to take that back if it is left in the
+/// middle.
 const UNMARKED: &[u8] = b"\x1b[?2004l";
 
 pub struct Tty(Termios);

@@ -46,9 +46,10 @@ impl FormField {
             FieldType::Boolean => " (yes or no)".into(),
             FieldType::OneOf(values) => format!(" ({})", values.join(", ")),
         };
-        let optional = match self.is_required {
-            true => "",
-            false => ", may be left empty",
+        let optional = if self.is_required {
+            ""
+        } else {
+            ", may be left empty"
         };
         format!("{}{takes}{optional}", self.title)
     }

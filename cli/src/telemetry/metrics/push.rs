@@ -3,13 +3,12 @@
 use std::time::Duration;
 
 use anyhow::{Context as _, anyhow, ensure};
+use http::header::{CONTENT_TYPE, HeaderMap, HeaderValue};
 use opentelemetry_http::{HttpClient as _, Request};
-use opentelemetry_proto::tonic::collector::metrics::v1::metrics_service_client::MetricsServiceClient;
 use opentelemetry_proto::tonic::collector::metrics::v1::{
-    ExportMetricsServiceRequest, ExportMetricsServiceResponse,
+    ExportMetricsServiceRequest, ExportMetricsServiceResponse, metrics_service_client,
 };
 use prost::Message as _;
-use reqwest::header::{CONTENT_TYPE, HeaderMap, HeaderValue};
 use tonic::metadata::MetadataMap;
 use tonic::transport::{ClientTlsConfig, Endpoint};
 
@@ -88,7 +87,8 @@ impl MetricsPush {
     ) -> anyhow::Result<ExportMetricsServiceResponse> {
         let mut request = tonic::Request::new(metrics);
         *request.metadata_mut() = MetadataMap::from_headers(self.headers.clone());
-        let mut client = MetricsServiceClient::new(endpoint.connect_lazy());
+        let channel = endpoint.connect_lazy();
+        let mut client = metrics_service_client::MetricsServiceClient::new(channel);
         match client.export(request).await {
             Ok(response) => Ok(response.into_inner()),
             Err(status) => Err(anyhow!("gRPC status {:?}", status.code())),
@@ -106,9 +106,10 @@ fn taken(answer: ExportMetricsServiceResponse) -> anyhow::Result<()> {
 
 fn endpoint(url: &str) -> Result<Endpoint, tonic::transport::Error> {
     let endpoint = Endpoint::from_shared(url.to_owned())?;
-    match url.starts_with("https") {
-        true => endpoint.tls_config(ClientTlsConfig::new().with_native_roots()),
-        false => Ok(endpoint),
+    if url.starts_with("https") {
+        endpoint.tls_config(ClientTlsConfig::new().with_native_roots())
+    } else {
+        Ok(endpoint)
     }
 }
 

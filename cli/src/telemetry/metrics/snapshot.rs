@@ -90,7 +90,8 @@ impl SnapshotTime {
         })
     }
 
-    /// The page counts in each bucket those before it as well; OTLP does not. The last one has no bound there.
+    /// The page counts in each bucket those before it as well; OTLP does not. The last one has no
+    /// bound there.
     fn histogram(&self, point: page::Metric) -> Option<HistogramDataPoint> {
         let histogram = point.histogram?;
         let mut before = 0;

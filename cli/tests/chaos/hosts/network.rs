@@ -45,8 +45,9 @@ fn again_alone(test: &str) {
     let status = status.expect("unshare is part of util-linux: `make setup` installs it");
     assert!(
         proof.exists() || status.code() == Some(101),
-        "{test} cannot have network namespaces ({status}). It needs root, as with `sudo make partitions`, or a kernel \
-         that lets everybody make them: sysctl kernel.unprivileged_userns_clone=1, on Ubuntu also \
+        "{test} cannot have network namespaces ({status}). It needs root, as with `sudo make \
+         partitions`, or a kernel that lets everybody make them: sysctl \
+         kernel.unprivileged_userns_clone=1, on Ubuntu also \
          kernel.apparmor_restrict_unprivileged_userns=0. In a container it needs --privileged"
     );
     assert!(status.success(), "{test} failed: see above");

@@ -6,7 +6,7 @@ use std::process::Stdio;
 use std::sync::Mutex;
 
 use baton_session::store::redis::{RedisOptions, RedisStore};
-use baton_session::store::{ALIVE, AgentCard, Store, WorkerId};
+use baton_session::store::{ALIVE, AgentCard, WorkerId, WorkerStore as _};
 use serde_json::{Value, json};
 
 use super::{Several, listed, turn, worker};

@@ -53,7 +53,8 @@ async fn what_the_agent_asks_takes_the_next_line() {
     let ended = chat(&[&baton.url()], &lines).await;
     let said = ended.after_opening();
     for part in [
-        "Permission: Something that needs permission\n  1 or a  Allow\n  2 or l  Always allow\n  3 or r  Reject\n",
+        "Permission: Something that needs permission\n  1 or a  Allow\n  2 or l  Always allow\n  \
+         3 or r  Reject\n",
         "number from 1 to 3",
         "permission allow_always \n",
         "What is your name?",

@@ -9,7 +9,8 @@ fn pair(value: &str, source: &str) -> (String, String) {
 #[test]
 fn each_source_takes_precedence_over_the_next() {
     let file = ConfigFile::new(
-        "slots = 1\nlease-ms = 1001\nsession-ttl = \"1d\"\nagent-warm = 2\n[worker]\nagent-warm = 3\n",
+        "slots = 1\nlease-ms = 1001\nsession-ttl = \"1d\"\nagent-warm = 2\n[worker]\nagent-warm = \
+         3\n",
     );
     let shown = shown(
         file.show("worker")

@@ -79,7 +79,8 @@ async fn l_two_content_types_are_none() {
     let post = |types: &str| {
         let length = body.len();
         format!(
-            "POST /acp HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {A}\r\n{types}Content-Length: {length}\r\n\r\n{body}"
+            "POST /acp HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer \
+             {A}\r\n{types}Content-Length: {length}\r\n\r\n{body}"
         )
     };
     let json = "Content-Type: application/json\r\n";

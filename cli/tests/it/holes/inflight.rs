@@ -43,8 +43,9 @@ async fn half_sent(client: &Client, key: &str, framing: &str, path: &str) -> (Tc
     let mut stream = connect(&client.url).await;
     let kind = if path == "/acp" { "json" } else { "x-ndjson" };
     let head = format!(
-        "POST {path} HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/{kind}\r\n{framing}\r\n\
-         authorization: Bearer {key}\r\nacp-connection-id: {}\r\n\r\n",
+        "POST {path} HTTP/1.1\r\nhost: localhost\r\ncontent-type: \
+         application/{kind}\r\n{framing}\r\nauthorization: Bearer {key}\r\nacp-connection-id: \
+         {}\r\n\r\n",
         client.token
     );
     let mut body = vec![b' '; MAX_BODY - MIB];
@@ -130,9 +131,9 @@ async fn f6_half_sent_frames_are_cut_before_they_fill_the_memory() {
     for _ in 0..20 {
         let mut stream = connect(&url).await;
         let upgrade = format!(
-            "GET /acp HTTP/1.1\r\nhost: localhost\r\nconnection: upgrade\r\nupgrade: websocket\r\n\
-             sec-websocket-version: 13\r\nsec-websocket-key: dGhlIHNhbXBsZSBub25jZQ==\r\n\
-             authorization: Bearer {ALICE}\r\n\r\n"
+            "GET /acp HTTP/1.1\r\nhost: localhost\r\nconnection: upgrade\r\nupgrade: \
+             websocket\r\nsec-websocket-version: 13\r\nsec-websocket-key: \
+             dGhlIHNhbXBsZSBub25jZQ==\r\nauthorization: Bearer {ALICE}\r\n\r\n"
         );
         stream.write_all(upgrade.as_bytes()).await.expect("sent");
         let mut answer = [0; 12];
@@ -173,8 +174,9 @@ async fn f6_a_body_that_is_too_large_gets_its_413_while_it_is_being_sent() {
     for framing in ["content-length: 33554432", "transfer-encoding: chunked"] {
         let mut stream = connect(&url).await;
         let head = format!(
-            "POST /acp HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n{framing}\r\n\
-             authorization: Bearer {ALICE}\r\nacp-connection-id: {}\r\n\r\n",
+            "POST /acp HTTP/1.1\r\nhost: localhost\r\ncontent-type: \
+             application/json\r\n{framing}\r\nauthorization: Bearer {ALICE}\r\nacp-connection-id: \
+             {}\r\n\r\n",
             alice.token
         );
         stream.write_all(head.as_bytes()).await.expect("sent");

@@ -9,7 +9,7 @@ use std::time::Duration;
 use baton_session::id::Partition;
 use baton_session::revocation::{Revocation, RevocationSubject};
 use baton_session::store::redis::RedisStore;
-use baton_session::store::{Store as _, TidyPolicy};
+use baton_session::store::{CredentialStore as _, LogStore as _, TidyPolicy, WorkerStore as _};
 use reqwest::StatusCode;
 use serde_json::{Value, json};
 use tempfile::TempDir;

@@ -133,8 +133,8 @@ async fn announce(url: &str, key: &str) -> String {
     let socket = TcpStream::connect(address).await;
     let mut socket = BufReader::new(socket.expect("the gateway listens"));
     let head = format!(
-        "POST /acp HTTP/1.1\r\nHost: {address}\r\nContent-Type: application/json\r\n\
-         Authorization: Bearer {key}\r\nContent-Length: 1000\r\n\r\n"
+        "POST /acp HTTP/1.1\r\nHost: {address}\r\nContent-Type: \
+         application/json\r\nAuthorization: Bearer {key}\r\nContent-Length: 1000\r\n\r\n"
     );
     let sent = socket.write_all(head.as_bytes()).await;
     sent.expect("the gateway reads");

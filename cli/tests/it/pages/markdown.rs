@@ -120,7 +120,8 @@ pub fn rows(text: &str, first_column: &str) -> Vec<Vec<String>> {
 
 #[test]
 fn links_and_anchors_are_found() {
-    let text = "# A `baton` page: first\n\nSee [it](a.md#x), [`b`](b.md) and [web](https://x.y).\n\n## Same\n\n## Same\n\n```\n[no](c.md)\n```\n";
+    let text = "# A `baton` page: first\n\nSee [it](a.md#x), [`b`](b.md) and [web](https://x.y).\n\n## \
+         Same\n\n## Same\n\n```\n[no](c.md)\n```\n";
     assert_eq!(links(text), ["a.md#x", "b.md"]);
     assert_eq!(anchors(text), ["a-baton-page-first", "same", "same-1"]);
     assert_eq!(

@@ -11,7 +11,8 @@ pub fn rows() -> Vec<Row> {
         row!(
             "session/load",
             "replays the whole conversation, in order, before it answers",
-            "the words of the user and the agent, thoughts, tool calls, plans and changes of mode of three turns, each once",
+            "the words of the user and the agent, thoughts, tool calls, plans and changes of mode \
+             of three turns, each once",
             EVERYWHERE,
             replay
         ),

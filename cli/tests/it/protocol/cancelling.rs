@@ -19,7 +19,8 @@ pub fn rows() -> Vec<Row> {
         row!(
             "session/cancel",
             "concerns prompts that have not begun",
-            "the running prompt and two that wait are all `cancelled`; one that is sent afterwards runs",
+            "the running prompt and two that wait are all `cancelled`; one that is sent \
+             afterwards runs",
             EVERYWHERE,
             waiting
         ),

@@ -13,7 +13,8 @@ pub fn rows() -> Vec<Row> {
         row!(
             "session/close",
             "cancels what runs and what waits, then answers",
-            "the running prompt and one that waits are `cancelled`, the answer is `{}` and comes after them",
+            "the running prompt and one that waits are `cancelled`, the answer is `{}` and comes \
+             after them",
             EVERYWHERE,
             cancels
         ),
@@ -55,7 +56,8 @@ pub fn rows() -> Vec<Row> {
         row!(
             "session/close",
             "together with a prompt: each gets one clear answer",
-            "ten times a prompt and a close at the same moment: the prompt ends, is `cancelled` or gets 4006, the close gets `{}`, and the session can be loaded and works",
+            "ten times a prompt and a close at the same moment: the prompt ends, is `cancelled` \
+             or gets 4006, the close gets `{}`, and the session can be loaded and works",
             EVERYWHERE,
             close_and_prompt
         ),

@@ -9,13 +9,19 @@ use super::{EVERYWHERE, Transport, table};
 const INTRODUCTION: &str = "\
 # The protocol, rule by rule
 
-What Baton promises for each method of the [Agent Client Protocol](https://agentclientprotocol.com), and how the tests
-see that it holds. Each line is a check in `cli/tests/it/protocol`. It runs with sessions in memory, in files and on
-Redis behind two gateways, over each of the transports it names: *streams* (POSTs that are answered on streams opened
-by GET), *WebSocket*, and *one-shot* (POSTs that are answered in their bodies). Every message that the server sends
+What Baton promises for each method of the \
+                            [Agent Client Protocol](https://agentclientprotocol.com), and how the \
+                            tests
+see that it holds. Each line is a check in `cli/tests/it/protocol`. It runs with sessions in \
+                            memory, in files and on
+Redis behind two gateways, over each of the transports it names: *streams* (POSTs that are \
+                            answered on streams opened
+by GET), *WebSocket*, and *one-shot* (POSTs that are answered in their bodies). Every message that \
+                            the server sends
 meanwhile is held against the protocol's published schema.
 
-Written by the tests: change the table there, then `UPDATE_DOCS=1 scripts/test the_page_says_what_the_table_says`.
+Written by the tests: change the table there, then `UPDATE_DOCS=1 scripts/test \
+                            the_page_says_what_the_table_says`.
 ";
 
 fn page() -> String {

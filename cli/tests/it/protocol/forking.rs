@@ -14,7 +14,8 @@ pub fn rows() -> Vec<Row> {
         row!(
             "session/fork",
             "the child has its parent's past",
-            "its history is the parent's, update for update; modes and options are those of the parent",
+            "its history is the parent's, update for update; modes and options are those of the \
+             parent",
             EVERYWHERE,
             past
         ),
@@ -35,7 +36,8 @@ pub fn rows() -> Vec<Row> {
         row!(
             "session/fork",
             "at a message",
-            "`_meta[\"baton/fork\"].atMessageId`: the history ends with that message, with the mode of that time; -32602 for a message that is not there",
+            "`_meta[\"baton/fork\"].atMessageId`: the history ends with that message, with the \
+             mode of that time; -32602 for a message that is not there",
             EVERYWHERE,
             at_message
         ),
@@ -49,7 +51,8 @@ pub fn rows() -> Vec<Row> {
         row!(
             "session/fork",
             "outlives its parent, and the parent outlives it",
-            "the parent is deleted: the child's history is whole and it works; the same the other way round",
+            "the parent is deleted: the child's history is whole and it works; the same the other \
+             way round",
             EVERYWHERE,
             delete_either
         ),

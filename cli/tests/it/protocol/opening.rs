@@ -19,7 +19,8 @@ pub fn rows() -> Vec<Row> {
         row!(
             "initialize",
             "says what works with any agent",
-            "`loadSession`, and `list`, `resume`, `close`, `delete`, `fork` and `additionalDirectories` among `sessionCapabilities`",
+            "`loadSession`, and `list`, `resume`, `close`, `delete`, `fork` and \
+             `additionalDirectories` among `sessionCapabilities`",
             EVERYWHERE,
             capabilities
         ),
@@ -82,7 +83,8 @@ pub fn rows() -> Vec<Row> {
         row!(
             "session/new",
             "MCP servers that the operator has not allowed are refused",
-            "-32602 names the server and the option, for a command, a URL and a private address; the connection goes on",
+            "-32602 names the server and the option, for a command, a URL and a private address; \
+             the connection goes on",
             EVERYWHERE,
             forbidden_servers
         ),

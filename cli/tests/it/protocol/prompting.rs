@@ -11,14 +11,16 @@ pub fn rows() -> Vec<Row> {
         row!(
             "session/prompt",
             "takes every kind of content",
-            "text, image, audio, resource and resource_link arrive at the agent, and come back byte for byte when the session is loaded",
+            "text, image, audio, resource and resource_link arrive at the agent, and come back \
+             byte for byte when the session is loaded",
             EVERYWHERE,
             content
         ),
         row!(
             "session/prompt",
             "a content block that is none is refused",
-            "-32602 names the block's place: no type, an unknown type, a field that is missing or of the wrong type; nothing of it is in the history",
+            "-32602 names the block's place: no type, an unknown type, a field that is missing or \
+             of the wrong type; nothing of it is in the history",
             EVERYWHERE,
             malformed_content
         ),
@@ -67,7 +69,8 @@ pub fn rows() -> Vec<Row> {
         row!(
             "session/prompt",
             "the chunks of a message carry its id",
-            "one `messageId` for the words of the agent, another for those of the next turn, the same when loaded",
+            "one `messageId` for the words of the agent, another for those of the next turn, the \
+             same when loaded",
             EVERYWHERE,
             message_ids
         ),
@@ -81,7 +84,8 @@ pub fn rows() -> Vec<Row> {
         row!(
             "fs, terminal, elicitation",
             "asks only what the client has announced",
-            "without the capabilities the agent is told; with them each method is asked and its answer used",
+            "without the capabilities the agent is told; with them each method is asked and its \
+             answer used",
             EVERYWHERE,
             client_methods
         ),

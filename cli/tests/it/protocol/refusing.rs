@@ -11,7 +11,8 @@ pub fn rows() -> Vec<Row> {
         row!(
             "bad input",
             "a session that nobody has is not found, whatever is asked",
-            "-32002 names it, for prompt, load, resume, fork, close, set_mode, set_config_option, set_model",
+            "-32002 names it, for prompt, load, resume, fork, close, set_mode, set_config_option, \
+             set_model",
             EVERYWHERE,
             unknown_session
         ),

@@ -39,7 +39,8 @@ pub fn rows() -> Vec<Row> {
         row!(
             "session/set_config_option",
             "changes an option of each shape",
-            "a select, a grouped select of category model, a boolean: the answer has all options, one of them changed",
+            "a select, a grouped select of category model, a boolean: the answer has all options, \
+             one of them changed",
             EVERYWHERE,
             options
         ),
@@ -74,7 +75,8 @@ pub fn rows() -> Vec<Row> {
         row!(
             "session/set_model",
             "is the option of category model",
-            "a load shows the option's new value; -32602 lists the models for one that is not there",
+            "a load shows the option's new value; -32602 lists the models for one that is not \
+             there",
             EVERYWHERE,
             model
         ),

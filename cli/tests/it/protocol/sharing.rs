@@ -11,7 +11,8 @@ pub fn rows() -> Vec<Row> {
         row!(
             "several clients",
             "updates go to all, the answer to the one who asked",
-            "three connections see a turn whole and in order; the other two see the user's words and no answer",
+            "three connections see a turn whole and in order; the other two see the user's words \
+             and no answer",
             UNASKED,
             updates_to_all
         ),
@@ -25,28 +26,32 @@ pub fn rows() -> Vec<Row> {
         row!(
             "several clients",
             "the agent asks the one who prompted, loaded or resumed last",
-            "a question of a running turn goes to the newcomer; one of the next turn to who prompts then",
+            "a question of a running turn goes to the newcomer; one of the next turn to who \
+             prompts then",
             UNASKED,
             controller
         ),
         row!(
             "several clients",
             "a question answered by one is off for the others",
-            "`$/cancel_request` names it to the one who did not answer, whose late answer changes nothing",
+            "`$/cancel_request` names it to the one who did not answer, whose late answer changes \
+             nothing",
             EVERYWHERE,
             question_is_off
         ),
         row!(
             "several clients",
             "who vanishes is replaced by the next who prompts",
-            "the connection that created the session is gone; another prompts, is asked and answers",
+            "the connection that created the session is gone; another prompts, is asked and \
+             answers",
             EVERYWHERE,
             vanished
         ),
         row!(
             "several clients",
             "a question left behind goes to the next who prompts",
-            "the connection that was asked is gone; one that had the session open prompts, is asked the same and answers, and both turns end",
+            "the connection that was asked is gone; one that had the session open prompts, is \
+             asked the same and answers, and both turns end",
             UNASKED,
             left_to_a_friend
         ),
@@ -67,7 +72,8 @@ pub fn rows() -> Vec<Row> {
         row!(
             "several clients",
             "who loads or resumes only to watch leaves everything as it is",
-            "with `baton/observe` and no `cwd` it gets the history and what follows; the one who prompted is asked, a closed session stays closed",
+            "with `baton/observe` and no `cwd` it gets the history and what follows; the one who \
+             prompted is asked, a closed session stays closed",
             UNASKED,
             watching
         ),

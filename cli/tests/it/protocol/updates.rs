@@ -13,21 +13,24 @@ pub fn rows() -> Vec<Row> {
         row!(
             "session/update",
             "every kind passes byte for byte",
-            "all kinds of the schema, with spaces, escapes and fields in an order of their own: live, and again when the session is loaded",
+            "all kinds of the schema, with spaces, escapes and fields in an order of their own: \
+             live, and again when the session is loaded",
             EVERYWHERE,
             known
         ),
         row!(
             "session/update",
             "kinds that nobody knows pass as well",
-            "an extension and a kind of a later version: live, and again when the session is loaded",
+            "an extension and a kind of a later version: live, and again when the session is \
+             loaded",
             EVERYWHERE,
             unknown
         ),
         row!(
             "session/update",
             "numbers, text and `_meta` survive untouched",
-            "integers beyond 2^53, fractions as they were written, escapes, an emoji, unknown fields",
+            "integers beyond 2^53, fractions as they were written, escapes, an emoji, unknown \
+             fields",
             EVERYWHERE,
             untouched
         ),

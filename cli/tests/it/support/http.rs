@@ -52,6 +52,10 @@ impl Client {
         Self::open_over(reqwest::Client::new(), url, params).await
     }
 
+    pub async fn open_with_key(url: &str, key: &str, params: Value) -> Option<(Self, Value)> {
+        Self::open_over(bearing(key), url, params).await
+    }
+
     async fn open_over(http: reqwest::Client, url: &str, params: Value) -> Option<(Self, Value)> {
         let body = json!({ "jsonrpc": "2.0", "id": 0, "method": "initialize", "params": params });
         let response = http

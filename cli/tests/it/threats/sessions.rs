@@ -7,7 +7,7 @@ use baton_session::event::Event;
 use baton_session::id::{Nonce, SessionId};
 use baton_session::store::redis::RedisStore;
 use baton_session::store::{
-    AppendOutcome, AppendRequest, Claim, ClaimToken, Claimant, Store, WorkerId,
+    AppendOutcome, AppendRequest, Claim, ClaimToken, Claimant, WorkerId, WorkerStore as _,
 };
 use futures_util::future::join_all;
 use reqwest::{Method, StatusCode};
@@ -194,8 +194,8 @@ async fn row_30_header_games() {
         "Transfer-Encoding: chunked, identity\r\n".to_owned(),
     ] {
         let request = format!(
-            "POST /acp HTTP/1.1\r\nHost: localhost\r\nAuthorization: {key}\r\n\
-             Content-Type: application/json\r\n{lines}\r\n{}",
+            "POST /acp HTTP/1.1\r\nHost: localhost\r\nAuthorization: {key}\r\nContent-Type: \
+             application/json\r\n{lines}\r\n{}",
             initialize()
         );
         assert_eq!(raw(&guarded.url, &request).await, 400, "{lines:?}");
@@ -349,23 +349,8 @@ async fn says(
         turn: false,
         message: message.to_string().into(),
     };
-    let append = AppendRequest {
-        session: session.clone(),
-        token: claim.token.clone(),
-        nonce: Nonce::random(),
-        first,
-        events: vec![event],
-        acks: Vec::new(),
-        requests: Vec::new(),
-        state: None,
-        view: None,
-        pending: None,
-        title: None,
-        usage: None,
-        bound: None,
-        release: false,
-        confirmed: false,
-    };
+    let (session, token) = (session.clone(), claim.token.clone());
+    let append = AppendRequest::new(session, token, Nonce::random(), first, vec![event]);
     store.append(&append).await.expect("Redis answers")
 }
 

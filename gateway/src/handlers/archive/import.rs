@@ -13,7 +13,7 @@ use tokio::time::Instant;
 
 use crate::app::App;
 use crate::auth::Caller;
-use crate::error::Reject;
+use crate::error::GatewayError;
 
 /// Events that are written in one step.
 const BATCH_BYTES: usize = 256 << 10;
@@ -23,12 +23,12 @@ const LEASE: Duration = Duration::from_secs(30);
 
 /// The fields that name things beyond the session. They are not written before it is known that the
 /// archive is what its caller has exported.
-pub struct Kept {
+pub struct BoundFields {
     state: Bytes,
     bound: Bytes,
 }
 
-impl Kept {
+impl BoundFields {
     /// Takes them out.
     pub fn take(record: &mut SessionRecord) -> Self {
         Self {
@@ -50,7 +50,7 @@ impl Kept {
 
 /// Nobody sees it before it is complete; one that never is, is
 /// forgotten by housekeeping.
-pub struct Import<'a> {
+pub struct SessionImport<'a> {
     app: &'a App,
     session: SessionId,
     /// It has another id than in the archive.
@@ -63,7 +63,7 @@ pub struct Import<'a> {
     bytes: usize,
 }
 
-impl<'a> Import<'a> {
+impl<'a> SessionImport<'a> {
     /// `named`: by the archive. `keeps`: the id it has here, if that is free; else a new one. An id
     /// is looked up only if it is asked for, so nobody learns which ids there are.
     pub async fn begin(
@@ -72,7 +72,7 @@ impl<'a> Import<'a> {
         named: &SessionId,
         keeps: Option<&SessionId>,
         record: SessionRecord,
-    ) -> Result<Import<'a>, Reject> {
+    ) -> Result<SessionImport<'a>, GatewayError> {
         let claimant = Claimant {
             worker: WorkerId(random_text(12).into()),
             agent: record.agent.clone(),
@@ -104,7 +104,7 @@ impl<'a> Import<'a> {
     }
 
     /// `weight`: the bytes it came in.
-    pub async fn add(&mut self, event: Event, weight: usize) -> Result<(), Reject> {
+    pub async fn add(&mut self, event: Event, weight: usize) -> Result<(), GatewayError> {
         let event = match event {
             Event::Update { turn, message } if self.renamed => Event::Update {
                 turn,
@@ -124,7 +124,7 @@ impl<'a> Import<'a> {
         Ok(())
     }
 
-    async fn write(&mut self, kept: Option<Kept>) -> Result<(), Reject> {
+    async fn write(&mut self, bound_fields: Option<BoundFields>) -> Result<(), GatewayError> {
         if self.renewed.elapsed() > LEASE / 3 {
             let claim = (self.session.clone(), self.claimant.token.clone());
             self.app.store.renew(&[claim], LEASE).await?;
@@ -132,7 +132,9 @@ impl<'a> Import<'a> {
         }
         let events = std::mem::take(&mut self.waiting);
         self.bytes = 0;
-        let (state, bound) = kept.map(|kept| (kept.state, kept.bound)).unzip();
+        let (state, bound) = bound_fields
+            .map(|bound_fields| (bound_fields.state, bound_fields.bound))
+            .unzip();
         let append = AppendRequest {
             session: self.session.clone(),
             token: self.claimant.token.clone(),
@@ -157,9 +159,12 @@ impl<'a> Import<'a> {
         }
     }
 
-    pub async fn finish(mut self, kept: Option<Kept>) -> Result<SessionId, Reject> {
-        if !self.waiting.is_empty() || kept.is_some() {
-            self.write(kept).await?;
+    pub async fn finish(
+        mut self,
+        bound_fields: Option<BoundFields>,
+    ) -> Result<SessionId, GatewayError> {
+        if !self.waiting.is_empty() || bound_fields.is_some() {
+            self.write(bound_fields).await?;
         }
         let token = &self.claimant.token;
         if self.app.store.publish(&self.session, token).await? {
@@ -171,7 +176,7 @@ impl<'a> Import<'a> {
 }
 
 /// The lease ran out, or the store lost what was written.
-fn lost() -> Reject {
+fn lost() -> GatewayError {
     let reason = "the session that was being taken in is gone";
-    Reject::Store(store::Error::Unavailable(reason.into()))
+    GatewayError::Store(store::Error::Unavailable(reason.into()))
 }

@@ -6,19 +6,19 @@ use baton_session::archive::LineDigest;
 use bytes::{Bytes, BytesMut};
 use futures_util::StreamExt as _;
 
-use crate::body;
-use crate::edge;
-use crate::error::Reject;
-use crate::limits::{Allowance, Reservation};
+use crate::error::GatewayError;
+use crate::http::body;
+use crate::http::headers;
+use crate::limits::{CallerAllowance, InflightReservation};
 
 /// Lines up to this size are not counted by the bytes that are being received.
 const PORTION: usize = 64 << 10;
 
-pub struct Lines {
+pub struct BodyLines {
     body: BodyDataStream,
-    allowance: Option<Allowance>,
+    allowance: Option<CallerAllowance>,
     /// For the line that is being read.
-    reservation: Reservation,
+    reservation: InflightReservation,
     buffer: BytesMut,
     searched: usize,
     ended: bool,
@@ -26,8 +26,12 @@ pub struct Lines {
     digest: LineDigest,
 }
 
-impl Lines {
-    pub fn new(body: Body, allowance: Option<Allowance>, reservation: Reservation) -> Self {
+impl BodyLines {
+    pub fn new(
+        body: Body,
+        allowance: Option<CallerAllowance>,
+        reservation: InflightReservation,
+    ) -> Self {
         Self {
             body: body.into_data_stream(),
             allowance,
@@ -48,10 +52,10 @@ impl Lines {
     fn discard(&mut self) {
         let nothing = Body::empty().into_data_stream();
         let body = std::mem::replace(&mut self.body, nothing);
-        body::discard(self.reservation.place_to_discard(), Body::from_stream(body));
+        body::discard(self.reservation.discard_permit(), Body::from_stream(body));
     }
 
-    pub async fn next(&mut self) -> Result<Option<Bytes>, Reject> {
+    pub async fn next(&mut self) -> Result<Option<Bytes>, GatewayError> {
         let line = self.read().await?;
         if let Some(line) = &line {
             self.digest.add(line);
@@ -59,7 +63,7 @@ impl Lines {
         Ok(line)
     }
 
-    async fn read(&mut self) -> Result<Option<Bytes>, Reject> {
+    async fn read(&mut self) -> Result<Option<Bytes>, GatewayError> {
         self.reservation.shrink(self.buffer.len());
         loop {
             let unsearched = &self.buffer[self.searched..];
@@ -77,7 +81,7 @@ impl Lines {
             // A line holds a message and little more.
             if self.buffer.len() > MAX_MESSAGE * 2 {
                 self.discard();
-                return Err(Reject::TooLarge);
+                return Err(GatewayError::TooLarge);
             }
             match self.body.next().await {
                 Some(Ok(data)) => {
@@ -91,8 +95,8 @@ impl Lines {
                     }
                     self.buffer.extend_from_slice(&data);
                 }
-                Some(Err(error)) if edge::too_slow(&error) => return Err(Reject::Slow),
-                Some(Err(_)) => return Err(Reject::Archive("the body ended early".into())),
+                Some(Err(error)) if headers::too_slow(&error) => return Err(GatewayError::Slow),
+                Some(Err(_)) => return Err(GatewayError::Archive("the body ended early".into())),
                 None => self.ended = true,
             }
         }

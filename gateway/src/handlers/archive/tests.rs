@@ -8,15 +8,22 @@ use baton_session::token::{KeyRing, SigningKeys, generate};
 use jsonwebtoken::Algorithm;
 
 use super::*;
-use crate::app::{Config, Stop};
-use crate::auth::{ANONYMOUS, Auth};
+use crate::app::{GatewayConfig, StopSignals};
+use crate::auth::{ANONYMOUS, AuthMethod};
 
 #[tokio::test]
 async fn what_comes_in_is_written_in_portions_and_not_from_the_future() {
     let store: Arc<dyn Store> = Arc::new(MemoryStore::default());
     let keys = KeyRing::parse(&generate(Algorithm::HS256)).unwrap();
-    let (config, keys) = (Config::default(), SigningKeys::fixed(keys));
-    let app = App::new(config, store.clone(), keys, Auth::Open, Stop::default()).await;
+    let (config, keys) = (GatewayConfig::default(), SigningKeys::fixed(keys));
+    let app = App::new(
+        config,
+        store.clone(),
+        keys,
+        AuthMethod::Open,
+        StopSignals::default(),
+    )
+    .await;
     let (id, events) = (SessionId::mint(Partition(0)), 5000);
     let header = json!({
         "batonSession": 1, "sessionId": id, "agent": "scripted", "cwd": "/tmp",

@@ -7,7 +7,7 @@ use baton_session::event::Event;
 use baton_session::store::{self, AttachRequest};
 use bytes::Bytes;
 
-use super::{PAGE, SessionFeed, is_enough};
+use super::{SessionFeed, is_enough};
 
 impl SessionFeed {
     /// The directive that this stream has to carry out next.
@@ -27,7 +27,7 @@ impl SessionFeed {
         out: &mut Vec<(Cursor, Bytes)>,
     ) -> store::Result<()> {
         while let Some(directive) = self.directive().cloned() {
-            if self.replayed.is_none() && self.next <= directive.upto {
+            if self.replayed.is_none() && self.tail.next() <= directive.upto {
                 return Ok(());
             }
             self.take_back_what_was_passed_over(&directive);
@@ -47,9 +47,8 @@ impl SessionFeed {
     /// A reader that is not attached skips the session's events. If a failover took some of them
     /// back before the connection was attached, those that have their numbers now are for it.
     fn take_back_what_was_passed_over(&mut self, directive: &AttachRequest) {
-        if self.next > directive.upto + 1 && self.told <= directive.upto {
-            self.next = directive.upto + 1;
-            self.footing.set(directive.upto, None);
+        if self.tail.next() > directive.upto + 1 && self.last_delivered <= directive.upto {
+            self.tail.skip_to(directive.upto + 1);
         }
     }
 
@@ -59,7 +58,7 @@ impl SessionFeed {
         from: u64,
         out: &mut Vec<(Cursor, Bytes)>,
     ) -> store::Result<()> {
-        let frames = self.store.read(&self.log(), from, PAGE).await?;
+        let frames = self.tail.read(from).await?;
         if frames.is_empty() {
             self.replayed = Some(directive.upto);
         }
@@ -97,7 +96,7 @@ impl SessionFeed {
     ) -> store::Result<()> {
         let nonce = match directive.upto {
             0 => None,
-            upto => self.nonce_of(upto).await?,
+            upto => self.tail.nonce_of(upto).await?,
         };
         let phase = CursorPhase::Answered(directive.number);
         self.position = Cursor {
@@ -105,11 +104,11 @@ impl SessionFeed {
             nonce: nonce.unwrap_or_default(),
             phase,
         };
-        let meta = self.mint.meta(&self.session, &self.principal, self.scope);
+        let meta = self.issuer.meta(&self.session, &self.principal, self.scope);
         let view = &self.attachment.view;
         let result = meta.map_or_else(
             || view.clone(),
-            |meta| super::opening::with_meta(view, &meta),
+            |meta| super::answer_token::with_meta(view, &meta),
         );
         out.push((self.position, compose::result(&directive.request, &result)));
         self.answered = directive.number;
@@ -137,7 +136,7 @@ impl SessionFeed {
                 return Ok(());
             }
             if let Some((id, message)) = self.question(seq).await? {
-                self.asked.note(&id);
+                self.open_requests.note(&id);
                 self.position.phase = CursorPhase::Asked(self.answered, seq);
                 out.push((self.position, message));
             }

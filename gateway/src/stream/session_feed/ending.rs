@@ -8,12 +8,12 @@ use tokio::time::sleep;
 use super::SessionFeed;
 
 /// So often is looked whether a deleted session has come to its end.
-const LOOK_AGAIN: Duration = Duration::from_secs(1);
+const RECHECK_INTERVAL: Duration = Duration::from_secs(1);
 
 impl SessionFeed {
-    /// True if nothing will come any more: it was deleted and everybody has been answered, it is forgotten, or this
-    /// connection has closed it. If it is opened again, the stream is told to watch it anew. `watch` is the entry that
-    /// had told so, if that may end with a close.
+    /// True if nothing will come any more: it was deleted and everybody has been answered, it is
+    /// forgotten, or this connection has closed it. If it is opened again, the stream is told to
+    /// watch it anew. `watch` is the entry that had told so, if that may end with a close.
     pub async fn is_over(&mut self, watch: Option<u64>) -> store::Result<bool> {
         if self.gone {
             return Ok(true);
@@ -24,10 +24,10 @@ impl SessionFeed {
         if self.attachment.deleted {
             let over = !self.is_under_way().await?;
             if !over {
-                let wake = self.wake.clone();
+                let wake = self.tail.wake().clone();
                 tokio::spawn(async move {
-                    sleep(LOOK_AGAIN).await;
-                    wake.call();
+                    sleep(RECHECK_INTERVAL).await;
+                    wake.wake_up();
                 });
             }
             return Ok(over);
@@ -39,11 +39,11 @@ impl SessionFeed {
         if watch <= self.attachment.left {
             return Ok(true);
         }
-        if !self.farewell {
+        if !self.close_answered {
             return Ok(false);
         }
         let seen = SeenPosition {
-            upto: self.next - 1,
+            upto: self.tail.next() - 1,
             directive: self.answered,
         };
         let left = self
@@ -51,13 +51,13 @@ impl SessionFeed {
             .unwatch(&self.session, &self.connection, watch, seen)
             .await?;
         // If there is more to come, another close may be among it.
-        self.farewell = false;
+        self.close_answered = false;
         Ok(left)
     }
 }
 
 /// Whether this may be the answer to a `session/close`. It is no more than a hint: the store knows.
-pub(super) fn is_farewell(answer: &[u8]) -> bool {
+pub(super) fn is_close_answer(answer: &[u8]) -> bool {
     const SMALL: usize = 4096;
     const OVER: &[u8] = br#""baton/session":null"#;
     answer.len() <= SMALL && answer.windows(OVER.len()).any(|part| part == OVER)

@@ -13,35 +13,35 @@ use super::SessionFeed;
 impl SessionFeed {
     /// True if this client was asked, or may have been before it came back.
     pub(super) fn settle_question(&mut self, answered: u64, id: &str) -> bool {
-        self.asked.settle(id) || answered <= self.recalled
+        self.open_requests.settle(id) || answered <= self.recalled
     }
 
     /// To be said before the turn's end, under the cursor before it: said twice does no harm, and a
     /// client that comes back in between does not miss the end.
     pub(super) fn withdraw_questions(&mut self, end: u64, out: &mut Vec<(Cursor, Bytes)>) {
         let here = self.attachment.route.at(end) == Some(self.via);
-        for message in self.asked.withdraw().filter(|_| here) {
+        for message in self.open_requests.withdraw().filter(|_| here) {
             out.push((self.position, message));
         }
     }
 
-    /// For a client that comes back: it may have been asked what is still open, and what was answered
-    /// while it was away.
+    /// For a client that comes back: it may have been asked what is still open, and what was
+    /// answered while it was away.
     pub(super) async fn recall_questions(&mut self) -> store::Result<()> {
         self.recalled = self.attachment.head;
         let open = self.attachment.pending.iter().copied();
-        let open: Vec<u64> = open.filter(|seq| *seq < self.next).collect();
+        let open: Vec<u64> = open.filter(|seq| *seq < self.tail.next()).collect();
         for seq in open {
             if let Some((id, _)) = self.question(seq).await? {
-                self.asked.note(&id);
+                self.open_requests.note(&id);
             }
         }
         Ok(())
     }
 
     pub(super) async fn question(&self, seq: u64) -> store::Result<Option<(Arc<str>, Bytes)>> {
-        let frames = self.store.read(&self.log(), seq, 1).await?;
-        let mut events = frames.iter().flat_map(|frame| frame.numbered());
+        let frame = self.tail.read_one(seq).await?;
+        let mut events = frame.iter().flat_map(|frame| frame.numbered());
         let event = events.find(|(number, _)| *number == seq);
         Ok(event.and_then(|(_, event)| match event {
             Event::Request { id, message } => Some((id.clone(), message.clone())),

@@ -12,11 +12,13 @@ use baton_session::token::{KeyRing, SigningKeys, TokenScope, generate};
 use jsonwebtoken::Algorithm;
 use tokio::sync::Notify;
 
-use super::{From, Reader, Refreshed, SessionFeed};
-use crate::app::{App, Config, Stop};
-use crate::auth::Auth;
-use crate::stream::Feed as _;
-use crate::stream::topic::Look;
+use super::refresh::RefreshOutcome;
+use super::{FeedReader, FeedStart, SessionFeed};
+use crate::app::{App, GatewayConfig, StopSignals};
+use crate::auth::AuthMethod;
+use crate::stream::feed::MessageFeed as _;
+use crate::stream::log_tail::LogTail;
+use crate::stream::tailed_log::LogLookup;
 
 /// A feed that reads a session which its connection has not joined, up to event 2.
 async fn outsider() -> (Arc<App>, Scene, ConnectionId, SessionFeed) {
@@ -31,23 +33,22 @@ async fn outsider_of(memory: MemoryStore) -> Outsider {
     let keys = KeyRing::parse(&generate(Algorithm::HS256)).expect("a key");
     let keys = SigningKeys::fixed(keys);
     let app = App::new(
-        Config::default(),
+        GatewayConfig::default(),
         store.clone(),
         keys,
-        Auth::Open,
-        Stop::default(),
+        AuthMethod::Open,
+        StopSignals::default(),
     )
     .await;
     let app = app.expect("the store works");
     let scene = Scene::created(&store).await;
     let connection = ConnectionId::mint(scene.id.partition());
-    let wake = Arc::new(Notify::new());
     let log = LogId::Session(scene.id.clone());
-    let subscription = app.hub.subscribe(&log, wake.clone()).await;
-    let subscription = subscription.expect("the store works");
+    let tail = LogTail::open(&app.streams, &log, Arc::new(Notify::new())).await;
+    let tail = tail.expect("the store works");
     let attachment = store.attachment(&scene.id, &connection, &scene.principal);
     let attachment = attachment.await.expect("the store works");
-    let reader = Reader {
+    let reader = FeedReader {
         session: scene.id.clone(),
         connection: connection.clone(),
         principal: scene.principal.clone(),
@@ -56,7 +57,7 @@ async fn outsider_of(memory: MemoryStore) -> Outsider {
         holder: None,
     };
     let attachment = attachment.expect("a session");
-    let feed = SessionFeed::open(&app, reader, subscription, wake, attachment, From::Joined);
+    let feed = SessionFeed::open(&app.streams, reader, tail, attachment, FeedStart::Joined);
     let feed = feed.await.expect("the store works");
     (memory, app, scene, connection, feed)
 }
@@ -77,14 +78,14 @@ async fn what_is_written_right_after_the_attachment_is_not_passed_over() {
         .write(&scene.append(&token, 1, words(&["one", "two"])))
         .await;
     // The feed has looked for notices, and goes on to look for events.
-    assert!(!feed.has_slipped().await.expect("the store works"));
+    assert!(!feed.was_truncated().await.expect("the store works"));
     let attach = scene.attach(&connection, "7");
     let attached = scene.store.attach(&attach).await.expect("the store works");
     assert!(matches!(attached, AttachOutcome::Done(_)), "{attached:?}");
     scene
         .write(&scene.append(&token, 3, words(&["three"])))
         .await;
-    while matches!(feed.subscription.topic.look(3), Look::UpToDate) {
+    while matches!(feed.tail.tailed().look(3), LogLookup::UpToDate) {
         tokio::task::yield_now().await;
     }
     let texts = texts(&mut feed).await;
@@ -102,7 +103,8 @@ async fn what_is_written_right_after_the_attachment_is_not_passed_over() {
     assert_eq!(texts.len(), 4, "{texts:?}");
 }
 
-/// An event that was passed over is lost by a failover, written again, and was not there when the connection was attached.
+/// An event that was passed over is lost by a failover, written again, and was not there when the
+/// connection was attached.
 #[tokio::test]
 async fn what_was_passed_over_and_lost_is_told_when_it_comes_again() {
     let (memory, _app, scene, connection, mut feed) = outsider_of(MemoryStore::default()).await;
@@ -114,7 +116,7 @@ async fn what_was_passed_over_and_lost_is_told_when_it_comes_again() {
         .expect("the store works")
         .expect("a session");
     scene.write(&append(2, "two")).await;
-    while matches!(feed.subscription.topic.look(2), Look::UpToDate) {
+    while matches!(feed.tail.tailed().look(2), LogLookup::UpToDate) {
         tokio::task::yield_now().await;
     }
     assert_eq!(texts(&mut feed).await, Vec::<String>::new());
@@ -126,16 +128,17 @@ async fn what_was_passed_over_and_lost_is_told_when_it_comes_again() {
     let mut said = Vec::new();
     while !said.iter().any(|text: &String| text.contains("three")) {
         tokio::task::yield_now().await;
-        feed.has_slipped().await.expect("the store works");
+        feed.was_truncated().await.expect("the store works");
         said.extend(texts(&mut feed).await);
     }
     let count = |word: &str| said.iter().filter(|text| text.contains(word)).count();
-    let told = ["one", "\"id\":7", "two", "three"].map(count);
-    assert_eq!(told, [1, 1, 1, 1], "{said:?}");
+    let counts = ["one", "\"id\":7", "two", "three"].map(count);
+    assert_eq!(counts, [1, 1, 1, 1], "{said:?}");
 }
 
-/// The begin of a turn says on which stream the turn is told. A failover loses it together with the route, somebody is
-/// attached, and its writer brings the begin back: no event may be told on two streams.
+/// The begin of a turn says on which stream the turn is told. A failover loses it together with the
+/// route, somebody is attached, and its writer brings the begin back: no event may be told on two
+/// streams.
 #[tokio::test]
 async fn a_turn_stays_on_its_stream_when_its_begin_was_lost_and_came_again() {
     let (memory, _app, scene, connection, mut feed) = outsider_of(MemoryStore::default()).await;
@@ -146,9 +149,9 @@ async fn a_turn_stays_on_its_stream_when_its_begin_was_lost_and_came_again() {
     scene.write(&append(1, vec![update("before")])).await;
     let until = async |feed: &mut SessionFeed, next: u64| {
         let mut said = Vec::new();
-        while feed.next < next {
+        while feed.tail.next() < next {
             tokio::task::yield_now().await;
-            assert!(!feed.has_slipped().await.expect("the store works"));
+            assert!(!feed.was_truncated().await.expect("the store works"));
             said.extend(texts(feed).await);
         }
         said
@@ -168,7 +171,7 @@ async fn a_turn_stays_on_its_stream_when_its_begin_was_lost_and_came_again() {
     scene.store.attach(&attach).await.expect("the store works");
     for _ in 0..20 {
         tokio::task::yield_now().await;
-        assert!(!feed.has_slipped().await.expect("the store works"));
+        assert!(!feed.was_truncated().await.expect("the store works"));
         assert_eq!(texts(&mut feed).await, Vec::<String>::new());
     }
     scene.write(&begun).await;
@@ -200,12 +203,12 @@ async fn who_takes_over_before_it_has_read_a_question_is_asked_once() {
     let mut said = Vec::new();
     while !said.iter().any(|text: &String| text.contains("\"id\":2")) {
         tokio::task::yield_now().await;
-        assert!(!feed.has_slipped().await.expect("the store works"));
+        assert!(!feed.was_truncated().await.expect("the store works"));
         said.extend(texts(&mut feed).await);
     }
     said.extend(texts(&mut feed).await);
-    let asked = said.iter().filter(|text| text.contains("the question"));
-    assert_eq!(asked.count(), 1, "{said:?}");
+    let open_requests = said.iter().filter(|text| text.contains("the question"));
+    assert_eq!(open_requests.count(), 1, "{said:?}");
 }
 
 #[tokio::test]
@@ -217,21 +220,21 @@ async fn what_was_deleted_and_forgotten_is_no_loss() {
     let claim = scene.claim().await;
     let said = scene.append(&claim.token, 1, updates(3));
     scene.write(&said).await;
-    feed.subscription.topic.grow(3);
+    feed.tail.tailed().grow(3);
     texts(&mut feed).await;
     scene.finish(&claim.token).await;
     assert!(scene.delete().await);
     while !feed.attachment.deleted {
         feed.wake().notified().await;
-        assert!(!feed.has_slipped().await.expect("the store works"));
+        assert!(!feed.was_truncated().await.expect("the store works"));
         texts(&mut feed).await;
     }
     scene.forget().await;
     // As the hub does when it compares the ends of logs.
-    feed.subscription.topic.shrink(0);
+    feed.tail.tailed().shrink(0);
     tokio::time::pause();
     for _ in 0..3 {
-        assert!(!feed.has_slipped().await.expect("the store works"));
+        assert!(!feed.was_truncated().await.expect("the store works"));
         assert_eq!(texts(&mut feed).await, Vec::<String>::new());
         // Longer than a log gets to come back.
         tokio::time::advance(Duration::from_secs(6)).await;
@@ -243,15 +246,15 @@ async fn a_log_that_is_only_kept_for_forks_is_passed_over() {
     let (_app, scene, _, mut feed) = outsider().await;
     let token = scene.claim().await.token;
     scene.write(&scene.append(&token, 1, updates(3))).await;
-    feed.subscription.topic.grow(3);
+    feed.tail.tailed().grow(3);
     // Not kept here any more, so it is read from the store.
-    feed.subscription.topic.rest();
-    feed.subscription.topic.rest();
-    assert!(matches!(feed.subscription.topic.look(1), Look::InStore));
+    feed.tail.tailed().rest();
+    feed.tail.tailed().rest();
+    assert!(matches!(feed.tail.tailed().look(1), LogLookup::InStore));
     // There is a log, and no such session for anybody.
     feed.principal = "nobody".into();
     let refreshed = feed.refresh().await.expect("the store works");
-    assert_eq!(refreshed, Refreshed::NoSession);
+    assert_eq!(refreshed, RefreshOutcome::NoSession);
     assert_eq!(texts(&mut feed).await, Vec::<String>::new());
-    assert_eq!(feed.next, 4);
+    assert_eq!(feed.tail.next(), 4);
 }

@@ -165,7 +165,8 @@ impl Scene {
 /// An update that names its session, as agents' updates do.
 pub fn said(session: &SessionId, words: &str) -> Event {
     let message = format!(
-        "{{\"method\":\"session/update\",\"params\":{{\"sessionId\":\"{session}\",\"update\":\"{words}\"}}}}"
+        "{{\"method\":\"session/update\",\"params\":{{\"sessionId\":\"{session}\",\"update\":\"\
+         {words}\"}}}}"
     );
     Event::Update {
         turn: true,

@@ -22,7 +22,8 @@ pub enum StoreChange<'a> {
     /// The command with this number left the inbox.
     Done(&'a SessionId, u64),
     Outbox(&'a ConnectionId, &'a Outbox),
-    /// So many bytes are kept of the session, on the account of its principal; `None`: nothing any more.
+    /// So many bytes are kept of the session, on the account of its principal; `None`: nothing any
+    /// more.
     Stored(&'a str, &'a SessionId, Option<u64>),
     /// Entries of an outbox left it: the first and the last of them.
     Trimmed(&'a LogId, u64, u64),
@@ -36,8 +37,8 @@ pub enum StoreChange<'a> {
     ),
     /// The session is a fork, and this is the log it shares: from here on, that is kept for it.
     Shares(&'a SessionId, &'a [LineageSegment]),
-    /// The session or outbox is gone, with all that belongs to it; but its log stays as far as forks
-    /// share it.
+    /// The session or outbox is gone, with all that belongs to it; but its log stays as far as
+    /// forks share it.
     Forget(&'a LogId),
     Revoked(&'a Revocation),
     /// Nothing of what it refused is good any longer.

@@ -11,8 +11,8 @@ use crate::store::{DELETED_FOR, OUTBOX_TTL, Result, TidyOutcome, TidyPolicy};
 /// Entries that one round of housekeeping handles.
 const EXPIRE_AT_ONCE: usize = 256;
 
-/// Forgets sessions that nobody has used for long, those that were deleted, the outboxes of dead connections,
-/// and agents that nobody runs.
+/// Forgets sessions that nobody has used for long, those that were deleted, the outboxes of dead
+/// connections, and agents that nobody runs.
 pub fn tidy<S: StorageBackend>(store: &EmbeddedStore<S>, when: &TidyPolicy) -> Result<TidyOutcome> {
     let (mut tidied, ttl) = (TidyOutcome::default(), when.unused);
     store.state()?.agents.retire(ttl);

@@ -1,7 +1,7 @@
 //! The backend in files: an LSM tree (fjall) in a directory of its own. Every step is part of one
 //! atomic batch that is handed to the operating system before the step is acknowledged, so a killed
-//! process loses nothing; once a second all of it is forced to the disk, so a power cut loses a second
-//! at most.
+//! process loses nothing; once a second all of it is forced to the disk, so a power cut loses a
+//! second at most.
 
 use std::ops::Bound;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -23,6 +23,7 @@ use super::outbox::Outbox;
 use super::session::StoredSession;
 use crate::command::QueuedCommand;
 use crate::event::Frame;
+use crate::format::DIRECTORY;
 use crate::id::{ConnectionId, LogId, Nonce, SessionId};
 use crate::revocation::Revocation;
 use crate::store::{Error, ListPosition, Result, page};
@@ -34,7 +35,6 @@ mod keys;
 mod pending;
 mod restore;
 mod sharing;
-mod upgrade;
 mod values;
 
 pub use self::backup::{BackupSnapshot, identity};
@@ -86,12 +86,14 @@ struct DatabaseFiles {
     directory: Arc<DataDirectory>,
 }
 
+// A directory of an older format would have to be converted, and get its new number last.
+const _: () = assert!(DIRECTORY.oldest == DIRECTORY.writes);
+
 impl FileStore {
     /// Opens the directory, or makes it if it is not there. One process at a time; a directory that
     /// is damaged, of a newer format, or not ours is refused and left as it is.
     pub fn open(path: &Path) -> std::result::Result<Self, DirectoryError> {
         let files = Arc::new(DatabaseFiles::open(DataDirectory::enter(path)?)?);
-        files.upgrade()?;
         let store = Self::with_backend(FileBackend(files.clone()));
         let store = store.map_err(|error| files.directory.damaged(error))?;
         let files = Arc::downgrade(&files);

@@ -91,7 +91,8 @@ impl<S: StorageBackend> EmbeddedStore<S> {
         Ok(true)
     }
 
-    /// The session is not seen any more; if there is something to do about it, a worker learns of it.
+    /// The session is not seen any more; if there is something to do about it, a worker learns of
+    /// it.
     pub(super) fn deleted(
         &self,
         state: &mut StoreState,

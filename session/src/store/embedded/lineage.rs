@@ -38,8 +38,8 @@ pub fn continued(shared: &[LineageSegment], parent: &SessionId, cut: u64) -> Vec
     lineage
 }
 
-/// Frames from the one that contains `from` on: at most `limit`, and of one log only, so there may be
-/// more.
+/// Frames from the one that contains `from` on: at most `limit`, and of one log only, so there may
+/// be more.
 pub fn read<S: StorageBackend>(
     backend: &S,
     log: &LogId,

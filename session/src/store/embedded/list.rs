@@ -4,7 +4,8 @@ use sha2::{Digest as _, Sha256};
 
 use super::session::StoredSession;
 
-/// A principal's sessions, or those of them in one directory. Names of any length become keys of one.
+/// A principal's sessions, or those of them in one directory. Names of any length become keys of
+/// one.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct ListKey(pub [u8; 32]);
 

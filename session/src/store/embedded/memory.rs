@@ -1,4 +1,5 @@
-//! The backend in memory: frames and what finds them, as everything else stays in the store's own maps.
+//! The backend in memory: frames and what finds them, as everything else stays in the store's own
+//! maps.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::ops::Bound;

@@ -33,12 +33,16 @@ pub struct Outbox {
     /// Sessions to watch, by the entry that said so and has left.
     #[serde(default)]
     watches: Vec<(u64, SessionId)>,
-    /// Sessions that the stream has left, by the last entry that told to watch them, as long as that is in the outbox.
+    /// Sessions that the stream has left, by the last entry that told to watch them, as long as
+    /// that is in the outbox.
     #[serde(default)]
     left: Vec<(u64, SessionId)>,
     /// The bytes of position entries.
     #[serde(default)]
     positions: u64,
+    /// The client's description of itself.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub client: Option<String>,
     /// The holder of the stream; it ends with this process.
     #[serde(skip)]
     pub holder: Option<String>,
@@ -85,8 +89,8 @@ impl Outbox {
         fits(self.without_positions(), bytes, most)
     }
 
-    /// Nobody is refused because of positions, which gateways write for themselves; and these not because of anybody
-    /// else.
+    /// Nobody is refused because of positions, which gateways write for themselves; and these not
+    /// because of anybody else.
     pub fn has_room(&self, event: &Event) -> bool {
         let has = match event {
             Event::Positions { .. } => self.positions,
@@ -140,7 +144,8 @@ impl Outbox {
         }
         let is_full = self.watches.len() as u64 >= OUTBOX_WATCHES;
         let mut told = self.watches.iter_mut().filter(|entry| is_same(entry));
-        // Cursors may name either: the first if it was watched all the time, the last if it was left meanwhile.
+        // Cursors may name either: the first if it was watched all the time, the last if it was
+        // left meanwhile.
         match (told.next(), told.next()) {
             (Some(_), Some(last)) => last.0 = number,
             (None, _) if is_full => return false,

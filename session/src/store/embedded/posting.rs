@@ -1,5 +1,7 @@
 //! Adding entries to a connection's outbox, and removing them.
 
+use bytes::Bytes;
+
 use super::EmbeddedStore;
 use super::backend::{ExpiryKind, StorageBackend, StoreChange};
 use super::outbox::{Outbox, RecalledPost};
@@ -54,6 +56,23 @@ impl<S: StorageBackend> EmbeddedStore<S> {
         let (number, nonce) = (frame.first, frame.nonce);
         self.announce_frame(log, frame);
         Ok(PostOutcome::New { number, nonce })
+    }
+
+    pub(super) fn keep_description(
+        &self,
+        state: &mut StoreState,
+        of: &ConnectionId,
+        description: &Bytes,
+    ) -> Result<()> {
+        let outbox = state.outbox(&self.backend, of)?;
+        outbox.client = Some(String::from_utf8_lossy(description).into_owned());
+        let log = LogId::Outbox(of.clone());
+        let before = outbox.use_now();
+        let used = before.and(Some(outbox.used));
+        self.save(&[
+            StoreChange::Outbox(of, outbox),
+            StoreChange::Used(ExpiryKind::Outbox, &log, before, used),
+        ])
     }
 
     pub(super) fn outbox_room(&self, state: &mut StoreState, of: &ConnectionId) -> Result<bool> {

@@ -89,7 +89,8 @@ pub struct StoredSession {
     pub updated: u64,
     #[serde(default)]
     pub origin: Option<ForkOrigin>,
-    /// Of its own log: what it shares with its parent is not counted. Nor is what earlier versions have written.
+    /// Of its own log: what it shares with its parent is not counted. Nor is what earlier versions
+    /// have written.
     #[serde(default)]
     log_bytes: u64,
     /// Where modes and options have changed. The first versions did not write it down.
@@ -260,7 +261,8 @@ impl StoredSession {
         self.standing == SessionStatus::Closed && self.closed_by.as_ref() == Some(connection)
     }
 
-    /// False if it is open, somebody else has closed it, there is more to come, or something may be on its way.
+    /// False if it is open, somebody else has closed it, there is more to come, or something may be
+    /// on its way.
     pub fn unwatch(&mut self, connection: &ConnectionId, watch: u64, seen: SeenPosition) -> bool {
         let rests = self.is_closed_by(connection) && self.inbox.is_empty();
         let heard = rests && self.head == seen.upto;
@@ -346,8 +348,8 @@ impl StoredSession {
         }
     }
 
-    /// Extends the lease. `None` if the session is not held under this token, else whether that is to be saved:
-    /// that its holder has lived so long is remembered beyond this process.
+    /// Extends the lease. `None` if the session is not held under this token, else whether that is
+    /// to be saved: that its holder has lived so long is remembered beyond this process.
     pub fn renew(&mut self, token: &ClaimToken, lease: Duration) -> Option<bool> {
         let held = self.lease.as_mut().filter(|held| held.token == *token)?;
         held.expires = Instant::now() + lease;

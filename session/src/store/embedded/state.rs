@@ -241,7 +241,8 @@ impl StoreState {
         Ok(claim)
     }
 
-    /// The session, and whether it is to be saved; `None` if it is not held under this token any more.
+    /// The session, and whether it is to be saved; `None` if it is not held under this token any
+    /// more.
     pub fn renew(
         &mut self,
         id: &SessionId,

@@ -7,7 +7,7 @@ use futures_util::future::join_all;
 use super::RedisStore;
 use super::scripts::{ScriptCall, scripts};
 use crate::id::Partition;
-use crate::store::{AgentCard, Error, PLACE_KEPT, Result, Store as _, WorkerId};
+use crate::store::{AgentCard, Error, LogStore as _, PLACE_KEPT, Result, WorkerId};
 
 /// An agent by its name.
 pub(super) struct KnownAgent {

@@ -33,8 +33,8 @@ impl RedisStore {
         Ok(appended)
     }
 
-    /// Tells those who follow the session that replicas have it up to this event. Tried once: whoever reads that far finds
-    /// it unconfirmed otherwise, and sees to it.
+    /// Tells those who follow the session that replicas have it up to this event. Tried once:
+    /// whoever reads that far finds it unconfirmed otherwise, and sees to it.
     async fn announce(&self, session: &SessionId, upto: u64, signal: &[u8]) {
         let call = confirm_events(&self.keys, session, upto, signal);
         if let Err(error) = self.client.run_briefly(call).await {

@@ -62,8 +62,9 @@ fn packed(request: &AnsweredRequest) -> Bytes {
     packed.into()
 }
 
-/// Whether others act on it: what a turn answered or asks, that it began, that a command is done, what
-/// has to be released in the end. The words in between are written again by whoever takes the turn over.
+/// Whether others act on it: what a turn answered or asks, that it began, that a command is done,
+/// what has to be released in the end. The words in between are written again by whoever takes the
+/// turn over.
 pub(super) fn must_last(append: &AppendRequest) -> bool {
     let lasting = |event: &Event| {
         matches!(

@@ -1,5 +1,5 @@
-//! The way to Redis. Every step is idempotent, so one whose outcome is unknown is simply repeated: a
-//! Redis that restarts or fails over is waited for, within bounds.
+//! The way to Redis. Every step is idempotent, so one whose outcome is unknown is simply repeated:
+//! a Redis that restarts or fails over is waited for, within bounds.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -114,7 +114,8 @@ impl RedisClient {
 
     async fn run_within(&self, patience: Duration, call: ScriptCall<'_>) -> Result<ScriptReply> {
         #[cfg(feature = "conformance")]
-        // Housekeeping takes on what it finds for a while; what a try has taken on is found again later.
+        // Housekeeping takes on what it finds for a while; what a try has taken on is found again
+        // later.
         if self.fails_halfway && call.script().name != "tidy" {
             return self.run_failing(&call).await;
         }
@@ -150,8 +151,8 @@ impl RedisClient {
         }
     }
 
-    /// Commands about one key, in order, on one connection. They are tried once, and nobody waits for replicas: false if
-    /// that was not enough, or is not what is asked for.
+    /// Commands about one key, in order, on one connection. They are tried once, and nobody waits
+    /// for replicas: false if that was not enough, or is not what is asked for.
     pub async fn write_once(&self, commands: &Pipeline, key: &str) -> bool {
         if self.lanes.is_some() {
             return false;

@@ -1,6 +1,6 @@
-//! The way to the nodes of a Cluster: each command goes to the node that has its key's slot, on that
-//! node's own connection. A node that says that the slot is elsewhere is believed; one that says nothing delays
-//! nobody but those who need it.
+//! The way to the nodes of a Cluster: each command goes to the node that has its key's slot, on
+//! that node's own connection. A node that says that the slot is elsewhere is believed; one that
+//! says nothing delays nobody but those who need it.
 
 use std::sync::Arc;
 
@@ -142,8 +142,8 @@ impl ClusterConnection {
             .collect()
     }
 
-    /// Where to go instead, if the error says so; if it means that slots may have moved, that is found
-    /// out.
+    /// Where to go instead, if the error says so; if it means that slots may have moved, that is
+    /// found out.
     fn follow_redirect(
         &self,
         error: &RedisError,

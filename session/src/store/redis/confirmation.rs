@@ -1,6 +1,7 @@
-//! What is shown of a log when answers wait for replicas: nothing that a failover could take back although others act on
-//! it. An append that waits hides its events until it is confirmed. Its worker then lifts that together with the signal;
-//! if that is lost, or the worker is, whoever meets hidden events has them confirmed.
+//! What is shown of a log when answers wait for replicas: nothing that a failover could take back
+//! although others act on it. An append that waits hides its events until it is confirmed. Its
+//! worker then lifts that together with the signal; if that is lost, or the worker is, whoever
+//! meets hidden events has them confirmed.
 
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex, Weak};
@@ -24,7 +25,8 @@ const PAUSE: Duration = Duration::from_millis(100);
 #[derive(Clone, Default)]
 pub(super) struct Confirmations(Arc<Mutex<HashSet<SessionId>>>);
 
-/// Replicas have the session's log up to an event: it is shown so far, and those who follow it are told.
+/// Replicas have the session's log up to an event: it is shown so far, and those who follow it are
+/// told.
 pub(super) fn confirm_events<'a>(
     keys: &RedisKeys,
     session: &'a SessionId,

@@ -34,8 +34,8 @@ impl RedisConnection {
         }
     }
 
-    /// All to the server that has the key, on one connection and in order. Errors of single commands
-    /// are among the values.
+    /// All to the server that has the key, on one connection and in order. Errors of single
+    /// commands are among the values.
     pub async fn send_all(
         &self,
         commands: &Pipeline,

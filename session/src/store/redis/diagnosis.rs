@@ -1,5 +1,5 @@
-//! Facts about Redis for `baton doctor`: whether it answers, how fast, what time it has, and how it is set up. Nothing is
-//! written there.
+//! Facts about Redis for `baton doctor`: whether it answers, how fast, what time it has, and how it
+//! is set up. Nothing is written there.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 

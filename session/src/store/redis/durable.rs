@@ -1,11 +1,12 @@
-//! Steps that must outlive their server are answered once its replicas have them: all that are in step,
-//! since any of them may be promoted.
+//! Steps that must outlive their server are answered once its replicas have them: all that are in
+//! step, since any of them may be promoted.
 //!
 //! `WAIT` speaks of what its own connection wrote, and makes it stand still. So these steps have
-//! connections of their own, and share a `WAIT`: steps, a marker and the `WAIT` travel together, while
-//! those that come meanwhile gather for the next round. `INFO` then tells how many had to confirm. If too few replicas confirm, the marker is looked
-//! at before the next `WAIT`: where it is, everything before it is too, since replicas copy in order;
-//! where it is not, a failover has cost the steps, and they are taken again.
+//! connections of their own, and share a `WAIT`: steps, a marker and the `WAIT` travel together,
+//! while those that come meanwhile gather for the next round. `INFO` then tells how many had to
+//! confirm. If too few replicas confirm, the marker is looked at before the next `WAIT`: where it
+//! is, everything before it is too, since replicas copy in order; where it is not, a failover has
+//! cost the steps, and they are taken again.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
@@ -114,7 +115,8 @@ impl DurableLanes {
         };
         let deadline = job.deadline;
         let lane = self.lane(call.prefix());
-        // Fails only if the lane's task is gone, and it goes last; as does what waits for the answer.
+        // Fails only if the lane's task is gone, and it goes last; as does what waits for the
+        // answer.
         if timeout_at(deadline, lane.send(job)).await.is_err() {
             let behind = "too many writes wait for replicas".to_owned();
             return Err(Error::Unavailable(behind));
@@ -154,7 +156,8 @@ struct DurableLane {
     round: u64,
     replicas: ReplicaTracker,
     sentinels: Option<Arc<SentinelGroup>>,
-    /// Also when it has nothing to do. In a cluster the one to be promoted makes the primary wait, so nobody has to.
+    /// Also when it has nothing to do. In a cluster the one to be promoted makes the primary wait,
+    /// so nobody has to.
     looks: bool,
     metrics: StoreMetrics,
 }
@@ -206,7 +209,8 @@ impl DurableLane {
         }
     }
 
-    /// A replica that came into step since the last step has to confirm, even if it has left when the next one comes.
+    /// A replica that came into step since the last step has to confirm, even if it has left when
+    /// the next one comes.
     async fn look(&mut self) {
         if !self.looks {
             return;

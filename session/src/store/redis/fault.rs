@@ -16,7 +16,8 @@ pub(super) fn is_passing(error: &RedisError) -> bool {
         "MISCONF",
         "UNBLOCKED",
     ];
-    // A script came upon a key that is on its way to another node. Steps can be repeated from there.
+    // A script came upon a key that is on its way to another node. Steps can be repeated from
+    // there.
     let moving = ["non local key", "cluster is down"];
     let told = |text: &str| moving.iter().any(|told| text.contains(told));
     error.is_io_error()

@@ -1,5 +1,5 @@
-//! A child that shares its parent's log: one step, however long that is. Only its lineage is written, which
-//! says where its ancestors have what it inherits; see `read.lua` for the way back.
+//! A child that shares its parent's log: one step, however long that is. Only its lineage is
+//! written, which says where its ancestors have what it inherits; see `read.lua` for the way back.
 
 use super::RedisStore;
 use super::reply;

@@ -1,4 +1,5 @@
-//! The format of what is in this Redis: a number in a key of its own, with the first version that reads it.
+//! The format of what is in this Redis: a number in a key of its own, with the first version that
+//! reads it.
 
 use super::client::RedisClient;
 use super::fault;
@@ -7,7 +8,8 @@ use super::scripts::{ScriptCall, scripts};
 use crate::format::{REDIS, VERSION};
 use crate::store::{Error, Result};
 
-/// Fails if what is there is of a format that this build does not read; notes the one that it writes.
+/// Fails if what is there is of a format that this build does not read; notes the one that it
+/// writes.
 pub(super) async fn check(client: &RedisClient, key: String) -> Result<()> {
     let mut get = redis::cmd("GET");
     get.arg(&key);
@@ -15,8 +17,8 @@ pub(super) async fn check(client: &RedisClient, key: String) -> Result<()> {
         Ok(found) => read(found)?,
         Err(Error::Broken(text)) if text.starts_with(fault::LACKS_PERMISSION) => {
             tracing::warn!(
-                "the format of what is in Redis could not be checked: the rules of the user of --store are of an \
-                 earlier version; `baton store users` writes those of this one"
+                "the format of what is in Redis could not be checked: the rules of the user of \
+                 --store are of an earlier version; `baton store users` writes those of this one"
             );
             return Ok(());
         }

@@ -1,5 +1,5 @@
-//! A principal's sessions are spread over all partitions, each with a list of its own. A page takes a few
-//! places of each, merges them, and asks for more only where it has used all it got.
+//! A principal's sessions are spread over all partitions, each with a list of its own. A page takes
+//! a few places of each, merges them, and asks for more only where it has used all it got.
 
 use std::cmp::Reverse;
 use std::collections::{HashMap, VecDeque};

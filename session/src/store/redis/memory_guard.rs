@@ -27,7 +27,8 @@ impl MemoryGuard {
         let mut command = redis::cmd("INFO");
         command.arg("memory");
         let asked = timeout(KEEP, connection.ask_primaries(&command)).await;
-        // A Redis that does not say is not taken for a full one; one that is away is noticed elsewhere.
+        // A Redis that does not say is not taken for a full one; one that is away is noticed
+        // elsewhere.
         let left = match asked {
             Ok(Ok(nodes)) => nodes
                 .iter()

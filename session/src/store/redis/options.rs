@@ -13,8 +13,8 @@ pub struct RedisOptions {
     /// Certificates to trust, in PEM, instead of the system's.
     pub ca: Option<Vec<u8>>,
     pub durability: Durability,
-    /// Every step is tried with each of its commands failing, one try after the other, before it is taken: what a try
-    /// has left behind must not matter.
+    /// Every step is tried with each of its commands failing, one try after the other, before it is
+    /// taken: what a try has left behind must not matter.
     #[cfg(feature = "conformance")]
     pub fails_halfway: bool,
     /// Counts how it goes.

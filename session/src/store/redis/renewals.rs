@@ -30,7 +30,7 @@ impl RedisStore {
         Ok(lost)
     }
 
-    /// See [`Store::last_written`](crate::store::Store::last_written).
+    /// See [`GatewayStore::last_written`](crate::store::GatewayStore::last_written).
     pub(super) async fn written_by(
         &self,
         stream: &StreamId,

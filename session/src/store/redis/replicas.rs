@@ -1,6 +1,6 @@
-//! How many replicas have to confirm a write. Any that is in step may be promoted, so all of them have to.
-//! One that has just left counts as well: in a planned failover the promoted one leaves first, and the old
-//! primary goes on with the others until it is told.
+//! How many replicas have to confirm a write. Any that is in step may be promoted, so all of them
+//! have to. One that has just left counts as well: in a planned failover the promoted one leaves
+//! first, and the old primary goes on with the others until it is told.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -9,11 +9,11 @@ use tokio::time::Instant;
 
 use super::startup_checks::ServerInfo;
 
-/// A replica that has been away for this long, or silent, is not about to be promoted: whoever promotes
-/// knows it for a dead one, or has told the old primary.
+/// A replica that has been away for this long, or silent, is not about to be promoted: whoever
+/// promotes knows it for a dead one, or has told the old primary.
 pub(super) const GONE: Duration = Duration::from_secs(10);
-/// After so long without a look at the primary a replica may have come into step and left to be promoted, unseen. It
-/// happens to a process that stood still.
+/// After so long without a look at the primary a replica may have come into step and left to be
+/// promoted, unseen. It happens to a process that stood still.
 const STALE: Duration = Duration::from_secs(1);
 
 #[derive(Clone, Default)]
@@ -24,8 +24,8 @@ pub(super) struct ReplicaTracker {
     in_step: BTreeSet<String>,
     /// Replicas that have left, and until when they count.
     left: BTreeMap<String, Instant>,
-    /// The primary does not say whom it had: it was started anew, or was not asked for a while. Until this time others
-    /// have to say so.
+    /// The primary does not say whom it had: it was started anew, or was not asked for a while.
+    /// Until this time others have to say so.
     unsure_until: Option<Instant>,
     /// When the primary last said whom it has.
     told_at: Option<Instant>,
@@ -37,8 +37,9 @@ impl ReplicaTracker {
         (self.in_step.len() + self.left.len()).max(1) as i64
     }
 
-    /// After a primary was started anew, or was not asked for a while, sentinels may be replacing it by a replica that we do
-    /// not know: they have to be asked before anything counts as confirmed.
+    /// After a primary was started anew, or was not asked for a while, sentinels may be replacing
+    /// it by a replica that we do not know: they have to be asked before anything counts as
+    /// confirmed.
     pub fn is_unsure(&self, now: Instant) -> bool {
         self.unsure_until.is_some_and(|until| now < until)
     }
@@ -53,7 +54,8 @@ impl ReplicaTracker {
         self.unsure_until = None;
     }
 
-    /// Takes note of replicas that others know. If the primary does not have them any more, they have just left.
+    /// Takes note of replicas that others know. If the primary does not have them any more, they
+    /// have just left.
     pub fn add_known(&mut self, known: impl IntoIterator<Item = String>, now: Instant) {
         let known: Vec<String> = known.into_iter().collect();
         // They may be known by other names there.
@@ -98,7 +100,8 @@ impl ReplicaTracker {
             tracing::warn!(
                 replicas = in_step.len(),
                 left = left.join(" "),
-                "a replica of Redis has left: until it is back, or for ten seconds, nothing is acknowledged"
+                "a replica of Redis has left: until it is back, or for ten seconds, nothing is \
+                 acknowledged"
             );
         }
         self.left
@@ -124,7 +127,8 @@ pub(super) fn all_in_step(info: &ServerInfo) -> BTreeSet<String> {
     names
 }
 
-/// Reads a replica's line: `ip=…,port=…,state=online,offset=…,lag=0`. Returns where it is if it is in step.
+/// Reads a replica's line: `ip=…,port=…,state=online,offset=…,lag=0`. Returns where it is if it is
+/// in step.
 fn in_step(replica: &str) -> Option<String> {
     let field = |name: &str| {
         let mut fields = replica.split(',').filter_map(|field| field.split_once('='));

@@ -36,6 +36,13 @@ impl ScriptReply {
         }
     }
 
+    pub fn optional_bytes(self) -> Result<Option<Bytes>> {
+        match self.0 {
+            Value::Nil => Ok(None),
+            value => bytes(value).map(Some),
+        }
+    }
+
     pub fn optional_text(self) -> Result<Option<String>> {
         match self.0 {
             Value::Nil => Ok(None),
@@ -220,7 +227,8 @@ pub(super) fn frames(reply: ScriptReply) -> Result<Vec<Arc<Frame>>> {
     page::fill(entries(reply)?.into_iter().map(read))
 }
 
-/// A page of what is in these blocks from an event on. Each has its last number and a space before it.
+/// A page of what is in these blocks from an event on. Each has its last number and a space before
+/// it.
 pub(super) fn blocks(reply: ScriptReply, from: u64) -> Result<Vec<Arc<Frame>>> {
     let broken = || unexpected("a block that cannot be read");
     let mut frames = Vec::new();
@@ -260,8 +268,8 @@ pub(super) fn places(reply: ScriptReply) -> Result<Vec<ListPosition>> {
     Ok(places)
 }
 
-/// Which entries of an inbox count: a step that failed halfway may have left one that was not accepted yet, or one
-/// that is done with.
+/// Which entries of an inbox count: a step that failed halfway may have left one that was not
+/// accepted yet, or one that is done with.
 pub(super) struct InboxFilter {
     last: u64,
     done: Vec<CommandId>,
@@ -324,9 +332,9 @@ fn command_id(name: &str) -> Result<CommandId> {
     name.parse().map_err(|_| unexpected(name))
 }
 
-/// The line of the idempotency key ends with the way of delivery, before which a `k` tells that the command
-/// takes control; the version before wrote none. Then come the five lines of the
-/// command's head and its message.
+/// The line of the idempotency key ends with the way of delivery, before which a `k` tells that the
+/// command takes control; the version before wrote none. Then come the five lines of the command's
+/// head and its message.
 fn entry_of(id: CommandId, mut entry: Bytes) -> Result<QueuedCommand> {
     let broken = || unexpected("an inbox entry that cannot be read");
     let mut line_feeds = entry

@@ -1,8 +1,9 @@
 //! Which session a request went to. A cancel names its request alone, and comes by any gateway.
 //!
-//! A session and a connection have different partitions, so this is a step beside the one that takes the
-//! request. Nobody tells the connection when a request is done: when there are many notes, some are
-//! compared with their sessions, with one request in 16. So there are hardly more than live.
+//! A session and a connection have different partitions, so this is a step beside the one that
+//! takes the request. Nobody tells the connection when a request is done: when there are many
+//! notes, some are compared with their sessions, with one request in 16. So there are hardly more
+//! than live.
 
 use futures_util::future::join_all;
 use redis::Pipeline;
@@ -14,7 +15,8 @@ use crate::command::IdempotencyKey;
 use crate::id::{ConnectionId, SessionId};
 use crate::store::{EnqueueRequest, Result};
 
-/// From so many notes of a connection on, some are looked at. As many are still kept in one piece by Redis.
+/// From so many notes of a connection on, some are looked at. As many are still kept in one piece
+/// by Redis.
 const MANY: u64 = 128;
 const LOOKED_AT: u64 = 128;
 /// Longer than the step that takes a request is tried for.

@@ -1,6 +1,7 @@
-//! A Redis that was restored from a backup: what was handed out after that backup is not known here, and must not be
-//! handed out again. Logs and inboxes have nonces for that. Tokens are refused if they were issued before, and what is
-//! named by numbers alone gets a nonce from here on.
+//! A Redis that was restored from a backup: what was handed out after that backup is not known
+//! here, and must not be handed out again. Logs and inboxes have nonces for that. Tokens are
+//! refused if they were issued before, and what is named by numbers alone gets a nonce from here
+//! on.
 
 use super::RedisStore;
 use super::client::RedisClient;
@@ -11,8 +12,8 @@ use crate::revocation::Revocation;
 use crate::store::{Error, Result};
 
 impl RedisStore {
-    /// To be called after a restore, before gateways and workers start. It may be called again: then what was issued
-    /// meanwhile is refused as well.
+    /// To be called after a restore, before gateways and workers start. It may be called again:
+    /// then what was issued meanwhile is refused as well.
     pub async fn mark_restored(&self) -> Result<()> {
         let drawn = Nonce::random().to_string();
         let call = ScriptCall::new(&scripts().restored)
@@ -31,7 +32,8 @@ pub(super) async fn read(client: &RedisClient, key: String) -> Result<Option<Non
     get.arg(&key);
     let drawn = match client.query(&get).await {
         Ok(found) => found.optional_text()?,
-        // As of a user with the rules of an earlier version, of which the check of the format has told.
+        // As of a user with the rules of an earlier version, of which the check of the format has
+        // told.
         Err(Error::Broken(text)) if text.starts_with(fault::LACKS_PERMISSION) => None,
         Err(error) => return Err(error),
     };

@@ -209,7 +209,8 @@ impl<'a> ScriptCall<'a> {
         self.command("EVAL", &self.script.body)
     }
 
-    /// The same, but its `at`-th command fails, counted from 1. Signals do not count: they may be lost anyway.
+    /// The same, but its `at`-th command fails, counted from 1. Signals do not count: they may be
+    /// lost anyway.
     #[cfg(feature = "conformance")]
     pub fn failing(&self, at: usize) -> Cmd {
         self.command("EVAL", &self.script.failing(at))

@@ -91,8 +91,8 @@ impl SentinelGroup {
         let _ = known.wait_for(|primary| primary.as_ref() != from).await;
     }
 
-    /// The replicas that may be promoted, as far as any sentinel knows. `None` if most sentinels do not answer in time: those
-    /// that are silent may be promoting one that the others do not reach.
+    /// The replicas that may be promoted, as far as any sentinel knows. `None` if most sentinels do
+    /// not answer in time: those that are silent may be promoting one that the others do not reach.
     pub async fn replicas(&self) -> Option<BTreeSet<String>> {
         let mut asked: FuturesUnordered<_> = self
             .nodes

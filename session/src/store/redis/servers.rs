@@ -1,5 +1,5 @@
-//! Where Redis is, as the URL says: one server, a Cluster, or whatever a group of sentinels calls the
-//! primary; with or without TLS and a user. Nothing here prints a password.
+//! Where Redis is, as the URL says: one server, a Cluster, or whatever a group of sentinels calls
+//! the primary; with or without TLS and a user. Nothing here prints a password.
 
 use std::fmt;
 use std::sync::Arc;
@@ -21,9 +21,10 @@ pub(super) const RESPONSE_TIMEOUT: Duration = Duration::from_secs(2);
 
 const SENTINEL_PORT: u16 = 26379;
 const REDIS_PORT: u16 = 6379;
-const FORM: &str = "must be redis://[USER:PASSWORD@]HOST:PORT[/DB], redis+cluster://[USER:PASSWORD@]HOST:PORT,… \
-    or redis+sentinel://[USER:PASSWORD@]HOST:PORT,…/PRIMARY[/DB], with rediss for TLS; \
-    special characters in a password are written as %XX";
+const FORM: &str = "must be redis://[USER:PASSWORD@]HOST:PORT[/DB], \
+                    redis+cluster://[USER:PASSWORD@]HOST:PORT,… or \
+                    redis+sentinel://[USER:PASSWORD@]HOST:PORT,…/PRIMARY[/DB], with rediss for \
+                    TLS; special characters in a password are written as %XX";
 
 /// Host and port.
 pub(super) type ServerAddress = (String, u16);
@@ -64,9 +65,11 @@ impl RedisServers {
                 root_cert: Some(ca.to_vec()),
             }),
             ("redis", Some(_)) => {
-                return Err("certificates are given, but the URL doesn't ask for TLS: \
-                            write rediss instead of redis"
-                    .into());
+                return Err(
+                    "certificates are given, but the URL doesn't ask for TLS: write rediss \
+                     instead of redis"
+                        .into(),
+                );
             }
             _ => None,
         };

@@ -1,5 +1,6 @@
-//! Which node of a Cluster has which slot, as its nodes say. All connections of a process share it. It may
-//! be out of date at any time: a node that is asked for a slot it has not knows better, and says so.
+//! Which node of a Cluster has which slot, as its nodes say. All connections of a process share it.
+//! It may be out of date at any time: a node that is asked for a slot it has not knows better, and
+//! says so.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};

@@ -21,8 +21,8 @@ pub(super) struct CheckFault {
 /// The answer of one server to `INFO`.
 pub(super) struct ServerInfo(HashMap<String, String>);
 
-/// Warns of what could be lost; fails if this Redis cannot do what is asked. With `replicated` returns
-/// what counts as proof that a step is safe.
+/// Warns of what could be lost; fails if this Redis cannot do what is asked. With `replicated`
+/// returns what counts as proof that a step is safe.
 pub(super) async fn at_start(
     connection: &RedisConnection,
     servers: &RedisServers,
@@ -32,8 +32,9 @@ pub(super) async fn at_start(
         Ok(nodes) => nodes,
         Err(error) if error.code() == Some("NOPERM") => {
             tracing::warn!(
-                "whether Redis keeps what it is given could not be checked: the user of --store may \
-                 not call INFO; Redis should have appendonly yes and maxmemory-policy noeviction"
+                "whether Redis keeps what it is given could not be checked: the user of --store \
+                 may not call INFO; Redis should have appendonly yes and maxmemory-policy \
+                 noeviction"
             );
             Vec::new()
         }
@@ -112,8 +113,8 @@ impl ServerInfo {
         }
         if replicated && self.number("connected_slaves") == 0 {
             let text = format!(
-                "--durability replicated cannot work: Redis at {at} has no replica; \
-                 add one, or use --durability fast"
+                "--durability replicated cannot work: Redis at {at} has no replica; add one, or \
+                 use --durability fast"
             );
             return fault(text, true);
         }
@@ -125,8 +126,8 @@ impl ServerInfo {
         let mut advice = Vec::new();
         if self.text("aof_enabled") == "0" {
             advice.push(
-                "a restart of Redis loses every session, or all since the last snapshot: \
-                 its append-only file is off; set appendonly yes"
+                "a restart of Redis loses every session, or all since the last snapshot: its \
+                 append-only file is off; set appendonly yes"
                     .to_owned(),
             );
         }

@@ -221,7 +221,8 @@ impl RedisStore {
     }
 }
 
-/// One session that something is wrong with does not keep the others of its partition from being tidied.
+/// One session that something is wrong with does not keep the others of its partition from being
+/// tidied.
 fn or_later(session: &SessionId, outcome: Result<bool>) -> Result<bool> {
     match outcome {
         Err(Error::Broken(error)) => {

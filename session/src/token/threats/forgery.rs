@@ -23,7 +23,11 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(20))]
 
     #[test]
-    fn row_6_no_bit_flip_and_no_truncation_of_any_kind_verifies(at: Index, bit in 0..7u8, cut: Index) {
+    fn row_6_no_bit_flip_and_no_truncation_of_any_kind_verifies(
+        at: Index,
+        bit in 0..7u8,
+        cut: Index,
+    ) {
         for algorithm in ALGORITHMS {
             let ring = ring(algorithm);
             for token in kinds(&ring) {
@@ -39,7 +43,9 @@ proptest! {
     }
 
     #[test]
-    fn row_29_whatever_is_sent_is_refused_without_a_panic(token in "[a-zA-Z0-9_.=-]{0,1100}|.{0,300}") {
+    fn row_29_whatever_is_sent_is_refused_without_a_panic(
+        token in "[a-zA-Z0-9_.=-]{0,1100}|.{0,300}",
+    ) {
         prop_assert!(!any_kind_takes(&ring(Algorithm::HS256), &token));
     }
 }

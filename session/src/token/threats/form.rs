@@ -7,7 +7,8 @@ fn row_28_a_token_has_one_form() {
     for algorithm in ALGORITHMS {
         let ring = ring(algorithm);
         let header = header(&ring).to_string();
-        // Lengths of each remainder, so that there are bits at the end of some part that say nothing.
+        // Lengths of each remainder, so that there are bits at the end of some part that say
+        // nothing.
         for padding in ["", "x", "xx"] {
             let mut claims = claims();
             claims["prn"] = json!(format!("somebody{padding}"));
@@ -62,9 +63,9 @@ fn row_28_what_is_too_long_is_refused_however_good_it_is() {
     }
 }
 
-/// Headers have little room, and every request carries one of each. An asymmetric signature takes 43
-/// characters more than a symmetric one. Principals are `anonymous`, `jwt:` and 32 digits, or `key:` and
-/// a name; none is longer than this one.
+/// Headers have little room, and every request carries one of each. An asymmetric signature takes
+/// 43 characters more than a symmetric one. Principals are `anonymous`, `jwt:` and 32 digits, or
+/// `key:` and a name; none is longer than this one.
 #[test]
 fn tokens_are_small() {
     let name = "p".repeat(MAX_PRINCIPAL);

@@ -67,7 +67,8 @@ fn row_13_no_weak_key_is_loaded() {
         (
             Algorithm::HS256,
             "k",
-            "AyM1SysPpbyDfgZld3umj1qzKObwVMkoqQ-EstJQLr_T-1qS0gZH75aKtMN3Yj0iPS4hcgUuTwjAzZr1Z9CAow",
+            "AyM1SysPpbyDfgZld3umj1qzKObwVMkoqQ-EstJQLr_T-1qS0gZH75aKtMN3Yj0iPS4hcgUuTwjAzZr1Z9CA\
+             ow",
         ),
         (
             Algorithm::EdDSA,

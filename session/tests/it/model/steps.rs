@@ -339,22 +339,13 @@ impl Cast {
                 release,
             } => {
                 let head = store.heads(&[self.log()]).await.unwrap()[0];
+                let (session, token) = (self.session.clone(), token(number));
+                let events = events.iter().map(|write| self.event(write)).collect();
                 let append = AppendRequest {
-                    session: self.session.clone(),
-                    token: token(number),
-                    nonce: Nonce(1),
-                    first: first(head, offset),
-                    events: events.iter().map(|write| self.event(write)).collect(),
                     acks: self.named(store, &acks).await,
-                    requests: Vec::new(),
-                    state: None,
-                    view: None,
                     pending: pending.map(|number| vec![number]),
-                    title: None,
-                    usage: None,
-                    bound: None,
                     release,
-                    confirmed: false,
+                    ..AppendRequest::new(session, token, Nonce(1), first(head, offset), events)
                 };
                 Outcome::Appended(store.append(&append).await.unwrap())
             }

@@ -113,7 +113,8 @@ fn parse(line: &str) -> Result<ScriptDirective, Failure> {
 fn stop(rest: &str) -> Result<StopReason, Failure> {
     serde_json::from_value(Value::from(rest)).map_err(|_| {
         Failure::invalid_params(format!(
-            "/stop {rest:?} is not known; valid: end_turn, max_tokens, max_turn_requests, refusal, cancelled"
+            "/stop {rest:?} is not known; valid: end_turn, max_tokens, max_turn_requests, \
+             refusal, cancelled"
         ))
     })
 }

@@ -44,7 +44,7 @@ impl ScriptedConversation {
             ScriptDirective::Plan => turn.update(plan()).await,
             ScriptDirective::Commands => turn.update(commands()).await,
             ScriptDirective::Usage => {
-                turn.update(json!({ "sessionUpdate": "usage_update", "used": ordinal * 1000, "size": 200_000 })).await;
+                turn.update(usage(ordinal * 1000)).await;
             }
             ScriptDirective::Mode(mode) => {
                 let mut options = self.memory().options.clone();
@@ -138,9 +138,16 @@ async fn count(turn: &Turn, ordinal: u64, chunks: u64, delay: Duration, size: us
     }
 }
 
+fn usage(used: u64) -> Value {
+    json!({ "sessionUpdate": "usage_update", "used": used, "size": 200_000 })
+}
+
 fn plan() -> Value {
-    let entry = |content: &str, status: &str| json!({ "content": content, "priority": "medium", "status": status });
-    json!({ "sessionUpdate": "plan", "entries": [entry("look", "completed"), entry("act", "pending")] })
+    let entry = |content: &str, status: &str| -> Value {
+        json!({ "content": content, "priority": "medium", "status": status })
+    };
+    let entries = [entry("look", "completed"), entry("act", "pending")];
+    json!({ "sessionUpdate": "plan", "entries": entries })
 }
 
 fn commands() -> Value {
@@ -151,7 +158,10 @@ fn commands() -> Value {
 }
 
 fn tool_call(id: &str, title: &str, status: &str) -> Value {
-    json!({ "sessionUpdate": "tool_call", "toolCallId": id, "title": title, "kind": "execute", "status": status })
+    json!({
+        "sessionUpdate": "tool_call", "toolCallId": id,
+        "title": title, "kind": "execute", "status": status,
+    })
 }
 
 fn tool_status(id: &str, status: &str) -> Value {
@@ -176,13 +186,18 @@ async fn permission(turn: &Turn, ordinal: u64) -> Result<Option<StopReason>, Fai
         option_id: Option<String>,
     }
     let id = format!("permission-{ordinal}");
-    turn.update(tool_call(&id, "Something that needs permission", "pending"))
-        .await;
+    let title = "Something that needs permission";
+    turn.update(tool_call(&id, title, "pending")).await;
     let option = |id: &str, name: &str| json!({ "optionId": id, "name": name, "kind": id });
+    let options = [
+        option("allow_once", "Allow"),
+        option("allow_always", "Always allow"),
+        option("reject_once", "Reject"),
+    ];
     let params = json!({
         "sessionId": turn.session(),
-        "toolCall": { "toolCallId": id, "title": "Something that needs permission", "status": "pending" },
-        "options": [option("allow_once", "Allow"), option("allow_always", "Always allow"), option("reject_once", "Reject")],
+        "toolCall": { "toolCallId": id, "title": title, "status": "pending" },
+        "options": options,
     });
     let reply: PermissionReply = read_reply(
         &turn
@@ -249,10 +264,15 @@ async fn elicit(turn: &Turn, ordinal: u64) -> Result<(), Failure> {
         say(turn, ordinal, "the client cannot be asked ").await;
         return Ok(());
     }
-    let schema = json!({ "type": "object", "properties": { "name": { "type": "string" } }, "required": ["name"] });
     let params = json!({
-        "mode": "form", "sessionId": turn.session(),
-        "message": "What is your name?", "requestedSchema": schema,
+        "mode": "form",
+        "sessionId": turn.session(),
+        "message": "What is your name?",
+        "requestedSchema": {
+            "type": "object",
+            "properties": { "name": { "type": "string" } },
+            "required": ["name"],
+        },
     });
     let reply: Value = read_reply(
         &turn

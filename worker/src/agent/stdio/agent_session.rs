@@ -14,6 +14,7 @@ use tokio::time::timeout;
 
 use super::agent_session_names::{AgentSessionNames, HeldName};
 use super::chosen_settings::{ChosenSetting, ChosenSettings, SettingsRestore};
+use super::client_profile::ClientProfile;
 use super::connection::{AgentConnection, AgentOutput, QueuedOutput, opened};
 use super::message::AgentReply;
 use super::replay::{AgentReplay, LoggedConversation};
@@ -28,6 +29,8 @@ pub struct AgentSession {
     number: u64,
     /// The agent's name for the session.
     pub session: String,
+    /// The client that the process was told of.
+    pub client: ClientProfile,
     pub output: AsyncMutex<mpsc::Receiver<QueuedOutput>>,
     /// Context that the agent gets before the next prompt.
     pub context: Mutex<Option<String>>,
@@ -63,6 +66,8 @@ impl SessionAbilities {
 /// Describes the session to open.
 pub struct OpenRequest<'a> {
     pub opening: &'a SessionOpening,
+    /// The client that the process was told of.
+    pub client: &'a ClientProfile,
     /// The agent's name for the session, if it has had it before.
     pub before: Option<&'a str>,
     pub abilities: SessionAbilities,
@@ -147,7 +152,10 @@ impl PendingSession<'_> {
         let held = self.request.names.claim(before, session);
         let held = held.filter(|_| self.connection.name_queue(self.number, Some(before)));
         if held.is_none() {
-            tracing::warn!(session.id = %session, "another session uses the same agent session id: opening a new one");
+            tracing::warn!(
+                session.id = %session,
+                "another session uses the same agent session id: opening a new one"
+            );
         }
         held
     }
@@ -172,7 +180,12 @@ impl PendingSession<'_> {
                 }
                 (Err(failure), Some(_)) => return Err(failure),
                 (Err(failure), None) => {
-                    tracing::info!(session.id = %self.request.opening.session, method = method.name(), code = failure.code, "the agent does not bring the session back");
+                    tracing::info!(
+                        session.id = %self.request.opening.session,
+                        method = method.name(),
+                        code = failure.code,
+                        "the agent does not bring the session back"
+                    );
                 }
             }
         }
@@ -190,7 +203,13 @@ impl PendingSession<'_> {
         }
         let past = logged_conversation(self.request.opening).await?;
         if let Some((told, known)) = self.replay.compare(&past) {
-            tracing::warn!(session.id = %self.request.opening.session, method = method.name(), told, known, "the agent remembers the conversation otherwise than it was");
+            tracing::warn!(
+                session.id = %self.request.opening.session,
+                method = method.name(),
+                told,
+                known,
+                "the agent remembers the conversation otherwise than it was"
+            );
         }
         Ok(())
     }
@@ -252,7 +271,12 @@ impl PendingSession<'_> {
             Err(failure) => {
                 knows = !failure.is(ErrorCode::MethodNotFound);
                 let (choice, why) = (choice.describe(), failure.message);
-                tracing::warn!(session.id = %self.request.opening.session, choice, why, "the agent refused a setting that was chosen earlier");
+                tracing::warn!(
+                    session.id = %self.request.opening.session,
+                    choice,
+                    why,
+                    "the agent refused a setting that was chosen earlier"
+                );
             }
         }
         self.read_settings(view);
@@ -287,10 +311,12 @@ impl PendingSession<'_> {
                     reply = &mut answer => return reply.unwrap_or_else(|_| Err(self.gone())),
                     heard = self.heard.recv() => match heard.map(|heard| heard.what) {
                         Some(AgentOutput::Answer { to, reply }) => drop(to.send(reply)),
-                        Some(AgentOutput::Notice { line, .. }) if !self.replay.is_over() && self.replay.take(&line) => {}
+                        Some(AgentOutput::Notice { line, .. })
+                            if !self.replay.is_over() && self.replay.take(&line) => {}
                         Some(notice @ AgentOutput::Notice { .. }) => self.early.push_back(notice),
                         Some(AgentOutput::Question { id, .. }) => {
-                            let failure = Failure::internal("nobody is asked while a session is opened");
+                            let failure =
+                                Failure::internal("nobody is asked while a session is opened");
                             self.connection.answer(&id, &AgentAnswer::own(Err(failure)));
                         }
                         None => return Err(self.gone()),
@@ -329,6 +355,7 @@ impl PendingSession<'_> {
             connection: self.connection,
             number: self.number,
             session,
+            client: self.request.client.clone(),
             output: AsyncMutex::new(self.heard),
             context: Mutex::new(context),
             early: Mutex::new(self.early),
@@ -376,6 +403,11 @@ impl AgentSession {
     pub fn has_early_output(&self) -> bool {
         let early = self.early.locked();
         !early.is_empty()
+    }
+
+    /// Nothing of it is heard any more.
+    pub fn leave(&self) {
+        self.connection.close_queue(self.number);
     }
 
     pub fn notify(&self, message: &AgentMessage) {

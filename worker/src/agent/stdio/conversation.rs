@@ -8,6 +8,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use baton_protocol::address::{readdress, readdress_params};
 use baton_protocol::{Method, compose};
+use baton_session::command::ClientCapabilities;
 use bytes::Bytes;
 use futures_util::stream::{FuturesUnordered, StreamExt as _};
 use serde_json::value::RawValue;
@@ -18,6 +19,7 @@ use tokio::time::{sleep, timeout};
 
 use super::agent_request::AgentRequest;
 use super::agent_session::{self, AgentSession, OpenRequest, OpenedSession};
+use super::client_profile::ClientProfile;
 use super::connection::AgentOutput;
 use super::memory::SessionMemory;
 use super::replay::{ConversationPart, ReplayVerdict};
@@ -25,8 +27,8 @@ use super::sandbox::ProcessPaths;
 use super::settings_view::SettingsView;
 use super::{OnCrash, ProcessScope, StdioShared, failures};
 use crate::agent::{
-    CallResult, Conversation, ConversationChanges, ListenContext, SessionOpening, StopReason, Turn,
-    raw,
+    AskingClient, CallResult, Conversation, ConversationChanges, ListenContext, SessionOpening,
+    StopReason, Turn, raw,
 };
 use crate::agent_policy::AgentMessage;
 use crate::mcp::over_acp;
@@ -80,12 +82,16 @@ impl StdioConversation {
         if let Some(agent_session) = self.current_session() {
             return Ok(agent_session);
         }
-        let client = self.opening.client;
+        let client = &self.profile_of(self.controller().as_ref()).await;
         let (connection, alone) = match self.agent.scope {
             ProcessScope::Shared => (self.agent.pool.share(client).await?, false),
             ProcessScope::Session | ProcessScope::Turn => {
                 let paths = self.process_paths()?;
-                (self.agent.pool.take(client, &paths).await?, true)
+                let connection = self.agent.pool.take(client, &paths).await?;
+                self.agent
+                    .running
+                    .note(&self.opening.principal, &connection);
+                (connection, true)
             }
         };
         let (before, shown, chosen) = {
@@ -98,6 +104,7 @@ impl StdioConversation {
         };
         let request = OpenRequest {
             opening: &self.opening,
+            client,
             before: before.as_deref(),
             shown: &shown,
             chosen: &chosen,
@@ -122,20 +129,67 @@ impl StdioConversation {
         Ok(agent_session)
     }
 
+    /// The client that the agent's requests go to: the one that sent the last prompt, or has opened
+    /// the session.
+    fn controller(&self) -> Option<AskingClient> {
+        let known = self.memory().controller();
+        known.or_else(|| self.opening.client.clone())
+    }
+
+    async fn profile_of(&self, client: Option<&AskingClient>) -> ClientProfile {
+        let Some(client) = client else {
+            return ClientProfile::of_letters(ClientCapabilities::default());
+        };
+        let (store, policy) = (self.opening.store(), self.opening.policy());
+        let profile = self.agent.clients.of(client, store, policy).await;
+        let profile = profile.unwrap_or_else(|error| {
+            tracing::warn!(
+                session.id = %self.opening.session,
+                %error,
+                "the description of a client cannot be read"
+            );
+            ClientProfile::of_letters(client.capabilities)
+        });
+        if self.agent.scope == ProcessScope::Shared {
+            profile.without_name()
+        } else {
+            profile
+        }
+    }
+
+    /// An agent learns only when it starts what its client can do. So it is started again if the
+    /// turn's client can do something else: else it would ask this one for what it cannot do, or
+    /// never for what it can.
+    async fn serve(&self, client: &AskingClient) {
+        let _one_at_a_time = self.taking.lock().await;
+        self.memory().set_controller(client);
+        let Some(agent_session) = self.current_session() else {
+            return;
+        };
+        let profile = self.profile_of(Some(client)).await;
+        if profile.can_the_same(&agent_session.client) {
+            return;
+        }
+        tracing::info!(
+            session.id = %self.opening.session,
+            "the client of the turn has other capabilities: starting the agent again"
+        );
+        self.drop_session();
+        self.agent.stop(&agent_session);
+        if self.agent.scope != ProcessScope::Shared {
+            // It may be writing what the next one reads.
+            agent_session.connection.ended().await;
+        }
+        agent_session.leave();
+    }
+
     fn process_paths(&self) -> Result<ProcessPaths, Failure> {
         let more = self.opening.directories();
         let more = more.as_array().into_iter().flatten();
         let more = more.filter_map(|directory| directory.as_str());
         let directories = std::iter::once(self.opening.cwd.as_str()).chain(more);
         let directories = directories.map(PathBuf::from);
-        let homes = self.agent.pool.launch.homes.as_ref();
-        let home = homes
-            .map(|homes| homes.of(&self.opening.principal))
-            .transpose();
-        let home = home.map_err(|error| {
-            tracing::error!(%error, "a caller's own HOME beneath --agent-home cannot be made");
-            Failure::internal("your own HOME cannot be made; the worker's log says why")
-        })?;
+        let home = self.agent.home_of(&self.opening.principal)?;
         Ok(ProcessPaths {
             cwd: Some(PathBuf::from(&self.opening.cwd)),
             directories: directories.filter(|path| path.is_absolute()).collect(),
@@ -155,10 +209,14 @@ impl StdioConversation {
         turn: &Turn,
         prompt: &AgentMessage,
     ) -> Result<Box<RawValue>, AttemptError> {
+        let started = async {
+            self.serve(turn.asking_client()).await;
+            self.agent_session().await
+        };
         let agent_session = tokio::select! {
             biased;
             () = turn.cancelled() => return Ok(StopReason::Cancelled.answer()),
-            agent_session = self.agent_session() => agent_session.map_err(AttemptError::Failed)?,
+            agent_session = started => agent_session.map_err(AttemptError::Failed)?,
         };
         let withheld = self.memory().withheld();
         if let Some(failure) = withheld {
@@ -186,7 +244,10 @@ impl StdioConversation {
                     // Many abort with an error. They were asked to.
                     Ok(reply) => Ok(reply.unwrap_or_else(|_| StopReason::Cancelled.answer())),
                     Err(_) => {
-                        tracing::warn!(session.id = %turn.session(), "the agent did not end a cancelled turn: stopping it");
+                        tracing::warn!(
+                            session.id = %turn.session(),
+                            "the agent did not end a cancelled turn: stopping it"
+                        );
                         self.agent.stop(&agent_session);
                         Ok(StopReason::Cancelled.answer())
                     }
@@ -284,7 +345,11 @@ impl StdioConversation {
         match agent_session::logged_conversation(&self.opening).await {
             Ok(past) => replay().past_is(&past),
             Err(failure) => {
-                tracing::warn!(session.id = %self.opening.session, why = failure.message, "the agent's replay cannot be compared with the log");
+                tracing::warn!(
+                    session.id = %self.opening.session,
+                    why = failure.message,
+                    "the agent's replay cannot be compared with the log"
+                );
                 replay().end();
             }
         }
@@ -295,7 +360,10 @@ impl StdioConversation {
     fn is_about_us(&self, agent_session: &AgentSession, session: Option<&str>) -> bool {
         let ours = session.is_none_or(|session| session == agent_session.session);
         if !ours {
-            tracing::warn!(session.id = %self.opening.session, "dropped an agent message that names another session");
+            tracing::warn!(
+                session.id = %self.opening.session,
+                "dropped an agent message that names another session"
+            );
         }
         ours
     }
@@ -317,8 +385,8 @@ impl StdioConversation {
 }
 
 impl StdioConversation {
-    /// A notification to an MCP server that lives in the client; `None` if it says of no request that it
-    /// is about.
+    /// A notification to an MCP server that lives in the client; `None` if it says of no request
+    /// that it is about.
     fn mcp_notification(&self, line: &[u8]) -> Option<Bytes> {
         let asked = rpc::client_call(line).ok()?;
         let params = over_acp::outbound(&self.opening.session, &asked.method, asked.params).ok()?;
@@ -349,7 +417,11 @@ impl Conversation for StdioConversation {
                 Ok(result) => break Ok(result),
                 Err(AttemptError::Failed(failure)) => break Err(failure),
                 Err(AttemptError::Gone(failure)) => {
-                    tracing::warn!(session.id = %turn.session(), failure.message, "the agent ended in the middle of a turn");
+                    tracing::warn!(
+                        session.id = %turn.session(),
+                        failure.message,
+                        "the agent ended in the middle of a turn"
+                    );
                     if self.agent.on_crash == OnCrash::Fail || attempts == MAX_ATTEMPTS {
                         break Err(failure);
                     }

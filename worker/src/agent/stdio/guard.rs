@@ -49,6 +49,8 @@ pub struct ConfineStep {
     pub arguments: Vec<OsString>,
     /// It is the first of processes that are the agent's own, and becomes the agent's user itself.
     pub own_processes: bool,
+    /// The agent has no directory of a session yet, and starts in its temporary folder.
+    pub in_temporary_folder: bool,
 }
 
 /// The user and HOME of the agent.
@@ -93,7 +95,8 @@ fn run(
     if own_processes {
         super::sandbox::processes::create_namespace(identity.user.is_some()).map_err(|error| {
             io::Error::other(format!(
-                "it cannot have processes of its own: {error}. --agent-processes system does without"
+                "it cannot have processes of its own: {error}. --agent-processes system does \
+                 without"
             ))
         })?;
     }
@@ -127,7 +130,8 @@ fn run(
     if confined.is_none() {
         limits.apply_to(agent)?;
     }
-    // The rule for an agent's own `/proc` holds as long as the kernel does not forget this directory.
+    // The rule for an agent's own `/proc` holds as long as the kernel does not forget this
+    // directory.
     let _own = fs::File::open(format!("/proc/{}", agent.as_raw_nonzero()));
     #[cfg(target_os = "linux")]
     if own_processes {
@@ -173,6 +177,9 @@ impl ConfineStep {
             .arg("--")
             .args(command);
         confine.env("TMPDIR", temporary);
+        if self.in_temporary_folder {
+            confine.current_dir(temporary);
+        }
         confine
     }
 }

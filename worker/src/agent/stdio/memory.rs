@@ -2,6 +2,8 @@
 //! and options that clients see, and the chosen ones.
 
 use baton_protocol::limits::MAX_VIEW;
+use baton_session::command::ClientCapabilities;
+use baton_session::id::ConnectionId;
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -10,7 +12,7 @@ use super::agent_session::RestoredSettings;
 use super::chosen_settings::{ChosenSetting, ChosenSettings, SettingName};
 use super::failures;
 use super::settings_view::SettingsView;
-use crate::agent::{ConversationChanges, SessionOpening};
+use crate::agent::{AskingClient, ConversationChanges, SessionOpening};
 use crate::rpc::Failure;
 
 #[derive(Clone, Default, Serialize, Deserialize)]
@@ -21,17 +23,29 @@ pub struct SessionMemory {
     /// The agent's name for the session.
     pub agent_session: Option<String>,
     view: Value,
-    /// The part of the view that was chosen. Builds before this one did not keep it: then all of the view counts.
+    /// The part of the view that was chosen. Builds before this one did not keep it: then all of
+    /// the view counts.
     #[serde(default)]
     chosen: Option<ChosenSettings>,
-    /// The choices that the agent refused when it was started last, and without which it may do more.
+    /// The choices that the agent refused when it was started last, and without which it may do
+    /// more.
     #[serde(default)]
     refused: Vec<ChosenSetting>,
+    /// The client that sent the last prompt.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    controller: Option<SavedClient>,
     #[serde(skip)]
     unsaved: bool,
     /// The log says already that the agent shows too much.
     #[serde(skip)]
     warned: bool,
+}
+
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+struct SavedClient {
+    connection: ConnectionId,
+    /// Of its capabilities.
+    letters: String,
 }
 
 impl SessionMemory {
@@ -40,9 +54,32 @@ impl SessionMemory {
         if memory.session != opening.session.as_str() {
             // The agent's own session is the parent's. The fork gets another.
             memory.agent_session = None;
+            memory.controller = None;
             memory.session = opening.session.to_string();
         }
         memory
+    }
+
+    pub fn controller(&self) -> Option<AskingClient> {
+        let SavedClient {
+            connection,
+            letters,
+        } = self.controller.as_ref()?;
+        Some(AskingClient {
+            connection: connection.clone(),
+            capabilities: ClientCapabilities::from_letters(letters),
+        })
+    }
+
+    pub fn set_controller(&mut self, client: &AskingClient) {
+        let client = SavedClient {
+            connection: client.connection.clone(),
+            letters: client.capabilities.letters(),
+        };
+        if self.controller.as_ref() != Some(&client) {
+            self.controller = Some(client);
+            self.unsaved = true;
+        }
     }
 
     /// The modes and options that clients are shown.
@@ -61,7 +98,8 @@ impl SessionMemory {
         (!refused.is_empty()).then(|| failures::withheld(&refused))
     }
 
-    /// Takes note of how the session was opened. Returns the updates that tell clients what is other than they were shown.
+    /// Takes note of how the session was opened. Returns the updates that tell clients what is
+    /// other than they were shown.
     pub fn opened(
         &mut self,
         agent_session: &str,
@@ -95,7 +133,8 @@ impl SessionMemory {
         updates
     }
 
-    /// The client has asked for this mode, and the agent has taken it. True if clients have to be told.
+    /// The client has asked for this mode, and the agent has taken it. True if clients have to be
+    /// told.
     pub fn set_mode(&mut self, mode: &Value) -> bool {
         let changed = self.change_view(|view| view.set_mode(mode));
         self.choose(|choices, view| choices.choose(SettingName::Mode, mode.clone(), view));
@@ -107,7 +146,8 @@ impl SessionMemory {
         self.choose(|choices, view| choices.choose(SettingName::Model, model.clone(), view));
     }
 
-    /// `asked` are the params of the request, `options` is the agent's answer. True if clients have to be told.
+    /// `asked` are the params of the request, `options` is the agent's answer. True if clients have
+    /// to be told.
     pub fn set_option(&mut self, asked: &Value, options: &Value) -> bool {
         let changed = self.change_view(|view| view.set_options(options));
         if let Some(id) = asked["configId"].as_str() {

@@ -5,11 +5,11 @@ use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
 
 use baton_protocol::Method;
-use baton_session::command::ClientCapabilities;
 use baton_session::sync::MutexExt as _;
-use serde_json::{Value, json};
+use serde_json::Value;
 use tokio::time::timeout;
 
+use super::client_profile::ClientProfile;
 use super::connection::AgentConnection;
 use super::failures;
 use super::process::{AgentProcess, LaunchConfig};
@@ -57,9 +57,9 @@ impl From<StartFailure> for Failure {
 #[derive(Default)]
 struct PoolState {
     /// Agents are told what their client can do when they start: these were told the same.
-    ready: Vec<(ClientCapabilities, Arc<AgentConnection>)>,
+    ready: Vec<(ClientProfile, Arc<AgentConnection>)>,
     /// Those that sessions share.
-    shared: HashMap<ClientCapabilities, Weak<AgentConnection>>,
+    shared: HashMap<ClientProfile, Weak<AgentConnection>>,
     refilling: bool,
 }
 
@@ -78,7 +78,7 @@ impl AgentPool {
     /// One that is ready, else a new one.
     pub async fn take(
         self: &Arc<Self>,
-        client: ClientCapabilities,
+        client: &ClientProfile,
         paths: &ProcessPaths,
     ) -> Result<Arc<AgentConnection>, Failure> {
         let ready = self.take_ready(client);
@@ -92,10 +92,10 @@ impl AgentPool {
     /// The one that sessions of such clients share.
     pub async fn share(
         self: &Arc<Self>,
-        client: ClientCapabilities,
+        client: &ClientProfile,
     ) -> Result<Arc<AgentConnection>, Failure> {
         let alive = |state: &PoolState| {
-            let connection = state.shared.get(&client)?.upgrade()?;
+            let connection = state.shared.get(client)?.upgrade()?;
             (!connection.is_gone()).then_some(connection)
         };
         if let Some(connection) = alive(&self.state()) {
@@ -111,40 +111,50 @@ impl AgentPool {
         if let Some(other) = alive(&state) {
             return Ok(other);
         }
-        state.shared.insert(client, Arc::downgrade(&connection));
+        state.shared.retain(|_, held| held.strong_count() > 0);
+        state
+            .shared
+            .insert(client.clone(), Arc::downgrade(&connection));
         Ok(connection)
     }
 
     /// Puts one that was started for another reason to those that are ready.
-    pub fn put(&self, client: ClientCapabilities, connection: AgentConnection) {
-        self.state().ready.push((client, Arc::new(connection)));
+    pub fn put(&self, client: &ClientProfile, connection: AgentConnection) {
+        self.state()
+            .ready
+            .push((client.clone(), Arc::new(connection)));
     }
 
     fn state(&self) -> std::sync::MutexGuard<'_, PoolState> {
         self.state.locked()
     }
 
-    fn take_ready(&self, client: ClientCapabilities) -> Option<Arc<AgentConnection>> {
+    fn take_ready(&self, client: &ClientProfile) -> Option<Arc<AgentConnection>> {
         let mut state = self.state();
-        // Others were made for clients that are not the usual ones any more.
-        state
-            .ready
-            .retain(|(made_for, connection)| *made_for == client && !connection.is_gone());
-        state.ready.pop().map(|(_, connection)| connection)
+        state.ready.retain(|(_, connection)| !connection.is_gone());
+        let mut ready = state.ready.iter();
+        let found = ready.position(|(made_for, _)| made_for == client);
+        // One that was made for other clients makes room, so that there is one for clients like
+        // this.
+        let leaves = found.or_else(|| (state.ready.len() >= self.warm).then_some(0))?;
+        let taken = (leaves < state.ready.len()).then(|| state.ready.remove(leaves));
+        taken
+            .filter(|_| found.is_some())
+            .map(|(_, connection)| connection)
     }
 
     /// For more clients like this one, beside everything else.
-    fn refill(self: &Arc<Self>, client: ClientCapabilities) {
+    fn refill(self: &Arc<Self>, client: &ClientProfile) {
         let mut state = self.state();
         if self.warm == 0 || state.refilling {
             return;
         }
         state.refilling = true;
-        let pool = self.clone();
+        let (pool, client) = (self.clone(), client.clone());
         tokio::spawn(async move {
             while pool.state().ready.len() < pool.warm {
-                match pool.start(client, &ProcessPaths::default()).await {
-                    Ok((connection, _)) => pool.put(client, connection),
+                match pool.start(&client, &ProcessPaths::default()).await {
+                    Ok((connection, _)) => pool.put(&client, connection),
                     Err(_) => break,
                 }
             }
@@ -155,7 +165,7 @@ impl AgentPool {
     /// Starts one and introduces us. Returns what it says of itself, too.
     pub async fn start(
         &self,
-        client: ClientCapabilities,
+        client: &ClientProfile,
         paths: &ProcessPaths,
     ) -> Result<(AgentConnection, Value), StartFailure> {
         self.crashes.check()?;
@@ -169,14 +179,14 @@ impl AgentPool {
 
     async fn attempt(
         &self,
-        client: ClientCapabilities,
+        client: &ClientProfile,
         paths: &ProcessPaths,
     ) -> Result<(AgentConnection, Value), StartFailure> {
         let process = AgentProcess::start(&self.launch, paths);
         let (process, input, output) = process
             .map_err(|error| failures::not_started(&format!("cannot be run: {error}"), None))?;
         let connection = AgentConnection::new(process, input, output, self.line_limit);
-        let introduction = AgentMessage::own(Method::Initialize, &introduction(client));
+        let introduction = AgentMessage::own(Method::Initialize, &client.introduction());
         let answer = connection.call(None, &introduction);
         let not_started = |why: &str| StartFailure {
             failure: failures::not_started(why, connection.log().stderr_for_clients()),
@@ -199,22 +209,4 @@ impl AgentPool {
             }
         }
     }
-}
-
-fn introduction(client: ClientCapabilities) -> Value {
-    let mut capabilities = json!({
-        "fs": { "readTextFile": client.read_file, "writeTextFile": client.write_file },
-        "terminal": client.terminal,
-    });
-    if client.elicitation {
-        capabilities["elicitation"] = json!({ "form": {} });
-    }
-    if client.boolean_options {
-        capabilities["session"] = json!({ "configOptions": { "boolean": {} } });
-    }
-    json!({
-        "protocolVersion": 1,
-        "clientCapabilities": capabilities,
-        "clientInfo": { "name": "baton", "title": "Baton", "version": env!("CARGO_PKG_VERSION") },
-    })
 }

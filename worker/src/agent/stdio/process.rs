@@ -37,7 +37,8 @@ pub struct LaunchConfig {
     pub homes: Option<PerPrincipal>,
     /// Restricts what it may open; without it, everything that the worker may.
     pub sandbox: Option<Sandbox>,
-    /// Clients are told what an agent that failed wrote to its standard error. The log has it always.
+    /// Clients are told what an agent that failed wrote to its standard error. The log has it
+    /// always.
     pub stderr_to_client: bool,
 }
 
@@ -101,8 +102,13 @@ impl AgentProcess {
         if launch.homes.is_some() && paths.home.is_none() {
             command.arg("--private-home");
         }
+        let directory = paths.cwd.as_ref().filter(|directory| directory.is_dir());
         if let Some(sandbox) = &launch.sandbox {
             command.arg("--sandbox").args(sandbox.arguments(paths));
+            // The worker's own directory is closed to it, and some agents write where they start.
+            if directory.is_none() {
+                command.arg("--in-temporary-folder");
+            }
         }
         command
             .arg("--")
@@ -115,7 +121,7 @@ impl AgentProcess {
             .stderr(Stdio::piped())
             // A signal from the terminal is for the worker, which ends its agents in order.
             .process_group(0);
-        if let Some(directory) = paths.cwd.as_ref().filter(|directory| directory.is_dir()) {
+        if let Some(directory) = directory {
             command.current_dir(directory);
         }
         let mut guard = command.spawn()?;

@@ -8,8 +8,9 @@ use url::{Host, Url};
 
 use crate::mcp::reach::{AddressReach, reach};
 
-/// `[SCHEME://]HOST[:PORT][/PATH]`. Without a scheme it is https, without a port the scheme's own; `:*` is
-/// any. The host is a name, `*.` and a name, an address, or `*`. Or a network instead, for any port.
+/// `[SCHEME://]HOST[:PORT][/PATH]`. Without a scheme it is https, without a port the scheme's own;
+/// `:*` is any. The host is a name, `*.` and a name, an address, or `*`. Or a network instead, for
+/// any port.
 #[derive(Clone, Debug)]
 pub struct UrlPattern {
     scheme: &'static str,
@@ -30,8 +31,8 @@ enum HostPattern {
 
 #[derive(Debug, thiserror::Error)]
 #[error(
-    "such as https://mcp.example.com/v1, *.example.com, http://localhost:*, 10.0.0.0/8, https://* for any \
-     public host, or none"
+    "such as https://mcp.example.com/v1, *.example.com, http://localhost:*, 10.0.0.0/8, https://* \
+     for any public host, or none"
 )]
 pub struct InvalidUrlPattern;
 
@@ -58,8 +59,8 @@ impl UrlPattern {
         host && port && url.scheme() == self.scheme && self.leads_to(url.path())
     }
 
-    /// Whether a host may have this address. A name that is given in full may be a neighbour's; what is
-    /// neither public nor private has to be listed as what it is.
+    /// Whether a host may have this address. A name that is given in full may be a neighbour's;
+    /// what is neither public nor private has to be listed as what it is.
     pub(super) fn admits(&self, address: IpAddr) -> bool {
         match &self.host {
             HostPattern::Any | HostPattern::Under(_) => reach(address) == AddressReach::Public,

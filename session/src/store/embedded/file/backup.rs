@@ -17,8 +17,8 @@ use crate::store::{Error, Result};
 pub const FILES: &str = "(files)";
 pub const KEY_FILE: &str = "keys.json";
 
-/// Everything that was acknowledged before it was taken, whatever is written meanwhile. The database keeps for it what
-/// is changed or removed: it should not be kept for long.
+/// Everything that was acknowledged before it was taken, whatever is written meanwhile. The
+/// database keeps for it what is changed or removed: it should not be kept for long.
 pub struct BackupSnapshot {
     files: Arc<DatabaseFiles>,
     database: fjall::Snapshot,

@@ -3,7 +3,7 @@
 //! ```text
 //! FORMAT     the format's number; written first, checked first
 //! LOCK       held by the one process that uses the directory
-//! ADMIN      where that process hears administrators; what an earlier process has left counts for nothing
+//! ADMIN      where that process hears administrators; one of an earlier process counts for nothing
 //! RESTORING  while a backup is put into the directory: until it is gone, nobody uses it
 //! SYNCED     how much the database must hold at least
 //! keys.json  the keys that sign tokens, readable by the owner alone
@@ -19,8 +19,6 @@ use std::path::{Path, PathBuf};
 use crate::format::{DIRECTORY, UnknownFormat};
 use crate::store::FileStore;
 
-/// The first format with lists.
-const LISTS: u32 = 2;
 const ADMIN: &str = "ADMIN";
 const RESTORING: &str = "RESTORING";
 
@@ -32,7 +30,8 @@ pub enum DirectoryError {
     )]
     InUse(String),
     #[error(
-        "{0}: this data directory cannot be used by this version: {1}. Or choose another with --data-dir"
+        "{0}: this data directory cannot be used by this version: {1}. Or choose another with \
+         --data-dir"
     )]
     Format(String, UnknownFormat),
     #[error("{0}: there are files here that are not Baton's; choose an empty or a new directory")]
@@ -42,11 +41,13 @@ pub enum DirectoryError {
     #[error("{0}: the directory is not empty; restore into an empty or a new one, with --data-dir")]
     Occupied(String),
     #[error(
-        "{0}: a restore into this directory has not come to its end; call `baton store restore` again"
+        "{0}: a restore into this directory has not come to its end; call `baton store restore` \
+         again"
     )]
     Unfinished(String),
     #[error(
-        "{0}: the data directory is damaged: {1}. Nothing was changed; restore it from a copy, or choose another"
+        "{0}: the data directory is damaged: {1}. Nothing was changed; restore it from a copy, or \
+         choose another"
     )]
     Damaged(String, String),
     #[error("{0}: {1}")]
@@ -96,8 +97,8 @@ impl DataDirectory {
         }
     }
 
-    /// Takes hold of an empty one, or of one that an earlier restore has not finished. Nobody else uses it before
-    /// [`Self::finish_restore`].
+    /// Takes hold of an empty one, or of one that an earlier restore has not finished. Nobody else
+    /// uses it before [`Self::finish_restore`].
     pub fn begin_restore(path: &Path, format: u32) -> Result<Self, DirectoryError> {
         let io = |error| DirectoryError::Io(path.display().to_string(), error);
         make(path).map_err(io)?;
@@ -145,7 +146,6 @@ impl DataDirectory {
         &self.path
     }
 
-    /// As it was found, or as it was brought up to.
     pub fn format(&self) -> u32 {
         self.format
     }
@@ -168,19 +168,6 @@ impl DataDirectory {
 
     pub fn store(&self) -> PathBuf {
         self.path.join("store")
-    }
-
-    pub fn has_lists(&self) -> bool {
-        self.format >= LISTS
-    }
-
-    pub fn is_current(&self) -> bool {
-        self.format >= DIRECTORY.writes
-    }
-
-    /// From here on, versions that don't know this format refuse the directory.
-    pub fn write_format(&self) -> Result<(), DirectoryError> {
-        write_format(&self.path).map_err(|error| self.io(error))
     }
 
     pub fn damaged(&self, what: impl ToString) -> DirectoryError {
@@ -260,7 +247,8 @@ impl DataDirectory {
 }
 
 impl FileStore {
-    /// Whether [`Self::open`] would take this directory; `false` if it would make one. Changes nothing.
+    /// Whether [`Self::open`] would take this directory; `false` if it would make one. Changes
+    /// nothing.
     pub fn inspect(path: &Path) -> Result<bool, DirectoryError> {
         let io = |error| DirectoryError::Io(path.display().to_string(), error);
         let entries = match fs::read_dir(path) {
@@ -325,8 +313,8 @@ fn write_format(path: &Path) -> io::Result<()> {
     write_whole(&path.join("FORMAT"), &DIRECTORY.writes.to_string())
 }
 
-/// The number. From the fourth on the first version that reads it may follow: the versions before this one take a
-/// number alone.
+/// The number. From the fourth on the first version that reads it may follow: the versions before
+/// this one take a number alone.
 fn check_format(path: &Path, text: &str) -> Result<u32, DirectoryError> {
     let path = path.display().to_string();
     let mut words = text.split_whitespace();

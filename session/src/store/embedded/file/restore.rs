@@ -1,7 +1,7 @@
 //! Puts a backup into an empty directory. Names that the original has given out after the backup
 //! are not in it, and must not be given out again: logs and inboxes have nonces for that, tokens
 //! issued before are refused, and names made of numbers alone get a nonce from here on
-//! ([`Store::restored`](crate::store::Store::restored)).
+//! ([`LogStore::restored`](crate::store::LogStore::restored)).
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, BufReader, Write as _};

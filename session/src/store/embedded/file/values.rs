@@ -41,8 +41,8 @@ pub fn unrecord<T: DeserializeOwned>(value: &[u8]) -> Result<T> {
 /// Before the nonce of a command's name, which the first versions did not write.
 const NAMED: u8 = b'n';
 
-/// The nonce of its name, its way, as a capital if it takes control, its head with a length before it, then the
-/// message.
+/// The nonce of its name, its way, as a capital if it takes control, its head with a length before
+/// it, then the message.
 pub fn encode_command(queued: &QueuedCommand) -> Bytes {
     let head = queued.command.head();
     let mut value = Vec::with_capacity(16 + head.len() + queued.command.message.len());

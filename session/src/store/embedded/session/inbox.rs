@@ -182,7 +182,8 @@ impl StoredSession {
         new
     }
 
-    /// The oldest key of the same owner that nobody waits under makes room for the new one, or the oldest of all.
+    /// The oldest key of the same owner that nobody waits under makes room for the new one, or the
+    /// oldest of all.
     fn remember(&mut self, new: KnownCommand) {
         let own = |known: &KnownCommand| known.owner == new.owner;
         if self.known.iter().filter(|known| own(known)).count() as u64 >= REMEMBERED_KEYS {

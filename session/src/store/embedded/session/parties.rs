@@ -27,7 +27,8 @@ pub struct SessionParty {
     pub(super) left: u64,
     pub(super) route: Route,
     pub(super) directives: Vec<AttachRequest>,
-    /// When it was last heard of, in milliseconds since 1970. Earlier versions did not write it down.
+    /// When it was last heard of, in milliseconds since 1970. Earlier versions did not write it
+    /// down.
     #[serde(default)]
     seen: u64,
 }
@@ -96,7 +97,8 @@ impl SessionParties {
         Some(party)
     }
 
-    /// One that is heard of now, known or not. Others whose connections have ended long ago are forgotten.
+    /// One that is heard of now, known or not. Others whose connections have ended long ago are
+    /// forgotten.
     pub fn join(&mut self, connection: &ConnectionId) -> &mut SessionParty {
         let now = unix_millis();
         if self.0.len() >= KEPT_PARTIES && !self.0.contains_key(connection) {

@@ -14,8 +14,8 @@ use crate::store::redis::slot_map::SlotMap;
 /// How often a silent connection is asked whether it still lives.
 const PROBE: Duration = Duration::from_secs(5);
 
-/// Brings the subscription up again whenever it is not; ends with its listener, or when nothing is wanted of
-/// its node any more.
+/// Brings the subscription up again whenever it is not; ends with its listener, or when nothing is
+/// wanted of its node any more.
 pub(super) async fn supervise(push: Weak<PubSub>, subscription: Arc<NodeSubscription>) {
     let Some(servers) = push.upgrade().map(|push| push.servers.clone()) else {
         return;

@@ -1,0 +1,15 @@
+//! Headers, origins and bodies: checks of a request before its caller is identified.
+//!
+//! | file | contents |
+//! |---|---|
+//! | `headers` | names and values of headers |
+//! | `origins` | the names and origins by which the gateway may be addressed |
+//! | `paths` | the paths at which clients are served |
+//! | `body` | the body of a request, read within the budgets |
+//! | `hardening` | headers for browsers and caches on every answer |
+
+pub mod body;
+pub mod hardening;
+pub mod headers;
+pub mod origins;
+pub mod paths;
