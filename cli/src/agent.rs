@@ -221,16 +221,21 @@ impl AgentOptions {
         let mut faults = Vec::new();
         if self.serves_several() {
             faults.push(
-                "--agent-auth caller: a process of --agent-scope shared or --agent-warm is not one caller's; use --agent-scope session or turn, and no --agent-warm".into(),
+                "--agent-auth caller: a process of --agent-scope shared or --agent-warm is not one \
+                 caller's; use --agent-scope session or turn, and no --agent-warm"
+                    .into(),
             );
         }
         let placeholder = |home: &PathBuf| home.to_string_lossy().contains("{principal}");
         match &self.agent_home {
             None => faults.push(
-                "--agent-auth caller: name the folder for the callers' own HOMEs with --agent-home DIR".into(),
+                "--agent-auth caller: name the folder for the callers' own HOMEs with \
+                 --agent-home DIR"
+                    .into(),
             ),
             Some(home) if placeholder(home) => faults.push(format!(
-                "--agent-home {}: with --agent-auth caller name the folder alone; each caller gets one of its own in it",
+                "--agent-home {}: with --agent-auth caller name the folder alone; each caller gets \
+                 one of its own in it",
                 home.display()
             )),
             Some(_) => {}

@@ -2,6 +2,9 @@
 //! alive, starts anew after a loss, and ends. Encoders ask for one step after the other, when their
 //! client has taken the last.
 
+#[cfg(test)]
+mod tests;
+
 use std::sync::Arc;
 
 use tokio::time::Instant;

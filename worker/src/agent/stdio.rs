@@ -11,10 +11,10 @@
 //! | `caller_logins` | callers that log in at the agent, each for itself |
 //! | `message`, `connection` | JSON-RPC with one process |
 //! | `pool`, `start_backoff` | which process a session gets, and when none is started |
-//! | `agent_session`, `replay`, `transcript` | a session at a process: restored by the agent, which may replay the conversation, or opened with it as text |
+//! | `agent_session`, `replay`, `transcript` | a session at a process: restored, or told again |
 //! | `conversation`, `agent_request` | the conversation: prompts and the agent's requests |
-//! | `memory`, `settings_view`, `chosen_settings` | the stored state of a session: modes and options as they are, and those that each new process gets set again |
-//! | `environment`, `failures` | the variables that an agent gets; the errors that clients get when it fails |
+//! | `memory`, `settings_view`, `chosen_settings` | modes and options as they are and were chosen |
+//! | `environment`, `failures` | the variables of an agent; errors when it fails |
 
 use std::path::PathBuf;
 use std::sync::Arc;

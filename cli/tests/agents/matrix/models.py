@@ -21,6 +21,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 MARKER = re.compile(r"\b(SAY|USE-TOOL|SLOW|RECALL|IMAGE)\b ?([^\n]*)")
 # The last one is known to see images.
 MODELS = ["fake-one", "fake-two", "gpt-4o"]
+MARK = re.compile(r"MARK-[a-z0-9]+")
 PAUSE = 0.15
 
 
@@ -64,7 +65,7 @@ class Conversation:
         if verb == "IMAGE":
             return "text", ["IMAGE-SEEN" if self.image else "IMAGE-MISSING"], 0
         if verb == "RECALL":
-            words = re.findall(r"MARK-[a-z0-9]+", " ".join(text for _, text in self.turns))
+            words = MARK.findall(" ".join(text for _, text in self.turns))
             return "text", ["RECALLED " + " ".join(dict.fromkeys(words))], 0
         wanted, _ = json.JSONDecoder().raw_decode(rest)
         for name, arguments in wanted:
@@ -230,6 +231,7 @@ class Handler(BaseHTTPRequestHandler):
                 "model": conversation.model,
                 "tools": conversation.tools,
                 "image": conversation.image,
+                "marks": MARK.findall(" ".join(text for _, text in conversation.turns)),
                 "turns": [[role, text[-300:]] for role, text in conversation.turns[-6:]],
                 "answer": answer,
             }
@@ -454,12 +456,11 @@ class ModelServer(ThreadingHTTPServer):
         self.seen.append(request)
         self.log.write(json.dumps(request) + "\n")
 
-    def last(self, word):
-        """The last request of a turn with this word; side requests, such as for titles, offer no tools."""
-        for request in reversed(self.seen):
-            if request.get("tools") and any(word in text for _, text in request["turns"]):
-                return request
-        return None
+    def model_of(self, mark):
+        """The model that was last asked about this mark. Agents ask others for titles, and offer those no tools."""
+        asked = [one for one in self.seen if mark in one.get("marks", [])]
+        asked = [one for one in asked if one["tools"]] or asked
+        return asked[-1]["model"] if asked else None
 
     def handle_error(self, *_):
         pass

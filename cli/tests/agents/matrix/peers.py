@@ -17,8 +17,9 @@ class Failed(Exception):
 class Peer:
     """What both have in common: requests with answers, questions, and what is said in the meantime."""
 
-    def __init__(self, capabilities=None, files=None):
-        self.capabilities = capabilities or {}
+    def __init__(self, capabilities=None, files=None, name="agents-test"):
+        self.capabilities, self.name = capabilities or {}, name
+        self.terminals = 0
         self.files = files or {}
         self.written = {}
         self.messages = []
@@ -64,6 +65,17 @@ class Peer:
         return {"result": {"content": content}}
 
     def answer_otherwise(self, method, params):
+        ended = {"exitCode": 0, "signal": None}
+        results = {
+            "terminal/create": {"terminalId": "terminal-1"},
+            "terminal/output": {"output": "from-the-editor\n", "truncated": False, "exitStatus": ended},
+            "terminal/wait_for_exit": ended,
+            "terminal/release": {},
+            "terminal/kill": {},
+        }
+        self.terminals += method == "terminal/create"
+        if method in results and self.capabilities.get("terminal"):
+            return {"result": results[method]}
         return {"error": {"code": -32603, "message": f"{method}: nothing of the kind here"}}
 
     def respond(self, request, outcome):
@@ -105,7 +117,7 @@ class Peer:
         return answer["result"]
 
     def initialize(self):
-        info = {"name": "agents-test", "version": "1"}
+        info = {"name": self.name, "version": "1"}
         params = {"protocolVersion": 1, "clientCapabilities": self.capabilities, "clientInfo": info}
         self.initialized = self.call("initialize", params)
         return self.initialized

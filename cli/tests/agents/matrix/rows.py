@@ -3,10 +3,10 @@
 import json
 import os
 import tempfile
-import threading
 from pathlib import Path
 
 from agents import CACHE, ECHO
+from cut_proxy import CutProxy
 from peers import Failed, HttpPeer, ProcessPeer
 
 # A red square of 8 x 8 pixels.
@@ -255,8 +255,20 @@ def mode_and_model(stage):
 def served_model(stage, peer, session):
     mark = stage.mark()
     peer.turn(session, f"SAY pong-12 {mark}")
-    request = next((one for one in reversed(stage.model.seen) if any(mark in text for _, text in one.get("turns", []))), None)
-    return request and request["model"]
+    model = stage.model.model_of(mark)
+    if model is None:
+        raise Failed("the model server was asked nothing")
+    return model
+
+
+def without_baton(stage, text, more=(), servers=()):
+    """What the agent itself says to the same prompt."""
+    peer = ProcessPeer(stage.command, environment=stage.environment, cwd=stage.directory())
+    try:
+        session, _, _ = stage.session(peer, servers)
+        return peer.turn(session, text, more)
+    finally:
+        peer.end()
 
 
 def image(stage):
@@ -264,60 +276,134 @@ def image(stage):
     able = peer.initialized["agentCapabilities"].get("promptCapabilities", {}).get("image")
     if not able:
         raise NotApplicable("takes no images")
+    picture = [{"type": "image", "mimeType": "image/png", "data": IMAGE}]
     session, _, _ = stage.session(peer)
-    said = peer.turn(session, "IMAGE", [{"type": "image", "mimeType": "image/png", "data": IMAGE}])
-    if "IMAGE-SEEN" not in said:
+    said = peer.turn(session, "IMAGE", picture)
+    if "IMAGE-SEEN" in said:
+        return
+    if "IMAGE-SEEN" in without_baton(stage, "IMAGE", picture):
         raise Failed(f"the model saw none: {said[:200]!r}")
+    raise NotApplicable("sends this model no images, without Baton neither")
 
 
 def mcp_server(stage):
     peer = stage.peer()
     session, _, _ = stage.session(peer, stage.servers())
-    said = peer.turn(session, "USE-TOOL " + json.dumps([ECHO]))
-    if "NO-SUCH-TOOL" in said:
-        raise Failed(f"the model was offered no tool of the server: {said[:300]!r}")
-    if "TOOL-DONE" not in said or "hi-there" not in said:
+    text = "USE-TOOL " + json.dumps([ECHO])
+    said = peer.turn(session, text)
+    if "TOOL-DONE" in said and "hi-there" in said:
+        return
+    if "TOOL-DONE" in without_baton(stage, text, servers=stage.servers()):
         raise Failed(f"said {said[:300]!r}")
+    raise NotApplicable("offers its model no tools of MCP servers, without Baton neither")
 
 
-EDITOR = {"fs": {"readTextFile": True, "writeTextFile": True}, "terminal": False}
+FILES = {"fs": {"readTextFile": True, "writeTextFile": True}}
+# As the two editors say what they can do.
+ZED = {
+    **FILES,
+    "terminal": True,
+    "auth": {"terminal": True},
+    "elicitation": {"form": {}, "url": {}},
+    "_meta": {"terminal_output": True, "terminal-auth": True},
+}
+JETBRAINS = {**FILES, "terminal": True, "_meta": {"terminal_output": False}}
 
 
-def files_of(stage, peer, cwd, session):
-    """What an editor was asked for, when the agent reads a file that has unsaved text in it, and writes one."""
-    path, new = os.path.join(cwd, "open.txt"), os.path.join(cwd, "new.txt")
-    Path(path).write_text("on-disk\n")
-    peer.files[path] = "unsaved-text\n"
-    read = peer.turn(session, "USE-TOOL " + json.dumps([stage.product.reads(path)]))
-    wrote = peer.turn(session, "USE-TOOL " + json.dumps([stage.product.writes(new, "from-agent")]))
-    return "unsaved-text" in read, "from-agent" in peer.written.get(new, ""), (read, wrote)
+def behind_and_itself(stage, try_it, **able):
+    """What an editor sees of an agent behind `baton connect`, and of the same agent without Baton: one that leaves an
+    editor alone there cannot do it, and it is not Baton's fault."""
+    seen = []
+    for command, environment in (
+        ([stage.baton, "connect", stage.urls[0]], stage.cluster.environment),
+        (stage.command, stage.environment),
+    ):
+        peer = ProcessPeer(command, environment=environment, cwd=stage.directory(), files={}, **able)
+        try:
+            session, cwd, _ = stage.session(peer, stage.own_servers())
+            seen.append(try_it(peer, session, cwd))
+        finally:
+            peer.end()
+        if all(seen[0].values()):
+            return seen[0], None
+    return tuple(seen)
+
+
+def compared(stage, what, try_it, **able):
+    behind, itself = behind_and_itself(stage, try_it, **able)
+    works = [name for name, seen in behind.items() if seen]
+    if itself is None:
+        return ", ".join(works)
+    lost = [name for name, seen in itself.items() if seen and not behind[name]]
+    if lost:
+        raise Failed(f"{', '.join(lost)}: without Baton, and not behind it")
+    if not works:
+        raise NotApplicable(f"{what}, without Baton neither")
+    return f"only {', '.join(works)}, as without Baton"
 
 
 def editors_files(stage):
-    """The same agent is asked without Baton, too: one that leaves an editor alone there is not Baton's fault."""
-    url = stage.urls[0]
-    able = {"capabilities": EDITOR, "files": {}}
-    peer = ProcessPeer([stage.baton, "connect", url], environment=stage.cluster.environment, **able)
+    def try_it(peer, session, cwd):
+        path, other = os.path.join(cwd, "open.txt"), os.path.join(cwd, "other.txt")
+        Path(path).write_text("on-disk\n")
+        Path(other).write_text("on-disk\n")
+        peer.files[path] = "unsaved-text\n"
+        read = peer.turn(session, "USE-TOOL " + json.dumps([stage.product.reads(path)]))
+        peer.turn(session, "USE-TOOL " + json.dumps([stage.product.writes(other, "from-agent")]))
+        return {"reads": "unsaved-text" in read, "writes": "from-agent" in peer.written.get(other, "")}
+
+    return compared(stage, "asks no editor for files", try_it, capabilities=FILES)
+
+
+def editors_terminal(stage):
+    """The editor's terminal runs nothing: it says what a command would have said, and the agent tells the model."""
+
+    def try_it(peer, session, cwd):
+        said = peer.turn(session, "USE-TOOL " + json.dumps(stage.tools()))
+        return {"runs commands": peer.terminals > 0 and "from-the-editor" in said}
+
+    return compared(stage, "asks no editor for a terminal", try_it, capabilities=JETBRAINS, name="JetBrains.IntelliJ IDEA")
+
+
+def zeds_capabilities(stage):
+    """Agents show the output of commands in a way of Zed's if it says so in `_meta`."""
+
+    def try_it(peer, session, cwd):
+        peer.turn(session, "USE-TOOL " + json.dumps(stage.tools()))
+        updates = json.dumps(list(peer.updates(session)))
+        methods = json.dumps(peer.initialized.get("authMethods", []))
+        return {"terminal output": "terminal_output" in updates, "terminal login": "terminal" in methods}
+
+    return compared(stage, "does nothing else for Zed", try_it, capabilities={**ZED, "terminal": False}, name="zed")
+
+
+def editor_is_away(stage):
+    """The editor's network is cut while its user thinks, as when a laptop sleeps."""
+    proxy = CutProxy(int(stage.urls[0].split(":")[2].split("/")[0]))
+    url = stage.urls[0].replace(stage.urls[0].split(":")[2].split("/")[0], str(proxy.port))
+    peer = ProcessPeer([stage.baton, "connect", url], environment=stage.cluster.environment, capabilities=FILES, name="zed")
+    peer.answers_questions = False
     try:
-        session, cwd, _ = stage.session(peer)
-        behind = files_of(stage, peer, cwd, session)
+        session, _, _ = stage.session(peer, stage.own_servers())
+        number = peer.ask(session, "USE-TOOL " + json.dumps(stage.tools()))
+        try:
+            question = peer.question(patience=60)
+        except Failed:
+            raise NotApplicable("runs its tools without asking") from None
+        proxy.cut()
+        proxy.refused.wait(30)
+        proxy.heal()
+        peer.answer(question)
+        answer = peer.response(number, 90)
+        if answer.get("result", {}).get("stopReason") != "end_turn" or "TOOL-DONE" not in peer.said(session):
+            raise Failed(f"ended with {json.dumps(answer)[:300]}")
+        if len(peer.asked) != 1:
+            raise Failed(f"the editor was asked {len(peer.asked)} times")
+        if peer.said(session).count("TOOL-DONE") != 1:
+            raise Failed("the editor was told something twice")
     finally:
         peer.end()
-    if behind[0] and behind[1]:
-        return "reads and writes"
-    direct = ProcessPeer(stage.command, environment=stage.environment, cwd=stage.directory(), **able)
-    try:
-        session, cwd, _ = stage.session(direct)
-        itself = files_of(stage, direct, cwd, session)
-    finally:
-        direct.end()
-    names = ("reads", "writes")
-    lost = [name for name, there, here in zip(names, itself, behind) if there and not here]
-    if lost:
-        raise Failed(f"{' and '.join(lost)} through an editor without Baton, and not behind it: {behind[2]}"[:400])
-    if not any(behind[:2]):
-        raise NotApplicable("asks no editor for files, without Baton neither")
-    return "only " + " and ".join(name for name, here in zip(names, behind) if here) + ", as without Baton"
+        proxy.cut()
 
 
 # Name, what has to happen, and how it is tried.
@@ -340,9 +426,16 @@ FAIL = [
     ("image", "an image in a prompt reaches the model", image),
     ("MCP server (stdio)", "the model calls a tool of a server that the client names", mcp_server),
     (
-        "editor's files",
+        "editor: files",
         "an editor behind `baton connect` has a file with text that is not saved: the agent reads that, and writes a file through the editor",
         editors_files,
+    ),
+    ("editor: terminals", "an agent that runs its commands in JetBrains' terminal does so behind `baton connect`", editors_terminal),
+    ("editor: Zed's `_meta`", "an agent that shows output or logs in otherwise for Zed does so behind `baton connect`", zeds_capabilities),
+    (
+        "editor away in a question",
+        "the network of `baton connect` is cut while its user is asked; the answer that is given afterwards counts once",
+        editor_is_away,
     ),
     ("worker killed, `fail`", "`kill -9` in the middle of a turn: error 5005, nothing of the agent is left, the next prompt goes on at a worker", worker_killed_and_failed),
 ]

@@ -1,5 +1,6 @@
 use baton_session::conformance::scene::{begin, end, update};
 use baton_session::id::{Partition, SessionId};
+use baton_session::route::DeliveryPath;
 
 use super::*;
 

@@ -5,6 +5,9 @@
 
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex, Weak};
+use std::time::Duration;
+
+use tokio::time::sleep;
 
 use super::RedisStore;
 use super::client::RedisClient;
@@ -14,6 +17,9 @@ use crate::event::Frame;
 use crate::id::SessionId;
 use crate::store::{Error, Result};
 use crate::sync::MutexExt as _;
+
+/// Between two tries, each of which has patience of its own.
+const PAUSE: Duration = Duration::from_millis(100);
 
 /// The sessions whose events are being confirmed, each once at a time.
 #[derive(Clone, Default)]
@@ -64,6 +70,8 @@ async fn confirm(client: Weak<RedisClient>, keys: &RedisKeys, session: &SessionI
             Err(Error::Unavailable(_)) => {}
             outcome => return outcome,
         }
+        drop(client);
+        sleep(PAUSE).await;
     }
     Ok(())
 }

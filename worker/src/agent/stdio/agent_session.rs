@@ -152,7 +152,10 @@ impl PendingSession<'_> {
         let held = self.request.names.claim(before, session);
         let held = held.filter(|_| self.connection.name_queue(self.number, Some(before)));
         if held.is_none() {
-            tracing::warn!(session.id = %session, "another session uses the same agent session id: opening a new one");
+            tracing::warn!(
+                session.id = %session,
+                "another session uses the same agent session id: opening a new one"
+            );
         }
         held
     }
@@ -177,7 +180,12 @@ impl PendingSession<'_> {
                 }
                 (Err(failure), Some(_)) => return Err(failure),
                 (Err(failure), None) => {
-                    tracing::info!(session.id = %self.request.opening.session, method = method.name(), code = failure.code, "the agent does not bring the session back");
+                    tracing::info!(
+                        session.id = %self.request.opening.session,
+                        method = method.name(),
+                        code = failure.code,
+                        "the agent does not bring the session back"
+                    );
                 }
             }
         }
@@ -195,7 +203,13 @@ impl PendingSession<'_> {
         }
         let past = logged_conversation(self.request.opening).await?;
         if let Some((told, known)) = self.replay.compare(&past) {
-            tracing::warn!(session.id = %self.request.opening.session, method = method.name(), told, known, "the agent remembers the conversation otherwise than it was");
+            tracing::warn!(
+                session.id = %self.request.opening.session,
+                method = method.name(),
+                told,
+                known,
+                "the agent remembers the conversation otherwise than it was"
+            );
         }
         Ok(())
     }
@@ -257,7 +271,12 @@ impl PendingSession<'_> {
             Err(failure) => {
                 knows = !failure.is(ErrorCode::MethodNotFound);
                 let (choice, why) = (choice.describe(), failure.message);
-                tracing::warn!(session.id = %self.request.opening.session, choice, why, "the agent refused a setting that was chosen earlier");
+                tracing::warn!(
+                    session.id = %self.request.opening.session,
+                    choice,
+                    why,
+                    "the agent refused a setting that was chosen earlier"
+                );
             }
         }
         self.read_settings(view);
@@ -292,10 +311,12 @@ impl PendingSession<'_> {
                     reply = &mut answer => return reply.unwrap_or_else(|_| Err(self.gone())),
                     heard = self.heard.recv() => match heard.map(|heard| heard.what) {
                         Some(AgentOutput::Answer { to, reply }) => drop(to.send(reply)),
-                        Some(AgentOutput::Notice { line, .. }) if !self.replay.is_over() && self.replay.take(&line) => {}
+                        Some(AgentOutput::Notice { line, .. })
+                            if !self.replay.is_over() && self.replay.take(&line) => {}
                         Some(notice @ AgentOutput::Notice { .. }) => self.early.push_back(notice),
                         Some(AgentOutput::Question { id, .. }) => {
-                            let failure = Failure::internal("nobody is asked while a session is opened");
+                            let failure =
+                                Failure::internal("nobody is asked while a session is opened");
                             self.connection.answer(&id, &AgentAnswer::own(Err(failure)));
                         }
                         None => return Err(self.gone()),

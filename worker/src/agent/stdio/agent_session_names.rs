@@ -1,5 +1,5 @@
-//! The agent's names for sessions, as far as they are in use here. No two sessions are ever at one name:
-//! each would hear what is said to the other, and speak in its place.
+//! The agent's names for sessions, as far as they are in use here. No two sessions are ever at one
+//! name: each would hear what is said to the other, and speak in its place.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -7,8 +7,8 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use baton_session::id::SessionId;
 use baton_session::sync::MutexExt as _;
 
-/// Of all processes of one agent. They may keep sessions in one place, so that each could bring back those
-/// of the others.
+/// Of all processes of one agent. They may keep sessions in one place, so that each could bring
+/// back those of the others.
 #[derive(Default)]
 pub struct AgentSessionNames(Mutex<HashMap<String, Vec<SessionId>>>);
 
@@ -24,8 +24,8 @@ impl AgentSessionNames {
         self.0.locked()
     }
 
-    /// For a session that is to be brought back; `None` if another one is at that name. The same session
-    /// may be there twice, while it moves from a process that has ended to the next.
+    /// For a session that is to be brought back; `None` if another one is at that name. The same
+    /// session may be there twice, while it moves from a process that has ended to the next.
     pub fn claim(self: &Arc<Self>, name: &str, session: &SessionId) -> Option<HeldName> {
         let mut all = self.all();
         let users = all.entry(name.to_owned()).or_default();
@@ -36,8 +36,8 @@ impl AgentSessionNames {
         Some(self.held(name, session))
     }
 
-    /// For one that the agent has just named. Processes that know nothing of each other may come to the
-    /// same name, each for a session of its own.
+    /// For one that the agent has just named. Processes that know nothing of each other may come to
+    /// the same name, each for a session of its own.
     pub fn note(self: &Arc<Self>, name: &str, session: &SessionId) -> HeldName {
         let mut all = self.all();
         all.entry(name.to_owned())

@@ -110,7 +110,8 @@ impl ChosenSetting {
 pub struct ChosenSettings(Vec<ChosenSetting>);
 
 impl ChosenSettings {
-    /// All that a view shows, of a session whose choices were not kept: what its clients believe to be so.
+    /// All that a view shows, of a session whose choices were not kept: what its clients believe to
+    /// be so.
     pub fn shown(view: &SettingsView) -> Self {
         let mut choices = Self::default();
         for (what, value) in view.current() {
@@ -126,7 +127,8 @@ impl ChosenSettings {
         self.drop_unoffered(view);
     }
 
-    /// An option that the agent does not offer any more, as with another model, cannot be chosen otherwise either.
+    /// An option that the agent does not offer any more, as with another model, cannot be chosen
+    /// otherwise either.
     pub fn drop_unoffered(&mut self, view: &SettingsView) {
         self.0.retain(|choice| view.may_offer(&choice.what));
     }

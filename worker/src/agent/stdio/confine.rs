@@ -1,8 +1,9 @@
-//! The last step before an agent: a process that confines itself, takes on the agent's limits and becomes the
-//! agent. The guard stays outside, free to end it and to clean up.
+//! The last step before an agent: a process that confines itself, takes on the agent's limits and
+//! becomes the agent. The guard stays outside, free to end it and to clean up.
 //!
-//! Where agents have processes of their own it is the first of them, and starts the agent instead: signals
-//! that a program does not expect are lost on the first process of a namespace, and orphans are left to it.
+//! Where agents have processes of their own it is the first of them, and starts the agent instead:
+//! signals that a program does not expect are lost on the first process of a namespace, and orphans
+//! are left to it.
 
 use std::ffi::OsString;
 use std::io;
@@ -12,7 +13,8 @@ use std::process::{Command, ExitCode};
 use super::guard::{ProcessLimits, failed};
 use super::sandbox::ConfinePlan;
 
-/// Returns only if there is no such program, or it cannot be confined, or it ran as one of its own processes.
+/// Returns only if there is no such program, or it cannot be confined, or it ran as one of its own
+/// processes.
 pub fn confine(
     plan: &ConfinePlan,
     limits: ProcessLimits,
@@ -51,7 +53,8 @@ fn agent(command: &[OsString]) -> io::Result<Command> {
 fn with_hint(error: io::Error) -> io::Error {
     match error.kind() {
         io::ErrorKind::PermissionDenied => io::Error::other(format!(
-            "{error}. Agents are confined: if it needs files beside its own and the system's, name them with --agent-sandbox-read"
+            "{error}. Agents are confined: if it needs files beside its own and the system's, \
+             name them with --agent-sandbox-read"
         )),
         _ => error,
     }
@@ -87,14 +90,15 @@ mod first {
     ) -> io::Result<u8> {
         processes::enter_namespace().map_err(|error| {
             io::Error::other(format!(
-                "it cannot have processes of its own: {error}. --agent-processes system does without"
+                "it cannot have processes of its own: {error}. --agent-processes system does \
+                 without"
             ))
         })?;
         if plan.try_out {
             return Ok(0);
         }
-        // Rules hold for the thread that takes them on and for what it starts. This process stays outside, so that
-        // the agent can neither see it nor look into it.
+        // Rules hold for the thread that takes them on and for what it starts. This process stays
+        // outside, so that the agent can neither see it nor look into it.
         let started = thread::scope(|scope| {
             let start = scope.spawn(|| {
                 prepare(plan, limits)?;

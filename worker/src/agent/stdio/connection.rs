@@ -30,9 +30,11 @@ const MAX_QUEUED_BYTES: usize = 8 << 20;
 const MAX_QUEUED_MESSAGES: usize = 1024;
 /// Input that may be queued for an agent that does not read.
 const MAX_UNREAD_BYTES: usize = 64 << 20;
-/// So many lines in a row that are no messages are too many. Programs print this and that when they start.
+/// So many lines in a row that are no messages are too many. Programs print this and that when they
+/// start.
 const MAX_JUNK: usize = 100;
-/// How long a process may take to end that has closed its output. Its guard kills it within two seconds.
+/// How long a process may take to end that has closed its output. Its guard kills it within two
+/// seconds.
 const EXIT_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The agent runs until this is dropped.

@@ -143,7 +143,11 @@ impl StdioConversation {
         let (store, policy) = (self.opening.store(), self.opening.policy());
         let profile = self.agent.clients.of(client, store, policy).await;
         let profile = profile.unwrap_or_else(|error| {
-            tracing::warn!(session.id = %self.opening.session, %error, "the description of a client cannot be read");
+            tracing::warn!(
+                session.id = %self.opening.session,
+                %error,
+                "the description of a client cannot be read"
+            );
             ClientProfile::of_letters(client.capabilities)
         });
         if self.agent.scope == ProcessScope::Shared {
@@ -166,7 +170,10 @@ impl StdioConversation {
         if profile.can_the_same(&agent_session.client) {
             return;
         }
-        tracing::info!(session.id = %self.opening.session, "the client of the turn has other capabilities: starting the agent again");
+        tracing::info!(
+            session.id = %self.opening.session,
+            "the client of the turn has other capabilities: starting the agent again"
+        );
         self.drop_session();
         self.agent.stop(&agent_session);
         if self.agent.scope != ProcessScope::Shared {
@@ -237,7 +244,10 @@ impl StdioConversation {
                     // Many abort with an error. They were asked to.
                     Ok(reply) => Ok(reply.unwrap_or_else(|_| StopReason::Cancelled.answer())),
                     Err(_) => {
-                        tracing::warn!(session.id = %turn.session(), "the agent did not end a cancelled turn: stopping it");
+                        tracing::warn!(
+                            session.id = %turn.session(),
+                            "the agent did not end a cancelled turn: stopping it"
+                        );
                         self.agent.stop(&agent_session);
                         Ok(StopReason::Cancelled.answer())
                     }
@@ -335,7 +345,11 @@ impl StdioConversation {
         match agent_session::logged_conversation(&self.opening).await {
             Ok(past) => replay().past_is(&past),
             Err(failure) => {
-                tracing::warn!(session.id = %self.opening.session, why = failure.message, "the agent's replay cannot be compared with the log");
+                tracing::warn!(
+                    session.id = %self.opening.session,
+                    why = failure.message,
+                    "the agent's replay cannot be compared with the log"
+                );
                 replay().end();
             }
         }
@@ -346,7 +360,10 @@ impl StdioConversation {
     fn is_about_us(&self, agent_session: &AgentSession, session: Option<&str>) -> bool {
         let ours = session.is_none_or(|session| session == agent_session.session);
         if !ours {
-            tracing::warn!(session.id = %self.opening.session, "dropped an agent message that names another session");
+            tracing::warn!(
+                session.id = %self.opening.session,
+                "dropped an agent message that names another session"
+            );
         }
         ours
     }
@@ -368,8 +385,8 @@ impl StdioConversation {
 }
 
 impl StdioConversation {
-    /// A notification to an MCP server that lives in the client; `None` if it says of no request that it
-    /// is about.
+    /// A notification to an MCP server that lives in the client; `None` if it says of no request
+    /// that it is about.
     fn mcp_notification(&self, line: &[u8]) -> Option<Bytes> {
         let asked = rpc::client_call(line).ok()?;
         let params = over_acp::outbound(&self.opening.session, &asked.method, asked.params).ok()?;
@@ -400,7 +417,11 @@ impl Conversation for StdioConversation {
                 Ok(result) => break Ok(result),
                 Err(AttemptError::Failed(failure)) => break Err(failure),
                 Err(AttemptError::Gone(failure)) => {
-                    tracing::warn!(session.id = %turn.session(), failure.message, "the agent ended in the middle of a turn");
+                    tracing::warn!(
+                        session.id = %turn.session(),
+                        failure.message,
+                        "the agent ended in the middle of a turn"
+                    );
                     if self.agent.on_crash == OnCrash::Fail || attempts == MAX_ATTEMPTS {
                         break Err(failure);
                     }

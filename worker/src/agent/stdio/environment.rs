@@ -37,7 +37,8 @@ pub fn scrubbed(
 pub fn refusal(name: &str) -> Option<String> {
     if name.is_empty() || name.contains(['=', '\0']) {
         return Some(format!(
-            "--agent-env {name:?}: name a variable; its value is taken from the worker's own environment"
+            "--agent-env {name:?}: name a variable; its value is taken from the worker's own \
+             environment"
         ));
     }
     name.starts_with("BATON_")

@@ -13,8 +13,8 @@ pub fn interrupted() -> Failure {
         code: ErrorCode::Interrupted.value(),
         message:
             "the worker that ran this turn stopped, and the agent with it: what was said until \
-            then stands; send the prompt again: the agent will know what was said before it, though perhaps not its \
-            own last words"
+            then stands; send the prompt again: the agent will know what was said before it, \
+            though perhaps not its own last words"
                 .into(),
         data: Some(json!({ "retryable": true })),
     }
@@ -26,9 +26,10 @@ pub fn withheld(refused: &[String]) -> Failure {
     Failure {
         code: ErrorCode::ChoiceLost.value(),
         message: format!(
-            "the agent was started anew and does not take {refused} any more, which was chosen for this session: the \
-             prompt was not sent, as the agent might do more than that allows; choose again with session/set_mode or \
-             session/set_config_option, then send the prompt again"
+            "the agent was started anew and does not take {refused} any more, which was chosen for \
+             this session: the prompt was not sent, as the agent might do more than that allows; \
+             choose again with session/set_mode or session/set_config_option, then send the prompt \
+             again"
         ),
         data: Some(json!({ "retryable": false })),
     }
@@ -39,7 +40,8 @@ pub fn gone(why: &str, stderr: Option<Vec<String>>) -> Failure {
     Failure {
         code: ErrorCode::AgentFailed.value(),
         message: format!(
-            "the agent {why}: what was said until then stands; it is started anew for the next request"
+            "the agent {why}: what was said until then stands; it is started anew for the next \
+             request"
         ),
         data: Some(retryable(stderr)),
     }
@@ -66,7 +68,8 @@ pub fn crash_loop(in_a_row: u32, why: &str, pause: Duration) -> Failure {
     Failure {
         code: ErrorCode::AgentFailed.value(),
         message: format!(
-            "the agent could not be started {in_a_row} times in a row: {why}; the next attempt is made after {pause} ms"
+            "the agent could not be started {in_a_row} times in a row: {why}; the next attempt is \
+             made after {pause} ms"
         ),
         data: Some(json!({ "retryable": true, "retryAfterMs": pause })),
     }

@@ -95,7 +95,8 @@ fn run(
     if own_processes {
         super::sandbox::processes::create_namespace(identity.user.is_some()).map_err(|error| {
             io::Error::other(format!(
-                "it cannot have processes of its own: {error}. --agent-processes system does without"
+                "it cannot have processes of its own: {error}. --agent-processes system does \
+                 without"
             ))
         })?;
     }
@@ -129,7 +130,8 @@ fn run(
     if confined.is_none() {
         limits.apply_to(agent)?;
     }
-    // The rule for an agent's own `/proc` holds as long as the kernel does not forget this directory.
+    // The rule for an agent's own `/proc` holds as long as the kernel does not forget this
+    // directory.
     let _own = fs::File::open(format!("/proc/{}", agent.as_raw_nonzero()));
     #[cfg(target_os = "linux")]
     if own_processes {

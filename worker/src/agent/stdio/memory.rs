@@ -23,10 +23,12 @@ pub struct SessionMemory {
     /// The agent's name for the session.
     pub agent_session: Option<String>,
     view: Value,
-    /// The part of the view that was chosen. Builds before this one did not keep it: then all of the view counts.
+    /// The part of the view that was chosen. Builds before this one did not keep it: then all of
+    /// the view counts.
     #[serde(default)]
     chosen: Option<ChosenSettings>,
-    /// The choices that the agent refused when it was started last, and without which it may do more.
+    /// The choices that the agent refused when it was started last, and without which it may do
+    /// more.
     #[serde(default)]
     refused: Vec<ChosenSetting>,
     /// The client that sent the last prompt.
@@ -96,7 +98,8 @@ impl SessionMemory {
         (!refused.is_empty()).then(|| failures::withheld(&refused))
     }
 
-    /// Takes note of how the session was opened. Returns the updates that tell clients what is other than they were shown.
+    /// Takes note of how the session was opened. Returns the updates that tell clients what is
+    /// other than they were shown.
     pub fn opened(
         &mut self,
         agent_session: &str,
@@ -130,7 +133,8 @@ impl SessionMemory {
         updates
     }
 
-    /// The client has asked for this mode, and the agent has taken it. True if clients have to be told.
+    /// The client has asked for this mode, and the agent has taken it. True if clients have to be
+    /// told.
     pub fn set_mode(&mut self, mode: &Value) -> bool {
         let changed = self.change_view(|view| view.set_mode(mode));
         self.choose(|choices, view| choices.choose(SettingName::Mode, mode.clone(), view));
@@ -142,7 +146,8 @@ impl SessionMemory {
         self.choose(|choices, view| choices.choose(SettingName::Model, model.clone(), view));
     }
 
-    /// `asked` are the params of the request, `options` is the agent's answer. True if clients have to be told.
+    /// `asked` are the params of the request, `options` is the agent's answer. True if clients have
+    /// to be told.
     pub fn set_option(&mut self, asked: &Value, options: &Value) -> bool {
         let changed = self.change_view(|view| view.set_options(options));
         if let Some(id) = asked["configId"].as_str() {

@@ -134,7 +134,8 @@ impl AgentPool {
         state.ready.retain(|(_, connection)| !connection.is_gone());
         let mut ready = state.ready.iter();
         let found = ready.position(|(made_for, _)| made_for == client);
-        // One that was made for other clients makes room, so that there is one for clients like this.
+        // One that was made for other clients makes room, so that there is one for clients like
+        // this.
         let leaves = found.or_else(|| (state.ready.len() >= self.warm).then_some(0))?;
         let taken = (leaves < state.ready.len()).then(|| state.ready.remove(leaves));
         taken

@@ -37,7 +37,8 @@ pub struct LaunchConfig {
     pub homes: Option<PerPrincipal>,
     /// Restricts what it may open; without it, everything that the worker may.
     pub sandbox: Option<Sandbox>,
-    /// Clients are told what an agent that failed wrote to its standard error. The log has it always.
+    /// Clients are told what an agent that failed wrote to its standard error. The log has it
+    /// always.
     pub stderr_to_client: bool,
 }
 

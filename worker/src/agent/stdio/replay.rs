@@ -175,8 +175,8 @@ impl AgentReplay {
         self.parts > 0
     }
 
-    /// The session was brought back. Returns how much the agent told and how much there is, if that is not the same
-    /// conversation. Of a turn that runs it may know or not.
+    /// The session was brought back. Returns how much the agent told and how much there is, if that
+    /// is not the same conversation. Of a turn that runs it may know or not.
     pub fn compare(&mut self, past: &LoggedConversation) -> Option<(usize, usize)> {
         let told = self.told.mark();
         let same = told == past.all.mark() || Some(told) == past.before;
@@ -213,7 +213,8 @@ impl AgentReplay {
                 _ => ReplayVerdict::New,
             };
         };
-        // An answer may begin like the one that was cut off. So a prompt ends what is told of the past, unless that goes on.
+        // An answer may begin like the one that was cut off. So a prompt ends what is told of the
+        // past, unless that goes on.
         let may_go_on = !asked || self.late;
         if !may_go_on && !matches!(part, ConversationPart::Words(Speaker::User, _)) {
             self.over |= matches!(part, ConversationPart::Words(..));

@@ -2,8 +2,9 @@
 //! folder of its own, and of the system what programs need to run. The kernel enforces it
 //! (Landlock), for all processes that it starts.
 //!
-//! A rule names a directory and holds for everything beneath it; there is none that takes something out
-//! again. So a directory that holds something of ours is never granted as a whole: see [`paths::without`].
+//! A rule names a directory and holds for everything beneath it; there is none that takes something
+//! out again. So a directory that holds something of ours is never granted as a whole: see
+//! [`paths::without`].
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -44,8 +45,8 @@ pub struct SandboxConfig {
     pub homes: Option<PathBuf>,
     /// Agents see their own processes and no others, and so may read `/proc`.
     pub own_processes: bool,
-    /// Processes are started before their sessions are known, or serve several: they get this directory, or
-    /// everything that is not kept if there is none.
+    /// Processes are started before their sessions are known, or serve several: they get this
+    /// directory, or everything that is not kept if there is none.
     pub common: Option<Option<PathBuf>>,
 }
 
@@ -127,10 +128,16 @@ impl Sandbox {
         let Some(kept) = paths::held(&real, &self.kept) else {
             return Ok(());
         };
-        tracing::warn!(directory, kept = %kept.display(), "a client asked for a session in a directory that holds what no agent may have: move one of them, or start with --agent-sandbox none");
+        tracing::warn!(
+            directory,
+            kept = %kept.display(),
+            "a client asked for a session in a directory that holds what no agent may have: move \
+             one of them, or start with --agent-sandbox none"
+        );
         Err(Failure::invalid_params(format!(
-            "params.{field} is {directory:?}, which holds files that agents may not have here: send another \
-             directory. The operator can keep Baton's data and keys elsewhere, or use --agent-sandbox none"
+            "params.{field} is {directory:?}, which holds files that agents may not have here: \
+             send another directory. The operator can keep Baton's data and keys elsewhere, or use \
+             --agent-sandbox none"
         )))
     }
 
@@ -179,7 +186,8 @@ impl Sandbox {
         if !self.support.is_some() {
             tracing::warn!(
                 open,
-                "agents are not confined: this kernel has no Landlock, and an agent can open whatever this user can. Run workers as a user or in a container that may be lost"
+                "agents are not confined: this kernel has no Landlock, and an agent can open \
+                 whatever this user can. Run workers as a user or in a container that may be lost"
             );
             return;
         }
@@ -195,7 +203,8 @@ impl Sandbox {
             let directories: Vec<_> = directories.take(8).collect();
             tracing::warn!(
                 directories = directories.join(" "),
-                "agents that serve several sessions, or start before theirs is known, are not confined to one session's directories: they may read and write all of these"
+                "agents that serve several sessions, or start before theirs is known, are not \
+                 confined to one session's directories: they may read and write all of these"
             );
         }
     }

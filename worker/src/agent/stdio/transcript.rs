@@ -124,8 +124,9 @@ impl Transcript {
             ""
         };
         format!(
-            "<conversation-so-far>\nThis is context, not a request: the conversation up to now, which began in another \
-             process. Go on from here.\n\n{left_out}{}</conversation-so-far>\n",
+            "<conversation-so-far>\nThis is context, not a request: the conversation up to \
+             now, which began in another process. Go on from here.\n\n{left_out}{}\
+             </conversation-so-far>\n",
             &told[cut..]
         )
     }

@@ -1,7 +1,9 @@
-//! Processes of its own: a namespace in which an agent sees itself and what it has started, with a `/proc` that
-//! shows nothing else. Then `/proc` may be read, which some programs cannot do without.
+//! Processes of its own: a namespace in which an agent sees itself and what it has started, with a
+//! `/proc` that shows nothing else. Then `/proc` may be read, which some programs cannot do
+//! without.
 //!
-//! The guard makes the namespace; its first child is the first process there, and mounts the `/proc`.
+//! The guard makes the namespace; its first child is the first process there, and mounts the
+//! `/proc`.
 
 use std::fs;
 use std::io;
@@ -21,8 +23,8 @@ use rustix::thread::{
 
 use super::system;
 
-/// Makes the namespace for what this process will start. Root needs nothing more for that; others get a user
-/// namespace as well, in which they are who they were.
+/// Makes the namespace for what this process will start. Root needs nothing more for that; others
+/// get a user namespace as well, in which they are who they were.
 pub fn create_namespace(as_somebody_else: bool) -> io::Result<()> {
     match unshare(CloneFlags::CLONE_NEWPID) {
         Ok(()) => return Ok(()),
@@ -92,8 +94,8 @@ pub fn enter_namespace() -> io::Result<()> {
     Ok(())
 }
 
-/// Of the kernel's own files only those stay that agents may read anyway. Landlock's rules take nothing out of a
-/// directory, and `/proc/kcore` is all memory, for root.
+/// Of the kernel's own files only those stay that agents may read anyway. Landlock's rules take
+/// nothing out of a directory, and `/proc/kcore` is all memory, for root.
 fn hide_kernel_files() -> io::Result<()> {
     for entry in fs::read_dir("/proc")? {
         let entry = entry?;

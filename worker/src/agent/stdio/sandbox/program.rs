@@ -1,4 +1,5 @@
-//! Where an agent's program has its files: the program, what interprets it, and the packages of both.
+//! Where an agent's program has its files: the program, what interprets it, and the packages of
+//! both.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
@@ -64,7 +65,8 @@ fn add_program(
     found: &mut Vec<PathBuf>,
 ) {
     add_tree(program, environment, found);
-    // By each of its names: a virtual environment's python is a link, and has its packages beside that.
+    // By each of its names: a virtual environment's python is a link, and has its packages beside
+    // that.
     let real = program.canonicalize().unwrap_or_default();
     for path in [program, &real] {
         if let Some(parent) = path.parent() {

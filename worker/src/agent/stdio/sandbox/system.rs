@@ -24,8 +24,8 @@ const SYSTEM: [&str; 12] = [
     "/etc/resolv.conf",
 ];
 
-/// Of the kernel what runtimes read to find out where they are: processors, memory and limits. Not the
-/// processes, with their environments and command lines; `confine` adds the agent's own.
+/// Of the kernel what runtimes read to find out where they are: processors, memory and limits. Not
+/// the processes, with their environments and command lines; `confine` adds the agent's own.
 const KERNEL: [&str; 10] = [
     "/proc/cpuinfo",
     "/proc/filesystems",
