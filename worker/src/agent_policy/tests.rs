@@ -256,7 +256,7 @@ fn other_methods_are_refused_by_the_name_of_the_option() {
         "_tes/t",
         "session/new",
         "session/load",
-        "authenticate",
+        "providers/list",
         "initialize",
         "terminal/create",
         "",

@@ -55,6 +55,11 @@ pub async fn story(store: &Arc<dyn Store>) -> Story {
     let agent = scenes[0].1.agent.clone();
     register(store, &agent).await;
     let connection = posted(&scenes[0].1).await;
+    let described = Bytes::from_static(br#"{"clientInfo":{"name":"an editor"}}"#);
+    store
+        .describe_client(&connection, &described)
+        .await
+        .expect("an answer");
     revoke(store, &scenes[0].1).await;
     let lasts = Duration::from_secs(NEVER / 10);
     assert!(store.spend(SPENT, lasts).await.expect("an answer"));
