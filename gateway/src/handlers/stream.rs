@@ -9,7 +9,7 @@ use axum::response::IntoResponse;
 use baton_session::audit::Decision;
 use baton_session::id::SessionId;
 use baton_session::route::DeliveryPath;
-use baton_session::store::{AttachOutcome, AttachParams};
+use baton_session::store::{AttachOutcome, AttachParams, Attachment};
 use baton_session::token::{ConnectionToken, TokenScope};
 
 use super::websocket;
@@ -187,23 +187,8 @@ async fn session_stream(
     };
     // A caller with a session token alone joins by reading.
     if watches && attachment.route.joined().is_none() {
-        let watch = AttachParams {
-            session: session.clone(),
-            principal: connection.principal.clone(),
-            connection: connection.id.clone(),
-            request: "".into(),
-            cwd: String::new(),
-            replay: false,
-            one_shot: false,
-            watched: false,
-            setup: Default::default(),
-            observe: true,
-            only_open: false,
-        };
-        if let AttachOutcome::Done(joined) = app.store.attach(&watch).await? {
-            attachment = *joined;
-            record_join(app, &authority.caller, &connection, &session);
-        }
+        let joined = join_as_observer(app, &authority.caller, &connection, &session).await?;
+        attachment = joined.unwrap_or(attachment);
     }
     let unopened = match attachment.route.joined() {
         Some(_) => None,
@@ -235,6 +220,32 @@ async fn session_stream(
         Some(holder),
         unopened,
     ))
+}
+
+async fn join_as_observer(
+    app: &App,
+    caller: &Caller,
+    connection: &ConnectionToken,
+    session: &SessionId,
+) -> Result<Option<Attachment>, GatewayError> {
+    let watch = AttachParams {
+        session: session.clone(),
+        principal: connection.principal.clone(),
+        connection: connection.id.clone(),
+        request: "".into(),
+        cwd: String::new(),
+        replay: false,
+        one_shot: false,
+        watched: false,
+        setup: Default::default(),
+        observe: true,
+        only_open: false,
+    };
+    let AttachOutcome::Done(joined) = app.store.attach(&watch).await? else {
+        return Ok(None);
+    };
+    record_join(app, caller, connection, session);
+    Ok(Some(*joined))
 }
 
 /// Records an observer that joined by reading, for the audit log.

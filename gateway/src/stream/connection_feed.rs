@@ -4,8 +4,8 @@
 mod cursor_text;
 mod outbox;
 mod resume;
+mod session_messages;
 mod session_positions;
-mod session_turns;
 mod short_cursor;
 mod truncation;
 mod watched_sessions;

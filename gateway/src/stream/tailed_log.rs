@@ -2,6 +2,7 @@
 //! their own speed; one that falls behind the kept frames reads from the store, so a slow client
 //! costs no memory, and neither does a conversation that rests.
 
+mod log_notices;
 mod log_reader;
 #[cfg(test)]
 mod tests;
@@ -16,6 +17,8 @@ use baton_session::sync::MutexExt as _;
 use tokio::sync::OnceCell;
 use tokio::time::Instant;
 
+pub use self::log_notices::LogNotice;
+use self::log_notices::LogNotices;
 use self::log_reader::LogReader;
 pub use self::log_reader::MuteState;
 use super::wake::StreamWake;
@@ -41,9 +44,7 @@ struct TailState {
     quiet: bool,
     /// The highest number known to exist.
     grown_to: u64,
-    /// Rises when something beside the log concerns a reader.
-    notices: u64,
-    notices_for: VecDeque<(u64, LogNotice)>,
+    notices: LogNotices,
     readers: Vec<LogReader>,
     next_reader: u64,
 }
@@ -71,19 +72,6 @@ impl Deref for KeptFrame {
     fn deref(&self) -> &Frame {
         &self.frame
     }
-}
-
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum LogNotice {
-    Attached(ConnectionId),
-    Taken {
-        connection: ConnectionId,
-        holder: String,
-    },
-    /// Signals were lost; anything may have happened.
-    Resync,
-    /// The log may not be what it was: it has become shorter, or a number came twice.
-    Doubt,
 }
 
 /// The events from a position on.
@@ -229,30 +217,11 @@ impl TailedLog {
 
     /// Notices since `seen`, which is brought up to date. Too many to remember count as a resync.
     pub fn notices_since(&self, seen: &mut u64) -> Vec<LogNotice> {
-        let state = self.state();
-        if *seen == state.notices {
-            return Vec::new();
-        }
-        let forgotten = state
-            .notices_for
-            .front()
-            .is_some_and(|(first, _)| *first > *seen + 1);
-        let since = state
-            .notices_for
-            .iter()
-            .filter(|(number, _)| *number > *seen);
-        let notices = since.map(|(_, notice)| notice.clone());
-        let notices = if forgotten {
-            vec![LogNotice::Resync]
-        } else {
-            notices.collect()
-        };
-        *seen = state.notices;
-        notices
+        self.state().notices.since(seen)
     }
 
     pub fn notice_count(&self) -> u64 {
-        self.state().notices
+        self.state().notices.count()
     }
 
     /// Whether a turn runs, as far as what is kept tells.
@@ -317,15 +286,10 @@ impl TailedLog {
 
 impl TailState {
     fn notify(&mut self, notice: LogNotice) {
-        self.notices += 1;
-        let number = self.notices;
         if matches!(notice, LogNotice::Resync | LogNotice::Doubt) {
             self.unmute_all();
         }
-        self.notices_for.push_back((number, notice));
-        if self.notices_for.len() > 64 {
-            self.notices_for.pop_front();
-        }
+        self.notices.push(notice);
         self.wake_readers(|_| true);
     }
 

@@ -28,13 +28,9 @@ const LOGIN_TIMEOUT: Duration = Duration::from_secs(600);
 /// Changes what the agent says of itself so that clients are offered what they can do. `logins`:
 /// what it offers to clients with a terminal; `None` if the operator logs in for everybody.
 pub fn announce(initialize: &mut Value, logins: Option<Value>) {
-    if let Some(meta) = initialize["_meta"].as_object_mut() {
-        meta.remove(meta::LOGINS);
-    }
+    remove(initialize, "/_meta", meta::LOGINS);
     // Which providers there are is a setting of a process, and each session has another one.
-    if let Some(capabilities) = initialize["agentCapabilities"].as_object_mut() {
-        capabilities.remove("providers");
-    }
+    remove(initialize, "/agentCapabilities", "providers");
     if let Some(logins) = logins {
         let terminal = if logins.is_array() { logins } else { json!([]) };
         if !initialize["_meta"].is_object() {
@@ -44,8 +40,13 @@ pub fn announce(initialize: &mut Value, logins: Option<Value>) {
         return;
     }
     initialize["authMethods"] = json!([]);
-    let auth = initialize["agentCapabilities"]["auth"].as_object_mut();
-    auth.map(|auth| auth.remove("logout"));
+    remove(initialize, "/agentCapabilities/auth", "logout");
+}
+
+/// An object that is not there stays away: `null` is no capability.
+fn remove(value: &mut Value, object: &str, field: &str) {
+    let object = value.pointer_mut(object).and_then(Value::as_object_mut);
+    object.map(|object| object.remove(field));
 }
 
 /// The processes that have a caller's login, and callers that are logging in.
@@ -187,5 +188,40 @@ impl Conversation for LoginConversation {
 
     fn changes(&self) -> ConversationChanges {
         ConversationChanges::default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_answer_gets_no_field_but_the_methods() {
+        for capabilities in [
+            json!({}),
+            json!({ "loadSession": true }),
+            json!({ "auth": {} }),
+        ] {
+            let mut answer = json!({ "protocolVersion": 1, "agentCapabilities": capabilities });
+            let mut expected = answer.clone();
+            expected["authMethods"] = json!([]);
+            announce(&mut answer, None);
+            assert_eq!(answer, expected);
+        }
+        let mut bare = json!({ "protocolVersion": 1 });
+        announce(&mut bare, None);
+        assert_eq!(bare, json!({ "protocolVersion": 1, "authMethods": [] }));
+    }
+
+    #[test]
+    fn what_clients_cannot_do_is_not_announced() {
+        let mut answer = json!({
+            "agentCapabilities": { "auth": { "logout": {}, "more": {} }, "providers": {} },
+            "authMethods": [{ "id": "login" }],
+        });
+        announce(&mut answer, None);
+        let expected =
+            json!({ "agentCapabilities": { "auth": { "more": {} } }, "authMethods": [] });
+        assert_eq!(answer, expected);
     }
 }

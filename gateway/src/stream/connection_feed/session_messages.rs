@@ -1,4 +1,4 @@
-//! The sessions' messages: each session that has called is looked at in its turn.
+//! The messages of the sessions: each that has called is looked at, one after the other.
 
 use baton_session::store;
 
