@@ -285,12 +285,18 @@ impl AgentOptions {
         self.agent_home.as_ref().map(open).transpose()
     }
 
+    /// The names of `--agent-env` and of a product's row. Callers that log in for themselves get nothing of the row: it
+    /// has the operator's keys, and folders that would be one login for all.
+    fn passed_variables(&self) -> Vec<String> {
+        let operators = |_: &&KnownAgent| self.agent_auth == AuthOption::Operator;
+        let known = self.known().filter(operators).into_iter();
+        let known = known.flat_map(KnownAgent::environment).map(str::to_owned);
+        self.agent_env.iter().cloned().chain(known).collect()
+    }
+
     /// The environment variables that agents get, and their own HOMEs.
     fn environment(&self) -> (Vec<(OsString, OsString)>, Option<PerPrincipal>) {
-        let known = self.known().into_iter().flat_map(KnownAgent::environment);
-        let mut named = self.agent_env.clone();
-        named.extend(known.map(str::to_owned));
-        let mut environment = environment::scrubbed(std::env::vars_os(), &named);
+        let mut environment = environment::scrubbed(std::env::vars_os(), &self.passed_variables());
         if let Ok(Some(user)) = self.user() {
             environment
                 .retain(|(name, _)| !["HOME", "LOGNAME", "USER"].iter().any(|own| name == own));
@@ -350,7 +356,8 @@ impl AgentOptions {
     pub fn missing_credentials(&self) -> Option<&'static KnownAgent> {
         let is_set = |name: &&str| std::env::var_os(name).is_some_and(|value| !value.is_empty());
         let without = |known: &&KnownAgent| !known.credentials.iter().any(is_set);
-        self.known().filter(without)
+        let operators = |_: &&KnownAgent| self.agent_auth == AuthOption::Operator;
+        self.known().filter(operators).filter(without)
     }
 
     /// Starts it, if it is a program, to learn what it is.
@@ -529,6 +536,25 @@ impl GuardArguments {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[derive(clap::Parser)]
+    struct Line {
+        #[command(flatten)]
+        options: AgentOptions,
+    }
+
+    #[test]
+    fn the_operators_keys_are_not_for_callers_that_log_in() {
+        let passed = |more: &[&'static str]| {
+            let words = ["baton", "--agent", "claude", "--agent-env", "MINE"];
+            let line = <Line as clap::Parser>::parse_from([&words[..], more].concat());
+            line.options.passed_variables()
+        };
+        let of_operator = passed(&[]);
+        assert!(of_operator.contains(&"ANTHROPIC_API_KEY".to_owned()));
+        assert!(of_operator.contains(&"MINE".to_owned()));
+        assert_eq!(passed(&["--agent-auth", "caller"]), ["MINE"]);
+    }
 
     #[test]
     fn files_are_found_from_elsewhere_and_links_stay_links() {
