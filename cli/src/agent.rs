@@ -285,8 +285,8 @@ impl AgentOptions {
         self.agent_home.as_ref().map(open).transpose()
     }
 
-    /// The names of `--agent-env` and of a product's row. Callers that log in for themselves get nothing of the row: it
-    /// has the operator's keys, and folders that would be one login for all.
+    /// The names of `--agent-env` and of a product's row. Callers that log in for themselves get
+    /// nothing of the row: it has the operator's keys, and folders that would be one login for all.
     fn passed_variables(&self) -> Vec<String> {
         let operators = |_: &&KnownAgent| self.agent_auth == AuthOption::Operator;
         let known = self.known().filter(operators).into_iter();

@@ -1,4 +1,4 @@
-//! Headers, origins and bodies: checks of a request before its caller is identified.
+//! Headers, origins and bodies: what a request has to look like.
 //!
 //! | file | contents |
 //! |---|---|

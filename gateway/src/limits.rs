@@ -4,8 +4,8 @@
 //! |---|---|
 //! | `rate` | so many in so long, and the bucket that measures it |
 //! | `account` | what a principal has taken of this process |
-//! | `streams` | its open streams |
-//! | `holdings` | its sessions, turns and bytes, which the store counts for all gateways |
+//! | `stream_slots` | its open streams |
+//! | `quota` | its sessions, turns and bytes, which the store counts for all gateways |
 //! | `inflight` | bytes of messages that are being received |
 //! | `refusal` | how a caller is told |
 

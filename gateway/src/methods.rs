@@ -7,7 +7,7 @@
 //! | `rate_limits` | messages of a caller that is at one of its limits |
 //! | `enqueue` | commands that go into a session's inbox |
 //! | `outbox` | answers that go into a connection's outbox |
-//! | `lifecycle`, `attach`, `fork`, `list`, `cancel`, `mcp` | a method or two each |
+//! | `lifecycle`, `attach`, `fork`, `list`, `cancel`, `login`, `mcp` | a method or two each |
 
 use std::sync::Arc;
 

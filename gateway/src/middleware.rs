@@ -1,5 +1,5 @@
 //! The layers around every request and every answer. Each route has its stack in `router.rs`; the
-//! order within [`public_routes`] is the order of its lines.
+//! order of the layers is that of `observe`, `admit` and `identify`, each of which calls the next.
 
 use std::sync::Arc;
 

@@ -11,7 +11,7 @@ pub enum CloseCode {
     ProtocolError = 1002,
     /// The store lost events that this socket had sent.
     ServiceRestart = 1012,
-    /// The store cannot be reached.
+    /// The store cannot be reached, or a log cannot be read.
     TryAgainLater = 1013,
     /// The token in `resume` is not valid.
     UnknownConnection = 4001,

@@ -3,7 +3,7 @@
 -- ARGV  1 session id  2 token  3 first number  4 how many events  5 frame  6 release
 --       7 frames up to this size are published whole, empty if the caller publishes once replicas have them  8 number of acks  … acks
 --       then pairs: a field of the session and its value, or
---       shown, more of its line (see shown.rs) /
+--       shown, more of its line (see settings_history.rs) /
 --       begin, 'seq command connection via' / control, 'seq connection via' / end, 'seq connection' /
 --       request, what to remember of one that is acknowledged, packed as below
 -- Returns {'fenced'} {'gap', head} {'done', head, released}

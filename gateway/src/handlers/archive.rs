@@ -139,20 +139,33 @@ pub async fn import(
     headers: HeaderMap,
     body: Body,
 ) -> Result<Response<Body>, GatewayError> {
+    let reservation = app.inflight.of(&caller.principal);
+    let mut lines = BodyLines::new(body, caller.allowance.clone(), reservation);
+    let taken = take_in(&app, &caller, &headers, &mut lines).await;
+    if taken.is_err() {
+        lines.discard();
+    }
+    taken
+}
+
+async fn take_in(
+    app: &App,
+    caller: &Caller,
+    headers: &HeaderMap,
+    lines: &mut BodyLines,
+) -> Result<Response<Body>, GatewayError> {
     caller.require_control()?;
-    headers::require(&headers, CONTENT_TYPE)?;
+    headers::require(headers, CONTENT_TYPE)?;
     if !app.store.has_room().await? {
         return Err(GatewayError::StoreFull);
     }
-    let allowance = caller.allowance.clone();
+    let allowance = &caller.allowance;
     let (mut budget, mut _admitted) = (StorageBudget::default(), None);
-    if let Some(allowance) = &allowance {
+    if let Some(allowance) = allowance {
         allowance.request().map_or(Ok(()), Err)?;
         budget = allowance.storage(&*app.store).await??;
         _admitted = allowance.session(&*app.store).await??;
     }
-    let reservation = app.inflight.of(&caller.principal);
-    let mut lines = BodyLines::new(body, allowance, reservation);
     let first = lines.next().await?;
     let first = first.ok_or_else(|| GatewayError::Archive("the body is empty".into()))?;
     let mut head = archive::read_header(&first).map_err(unreadable)?;
@@ -173,7 +186,7 @@ pub async fn import(
     });
     let (events, agent) = (head.record.head, head.record.agent.clone());
     let name = signed.then_some(&named);
-    let mut import = SessionImport::begin(&app, &caller, &named, name, head.record).await?;
+    let mut import = SessionImport::begin(app, caller, &named, name, head.record).await?;
     let mut taken = first.len() as u64;
     for seq in 1..=events {
         let line = lines.next().await?.ok_or_else(|| cut_short(seq))?;
@@ -206,7 +219,7 @@ pub async fn import(
     };
     let session = import.finish(signed.then_some(bound_fields)).await?;
     app.audit
-        .record_done(&caller, None, || Decision::SessionImported {
+        .record_done(caller, None, || Decision::SessionImported {
             session: session.clone(),
             agent: agent.into(),
         });

@@ -41,6 +41,8 @@ pub enum FeedOutput {
     /// Nothing happened until the deadline, or something else did.
     Idle,
     End,
+    /// The log cannot be read.
+    Unreadable,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -111,7 +113,7 @@ pub async fn next(
             }
             Err(error) => {
                 tracing::error!(%error, "a stream ends because its log cannot be read");
-                return FeedOutput::End;
+                return FeedOutput::Unreadable;
             }
         }
         tokio::select! {

@@ -82,6 +82,7 @@ impl<F: MessageFeed> SseBody<F> {
             }
             WriterStep::End(
                 StreamEnd::Finished
+                | StreamEnd::Unreadable
                 | StreamEnd::Taken
                 | StreamEnd::Stopped
                 | StreamEnd::Lapsed

@@ -23,6 +23,7 @@ const LOST: CloseReason = (
     CloseCode::ServiceRestart,
     "the store lost the end of a log: come back",
 );
+const UNREADABLE: CloseReason = (CloseCode::TryAgainLater, "a log cannot be read");
 const LAPSED: CloseReason = (
     CloseCode::CredentialLapsed,
     "the credential has expired or was revoked: come back with a new one",
@@ -114,6 +115,7 @@ fn close_reason(services: &StreamServices, id: &ConnectionId, end: StreamEnd) ->
         StreamEnd::Drained | StreamEnd::Stopped => STOPPING,
         StreamEnd::Lapsed => lapsed(services, id),
         StreamEnd::LostTail => LOST,
+        StreamEnd::Unreadable => UNREADABLE,
     }
 }
 

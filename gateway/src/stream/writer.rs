@@ -32,6 +32,8 @@ pub enum WriterStep {
 pub enum StreamEnd {
     /// There is nothing more to come, or its client has opened the stream elsewhere.
     Finished,
+    /// Its log cannot be read.
+    Unreadable,
     /// Another holder has the stream.
     Taken,
     /// The gateway drains, and nothing is under way.
@@ -87,6 +89,20 @@ impl<F: MessageFeed> StreamWriter<F> {
 
     /// Not to be called after the end.
     pub async fn next(&mut self) -> WriterStep {
+        let step = self.next_step().await;
+        if let WriterStep::End(end) = &step {
+            let connection = self.holder.as_ref().map(StreamHolder::connection);
+            tracing::debug!(
+                stream = F::KIND,
+                connection.id = connection.map(tracing::field::display),
+                why = ?end,
+                "stream ended"
+            );
+        }
+        step
+    }
+
+    async fn next_step(&mut self) -> WriterStep {
         if !self.opened {
             self.opened = true;
             return WriterStep::Open(self.start());
@@ -105,6 +121,7 @@ impl<F: MessageFeed> StreamWriter<F> {
                 Ok(FeedOutput::Batch(batch)) => return self.write(batch),
                 Ok(FeedOutput::Reset) => return self.start_anew(),
                 Ok(FeedOutput::End) => return WriterStep::End(StreamEnd::Finished),
+                Ok(FeedOutput::Unreadable) => return WriterStep::End(StreamEnd::Unreadable),
                 Ok(FeedOutput::Idle) if self.drain.is_due(&mut self.feed).await => {
                     return WriterStep::End(StreamEnd::Drained);
                 }

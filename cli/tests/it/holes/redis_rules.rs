@@ -35,7 +35,7 @@ const SENT_BY_BOTH: [&str; 12] = [
     "spublish",
     "time",
 ];
-const SENT_BY_GATEWAYS: [&str; 3] = ["getrange", "hgetall", "set"];
+const SENT_BY_GATEWAYS: [&str; 4] = ["getrange", "hgetall", "hmget", "set"];
 /// Sent to the nodes of a Cluster.
 const SENT_TO_CLUSTERS: [&str; 2] = ["cluster|slots", "asking"];
 /// Sent, but not part of the rules: docs/deploy/redis-users.md says when to add them. A sentinel has users of its own.

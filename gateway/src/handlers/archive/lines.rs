@@ -48,8 +48,12 @@ impl BodyLines {
         self.digest.clone()
     }
 
-    /// The rest is not wanted.
-    fn discard(&mut self) {
+    /// The rest is not wanted. It is read all the same while the answer is sent: a client that is
+    /// still sending would lose that.
+    pub fn discard(&mut self) {
+        if self.ended {
+            return;
+        }
         let nothing = Body::empty().into_data_stream();
         let body = std::mem::replace(&mut self.body, nothing);
         body::discard(self.reservation.discard_permit(), Body::from_stream(body));
@@ -80,7 +84,6 @@ impl BodyLines {
             }
             // A line holds a message and little more.
             if self.buffer.len() > MAX_MESSAGE * 2 {
-                self.discard();
                 return Err(GatewayError::TooLarge);
             }
             match self.body.next().await {
@@ -90,8 +93,7 @@ impl BodyLines {
                     }
                     let needed = self.buffer.len() + data.len();
                     if needed > PORTION {
-                        let fits = self.reservation.resize(needed);
-                        fits.inspect_err(|_| self.discard())?;
+                        self.reservation.resize(needed)?;
                     }
                     self.buffer.extend_from_slice(&data);
                 }

@@ -49,7 +49,8 @@ impl SessionFeed {
                 (here && was_asked && by_others).then(|| compose::cancel_request(id))
             }
             Event::Response { to, turn, message } if to.connection == self.connection => {
-                // A turn's answer comes where its events came, also if that is_new meanwhile.
+                // A turn's answer comes where its events came, even if another stream was opened
+                // meanwhile.
                 let way = match (turn, to.via) {
                     (true, DeliveryPath::Session | DeliveryPath::Connection) => {
                         self.attachment.route.at(seq)
