@@ -143,7 +143,9 @@ pub fn takes_logins(card: &AgentCard) -> bool {
 /// client can show how to log in in a terminal.
 pub fn initialized(card: &AgentCard, protocol_version: u16, terminal: bool) -> Value {
     let mut result = card.initialize.clone();
-    if let Some(fields) = result["_meta"].as_object_mut() {
+    // A field that is not there stays away.
+    let fields = result.get_mut("_meta").and_then(Value::as_object_mut);
+    if let Some(fields) = fields {
         let logins = fields.remove(meta::LOGINS);
         let is_empty = fields.is_empty();
         if let Some(logins) = logins {
@@ -211,5 +213,24 @@ mod tests {
         for part in ["\"painter\"", "/acp/coder, /acp/writer"] {
             assert!(text.contains(part), "{text}");
         }
+    }
+
+    #[test]
+    fn an_agent_without_meta_gets_none() {
+        let told = |initialize: Value| {
+            let (name, version) = ("a".to_owned(), "1".to_owned());
+            let card = AgentCard {
+                name,
+                version,
+                initialize,
+            };
+            initialized(&card, 1, false).get("_meta").cloned()
+        };
+        assert_eq!(told(json!({})), None);
+        assert_eq!(told(json!({ "_meta": { meta::LOGINS: {} } })), None);
+        assert_eq!(
+            told(json!({ "_meta": { "x": 1 } })),
+            Some(json!({ "x": 1 }))
+        );
     }
 }

@@ -180,10 +180,12 @@ async fn take_in(
     head.record.updated = head.record.updated.min(unix_millis());
     let bound_fields = BoundFields::take(&mut head.record);
     let (named, principal) = (head.session, &caller.principal);
-    let signed = head.seal.as_ref().is_some_and(|seal| {
-        let ring = app.issuer.keys.ring();
-        ring.check_head(seal, &named, principal).is_ok()
-    });
+    // The same keys for both seals, whatever becomes of them meanwhile.
+    let ring = app.issuer.keys.ring();
+    let signed = head
+        .seal
+        .as_ref()
+        .is_some_and(|seal| ring.check_head(seal, &named, principal).is_ok());
     let (events, agent) = (head.record.head, head.record.agent.clone());
     let name = signed.then_some(&named);
     let mut import = SessionImport::begin(app, caller, &named, name, head.record).await?;
@@ -199,7 +201,6 @@ async fn take_in(
         let digest = lines.digest().text();
         let end = lines.next().await?.ok_or_else(unsealed)?;
         let seal = archive::read_end(events, &end).map_err(unreadable)?;
-        let ring = app.issuer.keys.ring();
         let good = ring.check_end(&seal, &named, principal, &digest);
         if signed && good.is_err() {
             return Err(changed());

@@ -60,12 +60,17 @@ impl MethodCall<'_> {
             }
             PostOutcome::Full => return Err(MethodError::Reject(UNREAD.into())),
         };
+        // What a login carries goes to the worker in its command, and is not kept.
+        let params = match kind {
+            CommandKind::New => self.message.inbound.params(),
+            _ => "{}",
+        };
         let new = NewSession {
             id: id.clone(),
             principal: self.connection.principal.clone(),
             agent,
             cwd: place.cwd,
-            params: Bytes::copy_from_slice(self.message.inbound.params().as_bytes()),
+            params: Bytes::copy_from_slice(params.as_bytes()),
             directories: place.setup.directories.unwrap_or_default(),
             one_shot: self.message.one_shot,
         };

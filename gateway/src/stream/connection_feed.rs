@@ -53,6 +53,8 @@ pub struct ConnectionFeed {
     /// The one of them that was looked at last.
     served: u64,
     ended: bool,
+    /// The client has to be told that it starts anew.
+    reset_due: bool,
     start: StartPosition,
 }
 
@@ -85,6 +87,7 @@ impl ConnectionFeed {
             due: BTreeSet::new(),
             served: 0,
             ended: false,
+            reset_due: false,
             start: StartPosition {
                 cursor: "0".into(),
                 reset: None,
@@ -127,9 +130,11 @@ impl MessageFeed for ConnectionFeed {
             return Ok(GatherOutcome::Ended);
         }
         self.due.append(&mut self.callers.take());
-        if self.was_truncated().await? {
+        self.look_for_loss().await?;
+        if self.reset_due {
             self.shorten_cursor().await?;
             self.start.cursor = self.cursor();
+            self.reset_due = false;
             return Ok(GatherOutcome::Reset);
         }
         self.read_outbox(out).await?;

@@ -137,7 +137,6 @@ impl OneShotFeed {
     /// first one began: under another name, and perhaps before it was sent again. It is told from
     /// there. A prompt that was cancelled in time has no turn.
     async fn look_back(&mut self, answer: u64) -> store::Result<()> {
-        self.looked_back = true;
         let mut from = answer.saturating_sub(LOOKED_BACK).max(1);
         let mut begin = None;
         while from < answer {
@@ -157,6 +156,7 @@ impl OneShotFeed {
             }
             from = last + 1;
         }
+        self.looked_back = true;
         if let Some(begin) = begin {
             self.tail.go_back_to(begin + 1);
             self.begun = true;

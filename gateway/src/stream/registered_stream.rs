@@ -17,6 +17,7 @@ use super::stream_registry::StreamHolder;
 
 /// How long an earlier holder may take to record how far it has written: it may be gone.
 const LAST_RECORD: Duration = Duration::from_millis(500);
+/// The first pause between two looks; each is twice as long as the one before.
 const LOOK_AGAIN: Duration = Duration::from_millis(10);
 
 /// A stream that is held here, and of which nothing was read yet.
@@ -84,14 +85,23 @@ impl RegisteredStream {
     async fn last_written(&mut self, services: &StreamServices) -> store::Result<Option<String>> {
         let deadline = Instant::now() + LAST_RECORD;
         let (stream, holder) = (&self.stream, &self.holder.name);
+        let mut pause = LOOK_AGAIN;
         while !self.written.is_final && Instant::now() < deadline {
-            sleep(LOOK_AGAIN).await;
+            sleep(pause).await;
+            pause *= 2;
             let Some(later) = services.store.last_written(stream, holder).await? else {
                 break;
             };
             self.written = later;
         }
-        Ok(self.written.cursor.take())
+        let cursor = self.written.cursor.take();
+        // That holder is gone. Once this one has a record of its own, nobody waits for it again.
+        if !self.written.is_final
+            && let Some(cursor) = &cursor
+        {
+            self.holder.record(cursor);
+        }
+        Ok(cursor)
     }
 }
 

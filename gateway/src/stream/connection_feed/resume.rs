@@ -52,7 +52,8 @@ impl ConnectionFeed {
         let Some(sessions) = sessions.collect::<Option<Vec<_>>>() else {
             return Ok(false);
         };
-        if !self.watch_all(sessions).await? {
+        let opened = self.open_all(sessions).await?;
+        if !self.add_all(opened) {
             // Each goes on where its client and its log part.
             self.start.reset = Some(LOST_TAIL);
         }
@@ -105,6 +106,11 @@ impl ConnectionFeed {
             head => self.outbox.nonce_of(head).await?,
         };
         let watches = self.known_watches(head).await?.into_iter();
+        let watches = watches.map(|(watch, session)| {
+            let seen = parts.get(&watch).copied().flatten();
+            (watch, session, seen.map(FeedStart::After))
+        });
+        let opened = self.open_all(watches.collect()).await?;
         // A failure until here changes nothing, and is tried again.
         self.outbox.move_to(head, nonce);
         self.fell_behind = false;
@@ -114,11 +120,7 @@ impl ConnectionFeed {
         self.watches.clear();
         self.due.clear();
         self.positions = SessionPositions::default();
-        let watches = watches.map(|(watch, session)| {
-            let seen = parts.get(&watch).copied().flatten();
-            (watch, session, seen.map(FeedStart::After))
-        });
-        self.watch_all(watches.collect()).await?;
+        self.add_all(opened);
         Ok(())
     }
 

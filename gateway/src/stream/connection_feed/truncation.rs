@@ -6,28 +6,29 @@ use super::ConnectionFeed;
 use crate::stream::truncation::{LOST_TAIL, LogCheck};
 
 impl ConnectionFeed {
-    /// True if something that was delivered does not exist any more. It is said before anything
-    /// else, since every later cursor would pass over it.
-    pub(super) async fn was_truncated(&mut self) -> store::Result<bool> {
+    /// Notes a reset if something that was delivered does not exist any more. It is said before
+    /// anything else, since every later cursor would pass over it; what was found stays noted if
+    /// the store fails before all is looked at.
+    pub(super) async fn look_for_loss(&mut self) -> store::Result<()> {
         if (self.fell_behind || !self.outbox.is_intact()) && !self.is_outbox_intact().await? {
             let head = self.outbox.head().await?;
             let sessions = self.sessions.iter();
             let parts = sessions.map(|(watch, watched)| (*watch, Some(watched.feed.position())));
             let parts = parts.collect();
             self.begin_anew(head, &parts).await?;
-            return Ok(true);
+            self.reset_due = true;
+            return Ok(());
         }
-        let mut truncated = false;
         for watch in &self.due {
             if let Some(watched) = self.sessions.get_mut(watch) {
-                truncated |= watched.feed.was_truncated().await?;
+                if watched.feed.was_truncated().await? {
+                    self.reset_due = true;
+                    self.start.reset = Some(LOST_TAIL);
+                }
                 self.positions.set(*watch, watched.feed.position());
             }
         }
-        if truncated {
-            self.start.reset = Some(LOST_TAIL);
-        }
-        Ok(truncated)
+        Ok(())
     }
 
     /// Whether the last entry that was read is still there, and what comes after it as well.

@@ -42,24 +42,30 @@ impl WatchedSession {
 }
 
 impl ConnectionFeed {
-    /// Adds the sessions to watch of a client or the store, in any order. False if a session's part
-    /// of the cursor could not be honoured.
-    pub(super) async fn watch_all(
-        &mut self,
+    /// Opens the sessions to watch of a client or the store, in any order. Nothing changes before
+    /// all are open, so a failure may be tried again.
+    pub(super) async fn open_all(
+        &self,
         sessions: Vec<(u64, SessionId, Option<FeedStart>)>,
-    ) -> store::Result<bool> {
+    ) -> store::Result<Vec<(u64, SessionFeed)>> {
         let opened = stream::iter(sessions)
             .map(|(watch, session, from)| self.open_watch(watch, session, from))
             .buffered(OPENED_AT_ONCE);
         let opened: Vec<_> = opened.try_collect().await?;
+        let found = opened.into_iter();
+        Ok(found
+            .filter_map(|(watch, feed)| Some((watch, feed?)))
+            .collect())
+    }
+
+    /// False if a session's part of the cursor could not be honoured.
+    pub(super) fn add_all(&mut self, opened: Vec<(u64, SessionFeed)>) -> bool {
         let mut honoured = true;
         for (watch, feed) in opened {
-            if let Some(feed) = feed {
-                honoured &= feed.start().reset.is_none();
-                self.add(watch, feed);
-            }
+            honoured &= feed.start().reset.is_none();
+            self.add(watch, feed);
         }
-        Ok(honoured)
+        honoured
     }
 
     pub(super) async fn watch(

@@ -194,8 +194,9 @@ impl AgentPool {
         };
         match timeout(self.patience, answer).await {
             Ok(Ok(Ok(result))) => {
-                let told = serde_json::from_str(result.get());
-                let told = told.map_err(|_| not_started("said nothing sensible"))?;
+                let told = serde_json::from_str(result.get()).ok();
+                let told = told.filter(is_introduction);
+                let told = told.ok_or_else(|| not_started("said nothing sensible"))?;
                 Ok((connection, told))
             }
             Ok(Ok(Err(failure))) => Err(match connection.end() {
@@ -207,6 +208,40 @@ impl AgentPool {
                 let why = format!("did not answer initialize within {:?}", self.patience);
                 Err(not_started(&why))
             }
+        }
+    }
+}
+
+/// Fields are added to it, and to the capabilities in it.
+fn is_introduction(told: &Value) -> bool {
+    let capabilities = told.get("agentCapabilities");
+    let of_sessions = capabilities.and_then(|it| it.get("sessionCapabilities"));
+    let fits = |part: Option<&Value>| part.is_none_or(|it| it.is_object() || it.is_null());
+    told.is_object() && fits(capabilities) && fits(of_sessions)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn an_introduction_is_an_object_with_objects_in_it() {
+        for told in [
+            json!({}),
+            json!({ "agentCapabilities": null }),
+            json!({ "agentCapabilities": { "sessionCapabilities": {} } }),
+        ] {
+            assert!(is_introduction(&told), "{told}");
+        }
+        for told in [
+            json!([]),
+            json!("hello"),
+            json!({ "agentCapabilities": true }),
+            json!({ "agentCapabilities": { "sessionCapabilities": [] } }),
+        ] {
+            assert!(!is_introduction(&told), "{told}");
         }
     }
 }
