@@ -231,3 +231,12 @@ fn m5_every_kind_of_key_is_somebodys_and_only_gateways_have_revocations() {
     assert_eq!(&gateway - &worker, names(&of_gateways));
     assert_eq!(&worker - &gateway, names(&["{agents}:came:"]));
 }
+
+#[test]
+fn m5_the_chart_has_the_same_rules() {
+    assert_eq!(
+        project("helm/baton/files/users.acl"),
+        project("deploy/redis/users.acl"),
+        "copy deploy/redis/users.acl to helm/baton/files"
+    );
+}
