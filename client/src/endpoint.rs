@@ -227,7 +227,7 @@ fn json(connection: Option<&HeaderValue>) -> HeaderMap {
 fn unauthenticated(why: &str) -> RequestFailure {
     RequestFailure::Refused {
         code: ErrorCode::Unauthenticated.value(),
-        text: format!("{why}. Check the credential that baton was given"),
+        text: format!("{why}. Give baton a valid credential"),
     }
 }
 
