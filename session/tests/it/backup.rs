@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use baton_session::conformance::scene::{LONG, Scene, begin, updates};
+use baton_session::format::DIRECTORY;
 use baton_session::id::{ConnectionId, Partition};
 use baton_session::revocation::{Revocation, RevocationSubject};
 use baton_session::route::DeliveryPath;
@@ -353,7 +354,9 @@ async fn a_directory_that_nobody_uses_is_backed_up_in_its_own_format() -> anyhow
     } = scene;
     drop((store, files));
     let format = place.at("data/FORMAT");
-    fs::write(&format, "2\n")?;
+    // Of the oldest kind that is read: a backup converts nothing.
+    let own = format!("{}\n", DIRECTORY.oldest);
+    fs::write(&format, &own)?;
     let snapshot = loop {
         match BackupSnapshot::of_unused(&place.at("data")) {
             Err(DirectoryError::InUse(_)) => std::thread::yield_now(),
@@ -363,9 +366,9 @@ async fn a_directory_that_nobody_uses_is_backed_up_in_its_own_format() -> anyhow
     let file = place.at("backup");
     written(&snapshot, &file);
     drop(snapshot);
-    assert_eq!(fs::read_to_string(&format)?, "2\n");
+    assert_eq!(fs::read_to_string(&format)?, own);
     restore(&file, &place.at("restored"))?;
-    assert_eq!(fs::read_to_string(place.at("restored/FORMAT"))?, "2\n");
+    assert_eq!(fs::read_to_string(place.at("restored/FORMAT"))?, own);
     let store = shared(&place.open("restored"));
     let scene = Scene {
         store,
