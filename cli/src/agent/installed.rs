@@ -33,7 +33,7 @@ pub fn fault(command: &[String], path: &OsStr) -> Option<String> {
     known.and_then(|known| fault_of(known, path))
 }
 
-/// What else a known agent needs, once its own program is there.
+/// The other needs of a known agent, once its own program is there.
 fn fault_of(known: &KnownAgent, path: &OsStr) -> Option<String> {
     let mut others = known.also.iter();
     if let Some(other) = others.find(|other| find(other, path).is_none()) {

@@ -50,7 +50,7 @@ impl KnownAgent {
         self.command.first().copied().unwrap_or_default()
     }
 
-    /// What passes to it as if `--agent-env` named it.
+    /// Variables that pass to it as if `--agent-env` named them.
     pub fn environment(&self) -> impl Iterator<Item = &'static str> {
         let credentials = self.credentials.iter();
         credentials.chain(self.settings).copied()

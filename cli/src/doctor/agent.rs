@@ -32,7 +32,7 @@ pub async fn check(
         .collect()
 }
 
-/// What it says to `initialize`.
+/// Its answer to `initialize`.
 async fn introduction(
     options: &WorkerOptions,
     command: &[String],
